@@ -1,0 +1,2 @@
+//! The `tinaja` binary.
+fn main() {}
