@@ -1,0 +1,49 @@
+//! What the end-to-end tests share: processes that die with the test, real nginx, a hand-made origin, a plain client.
+//!
+//! Every test owns a scratch directory and its ports; nothing outside loopback is asked for anything.
+
+// Each test file is a crate of its own and uses a part of this.
+#![allow(dead_code)]
+
+pub mod body;
+pub mod client;
+pub mod nginx;
+pub mod origin;
+pub mod process;
+pub mod tinaja;
+pub mod tools;
+
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+/// A port on loopback that nothing listens on.
+///
+/// Taken from below the range that outgoing connections use, so that none of them takes it before the server does;
+/// each process starts at a place of its own, so that test binaries running at once do not meet.
+pub fn free_port() -> u16 {
+    const FIRST: u16 = 10_000;
+    const COUNT: u16 = 20_000;
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = (std::process::id() as u64 * 331 % u64::from(COUNT)) as u16;
+    for _ in 0..COUNT {
+        let step = NEXT.fetch_add(1, Ordering::Relaxed) % COUNT;
+        let port = FIRST + (start + step) % COUNT;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+    panic!("no free port on loopback");
+}
+
+/// Wait until `ready` gives something, or panic with what was waited for.
+pub fn wait_for<T>(what: &str, limit: Duration, mut ready: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(value) = ready() {
+            return value;
+        }
+        assert!(began.elapsed() < limit, "waited {limit:?} in vain for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

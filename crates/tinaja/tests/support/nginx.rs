@@ -1,0 +1,147 @@
+//! Debian's nginx as the test's own process: its own configuration, prefix, port and log.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use tempfile::TempDir;
+
+use super::process::Process;
+
+/// A running nginx that serves the files below [`Nginx::root`].
+pub struct Nginx {
+    process: Process,
+    dir: TempDir,
+    address: SocketAddr,
+    tls: bool,
+}
+
+/// One line of nginx's access log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Logged {
+    pub method: String,
+    pub target: String,
+    pub status: u16,
+    /// Bytes of the body that nginx sent.
+    pub body_bytes: u64,
+}
+
+/// A certificate for 127.0.0.1 signed by an authority made for the test.
+pub struct Certificates {
+    /// The authority that clients are told to trust.
+    pub authority: PathBuf,
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
+impl Nginx {
+    /// Serve plain HTTP; `fill` puts the files into the root first.
+    pub fn start(fill: impl FnOnce(&Path)) -> Self {
+        Nginx::start_on(fill, None)
+    }
+
+    /// Serve HTTPS.
+    pub fn start_tls(certificates: &Certificates, fill: impl FnOnce(&Path)) -> Self {
+        Nginx::start_on(fill, Some(certificates))
+    }
+
+    fn start_on(fill: impl FnOnce(&Path), certificates: Option<&Certificates>) -> Self {
+        let dir = TempDir::new().unwrap();
+        fs::create_dir(dir.path().join("root")).unwrap();
+        fill(&dir.path().join("root"));
+        let address = SocketAddr::from(([127, 0, 0, 1], super::free_port()));
+        let conf = dir.path().join("nginx.conf");
+        fs::write(&conf, configuration(dir.path(), address, certificates)).unwrap();
+        // By path: /usr/sbin is not in every PATH.
+        let mut command = Command::new("/usr/sbin/nginx");
+        command.arg("-p").arg(dir.path()).arg("-c").arg(&conf).args(["-e", "stderr"]);
+        let mut process = Process::start("nginx", &mut command, &dir.path().join("output"));
+        process.wait_until_listening(address);
+        Nginx { process, dir, address, tls: certificates.is_some() }
+    }
+
+    /// The absolute URL of `path`, which starts with a slash.
+    pub fn url(&self, path: &str) -> String {
+        format!("http{}://{}{path}", if self.tls { "s" } else { "" }, self.address)
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The requests answered so far.
+    pub fn log(&self) -> Vec<Logged> {
+        let log = fs::read_to_string(self.dir.path().join("access.log")).unwrap_or_default();
+        log.lines().map(parse_line).collect()
+    }
+
+    /// Stop it: connections are refused from now on.
+    pub fn stop(&mut self) {
+        self.process.terminate();
+    }
+}
+
+fn parse_line(line: &str) -> Logged {
+    let fields: Vec<&str> = line.split(' ').collect();
+    let [method, target, status, body_bytes] = fields[..] else { panic!("nginx logged {line:?}") };
+    Logged {
+        method: method.to_owned(),
+        target: target.to_owned(),
+        status: status.parse().unwrap(),
+        body_bytes: body_bytes.parse().unwrap(),
+    }
+}
+
+/// One process in the foreground, under whatever user runs the test, everything it writes below `dir`.
+fn configuration(dir: &Path, address: SocketAddr, certificates: Option<&Certificates>) -> String {
+    let dir = dir.display();
+    let tls = certificates.map_or(String::new(), |files| {
+        let (certificate, key) = (files.certificate.display(), files.key.display());
+        format!("ssl_certificate {certificate}; ssl_certificate_key {key};")
+    });
+    let ssl = if certificates.is_some() { " ssl" } else { "" };
+    format!(
+        "daemon off; master_process off; pid {dir}/pid;
+         events {{ worker_connections 512; }}
+         http {{
+             log_format tests '$request_method $request_uri $status $body_bytes_sent';
+             access_log {dir}/access.log tests;
+             client_body_temp_path {dir}/tmp-body; proxy_temp_path {dir}/tmp-proxy;
+             fastcgi_temp_path {dir}/tmp-fastcgi; uwsgi_temp_path {dir}/tmp-uwsgi; scgi_temp_path {dir}/tmp-scgi;
+             types {{ text/html html; text/css css; text/javascript js; image/svg+xml svg; application/json json; }}
+             default_type application/octet-stream;
+             server {{ listen {address}{ssl}; {tls} root {dir}/root; index index.html index.json; }}
+         }}\n"
+    )
+}
+
+/// Date every file below `dir` `days` back: a server that says nothing of freshness lets a cache take a tenth of that.
+pub fn date_back(dir: &Path, days: u64) {
+    let then = SystemTime::now() - Duration::from_secs(days * 86_400);
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            date_back(&path, days);
+        } else {
+            fs::File::options().append(true).open(&path).unwrap().set_modified(then).unwrap();
+        }
+    }
+}
+
+/// Make an authority and a certificate for 127.0.0.1 with openssl.
+pub fn make_certificates(dir: &Path) -> Certificates {
+    let path = |name: &str| dir.join(name).display().to_string();
+    let openssl = |args: &[&str]| super::tools::run(Command::new("openssl").args(args));
+    let (ca, ca_key, request) = (path("ca.pem"), path("ca.key"), path("request"));
+    let (certificate, key, names) = (path("server.pem"), path("server.key"), path("names"));
+    let new_key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"];
+    let authority = ["-x509", "-days", "2", "-subj", "/CN=Test authority", "-keyout", &ca_key, "-out", &ca];
+    openssl(&[&["req"], &new_key[..], &authority[..]].concat());
+    openssl(&[&["req"], &new_key[..], &["-subj", "/CN=127.0.0.1", "-keyout", &key, "-out", &request]].concat());
+    fs::write(&names, "subjectAltName=IP:127.0.0.1\nbasicConstraints=CA:FALSE\n").unwrap();
+    let signed = ["-CA", &ca, "-CAkey", &ca_key, "-CAcreateserial", "-days", "2", "-extfile", &names];
+    openssl(&[&["x509", "-req", "-in", &request, "-out", &certificate], &signed[..]].concat());
+    Certificates { authority: ca.into(), certificate: certificate.into(), key: key.into() }
+}
