@@ -1,0 +1,215 @@
+//! The small contract of an engine: where whole records lie on disk and how they are found again.
+//!
+//! Fifteen published organisations implement this trait; [`crate::Cache`] does everything else once, over any of
+//! them: streams, followers, large objects, memory, limits. An engine keeps whole records up to a maximum size. It
+//! owns its index and its device; it never waits on the caller's thread, and its completions run on its own threads.
+
+use std::fmt;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+
+use crate::hit::ReadError;
+use crate::key::Digest;
+use crate::stats::Stats;
+use crate::writer::WhyNot;
+
+/// How an engine answers from memory whether it has an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// It has not.
+    Absent,
+    /// Records with this fingerprint lie at these places; at most one of them is the object.
+    At(Places),
+    /// The index does not say; the disk must be asked.
+    AskDisk,
+}
+
+/// Where a record lies, in terms only its engine understands. Never reused for other bytes during the life of a
+/// formatted store, so a place that outlived its record is recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place(pub u64);
+
+/// The most records of one fingerprint that a probe may return.
+pub const MAX_WAYS: usize = 8;
+
+/// Up to [`MAX_WAYS`] places, newest record first.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct Places {
+    places: [Option<Place>; MAX_WAYS],
+}
+
+impl Places {
+    /// The places in `found`, put in order; what does not fit is dropped from the old end.
+    pub fn newest_first(found: &mut [Place]) -> Self {
+        found.sort_unstable_by(|a, b| b.cmp(a));
+        let mut places = [None; MAX_WAYS];
+        for (to, from) in places.iter_mut().zip(found) {
+            *to = Some(*from);
+        }
+        Places { places }
+    }
+
+    /// Newest first.
+    pub fn iter(&self) -> impl Iterator<Item = Place> + '_ {
+        self.places.iter().copied().flatten()
+    }
+
+    /// Take the newest off the list.
+    pub fn pop(&mut self) -> Option<Place> {
+        let first = self.places[0].take();
+        self.places.rotate_left(1);
+        first
+    }
+}
+
+impl fmt::Debug for Places {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// What a record is to the store; engines keep it with the record and otherwise only look at [`Kind::is_indexed`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// An object with its whole body.
+    Whole = 1,
+    /// An object whose body is the table of its extents.
+    Large = 2,
+    /// A part of a body; found by place only.
+    Extent = 3,
+    /// Says that every record of this digest before it is void.
+    Tombstone = 4,
+}
+
+impl Kind {
+    /// The kind with this number on disk.
+    pub fn from_byte(byte: u8) -> Option<Kind> {
+        [Kind::Whole, Kind::Large, Kind::Extent, Kind::Tombstone]
+            .into_iter()
+            .find(|kind| *kind as u8 == byte)
+    }
+
+    /// Whether lookups find such a record.
+    pub fn is_indexed(self) -> bool {
+        matches!(self, Kind::Whole | Kind::Large)
+    }
+}
+
+/// A record to be kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// The object it belongs to.
+    pub id: Digest,
+    /// What it is.
+    pub kind: Kind,
+    /// The key's name, empty if none.
+    pub name: &'a [u8],
+    /// The object's head.
+    pub head: &'a [u8],
+    /// The body, or an extent of it, or the table of extents.
+    pub body: &'a [u8],
+}
+
+/// A record read back and verified: place, lap, digest, lengths and every byte are those that were written.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Where it lies.
+    pub place: Place,
+    /// What it is.
+    pub kind: Kind,
+    /// The object it belongs to.
+    pub id: Digest,
+    /// The key's name.
+    pub name: Bytes,
+    /// The object's head.
+    pub head: Bytes,
+    /// See [`Record::body`].
+    pub body: Bytes,
+    /// Whether it was still in memory.
+    pub from_memory: bool,
+}
+
+/// What a fetch ended with.
+#[derive(Clone, Debug)]
+pub enum Fetched {
+    /// The record.
+    Record(Found),
+    /// No record of that digest is there: another object's, or overwritten since.
+    Missing,
+    /// It may have been there, and cannot be read or verified.
+    Failed(ReadError),
+}
+
+/// Called once, on one of the engine's threads, or on the caller's when nothing had to be read. It must not block.
+pub type FetchDone = Box<dyn FnOnce(Fetched) + Send>;
+
+/// Called once when a sync has ended; the text says which call failed and where.
+pub type SyncDone = Box<dyn FnOnce(Result<(), String>) + Send>;
+
+/// The sizes an engine works with, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The largest record: name, head and body together.
+    pub max_record_bytes: usize,
+    /// The part of a large body that goes into one [`Kind::Extent`].
+    pub extent_bytes: usize,
+    /// The largest body that goes into one [`Kind::Whole`].
+    pub inline_bytes: usize,
+    /// The largest object that can be kept without overwriting its own beginning.
+    pub max_object_bytes: u64,
+}
+
+/// An organisation of a cache disk.
+pub trait Engine: Send + Sync + 'static {
+    /// The name users give it, as in `--engine hashcache-log`.
+    fn name(&self) -> &'static str;
+
+    /// The sizes it works with.
+    fn limits(&self) -> Limits;
+
+    /// Whether an object is there, from memory alone. No I/O; locks are held for a set's copy only.
+    fn probe(&self, id: &Digest) -> Probe;
+
+    /// Read the record of `id` among `places` (or wherever the engine keeps it, after [`Probe::AskDisk`]), newest
+    /// first. A candidate that cannot be verified ends the search, since an older one may be a version that this one
+    /// replaced.
+    fn fetch(&self, id: &Digest, places: Places, done: FetchDone);
+
+    /// Read the record of `id` at `place`, of which `body_bytes` is the expected body length, in one request.
+    fn fetch_at(&self, id: &Digest, place: Place, body_bytes: usize, done: FetchDone);
+
+    /// Keep a record: at once it is found by [`Engine::probe`] and [`Engine::fetch`], and it survives a kill of the
+    /// process shortly after, power loss after [`Engine::sync`]. Pending: all buffers wait for the disk; the waker is
+    /// called when there is room. A [`Kind::Tombstone`] removes every candidate of its fingerprint.
+    /// Errors: [`WhyNot::Device`], [`WhyNot::TooLarge`], [`WhyNot::Closed`].
+    fn poll_append(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>>;
+
+    /// Drop the index entry of one record that turned out to be unreadable, and older ones of its fingerprint.
+    fn forget(&self, id: &Digest, place: Place);
+
+    /// The record at `place` was asked for: what the set's replacement goes by.
+    fn touch(&self, id: &Digest, place: Place);
+
+    /// Whether the bytes at `place` are still those of the record written there.
+    fn is_live(&self, place: Place) -> bool;
+
+    /// Make all records appended so far survive power loss.
+    fn sync(&self, done: SyncDone);
+
+    /// Some of the indexed places, from a cursor (0 at first), and the next cursor.
+    fn walk(&self, cursor: u64, most: usize) -> (Vec<Place>, Option<u64>);
+
+    /// Read whatever record lies at `place`, for listings.
+    fn fetch_any(&self, place: Place, done: FetchDone);
+
+    /// Memory allocated for the index, in bytes, summed from the allocations: locks, padding and all.
+    fn index_bytes(&self) -> u64;
+
+    /// The engine's and its device's counters; the store adds its own.
+    fn stats(&self) -> Stats;
+
+    /// Write everything out and stop the engine's threads. Appends are refused from now on.
+    fn close(&self, done: SyncDone);
+}

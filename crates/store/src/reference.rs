@@ -1,0 +1,313 @@
+//! The contract in its simplest form: a map in memory. Tests hold every other store against this one.
+
+use std::collections::HashMap;
+use std::future::ready;
+use std::ops::Range;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+use parking_lot::Mutex;
+
+use crate::hit::{Body, BodySource, Hit, ReadError, Source, State};
+use crate::key::Key;
+use crate::stats::Stats;
+use crate::store::{Cursor, HeadEdit, Lookup, Pending, Removed, ScanEntry, ScanPage, Store, StoreError, Updated};
+use crate::writer::{Commit, FillId, Hint, Sink, WhyNot, Writer};
+
+/// A [`Store`] that keeps everything in memory, without limit: for tests and examples, not for service.
+#[derive(Default)]
+pub struct Reference(Arc<Mutex<Inner>>);
+
+#[derive(Default)]
+struct Inner {
+    whole: HashMap<Key, (Bytes, Bytes)>,
+    fills: HashMap<Key, Vec<Arc<Fill>>>,
+    next_fill: u64,
+    stats: Stats,
+    closed: bool,
+}
+
+impl Reference {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl Store for Reference {
+    fn lookup(&self, key: &Key, _deadline: Instant) -> Lookup {
+        let mut inner = self.0.lock();
+        if inner.closed {
+            return Lookup::Absent;
+        }
+        if let Some(fill) = inner.fills.get(key).and_then(|fills| fills.last()).cloned() {
+            inner.stats.hits_fill += 1;
+            return Lookup::Here(Fill::follow(&fill));
+        }
+        if let Some((head, body)) = inner.whole.get(key).cloned() {
+            inner.stats.hits_memory += 1;
+            let body = Body::from_bytes(body);
+            return Lookup::Here(Hit {
+                head,
+                state: State::Whole,
+                source: Source::Memory,
+                body,
+            });
+        }
+        inner.stats.misses += 1;
+        Lookup::Absent
+    }
+
+    fn follow(&self, key: &Key, id: FillId) -> Option<Hit> {
+        let inner = self.0.lock();
+        inner
+            .fills
+            .get(key)?
+            .iter()
+            .find(|fill| fill.id == id)
+            .map(Fill::follow)
+    }
+
+    fn put(&self, key: &Key, head: Bytes, hint: Hint) -> Writer {
+        let mut inner = self.0.lock();
+        inner.next_fill += 1;
+        let id = FillId(inner.next_fill);
+        let fill = Arc::new(Fill {
+            id,
+            head,
+            hint,
+            shared: Mutex::default(),
+        });
+        inner.fills.entry(key.clone()).or_default().push(fill.clone());
+        Writer::new(Box::new(Open {
+            store: self.0.clone(),
+            key: key.clone(),
+            fill,
+        }))
+    }
+
+    fn update_head(&self, key: &Key, edit: HeadEdit) -> Pending<Result<Updated, StoreError>> {
+        let mut inner = self.0.lock();
+        let updated = match inner.whole.get_mut(key) {
+            None => Updated::Absent,
+            Some((head, _)) => edit(head).map_or(Updated::Unchanged, |new| {
+                *head = new;
+                Updated::Done
+            }),
+        };
+        Box::pin(ready(Ok(updated)))
+    }
+
+    fn remove(&self, key: &Key) -> Pending<Result<Removed, StoreError>> {
+        let mut inner = self.0.lock();
+        let fills = inner.fills.remove(key);
+        let gone = inner.whole.remove(key).is_some() || fills.is_some();
+        Box::pin(ready(Ok(if gone { Removed::Gone } else { Removed::Absent })))
+    }
+
+    fn scan(&self, from: Cursor, most: usize) -> Pending<Result<ScanPage, StoreError>> {
+        let inner = self.0.lock();
+        let mut all: Vec<_> = inner.whole.iter().collect();
+        all.sort_by_key(|(key, _)| (*key.digest(), key.name().to_vec()));
+        let start = from.0 as usize;
+        let entry = |(key, (head, body)): &(&Key, &(Bytes, Bytes))| ScanEntry {
+            name: Bytes::copy_from_slice(key.name()),
+            head: head.clone(),
+            body_bytes: body.len() as u64,
+        };
+        let entries: Vec<_> = all.iter().skip(start).take(most.max(1)).map(entry).collect();
+        let end = start + entries.len();
+        let next = (end < all.len()).then_some(Cursor(end as u64));
+        Box::pin(ready(Ok(ScanPage { entries, next })))
+    }
+
+    fn flush(&self) -> Pending<Result<(), StoreError>> {
+        let closed = self.0.lock().closed;
+        Box::pin(ready(if closed { Err(StoreError::Closed) } else { Ok(()) }))
+    }
+
+    fn stats(&self) -> Stats {
+        let inner = self.0.lock();
+        Stats {
+            live_objects: inner.whole.len() as u64,
+            ..inner.stats
+        }
+    }
+
+    fn close(&self) -> Pending<Result<(), StoreError>> {
+        self.0.lock().closed = true;
+        Box::pin(ready(Ok(())))
+    }
+}
+
+/// An unfinished write, shared by its writer and its followers.
+struct Fill {
+    id: FillId,
+    head: Bytes,
+    hint: Hint,
+    shared: Mutex<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    body: BytesMut,
+    whole: bool,
+    aborted: bool,
+    waiting: Vec<Waker>,
+}
+
+impl Fill {
+    fn follow(fill: &Arc<Fill>) -> Hit {
+        let body = Body::from_source(Box::new(Follower {
+            fill: fill.clone(),
+            left: 0..u64::MAX,
+        }));
+        Hit {
+            head: fill.head.clone(),
+            state: State::Filling,
+            source: Source::Fill,
+            body,
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Shared)) {
+        let mut shared = self.shared.lock();
+        change(&mut shared);
+        let waiting = std::mem::take(&mut shared.waiting);
+        drop(shared);
+        waiting.into_iter().for_each(Waker::wake);
+    }
+}
+
+struct Follower {
+    fill: Arc<Fill>,
+    left: Range<u64>,
+}
+
+impl BodySource for Follower {
+    fn length(&self) -> Option<u64> {
+        let shared = self.fill.shared.lock();
+        if shared.whole {
+            Some(shared.body.len() as u64)
+        } else {
+            self.fill.hint.expected_bytes
+        }
+    }
+
+    fn seek(&mut self, range: Range<u64>) -> Result<(), ReadError> {
+        let end = self.length().unwrap_or(u64::MAX);
+        if range.start > range.end.min(end) || (range.end > end && range.end != u64::MAX) {
+            return Err(ReadError::Range);
+        }
+        self.left = range;
+        Ok(())
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>, max: usize) -> Poll<Result<Option<Bytes>, ReadError>> {
+        let mut shared = self.fill.shared.lock();
+        if shared.aborted {
+            return Poll::Ready(Err(ReadError::Aborted));
+        }
+        let start = usize::try_from(self.left.start).unwrap_or(usize::MAX);
+        let wanted = usize::try_from(self.left.end)
+            .unwrap_or(usize::MAX)
+            .min(start.saturating_add(max.max(1)));
+        if let Some(piece) = shared
+            .body
+            .get(start..wanted.min(shared.body.len()))
+            .filter(|piece| !piece.is_empty())
+        {
+            self.left.start += piece.len() as u64;
+            return Poll::Ready(Ok(Some(Bytes::copy_from_slice(piece))));
+        }
+        if shared.whole || self.left.start >= self.left.end {
+            return Poll::Ready(Ok(None));
+        }
+        shared.waiting.push(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+/// The writing end of a [`Fill`].
+struct Open {
+    store: Arc<Mutex<Inner>>,
+    key: Key,
+    fill: Arc<Fill>,
+}
+
+impl Open {
+    /// Take this write off the list of unfinished ones; false if a removal has done so.
+    fn leave(&self, inner: &mut Inner) -> bool {
+        let Some(fills) = inner.fills.get_mut(&self.key) else {
+            return false;
+        };
+        let before = fills.len();
+        fills.retain(|fill| !Arc::ptr_eq(fill, &self.fill));
+        let found = fills.len() < before;
+        if fills.is_empty() {
+            inner.fills.remove(&self.key);
+        }
+        found
+    }
+}
+
+impl Sink for Open {
+    fn poll_write(&mut self, _cx: &mut Context<'_>, data: &mut Bytes) -> Poll<()> {
+        self.fill.change(|shared| shared.body.extend_from_slice(data));
+        data.clear();
+        Poll::Ready(())
+    }
+
+    fn id(&self) -> FillId {
+        self.fill.id
+    }
+
+    fn follow(&self) -> Hit {
+        Fill::follow(&self.fill)
+    }
+
+    fn commit(self: Box<Self>) -> Pending<Commit> {
+        let body = self.fill.shared.lock().body.clone().freeze();
+        let mut inner = self.store.lock();
+        let listed = self.leave(&mut inner);
+        let short = self
+            .fill
+            .hint
+            .expected_bytes
+            .is_some_and(|expected| expected != body.len() as u64);
+        let why = match () {
+            _ if inner.closed => Some(WhyNot::Closed),
+            _ if !listed => Some(WhyNot::Removed),
+            _ if short => Some(WhyNot::LengthMismatch),
+            _ => None,
+        };
+        let bytes = (self.fill.head.len() + body.len()) as u64;
+        if why.is_none() {
+            inner.whole.insert(self.key.clone(), (self.fill.head.clone(), body));
+            inner.stats.stored += 1;
+            inner.stats.stored_bytes += bytes;
+        } else {
+            inner.stats.not_stored += 1;
+        }
+        drop(inner);
+        self.fill.change(|shared| {
+            if short {
+                shared.aborted = true
+            } else {
+                shared.whole = true
+            }
+        });
+        Box::pin(ready(why.map_or(Commit::Stored { bytes }, Commit::NotStored)))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if !self.fill.shared.lock().whole {
+            self.leave(&mut self.store.lock());
+            self.fill.change(|shared| shared.aborted = true);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Counters that every store keeps, exact since it was opened.
+
+/// What a store holds and what it has done since it was opened. Sizes are bytes; counters only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Index entries there is room for.
+    pub slots: u64,
+    /// Objects that a lookup would look for.
+    pub live_objects: u64,
+    /// Objects dropped because their set had no free slot.
+    pub lost_to_full_sets: u64,
+    /// Bytes of the disk that objects may fill.
+    pub capacity_bytes: u64,
+    /// Bytes of the log written in this lap.
+    pub frontier_bytes: u64,
+    /// Times the log has wrapped since it was formatted.
+    pub lap: u64,
+    /// Memory allocated for the index, locks and padding included.
+    pub index_bytes: u64,
+    /// Bytes of hot objects held in memory, and how many may be held.
+    pub hot_bytes: u64,
+    /// The budget for hot objects.
+    pub hot_budget_bytes: u64,
+    /// Lookups answered with an object: from memory, from disk, from an unfinished write.
+    pub hits_memory: u64,
+    /// See [`Stats::hits_memory`].
+    pub hits_disk: u64,
+    /// See [`Stats::hits_memory`].
+    pub hits_fill: u64,
+    /// Lookups that found nothing.
+    pub misses: u64,
+    /// Records read for a lookup that turned out to be another object's.
+    pub false_reads: u64,
+    /// Requests to the device, and their bytes.
+    pub reads: u64,
+    /// Bytes read from the device.
+    pub read_bytes: u64,
+    /// Write requests to the device.
+    pub writes: u64,
+    /// Bytes written to the device.
+    pub write_bytes: u64,
+    /// Requests that did not start where the one before ended.
+    pub seeks: u64,
+    /// Objects stored.
+    pub stored: u64,
+    /// Writes that ended otherwise: aborted by their writer, or refused by the store.
+    pub not_stored: u64,
+    /// Bytes of heads and bodies of the objects stored.
+    pub stored_bytes: u64,
+    /// Records that failed their checksum. Each was a miss.
+    pub corrupt: u64,
+    /// Reads that the device failed. Each was a miss or an error to one reader.
+    pub read_errors: u64,
+    /// Writes that the device failed. Each poisoned its region.
+    pub write_errors: u64,
+    /// Lookups given up at their deadline.
+    pub timeouts: u64,
+}
+
+impl Stats {
+    /// Index memory per slot, in bits.
+    pub fn bits_per_slot(&self) -> f64 {
+        ratio(self.index_bytes * 8, self.slots)
+    }
+
+    /// Index memory per live object, in bits.
+    pub fn bits_per_live_object(&self) -> f64 {
+        ratio(self.index_bytes * 8, self.live_objects)
+    }
+
+    /// The share of slots in use, 0 to 1.
+    pub fn fill(&self) -> f64 {
+        ratio(self.live_objects, self.slots)
+    }
+}
+
+fn ratio(of: u64, to: u64) -> f64 {
+    if to == 0 { 0.0 } else { of as f64 / to as f64 }
+}

@@ -1,0 +1,152 @@
+//! The contract: what every store promises to the programs that use it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use crate::hit::Hit;
+use crate::key::Key;
+use crate::stats::Stats;
+use crate::writer::{FillId, Hint, WhyNot, Writer};
+
+/// A future of the store's: it may be awaited on any runtime and is woken from the store's own threads.
+pub type Pending<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
+
+/// How long [`Store::find`] waits for the disk.
+pub const FIND_DEADLINE: Duration = Duration::from_secs(10);
+
+/// A cache of objects, each a head and a body under a [`Key`].
+///
+/// # Rules
+///
+/// Every implementation keeps these; [`crate::contract`] tests each of them.
+///
+/// 1. **Forgetting is allowed, lying is not.** A store may forget any object at any time. It never returns another
+///    key's object, never bytes other than those written, never a body that ends short without an error.
+/// 2. **Unfinished writes come first.** A lookup finds the newest unfinished write before any older, whole version.
+///    So of many that ask for one new object, one fetches it and the others follow.
+/// 3. **An abort undoes.** When a writer is dropped, its followers fail with [`crate::ReadError::Aborted`], and the
+///    version from before is found again.
+/// 4. **The last commit wins**, whichever writer began first.
+/// 5. **Removal is final.** After [`Store::remove`] no version that was committed or begun before is found again,
+///    not after further puts and removals, not after a restart. Readers that already hold a hit go on.
+/// 6. **Eviction is an error, not a lie.** A reader overtaken by eviction gets [`crate::ReadError::Gone`].
+/// 7. **Nothing handed out changes.** `Bytes` from a store never change.
+/// 8. **Bounded memory.** Objects of any size stream. A full queue pushes back; nothing is dropped silently.
+/// 9. **Disk faults never fail a writer**: they make its commit [`crate::Commit::NotStored`].
+/// 10. **Flush means flushed.** What was committed before [`Store::flush`] returned `Ok` survives power loss. After a
+///     crash the store opens with what it can prove whole.
+pub trait Store: Send + Sync + 'static {
+    /// Look an object up. Never blocks and does no I/O: what needs the disk is [`Lookup::Wait`], and that resolves
+    /// to nothing once `deadline` has passed. Absent objects and hits in memory cost no allocation.
+    fn lookup(&self, key: &Key, deadline: Instant) -> Lookup;
+
+    /// Follow one given unfinished write of `key`; `None` once it has ended.
+    fn follow(&self, key: &Key, fill: FillId) -> Option<Hit>;
+
+    /// Begin an object. Never blocks; refusals come out at the commit ([`crate::Commit::NotStored`]).
+    fn put(&self, key: &Key, head: Bytes, hint: Hint) -> Writer;
+
+    /// Replace the head of a whole, stored object and keep its body. `edit` sees the present head and returns the
+    /// new one, or `None` to leave it.
+    fn update_head(&self, key: &Key, edit: HeadEdit) -> Pending<Result<Updated, StoreError>>;
+
+    /// Remove every version of an object (rule 5). May also forget other objects with the same fingerprint.
+    /// Errors: [`StoreError`] when the removal could not be made to last; it still holds until a restart.
+    fn remove(&self, key: &Key) -> Pending<Result<Removed, StoreError>>;
+
+    /// List stored objects, `most` at a time, from where `from` left off. The listing is fuzzy: what is stored or
+    /// forgotten meanwhile may or may not be in it. Worst-case memory: `most` heads and names.
+    fn scan(&self, from: Cursor, most: usize) -> Pending<Result<ScanPage, StoreError>>;
+
+    /// Make everything committed so far survive power loss (rule 10).
+    fn flush(&self) -> Pending<Result<(), StoreError>>;
+
+    /// Counters, exact at the time of the call for each, not across them.
+    fn stats(&self) -> Stats;
+
+    /// Flush, then refuse what comes after: lookups find nothing, commits are not stored. Idempotent.
+    fn close(&self) -> Pending<Result<(), StoreError>>;
+
+    /// [`Store::lookup`] as a future, with a deadline of [`FIND_DEADLINE`].
+    fn find(&self, key: &Key) -> Pending<Option<Hit>> {
+        match self.lookup(key, Instant::now() + FIND_DEADLINE) {
+            Lookup::Absent => Box::pin(std::future::ready(None)),
+            Lookup::Here(hit) => Box::pin(std::future::ready(Some(hit))),
+            Lookup::Wait(pending) => pending,
+        }
+    }
+}
+
+/// What [`Store::lookup`] found out without touching the disk.
+#[must_use]
+pub enum Lookup {
+    /// No such object.
+    Absent,
+    /// Found in memory.
+    Here(Hit),
+    /// Only the disk can tell.
+    Wait(Pending<Option<Hit>>),
+}
+
+/// A change of a head: sees the present one, returns the new one or `None` to leave it.
+pub type HeadEdit = Box<dyn FnOnce(&Bytes) -> Option<Bytes> + Send>;
+
+/// What became of a head update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Updated {
+    /// The new head is served from now on.
+    Done,
+    /// The edit left the head as it was.
+    Unchanged,
+    /// No whole object of that key is stored.
+    Absent,
+    /// The new head could not be stored; the object is served with its old head, or forgotten.
+    NotStored(WhyNot),
+}
+
+/// What became of a removal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removed {
+    /// There may have been such an object, and there is none now.
+    Gone,
+    /// There was nothing to remove.
+    Absent,
+}
+
+/// Where a listing goes on; [`Cursor::default`] is the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cursor(pub u64);
+
+/// A part of a listing.
+#[derive(Clone, Debug, Default)]
+pub struct ScanPage {
+    /// The objects found.
+    pub entries: Vec<ScanEntry>,
+    /// Where to go on; `None` at the end. A page may be empty and not the last.
+    pub next: Option<Cursor>,
+}
+
+/// One object of a listing.
+#[derive(Clone, Debug)]
+pub struct ScanEntry {
+    /// The name its key had, empty where it had none.
+    pub name: Bytes,
+    /// Its head.
+    pub head: Bytes,
+    /// Its body's length in bytes.
+    pub body_bytes: u64,
+}
+
+/// Why a store could not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// The device failed; the text says which call and where.
+    #[error("the device failed: {0}")]
+    Device(String),
+    /// The store is closed.
+    #[error("the store is closed")]
+    Closed,
+}

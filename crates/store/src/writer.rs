@@ -1,0 +1,132 @@
+//! Writing an object: bytes pushed in, readers that follow, and one decision at the end.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+
+use crate::hit::Hit;
+use crate::store::Pending;
+
+/// What the caller knows about an object before its bytes arrive. All of it is advice except the length.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Hint {
+    /// Objects of one group are likely to be asked for together (same client, page or host).
+    pub group: Option<u64>,
+    /// The body's length if it was announced. A body of another length is never stored.
+    pub expected_bytes: Option<u64>,
+    /// Whether the object is likely to be read again.
+    pub reuse: Reuse,
+}
+
+/// Whether an object is likely to be read again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reuse {
+    /// Nothing is known.
+    #[default]
+    Unknown,
+    /// Likely.
+    Likely,
+    /// Unlikely.
+    Unlikely,
+}
+
+/// Names one unfinished write among all of a store's, for the life of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FillId(pub u64);
+
+/// How a write ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Commit {
+    /// Stored: found by lookups from now on. It survives power loss after the next [`crate::Store::flush`].
+    Stored {
+        /// Head and body, in bytes.
+        bytes: u64,
+    },
+    /// Not stored. Whoever followed the write got every byte all the same, unless the bytes were not those announced
+    /// ([`WhyNot::LengthMismatch`]): then followers fail with [`crate::ReadError::Aborted`].
+    NotStored(WhyNot),
+}
+
+/// Why an object was not stored. The names are stable: logs and metrics use them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WhyNot {
+    /// The object is larger than the store takes.
+    #[error("larger than the store takes")]
+    TooLarge,
+    /// The body had another length than announced.
+    #[error("the body had another length than announced")]
+    LengthMismatch,
+    /// The device failed, or its region is poisoned.
+    #[error("the device failed")]
+    Device,
+    /// The key was removed while the object was being written.
+    #[error("removed while it was being written")]
+    Removed,
+    /// Too many writes are open at once.
+    #[error("too many open writes")]
+    Busy,
+    /// Part of the object was evicted before the rest had arrived.
+    #[error("evicted before it was whole")]
+    Evicted,
+    /// The store is closed.
+    #[error("the store is closed")]
+    Closed,
+}
+
+/// What stands behind a [`Writer`], for implementations of [`crate::Store`]. Dropping it aborts the write.
+pub trait Sink: Send + Sync {
+    /// Take bytes from the front of `data`; ready when all are taken. Pending pushes back (a full queue, or a
+    /// follower of a write that can no longer be stored). Never fails: a disk fault makes the commit
+    /// [`Commit::NotStored`], and the bytes still reach the followers.
+    fn poll_write(&mut self, cx: &mut Context<'_>, data: &mut Bytes) -> Poll<()>;
+    /// This write's name.
+    fn id(&self) -> FillId;
+    /// Read along from the first byte.
+    fn follow(&self) -> Hit;
+    /// End the write. The decision is made before the future is polled for the first time.
+    fn commit(self: Box<Self>) -> Pending<Commit>;
+}
+
+/// An object being written. Dropped without [`Writer::commit`], it is aborted: its followers fail with
+/// [`crate::ReadError::Aborted`] and the older version, if any, is served again.
+pub struct Writer(Box<dyn Sink>);
+
+impl Writer {
+    /// A writer over an implementation's sink.
+    pub fn new(sink: Box<dyn Sink>) -> Self {
+        Writer(sink)
+    }
+
+    /// Take bytes from the front of `data`; ready when all are taken. See [`Sink::poll_write`].
+    pub fn poll_write(&mut self, cx: &mut Context<'_>, data: &mut Bytes) -> Poll<()> {
+        self.0.poll_write(cx, data)
+    }
+
+    /// Write all of `data`, waiting while the store pushes back.
+    pub async fn write(&mut self, mut data: Bytes) {
+        poll_fn(|cx| self.0.poll_write(cx, &mut data)).await
+    }
+
+    /// This write's name, for [`crate::Store::follow`].
+    pub fn id(&self) -> FillId {
+        self.0.id()
+    }
+
+    /// Read along from the first byte: what a lookup of the key finds meanwhile.
+    pub fn follow(&self) -> Hit {
+        self.0.follow()
+    }
+
+    /// End the write: the object is whole. Of two writers of one key the last commit wins.
+    pub async fn commit(self) -> Commit {
+        self.0.commit().await
+    }
+}
+
+impl std::fmt::Debug for Writer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Writer({:?})", self.id())
+    }
+}
