@@ -15,7 +15,11 @@ impl Pattern {
         let seed = key.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
-        Pattern { state: seed, word: [0; 8], used: 8 }
+        Pattern {
+            state: seed,
+            word: [0; 8],
+            used: 8,
+        }
     }
 
     /// The next bytes of the body.

@@ -28,7 +28,14 @@ pub struct Tinaja {
 impl Setup {
     /// A forward proxy that may connect to loopback, with a cache of 256 MiB on disk and 8 MiB in memory.
     pub fn forward() -> Self {
-        Setup::bare().flags(&["--disk", "256MiB", "--memory", "8MiB", "--allow-destination", "127.0.0.0/8"])
+        Setup::bare().flags(&[
+            "--disk",
+            "256MiB",
+            "--memory",
+            "8MiB",
+            "--allow-destination",
+            "127.0.0.0/8",
+        ])
     }
 
     /// A reverse proxy before `origin`.
@@ -40,7 +47,11 @@ impl Setup {
     /// No flags but for where to listen, to keep the cache and to log.
     pub fn bare() -> Self {
         let address = SocketAddr::from(([127, 0, 0, 1], super::free_port()));
-        Setup { dir: TempDir::new().unwrap(), address, flags: Vec::new() }
+        Setup {
+            dir: TempDir::new().unwrap(),
+            address,
+            flags: Vec::new(),
+        }
     }
 
     /// Add flags.
@@ -71,7 +82,10 @@ impl Setup {
     pub fn start(&self) -> Tinaja {
         let mut process = Process::start("tinaja", &mut self.command(), &self.dir.path().join("output"));
         process.wait_until_listening(self.address);
-        Tinaja { process, address: self.address }
+        Tinaja {
+            process,
+            address: self.address,
+        }
     }
 
     /// Run it to its end, for starts that must fail.
@@ -81,13 +95,23 @@ impl Setup {
 
     /// Run `tinaja inspect --json` on the cache.
     pub fn inspect(&self) -> Output {
-        tools::output(binary(&self.dir).arg("inspect").arg("--cache").arg(self.cache_dir()).arg("--json"))
+        tools::output(
+            binary(&self.dir)
+                .arg("inspect")
+                .arg("--cache")
+                .arg(self.cache_dir())
+                .arg("--json"),
+        )
     }
 
     fn command(&self) -> Command {
         let mut command = binary(&self.dir);
         command.arg("serve").arg("--listen").arg(self.address.to_string());
-        command.arg("--cache").arg(self.cache_dir()).arg("--access-log").arg(self.dir.path().join("access.log"));
+        command
+            .arg("--cache")
+            .arg(self.cache_dir())
+            .arg("--access-log")
+            .arg(self.dir.path().join("access.log"));
         command.args(&self.flags);
         command
     }
