@@ -1,1 +1,22 @@
-//! Placeholder replaced by the room's own code.
+//! Access logs, written and read by one [`Record`]: the proxy writes them, the laboratory replays them.
+//!
+//! - [`squid`]: Squid's native format, the default of a cache, and what cache tools read;
+//! - [`combined`]: the Combined format of web servers;
+//! - [`Sink`]: a file written on a thread of its own, so that a slow disk never holds up a request.
+//!
+//! Whatever a client or an origin sends, one request is one line: bytes that could end a line, move a terminal's
+//! cursor or shift the fields are escaped by the writers.
+#![cfg_attr(
+    test,
+    allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
+)]
+
+mod civil;
+pub mod combined;
+mod escape;
+mod record;
+mod sink;
+pub mod squid;
+
+pub use record::{CacheResult, ParseError, Record};
+pub use sink::{LINES_QUEUED, Sink};

@@ -1,0 +1,131 @@
+//! A log file that never holds up a request.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Lines that wait for the disk at most; further ones are dropped and counted. At about 200 bytes a line this is
+/// 3 MB; whoever sends longer lines bounds them.
+pub const LINES_QUEUED: usize = 16 * 1024;
+
+/// The longest a line waits before it is in the file.
+const FLUSH_EVERY: Duration = Duration::from_secs(1);
+const BUFFER_BYTES: usize = 64 * 1024;
+
+/// A file that lines are appended to, on a thread of its own.
+///
+/// Lines are in the file within a second, and all of them once the sink is dropped. When the disk is slower than
+/// the requests, lines are dropped, and the program's own log says how many.
+#[derive(Debug)]
+pub struct Sink {
+    lines: Option<SyncSender<String>>,
+    dropped: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Sink {
+    /// Opens `path` for appending, creates it if it is not there.
+    ///
+    /// Errors: what the system says when the file cannot be opened or the thread cannot be started.
+    pub fn open(path: &Path) -> io::Result<Sink> {
+        let file = OpenOptions::new().create(true).append(true).open(path)?;
+        let (lines, queue) = sync_channel(LINES_QUEUED);
+        let dropped = Arc::new(AtomicU64::new(0));
+        let task = Task {
+            file: BufWriter::with_capacity(BUFFER_BYTES, file),
+            path: path.into(),
+            failing: false,
+        };
+        let count = dropped.clone();
+        let thread = std::thread::Builder::new()
+            .name("access-log".into())
+            .spawn(move || task.run(&queue, &count))?;
+        Ok(Sink {
+            lines: Some(lines),
+            dropped,
+            thread: Some(thread),
+        })
+    }
+
+    /// Queues one line, newline included. Never blocks: a line that finds the queue full is dropped and counted.
+    pub fn send(&self, line: String) {
+        let sent = self.lines.as_ref().is_some_and(|lines| lines.try_send(line).is_ok());
+        if !sent {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        // Closing the queue ends the thread once it has written what is left.
+        self.lines = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the access log's thread failed; lines are missing");
+        }
+    }
+}
+
+struct Task {
+    file: BufWriter<File>,
+    path: PathBuf,
+    failing: bool,
+}
+
+impl Task {
+    fn run(mut self, queue: &Receiver<String>, dropped: &AtomicU64) {
+        let mut flush_at = Instant::now() + FLUSH_EVERY;
+        loop {
+            let ended = match queue.recv_timeout(flush_at.saturating_duration_since(Instant::now())) {
+                Ok(line) => {
+                    let written = self.file.write_all(line.as_bytes());
+                    self.note(written);
+                    false
+                }
+                Err(RecvTimeoutError::Timeout) => false,
+                Err(RecvTimeoutError::Disconnected) => true,
+            };
+            if ended || Instant::now() >= flush_at {
+                let flushed = self.file.flush();
+                self.note(flushed);
+                report_dropped(dropped);
+                flush_at = Instant::now() + FLUSH_EVERY;
+            }
+            if ended {
+                return;
+            }
+        }
+    }
+
+    /// Says once that the log fails, and once that it works again.
+    fn note(&mut self, result: io::Result<()>) {
+        match result {
+            Ok(()) if self.failing => tracing::info!(path = %self.path.display(), "the access log is written again"),
+            Err(error) if !self.failing => {
+                tracing::error!(path = %self.path.display(), %error, "the access log cannot be written, lines are lost");
+                self.failing = true;
+                return;
+            }
+            Err(_) => return,
+            Ok(()) => {}
+        }
+        self.failing = false;
+    }
+}
+
+fn report_dropped(dropped: &AtomicU64) {
+    let count = dropped.swap(0, Ordering::Relaxed);
+    if count > 0 {
+        tracing::warn!(
+            count,
+            "access log lines were dropped: the disk is slower than the requests"
+        );
+    }
+}
