@@ -1,0 +1,212 @@
+//! Pingora's storage interface, answered by a store.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use async_trait::async_trait;
+use pingora_cache::key::CacheHashKey;
+use pingora_cache::meta::CacheMeta;
+use pingora_cache::storage::streaming_write::U64WriteId;
+use pingora_cache::storage::{HitHandler, MissHandler, PurgeOutcome, PurgeTarget, Storage};
+use pingora_cache::trace::SpanHandle;
+use pingora_cache::{CacheKey, PurgeType};
+use pingora_error::{Error, ErrorType, Result};
+use tinaja_store::{FillId, Hint, Hit, Key, Removed, Store, Updated};
+
+use crate::fault;
+use crate::head::{Head, encode};
+use crate::hit::HitReader;
+use crate::miss::{MissWriter, announced_bytes};
+use crate::relay::Relays;
+
+/// A Tinaja store as Pingora's cache storage. See the [crate's page](crate) for what it promises.
+pub struct TinajaStorage {
+    store: Arc<dyn Store>,
+    relays: Relays,
+}
+
+impl TinajaStorage {
+    /// Put `store` behind Pingora's interface.
+    ///
+    /// Pingora wants a storage that lives for ever, so this leaks a few hundred bytes and keeps the store open until
+    /// the process ends: call it once for each store. To end in order, stop the server, then `store().close()`.
+    // A constructor that is not `Self` on purpose: no other form of it is of use.
+    #[allow(clippy::new_ret_no_self)]
+    pub fn new(store: Arc<dyn Store>) -> &'static TinajaStorage {
+        Box::leak(Box::new(TinajaStorage {
+            store,
+            relays: Relays::default(),
+        }))
+    }
+
+    /// The store behind: for its counters, listings, flushes, and to close it.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// What an object is called in the store: its combined hash alone, since purges know no more. The primary key is
+    /// in the head ([`crate::primary_key`]).
+    pub fn store_key(key: &impl CacheHashKey) -> Key {
+        Key::from_digest(key.combined_bin())
+    }
+
+    pub(crate) fn relays(&self) -> &Relays {
+        &self.relays
+    }
+
+    /// The metadata of a found object; `None` if it is another key's, or cannot be read and was removed.
+    async fn meta(&self, place: &Key, key: &CacheKey, hit: &Hit) -> Option<CacheMeta> {
+        match Head::decode(&hit.head).map(|head| head.belongs_to(key).then(|| head.meta())) {
+            Some(None) => None,
+            Some(Some(Some(meta))) => Some(meta),
+            None | Some(Some(None)) => {
+                tracing::warn!("removing an object whose head cannot be read: {place:?}");
+                if let Err(error) = self.store.remove(place).await {
+                    tracing::warn!("an object whose head cannot be read was not removed: {error}");
+                }
+                None
+            }
+        }
+    }
+
+    async fn remove(&self, place: &Key) -> Result<PurgeOutcome> {
+        match self.store.remove(place).await {
+            Ok(Removed::Gone) => Ok(PurgeOutcome::Purged(None)),
+            Ok(Removed::Absent) => Ok(PurgeOutcome::NotFound),
+            Err(error) => Err(fault("purging", error)),
+        }
+    }
+}
+
+/// The store's name for a target; `None` for one that names a generation, as this storage hands out no such names.
+fn place_of(target: PurgeTarget<'_>) -> Option<Key> {
+    match target {
+        PurgeTarget::Exact(entry) if entry.entry_id().is_some() => None,
+        target => Some(TinajaStorage::store_key(target.key())),
+    }
+}
+
+#[async_trait]
+impl Storage for TinajaStorage {
+    async fn lookup(&'static self, key: &CacheKey, _: &SpanHandle) -> Result<Option<(CacheMeta, HitHandler)>> {
+        let place = Self::store_key(key);
+        let Some(hit) = self.store.find(&place).await else {
+            return Ok(None);
+        };
+        let Some(meta) = self.meta(&place, key, &hit).await else {
+            return Ok(None);
+        };
+        match HitReader::open(hit).await {
+            Ok(reader) => Ok(Some((meta, Box::new(reader)))),
+            Err(error) => {
+                tracing::debug!("a stored object counts as a miss: {error}");
+                Ok(None)
+            }
+        }
+    }
+
+    /// Only ever the write that the tag names: Pingora sends the header of that write, and the body must be its own.
+    /// An error, never `None` (which Pingora answers with a panic), once that write has ended or was purged; Pingora
+    /// then passes the response on without the cache.
+    async fn lookup_streaming_write(
+        &'static self,
+        key: &CacheKey,
+        tag: Option<&[u8]>,
+        trace: &SpanHandle,
+    ) -> Result<Option<(CacheMeta, HitHandler)>> {
+        let Some(tag) = tag else {
+            return self.lookup(key, trace).await;
+        };
+        let write = U64WriteId::try_from(tag).map_err(|error| fault("reading a streaming write tag", error))?;
+        let (place, fill) = (Self::store_key(key), FillId(write.into()));
+        let ended = || {
+            Error::explain(
+                ErrorType::InternalError,
+                "the write to read along has ended or was purged",
+            )
+        };
+        let hit = self.store.follow(&place, fill).ok_or_else(ended)?;
+        let meta = self.meta(&place, key, &hit).await.ok_or_else(ended)?;
+        let Hit {
+            head,
+            state,
+            source,
+            body,
+        } = hit;
+        match self.relays.get(fill).map(|relay| relay.reader(body)) {
+            Some(Ok(own)) => Ok(Some((meta, Box::new(own)))),
+            Some(Err(body)) => {
+                let hit = Hit {
+                    head,
+                    state,
+                    source,
+                    body,
+                };
+                let reader = HitReader::open(hit)
+                    .await
+                    .map_err(|error| fault("reading along a fill", error))?;
+                Ok(Some((meta, Box::new(reader))))
+            }
+            None => Err(ended()),
+        }
+    }
+
+    async fn get_miss_handler(&'static self, key: &CacheKey, meta: &CacheMeta, _: &SpanHandle) -> Result<MissHandler> {
+        let hint = Hint {
+            expected_bytes: announced_bytes(meta),
+            ..Hint::default()
+        };
+        let writer = self.store.put(&Self::store_key(key), encode(key, meta)?, hint);
+        Ok(Box::new(MissWriter::new(self, writer)))
+    }
+
+    async fn purge(&'static self, target: PurgeTarget<'_>, _: PurgeType, _: &SpanHandle) -> Result<PurgeOutcome> {
+        match place_of(target) {
+            Some(place) => self.remove(&place).await,
+            None => Ok(PurgeOutcome::NotFound),
+        }
+    }
+
+    /// Marks the stored object stale; what cannot be marked is removed.
+    async fn expire(&'static self, target: PurgeTarget<'_>, _: &SpanHandle) -> Result<PurgeOutcome> {
+        let Some(place) = place_of(target) else {
+            return Ok(PurgeOutcome::NotFound);
+        };
+        let now = SystemTime::now();
+        let edit = move |present: &bytes::Bytes| {
+            let head = Head::decode(present)?;
+            let mut meta = head.meta()?;
+            meta.expire_at(now);
+            head.with_meta(&meta).ok()
+        };
+        match self.store.update_head(&place, Box::new(edit)).await {
+            Ok(Updated::Done) => Ok(PurgeOutcome::Expired),
+            Ok(Updated::Absent) => Ok(PurgeOutcome::NotFound),
+            Ok(Updated::Unchanged | Updated::NotStored(_)) | Err(_) => self.remove(&place).await,
+        }
+    }
+
+    /// `Ok(false)` when the object was forgotten or replaced meanwhile: metadata never move to another body. Pingora
+    /// keeps `created` through a revalidation, so that tells one body from the next.
+    async fn update_meta(&'static self, key: &CacheKey, meta: &CacheMeta, _: &SpanHandle) -> Result<bool> {
+        let new = encode(key, meta)?;
+        let (key_then, created) = (key.clone(), meta.created());
+        let edit = move |present: &bytes::Bytes| {
+            let head = Head::decode(present).filter(|head| head.belongs_to(&key_then))?;
+            (head.meta()?.created() == created).then_some(new)
+        };
+        match self.store.update_head(&Self::store_key(key), Box::new(edit)).await {
+            Ok(updated) => Ok(updated == Updated::Done),
+            Err(error) => Err(fault("updating metadata", error)),
+        }
+    }
+
+    fn support_streaming_partial_write(&self) -> bool {
+        true
+    }
+
+    fn as_any(&self) -> &(dyn Any + Send + Sync + 'static) {
+        self
+    }
+}
