@@ -1,0 +1,259 @@
+//! Where a request's body ends, byte by byte, so that what follows it is judged as the next request.
+
+/// How a request's body is framed (RFC 9112 6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// That many bytes; 0 for no body.
+    Length(u64),
+    /// Chunked transfer coding.
+    Chunked,
+}
+
+/// The longest line of a chunked body: a chunk's size with its extensions, or a trailer field, in bytes.
+pub const MAX_LINE_BYTES: usize = 4 * 1024;
+/// All trailer fields of a body together, in bytes.
+pub const MAX_TRAILER_BYTES: usize = 16 * 1024;
+
+/// Trailer fields that would change the message they end (RFC 9110 6.5.1).
+const FORBIDDEN_TRAILERS: [&[u8]; 4] = [b"content-length", b"transfer-encoding", b"host", b"authorization"];
+
+/// A chunked body that is malformed or over a limit: the connection cannot be used further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the request's chunked body is malformed")]
+pub struct BadBody;
+
+/// Walks over a body and finds its end. Holds at most one line of the body.
+#[derive(Clone, Debug)]
+pub struct BodyWalk {
+    state: State,
+    line: Vec<u8>,
+    trailer_bytes: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Bytes of a body with a length.
+    Plain(u64),
+    /// In the line with a chunk's size.
+    Size,
+    /// Bytes of a chunk.
+    Data(u64),
+    /// The CR and the LF behind a chunk's bytes.
+    DataCr,
+    DataLf,
+    /// In a trailer field, or in the empty line that ends the body.
+    Trailer,
+    Done,
+}
+
+impl BodyWalk {
+    /// At the body's start.
+    pub fn new(framing: Framing) -> BodyWalk {
+        let state = match framing {
+            Framing::Length(0) => State::Done,
+            Framing::Length(bytes) => State::Plain(bytes),
+            Framing::Chunked => State::Size,
+        };
+        BodyWalk {
+            state,
+            line: Vec::new(),
+            trailer_bytes: 0,
+        }
+    }
+
+    /// Whether the body has ended.
+    pub fn done(&self) -> bool {
+        self.state == State::Done
+    }
+
+    /// How many of the next bytes belong to the body: all of them unless it ends among them.
+    ///
+    /// Errors: [`BadBody`]; nothing of `bytes` may be passed on then.
+    pub fn take(&mut self, bytes: &[u8]) -> Result<usize, BadBody> {
+        let mut rest = bytes;
+        while let Some((byte, behind)) = rest.split_first() {
+            match self.state {
+                State::Done => break,
+                State::Plain(left) | State::Data(left) => {
+                    let taken = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
+                    self.skip(taken as u64, left);
+                    rest = rest.get(taken..).unwrap_or_default();
+                }
+                _ => {
+                    self.step(*byte)?;
+                    rest = behind;
+                }
+            }
+        }
+        Ok(bytes.len() - rest.len())
+    }
+
+    fn skip(&mut self, taken: u64, left: u64) {
+        let left = left - taken;
+        self.state = match (self.state, left) {
+            (State::Plain(_), 0) => State::Done,
+            (State::Plain(_), left) => State::Plain(left),
+            (_, 0) => State::DataCr,
+            (_, left) => State::Data(left),
+        };
+    }
+
+    fn step(&mut self, byte: u8) -> Result<(), BadBody> {
+        self.state = match (self.state, byte) {
+            (State::DataCr, b'\r') => State::DataLf,
+            (State::DataLf, b'\n') => State::Size,
+            (State::Size | State::Trailer, b'\n') => self.line_ended()?,
+            (state @ (State::Size | State::Trailer), byte) => {
+                // At once, not at the line's end: whoever gets these bytes must not find a line's end earlier.
+                let control = byte.is_ascii_control() && !matches!(byte, b'\t' | b'\r');
+                if control || self.line.ends_with(b"\r") || self.line.len() == MAX_LINE_BYTES {
+                    return Err(BadBody);
+                }
+                self.line.push(byte);
+                state
+            }
+            _ => return Err(BadBody),
+        };
+        Ok(())
+    }
+
+    /// A whole line is there, with its CR and without its LF.
+    fn line_ended(&mut self) -> Result<State, BadBody> {
+        let line = self.line.strip_suffix(b"\r").ok_or(BadBody)?;
+        let next = if self.state == State::Size {
+            match chunk_size(line)? {
+                0 => State::Trailer,
+                size => State::Data(size),
+            }
+        } else if line.is_empty() {
+            State::Done
+        } else {
+            self.trailer_bytes += line.len();
+            check_trailer(line)?;
+            if self.trailer_bytes > MAX_TRAILER_BYTES {
+                return Err(BadBody);
+            }
+            State::Trailer
+        };
+        self.line.clear();
+        Ok(next)
+    }
+}
+
+/// A chunk's size in hexadecimal digits, then perhaps `;` and extensions (RFC 9112 7.1).
+fn chunk_size(line: &[u8]) -> Result<u64, BadBody> {
+    let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+    let (size, rest) = line.split_at_checked(digits).ok_or(BadBody)?;
+    // 15 digits are an exabyte, and cannot overflow.
+    if size.is_empty() || size.len() > 15 || !(rest.is_empty() || rest.starts_with(b";")) {
+        return Err(BadBody);
+    }
+    let size = std::str::from_utf8(size).map_err(|_| BadBody)?;
+    u64::from_str_radix(size, 16).map_err(|_| BadBody)
+}
+
+fn check_trailer(line: &[u8]) -> Result<(), BadBody> {
+    let colon = line.iter().position(|byte| *byte == b':').ok_or(BadBody)?;
+    let name = line.get(..colon).unwrap_or_default();
+    if !crate::judge::is_token(name) || FORBIDDEN_TRAILERS.iter().any(|bad| name.eq_ignore_ascii_case(bad)) {
+        return Err(BadBody);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn taken(framing: Framing, bytes: &[u8], piece: usize) -> Result<(usize, bool), BadBody> {
+        let mut walk = BodyWalk::new(framing);
+        let mut taken = 0;
+        for piece in bytes.chunks(piece) {
+            let now = walk.take(piece)?;
+            taken += now;
+            if now < piece.len() {
+                break;
+            }
+        }
+        Ok((taken, walk.done()))
+    }
+
+    #[test]
+    fn ends() {
+        for (framing, body) in [
+            (Framing::Length(0), ""),
+            (Framing::Length(5), "hello"),
+            (Framing::Chunked, "0\r\n\r\n"),
+            (Framing::Chunked, "5\r\nhello\r\n00a;x=\"y\"\r\n0123456789\r\n0\r\n\r\n"),
+            (Framing::Chunked, "1\r\na\r\n0\r\nX-Sum: 1\r\nx-b:\r\n\r\n"),
+        ] {
+            let with_next = format!("{body}GET / HTTP/1.1\r\n");
+            for piece in [1, 2, 3, 7, 1000] {
+                assert_eq!(
+                    taken(framing, with_next.as_bytes(), piece),
+                    Ok((body.len(), true)),
+                    "{body} by {piece}"
+                );
+            }
+            if !body.is_empty() {
+                let cut = body.len() - 1;
+                assert_eq!(
+                    taken(framing, &body.as_bytes()[..cut], 2),
+                    Ok((cut, false)),
+                    "{body} cut"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn malformed() {
+        let long_extension = format!("1;{}\r\n", "x".repeat(MAX_LINE_BYTES));
+        let many_trailers = format!("0\r\n{}\r\n", "a: b\r\n".repeat(MAX_TRAILER_BYTES / 4 + 1));
+        for body in [
+            "0x5\r\nhello\r\n",
+            "+5\r\n",
+            "-5\r\n",
+            "1_0\r\n",
+            " 5\r\n",
+            "5 \r\n",
+            "\r\n",
+            "g\r\n",
+            "5\nhello\r\n",
+            "5\rhello",
+            "5\r\nhello0\r\n",
+            "5\r\nhello\n0\r\n",
+            "ffffffffffffffff\r\n",
+            "10000000000000000\r\n",
+            "5;a\0\r\n",
+            "5;a\rb\r\n",
+            "0\r\nContent-Length: 5\r\n\r\n",
+            "0\r\nhost: a\r\n\r\n",
+            "0\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "0\r\nauthorization: x\r\n\r\n",
+            "0\r\nno colon\r\n\r\n",
+            "0\r\na : b\r\n\r\n",
+            "0\r\n fold: b\r\n\r\n",
+            &long_extension,
+            &many_trailers,
+        ] {
+            for piece in [1, 1000] {
+                assert_eq!(
+                    taken(Framing::Chunked, body.as_bytes(), piece),
+                    Err(BadBody),
+                    "{body:?} by {piece}"
+                );
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_do_not_matter(body in proptest::collection::vec(prop::sample::select(b"015a\r\n;: x".to_vec()), 0..60),
+                                piece in 1usize..9) {
+            prop_assert_eq!(taken(Framing::Chunked, &body, piece).ok(), taken(Framing::Chunked, &body, 1).ok());
+        }
+    }
+}

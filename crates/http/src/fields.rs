@@ -1,0 +1,85 @@
+//! The header lines of a raw head that decide where a message goes and where it ends.
+
+use crate::body::Framing;
+use crate::judge::{MAX_FIELDS, is_token};
+use crate::refusal::Refusal;
+
+/// The header lines that decide where a message goes and where it ends.
+#[derive(Default)]
+pub(crate) struct Fields<'a> {
+    count: usize,
+    pub(crate) host: Option<&'a [u8]>,
+    length: Option<u64>,
+    coding: Option<&'a [u8]>,
+}
+
+impl<'a> Fields<'a> {
+    pub(crate) fn read(&mut self, line: &'a [u8]) -> Result<(), Refusal> {
+        self.count += 1;
+        if self.count > MAX_FIELDS {
+            return Err(Refusal::TooManyFields);
+        }
+        if line.starts_with(b" ") || line.starts_with(b"\t") {
+            return Err(Refusal::ObsFold);
+        }
+        let colon = line.iter().position(|byte| *byte == b':').ok_or(Refusal::FieldName)?;
+        let (name, value) = line.split_at_checked(colon).ok_or(Refusal::FieldName)?;
+        let value = value.get(1..).unwrap_or_default().trim_ascii();
+        if !is_token(name) {
+            return Err(Refusal::FieldName);
+        }
+        // Some servers read `_` as `-` in a name.
+        let name: Vec<u8> = name
+            .iter()
+            .map(|b| if *b == b'_' { b'-' } else { b.to_ascii_lowercase() })
+            .collect();
+        match name.as_slice() {
+            b"host" if self.host.is_some() => return Err(Refusal::HostTwice),
+            b"host" => self.host = Some(value),
+            b"content-length" if self.length.is_some() => return Err(Refusal::ContentLength),
+            b"content-length" => self.length = Some(content_length(value)?),
+            b"transfer-encoding" if self.coding.is_some() => return Err(Refusal::TransferEncoding),
+            b"transfer-encoding" => self.coding = Some(value),
+            _ => {}
+        }
+        let doubtful = line.get(..colon).is_some_and(|name| name.contains(&b'_'));
+        match name.as_slice() {
+            b"host" | b"content-length" | b"transfer-encoding" if doubtful => Err(Refusal::FieldName),
+            _ => Ok(()),
+        }
+    }
+
+    /// Where the body ends (RFC 9112 6.3), where there is no doubt about it.
+    pub(crate) fn framing(&self, http11: bool) -> Result<Framing, Refusal> {
+        match (self.coding, self.length) {
+            (Some(_), Some(_)) => Err(Refusal::BothLengths),
+            (Some(b"chunked"), None) if http11 => Ok(Framing::Chunked),
+            (Some(coding), None) if http11 && is_known_coding(coding) => Err(Refusal::TransferCoding),
+            (Some(_), None) => Err(Refusal::TransferEncoding),
+            (None, length) => Ok(Framing::Length(length.unwrap_or(0))),
+        }
+    }
+}
+
+/// One whole number that fits a signed 64-bit count (RFC 9110 8.6).
+fn content_length(value: &[u8]) -> Result<u64, Refusal> {
+    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
+        return Err(Refusal::ContentLength);
+    }
+    let value = std::str::from_utf8(value).map_err(|_| Refusal::ContentLength)?;
+    value
+        .parse()
+        .ok()
+        .filter(|length| *length <= i64::MAX as u64)
+        .ok_or(Refusal::ContentLength)
+}
+
+fn is_known_coding(value: &[u8]) -> bool {
+    let known = ["gzip", "x-gzip", "compress", "x-compress", "deflate", "identity"];
+    let first = value
+        .split(|byte| *byte == b',')
+        .next()
+        .unwrap_or_default()
+        .trim_ascii();
+    known.iter().any(|coding| first.eq_ignore_ascii_case(coding.as_bytes()))
+}

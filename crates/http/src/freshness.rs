@@ -1,0 +1,192 @@
+//! May a response be stored by a shared cache, and for how long is it fresh? (RFC 9111 3 and 4.2)
+
+use std::time::{Duration, SystemTime};
+
+use http::header::{AGE, AUTHORIZATION, DATE, EXPIRES, LAST_MODIFIED, SET_COOKIE};
+use http::{HeaderMap, HeaderName, Method, StatusCode};
+
+use crate::control::{CacheControl, MAX_SECONDS};
+use crate::text;
+use crate::vary;
+
+/// The longest lifetime given by guess (RFC 9111 4.2.2 leaves it to the cache): a week, in seconds.
+pub const MAX_HEURISTIC_SECONDS: u64 = 7 * 24 * 3600;
+
+/// How long a response that may be stored is good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Storable {
+    /// Seconds from now for which it may be served without asking; 0 means it must be validated each time.
+    pub fresh_seconds: u64,
+    /// Its age on arrival, in seconds (RFC 9111 4.2.3).
+    pub age_seconds: u64,
+    /// Seconds past its freshness for which it may be served if the origin fails (RFC 5861 4); 0 unless the origin
+    /// said otherwise.
+    pub stale_if_error_seconds: u64,
+}
+
+/// Why a response is not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotStorable {
+    /// Only answers to GET are stored.
+    #[error("the method is not GET")]
+    Method,
+    /// A status that needs more than storing: informational, partial, not modified.
+    #[error("the status cannot be stored")]
+    Status,
+    /// The response says `no-store` or `private`.
+    #[error("the origin forbids it")]
+    Forbidden,
+    /// The request carried Authorization, and the response does not allow sharing it (RFC 9111 3.5).
+    #[error("the request was authorised")]
+    Authorization,
+    /// The response sets a cookie, and does not allow sharing it explicitly.
+    #[error("the response sets a cookie")]
+    SetCookie,
+    /// `Vary: *`, or more fields than we compare.
+    #[error("the response varies beyond what we compare")]
+    Vary,
+    /// No freshness is given, none can be guessed, and it cannot be validated.
+    #[error("the response has neither a lifetime nor a validator")]
+    NoLifetime,
+}
+
+/// May a shared cache store this response to this request, and for how long is it fresh (RFC 9111 3)?
+pub fn storable(
+    method: &Method,
+    request: &HeaderMap,
+    status: StatusCode,
+    response: &HeaderMap,
+    now: SystemTime,
+) -> Result<Storable, NotStorable> {
+    if method != Method::GET && method != Method::HEAD {
+        return Err(NotStorable::Method);
+    }
+    if !understood(status) {
+        return Err(NotStorable::Status);
+    }
+    let control = CacheControl::of(response);
+    if control.has("no-store") || control.has("private") {
+        return Err(NotStorable::Forbidden);
+    }
+    let shared = control.has("public") || control.has("s-maxage");
+    if request.contains_key(AUTHORIZATION) && !shared && !control.has("must-revalidate") {
+        return Err(NotStorable::Authorization);
+    }
+    if response.contains_key(SET_COOKIE) && !shared {
+        return Err(NotStorable::SetCookie);
+    }
+    if vary::fields(response).is_none() {
+        return Err(NotStorable::Vary);
+    }
+    let age_seconds = age_on_arrival(response, now);
+    let lifetime = lifetime_seconds(status, &control, response, now).ok_or(NotStorable::NoLifetime)?;
+    Ok(Storable {
+        fresh_seconds: if control.has("no-cache") {
+            0
+        } else {
+            lifetime.saturating_sub(age_seconds)
+        },
+        age_seconds,
+        stale_if_error_seconds: stale_if_error_seconds(&control),
+    })
+}
+
+/// Statuses whose caching we know (RFC 9111 3): final, whole, and not about one moment's condition.
+fn understood(status: StatusCode) -> bool {
+    !status.is_informational()
+        && !matches!(
+            status,
+            StatusCode::PARTIAL_CONTENT
+                | StatusCode::NOT_MODIFIED
+                | StatusCode::PRECONDITION_FAILED
+                | StatusCode::RANGE_NOT_SATISFIABLE
+        )
+}
+
+/// Freshness lifetime in seconds (RFC 9111 4.2.1): `s-maxage`, then `max-age`, then Expires, then a guess. A response
+/// with none of these but a validator is stored stale, to be validated; without one it is not stored.
+fn lifetime_seconds(status: StatusCode, control: &CacheControl, response: &HeaderMap, now: SystemTime) -> Option<u64> {
+    let explicit = control.seconds("s-maxage").or_else(|| control.seconds("max-age"));
+    if let Some(seconds) = explicit {
+        return Some(seconds);
+    }
+    if response.contains_key(EXPIRES) {
+        let date = single_date(response, &DATE).unwrap_or(now);
+        // What cannot be read lies in the past (RFC 9111 5.3).
+        let expires = single_date(response, &EXPIRES).unwrap_or(SystemTime::UNIX_EPOCH);
+        return Some(
+            expires
+                .duration_since(date)
+                .unwrap_or_default()
+                .as_secs()
+                .min(MAX_SECONDS),
+        );
+    }
+    if !heuristically_cacheable(status) && !control.has("public") {
+        return None;
+    }
+    heuristic_seconds(response, now)
+}
+
+/// Guessed lifetime (RFC 9111 4.2.2): a tenth of the time since Last-Modified, at most [`MAX_HEURISTIC_SECONDS`].
+/// Without Last-Modified there is no guess: 0 if the response can be validated by ETag, nothing otherwise.
+pub fn heuristic_seconds(response: &HeaderMap, now: SystemTime) -> Option<u64> {
+    let Some(modified) = single_date(response, &LAST_MODIFIED) else {
+        return response.contains_key(http::header::ETAG).then_some(0);
+    };
+    let date = single_date(response, &DATE).unwrap_or(now).min(now);
+    let since = date.duration_since(modified).unwrap_or_default().as_secs();
+    Some((since / 10).min(MAX_HEURISTIC_SECONDS))
+}
+
+/// Statuses whose lifetime may be guessed (RFC 9110 15.1), without 206, which is not stored here.
+pub fn heuristically_cacheable(status: StatusCode) -> bool {
+    matches!(
+        status.as_u16(),
+        200 | 203 | 204 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501
+    )
+}
+
+/// The age a response has when it arrives (RFC 9111 4.2.3, without the response delay): the larger of its Age field
+/// and the time since its Date.
+pub fn age_on_arrival(response: &HeaderMap, now: SystemTime) -> u64 {
+    let apparent = single_date(response, &DATE)
+        .and_then(|date| now.duration_since(date).ok())
+        .map_or(0, |since| since.as_secs().min(MAX_SECONDS));
+    age_field(response).max(apparent)
+}
+
+/// The Age field in seconds: the first member that is a number (RFC 9111 5.1), 0 without one.
+pub fn age_field(response: &HeaderMap) -> u64 {
+    let Some(value) = response.get(AGE) else { return 0 };
+    let first = text(value).split(',').next().unwrap_or_default().trim();
+    if first.is_empty() || !first.bytes().all(|byte| byte.is_ascii_digit()) {
+        return 0;
+    }
+    first.parse().unwrap_or(MAX_SECONDS).min(MAX_SECONDS)
+}
+
+/// The age to send with a stored response (RFC 9111 4.2.3): its age on arrival and the time it has been here.
+pub fn current_age(age_on_arrival: u64, stored_for: Duration) -> u64 {
+    age_on_arrival.saturating_add(stored_for.as_secs()).min(MAX_SECONDS)
+}
+
+/// `stale-if-error` (RFC 5861 4), unless the response must not be served stale (RFC 9111 4.2.4).
+fn stale_if_error_seconds(control: &CacheControl) -> u64 {
+    let forbidden = ["must-revalidate", "proxy-revalidate", "no-cache", "s-maxage"];
+    if forbidden.iter().any(|name| control.has(name)) {
+        return 0;
+    }
+    control.seconds("stale-if-error").unwrap_or(0)
+}
+
+/// A date field that comes once and can be read.
+fn single_date(headers: &HeaderMap, name: &HeaderName) -> Option<SystemTime> {
+    let mut values = headers.get_all(name).iter();
+    let date = httpdate::parse_http_date(text(values.next()?)).ok()?;
+    values.next().is_none().then_some(date)
+}
+
+#[cfg(test)]
+#[path = "freshness_tests.rs"]
+mod tests;

@@ -1,0 +1,134 @@
+//! What belongs to one connection only, and who handled a message (RFC 9110 7.6).
+
+use http::header::{CONNECTION, HeaderValue, PROXY_AUTHORIZATION, TE, TRAILER, UPGRADE, VIA};
+use http::{HeaderMap, HeaderName, Version};
+
+use crate::list_members;
+
+/// Fields that end at the next hop whether or not Connection names them (RFC 9110 7.6.1, RFC 9111 3.1), without
+/// Transfer-Encoding, which whoever frames the body sets.
+const HOP_BY_HOP: [HeaderName; 8] = [
+    CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    HeaderName::from_static("http2-settings"),
+    PROXY_AUTHORIZATION,
+    TE,
+    TRAILER,
+    UPGRADE,
+];
+
+/// Fields that Connection may not take away: the message would mean something else, or the next hop would no longer
+/// see what we added.
+const PROTECTED: [&str; 9] = [
+    "host",
+    "content-length",
+    "transfer-encoding",
+    "cache-control",
+    "authorization",
+    "via",
+    "age",
+    "x-forwarded-for",
+    "set-cookie",
+];
+
+/// The fields of a message that end at this hop (RFC 9110 7.6.1): the known ones and those its Connection names,
+/// but none that would change what the message means.
+pub fn hop_by_hop(headers: &HeaderMap) -> Vec<HeaderName> {
+    let named = list_members(headers, &CONNECTION).filter_map(|member| member.parse::<HeaderName>().ok());
+    let named = named.filter(|name| !PROTECTED.contains(&name.as_str()));
+    let mut names: Vec<_> = HOP_BY_HOP
+        .into_iter()
+        .filter(|name| headers.contains_key(name))
+        .chain(named)
+        .collect();
+    names.retain(|name| headers.contains_key(name));
+    names
+}
+
+/// The Via member for a message that came with `version` (RFC 9110 7.6.3). `name` is a pseudonym; characters that
+/// are not allowed in one become `-`.
+pub fn via_member(version: Version, name: &str) -> HeaderValue {
+    let version = match version {
+        Version::HTTP_09 => "0.9",
+        Version::HTTP_10 => "1.0",
+        Version::HTTP_2 => "2",
+        Version::HTTP_3 => "3",
+        _ => "1.1",
+    };
+    let name: String = name
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || "-._".contains(c) {
+                c
+            } else {
+                '-'
+            }
+        })
+        .collect();
+    HeaderValue::from_str(&format!("{version} {name}")).unwrap_or(HeaderValue::from_static("1.1 proxy"))
+}
+
+/// Whether a message has passed the proxy called `name` before, by its Via (RFC 9110 7.6.3).
+pub fn is_loop(headers: &HeaderMap, name: &str) -> bool {
+    list_members(headers, &VIA).any(|member| member.split_ascii_whitespace().nth(1) == Some(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(fields: &[(&str, &str)]) -> HeaderMap {
+        fields
+            .iter()
+            .map(|(name, value)| (name.parse::<HeaderName>().unwrap(), value.parse().unwrap()))
+            .collect()
+    }
+
+    #[test]
+    fn what_ends_here() {
+        for (fields, gone) in [
+            (vec![("connection", "close")], vec!["connection"]),
+            (
+                vec![("connection", "X-A, x-b"), ("x-a", "1"), ("x-c", "1")],
+                vec!["connection", "x-a"],
+            ),
+            (
+                vec![("te", "trailers"), ("proxy-authorization", "x"), ("accept", "x")],
+                vec!["proxy-authorization", "te"],
+            ),
+            (
+                vec![
+                    ("connection", "host, content-length, x-forwarded-for"),
+                    ("host", "a"),
+                    ("x-forwarded-for", "b"),
+                ],
+                vec!["connection"],
+            ),
+            (
+                vec![("upgrade", "websocket"), ("transfer-encoding", "chunked")],
+                vec!["upgrade"],
+            ),
+            (vec![("connection", "@@, ,")], vec!["connection"]),
+        ] {
+            assert_eq!(hop_by_hop(&headers(&fields)), gone, "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn loops() {
+        for (via, expected) in [
+            ("1.1 me", true),
+            ("1.0 other, 1.1 me (Tinaja)", true),
+            ("HTTP/1.1 me", true),
+            ("1.1 me2", false),
+            ("1.1 other (me)", false),
+            ("me", false),
+            ("", false),
+        ] {
+            assert_eq!(is_loop(&headers(&[("via", via)]), "me"), expected, "{via}");
+        }
+        assert_eq!(via_member(Version::HTTP_11, "tinaja a\n"), "1.1 tinaja-a-");
+        assert_eq!(via_member(Version::HTTP_10, "x.y"), "1.0 x.y");
+    }
+}

@@ -1,0 +1,112 @@
+//! The Cache-Status field (RFC 9211): what this cache did, in words that other tools read.
+
+use std::fmt;
+
+/// What the cache did with one request; `Display` is this cache's member of Cache-Status.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CacheStatus {
+    /// Whether the origin had to be asked, and why.
+    pub outcome: Outcome,
+    /// Seconds of freshness left of what is served; negative once stale. Unknown where nothing stored is served.
+    pub ttl: Option<i64>,
+    /// The status the origin answered with.
+    pub fwd_status: Option<u16>,
+    /// Whether the answer was stored.
+    pub stored: bool,
+    /// Whether another client's fetch answered this request too.
+    pub collapsed: bool,
+}
+
+/// Whether the origin had to be asked, and why (RFC 9211 2.1 and 2.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Outcome {
+    /// Answered from the cache.
+    Hit,
+    /// This request is not for the cache.
+    #[default]
+    Bypass,
+    /// The method is never answered from the cache.
+    Method,
+    /// Nothing is stored under this URL.
+    UriMiss,
+    /// Something is stored under this URL, but not for such a request.
+    VaryMiss,
+    /// Nothing usable was stored; not known which of the above.
+    Miss,
+    /// The client asked for a fresh answer.
+    Request,
+    /// What is stored was stale.
+    Stale,
+}
+
+impl fmt::Display for CacheStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let outcome = match self.outcome {
+            Outcome::Hit => "hit",
+            Outcome::Bypass => "fwd=bypass",
+            Outcome::Method => "fwd=method",
+            Outcome::UriMiss => "fwd=uri-miss",
+            Outcome::VaryMiss => "fwd=vary-miss",
+            Outcome::Miss => "fwd=miss",
+            Outcome::Request => "fwd=request",
+            Outcome::Stale => "fwd=stale",
+        };
+        write!(f, "Tinaja; {outcome}")?;
+        if let Some(status) = self.fwd_status {
+            write!(f, "; fwd-status={status}")?;
+        }
+        if let Some(ttl) = self.ttl {
+            write!(f, "; ttl={ttl}")?;
+        }
+        f.write_str(if self.stored { "; stored" } else { "" })?;
+        f.write_str(if self.collapsed { "; collapsed" } else { "" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members() {
+        let none = CacheStatus::default();
+        for (status, text) in [
+            (
+                CacheStatus {
+                    outcome: Outcome::Hit,
+                    ttl: Some(30),
+                    ..none.clone()
+                },
+                "Tinaja; hit; ttl=30",
+            ),
+            (
+                CacheStatus {
+                    outcome: Outcome::UriMiss,
+                    fwd_status: Some(200),
+                    stored: true,
+                    ..none.clone()
+                },
+                "Tinaja; fwd=uri-miss; fwd-status=200; stored",
+            ),
+            (
+                CacheStatus {
+                    outcome: Outcome::Stale,
+                    fwd_status: Some(304),
+                    ..none.clone()
+                },
+                "Tinaja; fwd=stale; fwd-status=304",
+            ),
+            (
+                CacheStatus {
+                    outcome: Outcome::Miss,
+                    collapsed: true,
+                    ..none.clone()
+                },
+                "Tinaja; fwd=miss; collapsed",
+            ),
+            (none, "Tinaja; fwd=bypass"),
+        ] {
+            assert_eq!(status.to_string(), text);
+        }
+    }
+}
