@@ -117,11 +117,12 @@ impl Relay {
         reader.into_iter().for_each(Waker::wake);
     }
 
-    /// How long to wait before reading further ahead. Each MiB ahead doubles it, from 1 ms to 33 s: between two
-    /// pauses Pingora sends to the client, so this finds the client's own speed.
+    /// How long to wait before reading further ahead. Each MiB ahead doubles it, from 1 ms to 8 s: between two
+    /// pauses Pingora sends to the client, so this finds the client's own speed. 8 s are well below the 30 s that a
+    /// store waits for a reader.
     pub(crate) fn pause(&self) -> Duration {
         let mebibytes = self.0.lock().ahead_bytes / (1024 * 1024);
-        Duration::from_millis(1 << mebibytes.saturating_sub(1).min(15))
+        Duration::from_millis(1 << mebibytes.saturating_sub(1).min(13))
     }
 
     /// The limit for one more piece; `None` if this client is given up. `writing_since` is when the present write

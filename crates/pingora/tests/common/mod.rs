@@ -2,6 +2,7 @@
 #![allow(dead_code)] // Each test file is a program of its own and uses a part.
 
 pub mod narrow;
+pub mod origin;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

@@ -1,0 +1,103 @@
+//! A plain Pingora reverse proxy with a Tinaja cache on disk:
+//!
+//! ```text
+//! cargo run --example plain_proxy -- 127.0.0.1:8080 127.0.0.1:80 /var/cache/plain-proxy
+//! curl -X PURGE http://127.0.0.1:8080/page     # from the same machine only
+//! ```
+
+use std::net::SocketAddr;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use pingora::cache::lock::{CacheKeyLockImpl, CacheLock};
+use pingora::cache::{CacheKey, CacheMetaDefaults, NoCacheReason, RespCacheable, cache_control::CacheControl, filters};
+use pingora::http::ResponseHeader;
+use pingora::prelude::*;
+use pingora::server::{RunArgs, configuration::ServerConf};
+use tinaja_pingora::TinajaStorage;
+use tinaja_store::{Reference, Store, block_on};
+
+/// Of many requests for one new object one goes to the origin; the others read along.
+static LOCK: LazyLock<Box<CacheKeyLockImpl>> = LazyLock::new(|| CacheLock::new_boxed(Duration::from_secs(10)));
+/// Without a lifetime from the origin nothing is cached.
+const DEFAULTS: CacheMetaDefaults = CacheMetaDefaults::new(|_| None, 0, 0);
+
+struct Plain {
+    origin: SocketAddr,
+    storage: &'static TinajaStorage,
+}
+
+#[async_trait]
+impl ProxyHttp for Plain {
+    type CTX = ();
+    fn new_ctx(&self) {}
+
+    async fn upstream_peer(&self, _: &mut Session, _: &mut ()) -> Result<Box<HttpPeer>> {
+        Ok(Box::new(HttpPeer::new(self.origin, false, String::new())))
+    }
+
+    fn request_cache_filter(&self, session: &mut Session, ctx: &mut ()) -> Result<()> {
+        if filters::request_cacheable(session.req_header()) || self.is_purge(session, ctx) {
+            session.cache.enable(self.storage, None, None, Some(&**LOCK), None);
+        }
+        Ok(())
+    }
+
+    fn cache_key_callback(&self, session: &Session, _: &mut ()) -> Result<CacheKey> {
+        let request = session.req_header();
+        let host = request.headers.get("host").map_or(&b""[..], |host| host.as_bytes());
+        // The length tells where the host ends, so that no host and path together read like another pair.
+        let mut key = format!("{}:", host.len()).into_bytes();
+        key.extend_from_slice(host);
+        key.extend_from_slice(request.uri.to_string().as_bytes());
+        Ok(CacheKey::new(key, ""))
+    }
+
+    fn response_cache_filter(&self, session: &Session, response: &ResponseHeader, _: &mut ()) -> Result<RespCacheable> {
+        // Answers for one visitor, variants and parts need rules that this example leaves out.
+        let personal = ["vary", "set-cookie"]
+            .iter()
+            .any(|name| response.headers.contains_key(*name));
+        if personal || response.status != 200 {
+            return Ok(RespCacheable::Uncacheable(NoCacheReason::OriginNotCache));
+        }
+        let control = CacheControl::from_resp_headers(response);
+        let authorised = session.req_header().headers.contains_key("authorization");
+        Ok(filters::resp_cacheable(
+            control.as_ref(),
+            response.clone(),
+            authorised,
+            &DEFAULTS,
+        ))
+    }
+
+    fn is_purge(&self, session: &Session, _: &()) -> bool {
+        let client = session.client_addr().and_then(|address| address.as_inet());
+        session.req_header().method.as_str() == "PURGE" && client.is_some_and(|address| address.ip().is_loopback())
+    }
+}
+
+fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [listen, origin, dir] = args.as_slice() else {
+        return Err("usage: plain_proxy LISTEN_ADDRESS ORIGIN_ADDRESS CACHE_DIR".into());
+    };
+    eprintln!("objects are kept in memory for now, not in {dir}");
+    let store: Arc<dyn Store> = Arc::new(Reference::new());
+    let storage = TinajaStorage::new(store.clone());
+
+    let mut server = Server::new_with_opt_and_conf(None, ServerConf::default());
+    server.bootstrap();
+    let mut proxy = http_proxy_service(
+        &server.configuration,
+        Plain {
+            origin: origin.parse()?,
+            storage,
+        },
+    );
+    proxy.add_tcp(listen);
+    server.add_service(proxy);
+    server.run(RunArgs::default());
+    Ok(block_on(store.close())?)
+}
