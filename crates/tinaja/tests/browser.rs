@@ -151,11 +151,11 @@ fn the_second_visit_costs_no_body() {
         later.iter().all(|entry| entry.body_bytes == 0),
         "bodies from the origin on the second visit: {later:?}"
     );
-    let seen_by_proxy = setup.access_log()[proxy_before..].to_owned();
+    let seen_by_proxy = &setup.access_log()[proxy_before..];
     for object in &objects {
         let url = site.url(object);
-        let asked = seen_by_proxy.lines().filter(|line| line.contains(&url)).count();
-        assert_eq!(asked, 1, "{object} on the second visit:\n{seen_by_proxy}");
+        let asked = seen_by_proxy.iter().filter(|record| record.url == url).count();
+        assert_eq!(asked, 1, "{object} on the second visit: {seen_by_proxy:?}");
     }
 }
 

@@ -10,7 +10,7 @@
 
 mod support;
 
-use support::body::Pattern;
+use support::body::{Pattern, body};
 use support::client::{Response, get_streaming};
 use support::origin::Origin;
 use support::tinaja::{Setup, Tinaja};
@@ -55,4 +55,15 @@ fn a_body_that_fits_is_stored() {
 #[test]
 fn a_body_larger_than_the_cache_passes() {
     assert!(!twice("256MiB"));
+}
+
+#[test]
+fn a_pattern_is_the_same_in_pieces_of_any_size() {
+    let whole = body("key", 1000);
+    for piece in [1, 3, 7, 8, 9, 64, 999] {
+        let mut pattern = Pattern::of("key");
+        assert!(whole.chunks(piece).all(|chunk| pattern.matches(chunk)), "{piece}");
+    }
+    assert!(!Pattern::of("other").matches(&whole));
+    assert!(!Pattern::of("key").matches(&whole[1..]));
 }

@@ -18,6 +18,7 @@ use support::nginx::{Certificates, Nginx, make_certificates};
 use support::tinaja::Setup;
 use support::tools::{client, output, run};
 use tempfile::TempDir;
+use tinaja_logs::CacheResult;
 
 const WHEEL: &str = "tinaja_e2e-1.0-py3-none-any.whl";
 
@@ -184,10 +185,10 @@ fn a_tunnel_to_loopback_is_refused_unless_allowed() {
 fn assert_tunnelled(setup: &Setup, origin: &Nginx) {
     let log = setup.access_log();
     let to = origin.address().to_string();
-    assert!(
-        log.lines().any(|line| line.contains("CONNECT") && line.contains(&to)),
-        "{log}"
-    );
+    let tunnel = log.iter().find(|record| record.method == "CONNECT" && record.url == to);
+    let tunnel = tunnel.unwrap_or_else(|| panic!("no tunnel to {to}: {log:?}"));
+    assert_eq!((tunnel.status, &tunnel.result), (200, &CacheResult::Tunnel));
+    assert!(tunnel.bytes > 0, "{tunnel:?}");
 }
 
 #[test]

@@ -4,9 +4,8 @@ use std::io::{self, Write};
 
 /// Makes, or checks, the body that belongs to a key: a stream of pseudo-random words seeded by it.
 pub struct Pattern {
-    state: u64,
-    word: [u8; 8],
-    used: usize,
+    seed: u64,
+    at: u64,
 }
 
 impl Pattern {
@@ -15,23 +14,30 @@ impl Pattern {
         let seed = key.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
-        Pattern {
-            state: seed,
-            word: [0; 8],
-            used: 8,
-        }
+        Pattern { seed, at: 0 }
     }
 
     /// The next bytes of the body.
     pub fn fill(&mut self, out: &mut [u8]) {
-        for byte in out {
-            if self.used == 8 {
-                self.word = self.next_word().to_le_bytes();
-                self.used = 0;
-            }
-            *byte = self.word[self.used];
-            self.used += 1;
+        // Word by word wherever possible: some tests move gigabytes.
+        let (mut word, skip) = (self.at / 8, (self.at % 8) as usize);
+        self.at += out.len() as u64;
+        let mut rest = out;
+        if skip > 0 {
+            let head = rest.len().min(8 - skip);
+            let (first, others) = rest.split_at_mut(head);
+            first.copy_from_slice(&self.word(word)[skip..skip + head]);
+            rest = others;
+            word += 1;
         }
+        let mut words = rest.chunks_exact_mut(8);
+        for to in &mut words {
+            to.copy_from_slice(&self.word(word));
+            word += 1;
+        }
+        let tail = words.into_remainder();
+        let len = tail.len();
+        tail.copy_from_slice(&self.word(word)[..len]);
     }
 
     /// Whether `bytes` are the next bytes of the body.
@@ -44,13 +50,12 @@ impl Pattern {
         })
     }
 
-    // SplitMix64.
-    fn next_word(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
+    // SplitMix64, by position.
+    fn word(&self, index: u64) -> [u8; 8] {
+        let mut z = self.seed.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        (z ^ (z >> 31)).to_le_bytes()
     }
 }
 

@@ -3,10 +3,12 @@
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use tempfile::TempDir;
+use tinaja_logs::{Record, squid};
 
 use super::client::{Response, get};
 use super::process::Process;
@@ -15,7 +17,9 @@ use super::tools;
 /// A cache directory, a port and flags; started, stopped and started again by one test.
 pub struct Setup {
     dir: TempDir,
+    cache: PathBuf,
     address: SocketAddr,
+    logged: bool,
     flags: Vec<String>,
 }
 
@@ -47,11 +51,13 @@ impl Setup {
     /// No flags but for where to listen, to keep the cache and to log.
     pub fn bare() -> Self {
         let address = SocketAddr::from(([127, 0, 0, 1], super::free_port()));
-        Setup {
-            dir: TempDir::new().unwrap(),
-            address,
-            flags: Vec::new(),
-        }
+        let dir = TempDir::new().unwrap();
+        Setup { cache: dir.path().join("cache"), dir, logged: true, address, flags: Vec::new() }
+    }
+
+    /// [`Setup::bare`] without the access log.
+    pub fn unlogged() -> Self {
+        Setup { logged: false, ..Setup::bare() }
     }
 
     /// Add flags.
@@ -64,8 +70,15 @@ impl Setup {
         self.address
     }
 
-    pub fn cache_dir(&self) -> PathBuf {
-        self.dir.path().join("cache")
+    /// Keep the cache there instead of in the scratch directory.
+    pub fn cache(mut self, dir: &Path) -> Self {
+        self.cache = dir.to_owned();
+        self
+    }
+
+    /// Where the cache lives.
+    pub fn cache_dir(&self) -> &Path {
+        &self.cache
     }
 
     /// Everything the runs so far have printed.
@@ -73,9 +86,11 @@ impl Setup {
         fs::read_to_string(self.dir.path().join("output")).unwrap_or_default()
     }
 
-    /// The access log of all runs so far.
-    pub fn access_log(&self) -> String {
-        fs::read_to_string(self.dir.path().join("access.log")).unwrap_or_default()
+    /// The access log of all runs so far, once a running proxy has had the time to write its lines down.
+    pub fn access_log(&self) -> Vec<Record> {
+        std::thread::sleep(Duration::from_millis(1500));
+        let log = fs::read_to_string(self.dir.path().join("access.log")).unwrap_or_default();
+        log.lines().map(|line| squid::parse(line).unwrap()).collect()
     }
 
     /// Start it and wait until it listens.
@@ -107,11 +122,10 @@ impl Setup {
     fn command(&self) -> Command {
         let mut command = binary(&self.dir);
         command.arg("serve").arg("--listen").arg(self.address.to_string());
-        command
-            .arg("--cache")
-            .arg(self.cache_dir())
-            .arg("--access-log")
-            .arg(self.dir.path().join("access.log"));
+        command.arg("--cache").arg(&self.cache);
+        if self.logged {
+            command.arg("--access-log").arg(self.dir.path().join("access.log"));
+        }
         command.args(&self.flags);
         command
     }

@@ -1,0 +1,114 @@
+//! Starts that cannot work: one clear message, the right exit code, and nothing reformatted.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
+
+mod support;
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Output;
+
+use support::body::body;
+use support::origin::Origin;
+use support::tinaja::{Setup, Tinaja};
+use tempfile::TempDir;
+
+const FAILURE: i32 = 1;
+const USAGE: i32 = 2;
+
+/// It ended with `code`, and said each of `words` in a few lines without a backtrace. Returns what it said.
+fn assert_refused(output: &Output, code: i32, words: &[&str]) -> String {
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    for word in words {
+        assert!(said.to_lowercase().contains(&word.to_lowercase()), "{word:?} in {said:?}");
+    }
+    assert!(!said.contains("panicked") && !said.contains("RUST_BACKTRACE"), "{said}");
+    assert!(said.lines().count() <= 8, "{said}");
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("curl"), "it welcomed clients, then failed");
+    said
+}
+
+fn assert_serves(proxy: &Tinaja) {
+    let origin = Origin::of_patterns();
+    let response = proxy.get(&origin.url("/1000/x")).unwrap();
+    assert!(response.status == 200 && response.body == body("/1000/x", 1000));
+}
+
+#[test]
+fn flags_that_make_no_sense() {
+    for (flags, word) in [
+        (&["--disk", "many"][..], "4GiB"),
+        (&["--memory", "-1"][..], "--memory"),
+        (&["--listen", "3128"][..], "--listen"),
+        (&["--listen", "localhost:99999"][..], "--listen"),
+        (&["--origin", "ftp://127.0.0.1"][..], "--origin"),
+        (&["--origin", "nonsense"][..], "--origin"),
+        (&["--workers", "0"][..], "--workers"),
+        (&["--engine", "perpetual-motion"][..], "hashcache-log"),
+        (&["--access-log", ""][..], "off"),
+        (&["--allow-destination", "10.0.0.0/99"][..], "--allow-destination"),
+        (&["--allow-connect-port", "0"][..], "--allow-connect-port"),
+        (&["--no-such-flag"][..], "--no-such-flag"),
+        (&["--log", "chatty"][..], "warn"),
+    ] {
+        assert_refused(&Setup::unlogged().flags(flags).run(), USAGE, &[word]);
+    }
+}
+
+#[test]
+fn a_cache_directory_that_cannot_be_written() {
+    // The superuser may write anywhere but here, so this holds for every user.
+    let dir = Path::new("/proc/tinaja-cannot-be-here");
+    let setup = Setup::bare().cache(dir).flags(&["--disk", "256MiB"]);
+    assert_refused(&setup.run(), FAILURE, &["/proc/tinaja-cannot-be-here"]);
+}
+
+#[test]
+fn a_file_where_the_cache_directory_should_be() {
+    let scratch = TempDir::new().unwrap();
+    let file = scratch.path().join("file");
+    fs::write(&file, "mine").unwrap();
+    for dir in [file.clone(), file.join("below")] {
+        let setup = Setup::bare().cache(&dir).flags(&["--disk", "256MiB"]);
+        assert_refused(&setup.run(), FAILURE, &[&dir.display().to_string()]);
+    }
+    assert_eq!(fs::read(&file).unwrap(), b"mine");
+}
+
+#[test]
+fn a_cache_too_small() {
+    let setup = Setup::bare().flags(&["--disk", "4KiB"]);
+    assert_refused(&setup.run(), FAILURE, &["small", "disk"]);
+}
+
+#[test]
+fn a_cache_in_use() {
+    let first = Setup::forward();
+    let running = first.start();
+    let second = Setup::forward().cache(first.cache_dir());
+    assert_refused(&second.run(), FAILURE, &["in use", &first.cache_dir().display().to_string()]);
+    assert_refused(&first.inspect(), FAILURE, &["in use"]);
+    assert_serves(&running);
+}
+
+#[test]
+fn a_port_in_use() {
+    let taken = Setup::forward();
+    let _listener = TcpListener::bind(taken.address()).unwrap();
+    assert_refused(&taken.run(), FAILURE, &[&taken.address().to_string(), "in use", "--listen"]);
+}
+
+#[test]
+fn an_access_log_that_cannot_be_written() {
+    let setup = Setup::unlogged().flags(&["--disk", "256MiB", "--access-log", "/proc/no/access.log"]);
+    assert_refused(&setup.run(), FAILURE, &["/proc/no/access.log"]);
+}
+
+#[test]
+fn no_cache_to_inspect() {
+    let setup = Setup::bare();
+    assert_refused(&setup.inspect(), FAILURE, &[&setup.cache_dir().display().to_string()]);
+    assert!(!setup.cache_dir().exists(), "inspect made a cache");
+}

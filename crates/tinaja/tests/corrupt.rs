@@ -1,0 +1,89 @@
+//! A cache file that changed while nobody looked: never a wrong byte, and no silent fresh start.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
+
+mod support;
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use support::body::body;
+use support::origin::Origin;
+use support::tinaja::{Setup, Tinaja};
+
+const LENGTHS: [usize; 4] = [0, 700, 9_000, 300_000];
+const OF_EACH: usize = 60;
+
+/// Ask for every object: all must be right. Returns how many were hits.
+fn ask_for_all(proxy: &Tinaja, origin: &Origin) -> usize {
+    let mut hits = 0;
+    for len in LENGTHS {
+        for n in 0..OF_EACH {
+            let path = format!("/{len}/{n}");
+            let response = proxy.get(&origin.url(&path)).unwrap();
+            assert_eq!(response.status, 200, "{path}");
+            assert!(response.body == body(&path, len), "wrong bytes for {path}");
+            hits += usize::from(response.is_hit());
+        }
+    }
+    hits
+}
+
+/// A stopped cache with every object in it.
+fn filled(origin: &Origin) -> Setup {
+    let setup = Setup::forward();
+    let mut proxy = setup.start();
+    ask_for_all(&proxy, origin);
+    assert_eq!(proxy.process.terminate().code(), Some(0));
+    setup
+}
+
+/// Flip a bit in every `step`th byte of `file` from `from` on.
+fn flip(file: &Path, from: u64, step: usize) {
+    let file = File::options().read(true).write(true).open(file).unwrap();
+    let len = file.metadata().unwrap().len();
+    for at in (from..len).step_by(step) {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).unwrap();
+        file.write_all_at(&[byte[0] ^ 0x10], at).unwrap();
+    }
+}
+
+/// The cache's files, the largest first.
+fn files(setup: &Setup) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = fs::read_dir(setup.cache_dir()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort_by_key(|file| std::cmp::Reverse(fs::metadata(file).unwrap().len()));
+    files
+}
+
+/// The superblock and whatever else must be whole for the cache to open lies in the first bytes of its file.
+const FRONT: u64 = 64 << 10;
+
+#[test]
+fn bits_flipped_here_and_there() {
+    let mut origin = Origin::of_patterns();
+    let setup = filled(&origin);
+    for file in files(&setup) {
+        flip(&file, FRONT, 100_003);
+    }
+    let mut proxy = setup.start();
+    let hits = ask_for_all(&proxy, &origin);
+    assert!(hits > 0 && hits < LENGTHS.len() * OF_EACH, "{hits} hits: most objects are whole, some are not");
+    // What was damaged has been fetched again and stored.
+    assert_eq!(proxy.process.terminate().code(), Some(0));
+    origin.stop();
+    assert_eq!(ask_for_all(&setup.start(), &origin), LENGTHS.len() * OF_EACH);
+}
+
+#[test]
+fn bits_flipped_everywhere() {
+    let origin = Origin::of_patterns();
+    let setup = filled(&origin);
+    for file in files(&setup) {
+        flip(&file, FRONT, 509);
+    }
+    let proxy = setup.start();
+    ask_for_all(&proxy, &origin);
+    assert_eq!(ask_for_all(&proxy, &origin), LENGTHS.len() * OF_EACH);
+}
