@@ -71,7 +71,8 @@ fn answer(stream: &mut TcpStream, path: &str, head: &str) -> std::io::Result<()>
                 stream,
                 "{start}cache-control: max-age=60\r\ncontent-length: 100000\r\n\r\n"
             )?;
-            stream.write_all(&body(1, 50_000))
+            stream.write_all(&body(1, 50_000))?;
+            break_off(path)
         }
         // chunked: breaks off after one chunk.
         ["chunked", ..] => {
@@ -106,6 +107,14 @@ fn answer(stream: &mut TcpStream, path: &str, head: &str) -> std::io::Result<()>
             "HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
         ),
     }
+}
+
+/// Later than the proxy needs to pass on what it has, or at once.
+fn break_off(path: &str) -> std::io::Result<()> {
+    if path.ends_with("late") {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Ok(())
 }
 
 fn read_head(from: &mut impl BufRead) -> Option<String> {
