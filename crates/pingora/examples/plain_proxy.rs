@@ -56,17 +56,16 @@ impl ProxyHttp for Plain {
 
     fn response_cache_filter(&self, session: &Session, response: &ResponseHeader, _: &mut ()) -> Result<RespCacheable> {
         // Answers for one visitor, variants and parts need rules that this example leaves out.
-        let personal = ["vary", "set-cookie"]
-            .iter()
-            .any(|name| response.headers.contains_key(*name));
-        if personal || response.status != 200 {
+        let has = |name| response.headers.contains_key(name);
+        if has("vary") || has("set-cookie") || response.status != 200 {
             return Ok(RespCacheable::Uncacheable(NoCacheReason::OriginNotCache));
         }
         let control = CacheControl::from_resp_headers(response);
         let authorised = session.req_header().headers.contains_key("authorization");
+        let response = response.clone();
         Ok(filters::resp_cacheable(
             control.as_ref(),
-            response.clone(),
+            response,
             authorised,
             &DEFAULTS,
         ))
@@ -85,17 +84,14 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     };
     eprintln!("objects are kept in memory for now, not in {dir}");
     let store: Arc<dyn Store> = Arc::new(Reference::new());
-    let storage = TinajaStorage::new(store.clone());
+    let plain = Plain {
+        origin: origin.parse()?,
+        storage: TinajaStorage::new(store.clone()),
+    };
 
     let mut server = Server::new_with_opt_and_conf(None, ServerConf::default());
     server.bootstrap();
-    let mut proxy = http_proxy_service(
-        &server.configuration,
-        Plain {
-            origin: origin.parse()?,
-            storage,
-        },
-    );
+    let mut proxy = http_proxy_service(&server.configuration, plain);
     proxy.add_tcp(listen);
     server.add_service(proxy);
     server.run(RunArgs::default());
