@@ -5,16 +5,15 @@
 //! curl -X PURGE http://127.0.0.1:8080/page     # from the same machine only
 //! ```
 
-use std::net::SocketAddr;
-use std::sync::{Arc, LazyLock};
-use std::time::Duration;
-
 use async_trait::async_trait;
 use pingora::cache::lock::{CacheKeyLockImpl, CacheLock};
 use pingora::cache::{CacheKey, CacheMetaDefaults, NoCacheReason, RespCacheable, cache_control::CacheControl, filters};
 use pingora::http::ResponseHeader;
 use pingora::prelude::*;
 use pingora::server::{RunArgs, configuration::ServerConf};
+use std::net::SocketAddr;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 use tinaja_pingora::TinajaStorage;
 use tinaja_store::{Reference, Store, block_on};
 
@@ -60,9 +59,8 @@ impl ProxyHttp for Plain {
         if has("vary") || has("set-cookie") || response.status != 200 {
             return Ok(RespCacheable::Uncacheable(NoCacheReason::OriginNotCache));
         }
-        let control = CacheControl::from_resp_headers(response);
+        let (control, response) = (CacheControl::from_resp_headers(response), response.clone());
         let authorised = session.req_header().headers.contains_key("authorization");
-        let response = response.clone();
         Ok(filters::resp_cacheable(
             control.as_ref(),
             response,
@@ -82,17 +80,19 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let [listen, origin, dir] = args.as_slice() else {
         return Err("usage: plain_proxy LISTEN_ADDRESS ORIGIN_ADDRESS CACHE_DIR".into());
     };
+    let address = |text: &str| text.parse().map_err(|_| format!("{text} is not like 127.0.0.1:8080"));
+    let (listen, origin): (SocketAddr, SocketAddr) = (address(listen)?, address(origin)?);
     eprintln!("objects are kept in memory for now, not in {dir}");
     let store: Arc<dyn Store> = Arc::new(Reference::new());
-    let plain = Plain {
-        origin: origin.parse()?,
-        storage: TinajaStorage::new(store.clone()),
-    };
+    let storage = TinajaStorage::new(store.clone());
 
-    let mut server = Server::new_with_opt_and_conf(None, ServerConf::default());
+    let mut conf = ServerConf::default();
+    // On SIGTERM end within ten seconds, and then close the store.
+    (conf.grace_period_seconds, conf.graceful_shutdown_timeout_seconds) = (Some(5), Some(5));
+    let mut server = Server::new_with_opt_and_conf(None, conf);
     server.bootstrap();
-    let mut proxy = http_proxy_service(&server.configuration, plain);
-    proxy.add_tcp(listen);
+    let mut proxy = http_proxy_service(&server.configuration, Plain { origin, storage });
+    proxy.add_tcp(&listen.to_string());
     server.add_service(proxy);
     server.run(RunArgs::default());
     Ok(block_on(store.close())?)

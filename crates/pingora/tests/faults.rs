@@ -71,6 +71,32 @@ async fn a_reader_in_another_task_is_not_forgotten() {
     );
 }
 
+#[tokio::test]
+async fn a_hungry_client_is_woken_though_its_fill_waits_for_a_slow_follower() {
+    let storage = over(Narrow::default());
+    let (mut miss, mut own) = begin(storage).await;
+    let (_, mut slow) = found(storage, &key("/n")).await.unwrap();
+    let sent = body(1, 20 * PIECE);
+    let hungry = tokio::spawn(async move { rest(&mut own).await.unwrap() });
+    let following = tokio::spawn(async move {
+        let mut all = Vec::new();
+        while let Some(piece) = slow.read_body().await.unwrap() {
+            all.extend_from_slice(&piece);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        all
+    });
+    for piece in sent.chunks(PIECE) {
+        miss.write_body(Bytes::copy_from_slice(piece), false).await.unwrap();
+        // The reader's turn: it takes what there is and waits for more.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    miss.finish().await.unwrap();
+    let both = async { (hungry.await.unwrap(), following.await.unwrap()) };
+    let (hungry, following) = tokio::time::timeout(Duration::from_secs(10), both).await.unwrap();
+    assert!(hungry == sent && following == sent);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_client_that_takes_nothing_costs_a_bounded_sum_and_stops_nobody_else() {
     let storage = over(Narrow::default());

@@ -14,6 +14,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use common::*;
 use pingora_cache::eviction::{CacheEntryId, CacheEntryKey};
+use pingora_cache::key::CacheHashKey;
 use pingora_cache::storage::{PurgeOutcome, PurgeTarget, Storage};
 use pingora_cache::{CacheMeta, PurgeType};
 use tinaja_pingora::primary_key;
@@ -98,6 +99,11 @@ async fn variants_are_objects_of_their_own() {
     assert_eq!(stored_body(storage, &plain_key).await.unwrap(), body(1, 10));
     assert_eq!(stored_body(storage, &gzip).await.unwrap(), body(2, 20));
     assert!(stored_body(storage, &other).await.is_none());
+
+    // Even under one hash: the variance itself is compared.
+    let mut same_hash = key("/v");
+    same_hash.set_primary_bin_override(gzip.combined_bin());
+    assert!(stored_body(storage, &same_hash).await.is_none());
 }
 
 #[tokio::test]

@@ -32,10 +32,11 @@ struct Shared {
     /// The bytes from `base` on.
     window: BytesMut,
     base: u64,
-    readers: HashMap<u64, u64>,
+    /// How far each has read, and its waker: one each, as a reader polled from two tasks must expect.
+    readers: HashMap<u64, (u64, Option<Waker>)>,
     next_reader: u64,
     end: Option<bool>,
-    waiting: Vec<Waker>,
+    writer: Option<Waker>,
 }
 
 impl Fill {
@@ -44,7 +45,7 @@ impl Fill {
         assert_eq!(shared.base, 0, "too late to follow");
         shared.next_reader += 1;
         let id = shared.next_reader;
-        shared.readers.insert(id, 0);
+        shared.readers.insert(id, (0, None));
         let body = Body::from_source(Box::new(Reader { fill: fill.clone(), id }));
         Hit {
             head: fill.head.clone(),
@@ -58,11 +59,13 @@ impl Fill {
         let mut shared = self.shared.lock().unwrap();
         change(&mut shared);
         let written = shared.base + shared.window.len() as u64;
-        let base = shared.readers.values().copied().min().unwrap_or(written);
+        let base = shared.readers.values().map(|(read, _)| *read).min().unwrap_or(written);
         let read = (base - shared.base) as usize;
         shared.window.advance(read);
         shared.base = base;
-        std::mem::take(&mut shared.waiting).into_iter().for_each(Waker::wake);
+        let Shared { writer, readers, .. } = &mut *shared;
+        let readers = readers.values_mut().filter_map(|(_, waker)| waker.take());
+        readers.chain(writer.take()).for_each(Waker::wake);
     }
 }
 
@@ -85,18 +88,18 @@ impl BodySource for Reader {
         if shared.end == Some(false) {
             return Poll::Ready(Err(ReadError::Aborted));
         }
-        let skip = (shared.readers[&self.id] - shared.base) as usize;
+        let skip = (shared.readers[&self.id].0 - shared.base) as usize;
         let piece = Bytes::copy_from_slice(&shared.window[skip..shared.window.len().min(skip + max)]);
         if piece.is_empty() {
             if shared.end.is_some() {
                 return Poll::Ready(Ok(None));
             }
-            shared.waiting.push(cx.waker().clone());
+            shared.readers.get_mut(&self.id).unwrap().1 = Some(cx.waker().clone());
             return Poll::Pending;
         }
         drop(shared);
         self.fill
-            .change(|shared| *shared.readers.get_mut(&self.id).unwrap() += piece.len() as u64);
+            .change(|shared| shared.readers.get_mut(&self.id).unwrap().0 += piece.len() as u64);
         Poll::Ready(Ok(Some(piece)))
     }
 }
@@ -115,7 +118,7 @@ impl Sink for Writing {
     fn poll_write(&mut self, cx: &mut Context<'_>, data: &mut Bytes) -> Poll<()> {
         let mut shared = self.0.shared.lock().unwrap();
         if shared.window.len() as u64 >= WINDOW_BYTES {
-            shared.waiting.push(cx.waker().clone());
+            shared.writer = Some(cx.waker().clone());
             return Poll::Pending;
         }
         drop(shared);
