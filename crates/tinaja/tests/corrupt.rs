@@ -1,6 +1,12 @@
 //! A cache file that changed while nobody looked: never a wrong byte, and no silent fresh start.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs
+)]
 
 mod support;
 
@@ -52,7 +58,10 @@ fn flip(file: &Path, from: u64, step: usize) {
 
 /// The cache's files, the largest first.
 fn files(setup: &Setup) -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> = fs::read_dir(setup.cache_dir()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<PathBuf> = fs::read_dir(setup.cache_dir())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     files.sort_by_key(|file| std::cmp::Reverse(fs::metadata(file).unwrap().len()));
     files
 }
@@ -69,7 +78,10 @@ fn bits_flipped_here_and_there() {
     }
     let mut proxy = setup.start();
     let hits = ask_for_all(&proxy, &origin);
-    assert!(hits > 0 && hits < LENGTHS.len() * OF_EACH, "{hits} hits: most objects are whole, some are not");
+    assert!(
+        hits > 0 && hits < LENGTHS.len() * OF_EACH,
+        "{hits} hits: most objects are whole, some are not"
+    );
     // What was damaged has been fetched again and stored.
     assert_eq!(proxy.process.terminate().code(), Some(0));
     origin.stop();
@@ -86,4 +98,74 @@ fn bits_flipped_everywhere() {
     let proxy = setup.start();
     ask_for_all(&proxy, &origin);
     assert_eq!(ask_for_all(&proxy, &origin), LENGTHS.len() * OF_EACH);
+}
+
+/// What starts with `bytes` at `at` in the cache's file is refused with these words, and left as it is.
+fn assert_refused(at: u64, bytes: &[u8], words: &str) {
+    let origin = Origin::of_patterns();
+    let setup = Setup::forward();
+    let mut proxy = setup.start();
+    assert_eq!(proxy.get(&origin.url("/700/x")).unwrap().status, 200);
+    assert_eq!(proxy.process.terminate().code(), Some(0));
+    let file = &files(&setup)[0];
+    File::options()
+        .write(true)
+        .open(file)
+        .unwrap()
+        .write_all_at(bytes, at)
+        .unwrap();
+    let before = front(file);
+    for output in [setup.run(), setup.inspect()] {
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(
+            said.contains(words) && said.contains(&file.display().to_string()),
+            "{said}"
+        );
+        assert!(!said.contains("panicked"), "{said}");
+    }
+    assert!(front(file) == before, "the file was touched");
+}
+
+fn front(file: &Path) -> Vec<u8> {
+    let mut front = vec![0; FRONT as usize];
+    File::open(file).unwrap().read_exact_at(&mut front, 0).unwrap();
+    front
+}
+
+#[test]
+fn another_programs_file() {
+    assert_refused(0, b"SQLite format 3\0", "not a Tinaja cache");
+}
+
+#[test]
+fn another_version() {
+    // The version stands after the eight bytes of the magic.
+    assert_refused(8, &999_u32.to_le_bytes(), "version 999");
+}
+
+#[test]
+fn a_damaged_superblock() {
+    assert_refused(50, b"\xff", "damaged");
+}
+
+#[test]
+fn a_file_cut_short() {
+    let origin = Origin::of_patterns();
+    let setup = filled(&origin);
+    let file = &files(&setup)[0];
+    File::options()
+        .write(true)
+        .open(file)
+        .unwrap()
+        .set_len(1 << 20)
+        .unwrap();
+    let output = setup.run();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains(&file.display().to_string()) && !said.contains("panicked"),
+        "{said}"
+    );
+    assert_eq!(fs::metadata(file).unwrap().len(), 1 << 20);
 }

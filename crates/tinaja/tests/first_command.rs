@@ -1,6 +1,12 @@
 //! The first command of the README, as a new user runs it.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs
+)]
 
 mod support;
 
@@ -21,7 +27,10 @@ const DEFAULT: &str = "127.0.0.1:3128";
 /// `tinaja serve` and nothing else but `more`, with a home of its own.
 fn serve(home: &TempDir, more: &[&str]) -> Process {
     let mut command = binary(home);
-    command.env("XDG_CACHE_HOME", home.path().join("caches")).arg("serve").args(more);
+    command
+        .env("XDG_CACHE_HOME", home.path().join("caches"))
+        .arg("serve")
+        .args(more);
     Process::start("tinaja", &mut command, &home.path().join("output"))
 }
 
@@ -48,7 +57,11 @@ fn serve_without_a_flag() {
     let mut proxy = serve(&home, &[]);
     if taken {
         assert_eq!(proxy.wait().code(), Some(1));
-        assert!(proxy.output().contains("127.0.0.1:3128") && proxy.output().contains("in use"), "{}", proxy.output());
+        assert!(
+            proxy.output().contains("127.0.0.1:3128") && proxy.output().contains("in use"),
+            "{}",
+            proxy.output()
+        );
         return;
     }
     proxy.wait_until_listening(address);
@@ -57,7 +70,15 @@ fn serve_without_a_flag() {
     // A forward proxy without flags reaches no address of this machine's: it answers, and says no.
     let origin = Origin::of_patterns();
     let mut curl = client("curl", home.path());
-    curl.args(["-sS", "--proxy", &format!("http://{DEFAULT}"), "--noproxy", "", "-w", "\n%{http_code}"]);
+    curl.args([
+        "-sS",
+        "--proxy",
+        &format!("http://{DEFAULT}"),
+        "--noproxy",
+        "",
+        "-w",
+        "\n%{http_code}",
+    ]);
     let answer = String::from_utf8(output(curl.arg(origin.url("/10/x"))).stdout).unwrap();
     assert!(answer.ends_with("\n403"), "{answer}");
     assert_eq!(origin.requests().len(), 0);
@@ -75,7 +96,10 @@ fn serve_on_another_port_fetches_and_keeps() {
     proxy.wait_until_listening(address);
     let cache = home.path().join("caches/tinaja");
     assert_welcomes(&proxy.output(), address, &cache);
-    assert_eq!(get(address, &origin.url("/1000/x")).unwrap().body, body("/1000/x", 1000));
+    assert_eq!(
+        get(address, &origin.url("/1000/x")).unwrap().body,
+        body("/1000/x", 1000)
+    );
     assert_eq!(proxy.terminate().code(), Some(0), "{}", proxy.output());
 
     // The second start takes the cache as it is, whatever is free on the disk by now.
@@ -83,7 +107,11 @@ fn serve_on_another_port_fetches_and_keeps() {
     let mut proxy = serve(&home, &flags);
     proxy.wait_until_listening(address);
     let again = get(address, &origin.url("/1000/x")).unwrap();
-    assert!(again.is_hit() && again.body == body("/1000/x", 1000), "{:?}", again.headers);
+    assert!(
+        again.is_hit() && again.body == body("/1000/x", 1000),
+        "{:?}",
+        again.headers
+    );
     assert_eq!(proxy.terminate().code(), Some(0), "{}", proxy.output());
     assert!(fs::read_dir(&cache).unwrap().count() > 0);
 }
@@ -92,7 +120,14 @@ fn serve_on_another_port_fetches_and_keeps() {
 fn inspect_says_what_is_there() {
     let home = TempDir::new().unwrap();
     let address = SocketAddr::from(([127, 0, 0, 1], support::free_port()));
-    let flags = ["--listen", &address.to_string(), "--allow-destination", "127.0.0.1/32", "--disk", "256MiB"];
+    let flags = [
+        "--listen",
+        &address.to_string(),
+        "--allow-destination",
+        "127.0.0.1/32",
+        "--disk",
+        "256MiB",
+    ];
     let origin = Origin::of_patterns();
     let mut proxy = serve(&home, &flags);
     proxy.wait_until_listening(address);
@@ -103,7 +138,12 @@ fn inspect_says_what_is_there() {
 
     let inspect = |more: &[&str]| {
         let mut command = binary(&home);
-        let output = output(command.env("XDG_CACHE_HOME", home.path().join("caches")).arg("inspect").args(more));
+        let output = output(
+            command
+                .env("XDG_CACHE_HOME", home.path().join("caches"))
+                .arg("inspect")
+                .args(more),
+        );
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };

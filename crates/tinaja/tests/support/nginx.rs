@@ -175,7 +175,11 @@ pub fn make_certificates(dir: &Path) -> Certificates {
         .concat(),
     );
     // npm's agent, given an address and a proxy, checks the certificate for localhost.
-    fs::write(&names, "subjectAltName=IP:127.0.0.1,DNS:localhost\nbasicConstraints=CA:FALSE\n").unwrap();
+    fs::write(
+        &names,
+        "subjectAltName=IP:127.0.0.1,DNS:localhost\nbasicConstraints=CA:FALSE\n",
+    )
+    .unwrap();
     let signed = [
         "-CA",
         &ca,

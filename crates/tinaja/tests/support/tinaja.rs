@@ -52,12 +52,21 @@ impl Setup {
     pub fn bare() -> Self {
         let address = SocketAddr::from(([127, 0, 0, 1], super::free_port()));
         let dir = TempDir::new().unwrap();
-        Setup { cache: dir.path().join("cache"), dir, logged: true, address, flags: Vec::new() }
+        Setup {
+            cache: dir.path().join("cache"),
+            dir,
+            logged: true,
+            address,
+            flags: Vec::new(),
+        }
     }
 
     /// [`Setup::bare`] without the access log.
     pub fn unlogged() -> Self {
-        Setup { logged: false, ..Setup::bare() }
+        Setup {
+            logged: false,
+            ..Setup::bare()
+        }
     }
 
     /// Add flags.

@@ -1,0 +1,29 @@
+//! `tinaja inspect`: what a stopped cache holds and what its index costs.
+
+use std::io::{ErrorKind, Write, stdout};
+
+use anyhow::{Context, Result};
+use tinaja_store::Cache;
+
+use crate::flags::Inspect;
+use crate::place;
+use crate::report::Report;
+
+/// Print the figures of the cache that `flags` name.
+///
+/// Errors: there is no cache, it is in use, or it is not one that this version reads.
+pub fn inspect(flags: Inspect) -> Result<()> {
+    let dir = flags.cache.map_or_else(place::default_cache_dir, Ok)?;
+    let (made_with, stats) = Cache::inspect(&dir)?;
+    let report = Report::new(dir, &made_with, &stats);
+    let text = if flags.json {
+        format!("{}\n", serde_json::to_string_pretty(&report)?)
+    } else {
+        report.to_string()
+    };
+    match stdout().write_all(text.as_bytes()) {
+        // Whoever reads through `head` has seen enough.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result.context("cannot write to standard output"),
+    }
+}

@@ -1,0 +1,118 @@
+//! What `serve` says when it starts: how to point a client at it, and what it uses.
+
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+
+use bytesize::ByteSize;
+
+/// What there is to say.
+#[derive(Debug)]
+pub struct Welcome {
+    /// Where it listens.
+    pub listen: Vec<SocketAddr>,
+    /// The origin of a reverse proxy.
+    pub origin: Option<String>,
+    /// The cache's directory.
+    pub cache_dir: PathBuf,
+    /// The cache's size in bytes.
+    pub disk_bytes: u64,
+    /// Where that size comes from.
+    pub disk_why: &'static str,
+    /// The budget for hot objects in bytes.
+    pub memory_bytes: u64,
+}
+
+impl Welcome {
+    /// The text, a few lines.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let listen: Vec<String> = self.listen.iter().map(|address| format!("http://{address}")).collect();
+        let url = self
+            .listen
+            .first()
+            .map(|address| format!("http://{}", reachable(*address)))
+            .unwrap_or_default();
+        // Writing to a String cannot fail.
+        let _ = match &self.origin {
+            Some(origin) => writeln!(text, "Tinaja is a reverse proxy for {origin} on {}", listen.join(", "))
+                .and_then(|()| writeln!(text, "  curl       curl --include {url}/")),
+            None => writeln!(text, "Tinaja is a forward proxy on {}", listen.join(", "))
+                .and_then(|()| text.write_str(&forward_clients(&url))),
+        };
+        let _ = writeln!(
+            text,
+            "  cache      {}: {} on disk ({}), {} of memory for hot objects",
+            self.cache_dir.display(),
+            size(self.disk_bytes),
+            self.disk_why,
+            size(self.memory_bytes),
+        );
+        text.push_str("  stop       Ctrl-C; the cache is kept\n");
+        text
+    }
+}
+
+fn forward_clients(url: &str) -> String {
+    format!(
+        "  curl       curl --proxy {url} http://deb.debian.org/
+  apt        echo 'Acquire::http::Proxy \"{url}\";' | sudo tee /etc/apt/apt.conf.d/02tinaja
+  others     export http_proxy={url} https_proxy={url}\n"
+    )
+}
+
+/// A listener on every address is reached on this machine by loopback.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+fn size(bytes: u64) -> bytesize::Display {
+    ByteSize::b(bytes).display().iec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn welcome(listen: &str, origin: Option<&str>) -> String {
+        Welcome {
+            listen: vec![listen.parse().unwrap()],
+            origin: origin.map(str::to_owned),
+            cache_dir: "/var/cache/tinaja".into(),
+            disk_bytes: 10 << 30,
+            disk_why: "set by --disk",
+            memory_bytes: 64 << 20,
+        }
+        .text()
+    }
+
+    #[test]
+    fn clients_are_told_the_address_in_use() {
+        let text = welcome("127.0.0.1:8080", None);
+        for line in [
+            "curl --proxy http://127.0.0.1:8080 ",
+            "Acquire::http::Proxy \"http://127.0.0.1:8080\";",
+            "export http_proxy=http://127.0.0.1:8080 https_proxy=http://127.0.0.1:8080",
+            "/var/cache/tinaja: 10.0 GiB on disk (set by --disk), 64.0 MiB of memory",
+        ] {
+            assert!(text.contains(line), "{line:?} in {text}");
+        }
+        assert!(welcome("0.0.0.0:3128", None).contains("--proxy http://127.0.0.1:3128"));
+        assert!(welcome("[::]:3128", None).contains("--proxy http://[::1]:3128"));
+    }
+
+    #[test]
+    fn a_reverse_proxy_names_its_origin() {
+        let text = welcome("127.0.0.1:8080", Some("http://10.0.0.1:80"));
+        assert!(
+            text.contains("reverse proxy for http://10.0.0.1:80 on http://127.0.0.1:8080"),
+            "{text}"
+        );
+        assert!(!text.contains("--proxy"), "{text}");
+    }
+}
