@@ -20,17 +20,26 @@
 //! assert_eq!(block_on(hit.body.collect(1024)).unwrap(), "the rain it keeps");
 //! ```
 
+pub mod cache;
 #[cfg(any(test, feature = "contract"))]
 pub mod contract;
+pub mod device;
 pub mod engine;
 mod hit;
+pub mod index;
 mod key;
+pub mod layout;
+pub mod limits;
+pub mod memory;
 mod reference;
+pub mod replace;
 mod stats;
 mod store;
 mod wait;
+mod write;
 mod writer;
 
+pub use cache::{Cache, CacheOptions, EngineName, OpenError};
 pub use hit::{Body, BodySource, Hit, ReadError, Source, State};
 pub use key::{Digest, Key, Secret};
 pub use reference::Reference;

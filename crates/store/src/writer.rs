@@ -64,6 +64,9 @@ pub enum WhyNot {
     /// The key was removed while the object was being written.
     #[error("removed while it was being written")]
     Removed,
+    /// Another version was stored meanwhile.
+    #[error("another version was stored meanwhile")]
+    Superseded,
     /// Too many writes are open at once.
     #[error("too many open writes")]
     Busy,
@@ -85,7 +88,7 @@ pub trait Sink: Send + Sync {
     fn id(&self) -> FillId;
     /// Read along from the first byte.
     fn follow(&self) -> Hit;
-    /// End the write. The decision is made before the future is polled for the first time.
+    /// End the write; pending while queues are full. A future dropped before its end aborts the write.
     fn commit(self: Box<Self>) -> Pending<Commit>;
 }
 

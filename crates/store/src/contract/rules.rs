@@ -488,7 +488,7 @@ pub fn writers_in_parallel_stay_apart(harness: &dyn Harness) {
             let store = store.clone();
             thread::spawn(move || {
                 for n in 0..150_u64 {
-                    let (name, shared) = (key(t * 1000 + n), key(n % 5));
+                    let (name, shared) = (key(10_000 + t * 1000 + n), key(n % 5));
                     let body = bytes_of(t * 1000 + n, (n * 997 % 70_000) as usize);
                     stored(&*store, &name, "mine".into(), &body);
                     assert!(get(&*store, &name).expect("just stored").1 == body);

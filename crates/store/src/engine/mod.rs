@@ -4,6 +4,8 @@
 //! them: streams, followers, large objects, memory, limits. An engine keeps whole records up to a maximum size. It
 //! owns its index and its device; it never waits on the caller's thread, and its completions run on its own threads.
 
+pub mod hashcache;
+
 use std::fmt;
 use std::task::{Context, Poll};
 
@@ -27,7 +29,7 @@ pub enum Probe {
 
 /// Where a record lies, in terms only its engine understands. Never reused for other bytes during the life of a
 /// formatted store, so a place that outlived its record is recognised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place(pub u64);
 
 /// The most records of one fingerprint that a probe may return.
@@ -40,11 +42,11 @@ pub struct Places {
 }
 
 impl Places {
-    /// The places in `found`, put in order; what does not fit is dropped from the old end.
+    /// The places in `found` other than 0, put in order; what does not fit is dropped from the old end.
     pub fn newest_first(found: &mut [Place]) -> Self {
         found.sort_unstable_by(|a, b| b.cmp(a));
         let mut places = [None; MAX_WAYS];
-        for (to, from) in places.iter_mut().zip(found) {
+        for (to, from) in places.iter_mut().zip(found.iter().filter(|place| place.0 != 0)) {
             *to = Some(*from);
         }
         Places { places }
@@ -57,7 +59,7 @@ impl Places {
 
     /// Take the newest off the list.
     pub fn pop(&mut self) -> Option<Place> {
-        let first = self.places[0].take();
+        let first = self.places.first_mut()?.take();
         self.places.rotate_left(1);
         first
     }
@@ -209,6 +211,9 @@ pub trait Engine: Send + Sync + 'static {
 
     /// The engine's and its device's counters; the store adds its own.
     fn stats(&self) -> Stats;
+
+    /// Refuse every append from now on ([`WhyNot::Closed`]): the device is open for reading only.
+    fn refuse_appends(&self);
 
     /// Write everything out and stop the engine's threads. Appends are refused from now on.
     fn close(&self, done: SyncDone);

@@ -1,4 +1,12 @@
-//! Waiting for a future on a plain thread: the store has no runtime of its own.
+//! Waiting without a runtime: answers from other threads, turns, deadlines, and futures on a plain thread.
+
+mod alarm;
+mod gate;
+mod promise;
+
+pub(crate) use alarm::{Alarm, At};
+pub(crate) use gate::Gate;
+pub(crate) use promise::promise;
 
 use std::future::Future;
 use std::pin::pin;

@@ -1,0 +1,131 @@
+//! Lookups that need the disk, and listings.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::body::LargeBody;
+use super::table::Table;
+use super::{Inner, add};
+use crate::engine::{Fetched, Found, Kind, Place, Places, Probe};
+use crate::hit::{Body, Hit, Source, State};
+use crate::key::{Digest, Key};
+use crate::store::{Cursor, ScanEntry, ScanPage, StoreError};
+use crate::wait::promise;
+
+impl Inner {
+    /// Finish a lookup on the disk, or give it up at the deadline: then the caller asks the origin.
+    pub(super) async fn find(
+        self: Arc<Self>,
+        key: Key,
+        digest: Digest,
+        places: Places,
+        deadline: Instant,
+    ) -> Option<Hit> {
+        let alarm = self.alarm.clone();
+        let hit = alarm.within(deadline, self.hit(&key, &digest, places)).await;
+        if hit.is_none() {
+            add(&self.counters.timeouts, 1);
+        }
+        let hit = hit.flatten();
+        let counter = match &hit {
+            None => &self.counters.misses,
+            Some(Hit {
+                source: Source::Memory, ..
+            }) => &self.counters.hits_memory,
+            Some(_) => &self.counters.hits_disk,
+        };
+        add(counter, 1);
+        hit
+    }
+
+    async fn hit(self: &Arc<Self>, key: &Key, digest: &Digest, places: Places) -> Option<Hit> {
+        let found = self.fetch(key, digest, places).await?;
+        self.engine.touch(digest, found.place);
+        let source = if found.from_memory {
+            Source::Memory
+        } else {
+            Source::Disk
+        };
+        let body = match found.kind {
+            Kind::Whole => {
+                self.keep_hot(key, digest, &found.head, &found.body, found.place);
+                Body::from_bytes(found.body)
+            }
+            _ => {
+                let mut body = LargeBody::new(Table::decode(&found.body)?, self.extent_reader(*digest));
+                if body.read_ahead().await.is_err() {
+                    self.engine.forget(digest, found.place);
+                    return None;
+                }
+                Body::from_source(Box::new(body))
+            }
+        };
+        Some(Hit {
+            head: found.head,
+            state: State::Whole,
+            source,
+            body,
+        })
+    }
+
+    /// The record of a key, with its whole name compared.
+    pub(super) async fn fetch(&self, key: &Key, digest: &Digest, places: Places) -> Option<Found> {
+        let _turn = self.gate.enter().await;
+        let (done, answer) = promise();
+        self.engine
+            .fetch(digest, places, Box::new(move |fetched| done.keep(fetched)));
+        match answer.await? {
+            Fetched::Record(found) if found.name == key.name() => Some(found),
+            _ => None,
+        }
+    }
+
+    pub(super) async fn scan(self: Arc<Self>, from: Cursor, most: usize) -> Result<ScanPage, StoreError> {
+        if self.is_closed() {
+            return Err(StoreError::Closed);
+        }
+        let (places, next) = self.engine.walk(from.0, most);
+        let mut entries = Vec::new();
+        for place in places {
+            if let Some(found) = self.current(place).await {
+                let table = (found.kind == Kind::Large)
+                    .then(|| Table::decode(&found.body))
+                    .flatten();
+                let body_bytes = table.map_or(found.body.len() as u64, |table| table.body_bytes);
+                entries.push(ScanEntry {
+                    name: found.name,
+                    head: found.head,
+                    body_bytes,
+                });
+            }
+        }
+        Ok(ScanPage {
+            entries,
+            next: next.map(Cursor),
+        })
+    }
+
+    /// The record at a place, if a lookup of its object would find it and no newer one.
+    async fn current(&self, place: Place) -> Option<Found> {
+        let _turn = self.gate.enter().await;
+        let (done, answer) = promise();
+        self.engine
+            .fetch_any(place, Box::new(move |fetched| done.keep(fetched)));
+        let Some(Fetched::Record(found)) = answer.await else {
+            return None;
+        };
+        let Probe::At(places) = self.engine.probe(&found.id) else {
+            return None;
+        };
+        if places.iter().next() == Some(place) {
+            return Some(found);
+        }
+        let (done, answer) = promise();
+        self.engine
+            .fetch(&found.id, places, Box::new(move |fetched| done.keep(fetched)));
+        match answer.await? {
+            Fetched::Record(newest) if newest.place == place => Some(found),
+            _ => None,
+        }
+    }
+}

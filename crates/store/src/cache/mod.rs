@@ -1,0 +1,324 @@
+//! [`Cache`]: the contract, implemented once over any engine.
+
+mod body;
+mod find;
+mod open;
+mod table;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::Instant;
+
+use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
+
+pub(crate) use body::ExtentReader;
+pub use open::{CacheOptions, DEFAULT_DISK_BYTES, EngineName, OpenError};
+pub(crate) use table::{Extent, Table};
+
+use crate::engine::{Engine, Kind, Limits, Place, Places, Probe, Record};
+use crate::hit::{Body, Hit, Source, State};
+use crate::key::{Digest, Key, Secret};
+use crate::limits::{MAX_HEAD_BYTES, MAX_OPEN_WRITES, MAX_READS};
+use crate::memory::HotObjects;
+use crate::stats::Stats;
+use crate::store::{Cursor, HeadEdit, Lookup, Pending, Removed, ScanPage, Store, StoreError, Updated};
+use crate::wait::{Alarm, Gate, block_on, promise};
+use crate::write::{Fill, FillSink, Fills};
+use crate::writer::{FillId, Hint, WhyNot, Writer};
+
+/// A store on disk. Memory: the engine's index and buffers, the hot objects' budget, one extent for each open write
+/// and each open reader of a large object, bounded as [`crate::limits`] says.
+///
+/// Dropped without [`Store::close`], it closes itself and waits for the disk.
+pub struct Cache(Arc<Inner>);
+
+/// What a cache's futures, writers and readers share.
+pub(crate) struct Inner {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) limits: Limits,
+    pub(crate) hot: HotObjects,
+    pub(crate) fills: Fills,
+    pub(crate) alarm: Arc<Alarm>,
+    pub(crate) counters: Counters,
+    secret: Secret,
+    hot_budget_bytes: u64,
+    gate: Gate,
+    /// Publishing a version, updating a head and removing an object exclude each other, object by object.
+    stripes: [Mutex<()>; 64],
+    next_fill: AtomicU64,
+    closed: AtomicBool,
+}
+
+/// What the store counts beside its engine.
+#[derive(Default)]
+pub(crate) struct Counters {
+    hits_memory: AtomicU64,
+    hits_disk: AtomicU64,
+    hits_fill: AtomicU64,
+    misses: AtomicU64,
+    stored: AtomicU64,
+    stored_bytes: AtomicU64,
+    not_stored: AtomicU64,
+    timeouts: AtomicU64,
+}
+
+fn add(counter: &AtomicU64, more: u64) {
+    counter.fetch_add(more, Ordering::Relaxed);
+}
+
+impl Counters {
+    /// A write ended, with so many bytes stored or none.
+    pub(crate) fn ended(&self, bytes: Option<u64>) {
+        match bytes {
+            Some(bytes) => {
+                add(&self.stored, 1);
+                add(&self.stored_bytes, bytes);
+            }
+            None => add(&self.not_stored, 1),
+        }
+    }
+}
+
+impl Inner {
+    /// Lock the order of changes to an object. Held for memory work only.
+    pub(crate) fn stripe(&self, digest: &Digest) -> Option<MutexGuard<'_, ()>> {
+        self.stripes.get((digest.high() % 64) as usize).map(Mutex::lock)
+    }
+
+    pub(crate) fn extent_reader(&self, digest: Digest) -> ExtentReader {
+        ExtentReader::new(self.engine.clone(), self.gate.clone(), digest)
+    }
+
+    /// Keep a whole object in memory if the record at `place` is its newest.
+    pub(crate) fn keep_hot(&self, key: &Key, digest: &Digest, head: &Bytes, body: &Bytes, place: Place) {
+        let newest = || match self.engine.probe(digest) {
+            Probe::At(places) => places.iter().next() == Some(place),
+            Probe::AskDisk => true,
+            Probe::Absent => false,
+        };
+        self.hot.insert(digest, key, head, body, place, newest);
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Why this object will not be stored, as far as can be said before it begins.
+    fn refusal(&self, head: &Bytes, hint: &Hint) -> Option<WhyNot> {
+        match () {
+            _ if self.is_closed() => Some(WhyNot::Closed),
+            _ if self.fills.count() >= MAX_OPEN_WRITES => Some(WhyNot::Busy),
+            _ if head.len() > MAX_HEAD_BYTES.min(self.limits.max_record_bytes / 2) => Some(WhyNot::TooLarge),
+            _ if hint
+                .expected_bytes
+                .is_some_and(|bytes| bytes > self.limits.max_object_bytes) =>
+            {
+                Some(WhyNot::TooLarge)
+            }
+            _ => None,
+        }
+    }
+
+    async fn sync(&self) -> Result<(), StoreError> {
+        let (done, answer) = promise();
+        self.engine.sync(Box::new(move |result| done.keep(result)));
+        answer
+            .await
+            .unwrap_or_else(|| Err("the device was stopped".into()))
+            .map_err(StoreError::Device)
+    }
+
+    async fn remove(self: Arc<Self>, key: Key, digest: Digest) -> Result<Removed, StoreError> {
+        let fills = self.fills.take(&digest, &key);
+        fills.iter().for_each(|fill| fill.give_up(WhyNot::Removed));
+        let was_there = !fills.is_empty() || self.engine.probe(&digest) != Probe::Absent;
+        let tombstone = Record {
+            id: digest,
+            kind: Kind::Tombstone,
+            name: &[],
+            head: &[],
+            body: &[],
+        };
+        let appended = std::future::poll_fn(|cx| {
+            let _order = self.stripe(&digest);
+            self.engine.poll_append(cx, &tombstone)
+        })
+        .await;
+        if appended.is_err() {
+            // It could not be written down; until a restart the index alone keeps the object away.
+            let newest = Place(u64::MAX);
+            self.engine.forget(&digest, newest);
+        }
+        self.hot.remove(&digest);
+        match appended {
+            Ok(_) => self.sync().await?,
+            Err(WhyNot::Closed) => return Err(StoreError::Closed),
+            Err(why) => return Err(StoreError::Device(format!("the removal was not written: {why}"))),
+        }
+        Ok(if was_there { Removed::Gone } else { Removed::Absent })
+    }
+
+    async fn update_head(self: Arc<Self>, key: Key, digest: Digest, edit: HeadEdit) -> Result<Updated, StoreError> {
+        let Probe::At(seen) = self.engine.probe(&digest) else {
+            return Ok(Updated::Absent);
+        };
+        let Some(found) = self.fetch(&key, &digest, seen).await else {
+            return Ok(Updated::Absent);
+        };
+        let Some(head) = edit(&found.head) else {
+            return Ok(Updated::Unchanged);
+        };
+        if head.len() > MAX_HEAD_BYTES {
+            return Ok(Updated::NotStored(WhyNot::TooLarge));
+        }
+        let record = Record {
+            id: digest,
+            kind: found.kind,
+            name: key.name(),
+            head: &head,
+            body: &found.body,
+        };
+        let newer = |places: Places| {
+            places
+                .iter()
+                .take_while(|place| *place >= found.place)
+                .collect::<Vec<_>>()
+        };
+        let appended = std::future::poll_fn(|cx| {
+            let _order = self.stripe(&digest);
+            match self.engine.probe(&digest) {
+                Probe::At(now) if newer(now) == newer(seen) => self.engine.poll_append(cx, &record),
+                _ => Poll::Ready(Err(WhyNot::Superseded)),
+            }
+        })
+        .await;
+        self.hot.remove(&digest);
+        Ok(appended.map_or_else(Updated::NotStored, |_| Updated::Done))
+    }
+}
+
+impl Store for Cache {
+    fn lookup(&self, key: &Key, deadline: Instant) -> Lookup {
+        let store = &self.0;
+        if store.is_closed() {
+            return Lookup::Absent;
+        }
+        let digest = store.secret.digest(key);
+        if let Some(fill) = store.fills.newest(&digest, key) {
+            add(&store.counters.hits_fill, 1);
+            return Lookup::Here(fill.follow(store.extent_reader(digest)));
+        }
+        if let Some((head, body, place)) = store.hot.get(&digest, key) {
+            add(&store.counters.hits_memory, 1);
+            store.engine.touch(&digest, place);
+            let body = Body::from_bytes(body);
+            return Lookup::Here(Hit {
+                head,
+                state: State::Whole,
+                source: Source::Memory,
+                body,
+            });
+        }
+        match store.engine.probe(&digest) {
+            Probe::Absent => {
+                add(&store.counters.misses, 1);
+                Lookup::Absent
+            }
+            Probe::At(places) => Lookup::Wait(Box::pin(store.clone().find(key.clone(), digest, places, deadline))),
+            Probe::AskDisk => Lookup::Wait(Box::pin(store.clone().find(
+                key.clone(),
+                digest,
+                Places::default(),
+                deadline,
+            ))),
+        }
+    }
+
+    fn follow(&self, key: &Key, fill: FillId) -> Option<Hit> {
+        let digest = self.0.secret.digest(key);
+        let fill = self.0.fills.by_id(&digest, key, fill)?;
+        Some(fill.follow(self.0.extent_reader(digest)))
+    }
+
+    fn put(&self, key: &Key, head: Bytes, hint: Hint) -> Writer {
+        let digest = self.0.secret.digest(key);
+        let id = FillId(self.0.next_fill.fetch_add(1, Ordering::Relaxed));
+        let refusal = self.0.refusal(&head, &hint);
+        let fill = Arc::new(Fill::new(
+            id,
+            key.clone(),
+            digest,
+            head,
+            hint,
+            self.0.limits.extent_bytes,
+        ));
+        if let Some(why) = refusal {
+            fill.give_up(why);
+        }
+        self.0.fills.add(fill.clone());
+        Writer::new(Box::new(FillSink::new(self.0.clone(), fill)))
+    }
+
+    fn update_head(&self, key: &Key, edit: HeadEdit) -> Pending<Result<Updated, StoreError>> {
+        Box::pin(self.0.clone().update_head(key.clone(), self.0.secret.digest(key), edit))
+    }
+
+    fn remove(&self, key: &Key) -> Pending<Result<Removed, StoreError>> {
+        Box::pin(self.0.clone().remove(key.clone(), self.0.secret.digest(key)))
+    }
+
+    fn scan(&self, from: Cursor, most: usize) -> Pending<Result<ScanPage, StoreError>> {
+        Box::pin(self.0.clone().scan(from, most))
+    }
+
+    fn flush(&self) -> Pending<Result<(), StoreError>> {
+        let store = self.0.clone();
+        Box::pin(async move {
+            if store.is_closed() {
+                Err(StoreError::Closed)
+            } else {
+                store.sync().await
+            }
+        })
+    }
+
+    fn stats(&self) -> Stats {
+        let counters = &self.0.counters;
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Stats {
+            hot_bytes: self.0.hot.bytes(),
+            hot_budget_bytes: self.0.hot_budget_bytes,
+            hits_memory: get(&counters.hits_memory),
+            hits_disk: get(&counters.hits_disk),
+            hits_fill: get(&counters.hits_fill),
+            misses: get(&counters.misses),
+            stored: get(&counters.stored),
+            stored_bytes: get(&counters.stored_bytes),
+            not_stored: get(&counters.not_stored),
+            timeouts: get(&counters.timeouts),
+            ..self.0.engine.stats()
+        }
+    }
+
+    fn close(&self) -> Pending<Result<(), StoreError>> {
+        let store = self.0.clone();
+        Box::pin(async move {
+            if store.closed.swap(true, Ordering::AcqRel) {
+                return Ok(());
+            }
+            let (done, answer) = promise();
+            store.engine.close(Box::new(move |result| done.keep(result)));
+            answer.await.unwrap_or(Ok(())).map_err(StoreError::Device)
+        })
+    }
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        if let Err(error) = block_on(self.close()) {
+            tracing::error!("the cache was not closed cleanly: {error}");
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! A file as a device: created whole, locked against other processes, read and written past the page cache.
+
+use std::ffi::CString;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::threads::Threads;
+use super::{Counters, Device, Geometry, Op, Shared};
+use crate::memory::AlignedBuf;
+
+/// What a file is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reading and writing, alone.
+    Alone,
+    /// Reading, while nobody writes.
+    ReadOnly,
+}
+
+/// Why a file could not be opened as a device.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenDiskError {
+    /// Another process has it.
+    #[error("{0} is in use by another process: stop that one, or choose another directory")]
+    InUse(PathBuf),
+    /// The system said no.
+    #[error("cannot {what} {path}: {error}{}", advice(.error))]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The answer.
+        error: io::Error,
+    },
+}
+
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::PermissionDenied => " (give this user the right to write there, or choose another directory)",
+        ErrorKind::ReadOnlyFilesystem => " (choose a directory on a file system that can be written to)",
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+            " (make room, choose a smaller size, or another directory)"
+        }
+        ErrorKind::NotADirectory | ErrorKind::AlreadyExists => " (choose a path where a directory can be)",
+        _ => "",
+    }
+}
+
+/// An open file of fixed size. Its threads end when it is dropped.
+pub struct Disk {
+    threads: Threads,
+    geometry: Geometry,
+    counters: Arc<Shared>,
+    lock: File,
+}
+
+impl Disk {
+    /// Open a file. Direct I/O is used where the file system has it; where it has not, that is logged once.
+    /// `threads` is the number of requests carried out at a time. Errors: [`OpenDiskError`].
+    pub fn open(path: &Path, access: Access, threads: usize) -> Result<Self, OpenDiskError> {
+        let system = |what| {
+            move |error| OpenDiskError::System {
+                what,
+                path: path.to_path_buf(),
+                error,
+            }
+        };
+        let write = access == Access::Alone;
+        let plain = OpenOptions::new()
+            .read(true)
+            .write(write)
+            .open(path)
+            .map_err(system("open"))?;
+        lock(&plain, access, path)?;
+        let bytes = plain.metadata().map_err(system("examine"))?.len();
+        let direct = OpenOptions::new()
+            .read(true)
+            .write(write)
+            .custom_flags(libc::O_DIRECT)
+            .open(path);
+        let direct = direct.ok().and_then(|file| Some((block_bytes(&file)?, file)));
+        let (file, block_bytes, is_direct) = match direct {
+            Some((block, file)) => (file, block, true),
+            None => {
+                tracing::warn!(
+                    "{} cannot be read past the page cache: using buffered I/O",
+                    path.display()
+                );
+                (plain.try_clone().map_err(system("open"))?, 4096, false)
+            }
+        };
+        let counters = Arc::new(Shared::default());
+        let threads = Threads::start(file, threads, counters.clone()).map_err(system("start threads for"))?;
+        let geometry = Geometry {
+            bytes,
+            block_bytes,
+            direct: is_direct,
+        };
+        Ok(Disk {
+            threads,
+            geometry,
+            counters,
+            lock: plain,
+        })
+    }
+
+    /// Create a file of `bytes`, every one of them allocated, that begins with `start`, and put it at `path` only
+    /// when it is whole on disk: a crash leaves nothing or all. Errors: [`OpenDiskError`]; nothing is left behind.
+    pub fn create(path: &Path, bytes: u64, start: &[u8]) -> Result<(), OpenDiskError> {
+        let new = path.with_extension("new");
+        let system = |what| {
+            let path = path.to_path_buf();
+            move |error| OpenDiskError::System { what, path, error }
+        };
+        let made = (|| {
+            let file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .open(&new)?;
+            allocate(&file, bytes)?;
+            file.write_all_at(start, 0)?;
+            file.sync_all()
+        })();
+        if let Err(error) = made {
+            let _ = std::fs::remove_file(&new);
+            return Err(system("create")(error));
+        }
+        std::fs::rename(&new, path).map_err(system("create"))?;
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
+        File::open(folder)
+            .and_then(|folder| folder.sync_all())
+            .map_err(system("sync the directory of"))
+    }
+}
+
+/// Bytes that a new file in `folder` could take, `None` if the system does not say.
+pub fn free_bytes(folder: &Path) -> Option<u64> {
+    use std::os::unix::ffi::OsStrExt;
+    let path = CString::new(folder.as_os_str().as_bytes()).ok()?;
+    let mut stat = std::mem::MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: the path ends in a zero byte, and `stat` is written whole when the call returns 0.
+    let stat = unsafe {
+        if libc::statvfs(path.as_ptr(), stat.as_mut_ptr()) != 0 {
+            return None;
+        }
+        stat.assume_init()
+    };
+    Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+fn lock(file: &File, access: Access, path: &Path) -> Result<(), OpenDiskError> {
+    let locked = if access == Access::Alone {
+        file.try_lock()
+    } else {
+        file.try_lock_shared()
+    };
+    locked.map_err(|error| match error {
+        TryLockError::WouldBlock => OpenDiskError::InUse(path.to_path_buf()),
+        TryLockError::Error(error) => OpenDiskError::System {
+            what: "lock",
+            path: path.to_path_buf(),
+            error,
+        },
+    })
+}
+
+/// The smallest block that direct reads of this file take: 512 or 4096; `None` if it takes neither.
+fn block_bytes(file: &File) -> Option<u64> {
+    let mut buffer = AlignedBuf::zeroed(4096);
+    let mut reads = |len: usize| {
+        buffer
+            .get_mut(..len)
+            .is_some_and(|part| file.read_at(part, len as u64).is_ok())
+    };
+    [512, 4096].into_iter().find(|&len| reads(len)).map(|len| len as u64)
+}
+
+/// Reserve every byte now, so that a full disk is met here and not in mid-write.
+fn allocate(file: &File, bytes: u64) -> io::Result<()> {
+    let len = i64::try_from(bytes).map_err(|_| io::Error::from(ErrorKind::FileTooLarge))?;
+    // SAFETY: a plain system call on an open file descriptor.
+    match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, len) } {
+        0 => Ok(()),
+        // Some file systems cannot reserve; a sparse file then meets a full disk at a write, which poisons a region.
+        libc::EOPNOTSUPP | libc::EINVAL => file.set_len(bytes),
+        code => Err(io::Error::from_raw_os_error(code)),
+    }
+}
+
+impl Device for Disk {
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn submit(&self, op: Op) {
+        self.threads.submit(op);
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters.get()
+    }
+
+    fn stop(&self) {
+        self.threads.stop();
+        // Now, not when the last reference goes: whoever opens the file next need not wait for that.
+        let _ = self.lock.unlock();
+    }
+}

@@ -1,0 +1,18 @@
+//! HashCache (Badam, Park, Pai, Peterson, NSDI 2009): sets of slots so small that memory no longer bounds the disk.
+//!
+//! Here so far: **HashCache-Log** (section 3.4). There is no table on disk; objects lie in a circular log, written in
+//! large sequential writes, and memory holds a set-associative array of 47-bit slots that say where. A hit reads the
+//! disk once, a miss not at all but for fingerprints that collide, and a write costs next to no seek.
+//!
+//! Invariants:
+//! - The index is a hint. Every record read is checked against its place, lap, digest and both checksums.
+//! - Candidates of one fingerprint are tried newest first, and one that cannot be verified ends the search, since
+//!   those behind it may be versions that it replaced.
+//! - A slot's lap has 4 bits and so repeats after 16 laps; every set is swept once a lap, so no slot lives to see it.
+
+mod format;
+mod log;
+mod policy;
+mod recover;
+
+pub use log::{HashCacheLog, HashCacheLogOptions};

@@ -1,0 +1,156 @@
+//! What happens inside one set: finding, inserting, the order of use, and who leaves (sections 3.2 to 3.4).
+
+use super::format::{Set, Slot, WAYS};
+
+/// What an insertion did to the set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inserted {
+    /// A free slot took it.
+    Free,
+    /// Another object's slot, or an older version's, was taken: the set was full.
+    Replaced,
+}
+
+/// Put an object into a set and make it the most recently used. `is_live` says whether a slot's place still holds
+/// its record. The victim is a free or dead slot; else the oldest with this fingerprint (most likely a version that
+/// this one replaces); else the least recently used.
+pub fn insert(
+    set: &mut Set<'_>,
+    fingerprint: u8,
+    place: (u32, u8),
+    is_live: impl Fn(&Slot) -> bool,
+    age: impl Fn(&Slot) -> u64,
+) -> Inserted {
+    let free = set.slots().find(|(_, slot)| !is_live(slot)).map(|(way, _)| way);
+    let same = || {
+        set.slots()
+            .filter(|(_, slot)| slot.fingerprint == fingerprint)
+            .max_by_key(|(_, slot)| age(slot))
+    };
+    let oldest = || set.slots().max_by_key(|(_, slot)| slot.rank);
+    let inserted = if free.is_some() {
+        Inserted::Free
+    } else {
+        Inserted::Replaced
+    };
+    let way = free.or_else(|| same().or_else(oldest).map(|(way, _)| way)).unwrap_or(0);
+    let rank = set.get(way).rank;
+    set.put(
+        way,
+        Slot {
+            fingerprint,
+            rank,
+            place: Some(place),
+        },
+    );
+    touch(set, way);
+    inserted
+}
+
+/// Make a slot the most recently used of its set.
+pub fn touch(set: &mut Set<'_>, way: usize) {
+    let rank = set.get(way).rank;
+    for other in 0..WAYS {
+        let slot = set.get(other);
+        if slot.rank < rank {
+            set.put(
+                other,
+                Slot {
+                    rank: slot.rank + 1,
+                    ..slot
+                },
+            );
+        }
+    }
+    let slot = set.get(way);
+    set.put(way, Slot { rank: 0, ..slot });
+}
+
+/// Empty the slots that `dead` picks. Returns how many.
+pub fn clear(set: &mut Set<'_>, dead: impl Fn(&Slot) -> bool) -> u64 {
+    let mut cleared = 0;
+    for way in 0..WAYS {
+        let slot = set.get(way);
+        if slot.place.is_some() && dead(&slot) {
+            set.put(way, Slot { place: None, ..slot });
+            cleared += 1;
+        }
+    }
+    cleared
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn live(slot: &Slot) -> bool {
+        slot.place.is_some()
+    }
+
+    fn add(set: &mut Set<'_>, fingerprint: u8, position: u32) -> Inserted {
+        insert(set, fingerprint, (position, 1), live, |slot| {
+            u64::MAX - u64::from(slot.place.map_or(0, |place| place.0))
+        })
+    }
+
+    #[test]
+    fn the_least_recently_used_leaves_a_full_set() {
+        let mut bytes = Set::empty();
+        let mut set = Set(&mut bytes);
+        for n in 0..8 {
+            assert_eq!(add(&mut set, n, u32::from(n)), Inserted::Free);
+        }
+        let way = set
+            .slots()
+            .find(|(_, slot)| slot.fingerprint == 0)
+            .map(|(way, _)| way)
+            .unwrap();
+        touch(&mut set, way);
+        assert_eq!(add(&mut set, 100, 100), Inserted::Replaced);
+        let left: Vec<_> = set.slots().map(|(_, slot)| slot.fingerprint).collect();
+        assert!(left.contains(&0) && !left.contains(&1) && left.contains(&100));
+    }
+
+    #[test]
+    fn in_a_full_set_the_oldest_of_the_same_fingerprint_leaves_first() {
+        let mut bytes = Set::empty();
+        let mut set = Set(&mut bytes);
+        for n in 0..6 {
+            add(&mut set, n, u32::from(n));
+        }
+        add(&mut set, 5, 50);
+        add(&mut set, 6, 60);
+        add(&mut set, 5, 70);
+        let mut fives: Vec<_> = set
+            .slots()
+            .filter(|(_, slot)| slot.fingerprint == 5)
+            .map(|(_, slot)| slot.place)
+            .collect();
+        fives.sort();
+        assert_eq!(
+            fives,
+            [Some((50, 1)), Some((70, 1))],
+            "position 5 was the oldest of them"
+        );
+    }
+
+    proptest! {
+        /// Ranks stay an order of all eight slots whatever happens.
+        #[test]
+        fn ranks_stay_an_order(steps in proptest::collection::vec((0..3_u8, any::<u8>(), 0..1000_u32), 0..100)) {
+            let mut bytes = Set::empty();
+            let mut set = Set(&mut bytes);
+            for (what, fingerprint, position) in steps {
+                match what {
+                    0 => touch(&mut set, fingerprint as usize % WAYS),
+                    1 => { clear(&mut set, |slot| slot.fingerprint % 4 == fingerprint % 4); }
+                    _ => { add(&mut set, fingerprint, position); }
+                }
+                let mut ranks: Vec<_> = set.slots().map(|(_, slot)| slot.rank).collect();
+                ranks.sort_unstable();
+                prop_assert_eq!(ranks, (0..8).collect::<Vec<u8>>());
+            }
+        }
+    }
+}

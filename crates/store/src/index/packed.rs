@@ -1,0 +1,73 @@
+//! Numbers of a few bits each, packed without gaps into bytes.
+
+/// A field of up to 57 bits inside slots that follow each other without a gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Bits before the field inside its slot.
+    pub shift: usize,
+    /// Bits of the field.
+    pub bits: usize,
+}
+
+impl Field {
+    /// The value in slot `slot` of slots of `slot_bits`; 0 outside `bytes`.
+    pub fn get(&self, bytes: &[u8], slot_bits: usize, slot: usize) -> u64 {
+        let at = slot * slot_bits + self.shift;
+        (load(bytes, at / 8) >> (at % 8)) & self.mask()
+    }
+
+    /// Set the value; bits beyond the field are dropped, and nothing happens outside `bytes`.
+    pub fn set(&self, bytes: &mut [u8], slot_bits: usize, slot: usize, value: u64) {
+        let at = slot * slot_bits + self.shift;
+        let word = load(bytes, at / 8);
+        let mask = self.mask() << (at % 8);
+        let word = (word & !mask) | ((value << (at % 8)) & mask);
+        for (byte, new) in bytes.iter_mut().skip(at / 8).zip(word.to_le_bytes()) {
+            *byte = new;
+        }
+    }
+
+    fn mask(&self) -> u64 {
+        (1 << self.bits) - 1
+    }
+}
+
+/// Eight bytes from `at`, zeroes past the end.
+fn load(bytes: &[u8], at: usize) -> u64 {
+    let tail = bytes.get(at..).unwrap_or_default();
+    match tail.first_chunk::<8>() {
+        Some(word) => u64::from_le_bytes(*word),
+        None => tail.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Fields of neighbouring slots never disturb each other, at any width.
+        #[test]
+        fn fields_keep_to_themselves(
+            widths in proptest::collection::vec(1..=57_usize, 1..5),
+            writes in proptest::collection::vec((0..8_usize, 0..5_usize, any::<u64>()), 0..60),
+        ) {
+            let slot_bits: usize = widths.iter().sum();
+            let mut shift = 0;
+            let fields: Vec<_> = widths.iter().map(|&bits| { shift += bits; Field { shift: shift - bits, bits } }).collect();
+            let mut bytes = vec![0; (slot_bits * 8).div_ceil(8)];
+            let mut model = vec![vec![0; fields.len()]; 8];
+            for (slot, field, value) in writes {
+                let field = field % fields.len();
+                fields[field].set(&mut bytes, slot_bits, slot, value);
+                model[slot][field] = value & fields[field].mask();
+            }
+            for (slot, values) in model.iter().enumerate() {
+                for (field, value) in fields.iter().zip(values) {
+                    prop_assert_eq!(field.get(&bytes, slot_bits, slot), *value);
+                }
+            }
+        }
+    }
+}

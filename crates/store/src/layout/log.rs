@@ -1,0 +1,302 @@
+//! A circular log that can be read: one record at a time by its place, or all it holds when it is opened.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use bytes::Bytes;
+
+use super::frontier::Frontier;
+use super::record::{HEADER_BYTES, Header, Stamp};
+use super::region::{self, LogLayout, SummaryEntry};
+use crate::device::{Device, Op, Outcome, Request};
+use crate::engine::{Kind, Place};
+use crate::memory::AlignedBuf;
+use crate::memory::aligned::{round_down, round_up};
+
+/// A record as it was written, verified.
+#[derive(Clone, Debug)]
+pub struct RawRecord {
+    /// Its header.
+    pub header: Header,
+    /// Name, head and body.
+    pub payload: Bytes,
+    /// Whether it was still in memory.
+    pub from_memory: bool,
+}
+
+/// Why a record could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFault {
+    /// It was overwritten, or its region was given up.
+    Gone,
+    /// The bytes are not those that were written.
+    Corrupt,
+    /// The device failed.
+    Device,
+}
+
+/// Called with what was read.
+pub type ReadDone = Box<dyn FnOnce(Result<RawRecord, LogFault>) + Send>;
+
+/// Counters of what went wrong.
+#[derive(Default)]
+pub struct LogCounters {
+    /// Records that did not verify.
+    pub corrupt: AtomicU64,
+    /// Reads that the device failed.
+    pub read_errors: AtomicU64,
+}
+
+/// A circular log.
+pub struct Log {
+    /// Where it lies.
+    pub device: Arc<dyn Device>,
+    /// How it is cut.
+    pub layout: LogLayout,
+    /// How its records are stamped.
+    pub stamp: Stamp,
+    /// Where it grows.
+    pub frontier: Arc<Frontier>,
+    /// What went wrong.
+    pub counters: LogCounters,
+}
+
+impl Log {
+    /// Read the record at `place`; `guess` is its likely size in bytes. One request if the guess was large enough
+    /// (or no request, while the record is still in memory), two otherwise. Memory: the record, or the guess.
+    pub fn read(self: &Arc<Self>, place: Place, guess: usize, done: ReadDone) {
+        if !self.frontier.is_live(place) {
+            return done(Err(LogFault::Gone));
+        }
+        if let Some(bytes) = self.frontier.peek(place) {
+            let outcome = self.parse(place, &bytes, 0, true).map_err(|_| LogFault::Corrupt);
+            return done(outcome);
+        }
+        self.read_disk(place, guess.max(HEADER_BYTES), true, done);
+    }
+
+    fn read_disk(self: &Arc<Self>, place: Place, bytes: usize, may_grow: bool, done: ReadDone) {
+        let block = self.device.geometry().block_bytes;
+        let at = self.layout.device_offset(place);
+        let region_end = at - place.0 % self.layout.region_bytes + self.layout.region_bytes;
+        let start = round_down(at, block);
+        let end = round_up(at + bytes as u64, block).min(region_end);
+        let log = self.clone();
+        let finish = move |outcome: Outcome| log.arrived(place, (at - start) as usize, outcome, may_grow, done);
+        let into = AlignedBuf::zeroed((end - start) as usize);
+        self.device.submit(Op {
+            request: Request::Read { at: start, into },
+            done: Box::new(finish),
+        });
+    }
+
+    fn arrived(self: &Arc<Self>, place: Place, skip: usize, outcome: Outcome, may_grow: bool, done: ReadDone) {
+        let buffer = match (outcome.result, outcome.buffer) {
+            (Ok(()), Some(buffer)) => Bytes::from_owner(buffer),
+            (result, _) => {
+                self.counters.read_errors.fetch_add(1, Relaxed);
+                tracing::warn!("a record cannot be read: {:?}", result.err());
+                return done(Err(LogFault::Device));
+            }
+        };
+        match self.parse(place, &buffer, skip, false) {
+            Ok(record) => done(Ok(record)),
+            Err(Some(whole)) if may_grow => self.read_disk(place, whole, false, done),
+            // What was overwritten while it was being read is no fault of the disk.
+            Err(_) if !self.frontier.is_live(place) => done(Err(LogFault::Gone)),
+            Err(_) => {
+                self.counters.corrupt.fetch_add(1, Relaxed);
+                done(Err(LogFault::Corrupt));
+            }
+        }
+    }
+
+    /// The record `skip` bytes into `bytes`; its size if there is more of it than that; `None` if there is none.
+    fn parse(&self, place: Place, bytes: &Bytes, skip: usize, from_memory: bool) -> Result<RawRecord, Option<usize>> {
+        let header = bytes
+            .get(skip..)
+            .and_then(|bytes| self.stamp.header(bytes, place))
+            .ok_or(None)?;
+        if header.record_bytes() > self.layout.max_record_bytes() {
+            return Err(None);
+        }
+        if bytes.len() - skip < header.record_bytes() {
+            return Err(Some(header.record_bytes()));
+        }
+        let payload = bytes.slice(skip + HEADER_BYTES..skip + header.record_bytes());
+        if !self.stamp.verifies(&header, &payload) {
+            return Err(None);
+        }
+        Ok(RawRecord {
+            header,
+            payload,
+            from_memory,
+        })
+    }
+}
+
+/// Reads of a log when it is opened, before anything is written to it.
+pub struct Scan<'a> {
+    /// Where it lies.
+    pub device: &'a dyn Device,
+    /// How it is cut.
+    pub layout: LogLayout,
+    /// How its records are stamped.
+    pub stamp: Stamp,
+}
+
+/// What a log held when it was opened.
+#[derive(Debug, Default)]
+pub struct Recovered {
+    /// Where the next region begins.
+    pub next: Place,
+    /// Records that an index needs, oldest first.
+    pub entries: Vec<SummaryEntry>,
+    /// Regions that had no summary, with the records found in them and the bytes used: write one for each, or their
+    /// records are lost at the next opening.
+    pub unsealed: Vec<(Place, u64, Vec<SummaryEntry>)>,
+}
+
+/// Regions before the newest summary that may lack theirs: as many as could be on their way at once, and then some.
+const HOLES_LOOKED_INTO: u64 = 8;
+
+impl Scan<'_> {
+    /// Find out what a log holds: one small read a region, a second one where the summary is longer than a block,
+    /// and the whole of the last, unfinished region. Bounded by the log's size; idempotent. Memory: 32 bytes a record.
+    /// Unreadable regions count as empty.
+    pub fn recover(&self) -> Recovered {
+        let first = Place(self.layout.log_bytes());
+        let mut footers: Vec<_> = (0..self.layout.regions)
+            .filter_map(|number| self.footer(number as usize))
+            .collect();
+        footers.sort_by_key(|footer| footer.region);
+        let newest = footers.last().map(|footer| footer.region);
+        let mut found = Recovered {
+            next: newest.map_or(first, |place| self.after(place)),
+            ..Recovered::default()
+        };
+        if let Some(newest) = newest {
+            self.holes(newest, &footers, &mut found);
+        }
+        // Regions begun after the newest summary was written: the open one, and those whose summaries did not arrive.
+        for _ in 0..HOLES_LOOKED_INTO.min(self.layout.regions - 1) {
+            let region = found.next;
+            let (used, entries) = self.scan_region(region);
+            if used == 0 {
+                break;
+            }
+            found.unsealed.push((region, used, entries));
+            found.next = self.after(region);
+        }
+        let oldest = found.next.0 + self.layout.region_bytes - self.layout.log_bytes();
+        for footer in footers.iter().filter(|footer| footer.region.0 >= oldest) {
+            found.entries.extend(self.entries(footer).unwrap_or_default());
+        }
+        found.entries.extend(
+            found
+                .unsealed
+                .iter()
+                .flat_map(|(_, _, entries)| entries.iter().copied()),
+        );
+        found.entries.sort_by_key(|entry| entry.place);
+        found
+    }
+
+    fn after(&self, region: Place) -> Place {
+        Place(region.0 + self.layout.region_bytes)
+    }
+
+    /// Regions shortly before the newest summary that lack theirs.
+    fn holes(&self, newest: Place, footers: &[region::Footer], found: &mut Recovered) {
+        let back = |n| newest.0.checked_sub(n * self.layout.region_bytes).map(Place);
+        for region in (1..=HOLES_LOOKED_INTO.min(self.layout.regions - 2)).filter_map(back) {
+            if region.0 >= self.layout.log_bytes() && !footers.iter().any(|footer| footer.region == region) {
+                let (used, entries) = self.scan_region(region);
+                if used > 0 {
+                    found.unsealed.push((region, used, entries));
+                }
+            }
+        }
+    }
+
+    fn read(&self, at: u64, bytes: u64) -> Option<AlignedBuf> {
+        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        let request = Request::Read {
+            at,
+            into: AlignedBuf::zeroed(bytes as usize),
+        };
+        self.device.submit(Op {
+            request,
+            done: Box::new(move |outcome| drop(tell.send(outcome))),
+        });
+        let outcome = told.recv().ok()?;
+        outcome.result.ok()?;
+        outcome.buffer
+    }
+
+    fn region_end(&self, number: usize) -> u64 {
+        self.layout.base + (number as u64 + 1) * self.layout.region_bytes
+    }
+
+    fn footer(&self, number: usize) -> Option<region::Footer> {
+        let block = self.device.geometry().block_bytes;
+        let bytes = self.read(self.region_end(number) - block, block)?;
+        region::footer(&self.layout, self.stamp, number, &bytes)
+    }
+
+    fn entries(&self, footer: &region::Footer) -> Option<Vec<SummaryEntry>> {
+        let bytes = self.layout.summary_bytes(footer.entries);
+        let number = self.layout.region_number(footer.region);
+        let summary = self.read(self.region_end(number) - bytes, bytes)?;
+        region::entries(&self.layout, self.stamp, footer, &summary)
+    }
+
+    /// Walk the records of a region from its start, whole and verified, to the first place where there is none.
+    fn scan_region(&self, region: Place) -> (u64, Vec<SummaryEntry>) {
+        let none = (0, Vec::new());
+        let Some(bytes) = self.read(self.layout.device_offset(region), self.layout.region_bytes) else {
+            return none;
+        };
+        let whole_at = |at: u64| {
+            let place = Place(region.0 + at);
+            let header = self.stamp.header(bytes.get(at as usize..)?, place)?;
+            let payload = bytes.get(at as usize + HEADER_BYTES..)?.get(..header.payload_bytes())?;
+            self.stamp.verifies(&header, payload).then_some(header)
+        };
+        let (mut at, mut entries) = (0, Vec::new());
+        // Records follow each other, or begin anew where a batch does.
+        while let Some(header) = whole_at(at).or_else(|| {
+            at = round_up(at, self.layout.align);
+            whole_at(at)
+        }) {
+            if header.kind != Kind::Extent {
+                entries.push(SummaryEntry {
+                    id_low: header.id.low(),
+                    place: header.place,
+                    kind: header.kind,
+                });
+            }
+            at = round_up(at + header.record_bytes() as u64, self.layout.unit);
+        }
+        (round_up(at, self.layout.align), entries)
+    }
+
+    /// Write summaries for regions that lacked them. Errors: the device's, as text.
+    pub fn seal(&self, unsealed: &[(Place, u64, Vec<SummaryEntry>)]) -> Result<(), String> {
+        for (region, used, entries) in unsealed {
+            let from = Arc::new(region::encode(&self.layout, self.stamp, *region, *used, entries));
+            let at = self.layout.device_offset(*region) + self.layout.region_bytes - from.len() as u64;
+            let part = 0..from.len();
+            let (tell, told) = std::sync::mpsc::sync_channel(1);
+            let done = Box::new(move |outcome: Outcome| drop(tell.send(outcome.result)));
+            self.device.submit(Op {
+                request: Request::Write { at, from, part },
+                done,
+            });
+            told.recv()
+                .map_err(|error| error.to_string())?
+                .map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+}

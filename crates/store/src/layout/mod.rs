@@ -1,0 +1,14 @@
+//! How bytes lie on disk: what engines are made of.
+
+pub mod frontier;
+pub mod log;
+pub mod record;
+pub mod region;
+pub mod superblock;
+mod take;
+
+pub use frontier::Frontier;
+pub use log::Log;
+pub use record::{Header, Stamp};
+pub use region::{LogLayout, SummaryEntry};
+pub use superblock::{Superblock, SuperblockError};

@@ -1,0 +1,246 @@
+//! A circular log cut into regions, and the summary at the end of each full one.
+//!
+//! A region holds records from its start on and, right at its end, a summary of those that an index needs:
+//!
+//! ```text
+//! | batch | batch | ... | (unused) | summary entries | 40-byte footer |
+//!                                   ^ the whole summary starts on a block
+//! entry:   u64 low half of the digest, u32 offset in the region / unit << 2 | kind
+//! footer:  u32 magic "TjS1", u32 entries, u64 place of the region, u64 used bytes, u64 checksum of entries,
+//!          u64 checksum of the footer's first 32 bytes
+//! ```
+//!
+//! The summary is a hint: it speeds reopening, and every record is verified when it is read.
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::record::{HEADER_BYTES, Stamp};
+use super::take::{take_u32, take_u64};
+use crate::engine::{Kind, Place};
+use crate::memory::AlignedBuf;
+use crate::memory::aligned::round_up;
+
+const MAGIC: u32 = u32::from_le_bytes(*b"TjS1");
+
+/// Bytes of one summary entry.
+pub const ENTRY_BYTES: usize = 12;
+/// Bytes of the footer, the last of a region.
+pub const FOOTER_BYTES: usize = 40;
+const FOOTER_CHECKED_BYTES: usize = 32;
+
+/// The sizes of a circular log. All are fixed when the store is formatted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogLayout {
+    /// Where on the device the log begins.
+    pub base: u64,
+    /// Bytes of a region, a power of two.
+    pub region_bytes: u64,
+    /// Regions of the log.
+    pub regions: u64,
+    /// Places are multiples of this power of two: the smallest with which 32 bits reach the whole log.
+    pub unit: u64,
+    /// Writes begin and end on multiples of this.
+    pub align: u64,
+}
+
+impl LogLayout {
+    /// The layout for a log of up to `bytes` after `base` on a device with such blocks. Regions are a 64th of the
+    /// log, between 256 KiB and 8 MiB. `None` if that makes fewer than four regions.
+    pub fn new(base: u64, bytes: u64, block: u64) -> Option<Self> {
+        let region_bytes = floor_power_of_two(bytes / 64).clamp(256 << 10, 8 << 20);
+        let regions = bytes / region_bytes;
+        let unit = (region_bytes * regions)
+            .div_ceil(u64::from(u32::MAX))
+            .next_power_of_two();
+        let layout = LogLayout {
+            base,
+            region_bytes,
+            regions,
+            unit,
+            align: unit.max(block),
+        };
+        (regions >= 4).then_some(layout)
+    }
+
+    /// Bytes of the whole log.
+    pub fn log_bytes(&self) -> u64 {
+        self.region_bytes * self.regions
+    }
+
+    /// Bytes of the buffer in which records gather for one write.
+    pub fn batch_bytes(&self) -> usize {
+        (self.region_bytes / 4) as usize
+    }
+
+    /// The largest record; a batch holds one whatever its alignment.
+    pub fn max_record_bytes(&self) -> usize {
+        self.batch_bytes() - self.align as usize
+    }
+
+    /// Where on the device a place lies.
+    pub fn device_offset(&self, place: Place) -> u64 {
+        self.base + place.0 % self.log_bytes()
+    }
+
+    /// The start of the region in which a place lies.
+    pub fn region_of(&self, place: Place) -> Place {
+        Place(place.0 - place.0 % self.region_bytes)
+    }
+
+    /// The number of that region, 0 to `regions` - 1.
+    pub fn region_number(&self, place: Place) -> usize {
+        (place.0 % self.log_bytes() / self.region_bytes) as usize
+    }
+
+    /// The lap in which a place was written; the first is lap 1.
+    pub fn lap(&self, place: Place) -> u64 {
+        place.0 / self.log_bytes()
+    }
+
+    /// Bytes a summary of so many entries takes.
+    pub fn summary_bytes(&self, entries: usize) -> u64 {
+        round_up((entries * ENTRY_BYTES + FOOTER_BYTES) as u64, self.align)
+    }
+}
+
+fn floor_power_of_two(value: u64) -> u64 {
+    if value == 0 { 0 } else { 1 << value.ilog2() }
+}
+
+/// What a summary keeps of a record: enough for an index that verifies what it reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SummaryEntry {
+    /// [`crate::Digest::low`].
+    pub id_low: u64,
+    /// Where it lies.
+    pub place: Place,
+    /// What it is: [`Kind::Extent`] needs no entry.
+    pub kind: Kind,
+}
+
+/// A region's summary, ready to be written so that it ends where the region ends.
+pub fn encode(layout: &LogLayout, stamp: Stamp, region: Place, used: u64, entries: &[SummaryEntry]) -> AlignedBuf {
+    let mut packed = Vec::with_capacity(entries.len() * ENTRY_BYTES);
+    for entry in entries {
+        packed.extend_from_slice(&entry.id_low.to_le_bytes());
+        let offset = (entry.place.0 - region.0) / layout.unit;
+        packed.extend_from_slice(&((offset as u32) << 2 | (entry.kind as u32 & 3)).to_le_bytes());
+    }
+    let mut footer = Vec::with_capacity(FOOTER_BYTES);
+    footer.extend_from_slice(&MAGIC.to_le_bytes());
+    footer.extend_from_slice(&(entries.len() as u32).to_le_bytes());
+    footer.extend_from_slice(&region.0.to_le_bytes());
+    footer.extend_from_slice(&used.to_le_bytes());
+    footer.extend_from_slice(&xxh3_64_with_seed(&packed, stamp.seed).to_le_bytes());
+    footer.extend_from_slice(&xxh3_64_with_seed(&footer, stamp.seed).to_le_bytes());
+    let mut buffer = AlignedBuf::zeroed(layout.summary_bytes(entries.len()) as usize);
+    let at = buffer.len() - packed.len() - footer.len();
+    if let Some(tail) = buffer.get_mut(at..) {
+        tail.copy_from_slice(&[packed, footer].concat());
+    }
+    buffer
+}
+
+/// A verified footer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Footer {
+    /// The region it closes, with its lap.
+    pub region: Place,
+    /// Entries of the summary.
+    pub entries: usize,
+    /// Bytes of the region that hold records.
+    pub used: u64,
+    entries_sum: u64,
+}
+
+/// The footer at the end of `block`, if this store wrote one for a region that lies at this number.
+pub fn footer(layout: &LogLayout, stamp: Stamp, number: usize, block: &[u8]) -> Option<Footer> {
+    let bytes = block.last_chunk::<FOOTER_BYTES>()?;
+    let (checked, mut sum) = bytes.split_at_checked(FOOTER_CHECKED_BYTES)?;
+    let mut rest = checked;
+    let magic = take_u32(&mut rest)?;
+    let entries = take_u32(&mut rest)? as usize;
+    let region = Place(take_u64(&mut rest)?);
+    let used = take_u64(&mut rest)?;
+    let entries_sum = take_u64(&mut rest)?;
+    let right = magic == MAGIC
+        && take_u64(&mut sum)? == xxh3_64_with_seed(checked, stamp.seed)
+        && region.0.is_multiple_of(layout.region_bytes)
+        && layout.region_number(region) == number
+        && used <= layout.region_bytes
+        && layout.summary_bytes(entries) <= layout.region_bytes;
+    right.then_some(Footer {
+        region,
+        entries,
+        used,
+        entries_sum,
+    })
+}
+
+/// The entries before the footer that ends `bytes`; `None` if they are not those that were written.
+pub fn entries(layout: &LogLayout, stamp: Stamp, footer: &Footer, bytes: &[u8]) -> Option<Vec<SummaryEntry>> {
+    let end = bytes.len().checked_sub(FOOTER_BYTES)?;
+    let packed = bytes.get(end.checked_sub(footer.entries * ENTRY_BYTES)?..end)?;
+    if xxh3_64_with_seed(packed, stamp.seed) != footer.entries_sum {
+        return None;
+    }
+    packed
+        .chunks_exact(ENTRY_BYTES)
+        .map(|mut entry| {
+            let id_low = take_u64(&mut entry)?;
+            let word = take_u32(&mut entry)?;
+            let offset = u64::from(word >> 2) * layout.unit;
+            let kind = if word & 3 == 0 {
+                Kind::Tombstone
+            } else {
+                Kind::from_byte((word & 3) as u8)?
+            };
+            (offset + HEADER_BYTES as u64 <= footer.used).then_some(SummaryEntry {
+                id_low,
+                place: Place(footer.region.0 + offset),
+                kind,
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_reach_the_whole_log_with_32_bits() {
+        for (bytes, unit) in [(64 << 20, 1), (4 << 30, 2), (1 << 40, 512), (16 << 40, 8192)] {
+            let layout = LogLayout::new(4096, bytes, 512).unwrap();
+            assert_eq!(layout.unit, unit);
+            assert!(layout.log_bytes() / layout.unit < u64::from(u32::MAX));
+            assert!(layout.log_bytes() <= bytes && layout.log_bytes() > bytes - layout.region_bytes);
+        }
+        assert_eq!(LogLayout::new(4096, 500_000, 512), None);
+    }
+
+    #[test]
+    fn a_summary_is_read_as_it_was_written_or_not_at_all() {
+        let layout = LogLayout::new(4096, 64 << 20, 512).unwrap();
+        let stamp = Stamp { seed: 5 };
+        let region = Place(layout.log_bytes() * 3 + layout.region_bytes * 2);
+        let kinds = [Kind::Whole, Kind::Large, Kind::Tombstone];
+        let written: Vec<_> = (0..100_u64)
+            .map(|n| SummaryEntry {
+                id_low: n * 77,
+                place: Place(region.0 + n * 999),
+                kind: kinds[n as usize % 3],
+            })
+            .collect();
+        let mut bytes = encode(&layout, stamp, region, 200_000, &written);
+        let read = |bytes: &[u8]| entries(&layout, stamp, &footer(&layout, stamp, 2, bytes)?, bytes);
+        assert_eq!(read(&bytes), Some(written));
+        assert_eq!(footer(&layout, stamp, 3, &bytes), None, "a region misdirected");
+        let start = bytes.len() - 100 * ENTRY_BYTES - FOOTER_BYTES;
+        for byte in start..bytes.len() {
+            bytes[byte] ^= 0x10;
+            assert_eq!(read(&bytes), None, "byte {byte}");
+            bytes[byte] ^= 0x10;
+        }
+    }
+}

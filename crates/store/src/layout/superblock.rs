@@ -1,0 +1,194 @@
+//! The first block of a store: what it is, how it is cut, and its secret.
+//!
+//! ```text
+//!  0  [8]  magic "Tinaja\0\0"    32  u64  log begins at    64  u64  slots
+//!  8  u32  format version        40  u64  region bytes     72  u64  mean object bytes
+//! 12  u32  (zero)                48  u64  regions          80  [32] secret
+//! 16  [16] engine's name         56  u64  unit            112  u64  checksum of bytes 0 to 111
+//! ```
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::region::LogLayout;
+use super::take::{take, take_u32, take_u64};
+use crate::key::Secret;
+
+const MAGIC: [u8; 8] = *b"Tinaja\0\0";
+
+/// The version of everything on disk. Another one is refused.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// Bytes reserved for the superblock, before the log.
+pub const SUPERBLOCK_BYTES: u64 = 4096;
+const CHECKED_BYTES: usize = 112;
+
+/// What the superblock says.
+#[derive(Clone, Debug)]
+pub struct Superblock {
+    /// The engine that formatted the store.
+    pub engine: String,
+    /// How the log is cut. The alignment is the device's.
+    pub log: LogLayout,
+    /// Index entries.
+    pub slots: u64,
+    /// The mean object size that the slots were counted by.
+    pub mean_object_bytes: u64,
+    /// The store's secret.
+    pub secret: Secret,
+}
+
+/// Why a superblock is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SuperblockError {
+    /// The file is something else.
+    #[error("is not a Tinaja cache: move it away or choose another directory; it was not touched")]
+    NotOurs,
+    /// Another version wrote it.
+    #[error(
+        "has format version {0}, and this program reads version {FORMAT_VERSION}: use the program that wrote it, or \
+         delete the file and start with an empty cache; it was not touched"
+    )]
+    OtherVersion(u32),
+    /// It was damaged.
+    #[error("has a damaged superblock: delete the file to start with an empty cache; it was not touched")]
+    Damaged,
+}
+
+impl Superblock {
+    /// The block as it goes to disk.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(SUPERBLOCK_BYTES as usize);
+        bytes.extend_from_slice(&MAGIC);
+        bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        bytes.extend_from_slice(&[0; 4]);
+        let mut name = self.engine.clone().into_bytes();
+        name.resize(16, 0);
+        bytes.extend_from_slice(&name);
+        let log = &self.log;
+        for number in [
+            log.base,
+            log.region_bytes,
+            log.regions,
+            log.unit,
+            self.slots,
+            self.mean_object_bytes,
+        ] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        bytes.extend_from_slice(self.secret.bytes());
+        bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
+        bytes.resize(SUPERBLOCK_BYTES as usize, 0);
+        bytes
+    }
+
+    /// Read a block on a device with such blocks and so many bytes. Numbers out of range are damage, whatever the
+    /// checksum says.
+    pub fn decode(bytes: &[u8], block: u64, device_bytes: u64) -> Result<Self, SuperblockError> {
+        let mut rest = bytes;
+        if take(&mut rest) != Some(MAGIC) {
+            return Err(SuperblockError::NotOurs);
+        }
+        let version = take_u32(&mut rest).ok_or(SuperblockError::Damaged)?;
+        if version != FORMAT_VERSION {
+            return Err(SuperblockError::OtherVersion(version));
+        }
+        Self::fields(rest)
+            .filter(|(_, sum)| {
+                bytes
+                    .get(..CHECKED_BYTES)
+                    .is_some_and(|checked| xxh3_64(checked) == *sum)
+            })
+            .and_then(|(found, _)| found.sane(block, device_bytes))
+            .ok_or(SuperblockError::Damaged)
+    }
+
+    fn fields(mut rest: &[u8]) -> Option<(Superblock, u64)> {
+        let rest = &mut rest;
+        take_u32(rest)?;
+        let name: [u8; 16] = take(rest)?;
+        let engine = String::from_utf8(name.into_iter().take_while(|&byte| byte != 0).collect()).ok()?;
+        let mut number = || take_u64(rest);
+        let (base, region_bytes, regions, unit) = (number()?, number()?, number()?, number()?);
+        let (slots, mean_object_bytes) = (number()?, number()?);
+        let secret = Secret::from_bytes(take(rest)?);
+        let log = LogLayout {
+            base,
+            region_bytes,
+            regions,
+            unit,
+            align: unit,
+        };
+        Some((
+            Superblock {
+                engine,
+                log,
+                slots,
+                mean_object_bytes,
+                secret,
+            },
+            take_u64(rest)?,
+        ))
+    }
+
+    fn sane(mut self, block: u64, device_bytes: u64) -> Option<Self> {
+        let log = LogLayout::new(
+            self.log.base,
+            self.log.region_bytes.checked_mul(self.log.regions)?,
+            block,
+        )?;
+        self.log.align = log.align;
+        let fits = self.log == log
+            && log.base == SUPERBLOCK_BYTES
+            && log.base.checked_add(log.log_bytes())? <= device_bytes
+            && (1..=crate::limits::MAX_SLOTS).contains(&self.slots);
+        fits.then_some(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Superblock {
+        let log = LogLayout::new(SUPERBLOCK_BYTES, 64 << 20, 512).unwrap();
+        let secret = Secret::from_bytes([3; 32]);
+        Superblock {
+            engine: "hashcache-log".into(),
+            log,
+            slots: 8192,
+            mean_object_bytes: 8192,
+            secret,
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let read = Superblock::decode(&example().encode(), 512, 65 << 20).unwrap();
+        assert_eq!(
+            (read.engine.as_str(), read.log, read.slots),
+            ("hashcache-log", example().log, 8192)
+        );
+        assert_eq!(read.secret.bytes(), &[3; 32]);
+    }
+
+    #[test]
+    fn every_flipped_bit_is_refused() {
+        let mut bytes = example().encode();
+        for bit in 0..120 * 8 {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(Superblock::decode(&bytes, 512, 65 << 20).is_err(), "bit {bit}");
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        assert_eq!(
+            Superblock::decode(&bytes, 512, 1 << 20).unwrap_err(),
+            SuperblockError::Damaged,
+            "a file cut short"
+        );
+        assert_eq!(Superblock::decode(b"", 512, 0).unwrap_err(), SuperblockError::NotOurs);
+        bytes[8] = 9;
+        assert_eq!(
+            Superblock::decode(&bytes, 512, 65 << 20).unwrap_err(),
+            SuperblockError::OtherVersion(9)
+        );
+    }
+}

@@ -1,0 +1,44 @@
+//! Every limit of the store, with its reason.
+
+use std::time::Duration;
+
+/// Writes open at once; more are relayed to their readers and not stored. Each holds up to one extent (256 KiB), so
+/// this bounds them to 128 MiB.
+pub const MAX_OPEN_WRITES: usize = 512;
+
+/// Reads under way at once; lookups beyond wait their turn. Each holds a buffer of up to one record (256 KiB and its
+/// head), so this bounds them to about 40 MiB, and keeps any disk busy.
+pub const MAX_READS: usize = 128;
+
+/// Requests a device may have waiting. Reads and region writes are bounded above; this guards against a mistake.
+pub const MAX_QUEUED_REQUESTS: usize = 4096;
+
+/// Parts of the hot objects, each under its own lock.
+pub const HOT_SHARDS: usize = 8;
+
+/// A hot object may take one part in so many of its shard, or a few large ones would push out all the rest.
+pub const HOT_OBJECT_SHARE: usize = 8;
+
+/// Bytes of a write that cannot be stored which wait for its slowest reader.
+pub const RELAY_BYTES: usize = 1 << 20;
+
+/// How long a reader may hold up anything: a write it follows that cannot be stored.
+pub const LEASE: Duration = Duration::from_secs(30);
+
+/// The largest head, in bytes. Proxies accept heads of 64 KiB; the adapter adds its own fields.
+pub const MAX_HEAD_BYTES: usize = 128 * 1024;
+
+/// Batches on their way to the disk at once; appends beyond wait. Each is up to 2 MiB.
+pub const MAX_BATCHES_IN_FLIGHT: usize = 4;
+
+/// How long a record may stay in memory only: what a killed process may lose.
+pub const WRITE_BEHIND: Duration = Duration::from_millis(100);
+
+/// Failed writes in a row after which a device is no longer written to. Its reads go on.
+pub const MAX_WRITE_FAILURES: u32 = 8;
+
+/// The smallest cache. Below this the regions are too few to evict by.
+pub const MIN_DISK_BYTES: u64 = 4 << 20;
+
+/// The largest index: slots that 64-bit sizes and 4 TiB of memory allow.
+pub const MAX_SLOTS: u64 = 1 << 39;

@@ -1,0 +1,118 @@
+//! Buffers that direct I/O accepts.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+/// What every buffer and every request is aligned to, in bytes. No disk in service has larger logical blocks.
+pub const ALIGN: usize = 4096;
+
+/// The next multiple of `to`, a power of two.
+pub fn round_up(value: u64, to: u64) -> u64 {
+    value.saturating_add(to - 1) & !(to - 1)
+}
+
+/// The multiple of `to`, a power of two, at or before `value`.
+pub fn round_down(value: u64, to: u64) -> u64 {
+    value & !(to - 1)
+}
+
+/// A zeroed byte buffer aligned to [`ALIGN`]. Memory: its length.
+pub struct AlignedBuf {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the buffer owns its allocation alone, as a Box<[u8]> would; shared access is read-only through `&self`.
+unsafe impl Send for AlignedBuf {}
+// SAFETY: as above.
+unsafe impl Sync for AlignedBuf {}
+
+impl AlignedBuf {
+    /// A buffer of `len` zero bytes. Aborts like any allocation when there is no memory.
+    pub fn zeroed(len: usize) -> Self {
+        let Some(layout) = layout(len) else {
+            return AlignedBuf {
+                start: NonNull::dangling(),
+                len: 0,
+            };
+        };
+        // SAFETY: the layout's size is not zero.
+        let start = unsafe { alloc_zeroed(layout) };
+        let Some(start) = NonNull::new(start) else {
+            handle_alloc_error(layout)
+        };
+        AlignedBuf { start, len }
+    }
+}
+
+/// `None` for nothing, and for what no address space holds.
+fn layout(len: usize) -> Option<Layout> {
+    if len == 0 {
+        None
+    } else {
+        Layout::from_size_align(len, ALIGN).ok()
+    }
+}
+
+impl Drop for AlignedBuf {
+    fn drop(&mut self) {
+        if let Some(layout) = layout(self.len) {
+            // SAFETY: allocated in `zeroed` with this layout, and freed only here.
+            unsafe { dealloc(self.start.as_ptr(), layout) }
+        }
+    }
+}
+
+impl Deref for AlignedBuf {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `len` initialised bytes start here and live as long as `self`; a dangling start goes with len 0.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for AlignedBuf {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`, and `&mut self` makes the access exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl AsRef<[u8]> for AlignedBuf {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl std::fmt::Debug for AlignedBuf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "AlignedBuf({} bytes)", self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_aligned_zeroed_and_writable() {
+        for len in [0, 1, 4096, 1 << 20] {
+            let mut buffer = AlignedBuf::zeroed(len);
+            assert_eq!(buffer.len(), len);
+            assert!(buffer.iter().all(|&byte| byte == 0));
+            assert!(len == 0 || (buffer.as_ptr() as usize).is_multiple_of(ALIGN));
+            buffer.fill(7);
+            assert!(bytes::Bytes::from_owner(buffer).iter().all(|&byte| byte == 7));
+        }
+    }
+
+    #[test]
+    fn rounding_goes_to_the_neighbour() {
+        assert_eq!(
+            (round_up(1, 512), round_up(512, 512), round_down(1023, 512)),
+            (512, 512, 512)
+        );
+    }
+}

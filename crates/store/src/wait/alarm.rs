@@ -1,0 +1,132 @@
+//! Deadlines: one thread that wakes whoever asked to be woken at a time, to within [`TICK`].
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+/// How late a waiter may be woken.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Wakes at deadlines. Memory: 64 bytes for each that waits.
+pub(crate) struct Alarm {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    next: u64,
+    waiting: HashMap<u64, (Instant, Waker)>,
+}
+
+impl Alarm {
+    /// Start the thread; it ends when the alarm is dropped. Errors: the system has no more threads.
+    pub(crate) fn start() -> io::Result<Arc<Self>> {
+        let alarm = Arc::new(Alarm {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        let weak = Arc::downgrade(&alarm);
+        thread::Builder::new()
+            .name("tinaja-alarm".into())
+            .spawn(move || ring(&weak))?;
+        Ok(alarm)
+    }
+
+    /// A future that is ready at `when`.
+    pub(crate) fn at(self: &Arc<Self>, when: Instant) -> At {
+        At {
+            alarm: self.clone(),
+            when,
+            number: None,
+        }
+    }
+
+    /// The outcome of `work`, or `None` if it takes beyond `when`.
+    pub(crate) async fn within<T>(self: &Arc<Self>, when: Instant, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = pin!(work);
+        let mut late = pin!(self.at(when));
+        std::future::poll_fn(|cx| match work.as_mut().poll(cx) {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            Poll::Pending => late.as_mut().poll(cx).map(|()| None),
+        })
+        .await
+    }
+}
+
+/// Ready at a time.
+pub(crate) struct At {
+    alarm: Arc<Alarm>,
+    when: Instant,
+    number: Option<u64>,
+}
+
+impl Future for At {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if Instant::now() >= self.when {
+            return Poll::Ready(());
+        }
+        let alarm = self.alarm.clone();
+        let mut state = alarm.state.lock();
+        let number = *self.number.get_or_insert_with(|| {
+            state.next += 1;
+            state.next
+        });
+        let was_empty = state.waiting.is_empty();
+        state.waiting.insert(number, (self.when, cx.waker().clone()));
+        drop(state);
+        if was_empty {
+            alarm.changed.notify_one();
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for At {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            self.alarm.state.lock().waiting.remove(&number);
+        }
+    }
+}
+
+fn ring(alarm: &Weak<Alarm>) {
+    while let Some(alarm) = alarm.upgrade() {
+        let mut state = alarm.state.lock();
+        // Idle, it looks up now and then whether the alarm is still wanted.
+        let rest = if state.waiting.is_empty() { TICK * 10 } else { TICK };
+        alarm.changed.wait_for(&mut state, rest);
+        let now = Instant::now();
+        let due = state
+            .waiting
+            .extract_if(|_, (when, _)| *when <= now)
+            .map(|(_, (_, waker))| waker)
+            .collect::<Vec<_>>();
+        drop(state);
+        due.into_iter().for_each(Waker::wake);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wait::block_on;
+
+    #[test]
+    fn work_in_time_is_done_and_late_work_given_up() {
+        let alarm = Alarm::start().unwrap();
+        let soon = Instant::now() + Duration::from_millis(60);
+        assert_eq!(block_on(alarm.within(soon, async { 5 })), Some(5));
+        assert_eq!(block_on(alarm.within(soon, std::future::pending::<u8>())), None);
+        assert!(Instant::now() >= soon && alarm.state.lock().waiting.is_empty());
+    }
+}

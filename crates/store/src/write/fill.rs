@@ -1,0 +1,248 @@
+//! One unfinished write.
+//!
+//! Bytes gather in `tail`. A full tail goes to the engine as an extent, and is read back from there by followers that
+//! are late; so a write of any length takes one extent of memory. When the object can no longer be stored (the device
+//! failed, it is too large, it was removed), the write becomes a relay: the tail is then a window that moves with the
+//! slowest follower.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use bytes::{Buf, Bytes, BytesMut};
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::cache::Extent;
+use crate::engine::{Engine, Kind, Record};
+use crate::key::{Digest, Key};
+use crate::limits::{LEASE, RELAY_BYTES};
+use crate::writer::{FillId, Hint, WhyNot};
+
+pub(crate) struct Fill {
+    pub(crate) id: FillId,
+    pub(crate) key: Key,
+    pub(crate) digest: Digest,
+    pub(crate) head: Bytes,
+    pub(crate) hint: Hint,
+    pub(crate) extent_bytes: usize,
+    state: Mutex<FillState>,
+}
+
+pub(crate) struct FillState {
+    pub(crate) phase: Phase,
+    /// Parts already with the engine, each but the last of `extent_bytes`.
+    pub(crate) extents: Vec<Extent>,
+    /// Offset of the tail's first byte.
+    pub(crate) base: u64,
+    pub(crate) tail: BytesMut,
+    followers: HashMap<u64, u64>,
+    next_follower: u64,
+    waiting: Vec<Waker>,
+    writer: Option<Waker>,
+    pushed_back: Option<Instant>,
+}
+
+/// What is to become of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It goes on, and will be stored.
+    Open,
+    /// It goes on for its followers; it will not be stored.
+    Relay(WhyNot),
+    /// It ended; every byte had arrived.
+    Whole,
+    /// It ended before every byte had arrived.
+    Aborted,
+}
+
+impl FillState {
+    /// Bytes that have arrived.
+    pub(crate) fn arrived(&self) -> u64 {
+        self.base + self.tail.len() as u64
+    }
+
+    /// Where the parts with the engine end.
+    pub(crate) fn stored_to(&self) -> u64 {
+        self.extents.iter().map(|extent| u64::from(extent.bytes)).sum()
+    }
+
+    fn wake_followers(&mut self) {
+        self.waiting.drain(..).for_each(Waker::wake);
+    }
+
+    /// In a relay, drop what every follower has read. True if there is room in the window.
+    fn make_room(&mut self) -> bool {
+        let slowest = self.followers.values().copied().min().unwrap_or(u64::MAX);
+        let read = slowest.saturating_sub(self.base).min(self.tail.len() as u64);
+        self.tail.advance(read as usize);
+        self.base += read;
+        self.tail.len() < RELAY_BYTES
+    }
+}
+
+impl Fill {
+    pub(crate) fn new(id: FillId, key: Key, digest: Digest, head: Bytes, hint: Hint, extent_bytes: usize) -> Self {
+        let state = FillState {
+            phase: Phase::Open,
+            extents: Vec::new(),
+            base: 0,
+            tail: BytesMut::new(),
+            followers: HashMap::new(),
+            next_follower: 0,
+            waiting: Vec::new(),
+            writer: None,
+            pushed_back: None,
+        };
+        Fill {
+            id,
+            key,
+            digest,
+            head,
+            hint,
+            extent_bytes,
+            state: Mutex::new(state),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, FillState> {
+        self.state.lock()
+    }
+
+    /// Whether a reader that begins now can have every byte.
+    pub(crate) fn is_whole_from_start(&self) -> bool {
+        let state = self.lock();
+        state.phase != Phase::Aborted && state.stored_to() == state.base
+    }
+
+    /// Store no more of it.
+    pub(crate) fn give_up(&self, why: WhyNot) {
+        let mut state = self.lock();
+        if state.phase == Phase::Open {
+            state.phase = Phase::Relay(why);
+        }
+    }
+
+    /// The write has ended.
+    pub(crate) fn end(&self, phase: Phase) {
+        let mut state = self.lock();
+        if matches!(state.phase, Phase::Open | Phase::Relay(_)) {
+            state.phase = phase;
+        }
+        state.wake_followers();
+    }
+
+    /// Take what fits from the front of `data`; see [`crate::Sink::poll_write`]. `max_bytes` is the largest body that
+    /// will be stored.
+    pub(crate) fn poll_take(
+        &self,
+        engine: &Arc<dyn Engine>,
+        max_bytes: u64,
+        cx: &mut Context<'_>,
+        data: &mut Bytes,
+    ) -> Poll<()> {
+        let mut state = self.lock();
+        while !data.is_empty() {
+            let phase = state.phase;
+            let room = match phase {
+                Phase::Open if state.arrived() + data.len() as u64 > max_bytes => {
+                    state.phase = Phase::Relay(WhyNot::TooLarge);
+                    continue;
+                }
+                Phase::Open if state.tail.len() == self.extent_bytes => {
+                    std::task::ready!(self.poll_extent(engine, cx, &mut state));
+                    continue;
+                }
+                Phase::Open => self.extent_bytes - state.tail.len(),
+                _ if state.make_room() => {
+                    state.pushed_back = None;
+                    RELAY_BYTES - state.tail.len()
+                }
+                _ => {
+                    let since = *state.pushed_back.get_or_insert_with(Instant::now);
+                    if since.elapsed() >= LEASE {
+                        // Whoever has not read for so long is left behind, and told so.
+                        let base = state.base;
+                        state.followers.retain(|_, at| *at > base);
+                        state.pushed_back = None;
+                        state.wake_followers();
+                        continue;
+                    }
+                    state.writer = Some(cx.waker().clone());
+                    return Poll::Pending;
+                }
+            };
+            let taken = data.split_to(room.min(data.len()));
+            state.tail.extend_from_slice(&taken);
+            state.wake_followers();
+        }
+        Poll::Ready(())
+    }
+
+    /// When a writer that is pushed back by its followers goes on at the latest.
+    pub(crate) fn pushed_back_until(&self) -> Option<Instant> {
+        self.lock().pushed_back.map(|since| since + LEASE)
+    }
+
+    /// Hand the tail to the engine as an extent. A refusal makes the write a relay.
+    pub(crate) fn poll_extent(
+        &self,
+        engine: &Arc<dyn Engine>,
+        cx: &mut Context<'_>,
+        state: &mut FillState,
+    ) -> Poll<()> {
+        let record = Record {
+            id: self.digest,
+            kind: Kind::Extent,
+            name: &[],
+            head: &[],
+            body: &state.tail,
+        };
+        match std::task::ready!(engine.poll_append(cx, &record)) {
+            Ok(place) => {
+                state.extents.push(Extent {
+                    place,
+                    bytes: state.tail.len() as u32,
+                });
+                state.base += state.tail.len() as u64;
+                state.tail.clear();
+            }
+            Err(why) => state.phase = Phase::Relay(why),
+        }
+        Poll::Ready(())
+    }
+
+    /// A new follower, at the first byte. Returns its number.
+    pub(crate) fn join(&self) -> u64 {
+        let mut state = self.lock();
+        let number = state.next_follower;
+        state.next_follower += 1;
+        state.followers.insert(number, 0);
+        number
+    }
+
+    pub(crate) fn leave(&self, number: u64) {
+        let mut state = self.lock();
+        state.followers.remove(&number);
+        let writer = state.writer.take();
+        drop(state);
+        writer.into_iter().for_each(Waker::wake);
+    }
+
+    /// A follower has read up to `at`.
+    pub(crate) fn read_to(&self, state: &mut FillState, number: u64, at: u64) {
+        if let Some(position) = state.followers.get_mut(&number) {
+            *position = at;
+        }
+        if let Some(writer) = state.writer.take() {
+            writer.wake();
+        }
+    }
+
+    /// Wake this follower when something changes.
+    pub(crate) fn wait(&self, state: &mut FillState, cx: &Context<'_>) {
+        if !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+            state.waiting.push(cx.waker().clone());
+        }
+    }
+}

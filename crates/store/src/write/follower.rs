@@ -1,0 +1,120 @@
+//! A reader that follows an unfinished write.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+
+use super::fill::{Fill, Phase};
+use crate::cache::ExtentReader;
+use crate::hit::{Body, BodySource, Hit, ReadError, Source, State};
+
+impl Fill {
+    /// Read along from the first byte.
+    pub(crate) fn follow(self: &Arc<Self>, reader: ExtentReader) -> Hit {
+        let number = self.join();
+        let follower = Follower {
+            fill: self.clone(),
+            reader,
+            number,
+            left: 0..u64::MAX,
+            failed: None,
+        };
+        let body = Body::from_source(Box::new(follower));
+        Hit {
+            head: self.head.clone(),
+            state: State::Filling,
+            source: Source::Fill,
+            body,
+        }
+    }
+}
+
+struct Follower {
+    fill: Arc<Fill>,
+    reader: ExtentReader,
+    number: u64,
+    left: Range<u64>,
+    failed: Option<ReadError>,
+}
+
+impl Follower {
+    fn poll_piece(&mut self, cx: &mut Context<'_>, max: usize) -> Poll<Result<Option<Bytes>, ReadError>> {
+        let mut state = self.fill.lock();
+        if state.phase == Phase::Aborted {
+            return Poll::Ready(Err(ReadError::Aborted));
+        }
+        let at = self.left.start;
+        let want = usize::try_from(self.left.end.saturating_sub(at))
+            .unwrap_or(usize::MAX)
+            .min(max);
+        if want == 0 {
+            return Poll::Ready(Ok(None));
+        }
+        if let Some(skip) = at.checked_sub(state.base) {
+            let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+            let there = state.tail.get(skip..).unwrap_or_default();
+            if let Some(piece) = there.get(..want.min(there.len())).filter(|piece| !piece.is_empty()) {
+                let piece = Bytes::copy_from_slice(piece);
+                self.left.start += piece.len() as u64;
+                self.fill.read_to(&mut state, self.number, self.left.start);
+                return Poll::Ready(Ok(Some(piece)));
+            }
+            if state.phase == Phase::Whole {
+                return Poll::Ready(Ok(None));
+            }
+            self.fill.wait(&mut state, cx);
+            return Poll::Pending;
+        }
+        let extent_bytes = self.fill.extent_bytes as u64;
+        let Some(&extent) = state.extents.get((at / extent_bytes) as usize) else {
+            return Poll::Ready(Err(ReadError::Gone));
+        };
+        drop(state);
+        let bytes = ready!(self.reader.poll_extent(cx, extent))?;
+        let skip = (at % extent_bytes) as usize;
+        let piece = bytes.slice(skip.min(bytes.len())..(skip.saturating_add(want)).min(bytes.len()));
+        if piece.is_empty() {
+            return Poll::Ready(Err(ReadError::Corrupt));
+        }
+        self.left.start += piece.len() as u64;
+        self.fill.read_to(&mut self.fill.lock(), self.number, self.left.start);
+        Poll::Ready(Ok(Some(piece)))
+    }
+}
+
+impl BodySource for Follower {
+    fn length(&self) -> Option<u64> {
+        let state = self.fill.lock();
+        if state.phase == Phase::Whole {
+            Some(state.arrived())
+        } else {
+            self.fill.hint.expected_bytes
+        }
+    }
+
+    fn seek(&mut self, range: Range<u64>) -> Result<(), ReadError> {
+        let end = self.length().unwrap_or(u64::MAX);
+        if range.start > range.end.min(end) || (range.end > end && range.end != u64::MAX) {
+            return Err(ReadError::Range);
+        }
+        self.left = range;
+        Ok(())
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>, max: usize) -> Poll<Result<Option<Bytes>, ReadError>> {
+        if let Some(error) = self.failed {
+            return Poll::Ready(Err(error));
+        }
+        let piece = ready!(self.poll_piece(cx, max));
+        self.failed = piece.as_ref().err().copied();
+        Poll::Ready(piece)
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.fill.leave(self.number);
+    }
+}

@@ -1,0 +1,10 @@
+//! Unfinished writes: what has arrived so far, where it is kept, and who reads along.
+
+mod fill;
+mod follower;
+mod list;
+mod sink;
+
+pub(crate) use fill::Fill;
+pub(crate) use list::Fills;
+pub(crate) use sink::FillSink;

@@ -1,0 +1,149 @@
+//! The writing end of an unfinished write.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+
+use super::fill::{Fill, Phase};
+use crate::cache::{Inner, Table};
+use crate::engine::{Kind, Record};
+use crate::hit::Hit;
+use crate::store::Pending;
+use crate::wait::At;
+use crate::writer::{Commit, FillId, Sink, WhyNot};
+
+pub(crate) struct FillSink {
+    store: Arc<Inner>,
+    fill: Arc<Fill>,
+    lease: Option<At>,
+    ended: bool,
+}
+
+impl FillSink {
+    pub(crate) fn new(store: Arc<Inner>, fill: Arc<Fill>) -> Self {
+        FillSink {
+            store,
+            fill,
+            lease: None,
+            ended: false,
+        }
+    }
+
+    async fn finish(mut self) -> Commit {
+        let fill = self.fill.clone();
+        let arrived = fill.lock().arrived();
+        let short = fill.hint.expected_bytes.is_some_and(|expected| expected != arrived);
+        let outcome = if short {
+            Err(WhyNot::LengthMismatch)
+        } else {
+            self.store_last(arrived).await
+        };
+        self.ended = true;
+        fill.end(if short { Phase::Aborted } else { Phase::Whole });
+        self.store.fills.remove(&fill);
+        self.store.counters.ended(outcome.ok());
+        outcome.map_or_else(Commit::NotStored, |bytes| Commit::Stored { bytes })
+    }
+
+    /// Store what is left and then the record that lookups find. Returns the object's size.
+    async fn store_last(&self, arrived: u64) -> Result<u64, WhyNot> {
+        let fill = &self.fill;
+        let large = {
+            let state = fill.lock();
+            let whole = fill.key.name().len() + fill.head.len() + state.tail.len();
+            !state.extents.is_empty()
+                || whole > self.store.limits.max_record_bytes - crate::layout::record::HEADER_BYTES
+        };
+        let mut record = Vec::new();
+        if large {
+            poll_fn(|cx| {
+                let mut state = fill.lock();
+                if state.phase == Phase::Open && !state.tail.is_empty() {
+                    return fill.poll_extent(&self.store.engine, cx, &mut state);
+                }
+                Poll::Ready(())
+            })
+            .await;
+            let state = fill.lock();
+            record = Table {
+                body_bytes: arrived,
+                extent_bytes: fill.extent_bytes as u32,
+                extents: state.extents.clone(),
+            }
+            .encode();
+        }
+        let kind = if large { Kind::Large } else { Kind::Whole };
+        let place = poll_fn(|cx| {
+            let _order = self.store.stripe(&fill.digest);
+            let state = fill.lock();
+            match state.phase {
+                Phase::Open => {}
+                Phase::Relay(why) => return Poll::Ready(Err(why)),
+                Phase::Whole | Phase::Aborted => return Poll::Ready(Err(WhyNot::Closed)),
+            }
+            let body = if large { &record[..] } else { &state.tail[..] };
+            let name = fill.key.name();
+            self.store.engine.poll_append(
+                cx,
+                &Record {
+                    id: fill.digest,
+                    kind,
+                    name,
+                    head: &fill.head,
+                    body,
+                },
+            )
+        })
+        .await?;
+        self.store.hot.remove(&fill.digest);
+        if !large {
+            let body = Bytes::copy_from_slice(&fill.lock().tail);
+            self.store.keep_hot(&fill.key, &fill.digest, &fill.head, &body, place);
+        }
+        Ok(fill.head.len() as u64 + arrived)
+    }
+}
+
+impl Sink for FillSink {
+    fn poll_write(&mut self, cx: &mut Context<'_>, data: &mut Bytes) -> Poll<()> {
+        let poll = self
+            .fill
+            .poll_take(&self.store.engine, self.store.limits.max_object_bytes, cx, data);
+        self.lease = None;
+        if poll.is_pending()
+            && let Some(until) = self.fill.pushed_back_until()
+        {
+            // Followers push back: go on when they have read, or when their lease ends.
+            let lease = self.lease.insert(self.store.alarm.at(until));
+            if Pin::new(lease).poll(cx).is_ready() {
+                cx.waker().wake_by_ref();
+            }
+        }
+        poll
+    }
+
+    fn id(&self) -> FillId {
+        self.fill.id
+    }
+
+    fn follow(&self) -> Hit {
+        self.fill.follow(self.store.extent_reader(self.fill.digest))
+    }
+
+    fn commit(self: Box<Self>) -> Pending<Commit> {
+        Box::pin(self.finish())
+    }
+}
+
+impl Drop for FillSink {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.store.fills.remove(&self.fill);
+            self.fill.end(Phase::Aborted);
+            self.store.counters.ended(None);
+        }
+    }
+}
