@@ -1,1 +1,34 @@
-//! Placeholder replaced by the room's own code.
+//! A caching forward and reverse proxy on Pingora.
+//!
+//! A connection goes through these rooms:
+//!
+//! - `front`: reads each request head raw, judges it, and either answers, opens a tunnel, or hands it to Pingora
+//! - `rules`: which destinations clients of the forward proxy may reach
+//! - `origin`: from a name to checked addresses, and how to talk to them
+//! - `phases`: what happens at each step of a request that Pingora carries out: key, storing, headers, failures
+//! - `access`: the access log
+//!
+//! [`serve`] is all that a program needs; [`Server`] is for those who stop it by other means than a signal.
+#![cfg_attr(
+    test,
+    allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
+)]
+
+mod access;
+mod config;
+mod failure;
+mod front;
+mod origin;
+mod page;
+mod phases;
+mod rules;
+mod serve;
+mod shared;
+
+pub use config::{Config, Limits, Mode};
+pub use origin::{BadOrigin, OriginUrl};
+pub use rules::{BadCidr, Cidr, Rules};
+pub use serve::{ServeError, Server, serve};
+
+/// The cache's storage: whatever implements Pingora's trait and lives as long as the program.
+pub type Storage = &'static (dyn pingora_cache::Storage + Sync);

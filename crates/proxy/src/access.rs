@@ -1,0 +1,56 @@
+//! The access log, in Squid's native format.
+
+use std::io;
+use std::net::IpAddr;
+use std::path::Path;
+use std::time::{Instant, SystemTime};
+
+use tinaja_logs::{Record, Sink, squid};
+
+/// Longest URL in a line, in bytes; longer ones are cut, as Squid does.
+const MAX_URL_BYTES: usize = 8 * 1024;
+
+/// The access log, or none.
+#[derive(Debug, Default)]
+pub(crate) struct AccessLog {
+    sink: Option<Sink>,
+}
+
+impl AccessLog {
+    /// Errors: what the system says if the file cannot be opened.
+    pub fn open(path: Option<&Path>) -> io::Result<AccessLog> {
+        Ok(AccessLog {
+            sink: path.map(Sink::open).transpose()?,
+        })
+    }
+
+    /// Whether records are wanted at all.
+    pub fn is_on(&self) -> bool {
+        self.sink.is_some()
+    }
+
+    /// Writes one line; never blocks.
+    pub fn write(&self, mut record: Record) {
+        let Some(sink) = &self.sink else { return };
+        while record.url.len() > MAX_URL_BYTES {
+            let cut = record.url.floor_char_boundary(MAX_URL_BYTES);
+            record.url.truncate(cut);
+        }
+        let mut line = String::with_capacity(256);
+        squid::write(&record, &mut line);
+        sink.send(line);
+    }
+}
+
+/// A record of a request from `client` that began at `began` and ended now.
+pub(crate) fn record(client: Option<IpAddr>, began: Instant) -> Record {
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    Record {
+        time_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+        duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        client: client.map(|ip| ip.to_canonical().to_string()).unwrap_or_default(),
+        ..Record::default()
+    }
+}

@@ -1,0 +1,79 @@
+//! Why a request was not answered with what it asked for, in words for whoever sent it.
+
+use std::net::SocketAddr;
+
+use tinaja_http::refusal::Refusal;
+
+use crate::rules::Denied;
+
+/// Why the proxy answers by itself. `Display` is the text of the answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("{0}")]
+    Refused(Refusal),
+    #[error("This is a forward proxy: set it as the proxy of your client, do not ask it for pages of its own.")]
+    NotForProxy,
+    #[error("This proxy stands before one server and opens no tunnels.")]
+    NoTunnels,
+    #[error("{0}")]
+    Denied(Denied),
+    #[error("The request would go around in a circle: it has come back to this proxy.")]
+    Loop,
+    #[error("The proxy has as many connections as it may. Try again later.")]
+    TooManyConnections,
+    #[error("The answer is not in the cache, and the request says only-if-cached.")]
+    NotCached,
+    #[error("{host} has no address: {error}.")]
+    Resolve { host: String, error: String },
+    #[error("The name servers did not answer in time for {host}.")]
+    ResolveTimeout { host: String },
+    #[error("{address} refused the connection: {error}.")]
+    Connect { address: SocketAddr, error: String },
+    #[error("{address} did not accept a connection in time.")]
+    ConnectTimeout { address: SocketAddr },
+    #[error("The origin failed: {0}.")]
+    Origin(String),
+    #[error("The origin did not answer in time.")]
+    OriginTimeout,
+    #[error("The request's body is malformed or ended early.")]
+    BadBody,
+    #[error("The proxy failed: {0}.")]
+    Internal(String),
+}
+
+impl Failure {
+    /// The status to answer with.
+    pub fn status(&self) -> u16 {
+        match self {
+            Failure::Refused(refusal) => refusal.status(),
+            Failure::NotForProxy | Failure::BadBody => 400,
+            Failure::NoTunnels => 405,
+            Failure::Denied(_) => 403,
+            Failure::Loop => 508,
+            Failure::TooManyConnections => 503,
+            Failure::Resolve { .. } | Failure::Connect { .. } | Failure::Origin(_) => 502,
+            Failure::NotCached
+            | Failure::ResolveTimeout { .. }
+            | Failure::ConnectTimeout { .. }
+            | Failure::OriginTimeout => 504,
+            Failure::Internal(_) => 500,
+        }
+    }
+
+    /// Whether a rule refused the request, rather than something failing.
+    pub fn is_denial(&self) -> bool {
+        matches!(
+            self,
+            Failure::Denied(_) | Failure::Loop | Failure::NoTunnels | Failure::NotForProxy
+        )
+    }
+
+    /// Whether the origin's side failed, so that a stale answer may help.
+    pub fn is_upstream(&self) -> bool {
+        use Failure::*;
+        matches!(
+            self,
+            Resolve { .. } | ResolveTimeout { .. } | Connect { .. } | ConnectTimeout { .. } | Origin(_) | OriginTimeout
+        )
+    }
+}

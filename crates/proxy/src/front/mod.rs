@@ -1,0 +1,283 @@
+//! The front: every connection of a client's, from its first byte to its last.
+//!
+//! Each request head is read raw under a deadline and judged before anything else is done with it. Tunnels are run
+//! here. All else goes to Pingora through a [`Gate`], so that a pipelined request, too, passes the judge first.
+
+mod crowd;
+mod gate;
+mod head;
+mod relay;
+mod tunnel;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use pingora_core::apps::{HttpServerApp, ServerApp};
+use pingora_core::protocols::Stream;
+use pingora_core::protocols::http::ServerSession;
+use pingora_core::server::ShutdownWatch;
+use pingora_proxy::HttpProxy;
+use tinaja_http::authority::Authority;
+use tinaja_http::judge::{Judged, Target};
+use tinaja_http::refusal::Refusal;
+use tinaja_logs::{CacheResult, Record};
+use tokio::io::AsyncWriteExt;
+use tokio::time::timeout;
+
+pub(crate) use crowd::Crowd;
+use gate::Gate;
+use head::{Arrival, canonical, next_request};
+
+use crate::access::record;
+use crate::config::Mode;
+use crate::failure::Failure;
+use crate::origin::{Destination, default_port};
+use crate::page::raw_answer;
+use crate::phases::{Phases, Ticket};
+use crate::shared::Shared;
+
+/// How long a client that was refused may still send, so that it can read the answer: closing a connection with
+/// bytes unread would take the answer back.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// The app that Pingora's service hands each new connection to.
+pub(crate) struct Front {
+    shared: Arc<Shared>,
+    proxy: Arc<HttpProxy<Phases>>,
+    crowd: Crowd,
+}
+
+impl Front {
+    pub fn new(shared: Arc<Shared>, proxy: HttpProxy<Phases>, crowd: Crowd) -> Front {
+        Front {
+            shared,
+            proxy: Arc::new(proxy),
+            crowd,
+        }
+    }
+}
+
+#[async_trait]
+impl ServerApp for Front {
+    async fn process_new(self: &Arc<Self>, mut stream: Stream, shutdown: &ShutdownWatch) -> Option<Stream> {
+        let client = client_of(&stream);
+        let Some(_place) = self.crowd.enter() else {
+            let began = Instant::now();
+            // One attempt: whoever is turned away must not cost more than that.
+            let answer = raw_answer(&Failure::TooManyConnections, true);
+            let _ = timeout(LINGER, async {
+                (stream.write_all(&answer).await, stream.flush().await)
+            })
+            .await;
+            self.log_failure(client, began, None, &Failure::TooManyConnections);
+            return None;
+        };
+        let mut stop = shutdown.clone();
+        let mut gate = Gate::new(stream);
+        loop {
+            match next_request(&mut gate, &self.shared.limits, &mut stop).await {
+                Arrival::Gone => return None,
+                Arrival::Refused { refusal, began } => {
+                    self.refuse(gate, client, began, None, &Failure::Refused(refusal)).await;
+                    return None;
+                }
+                Arrival::Request { judged, began, .. } if judged.target == Target::Tunnel => {
+                    self.tunnel(gate, client, began, &judged).await;
+                    return None;
+                }
+                Arrival::Request { judged, head, began } => {
+                    gate = self.request(gate, client, began, judged, head, shutdown).await?;
+                }
+            }
+        }
+    }
+
+    async fn cleanup(&self) {
+        self.proxy.http_cleanup().await;
+    }
+}
+
+impl Front {
+    /// Has Pingora answer one request; the gate comes back if another may follow.
+    async fn request(
+        &self,
+        mut gate: Gate,
+        client: Option<IpAddr>,
+        began: Instant,
+        judged: Judged,
+        head: Bytes,
+        shutdown: &ShutdownWatch,
+    ) -> Option<Gate> {
+        let way = match self.way(&judged) {
+            Ok(way) => way,
+            Err(failure) => {
+                self.refuse(gate, client, began, Some(&judged), &failure).await;
+                return None;
+            }
+        };
+        let default_port = default_port(way.host_tls);
+        let head = canonical(&judged, &head, way.path, &way.host, default_port);
+        gate.open(head, judged.framing);
+        let ticket = Ticket {
+            began,
+            client,
+            destination: way.destination,
+            host: way.host.host_field(default_port),
+            path: way.path.to_owned(),
+            url: shown_url(&judged, &way.host, default_port),
+            framing: judged.framing,
+        };
+        let mut session = ServerSession::new_http1(Box::new(gate));
+        session.set_keepalive(if *shutdown.borrow() {
+            None
+        } else {
+            Some(self.shared.limits.idle.as_secs().max(1))
+        });
+        session.set_read_timeout(Some(self.shared.limits.client_stall));
+        session.set_write_timeout(Some(self.shared.limits.client_stall));
+        session.set_connection_user_context(Some(Box::new(ticket)));
+        let (stream, _) = self.proxy.process_new_http(session, shutdown).await?.consume();
+        let gate = stream.into_any().downcast::<Gate>().ok()?;
+        gate.is_shut().then_some(*gate)
+    }
+
+    /// Where a request goes, by what it asks for and whom the proxy speaks for.
+    fn way<'a>(&self, judged: &'a Judged) -> Result<Way<'a>, Failure> {
+        let (path, target_tls) = match &judged.target {
+            Target::Origin(path) => (path.as_str(), None),
+            Target::Absolute { tls, path } => (path.as_str(), Some(*tls)),
+            Target::Asterisk => ("*", None),
+            Target::Tunnel => return Err(Failure::NoTunnels),
+        };
+        match (&self.shared.mode, target_tls, &judged.authority) {
+            (Mode::Forward, Some(tls), Some(authority)) => Ok(Way {
+                path,
+                host: authority.clone(),
+                host_tls: tls,
+                destination: Destination::of(tls, authority),
+            }),
+            (Mode::Forward, ..) => Err(Failure::NotForProxy),
+            (Mode::Reverse { origin }, _, host) => Ok(Way {
+                path,
+                host: host.clone().unwrap_or_else(|| origin.authority().clone()),
+                host_tls: false,
+                destination: origin.destination(),
+            }),
+        }
+    }
+
+    async fn tunnel(&self, gate: Gate, client: Option<IpAddr>, began: Instant, judged: &Judged) {
+        let Some(authority) = &judged.authority else {
+            return self
+                .refuse(
+                    gate,
+                    client,
+                    began,
+                    Some(judged),
+                    &Failure::Refused(Refusal::ConnectTarget),
+                )
+                .await;
+        };
+        match tunnel::reach(&self.shared, &Destination::of(true, authority)).await {
+            Err(failure) => self.refuse(gate, client, began, Some(judged), &failure).await,
+            Ok((origin, address)) => {
+                let (stream, ahead) = gate.into_parts();
+                let relayed = tunnel::run(&self.shared, stream, ahead, origin).await;
+                self.shared.log.write(Record {
+                    method: judged.method.clone(),
+                    url: authority.to_string(),
+                    status: 200,
+                    bytes: relayed.to_client,
+                    result: CacheResult::Tunnel,
+                    origin: Some(address.ip().to_string()),
+                    ..record(client, began)
+                });
+            }
+        }
+    }
+
+    /// Answers with a page and closes the connection, gently.
+    async fn refuse(
+        &self,
+        mut gate: Gate,
+        client: Option<IpAddr>,
+        began: Instant,
+        judged: Option<&Judged>,
+        failure: &Failure,
+    ) {
+        let answer = raw_answer(failure, judged.is_none_or(|judged| judged.method != "HEAD"));
+        let stream = gate.stream();
+        let written = timeout(self.shared.limits.client_stall, async {
+            stream.write_all(&answer).await?;
+            stream.flush().await?;
+            // Qualified: Pingora's streams have a shutdown of their own, which gives up the socket at once.
+            AsyncWriteExt::shutdown(stream).await
+        });
+        let written = matches!(written.await, Ok(Ok(())));
+        self.log_failure(client, began, judged, failure);
+        if written {
+            let _ = timeout(LINGER, async {
+                while matches!(gate.read_more().await, Ok(1..)) {
+                    gate.drop_waiting(usize::MAX);
+                }
+            })
+            .await;
+        }
+    }
+
+    fn log_failure(&self, client: Option<IpAddr>, began: Instant, judged: Option<&Judged>, failure: &Failure) {
+        let (method, url) = match (judged, failure) {
+            (Some(judged), _) => {
+                let host = judged.authority.as_ref().map(ToString::to_string).unwrap_or_default();
+                let url = match &judged.target {
+                    Target::Tunnel => host,
+                    Target::Origin(path) => path.clone(),
+                    Target::Absolute { tls, path } => format!("{}://{host}{path}", if *tls { "https" } else { "http" }),
+                    Target::Asterisk => "*".into(),
+                };
+                (judged.method.clone(), url)
+            }
+            (None, Failure::Refused(refusal)) => ("-".into(), format!("error:{}", refusal.name())),
+            (None, _) => ("-".into(), "error:too-many-connections".into()),
+        };
+        let result = if failure.is_denial() {
+            CacheResult::Denied
+        } else {
+            CacheResult::None
+        };
+        let status = failure.status();
+        self.shared.log.write(Record {
+            method,
+            url,
+            status,
+            result,
+            ..record(client, began)
+        });
+    }
+}
+
+/// Where a request goes, and what its head says there.
+struct Way<'a> {
+    path: &'a str,
+    host: Authority,
+    host_tls: bool,
+    destination: Destination,
+}
+
+/// The URL as the access log shows it.
+fn shown_url(judged: &Judged, host: &Authority, default_port: u16) -> String {
+    let host = host.host_field(default_port);
+    match &judged.target {
+        Target::Absolute { tls: true, path } => format!("https://{host}{path}"),
+        Target::Absolute { path, .. } | Target::Origin(path) => format!("http://{host}{path}"),
+        Target::Asterisk => format!("http://{host}"),
+        Target::Tunnel => host,
+    }
+}
+
+fn client_of(stream: &Stream) -> Option<IpAddr> {
+    Some(stream.get_socket_digest()?.peer_addr()?.as_inet()?.ip())
+}

@@ -1,0 +1,49 @@
+//! CONNECT: a tunnel to `host:port`, whose bytes are nobody's business (RFC 9110 9.3.6).
+
+use std::net::SocketAddr;
+
+use bytes::BytesMut;
+use pingora_core::protocols::Stream;
+use tokio::io::{AsyncWriteExt, Result as IoResult};
+use tokio::net::TcpStream;
+
+use super::relay::{Relayed, relay};
+use crate::config::Mode;
+use crate::failure::Failure;
+use crate::origin::{Destination, dial, resolve};
+use crate::shared::Shared;
+
+/// Connects to the tunnel's far end, if the rules allow it.
+pub(super) async fn reach(shared: &Shared, destination: &Destination) -> Result<(TcpStream, SocketAddr), Failure> {
+    if shared.mode != Mode::Forward {
+        return Err(Failure::NoTunnels);
+    }
+    shared.rules.check_tunnel_port(destination.port)?;
+    let addresses = resolve(destination, shared.limits.resolve, |address| {
+        shared.check_address(address)
+    })
+    .await?;
+    dial(&addresses, shared.limits.connect).await
+}
+
+/// Tells the client that the tunnel stands, and copies both ways until it is over. `ahead` is what the client sent
+/// without waiting.
+pub(super) async fn run(shared: &Shared, mut client: Stream, ahead: BytesMut, mut origin: TcpStream) -> Relayed {
+    let ahead_bytes = ahead.len() as u64;
+    let greet = async {
+        client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?;
+        client.flush().await?;
+        origin.write_all(&ahead).await?;
+        IoResult::Ok(())
+    };
+    match tokio::time::timeout(shared.limits.client_stall, greet).await {
+        Ok(Ok(())) => {
+            let relayed = relay(client, origin, shared.limits.tunnel_idle).await;
+            Relayed {
+                to_origin: relayed.to_origin + ahead_bytes,
+                ..relayed
+            }
+        }
+        _ => Relayed::default(),
+    }
+}

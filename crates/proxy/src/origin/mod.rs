@@ -1,0 +1,40 @@
+//! Origins: where a request goes, and how it gets there.
+
+mod dial;
+mod peer;
+mod resolve;
+mod url;
+
+pub(crate) use dial::dial;
+pub(crate) use peer::peer;
+pub(crate) use resolve::resolve;
+pub use url::{BadOrigin, OriginUrl};
+
+use tinaja_http::authority::Authority;
+
+/// Where one request goes.
+#[derive(Clone, Debug)]
+pub(crate) struct Destination {
+    /// Whether to speak TLS to it.
+    pub tls: bool,
+    /// A name or an address, without brackets.
+    pub host: String,
+    pub port: u16,
+}
+
+impl Destination {
+    /// The destination of a URL's scheme and authority.
+    pub fn of(tls: bool, authority: &Authority) -> Destination {
+        let port = authority.port_or(default_port(tls));
+        Destination {
+            tls,
+            host: authority.host().to_owned(),
+            port,
+        }
+    }
+}
+
+/// The port of a scheme (RFC 9110 4.2).
+pub(crate) fn default_port(tls: bool) -> u16 {
+    if tls { 443 } else { 80 }
+}

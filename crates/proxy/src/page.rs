@@ -1,0 +1,84 @@
+//! The pages that the proxy answers with by itself.
+
+use std::fmt::Write;
+
+use http::StatusCode;
+
+use crate::failure::Failure;
+
+/// The media type of the pages.
+pub(crate) const CONTENT_TYPE: &str = "text/html; charset=utf-8";
+
+/// A small page that says what went wrong. What came from outside is escaped.
+pub(crate) fn page(failure: &Failure) -> String {
+    let status = failure.status();
+    let reason = reason(status);
+    let text = escape(&failure.to_string());
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><title>{status} {reason}</title></head>\n\
+         <body><h1>{status} {reason}</h1>\n<p>{text}</p>\n<hr><p>Tinaja</p></body></html>\n"
+    )
+}
+
+/// A whole answer for a connection that Pingora has not seen; it is closed behind it.
+pub(crate) fn raw_answer(failure: &Failure, with_body: bool) -> Vec<u8> {
+    let body = page(failure);
+    let status = failure.status();
+    let mut answer = format!(
+        "HTTP/1.1 {status} {}\r\nContent-Type: {CONTENT_TYPE}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
+         Connection: close\r\n",
+        reason(status),
+        body.len()
+    );
+    if let Failure::Refused(refusal) = failure {
+        // Writing into a String cannot fail.
+        let _ = write!(answer, "X-Refusal: {}\r\n", refusal.name());
+    }
+    answer.push_str("\r\n");
+    if with_body {
+        answer.push_str(&body);
+    }
+    answer.into_bytes()
+}
+
+fn reason(status: u16) -> &'static str {
+    StatusCode::from_u16(status)
+        .ok()
+        .and_then(|status| status.canonical_reason())
+        .unwrap_or("Error")
+}
+
+/// Text as it may stand in HTML; control characters become spaces.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            c if c.is_control() => escaped.push(' '),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_escaped() {
+        let failure = Failure::Resolve {
+            host: "<script>\"'&\u{1b}".into(),
+            error: "x".into(),
+        };
+        let page = page(&failure);
+        assert!(page.contains("&lt;script&gt;&quot;&#39;&amp; has no address"), "{page}");
+        let answer = String::from_utf8(raw_answer(&failure, true)).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 502 Bad Gateway\r\n") && answer.ends_with(&page));
+        assert!(raw_answer(&failure, false).ends_with(b"\r\n\r\n"));
+    }
+}

@@ -1,0 +1,67 @@
+//! What is known about one request while it is answered.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Instant;
+
+use http::HeaderValue;
+use tinaja_http::body::Framing;
+use tinaja_http::control::RequestDirectives;
+use tinaja_http::status::Outcome;
+
+use crate::failure::Failure;
+use crate::origin::Destination;
+
+/// What the front knows about a request that it hands on.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    pub began: Instant,
+    pub client: Option<IpAddr>,
+    pub destination: Destination,
+    /// The one Host, in its canonical form.
+    pub host: String,
+    /// Path and query, as the origin gets them.
+    pub path: String,
+    /// The URL as the access log shows it.
+    pub url: String,
+    pub framing: Framing,
+}
+
+/// What the phases of one request tell each other.
+#[derive(Debug, Default)]
+pub(crate) struct Context {
+    pub ticket: Option<Box<Ticket>>,
+    pub directives: RequestDirectives,
+    /// The request wants a head or a range, not a whole object.
+    pub partial: bool,
+    /// Why the origin had to be asked, if it had.
+    pub outcome: Outcome,
+    /// The destination's addresses that may be connected to, in the order to try.
+    pub addresses: Vec<SocketAddr>,
+    /// How many of them did not accept a connection.
+    pub tried: usize,
+    /// The one that was asked last.
+    pub asked: Option<SocketAddr>,
+    /// What the origin's last answer was.
+    pub origin: Option<OriginAnswer>,
+    /// Why the proxy answers by itself.
+    pub failure: Option<Failure>,
+}
+
+/// What is remembered of an origin's answer until it is stored.
+#[derive(Clone, Debug)]
+pub(crate) struct OriginAnswer {
+    pub status: u16,
+    /// Its Date, or when it arrived.
+    pub date: HeaderValue,
+    /// Its Age field in seconds.
+    pub age: u64,
+}
+
+impl Context {
+    /// The ticket, which every request that came through the front has.
+    pub fn ticket(&self) -> Result<&Ticket, Failure> {
+        self.ticket
+            .as_deref()
+            .ok_or(Failure::Internal("a request came past the front".into()))
+    }
+}

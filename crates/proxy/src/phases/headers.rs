@@ -1,0 +1,129 @@
+//! Header fields that a proxy adds, changes and removes on the way.
+
+use std::time::SystemTime;
+
+use http::header::{AGE, CONNECTION, DATE, FORWARDED, HeaderName, TRANSFER_ENCODING, VIA};
+use http::{HeaderValue, Version};
+use pingora_cache::{CacheMeta, CachePhase};
+use pingora_error::Result;
+use pingora_http::{RequestHeader, ResponseHeader};
+use pingora_proxy::Session;
+use tinaja_http::freshness::{age_field, current_age};
+use tinaja_http::hops;
+
+use super::context::{Context, OriginAnswer};
+use super::outcome::cache_status;
+use crate::config::Mode;
+use crate::shared::Shared;
+
+const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+/// Fields by which a client can make some servers answer for another URL than the key says. Whoever sets them may
+/// not poison what others get, so requests that may be answered from the cache lose them.
+const OVERRIDES: [HeaderName; 11] = [
+    FORWARDED,
+    X_FORWARDED_PROTO,
+    HeaderName::from_static("x-forwarded-host"),
+    HeaderName::from_static("x-forwarded-port"),
+    HeaderName::from_static("x-forwarded-scheme"),
+    HeaderName::from_static("x-forwarded-prefix"),
+    HeaderName::from_static("x-host"),
+    HeaderName::from_static("x-original-url"),
+    HeaderName::from_static("x-rewrite-url"),
+    HeaderName::from_static("x-http-method-override"),
+    HeaderName::from_static("x-method-override"),
+];
+
+/// The request as the origin gets it.
+pub(super) fn to_origin(shared: &Shared, session: &Session, request: &mut RequestHeader, ctx: &Context) -> Result<()> {
+    for name in hops::hop_by_hop(&request.headers) {
+        request.remove_header(&name);
+    }
+    if session.cache.enabled() {
+        for name in &OVERRIDES {
+            request.remove_header(name);
+        }
+    }
+    request.append_header(VIA, hops::via_member(session.req_header().version, &shared.name))?;
+    if let Mode::Reverse { .. } = shared.mode {
+        forwarded_for(request, ctx)?;
+        request.insert_header(X_FORWARDED_PROTO, "http")?;
+    }
+    Ok(())
+}
+
+/// Adds the client to X-Forwarded-For. Clients can write what they like before it; the last address is ours.
+fn forwarded_for(request: &mut RequestHeader, ctx: &Context) -> Result<()> {
+    let Some(client) = ctx.ticket.as_ref().and_then(|ticket| ticket.client) else {
+        return Ok(());
+    };
+    let before = request
+        .headers
+        .get_all(X_FORWARDED_FOR)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    let mut chain: Vec<String> = before.map(str::to_owned).filter(|value| !value.is_empty()).collect();
+    chain.push(client.to_canonical().to_string());
+    request.insert_header(X_FORWARDED_FOR, chain.join(", "))
+}
+
+/// The origin's answer, before anything is done with it.
+pub(super) fn from_origin(response: &mut ResponseHeader, ctx: &mut Context) -> Result<()> {
+    if response.status.is_informational() {
+        return Ok(());
+    }
+    for name in hops::hop_by_hop(&response.headers) {
+        response.remove_header(&name);
+    }
+    let date = match response.headers.get(DATE) {
+        Some(date) => date.clone(),
+        // Whoever receives an answer without a Date says when that was (RFC 9110 6.6.1).
+        None => HeaderValue::from_str(&httpdate::fmt_http_date(SystemTime::now()))
+            .unwrap_or(HeaderValue::from_static("Thu, 01 Jan 1970 00:00:00 GMT")),
+    };
+    response.insert_header(DATE, date.clone())?;
+    ctx.origin = Some(OriginAnswer {
+        status: response.status.as_u16(),
+        date,
+        age: age_field(&response.headers),
+    });
+    Ok(())
+}
+
+/// The answer as the client gets it, from wherever it came.
+pub(super) fn to_client(
+    shared: &Shared,
+    session: &Session,
+    response: &mut ResponseHeader,
+    ctx: &mut Context,
+) -> Result<()> {
+    if response.status.is_informational() {
+        return Ok(());
+    }
+    response.remove_header(&CONNECTION);
+    if let Some(meta) = session.cache.maybe_cache_meta()
+        && is_from_cache(session.cache.phase())
+    {
+        response.insert_header(AGE, age(meta))?;
+    }
+    response.append_header(VIA, hops::via_member(Version::HTTP_11, &shared.name))?;
+    response.append_header(CACHE_STATUS, cache_status(session, ctx).to_string())?;
+    if session.req_header().version == Version::HTTP_10 {
+        // Such a client knows no chunks: its answer ends with the connection.
+        response.remove_header(&TRANSFER_ENCODING);
+    }
+    Ok(())
+}
+
+/// Whether the answer is a stored one, rather than one that is just being stored.
+fn is_from_cache(phase: CachePhase) -> bool {
+    use CachePhase::{Hit, Revalidated, RevalidatedNoCache, Stale, StaleUpdating};
+    matches!(phase, Hit | Stale | StaleUpdating | Revalidated | RevalidatedNoCache(_))
+}
+
+/// The age of a stored answer in seconds: what it had on arrival, and its time here.
+pub(super) fn age(meta: &CacheMeta) -> u64 {
+    current_age(age_field(meta.headers()), meta.age())
+}

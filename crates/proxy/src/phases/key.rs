@@ -1,0 +1,87 @@
+//! The name under which an answer is stored.
+
+use pingora_cache::CacheKey;
+
+use super::context::Ticket;
+use crate::config::Mode;
+use crate::origin::Destination;
+
+/// The key of a request: scheme, host, port, and path with query, by their exact bytes. A reverse proxy's key names
+/// the origin and, for it may serve many sites, the Host.
+///
+/// Each part is written with its length, so that no delimiter inside one can make two requests look alike.
+pub(super) fn cache_key(ticket: &Ticket, mode: &Mode) -> CacheKey {
+    let Destination { tls, host, port } = &ticket.destination;
+    let site = match mode {
+        Mode::Forward => "",
+        Mode::Reverse { .. } => ticket.host.as_str(),
+    };
+    let scheme = if *tls { "https" } else { "http" };
+    CacheKey::new(join(&[scheme, host, &port.to_string(), site, &ticket.path]), "")
+}
+
+/// `4:http,9:localhost,2:80,0:,1:/,`
+fn join(parts: &[&str]) -> Vec<u8> {
+    let mut key = String::with_capacity(parts.iter().map(|part| part.len() + 6).sum());
+    for part in parts {
+        key.push_str(&part.len().to_string());
+        key.push(':');
+        key.push_str(part);
+        key.push(',');
+    }
+    key.into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use tinaja_http::body::Framing;
+
+    use super::*;
+
+    fn key(mode: &Mode, tls: bool, host: &str, port: u16, site: &str, path: &str) -> Vec<u8> {
+        let ticket = Ticket {
+            began: Instant::now(),
+            client: None,
+            destination: Destination {
+                tls,
+                host: host.into(),
+                port,
+            },
+            host: site.into(),
+            path: path.into(),
+            url: String::new(),
+            framing: Framing::Length(0),
+        };
+        cache_key(&ticket, mode).primary_key().to_vec()
+    }
+
+    #[test]
+    fn every_part_counts() {
+        let forward = Mode::Forward;
+        let reverse = Mode::Reverse {
+            origin: "http://a".parse().unwrap(),
+        };
+        let keys = [
+            key(&forward, false, "a", 80, "a", "/"),
+            key(&forward, true, "a", 80, "a", "/"),
+            key(&forward, false, "b", 80, "b", "/"),
+            key(&forward, false, "a", 8, "a", "/"),
+            key(&forward, false, "a", 80, "a", "/?"),
+            key(&forward, false, "a", 80, "a", "/,2:80"),
+            key(&reverse, false, "a", 80, "x", "/"),
+            key(&reverse, false, "a", 80, "y", "/"),
+            key(&reverse, false, "a", 80, "x,1:/", "/"),
+        ];
+        for (index, key) in keys.iter().enumerate() {
+            assert!(!keys[..index].contains(key), "{}", key.escape_ascii());
+        }
+        assert_eq!(keys[0], b"4:http,1:a,2:80,0:,1:/,");
+        assert_eq!(
+            keys[0],
+            key(&forward, false, "a", 80, "a:80", "/"),
+            "the destination is the authority"
+        );
+    }
+}

@@ -1,0 +1,323 @@
+//! What happens at each step of a request that Pingora carries out.
+//!
+//! This file says which step does what; the rules stand in the files beside it and in `tinaja-http`.
+
+mod context;
+mod headers;
+mod key;
+mod outcome;
+mod storing;
+
+use std::any::Any;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::Method;
+use pingora_cache::key::HashBinary;
+use pingora_cache::lock::{CacheKeyLockImpl, CacheLock};
+use pingora_cache::{
+    CacheKey, CacheMeta, CacheOptionOverrides, ForcedFreshness, HitHandler, NoCacheReason, RespCacheable,
+};
+use pingora_core::modules::http::HttpModules;
+use pingora_core::prelude::HttpPeer;
+use pingora_error::{Error, ErrorSource, ErrorType, Result};
+use pingora_http::{RequestHeader, ResponseHeader};
+use pingora_proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
+use tinaja_http::body::Framing;
+use tinaja_http::control::request_directives;
+use tinaja_http::status::Outcome;
+use tinaja_http::{hops, vary};
+
+use context::Context;
+pub(crate) use context::Ticket;
+
+use crate::Storage;
+use crate::config::Mode;
+use crate::failure::Failure;
+use crate::origin::{peer, resolve};
+use crate::page;
+use crate::shared::Shared;
+
+/// Lookups of one request that may wait for other clients' fetches, one after the other.
+const COLLAPSE_TRIES: usize = 4;
+
+/// The steps of a request, as Pingora calls them.
+pub(crate) struct Phases {
+    shared: Arc<Shared>,
+    storage: Storage,
+    /// One fetches, the others wait: by key.
+    lock: &'static CacheKeyLockImpl,
+}
+
+impl Phases {
+    /// Leaks one small lock table: Pingora wants it to live as long as the program.
+    pub fn new(shared: Arc<Shared>, storage: Storage) -> Phases {
+        let lock = Box::leak(CacheLock::new_boxed(shared.limits.collapse));
+        Phases { shared, storage, lock }
+    }
+
+    /// The next address to try, after looking the destination up once.
+    async fn address(&self, ctx: &mut Context) -> Result<SocketAddr, Failure> {
+        if ctx.addresses.is_empty() {
+            let ticket = ctx.ticket()?;
+            let check = |address| self.shared.check_address(address);
+            ctx.addresses = resolve(&ticket.destination, self.shared.limits.resolve, check).await?;
+        }
+        ctx.addresses
+            .get(ctx.tried)
+            .copied()
+            .ok_or(Failure::Internal("no address is left to try".into()))
+    }
+
+    /// What can be refused without looking anything up.
+    fn check_request(&self, request: &RequestHeader, ctx: &Context) -> Result<(), Failure> {
+        let ticket = ctx.ticket()?;
+        if hops::is_loop(&request.headers, &self.shared.name) {
+            return Err(Failure::Loop);
+        }
+        if self.shared.mode == Mode::Forward {
+            self.shared.rules.check_plain_port(ticket.destination.port)?;
+        }
+        Ok(())
+    }
+}
+
+/// Pingora's error for a failure; the page is made from the failure itself, which the context keeps.
+fn error_of(ctx: &mut Context, failure: Failure) -> Box<Error> {
+    let error = Error::explain(ErrorType::HTTPStatus(failure.status()), failure.to_string());
+    let error = if failure.is_upstream() { error.into_up() } else { error };
+    ctx.failure = Some(failure);
+    error
+}
+
+#[async_trait]
+impl ProxyHttp for Phases {
+    type CTX = Context;
+
+    fn new_ctx(&self) -> Context {
+        Context::default()
+    }
+
+    /// None: bodies pass as they are.
+    fn init_downstream_modules(&self, _modules: &mut HttpModules) {}
+
+    /// Takes over what the front knows about this request.
+    fn on_connection_reuse(&self, _session: &mut Session, ctx: &mut Context, front: Box<dyn Any + Send + Sync>) {
+        ctx.ticket = front.downcast::<Ticket>().ok();
+    }
+
+    async fn request_filter(&self, session: &mut Session, ctx: &mut Context) -> Result<bool> {
+        let request = session.req_header();
+        ctx.directives = request_directives(&request.headers);
+        ctx.partial = request.headers.contains_key(http::header::RANGE) || request.method == Method::HEAD;
+        self.check_request(request, ctx)
+            .map_err(|failure| error_of(ctx, failure))?;
+        Ok(false)
+    }
+
+    /// Turns the cache on for requests it may answer.
+    fn request_cache_filter(&self, session: &mut Session, ctx: &mut Context) -> Result<()> {
+        let method = &session.req_header().method;
+        ctx.outcome = match method {
+            &Method::GET | &Method::HEAD if ctx.directives.no_store => Outcome::Request,
+            &Method::GET | &Method::HEAD => Outcome::Miss,
+            _ => Outcome::Method,
+        };
+        // The key does not cover a body.
+        let bodiless = ctx
+            .ticket
+            .as_ref()
+            .is_some_and(|ticket| ticket.framing == Framing::Length(0));
+        if ctx.outcome == Outcome::Miss && bodiless {
+            // A part of an object or its head alone is not worth waiting for: see `cache_miss`.
+            let lock = (!ctx.partial).then_some(self.lock);
+            let mut waiting = CacheOptionOverrides::default();
+            waiting.wait_timeout = Some(self.shared.limits.collapse);
+            waiting.max_lock_retries = Some(COLLAPSE_TRIES);
+            session.cache.enable(self.storage, None, None, lock, Some(waiting));
+        }
+        Ok(())
+    }
+
+    fn cache_key_callback(&self, _session: &Session, ctx: &mut Context) -> Result<CacheKey> {
+        let ticket = ctx
+            .ticket
+            .as_ref()
+            .ok_or_else(|| Error::new(ErrorType::InternalError))?;
+        Ok(key::cache_key(ticket, &self.shared.mode))
+    }
+
+    fn cache_vary_filter(&self, meta: &CacheMeta, _ctx: &mut Context, req: &RequestHeader) -> Option<HashBinary> {
+        vary::key(meta.headers(), &req.headers)
+    }
+
+    /// Decides whether what was found will do.
+    async fn cache_hit_filter(
+        &self,
+        _session: &mut Session,
+        meta: &CacheMeta,
+        _hit: &mut HitHandler,
+        is_fresh: bool,
+        ctx: &mut Context,
+    ) -> Result<Option<ForcedFreshness>> {
+        let age = headers::age(meta);
+        let insists = ctx.directives.revalidate || ctx.directives.max_age.is_some_and(|most| age > most);
+        ctx.outcome = if insists { Outcome::Request } else { Outcome::Stale };
+        Ok(match (insists, is_fresh) {
+            (false, true) => None,
+            // Validating would fetch the whole object if it has changed.
+            _ if ctx.partial => Some(ForcedFreshness::ForceMiss),
+            (true, _) => Some(ForcedFreshness::ForceExpired),
+            (false, false) => None,
+        })
+    }
+
+    /// Nothing usable is stored. A HEAD or a Range then goes to the origin as it is, for with the cache on Pingora
+    /// would turn either into a GET of the whole object.
+    fn cache_miss(&self, session: &mut Session, ctx: &mut Context) {
+        if ctx.outcome == Outcome::Miss {
+            let variant = session
+                .cache
+                .maybe_cache_key()
+                .is_some_and(|key| key.get_variance_key().is_some());
+            ctx.outcome = if variant { Outcome::VaryMiss } else { Outcome::UriMiss };
+        }
+        if ctx.partial {
+            session
+                .cache
+                .disable(NoCacheReason::Custom("only a part was asked for"));
+        } else {
+            session.cache.cache_miss();
+        }
+    }
+
+    /// The last step before the origin is asked.
+    async fn proxy_upstream_filter(&self, _session: &mut Session, ctx: &mut Context) -> Result<bool> {
+        if ctx.directives.only_if_cached {
+            return Err(error_of(ctx, Failure::NotCached));
+        }
+        Ok(true)
+    }
+
+    async fn upstream_peer(&self, _session: &mut Session, ctx: &mut Context) -> Result<Box<HttpPeer>> {
+        let address = match self.address(ctx).await {
+            Ok(address) => address,
+            Err(failure) => return Err(error_of(ctx, failure)),
+        };
+        ctx.asked = Some(address);
+        match ctx.ticket() {
+            Ok(ticket) => Ok(Box::new(peer(&ticket.destination, address, &self.shared.limits))),
+            Err(failure) => Err(error_of(ctx, failure)),
+        }
+    }
+
+    async fn upstream_request_filter(
+        &self,
+        session: &mut Session,
+        request: &mut RequestHeader,
+        ctx: &mut Context,
+    ) -> Result<()> {
+        headers::to_origin(&self.shared, session, request, ctx)
+    }
+
+    async fn upstream_response_filter(
+        &self,
+        _session: &mut Session,
+        response: &mut ResponseHeader,
+        ctx: &mut Context,
+    ) -> Result<()> {
+        headers::from_origin(response, ctx)
+    }
+
+    fn response_cache_filter(
+        &self,
+        session: &Session,
+        resp: &ResponseHeader,
+        ctx: &mut Context,
+    ) -> Result<RespCacheable> {
+        Ok(storing::cacheable(session.req_header(), resp, ctx))
+    }
+
+    async fn response_filter(
+        &self,
+        session: &mut Session,
+        response: &mut ResponseHeader,
+        ctx: &mut Context,
+    ) -> Result<()> {
+        headers::to_client(&self.shared, session, response, ctx)
+    }
+
+    /// Only where the origin allowed it (`stale-if-error`), which Pingora has checked.
+    fn should_serve_stale(&self, _session: &mut Session, _ctx: &mut Context, error: Option<&Error>) -> bool {
+        error.is_some_and(|error| error.esource() == &ErrorSource::Upstream)
+    }
+
+    /// Tries the name's next address, if there is one.
+    fn fail_to_connect(&self, _: &mut Session, _: &HttpPeer, ctx: &mut Context, mut error: Box<Error>) -> Box<Error> {
+        ctx.failure = ctx.asked.map(|address| outcome::connect_failure(address, &error));
+        ctx.tried += 1;
+        error.set_retry(ctx.tried < ctx.addresses.len());
+        error
+    }
+
+    async fn fail_to_proxy(&self, session: &mut Session, error: &Error, ctx: &mut Context) -> FailToProxy {
+        let none = FailToProxy {
+            error_code: 0,
+            can_reuse_downstream: false,
+        };
+        if session
+            .response_written()
+            .is_some_and(|written| !written.status.is_informational())
+        {
+            // Too late for a page. The connection is cut, so that the client sees that its answer is not whole.
+            return none;
+        }
+        let Some(failure) = outcome::failure_of(error, ctx) else {
+            return none;
+        };
+        let error_code = failure.status();
+        let written = write_page(&self.shared, session, &failure, ctx).await;
+        ctx.failure = Some(failure);
+        if let Err(error) = written {
+            tracing::debug!(%error, "the client left before its error page");
+        }
+        FailToProxy {
+            error_code,
+            can_reuse_downstream: false,
+        }
+    }
+
+    /// Origins that fail and clients that leave are in the access log; only our own faults belong in the other one.
+    fn suppress_error_log(&self, _session: &Session, ctx: &Context, _error: &Error) -> bool {
+        !matches!(ctx.failure, Some(Failure::Internal(_)))
+    }
+
+    fn suppress_proxy_warn_log(&self, _: &Session, _: &Context, _: &Error, _: ProxyWarnLogContext) -> bool {
+        true
+    }
+
+    async fn logging(&self, session: &mut Session, _error: Option<&Error>, ctx: &mut Context) {
+        if self.shared.log.is_on() {
+            self.shared.log.write(outcome::access_record(session, ctx));
+        }
+    }
+}
+
+/// Answers with a page; the connection is closed behind it.
+async fn write_page(shared: &Shared, session: &mut Session, failure: &Failure, ctx: &mut Context) -> Result<()> {
+    let body = page::page(failure);
+    let mut response = ResponseHeader::build(failure.status(), Some(6))?;
+    response.insert_header(http::header::CONTENT_TYPE, page::CONTENT_TYPE)?;
+    response.insert_header(http::header::CONTENT_LENGTH, body.len())?;
+    response.insert_header(http::header::CACHE_CONTROL, "no-store")?;
+    headers::to_client(shared, session, &mut response, ctx)?;
+    session.set_keepalive(None);
+    let head_only = session.req_header().method == Method::HEAD;
+    session.write_response_header(Box::new(response), head_only).await?;
+    if !head_only {
+        session.write_response_body(Some(Bytes::from(body)), true).await?;
+    }
+    Ok(())
+}

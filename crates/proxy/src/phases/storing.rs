@@ -1,0 +1,41 @@
+//! Whether an answer is stored, and what is stored with it.
+
+use std::time::{Duration, SystemTime};
+
+use http::header::{AGE, DATE};
+use pingora_cache::{CacheMeta, NoCacheReason, RespCacheable};
+use pingora_http::{RequestHeader, ResponseHeader};
+use tinaja_http::freshness::storable;
+
+use super::context::Context;
+
+/// Decides by RFC 9111 3. `response` is the origin's answer, or the stored one updated by a 304.
+///
+/// Date and Age are stored as of this answer: after a 304, the stored ones describe an answer from long ago.
+pub(super) fn cacheable(request: &RequestHeader, response: &ResponseHeader, ctx: &Context) -> RespCacheable {
+    // One reason for all: Pingora then lets those who wait for this fetch go to the origin at once.
+    let not = RespCacheable::Uncacheable(NoCacheReason::OriginNotCache);
+    let mut stored = response.clone();
+    if let Some(origin) = &ctx.origin
+        && (stored.insert_header(DATE, origin.date.clone()).is_err() || stored.insert_header(AGE, origin.age).is_err())
+    {
+        return not;
+    }
+    let now = SystemTime::now();
+    let Ok(decision) = storable(&request.method, &request.headers, response.status, &stored.headers, now) else {
+        return not;
+    };
+    if stored.insert_header(AGE, decision.age_seconds).is_err() {
+        return not;
+    }
+    // Fresh for no time at all must not be fresh at this very moment.
+    let fresh_until = match decision.fresh_seconds {
+        0 => now.checked_sub(Duration::from_secs(1)),
+        seconds => now.checked_add(Duration::from_secs(seconds)),
+    };
+    let stale_if_error = u32::try_from(decision.stale_if_error_seconds).unwrap_or(u32::MAX);
+    match fresh_until {
+        Some(fresh_until) => RespCacheable::Cacheable(CacheMeta::new(fresh_until, now, 0, stale_if_error, stored)),
+        None => not,
+    }
+}

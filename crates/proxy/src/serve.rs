@@ -1,0 +1,214 @@
+//! Starting and stopping.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::IntoRawFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pingora_core::server::Fds;
+use pingora_core::server::configuration::ServerConf;
+use pingora_core::services::Service as _;
+use pingora_core::services::listening::Service;
+use pingora_proxy::HttpProxy;
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::Storage;
+use crate::access::AccessLog;
+use crate::config::Config;
+use crate::front::{Crowd, Front};
+use crate::phases::Phases;
+use crate::shared::{Shared, unique_name};
+
+/// Threads that wait for name servers, at most; they exist while there is something to wait for.
+const MOST_RESOLVING: usize = 64;
+/// Connections to origins that are kept for later, for each worker.
+const KEPT_CONNECTIONS: usize = 128;
+/// Times that one request is sent: once, again if a kept connection was just closed, and to further addresses.
+const MOST_TRIES: usize = 16;
+
+/// Why a proxy could not start. The text says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// No address to listen on.
+    #[error("there is no address to listen on; give one, as in 127.0.0.1:3128")]
+    NoAddress,
+    /// Another program listens there.
+    #[error("{0} is in use by another program; stop that one, or listen on another port (--listen)")]
+    InUse(SocketAddr),
+    /// The system does not let this user listen there.
+    #[error("listening on {0} is not permitted; ports below 1024 need a privilege, choose a higher one (--listen)")]
+    NotPermitted(SocketAddr),
+    /// Something else is wrong with the address.
+    #[error("cannot listen on {address}: {cause}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        cause: io::Error,
+    },
+    /// The access log cannot be opened.
+    #[error("cannot open the access log {path}: {cause}; choose another file, or turn it off (--access-log off)")]
+    AccessLog {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        cause: io::Error,
+    },
+    /// The system's certificates, which origins' certificates are checked against, cannot be read.
+    #[error("cannot read the system's certificates; install the package ca-certificates, and check SSL_CERT_FILE")]
+    Certificates,
+    /// Threads or signal handlers could not be set up.
+    #[error("cannot start: {0}")]
+    Start(#[from] io::Error),
+}
+
+/// Runs a proxy until SIGTERM or SIGINT, and then ends requests in progress within `limits.stop`; a second signal
+/// ends them at once. `on_ready` is told the addresses once clients can connect.
+///
+/// Returns when nothing uses the storage any more. Errors: [`ServeError`], before `on_ready` is called.
+pub fn serve(config: Config, storage: Storage, on_ready: impl FnOnce(&[SocketAddr])) -> Result<(), ServeError> {
+    let server = Server::bind(config, storage)?;
+    let (mut term, mut int) = {
+        let _inside = server.runtime.enter();
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
+    };
+    on_ready(server.addresses());
+    server.run(async move || {
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+        }
+    });
+    Ok(())
+}
+
+/// A proxy that listens, and does not serve yet.
+pub struct Server {
+    listeners: Vec<TcpListener>,
+    addresses: Vec<SocketAddr>,
+    service: Service<Front>,
+    crowd: Crowd,
+    runtime: Runtime,
+    stop: Duration,
+}
+
+impl Server {
+    /// Listens on every address and prepares everything, so that what can go wrong goes wrong now.
+    pub fn bind(config: Config, storage: Storage) -> Result<Server, ServeError> {
+        let listeners: Vec<_> = config
+            .listen
+            .iter()
+            .map(|address| listen(*address))
+            .collect::<Result<_, _>>()?;
+        let addresses: Vec<_> = listeners
+            .iter()
+            .map(TcpListener::local_addr)
+            .collect::<Result<_, _>>()?;
+        if addresses.is_empty() {
+            return Err(ServeError::NoAddress);
+        }
+        let log = AccessLog::open(config.access_log.as_deref()).map_err(|cause| ServeError::AccessLog {
+            path: config.access_log.unwrap_or_default(),
+            cause,
+        })?;
+        let workers = config.workers.max(1);
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(workers)
+            .max_blocking_threads(MOST_RESOLVING)
+            .thread_name("proxy")
+            .enable_all()
+            .build()?;
+        let shared = Arc::new(Shared {
+            mode: config.mode,
+            rules: config.rules,
+            limits: config.limits,
+            name: config.name.unwrap_or_else(unique_name),
+            listen: addresses.clone(),
+            log,
+        });
+        let crowd = Crowd::new(config.limits.connections);
+        let front = front(shared, storage, workers, crowd.clone(), &runtime)?;
+        let mut service = Service::new("proxy".into(), front);
+        for address in &addresses {
+            service.add_tcp(&address.to_string());
+        }
+        Ok(Server {
+            listeners,
+            addresses,
+            service,
+            crowd,
+            runtime,
+            stop: config.limits.stop,
+        })
+    }
+
+    /// Where it listens; ports that were given as 0 are the real ones here.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Serves until `stop` returns, and then ends requests in progress within `limits.stop`, or when `stop`, called
+    /// once more, returns again. Nothing uses the storage when this returns.
+    pub fn run(mut self, mut stop: impl AsyncFnMut()) {
+        let mut fds = Fds::new();
+        for (listener, address) in self.listeners.drain(..).zip(&self.addresses) {
+            fds.add(address.to_string(), listener.into_raw_fd());
+        }
+        let fds = Arc::new(Mutex::new(fds));
+        let (stopping, stopped) = watch::channel(false);
+        let mut service = self.service;
+        self.runtime.block_on(async {
+            let serving = tokio::spawn(async move { service.start_service(Some(fds), stopped, 1).await });
+            stop().await;
+            // Nobody listening means that the service has ended already.
+            let _ = stopping.send(true);
+            tokio::select! {
+                () = stop() => {}
+                _ = async { (serving.await, self.crowd.emptied(self.stop).await) } => {}
+            }
+        });
+        self.runtime.shutdown_timeout(Duration::from_secs(1));
+    }
+}
+
+/// The app, with Pingora's proxy inside.
+fn front(
+    shared: Arc<Shared>,
+    storage: Storage,
+    workers: usize,
+    crowd: Crowd,
+    runtime: &Runtime,
+) -> Result<Front, ServeError> {
+    let conf = ServerConf {
+        threads: workers,
+        max_retries: MOST_TRIES,
+        upstream_keepalive_pool_size: KEPT_CONNECTIONS,
+        ..ServerConf::default()
+    };
+    let _inside = runtime.enter();
+    let phases = Phases::new(shared.clone(), storage);
+    // Pingora panics where it cannot read the system's certificates.
+    let proxy = catch_unwind(AssertUnwindSafe(|| {
+        let mut proxy = HttpProxy::new(phases, Arc::new(conf));
+        proxy.handle_init_modules();
+        proxy
+    }));
+    Ok(Front::new(shared, proxy.map_err(|_| ServeError::Certificates)?, crowd))
+}
+
+/// Listens here rather than in Pingora's service, which can only panic when that fails.
+fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
+    let listener = TcpListener::bind(address).map_err(|cause| match cause.kind() {
+        io::ErrorKind::AddrInUse => ServeError::InUse(address),
+        io::ErrorKind::PermissionDenied => ServeError::NotPermitted(address),
+        _ => ServeError::Listen { address, cause },
+    })?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
