@@ -53,9 +53,9 @@ pub struct Serve {
     /// How many threads serve; by default one for each core.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub workers: Option<u16>,
-    /// How objects are kept and found on disk.
-    #[arg(long, value_name = "NAME", default_value_t)]
-    pub engine: EngineName,
+    /// How objects are kept and found on disk; by default as the cache was made, or hashcache-log for a new one.
+    #[arg(long, value_name = "NAME")]
+    pub engine: Option<EngineName>,
     /// Log each request to this file, in Squid's native format; or off.
     #[arg(long, value_name = "FILE|off", default_value = "off", value_parser = file_or_off)]
     pub access_log: FileOrOff,

@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Write, stdout};
 
 use anyhow::{Context, Result};
-use tinaja_store::Cache;
+use tinaja_store::{Cache, Store};
 
 use crate::flags::Inspect;
 use crate::place;
@@ -14,8 +14,7 @@ use crate::report::Report;
 /// Errors: there is no cache, it is in use, or it is not one that this version reads.
 pub fn inspect(flags: Inspect) -> Result<()> {
     let dir = flags.cache.map_or_else(place::default_cache_dir, Ok)?;
-    let (made_with, stats) = Cache::inspect(&dir)?;
-    let report = Report::new(dir, &made_with, &stats);
+    let report = Report::new(dir.clone(), &Cache::open_read_only(dir)?.stats());
     let text = if flags.json {
         format!("{}\n", serde_json::to_string_pretty(&report)?)
     } else {

@@ -5,19 +5,13 @@ use std::path::PathBuf;
 
 use bytesize::ByteSize;
 use serde::Serialize;
-use tinaja_store::{CacheOptions, Stats};
+use tinaja_store::Stats;
 
 /// The figures of a stopped cache. Sizes are bytes; the names are stable, scripts read them.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// The cache's directory.
     pub cache: PathBuf,
-    /// The engine that keeps it.
-    pub engine: String,
-    /// The size it was made with.
-    pub disk_bytes: u64,
-    /// The mean object size that its index was made for.
-    pub mean_object_bytes: u64,
     /// See [`Stats::slots`].
     pub slots: u64,
     /// See [`Stats::live_objects`].
@@ -44,12 +38,9 @@ pub struct Report {
 
 impl Report {
     /// The figures of the cache in `cache`.
-    pub fn new(cache: PathBuf, made_with: &CacheOptions, stats: &Stats) -> Self {
+    pub fn new(cache: PathBuf, stats: &Stats) -> Self {
         Report {
             cache,
-            engine: made_with.engine.to_string(),
-            disk_bytes: made_with.disk_bytes,
-            mean_object_bytes: made_with.mean_object_bytes,
             slots: stats.slots,
             live_objects: stats.live_objects,
             lost_to_full_sets: stats.lost_to_full_sets,
@@ -64,13 +55,10 @@ impl Report {
         }
     }
 
-    fn rows(&self) -> [(&'static str, String); 14] {
+    fn rows(&self) -> [(&'static str, String); 11] {
         [
             ("cache", self.cache.display().to_string()),
-            ("engine", self.engine.clone()),
-            ("disk", size(self.disk_bytes)),
             ("room for objects", size(self.capacity_bytes)),
-            ("mean object expected", size(self.mean_object_bytes)),
             ("slots", self.slots.to_string()),
             ("live objects", self.live_objects.to_string()),
             ("lost to full sets", self.lost_to_full_sets.to_string()),
@@ -105,7 +93,7 @@ mod tests {
     use super::*;
 
     fn report(stats: &Stats) -> Report {
-        Report::new("/c".into(), &CacheOptions::new("/c"), stats)
+        Report::new("/c".into(), stats)
     }
 
     #[test]

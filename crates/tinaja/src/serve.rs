@@ -9,7 +9,7 @@ use std::thread::available_parallelism;
 use anyhow::{Context, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tinaja_pingora::TinajaStorage;
-use tinaja_proxy::{Config, Mode, Rules, Server};
+use tinaja_proxy::{Config, Mode, Rules};
 use tinaja_store::{Cache, CacheOptions, Store, block_on};
 
 use crate::flags::Serve;
@@ -23,29 +23,28 @@ use crate::welcome::Welcome;
 pub fn serve(flags: Serve) -> Result<()> {
     raise_open_files();
     let cache_dir = flags.cache.clone().map_or_else(place::default_cache_dir, Ok)?;
-    let (disk_bytes, disk_why) = disk(&flags, &cache_dir)?;
-    let mut options = CacheOptions::new(&cache_dir);
-    options.disk_bytes = disk_bytes;
-    options.memory_bytes = flags.memory;
-    options.engine = flags.engine;
+    let (disk_bytes, disk_why) = disk(flags.disk, &cache_dir)?;
+    let options = CacheOptions {
+        disk_bytes,
+        memory_bytes: flags.memory,
+        engine: flags.engine,
+        ..CacheOptions::new(&cache_dir)
+    };
     let store: Arc<dyn Store> = Arc::new(Cache::open(options)?);
 
-    let origin = flags.origin.as_ref().map(ToString::to_string);
-    let memory_bytes = flags.memory;
-    let server = Server::bind(config(flags), TinajaStorage::new(store.clone()))?;
-    let listen = server.addresses().to_vec();
-    let welcome = Welcome {
-        listen,
-        origin,
+    let mut welcome = Welcome {
+        listen: Vec::new(),
+        origin: flags.origin.as_ref().map(ToString::to_string),
         cache_dir,
-        disk_bytes,
+        disk_bytes: store.stats().capacity_bytes,
         disk_why,
-        memory_bytes,
+        memory_bytes: flags.memory,
     };
-    // A closed standard output keeps nobody from serving.
-    let _ = stdout().write_all(welcome.text().as_bytes());
-
-    let served = server.run();
+    let served = tinaja_proxy::serve(config(flags), TinajaStorage::new(store.clone()), |addresses| {
+        welcome.listen = addresses.to_vec();
+        // A closed standard output keeps nobody from serving.
+        let _ = stdout().write_all(welcome.text().as_bytes());
+    });
     // Whatever ended the service, what is stored is kept.
     let closed = block_on(store.close()).context("the last objects could not be written to disk");
     served?;
@@ -67,22 +66,16 @@ fn config(flags: Serve) -> Config {
     }
 }
 
-/// How much disk the cache takes, and why so much.
-fn disk(flags: &Serve, dir: &Path) -> Result<(u64, &'static str)> {
-    if let Some(bytes) = flags.disk {
-        return Ok((bytes, "set by --disk"));
-    }
-    // A cache keeps the size it was made with. One that cannot be looked at is opened next, and says why not.
-    if let Ok((made_with, _)) = Cache::inspect(dir) {
-        return Ok((
-            made_with.disk_bytes,
-            "as it was made; --disk makes another size in another directory",
-        ));
-    }
-    Ok((
-        place::untold_disk_bytes(dir)?,
-        "a quarter of what is free, 10 GiB at most; --disk sets it",
-    ))
+/// How much disk to ask for, if any, and why so much.
+fn disk(asked: Option<u64>, dir: &Path) -> Result<(Option<u64>, &'static str)> {
+    Ok(match asked {
+        Some(bytes) => (Some(bytes), "set by --disk"),
+        None if Cache::exists(dir) => (None, "as it was made"),
+        None => (
+            Some(place::untold_disk_bytes(dir)?),
+            "a quarter of what is free, 10 GiB at most; --disk sets it",
+        ),
+    })
 }
 
 /// Each client and each origin is an open file, and the usual limit of 1024 is few; the system allows more on request.

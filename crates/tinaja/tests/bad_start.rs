@@ -96,7 +96,7 @@ fn a_file_where_the_cache_directory_should_be() {
 #[test]
 fn a_cache_too_small() {
     let setup = Setup::bare().flags(&["--disk", "4KiB"]);
-    assert_refused(&setup.run(), FAILURE, &["small", "disk"]);
+    assert_refused(&setup.run(), FAILURE, &["too small", "4 MiB"]);
 }
 
 #[test]
