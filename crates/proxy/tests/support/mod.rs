@@ -1,0 +1,115 @@
+//! Origins that misbehave on request, a proxy to test, and a client that sees every byte.
+#![allow(dead_code, unused_imports)]
+
+mod client;
+mod origin;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+pub use client::{Client, Response};
+pub use origin::{Origin, Request, reply};
+use tinaja_pingora::TinajaStorage;
+use tinaja_proxy::{Config, Mode, Rules, Server};
+use tinaja_store::{Reference, Store};
+use tokio::sync::mpsc;
+
+/// A running proxy; it stops when dropped.
+pub struct Proxy {
+    pub address: SocketAddr,
+    stop: mpsc::UnboundedSender<()>,
+    thread: Option<JoinHandle<()>>,
+    pub store: Arc<dyn Store>,
+}
+
+impl Proxy {
+    /// A forward proxy that may reach this host.
+    pub fn forward() -> Proxy {
+        Proxy::with(|_| {})
+    }
+
+    /// A reverse proxy for `origin`.
+    pub fn reverse(origin: &Origin) -> Proxy {
+        let origin = format!("http://{}", origin.address).parse().unwrap();
+        Proxy::with(|config| config.mode = Mode::Reverse { origin })
+    }
+
+    /// A forward proxy that may reach this host, with further settings.
+    pub fn with(change: impl FnOnce(&mut Config)) -> Proxy {
+        let store: Arc<dyn Store> = Arc::new(Reference::new());
+        Proxy::over(store, change)
+    }
+
+    pub fn over(store: Arc<dyn Store>, change: impl FnOnce(&mut Config)) -> Proxy {
+        let mut config = Config {
+            listen: vec!["127.0.0.1:0".parse().unwrap()],
+            rules: Rules {
+                allow_destinations: vec!["127.0.0.0/8".parse().unwrap()],
+                ..Rules::default()
+            },
+            ..Config::default()
+        };
+        change(&mut config);
+        let server = Server::bind(config, TinajaStorage::new(store.clone())).unwrap();
+        let address = server.addresses()[0];
+        let (stop, mut stopped) = mpsc::unbounded_channel();
+        let thread = std::thread::spawn(move || {
+            server.run(async move || {
+                stopped.recv().await;
+            });
+        });
+        Proxy {
+            address,
+            stop,
+            thread: Some(thread),
+            store,
+        }
+    }
+
+    pub fn client(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    /// GET over a new connection, as clients of a forward proxy do.
+    pub fn get(&self, url: &str) -> Response {
+        self.get_with(url, "")
+    }
+
+    pub fn get_with(&self, url: &str, fields: &str) -> Response {
+        self.request("GET", url, fields)
+    }
+
+    pub fn request(&self, method: &str, url: &str, fields: &str) -> Response {
+        let mut client = self.client();
+        client.request(method, url, fields)
+    }
+
+    /// Stops as on a signal and waits for the end.
+    pub fn stop(&mut self) {
+        let _ = self.stop.send(());
+        self.thread.take().map(JoinHandle::join).transpose().unwrap();
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = self.stop.send(());
+        // A second time: do not wait for what is still going on.
+        let _ = self.stop.send(());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Waits until `done`, for something that happens on another thread.
+pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+    for _ in 0..500 {
+        if done() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    panic!("not within 10 s: {what}");
+}
