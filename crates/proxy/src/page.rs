@@ -76,7 +76,10 @@ mod tests {
             error: "x".into(),
         };
         let page = page(&failure);
-        assert!(page.contains("&lt;script&gt;&quot;&#39;&amp;  has no address"), "{page}");
+        assert!(
+            page.contains("&lt;script&gt;&quot;&#39;&amp;  has no address"),
+            "{page}"
+        );
         let answer = String::from_utf8(raw_answer(&failure, true)).unwrap();
         assert!(answer.starts_with("HTTP/1.1 502 Bad Gateway\r\n") && answer.ends_with(&page));
         assert!(raw_answer(&failure, false).ends_with(b"\r\n\r\n"));

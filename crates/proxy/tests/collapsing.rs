@@ -69,13 +69,13 @@ fn fifty_clients_one_request() {
 
 #[test]
 fn followers_read_along() {
-    // The body takes a second; whoever comes in the middle gets its first bytes before it has ended.
+    // The body takes two seconds; whoever comes in the middle gets its first bytes before it has ended.
     let origin = Origin::start(|_, stream| {
         stream
-            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\nCache-Control: max-age=60\r\n\r\n")
+            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 400000\r\nCache-Control: max-age=60\r\n\r\n")
             .unwrap();
         for _ in 0..20 {
-            stream.write_all(b"x").unwrap();
+            stream.write_all(&[b'x'; 20_000]).unwrap();
             std::thread::sleep(Duration::from_millis(100));
         }
         true
@@ -89,7 +89,7 @@ fn followers_read_along() {
     let mut client = proxy.client();
     let host = url.split('/').nth(2).unwrap();
     client.send(format!("GET {url} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
-    client.read_bytes(100);
+    client.read_bytes(10_000);
     assert!(began.elapsed() < Duration::from_millis(1000), "{:?}", began.elapsed());
     assert!(first.join().unwrap().whole);
     assert_eq!(origin.count(), 1);

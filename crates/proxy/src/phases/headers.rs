@@ -3,9 +3,9 @@
 use std::time::SystemTime;
 
 use http::header::{AGE, CONNECTION, DATE, FORWARDED, HeaderName, TRANSFER_ENCODING, VIA};
-use http::{HeaderValue, Version};
+use http::{HeaderValue, StatusCode, Version};
 use pingora_cache::{CacheMeta, CachePhase};
-use pingora_error::Result;
+use pingora_error::{Error, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::Session;
 use tinaja_http::freshness::{age_field, current_age};
@@ -71,6 +71,11 @@ fn forwarded_for(request: &mut RequestHeader, ctx: &Context) -> Result<()> {
 
 /// The origin's answer, before anything is done with it.
 pub(super) fn from_origin(response: &mut ResponseHeader, ctx: &mut Context) -> Result<()> {
+    if response.status == StatusCode::SWITCHING_PROTOCOLS {
+        // Upgrades are not passed on, so nobody asked for one, and what follows would be judged by nobody.
+        let error = Error::explain(ErrorType::InvalidHTTPHeader, "the origin upgrades without being asked");
+        return Err(error.into_up());
+    }
     if response.status.is_informational() {
         return Ok(());
     }
