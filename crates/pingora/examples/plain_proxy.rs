@@ -11,11 +11,11 @@ use pingora::cache::{CacheKey, CacheMetaDefaults, NoCacheReason, RespCacheable, 
 use pingora::http::ResponseHeader;
 use pingora::prelude::*;
 use pingora::server::{RunArgs, configuration::ServerConf};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tinaja_pingora::TinajaStorage;
-use tinaja_store::{Reference, Store, block_on};
+use tinaja_store::{Cache, CacheOptions, Store, block_on};
 
 /// Of many requests for one new object one goes to the origin; the others read along.
 static LOCK: LazyLock<Box<CacheKeyLockImpl>> = LazyLock::new(|| CacheLock::new_boxed(Duration::from_secs(10)));
@@ -61,12 +61,7 @@ impl ProxyHttp for Plain {
         }
         let (control, response) = (CacheControl::from_resp_headers(response), response.clone());
         let authorised = session.req_header().headers.contains_key("authorization");
-        Ok(filters::resp_cacheable(
-            control.as_ref(),
-            response,
-            authorised,
-            &DEFAULTS,
-        ))
+        Ok(filters::resp_cacheable(control.as_ref(), response, authorised, &DEFAULTS))
     }
 
     fn is_purge(&self, session: &Session, _: &()) -> bool {
@@ -82,10 +77,10 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     };
     let address = |text: &str| text.parse().map_err(|_| format!("{text} is not like 127.0.0.1:8080"));
     let (listen, origin): (SocketAddr, SocketAddr) = (address(listen)?, address(origin)?);
-    eprintln!("objects are kept in memory for now, not in {dir}");
-    let store: Arc<dyn Store> = Arc::new(Reference::new());
+    // Pingora itself would try for half a minute and then go on without a port.
+    drop(TcpListener::bind(listen).map_err(|error| format!("{listen}: {error}"))?);
+    let store: Arc<dyn Store> = Arc::new(Cache::open(CacheOptions::new(dir))?);
     let storage = TinajaStorage::new(store.clone());
-
     let mut conf = ServerConf::default();
     // On SIGTERM end within ten seconds, and then close the store.
     (conf.grace_period_seconds, conf.graceful_shutdown_timeout_seconds) = (Some(5), Some(5));

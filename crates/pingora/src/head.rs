@@ -51,21 +51,14 @@ impl<'a> Head<'a> {
         }
         let (variance, rest) = match has_variance {
             0 => (None, rest),
-            _ => rest
-                .split_first_chunk::<16>()
-                .map(|(variance, rest)| (Some(*variance), rest))?,
+            _ => rest.split_first_chunk::<16>().map(|(variance, rest)| (Some(*variance), rest))?,
         };
         let (primary_bytes, rest) = length(rest, MAX_PRIMARY_KEY_BYTES)?;
         let (internal_bytes, rest) = length(rest, MAX_INTERNAL_BYTES)?;
         let (header_bytes, rest) = length(rest, MAX_PACKED_HEADER_BYTES)?;
         let (primary, rest) = rest.split_at_checked(primary_bytes)?;
         let (internal, header) = rest.split_at_checked(internal_bytes)?;
-        (header.len() == header_bytes).then_some(Head {
-            primary,
-            variance,
-            internal,
-            header,
-        })
+        (header.len() == header_bytes).then_some(Head { primary, variance, internal, header })
     }
 
     /// Whether this is the head of `key`'s object and not of another with the same hash.
@@ -92,10 +85,7 @@ pub(crate) fn encode(key: &CacheKey, meta: &CacheMeta) -> Result<Bytes> {
 fn join(primary: &[u8], variance: Option<HashBinary>, meta: &CacheMeta) -> Result<Bytes> {
     let headers = meta.headers();
     // Each line is the name, a colon, a space, the value and the line's end.
-    let wire_bytes: usize = headers
-        .iter()
-        .map(|(name, value)| name.as_str().len() + value.len() + 4)
-        .sum();
+    let wire_bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
     limit("header lines", headers.len(), MAX_HEADERS)?;
     limit("bytes of header", wire_bytes, MAX_HEADER_BYTES)?;
     limit("bytes of primary key", primary.len(), MAX_PRIMARY_KEY_BYTES)?;
@@ -109,9 +99,7 @@ fn join(primary: &[u8], variance: Option<HashBinary>, meta: &CacheMeta) -> Resul
     head.extend_from_slice(&[VERSION, u8::from(!variance.is_empty())]);
     head.extend_from_slice(variance);
     // The limits above are far below 4 GiB.
-    parts
-        .iter()
-        .for_each(|part| head.extend_from_slice(&(part.len() as u32).to_le_bytes()));
+    parts.iter().for_each(|part| head.extend_from_slice(&(part.len() as u32).to_le_bytes()));
     parts.iter().for_each(|part| head.extend_from_slice(part));
     Ok(head.into())
 }
@@ -120,10 +108,7 @@ fn limit(what: &str, size: usize, most: usize) -> Result<()> {
     if size <= most {
         return Ok(());
     }
-    Error::e_explain(
-        ErrorType::InternalError,
-        format!("not cached: {size} {what}, the most stored is {most}"),
-    )
+    Error::e_explain(ErrorType::InternalError, format!("not cached: {size} {what}, the most stored is {most}"))
 }
 
 fn length(bytes: &[u8], most: usize) -> Option<(usize, &[u8])> {

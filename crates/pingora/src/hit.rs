@@ -49,10 +49,7 @@ impl HandleHit for HitReader {
         if let Some(first) = self.first.take() {
             return Ok(Some(first));
         }
-        self.body
-            .next(READ_PIECE_BYTES)
-            .await
-            .map_err(|error| fault("reading a cached body", error))
+        self.body.next(READ_PIECE_BYTES).await.map_err(|error| fault("reading a cached body", error))
     }
 
     async fn finish(self: Box<Self>, _: &'static (dyn Storage + Sync), _: &CacheKey, _: &SpanHandle) -> Result<()> {
@@ -71,9 +68,7 @@ impl HandleHit for HitReader {
         }
         // An end past the last byte is allowed and means the last byte.
         let end = end.map_or(u64::MAX, |end| (end as u64).min(len.unwrap_or(u64::MAX)));
-        self.body
-            .seek(start..end)
-            .map_err(|error| fault("seeking in a cached body", error))?;
+        self.body.seek(start..end).map_err(|error| fault("seeking in a cached body", error))?;
         self.first = None;
         Ok(())
     }
@@ -83,10 +78,7 @@ impl HandleHit for HitReader {
     }
 
     fn get_eviction_weight(&self) -> usize {
-        self.body
-            .len()
-            .and_then(|len| usize::try_from(len).ok())
-            .unwrap_or_default()
+        self.body.len().and_then(|len| usize::try_from(len).ok()).unwrap_or_default()
     }
 
     fn as_any(&self) -> &(dyn Any + Send + Sync) {

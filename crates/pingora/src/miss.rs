@@ -30,23 +30,12 @@ impl MissWriter {
     pub(crate) fn new(storage: &'static TinajaStorage, writer: Writer) -> Self {
         let fill = writer.id();
         let relay = storage.relays().open(fill);
-        MissWriter {
-            storage,
-            writer: Some(writer),
-            relay,
-            tag: fill.0.into(),
-            written_bytes: 0,
-        }
+        MissWriter { storage, writer: Some(writer), relay, tag: fill.0.into(), written_bytes: 0 }
     }
 
     /// Write all of `data`. While the store pushes back, read ahead for this fill's own client: see [`crate::relay`].
     async fn write(&mut self, mut data: Bytes) {
-        let MissWriter {
-            writer: Some(writer),
-            relay,
-            ..
-        } = self
-        else {
+        let MissWriter { writer: Some(writer), relay, .. } = self else {
             return;
         };
         let mut limit_bytes = RELAY_FREE_BYTES;
@@ -128,9 +117,5 @@ pub(crate) fn announced_bytes(meta: &CacheMeta) -> Option<u64> {
     let mut lengths = meta.headers().get_all("content-length").iter();
     let length = lengths.next()?.to_str().ok()?.trim();
     let all_digits = !length.is_empty() && length.bytes().all(|byte| byte.is_ascii_digit());
-    if all_digits && lengths.next().is_none() {
-        length.parse().ok()
-    } else {
-        None
-    }
+    if all_digits && lengths.next().is_none() { length.parse().ok() } else { None }
 }

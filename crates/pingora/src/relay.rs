@@ -135,11 +135,7 @@ impl Relay {
         if shared.ahead_bytes < RELAY_MOST_BYTES && !stalled && !shared.given_up {
             return Some(shared.ahead_bytes + 1);
         }
-        *shared = Shared {
-            given_up: true,
-            reader: shared.reader.take(),
-            ..Shared::default()
-        };
+        *shared = Shared { given_up: true, reader: shared.reader.take(), ..Shared::default() };
         None
     }
 
@@ -154,9 +150,7 @@ impl Relay {
             let explain = "the object cannot be stored, and the client was too slow to pass it on";
             return Poll::Ready(Error::e_explain(ErrorType::InternalError, explain));
         };
-        let read = body
-            .poll_next(cx, READ_PIECE_BYTES)
-            .map_err(|error| fault("reading along a fill", error));
+        let read = body.poll_next(cx, READ_PIECE_BYTES).map_err(|error| fault("reading along a fill", error));
         shared.read_at = Some(Instant::now());
         shared.reader = read.is_pending().then(|| cx.waker().clone());
         read
@@ -164,10 +158,7 @@ impl Relay {
 
     fn leave(&self) {
         let mut shared = self.0.lock();
-        *shared = Shared {
-            given_up: shared.given_up,
-            ..Shared::default()
-        };
+        *shared = Shared { given_up: shared.given_up, ..Shared::default() };
     }
 }
 

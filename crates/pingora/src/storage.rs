@@ -34,10 +34,7 @@ impl TinajaStorage {
     // A constructor that is not `Self` on purpose: no other form of it is of use.
     #[allow(clippy::new_ret_no_self)]
     pub fn new(store: Arc<dyn Store>) -> &'static TinajaStorage {
-        Box::leak(Box::new(TinajaStorage {
-            store,
-            relays: Relays::default(),
-        }))
+        Box::leak(Box::new(TinajaStorage { store, relays: Relays::default() }))
     }
 
     /// The store behind: for its counters, listings, flushes, and to close it.
@@ -120,32 +117,15 @@ impl Storage for TinajaStorage {
         };
         let write = U64WriteId::try_from(tag).map_err(|error| fault("reading a streaming write tag", error))?;
         let (place, fill) = (Self::store_key(key), FillId(write.into()));
-        let ended = || {
-            Error::explain(
-                ErrorType::InternalError,
-                "the write to read along has ended or was purged",
-            )
-        };
+        let ended = || Error::explain(ErrorType::InternalError, "the write to read along has ended or was purged");
         let hit = self.store.follow(&place, fill).ok_or_else(ended)?;
         let meta = self.meta(&place, key, &hit).await.ok_or_else(ended)?;
-        let Hit {
-            head,
-            state,
-            source,
-            body,
-        } = hit;
+        let Hit { head, state, source, body } = hit;
         match self.relays.get(fill).map(|relay| relay.reader(body)) {
             Some(Ok(own)) => Ok(Some((meta, Box::new(own)))),
             Some(Err(body)) => {
-                let hit = Hit {
-                    head,
-                    state,
-                    source,
-                    body,
-                };
-                let reader = HitReader::open(hit)
-                    .await
-                    .map_err(|error| fault("reading along a fill", error))?;
+                let hit = Hit { head, state, source, body };
+                let reader = HitReader::open(hit).await.map_err(|error| fault("reading along a fill", error))?;
                 Ok(Some((meta, Box::new(reader))))
             }
             None => Err(ended()),
@@ -153,10 +133,7 @@ impl Storage for TinajaStorage {
     }
 
     async fn get_miss_handler(&'static self, key: &CacheKey, meta: &CacheMeta, _: &SpanHandle) -> Result<MissHandler> {
-        let hint = Hint {
-            expected_bytes: announced_bytes(meta),
-            ..Hint::default()
-        };
+        let hint = Hint { expected_bytes: announced_bytes(meta), ..Hint::default() };
         let writer = self.store.put(&Self::store_key(key), encode(key, meta)?, hint);
         Ok(Box::new(MissWriter::new(self, writer)))
     }

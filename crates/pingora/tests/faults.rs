@@ -1,11 +1,5 @@
 //! Stores that cannot keep or cannot read: what clients get all the same.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 mod common;
 
@@ -25,12 +19,7 @@ const PIECE: usize = 64 * 1024;
 async fn begin(storage: &'static TinajaStorage) -> (MissHandler, HitHandler) {
     let miss = storage.get_miss_handler(&key("/n"), &plain(), &span()).await.unwrap();
     let tag = miss.streaming_write_tag().map(<[u8]>::to_vec);
-    let own = storage
-        .lookup_streaming_write(&key("/n"), tag.as_deref(), &span())
-        .await
-        .unwrap()
-        .unwrap()
-        .1;
+    let own = storage.lookup_streaming_write(&key("/n"), tag.as_deref(), &span()).await.unwrap().unwrap().1;
     (miss, own)
 }
 
@@ -62,13 +51,7 @@ async fn a_reader_in_another_task_is_not_forgotten() {
         miss.write_body(Bytes::copy_from_slice(piece), false).await.unwrap();
     }
     miss.finish().await.unwrap();
-    assert!(
-        tokio::time::timeout(Duration::from_secs(20), reading)
-            .await
-            .unwrap()
-            .unwrap()
-            == sent
-    );
+    assert!(tokio::time::timeout(Duration::from_secs(20), reading).await.unwrap().unwrap() == sent);
 }
 
 #[tokio::test]
@@ -166,11 +149,7 @@ impl Store for Breaking {
             return Lookup::Absent;
         };
         let body = Body::from_source(Box::new(BreakingBody(self.pieces)));
-        Lookup::Wait(Box::pin(std::future::ready(Some(Hit {
-            body,
-            source: Source::Disk,
-            ..hit
-        }))))
+        Lookup::Wait(Box::pin(std::future::ready(Some(Hit { body, source: Source::Disk, ..hit }))))
     }
 
     fn follow(&self, key: &Key, id: FillId) -> Option<Hit> {
@@ -208,20 +187,14 @@ impl Store for Breaking {
 
 #[tokio::test]
 async fn an_object_whose_first_piece_cannot_be_read_is_a_miss() {
-    let storage = over(Breaking {
-        pieces: 0,
-        inner: Reference::new(),
-    });
+    let storage = over(Breaking { pieces: 0, inner: Reference::new() });
     fill(storage, &key("/b"), &plain(), &body(1, 10)).await;
     assert!(found(storage, &key("/b")).await.is_none());
 }
 
 #[tokio::test]
 async fn an_object_that_goes_while_it_is_read_is_an_error_and_no_short_end() {
-    let storage = over(Breaking {
-        pieces: 2,
-        inner: Reference::new(),
-    });
+    let storage = over(Breaking { pieces: 2, inner: Reference::new() });
     fill(storage, &key("/b"), &plain(), &body(1, 10)).await;
     let (_, mut hit) = found(storage, &key("/b")).await.unwrap();
     assert!(rest(&mut hit).await.is_err() && hit.read_body().await.is_err());
@@ -229,10 +202,7 @@ async fn an_object_that_goes_while_it_is_read_is_an_error_and_no_short_end() {
 
 #[tokio::test]
 async fn what_cannot_be_marked_stale_is_removed() {
-    let storage = over(Breaking {
-        pieces: 1,
-        inner: Reference::new(),
-    });
+    let storage = over(Breaking { pieces: 1, inner: Reference::new() });
     fill(storage, &key("/b"), &plain(), &body(1, 10)).await;
     let compact = key("/b").to_compact();
     assert!(!storage.update_meta(&key("/b"), &plain(), &span()).await.unwrap());

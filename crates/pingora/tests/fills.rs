@@ -1,11 +1,5 @@
 //! Unfinished writes: readers that follow, aborts, several writers.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 mod common;
 
@@ -23,18 +17,11 @@ async fn begin(storage: &'static TinajaStorage, key: &CacheKey) -> MissHandler {
 
 async fn own(storage: &'static TinajaStorage, key: &CacheKey, miss: &MissHandler) -> HitHandler {
     let tag = miss.streaming_write_tag().map(<[u8]>::to_vec);
-    storage
-        .lookup_streaming_write(key, tag.as_deref(), &span())
-        .await
-        .unwrap()
-        .unwrap()
-        .1
+    storage.lookup_streaming_write(key, tag.as_deref(), &span()).await.unwrap().unwrap().1
 }
 
 async fn nothing_yet(hit: &mut HitHandler) -> bool {
-    tokio::time::timeout(Duration::from_millis(20), hit.read_body())
-        .await
-        .is_err()
+    tokio::time::timeout(Duration::from_millis(20), hit.read_body()).await.is_err()
 }
 
 #[tokio::test]
@@ -52,9 +39,7 @@ async fn readers_follow_a_write_from_its_first_byte() {
     miss.write_body("it keeps".into(), true).await.unwrap();
     assert_eq!(own.read_body().await.unwrap().unwrap(), "it keeps");
     assert!(nothing_yet(&mut own).await, "only finish says that the body is whole");
-    let MissFinishType::Created(bytes) = miss.finish().await.unwrap() else {
-        panic!()
-    };
+    let MissFinishType::Created(bytes) = miss.finish().await.unwrap() else { panic!() };
     assert!(bytes > 17);
     assert_eq!(rest(&mut own).await.unwrap(), b"");
     assert_eq!(rest(&mut early).await.unwrap(), b"the rain it keeps");
@@ -97,13 +82,7 @@ async fn a_reader_is_woken_by_the_abort_it_waits_for() {
     let reading = tokio::spawn(async move { own.read_body().await.map(|_| ()) });
     tokio::time::sleep(Duration::from_millis(20)).await;
     drop(miss);
-    assert!(
-        tokio::time::timeout(Duration::from_secs(5), reading)
-            .await
-            .unwrap()
-            .unwrap()
-            .is_err()
-    );
+    assert!(tokio::time::timeout(Duration::from_secs(5), reading).await.unwrap().unwrap().is_err());
 }
 
 #[tokio::test]
@@ -127,32 +106,15 @@ async fn a_tag_names_its_own_write_or_is_an_error() {
     let miss = begin(storage, &key).await;
     let tag = miss.streaming_write_tag().unwrap().to_vec();
     for strange in [&b""[..], b"short", &[0xFF; 8], &[0; 9]] {
-        assert!(
-            storage
-                .lookup_streaming_write(&key, Some(strange), &span())
-                .await
-                .is_err()
-        );
+        assert!(storage.lookup_streaming_write(&key, Some(strange), &span()).await.is_err());
     }
     // Twice is two readers, not a fault.
     let mut first = own(storage, &key, &miss).await;
     let mut second = own(storage, &key, &miss).await;
     miss.finish().await.unwrap();
-    assert_eq!(
-        (rest(&mut first).await.unwrap(), rest(&mut second).await.unwrap()),
-        (vec![], vec![])
-    );
-    assert!(
-        storage.lookup_streaming_write(&key, Some(&tag), &span()).await.is_err(),
-        "ended"
-    );
-    assert!(
-        storage
-            .lookup_streaming_write(&key, None, &span())
-            .await
-            .unwrap()
-            .is_some()
-    );
+    assert_eq!((rest(&mut first).await.unwrap(), rest(&mut second).await.unwrap()), (vec![], vec![]));
+    assert!(storage.lookup_streaming_write(&key, Some(&tag), &span()).await.is_err(), "ended");
+    assert!(storage.lookup_streaming_write(&key, None, &span()).await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -161,10 +123,7 @@ async fn a_purge_in_mid_fill_is_final_and_the_client_gets_its_body() {
     let mut miss = begin(storage, &key).await;
     let mut own_hit = own(storage, &key, &miss).await;
     let compact = key.to_compact();
-    storage
-        .purge(PurgeTarget::Active(&compact), PurgeType::Invalidation, &span())
-        .await
-        .unwrap();
+    storage.purge(PurgeTarget::Active(&compact), PurgeType::Invalidation, &span()).await.unwrap();
     let tag = miss.streaming_write_tag().unwrap().to_vec();
     assert!(storage.lookup_streaming_write(&key, Some(&tag), &span()).await.is_err());
     miss.write_body(body(1, 50), true).await.unwrap();

@@ -1,11 +1,5 @@
 //! Heads: large ones, too large ones, and bytes that are no head.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 mod common;
 
@@ -18,10 +12,7 @@ use tinaja_store::{Commit, Hint};
 
 /// Text that does not compress much.
 fn noise(seed: u64, len: usize) -> String {
-    body(seed, len)
-        .iter()
-        .map(|byte| char::from(b'0' + byte % 64))
-        .collect()
+    body(seed, len).iter().map(|byte| char::from(b'0' + byte % 64)).collect()
 }
 
 #[tokio::test]
@@ -37,10 +28,7 @@ async fn heads_up_to_the_limits_come_back() {
     }
     let many: Vec<_> = (0..MAX_HEADERS).map(|at| ("x-many", at.to_string())).collect();
     fill(storage, &key("/many"), &meta(&many), &body(1, 10)).await;
-    assert_eq!(
-        found(storage, &key("/many")).await.unwrap().0.headers().len(),
-        MAX_HEADERS
-    );
+    assert_eq!(found(storage, &key("/many")).await.unwrap().0.headers().len(), MAX_HEADERS);
 }
 
 #[tokio::test]
@@ -61,9 +49,7 @@ async fn heads_beyond_the_limits_are_refused_before_anything_is_sent() {
 }
 
 async fn put_raw(storage: &TinajaStorage, key: &CacheKey, head: Bytes) {
-    let mut writer = storage
-        .store()
-        .put(&TinajaStorage::store_key(key), head, Hint::default());
+    let mut writer = storage.store().put(&TinajaStorage::store_key(key), head, Hint::default());
     writer.write("body".into()).await;
     assert!(matches!(writer.commit().await, Commit::Stored { .. }));
 }
@@ -74,12 +60,7 @@ async fn bytes_that_are_no_head_are_a_miss_and_removed() {
     let mut varied = key("/x");
     varied.set_variance_key([9; 16]);
     fill(storage, &varied, &plain(), &body(1, 10)).await;
-    let good = storage
-        .store()
-        .find(&TinajaStorage::store_key(&varied))
-        .await
-        .unwrap()
-        .head;
+    let good = storage.store().find(&TinajaStorage::store_key(&varied)).await.unwrap().head;
     assert_eq!(primary_key(&good), Some(&b"/x"[..]));
 
     let mut bad: Vec<Bytes> = (0..good.len()).map(|len| good.slice(..len)).collect();
@@ -90,10 +71,7 @@ async fn bytes_that_are_no_head_are_a_miss_and_removed() {
     for head in bad {
         put_raw(storage, &varied, head.clone()).await;
         assert!(found(storage, &varied).await.is_none(), "{}", head.escape_ascii());
-        assert!(
-            storage.store().find(&TinajaStorage::store_key(&varied)).await.is_none(),
-            "removed"
-        );
+        assert!(storage.store().find(&TinajaStorage::store_key(&varied)).await.is_none(), "removed");
     }
 }
 
@@ -102,12 +80,7 @@ async fn a_changed_byte_in_a_head_panics_nowhere() {
     let storage = storage();
     let key = key("/flip");
     fill(storage, &key, &meta(&[("etag", "\"a\"".into())]), &body(1, 10)).await;
-    let good = storage
-        .store()
-        .find(&TinajaStorage::store_key(&key))
-        .await
-        .unwrap()
-        .head;
+    let good = storage.store().find(&TinajaStorage::store_key(&key)).await.unwrap().head;
     let mut misses = 0;
     for at in 0..good.len() {
         for flip in [1, 0x80, 0xFF] {

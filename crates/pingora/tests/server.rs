@@ -1,11 +1,5 @@
 //! The storage inside a real Pingora proxy, with a real origin and real connections on loopback.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 mod common;
 
@@ -53,20 +47,12 @@ impl ProxyHttp for Proxy {
     }
 
     fn cache_key_callback(&self, session: &Session, _: &mut ()) -> Result<CacheKey> {
-        Ok(CacheKey::new(
-            format!("{} {}", self.origin, session.req_header().uri),
-            "",
-        ))
+        Ok(CacheKey::new(format!("{} {}", self.origin, session.req_header().uri), ""))
     }
 
     fn response_cache_filter(&self, _: &Session, response: &ResponseHeader, _: &mut ()) -> Result<RespCacheable> {
         let control = CacheControl::from_resp_headers(response);
-        Ok(filters::resp_cacheable(
-            control.as_ref(),
-            response.clone(),
-            false,
-            &DEFAULTS,
-        ))
+        Ok(filters::resp_cacheable(control.as_ref(), response.clone(), false, &DEFAULTS))
     }
 
     fn is_purge(&self, session: &Session, _: &()) -> bool {
@@ -99,36 +85,17 @@ impl Running {
         let (storage, stop) = (over(store), std::sync::Arc::new(Notify::new()));
         let signal = Stop(stop.clone());
         let thread = std::thread::spawn(move || {
-            let mut server = Server::new_with_opt_and_conf(
-                None,
-                ServerConf {
-                    threads: 2,
-                    ..Default::default()
-                },
-            );
+            let mut server = Server::new_with_opt_and_conf(None, ServerConf { threads: 2, ..Default::default() });
             server.bootstrap();
-            let mut service = http_proxy_service(
-                &server.configuration,
-                Proxy {
-                    origin: address,
-                    storage,
-                },
-            );
+            let mut service = http_proxy_service(&server.configuration, Proxy { origin: address, storage });
             service.add_tcp(&proxy.to_string());
             server.add_service(service);
-            server.run(RunArgs {
-                shutdown_signal: Box::new(signal),
-            });
+            server.run(RunArgs { shutdown_signal: Box::new(signal) });
         });
         while TcpStream::connect(proxy).is_err() {
             std::thread::sleep(Duration::from_millis(10));
         }
-        Running {
-            proxy,
-            origin,
-            stop,
-            thread: Some(thread),
-        }
+        Running { proxy, origin, stop, thread: Some(thread) }
     }
 
     fn get(&self, path: &str) -> Answer {
@@ -204,11 +171,7 @@ fn what_breaks_off_is_passed_on_as_broken_and_never_stored() {
         for asked in 1..=3 {
             let answer = running.get(path);
             // Broken off before the head was sent on it is a 502, afterwards a body that does not end.
-            assert!(
-                answer.status == 502 || (answer.status == 200 && !answer.whole),
-                "{path}: {}",
-                answer.head
-            );
+            assert!(answer.status == 502 || (answer.status == 200 && !answer.whole), "{path}: {}", answer.head);
             assert_eq!(running.origin.count(path), asked, "{path}");
         }
     }
@@ -219,22 +182,10 @@ fn ranges_come_out_of_hits() {
     let running = Running::over(Reference::new());
     let (path, sent) = ("/plain-1000000", body(1, 1_000_000));
     let of_miss = running.ask("GET", path, "range: bytes=10-19\r\n");
-    assert!(
-        of_miss.status == 206 && of_miss.body == sent[10..20],
-        "{}",
-        of_miss.head
-    );
-    for (range, expected) in [
-        ("0-0", 0..1),
-        ("500000-", 500_000..1_000_000),
-        ("-7", 999_993..1_000_000),
-    ] {
+    assert!(of_miss.status == 206 && of_miss.body == sent[10..20], "{}", of_miss.head);
+    for (range, expected) in [("0-0", 0..1), ("500000-", 500_000..1_000_000), ("-7", 999_993..1_000_000)] {
         let answer = running.ask("GET", path, &format!("range: bytes={range}\r\n"));
-        assert!(
-            answer.status == 206 && answer.body == sent[expected],
-            "{range}: {}",
-            answer.head
-        );
+        assert!(answer.status == 206 && answer.body == sent[expected], "{range}: {}", answer.head);
     }
     let parts = running.ask("GET", path, "range: bytes=5-9,300000-300009\r\n");
     assert!(parts.status == 206 && parts.whole);
@@ -269,11 +220,7 @@ fn a_store_that_keeps_nothing_still_passes_everything_on() {
             scope.spawn(move || {
                 let path = format!("/plain-40000000-{pause:?}");
                 let answer = ask(running.proxy, "GET", &path, "", pause);
-                assert!(
-                    answer.whole && answer.body == *sent,
-                    "{} bytes after {pause:?}",
-                    answer.body.len()
-                );
+                assert!(answer.whole && answer.body == *sent, "{} bytes after {pause:?}", answer.body.len());
             });
         }
     });

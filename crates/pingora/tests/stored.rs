@@ -1,11 +1,5 @@
 //! Whole objects: stored, found, cut into ranges, changed, removed.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 mod common;
 
@@ -23,10 +17,7 @@ use tinaja_store::Cursor;
 #[tokio::test]
 async fn what_was_stored_is_found_byte_for_byte() {
     let storage = storage();
-    for (at, len) in [0, 1, 9_999, 128 * 1024, 128 * 1024 + 1, 3_000_000]
-        .into_iter()
-        .enumerate()
-    {
+    for (at, len) in [0, 1, 9_999, 128 * 1024, 128 * 1024 + 1, 3_000_000].into_iter().enumerate() {
         let (key, sent) = (key(&format!("/{len}")), body(at as u64, len));
         let meta = meta(&[("content-length", len.to_string()), ("etag", format!("\"{at}\""))]);
         assert!(found(storage, &key).await.is_none());
@@ -68,14 +59,9 @@ async fn ranges_are_cut_as_pingora_asks_for_them() {
         assert!(hit.can_seek() && hit.can_seek_multipart());
         hit.read_body().await.unwrap();
         let last = len - 1;
-        for (start, end) in [
-            (5, Some(10)),
-            (0, None),
-            (last, None),
-            (last, Some(len + 9)),
-            (100, Some(900)),
-            (7, Some(7)),
-        ] {
+        for (start, end) in
+            [(5, Some(10)), (0, None), (last, None), (last, Some(len + 9)), (100, Some(900)), (7, Some(7))]
+        {
             hit.seek(start, end).unwrap();
             let expected = &sent[start..end.unwrap_or(len).min(len)];
             assert!(rest(&mut hit).await.unwrap() == expected, "{start} {end:?} of {len}");
@@ -119,17 +105,9 @@ async fn keys_that_share_a_hash_never_get_each_others_object() {
 
     let mut miss = storage.get_miss_handler(&theirs, &plain(), &span()).await.unwrap();
     miss.write_body(body(2, 10), true).await.unwrap();
-    assert!(
-        found(storage, &mine).await.is_none(),
-        "an unfinished write of another key"
-    );
+    assert!(found(storage, &mine).await.is_none(), "an unfinished write of another key");
     let tag = miss.streaming_write_tag().unwrap().to_vec();
-    assert!(
-        storage
-            .lookup_streaming_write(&mine, Some(&tag), &span())
-            .await
-            .is_err()
-    );
+    assert!(storage.lookup_streaming_write(&mine, Some(&tag), &span()).await.is_err());
     miss.finish().await.unwrap();
     assert!(found(storage, &mine).await.is_none());
     assert_eq!(stored_body(storage, &theirs).await.unwrap(), body(2, 10));
@@ -148,12 +126,7 @@ async fn metadata_change_and_the_body_stays() {
     let old = plain();
     assert!(!storage.update_meta(&key("/m"), &old, &span()).await.unwrap());
     fill(storage, &key("/m"), &old, &body(1, 300_000)).await;
-    assert!(
-        storage
-            .update_meta(&key("/m"), &revalidated(&old, "\"new\""), &span())
-            .await
-            .unwrap()
-    );
+    assert!(storage.update_meta(&key("/m"), &revalidated(&old, "\"new\""), &span()).await.unwrap());
     let (got, mut hit) = found(storage, &key("/m")).await.unwrap();
     assert_eq!(got.headers().get("etag").unwrap(), "\"new\"");
     assert!(rest(&mut hit).await.unwrap() == body(1, 300_000));
@@ -165,12 +138,7 @@ async fn metadata_never_move_to_another_body() {
     let first = plain();
     fill(storage, &key("/m"), &first, &body(1, 10)).await;
     fill(storage, &key("/m"), &plain(), &body(2, 10)).await;
-    assert!(
-        !storage
-            .update_meta(&key("/m"), &revalidated(&first, "\"first\""), &span())
-            .await
-            .unwrap()
-    );
+    assert!(!storage.update_meta(&key("/m"), &revalidated(&first, "\"first\""), &span()).await.unwrap());
     let (got, _) = found(storage, &key("/m")).await.unwrap();
     assert!(got.headers().get("etag").is_none());
 }
@@ -191,20 +159,14 @@ async fn purging_removes_and_expiring_makes_stale() {
     assert_eq!(rest(&mut hit).await.unwrap(), body(1, 10));
 
     let generation = CacheEntryKey::identified(compact.clone(), CacheEntryId::new(1));
-    assert_eq!(
-        purge(PurgeTarget::Exact(&generation)).await.unwrap(),
-        PurgeOutcome::NotFound
-    );
+    assert_eq!(purge(PurgeTarget::Exact(&generation)).await.unwrap(), PurgeOutcome::NotFound);
     assert!(found(storage, &key("/p")).await.is_some());
     assert_eq!(purge(active).await.unwrap(), PurgeOutcome::Purged(None));
     assert!(found(storage, &key("/p")).await.is_none());
 
     fill(storage, &key("/p"), &plain(), &body(1, 10)).await;
     let exact = CacheEntryKey::key_only(compact.clone());
-    assert_eq!(
-        purge(PurgeTarget::Exact(&exact)).await.unwrap(),
-        PurgeOutcome::Purged(None)
-    );
+    assert_eq!(purge(PurgeTarget::Exact(&exact)).await.unwrap(), PurgeOutcome::Purged(None));
     assert!(found(storage, &key("/p")).await.is_none());
 }
 

@@ -49,9 +49,7 @@ pub fn plain() -> CacheMeta {
 pub fn body(seed: u64, len: usize) -> Bytes {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let byte = |_| {
-        state = state
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (state >> 56) as u8
     };
     (0..len).map(byte).collect()
@@ -73,11 +71,7 @@ pub async fn found(storage: &'static TinajaStorage, key: &CacheKey) -> Option<(C
 pub async fn rest(hit: &mut HitHandler) -> pingora_error::Result<Vec<u8>> {
     let mut all = Vec::new();
     while let Some(piece) = hit.read_body().await? {
-        assert!(
-            !piece.is_empty() && piece.len() <= tinaja_pingora::READ_PIECE_BYTES,
-            "{}",
-            piece.len()
-        );
+        assert!(!piece.is_empty() && piece.len() <= tinaja_pingora::READ_PIECE_BYTES, "{}", piece.len());
         all.extend_from_slice(&piece);
     }
     Ok(all)

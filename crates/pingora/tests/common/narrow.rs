@@ -47,12 +47,7 @@ impl Fill {
         let id = shared.next_reader;
         shared.readers.insert(id, (0, None));
         let body = Body::from_source(Box::new(Reader { fill: fill.clone(), id }));
-        Hit {
-            head: fill.head.clone(),
-            state: State::Filling,
-            source: Source::Fill,
-            body,
-        }
+        Hit { head: fill.head.clone(), state: State::Filling, source: Source::Fill, body }
     }
 
     fn change(&self, change: impl FnOnce(&mut Shared)) {
@@ -98,8 +93,7 @@ impl BodySource for Reader {
             return Poll::Pending;
         }
         drop(shared);
-        self.fill
-            .change(|shared| shared.readers.get_mut(&self.id).unwrap().0 += piece.len() as u64);
+        self.fill.change(|shared| shared.readers.get_mut(&self.id).unwrap().0 += piece.len() as u64);
         Poll::Ready(Ok(Some(piece)))
     }
 }
@@ -151,11 +145,7 @@ impl Store for Narrow {
     fn lookup(&self, key: &Key, _: Instant) -> Lookup {
         let fills = self.fills.lock().unwrap();
         let open = |fill: &&Arc<Fill>| fill.shared.lock().unwrap().end.is_none();
-        let found = fills
-            .iter()
-            .filter(|((of, _), _)| of == key)
-            .map(|(_, fill)| fill)
-            .find(open);
+        let found = fills.iter().filter(|((of, _), _)| of == key).map(|(_, fill)| fill).find(open);
         found.map_or(Lookup::Absent, |fill| Lookup::Here(Fill::follow(fill)))
     }
 
@@ -165,11 +155,7 @@ impl Store for Narrow {
 
     fn put(&self, key: &Key, head: Bytes, _: Hint) -> Writer {
         let id = FillId(self.next.fetch_add(1, Ordering::Relaxed));
-        let fill = Arc::new(Fill {
-            id,
-            head,
-            shared: Default::default(),
-        });
+        let fill = Arc::new(Fill { id, head, shared: Default::default() });
         self.fills.lock().unwrap().insert((key.clone(), id), fill.clone());
         Writer::new(Box::new(Writing(fill)))
     }

@@ -39,12 +39,7 @@ impl Origin {
     fn serve(&self, mut stream: TcpStream) -> Option<()> {
         let head = read_head(&mut BufReader::new(stream.try_clone().ok()?))?;
         let path = head.split(' ').nth(1)?.to_owned();
-        self.0
-            .lock()
-            .unwrap()
-            .entry(path.clone())
-            .or_default()
-            .push(head.to_lowercase());
+        self.0.lock().unwrap().entry(path.clone()).or_default().push(head.to_lowercase());
         answer(&mut stream, &path, &head.to_lowercase()).ok()
     }
 }
@@ -55,10 +50,7 @@ fn answer(stream: &mut TcpStream, path: &str, head: &str) -> std::io::Result<()>
         // slow-N: N bytes in ten pieces over a quarter of a second.
         ["slow", len, ..] => {
             let sent = body(1, len.parse().unwrap());
-            write!(
-                stream,
-                "{start}cache-control: max-age=60\r\ncontent-length: {len}\r\n\r\n"
-            )?;
+            write!(stream, "{start}cache-control: max-age=60\r\ncontent-length: {len}\r\n\r\n")?;
             for piece in sent.chunks(sent.len().div_ceil(10)) {
                 std::thread::sleep(Duration::from_millis(25));
                 stream.write_all(piece)?;
@@ -67,19 +59,13 @@ fn answer(stream: &mut TcpStream, path: &str, head: &str) -> std::io::Result<()>
         }
         // short: half of what was announced.
         ["short", ..] => {
-            write!(
-                stream,
-                "{start}cache-control: max-age=60\r\ncontent-length: 100000\r\n\r\n"
-            )?;
+            write!(stream, "{start}cache-control: max-age=60\r\ncontent-length: 100000\r\n\r\n")?;
             stream.write_all(&body(1, 50_000))?;
             break_off(path)
         }
         // chunked: breaks off after one chunk.
         ["chunked", ..] => {
-            write!(
-                stream,
-                "{start}cache-control: max-age=60\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n"
-            )
+            write!(stream, "{start}cache-control: max-age=60\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n")
         }
         // stale: to be asked about each time, and never changed.
         ["stale", ..] if head.contains("if-none-match: \"s\"") => {
@@ -89,23 +75,14 @@ fn answer(stream: &mut TcpStream, path: &str, head: &str) -> std::io::Result<()>
             )
         }
         ["stale", ..] => {
-            write!(
-                stream,
-                "{start}cache-control: max-age=0\r\netag: \"s\"\r\ncontent-length: 6\r\n\r\nsteady"
-            )
+            write!(stream, "{start}cache-control: max-age=0\r\netag: \"s\"\r\ncontent-length: 6\r\n\r\nsteady")
         }
         // plain-N: N bytes.
         ["plain", len, ..] => {
-            write!(
-                stream,
-                "{start}cache-control: max-age=60\r\ncontent-length: {len}\r\n\r\n"
-            )?;
+            write!(stream, "{start}cache-control: max-age=60\r\ncontent-length: {len}\r\n\r\n")?;
             stream.write_all(&body(1, len.parse().unwrap()))
         }
-        _ => write!(
-            stream,
-            "HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-        ),
+        _ => write!(stream, "HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"),
     }
 }
 
@@ -138,19 +115,11 @@ pub struct Answer {
 pub fn ask(proxy: SocketAddr, method: &str, path: &str, headers: &str, pause: Duration) -> Answer {
     let mut stream = TcpStream::connect(proxy).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    write!(
-        stream,
-        "{method} {path} HTTP/1.1\r\nhost: t\r\nconnection: close\r\n{headers}\r\n"
-    )
-    .unwrap();
+    write!(stream, "{method} {path} HTTP/1.1\r\nhost: t\r\nconnection: close\r\n{headers}\r\n").unwrap();
     let mut from = BufReader::new(stream);
     let head = read_head(&mut from).unwrap_or_default().to_lowercase();
     let mut answer = Answer {
-        status: head
-            .split(' ')
-            .nth(1)
-            .and_then(|status| status.parse().ok())
-            .unwrap_or_default(),
+        status: head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default(),
         body: Vec::new(),
         whole: false,
         head,
@@ -160,10 +129,7 @@ pub fn ask(proxy: SocketAddr, method: &str, path: &str, headers: &str, pause: Du
         answer.body.extend_from_slice(&buffer[..read]);
         std::thread::sleep(pause);
     }
-    let length = answer
-        .head
-        .lines()
-        .find_map(|line| line.strip_prefix("content-length: "));
+    let length = answer.head.lines().find_map(|line| line.strip_prefix("content-length: "));
     answer.whole = match length {
         Some(length) => length.parse() == Ok(answer.body.len()),
         None => answer.body.ends_with(b"0\r\n\r\n"),
