@@ -79,7 +79,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let (listen, origin): (SocketAddr, SocketAddr) = (address(listen)?, address(origin)?);
     // Pingora itself would try for half a minute and then go on without a port.
     drop(TcpListener::bind(listen).map_err(|error| format!("{listen}: {error}"))?);
-    let store: Arc<dyn Store> = Arc::new(Cache::open(CacheOptions::new(dir))?);
+    let store: Arc<dyn Store> = Arc::new(Cache::open(CacheOptions::new(dir)).map_err(|error| error.to_string())?);
     let storage = TinajaStorage::new(store.clone());
     let mut conf = ServerConf::default();
     // On SIGTERM end within ten seconds, and then close the store.
