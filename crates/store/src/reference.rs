@@ -49,12 +49,7 @@ impl Store for Reference {
         if let Some((head, body)) = inner.whole.get(key).cloned() {
             inner.stats.hits_memory += 1;
             let body = Body::from_bytes(body);
-            return Lookup::Here(Hit {
-                head,
-                state: State::Whole,
-                source: Source::Memory,
-                body,
-            });
+            return Lookup::Here(Hit { head, state: State::Whole, source: Source::Memory, body });
         }
         inner.stats.misses += 1;
         Lookup::Absent
@@ -62,30 +57,16 @@ impl Store for Reference {
 
     fn follow(&self, key: &Key, id: FillId) -> Option<Hit> {
         let inner = self.0.lock();
-        inner
-            .fills
-            .get(key)?
-            .iter()
-            .find(|fill| fill.id == id)
-            .map(Fill::follow)
+        inner.fills.get(key)?.iter().find(|fill| fill.id == id).map(Fill::follow)
     }
 
     fn put(&self, key: &Key, head: Bytes, hint: Hint) -> Writer {
         let mut inner = self.0.lock();
         inner.next_fill += 1;
         let id = FillId(inner.next_fill);
-        let fill = Arc::new(Fill {
-            id,
-            head,
-            hint,
-            shared: Mutex::default(),
-        });
+        let fill = Arc::new(Fill { id, head, hint, shared: Mutex::default() });
         inner.fills.entry(key.clone()).or_default().push(fill.clone());
-        Writer::new(Box::new(Open {
-            store: self.0.clone(),
-            key: key.clone(),
-            fill,
-        }))
+        Writer::new(Box::new(Open { store: self.0.clone(), key: key.clone(), fill }))
     }
 
     fn update_head(&self, key: &Key, edit: HeadEdit) -> Pending<Result<Updated, StoreError>> {
@@ -130,10 +111,7 @@ impl Store for Reference {
 
     fn stats(&self) -> Stats {
         let inner = self.0.lock();
-        Stats {
-            live_objects: inner.whole.len() as u64,
-            ..inner.stats
-        }
+        Stats { live_objects: inner.whole.len() as u64, ..inner.stats }
     }
 
     fn close(&self) -> Pending<Result<(), StoreError>> {
@@ -160,16 +138,8 @@ struct Shared {
 
 impl Fill {
     fn follow(fill: &Arc<Fill>) -> Hit {
-        let body = Body::from_source(Box::new(Follower {
-            fill: fill.clone(),
-            left: 0..u64::MAX,
-        }));
-        Hit {
-            head: fill.head.clone(),
-            state: State::Filling,
-            source: Source::Fill,
-            body,
-        }
+        let body = Body::from_source(Box::new(Follower { fill: fill.clone(), left: 0..u64::MAX }));
+        Hit { head: fill.head.clone(), state: State::Filling, source: Source::Fill, body }
     }
 
     fn change(&self, change: impl FnOnce(&mut Shared)) {
@@ -189,11 +159,7 @@ struct Follower {
 impl BodySource for Follower {
     fn length(&self) -> Option<u64> {
         let shared = self.fill.shared.lock();
-        if shared.whole {
-            Some(shared.body.len() as u64)
-        } else {
-            self.fill.hint.expected_bytes
-        }
+        if shared.whole { Some(shared.body.len() as u64) } else { self.fill.hint.expected_bytes }
     }
 
     fn seek(&mut self, range: Range<u64>) -> Result<(), ReadError> {
@@ -211,14 +177,8 @@ impl BodySource for Follower {
             return Poll::Ready(Err(ReadError::Aborted));
         }
         let start = usize::try_from(self.left.start).unwrap_or(usize::MAX);
-        let wanted = usize::try_from(self.left.end)
-            .unwrap_or(usize::MAX)
-            .min(start.saturating_add(max.max(1)));
-        if let Some(piece) = shared
-            .body
-            .get(start..wanted.min(shared.body.len()))
-            .filter(|piece| !piece.is_empty())
-        {
+        let wanted = usize::try_from(self.left.end).unwrap_or(usize::MAX).min(start.saturating_add(max.max(1)));
+        if let Some(piece) = shared.body.get(start..wanted.min(shared.body.len())).filter(|piece| !piece.is_empty()) {
             self.left.start += piece.len() as u64;
             return Poll::Ready(Ok(Some(Bytes::copy_from_slice(piece))));
         }
@@ -272,11 +232,7 @@ impl Sink for Open {
         let body = self.fill.shared.lock().body.clone().freeze();
         let mut inner = self.store.lock();
         let listed = self.leave(&mut inner);
-        let short = self
-            .fill
-            .hint
-            .expected_bytes
-            .is_some_and(|expected| expected != body.len() as u64);
+        let short = self.fill.hint.expected_bytes.is_some_and(|expected| expected != body.len() as u64);
         let why = match () {
             _ if inner.closed => Some(WhyNot::Closed),
             _ if !listed => Some(WhyNot::Removed),
@@ -292,13 +248,7 @@ impl Sink for Open {
             inner.stats.not_stored += 1;
         }
         drop(inner);
-        self.fill.change(|shared| {
-            if short {
-                shared.aborted = true
-            } else {
-                shared.whole = true
-            }
-        });
+        self.fill.change(|shared| if short { shared.aborted = true } else { shared.whole = true });
         Box::pin(ready(why.map_or(Commit::Stored { bytes }, Commit::NotStored)))
     }
 }

@@ -23,19 +23,11 @@ impl Harness for OnDisk {
         let mut options = CacheOptions::new(dir.path());
         options.engine = Some(EngineName::HashCacheLog);
         options.memory_bytes = self.memory_bytes;
-        let (disk_bytes, mean) = if size == Size::Ample {
-            (128 << 20, 8192)
-        } else {
-            (8 << 20, 8192)
-        };
+        let (disk_bytes, mean) = if size == Size::Ample { (128 << 20, 8192) } else { (8 << 20, 8192) };
         options.disk_bytes = Some(disk_bytes);
         options.mean_object_bytes = mean;
         let cache = Some(Arc::new(Cache::open(options.clone()).unwrap()));
-        Box::new(Opened {
-            options,
-            cache,
-            _dir: dir,
-        })
+        Box::new(Opened { options, cache, _dir: dir })
     }
 }
 

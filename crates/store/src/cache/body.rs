@@ -29,13 +29,7 @@ type Reading = Pin<Box<dyn Future<Output = Result<Bytes, ReadError>> + Send>>;
 
 impl ExtentReader {
     pub(crate) fn new(engine: Arc<dyn Engine>, gate: Gate, id: Digest) -> Self {
-        ExtentReader {
-            engine,
-            gate,
-            id,
-            held: None,
-            reading: Mutex::new(None),
-        }
+        ExtentReader { engine, gate, id, held: None, reading: Mutex::new(None) }
     }
 
     /// The bytes of an extent, verified.
@@ -64,12 +58,7 @@ impl ExtentReader {
 async fn read(engine: Arc<dyn Engine>, gate: Gate, id: Digest, extent: Extent) -> Result<Bytes, ReadError> {
     let _turn = gate.enter().await;
     let (done, answer) = promise();
-    engine.fetch_at(
-        &id,
-        extent.place,
-        extent.bytes as usize,
-        Box::new(move |fetched| done.keep(fetched)),
-    );
+    engine.fetch_at(&id, extent.place, extent.bytes as usize, Box::new(move |fetched| done.keep(fetched)));
     match answer.await {
         Some(Fetched::Record(found)) if found.body.len() == extent.bytes as usize => Ok(found.body),
         Some(Fetched::Record(_)) => Err(ReadError::Corrupt),
@@ -90,12 +79,7 @@ pub(super) struct LargeBody {
 impl LargeBody {
     pub(super) fn new(table: Table, reader: ExtentReader) -> Self {
         let left = 0..table.body_bytes;
-        LargeBody {
-            table,
-            reader,
-            left,
-            failed: None,
-        }
+        LargeBody { table, reader, left, failed: None }
     }
 
     /// Read the first extent, so that an object whose body is gone is a miss and not a broken answer.
@@ -103,9 +87,7 @@ impl LargeBody {
         let Some(&first) = self.table.extents.first() else {
             return Ok(());
         };
-        std::future::poll_fn(|cx| self.reader.poll_extent(cx, first))
-            .await
-            .map(drop)
+        std::future::poll_fn(|cx| self.reader.poll_extent(cx, first)).await.map(drop)
     }
 }
 
@@ -138,9 +120,7 @@ impl BodySource for LargeBody {
         };
         let read = ready!(self.reader.poll_extent(cx, extent)).map(|bytes| {
             let start = (self.left.start % extent_bytes) as usize;
-            let want = usize::try_from(self.left.end - self.left.start)
-                .unwrap_or(usize::MAX)
-                .min(max);
+            let want = usize::try_from(self.left.end - self.left.start).unwrap_or(usize::MAX).min(max);
             let piece = bytes.slice(start.min(bytes.len())..start.saturating_add(want).min(bytes.len()));
             self.left.start += piece.len() as u64;
             piece

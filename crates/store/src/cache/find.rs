@@ -29,9 +29,7 @@ impl Inner {
         let hit = hit.flatten();
         let counter = match &hit {
             None => &self.counters.misses,
-            Some(Hit {
-                source: Source::Memory, ..
-            }) => &self.counters.hits_memory,
+            Some(Hit { source: Source::Memory, .. }) => &self.counters.hits_memory,
             Some(_) => &self.counters.hits_disk,
         };
         add(counter, 1);
@@ -41,11 +39,7 @@ impl Inner {
     async fn hit(self: &Arc<Self>, key: &Key, digest: &Digest, places: Places) -> Option<Hit> {
         let found = self.fetch(key, digest, places).await?;
         self.engine.touch(digest, found.place);
-        let source = if found.from_memory {
-            Source::Memory
-        } else {
-            Source::Disk
-        };
+        let source = if found.from_memory { Source::Memory } else { Source::Disk };
         let body = match found.kind {
             Kind::Whole => {
                 self.keep_hot(key, digest, &found.head, &found.body, found.place);
@@ -60,20 +54,14 @@ impl Inner {
                 Body::from_source(Box::new(body))
             }
         };
-        Some(Hit {
-            head: found.head,
-            state: State::Whole,
-            source,
-            body,
-        })
+        Some(Hit { head: found.head, state: State::Whole, source, body })
     }
 
     /// The record of a key, with its whole name compared.
     pub(super) async fn fetch(&self, key: &Key, digest: &Digest, places: Places) -> Option<Found> {
         let _turn = self.gate.enter().await;
         let (done, answer) = promise();
-        self.engine
-            .fetch(digest, places, Box::new(move |fetched| done.keep(fetched)));
+        self.engine.fetch(digest, places, Box::new(move |fetched| done.keep(fetched)));
         match answer.await? {
             Fetched::Record(found) if found.name == key.name() => Some(found),
             _ => None,
@@ -88,29 +76,19 @@ impl Inner {
         let mut entries = Vec::new();
         for place in places {
             if let Some(found) = self.current(place).await {
-                let table = (found.kind == Kind::Large)
-                    .then(|| Table::decode(&found.body))
-                    .flatten();
+                let table = (found.kind == Kind::Large).then(|| Table::decode(&found.body)).flatten();
                 let body_bytes = table.map_or(found.body.len() as u64, |table| table.body_bytes);
-                entries.push(ScanEntry {
-                    name: found.name,
-                    head: found.head,
-                    body_bytes,
-                });
+                entries.push(ScanEntry { name: found.name, head: found.head, body_bytes });
             }
         }
-        Ok(ScanPage {
-            entries,
-            next: next.map(Cursor),
-        })
+        Ok(ScanPage { entries, next: next.map(Cursor) })
     }
 
     /// The record at a place, if a lookup of its object would find it and no newer one.
     async fn current(&self, place: Place) -> Option<Found> {
         let _turn = self.gate.enter().await;
         let (done, answer) = promise();
-        self.engine
-            .fetch_any(place, Box::new(move |fetched| done.keep(fetched)));
+        self.engine.fetch_any(place, Box::new(move |fetched| done.keep(fetched)));
         let Some(Fetched::Record(found)) = answer.await else {
             return None;
         };
@@ -121,8 +99,7 @@ impl Inner {
             return Some(found);
         }
         let (done, answer) = promise();
-        self.engine
-            .fetch(&found.id, places, Box::new(move |fetched| done.keep(fetched)));
+        self.engine.fetch(&found.id, places, Box::new(move |fetched| done.keep(fetched)));
         match answer.await? {
             Fetched::Record(newest) if newest.place == place => Some(found),
             _ => None,

@@ -111,10 +111,7 @@ impl Inner {
             _ if self.is_closed() => Some(WhyNot::Closed),
             _ if self.fills.count() >= MAX_OPEN_WRITES => Some(WhyNot::Busy),
             _ if head.len() > MAX_HEAD_BYTES.min(self.limits.max_record_bytes / 2) => Some(WhyNot::TooLarge),
-            _ if hint
-                .expected_bytes
-                .is_some_and(|bytes| bytes > self.limits.max_object_bytes) =>
-            {
+            _ if hint.expected_bytes.is_some_and(|bytes| bytes > self.limits.max_object_bytes) => {
                 Some(WhyNot::TooLarge)
             }
             _ => None,
@@ -124,23 +121,14 @@ impl Inner {
     async fn sync(&self) -> Result<(), StoreError> {
         let (done, answer) = promise();
         self.engine.sync(Box::new(move |result| done.keep(result)));
-        answer
-            .await
-            .unwrap_or_else(|| Err("the device was stopped".into()))
-            .map_err(StoreError::Device)
+        answer.await.unwrap_or_else(|| Err("the device was stopped".into())).map_err(StoreError::Device)
     }
 
     async fn remove(self: Arc<Self>, key: Key, digest: Digest) -> Result<Removed, StoreError> {
         let fills = self.fills.take(&digest, &key);
         fills.iter().for_each(|fill| fill.give_up(WhyNot::Removed));
         let was_there = !fills.is_empty() || self.engine.probe(&digest) != Probe::Absent;
-        let tombstone = Record {
-            id: digest,
-            kind: Kind::Tombstone,
-            name: &[],
-            head: &[],
-            body: &[],
-        };
+        let tombstone = Record { id: digest, kind: Kind::Tombstone, name: &[], head: &[], body: &[] };
         let appended = std::future::poll_fn(|cx| {
             let _order = self.stripe(&digest);
             self.engine.poll_append(cx, &tombstone)
@@ -173,19 +161,8 @@ impl Inner {
         if head.len() > MAX_HEAD_BYTES {
             return Ok(Updated::NotStored(WhyNot::TooLarge));
         }
-        let record = Record {
-            id: digest,
-            kind: found.kind,
-            name: key.name(),
-            head: &head,
-            body: &found.body,
-        };
-        let newer = |places: Places| {
-            places
-                .iter()
-                .take_while(|place| *place >= found.place)
-                .collect::<Vec<_>>()
-        };
+        let record = Record { id: digest, kind: found.kind, name: key.name(), head: &head, body: &found.body };
+        let newer = |places: Places| places.iter().take_while(|place| *place >= found.place).collect::<Vec<_>>();
         let appended = std::future::poll_fn(|cx| {
             let _order = self.stripe(&digest);
             match self.engine.probe(&digest) {
@@ -214,12 +191,7 @@ impl Store for Cache {
             add(&store.counters.hits_memory, 1);
             store.engine.touch(&digest, place);
             let body = Body::from_bytes(body);
-            return Lookup::Here(Hit {
-                head,
-                state: State::Whole,
-                source: Source::Memory,
-                body,
-            });
+            return Lookup::Here(Hit { head, state: State::Whole, source: Source::Memory, body });
         }
         match store.engine.probe(&digest) {
             Probe::Absent => {
@@ -227,12 +199,9 @@ impl Store for Cache {
                 Lookup::Absent
             }
             Probe::At(places) => Lookup::Wait(Box::pin(store.clone().find(key.clone(), digest, places, deadline))),
-            Probe::AskDisk => Lookup::Wait(Box::pin(store.clone().find(
-                key.clone(),
-                digest,
-                Places::default(),
-                deadline,
-            ))),
+            Probe::AskDisk => {
+                Lookup::Wait(Box::pin(store.clone().find(key.clone(), digest, Places::default(), deadline)))
+            }
         }
     }
 
@@ -246,14 +215,7 @@ impl Store for Cache {
         let digest = self.0.secret.digest(key);
         let id = FillId(self.0.next_fill.fetch_add(1, Ordering::Relaxed));
         let refusal = self.0.refusal(&head, &hint);
-        let fill = Arc::new(Fill::new(
-            id,
-            key.clone(),
-            digest,
-            head,
-            hint,
-            self.0.limits.extent_bytes,
-        ));
+        let fill = Arc::new(Fill::new(id, key.clone(), digest, head, hint, self.0.limits.extent_bytes));
         if let Some(why) = refusal {
             fill.give_up(why);
         }
@@ -275,13 +237,7 @@ impl Store for Cache {
 
     fn flush(&self) -> Pending<Result<(), StoreError>> {
         let store = self.0.clone();
-        Box::pin(async move {
-            if store.is_closed() {
-                Err(StoreError::Closed)
-            } else {
-                store.sync().await
-            }
-        })
+        Box::pin(async move { if store.is_closed() { Err(StoreError::Closed) } else { store.sync().await } })
     }
 
     fn stats(&self) -> Stats {

@@ -69,7 +69,7 @@ impl FromStr for EngineName {
 pub struct CacheOptions {
     /// The directory; created if missing. The cache is one file in it.
     pub dir: PathBuf,
-    /// Disk space in bytes, rounded down to whole regions. `None`: what the existing cache has, or
+    /// Disk space for objects in bytes, rounded down to whole regions of a 64th; the file is 4 KiB larger. `None`: what the existing cache has, or
     /// [`DEFAULT_DISK_BYTES`]. An existing cache of another size is refused.
     pub disk_bytes: Option<u64>,
     /// The whole budget for hot objects in memory, in bytes. Default 64 MiB; 0 keeps none.
@@ -159,10 +159,8 @@ impl Cache {
     /// Errors: [`OpenError`]; an existing file is never reformatted.
     pub fn open(options: CacheOptions) -> Result<Cache, OpenError> {
         let path = options.dir.join(FILE_NAME);
-        std::fs::create_dir_all(&options.dir).map_err(|error| OpenError::Directory {
-            path: options.dir.clone(),
-            error,
-        })?;
+        std::fs::create_dir_all(&options.dir)
+            .map_err(|error| OpenError::Directory { path: options.dir.clone(), error })?;
         if !path.try_exists().unwrap_or(true) {
             format(&path, &options)?;
         }
@@ -172,14 +170,30 @@ impl Cache {
     /// Open an existing cache for looking at it: nothing on disk changes, and nothing can be stored. Errors as
     /// [`Cache::open`], and [`OpenError::NoCache`].
     pub fn open_read_only(dir: impl Into<PathBuf>) -> Result<Cache, OpenError> {
-        let options = CacheOptions {
-            memory_bytes: 0,
-            ..CacheOptions::new(dir)
-        };
+        let options = CacheOptions { memory_bytes: 0, ..CacheOptions::new(dir) };
         if !Cache::exists(&options.dir) {
             return Err(OpenError::NoCache(options.dir));
         }
         open(&options.dir.join(FILE_NAME), &options, Access::ReadOnly)
+    }
+
+    /// A store over an engine of the caller's, with a budget of `memory_bytes` for hot objects. The secret must be the
+    /// one with which the engine's records were written. Errors: the system has no more threads.
+    pub fn over(engine: Arc<dyn Engine>, secret: Secret, memory_bytes: u64) -> std::io::Result<Cache> {
+        Ok(Cache(Arc::new(Inner {
+            limits: engine.limits(),
+            engine,
+            hot: HotObjects::new(memory_bytes),
+            fills: Fills::default(),
+            alarm: Alarm::start()?,
+            counters: Counters::default(),
+            secret,
+            hot_budget_bytes: memory_bytes,
+            gate: Gate::new(MAX_READS),
+            stripes: [const { parking_lot::Mutex::new(()) }; 64],
+            next_fill: AtomicU64::new(1),
+            closed: AtomicBool::new(false),
+        })))
     }
 
     /// Whether there is a cache in a directory, or a file in its place.
@@ -193,31 +207,17 @@ fn format(path: &Path, options: &CacheOptions) -> Result<(), OpenError> {
     let free = free_bytes(&options.dir);
     let limit = free.map_or(String::new(), |free| format!(" to {free} bytes, which are free there"));
     if asked < MIN_DISK_BYTES {
-        return Err(OpenError::Size {
-            asked,
-            how: "small",
-            limit,
-        });
+        return Err(OpenError::Size { asked, how: "small", limit });
     }
     if free.is_some_and(|free| asked > free) || asked / options.mean_object_bytes.max(1) > MAX_SLOTS {
-        return Err(OpenError::Size {
-            asked,
-            how: "large",
-            limit,
-        });
+        return Err(OpenError::Size { asked, how: "large", limit });
     }
     // Blocks of 4 KiB whatever the disk has: a cache may be moved to another one.
-    let log = LogLayout::new(SUPERBLOCK_BYTES, asked - SUPERBLOCK_BYTES, 4096);
-    let log = log.ok_or(OpenError::Size {
-        asked,
-        how: "small",
-        limit,
-    })?;
+    let log = LogLayout::new(SUPERBLOCK_BYTES, asked, 4096);
+    let log = log.ok_or(OpenError::Size { asked, how: "small", limit })?;
     let mut secret = [0; 32];
-    getrandom::fill(&mut secret).map_err(|error| OpenError::Device {
-        path: path.to_path_buf(),
-        error: error.to_string(),
-    })?;
+    getrandom::fill(&mut secret)
+        .map_err(|error| OpenError::Device { path: path.to_path_buf(), error: error.to_string() })?;
     let superblock = Superblock {
         engine: options.engine.unwrap_or_default().to_string(),
         log,
@@ -230,15 +230,9 @@ fn format(path: &Path, options: &CacheOptions) -> Result<(), OpenError> {
 
 fn open(path: &Path, options: &CacheOptions, access: Access) -> Result<Cache, OpenError> {
     let device: Arc<dyn Device> = Arc::new(Disk::open(path, access, options.io_threads)?);
-    let failed = |error: String| OpenError::Device {
-        path: path.to_path_buf(),
-        error,
-    };
+    let failed = |error: String| OpenError::Device { path: path.to_path_buf(), error };
     let first = read_first_block(&*device).map_err(failed);
-    let refused = |error| OpenError::Superblock {
-        path: path.to_path_buf(),
-        error,
-    };
+    let refused = |error| OpenError::Superblock { path: path.to_path_buf(), error };
     let superblock = match first {
         Ok(block) => Superblock::decode(&block, 4096, device.geometry().bytes).map_err(refused)?,
         // A file shorter than a superblock is not ours to read.
@@ -246,25 +240,12 @@ fn open(path: &Path, options: &CacheOptions, access: Access) -> Result<Cache, Op
         Err(error) => return Err(error),
     };
     let engine_name = check(path, options, &superblock)?;
-    let stamp = Stamp {
-        seed: superblock.secret.seed(),
-    };
+    let stamp = Stamp { seed: superblock.secret.seed() };
     let read_only = access == Access::ReadOnly;
     let engine: Arc<dyn Engine> = match engine_name {
         EngineName::HashCacheLog => {
-            let Superblock {
-                log: layout,
-                slots,
-                mean_object_bytes,
-                ..
-            } = superblock;
-            let options = HashCacheLogOptions {
-                layout,
-                slots,
-                mean_object_bytes,
-                stamp,
-                read_only,
-            };
+            let Superblock { log: layout, slots, mean_object_bytes, .. } = superblock;
+            let options = HashCacheLogOptions { layout, slots, mean_object_bytes, stamp, read_only };
             Arc::new(HashCacheLog::open(device, &options).map_err(failed)?)
         }
     };
@@ -272,38 +253,17 @@ fn open(path: &Path, options: &CacheOptions, access: Access) -> Result<Cache, Op
         // Nothing may be appended to a device that cannot be written to.
         engine.refuse_appends();
     }
-    let alarm = Alarm::start().map_err(|error| failed(error.to_string()))?;
-    Ok(Cache(Arc::new(Inner {
-        limits: engine.limits(),
-        engine,
-        hot: HotObjects::new(options.memory_bytes),
-        fills: Fills::default(),
-        alarm,
-        counters: Counters::default(),
-        secret: superblock.secret,
-        hot_budget_bytes: options.memory_bytes,
-        gate: Gate::new(MAX_READS),
-        stripes: [const { parking_lot::Mutex::new(()) }; 64],
-        next_fill: AtomicU64::new(1),
-        closed: AtomicBool::new(false),
-    })))
+    Cache::over(engine, superblock.secret, options.memory_bytes).map_err(|error| failed(error.to_string()))
 }
 
 /// The engine of an existing cache, if it and its size are those asked for.
 fn check(path: &Path, options: &CacheOptions, superblock: &Superblock) -> Result<EngineName, OpenError> {
     let other = |what, there: String, asked: String| {
-        Err(OpenError::OtherGeometry {
-            path: path.to_path_buf(),
-            what,
-            there,
-            asked,
-        })
+        Err(OpenError::OtherGeometry { path: path.to_path_buf(), what, there, asked })
     };
-    let there = superblock.log.log_bytes() + SUPERBLOCK_BYTES;
-    let asked = options.disk_bytes.and_then(|bytes| {
-        LogLayout::new(SUPERBLOCK_BYTES, bytes.checked_sub(SUPERBLOCK_BYTES)?, 4096).map(|log| log.log_bytes())
-    });
-    if let Some(bytes) = options.disk_bytes.filter(|_| asked != Some(superblock.log.log_bytes())) {
+    let there = superblock.log.log_bytes();
+    let asked = |bytes| LogLayout::new(SUPERBLOCK_BYTES, bytes, 4096).map(|log| log.log_bytes());
+    if let Some(bytes) = options.disk_bytes.filter(|bytes| asked(*bytes) != Some(there)) {
         return other("a size of", format!("{there} bytes"), format!("{bytes} bytes"));
     }
     let engine: EngineName = superblock.engine.parse().or_else(|_| {
@@ -318,14 +278,8 @@ fn check(path: &Path, options: &CacheOptions, superblock: &Superblock) -> Result
 
 fn read_first_block(device: &dyn Device) -> Result<AlignedBuf, String> {
     let (done, answer) = promise();
-    let request = Request::Read {
-        at: 0,
-        into: AlignedBuf::zeroed(SUPERBLOCK_BYTES as usize),
-    };
-    device.submit(Op {
-        request,
-        done: Box::new(move |outcome| done.keep(outcome)),
-    });
+    let request = Request::Read { at: 0, into: AlignedBuf::zeroed(SUPERBLOCK_BYTES as usize) };
+    device.submit(Op { request, done: Box::new(move |outcome| done.keep(outcome)) });
     let outcome = block_on(answer).ok_or("the device was stopped")?;
     outcome.result.map_err(|error| error.to_string())?;
     outcome.buffer.ok_or_else(|| "the device gave no data".to_string())

@@ -26,9 +26,7 @@ impl Table {
         let mut bytes = Vec::with_capacity(12 + 8 * self.extents.len());
         bytes.extend_from_slice(&self.body_bytes.to_le_bytes());
         bytes.extend_from_slice(&self.extent_bytes.to_le_bytes());
-        self.extents
-            .iter()
-            .for_each(|extent| bytes.extend_from_slice(&extent.place.0.to_le_bytes()));
+        self.extents.iter().for_each(|extent| bytes.extend_from_slice(&extent.place.0.to_le_bytes()));
         bytes
     }
 
@@ -48,11 +46,7 @@ impl Table {
             place: Place(u64::from_le_bytes(*place)),
             bytes: left(n).min(u64::from(extent_bytes)) as u32,
         };
-        Some(Table {
-            body_bytes,
-            extent_bytes,
-            extents: places.iter().enumerate().map(extent).collect(),
-        })
+        Some(Table { body_bytes, extent_bytes, extents: places.iter().enumerate().map(extent).collect() })
     }
 }
 
@@ -62,27 +56,15 @@ mod tests {
 
     #[test]
     fn tables_come_back_and_nonsense_does_not() {
-        let extent = |n: u64, bytes| Extent {
-            place: Place(n * 1000),
-            bytes,
-        };
-        let table = Table {
-            body_bytes: 250,
-            extent_bytes: 100,
-            extents: vec![extent(1, 100), extent(7, 100), extent(2, 50)],
-        };
+        let extent = |n: u64, bytes| Extent { place: Place(n * 1000), bytes };
+        let table =
+            Table { body_bytes: 250, extent_bytes: 100, extents: vec![extent(1, 100), extent(7, 100), extent(2, 50)] };
         let bytes = table.encode();
         assert_eq!(Table::decode(&bytes), Some(table));
         for cut in 0..bytes.len() {
             assert_eq!(Table::decode(&bytes[..cut]), None);
         }
-        assert_eq!(
-            Table::decode(&[&u64::MAX.to_le_bytes()[..], &1_u32.to_le_bytes(), &[0; 8]].concat()),
-            None
-        );
-        assert_eq!(
-            Table::decode(&[&0_u64.to_le_bytes()[..], &0_u32.to_le_bytes()].concat()),
-            None
-        );
+        assert_eq!(Table::decode(&[&u64::MAX.to_le_bytes()[..], &1_u32.to_le_bytes(), &[0; 8]].concat()), None);
+        assert_eq!(Table::decode(&[&0_u64.to_le_bytes()[..], &0_u32.to_le_bytes()].concat()), None);
     }
 }

@@ -2,13 +2,7 @@
 //!
 //! Implement [`Harness`] and put [`crate::contract_tests!`] in a test file: it makes one test of each rule, and one
 //! that drives the store and [`crate::Reference`] side by side through random histories.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test-suite"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test-suite")]
 
 mod model;
 mod rules;
@@ -85,14 +79,7 @@ fn key(name: u64) -> Key {
 }
 
 fn put(store: &dyn Store, key: &Key, head: Bytes, body: &Bytes) -> Commit {
-    let mut writer = store.put(
-        key,
-        head,
-        Hint {
-            expected_bytes: Some(body.len() as u64),
-            ..Hint::default()
-        },
-    );
+    let mut writer = store.put(key, head, Hint { expected_bytes: Some(body.len() as u64), ..Hint::default() });
     block_on(async {
         for piece in body.chunks(40_000) {
             writer.write(Bytes::copy_from_slice(piece)).await;
@@ -102,10 +89,7 @@ fn put(store: &dyn Store, key: &Key, head: Bytes, body: &Bytes) -> Commit {
 }
 
 fn stored(store: &dyn Store, key: &Key, head: Bytes, body: &Bytes) {
-    assert!(
-        matches!(put(store, key, head, body), Commit::Stored { .. }),
-        "{key:?} was not stored"
-    );
+    assert!(matches!(put(store, key, head, body), Commit::Stored { .. }), "{key:?} was not stored");
 }
 
 fn get(store: &dyn Store, key: &Key) -> Option<(Bytes, Bytes)> {

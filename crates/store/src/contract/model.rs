@@ -12,40 +12,15 @@ use crate::writer::Writer;
 /// One step of a history. Writers and followers are named by their number, modulo those open.
 #[derive(Clone, Debug)]
 enum Step {
-    Begin {
-        key: u64,
-        head: usize,
-        announced: bool,
-        size: usize,
-    },
-    Write {
-        writer: usize,
-        share: u8,
-    },
-    Commit {
-        writer: usize,
-    },
-    Abort {
-        writer: usize,
-    },
-    Follow {
-        key: u64,
-    },
-    Look {
-        key: u64,
-    },
-    Seek {
-        key: u64,
-        from: u8,
-        to: u8,
-    },
-    Remove {
-        key: u64,
-    },
-    Update {
-        key: u64,
-        head: usize,
-    },
+    Begin { key: u64, head: usize, announced: bool, size: usize },
+    Write { writer: usize, share: u8 },
+    Commit { writer: usize },
+    Abort { writer: usize },
+    Follow { key: u64 },
+    Look { key: u64 },
+    Seek { key: u64, from: u8, to: u8 },
+    Remove { key: u64 },
+    Update { key: u64, head: usize },
     Flush,
     Reopen,
 }
@@ -91,35 +66,21 @@ struct Run<'a> {
 impl Run<'_> {
     fn step(&mut self, step: Step) {
         match step {
-            Step::Begin {
-                key: name,
-                head,
-                announced,
-                size,
-            } if self.open.len() < 8 => {
+            Step::Begin { key: name, head, announced, size } if self.open.len() < 8 => {
                 self.version += 1;
                 let (head, body) = (bytes_of(self.version, head), bytes_of(self.version + 7_000, size));
-                let hint = Hint {
-                    expected_bytes: announced.then_some(size as u64),
-                    ..Hint::default()
-                };
+                let hint = Hint { expected_bytes: announced.then_some(size as u64), ..Hint::default() };
                 let tested = self.subject.store().put(&key(name), head.clone(), hint);
                 let reference = self.reference.put(&key(name), head, hint);
-                self.open.push(Pair {
-                    tested,
-                    reference,
-                    body,
-                    wrote: 0,
-                });
+                self.open.push(Pair { tested, reference, body, wrote: 0 });
             }
             Step::Begin { .. } => {}
             Step::Write { writer, share } => {
                 let Some(pair) = pick(&mut self.open, writer) else {
                     return;
                 };
-                let piece = pair
-                    .body
-                    .slice(pair.wrote..pair.wrote + (pair.body.len() - pair.wrote) * share as usize / 255);
+                let piece =
+                    pair.body.slice(pair.wrote..pair.wrote + (pair.body.len() - pair.wrote) * share as usize / 255);
                 pair.wrote += piece.len();
                 block_on(pair.tested.write(piece.clone()));
                 block_on(pair.reference.write(piece));
@@ -141,10 +102,7 @@ impl Run<'_> {
                 }
             }
             Step::Follow { key: name } => {
-                let both = (
-                    block_on(self.subject.store().find(&key(name))),
-                    block_on(self.reference.find(&key(name))),
-                );
+                let both = (block_on(self.subject.store().find(&key(name))), block_on(self.reference.find(&key(name))));
                 if let (Some(tested), Some(reference)) = both {
                     self.followers.push((tested, reference));
                 }
@@ -159,18 +117,10 @@ impl Run<'_> {
                 self.version += 1;
                 let head = bytes_of(self.version, head);
                 let new = head.clone();
-                let updated = block_on(
-                    self.subject
-                        .store()
-                        .update_head(&key(name), Box::new(move |_| Some(new))),
-                );
+                let updated = block_on(self.subject.store().update_head(&key(name), Box::new(move |_| Some(new))));
                 if updated == Ok(crate::Updated::Done) {
                     let edited = block_on(self.reference.update_head(&key(name), Box::new(move |_| Some(head))));
-                    assert_eq!(
-                        edited,
-                        Ok(crate::Updated::Done),
-                        "an object that should be gone was updated"
-                    );
+                    assert_eq!(edited, Ok(crate::Updated::Done), "an object that should be gone was updated");
                 }
             }
             Step::Flush => block_on(self.subject.store().flush()).unwrap(),
@@ -183,10 +133,7 @@ impl Run<'_> {
         let tested = block_on(self.subject.store().find(&key(name)));
         let reference = block_on(self.reference.find(&key(name)));
         let Some(mut reference) = reference else {
-            assert!(
-                tested.is_none(),
-                "object {name} was removed or never stored, and is found"
-            );
+            assert!(tested.is_none(), "object {name} was removed or never stored, and is found");
             return;
         };
         if reference.state == State::Filling {
@@ -197,20 +144,14 @@ impl Run<'_> {
         *self.present += 1;
         let Some(mut tested) = tested else { return };
         *self.hits += 1;
-        assert!(
-            tested.state == State::Whole && tested.head == reference.head,
-            "the head of object {name}"
-        );
+        assert!(tested.state == State::Whole && tested.head == reference.head, "the head of object {name}");
         if let Some((from, to)) = range {
             let len = reference.body.len().unwrap();
             let (from, to) = (from.min(to) as u64 * len / 255, from.max(to) as u64 * len / 255);
             tested.body.seek(from..to).unwrap();
             reference.body.seek(from..to).unwrap();
         }
-        assert!(
-            read_all(&mut tested).unwrap() == read_all(&mut reference).unwrap(),
-            "the body of object {name}"
-        );
+        assert!(read_all(&mut tested).unwrap() == read_all(&mut reference).unwrap(), "the body of object {name}");
     }
 
     fn reopen(&mut self) {
@@ -239,11 +180,7 @@ fn pick(open: &mut [Pair], number: usize) -> Option<&mut Pair> {
 /// Random histories: whatever the store says, the reference says too. It may forget, but not most of what fits.
 pub fn random_histories_match_the_reference(harness: &dyn Harness) {
     let (mut present, mut hits) = (0, 0);
-    let config = Config {
-        cases: 60,
-        failure_persistence: None,
-        ..Config::default()
-    };
+    let config = Config { cases: 60, failure_persistence: None, ..Config::default() };
     let counts = std::cell::RefCell::new((&mut present, &mut hits));
     TestRunner::new(config)
         .run(&steps(), |steps| {
@@ -265,8 +202,5 @@ pub fn random_histories_match_the_reference(harness: &dyn Harness) {
             Ok(())
         })
         .unwrap();
-    assert!(
-        hits * 100 >= present * 95,
-        "{hits} hits of {present} objects that should be there"
-    );
+    assert!(hits * 100 >= present * 95, "{hits} hits of {present} objects that should be there");
 }

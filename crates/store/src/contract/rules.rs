@@ -21,10 +21,7 @@ pub fn objects_of_every_size_come_back(harness: &dyn Harness) {
     for (n, &size) in sizes.iter().enumerate() {
         let n = n as u64;
         let (head, body) = get(store, &key(n)).unwrap_or_else(|| panic!("{size} bytes are gone"));
-        assert!(
-            head == bytes_of(n + 1000, [0, 1, 300, 65_536][n as usize % 4]),
-            "head of object {n}"
-        );
+        assert!(head == bytes_of(n + 1000, [0, 1, 300, 65_536][n as usize % 4]), "head of object {n}");
         assert!(body == bytes_of(n, size), "body of {size} bytes");
     }
     assert!(block_on(store.find(&key(999))).is_none());
@@ -41,10 +38,7 @@ pub fn followers_read_along(harness: &dyn Harness) {
     let followers: Vec<_> = (0..4)
         .map(|_| {
             let mut hit = block_on(store.find(&key(1))).expect("the unfinished write");
-            assert_eq!(
-                (hit.state, hit.source, &hit.head[..]),
-                (State::Filling, Source::Fill, &b"new"[..])
-            );
+            assert_eq!((hit.state, hit.source, &hit.head[..]), (State::Filling, Source::Fill, &b"new"[..]));
             thread::spawn(move || read_all(&mut hit))
         })
         .collect();
@@ -58,10 +52,7 @@ pub fn followers_read_along(harness: &dyn Harness) {
     for follower in followers {
         assert!(follower.join().unwrap().unwrap() == body);
     }
-    assert!(
-        read_all(&mut late).unwrap() == body,
-        "a follower that begins late, after the commit"
-    );
+    assert!(read_all(&mut late).unwrap() == body, "a follower that begins late, after the commit");
     assert!(read_all(&mut by_id).unwrap() == body);
     assert!(store.follow(&key(1), id).is_none(), "the write has ended");
     assert!(get(&*store, &key(1)).unwrap().1 == body);
@@ -95,20 +86,13 @@ pub fn the_last_commit_wins(harness: &dyn Harness) {
         let mut second = store.put(&key(name), "second".into(), Hint::default());
         block_on(first.write(bytes_of(1, 20_000)));
         block_on(second.write(bytes_of(2, 30_000)));
-        let (early, late) = if first_commits_last {
-            (second, first)
-        } else {
-            (first, second)
-        };
+        let (early, late) = if first_commits_last { (second, first) } else { (first, second) };
         assert!(matches!(block_on(early.commit()), Commit::Stored { .. }));
         assert_eq!(block_on(store.find(&key(name))).unwrap().state, State::Filling);
         assert!(matches!(block_on(late.commit()), Commit::Stored { .. }));
         let (head, body) = get(store, &key(name)).unwrap();
-        let expected = if first_commits_last {
-            ("first", bytes_of(1, 20_000))
-        } else {
-            ("second", bytes_of(2, 30_000))
-        };
+        let expected =
+            if first_commits_last { ("first", bytes_of(1, 20_000)) } else { ("second", bytes_of(2, 30_000)) };
         assert!(&head[..] == expected.0.as_bytes() && body == expected.1);
     }
 }
@@ -131,10 +115,7 @@ pub fn removal_is_final(harness: &dyn Harness) {
     if subject.reopen() {
         let store = &*subject.store();
         for n in (0..40).filter(|&n| n != 3) {
-            assert!(
-                block_on(store.find(&key(n))).is_none(),
-                "object {n} came back with a restart"
-            );
+            assert!(block_on(store.find(&key(n))).is_none(), "object {n} came back with a restart");
         }
         assert_eq!(&get(store, &key(3)).unwrap().0[..], b"three");
     }
@@ -158,16 +139,10 @@ pub fn removal_reaches_unfinished_writes(harness: &dyn Harness) {
 pub fn a_head_update_keeps_the_body(harness: &dyn Harness) {
     let mut subject = harness.fresh(Size::Ample);
     let store = subject.store();
-    assert_eq!(
-        block_on(store.update_head(&key(0), Box::new(|_| Some("new".into())))),
-        Ok(Updated::Absent)
-    );
+    assert_eq!(block_on(store.update_head(&key(0), Box::new(|_| Some("new".into())))), Ok(Updated::Absent));
     for (n, size) in [(1, 10), (2, 100_000), (3, 3_000_000)] {
         stored(&*store, &key(n), "old".into(), &bytes_of(n, size));
-        assert_eq!(
-            block_on(store.update_head(&key(n), Box::new(|_| None))),
-            Ok(Updated::Unchanged)
-        );
+        assert_eq!(block_on(store.update_head(&key(n), Box::new(|_| None))), Ok(Updated::Unchanged));
         let edit = |old: &Bytes| Some(Bytes::from([&old[..], b", longer now"].concat()));
         assert_eq!(block_on(store.update_head(&key(n), Box::new(edit))), Ok(Updated::Done));
         assert!(get(&*store, &key(n)).unwrap() == ("old, longer now".into(), bytes_of(n, size)));
@@ -185,14 +160,7 @@ pub fn a_body_of_another_length_is_not_stored(harness: &dyn Harness) {
     let subject = harness.fresh(Size::Ample);
     let store = &*subject.store();
     for expected in [999, 1001, 0] {
-        let mut writer = store.put(
-            &key(1),
-            "h".into(),
-            Hint {
-                expected_bytes: Some(expected),
-                ..Hint::default()
-            },
-        );
+        let mut writer = store.put(&key(1), "h".into(), Hint { expected_bytes: Some(expected), ..Hint::default() });
         let mut hit = writer.follow();
         block_on(writer.write(bytes_of(1, 1000)));
         assert_eq!(block_on(writer.commit()), Commit::NotStored(WhyNot::LengthMismatch));
@@ -226,22 +194,13 @@ pub fn full_stores_never_mix_objects(harness: &dyn Harness) {
     let mut hits = 0;
     for round in 0..3_u64 {
         for n in 0..4000 {
-            let _ = put(
-                store,
-                &key(n),
-                format!("{round} {n}").into(),
-                &bytes_of(n + round, size(n)),
-            );
+            let _ = put(store, &key(n), format!("{round} {n}").into(), &bytes_of(n + round, size(n)));
         }
         for n in 0..4000 {
             let Some((head, body)) = get(store, &key(n)) else {
                 continue;
             };
-            assert_eq!(
-                head,
-                format!("{round} {n}"),
-                "an older version came back, or another object"
-            );
+            assert_eq!(head, format!("{round} {n}"), "an older version came back, or another object");
             assert!(body == bytes_of(n + round, size(n)));
             hits += 1;
         }
@@ -249,10 +208,7 @@ pub fn full_stores_never_mix_objects(harness: &dyn Harness) {
     assert!(hits > 300, "it forgot nearly everything: {hits} hits");
     for n in (0..4000).step_by(3) {
         block_on(store.remove(&key(n))).unwrap();
-        assert!(
-            block_on(store.find(&key(n))).is_none(),
-            "removed, and found in an older version"
-        );
+        assert!(block_on(store.find(&key(n))).is_none(), "removed, and found in an older version");
     }
 }
 
@@ -302,19 +258,9 @@ pub fn ranges_are_read_by_seek(harness: &dyn Harness) {
         stored(store, &key(n), "h".into(), &body);
         let mut hit = block_on(store.find(&key(n))).unwrap();
         assert_eq!(hit.body.len(), Some(size as u64));
-        for range in [
-            0..1,
-            0..size,
-            size - 1..size,
-            size / 2..size / 2 + 999,
-            7..7,
-            size..size,
-        ] {
+        for range in [0..1, 0..size, size - 1..size, size / 2..size / 2 + 999, 7..7, size..size] {
             hit.body.seek(range.start as u64..range.end as u64).unwrap();
-            assert!(
-                read_all(&mut hit).unwrap() == body[range.clone()],
-                "{range:?} of {size}"
-            );
+            assert!(read_all(&mut hit).unwrap() == body[range.clone()], "{range:?} of {size}");
         }
         hit.body.seek(size as u64 - 10..u64::MAX).unwrap();
         assert!(read_all(&mut hit).unwrap() == body[size - 10..]);
@@ -331,34 +277,19 @@ pub fn a_scan_lists_what_is_stored(harness: &dyn Harness) {
     let subject = harness.fresh(Size::Ample);
     let store = &*subject.store();
     for n in 0..100 {
-        stored(
-            store,
-            &key(n),
-            format!("head {n}").into(),
-            &bytes_of(n, n as usize * 50_000 / 10),
-        );
+        stored(store, &key(n), format!("head {n}").into(), &bytes_of(n, n as usize * 50_000 / 10));
     }
     block_on(store.remove(&key(50))).unwrap();
     let (mut seen, mut cursor) = (Vec::new(), Some(Cursor::default()));
     while let Some(at) = cursor {
         let page = block_on(store.scan(at, 7)).unwrap();
         assert!(page.next != Some(at), "the cursor stands still");
-        seen.extend(
-            page.entries
-                .into_iter()
-                .map(|entry| (entry.name, entry.head, entry.body_bytes)),
-        );
+        seen.extend(page.entries.into_iter().map(|entry| (entry.name, entry.head, entry.body_bytes)));
         cursor = page.next;
     }
     let mut expected: Vec<_> = (0..100_u64)
         .filter(|&n| n != 50)
-        .map(|n| {
-            (
-                Bytes::copy_from_slice(key(n).name()),
-                Bytes::from(format!("head {n}")),
-                n * 5000,
-            )
-        })
+        .map(|n| (Bytes::copy_from_slice(key(n).name()), Bytes::from(format!("head {n}")), n * 5000))
         .collect();
     seen.sort();
     expected.sort();
@@ -373,21 +304,12 @@ pub fn a_closed_store_refuses(harness: &dyn Harness) {
     let mut open = store.put(&key(2), "h".into(), Hint::default());
     block_on(store.close()).unwrap();
     block_on(store.close()).unwrap();
-    assert!(matches!(
-        store.lookup(&key(1), Instant::now() + Duration::from_secs(5)),
-        Lookup::Absent
-    ));
+    assert!(matches!(store.lookup(&key(1), Instant::now() + Duration::from_secs(5)), Lookup::Absent));
     let mut hit = open.follow();
     block_on(open.write(bytes_of(2, 100)));
     assert_eq!(block_on(open.commit()), Commit::NotStored(WhyNot::Closed));
-    assert!(
-        read_all(&mut hit).unwrap() == bytes_of(2, 100),
-        "its reader is served all the same"
-    );
-    assert_eq!(
-        put(store, &key(3), "h".into(), &bytes_of(3, 10)),
-        Commit::NotStored(WhyNot::Closed)
-    );
+    assert!(read_all(&mut hit).unwrap() == bytes_of(2, 100), "its reader is served all the same");
+    assert_eq!(put(store, &key(3), "h".into(), &bytes_of(3, 10)), Commit::NotStored(WhyNot::Closed));
 }
 
 /// Rules 8 and 9: an object that cannot be stored passes through to who follows it, in bounded memory.
@@ -450,11 +372,7 @@ pub fn what_is_stored_survives_reopening(harness: &dyn Harness) {
     let mut subject = harness.fresh(Size::Ample);
     let store = subject.store();
     let size = |n: u64| {
-        if n.is_multiple_of(50) {
-            2_000_000
-        } else {
-            (n * 91 % 9000) as usize
-        }
+        if n.is_multiple_of(50) { 2_000_000 } else { (n * 91 % 9000) as usize }
     };
     for n in 0..500 {
         stored(&*store, &key(n), "old".into(), &bytes_of(n, 100));

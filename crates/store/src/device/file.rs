@@ -63,50 +63,24 @@ impl Disk {
     /// Open a file. Direct I/O is used where the file system has it; where it has not, that is logged once.
     /// `threads` is the number of requests carried out at a time. Errors: [`OpenDiskError`].
     pub fn open(path: &Path, access: Access, threads: usize) -> Result<Self, OpenDiskError> {
-        let system = |what| {
-            move |error| OpenDiskError::System {
-                what,
-                path: path.to_path_buf(),
-                error,
-            }
-        };
+        let system = |what| move |error| OpenDiskError::System { what, path: path.to_path_buf(), error };
         let write = access == Access::Alone;
-        let plain = OpenOptions::new()
-            .read(true)
-            .write(write)
-            .open(path)
-            .map_err(system("open"))?;
+        let plain = OpenOptions::new().read(true).write(write).open(path).map_err(system("open"))?;
         lock(&plain, access, path)?;
         let bytes = plain.metadata().map_err(system("examine"))?.len();
-        let direct = OpenOptions::new()
-            .read(true)
-            .write(write)
-            .custom_flags(libc::O_DIRECT)
-            .open(path);
+        let direct = OpenOptions::new().read(true).write(write).custom_flags(libc::O_DIRECT).open(path);
         let direct = direct.ok().and_then(|file| Some((block_bytes(&file)?, file)));
         let (file, block_bytes, is_direct) = match direct {
             Some((block, file)) => (file, block, true),
             None => {
-                tracing::warn!(
-                    "{} cannot be read past the page cache: using buffered I/O",
-                    path.display()
-                );
+                tracing::warn!("{} cannot be read past the page cache: using buffered I/O", path.display());
                 (plain.try_clone().map_err(system("open"))?, 4096, false)
             }
         };
         let counters = Arc::new(Shared::default());
         let threads = Threads::start(file, threads, counters.clone()).map_err(system("start threads for"))?;
-        let geometry = Geometry {
-            bytes,
-            block_bytes,
-            direct: is_direct,
-        };
-        Ok(Disk {
-            threads,
-            geometry,
-            counters,
-            lock: plain,
-        })
+        let geometry = Geometry { bytes, block_bytes, direct: is_direct };
+        Ok(Disk { threads, geometry, counters, lock: plain })
     }
 
     /// Create a file of `bytes`, every one of them allocated, that begins with `start`, and put it at `path` only
@@ -118,12 +92,7 @@ impl Disk {
             move |error| OpenDiskError::System { what, path, error }
         };
         let made = (|| {
-            let file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .open(&new)?;
+            let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&new)?;
             allocate(&file, bytes)?;
             file.write_all_at(start, 0)?;
             file.sync_all()
@@ -133,13 +102,8 @@ impl Disk {
             return Err(system("create")(error));
         }
         std::fs::rename(&new, path).map_err(system("create"))?;
-        let folder = path
-            .parent()
-            .filter(|folder| !folder.as_os_str().is_empty())
-            .unwrap_or(Path::new("."));
-        File::open(folder)
-            .and_then(|folder| folder.sync_all())
-            .map_err(system("sync the directory of"))
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(folder).and_then(|folder| folder.sync_all()).map_err(system("sync the directory of"))
     }
 }
 
@@ -159,29 +123,17 @@ pub fn free_bytes(folder: &Path) -> Option<u64> {
 }
 
 fn lock(file: &File, access: Access, path: &Path) -> Result<(), OpenDiskError> {
-    let locked = if access == Access::Alone {
-        file.try_lock()
-    } else {
-        file.try_lock_shared()
-    };
+    let locked = if access == Access::Alone { file.try_lock() } else { file.try_lock_shared() };
     locked.map_err(|error| match error {
         TryLockError::WouldBlock => OpenDiskError::InUse(path.to_path_buf()),
-        TryLockError::Error(error) => OpenDiskError::System {
-            what: "lock",
-            path: path.to_path_buf(),
-            error,
-        },
+        TryLockError::Error(error) => OpenDiskError::System { what: "lock", path: path.to_path_buf(), error },
     })
 }
 
 /// The smallest block that direct reads of this file take: 512 or 4096; `None` if it takes neither.
 fn block_bytes(file: &File) -> Option<u64> {
     let mut buffer = AlignedBuf::zeroed(4096);
-    let mut reads = |len: usize| {
-        buffer
-            .get_mut(..len)
-            .is_some_and(|part| file.read_at(part, len as u64).is_ok())
-    };
+    let mut reads = |len: usize| buffer.get_mut(..len).is_some_and(|part| file.read_at(part, len as u64).is_ok());
     [512, 4096].into_iter().find(|&len| reads(len)).map(|len| len as u64)
 }
 

@@ -34,38 +34,21 @@ struct Waiting {
 impl Threads {
     /// `count` threads, at least one, named after what they do. Errors: the system has no more threads.
     pub(super) fn start(file: File, count: usize, counters: Arc<Shared>) -> io::Result<Self> {
-        let queue = Arc::new(Queue {
-            file,
-            waiting: Mutex::default(),
-            arrived: Condvar::new(),
-            counters,
-        });
+        let queue = Arc::new(Queue { file, waiting: Mutex::default(), arrived: Condvar::new(), counters });
         let start = |n| {
             let queue = queue.clone();
-            thread::Builder::new()
-                .name(format!("tinaja-disk-{n}"))
-                .spawn(move || queue.work())
+            thread::Builder::new().name(format!("tinaja-disk-{n}")).spawn(move || queue.work())
         };
         let threads = (0..count.max(1)).map(start).collect::<io::Result<_>>()?;
-        Ok(Threads {
-            queue,
-            threads: Mutex::new(threads),
-        })
+        Ok(Threads { queue, threads: Mutex::new(threads) })
     }
 
     pub(super) fn submit(&self, op: Op) {
         let mut waiting = self.queue.waiting.lock();
         if waiting.stopped || waiting.ops.len() >= MAX_QUEUED_REQUESTS {
-            let why = if waiting.stopped {
-                "the device was stopped"
-            } else {
-                "the device's queue is full"
-            };
+            let why = if waiting.stopped { "the device was stopped" } else { "the device's queue is full" };
             drop(waiting);
-            return (op.done)(Outcome {
-                buffer: None,
-                result: Err(io::Error::other(why)),
-            });
+            return (op.done)(Outcome { buffer: None, result: Err(io::Error::other(why)) });
         }
         match op.request {
             Request::Read { at, ref into } => self.queue.counters.placed(at, into.len() as u64),
@@ -120,29 +103,19 @@ impl Queue {
     fn carry_out(&self, request: Request) -> Outcome {
         match request {
             Request::Read { at, mut into } => {
-                let result = whole(into.len(), |done| {
-                    Some(self.file.read_at(into.get_mut(done..)?, at + done as u64))
-                });
+                let result = whole(into.len(), |done| Some(self.file.read_at(into.get_mut(done..)?, at + done as u64)));
                 if result.is_ok() {
                     self.counters.read(into.len() as u64);
                 }
-                Outcome {
-                    result: result.map_err(|error| explain(error, "read", into.len(), at)),
-                    buffer: Some(into),
-                }
+                Outcome { result: result.map_err(|error| explain(error, "read", into.len(), at)), buffer: Some(into) }
             }
             Request::Write { at, from, part } => {
                 let bytes = from.get(part).unwrap_or_default();
-                let result = whole(bytes.len(), |done| {
-                    Some(self.file.write_at(bytes.get(done..)?, at + done as u64))
-                });
+                let result = whole(bytes.len(), |done| Some(self.file.write_at(bytes.get(done..)?, at + done as u64)));
                 if result.is_ok() {
                     self.counters.wrote(bytes.len() as u64);
                 }
-                Outcome {
-                    result: result.map_err(|error| explain(error, "write", bytes.len(), at)),
-                    buffer: None,
-                }
+                Outcome { result: result.map_err(|error| explain(error, "write", bytes.len(), at)), buffer: None }
             }
             Request::Sync => {
                 let result = self.file.sync_data().map_err(|error| explain(error, "sync", 0, 0));
@@ -158,10 +131,7 @@ fn whole(len: usize, mut call: impl FnMut(usize) -> Option<io::Result<usize>>) -
     while done < len {
         match call(done) {
             Some(Ok(0)) | None => {
-                return Err(io::Error::new(
-                    ErrorKind::UnexpectedEof,
-                    "the file is shorter than it was",
-                ));
+                return Err(io::Error::new(ErrorKind::UnexpectedEof, "the file is shorter than it was"));
             }
             Some(Ok(more)) => done += more,
             Some(Err(error)) if error.kind() == ErrorKind::Interrupted => {}

@@ -88,9 +88,7 @@ pub enum Kind {
 impl Kind {
     /// The kind with this number on disk.
     pub fn from_byte(byte: u8) -> Option<Kind> {
-        [Kind::Whole, Kind::Large, Kind::Extent, Kind::Tombstone]
-            .into_iter()
-            .find(|kind| *kind as u8 == byte)
+        [Kind::Whole, Kind::Large, Kind::Extent, Kind::Tombstone].into_iter().find(|kind| *kind as u8 == byte)
     }
 
     /// Whether lookups find such a record.

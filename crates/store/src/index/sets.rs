@@ -24,12 +24,7 @@ impl Sets {
             Mutex::new(empty.repeat(count as usize).into_boxed_slice())
         };
         let shards = (0..sets.div_ceil(sets_per_shard)).map(shard).collect();
-        Sets {
-            shards,
-            sets,
-            set_bytes,
-            sets_per_shard,
-        }
+        Sets { shards, sets, set_bytes, sets_per_shard }
     }
 
     /// How many sets there are.
@@ -57,11 +52,7 @@ impl Sets {
 
     /// Bytes allocated: the slots, and the shards' locks and pointers.
     pub fn allocated_bytes(&self) -> u64 {
-        let shards: usize = self
-            .shards
-            .iter()
-            .map(|shard| shard.lock().len() + size_of::<Mutex<Box<[u8]>>>())
-            .sum();
+        let shards: usize = self.shards.iter().map(|shard| shard.lock().len() + size_of::<Mutex<Box<[u8]>>>()).sum();
         (shards + size_of::<Self>()) as u64
     }
 }

@@ -100,9 +100,7 @@ impl Frontier {
             stop: Condvar::new(),
         });
         let weak = Arc::downgrade(&frontier);
-        std::thread::Builder::new()
-            .name("tinaja-behind".into())
-            .spawn(move || write_behind(&weak))?;
+        std::thread::Builder::new().name("tinaja-behind".into()).spawn(move || write_behind(&weak))?;
         Ok(frontier)
     }
 
@@ -183,11 +181,7 @@ impl Frontier {
                 state.batch_len = offset + bytes;
                 state.batch_since.get_or_insert_with(Instant::now);
                 if record.kind != Kind::Extent {
-                    state.summary.push(SummaryEntry {
-                        id_low: record.id.low(),
-                        place,
-                        kind: record.kind,
-                    });
+                    state.summary.push(SummaryEntry { id_low: record.id.low(), place, kind: record.kind });
                 }
                 self.next.store(place.0 + bytes as u64, Ordering::Release);
                 return Poll::Ready(Ok(place));
@@ -222,18 +216,10 @@ impl Frontier {
 
     fn fly(self: &Arc<Self>, state: &mut State, ops: &mut Vec<Op>, at: Place, len: usize, buffer: AlignedBuf) {
         let from = Arc::new(buffer);
-        state.flying.push(Flying {
-            at,
-            len,
-            buffer: from.clone(),
-        });
+        state.flying.push(Flying { at, len, buffer: from.clone() });
         let frontier = self.clone();
         let done = Box::new(move |outcome: crate::device::Outcome| frontier.written(at, outcome.result));
-        let request = Request::Write {
-            at: self.layout.device_offset(at),
-            from,
-            part: 0..len,
-        };
+        let request = Request::Write { at: self.layout.device_offset(at), from, part: 0..len };
         ops.push(Op { request, done });
     }
 
@@ -256,8 +242,7 @@ impl Frontier {
         state.region = Place(state.region.0 + self.layout.region_bytes);
         state.batch_at = state.region;
         self.next.store(state.region.0, Ordering::Release);
-        self.limit
-            .store(state.region.0 + self.layout.region_bytes, Ordering::Release);
+        self.limit.store(state.region.0 + self.layout.region_bytes, Ordering::Release);
         true
     }
 
@@ -327,9 +312,8 @@ impl Frontier {
     /// Syncs all of whose writes have ended.
     fn due_syncs(self: &Arc<Self>, state: &mut State) -> Vec<Op> {
         let first = state.flying.iter().map(|flying| flying.at).min();
-        let (due, rest) = mem::take(&mut state.syncs)
-            .into_iter()
-            .partition(|sync| first.is_none_or(|first| sync.up_to <= first));
+        let (due, rest) =
+            mem::take(&mut state.syncs).into_iter().partition(|sync| first.is_none_or(|first| sync.up_to <= first));
         state.syncs = rest;
         let due: Vec<Sync> = due;
         due.into_iter().map(|sync| self.sync_op(sync)).collect()
@@ -341,10 +325,7 @@ impl Frontier {
             let result = frontier.synced(sync.up_to, outcome.result.map_err(|error| error.to_string()));
             (sync.done)(result);
         });
-        Op {
-            request: Request::Sync,
-            done,
-        }
+        Op { request: Request::Sync, done }
     }
 
     /// A sync that failed leaves nothing written since the last good one to be trusted: the kernel may have dropped

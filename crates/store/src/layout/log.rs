@@ -1,5 +1,6 @@
 //! A circular log that can be read: one record at a time by its place, or all it holds when it is opened.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -84,10 +85,7 @@ impl Log {
         let log = self.clone();
         let finish = move |outcome: Outcome| log.arrived(place, (at - start) as usize, outcome, may_grow, done);
         let into = AlignedBuf::zeroed((end - start) as usize);
-        self.device.submit(Op {
-            request: Request::Read { at: start, into },
-            done: Box::new(finish),
-        });
+        self.device.submit(Op { request: Request::Read { at: start, into }, done: Box::new(finish) });
     }
 
     fn arrived(self: &Arc<Self>, place: Place, skip: usize, outcome: Outcome, may_grow: bool, done: ReadDone) {
@@ -113,10 +111,7 @@ impl Log {
 
     /// The record `skip` bytes into `bytes`; its size if there is more of it than that; `None` if there is none.
     fn parse(&self, place: Place, bytes: &Bytes, skip: usize, from_memory: bool) -> Result<RawRecord, Option<usize>> {
-        let header = bytes
-            .get(skip..)
-            .and_then(|bytes| self.stamp.header(bytes, place))
-            .ok_or(None)?;
+        let header = bytes.get(skip..).and_then(|bytes| self.stamp.header(bytes, place)).ok_or(None)?;
         if header.record_bytes() > self.layout.max_record_bytes() {
             return Err(None);
         }
@@ -127,11 +122,7 @@ impl Log {
         if !self.stamp.verifies(&header, &payload) {
             return Err(None);
         }
-        Ok(RawRecord {
-            header,
-            payload,
-            from_memory,
-        })
+        Ok(RawRecord { header, payload, from_memory })
     }
 }
 
@@ -157,106 +148,117 @@ pub struct Recovered {
     pub unsealed: Vec<(Place, u64, Vec<SummaryEntry>)>,
 }
 
-/// Regions before the newest summary that may lack theirs: as many as could be on their way at once, and then some.
-const HOLES_LOOKED_INTO: u64 = 8;
+/// The device failed to read a part of the log.
+struct Unreadable;
+
+/// Regions after the newest summary that may lack theirs: as many as could be on their way at once, and then some.
+const REGIONS_ON_THEIR_WAY: u64 = 8;
 
 impl Scan<'_> {
-    /// Find out what a log holds: one small read a region, a second one where the summary is longer than a block,
-    /// and the whole of the last, unfinished region. Bounded by the log's size; idempotent. Memory: 32 bytes a record.
-    /// Unreadable regions count as empty.
+    /// Find out what a log holds: one small read a region, a second one where the summary is longer than a block, and
+    /// the whole of regions that lack a summary: the open one, and damaged ones. Bounded by the log's size; idempotent.
+    /// Memory: 32 bytes a record.
+    ///
+    /// What a region says may void what older ones say (a later version, a removal). So when one can be read in no way,
+    /// all that is older is given up with it; and when it is the open one, whose places must not be given out twice,
+    /// writing goes on with a new lap.
     pub fn recover(&self) -> Recovered {
+        let footers = (0..self.layout.regions).filter_map(|number| self.footer(number as usize).ok().flatten());
+        let mut footers: BTreeMap<Place, region::Footer> = footers.map(|footer| (footer.region, footer)).collect();
         let first = Place(self.layout.log_bytes());
-        let mut footers: Vec<_> = (0..self.layout.regions)
-            .filter_map(|number| self.footer(number as usize))
-            .collect();
-        footers.sort_by_key(|footer| footer.region);
-        let newest = footers.last().map(|footer| footer.region);
-        let mut found = Recovered {
-            next: newest.map_or(first, |place| self.after(place)),
-            ..Recovered::default()
-        };
-        if let Some(newest) = newest {
-            self.holes(newest, &footers, &mut found);
+        let newest = footers.last_key_value().map(|(region, _)| *region);
+        let mut found = Recovered { next: newest.map_or(first, |place| self.after(place)), ..Recovered::default() };
+        let mut floor = first;
+        if self.open_regions(&mut found).is_err() {
+            found.next = self.next_lap(found.next);
+            floor = found.next;
         }
-        // Regions begun after the newest summary was written: the open one, and those whose summaries did not arrive.
-        for _ in 0..HOLES_LOOKED_INTO.min(self.layout.regions - 1) {
-            let region = found.next;
-            let (used, entries) = self.scan_region(region);
-            if used == 0 {
-                break;
+        let window = found.next.0 + self.layout.region_bytes - self.layout.log_bytes();
+        let scanned: Vec<_> = found.unsealed.iter().map(|(region, ..)| *region).collect();
+        let regions = (window..found.next.0).step_by(self.layout.region_bytes as usize).map(Place);
+        let known = floor;
+        for region in regions.filter(|region| *region >= known && !scanned.contains(region)) {
+            let summary = footers.remove(&region).and_then(|footer| self.entries(&footer));
+            match summary.map_or_else(|| self.scan_region(region).map(Err), |entries| Ok(Ok(entries))) {
+                Ok(Ok(entries)) => found.entries.extend(entries),
+                Ok(Err((0, _))) => {}
+                Ok(Err((used, entries))) => found.unsealed.push((region, used, entries)),
+                Err(Unreadable) => floor = self.after(region),
             }
-            found.unsealed.push((region, used, entries));
-            found.next = self.after(region);
         }
-        let oldest = found.next.0 + self.layout.region_bytes - self.layout.log_bytes();
-        for footer in footers.iter().filter(|footer| footer.region.0 >= oldest) {
-            found.entries.extend(self.entries(footer).unwrap_or_default());
-        }
-        found.entries.extend(
-            found
-                .unsealed
-                .iter()
-                .flat_map(|(_, _, entries)| entries.iter().copied()),
-        );
+        found.entries.extend(found.unsealed.iter().flat_map(|(_, _, entries)| entries.iter().copied()));
+        found.entries.retain(|entry| entry.place >= floor);
+        found.unsealed.retain(|(region, ..)| *region >= floor);
         found.entries.sort_by_key(|entry| entry.place);
         found
+    }
+
+    /// Regions begun after the newest summary was written: the open one, and those whose summaries did not arrive. They
+    /// follow each other, or began with a new lap.
+    fn open_regions(&self, found: &mut Recovered) -> Result<(), Unreadable> {
+        for _ in 0..REGIONS_ON_THEIR_WAY.min(self.layout.regions - 1) {
+            let mut begun = None;
+            for region in [found.next, self.next_lap(found.next)] {
+                let (used, entries) = self.scan_region(region)?;
+                if used > 0 {
+                    begun = Some((region, used, entries));
+                    break;
+                }
+            }
+            let Some(region) = begun else { break };
+            found.next = self.after(region.0);
+            found.unsealed.push(region);
+        }
+        Ok(())
+    }
+
+    fn next_lap(&self, place: Place) -> Place {
+        Place((self.layout.lap(place) + 1) * self.layout.log_bytes())
     }
 
     fn after(&self, region: Place) -> Place {
         Place(region.0 + self.layout.region_bytes)
     }
 
-    /// Regions shortly before the newest summary that lack theirs.
-    fn holes(&self, newest: Place, footers: &[region::Footer], found: &mut Recovered) {
-        let back = |n| newest.0.checked_sub(n * self.layout.region_bytes).map(Place);
-        for region in (1..=HOLES_LOOKED_INTO.min(self.layout.regions - 2)).filter_map(back) {
-            if region.0 >= self.layout.log_bytes() && !footers.iter().any(|footer| footer.region == region) {
-                let (used, entries) = self.scan_region(region);
-                if used > 0 {
-                    found.unsealed.push((region, used, entries));
-                }
-            }
-        }
-    }
-
-    fn read(&self, at: u64, bytes: u64) -> Option<AlignedBuf> {
+    /// Read and wait.
+    fn read(&self, at: u64, bytes: u64) -> Result<AlignedBuf, Unreadable> {
         let (tell, told) = std::sync::mpsc::sync_channel(1);
-        let request = Request::Read {
-            at,
-            into: AlignedBuf::zeroed(bytes as usize),
-        };
-        self.device.submit(Op {
-            request,
-            done: Box::new(move |outcome| drop(tell.send(outcome))),
-        });
-        let outcome = told.recv().ok()?;
-        outcome.result.ok()?;
-        outcome.buffer
+        let request = Request::Read { at, into: AlignedBuf::zeroed(bytes as usize) };
+        self.device.submit(Op { request, done: Box::new(move |outcome| drop(tell.send(outcome))) });
+        match told.recv() {
+            Ok(Outcome { result: Ok(()), buffer: Some(buffer) }) => Ok(buffer),
+            Ok(outcome) => {
+                tracing::warn!("a part of the cache cannot be read and is given up: {:?}", outcome.result.err());
+                Err(Unreadable)
+            }
+            Err(_) => Err(Unreadable),
+        }
     }
 
     fn region_end(&self, number: usize) -> u64 {
         self.layout.base + (number as u64 + 1) * self.layout.region_bytes
     }
 
-    fn footer(&self, number: usize) -> Option<region::Footer> {
+    fn footer(&self, number: usize) -> Result<Option<region::Footer>, Unreadable> {
         let block = self.device.geometry().block_bytes;
         let bytes = self.read(self.region_end(number) - block, block)?;
-        region::footer(&self.layout, self.stamp, number, &bytes)
+        Ok(region::footer(&self.layout, self.stamp, number, &bytes))
     }
 
     fn entries(&self, footer: &region::Footer) -> Option<Vec<SummaryEntry>> {
         let bytes = self.layout.summary_bytes(footer.entries);
         let number = self.layout.region_number(footer.region);
-        let summary = self.read(self.region_end(number) - bytes, bytes)?;
+        let summary = self.read(self.region_end(number) - bytes, bytes).ok()?;
         region::entries(&self.layout, self.stamp, footer, &summary)
     }
 
     /// Walk the records of a region from its start, whole and verified, to the first place where there is none.
-    fn scan_region(&self, region: Place) -> (u64, Vec<SummaryEntry>) {
-        let none = (0, Vec::new());
-        let Some(bytes) = self.read(self.layout.device_offset(region), self.layout.region_bytes) else {
-            return none;
-        };
+    fn scan_region(&self, region: Place) -> Result<(u64, Vec<SummaryEntry>), Unreadable> {
+        let first = self.read(self.layout.device_offset(region), self.device.geometry().block_bytes)?;
+        if self.stamp.header(&first, region).is_none() {
+            return Ok((0, Vec::new()));
+        }
+        let bytes = self.read(self.layout.device_offset(region), self.layout.region_bytes)?;
         let whole_at = |at: u64| {
             let place = Place(region.0 + at);
             let header = self.stamp.header(bytes.get(at as usize..)?, place)?;
@@ -270,15 +272,11 @@ impl Scan<'_> {
             whole_at(at)
         }) {
             if header.kind != Kind::Extent {
-                entries.push(SummaryEntry {
-                    id_low: header.id.low(),
-                    place: header.place,
-                    kind: header.kind,
-                });
+                entries.push(SummaryEntry { id_low: header.id.low(), place: header.place, kind: header.kind });
             }
             at = round_up(at + header.record_bytes() as u64, self.layout.unit);
         }
-        (round_up(at, self.layout.align), entries)
+        Ok((round_up(at, self.layout.align), entries))
     }
 
     /// Write summaries for regions that lacked them. Errors: the device's, as text.
@@ -289,13 +287,8 @@ impl Scan<'_> {
             let part = 0..from.len();
             let (tell, told) = std::sync::mpsc::sync_channel(1);
             let done = Box::new(move |outcome: Outcome| drop(tell.send(outcome.result)));
-            self.device.submit(Op {
-                request: Request::Write { at, from, part },
-                done,
-            });
-            told.recv()
-                .map_err(|error| error.to_string())?
-                .map_err(|error| error.to_string())?;
+            self.device.submit(Op { request: Request::Write { at, from, part }, done });
+            told.recv().map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
         }
         Ok(())
     }

@@ -127,15 +127,7 @@ impl Stamp {
         if (magic, version, at) != (MAGIC, VERSION, place) || sum != xxh3_64_with_seed(checked, self.seed) {
             return None;
         }
-        Some(Header {
-            kind: Kind::from_byte(kind)?,
-            id,
-            place,
-            name_bytes,
-            head_bytes,
-            body_bytes,
-            payload_sum,
-        })
+        Some(Header { kind: Kind::from_byte(kind)?, id, place, name_bytes, head_bytes, body_bytes, payload_sum })
     }
 
     /// Whether `payload` is what was written behind this header.
@@ -163,15 +155,10 @@ mod tests {
         stamp.write(&record, place, stamp.payload_sum(&record), &mut bytes);
         let whole = |bytes: &[u8], place| {
             let header = stamp.header(bytes, place)?;
-            stamp
-                .verifies(&header, bytes.get(HEADER_BYTES..header.record_bytes())?)
-                .then_some(header)
+            stamp.verifies(&header, bytes.get(HEADER_BYTES..header.record_bytes())?).then_some(header)
         };
         let header = whole(&bytes, place).unwrap();
-        assert_eq!(
-            (header.kind, header.id, header.record_bytes()),
-            (Kind::Whole, Digest([7; 16]), bytes.len())
-        );
+        assert_eq!((header.kind, header.id, header.record_bytes()), (Kind::Whole, Digest([7; 16]), bytes.len()));
         assert_eq!(whole(&bytes, Place(8192)), None, "another place or lap");
         assert!(Stamp { seed: 43 }.header(&bytes, place).is_none(), "another store");
         for bit in 0..bytes.len() * 8 {

@@ -49,16 +49,8 @@ impl LogLayout {
     pub fn new(base: u64, bytes: u64, block: u64) -> Option<Self> {
         let region_bytes = floor_power_of_two(bytes / 64).clamp(256 << 10, 8 << 20);
         let regions = bytes / region_bytes;
-        let unit = (region_bytes * regions)
-            .div_ceil(u64::from(u32::MAX))
-            .next_power_of_two();
-        let layout = LogLayout {
-            base,
-            region_bytes,
-            regions,
-            unit,
-            align: unit.max(block),
-        };
+        let unit = (region_bytes * regions).div_ceil(u64::from(u32::MAX)).next_power_of_two();
+        let layout = LogLayout { base, region_bytes, regions, unit, align: unit.max(block) };
         (regions >= 4).then_some(layout)
     }
 
@@ -169,12 +161,7 @@ pub fn footer(layout: &LogLayout, stamp: Stamp, number: usize, block: &[u8]) -> 
         && layout.region_number(region) == number
         && used <= layout.region_bytes
         && layout.summary_bytes(entries) <= layout.region_bytes;
-    right.then_some(Footer {
-        region,
-        entries,
-        used,
-        entries_sum,
-    })
+    right.then_some(Footer { region, entries, used, entries_sum })
 }
 
 /// The entries before the footer that ends `bytes`; `None` if they are not those that were written.
@@ -190,11 +177,7 @@ pub fn entries(layout: &LogLayout, stamp: Stamp, footer: &Footer, bytes: &[u8]) 
             let id_low = take_u64(&mut entry)?;
             let word = take_u32(&mut entry)?;
             let offset = u64::from(word >> 2) * layout.unit;
-            let kind = if word & 3 == 0 {
-                Kind::Tombstone
-            } else {
-                Kind::from_byte((word & 3) as u8)?
-            };
+            let kind = if word & 3 == 0 { Kind::Tombstone } else { Kind::from_byte((word & 3) as u8)? };
             (offset + HEADER_BYTES as u64 <= footer.used).then_some(SummaryEntry {
                 id_low,
                 place: Place(footer.region.0 + offset),
@@ -226,11 +209,7 @@ mod tests {
         let region = Place(layout.log_bytes() * 3 + layout.region_bytes * 2);
         let kinds = [Kind::Whole, Kind::Large, Kind::Tombstone];
         let written: Vec<_> = (0..100_u64)
-            .map(|n| SummaryEntry {
-                id_low: n * 77,
-                place: Place(region.0 + n * 999),
-                kind: kinds[n as usize % 3],
-            })
+            .map(|n| SummaryEntry { id_low: n * 77, place: Place(region.0 + n * 999), kind: kinds[n as usize % 3] })
             .collect();
         let mut bytes = encode(&layout, stamp, region, 200_000, &written);
         let read = |bytes: &[u8]| entries(&layout, stamp, &footer(&layout, stamp, 2, bytes)?, bytes);

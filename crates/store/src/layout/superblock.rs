@@ -65,14 +65,7 @@ impl Superblock {
         name.resize(16, 0);
         bytes.extend_from_slice(&name);
         let log = &self.log;
-        for number in [
-            log.base,
-            log.region_bytes,
-            log.regions,
-            log.unit,
-            self.slots,
-            self.mean_object_bytes,
-        ] {
+        for number in [log.base, log.region_bytes, log.regions, log.unit, self.slots, self.mean_object_bytes] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         bytes.extend_from_slice(self.secret.bytes());
@@ -93,11 +86,7 @@ impl Superblock {
             return Err(SuperblockError::OtherVersion(version));
         }
         Self::fields(rest)
-            .filter(|(_, sum)| {
-                bytes
-                    .get(..CHECKED_BYTES)
-                    .is_some_and(|checked| xxh3_64(checked) == *sum)
-            })
+            .filter(|(_, sum)| bytes.get(..CHECKED_BYTES).is_some_and(|checked| xxh3_64(checked) == *sum))
             .and_then(|(found, _)| found.sane(block, device_bytes))
             .ok_or(SuperblockError::Damaged)
     }
@@ -111,31 +100,12 @@ impl Superblock {
         let (base, region_bytes, regions, unit) = (number()?, number()?, number()?, number()?);
         let (slots, mean_object_bytes) = (number()?, number()?);
         let secret = Secret::from_bytes(take(rest)?);
-        let log = LogLayout {
-            base,
-            region_bytes,
-            regions,
-            unit,
-            align: unit,
-        };
-        Some((
-            Superblock {
-                engine,
-                log,
-                slots,
-                mean_object_bytes,
-                secret,
-            },
-            take_u64(rest)?,
-        ))
+        let log = LogLayout { base, region_bytes, regions, unit, align: unit };
+        Some((Superblock { engine, log, slots, mean_object_bytes, secret }, take_u64(rest)?))
     }
 
     fn sane(mut self, block: u64, device_bytes: u64) -> Option<Self> {
-        let log = LogLayout::new(
-            self.log.base,
-            self.log.region_bytes.checked_mul(self.log.regions)?,
-            block,
-        )?;
+        let log = LogLayout::new(self.log.base, self.log.region_bytes.checked_mul(self.log.regions)?, block)?;
         self.log.align = log.align;
         let fits = self.log == log
             && log.base == SUPERBLOCK_BYTES
@@ -152,22 +122,13 @@ mod tests {
     fn example() -> Superblock {
         let log = LogLayout::new(SUPERBLOCK_BYTES, 64 << 20, 512).unwrap();
         let secret = Secret::from_bytes([3; 32]);
-        Superblock {
-            engine: "hashcache-log".into(),
-            log,
-            slots: 8192,
-            mean_object_bytes: 8192,
-            secret,
-        }
+        Superblock { engine: "hashcache-log".into(), log, slots: 8192, mean_object_bytes: 8192, secret }
     }
 
     #[test]
     fn what_is_written_is_read() {
         let read = Superblock::decode(&example().encode(), 512, 65 << 20).unwrap();
-        assert_eq!(
-            (read.engine.as_str(), read.log, read.slots),
-            ("hashcache-log", example().log, 8192)
-        );
+        assert_eq!((read.engine.as_str(), read.log, read.slots), ("hashcache-log", example().log, 8192));
         assert_eq!(read.secret.bytes(), &[3; 32]);
     }
 
@@ -179,16 +140,9 @@ mod tests {
             assert!(Superblock::decode(&bytes, 512, 65 << 20).is_err(), "bit {bit}");
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
-        assert_eq!(
-            Superblock::decode(&bytes, 512, 1 << 20).unwrap_err(),
-            SuperblockError::Damaged,
-            "a file cut short"
-        );
+        assert_eq!(Superblock::decode(&bytes, 512, 1 << 20).unwrap_err(), SuperblockError::Damaged, "a file cut short");
         assert_eq!(Superblock::decode(b"", 512, 0).unwrap_err(), SuperblockError::NotOurs);
         bytes[8] = 9;
-        assert_eq!(
-            Superblock::decode(&bytes, 512, 65 << 20).unwrap_err(),
-            SuperblockError::OtherVersion(9)
-        );
+        assert_eq!(Superblock::decode(&bytes, 512, 65 << 20).unwrap_err(), SuperblockError::OtherVersion(9));
     }
 }

@@ -32,27 +32,18 @@ impl AlignedBuf {
     /// A buffer of `len` zero bytes. Aborts like any allocation when there is no memory.
     pub fn zeroed(len: usize) -> Self {
         let Some(layout) = layout(len) else {
-            return AlignedBuf {
-                start: NonNull::dangling(),
-                len: 0,
-            };
+            return AlignedBuf { start: NonNull::dangling(), len: 0 };
         };
         // SAFETY: the layout's size is not zero.
         let start = unsafe { alloc_zeroed(layout) };
-        let Some(start) = NonNull::new(start) else {
-            handle_alloc_error(layout)
-        };
+        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
         AlignedBuf { start, len }
     }
 }
 
 /// `None` for nothing, and for what no address space holds.
 fn layout(len: usize) -> Option<Layout> {
-    if len == 0 {
-        None
-    } else {
-        Layout::from_size_align(len, ALIGN).ok()
-    }
+    if len == 0 { None } else { Layout::from_size_align(len, ALIGN).ok() }
 }
 
 impl Drop for AlignedBuf {
@@ -110,9 +101,6 @@ mod tests {
 
     #[test]
     fn rounding_goes_to_the_neighbour() {
-        assert_eq!(
-            (round_up(1, 512), round_up(512, 512), round_down(1023, 512)),
-            (512, 512, 512)
-        );
+        assert_eq!((round_up(1, 512), round_up(512, 512), round_down(1023, 512)), (512, 512, 512));
     }
 }

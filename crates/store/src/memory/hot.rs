@@ -44,10 +44,7 @@ impl HotObjects {
     /// A cache of at most `budget_bytes`; 0 keeps nothing. An object may take an eighth of a shard, one of eight.
     pub fn new(budget_bytes: u64) -> Self {
         let shard_bytes = usize::try_from(budget_bytes).unwrap_or(usize::MAX) / HOT_SHARDS;
-        HotObjects {
-            shards: (0..HOT_SHARDS).map(|_| Mutex::default()).collect(),
-            shard_bytes,
-        }
+        HotObjects { shards: (0..HOT_SHARDS).map(|_| Mutex::default()).collect(), shard_bytes }
     }
 
     fn shard(&self, id: &Digest) -> Option<&Mutex<Shard>> {
@@ -87,13 +84,7 @@ impl HotObjects {
             return;
         }
         let (head, body) = (Bytes::copy_from_slice(head), Bytes::copy_from_slice(body));
-        let object = Object {
-            id: *id,
-            key: key.clone(),
-            head,
-            body,
-            place,
-        };
+        let object = Object { id: *id, key: key.clone(), head, body, place };
         let Some(shard) = self.shard(id) else { return };
         let mut shard = shard.lock();
         if !current() {
@@ -159,14 +150,7 @@ mod tests {
     fn what_is_too_large_stale_or_another_key_is_not_served() {
         let hot = HotObjects::new(1 << 20);
         let ((a, key), (_, other)) = (id(1), id(2));
-        hot.insert(
-            &a,
-            &key,
-            &Bytes::new(),
-            &Bytes::from(vec![0; 100_000]),
-            Place(0),
-            || true,
-        );
+        hot.insert(&a, &key, &Bytes::new(), &Bytes::from(vec![0; 100_000]), Place(0), || true);
         hot.insert(&a, &key, &Bytes::new(), &Bytes::new(), Place(0), || false);
         assert!(hot.get(&a, &key).is_none());
         hot.insert(&a, &key, &"h".into(), &"b".into(), Place(9), || true);

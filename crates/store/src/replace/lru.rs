@@ -20,13 +20,7 @@ pub struct Lru<T> {
 
 impl<T> Default for Lru<T> {
     fn default() -> Self {
-        Lru {
-            nodes: Vec::new(),
-            newest: NONE,
-            oldest: NONE,
-            free: Vec::new(),
-            len: 0,
-        }
+        Lru { nodes: Vec::new(), newest: NONE, oldest: NONE, free: Vec::new(), len: 0 }
     }
 }
 
@@ -43,11 +37,7 @@ impl<T> Lru<T> {
 
     /// Add an item as the most recently used. Returns its number.
     pub fn insert(&mut self, value: T) -> u32 {
-        let node = Node {
-            value: Some(value),
-            older: NONE,
-            newer: NONE,
-        };
+        let node = Node { value: Some(value), older: NONE, newer: NONE };
         let at = match self.free.pop() {
             Some(at) => {
                 if let Some(slot) = self.nodes.get_mut(at as usize) {
@@ -135,14 +125,8 @@ mod tests {
         let [a, b, c] = ["a", "b", "c"].map(|name| lru.insert(name));
         lru.touch(a);
         assert_eq!(lru.get(b), Some(&"b"));
-        assert_eq!(
-            (lru.pop_oldest(), lru.pop_newest(), lru.len()),
-            (Some("b"), Some("a"), 1)
-        );
-        assert_eq!(
-            (lru.remove(c), lru.pop_oldest(), lru.is_empty()),
-            (Some("c"), None, true)
-        );
+        assert_eq!((lru.pop_oldest(), lru.pop_newest(), lru.len()), (Some("b"), Some("a"), 1));
+        assert_eq!((lru.remove(c), lru.pop_oldest(), lru.is_empty()), (Some("c"), None, true));
         assert_eq!(lru.remove(c), None);
     }
 

@@ -29,24 +29,15 @@ struct State {
 impl Alarm {
     /// Start the thread; it ends when the alarm is dropped. Errors: the system has no more threads.
     pub(crate) fn start() -> io::Result<Arc<Self>> {
-        let alarm = Arc::new(Alarm {
-            state: Mutex::default(),
-            changed: Condvar::new(),
-        });
+        let alarm = Arc::new(Alarm { state: Mutex::default(), changed: Condvar::new() });
         let weak = Arc::downgrade(&alarm);
-        thread::Builder::new()
-            .name("tinaja-alarm".into())
-            .spawn(move || ring(&weak))?;
+        thread::Builder::new().name("tinaja-alarm".into()).spawn(move || ring(&weak))?;
         Ok(alarm)
     }
 
     /// A future that is ready at `when`.
     pub(crate) fn at(self: &Arc<Self>, when: Instant) -> At {
-        At {
-            alarm: self.clone(),
-            when,
-            number: None,
-        }
+        At { alarm: self.clone(), when, number: None }
     }
 
     /// The outcome of `work`, or `None` if it takes beyond `when`.
@@ -106,11 +97,8 @@ fn ring(alarm: &Weak<Alarm>) {
         let rest = if state.waiting.is_empty() { TICK * 10 } else { TICK };
         alarm.changed.wait_for(&mut state, rest);
         let now = Instant::now();
-        let due = state
-            .waiting
-            .extract_if(|_, (when, _)| *when <= now)
-            .map(|(_, (_, waker))| waker)
-            .collect::<Vec<_>>();
+        let due =
+            state.waiting.extract_if(|_, (when, _)| *when <= now).map(|(_, (_, waker))| waker).collect::<Vec<_>>();
         drop(state);
         due.into_iter().for_each(Waker::wake);
     }

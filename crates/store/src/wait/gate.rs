@@ -29,18 +29,11 @@ pub(crate) struct Entering {
 
 impl Gate {
     pub(crate) fn new(turns: usize) -> Self {
-        Gate(Arc::new(Mutex::new(State {
-            free: turns,
-            next_ticket: 0,
-            waiting: VecDeque::new(),
-        })))
+        Gate(Arc::new(Mutex::new(State { free: turns, next_ticket: 0, waiting: VecDeque::new() })))
     }
 
     pub(crate) fn enter(&self) -> Entering {
-        Entering {
-            gate: self.clone(),
-            ticket: None,
-        }
+        Entering { gate: self.clone(), ticket: None }
     }
 }
 
@@ -50,9 +43,7 @@ impl Future for Entering {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Turn> {
         let gate = self.gate.clone();
         let mut state = gate.0.lock();
-        let at = self
-            .ticket
-            .and_then(|ticket| state.waiting.iter().position(|(other, _)| *other == ticket));
+        let at = self.ticket.and_then(|ticket| state.waiting.iter().position(|(other, _)| *other == ticket));
         // Free turns belong to the front of the queue.
         let ahead = at.unwrap_or(state.waiting.len());
         if ahead < state.free {
@@ -79,11 +70,7 @@ impl Future for Entering {
 impl State {
     /// Wakers of those at the front who may pass now.
     fn passing(&self) -> Vec<Waker> {
-        self.waiting
-            .iter()
-            .take(self.free)
-            .map(|(_, waker)| waker.clone())
-            .collect()
+        self.waiting.iter().take(self.free).map(|(_, waker)| waker.clone()).collect()
     }
 }
 

@@ -21,11 +21,7 @@ pub(crate) struct Answer<T>(Arc<Mutex<Cell<T>>>);
 
 /// A promise and its answer.
 pub(crate) fn promise<T>() -> (Promise<T>, Answer<T>) {
-    let cell = Arc::new(Mutex::new(Cell {
-        value: None,
-        dropped: false,
-        waker: None,
-    }));
+    let cell = Arc::new(Mutex::new(Cell { value: None, dropped: false, waker: None }));
     (Promise(cell.clone()), Answer(cell))
 }
 

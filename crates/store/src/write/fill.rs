@@ -94,15 +94,7 @@ impl Fill {
             writer: None,
             pushed_back: None,
         };
-        Fill {
-            id,
-            key,
-            digest,
-            head,
-            hint,
-            extent_bytes,
-            state: Mutex::new(state),
-        }
+        Fill { id, key, digest, head, hint, extent_bytes, state: Mutex::new(state) }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, FillState> {
@@ -191,19 +183,10 @@ impl Fill {
         cx: &mut Context<'_>,
         state: &mut FillState,
     ) -> Poll<()> {
-        let record = Record {
-            id: self.digest,
-            kind: Kind::Extent,
-            name: &[],
-            head: &[],
-            body: &state.tail,
-        };
+        let record = Record { id: self.digest, kind: Kind::Extent, name: &[], head: &[], body: &state.tail };
         match std::task::ready!(engine.poll_append(cx, &record)) {
             Ok(place) => {
-                state.extents.push(Extent {
-                    place,
-                    bytes: state.tail.len() as u32,
-                });
+                state.extents.push(Extent { place, bytes: state.tail.len() as u32 });
                 state.base += state.tail.len() as u64;
                 state.tail.clear();
             }

@@ -14,20 +14,9 @@ impl Fill {
     /// Read along from the first byte.
     pub(crate) fn follow(self: &Arc<Self>, reader: ExtentReader) -> Hit {
         let number = self.join();
-        let follower = Follower {
-            fill: self.clone(),
-            reader,
-            number,
-            left: 0..u64::MAX,
-            failed: None,
-        };
+        let follower = Follower { fill: self.clone(), reader, number, left: 0..u64::MAX, failed: None };
         let body = Body::from_source(Box::new(follower));
-        Hit {
-            head: self.head.clone(),
-            state: State::Filling,
-            source: Source::Fill,
-            body,
-        }
+        Hit { head: self.head.clone(), state: State::Filling, source: Source::Fill, body }
     }
 }
 
@@ -46,9 +35,7 @@ impl Follower {
             return Poll::Ready(Err(ReadError::Aborted));
         }
         let at = self.left.start;
-        let want = usize::try_from(self.left.end.saturating_sub(at))
-            .unwrap_or(usize::MAX)
-            .min(max);
+        let want = usize::try_from(self.left.end.saturating_sub(at)).unwrap_or(usize::MAX).min(max);
         if want == 0 {
             return Poll::Ready(Ok(None));
         }
@@ -87,11 +74,7 @@ impl Follower {
 impl BodySource for Follower {
     fn length(&self) -> Option<u64> {
         let state = self.fill.lock();
-        if state.phase == Phase::Whole {
-            Some(state.arrived())
-        } else {
-            self.fill.hint.expected_bytes
-        }
+        if state.phase == Phase::Whole { Some(state.arrived()) } else { self.fill.hint.expected_bytes }
     }
 
     fn seek(&mut self, range: Range<u64>) -> Result<(), ReadError> {

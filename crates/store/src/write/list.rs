@@ -49,12 +49,7 @@ impl Fills {
             return None;
         }
         let by_object = self.by_object.lock();
-        by_object
-            .get(digest)?
-            .iter()
-            .rev()
-            .find(|fill| fill.key == *key && fill.is_whole_from_start())
-            .cloned()
+        by_object.get(digest)?.iter().rev().find(|fill| fill.key == *key && fill.is_whole_from_start()).cloned()
     }
 
     /// The write of this number.

@@ -24,23 +24,14 @@ pub(crate) struct FillSink {
 
 impl FillSink {
     pub(crate) fn new(store: Arc<Inner>, fill: Arc<Fill>) -> Self {
-        FillSink {
-            store,
-            fill,
-            lease: None,
-            ended: false,
-        }
+        FillSink { store, fill, lease: None, ended: false }
     }
 
     async fn finish(mut self) -> Commit {
         let fill = self.fill.clone();
         let arrived = fill.lock().arrived();
         let short = fill.hint.expected_bytes.is_some_and(|expected| expected != arrived);
-        let outcome = if short {
-            Err(WhyNot::LengthMismatch)
-        } else {
-            self.store_last(arrived).await
-        };
+        let outcome = if short { Err(WhyNot::LengthMismatch) } else { self.store_last(arrived).await };
         self.ended = true;
         fill.end(if short { Phase::Aborted } else { Phase::Whole });
         self.store.fills.remove(&fill);
@@ -68,12 +59,9 @@ impl FillSink {
             })
             .await;
             let state = fill.lock();
-            record = Table {
-                body_bytes: arrived,
-                extent_bytes: fill.extent_bytes as u32,
-                extents: state.extents.clone(),
-            }
-            .encode();
+            record =
+                Table { body_bytes: arrived, extent_bytes: fill.extent_bytes as u32, extents: state.extents.clone() }
+                    .encode();
         }
         let kind = if large { Kind::Large } else { Kind::Whole };
         let place = poll_fn(|cx| {
@@ -86,16 +74,7 @@ impl FillSink {
             }
             let body = if large { &record[..] } else { &state.tail[..] };
             let name = fill.key.name();
-            self.store.engine.poll_append(
-                cx,
-                &Record {
-                    id: fill.digest,
-                    kind,
-                    name,
-                    head: &fill.head,
-                    body,
-                },
-            )
+            self.store.engine.poll_append(cx, &Record { id: fill.digest, kind, name, head: &fill.head, body })
         })
         .await?;
         self.store.hot.remove(&fill.digest);
@@ -109,9 +88,7 @@ impl FillSink {
 
 impl Sink for FillSink {
     fn poll_write(&mut self, cx: &mut Context<'_>, data: &mut Bytes) -> Poll<()> {
-        let poll = self
-            .fill
-            .poll_take(&self.store.engine, self.store.limits.max_object_bytes, cx, data);
+        let poll = self.fill.poll_take(&self.store.engine, self.store.limits.max_object_bytes, cx, data);
         self.lease = None;
         if poll.is_pending()
             && let Some(until) = self.fill.pushed_back_until()

@@ -41,14 +41,7 @@ impl Set<'_> {
         let mut bytes = [0; SET_BYTES];
         let mut set = Set(&mut bytes);
         for way in 0..WAYS {
-            set.put(
-                way,
-                Slot {
-                    fingerprint: 0,
-                    rank: way as u8,
-                    place: None,
-                },
-            );
+            set.put(way, Slot { fingerprint: 0, rank: way as u8, place: None });
         }
         bytes
     }
@@ -58,18 +51,12 @@ impl Set<'_> {
         let field = |field: Field| field.get(self.0, SLOT_BITS, way);
         let position = field(POSITION);
         let place = (position != EMPTY).then(|| (position as u32, field(LAP) as u8));
-        Slot {
-            fingerprint: field(FINGERPRINT) as u8,
-            rank: field(RANK) as u8,
-            place,
-        }
+        Slot { fingerprint: field(FINGERPRINT) as u8, rank: field(RANK) as u8, place }
     }
 
     /// Replace a slot.
     pub fn put(&mut self, way: usize, slot: Slot) {
-        let (position, lap) = slot
-            .place
-            .map_or((EMPTY, 0), |(position, lap)| (u64::from(position), u64::from(lap)));
+        let (position, lap) = slot.place.map_or((EMPTY, 0), |(position, lap)| (u64::from(position), u64::from(lap)));
         FINGERPRINT.set(self.0, SLOT_BITS, way, u64::from(slot.fingerprint));
         RANK.set(self.0, SLOT_BITS, way, u64::from(slot.rank));
         POSITION.set(self.0, SLOT_BITS, way, position);
@@ -91,15 +78,9 @@ mod tests {
         assert_eq!(SET_BYTES, 47);
         let mut bytes = Set::empty();
         let mut set = Set(&mut bytes);
-        assert!(
-            set.slots()
-                .all(|(way, slot)| slot.place.is_none() && slot.rank as usize == way)
-        );
-        let slot = |n: u32| Slot {
-            fingerprint: n as u8,
-            rank: 7 - n as u8,
-            place: Some((u32::MAX - 1 - n, 15 - n as u8)),
-        };
+        assert!(set.slots().all(|(way, slot)| slot.place.is_none() && slot.rank as usize == way));
+        let slot =
+            |n: u32| Slot { fingerprint: n as u8, rank: 7 - n as u8, place: Some((u32::MAX - 1 - n, 15 - n as u8)) };
         (0..8).for_each(|n| set.put(n as usize, slot(n)));
         (0..8).for_each(|n| assert_eq!(set.get(n as usize), slot(n)));
     }

@@ -1,16 +1,15 @@
-//! HashCache-Log: the index, and the engine over a circular log.
+//! HashCache-Log: an index over a circular log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 
-use super::format::{LAPS, Set, Slot, WAYS};
-use super::policy::{self, Inserted};
+use super::format::WAYS;
+use super::index::Index;
 use super::recover;
 use crate::device::Device;
 use crate::engine::{Engine, FetchDone, Fetched, Found, Kind, Limits, Place, Places, Probe, Record, SyncDone};
 use crate::hit::ReadError;
-use crate::index::Sets;
 use crate::key::Digest;
 use crate::layout::log::{LogCounters, LogFault, RawRecord, Scan};
 use crate::layout::record::HEADER_BYTES;
@@ -33,17 +32,6 @@ pub struct HashCacheLogOptions {
     pub read_only: bool,
 }
 
-/// No record lies here: the first lap is lap 1.
-const NOWHERE: Place = Place(0);
-
-/// The set-associative array of slots. Memory: 47 bytes a set of eight, and 24 bytes a thousand sets.
-pub struct Index {
-    sets: Sets,
-    frontier: Arc<Frontier>,
-    layout: LogLayout,
-    lost: AtomicU64,
-}
-
 /// The engine. Cheap to clone; the last clone that goes stops the device.
 pub struct HashCacheLog(Arc<Inner>);
 
@@ -56,169 +44,21 @@ struct Inner {
     poisonings_seen: AtomicU64,
 }
 
-impl Index {
-    /// Where a slot's record lies, unless it was overwritten or its region given up.
-    fn place(&self, slot: &Slot) -> Option<Place> {
-        self.reachable(slot).filter(|place| self.frontier.is_live(*place))
-    }
-
-    /// Where a slot's record was written, unless that was overwritten since.
-    fn reachable(&self, slot: &Slot) -> Option<Place> {
-        let (position, lap) = slot.place?;
-        let now = self.layout.lap(self.frontier.next());
-        // The lap that the four bits mean is this one or the one before; anything else is long overwritten.
-        let full = [now, now.saturating_sub(1)]
-            .into_iter()
-            .find(|full| full % LAPS == u64::from(lap))?;
-        let place = Place(full * self.layout.log_bytes() + u64::from(position) * self.layout.unit);
-        self.frontier.is_reachable(place).then_some(place)
-    }
-
-    fn is_poisoned(&self, place: Place) -> bool {
-        self.frontier.is_poisoned(self.layout.region_of(place))
-    }
-
-    fn slot_place(&self, place: Place) -> (u32, u8) {
-        let position = place.0 % self.layout.log_bytes() / self.layout.unit;
-        (position as u32, (self.layout.lap(place) % LAPS) as u8)
-    }
-
-    fn candidates(&self, id_low: u64) -> Places {
-        let mut found = [NOWHERE; WAYS];
-        let mut count = 0;
-        self.sets.with(self.sets.set_of(id_low), |bytes| {
-            for (_, slot) in Set(bytes).slots().filter(|(_, slot)| slot.fingerprint == id_low as u8) {
-                if let (Some(place), Some(to)) = (self.reachable(&slot), found.get_mut(count)) {
-                    *to = place;
-                    count += 1;
-                }
-            }
-        });
-        let found = found.get_mut(..count).unwrap_or_default();
-        // What a lost record may have replaced must not be found in its place.
-        let lost = found.iter().copied().filter(|place| self.is_poisoned(*place)).max();
-        found
-            .iter_mut()
-            .filter(|place| Some(**place) <= lost)
-            .for_each(|place| *place = NOWHERE);
-        Places::newest_first(found)
-    }
-
-    /// Enter a record by the low half of its digest.
-    pub fn insert_low(&self, id_low: u64, place: Place) {
-        let now = self.frontier.next().0;
-        let age = |slot: &Slot| self.place(slot).map_or(u64::MAX, |place| now - place.0.min(now));
-        let inserted = self.sets.with(self.sets.set_of(id_low), |bytes| {
-            let is_live = |slot: &Slot| self.place(slot).is_some();
-            policy::insert(&mut Set(bytes), id_low as u8, self.slot_place(place), is_live, age)
-        });
-        if inserted == Some(Inserted::Replaced) {
-            self.lost.fetch_add(1, Relaxed);
-        }
-    }
-
-    /// Drop every candidate of this fingerprint.
-    pub fn remove_low(&self, id_low: u64) {
-        self.sets.with(self.sets.set_of(id_low), |bytes| {
-            policy::clear(&mut Set(bytes), |slot| slot.fingerprint == id_low as u8)
-        });
-    }
-
-    /// Drop the candidates of this fingerprint that are not newer than `place`.
-    fn remove_to(&self, id_low: u64, place: Place) {
-        self.sets.with(self.sets.set_of(id_low), |bytes| {
-            let old = |slot: &Slot| slot.fingerprint == id_low as u8 && self.place(slot).is_none_or(|at| at <= place);
-            policy::clear(&mut Set(bytes), old)
-        });
-    }
-
-    fn touch(&self, id_low: u64, place: Place) {
-        let wanted = Some(self.slot_place(place));
-        self.sets.with(self.sets.set_of(id_low), |bytes| {
-            let mut set = Set(bytes);
-            let way = set.slots().find(|(_, slot)| slot.place == wanted).map(|(way, _)| way);
-            if let Some(way) = way {
-                policy::touch(&mut set, way);
-            }
-        });
-    }
-
-    /// After regions were given up: drop what they held, and the older candidates of the same fingerprints.
-    fn drop_poisoned(&self) {
-        for set in 0..self.sets.len() {
-            self.sets.with(set, |bytes| {
-                let mut set = Set(bytes);
-                let poisoned = |slot: &Slot| self.reachable(slot).filter(|place| self.is_poisoned(*place));
-                let lost: Vec<_> = set
-                    .slots()
-                    .filter_map(|(_, slot)| Some((slot.fingerprint, poisoned(&slot)?)))
-                    .collect();
-                let gone = |slot: &Slot| {
-                    let place = self.reachable(slot);
-                    lost.iter()
-                        .any(|(fingerprint, lost)| *fingerprint == slot.fingerprint && place <= Some(*lost))
-                };
-                policy::clear(&mut set, gone)
-            });
-        }
-    }
-
-    /// Empty the dead slots of one region's share of the sets.
-    fn sweep(&self, region: u64) {
-        let share = |n: u64| (u128::from(n) * u128::from(self.sets.len()) / u128::from(self.layout.regions)) as u64;
-        let number = region % self.layout.regions;
-        for set in share(number)..share(number + 1) {
-            self.sets.with(set, |bytes| {
-                policy::clear(&mut Set(bytes), |slot| self.place(slot).is_none())
-            });
-        }
-    }
-
-    /// The live places of one set.
-    fn places(&self, set: u64) -> Vec<Place> {
-        self.sets
-            .with(set, |bytes| {
-                Set(bytes).slots().filter_map(|(_, slot)| self.place(&slot)).collect()
-            })
-            .unwrap_or_default()
-    }
-
-    fn live(&self) -> u64 {
-        (0..self.sets.len()).map(|set| self.places(set).len() as u64).sum()
-    }
-}
-
 impl HashCacheLog {
     /// Open what is on the device: read the summaries, rebuild the index, and begin a fresh region. A device that
     /// holds nothing yet opens empty. Takes one small read a region. Errors: the device's, as text.
     pub fn open(device: Arc<dyn Device>, options: &HashCacheLogOptions) -> Result<Self, String> {
         let HashCacheLogOptions { layout, stamp, .. } = *options;
-        let scan = Scan {
-            device: &*device,
-            layout,
-            stamp,
-        };
+        let scan = Scan { device: &*device, layout, stamp };
         let found = scan.recover();
         if !options.read_only {
             scan.seal(&found.unsealed)?;
         }
         let frontier = Frontier::start(device.clone(), layout, stamp, found.next).map_err(|error| error.to_string())?;
-        let sets = options.slots.div_ceil(WAYS as u64).max(1);
-        let index = Index {
-            sets: Sets::new(sets, &Set::empty()),
-            frontier: frontier.clone(),
-            layout,
-            lost: AtomicU64::new(0),
-        };
+        let index = Index::new(options.slots, frontier.clone(), layout);
         recover::rebuild(&index, &found);
-        index.lost.store(0, Relaxed);
-        let log = Arc::new(Log {
-            device,
-            layout,
-            stamp,
-            frontier,
-            counters: LogCounters::default(),
-        });
+        index.forget_losses();
+        let log = Arc::new(Log { device, layout, stamp, frontier, counters: LogCounters::default() });
         let first_read_bytes = (options.mean_object_bytes as usize).saturating_mul(3) / 2;
         Ok(HashCacheLog(Arc::new(Inner {
             index,
@@ -271,11 +111,7 @@ impl Inner {
 }
 
 fn found(record: RawRecord) -> Fetched {
-    let RawRecord {
-        header,
-        payload,
-        from_memory,
-    } = record;
+    let RawRecord { header, payload, from_memory } = record;
     let head_at = header.name_bytes;
     let body_at = head_at + header.head_bytes;
     Fetched::Record(Found {
@@ -317,11 +153,7 @@ impl Engine for HashCacheLog {
 
     fn probe(&self, id: &Digest) -> Probe {
         let places = self.0.index.candidates(id.low());
-        if places.iter().next().is_none() {
-            Probe::Absent
-        } else {
-            Probe::At(places)
-        }
+        if places.iter().next().is_none() { Probe::Absent } else { Probe::At(places) }
     }
 
     fn fetch(&self, id: &Digest, places: Places, done: FetchDone) {
@@ -372,11 +204,11 @@ impl Engine for HashCacheLog {
     fn walk(&self, cursor: u64, most: usize) -> (Vec<Place>, Option<u64>) {
         let mut found = Vec::new();
         let mut set = cursor;
-        while set < self.0.index.sets.len() && found.len() + WAYS <= most.max(WAYS) {
+        while set < self.0.index.sets() && found.len() + WAYS <= most.max(WAYS) {
             found.extend(self.0.index.places(set));
             set += 1;
         }
-        (found, (set < self.0.index.sets.len()).then_some(set))
+        (found, (set < self.0.index.sets()).then_some(set))
     }
 
     fn fetch_any(&self, place: Place, done: FetchDone) {
@@ -389,7 +221,7 @@ impl Engine for HashCacheLog {
     }
 
     fn index_bytes(&self) -> u64 {
-        self.0.index.sets.allocated_bytes()
+        self.0.index.allocated_bytes()
     }
 
     fn stats(&self) -> Stats {
@@ -397,9 +229,9 @@ impl Engine for HashCacheLog {
         let device = log.device.counters();
         let next = log.frontier.next();
         Stats {
-            slots: self.0.index.sets.len() * WAYS as u64,
+            slots: self.0.index.sets() * WAYS as u64,
             live_objects: self.0.index.live(),
-            lost_to_full_sets: self.0.index.lost.load(Relaxed),
+            lost_to_full_sets: self.0.index.lost(),
             capacity_bytes: log.layout.log_bytes(),
             frontier_bytes: next.0 % log.layout.log_bytes(),
             lap: log.layout.lap(next),

@@ -11,6 +11,7 @@
 //! - A slot's lap has 4 bits and so repeats after 16 laps; every set is swept once a lap, so no slot lives to see it.
 
 mod format;
+mod index;
 mod log;
 mod policy;
 mod recover;

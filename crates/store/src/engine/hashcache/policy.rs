@@ -22,27 +22,12 @@ pub fn insert(
     age: impl Fn(&Slot) -> u64,
 ) -> Inserted {
     let free = set.slots().find(|(_, slot)| !is_live(slot)).map(|(way, _)| way);
-    let same = || {
-        set.slots()
-            .filter(|(_, slot)| slot.fingerprint == fingerprint)
-            .max_by_key(|(_, slot)| age(slot))
-    };
+    let same = || set.slots().filter(|(_, slot)| slot.fingerprint == fingerprint).max_by_key(|(_, slot)| age(slot));
     let oldest = || set.slots().max_by_key(|(_, slot)| slot.rank);
-    let inserted = if free.is_some() {
-        Inserted::Free
-    } else {
-        Inserted::Replaced
-    };
+    let inserted = if free.is_some() { Inserted::Free } else { Inserted::Replaced };
     let way = free.or_else(|| same().or_else(oldest).map(|(way, _)| way)).unwrap_or(0);
     let rank = set.get(way).rank;
-    set.put(
-        way,
-        Slot {
-            fingerprint,
-            rank,
-            place: Some(place),
-        },
-    );
+    set.put(way, Slot { fingerprint, rank, place: Some(place) });
     touch(set, way);
     inserted
 }
@@ -53,13 +38,7 @@ pub fn touch(set: &mut Set<'_>, way: usize) {
     for other in 0..WAYS {
         let slot = set.get(other);
         if slot.rank < rank {
-            set.put(
-                other,
-                Slot {
-                    rank: slot.rank + 1,
-                    ..slot
-                },
-            );
+            set.put(other, Slot { rank: slot.rank + 1, ..slot });
         }
     }
     let slot = set.get(way);
@@ -101,11 +80,7 @@ mod tests {
         for n in 0..8 {
             assert_eq!(add(&mut set, n, u32::from(n)), Inserted::Free);
         }
-        let way = set
-            .slots()
-            .find(|(_, slot)| slot.fingerprint == 0)
-            .map(|(way, _)| way)
-            .unwrap();
+        let way = set.slots().find(|(_, slot)| slot.fingerprint == 0).map(|(way, _)| way).unwrap();
         touch(&mut set, way);
         assert_eq!(add(&mut set, 100, 100), Inserted::Replaced);
         let left: Vec<_> = set.slots().map(|(_, slot)| slot.fingerprint).collect();
@@ -122,17 +97,10 @@ mod tests {
         add(&mut set, 5, 50);
         add(&mut set, 6, 60);
         add(&mut set, 5, 70);
-        let mut fives: Vec<_> = set
-            .slots()
-            .filter(|(_, slot)| slot.fingerprint == 5)
-            .map(|(_, slot)| slot.place)
-            .collect();
+        let mut fives: Vec<_> =
+            set.slots().filter(|(_, slot)| slot.fingerprint == 5).map(|(_, slot)| slot.place).collect();
         fives.sort();
-        assert_eq!(
-            fives,
-            [Some((50, 1)), Some((70, 1))],
-            "position 5 was the oldest of them"
-        );
+        assert_eq!(fives, [Some((50, 1)), Some((70, 1))], "position 5 was the oldest of them");
     }
 
     proptest! {

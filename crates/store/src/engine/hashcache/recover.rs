@@ -3,7 +3,7 @@
 use crate::engine::Kind;
 use crate::layout::log::Recovered;
 
-use super::log::Index;
+use super::index::Index;
 
 /// Enter everything that was found into an empty index: later records of a fingerprint join or replace earlier ones as
 /// they did when they were written, and tombstones remove what came before. The order of use becomes the order of

@@ -1,0 +1,170 @@
+//! The index in memory: sets of packed slots, and which of them still mean something.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::format::{LAPS, Set, Slot, WAYS};
+use super::policy::{self, Inserted};
+use crate::engine::{Place, Places};
+use crate::index::Sets;
+use crate::layout::{Frontier, LogLayout};
+
+/// No record lies here: the first lap is lap 1.
+const NOWHERE: Place = Place(0);
+
+/// The set-associative array of slots. Memory: 47 bytes a set of eight, and 24 bytes a thousand sets.
+pub struct Index {
+    sets: Sets,
+    frontier: Arc<Frontier>,
+    layout: LogLayout,
+    lost: AtomicU64,
+}
+
+impl Index {
+    /// Room for `slots` entries, rounded up to whole sets. Allocates all of it now.
+    pub fn new(slots: u64, frontier: Arc<Frontier>, layout: LogLayout) -> Self {
+        let sets = slots.div_ceil(WAYS as u64).max(1);
+        Index { sets: Sets::new(sets, &Set::empty()), frontier, layout, lost: AtomicU64::new(0) }
+    }
+
+    /// Sets of the index.
+    pub fn sets(&self) -> u64 {
+        self.sets.len()
+    }
+
+    /// Memory allocated, in bytes: slots, locks and pointers.
+    pub fn allocated_bytes(&self) -> u64 {
+        self.sets.allocated_bytes()
+    }
+
+    /// Objects dropped because their set was full, since the index was made.
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Relaxed)
+    }
+
+    /// Count losses from now on: those of rebuilding were counted when they happened.
+    pub fn forget_losses(&self) {
+        self.lost.store(0, Relaxed);
+    }
+
+    /// Where a slot's record lies, unless it was overwritten or its region given up.
+    fn place(&self, slot: &Slot) -> Option<Place> {
+        self.reachable(slot).filter(|place| self.frontier.is_live(*place))
+    }
+
+    /// Where a slot's record was written, unless that was overwritten since.
+    fn reachable(&self, slot: &Slot) -> Option<Place> {
+        let (position, lap) = slot.place?;
+        let now = self.layout.lap(self.frontier.next());
+        // The lap that the four bits mean is this one or the one before; anything else is long overwritten.
+        let full = [now, now.saturating_sub(1)].into_iter().find(|full| full % LAPS == u64::from(lap))?;
+        let place = Place(full * self.layout.log_bytes() + u64::from(position) * self.layout.unit);
+        self.frontier.is_reachable(place).then_some(place)
+    }
+
+    fn is_poisoned(&self, place: Place) -> bool {
+        self.frontier.is_poisoned(self.layout.region_of(place))
+    }
+
+    fn slot_place(&self, place: Place) -> (u32, u8) {
+        let position = place.0 % self.layout.log_bytes() / self.layout.unit;
+        (position as u32, (self.layout.lap(place) % LAPS) as u8)
+    }
+
+    /// The places of an object's fingerprint, newest first.
+    pub fn candidates(&self, id_low: u64) -> Places {
+        let mut found = [NOWHERE; WAYS];
+        let mut count = 0;
+        self.sets.with(self.sets.set_of(id_low), |bytes| {
+            for (_, slot) in Set(bytes).slots().filter(|(_, slot)| slot.fingerprint == id_low as u8) {
+                if let (Some(place), Some(to)) = (self.reachable(&slot), found.get_mut(count)) {
+                    *to = place;
+                    count += 1;
+                }
+            }
+        });
+        let found = found.get_mut(..count).unwrap_or_default();
+        // What a lost record may have replaced must not be found in its place.
+        let lost = found.iter().copied().filter(|place| self.is_poisoned(*place)).max();
+        found.iter_mut().filter(|place| Some(**place) <= lost).for_each(|place| *place = NOWHERE);
+        Places::newest_first(found)
+    }
+
+    /// Enter a record by the low half of its digest.
+    pub fn insert_low(&self, id_low: u64, place: Place) {
+        let now = self.frontier.next().0;
+        let age = |slot: &Slot| self.place(slot).map_or(u64::MAX, |place| now - place.0.min(now));
+        let inserted = self.sets.with(self.sets.set_of(id_low), |bytes| {
+            let is_live = |slot: &Slot| self.place(slot).is_some();
+            policy::insert(&mut Set(bytes), id_low as u8, self.slot_place(place), is_live, age)
+        });
+        if inserted == Some(Inserted::Replaced) {
+            self.lost.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Drop every candidate of this fingerprint.
+    pub fn remove_low(&self, id_low: u64) {
+        self.sets.with(self.sets.set_of(id_low), |bytes| {
+            policy::clear(&mut Set(bytes), |slot| slot.fingerprint == id_low as u8)
+        });
+    }
+
+    /// Drop the candidates of this fingerprint that are not newer than `place`.
+    pub fn remove_to(&self, id_low: u64, place: Place) {
+        self.sets.with(self.sets.set_of(id_low), |bytes| {
+            let old = |slot: &Slot| slot.fingerprint == id_low as u8 && self.place(slot).is_none_or(|at| at <= place);
+            policy::clear(&mut Set(bytes), old)
+        });
+    }
+
+    /// Make the slot of this place the most recently used of its set.
+    pub fn touch(&self, id_low: u64, place: Place) {
+        let wanted = Some(self.slot_place(place));
+        self.sets.with(self.sets.set_of(id_low), |bytes| {
+            let mut set = Set(bytes);
+            let way = set.slots().find(|(_, slot)| slot.place == wanted).map(|(way, _)| way);
+            if let Some(way) = way {
+                policy::touch(&mut set, way);
+            }
+        });
+    }
+
+    /// After regions were given up: drop what they held, and the older candidates of the same fingerprints.
+    pub fn drop_poisoned(&self) {
+        for set in 0..self.sets.len() {
+            self.sets.with(set, |bytes| {
+                let mut set = Set(bytes);
+                let poisoned = |slot: &Slot| self.reachable(slot).filter(|place| self.is_poisoned(*place));
+                let lost: Vec<_> =
+                    set.slots().filter_map(|(_, slot)| Some((slot.fingerprint, poisoned(&slot)?))).collect();
+                let gone = |slot: &Slot| {
+                    let place = self.reachable(slot);
+                    lost.iter().any(|(fingerprint, lost)| *fingerprint == slot.fingerprint && place <= Some(*lost))
+                };
+                policy::clear(&mut set, gone)
+            });
+        }
+    }
+
+    /// Empty the dead slots of one region's share of the sets.
+    pub fn sweep(&self, region: u64) {
+        let share = |n: u64| (u128::from(n) * u128::from(self.sets.len()) / u128::from(self.layout.regions)) as u64;
+        let number = region % self.layout.regions;
+        for set in share(number)..share(number + 1) {
+            self.sets.with(set, |bytes| policy::clear(&mut Set(bytes), |slot| self.place(slot).is_none()));
+        }
+    }
+
+    /// The live places of one set.
+    pub fn places(&self, set: u64) -> Vec<Place> {
+        self.sets
+            .with(set, |bytes| Set(bytes).slots().filter_map(|(_, slot)| self.place(&slot)).collect())
+            .unwrap_or_default()
+    }
+
+    /// Slots that lead to a record. Walks the index: milliseconds a million.
+    pub fn live(&self) -> u64 {
+        (0..self.sets.len()).map(|set| self.places(set).len() as u64).sum()
+    }
+}

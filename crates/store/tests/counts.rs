@@ -1,0 +1,120 @@
+//! What is exact is counted: index bits, allocations of a lookup, reads of a hit, bytes written.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tinaja_store::contract::bytes_of;
+use tinaja_store::{Cache, CacheOptions, Commit, Hint, Key, Lookup, Source, Store, block_on};
+
+/// Counts what this thread allocates.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+fn key(n: u64) -> Key {
+    Key::from_name(format!("http://example.net/{n}").as_bytes())
+}
+
+fn cache(disk_bytes: u64, memory_bytes: u64) -> (tempfile::TempDir, Cache) {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let options = CacheOptions { disk_bytes: Some(disk_bytes), memory_bytes, ..CacheOptions::new(dir.path()) };
+    (dir, Cache::open(options).unwrap())
+}
+
+fn put(store: &Cache, n: u64, size: usize) {
+    let mut writer = store.put(&key(n), Bytes::from_static(b"HTTP/1.1 200 OK"), Hint::default());
+    block_on(writer.write(bytes_of(n, size)));
+    assert!(matches!(block_on(writer.commit()), Commit::Stored { .. }));
+}
+
+/// HashCache, Table 3: 47 bits a slot, and no more than half a bit for locks and pointers.
+#[test]
+fn the_index_takes_forty_seven_and_a_half_bits_a_slot_at_most() {
+    for mebibytes in [16_u64, 512, 4096] {
+        let (_dir, store) = cache(mebibytes << 20, 0);
+        let stats = store.stats();
+        println!("{mebibytes} MiB: {} slots, {:.3} bits a slot", stats.slots, stats.bits_per_slot());
+        assert!(stats.slots >= (mebibytes << 20) / 8192 - 64);
+        assert!((47.0..=47.5).contains(&stats.bits_per_slot()));
+    }
+}
+
+/// Misses and hits in memory allocate nothing.
+#[test]
+fn lookups_without_the_disk_allocate_nothing() {
+    let (_dir, store) = cache(64 << 20, 8 << 20);
+    put(&store, 1, 5000);
+    let (there, absent) = (key(1), key(2));
+    let deadline = Instant::now() + Duration::from_secs(5);
+    // The first lookup of a thread may set up its locks.
+    let _ = store.lookup(&absent, deadline);
+    let _ = store.lookup(&there, deadline);
+    let before = ALLOCATIONS.with(Cell::get);
+    for _ in 0..100 {
+        assert!(matches!(store.lookup(&absent, deadline), Lookup::Absent));
+        let Lookup::Here(hit) = store.lookup(&there, deadline) else { panic!("it is hot") };
+        assert_eq!(hit.source, Source::Memory);
+    }
+    assert_eq!(ALLOCATIONS.with(Cell::get), before);
+}
+
+/// One read a hit, next to none a miss, and few bytes beyond the objects' own written (section 3.4).
+#[test]
+fn a_hit_costs_one_read_a_miss_none_and_writes_are_packed() {
+    let (_dir, store) = cache(256 << 20, 0);
+    let objects = 8000;
+    let size = |n: u64| 4096 + (n * 2654435761 % 4096) as usize;
+    (0..objects).for_each(|n| put(&store, n, size(n)));
+    block_on(store.flush()).unwrap();
+    let written = store.stats();
+    let payload: u64 = (0..objects).map(|n| (size(n) + 15 + key(n).name().len()) as u64).sum();
+    let amplification = written.write_bytes as f64 / payload as f64;
+
+    let mut served = 0;
+    for n in 0..objects {
+        if let Some(mut hit) = block_on(store.find(&key(n))) {
+            let body = block_on(hit.body.collect(usize::MAX)).unwrap();
+            assert!(body == bytes_of(n, size(n)));
+            served += body.len() as u64 + 15;
+        }
+    }
+    let hit = store.stats();
+    let hits = hit.hits_disk + hit.hits_memory - written.hits_disk - written.hits_memory;
+    let reads = (hit.reads - written.reads) as f64 / hits as f64;
+    let bytes = (hit.read_bytes - written.read_bytes) as f64 / served as f64;
+    assert!(hits as f64 > 0.85 * objects as f64 * 0.99);
+
+    (objects..objects * 2).for_each(|n| assert!(block_on(store.find(&key(n))).is_none()));
+    let missed = store.stats();
+    let per_miss = (missed.reads - hit.reads) as f64 / objects as f64;
+    // A live slot of the set matches by chance once in 256: with so many live objects in so many sets of eight.
+    let predicted = hit.live_objects as f64 / (hit.slots / 8) as f64 / 256.0;
+    println!(
+        "reads a hit {reads:.3}, bytes read a byte served {bytes:.2}, bytes written a byte stored {amplification:.4}"
+    );
+    println!("reads a miss {per_miss:.4}, predicted {predicted:.4}; {} false reads", missed.false_reads);
+    assert!(reads < 1.05 && bytes < 2.5 && amplification < 1.1);
+    assert!((per_miss - predicted).abs() < 0.01);
+}

@@ -1,0 +1,192 @@
+//! Disks that fail: whatever fails, the answer is a miss or a clear error, never a wrong byte, a panic or a hang.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use support::{Disk, Fate, get, key, open, put};
+use tinaja_store::device::Request;
+use tinaja_store::{Commit, Lookup, Store, StoreError, block_on};
+
+fn is_write(request: &Request) -> bool {
+    matches!(request, Request::Write { .. })
+}
+
+/// A flush that failed is told, its region is never trusted again, and what its records replaced stays replaced.
+#[test]
+fn after_a_failed_flush_nothing_of_its_regions_is_served() {
+    for failing in ["sync", "write"] {
+        let (broken, bytes) = (Arc::new(AtomicBool::new(false)), Disk::empty());
+        let now = broken.clone();
+        let plan = move |_, request: &Request| {
+            let hit = if failing == "sync" { matches!(request, Request::Sync) } else { is_write(request) };
+            if hit && now.load(SeqCst) { Fate::Fails } else { Fate::Done }
+        };
+        let store = open(Disk::new(bytes.clone(), Box::new(plan))).unwrap();
+        (0..100).for_each(|n| assert!(matches!(put(&store, n, 1, 2000), Commit::Stored { .. })));
+        block_on(store.flush()).unwrap();
+        broken.store(true, SeqCst);
+        (0..50).for_each(|n| assert!(matches!(put(&store, n, 2, 2000), Commit::Stored { .. })));
+        assert!(matches!(block_on(store.flush()), Err(StoreError::Device(_))), "a failed {failing} is told");
+        broken.store(false, SeqCst);
+        for n in 0..50 {
+            assert_eq!(
+                get(&store, n),
+                None,
+                "after a failed {failing}: neither the lost version nor the one it replaced"
+            );
+        }
+        (200..300).for_each(|n| assert!(matches!(put(&store, n, 1, 2000), Commit::Stored { .. })));
+        block_on(store.flush()).expect("the next regions are sound");
+        assert_eq!((200..300).filter(|&n| get(&store, n).is_some()).count(), 100);
+        (0..50).for_each(|n| assert_eq!(get(&store, n), None, "slots reused, and the old version came to light"));
+    }
+}
+
+/// A disk that fails every write is no longer written to; what it holds is still served, and writers go on.
+#[test]
+fn a_disk_that_takes_no_more_writes_is_read_on() {
+    let (broken, bytes) = (Arc::new(AtomicBool::new(false)), Disk::empty());
+    let now = broken.clone();
+    let plan = move |_, request: &Request| {
+        if is_write(request) && now.load(SeqCst) { Fate::Fails } else { Fate::Done }
+    };
+    let store = open(Disk::new(bytes, Box::new(plan))).unwrap();
+    (0..500).for_each(|n| assert!(matches!(put(&store, n, 1, 2000), Commit::Stored { .. })));
+    block_on(store.flush()).unwrap();
+    broken.store(true, SeqCst);
+    let mut refused = 0;
+    for n in 1000..3000 {
+        refused += u64::from(matches!(put(&store, n, 1, 5000), Commit::NotStored(_)));
+    }
+    assert!(refused > 1000, "writes to a dead disk are refused, after a few: {refused}");
+    let left = (0..500).filter(|&n| get(&store, n) == Some(1)).count();
+    assert!(left > 350, "all but the region that was open: {left} of 500");
+    assert!(block_on(store.flush()).is_err());
+}
+
+/// The Nth request fails, for every N: in writing, reading, removing, flushing, closing and reopening.
+#[test]
+fn every_request_may_fail() {
+    let (mut requests, mut reads, mut n) = (0, 0, 0);
+    while n <= requests {
+        let (bytes, was_read) = (Disk::empty(), Arc::new(AtomicBool::new(false)));
+        let failed_a_read = was_read.clone();
+        let plan = move |call, request: &Request| {
+            if call == n {
+                failed_a_read.store(matches!(request, Request::Read { .. }), SeqCst);
+                return Fate::Fails;
+            }
+            Fate::Done
+        };
+        let disk = Disk::new(bytes.clone(), Box::new(plan));
+        if let Ok(store) = open(disk.clone()) {
+            for object in 0..20 {
+                let _ = put(&store, object, 1, 3000);
+                let _ = put(&store, object, 2, if object == 7 { 300_000 } else { 3000 });
+            }
+            let _ = block_on(store.remove(&key(3)));
+            let _ = block_on(store.flush());
+            for object in 0..20 {
+                let found = get(&store, object);
+                assert!(found != Some(1) && (object != 3 || found.is_none()), "request {n}: object {object} {found:?}");
+            }
+            let _ = block_on(store.close());
+        }
+        requests = requests.max(disk.calls.load(SeqCst));
+        let disk = Disk::new(bytes, Box::new(|_, _| Fate::Done));
+        let store = open(disk).unwrap();
+        let found = (0..20).filter(|&object| get(&store, object).is_some()).count();
+        // A read that fails at the first opening only hides what is there; a write or a sync may lose its region.
+        assert!(!was_read.load(SeqCst) || found >= 18, "read {n} failed and {found} of 20 are left");
+        reads += u64::from(was_read.load(SeqCst));
+        n += 1;
+    }
+    assert!(requests > 40 && reads > 30 && reads < requests, "{reads} reads of {requests} requests");
+}
+
+/// A read that fails while the store opens hides objects; it must not bring older versions to light, then or later.
+#[test]
+fn a_failed_read_at_opening_revives_nothing() {
+    let sound = Disk::empty();
+    let store = open(Disk::new(sound.clone(), Box::new(|_, _| Fate::Done))).unwrap();
+    for n in 0..500 {
+        let _ = put(&store, n, 1, 3000);
+        let _ = put(&store, n, 2, 3000);
+    }
+    (0..50).for_each(|n| drop(block_on(store.remove(&key(n)))));
+    drop(store);
+    for n in 0..60 {
+        let bytes = Arc::new(parking_lot::Mutex::new(sound.lock().clone()));
+        let plan = move |call, request: &Request| {
+            if call == n && !is_write(request) && !matches!(request, Request::Sync) { Fate::Fails } else { Fate::Done }
+        };
+        let store = open(Disk::new(bytes.clone(), Box::new(plan))).unwrap();
+        (0..20).for_each(|object| drop(put(&store, object, 3, 3000)));
+        block_on(store.flush()).unwrap();
+        // Killed: what was written is there, no summary is.
+        let left = Arc::new(parking_lot::Mutex::new(bytes.lock().clone()));
+        let store = open(Disk::new(left, Box::new(|_, _| Fate::Done))).unwrap();
+        for object in 0..20 {
+            assert_eq!(get(&store, object), Some(3), "read {n} failed, then object {object}");
+        }
+        (20..50).for_each(|object| assert_eq!(get(&store, object), None, "read {n} failed, then {object} was back"));
+        (50..500).for_each(|object| assert_ne!(get(&store, object), Some(1), "read {n} failed, then {object} was old"));
+    }
+}
+
+/// A disk that stalls: lookups give up at their deadline, and the rest goes on.
+#[test]
+fn lookups_end_at_their_deadline() {
+    let (stalled, bytes) = (Arc::new(AtomicBool::new(false)), Disk::empty());
+    let now = stalled.clone();
+    let stalls = move |_, request: &Request| {
+        if matches!(request, Request::Read { .. }) && now.load(SeqCst) { Fate::Stalls } else { Fate::Done }
+    };
+    let disk = Disk::new(bytes, Box::new(stalls));
+    let store = open(disk).unwrap();
+    let _ = put(&store, 1, 1, 2000);
+    block_on(store.flush()).unwrap();
+    stalled.store(true, SeqCst);
+    let began = Instant::now();
+    let Lookup::Wait(pending) = store.lookup(&key(1), began + Duration::from_millis(200)) else {
+        panic!("it is on disk")
+    };
+    assert!(block_on(pending).is_none());
+    assert!(began.elapsed() >= Duration::from_millis(200) && began.elapsed() < Duration::from_secs(5));
+    assert_eq!(store.stats().timeouts, 1);
+    let _ = put(&store, 2, 1, 2000);
+    assert_eq!(get(&store, 2), Some(1), "what is still in memory needs no disk");
+}
+
+/// Any byte of the disk flipped, cut or replaced: never another byte served, and the store opens.
+#[test]
+fn damaged_bytes_are_never_served() {
+    let bytes = Disk::empty();
+    let store = open(Disk::new(bytes.clone(), Box::new(|_, _| Fate::Done))).unwrap();
+    (0..300).for_each(|n| assert!(matches!(put(&store, n, 1, (n * 67 % 9000) as usize), Commit::Stored { .. })));
+    let _ = put(&store, 300, 1, 400_000);
+    block_on(store.close()).unwrap();
+    let sound = bytes.lock().clone();
+    let used = sound.iter().rposition(|&byte| byte != 0).unwrap();
+    let mut lost = 0;
+    for round in 0..400_usize {
+        let at = round * 7919 * 31 % used;
+        let mut damaged = sound.clone();
+        match round % 4 {
+            0 => damaged[at] ^= 1 << (round % 8),
+            1 => damaged[at..used.min(at + 4096)].fill(0),
+            2 => damaged[at..used.min(at + 512)].fill(0xFF),
+            _ => damaged.copy_within(at..used.min(at + 8192), (at * 7 % used).max(4096).min(used - 8192)),
+        }
+        *bytes.lock() = damaged;
+        let store = open(Disk::new(bytes.clone(), Box::new(|_, _| Fate::Done))).unwrap();
+        let found = (0..=300).filter(|&n| get(&store, n).is_some()).count();
+        lost += 301 - found;
+        assert!(found > 200, "round {round}: one damage took {} objects", 301 - found);
+    }
+    assert!(lost > 100, "the damage hit something: {lost}");
+}

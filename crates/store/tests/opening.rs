@@ -1,0 +1,125 @@
+//! Directories that are not as they should be: each is refused with what to do, and nothing in it is touched.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+use std::fs;
+use std::path::Path;
+
+use tempfile::TempDir;
+use tinaja_store::contract::bytes_of;
+use tinaja_store::{Cache, CacheOptions, Commit, Hint, Key, OpenError, Store, block_on};
+
+fn place() -> TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+fn options(dir: &Path) -> CacheOptions {
+    CacheOptions { disk_bytes: Some(16 << 20), ..CacheOptions::new(dir) }
+}
+
+fn file(dir: &Path) -> std::path::PathBuf {
+    dir.join("tinaja.cache")
+}
+
+/// The error's text, after making sure that opening changed nothing.
+fn refused(options: CacheOptions) -> String {
+    let path = file(&options.dir);
+    let before = fs::read(&path).ok();
+    let error = Cache::open(options).err().expect("this must be refused").to_string();
+    assert!(fs::read(&path).ok() == before, "the file was touched: {error}");
+    error
+}
+
+fn made(dir: &Path) {
+    let cache = Cache::open(options(dir)).unwrap();
+    let mut writer = cache.put(&Key::from_name(b"a"), "head".into(), Hint::default());
+    block_on(writer.write(bytes_of(1, 5000)));
+    assert!(matches!(block_on(writer.commit()), Commit::Stored { .. }));
+    block_on(cache.close()).unwrap();
+}
+
+#[test]
+fn a_foreign_file_is_left_alone() {
+    for content in [&b""[..], b"hello", &[0; 20_000], &[0xFF; 20_000]] {
+        let dir = place();
+        fs::write(file(dir.path()), content).unwrap();
+        assert!(refused(options(dir.path())).contains("is not a Tinaja cache"));
+    }
+}
+
+#[test]
+fn another_version_or_a_damaged_superblock_is_left_alone() {
+    let dir = place();
+    made(dir.path());
+    let sound = fs::read(file(dir.path())).unwrap();
+    let with = |at: usize, byte: u8| {
+        let mut bytes = sound.clone();
+        bytes[at] = byte;
+        fs::write(file(dir.path()), bytes).unwrap();
+    };
+    with(8, 7);
+    let error = refused(options(dir.path()));
+    assert!(error.contains("format version 7") && error.contains("delete the file"), "{error}");
+    with(90, sound[90] ^ 1);
+    assert!(refused(options(dir.path())).contains("damaged superblock"));
+    fs::write(file(dir.path()), &sound[..1 << 20]).unwrap();
+    assert!(refused(options(dir.path())).contains("damaged superblock"), "a file that was cut");
+    fs::write(file(dir.path()), &sound).unwrap();
+    let cache = Cache::open(options(dir.path())).unwrap();
+    assert!(block_on(cache.find(&Key::from_name(b"a"))).is_some());
+}
+
+#[test]
+fn a_cache_in_use_is_left_alone() {
+    let dir = place();
+    let cache = Cache::open(options(dir.path())).unwrap();
+    let error = Cache::open(options(dir.path())).err().unwrap().to_string();
+    assert!(error.contains("in use by another process"), "{error}");
+    assert!(Cache::open_read_only(dir.path()).is_err());
+    drop(cache);
+    Cache::open(options(dir.path())).unwrap();
+}
+
+#[test]
+fn sizes_out_of_range_and_other_geometries_are_refused() {
+    let dir = place();
+    for (bytes, how) in [(0, "small"), (1 << 20, "small"), (1 << 60, "large"), (u64::MAX, "large")] {
+        let error = refused(CacheOptions { disk_bytes: Some(bytes), ..options(dir.path()) });
+        assert!(error.contains(how), "{error}");
+        assert!(!file(dir.path()).exists(), "nothing is left behind");
+    }
+    made(dir.path());
+    let error = refused(CacheOptions { disk_bytes: Some(32 << 20), ..options(dir.path()) });
+    assert!(error.contains("a size of"), "{error}");
+    let unsaid = CacheOptions { disk_bytes: None, ..options(dir.path()) };
+    assert!(Cache::open(unsaid).unwrap().stats().capacity_bytes > 15 << 20, "unsaid means: as it is");
+    let odd = CacheOptions { disk_bytes: Some((16 << 20) + 4321), ..options(dir.path()) };
+    Cache::open(odd).expect("the same size after rounding");
+}
+
+#[test]
+fn places_that_cannot_hold_a_cache_are_named() {
+    let dir = place();
+    fs::write(dir.path().join("file"), "x").unwrap();
+    let below_a_file = dir.path().join("file").join("cache");
+    let error = Cache::open(options(&below_a_file)).err().unwrap();
+    assert!(matches!(error, OpenError::Directory { .. }) && error.to_string().contains("file/cache"), "{error}");
+    fs::create_dir_all(file(dir.path())).unwrap();
+    let error = Cache::open(options(dir.path())).err().unwrap().to_string();
+    assert!(error.contains("tinaja.cache"), "{error}");
+    assert!(matches!(Cache::open_read_only(place().path()), Err(OpenError::NoCache(_))));
+}
+
+#[test]
+fn looking_at_a_cache_changes_nothing() {
+    let dir = place();
+    made(dir.path());
+    let before = fs::read(file(dir.path())).unwrap();
+    let cache = Cache::open_read_only(dir.path()).unwrap();
+    let again = Cache::open_read_only(dir.path()).expect("two may look at once");
+    assert_eq!((cache.stats().live_objects, again.stats().live_objects), (1, 1));
+    assert!(block_on(cache.find(&Key::from_name(b"a"))).is_some());
+    let writer = cache.put(&Key::from_name(b"b"), "head".into(), Hint::default());
+    assert!(matches!(block_on(writer.commit()), Commit::NotStored(_)));
+    drop((cache, again));
+    assert!(fs::read(file(dir.path())).unwrap() == before);
+}
