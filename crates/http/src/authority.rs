@@ -44,10 +44,7 @@ impl Authority {
                 None => (name(text)?, None),
             },
         };
-        Ok(Authority {
-            host,
-            port: port.map(parse_port).transpose()?,
-        })
+        Ok(Authority { host, port: port.map(parse_port).transpose()? })
     }
 
     /// The host in lower case, without brackets.
@@ -72,11 +69,7 @@ impl Authority {
 
     /// The value for a Host field (RFC 9110 7.2): without the port where it is the scheme's default.
     pub fn host_field(&self, default_port: u16) -> String {
-        Authority {
-            host: self.host.clone(),
-            port: self.port.filter(|port| *port != default_port),
-        }
-        .to_string()
+        Authority { host: self.host.clone(), port: self.port.filter(|port| *port != default_port) }.to_string()
     }
 }
 

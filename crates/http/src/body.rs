@@ -54,11 +54,7 @@ impl BodyWalk {
             Framing::Length(bytes) => State::Plain(bytes),
             Framing::Chunked => State::Size,
         };
-        BodyWalk {
-            state,
-            line: Vec::new(),
-            trailer_bytes: 0,
-        }
+        BodyWalk { state, line: Vec::new(), trailer_bytes: 0 }
     }
 
     /// Whether the body has ended.
@@ -191,19 +187,11 @@ mod tests {
         ] {
             let with_next = format!("{body}GET / HTTP/1.1\r\n");
             for piece in [1, 2, 3, 7, 1000] {
-                assert_eq!(
-                    taken(framing, with_next.as_bytes(), piece),
-                    Ok((body.len(), true)),
-                    "{body} by {piece}"
-                );
+                assert_eq!(taken(framing, with_next.as_bytes(), piece), Ok((body.len(), true)), "{body} by {piece}");
             }
             if !body.is_empty() {
                 let cut = body.len() - 1;
-                assert_eq!(
-                    taken(framing, &body.as_bytes()[..cut], 2),
-                    Ok((cut, false)),
-                    "{body} cut"
-                );
+                assert_eq!(taken(framing, &body.as_bytes()[..cut], 2), Ok((cut, false)), "{body} cut");
             }
         }
     }
@@ -240,11 +228,7 @@ mod tests {
             &many_trailers,
         ] {
             for piece in [1, 1000] {
-                assert_eq!(
-                    taken(Framing::Chunked, body.as_bytes(), piece),
-                    Err(BadBody),
-                    "{body:?} by {piece}"
-                );
+                assert_eq!(taken(Framing::Chunked, body.as_bytes(), piece), Err(BadBody), "{body:?} by {piece}");
             }
         }
     }

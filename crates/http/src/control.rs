@@ -121,10 +121,7 @@ mod tests {
     use super::*;
 
     fn headers(name: HeaderName, values: &[&str]) -> HeaderMap {
-        values
-            .iter()
-            .map(|value| (name.clone(), value.parse().unwrap()))
-            .collect()
+        values.iter().map(|value| (name.clone(), value.parse().unwrap())).collect()
     }
 
     #[test]
@@ -145,11 +142,7 @@ mod tests {
             (vec!["x=\"a\\\", max-age=1\", max-age=2"], Some(2)),
             (vec![], None),
         ] {
-            assert_eq!(
-                CacheControl::of(&headers(CACHE_CONTROL, &values)).seconds("max-age"),
-                expected,
-                "{values:?}"
-            );
+            assert_eq!(CacheControl::of(&headers(CACHE_CONTROL, &values)).seconds("max-age"), expected, "{values:?}");
         }
     }
 
@@ -160,13 +153,7 @@ mod tests {
         assert!(read("no-cache").revalidate);
         assert!(read("max-age=0").revalidate);
         assert!(read("only-if-cached").only_if_cached);
-        assert_eq!(
-            read("max-age=9"),
-            RequestDirectives {
-                max_age: Some(9),
-                ..RequestDirectives::default()
-            }
-        );
+        assert_eq!(read("max-age=9"), RequestDirectives { max_age: Some(9), ..RequestDirectives::default() });
         assert!(request_directives(&headers(PRAGMA, &["no-cache"])).revalidate);
         let mut both = headers(PRAGMA, &["no-cache"]);
         both.insert(CACHE_CONTROL, "max-age=9".parse().unwrap());

@@ -29,10 +29,7 @@ impl<'a> Fields<'a> {
             return Err(Refusal::FieldName);
         }
         // Some servers read `_` as `-` in a name.
-        let name: Vec<u8> = name
-            .iter()
-            .map(|b| if *b == b'_' { b'-' } else { b.to_ascii_lowercase() })
-            .collect();
+        let name: Vec<u8> = name.iter().map(|b| if *b == b'_' { b'-' } else { b.to_ascii_lowercase() }).collect();
         match name.as_slice() {
             b"host" if self.host.is_some() => return Err(Refusal::HostTwice),
             b"host" => self.host = Some(value),
@@ -63,23 +60,17 @@ impl<'a> Fields<'a> {
 
 /// One whole number that fits a signed 64-bit count (RFC 9110 8.6).
 fn content_length(value: &[u8]) -> Result<u64, Refusal> {
-    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
+    // A leading zero makes an octal number for some.
+    let zeros = value.len() > 1 && value.starts_with(b"0");
+    if value.is_empty() || zeros || !value.iter().all(u8::is_ascii_digit) {
         return Err(Refusal::ContentLength);
     }
     let value = std::str::from_utf8(value).map_err(|_| Refusal::ContentLength)?;
-    value
-        .parse()
-        .ok()
-        .filter(|length| *length <= i64::MAX as u64)
-        .ok_or(Refusal::ContentLength)
+    value.parse().ok().filter(|length| *length <= i64::MAX as u64).ok_or(Refusal::ContentLength)
 }
 
 fn is_known_coding(value: &[u8]) -> bool {
     let known = ["gzip", "x-gzip", "compress", "x-compress", "deflate", "identity"];
-    let first = value
-        .split(|byte| *byte == b',')
-        .next()
-        .unwrap_or_default()
-        .trim_ascii();
+    let first = value.split(|byte| *byte == b',').next().unwrap_or_default().trim_ascii();
     known.iter().any(|coding| first.eq_ignore_ascii_case(coding.as_bytes()))
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use http::header::{AGE, AUTHORIZATION, DATE, EXPIRES, LAST_MODIFIED, SET_COOKIE};
+use http::header::{AGE, AUTHORIZATION, DATE, ETAG, EXPIRES, LAST_MODIFIED, SET_COOKIE};
 use http::{HeaderMap, HeaderName, Method, StatusCode};
 
 use crate::control::{CacheControl, MAX_SECONDS};
@@ -80,15 +80,14 @@ pub fn storable(
     }
     let age_seconds = age_on_arrival(response, now);
     let lifetime = lifetime_seconds(status, &control, response, now).ok_or(NotStorable::NoLifetime)?;
-    Ok(Storable {
-        fresh_seconds: if control.has("no-cache") {
-            0
-        } else {
-            lifetime.saturating_sub(age_seconds)
-        },
-        age_seconds,
-        stale_if_error_seconds: stale_if_error_seconds(&control),
-    })
+    let fresh_seconds = if control.has("no-cache") { 0 } else { lifetime.saturating_sub(age_seconds) };
+    let stale_if_error_seconds = stale_if_error_seconds(&control);
+    let validator = response.contains_key(ETAG) || response.contains_key(LAST_MODIFIED);
+    if fresh_seconds == 0 && stale_if_error_seconds == 0 && !validator {
+        // It could never be served: storing it would only wear the disk.
+        return Err(NotStorable::NoLifetime);
+    }
+    Ok(Storable { fresh_seconds, age_seconds, stale_if_error_seconds })
 }
 
 /// Statuses whose caching we know (RFC 9111 3): final, whole, and not about one moment's condition.
@@ -114,13 +113,7 @@ fn lifetime_seconds(status: StatusCode, control: &CacheControl, response: &Heade
         let date = single_date(response, &DATE).unwrap_or(now);
         // What cannot be read lies in the past (RFC 9111 5.3).
         let expires = single_date(response, &EXPIRES).unwrap_or(SystemTime::UNIX_EPOCH);
-        return Some(
-            expires
-                .duration_since(date)
-                .unwrap_or_default()
-                .as_secs()
-                .min(MAX_SECONDS),
-        );
+        return Some(expires.duration_since(date).unwrap_or_default().as_secs().min(MAX_SECONDS));
     }
     if !heuristically_cacheable(status) && !control.has("public") {
         return None;
@@ -132,7 +125,7 @@ fn lifetime_seconds(status: StatusCode, control: &CacheControl, response: &Heade
 /// Without Last-Modified there is no guess: 0 if the response can be validated by ETag, nothing otherwise.
 pub fn heuristic_seconds(response: &HeaderMap, now: SystemTime) -> Option<u64> {
     let Some(modified) = single_date(response, &LAST_MODIFIED) else {
-        return response.contains_key(http::header::ETAG).then_some(0);
+        return response.contains_key(ETAG).then_some(0);
     };
     let date = single_date(response, &DATE).unwrap_or(now).min(now);
     let since = date.duration_since(modified).unwrap_or_default().as_secs();
@@ -141,10 +134,7 @@ pub fn heuristic_seconds(response: &HeaderMap, now: SystemTime) -> Option<u64> {
 
 /// Statuses whose lifetime may be guessed (RFC 9110 15.1), without 206, which is not stored here.
 pub fn heuristically_cacheable(status: StatusCode) -> bool {
-    matches!(
-        status.as_u16(),
-        200 | 203 | 204 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501
-    )
+    matches!(status.as_u16(), 200 | 203 | 204 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
 }
 
 /// The age a response has when it arrives (RFC 9111 4.2.3, without the response delay): the larger of its Age field

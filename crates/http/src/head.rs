@@ -33,11 +33,7 @@ pub fn head_end(bytes: &[u8], seen: usize) -> Result<HeadEnd, Refusal> {
     let first = bytes.get(start).copied();
     let maybe_skipped = first == Some(b'\r') && bytes.len() == start + 1 && start < MAX_SKIPPED_BYTES;
     if first.is_some_and(|first| !is_token_byte(first)) && !maybe_skipped {
-        return Err(if first == Some(b'\n') {
-            Refusal::BareCrOrLf
-        } else {
-            Refusal::RequestLine
-        });
+        return Err(if first == Some(b'\n') { Refusal::BareCrOrLf } else { Refusal::RequestLine });
     }
     let from = seen.clamp(start, bytes.len());
     for (at, _) in bytes.iter().enumerate().skip(from).filter(|(_, byte)| **byte == b'\n') {
@@ -52,9 +48,5 @@ pub fn head_end(bytes: &[u8], seen: usize) -> Result<HeadEnd, Refusal> {
             return Ok(HeadEnd::At { start, end: at + 1 });
         }
     }
-    if bytes.len() - start > MAX_HEAD_BYTES {
-        Err(Refusal::HeadTooLarge)
-    } else {
-        Ok(HeadEnd::Incomplete)
-    }
+    if bytes.len() - start > MAX_HEAD_BYTES { Err(Refusal::HeadTooLarge) } else { Ok(HeadEnd::Incomplete) }
 }

@@ -37,11 +37,7 @@ const PROTECTED: [&str; 9] = [
 pub fn hop_by_hop(headers: &HeaderMap) -> Vec<HeaderName> {
     let named = list_members(headers, &CONNECTION).filter_map(|member| member.parse::<HeaderName>().ok());
     let named = named.filter(|name| !PROTECTED.contains(&name.as_str()));
-    let mut names: Vec<_> = HOP_BY_HOP
-        .into_iter()
-        .filter(|name| headers.contains_key(name))
-        .chain(named)
-        .collect();
+    let mut names: Vec<_> = HOP_BY_HOP.into_iter().filter(|name| headers.contains_key(name)).chain(named).collect();
     names.retain(|name| headers.contains_key(name));
     names
 }
@@ -56,16 +52,8 @@ pub fn via_member(version: Version, name: &str) -> HeaderValue {
         Version::HTTP_3 => "3",
         _ => "1.1",
     };
-    let name: String = name
-        .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || "-._".contains(c) {
-                c
-            } else {
-                '-'
-            }
-        })
-        .collect();
+    let name: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || "-._".contains(c) { c } else { '-' }).collect();
     HeaderValue::from_str(&format!("{version} {name}")).unwrap_or(HeaderValue::from_static("1.1 proxy"))
 }
 
@@ -79,36 +67,23 @@ mod tests {
     use super::*;
 
     fn headers(fields: &[(&str, &str)]) -> HeaderMap {
-        fields
-            .iter()
-            .map(|(name, value)| (name.parse::<HeaderName>().unwrap(), value.parse().unwrap()))
-            .collect()
+        fields.iter().map(|(name, value)| (name.parse::<HeaderName>().unwrap(), value.parse().unwrap())).collect()
     }
 
     #[test]
     fn what_ends_here() {
         for (fields, gone) in [
             (vec![("connection", "close")], vec!["connection"]),
-            (
-                vec![("connection", "X-A, x-b"), ("x-a", "1"), ("x-c", "1")],
-                vec!["connection", "x-a"],
-            ),
+            (vec![("connection", "X-A, x-b"), ("x-a", "1"), ("x-c", "1")], vec!["connection", "x-a"]),
             (
                 vec![("te", "trailers"), ("proxy-authorization", "x"), ("accept", "x")],
                 vec!["proxy-authorization", "te"],
             ),
             (
-                vec![
-                    ("connection", "host, content-length, x-forwarded-for"),
-                    ("host", "a"),
-                    ("x-forwarded-for", "b"),
-                ],
+                vec![("connection", "host, content-length, x-forwarded-for"), ("host", "a"), ("x-forwarded-for", "b")],
                 vec!["connection"],
             ),
-            (
-                vec![("upgrade", "websocket"), ("transfer-encoding", "chunked")],
-                vec!["upgrade"],
-            ),
+            (vec![("upgrade", "websocket"), ("transfer-encoding", "chunked")], vec!["upgrade"]),
             (vec![("connection", "@@, ,")], vec!["connection"]),
         ] {
             assert_eq!(hop_by_hop(&headers(&fields)), gone, "{fields:?}");

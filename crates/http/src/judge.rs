@@ -74,14 +74,7 @@ pub fn judge(head: &[u8]) -> Result<Judged, Refusal> {
         return Err(Refusal::BodyNotAllowed);
     }
     let first = (request_line.len() + 2).min(head.len() - 2);
-    Ok(Judged {
-        method: method.to_owned(),
-        target,
-        http11,
-        authority,
-        framing,
-        fields: first..head.len() - 2,
-    })
+    Ok(Judged { method: method.to_owned(), target, http11, authority, framing, fields: first..head.len() - 2 })
 }
 
 /// Lines that end with CR LF; the last one has lost it already.
@@ -101,13 +94,11 @@ impl<'a> Iterator for Lines<'a> {
             }
             None => rest,
         };
-        Some(
-            match line.iter().find(|byte| byte.is_ascii_control() && **byte != b'\t') {
-                None => Ok(line),
-                Some(b'\r' | b'\n') => Err(Refusal::BareCrOrLf),
-                Some(_) => Err(Refusal::ControlByte),
-            },
-        )
+        Some(match line.iter().find(|byte| byte.is_ascii_control() && **byte != b'\t') {
+            None => Ok(line),
+            Some(b'\r' | b'\n') => Err(Refusal::BareCrOrLf),
+            Some(_) => Err(Refusal::ControlByte),
+        })
     }
 }
 
@@ -140,11 +131,7 @@ fn read_target(method: &str, target: &[u8]) -> Result<(Target, Option<Authority>
     if target.len() > MAX_TARGET_BYTES {
         return Err(Refusal::TargetTooLong);
     }
-    for (byte, refusal) in [
-        (b'#', Refusal::Fragment),
-        (b'\\', Refusal::Backslash),
-        (b'\t', Refusal::ControlByte),
-    ] {
+    for (byte, refusal) in [(b'#', Refusal::Fragment), (b'\\', Refusal::Backslash), (b'\t', Refusal::ControlByte)] {
         if target.contains(&byte) {
             return Err(refusal);
         }
@@ -167,10 +154,7 @@ fn read_target(method: &str, target: &[u8]) -> Result<(Target, Option<Authority>
         (None, Some(rest)) => (true, rest),
         (None, None) => return Err(Refusal::Target),
     };
-    let split = rest
-        .iter()
-        .position(|byte| matches!(byte, b'/' | b'?'))
-        .unwrap_or(rest.len());
+    let split = rest.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len());
     let (authority, path) = rest.split_at_checked(split).ok_or(Refusal::Target)?;
     let slash = if path.starts_with(b"/") { "" } else { "/" };
     let path = format!("{slash}{}", clean_path(path));
@@ -202,11 +186,7 @@ fn settle_authority(
     http11: bool,
 ) -> Result<Option<Authority>, Refusal> {
     let Some(host) = fields.host else {
-        return if http11 && *target != Target::Tunnel {
-            Err(Refusal::HostMissing)
-        } else {
-            Ok(authority)
-        };
+        return if http11 && *target != Target::Tunnel { Err(Refusal::HostMissing) } else { Ok(authority) };
     };
     let host = Authority::parse(host)?;
     let Some(authority) = authority else {
@@ -218,11 +198,7 @@ fn settle_authority(
         Target::Absolute { tls: true, .. } => host.port_or(443) == authority.port_or(443),
         _ => host.port_or(80) == authority.port_or(80),
     };
-    if agreed && host.host() == authority.host() {
-        Ok(Some(authority))
-    } else {
-        Err(Refusal::HostMismatch)
-    }
+    if agreed && host.host() == authority.host() { Ok(Some(authority)) } else { Err(Refusal::HostMismatch) }
 }
 
 /// Whether these bytes are a token (RFC 9110 5.6.2): at least one byte, none of them special.

@@ -9,10 +9,7 @@
 //! - [`vary`]: which requests share a stored response?
 //! - [`control`]: Cache-Control of requests and responses
 //! - [`status`], [`hops`]: what a proxy adds to messages and removes from them
-#![cfg_attr(
-    test,
-    allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
-)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 pub mod authority;
 pub mod body;
@@ -37,10 +34,5 @@ pub(crate) fn list_members<'a>(
     headers: &'a http::HeaderMap,
     name: &http::HeaderName,
 ) -> impl Iterator<Item = &'a str> + use<'a> {
-    headers
-        .get_all(name)
-        .into_iter()
-        .flat_map(|value| text(value).split(','))
-        .map(str::trim)
-        .filter(|m| !m.is_empty())
+    headers.get_all(name).into_iter().flat_map(|value| text(value).split(',')).map(str::trim).filter(|m| !m.is_empty())
 }

@@ -71,39 +71,16 @@ mod tests {
     fn members() {
         let none = CacheStatus::default();
         for (status, text) in [
+            (CacheStatus { outcome: Outcome::Hit, ttl: Some(30), ..none.clone() }, "Tinaja; hit; ttl=30"),
             (
-                CacheStatus {
-                    outcome: Outcome::Hit,
-                    ttl: Some(30),
-                    ..none.clone()
-                },
-                "Tinaja; hit; ttl=30",
-            ),
-            (
-                CacheStatus {
-                    outcome: Outcome::UriMiss,
-                    fwd_status: Some(200),
-                    stored: true,
-                    ..none.clone()
-                },
+                CacheStatus { outcome: Outcome::UriMiss, fwd_status: Some(200), stored: true, ..none.clone() },
                 "Tinaja; fwd=uri-miss; fwd-status=200; stored",
             ),
             (
-                CacheStatus {
-                    outcome: Outcome::Stale,
-                    fwd_status: Some(304),
-                    ..none.clone()
-                },
+                CacheStatus { outcome: Outcome::Stale, fwd_status: Some(304), ..none.clone() },
                 "Tinaja; fwd=stale; fwd-status=304",
             ),
-            (
-                CacheStatus {
-                    outcome: Outcome::Miss,
-                    collapsed: true,
-                    ..none.clone()
-                },
-                "Tinaja; fwd=miss; collapsed",
-            ),
+            (CacheStatus { outcome: Outcome::Miss, collapsed: true, ..none.clone() }, "Tinaja; fwd=miss; collapsed"),
             (none, "Tinaja; fwd=bypass"),
         ] {
             assert_eq!(status.to_string(), text);

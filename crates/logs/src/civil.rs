@@ -1,8 +1,6 @@
 //! Dates of the Gregorian calendar, in UTC, from and to seconds since 1970.
 
-const MONTHS: [&str; 12] = [
-    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-];
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const DAY_SECONDS: u64 = 86_400;
 /// 9999-12-31T23:59:59Z: later times are written as this one.
 const LAST_SECOND: u64 = 253_402_300_799;
@@ -13,12 +11,7 @@ pub fn format(seconds: u64) -> String {
     let (year, month, day) = date_of(seconds / DAY_SECONDS);
     let time = seconds % DAY_SECONDS;
     let month = MONTHS.get(month).unwrap_or(&"Jan");
-    format!(
-        "{day:02}/{month}/{year:04}:{:02}:{:02}:{:02} +0000",
-        time / 3600,
-        time / 60 % 60,
-        time % 60
-    )
+    format!("{day:02}/{month}/{year:04}:{:02}:{:02}:{:02} +0000", time / 3600, time / 60 % 60, time % 60)
 }
 
 /// Reads what [`format`] writes, with any offset from UTC.
@@ -41,9 +34,7 @@ pub fn parse(text: &str) -> Option<u64> {
 
 /// `+0130` or `-0800`, in seconds east of UTC.
 fn offset_seconds(text: &str) -> Option<i64> {
-    let digits = text
-        .get(1..)
-        .filter(|digits| digits.len() == 4 && digits.bytes().all(|b| b.is_ascii_digit()))?;
+    let digits = text.get(1..).filter(|digits| digits.len() == 4 && digits.bytes().all(|b| b.is_ascii_digit()))?;
     let hours: i64 = digits.get(..2)?.parse().ok()?;
     let minutes: i64 = digits.get(2..)?.parse().ok()?;
     let seconds = hours * 3600 + minutes * 60;
@@ -116,12 +107,7 @@ mod tests {
     fn offsets_and_nonsense() {
         assert_eq!(parse("10/Oct/2000:13:55:36 -0700"), Some(971_186_136 + 7 * 3600));
         assert_eq!(parse("10/Oct/2000:13:55:36 +0130"), Some(971_186_136 - 5400));
-        for bad in [
-            "",
-            "31/Feb/2000:00:00:00 +0000",
-            "10/Oct/2000:25:00:00 +0000",
-            "10/Oct/1969:00:00:00 +0000",
-        ] {
+        for bad in ["", "31/Feb/2000:00:00:00 +0000", "10/Oct/2000:25:00:00 +0000", "10/Oct/1969:00:00:00 +0000"] {
             assert_eq!(parse(bad), None, "{bad}");
         }
     }

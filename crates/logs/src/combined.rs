@@ -44,15 +44,8 @@ pub fn parse(line: &str) -> Result<Record, ParseError> {
     let url = words.next().unwrap_or_default();
 
     let mut numbers = rest.trim_start().splitn(3, ' ');
-    let status = numbers
-        .next()
-        .and_then(|field| field.parse().ok())
-        .ok_or_else(|| malformed("status"))?;
-    let bytes = numbers
-        .next()
-        .map(str::trim_end)
-        .and_then(number_or_dash)
-        .ok_or_else(|| malformed("bytes"))?;
+    let status = numbers.next().and_then(|field| field.parse().ok()).ok_or_else(|| malformed("status"))?;
+    let bytes = numbers.next().map(str::trim_end).and_then(number_or_dash).ok_or_else(|| malformed("bytes"))?;
     let (referer, user_agent) = quoted_pair(numbers.next().unwrap_or_default())?;
     Ok(Record {
         time_ms: seconds * 1000,
@@ -74,19 +67,13 @@ fn quoted_pair(rest: &str) -> Result<(Option<String>, Option<String>), ParseErro
         return Ok((None, None));
     };
     let (referer, rest) = unquote(rest).ok_or_else(|| malformed("referer"))?;
-    let rest = rest
-        .trim_start()
-        .strip_prefix('"')
-        .ok_or_else(|| malformed("user agent"))?;
+    let rest = rest.trim_start().strip_prefix('"').ok_or_else(|| malformed("user agent"))?;
     let (user_agent, _) = unquote(rest).ok_or_else(|| malformed("user agent"))?;
     Ok((text(&referer), text(&user_agent)))
 }
 
 fn malformed(what: &'static str) -> ParseError {
-    ParseError {
-        format: "Combined",
-        what,
-    }
+    ParseError { format: "Combined", what }
 }
 
 fn text(field: &str) -> Option<String> {

@@ -6,11 +6,7 @@ use std::fmt::Write;
 /// Percent-encodes what may not stand in a field that ends at a space: controls, spaces, DEL and all that is not
 /// ASCII. What is escaped already stays as it is, so that escaping twice changes nothing.
 pub fn word(text: &str) -> Cow<'_, str> {
-    escape_where(
-        text,
-        |byte| !byte.is_ascii_graphic(),
-        |out, byte| write!(out, "%{byte:02X}"),
-    )
+    escape_where(text, |byte| !byte.is_ascii_graphic(), |out, byte| write!(out, "%{byte:02X}"))
 }
 
 /// Escapes what may not stand between double quotes: controls, `"`, `\` and all that is not ASCII, as `\xHH`.
@@ -91,19 +87,9 @@ mod tests {
 
     #[test]
     fn quotes_come_back_whole() {
-        for text in [
-            "",
-            "Mozilla/5.0 (X11)",
-            "a\"b\\c",
-            "\r\n\u{1b}[0m\u{7f}",
-            "é\\x41",
-            "\\",
-        ] {
+        for text in ["", "Mozilla/5.0 (X11)", "a\"b\\c", "\r\n\u{1b}[0m\u{7f}", "é\\x41", "\\"] {
             let line = format!("{}\" rest", quoted(text));
-            assert!(
-                line.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' '),
-                "{line}"
-            );
+            assert!(line.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' '), "{line}");
             assert_eq!(unquote(&line), Some((text.to_owned(), " rest")));
         }
         assert_eq!(unquote("never closed\\"), None);

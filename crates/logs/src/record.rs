@@ -82,10 +82,7 @@ impl CacheResult {
     pub fn name(&self) -> &str {
         match self {
             CacheResult::Other(name) => name,
-            known => NAMES
-                .iter()
-                .find(|(result, _)| result == known)
-                .map_or("NONE", |(_, name)| name),
+            known => NAMES.iter().find(|(result, _)| result == known).map_or("NONE", |(_, name)| name),
         }
     }
 }
@@ -100,10 +97,7 @@ impl FromStr for CacheResult {
     type Err = Infallible;
 
     fn from_str(text: &str) -> Result<Self, Infallible> {
-        let known = NAMES
-            .iter()
-            .find(|(_, name)| *name == text)
-            .map(|(result, _)| result.clone());
+        let known = NAMES.iter().find(|(_, name)| *name == text).map(|(result, _)| result.clone());
         Ok(known.unwrap_or_else(|| CacheResult::Other(text.to_owned())))
     }
 }

@@ -36,20 +36,10 @@ impl Sink {
         let file = OpenOptions::new().create(true).append(true).open(path)?;
         let (lines, queue) = sync_channel(LINES_QUEUED);
         let dropped = Arc::new(AtomicU64::new(0));
-        let task = Task {
-            file: BufWriter::with_capacity(BUFFER_BYTES, file),
-            path: path.into(),
-            failing: false,
-        };
+        let task = Task { file: BufWriter::with_capacity(BUFFER_BYTES, file), path: path.into(), failing: false };
         let count = dropped.clone();
-        let thread = std::thread::Builder::new()
-            .name("access-log".into())
-            .spawn(move || task.run(&queue, &count))?;
-        Ok(Sink {
-            lines: Some(lines),
-            dropped,
-            thread: Some(thread),
-        })
+        let thread = std::thread::Builder::new().name("access-log".into()).spawn(move || task.run(&queue, &count))?;
+        Ok(Sink { lines: Some(lines), dropped, thread: Some(thread) })
     }
 
     /// Queues one line, newline included. Never blocks: a line that finds the queue full is dropped and counted.
@@ -123,9 +113,6 @@ impl Task {
 fn report_dropped(dropped: &AtomicU64) {
     let count = dropped.swap(0, Ordering::Relaxed);
     if count > 0 {
-        tracing::warn!(
-            count,
-            "access log lines were dropped: the disk is slower than the requests"
-        );
+        tracing::warn!(count, "access log lines were dropped: the disk is slower than the requests");
     }
 }

@@ -42,11 +42,7 @@ pub fn parse(line: &str) -> Result<Record, ParseError> {
 
     let time_ms = parse_time(next("time")?).ok_or_else(|| malformed("time"))?;
     // Squid writes a negative time when its clock was set back.
-    let duration_ms = next("duration")?
-        .parse::<i64>()
-        .map_err(|_| malformed("duration"))?
-        .max(0)
-        .unsigned_abs();
+    let duration_ms = next("duration")?.parse::<i64>().map_err(|_| malformed("duration"))?.max(0).unsigned_abs();
     let client = text(next("client")?).unwrap_or_default();
     let (result, status) = next("result")?.rsplit_once('/').ok_or_else(|| malformed("result"))?;
     let status = status.parse().map_err(|_| malformed("status"))?;
@@ -79,10 +75,7 @@ pub fn parse(line: &str) -> Result<Record, ParseError> {
 }
 
 fn malformed(what: &'static str) -> ParseError {
-    ParseError {
-        format: "Squid native",
-        what,
-    }
+    ParseError { format: "Squid native", what }
 }
 
 fn text(field: &str) -> Option<String> {
@@ -96,9 +89,5 @@ fn parse_time(field: &str) -> Option<u64> {
         return None;
     }
     let digits = format!("{fraction:0<3}");
-    seconds
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(1000)?
-        .checked_add(digits.get(..3)?.parse().ok()?)
+    seconds.parse::<u64>().ok()?.checked_mul(1000)?.checked_add(digits.get(..3)?.parse().ok()?)
 }

@@ -1,11 +1,5 @@
 //! Lines as other programs write them, and records that go out and come back.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 use proptest::prelude::*;
 use tinaja_logs::{CacheResult, Record, combined, squid};
@@ -40,10 +34,7 @@ fn squid_lines() {
 
     let tunnel = "1286536309.4  60021 10.0.0.1 TCP_TUNNEL/200 39 CONNECT example.com:443 joe HIER_DIRECT/1.2.3.4 - x";
     let record = squid::parse(tunnel).unwrap();
-    assert_eq!(
-        (record.time_ms, record.result, record.content_type),
-        (1_286_536_309_400, CacheResult::Tunnel, None)
-    );
+    assert_eq!((record.time_ms, record.result, record.content_type), (1_286_536_309_400, CacheResult::Tunnel, None));
 
     let other = "1286536309.450 -3 10.0.0.1 TCP_SWAPFAIL_MISS/304 0 GET /x - HIER_NONE/- -";
     let record = squid::parse(other).unwrap();
@@ -82,10 +73,7 @@ fn hostile_fields_stay_on_their_line() {
         let mut line = String::new();
         write(&record, &mut line);
         assert_eq!(line.matches('\n').count(), 1, "{line}");
-        assert!(
-            line.trim_end().bytes().all(|byte| (b' '..0x7f).contains(&byte)),
-            "{line}"
-        );
+        assert!(line.trim_end().bytes().all(|byte| (b' '..0x7f).contains(&byte)), "{line}");
     }
 }
 
@@ -94,37 +82,21 @@ fn combined_lines() {
     let line = "127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] \"GET /a.gif HTTP/1.0\" 200 2326 \
                 \"http://www.example.com/start.html\" \"Mozilla/4.08 [en] (Win98; I \\\"x\\\")\"";
     let record = combined::parse(line).unwrap();
-    assert_eq!(
-        (record.time_ms, record.status, record.bytes),
-        (971_211_336_000, 200, 2326)
-    );
+    assert_eq!((record.time_ms, record.status, record.bytes), (971_211_336_000, 200, 2326));
     assert_eq!((record.method.as_str(), record.url.as_str()), ("GET", "/a.gif"));
     assert_eq!(record.user_agent.as_deref(), Some("Mozilla/4.08 [en] (Win98; I \"x\")"));
 
     let common = "::1 - - [10/Oct/2000:13:55:36 +0000] \"GET / HTTP/1.0\" 304 -";
     let record = combined::parse(common).unwrap();
     assert_eq!((record.bytes, record.referer, record.user_agent), (0, None, None));
-    for bad in [
-        "",
-        "x",
-        "x - - [10/Oct/2000:13:55:36 +0000] \"GET",
-        "x - - [yesterday] \"GET / HTTP/1.0\" 200 1",
-    ] {
+    for bad in ["", "x", "x - - [10/Oct/2000:13:55:36 +0000] \"GET", "x - - [yesterday] \"GET / HTTP/1.0\" 200 1"] {
         assert!(combined::parse(bad).is_err(), "{bad}");
     }
 }
 
 #[test]
 fn every_result_has_its_name() {
-    for name in [
-        "TCP_MISS",
-        "TCP_HIT",
-        "TCP_CF_HIT",
-        "TCP_IMS_HIT",
-        "TCP_REFRESH_UNMODIFIED",
-        "TCP_DENIED",
-        "NONE",
-    ] {
+    for name in ["TCP_MISS", "TCP_HIT", "TCP_CF_HIT", "TCP_IMS_HIT", "TCP_REFRESH_UNMODIFIED", "TCP_DENIED", "NONE"] {
         let result: CacheResult = name.parse().unwrap();
         assert!(!matches!(result, CacheResult::Other(_)), "{name}");
         assert_eq!(result.to_string(), name);
@@ -133,22 +105,17 @@ fn every_result_has_its_name() {
 
 fn records() -> impl Strategy<Value = Record> {
     let text = proptest::option::of("\\PC{1,20}|[\\x00-\\x7f]{1,20}");
-    (
-        (0u64..4_000_000_000_000, 0u64..1_000_000, 100u16..600, any::<u64>()),
-        (text.clone(), text.clone(), text),
-    )
-        .prop_map(
-            |((time_ms, duration_ms, status, bytes), (url, referer, user_agent))| Record {
-                time_ms,
-                duration_ms,
-                status,
-                bytes,
-                url: format!("http://h/{}", url.unwrap_or_default()),
-                referer: referer.filter(|text| text != "-"),
-                user_agent: user_agent.filter(|text| text != "-"),
-                ..example()
-            },
-        )
+    ((0u64..4_000_000_000_000, 0u64..1_000_000, 100u16..600, any::<u64>()), (text.clone(), text.clone(), text))
+        .prop_map(|((time_ms, duration_ms, status, bytes), (url, referer, user_agent))| Record {
+            time_ms,
+            duration_ms,
+            status,
+            bytes,
+            url: format!("http://h/{}", url.unwrap_or_default()),
+            referer: referer.filter(|text| text != "-"),
+            user_agent: user_agent.filter(|text| text != "-"),
+            ..example()
+        })
 }
 
 proptest! {

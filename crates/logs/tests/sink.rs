@@ -1,11 +1,5 @@
 //! The log file: everything arrives, soon, and nobody waits.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 use std::time::{Duration, Instant};
 
@@ -26,15 +20,9 @@ fn lines_are_there_after_a_second_and_at_the_end() {
         sink.send(format!("{line}\n"));
     }
     drop(sink);
-    assert_eq!(
-        std::fs::read_to_string(&path).unwrap().lines().count(),
-        1 + LINES_QUEUED / 2
-    );
+    assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 1 + LINES_QUEUED / 2);
     drop(Sink::open(&path).unwrap());
-    assert!(
-        std::fs::read_to_string(&path).unwrap().starts_with("one\n"),
-        "appended to, not truncated"
-    );
+    assert!(std::fs::read_to_string(&path).unwrap().starts_with("one\n"), "appended to, not truncated");
 }
 
 #[test]

@@ -19,9 +19,7 @@ pub(crate) struct AccessLog {
 impl AccessLog {
     /// Errors: what the system says if the file cannot be opened.
     pub fn open(path: Option<&Path>) -> io::Result<AccessLog> {
-        Ok(AccessLog {
-            sink: path.map(Sink::open).transpose()?,
-        })
+        Ok(AccessLog { sink: path.map(Sink::open).transpose()? })
     }
 
     /// Whether records are wanted at all.
@@ -44,9 +42,7 @@ impl AccessLog {
 
 /// A record of a request from `client` that began at `began` and ended now.
 pub(crate) fn record(client: Option<IpAddr>, began: Instant) -> Record {
-    let now = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Record {
         time_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
         duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),

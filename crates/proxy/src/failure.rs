@@ -27,7 +27,7 @@ pub(crate) enum Failure {
     Resolve { host: String, error: String },
     #[error("The name servers did not answer in time for {host}.")]
     ResolveTimeout { host: String },
-    #[error("{address} refused the connection: {error}.")]
+    #[error("The connection to {address} failed: {error}.")]
     Connect { address: SocketAddr, error: String },
     #[error("{address} did not accept a connection in time.")]
     ConnectTimeout { address: SocketAddr },
@@ -62,10 +62,7 @@ impl Failure {
 
     /// Whether a rule refused the request, rather than something failing.
     pub fn is_denial(&self) -> bool {
-        matches!(
-            self,
-            Failure::Denied(_) | Failure::Loop | Failure::NoTunnels | Failure::NotForProxy
-        )
+        matches!(self, Failure::Denied(_) | Failure::Loop | Failure::NoTunnels | Failure::NotForProxy)
     }
 
     /// Whether the origin's side failed, so that a stale answer may help.

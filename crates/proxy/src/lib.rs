@@ -9,10 +9,7 @@
 //! - `access`: the access log
 //!
 //! [`serve`] is all that a program needs; [`Server`] is for those who stop it by other means than a signal.
-#![cfg_attr(
-    test,
-    allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
-)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 mod access;
 mod config;

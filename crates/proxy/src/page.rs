@@ -42,10 +42,7 @@ pub(crate) fn raw_answer(failure: &Failure, with_body: bool) -> Vec<u8> {
 }
 
 fn reason(status: u16) -> &'static str {
-    StatusCode::from_u16(status)
-        .ok()
-        .and_then(|status| status.canonical_reason())
-        .unwrap_or("Error")
+    StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or("Error")
 }
 
 /// Text as it may stand in HTML; control characters become spaces.
@@ -71,15 +68,9 @@ mod tests {
 
     #[test]
     fn pages_are_escaped() {
-        let failure = Failure::Resolve {
-            host: "<script>\"'&\u{1b}".into(),
-            error: "x".into(),
-        };
+        let failure = Failure::Resolve { host: "<script>\"'&\u{1b}".into(), error: "x".into() };
         let page = page(&failure);
-        assert!(
-            page.contains("&lt;script&gt;&quot;&#39;&amp;  has no address"),
-            "{page}"
-        );
+        assert!(page.contains("&lt;script&gt;&quot;&#39;&amp;  has no address"), "{page}");
         let answer = String::from_utf8(raw_answer(&failure, true)).unwrap();
         assert!(answer.starts_with("HTTP/1.1 502 Bad Gateway\r\n") && answer.ends_with(&page));
         assert!(raw_answer(&failure, false).ends_with(b"\r\n\r\n"));

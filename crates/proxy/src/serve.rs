@@ -101,22 +101,13 @@ pub struct Server {
 impl Server {
     /// Listens on every address and prepares everything, so that what can go wrong goes wrong now.
     pub fn bind(config: Config, storage: Storage) -> Result<Server, ServeError> {
-        let listeners: Vec<_> = config
-            .listen
-            .iter()
-            .map(|address| listen(*address))
-            .collect::<Result<_, _>>()?;
-        let addresses: Vec<_> = listeners
-            .iter()
-            .map(TcpListener::local_addr)
-            .collect::<Result<_, _>>()?;
+        let listeners: Vec<_> = config.listen.iter().map(|address| listen(*address)).collect::<Result<_, _>>()?;
+        let addresses: Vec<_> = listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
         if addresses.is_empty() {
             return Err(ServeError::NoAddress);
         }
-        let log = AccessLog::open(config.access_log.as_deref()).map_err(|cause| ServeError::AccessLog {
-            path: config.access_log.unwrap_or_default(),
-            cause,
-        })?;
+        let log = AccessLog::open(config.access_log.as_deref())
+            .map_err(|cause| ServeError::AccessLog { path: config.access_log.unwrap_or_default(), cause })?;
         let workers = config.workers.max(1);
         let runtime = Builder::new_multi_thread()
             .worker_threads(workers)
@@ -138,14 +129,7 @@ impl Server {
         for address in &addresses {
             service.add_tcp(&address.to_string());
         }
-        Ok(Server {
-            listeners,
-            addresses,
-            service,
-            crowd,
-            runtime,
-            stop: config.limits.stop,
-        })
+        Ok(Server { listeners, addresses, service, crowd, runtime, stop: config.limits.stop })
     }
 
     /// Where it listens; ports that were given as 0 are the real ones here.

@@ -36,13 +36,10 @@ impl Shared {
     fn is_self(&self, address: SocketAddr) -> bool {
         let ip = address.ip().to_canonical();
         let local = ip.is_loopback() || ip.is_unspecified();
-        self.listen
-            .iter()
-            .filter(|listen| listen.port() == address.port())
-            .any(|listen| {
-                let listening = listen.ip().to_canonical();
-                listening == ip || (listening.is_unspecified() && local) || (is_any(ip) && listening.is_loopback())
-            })
+        self.listen.iter().filter(|listen| listen.port() == address.port()).any(|listen| {
+            let listening = listen.ip().to_canonical();
+            listening == ip || (listening.is_unspecified() && local) || (is_any(ip) && listening.is_loopback())
+        })
     }
 }
 

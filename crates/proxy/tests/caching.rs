@@ -1,11 +1,5 @@
 //! What is stored, served again, validated and left alone.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 mod support;
 
@@ -18,18 +12,12 @@ use support::{Origin, Proxy, reply};
 
 #[test]
 fn the_second_request_is_a_hit() {
-    let origin = Origin::fixed(
-        "Cache-Control: max-age=60\r\nAge: 5\r\nContent-Type: text/plain\r\n",
-        "hello",
-    );
+    let origin = Origin::fixed("Cache-Control: max-age=60\r\nAge: 5\r\nContent-Type: text/plain\r\n", "hello");
     let proxy = Proxy::forward();
     let url = origin.url("/a?b=c");
     let first = proxy.get(&url);
     assert_eq!((first.status, first.text().as_str()), (200, "hello"), "{first:?}");
-    assert_eq!(
-        first.field("cache-status"),
-        "Tinaja; fwd=uri-miss; fwd-status=200; stored"
-    );
+    assert_eq!(first.field("cache-status"), "Tinaja; fwd=uri-miss; fwd-status=200; stored");
     assert_eq!(first.field("age"), "5");
     assert!(first.field("via").starts_with("1.1 tinaja-"), "{first:?}");
 
@@ -38,19 +26,12 @@ fn the_second_request_is_a_hit() {
     assert_eq!((second.status, second.text().as_str()), (200, "hello"));
     let status = second.field("cache-status");
     assert!(status.starts_with("Tinaja; hit; ttl=5"), "{status}");
-    assert!(
-        matches!(second.field("age").as_str(), "6" | "7"),
-        "{}",
-        second.field("age")
-    );
+    assert!(matches!(second.field("age").as_str(), "6" | "7"), "{}", second.field("age"));
     assert_eq!(second.field("content-length"), "5");
     assert_eq!(origin.count(), 1);
 
     let head = proxy.request("HEAD", &url, "");
-    assert!(
-        head.is_hit() && head.body.is_empty() && head.field("content-length") == "5",
-        "{head:?}"
-    );
+    assert!(head.is_hit() && head.body.is_empty() && head.field("content-length") == "5", "{head:?}");
     let range = proxy.get_with(&url, "Range: bytes=1-2\r\n");
     assert_eq!((range.status, range.text().as_str()), (206, "el"), "{range:?}");
     let other = proxy.get(&origin.url("/a?b=d"));
@@ -72,15 +53,9 @@ fn the_origin_sees_a_clean_request() {
     assert_eq!(request.field("host"), Some(origin.address.to_string()));
     assert!(request.field("via").unwrap().starts_with("1.1 tinaja-"));
     assert_eq!(request.field("x-kept").as_deref(), Some("1"));
-    for gone in [
-        "proxy-connection",
-        "proxy-authorization",
-        "x-mine",
-        "te",
-        "upgrade",
-        "x-forwarded-host",
-        "x-forwarded-for",
-    ] {
+    for gone in
+        ["proxy-connection", "proxy-authorization", "x-mine", "te", "upgrade", "x-forwarded-host", "x-forwarded-for"]
+    {
         assert_eq!(request.field(gone), None, "{gone}");
     }
 }
@@ -98,28 +73,17 @@ fn what_must_not_be_stored_is_not() {
         let origin = Origin::fixed(fields, "x");
         for expected in [1, 2] {
             let response = proxy.get(&origin.url("/"));
-            assert_eq!(
-                response.field("cache-status"),
-                "Tinaja; fwd=uri-miss; fwd-status=200",
-                "{fields}"
-            );
+            assert_eq!(response.field("cache-status"), "Tinaja; fwd=uri-miss; fwd-status=200", "{fields}");
             assert_eq!(origin.count(), expected, "{fields}");
         }
     }
     let origin = Origin::fixed("Cache-Control: max-age=60\r\n", "x");
-    for (fields, status) in [
-        ("Authorization: Basic eA==\r\n", "fwd=uri-miss"),
-        ("Cache-Control: no-store\r\n", "fwd=request"),
-    ] {
+    for (fields, status) in
+        [("Authorization: Basic eA==\r\n", "fwd=uri-miss"), ("Cache-Control: no-store\r\n", "fwd=request")]
+    {
         let before = origin.count();
         for _ in 0..2 {
-            assert!(
-                proxy
-                    .get_with(&origin.url("/a"), fields)
-                    .field("cache-status")
-                    .contains(status),
-                "{fields}"
-            );
+            assert!(proxy.get_with(&origin.url("/a"), fields).field("cache-status").contains(status), "{fields}");
         }
         assert_eq!(origin.count(), before + 2, "{fields}");
     }
@@ -135,13 +99,7 @@ fn lifetimes_are_guessed_from_last_modified() {
     let proxy = Proxy::forward();
     proxy.get(&origin.url("/"));
     let second = proxy.get(&origin.url("/"));
-    let ttl: i64 = second
-        .field("cache-status")
-        .rsplit('=')
-        .next()
-        .unwrap()
-        .parse()
-        .unwrap();
+    let ttl: i64 = second.field("cache-status").rsplit('=').next().unwrap().parse().unwrap();
     assert!((3 * 24 * 3600 - 10..=3 * 24 * 3600).contains(&ttl), "{ttl}");
 }
 
@@ -152,9 +110,9 @@ fn stale_answers_are_validated() {
         let date = httpdate::fmt_http_date(SystemTime::now());
         let fields = format!("Cache-Control: max-age=1\r\nETag: \"1\"\r\nDate: {date}\r\n");
         match request.field("if-none-match") {
-            Some(known) if known == etag => stream
-                .write_all(format!("HTTP/1.1 304 Not Modified\r\n{fields}\r\n").as_bytes())
-                .is_ok(),
+            Some(known) if known == etag => {
+                stream.write_all(format!("HTTP/1.1 304 Not Modified\r\n{fields}\r\n").as_bytes()).is_ok()
+            }
             Some(_) => reply(stream, request, 200, &fields, b"new"),
             None => reply(stream, request, 200, &fields, b"old"),
         }
@@ -174,18 +132,10 @@ fn stale_answers_are_validated() {
     assert_eq!(origin.count(), 2);
 
     // A client that insists, with either spelling, has it validated too.
-    for fields in [
-        "Cache-Control: no-cache\r\n",
-        "Cache-Control: max-age=0\r\n",
-        "Pragma: no-cache\r\n",
-    ] {
+    for fields in ["Cache-Control: no-cache\r\n", "Cache-Control: max-age=0\r\n", "Pragma: no-cache\r\n"] {
         let before = origin.count();
         let forced = proxy.get_with(&same, fields);
-        assert_eq!(
-            (forced.text().as_str(), origin.count()),
-            ("old", before + 1),
-            "{fields}"
-        );
+        assert_eq!((forced.text().as_str(), origin.count()), ("old", before + 1), "{fields}");
         assert_eq!(forced.field("cache-status"), "Tinaja; fwd=request; fwd-status=304");
     }
 
@@ -194,10 +144,7 @@ fn stale_answers_are_validated() {
     std::thread::sleep(Duration::from_millis(2100));
     let fetched = proxy.get(&changes);
     assert_eq!(fetched.text(), "new");
-    assert_eq!(
-        fetched.field("cache-status"),
-        "Tinaja; fwd=stale; fwd-status=200; stored"
-    );
+    assert_eq!(fetched.field("cache-status"), "Tinaja; fwd=stale; fwd-status=200; stored");
     assert_eq!(proxy.get(&changes).text(), "new");
 }
 
@@ -205,24 +152,14 @@ fn stale_answers_are_validated() {
 fn variants_are_kept_apart() {
     let origin = Origin::start(|request, stream| {
         let language = request.field("accept-language").unwrap_or("none".into());
-        reply(
-            stream,
-            request,
-            200,
-            "Cache-Control: max-age=60\r\nVary: Accept-Language\r\n",
-            language.as_bytes(),
-        )
+        reply(stream, request, 200, "Cache-Control: max-age=60\r\nVary: Accept-Language\r\n", language.as_bytes())
     });
     let proxy = Proxy::forward();
     let url = origin.url("/");
     for round in 0..2 {
         for language in ["de", "en", "fr"] {
             let response = proxy.get_with(&url, &format!("Accept-Language: {language}\r\n"));
-            assert_eq!(
-                (response.text().as_str(), response.is_hit()),
-                (language, round == 1),
-                "{response:?}"
-            );
+            assert_eq!((response.text().as_str(), response.is_hit()), (language, round == 1), "{response:?}");
         }
         assert_eq!(proxy.get(&url).text(), "none");
     }
@@ -232,20 +169,10 @@ fn variants_are_kept_apart() {
 #[test]
 fn a_part_on_a_miss_does_not_pull_the_whole() {
     let origin = Origin::start(|request, stream| match request.field("range") {
-        Some(range) if range == "bytes=0-0" => reply(
-            stream,
-            request,
-            206,
-            "Content-Range: bytes 0-0/1000000\r\nCache-Control: max-age=60\r\n",
-            b"x",
-        ),
-        _ => reply(
-            stream,
-            request,
-            200,
-            "Cache-Control: max-age=1\r\nETag: \"1\"\r\n",
-            &[b'x'; 1_000_000],
-        ),
+        Some(range) if range == "bytes=0-0" => {
+            reply(stream, request, 206, "Content-Range: bytes 0-0/1000000\r\nCache-Control: max-age=60\r\n", b"x")
+        }
+        _ => reply(stream, request, 200, "Cache-Control: max-age=1\r\nETag: \"1\"\r\n", &[b'x'; 1_000_000]),
     });
     let proxy = Proxy::forward();
     let url = origin.url("/image");
@@ -257,21 +184,14 @@ fn a_part_on_a_miss_does_not_pull_the_whole() {
     }
     let seen = origin.requests();
     assert_eq!(seen.iter().filter(|request| request.method == "HEAD").count(), 2);
-    assert_eq!(
-        seen.iter().filter(|request| request.field("range").is_some()).count(),
-        2
-    );
+    assert_eq!(seen.iter().filter(|request| request.field("range").is_some()).count(), 2);
     assert_eq!(seen.len(), 4, "nothing was fetched whole, nothing partial was stored");
     assert_eq!(proxy.get(&url).body.len(), 1_000_000);
     assert_eq!(proxy.get_with(&url, "Range: bytes=5-9\r\n").body.len(), 5);
     assert_eq!(origin.count(), 5, "a part of what is stored comes from the cache");
     std::thread::sleep(Duration::from_millis(2100));
     proxy.get_with(&url, "Range: bytes=0-0\r\n");
-    assert_eq!(
-        origin.requests()[5].field("range").as_deref(),
-        Some("bytes=0-0"),
-        "stale: passed on as it is"
-    );
+    assert_eq!(origin.requests()[5].field("range").as_deref(), Some("bytes=0-0"), "stale: passed on as it is");
 }
 
 #[test]
@@ -282,11 +202,7 @@ fn only_if_cached() {
     assert_eq!((refused.status, origin.count()), (504, 0));
     assert!(refused.text().contains("only-if-cached"), "{}", refused.text());
     proxy.get(&origin.url("/"));
-    assert!(
-        proxy
-            .get_with(&origin.url("/"), "Cache-Control: only-if-cached\r\n")
-            .is_hit()
-    );
+    assert!(proxy.get_with(&origin.url("/"), "Cache-Control: only-if-cached\r\n").is_hit());
 }
 
 #[test]

@@ -1,11 +1,5 @@
 //! Many clients, one object, one request to the origin.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 mod support;
 
@@ -53,16 +47,10 @@ fn fifty_clients_one_request() {
         let proxy = Proxy::forward();
         let responses = ask_at_once(&proxy, &origin.url("/new"), 50);
         for response in &responses {
-            assert!(
-                response.status == 200 && response.whole && response.body == [b'x'; 100_000],
-                "{}",
-                response.head
-            );
+            assert!(response.status == 200 && response.whole && response.body == [b'x'; 100_000], "{}", response.head);
         }
         assert_eq!(origin.count(), 1, "chunked: {chunked}");
-        let collapsed = responses
-            .iter()
-            .filter(|response| response.field("cache-status").contains("collapsed"));
+        let collapsed = responses.iter().filter(|response| response.field("cache-status").contains("collapsed"));
         assert!(collapsed.count() > 40, "the others waited");
     }
 }
@@ -71,9 +59,7 @@ fn fifty_clients_one_request() {
 fn followers_read_along() {
     // The body takes two seconds; whoever comes in the middle gets its first bytes before it has ended.
     let origin = Origin::start(|_, stream| {
-        stream
-            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 400000\r\nCache-Control: max-age=60\r\n\r\n")
-            .unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 400000\r\nCache-Control: max-age=60\r\n\r\n").unwrap();
         for _ in 0..20 {
             stream.write_all(&[b'x'; 20_000]).unwrap();
             std::thread::sleep(Duration::from_millis(100));
@@ -116,11 +102,7 @@ fn private_answers_reach_their_client_only() {
     let began = Instant::now();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     assert_eq!(origin.count(), 20);
-    assert!(
-        began.elapsed() < Duration::from_secs(3),
-        "they waited in a row: {:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() < Duration::from_secs(3), "they waited in a row: {:?}", began.elapsed());
 }
 
 #[test]

@@ -1,11 +1,5 @@
 //! Where clients may go, and tunnels.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 mod support;
 
@@ -69,18 +63,10 @@ fn private_addresses_are_refused_by_default() {
         let (_, tunnel) = connect(&proxy, &format!("{host}:443"));
         assert_eq!(tunnel.status, response.status, "{host}: {tunnel:?}");
         if response.status == 403 {
-            assert!(
-                response.text().contains("--allow-destination"),
-                "{host}: {}",
-                response.text()
-            );
+            assert!(response.text().contains("--allow-destination"), "{host}: {}", response.text());
         } else {
             // Not every resolver reads odd spellings of addresses.
-            assert!(
-                response.text().contains("has no address"),
-                "{host}: {}",
-                response.text()
-            );
+            assert!(response.text().contains("has no address"), "{host}: {}", response.text());
         }
     }
     assert_eq!(origin.count(), 0);
@@ -117,9 +103,7 @@ fn tunnels_carry_bytes_both_ways() {
     }
     // What is sent without waiting for the answer arrives too.
     let mut eager = proxy.client();
-    eager.send(format!(
-        "CONNECT 127.0.0.1:{port} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\nearly"
-    ));
+    eager.send(format!("CONNECT 127.0.0.1:{port} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\nearly"));
     assert_eq!(eager.read("CONNECT").unwrap().status, 200);
     eager.stream().shutdown(std::net::Shutdown::Write).unwrap();
     assert_eq!(eager.read_bytes(11), b"hello early");
@@ -131,7 +115,7 @@ fn tunnels_that_cannot_be() {
     let proxy = Proxy::with(|config| config.rules.allow_connect_ports = vec![free]);
     let (mut client, response) = connect(&proxy, &format!("127.0.0.1:{free}"));
     assert_eq!(response.status, 502, "{response:?}");
-    assert!(response.text().contains("refused the connection"), "{response:?}");
+    assert!(response.text().contains(&format!("connection to 127.0.0.1:{free} failed")), "{response:?}");
     assert!(client.is_closed());
 
     let origin = Origin::fixed("", "x");

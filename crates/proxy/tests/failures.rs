@@ -1,11 +1,5 @@
 //! Origins that fail: a clean answer, and nothing wrong stored.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 mod support;
 
@@ -30,10 +24,7 @@ fn short_bodies_are_not_stored() {
         let proxy = Proxy::forward();
         for expected in [1, 2] {
             let response = proxy.get(&origin.url("/"));
-            assert!(
-                response.status == 502 || !response.whole,
-                "{head}: passed off as whole: {response:?}"
-            );
+            assert!(response.status == 502 || !response.whole, "{head}: passed off as whole: {response:?}");
             assert_eq!(origin.count(), expected, "{head}");
         }
     }
@@ -49,10 +40,7 @@ fn origins_that_talk_nonsense() {
             "two lengths",
         ),
         ("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\nhello", "no number"),
-        (
-            "HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
-            "an upgrade nobody asked for",
-        ),
+        ("HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", "an upgrade nobody asked for"),
     ] {
         let origin = Origin::start(move |_, stream| {
             stream.write_all(answer.as_bytes()).unwrap();
@@ -62,11 +50,7 @@ fn origins_that_talk_nonsense() {
         for _ in 0..2 {
             let response = proxy.get(&origin.url("/"));
             assert_eq!(response.status, 502, "{name}: {response:?}");
-            assert!(
-                response.text().contains("The origin failed"),
-                "{name}: {}",
-                response.text()
-            );
+            assert!(response.text().contains("The origin failed"), "{name}: {}", response.text());
             assert!(!response.is_hit());
         }
     }
@@ -76,9 +60,7 @@ fn origins_that_talk_nonsense() {
 fn surplus_bytes_of_an_origin_are_nobodys_answer() {
     let origin = Origin::start(|request, stream| {
         reply(stream, request, 200, "Cache-Control: max-age=60\r\n", b"real")
-            && stream
-                .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
-                .is_ok()
+            && stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil").is_ok()
     });
     let proxy = Proxy::forward();
     for path in ["/1", "/2", "/3"] {
@@ -93,16 +75,9 @@ fn nobody_listens() {
     let proxy = Proxy::forward();
     let response = proxy.get(&format!("http://{address}/"));
     assert_eq!(response.status, 502);
-    assert!(
-        response.text().contains(&format!("{address} refused the connection")),
-        "{}",
-        response.text()
-    );
+    assert!(response.text().contains(&format!("The connection to {address} failed")), "{}", response.text());
     assert!(response.field("content-type").starts_with("text/html"));
-    assert!(
-        response.field("cache-status").starts_with("Tinaja; fwd=uri-miss"),
-        "{response:?}"
-    );
+    assert!(response.field("cache-status").starts_with("Tinaja; fwd=uri-miss"), "{response:?}");
 }
 
 #[test]
@@ -147,11 +122,7 @@ fn loops_are_cut() {
     let via = proxy.get_with(&origin.url("/"), "Via: 1.1 other, 1.1 me\r\n");
     assert_eq!((via.status, origin.count()), (508, 0));
     assert_eq!(proxy.get_with(&origin.url("/"), "Via: 1.1 other\r\n").status, 200);
-    assert_eq!(
-        origin.requests()[0].field("via").as_deref(),
-        Some("1.1 other"),
-        "each hop adds a line"
-    );
+    assert_eq!(origin.requests()[0].field("via").as_deref(), Some("1.1 other"), "each hop adds a line");
     assert!(origin.requests()[0].head.contains("1.1 me\r\n"));
 }
 
@@ -162,23 +133,11 @@ fn bodies_of_requests_arrive() {
     let mut client = proxy.client();
     for (fields, sent, expected) in [
         ("Content-Length: 5\r\n", "hello".to_owned(), "hello".to_owned()),
-        (
-            "Transfer-Encoding: chunked\r\n",
-            "5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n".into(),
-            "hello world".into(),
-        ),
+        ("Transfer-Encoding: chunked\r\n", "5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n".into(), "hello world".into()),
         ("Content-Length: 300000\r\n", "x".repeat(300_000), "x".repeat(300_000)),
     ] {
-        client.send(format!(
-            "POST {} HTTP/1.1\r\nHost: {}\r\n{fields}\r\n{sent}",
-            origin.url("/"),
-            origin.address
-        ));
+        client.send(format!("POST {} HTTP/1.1\r\nHost: {}\r\n{fields}\r\n{sent}", origin.url("/"), origin.address));
         let response = client.read("POST").unwrap();
-        assert!(
-            response.status == 200 && response.text() == expected,
-            "{}",
-            response.head
-        );
+        assert!(response.status == 200 && response.text() == expected, "{}", response.head);
     }
 }

@@ -1,11 +1,5 @@
 //! Connections: judged heads, keep-alive, pipelining, caps and deadlines.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 mod support;
 
@@ -20,11 +14,7 @@ fn doubtful_heads_are_refused_and_go_nowhere() {
     let host = origin.address.to_string();
     let get = |fields: &str| format!("GET http://{host}/ HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n");
     for (head, status, name) in [
-        (
-            get("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"),
-            400,
-            "both-lengths",
-        ),
+        (get("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"), 400, "both-lengths"),
         (get("Content-Length: 5\r\nContent-Length: 5\r\n"), 400, "content-length"),
         (get("Content-Length: 5,5\r\n"), 400, "content-length"),
         (get("Content-Length: +5\r\n"), 400, "content-length"),
@@ -36,36 +26,12 @@ fn doubtful_heads_are_refused_and_go_nowhere() {
         (get("X: a\rb\r\n"), 400, "bare-cr-or-lf"),
         (get("X: \0\r\n"), 400, "control-byte"),
         (get("Host: other\r\n"), 400, "host-twice"),
-        (
-            format!("GET http://{host}/ HTTP/1.1\r\nHost: other\r\n\r\n"),
-            400,
-            "host-mismatch",
-        ),
-        (
-            format!("GET http://u@{host}/ HTTP/1.1\r\nHost: {host}\r\n\r\n"),
-            400,
-            "userinfo",
-        ),
-        (
-            format!("GET http://{host}/# HTTP/1.1\r\nHost: {host}\r\n\r\n"),
-            400,
-            "fragment",
-        ),
-        (
-            format!("GET http://{host}/\\ HTTP/1.1\r\nHost: {host}\r\n\r\n"),
-            400,
-            "backslash",
-        ),
-        (
-            format!("GET http://{host}/ HTTP/2.0\r\nHost: {host}\r\n\r\n"),
-            505,
-            "version",
-        ),
-        (
-            format!("POST http://{host}/ HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"),
-            400,
-            "transfer-encoding",
-        ),
+        (format!("GET http://{host}/ HTTP/1.1\r\nHost: other\r\n\r\n"), 400, "host-mismatch"),
+        (format!("GET http://u@{host}/ HTTP/1.1\r\nHost: {host}\r\n\r\n"), 400, "userinfo"),
+        (format!("GET http://{host}/# HTTP/1.1\r\nHost: {host}\r\n\r\n"), 400, "fragment"),
+        (format!("GET http://{host}/\\ HTTP/1.1\r\nHost: {host}\r\n\r\n"), 400, "backslash"),
+        (format!("GET http://{host}/ HTTP/2.0\r\nHost: {host}\r\n\r\n"), 505, "version"),
+        (format!("POST http://{host}/ HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"), 400, "transfer-encoding"),
         (format!("GET http://{host}/ HTTP/1.1\r\n\r\n"), 400, "host-missing"),
         ("GET / HTTP/1.1\n".into(), 400, "bare-cr-or-lf"),
         ("\u{16}\u{3}\u{1}\u{2}".into(), 400, "request-line"),
@@ -75,11 +41,7 @@ fn doubtful_heads_are_refused_and_go_nowhere() {
         let mut client = proxy.client();
         client.send(&head);
         let response = client.read("GET").unwrap();
-        assert_eq!(
-            (response.status, response.field("x-refusal").as_str()),
-            (status, name),
-            "{head:.200}"
-        );
+        assert_eq!((response.status, response.field("x-refusal").as_str()), (status, name), "{head:.200}");
         assert!(client.is_closed(), "{name}");
     }
     assert_eq!(origin.count(), 0);
@@ -93,33 +55,20 @@ fn requests_in_origin_form_are_told_what_this_is() {
     let mut client = proxy.client();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     let response = client.read("GET").unwrap();
-    assert!(
-        response.status == 400 && response.text().contains("forward proxy"),
-        "{response:?}"
-    );
+    assert!(response.status == 400 && response.text().contains("forward proxy"), "{response:?}");
 }
 
 #[test]
 fn twenty_requests_on_one_connection() {
     let origin = Origin::start(|request, stream| {
-        reply(
-            stream,
-            request,
-            200,
-            "Cache-Control: max-age=60\r\n",
-            request.path.as_bytes(),
-        )
+        reply(stream, request, 200, "Cache-Control: max-age=60\r\n", request.path.as_bytes())
     });
     let proxy = Proxy::forward();
     let mut client = proxy.client();
     for number in 0..20 {
         let path = format!("/{}", number % 10);
         let response = client.request("GET", &origin.url(&path), "");
-        assert_eq!(
-            (response.text(), response.is_hit()),
-            (path, number >= 10),
-            "{response:?}"
-        );
+        assert_eq!((response.text(), response.is_hit()), (path, number >= 10), "{response:?}");
         assert_eq!(response.field("connection"), "keep-alive");
     }
     assert_eq!(origin.count(), 10);
@@ -134,13 +83,7 @@ fn pipelined_requests_are_answered_in_order_and_each_is_judged() {
         if request.path.ends_with("slow") {
             std::thread::sleep(Duration::from_millis(200));
         }
-        reply(
-            stream,
-            request,
-            200,
-            "Cache-Control: max-age=60\r\n",
-            request.path.as_bytes(),
-        )
+        reply(stream, request, 200, "Cache-Control: max-age=60\r\n", request.path.as_bytes())
     });
     let proxy = Proxy::forward();
     let host = origin.address.to_string();
@@ -163,12 +106,7 @@ fn pipelined_requests_are_answered_in_order_and_each_is_judged() {
         assert_eq!(client.read("GET").unwrap().status, 400);
         assert!(client.is_closed());
     }
-    assert!(
-        origin
-            .requests()
-            .iter()
-            .all(|request| !matches!(request.path.as_str(), "/bad" | "/never"))
-    );
+    assert!(origin.requests().iter().all(|request| !matches!(request.path.as_str(), "/bad" | "/never")));
 }
 
 #[test]
@@ -182,18 +120,11 @@ fn a_request_hidden_in_a_body_stays_there() {
     let length = format!("Content-Length: {}\r\n\r\n{hidden}", hidden.len() + 2);
     assert_eq!(client.request("GET", &origin.url("/hit"), &length).status, 200);
     assert_eq!(client.request("GET", &origin.url("/after"), "").status, 200);
-    assert!(
-        origin.requests().iter().all(|request| request.path != "/hidden"),
-        "{:?}",
-        origin.requests()
-    );
+    assert!(origin.requests().iter().all(|request| request.path != "/hidden"), "{:?}", origin.requests());
 
-    for chunked in [
-        "0x1\r\na\r\n0\r\n\r\n",
-        "1\r\nab\r\n0\r\n\r\n",
-        "1\na\r\n0\r\n\r\n",
-        "0\r\nContent-Length: 9\r\n\r\n",
-    ] {
+    for chunked in
+        ["0x1\r\na\r\n0\r\n\r\n", "1\r\nab\r\n0\r\n\r\n", "1\na\r\n0\r\n\r\n", "0\r\nContent-Length: 9\r\n\r\n"]
+    {
         let mut client = proxy.client();
         client.send(format!(
             "POST {} HTTP/1.1\r\nHost: {}\r\nTransfer-Encoding: chunked\r\n\r\n{chunked}{hidden}",
@@ -205,12 +136,7 @@ fn a_request_hidden_in_a_body_stays_there() {
         }
         assert!(client.is_closed(), "{chunked:?}");
     }
-    assert!(
-        origin
-            .requests()
-            .iter()
-            .all(|request| !matches!(request.path.as_str(), "/hidden" | "/chunked"))
-    );
+    assert!(origin.requests().iter().all(|request| !matches!(request.path.as_str(), "/hidden" | "/chunked")));
 }
 
 #[test]
@@ -223,10 +149,7 @@ fn slow_heads_and_idle_connections_end() {
     let mut slow = proxy.client();
     slow.send("GET http://a/ HT");
     let response = slow.read("GET").unwrap();
-    assert_eq!(
-        (response.status, response.field("x-refusal").as_str()),
-        (408, "too-slow")
-    );
+    assert_eq!((response.status, response.field("x-refusal").as_str()), (408, "too-slow"));
     assert!(slow.is_closed());
     assert!(proxy.client().is_closed(), "idle");
     assert!(began.elapsed() < Duration::from_secs(5));
@@ -240,11 +163,7 @@ fn slow_heads_and_idle_connections_end() {
             break;
         }
     }
-    assert_eq!(
-        dripping.read("GET").map(|response| response.status),
-        Some(408),
-        "each byte must not renew the time"
-    );
+    assert_eq!(dripping.read("GET").map(|response| response.status), Some(408), "each byte must not renew the time");
 }
 
 #[test]
@@ -260,11 +179,7 @@ fn more_connections_than_allowed_get_503() {
     drop(one);
     eventually("a place is free again", || {
         let mut again = Client::connect(proxy.address);
-        again.send(format!(
-            "GET {} HTTP/1.1\r\nHost: {}\r\n\r\n",
-            origin.url("/"),
-            origin.address
-        ));
+        again.send(format!("GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", origin.url("/"), origin.address));
         again.read("GET").is_some_and(|response| response.status == 200)
     });
 }

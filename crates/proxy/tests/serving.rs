@@ -1,11 +1,5 @@
 //! Starting, stopping, reverse mode, the access log, and large bodies.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 mod support;
 
@@ -20,10 +14,7 @@ use tinaja_proxy::{Config, Server};
 use tinaja_store::{Reference, Store};
 
 fn bind(change: impl FnOnce(&mut Config)) -> Result<Server, String> {
-    let mut config = Config {
-        listen: vec!["127.0.0.1:0".parse().unwrap()],
-        ..Config::default()
-    };
+    let mut config = Config { listen: vec!["127.0.0.1:0".parse().unwrap()], ..Config::default() };
     change(&mut config);
     Server::bind(config, TinajaStorage::new(Arc::new(Reference::new()))).map_err(|error| error.to_string())
 }
@@ -33,23 +24,13 @@ fn what_is_wrong_is_said_before_anything_runs() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     let error = bind(|config| config.listen = vec![address]).err().unwrap();
-    assert!(
-        error.contains(&address.to_string()) && error.contains("in use") && error.contains("--listen"),
-        "{error}"
-    );
+    assert!(error.contains(&address.to_string()) && error.contains("in use") && error.contains("--listen"), "{error}");
     let error = bind(|config| config.listen.clear()).err().unwrap();
     assert!(error.contains("no address"), "{error}");
-    let error = bind(|config| config.listen = vec!["192.0.2.1:0".parse().unwrap()])
-        .err()
-        .unwrap();
+    let error = bind(|config| config.listen = vec!["192.0.2.1:0".parse().unwrap()]).err().unwrap();
     assert!(error.contains("cannot listen on 192.0.2.1:0"), "{error}");
-    let error = bind(|config| config.access_log = Some("/no/such/dir/log".into()))
-        .err()
-        .unwrap();
-    assert!(
-        error.contains("/no/such/dir/log") && error.contains("--access-log"),
-        "{error}"
-    );
+    let error = bind(|config| config.access_log = Some("/no/such/dir/log".into())).err().unwrap();
+    assert!(error.contains("/no/such/dir/log") && error.contains("--access-log"), "{error}");
 }
 
 #[test]
@@ -102,30 +83,15 @@ fn reverse_mode() {
         client.send(format!("GET /page HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n"));
         client.read("GET").unwrap()
     };
-    for (host, hit) in [
-        ("a.example", false),
-        ("b.example:8080", false),
-        ("A.Example", true),
-        ("a.example", true),
-    ] {
-        let response = ask(
-            host,
-            "X-Forwarded-For: 1.2.3.4\r\nX-Forwarded-Host: evil\r\nForwarded: host=evil\r\n",
-        );
-        assert_eq!(
-            (response.text(), response.is_hit()),
-            (host.to_ascii_lowercase(), hit),
-            "{response:?}"
-        );
+    for (host, hit) in [("a.example", false), ("b.example:8080", false), ("A.Example", true), ("a.example", true)] {
+        let response = ask(host, "X-Forwarded-For: 1.2.3.4\r\nX-Forwarded-Host: evil\r\nForwarded: host=evil\r\n");
+        assert_eq!((response.text(), response.is_hit()), (host.to_ascii_lowercase(), hit), "{response:?}");
     }
     let request = &origin.requests()[0];
     assert!(request.head.starts_with("GET /page HTTP/1.1\r\n"));
     assert_eq!(request.field("x-forwarded-for").as_deref(), Some("1.2.3.4, 127.0.0.1"));
     assert_eq!(request.field("x-forwarded-proto").as_deref(), Some("http"));
-    assert_eq!(
-        (request.field("x-forwarded-host"), request.field("forwarded")),
-        (None, None)
-    );
+    assert_eq!((request.field("x-forwarded-host"), request.field("forwarded")), (None, None));
     let mut old = proxy.client();
     old.send("GET /old HTTP/1.0\r\n\r\n");
     assert_eq!(old.read("GET").unwrap().text(), origin.address.to_string());
@@ -135,10 +101,7 @@ fn reverse_mode() {
 fn every_answer_is_in_the_access_log() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("access.log");
-    let origin = Origin::fixed(
-        "Cache-Control: max-age=60\r\nContent-Type: text/plain; charset=x\r\n",
-        "hello",
-    );
+    let origin = Origin::fixed("Cache-Control: max-age=60\r\nContent-Type: text/plain; charset=x\r\n", "hello");
     let log = path.clone();
     let mut proxy = Proxy::with(move |config| config.access_log = Some(log));
     proxy.get(&origin.url("/a"));
@@ -152,39 +115,18 @@ fn every_answer_is_in_the_access_log() {
     proxy.stop();
     let text = std::fs::read_to_string(&path).unwrap();
     let records: Vec<_> = text.lines().map(|line| squid::parse(line).unwrap()).collect();
-    let seen: Vec<_> = records
-        .iter()
-        .map(|r| (r.method.as_str(), r.status, r.bytes, r.result.clone()))
-        .collect();
+    let seen: Vec<_> = records.iter().map(|r| (r.method.as_str(), r.status, r.bytes, r.result.clone())).collect();
     assert_eq!(
         seen[..3],
-        [
-            ("GET", 200, 5, CacheResult::Miss),
-            ("GET", 200, 5, CacheResult::Hit),
-            ("GET", 200, 5, CacheResult::Miss),
-        ],
+        [("GET", 200, 5, CacheResult::Miss), ("GET", 200, 5, CacheResult::Hit), ("GET", 200, 5, CacheResult::Miss),],
         "{text}"
     );
     assert_eq!((seen[3].1, &seen[3].3), (403, &CacheResult::Denied), "{text}");
-    assert_eq!(
-        (records[4].url.as_str(), records[4].status),
-        ("error:host-twice", 400),
-        "{text}"
-    );
-    assert_eq!(
-        (seen[5].0, seen[5].1, records[5].url.as_str()),
-        ("CONNECT", 403, "127.0.0.1:22"),
-        "{text}"
-    );
+    assert_eq!((records[4].url.as_str(), records[4].status), ("error:host-twice", 400), "{text}");
+    assert_eq!((seen[5].0, seen[5].1, records[5].url.as_str()), ("CONNECT", 403, "127.0.0.1:22"), "{text}");
     assert_eq!(records[0].url, origin.url("/a"));
-    assert_eq!(
-        (records[0].client.as_str(), records[0].origin.as_deref()),
-        ("127.0.0.1", Some("127.0.0.1"))
-    );
-    assert_eq!(
-        (records[1].origin.as_deref(), records[0].content_type.as_deref()),
-        (None, Some("text/plain"))
-    );
+    assert_eq!((records[0].client.as_str(), records[0].origin.as_deref()), ("127.0.0.1", Some("127.0.0.1")));
+    assert_eq!((records[1].origin.as_deref(), records[0].content_type.as_deref()), (None, Some("text/plain")));
     assert_eq!(records[2].url, origin.url("/%1b%3C%C3%A9%3E"));
 }
 
@@ -196,11 +138,7 @@ fn large_bodies_pass_whole() {
         let head = format!(
             "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n{}\r\n",
             PIECES * piece.len(),
-            if request.path == "/stored" {
-                "Cache-Control: max-age=60\r\n"
-            } else {
-                ""
-            }
+            if request.path == "/stored" { "Cache-Control: max-age=60\r\n" } else { "" }
         );
         stream.write_all(head.as_bytes()).unwrap();
         (0..PIECES).all(|_| stream.write_all(&piece).is_ok())
@@ -208,11 +146,7 @@ fn large_bodies_pass_whole() {
     let proxy = Proxy::forward();
     for path in ["/passed", "/stored", "/stored"] {
         let response = proxy.get(&origin.url(path));
-        assert!(
-            response.whole && response.body.len() == PIECES * 100_000,
-            "{path}: {}",
-            response.head
-        );
+        assert!(response.whole && response.body.len() == PIECES * 100_000, "{path}: {}", response.head);
     }
     assert_eq!(origin.count(), 2);
 }

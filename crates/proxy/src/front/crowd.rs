@@ -16,10 +16,7 @@ impl Crowd {
     /// At most `most` connections at once.
     pub fn new(most: usize) -> Crowd {
         let most = u32::try_from(most.clamp(1, Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX >> 4);
-        Crowd {
-            places: Arc::new(Semaphore::new(most as usize)),
-            most,
-        }
+        Crowd { places: Arc::new(Semaphore::new(most as usize)), most }
     }
 
     /// A place for one more connection, until the permit is dropped.

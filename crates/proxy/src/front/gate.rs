@@ -99,13 +99,10 @@ impl Gate {
     /// The next piece of the request's body, if one waits.
     fn take_body(&mut self, most: usize) -> io::Result<Option<BytesMut>> {
         let window = self.waiting.len().min(most);
-        let taken = self
-            .body
-            .take(self.waiting.get(..window).unwrap_or_default())
-            .map_err(|bad| {
-                self.broken = true;
-                io::Error::new(io::ErrorKind::InvalidData, bad)
-            })?;
+        let taken = self.body.take(self.waiting.get(..window).unwrap_or_default()).map_err(|bad| {
+            self.broken = true;
+            io::Error::new(io::ErrorKind::InvalidData, bad)
+        })?;
         Ok((taken > 0).then(|| self.waiting.split_to(taken)))
     }
 
@@ -118,11 +115,7 @@ impl Gate {
             }
             ready!(self.poll_fill(cx))?;
         }
-        if self.waiting.is_empty() {
-            Poll::Ready(Ok(()))
-        } else {
-            Poll::Pending
-        }
+        if self.waiting.is_empty() { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 }
 

@@ -19,16 +19,11 @@ async fn read_some(gate: &mut Gate) -> Option<Vec<u8>> {
 
 #[tokio::test]
 async fn nothing_passes_behind_the_body() {
-    for (framing, body) in [
-        (Framing::Length(0), ""),
-        (Framing::Length(9), "123456789"),
-        (Framing::Chunked, "1\r\nx\r\n0\r\n\r\n"),
-    ] {
+    for (framing, body) in
+        [(Framing::Length(0), ""), (Framing::Length(9), "123456789"), (Framing::Chunked, "1\r\nx\r\n0\r\n\r\n")]
+    {
         let (mut gate, mut client) = gate_and_client().await;
-        client
-            .write_all(format!("{body}GET /next HTTP/1.1\r\n\r\n").as_bytes())
-            .await
-            .unwrap();
+        client.write_all(format!("{body}GET /next HTTP/1.1\r\n\r\n").as_bytes()).await.unwrap();
         gate.open(Bytes::from_static(b"HEAD"), framing);
         let mut seen = Vec::new();
         while let Some(piece) = read_some(&mut gate).await {
@@ -76,11 +71,7 @@ async fn what_is_sent_ahead_is_bounded() {
         }
     });
     assert_eq!(read_some(&mut gate).await, None);
-    assert!(
-        gate.waiting().len() < AHEAD_BYTES + READ_BYTES,
-        "{}",
-        gate.waiting().len()
-    );
+    assert!(gate.waiting().len() < AHEAD_BYTES + READ_BYTES, "{}", gate.waiting().len());
     assert!(!flood.is_finished(), "64 MB were swallowed");
     flood.abort();
 }

@@ -16,11 +16,7 @@ use crate::config::Limits;
 /// What came of waiting for a request.
 pub(super) enum Arrival {
     /// A head beyond doubt; its bytes are taken from the gate.
-    Request {
-        judged: Judged,
-        head: Bytes,
-        began: Instant,
-    },
+    Request { judged: Judged, head: Bytes, began: Instant },
     /// A head that is refused.
     Refused { refusal: Refusal, began: Instant },
     /// The client left, was idle for too long, or the proxy stops.
@@ -40,10 +36,7 @@ pub(super) async fn next_request(gate: &mut Gate, limits: &Limits, shutdown: &mu
         },
         Ok(Ok(None)) => Arrival::Gone,
         Ok(Err(refusal)) => Arrival::Refused { refusal, began },
-        Err(_) => Arrival::Refused {
-            refusal: Refusal::TooSlow,
-            began,
-        },
+        Err(_) => Arrival::Refused { refusal: Refusal::TooSlow, began },
     }
 }
 
@@ -79,16 +72,7 @@ pub(super) fn canonical(judged: &Judged, head: &[u8], path: &str, host: &Authori
     let host = host.host_field(default_port);
     let version = if judged.http11 { "HTTP/1.1" } else { "HTTP/1.0" };
     let mut out = BytesMut::with_capacity(head.len() + path.len() + host.len() + 32);
-    for part in [
-        judged.method.as_str(),
-        " ",
-        path,
-        " ",
-        version,
-        "\r\nHost: ",
-        &host,
-        "\r\n",
-    ] {
+    for part in [judged.method.as_str(), " ", path, " ", version, "\r\nHost: ", &host, "\r\n"] {
         out.extend_from_slice(part.as_bytes());
     }
     for line in fields.split_inclusive(|byte| *byte == b'\n') {
@@ -113,13 +97,7 @@ mod tests {
         let out = canonical(&judged, head, "/x", &host, 80);
         assert_eq!(out, &b"GET /x HTTP/1.1\r\nHost: a\r\nX: y\r\nHosted: z\r\n\r\n"[..]);
         let head = b"GET /x HTTP/1.0\r\n\r\n";
-        let out = canonical(
-            &judge(head).unwrap(),
-            head,
-            "/x",
-            &Authority::parse(b"[::1]:81").unwrap(),
-            80,
-        );
+        let out = canonical(&judge(head).unwrap(), head, "/x", &Authority::parse(b"[::1]:81").unwrap(), 80);
         assert_eq!(out, &b"GET /x HTTP/1.0\r\nHost: [::1]:81\r\n\r\n"[..]);
     }
 }

@@ -52,11 +52,7 @@ pub(crate) struct Front {
 
 impl Front {
     pub fn new(shared: Arc<Shared>, proxy: HttpProxy<Phases>, crowd: Crowd) -> Front {
-        Front {
-            shared,
-            proxy: Arc::new(proxy),
-            crowd,
-        }
+        Front { shared, proxy: Arc::new(proxy), crowd }
     }
 }
 
@@ -68,10 +64,7 @@ impl ServerApp for Front {
             let began = Instant::now();
             // One attempt: whoever is turned away must not cost more than that.
             let answer = raw_answer(&Failure::TooManyConnections, true);
-            let _ = timeout(LINGER, async {
-                (stream.write_all(&answer).await, stream.flush().await)
-            })
-            .await;
+            let _ = timeout(LINGER, async { (stream.write_all(&answer).await, stream.flush().await) }).await;
             self.log_failure(client, began, None, &Failure::TooManyConnections);
             return None;
         };
@@ -131,11 +124,7 @@ impl Front {
             framing: judged.framing,
         };
         let mut session = ServerSession::new_http1(Box::new(gate));
-        session.set_keepalive(if *shutdown.borrow() {
-            None
-        } else {
-            Some(self.shared.limits.idle.as_secs().max(1))
-        });
+        session.set_keepalive(if *shutdown.borrow() { None } else { Some(self.shared.limits.idle.as_secs().max(1)) });
         session.set_read_timeout(Some(self.shared.limits.client_stall));
         session.set_write_timeout(Some(self.shared.limits.client_stall));
         session.set_connection_user_context(Some(Box::new(ticket)));
@@ -153,12 +142,9 @@ impl Front {
             Target::Tunnel => return Err(Failure::NoTunnels),
         };
         match (&self.shared.mode, target_tls, &judged.authority) {
-            (Mode::Forward, Some(tls), Some(authority)) => Ok(Way {
-                path,
-                host: authority.clone(),
-                host_tls: tls,
-                destination: Destination::of(tls, authority),
-            }),
+            (Mode::Forward, Some(tls), Some(authority)) => {
+                Ok(Way { path, host: authority.clone(), host_tls: tls, destination: Destination::of(tls, authority) })
+            }
             (Mode::Forward, ..) => Err(Failure::NotForProxy),
             (Mode::Reverse { origin }, _, host) => Ok(Way {
                 path,
@@ -171,15 +157,7 @@ impl Front {
 
     async fn tunnel(&self, gate: Gate, client: Option<IpAddr>, began: Instant, judged: &Judged) {
         let Some(authority) = &judged.authority else {
-            return self
-                .refuse(
-                    gate,
-                    client,
-                    began,
-                    Some(judged),
-                    &Failure::Refused(Refusal::ConnectTarget),
-                )
-                .await;
+            return self.refuse(gate, client, began, Some(judged), &Failure::Refused(Refusal::ConnectTarget)).await;
         };
         match tunnel::reach(&self.shared, &Destination::of(true, authority)).await {
             Err(failure) => self.refuse(gate, client, began, Some(judged), &failure).await,
@@ -243,19 +221,9 @@ impl Front {
             (None, Failure::Refused(refusal)) => ("-".into(), format!("error:{}", refusal.name())),
             (None, _) => ("-".into(), "error:too-many-connections".into()),
         };
-        let result = if failure.is_denial() {
-            CacheResult::Denied
-        } else {
-            CacheResult::None
-        };
+        let result = if failure.is_denial() { CacheResult::Denied } else { CacheResult::None };
         let status = failure.status();
-        self.shared.log.write(Record {
-            method,
-            url,
-            status,
-            result,
-            ..record(client, began)
-        });
+        self.shared.log.write(Record { method, url, status, result, ..record(client, began) });
     }
 }
 

@@ -25,10 +25,7 @@ where
 {
     let (client_read, client_write) = tokio::io::split(client);
     let (origin_read, origin_write) = tokio::io::split(origin);
-    let moved = Moved {
-        since: Instant::now(),
-        last_ms: AtomicU64::new(0),
-    };
+    let moved = Moved { since: Instant::now(), last_ms: AtomicU64::new(0) };
     let (to_client, to_origin) = (AtomicU64::new(0), AtomicU64::new(0));
     let both = async {
         tokio::try_join!(
@@ -40,10 +37,7 @@ where
         _ = both => {}
         () = moved.idle_for(idle) => {}
     }
-    Relayed {
-        to_client: to_client.into_inner(),
-        to_origin: to_origin.into_inner(),
-    }
+    Relayed { to_client: to_client.into_inner(), to_origin: to_origin.into_inner() }
 }
 
 async fn copy(
@@ -112,13 +106,7 @@ mod tests {
         let mut answer = Vec::new();
         far_client.read_to_end(&mut answer).await.unwrap();
         assert_eq!(answer, b"answer");
-        assert_eq!(
-            task.await.unwrap(),
-            Relayed {
-                to_client: 6,
-                to_origin: 8
-            }
-        );
+        assert_eq!(task.await.unwrap(), Relayed { to_client: 6, to_origin: 8 });
     }
 
     #[tokio::test]

@@ -19,10 +19,7 @@ pub(super) async fn reach(shared: &Shared, destination: &Destination) -> Result<
         return Err(Failure::NoTunnels);
     }
     shared.rules.check_tunnel_port(destination.port)?;
-    let addresses = resolve(destination, shared.limits.resolve, |address| {
-        shared.check_address(address)
-    })
-    .await?;
+    let addresses = resolve(destination, shared.limits.resolve, |address| shared.check_address(address)).await?;
     dial(&addresses, shared.limits.connect).await
 }
 
@@ -39,10 +36,7 @@ pub(super) async fn run(shared: &Shared, mut client: Stream, ahead: BytesMut, mu
     match tokio::time::timeout(shared.limits.client_stall, greet).await {
         Ok(Ok(())) => {
             let relayed = relay(client, origin, shared.limits.tunnel_idle).await;
-            Relayed {
-                to_origin: relayed.to_origin + ahead_bytes,
-                ..relayed
-            }
+            Relayed { to_origin: relayed.to_origin + ahead_bytes, ..relayed }
         }
         _ => Relayed::default(),
     }

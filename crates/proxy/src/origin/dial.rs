@@ -20,10 +20,7 @@ pub(crate) async fn dial(addresses: &[SocketAddr], limit: Duration) -> Result<(T
                 let _ = stream.set_nodelay(true);
                 return Ok((stream, *address));
             }
-            Ok(Err(error)) => Failure::Connect {
-                address: *address,
-                error: error.to_string(),
-            },
+            Ok(Err(error)) => Failure::Connect { address: *address, error: error.to_string() },
             Err(_) => Failure::ConnectTimeout { address: *address },
         };
     }

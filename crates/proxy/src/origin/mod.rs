@@ -26,11 +26,7 @@ impl Destination {
     /// The destination of a URL's scheme and authority.
     pub fn of(tls: bool, authority: &Authority) -> Destination {
         let port = authority.port_or(default_port(tls));
-        Destination {
-            tls,
-            host: authority.host().to_owned(),
-            port,
-        }
+        Destination { tls, host: authority.host().to_owned(), port }
     }
 }
 

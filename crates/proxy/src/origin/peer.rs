@@ -14,11 +14,7 @@ const KEEP_IDLE: Duration = Duration::from_secs(4);
 
 /// The peer at `address`, which was resolved from the destination and checked.
 pub(crate) fn peer(destination: &Destination, address: SocketAddr, limits: &Limits) -> HttpPeer {
-    let name = if destination.tls {
-        destination.host.clone()
-    } else {
-        String::new()
-    };
+    let name = if destination.tls { destination.host.clone() } else { String::new() };
     let mut peer = HttpPeer::new(address, destination.tls, name);
     if let Some(options) = peer.get_mut_peer_options() {
         options.connection_timeout = Some(limits.connect);

@@ -25,10 +25,7 @@ pub(crate) async fn resolve(
         Err(_) => match tokio::time::timeout(limit, tokio::net::lookup_host((host, destination.port))).await {
             Ok(Ok(found)) => found.collect(),
             Ok(Err(error)) => {
-                return Err(Failure::Resolve {
-                    host: host.into(),
-                    error: error.to_string(),
-                });
+                return Err(Failure::Resolve { host: host.into(), error: error.to_string() });
             }
             Err(_) => return Err(Failure::ResolveTimeout { host: host.into() }),
         },
@@ -45,10 +42,7 @@ pub(crate) async fn resolve(
     match refused {
         _ if !allowed.is_empty() => Ok(allowed),
         Some(failure) => Err(failure),
-        None => Err(Failure::Resolve {
-            host: host.into(),
-            error: "the name has no address".into(),
-        }),
+        None => Err(Failure::Resolve { host: host.into(), error: "the name has no address".into() }),
     }
 }
 

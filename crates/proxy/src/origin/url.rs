@@ -72,23 +72,8 @@ mod tests {
             let url: OriginUrl = text.parse().unwrap();
             assert_eq!((url.to_string().as_str(), url.destination().port), (printed, port));
         }
-        for text in [
-            "",
-            "localhost:80",
-            "ftp://a",
-            "http://",
-            "http://a/b",
-            "http://a?b",
-            "http://u@a",
-            "http://a:x",
-        ] {
-            assert!(
-                text.parse::<OriginUrl>()
-                    .unwrap_err()
-                    .to_string()
-                    .contains("http://127.0.0.1:8080"),
-                "{text}"
-            );
+        for text in ["", "localhost:80", "ftp://a", "http://", "http://a/b", "http://a?b", "http://u@a", "http://a:x"] {
+            assert!(text.parse::<OriginUrl>().unwrap_err().to_string().contains("http://127.0.0.1:8080"), "{text}");
         }
     }
 }

@@ -60,8 +60,6 @@ pub(crate) struct OriginAnswer {
 impl Context {
     /// The ticket, which every request that came through the front has.
     pub fn ticket(&self) -> Result<&Ticket, Failure> {
-        self.ticket
-            .as_deref()
-            .ok_or(Failure::Internal("a request came past the front".into()))
+        self.ticket.as_deref().ok_or(Failure::Internal("a request came past the front".into()))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use http::header::{AGE, CONNECTION, DATE, FORWARDED, HeaderName, TRANSFER_ENCODING, VIA};
+use http::header::{AGE, CONNECTION, DATE, FORWARDED, HeaderName, TRANSFER_ENCODING};
 use http::{HeaderValue, StatusCode, Version};
 use pingora_cache::{CacheMeta, CachePhase};
 use pingora_error::{Error, ErrorType, Result};
@@ -16,7 +16,6 @@ use super::outcome::cache_status;
 use crate::config::Mode;
 use crate::shared::Shared;
 
-const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
@@ -46,10 +45,10 @@ pub(super) fn to_origin(shared: &Shared, session: &Session, request: &mut Reques
             request.remove_header(name);
         }
     }
-    request.append_header(VIA, hops::via_member(session.req_header().version, &shared.name))?;
+    request.append_header("Via", hops::via_member(session.req_header().version, &shared.name))?;
     if let Mode::Reverse { .. } = shared.mode {
         forwarded_for(request, ctx)?;
-        request.insert_header(X_FORWARDED_PROTO, "http")?;
+        request.insert_header("X-Forwarded-Proto", "http")?;
     }
     Ok(())
 }
@@ -59,14 +58,10 @@ fn forwarded_for(request: &mut RequestHeader, ctx: &Context) -> Result<()> {
     let Some(client) = ctx.ticket.as_ref().and_then(|ticket| ticket.client) else {
         return Ok(());
     };
-    let before = request
-        .headers
-        .get_all(X_FORWARDED_FOR)
-        .iter()
-        .filter_map(|value| value.to_str().ok());
+    let before = request.headers.get_all(X_FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok());
     let mut chain: Vec<String> = before.map(str::to_owned).filter(|value| !value.is_empty()).collect();
     chain.push(client.to_canonical().to_string());
-    request.insert_header(X_FORWARDED_FOR, chain.join(", "))
+    request.insert_header("X-Forwarded-For", chain.join(", "))
 }
 
 /// The origin's answer, before anything is done with it.
@@ -89,11 +84,7 @@ pub(super) fn from_origin(response: &mut ResponseHeader, ctx: &mut Context) -> R
             .unwrap_or(HeaderValue::from_static("Thu, 01 Jan 1970 00:00:00 GMT")),
     };
     response.insert_header(DATE, date.clone())?;
-    ctx.origin = Some(OriginAnswer {
-        status: response.status.as_u16(),
-        date,
-        age: age_field(&response.headers),
-    });
+    ctx.origin = Some(OriginAnswer { status: response.status.as_u16(), date, age: age_field(&response.headers) });
     Ok(())
 }
 
@@ -108,13 +99,16 @@ pub(super) fn to_client(
         return Ok(());
     }
     response.remove_header(&CONNECTION);
-    if let Some(meta) = session.cache.maybe_cache_meta()
-        && is_from_cache(session.cache.phase())
-    {
-        response.insert_header(AGE, age(meta))?;
+    // A proxy speaks its own version, whatever the origin's is (RFC 9110 2.5).
+    response.set_version(Version::HTTP_11);
+    match session.cache.maybe_cache_meta() {
+        Some(meta) if is_from_cache(session.cache.phase()) => response.insert_header(AGE, age(meta))?,
+        // Age says that an answer is not first-hand (RFC 9111 5.1), which this one is.
+        _ if age_field(&response.headers) == 0 => drop(response.remove_header(&AGE)),
+        _ => {}
     }
-    response.append_header(VIA, hops::via_member(Version::HTTP_11, &shared.name))?;
-    response.append_header(CACHE_STATUS, cache_status(session, ctx).to_string())?;
+    response.append_header("Via", hops::via_member(Version::HTTP_11, &shared.name))?;
+    response.append_header("Cache-Status", cache_status(session, ctx).to_string())?;
     if session.req_header().version == Version::HTTP_10 {
         // Such a client knows no chunks: its answer ends with the connection.
         response.remove_header(&TRANSFER_ENCODING);

@@ -44,11 +44,7 @@ mod tests {
         let ticket = Ticket {
             began: Instant::now(),
             client: None,
-            destination: Destination {
-                tls,
-                host: host.into(),
-                port,
-            },
+            destination: Destination { tls, host: host.into(), port },
             host: site.into(),
             path: path.into(),
             url: String::new(),
@@ -60,9 +56,7 @@ mod tests {
     #[test]
     fn every_part_counts() {
         let forward = Mode::Forward;
-        let reverse = Mode::Reverse {
-            origin: "http://a".parse().unwrap(),
-        };
+        let reverse = Mode::Reverse { origin: "http://a".parse().unwrap() };
         let keys = [
             key(&forward, false, "a", 80, "a", "/"),
             key(&forward, true, "a", 80, "a", "/"),
@@ -78,10 +72,6 @@ mod tests {
             assert!(!keys[..index].contains(key), "{}", key.escape_ascii());
         }
         assert_eq!(keys[0], b"4:http,1:a,2:80,0:,1:/,");
-        assert_eq!(
-            keys[0],
-            key(&forward, false, "a", 80, "a:80", "/"),
-            "the destination is the authority"
-        );
+        assert_eq!(keys[0], key(&forward, false, "a", 80, "a:80", "/"), "the destination is the authority");
     }
 }

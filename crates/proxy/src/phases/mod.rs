@@ -2,6 +2,7 @@
 //!
 //! This file says which step does what; the rules stand in the files beside it and in `tinaja-http`.
 
+mod answer;
 mod context;
 mod headers;
 mod key;
@@ -13,7 +14,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use http::Method;
 use pingora_cache::key::HashBinary;
 use pingora_cache::lock::{CacheKeyLockImpl, CacheLock};
@@ -30,6 +30,7 @@ use tinaja_http::control::request_directives;
 use tinaja_http::status::Outcome;
 use tinaja_http::{hops, vary};
 
+use answer::{error_of, write_page};
 use context::Context;
 pub(crate) use context::Ticket;
 
@@ -37,7 +38,6 @@ use crate::Storage;
 use crate::config::Mode;
 use crate::failure::Failure;
 use crate::origin::{peer, resolve};
-use crate::page;
 use crate::shared::Shared;
 
 /// Lookups of one request that may wait for other clients' fetches, one after the other.
@@ -65,10 +65,7 @@ impl Phases {
             let check = |address| self.shared.check_address(address);
             ctx.addresses = resolve(&ticket.destination, self.shared.limits.resolve, check).await?;
         }
-        ctx.addresses
-            .get(ctx.tried)
-            .copied()
-            .ok_or(Failure::Internal("no address is left to try".into()))
+        ctx.addresses.get(ctx.tried).copied().ok_or(Failure::Internal("no address is left to try".into()))
     }
 
     /// What can be refused without looking anything up.
@@ -82,14 +79,6 @@ impl Phases {
         }
         Ok(())
     }
-}
-
-/// Pingora's error for a failure; the page is made from the failure itself, which the context keeps.
-fn error_of(ctx: &mut Context, failure: Failure) -> Box<Error> {
-    let error = Error::explain(ErrorType::HTTPStatus(failure.status()), failure.to_string());
-    let error = if failure.is_upstream() { error.into_up() } else { error };
-    ctx.failure = Some(failure);
-    error
 }
 
 #[async_trait]
@@ -112,8 +101,7 @@ impl ProxyHttp for Phases {
         let request = session.req_header();
         ctx.directives = request_directives(&request.headers);
         ctx.partial = request.headers.contains_key(http::header::RANGE) || request.method == Method::HEAD;
-        self.check_request(request, ctx)
-            .map_err(|failure| error_of(ctx, failure))?;
+        self.check_request(request, ctx).map_err(|failure| error_of(ctx, failure))?;
         Ok(false)
     }
 
@@ -126,10 +114,7 @@ impl ProxyHttp for Phases {
             _ => Outcome::Method,
         };
         // The key does not cover a body.
-        let bodiless = ctx
-            .ticket
-            .as_ref()
-            .is_some_and(|ticket| ticket.framing == Framing::Length(0));
+        let bodiless = ctx.ticket.as_ref().is_some_and(|ticket| ticket.framing == Framing::Length(0));
         if ctx.outcome == Outcome::Miss && bodiless {
             // A part of an object or its head alone is not worth waiting for: see `cache_miss`.
             let lock = (!ctx.partial).then_some(self.lock);
@@ -142,10 +127,7 @@ impl ProxyHttp for Phases {
     }
 
     fn cache_key_callback(&self, _session: &Session, ctx: &mut Context) -> Result<CacheKey> {
-        let ticket = ctx
-            .ticket
-            .as_ref()
-            .ok_or_else(|| Error::new(ErrorType::InternalError))?;
+        let ticket = ctx.ticket.as_ref().ok_or_else(|| Error::new(ErrorType::InternalError))?;
         Ok(key::cache_key(ticket, &self.shared.mode))
     }
 
@@ -178,16 +160,11 @@ impl ProxyHttp for Phases {
     /// would turn either into a GET of the whole object.
     fn cache_miss(&self, session: &mut Session, ctx: &mut Context) {
         if ctx.outcome == Outcome::Miss {
-            let variant = session
-                .cache
-                .maybe_cache_key()
-                .is_some_and(|key| key.get_variance_key().is_some());
+            let variant = session.cache.maybe_cache_key().is_some_and(|key| key.get_variance_key().is_some());
             ctx.outcome = if variant { Outcome::VaryMiss } else { Outcome::UriMiss };
         }
         if ctx.partial {
-            session
-                .cache
-                .disable(NoCacheReason::Custom("only a part was asked for"));
+            session.cache.disable(NoCacheReason::Custom("only a part was asked for"));
         } else {
             session.cache.cache_miss();
         }
@@ -263,14 +240,8 @@ impl ProxyHttp for Phases {
     }
 
     async fn fail_to_proxy(&self, session: &mut Session, error: &Error, ctx: &mut Context) -> FailToProxy {
-        let none = FailToProxy {
-            error_code: 0,
-            can_reuse_downstream: false,
-        };
-        if session
-            .response_written()
-            .is_some_and(|written| !written.status.is_informational())
-        {
+        let none = FailToProxy { error_code: 0, can_reuse_downstream: false };
+        if session.response_written().is_some_and(|written| !written.status.is_informational()) {
             // Too late for a page. The connection is cut, so that the client sees that its answer is not whole.
             return none;
         }
@@ -283,10 +254,7 @@ impl ProxyHttp for Phases {
         if let Err(error) = written {
             tracing::debug!(%error, "the client left before its error page");
         }
-        FailToProxy {
-            error_code,
-            can_reuse_downstream: false,
-        }
+        FailToProxy { error_code, can_reuse_downstream: false }
     }
 
     /// Origins that fail and clients that leave are in the access log; only our own faults belong in the other one.
@@ -303,21 +271,4 @@ impl ProxyHttp for Phases {
             self.shared.log.write(outcome::access_record(session, ctx));
         }
     }
-}
-
-/// Answers with a page; the connection is closed behind it.
-async fn write_page(shared: &Shared, session: &mut Session, failure: &Failure, ctx: &mut Context) -> Result<()> {
-    let body = page::page(failure);
-    let mut response = ResponseHeader::build(failure.status(), Some(6))?;
-    response.insert_header(http::header::CONTENT_TYPE, page::CONTENT_TYPE)?;
-    response.insert_header(http::header::CONTENT_LENGTH, body.len())?;
-    response.insert_header(http::header::CACHE_CONTROL, "no-store")?;
-    headers::to_client(shared, session, &mut response, ctx)?;
-    session.set_keepalive(None);
-    let head_only = session.req_header().method == Method::HEAD;
-    session.write_response_header(Box::new(response), head_only).await?;
-    if !head_only {
-        session.write_response_body(Some(Bytes::from(body)), true).await?;
-    }
-    Ok(())
 }

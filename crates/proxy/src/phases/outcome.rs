@@ -21,27 +21,16 @@ pub(super) fn cache_status(session: &Session, ctx: &Context) -> CacheStatus {
     let ttl = session.cache.maybe_cache_meta().map(ttl_seconds);
     let fwd_status = ctx.origin.as_ref().map(|origin| origin.status);
     match phase {
-        CachePhase::Hit if waited(session) => CacheStatus {
-            outcome: Outcome::Miss,
-            collapsed: true,
-            ..CacheStatus::default()
-        },
-        CachePhase::Hit | CachePhase::Stale | CachePhase::StaleUpdating => CacheStatus {
-            outcome: Outcome::Hit,
-            ttl,
-            ..CacheStatus::default()
-        },
-        CachePhase::Miss | CachePhase::Expired => CacheStatus {
-            outcome: ctx.outcome,
-            fwd_status,
-            stored: true,
-            ..CacheStatus::default()
-        },
-        _ => CacheStatus {
-            outcome: ctx.outcome,
-            fwd_status,
-            ..CacheStatus::default()
-        },
+        CachePhase::Hit if waited(session) => {
+            CacheStatus { outcome: Outcome::Miss, collapsed: true, ..CacheStatus::default() }
+        }
+        CachePhase::Hit | CachePhase::Stale | CachePhase::StaleUpdating => {
+            CacheStatus { outcome: Outcome::Hit, ttl, ..CacheStatus::default() }
+        }
+        CachePhase::Miss | CachePhase::Expired => {
+            CacheStatus { outcome: ctx.outcome, fwd_status, stored: true, ..CacheStatus::default() }
+        }
+        _ => CacheStatus { outcome: ctx.outcome, fwd_status, ..CacheStatus::default() },
     }
 }
 
@@ -76,10 +65,7 @@ pub(super) fn access_record(session: &Session, ctx: &Context) -> Record {
         bytes: session.body_bytes_sent() as u64,
         result: cache_result(session, ctx, status),
         origin: ctx.asked.map(|address| address.ip().to_canonical().to_string()),
-        content_type: response
-            .and_then(|response| response.headers.get(CONTENT_TYPE))
-            .map(text)
-            .map(media_type),
+        content_type: response.and_then(|response| response.headers.get(CONTENT_TYPE)).map(text).map(media_type),
         referer: request.headers.get(REFERER).map(text),
         user_agent: request.headers.get(USER_AGENT).map(text),
         ..record(client, began)
@@ -108,11 +94,7 @@ pub(super) fn connect_failure(address: SocketAddr, error: &Error) -> Failure {
         ErrorType::ConnectTimedout | ErrorType::TLSHandshakeTimedout => Failure::ConnectTimeout { address },
         other => {
             let cause = error.root_cause().to_string();
-            let error = if cause.is_empty() {
-                other.as_str().to_owned()
-            } else {
-                cause
-            };
+            let error = if cause.is_empty() { other.as_str().to_owned() } else { cause };
             Failure::Connect { address, error }
         }
     }

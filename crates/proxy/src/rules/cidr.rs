@@ -38,9 +38,7 @@ impl FromStr for Cidr {
 
     fn from_str(text: &str) -> Result<Self, BadCidr> {
         let bad = || BadCidr(text.to_owned());
-        let (address, prefix) = text
-            .split_once('/')
-            .map_or((text, None), |(address, prefix)| (address, Some(prefix)));
+        let (address, prefix) = text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
         let address: IpAddr = address.parse().map_err(|_| bad())?;
         let most = if address.is_ipv4() { 32 } else { 128 };
         let prefix = match prefix {
@@ -48,11 +46,7 @@ impl FromStr for Cidr {
             Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits.parse().map_err(|_| bad())?,
             Some(_) => return Err(bad()),
         };
-        if prefix > most {
-            Err(bad())
-        } else {
-            Ok(Cidr { address, prefix })
-        }
+        if prefix > most { Err(bad()) } else { Ok(Cidr { address, prefix }) }
     }
 }
 
@@ -81,28 +75,16 @@ mod tests {
             ("fd00::/8", "fe00::1", false),
             ("::1/128", "::1", true),
         ] {
-            assert_eq!(
-                block.parse::<Cidr>().unwrap().contains(address.parse().unwrap()),
-                inside,
-                "{block} {address}"
-            );
+            assert_eq!(block.parse::<Cidr>().unwrap().contains(address.parse().unwrap()), inside, "{block} {address}");
         }
         assert_eq!("::1".parse::<Cidr>().unwrap().to_string(), "::1/128");
     }
 
     #[test]
     fn nonsense() {
-        for text in [
-            "",
-            "/8",
-            "10.0.0.0/",
-            "10.0.0.0/33",
-            "::/129",
-            "10.0.0.0/+8",
-            "10.0.0/8",
-            "localhost",
-            "1.2.3.4/8/8",
-        ] {
+        for text in
+            ["", "/8", "10.0.0.0/", "10.0.0.0/33", "::/129", "10.0.0.0/+8", "10.0.0/8", "localhost", "1.2.3.4/8/8"]
+        {
             let error = text.parse::<Cidr>().unwrap_err().to_string();
             assert!(error.contains("192.168.0.0/16"), "{error}");
         }

@@ -48,11 +48,7 @@ impl Rules {
     /// Whether requests may be sent to this port. Low ports belong to protocols that can be tricked into taking a
     /// request for their own (mail, for one).
     pub(crate) fn check_plain_port(&self, port: u16) -> Result<(), Denied> {
-        if matches!(port, 80 | 443 | 1025..) {
-            Ok(())
-        } else {
-            Err(Denied::PlainPort(port))
-        }
+        if matches!(port, 80 | 443 | 1025..) { Ok(()) } else { Err(Denied::PlainPort(port)) }
     }
 
     /// Whether this address may be connected to.
@@ -180,14 +176,8 @@ mod tests {
 
     #[test]
     fn refusals_name_the_flag() {
-        let denied = Rules::default()
-            .check_address("127.0.0.1".parse().unwrap())
-            .unwrap_err()
-            .to_string();
-        assert!(
-            denied.contains("loopback") && denied.contains("--allow-destination 127.0.0.1"),
-            "{denied}"
-        );
+        let denied = Rules::default().check_address("127.0.0.1".parse().unwrap()).unwrap_err().to_string();
+        assert!(denied.contains("loopback") && denied.contains("--allow-destination 127.0.0.1"), "{denied}");
         let denied = Rules::default().check_tunnel_port(25).unwrap_err().to_string();
         assert!(denied.contains("--allow-connect-port 25"), "{denied}");
     }

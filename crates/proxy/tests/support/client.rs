@@ -42,9 +42,7 @@ impl Client {
     pub fn connect(address: SocketAddr) -> Client {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        Client {
-            reader: BufReader::new(stream),
-        }
+        Client { reader: BufReader::new(stream) }
     }
 
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
@@ -73,12 +71,7 @@ impl Client {
             }
         }
         let status: u16 = head.split(' ').nth(1).unwrap().parse().unwrap();
-        let mut response = Response {
-            status,
-            head,
-            body: Vec::new(),
-            whole: true,
-        };
+        let mut response = Response { status, head, body: Vec::new(), whole: true };
         if method == "HEAD" || matches!(status, 100..200 | 204 | 304) || (method == "CONNECT" && status == 200) {
             return Some(response);
         }

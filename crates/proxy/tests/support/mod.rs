@@ -44,10 +44,7 @@ impl Proxy {
     pub fn over(store: Arc<dyn Store>, change: impl FnOnce(&mut Config)) -> Proxy {
         let mut config = Config {
             listen: vec!["127.0.0.1:0".parse().unwrap()],
-            rules: Rules {
-                allow_destinations: vec!["127.0.0.0/8".parse().unwrap()],
-                ..Rules::default()
-            },
+            rules: Rules { allow_destinations: vec!["127.0.0.0/8".parse().unwrap()], ..Rules::default() },
             ..Config::default()
         };
         change(&mut config);
@@ -59,12 +56,7 @@ impl Proxy {
                 stopped.recv().await;
             });
         });
-        Proxy {
-            address,
-            stop,
-            thread: Some(thread),
-            store,
-        }
+        Proxy { address, stop, thread: Some(thread), store }
     }
 
     pub fn client(&self) -> Client {

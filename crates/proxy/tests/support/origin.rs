@@ -67,10 +67,7 @@ impl Origin {
 
 /// Writes an answer with a Content-Length; the body is left out for HEAD. The connection stays open.
 pub fn reply(stream: &mut TcpStream, request: &Request, status: u16, fields: &str, body: &[u8]) -> bool {
-    let head = format!(
-        "HTTP/1.1 {status} Status\r\nContent-Length: {}\r\n{fields}\r\n",
-        body.len()
-    );
+    let head = format!("HTTP/1.1 {status} Status\r\nContent-Length: {}\r\n{fields}\r\n", body.len());
     let written = stream.write_all(head.as_bytes()).is_ok();
     written && (request.method == "HEAD" || stream.write_all(body).is_ok())
 }
@@ -95,12 +92,7 @@ fn read_request(reader: &mut BufReader<TcpStream>) -> Option<Request> {
     }
     let mut words = head.split(' ');
     let (method, path) = (words.next()?.to_owned(), words.next()?.to_owned());
-    let mut request = Request {
-        method,
-        path,
-        body: Vec::new(),
-        head: head.clone(),
-    };
+    let mut request = Request { method, path, body: Vec::new(), head: head.clone() };
     if let Some(length) = request.field("content-length") {
         request.body = vec![0; length.parse().ok()?];
         reader.read_exact(&mut request.body).ok()?;
