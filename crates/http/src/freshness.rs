@@ -132,6 +132,12 @@ pub fn heuristic_seconds(response: &HeaderMap, now: SystemTime) -> Option<u64> {
     Some((since / 10).min(MAX_HEURISTIC_SECONDS))
 }
 
+/// Whether an answer to such a request makes what is stored under its URL invalid (RFC 9111 4.4): an unsafe method
+/// that did not fail.
+pub fn invalidates(method: &Method, status: StatusCode) -> bool {
+    !method.is_safe() && (status.is_success() || status.is_redirection())
+}
+
 /// Statuses whose lifetime may be guessed (RFC 9110 15.1), without 206, which is not stored here.
 pub fn heuristically_cacheable(status: StatusCode) -> bool {
     matches!(status.as_u16(), 200 | 203 | 204 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)

@@ -118,3 +118,20 @@ fn ages() {
     assert_eq!(current_age(5, Duration::from_millis(2900)), 7);
     assert_eq!(current_age(u64::MAX, Duration::from_secs(1)), MAX_SECONDS);
 }
+
+#[test]
+fn invalidation() {
+    for (method, status, expected) in [
+        ("POST", 200, true),
+        ("PUT", 204, true),
+        ("DELETE", 303, true),
+        ("PATCH", 500, false),
+        ("POST", 404, false),
+        ("GET", 200, false),
+        ("OPTIONS", 200, false),
+        ("BREW", 200, true),
+    ] {
+        let judged = invalidates(&method.parse().unwrap(), StatusCode::from_u16(status).unwrap());
+        assert_eq!(judged, expected, "{method} {status}");
+    }
+}

@@ -156,7 +156,12 @@ fn read_target(method: &str, target: &[u8]) -> Result<(Target, Option<Authority>
     };
     let split = rest.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len());
     let (authority, path) = rest.split_at_checked(split).ok_or(Refusal::Target)?;
-    let slash = if path.starts_with(b"/") { "" } else { "/" };
+    let slash = match path {
+        // The last proxy asks for the server as a whole (RFC 9112 3.2.4).
+        b"" if method == "OPTIONS" => "*",
+        [b'/', ..] => "",
+        _ => "/",
+    };
     let path = format!("{slash}{}", clean_path(path));
     Ok((Target::Absolute { tls, path }, Some(Authority::parse(authority)?)))
 }

@@ -23,6 +23,8 @@ fn good_heads() {
     assert_eq!(line("GET http://a?y HTTP/1.1").unwrap().target, Target::Absolute { tls: false, path: "/?y".into() });
     assert_eq!(line("GET HTTPS://a:443 HTTP/1.1").unwrap().target, Target::Absolute { tls: true, path: "/".into() });
     assert_eq!(line("GET /\u{e9}\"<> HTTP/1.1").unwrap().target, Target::Origin("/%C3%A9%22%3C%3E".into()));
+    assert_eq!(line("OPTIONS http://a HTTP/1.1").unwrap().target, Target::Absolute { tls: false, path: "*".into() });
+    assert_eq!(line("OPTIONS http://a/ HTTP/1.1").unwrap().target, Target::Absolute { tls: false, path: "/".into() });
     assert_eq!(line("OPTIONS * HTTP/1.1").unwrap().target, Target::Asterisk);
 
     let connect = judge(b"CONNECT a:443 HTTP/1.0\r\n\r\n").unwrap();

@@ -35,8 +35,8 @@ pub(crate) enum Failure {
     Origin(String),
     #[error("The origin did not answer in time.")]
     OriginTimeout,
-    #[error("The request's body is malformed or ended early.")]
-    BadBody,
+    #[error("The request is malformed, or ended early.")]
+    BadRequest,
     #[error("The proxy failed: {0}.")]
     Internal(String),
 }
@@ -46,7 +46,7 @@ impl Failure {
     pub fn status(&self) -> u16 {
         match self {
             Failure::Refused(refusal) => refusal.status(),
-            Failure::NotForProxy | Failure::BadBody => 400,
+            Failure::NotForProxy | Failure::BadRequest => 400,
             Failure::NoTunnels => 405,
             Failure::Denied(_) => 403,
             Failure::Loop => 508,

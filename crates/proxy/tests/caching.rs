@@ -195,6 +195,22 @@ fn a_part_on_a_miss_does_not_pull_the_whole() {
 }
 
 #[test]
+fn a_change_makes_what_is_stored_invalid() {
+    let origin = Origin::start(|request, stream| {
+        let status = if request.path == "/fails" && request.method == "POST" { 500 } else { 200 };
+        reply(stream, request, status, "Cache-Control: max-age=60\r\n", b"x")
+    });
+    let proxy = Proxy::forward();
+    for (path, forgotten) in [("/works", true), ("/fails", false)] {
+        let url = origin.url(path);
+        proxy.get(&url);
+        assert!(proxy.get(&url).is_hit());
+        proxy.request("POST", &url, "Content-Length: 0\r\n");
+        assert_eq!(!proxy.get(&url).is_hit(), forgotten, "{path}");
+    }
+}
+
+#[test]
 fn only_if_cached() {
     let origin = Origin::fixed("Cache-Control: max-age=60\r\n", "x");
     let proxy = Proxy::forward();

@@ -99,7 +99,8 @@ pub(super) fn to_client(
         return Ok(());
     }
     response.remove_header(&CONNECTION);
-    // A proxy speaks its own version, whatever the origin's is (RFC 9110 2.5).
+    // A proxy speaks its own version, whatever the origin's is (RFC 9110 2.5), and says in Via which it got.
+    let received = response.version;
     response.set_version(Version::HTTP_11);
     match session.cache.maybe_cache_meta() {
         Some(meta) if is_from_cache(session.cache.phase()) => response.insert_header(AGE, age(meta))?,
@@ -107,7 +108,7 @@ pub(super) fn to_client(
         _ if age_field(&response.headers) == 0 => drop(response.remove_header(&AGE)),
         _ => {}
     }
-    response.append_header("Via", hops::via_member(Version::HTTP_11, &shared.name))?;
+    response.append_header("Via", hops::via_member(received, &shared.name))?;
     response.append_header("Cache-Status", cache_status(session, ctx).to_string())?;
     if session.req_header().version == Version::HTTP_10 {
         // Such a client knows no chunks: its answer ends with the connection.

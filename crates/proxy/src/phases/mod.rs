@@ -27,6 +27,7 @@ use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
 use tinaja_http::body::Framing;
 use tinaja_http::control::request_directives;
+use tinaja_http::freshness::invalidates;
 use tinaja_http::status::Outcome;
 use tinaja_http::{hops, vary};
 
@@ -201,10 +202,15 @@ impl ProxyHttp for Phases {
 
     async fn upstream_response_filter(
         &self,
-        _session: &mut Session,
+        session: &mut Session,
         response: &mut ResponseHeader,
         ctx: &mut Context,
     ) -> Result<()> {
+        if invalidates(&session.req_header().method, response.status)
+            && let Some(ticket) = &ctx.ticket
+        {
+            storing::invalidate(self.storage, &key::cache_key(ticket, &self.shared.mode)).await;
+        }
         headers::from_origin(response, ctx)
     }
 

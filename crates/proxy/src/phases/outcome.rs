@@ -120,7 +120,7 @@ pub(super) fn failure_of(error: &Error, ctx: &mut Context) -> Option<Failure> {
         (ErrorSource::Downstream, ErrorType::WriteError | ErrorType::WriteTimedout | ErrorType::ConnectionClosed) => {
             None
         }
-        (ErrorSource::Downstream, _) => Some(Failure::BadBody),
+        (ErrorSource::Downstream, _) => Some(Failure::BadRequest),
         (_, etype) => Some(Failure::Internal(etype.as_str().into())),
     }
 }

@@ -1,13 +1,16 @@
-//! Whether an answer is stored, and what is stored with it.
+//! Whether an answer is stored, what is stored with it, and when it is forgotten.
 
 use std::time::{Duration, SystemTime};
 
 use http::header::{AGE, DATE};
-use pingora_cache::{CacheMeta, NoCacheReason, RespCacheable};
+use pingora_cache::storage::{PurgeTarget, PurgeType};
+use pingora_cache::trace::Span;
+use pingora_cache::{CacheKey, CacheMeta, NoCacheReason, RespCacheable};
 use pingora_http::{RequestHeader, ResponseHeader};
 use tinaja_http::freshness::storable;
 
 use super::context::Context;
+use crate::Storage;
 
 /// Decides by RFC 9111 3. `response` is the origin's answer, or the stored one updated by a 304.
 ///
@@ -37,5 +40,16 @@ pub(super) fn cacheable(request: &RequestHeader, response: &ResponseHeader, ctx:
     match fresh_until {
         Some(fresh_until) => RespCacheable::Cacheable(CacheMeta::new(fresh_until, now, 0, stale_if_error, stored)),
         None => not,
+    }
+}
+
+/// Forgets what is stored under a URL that has just been changed (RFC 9111 4.4).
+///
+/// The request goes on whatever becomes of it; a store that cannot forget says so in the program's log.
+pub(super) async fn invalidate(storage: Storage, key: &CacheKey) {
+    let target = key.to_compact();
+    let span = Span::inactive();
+    if let Err(error) = storage.purge(PurgeTarget::Active(&target), PurgeType::Invalidation, &span.handle()).await {
+        tracing::warn!(%error, "an object that was changed at its origin could not be removed from the cache");
     }
 }
