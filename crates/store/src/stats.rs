@@ -7,7 +7,8 @@ pub struct Stats {
     pub slots: u64,
     /// Objects that a lookup would look for.
     pub live_objects: u64,
-    /// Objects dropped because their set had no free slot.
+    /// Objects dropped because their set had no free slot: those that the disk held when it was opened and that found
+    /// none, and those since.
     pub lost_to_full_sets: u64,
     /// Bytes of the disk that objects may fill.
     pub capacity_bytes: u64,

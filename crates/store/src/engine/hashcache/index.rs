@@ -37,14 +37,10 @@ impl Index {
         self.sets.allocated_bytes()
     }
 
-    /// Objects dropped because their set was full, since the index was made.
+    /// Objects dropped because their set was full, since the index was made; after rebuilding, those in the log that
+    /// found no slot.
     pub fn lost(&self) -> u64 {
         self.lost.load(Relaxed)
-    }
-
-    /// Count losses from now on: those of rebuilding were counted when they happened.
-    pub fn forget_losses(&self) {
-        self.lost.store(0, Relaxed);
     }
 
     /// Where a slot's record lies, unless it was overwritten or its region given up.

@@ -57,7 +57,6 @@ impl HashCacheLog {
         let frontier = Frontier::start(device.clone(), layout, stamp, found.next).map_err(|error| error.to_string())?;
         let index = Index::new(options.slots, frontier.clone(), layout);
         recover::rebuild(&index, &found);
-        index.forget_losses();
         let log = Arc::new(Log { device, layout, stamp, frontier, counters: LogCounters::default() });
         let first_read_bytes = (options.mean_object_bytes as usize).saturating_mul(3) / 2;
         Ok(HashCacheLog(Arc::new(Inner {

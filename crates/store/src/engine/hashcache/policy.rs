@@ -7,7 +7,9 @@ use super::format::{Set, Slot, WAYS};
 pub enum Inserted {
     /// A free slot took it.
     Free,
-    /// Another object's slot, or an older version's, was taken: the set was full.
+    /// The set was full, and what was most likely an older version of this object left.
+    Updated,
+    /// The set was full, and another object left.
     Replaced,
 }
 
@@ -21,11 +23,15 @@ pub fn insert(
     is_live: impl Fn(&Slot) -> bool,
     age: impl Fn(&Slot) -> u64,
 ) -> Inserted {
-    let free = set.slots().find(|(_, slot)| !is_live(slot)).map(|(way, _)| way);
+    let free = || set.slots().find(|(_, slot)| !is_live(slot));
     let same = || set.slots().filter(|(_, slot)| slot.fingerprint == fingerprint).max_by_key(|(_, slot)| age(slot));
     let oldest = || set.slots().max_by_key(|(_, slot)| slot.rank);
-    let inserted = if free.is_some() { Inserted::Free } else { Inserted::Replaced };
-    let way = free.or_else(|| same().or_else(oldest).map(|(way, _)| way)).unwrap_or(0);
+    let (inserted, victim) = match (free(), same()) {
+        (Some(free), _) => (Inserted::Free, Some(free)),
+        (None, Some(same)) => (Inserted::Updated, Some(same)),
+        (None, None) => (Inserted::Replaced, oldest()),
+    };
+    let way = victim.map_or(0, |(way, _)| way);
     let rank = set.get(way).rank;
     set.put(way, Slot { fingerprint, rank, place: Some(place) });
     touch(set, way);
@@ -95,8 +101,8 @@ mod tests {
             add(&mut set, n, u32::from(n));
         }
         add(&mut set, 5, 50);
-        add(&mut set, 6, 60);
-        add(&mut set, 5, 70);
+        assert_eq!(add(&mut set, 6, 60), Inserted::Free);
+        assert_eq!(add(&mut set, 5, 70), Inserted::Updated);
         let mut fives: Vec<_> =
             set.slots().filter(|(_, slot)| slot.fingerprint == 5).map(|(_, slot)| slot.place).collect();
         fives.sort();
