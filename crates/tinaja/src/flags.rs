@@ -86,8 +86,7 @@ pub struct FileOrOff(pub Option<PathBuf>);
 // clap's parsers return what it prints after the flag's name and value.
 
 fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse()
-        .map_err(|_| "an IP address and a port, as in 127.0.0.1:3128 or [::1]:3128".to_owned())
+    text.parse().map_err(|_| "an IP address and a port, as in 127.0.0.1:3128 or [::1]:3128".to_owned())
 }
 
 fn file_or_off(text: &str) -> Result<FileOrOff, String> {
@@ -131,27 +130,13 @@ mod tests {
 
     #[test]
     fn sizes_are_read_or_refused() {
-        for (text, bytes) in [
-            ("4GiB", 4 << 30),
-            ("512MiB", 512 << 20),
-            ("100kB", 100_000),
-            ("1.5GB", 1_500_000_000),
-        ] {
+        for (text, bytes) in [("4GiB", 4 << 30), ("512MiB", 512 << 20), ("100kB", 100_000), ("1.5GB", 1_500_000_000)] {
             assert_eq!(size(text), Ok(bytes), "{text}");
         }
         for (text, bytes) in [("4096", 4096), ("0", 0)] {
             assert_eq!(size(text), Ok(bytes), "{text}");
         }
-        for text in [
-            "",
-            "GiB",
-            "-1GiB",
-            "4 apples",
-            "1e9999",
-            "nan",
-            "99999999999EiB",
-            "4GiBs",
-        ] {
+        for text in ["", "GiB", "-1GiB", "4 apples", "1e9999", "nan", "99999999999EiB", "4GiBs"] {
             assert!(size(text).is_err(), "{text}");
         }
     }
@@ -168,9 +153,7 @@ mod tests {
 
     #[test]
     fn serve_needs_no_flags() {
-        let Action::Serve(serve) = Flags::parse_from(["tinaja", "serve"]).action else {
-            panic!("not serve")
-        };
+        let Action::Serve(serve) = Flags::parse_from(["tinaja", "serve"]).action else { panic!("not serve") };
         assert_eq!(serve.listen, ["127.0.0.1:3128".parse().unwrap()]);
         assert_eq!(serve.memory, 64 << 20);
         assert_eq!(serve.access_log, FileOrOff(None));

@@ -15,11 +15,7 @@ use crate::report::Report;
 pub fn inspect(flags: Inspect) -> Result<()> {
     let dir = flags.cache.map_or_else(place::default_cache_dir, Ok)?;
     let report = Report::new(dir.clone(), &Cache::open_read_only(dir)?.stats());
-    let text = if flags.json {
-        format!("{}\n", serde_json::to_string_pretty(&report)?)
-    } else {
-        report.to_string()
-    };
+    let text = if flags.json { format!("{}\n", serde_json::to_string_pretty(&report)?) } else { report.to_string() };
     match stdout().write_all(text.as_bytes()) {
         // Whoever reads through `head` has seen enough.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),

@@ -21,10 +21,7 @@ fn main() -> ExitCode {
     let flags = Flags::parse();
     // The filter was checked with the other flags; what cannot be read now says nothing less.
     let filter = EnvFilter::try_new(&flags.log).unwrap_or_default();
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(stderr)
-        .init();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).init();
     let done = match flags.action {
         Action::Serve(serve) => serve::serve(*serve),
         Action::Inspect(inspect) => inspect::inspect(inspect),

@@ -12,10 +12,7 @@ pub const MOST_UNTOLD_BYTES: u64 = 10 << 30;
 ///
 /// Errors: neither variable is set to an absolute path.
 pub fn default_cache_dir() -> Result<PathBuf> {
-    cache_dir_of(
-        env::var_os("XDG_CACHE_HOME").map(PathBuf::from),
-        env::var_os("HOME").map(PathBuf::from),
-    )
+    cache_dir_of(env::var_os("XDG_CACHE_HOME").map(PathBuf::from), env::var_os("HOME").map(PathBuf::from))
 }
 
 fn cache_dir_of(xdg_cache_home: Option<PathBuf>, home: Option<PathBuf>) -> Result<PathBuf> {
@@ -33,12 +30,8 @@ fn cache_dir_of(xdg_cache_home: Option<PathBuf>, home: Option<PathBuf>) -> Resul
 /// Errors: the file system cannot be asked.
 pub fn untold_disk_bytes(dir: &Path) -> Result<u64> {
     let existing = dir.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("/"));
-    let stat = rustix::fs::statvfs(existing).with_context(|| {
-        format!(
-            "cannot find out how much disk is free at {}: say --disk SIZE",
-            existing.display()
-        )
-    })?;
+    let stat = rustix::fs::statvfs(existing)
+        .with_context(|| format!("cannot find out how much disk is free at {}: say --disk SIZE", existing.display()))?;
     Ok(quarter(stat.f_bavail.saturating_mul(stat.f_frsize)))
 }
 
@@ -54,18 +47,9 @@ mod tests {
     #[test]
     fn caches_live_where_the_standard_says() {
         let path = |text: &str| Some(PathBuf::from(text));
-        assert_eq!(
-            cache_dir_of(path("/x"), path("/home/a")).unwrap(),
-            Path::new("/x/tinaja")
-        );
-        assert_eq!(
-            cache_dir_of(path("x"), path("/home/a")).unwrap(),
-            Path::new("/home/a/.cache/tinaja")
-        );
-        assert_eq!(
-            cache_dir_of(path(""), path("/home/a")).unwrap(),
-            Path::new("/home/a/.cache/tinaja")
-        );
+        assert_eq!(cache_dir_of(path("/x"), path("/home/a")).unwrap(), Path::new("/x/tinaja"));
+        assert_eq!(cache_dir_of(path("x"), path("/home/a")).unwrap(), Path::new("/home/a/.cache/tinaja"));
+        assert_eq!(cache_dir_of(path(""), path("/home/a")).unwrap(), Path::new("/home/a/.cache/tinaja"));
         assert!(cache_dir_of(None, None).is_err());
     }
 

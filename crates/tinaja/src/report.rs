@@ -66,10 +66,7 @@ impl Report {
             ("index in memory", size(self.index_bytes)),
             ("bits a slot", format!("{:.2}", self.bits_per_slot)),
             ("bits a live object", format!("{:.2}", self.bits_per_live_object)),
-            (
-                "lap",
-                format!("{}, {} written in it", self.lap, size(self.frontier_bytes)),
-            ),
+            ("lap", format!("{}, {} written in it", self.lap, size(self.frontier_bytes))),
             ("corrupt records met", self.corrupt.to_string()),
         ]
     }
@@ -98,13 +95,7 @@ mod tests {
 
     #[test]
     fn figures_follow_from_the_counters() {
-        let stats = Stats {
-            slots: 1000,
-            live_objects: 470,
-            index_bytes: 5875,
-            lap: 2,
-            ..Stats::default()
-        };
+        let stats = Stats { slots: 1000, live_objects: 470, index_bytes: 5875, lap: 2, ..Stats::default() };
         let json = serde_json::to_value(report(&stats)).unwrap();
         assert_eq!(json["bits_per_slot"], 47.0);
         assert_eq!(json["bits_per_live_object"], 100.0);

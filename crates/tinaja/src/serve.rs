@@ -24,12 +24,8 @@ pub fn serve(flags: Serve) -> Result<()> {
     raise_open_files();
     let cache_dir = flags.cache.clone().map_or_else(place::default_cache_dir, Ok)?;
     let (disk_bytes, disk_why) = disk(flags.disk, &cache_dir)?;
-    let options = CacheOptions {
-        disk_bytes,
-        memory_bytes: flags.memory,
-        engine: flags.engine,
-        ..CacheOptions::new(&cache_dir)
-    };
+    let options =
+        CacheOptions { disk_bytes, memory_bytes: flags.memory, engine: flags.engine, ..CacheOptions::new(&cache_dir) };
     let store: Arc<dyn Store> = Arc::new(Cache::open(options)?);
 
     let mut welcome = Welcome {
@@ -58,10 +54,7 @@ fn config(flags: Serve) -> Config {
         mode: flags.origin.map_or(Mode::Forward, |origin| Mode::Reverse { origin }),
         workers: flags.workers.map_or(cores, usize::from),
         access_log: flags.access_log.0,
-        rules: Rules {
-            allow_destinations: flags.allow_destination,
-            allow_connect_ports: flags.allow_connect_port,
-        },
+        rules: Rules { allow_destinations: flags.allow_destination, allow_connect_ports: flags.allow_connect_port },
         ..Config::default()
     }
 }
@@ -71,23 +64,14 @@ fn disk(asked: Option<u64>, dir: &Path) -> Result<(Option<u64>, &'static str)> {
     Ok(match asked {
         Some(bytes) => (Some(bytes), "set by --disk"),
         None if Cache::exists(dir) => (None, "as it was made"),
-        None => (
-            Some(place::untold_disk_bytes(dir)?),
-            "a quarter of what is free, 10 GiB at most; --disk sets it",
-        ),
+        None => (Some(place::untold_disk_bytes(dir)?), "a quarter of what is free, 10 GiB at most; --disk sets it"),
     })
 }
 
 /// Each client and each origin is an open file, and the usual limit of 1024 is few; the system allows more on request.
 fn raise_open_files() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    if let Err(error) = setrlimit(
-        Resource::Nofile,
-        Rlimit {
-            current: maximum,
-            maximum,
-        },
-    ) {
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
         tracing::debug!(%error, "the limit of open files stays as it is");
     }
 }

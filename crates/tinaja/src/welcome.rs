@@ -28,11 +28,7 @@ impl Welcome {
     pub fn text(&self) -> String {
         let mut text = String::new();
         let listen: Vec<String> = self.listen.iter().map(|address| format!("http://{address}")).collect();
-        let url = self
-            .listen
-            .first()
-            .map(|address| format!("http://{}", reachable(*address)))
-            .unwrap_or_default();
+        let url = self.listen.first().map(|address| format!("http://{}", reachable(*address))).unwrap_or_default();
         // Writing to a String cannot fail.
         let _ = match &self.origin {
             Some(origin) => writeln!(text, "Tinaja is a reverse proxy for {origin} on {}", listen.join(", "))
@@ -109,10 +105,7 @@ mod tests {
     #[test]
     fn a_reverse_proxy_names_its_origin() {
         let text = welcome("127.0.0.1:8080", Some("http://10.0.0.1:80"));
-        assert!(
-            text.contains("reverse proxy for http://10.0.0.1:80 on http://127.0.0.1:8080"),
-            "{text}"
-        );
+        assert!(text.contains("reverse proxy for http://10.0.0.1:80 on http://127.0.0.1:8080"), "{text}");
         assert!(!text.contains("--proxy"), "{text}");
     }
 }

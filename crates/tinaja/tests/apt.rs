@@ -1,12 +1,6 @@
 //! apt through the forward proxy, from a Debian repository made here.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 mod support;
 
@@ -28,15 +22,8 @@ fn repository(root: &Path) {
                    Description: a package for a test\n";
     fs::write(package.join("DEBIAN/control"), control).unwrap();
     // Not compressible, so that the package is as large as it looks.
-    fs::write(
-        package.join("usr/share/tinaja-e2e/payload"),
-        support::body::body("payload", 300_000),
-    )
-    .unwrap();
-    run(Command::new("dpkg-deb")
-        .args(["--root-owner-group", "--build"])
-        .arg(&package)
-        .arg(root));
+    fs::write(package.join("usr/share/tinaja-e2e/payload"), support::body::body("payload", 300_000)).unwrap();
+    run(Command::new("dpkg-deb").args(["--root-owner-group", "--build"]).arg(&package).arg(root));
     fs::remove_dir_all(&package).unwrap();
     let archive = |what: &str| run(Command::new("apt-ftparchive").args([what, "."]).current_dir(root));
     fs::write(root.join("Packages"), archive("packages")).unwrap();
@@ -65,11 +52,7 @@ fn update_and_download(repository: &str, proxy: Option<&str>) -> Vec<u8> {
         path("sources.list"),
     );
     fs::write(path("apt.conf"), conf).unwrap();
-    let apt = |args: &[&str]| {
-        run(client("apt-get", home.path())
-            .env("APT_CONFIG", path("apt.conf"))
-            .args(args))
-    };
+    let apt = |args: &[&str]| run(client("apt-get", home.path()).env("APT_CONFIG", path("apt.conf")).args(args));
     apt(&["update"]);
     apt(&["download", "tinaja-e2e"]);
     fs::read(path("tinaja-e2e_1.0_all.deb")).unwrap()
@@ -90,11 +73,7 @@ fn a_second_machine_is_served_from_the_cache() {
     let first = update_and_download(&url, Some(&proxy.url()));
     let fetched = bodies(&nginx.log());
     for wanted in ["/./Release", "/./Packages", "/./tinaja-e2e_1.0_all.deb"] {
-        assert_eq!(
-            fetched.iter().filter(|entry| entry.target == wanted).count(),
-            1,
-            "{wanted} in {fetched:?}"
-        );
+        assert_eq!(fetched.iter().filter(|entry| entry.target == wanted).count(), 1, "{wanted} in {fetched:?}");
     }
 
     let before = nginx.log().len();
@@ -102,10 +81,7 @@ fn a_second_machine_is_served_from_the_cache() {
     assert_eq!(first, second);
     let later = &nginx.log()[before..];
     assert_eq!(bodies(later), [], "the second run fetched bodies from the origin");
-    assert!(
-        !later.iter().any(|entry| entry.target.ends_with(".deb")),
-        "the package was asked for again: {later:?}"
-    );
+    assert!(!later.iter().any(|entry| entry.target.ends_with(".deb")), "the package was asked for again: {later:?}");
 }
 
 #[test]

@@ -1,12 +1,6 @@
 //! Origins that refuse, die or lie: the client learns it, nothing wrong is stored, the service goes on.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 mod support;
 
@@ -49,12 +43,7 @@ fn assert_never_stored(origin: &Origin) {
     let url = origin.url("/x");
     for _ in 0..2 {
         if let Ok(response) = proxy.get(&url) {
-            assert!(
-                (500..600).contains(&response.status),
-                "{} {:?}",
-                response.status,
-                response.headers
-            );
+            assert!((500..600).contains(&response.status), "{} {:?}", response.status, response.headers);
             assert!(!response.is_hit());
         }
     }
@@ -125,10 +114,7 @@ fn one_that_says_two_lengths() {
 fn one_that_sends_more_than_it_says() {
     // The length is what counts: what follows it belongs to nobody, and must not be taken for the next response.
     let origin = Origin::start(|target, stream| {
-        write!(
-            stream,
-            "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: 100\r\n\r\n"
-        )?;
+        write!(stream, "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: 100\r\n\r\n")?;
         write_body(stream, target, 100)?;
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong")
     });
@@ -137,11 +123,7 @@ fn one_that_sends_more_than_it_says() {
     for path in ["/x", "/y", "/x", "/y"] {
         let response = proxy.get(&origin.url(path)).unwrap();
         assert_eq!(response.status, 200);
-        assert!(
-            response.body == body(path, 100),
-            "{path}: {:?}",
-            String::from_utf8_lossy(&response.body)
-        );
+        assert!(response.body == body(path, 100), "{path}: {:?}", String::from_utf8_lossy(&response.body));
     }
     assert_goes_on(&proxy);
 }

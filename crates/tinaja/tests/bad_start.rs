@@ -1,12 +1,6 @@
 //! Starts that cannot work: one clear message, the right exit code, and nothing reformatted.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 mod support;
 
@@ -28,17 +22,11 @@ fn assert_refused(output: &Output, code: i32, words: &[&str]) -> String {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(code), "{said}");
     for word in words {
-        assert!(
-            said.to_lowercase().contains(&word.to_lowercase()),
-            "{word:?} in {said:?}"
-        );
+        assert!(said.to_lowercase().contains(&word.to_lowercase()), "{word:?} in {said:?}");
     }
     assert!(!said.contains("panicked") && !said.contains("RUST_BACKTRACE"), "{said}");
     assert!(said.lines().count() <= 8, "{said}");
-    assert!(
-        !String::from_utf8_lossy(&output.stdout).contains("curl"),
-        "it welcomed clients, then failed"
-    );
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("curl"), "it welcomed clients, then failed");
     said
 }
 
@@ -57,10 +45,7 @@ fn flags_that_make_no_sense() {
         (&["--listen", "localhost:99999"][..], "--listen"),
         (&["--origin", "ftp://127.0.0.1"][..], "--origin"),
         (&["--origin", "nonsense"][..], "--origin"),
-        (
-            &["--origin", "http://127.0.0.1:1", "--allow-connect-port", "8443"][..],
-            "--origin",
-        ),
+        (&["--origin", "http://127.0.0.1:1", "--allow-connect-port", "8443"][..], "--origin"),
         (&["--workers", "0"][..], "--workers"),
         (&["--engine", "perpetual-motion"][..], "hashcache-log"),
         (&["--access-log", ""][..], "off"),
@@ -104,11 +89,7 @@ fn a_cache_in_use() {
     let first = Setup::forward();
     let running = first.start();
     let second = Setup::forward().cache(first.cache_dir());
-    assert_refused(
-        &second.run(),
-        FAILURE,
-        &["in use", &first.cache_dir().display().to_string()],
-    );
+    assert_refused(&second.run(), FAILURE, &["in use", &first.cache_dir().display().to_string()]);
     assert_refused(&first.inspect(), FAILURE, &["in use"]);
     assert_serves(&running);
 }
@@ -117,11 +98,7 @@ fn a_cache_in_use() {
 fn a_port_in_use() {
     let taken = Setup::forward();
     let _listener = TcpListener::bind(taken.address()).unwrap();
-    assert_refused(
-        &taken.run(),
-        FAILURE,
-        &[&taken.address().to_string(), "in use", "--listen"],
-    );
+    assert_refused(&taken.run(), FAILURE, &[&taken.address().to_string(), "in use", "--listen"]);
 }
 
 #[test]

@@ -1,12 +1,6 @@
 //! Headless Chromium browses a site twice, each time as a new user; the second visit costs the origin no body.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 mod support;
 
@@ -32,18 +26,11 @@ fn site(root: &Path) {
             fs::write(root.join(format!("image{page}-{n}.svg")), image(page, n)).unwrap();
         }
         for n in 0..SHEETS {
-            fs::write(
-                root.join(format!("sheet{page}-{n}.css")),
-                format!("#s{n} {{ width: {}px }}\n", 100 + n),
-            )
-            .unwrap();
+            fs::write(root.join(format!("sheet{page}-{n}.css")), format!("#s{n} {{ width: {}px }}\n", 100 + n))
+                .unwrap();
         }
         for n in 0..SCRIPTS {
-            fs::write(
-                root.join(format!("script{page}-{n}.js")),
-                "window.ran = (window.ran || 0) + 1;\n",
-            )
-            .unwrap();
+            fs::write(root.join(format!("script{page}-{n}.js")), "window.ran = (window.ran || 0) + 1;\n").unwrap();
         }
     }
     date_back(root, 30);
@@ -51,9 +38,7 @@ fn site(root: &Path) {
 
 fn html(page: usize) -> String {
     let repeat = |count: usize, line: &dyn Fn(usize) -> String| (0..count).map(line).collect::<String>();
-    let sheets = repeat(SHEETS, &|n| {
-        format!("<link rel=\"stylesheet\" href=\"sheet{page}-{n}.css\">\n")
-    });
+    let sheets = repeat(SHEETS, &|n| format!("<link rel=\"stylesheet\" href=\"sheet{page}-{n}.css\">\n"));
     let scripts = repeat(SCRIPTS, &|n| format!("<script src=\"script{page}-{n}.js\"></script>\n"));
     let images = repeat(IMAGES, &|n| format!("<img src=\"image{page}-{n}.svg\">\n"));
     let styled = repeat(SHEETS, &|n| format!("<div id=\"s{n}\"></div>\n"));
@@ -74,10 +59,7 @@ window.onload = () => {{
 
 /// A picture of ten by ten with some kilobytes of its own in it.
 fn image(page: usize, n: usize) -> String {
-    let filler: String = body(&format!("{page}-{n}"), 4000)
-        .iter()
-        .map(|byte| char::from(b'a' + byte % 26))
-        .collect();
+    let filler: String = body(&format!("{page}-{n}"), 4000).iter().map(|byte| char::from(b'a' + byte % 26)).collect();
     format!("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"10\" height=\"10\"><!--{filler}--></svg>\n")
 }
 
@@ -86,11 +68,7 @@ fn objects() -> Vec<String> {
     let mut all = Vec::new();
     for page in 1..=PAGES {
         all.push(format!("/page{page}.html"));
-        for (name, kind, count) in [
-            ("image", "svg", IMAGES),
-            ("sheet", "css", SHEETS),
-            ("script", "js", SCRIPTS),
-        ] {
+        for (name, kind, count) in [("image", "svg", IMAGES), ("sheet", "css", SHEETS), ("script", "js", SCRIPTS)] {
             all.extend((0..count).map(|n| format!("/{name}{page}-{n}.{kind}")));
         }
     }
@@ -102,24 +80,12 @@ fn visit(site: &Nginx, proxy: Option<&str>) {
     let home = TempDir::new().unwrap();
     for page in 1..=PAGES {
         let mut chromium = client("chromium", home.path());
-        chromium.args([
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-quic",
-            "--no-first-run",
-        ]);
-        chromium.args([
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-        ]);
+        chromium.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]);
+        chromium.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
         chromium.args(["--disable-dev-shm-usage", "--disable-extensions", "--dump-dom"]);
         chromium.arg(format!("--user-data-dir={}", home.path().join("profile").display()));
         if let Some(proxy) = proxy {
-            chromium
-                .arg(format!("--proxy-server={proxy}"))
-                .arg("--proxy-bypass-list=<-loopback>");
+            chromium.arg(format!("--proxy-server={proxy}")).arg("--proxy-bypass-list=<-loopback>");
         }
         let dom = run(chromium.arg(site.url(&format!("/page{page}.html"))));
         assert!(dom.contains("<title>all loaded</title>"), "page {page}: {dom}");
@@ -136,21 +102,14 @@ fn the_second_visit_costs_no_body() {
 
     visit(&site, Some(&proxy.url()));
     for object in &objects {
-        let fetched = site
-            .log()
-            .iter()
-            .filter(|entry| entry.target == *object && entry.status == 200)
-            .count();
+        let fetched = site.log().iter().filter(|entry| entry.target == *object && entry.status == 200).count();
         assert_eq!(fetched, 1, "{object} on the first visit: {:?}", site.log());
     }
 
     let (origin_before, proxy_before) = (site.log().len(), setup.access_log().len());
     visit(&site, Some(&proxy.url()));
     let later = &site.log()[origin_before..];
-    assert!(
-        later.iter().all(|entry| entry.body_bytes == 0),
-        "bodies from the origin on the second visit: {later:?}"
-    );
+    assert!(later.iter().all(|entry| entry.body_bytes == 0), "bodies from the origin on the second visit: {later:?}");
     let seen_by_proxy = &setup.access_log()[proxy_before..];
     for object in &objects {
         let url = site.url(object);

@@ -1,12 +1,6 @@
 //! Many clients that ask at once for one new object cause one request to the origin.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 mod support;
 
@@ -26,24 +20,13 @@ const LEN: usize = 500_000;
 fn slow_origin(chunked: bool) -> Origin {
     Origin::start(move |target, stream| {
         std::thread::sleep(Duration::from_millis(300));
-        let framing = if chunked {
-            "Transfer-Encoding: chunked".to_owned()
-        } else {
-            format!("Content-Length: {LEN}")
-        };
-        write!(
-            stream,
-            "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\n{framing}\r\nConnection: close\r\n\r\n"
-        )?;
+        let framing = if chunked { "Transfer-Encoding: chunked".to_owned() } else { format!("Content-Length: {LEN}") };
+        write!(stream, "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\n{framing}\r\nConnection: close\r\n\r\n")?;
         for piece in body(target, LEN).chunks(LEN / 10) {
             write_piece(stream, piece, chunked)?;
             std::thread::sleep(Duration::from_millis(50));
         }
-        if chunked {
-            stream.write_all(b"0\r\n\r\n")
-        } else {
-            Ok(())
-        }
+        if chunked { stream.write_all(b"0\r\n\r\n") } else { Ok(()) }
     })
 }
 
@@ -68,11 +51,7 @@ fn fifty_ask_at_once(chunked: bool) {
                 barrier.wait();
                 let response = proxy.get(&origin.url("/new")).unwrap();
                 assert_eq!(response.status, 200);
-                assert!(
-                    response.body == expected,
-                    "{} bytes, or others than sent",
-                    response.body.len()
-                );
+                assert!(response.body == expected, "{} bytes, or others than sent", response.body.len());
             });
         }
     });
@@ -95,16 +74,8 @@ fn a_client_that_leaves_takes_nobody_along() {
     let setup = Setup::forward();
     let proxy = setup.start();
     let mut first = TcpStream::connect(proxy.address()).unwrap();
-    write!(
-        first,
-        "GET {} HTTP/1.1\r\nHost: {}\r\n\r\n",
-        origin.url("/new"),
-        origin.address()
-    )
-    .unwrap();
-    support::wait_for("the first request", Duration::from_secs(10), || {
-        origin.requests().first().cloned()
-    });
+    write!(first, "GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", origin.url("/new"), origin.address()).unwrap();
+    support::wait_for("the first request", Duration::from_secs(10), || origin.requests().first().cloned());
     std::thread::scope(|scope| {
         let second = scope.spawn(|| proxy.get(&origin.url("/new")).unwrap());
         std::thread::sleep(Duration::from_millis(400));

@@ -1,12 +1,6 @@
 //! A cache file that changed while nobody looked: never a wrong byte, and no silent fresh start.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 mod support;
 
@@ -58,10 +52,7 @@ fn flip(file: &Path, from: u64, step: usize) {
 
 /// The cache's files, the largest first.
 fn files(setup: &Setup) -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> = fs::read_dir(setup.cache_dir())
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
+    let mut files: Vec<PathBuf> = fs::read_dir(setup.cache_dir()).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort_by_key(|file| std::cmp::Reverse(fs::metadata(file).unwrap().len()));
     files
 }
@@ -78,10 +69,7 @@ fn bits_flipped_here_and_there() {
     }
     let mut proxy = setup.start();
     let hits = ask_for_all(&proxy, &origin);
-    assert!(
-        hits > 0 && hits < LENGTHS.len() * OF_EACH,
-        "{hits} hits: most objects are whole, some are not"
-    );
+    assert!(hits > 0 && hits < LENGTHS.len() * OF_EACH, "{hits} hits: most objects are whole, some are not");
     // What was damaged has been fetched again and stored.
     assert_eq!(proxy.process.terminate().code(), Some(0));
     origin.stop();
@@ -108,20 +96,12 @@ fn assert_refused(at: u64, bytes: &[u8], words: &str) {
     assert_eq!(proxy.get(&origin.url("/700/x")).unwrap().status, 200);
     assert_eq!(proxy.process.terminate().code(), Some(0));
     let file = &files(&setup)[0];
-    File::options()
-        .write(true)
-        .open(file)
-        .unwrap()
-        .write_all_at(bytes, at)
-        .unwrap();
+    File::options().write(true).open(file).unwrap().write_all_at(bytes, at).unwrap();
     let before = front(file);
     for output in [setup.run(), setup.inspect()] {
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(
-            said.contains(words) && said.contains(&file.display().to_string()),
-            "{said}"
-        );
+        assert!(said.contains(words) && said.contains(&file.display().to_string()), "{said}");
         assert!(!said.contains("panicked"), "{said}");
     }
     assert!(front(file) == before, "the file was touched");
@@ -154,18 +134,10 @@ fn a_file_cut_short() {
     let origin = Origin::of_patterns();
     let setup = filled(&origin);
     let file = &files(&setup)[0];
-    File::options()
-        .write(true)
-        .open(file)
-        .unwrap()
-        .set_len(1 << 20)
-        .unwrap();
+    File::options().write(true).open(file).unwrap().set_len(1 << 20).unwrap();
     let output = setup.run();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(
-        said.contains(&file.display().to_string()) && !said.contains("panicked"),
-        "{said}"
-    );
+    assert!(said.contains(&file.display().to_string()) && !said.contains("panicked"), "{said}");
     assert_eq!(fs::metadata(file).unwrap().len(), 1 << 20);
 }

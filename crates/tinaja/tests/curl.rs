@@ -1,12 +1,6 @@
 //! curl through the forward proxy, in front of a real nginx.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 mod support;
 
@@ -23,27 +17,11 @@ use tempfile::TempDir;
 fn curl(proxy: &Tinaja, url: &str) -> (String, Vec<u8>) {
     let home = TempDir::new().unwrap();
     let head = run(client("curl", home.path())
-        .args([
-            "--silent",
-            "--show-error",
-            "--fail",
-            "--max-time",
-            "20",
-            "--dump-header",
-            "-",
-            "--output",
-            "body",
-        ])
+        .args(["--silent", "--show-error", "--fail", "--max-time", "20", "--dump-header", "-", "--output", "body"])
         .args(["--proxy", &proxy.url(), "--noproxy", "", url]));
-    let status = head.lines().find_map(|line| {
-        line.to_ascii_lowercase()
-            .strip_prefix("cache-status:")
-            .map(str::to_owned)
-    });
-    (
-        status.expect("a Cache-Status field"),
-        fs::read(home.path().join("body")).unwrap(),
-    )
+    let status =
+        head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("cache-status:").map(str::to_owned));
+    (status.expect("a Cache-Status field"), fs::read(home.path().join("body")).unwrap())
 }
 
 fn one_page(root: &Path) {
@@ -81,9 +59,7 @@ fn one_flag_makes_a_reverse_proxy() {
     let get = || run(client("curl", home.path()).args(["-sS", "--fail", "-i", &format!("{}/page.html", proxy.url())]));
     assert!(get().contains("<p>water in the rock</p>"));
     let second = get();
-    let status = second
-        .lines()
-        .find(|line| line.to_ascii_lowercase().starts_with("cache-status:"));
+    let status = second.lines().find(|line| line.to_ascii_lowercase().starts_with("cache-status:"));
     assert!(says_hit(status.expect("a Cache-Status field")), "{second}");
     assert!(second.contains("<p>water in the rock</p>"));
     assert_eq!(nginx.log().len(), 1, "{:?}", nginx.log());

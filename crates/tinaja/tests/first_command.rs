@@ -1,12 +1,6 @@
 //! The first command of the README, as a new user runs it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 mod support;
 
@@ -29,10 +23,7 @@ const DEFAULT: &str = "127.0.0.1:3128";
 /// `tinaja serve` and nothing else but `more`, with a home of its own.
 fn serve(home: &TempDir, more: &[&str]) -> Process {
     let mut command = binary(home);
-    command
-        .env("XDG_CACHE_HOME", home.path().join("caches"))
-        .arg("serve")
-        .args(more);
+    command.env("XDG_CACHE_HOME", home.path().join("caches")).arg("serve").args(more);
     Process::start("tinaja", &mut command, &home.path().join("output"))
 }
 
@@ -62,11 +53,7 @@ fn serve_without_a_flag() {
     let mut proxy = serve(&home, &[]);
     if taken {
         assert_eq!(proxy.wait().code(), Some(1));
-        assert!(
-            proxy.output().contains("127.0.0.1:3128") && proxy.output().contains("in use"),
-            "{}",
-            proxy.output()
-        );
+        assert!(proxy.output().contains("127.0.0.1:3128") && proxy.output().contains("in use"), "{}", proxy.output());
         return;
     }
     proxy.wait_until_listening(address);
@@ -75,15 +62,7 @@ fn serve_without_a_flag() {
     // A forward proxy without flags reaches no address of this machine's: it answers, and says no.
     let origin = Origin::of_patterns();
     let mut curl = client("curl", home.path());
-    curl.args([
-        "-sS",
-        "--proxy",
-        &format!("http://{DEFAULT}"),
-        "--noproxy",
-        "",
-        "-w",
-        "\n%{http_code}",
-    ]);
+    curl.args(["-sS", "--proxy", &format!("http://{DEFAULT}"), "--noproxy", "", "-w", "\n%{http_code}"]);
     let answer = String::from_utf8(output(curl.arg(origin.url("/10/x"))).stdout).unwrap();
     assert!(answer.ends_with("\n403"), "{answer}");
     assert_eq!(origin.requests().len(), 0);
@@ -101,10 +80,7 @@ fn serve_on_another_port_fetches_and_keeps() {
     proxy.wait_until_listening(address);
     let cache = home.path().join("caches/tinaja");
     assert_welcomes(&proxy, address, &cache);
-    assert_eq!(
-        get(address, &origin.url("/1000/x")).unwrap().body,
-        body("/1000/x", 1000)
-    );
+    assert_eq!(get(address, &origin.url("/1000/x")).unwrap().body, body("/1000/x", 1000));
     assert_eq!(proxy.terminate().code(), Some(0), "{}", proxy.output());
 
     // The second start takes the cache as it is, whatever is free on the disk by now.
@@ -112,11 +88,7 @@ fn serve_on_another_port_fetches_and_keeps() {
     let mut proxy = serve(&home, &flags);
     proxy.wait_until_listening(address);
     let again = get(address, &origin.url("/1000/x")).unwrap();
-    assert!(
-        again.is_hit() && again.body == body("/1000/x", 1000),
-        "{:?}",
-        again.headers
-    );
+    assert!(again.is_hit() && again.body == body("/1000/x", 1000), "{:?}", again.headers);
     // Ctrl-C is as good an end as a service manager's SIGTERM.
     proxy.signal(Signal::INT);
     assert_eq!(proxy.wait().code(), Some(0), "{}", proxy.output());
@@ -127,14 +99,7 @@ fn serve_on_another_port_fetches_and_keeps() {
 fn inspect_says_what_is_there() {
     let home = TempDir::new().unwrap();
     let address = SocketAddr::from(([127, 0, 0, 1], support::free_port()));
-    let flags = [
-        "--listen",
-        &address.to_string(),
-        "--allow-destination",
-        "127.0.0.1/32",
-        "--disk",
-        "256MiB",
-    ];
+    let flags = ["--listen", &address.to_string(), "--allow-destination", "127.0.0.1/32", "--disk", "256MiB"];
     let origin = Origin::of_patterns();
     let mut proxy = serve(&home, &flags);
     proxy.wait_until_listening(address);
@@ -145,12 +110,7 @@ fn inspect_says_what_is_there() {
 
     let inspect = |more: &[&str]| {
         let mut command = binary(&home);
-        let output = output(
-            command
-                .env("XDG_CACHE_HOME", home.path().join("caches"))
-                .arg("inspect")
-                .args(more),
-        );
+        let output = output(command.env("XDG_CACHE_HOME", home.path().join("caches")).arg("inspect").args(more));
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };

@@ -1,12 +1,6 @@
 //! What was stored is there after a stop and after a crash: hits from disk, the right bytes, with the origin gone.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 mod support;
 
@@ -30,10 +24,7 @@ fn objects() -> Vec<String> {
         (1_000_000, 10),
         (5_000_000, 3),
     ];
-    SIZES
-        .iter()
-        .flat_map(|(len, count)| (0..*count).map(move |n| format!("/{len}/{n}")))
-        .collect()
+    SIZES.iter().flat_map(|(len, count)| (0..*count).map(move |n| format!("/{len}/{n}"))).collect()
 }
 
 fn expected(path: &str) -> Vec<u8> {
@@ -50,11 +41,7 @@ fn ask_for_all(proxy: &Tinaja, origin: &Origin, objects: &[String]) -> usize {
                 for path in share {
                     let response = proxy.get(&origin.url(path)).unwrap();
                     assert_eq!(response.status, 200, "{path}");
-                    assert!(
-                        response.body == expected(path),
-                        "wrong bytes for {path}: {} of them",
-                        response.body.len()
-                    );
+                    assert!(response.body == expected(path), "wrong bytes for {path}: {} of them", response.body.len());
                     hits.fetch_add(usize::from(response.is_hit()), Ordering::Relaxed);
                 }
             });
@@ -110,10 +97,7 @@ fn a_crash_in_the_middle_of_writing_leaves_no_wrong_byte() {
                         let Ok(response) = support::client::get(address, &origin.url(path)) else {
                             continue;
                         };
-                        assert!(
-                            response.status != 200 || response.body == expected(path),
-                            "wrong bytes for {path}"
-                        );
+                        assert!(response.status != 200 || response.body == expected(path), "wrong bytes for {path}");
                     }
                 });
             }

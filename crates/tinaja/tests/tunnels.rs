@@ -1,12 +1,6 @@
 //! pip and npm through CONNECT, to TLS origins made here.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 mod support;
 
@@ -40,36 +34,17 @@ wheel.close()"
     let project = root.join("simple/tinaja-e2e");
     fs::create_dir_all(&project).unwrap();
     run(Command::new(PYTHON).args(["-c", &make]).current_dir(&project));
-    fs::write(
-        project.join("index.html"),
-        format!("<!DOCTYPE html><a href=\"{WHEEL}\">{WHEEL}</a>"),
-    )
-    .unwrap();
+    fs::write(project.join("index.html"), format!("<!DOCTYPE html><a href=\"{WHEEL}\">{WHEEL}</a>")).unwrap();
 }
 
 /// pip on a machine of its own. Returns the wheel it saved.
 fn pip_download(index: &Nginx, certificates: &Certificates, proxy: Option<&str>) -> Vec<u8> {
     let home = TempDir::new().unwrap();
     let mut pip = client(PYTHON, home.path());
-    pip.env("PIP_CONFIG_FILE", "/dev/null")
-        .env("PIP_DISABLE_PIP_VERSION_CHECK", "1");
-    pip.args([
-        "-m",
-        "pip",
-        "download",
-        "--no-cache-dir",
-        "--no-deps",
-        "--retries",
-        "0",
-        "--dest",
-        ".",
-    ]);
-    pip.arg("--cert")
-        .arg(&certificates.authority)
-        .args(["--index-url", &index.url("/simple/")]);
-    run(pip
-        .args(proxy.map(|proxy| ["--proxy", proxy]).iter().flatten())
-        .arg("tinaja-e2e"));
+    pip.env("PIP_CONFIG_FILE", "/dev/null").env("PIP_DISABLE_PIP_VERSION_CHECK", "1");
+    pip.args(["-m", "pip", "download", "--no-cache-dir", "--no-deps", "--retries", "0", "--dest", "."]);
+    pip.arg("--cert").arg(&certificates.authority).args(["--index-url", &index.url("/simple/")]);
+    run(pip.args(proxy.map(|proxy| ["--proxy", proxy]).iter().flatten()).arg("tinaja-e2e"));
     fs::read(home.path().join(WHEEL)).unwrap()
 }
 
@@ -87,16 +62,8 @@ fn npm_registry(root: &Path) {
 fn npm_view(registry: &Nginx, certificates: &Certificates, proxy: Option<&str>) -> String {
     let home = TempDir::new().unwrap();
     let mut npm = client("npm", home.path());
-    npm.args([
-        "view",
-        "tinaja-e2e",
-        "version",
-        "description",
-        "--fetch-retries=0",
-        "--no-update-notifier",
-    ]);
-    npm.arg(format!("--registry={}", registry.url("/")))
-        .arg(format!("--cafile={}", certificates.authority.display()));
+    npm.args(["view", "tinaja-e2e", "version", "description", "--fetch-retries=0", "--no-update-notifier"]);
+    npm.arg(format!("--registry={}", registry.url("/"))).arg(format!("--cafile={}", certificates.authority.display()));
     npm.arg(format!("--cache={}", home.path().join("cache").display()));
     run(npm.args(proxy.map(|proxy| format!("--https-proxy={proxy}"))))
 }
@@ -114,16 +81,8 @@ fn pip_downloads_through_a_tunnel() {
     let proxy = setup.start();
 
     let wheel = pip_download(&index, &certificates, Some(&proxy.url()));
-    assert_eq!(
-        wheel,
-        pip_download(&index, &certificates, None),
-        "the same wheel with and without the proxy"
-    );
-    let fetched = index
-        .log()
-        .iter()
-        .filter(|entry| entry.target.ends_with(WHEEL) && entry.status == 200)
-        .count();
+    assert_eq!(wheel, pip_download(&index, &certificates, None), "the same wheel with and without the proxy");
+    let fetched = index.log().iter().filter(|entry| entry.target.ends_with(WHEEL) && entry.status == 200).count();
     assert_eq!(fetched, 2, "{:?}", index.log());
     assert_tunnelled(&setup, &index);
 }
@@ -138,11 +97,7 @@ fn npm_views_through_a_tunnel() {
 
     let seen = npm_view(&registry, &certificates, Some(&proxy.url()));
     assert!(seen.contains("1.2.3") && seen.contains("water"), "{seen}");
-    assert_eq!(
-        seen,
-        npm_view(&registry, &certificates, None),
-        "the same with and without the proxy"
-    );
+    assert_eq!(seen, npm_view(&registry, &certificates, None), "the same with and without the proxy");
     assert_tunnelled(&setup, &registry);
 }
 
@@ -153,24 +108,12 @@ fn a_tunnel_to_loopback_is_refused_unless_allowed() {
     let index = Nginx::start_tls(&certificates, python_index);
     let port = index.address().port().to_string();
     for (setup, why) in [
-        (
-            Setup::bare().flags(&["--disk", "256MiB", "--allow-connect-port", &port]),
-            "the address is not allowed",
-        ),
+        (Setup::bare().flags(&["--disk", "256MiB", "--allow-connect-port", &port]), "the address is not allowed"),
         (Setup::forward(), "the port is not allowed"),
     ] {
         let proxy = setup.start();
         let mut curl = client("curl", dir.path());
-        curl.args([
-            "--silent",
-            "--show-error",
-            "--proxy",
-            &proxy.url(),
-            "--noproxy",
-            "",
-            "--max-time",
-            "20",
-        ]);
+        curl.args(["--silent", "--show-error", "--proxy", &proxy.url(), "--noproxy", "", "--max-time", "20"]);
         curl.args(["--output", "/dev/null", "--write-out", "%{http_connect}"])
             .arg("--cacert")
             .arg(&certificates.authority);

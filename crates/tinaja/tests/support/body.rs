@@ -11,9 +11,9 @@ pub struct Pattern {
 impl Pattern {
     pub fn of(key: &str) -> Self {
         // FNV-1a: a different stream for each key is all that is asked.
-        let seed = key.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
+        let seed = key
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
         Pattern { seed, at: 0 }
     }
 

@@ -15,10 +15,7 @@ pub struct Response {
 
 impl Response {
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     /// The Cache-Status field (RFC 9211), or nothing.
@@ -62,10 +59,7 @@ pub fn get_streaming(
     stream.set_read_timeout(Some(Duration::from_secs(60)))?;
     stream.set_write_timeout(Some(Duration::from_secs(60)))?;
     let host = host_of(target).map_or_else(|| server.to_string(), str::to_owned);
-    write!(
-        &stream,
-        "GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{headers}\r\n"
-    )?;
+    write!(&stream, "GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{headers}\r\n")?;
     let mut reader = BufReader::with_capacity(256 * 1024, stream);
     let response = read_head(&mut reader)?;
     read_body(&mut reader, &response, take)?;
@@ -84,15 +78,9 @@ fn read_head(reader: &mut impl BufRead) -> io::Result<Response> {
     loop {
         let line = read_line(reader)?;
         if line.is_empty() {
-            return Ok(Response {
-                status,
-                headers,
-                body: Vec::new(),
-            });
+            return Ok(Response { status, headers, body: Vec::new() });
         }
-        let (name, value) = line
-            .split_once(':')
-            .ok_or_else(|| bad(format!("no header: {line:?}")))?;
+        let (name, value) = line.split_once(':').ok_or_else(|| bad(format!("no header: {line:?}")))?;
         headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
     }
 }
@@ -101,10 +89,7 @@ fn read_body(reader: &mut impl BufRead, response: &Response, take: &mut dyn FnMu
     if matches!(response.status, 204 | 304) {
         return Ok(());
     }
-    if response
-        .header("transfer-encoding")
-        .is_some_and(|coding| coding.eq_ignore_ascii_case("chunked"))
-    {
+    if response.header("transfer-encoding").is_some_and(|coding| coding.eq_ignore_ascii_case("chunked")) {
         return read_chunks(reader, take);
     }
     match response.header("content-length") {
@@ -136,10 +121,7 @@ fn read_exactly(reader: &mut impl BufRead, mut left: u64, take: &mut dyn FnMut(&
     while left > 0 {
         let piece = reader.fill_buf()?;
         if piece.is_empty() {
-            return Err(Error::new(
-                ErrorKind::UnexpectedEof,
-                format!("{left} bytes of the body are missing"),
-            ));
+            return Err(Error::new(ErrorKind::UnexpectedEof, format!("{left} bytes of the body are missing")));
         }
         let now = (piece.len() as u64).min(left) as usize;
         take(&piece[..now]);
@@ -164,10 +146,7 @@ fn read_line(reader: &mut impl BufRead) -> io::Result<String> {
     reader.read_until(b'\n', &mut line)?;
     match line.strip_suffix(b"\r\n") {
         Some(line) => Ok(String::from_utf8_lossy(line).into_owned()),
-        None => Err(Error::new(
-            ErrorKind::UnexpectedEof,
-            "the connection ended inside a line",
-        )),
+        None => Err(Error::new(ErrorKind::UnexpectedEof, "the connection ended inside a line")),
     }
 }
 

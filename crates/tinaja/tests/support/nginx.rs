@@ -56,20 +56,10 @@ impl Nginx {
         fs::write(&conf, configuration(dir.path(), address, certificates)).unwrap();
         // By path: /usr/sbin is not in every PATH.
         let mut command = Command::new("/usr/sbin/nginx");
-        command
-            .arg("-p")
-            .arg(dir.path())
-            .arg("-c")
-            .arg(&conf)
-            .args(["-e", "stderr"]);
+        command.arg("-p").arg(dir.path()).arg("-c").arg(&conf).args(["-e", "stderr"]);
         let mut process = Process::start("nginx", &mut command, &dir.path().join("output"));
         process.wait_until_listening(address);
-        Nginx {
-            process,
-            dir,
-            address,
-            tls: certificates.is_some(),
-        }
+        Nginx { process, dir, address, tls: certificates.is_some() }
     }
 
     /// The absolute URL of `path`, which starts with a slash.
@@ -95,9 +85,7 @@ impl Nginx {
 
 fn parse_line(line: &str) -> Logged {
     let fields: Vec<&str> = line.split(' ').collect();
-    let [method, target, status, body_bytes] = fields[..] else {
-        panic!("nginx logged {line:?}")
-    };
+    let [method, target, status, body_bytes] = fields[..] else { panic!("nginx logged {line:?}") };
     Logged {
         method: method.to_owned(),
         target: target.to_owned(),
@@ -137,12 +125,7 @@ pub fn date_back(dir: &Path, days: u64) {
         if path.is_dir() {
             date_back(&path, days);
         } else {
-            fs::File::options()
-                .append(true)
-                .open(&path)
-                .unwrap()
-                .set_modified(then)
-                .unwrap();
+            fs::File::options().append(true).open(&path).unwrap().set_modified(then).unwrap();
         }
     }
 }
@@ -154,47 +137,12 @@ pub fn make_certificates(dir: &Path) -> Certificates {
     let (ca, ca_key, request) = (path("ca.pem"), path("ca.key"), path("request"));
     let (certificate, key, names) = (path("server.pem"), path("server.key"), path("names"));
     let new_key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"];
-    let authority = [
-        "-x509",
-        "-days",
-        "2",
-        "-subj",
-        "/CN=Test authority",
-        "-keyout",
-        &ca_key,
-        "-out",
-        &ca,
-    ];
+    let authority = ["-x509", "-days", "2", "-subj", "/CN=Test authority", "-keyout", &ca_key, "-out", &ca];
     openssl(&[&["req"], &new_key[..], &authority[..]].concat());
-    openssl(
-        &[
-            &["req"],
-            &new_key[..],
-            &["-subj", "/CN=127.0.0.1", "-keyout", &key, "-out", &request],
-        ]
-        .concat(),
-    );
+    openssl(&[&["req"], &new_key[..], &["-subj", "/CN=127.0.0.1", "-keyout", &key, "-out", &request]].concat());
     // npm's agent, given an address and a proxy, checks the certificate for localhost.
-    fs::write(
-        &names,
-        "subjectAltName=IP:127.0.0.1,DNS:localhost\nbasicConstraints=CA:FALSE\n",
-    )
-    .unwrap();
-    let signed = [
-        "-CA",
-        &ca,
-        "-CAkey",
-        &ca_key,
-        "-CAcreateserial",
-        "-days",
-        "2",
-        "-extfile",
-        &names,
-    ];
+    fs::write(&names, "subjectAltName=IP:127.0.0.1,DNS:localhost\nbasicConstraints=CA:FALSE\n").unwrap();
+    let signed = ["-CA", &ca, "-CAkey", &ca_key, "-CAcreateserial", "-days", "2", "-extfile", &names];
     openssl(&[&["x509", "-req", "-in", &request, "-out", &certificate], &signed[..]].concat());
-    Certificates {
-        authority: ca.into(),
-        certificate: certificate.into(),
-        key: key.into(),
-    }
+    Certificates { authority: ca.into(), certificate: certificate.into(), key: key.into() }
 }

@@ -31,12 +31,7 @@ impl Origin {
             let (requests, stop) = (requests.clone(), stop.clone());
             std::thread::spawn(move || accept(&listener, &answer, &requests, &stop))
         };
-        Origin {
-            address,
-            requests,
-            stop,
-            acceptor: Some(acceptor),
-        }
+        Origin { address, requests, stop, acceptor: Some(acceptor) }
     }
 
     /// An origin of cacheable bodies that are a function of the path: `/LEN/ANYTHING` is LEN bytes.

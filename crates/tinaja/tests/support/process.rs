@@ -22,11 +22,7 @@ impl Process {
         let err = out.try_clone().unwrap();
         let child = command.stdin(Stdio::null()).stdout(out).stderr(err).spawn();
         let child = child.unwrap_or_else(|error| panic!("{name} does not start: {error}"));
-        Process {
-            child,
-            name: name.to_owned(),
-            output: output.to_owned(),
-        }
+        Process { child, name: name.to_owned(), output: output.to_owned() }
     }
 
     /// Wait until something listens at `address`; panics with the output when the process ends first.
@@ -34,18 +30,9 @@ impl Process {
         let began = Instant::now();
         while TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_err() {
             if let Some(status) = self.child.try_wait().unwrap() {
-                panic!(
-                    "{} ended with {status} before it listened:\n{}",
-                    self.name,
-                    self.output()
-                );
+                panic!("{} ended with {status} before it listened:\n{}", self.name, self.output());
             }
-            assert!(
-                began.elapsed() < Duration::from_secs(60),
-                "{} never listened:\n{}",
-                self.name,
-                self.output()
-            );
+            assert!(began.elapsed() < Duration::from_secs(60), "{} never listened:\n{}", self.name, self.output());
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -87,12 +74,7 @@ impl Process {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            assert!(
-                began.elapsed() < Duration::from_secs(60),
-                "{} does not end:\n{}",
-                self.name,
-                self.output()
-            );
+            assert!(began.elapsed() < Duration::from_secs(60), "{} does not end:\n{}", self.name, self.output());
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -100,10 +82,7 @@ impl Process {
     /// The most memory it ever held, in bytes (VmHWM).
     pub fn peak_memory_bytes(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmHWM:"))
-            .expect("VmHWM in /proc/PID/status");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("VmHWM in /proc/PID/status");
         line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() * 1024
     }
 }

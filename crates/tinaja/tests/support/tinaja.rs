@@ -32,14 +32,7 @@ pub struct Tinaja {
 impl Setup {
     /// A forward proxy that may connect to loopback, with a cache of 256 MiB on disk and 8 MiB in memory.
     pub fn forward() -> Self {
-        Setup::bare().flags(&[
-            "--disk",
-            "256MiB",
-            "--memory",
-            "8MiB",
-            "--allow-destination",
-            "127.0.0.0/8",
-        ])
+        Setup::bare().flags(&["--disk", "256MiB", "--memory", "8MiB", "--allow-destination", "127.0.0.0/8"])
     }
 
     /// A reverse proxy before `origin`.
@@ -52,21 +45,12 @@ impl Setup {
     pub fn bare() -> Self {
         let address = SocketAddr::from(([127, 0, 0, 1], super::free_port()));
         let dir = TempDir::new().unwrap();
-        Setup {
-            cache: dir.path().join("cache"),
-            dir,
-            logged: true,
-            address,
-            flags: Vec::new(),
-        }
+        Setup { cache: dir.path().join("cache"), dir, logged: true, address, flags: Vec::new() }
     }
 
     /// [`Setup::bare`] without the access log.
     pub fn unlogged() -> Self {
-        Setup {
-            logged: false,
-            ..Setup::bare()
-        }
+        Setup { logged: false, ..Setup::bare() }
     }
 
     /// Add flags.
@@ -106,10 +90,7 @@ impl Setup {
     pub fn start(&self) -> Tinaja {
         let mut process = Process::start("tinaja", &mut self.command(), &self.dir.path().join("output"));
         process.wait_until_listening(self.address);
-        Tinaja {
-            process,
-            address: self.address,
-        }
+        Tinaja { process, address: self.address }
     }
 
     /// Run it to its end, for starts that must fail.
@@ -119,13 +100,7 @@ impl Setup {
 
     /// Run `tinaja inspect --json` on the cache.
     pub fn inspect(&self) -> Output {
-        tools::output(
-            binary(&self.dir)
-                .arg("inspect")
-                .arg("--cache")
-                .arg(self.cache_dir())
-                .arg("--json"),
-        )
+        tools::output(binary(&self.dir).arg("inspect").arg("--cache").arg(self.cache_dir()).arg("--json"))
     }
 
     fn command(&self) -> Command {

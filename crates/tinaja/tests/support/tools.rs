@@ -6,15 +6,8 @@ use std::process::{Command, Output, Stdio};
 /// A client with an environment of its own: no proxy settings, registries or certificates of the machine's reach it.
 pub fn client(program: &str, home: &Path) -> Command {
     let mut command = Command::new(program);
-    command
-        .env_clear()
-        .env("HOME", home)
-        .env("TMPDIR", home)
-        .env("LC_ALL", "C.UTF-8")
-        .current_dir(home);
-    command
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .stdin(Stdio::null());
+    command.env_clear().env("HOME", home).env("TMPDIR", home).env("LC_ALL", "C.UTF-8").current_dir(home);
+    command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).stdin(Stdio::null());
     command
 }
 
@@ -32,10 +25,6 @@ pub fn run(command: &mut Command) -> String {
     let output = output(command);
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "{command:?} failed: {}\n{stdout}\n{stderr}",
-        output.status
-    );
+    assert!(output.status.success(), "{command:?} failed: {}\n{stdout}\n{stderr}", output.status);
     stdout
 }
