@@ -55,6 +55,10 @@ impl Report {
         }
     }
 
+    fn bits_per_live_object_text(&self) -> String {
+        if self.live_objects == 0 { "none live".to_owned() } else { format!("{:.2}", self.bits_per_live_object) }
+    }
+
     fn rows(&self) -> [(&'static str, String); 11] {
         [
             ("cache", self.cache.display().to_string()),
@@ -65,7 +69,7 @@ impl Report {
             ("fill", format!("{:.1} %", self.fill * 100.0)),
             ("index in memory", size(self.index_bytes)),
             ("bits a slot", format!("{:.2}", self.bits_per_slot)),
-            ("bits a live object", format!("{:.2}", self.bits_per_live_object)),
+            ("bits a live object", self.bits_per_live_object_text()),
             ("lap", format!("{}, {} written in it", self.lap, size(self.frontier_bytes))),
             ("corrupt records met", self.corrupt.to_string()),
         ]
@@ -111,5 +115,6 @@ mod tests {
     fn an_empty_cache_has_figures_too() {
         let json = serde_json::to_value(report(&Stats::default())).unwrap();
         assert_eq!(json["bits_per_live_object"], 0.0);
+        assert!(report(&Stats::default()).to_string().contains("bits a live object    none live\n"));
     }
 }
