@@ -75,7 +75,11 @@ fn nobody_listens() {
     let proxy = Proxy::forward();
     let response = proxy.get(&format!("http://{address}/"));
     assert_eq!(response.status, 502);
-    assert!(response.text().contains(&format!("The connection to {address} failed")), "{}", response.text());
+    assert!(
+        response.text().contains(&format!("The connection to {address} failed: it was refused")),
+        "{}",
+        response.text()
+    );
     assert!(response.field("content-type").starts_with("text/html"));
     assert!(response.field("cache-status").starts_with("Tinaja; fwd=uri-miss"), "{response:?}");
 }

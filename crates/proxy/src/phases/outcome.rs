@@ -92,11 +92,13 @@ fn cache_result(session: &Session, ctx: &Context, status: u16) -> CacheResult {
 pub(super) fn connect_failure(address: SocketAddr, error: &Error) -> Failure {
     match error.etype() {
         ErrorType::ConnectTimedout | ErrorType::TLSHandshakeTimedout => Failure::ConnectTimeout { address },
-        other => {
-            let cause = error.root_cause().to_string();
-            let error = if cause.is_empty() { other.as_str().to_owned() } else { cause };
-            Failure::Connect { address, error }
+        ErrorType::ConnectRefused => Failure::Connect { address, error: "it was refused".into() },
+        ErrorType::ConnectNoRoute => Failure::Connect { address, error: "there is no route to it".into() },
+        // Pingora's innermost cause of any other failure is only our own end's address.
+        ErrorType::TLSHandshakeFailure | ErrorType::InvalidCert | ErrorType::HandshakeError => {
+            Failure::Connect { address, error: format!("TLS was not agreed on, {}", error.root_cause()) }
         }
+        other => Failure::Connect { address, error: other.as_str().to_owned() },
     }
 }
 
