@@ -42,3 +42,6 @@ pub const MIN_DISK_BYTES: u64 = 4 << 20;
 
 /// The largest index: slots that 64-bit sizes and 4 TiB of memory allow.
 pub const MAX_SLOTS: u64 = 1 << 39;
+
+/// The log grows by so many times a snapshot's size between two snapshots: they are at most 2 % of what is written.
+pub const SNAPSHOT_SHARE: u64 = 50;

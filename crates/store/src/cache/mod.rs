@@ -3,6 +3,7 @@
 mod body;
 mod find;
 mod open;
+mod options;
 mod table;
 
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 
 pub(crate) use body::ExtentReader;
-pub use open::{CacheOptions, DEFAULT_DISK_BYTES, EngineName, OpenError};
+pub use options::{CacheOptions, DEFAULT_DISK_BYTES, EngineName, OpenError};
 pub(crate) use table::{Extent, Table};
 
 use crate::engine::{Engine, Kind, Limits, Place, Places, Probe, Record};

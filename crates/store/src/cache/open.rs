@@ -1,158 +1,25 @@
 //! Opening a cache directory: formatting an empty one, and refusing what is not a cache of this program's.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
+use super::options::{CacheOptions, DEFAULT_DISK_BYTES, EngineName, OpenError};
 use super::{Cache, Counters, Gate, Inner, MAX_READS};
 use crate::device::file::free_bytes;
-use crate::device::{Access, Device, Disk, Op, OpenDiskError, Request};
+use crate::device::{Access, Device, Disk, blocking};
 use crate::engine::Engine;
 use crate::engine::hashcache::{HashCacheLog, HashCacheLogOptions};
 use crate::key::Secret;
 use crate::layout::superblock::SUPERBLOCK_BYTES;
-use crate::layout::{LogLayout, Stamp, Superblock, SuperblockError};
+use crate::layout::{Stamp, Superblock, SuperblockError};
 use crate::limits::{MAX_SLOTS, MIN_DISK_BYTES};
-use crate::memory::{AlignedBuf, HotObjects};
-use crate::wait::{Alarm, block_on, promise};
+use crate::memory::HotObjects;
+use crate::wait::Alarm;
 use crate::write::Fills;
-
-/// The disk space a new cache takes where nothing else is said.
-pub const DEFAULT_DISK_BYTES: u64 = 1 << 30;
 
 /// The cache's file inside its directory.
 const FILE_NAME: &str = "tinaja.cache";
-
-/// An engine by name, as in `--engine`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum EngineName {
-    /// HashCache-Log (HashCache, section 3.4): 47 bits a slot, one read a hit.
-    #[default]
-    HashCacheLog,
-}
-
-impl EngineName {
-    /// Every engine.
-    pub const ALL: [EngineName; 1] = [EngineName::HashCacheLog];
-
-    /// The name users give it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            EngineName::HashCacheLog => "hashcache-log",
-        }
-    }
-}
-
-impl fmt::Display for EngineName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for EngineName {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let known = EngineName::ALL.map(EngineName::as_str).join(", ");
-        EngineName::ALL
-            .into_iter()
-            .find(|engine| engine.as_str() == name)
-            .ok_or_else(|| format!("there is no engine {name:?}; there are: {known}"))
-    }
-}
-
-/// How to open a cache.
-#[derive(Clone, Debug)]
-pub struct CacheOptions {
-    /// The directory; created if missing. The cache is one file in it.
-    pub dir: PathBuf,
-    /// Disk space for objects in bytes, rounded down to whole regions of a 64th; the file is 4 KiB larger. `None`: what the existing cache has, or
-    /// [`DEFAULT_DISK_BYTES`]. An existing cache of another size is refused.
-    pub disk_bytes: Option<u64>,
-    /// The whole budget for hot objects in memory, in bytes. Default 64 MiB; 0 keeps none.
-    pub memory_bytes: u64,
-    /// The engine. `None`: what the existing cache has, or the default.
-    pub engine: Option<EngineName>,
-    /// The mean object size in bytes by which a new cache counts its index slots. Default 8 KiB (HashCache,
-    /// section 2). Smaller means more objects and more memory: 47 bits each.
-    pub mean_object_bytes: u64,
-    /// Requests the disk carries out at a time. Default 8.
-    pub io_threads: usize,
-}
-
-impl CacheOptions {
-    /// The defaults, in this directory.
-    pub fn new(dir: impl Into<PathBuf>) -> Self {
-        CacheOptions {
-            dir: dir.into(),
-            disk_bytes: None,
-            memory_bytes: 64 << 20,
-            engine: None,
-            mean_object_bytes: 8192,
-            io_threads: 8,
-        }
-    }
-}
-
-/// Why a cache was not opened. Nothing was changed on disk, unless the cache was new.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The directory could not be made.
-    #[error("cannot create the cache directory {path}: {error} (choose another directory with --cache)")]
-    Directory {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        error: std::io::Error,
-    },
-    /// The file could not be opened, or another process has it.
-    #[error(transparent)]
-    Disk(#[from] OpenDiskError),
-    /// There is no cache here to look at.
-    #[error("there is no cache in {0}")]
-    NoCache(PathBuf),
-    /// The file is not a cache that this program reads.
-    #[error("{path} {error}")]
-    Superblock {
-        /// Which file.
-        path: PathBuf,
-        /// Why not.
-        error: SuperblockError,
-    },
-    /// The cache was made otherwise than asked for now.
-    #[error("{path} was made with {what} {there}, not {asked}: leave the setting out to use it as it is, or delete it")]
-    OtherGeometry {
-        /// Which file.
-        path: PathBuf,
-        /// Which setting.
-        what: &'static str,
-        /// What it was made with.
-        there: String,
-        /// What was asked for.
-        asked: String,
-    },
-    /// The size is out of range.
-    #[error("a cache of {asked} bytes is too {how}: choose a size from 4 MiB up{limit}")]
-    Size {
-        /// What was asked for.
-        asked: u64,
-        /// Small or large.
-        how: &'static str,
-        /// What there is room for.
-        limit: String,
-    },
-    /// The device failed.
-    #[error("cannot read {path}: {error}")]
-    Device {
-        /// Which file.
-        path: PathBuf,
-        /// What failed.
-        error: String,
-    },
-}
 
 impl Cache {
     /// Open the cache in a directory, or make a new one there. Takes one small read for each region of the log (8 MiB).
@@ -212,26 +79,32 @@ fn format(path: &Path, options: &CacheOptions) -> Result<(), OpenError> {
     if free.is_some_and(|free| asked > free) || asked / options.mean_object_bytes.max(1) > MAX_SLOTS {
         return Err(OpenError::Size { asked, how: "large", limit });
     }
-    // Blocks of 4 KiB whatever the disk has: a cache may be moved to another one.
-    let log = LogLayout::new(SUPERBLOCK_BYTES, asked, 4096);
-    let log = log.ok_or(OpenError::Size { asked, how: "small", limit })?;
     let mut secret = [0; 32];
     getrandom::fill(&mut secret)
         .map_err(|error| OpenError::Device { path: path.to_path_buf(), error: error.to_string() })?;
+    let secret = Secret::from_bytes(secret);
+    let plan = plan(asked, options.mean_object_bytes, Stamp { seed: secret.seed() });
+    let plan = plan.ok_or(OpenError::Size { asked, how: "small", limit })?;
     let superblock = Superblock {
         engine: options.engine.unwrap_or_default().to_string(),
-        log,
-        slots: (log.log_bytes() / options.mean_object_bytes.max(1)).clamp(1, MAX_SLOTS),
-        mean_object_bytes: options.mean_object_bytes,
-        secret: Secret::from_bytes(secret),
+        log: plan.layout,
+        slots: plan.slots,
+        mean_object_bytes: plan.mean_object_bytes,
+        secret,
     };
-    Disk::create(path, SUPERBLOCK_BYTES + log.log_bytes(), &superblock.encode()).map_err(OpenError::Disk)
+    let bytes = plan.layout.base + plan.layout.log_bytes();
+    Disk::create(path, bytes, &superblock.encode()).map_err(OpenError::Disk)
+}
+
+/// How a cache of so many bytes is cut. Blocks of 4 KiB whatever the disk has: a cache may be moved to another one.
+fn plan(bytes: u64, mean_object_bytes: u64, stamp: Stamp) -> Option<HashCacheLogOptions> {
+    HashCacheLog::plan(bytes, SUPERBLOCK_BYTES, 4096, mean_object_bytes, stamp)
 }
 
 fn open(path: &Path, options: &CacheOptions, access: Access) -> Result<Cache, OpenError> {
     let device: Arc<dyn Device> = Arc::new(Disk::open(path, access, options.io_threads)?);
     let failed = |error: String| OpenError::Device { path: path.to_path_buf(), error };
-    let first = read_first_block(&*device).map_err(failed);
+    let first = blocking::read(&*device, 0, SUPERBLOCK_BYTES as usize).map_err(|error| failed(error.to_string()));
     let refused = |error| OpenError::Superblock { path: path.to_path_buf(), error };
     let superblock = match first {
         Ok(block) => Superblock::decode(&block, 4096, device.geometry().bytes).map_err(refused)?,
@@ -244,8 +117,10 @@ fn open(path: &Path, options: &CacheOptions, access: Access) -> Result<Cache, Op
     let read_only = access == Access::ReadOnly;
     let engine: Arc<dyn Engine> = match engine_name {
         EngineName::HashCacheLog => {
-            let Superblock { log: layout, slots, mean_object_bytes, .. } = superblock;
-            let options = HashCacheLogOptions { layout, slots, mean_object_bytes, stamp, read_only };
+            let Superblock { log, slots, mean_object_bytes, .. } = superblock;
+            let options = HashCacheLogOptions::of(log, slots, SUPERBLOCK_BYTES, mean_object_bytes, stamp);
+            let options = options.ok_or_else(|| refused(SuperblockError::Damaged))?;
+            let options = HashCacheLogOptions { read_only, ..options };
             Arc::new(HashCacheLog::open(device, &options).map_err(failed)?)
         }
     };
@@ -262,8 +137,10 @@ fn check(path: &Path, options: &CacheOptions, superblock: &Superblock) -> Result
         Err(OpenError::OtherGeometry { path: path.to_path_buf(), what, there, asked })
     };
     let there = superblock.log.log_bytes();
-    let asked = |bytes| LogLayout::new(SUPERBLOCK_BYTES, bytes, 4096).map(|log| log.log_bytes());
+    let stamp = Stamp { seed: superblock.secret.seed() };
+    let asked = |bytes| plan(bytes, superblock.mean_object_bytes, stamp).map(|plan| plan.layout.log_bytes());
     if let Some(bytes) = options.disk_bytes.filter(|bytes| asked(*bytes) != Some(there)) {
+        let there = there + superblock.log.base;
         return other("a size of", format!("{there} bytes"), format!("{bytes} bytes"));
     }
     let engine: EngineName = superblock.engine.parse().or_else(|_| {
@@ -274,13 +151,4 @@ fn check(path: &Path, options: &CacheOptions, superblock: &Superblock) -> Result
         Some(asked) => other("the engine", engine.to_string(), asked.to_string()),
         None => Ok(engine),
     }
-}
-
-fn read_first_block(device: &dyn Device) -> Result<AlignedBuf, String> {
-    let (done, answer) = promise();
-    let request = Request::Read { at: 0, into: AlignedBuf::zeroed(SUPERBLOCK_BYTES as usize) };
-    device.submit(Op { request, done: Box::new(move |outcome| done.keep(outcome)) });
-    let outcome = block_on(answer).ok_or("the device was stopped")?;
-    outcome.result.map_err(|error| error.to_string())?;
-    outcome.buffer.ok_or_else(|| "the device gave no data".to_string())
 }

@@ -1,5 +1,6 @@
 //! Devices: where bytes are kept. Small, so that wrappers (counted, limited, faulty) compose without async.
 
+pub mod blocking;
 pub mod file;
 mod threads;
 

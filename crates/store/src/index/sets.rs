@@ -3,8 +3,8 @@
 use parking_lot::Mutex;
 
 /// Bytes of one shard at the most. Small enough that two threads seldom meet in one, large enough that locks cost
-/// nothing a slot.
-const SHARD_BYTES: usize = 48 << 10;
+/// nothing a slot; with the stamp of a snapshot's page it fills 48 KiB.
+const SHARD_BYTES: usize = (48 << 10) - 32;
 
 /// Many sets of `set_bytes` each. Memory: sets x set bytes, and 24 bytes a shard.
 pub struct Sets {
@@ -18,13 +18,38 @@ impl Sets {
     /// `sets` copies of `empty`. Allocates everything now.
     pub fn new(sets: u64, empty: &[u8]) -> Self {
         let set_bytes = empty.len().max(1);
-        let sets_per_shard = (SHARD_BYTES / set_bytes).max(1) as u64;
+        let sets_per_shard = Self::sets_per_shard(set_bytes);
         let shard = |n: u64| {
             let count = sets_per_shard.min(sets - n * sets_per_shard);
             Mutex::new(empty.repeat(count as usize).into_boxed_slice())
         };
         let shards = (0..sets.div_ceil(sets_per_shard)).map(shard).collect();
         Sets { shards, sets, set_bytes, sets_per_shard }
+    }
+
+    fn sets_per_shard(set_bytes: usize) -> u64 {
+        (SHARD_BYTES / set_bytes.max(1)).max(1) as u64
+    }
+
+    /// How many shards so many sets make, and how many bytes each holds, the last one padded.
+    pub fn shards_for(sets: u64, set_bytes: usize) -> (u64, u64) {
+        let each = Self::sets_per_shard(set_bytes);
+        (sets.div_ceil(each), each * set_bytes as u64)
+    }
+
+    /// A copy of one shard's bytes; empty if there is no such shard.
+    pub fn copy_shard(&self, shard: u64) -> Vec<u8> {
+        self.shards.get(shard as usize).map(|shard| shard.lock().to_vec()).unwrap_or_default()
+    }
+
+    /// Replace one shard's bytes by the front of `bytes`, if that is long enough.
+    pub fn load_shard(&self, shard: u64, bytes: &[u8]) {
+        if let Some(shard) = self.shards.get(shard as usize) {
+            let mut shard = shard.lock();
+            if let Some(bytes) = bytes.get(..shard.len()) {
+                shard.copy_from_slice(bytes);
+            }
+        }
     }
 
     /// How many sets there are.

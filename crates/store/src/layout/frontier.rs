@@ -3,6 +3,7 @@
 //! Records gather in a batch; full or old batches go to the disk in one large write each, and until they are there
 //! their records are served from memory. A batch never crosses a region; a region ends with its summary.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -26,6 +27,8 @@ pub struct Frontier {
     device: Arc<dyn Device>,
     layout: LogLayout,
     stamp: Stamp,
+    /// Marks what this process writes.
+    opening: u32,
     state: Mutex<State>,
     /// The first place not yet given to a record.
     next: AtomicU64,
@@ -91,6 +94,7 @@ impl Frontier {
             device,
             layout,
             stamp,
+            opening: RandomState::new().build_hasher().finish() as u32,
             state: Mutex::new(state),
             next: AtomicU64::new(start.0),
             limit: AtomicU64::new(start.0 + layout.region_bytes),
@@ -177,7 +181,7 @@ impl Frontier {
                 }
             } else {
                 let room = state.batch.get_mut(offset..offset + bytes).unwrap_or_default();
-                self.stamp.write(record, place, sum, room);
+                self.stamp.write(record, place, self.opening, sum, room);
                 state.batch_len = offset + bytes;
                 state.batch_since.get_or_insert_with(Instant::now);
                 if record.kind != Kind::Extent {
@@ -343,6 +347,11 @@ impl Frontier {
         state.unsynced = state.unsynced.max(up_to);
         let failed = state.failed.take();
         result.and(failed.map_or(Ok(()), Err))
+    }
+
+    /// Whether appends are refused.
+    pub fn is_closed(&self) -> bool {
+        self.state.lock().closed
     }
 
     /// Refuse appends without writing anything.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::frontier::Frontier;
 use super::record::{HEADER_BYTES, Header, Stamp};
 use super::region::{self, LogLayout, SummaryEntry};
-use crate::device::{Device, Op, Outcome, Request};
+use crate::device::{Device, Op, Outcome, Request, blocking};
 use crate::engine::{Kind, Place};
 use crate::memory::AlignedBuf;
 use crate::memory::aligned::{round_down, round_up};
@@ -141,7 +141,9 @@ pub struct Scan<'a> {
 pub struct Recovered {
     /// Where the next region begins.
     pub next: Place,
-    /// Records that an index needs, oldest first.
+    /// Everything older is given up: overwritten, or older than a region that cannot be read.
+    pub floor: Place,
+    /// Records that an index needs and that no snapshot covers, oldest first.
     pub entries: Vec<SummaryEntry>,
     /// Regions that had no summary, with the records found in them and the bytes used: write one for each, or their
     /// records are lost at the next opening.
@@ -151,33 +153,38 @@ pub struct Recovered {
 /// The device failed to read a part of the log.
 struct Unreadable;
 
-/// Regions after the newest summary that may lack theirs: as many as could be on their way at once, and then some.
-const REGIONS_ON_THEIR_WAY: u64 = 8;
+/// Regions after the newest summary that may lack theirs: as many as could be on their way at once, and as many as a
+/// failing disk may have made useless in a row.
+const REGIONS_ON_THEIR_WAY: u64 = 16;
 
 impl Scan<'_> {
-    /// Find out what a log holds: one small read a region, a second one where the summary is longer than a block, and
-    /// the whole of regions that lack a summary: the open one, and damaged ones. Bounded by the log's size; idempotent.
-    /// Memory: 32 bytes a record.
+    /// Find out what a log holds from `covered` on, the place up to which a snapshot knows; [`Place`] 0 without one.
+    /// One small read a region, a second one where the summary is longer than a block, and the whole of regions that
+    /// lack a summary: the open one, and damaged ones. Bounded by the log's size; idempotent. Memory: 32 bytes a record.
     ///
     /// What a region says may void what older ones say (a later version, a removal). So when one can be read in no way,
     /// all that is older is given up with it; and when it is the open one, whose places must not be given out twice,
     /// writing goes on with a new lap.
-    pub fn recover(&self) -> Recovered {
-        let footers = (0..self.layout.regions).filter_map(|number| self.footer(number as usize).ok().flatten());
-        let mut footers: BTreeMap<Place, region::Footer> = footers.map(|footer| (footer.region, footer)).collect();
+    pub fn recover(&self, covered: Place) -> Recovered {
         let first = Place(self.layout.log_bytes());
+        let covered = covered.max(first);
+        let begun = self.layout.region_of(covered);
+        let mut footers = if covered == first { self.all_footers() } else { self.footers_from(begun) };
         let newest = footers.last_key_value().map(|(region, _)| *region);
-        let mut found = Recovered { next: newest.map_or(first, |place| self.after(place)), ..Recovered::default() };
+        let mut found = Recovered { next: newest.map_or(begun, |place| self.after(place)), ..Recovered::default() };
         let mut floor = first;
         if self.open_regions(&mut found).is_err() {
             found.next = self.next_lap(found.next);
             floor = found.next;
         }
-        let window = found.next.0 + self.layout.region_bytes - self.layout.log_bytes();
+        if covered > begun {
+            found.next = found.next.max(self.after(begun));
+        }
+        let window = Place(found.next.0 + self.layout.region_bytes - self.layout.log_bytes());
+        floor = floor.max(window);
         let scanned: Vec<_> = found.unsealed.iter().map(|(region, ..)| *region).collect();
-        let regions = (window..found.next.0).step_by(self.layout.region_bytes as usize).map(Place);
-        let known = floor;
-        for region in regions.filter(|region| *region >= known && !scanned.contains(region)) {
+        let regions = (floor.max(begun).0..found.next.0).step_by(self.layout.region_bytes as usize).map(Place);
+        for region in regions.filter(|region| !scanned.contains(region)) {
             let summary = footers.remove(&region).and_then(|footer| self.entries(&footer));
             match summary.map_or_else(|| self.scan_region(region).map(Err), |entries| Ok(Ok(entries))) {
                 Ok(Ok(entries)) => found.entries.extend(entries),
@@ -187,10 +194,37 @@ impl Scan<'_> {
             }
         }
         found.entries.extend(found.unsealed.iter().flat_map(|(_, _, entries)| entries.iter().copied()));
-        found.entries.retain(|entry| entry.place >= floor);
+        found.entries.retain(|entry| entry.place >= floor.max(covered));
         found.unsealed.retain(|(region, ..)| *region >= floor);
         found.entries.sort_by_key(|entry| entry.place);
+        found.floor = floor;
         found
+    }
+
+    fn all_footers(&self) -> BTreeMap<Place, region::Footer> {
+        let footers = (0..self.layout.regions).filter_map(|number| self.footer(number as usize).ok().flatten());
+        footers.map(|footer| (footer.region, footer)).collect()
+    }
+
+    /// The footers of the regions that were written after one, found by walking on from it, and from the next lap,
+    /// with which writing may have gone on.
+    fn footers_from(&self, begun: Place) -> BTreeMap<Place, region::Footer> {
+        let mut footers = BTreeMap::new();
+        for start in [begun, self.next_lap(begun)] {
+            let (mut region, mut missing) = (start, 0);
+            while missing <= REGIONS_ON_THEIR_WAY && footers.len() < self.layout.regions as usize {
+                let footer = self.footer(self.layout.region_number(region)).ok().flatten();
+                match footer.filter(|footer| footer.region == region) {
+                    Some(footer) => {
+                        footers.insert(region, footer);
+                        missing = 0;
+                    }
+                    None => missing += 1,
+                }
+                region = self.after(region);
+            }
+        }
+        footers
     }
 
     /// Regions begun after the newest summary was written: the open one, and those whose summaries did not arrive. They
@@ -220,19 +254,11 @@ impl Scan<'_> {
         Place(region.0 + self.layout.region_bytes)
     }
 
-    /// Read and wait.
     fn read(&self, at: u64, bytes: u64) -> Result<AlignedBuf, Unreadable> {
-        let (tell, told) = std::sync::mpsc::sync_channel(1);
-        let request = Request::Read { at, into: AlignedBuf::zeroed(bytes as usize) };
-        self.device.submit(Op { request, done: Box::new(move |outcome| drop(tell.send(outcome))) });
-        match told.recv() {
-            Ok(Outcome { result: Ok(()), buffer: Some(buffer) }) => Ok(buffer),
-            Ok(outcome) => {
-                tracing::warn!("a part of the cache cannot be read and is given up: {:?}", outcome.result.err());
-                Err(Unreadable)
-            }
-            Err(_) => Err(Unreadable),
-        }
+        blocking::read(self.device, at, bytes as usize).map_err(|error| {
+            tracing::warn!("a part of the cache cannot be read and is given up: {error}");
+            Unreadable
+        })
     }
 
     fn region_end(&self, number: usize) -> u64 {
@@ -255,13 +281,13 @@ impl Scan<'_> {
     /// Walk the records of a region from its start, whole and verified, to the first place where there is none.
     fn scan_region(&self, region: Place) -> Result<(u64, Vec<SummaryEntry>), Unreadable> {
         let first = self.read(self.layout.device_offset(region), self.device.geometry().block_bytes)?;
-        if self.stamp.header(&first, region).is_none() {
+        let Some(opening) = self.stamp.header(&first, region).map(|header| header.opening) else {
             return Ok((0, Vec::new()));
-        }
+        };
         let bytes = self.read(self.layout.device_offset(region), self.layout.region_bytes)?;
         let whole_at = |at: u64| {
             let place = Place(region.0 + at);
-            let header = self.stamp.header(bytes.get(at as usize..)?, place)?;
+            let header = self.stamp.header(bytes.get(at as usize..)?, place).filter(|it| it.opening == opening)?;
             let payload = bytes.get(at as usize + HEADER_BYTES..)?.get(..header.payload_bytes())?;
             self.stamp.verifies(&header, payload).then_some(header)
         };
@@ -282,13 +308,9 @@ impl Scan<'_> {
     /// Write summaries for regions that lacked them. Errors: the device's, as text.
     pub fn seal(&self, unsealed: &[(Place, u64, Vec<SummaryEntry>)]) -> Result<(), String> {
         for (region, used, entries) in unsealed {
-            let from = Arc::new(region::encode(&self.layout, self.stamp, *region, *used, entries));
-            let at = self.layout.device_offset(*region) + self.layout.region_bytes - from.len() as u64;
-            let part = 0..from.len();
-            let (tell, told) = std::sync::mpsc::sync_channel(1);
-            let done = Box::new(move |outcome: Outcome| drop(tell.send(outcome.result)));
-            self.device.submit(Op { request: Request::Write { at, from, part }, done });
-            told.recv().map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+            let summary = region::encode(&self.layout, self.stamp, *region, *used, entries);
+            let at = self.layout.device_offset(*region) + self.layout.region_bytes - summary.len() as u64;
+            blocking::write(self.device, at, summary).map_err(|error| error.to_string())?;
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ pub mod frontier;
 pub mod log;
 pub mod record;
 pub mod region;
+pub mod snapshot;
 pub mod superblock;
 mod take;
 
@@ -11,4 +12,5 @@ pub use frontier::Frontier;
 pub use log::Log;
 pub use record::{Header, Stamp};
 pub use region::{LogLayout, SummaryEntry};
+pub use snapshot::{SnapshotHeader, SnapshotLayout, Snapshots};
 pub use superblock::{Superblock, SuperblockError};

@@ -1,7 +1,7 @@
 //! A record on disk: a stamped header, then name, head and body without a gap.
 //!
 //! ```text
-//!  0  u32  magic "TjR1"      16  u64   place (lap and offset)    40  u64  checksum of name, head and body
+//!  0  u32  opening           16  u64   place (lap and offset)    40  u64  checksum of name, head and body
 //!  4  u8   kind              24  [16]  digest                    48  u64  checksum of bytes 0 to 47
 //!  5  u8   format version                                        56  name, head, body
 //!  6  u16  name length
@@ -9,7 +9,8 @@
 //! 12  u32  body length
 //! ```
 //!
-//! Numbers are little-endian. Both checksums are XXH3 seeded with the store's secret, so a record of another store,
+//! The opening is a random number of the process that wrote the record. A region is written by one process, so a walk
+//! through its records ends where another's begin. Numbers are little-endian. Both checksums are XXH3 seeded with the store's secret, so a record of another store,
 //! of an older lap or of another place never verifies.
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
@@ -18,7 +19,6 @@ use super::take::{take, take_u16, take_u32, take_u64};
 use crate::engine::{Kind, Place, Record};
 use crate::key::Digest;
 
-const MAGIC: u32 = u32::from_le_bytes(*b"TjR1");
 const VERSION: u8 = 1;
 
 /// Bytes before a record's name.
@@ -41,6 +41,8 @@ pub struct Header {
     pub id: Digest,
     /// Where it lies.
     pub place: Place,
+    /// The process that wrote it.
+    pub opening: u32,
     /// Bytes of name, head and body.
     pub name_bytes: usize,
     /// See [`Header::name_bytes`].
@@ -81,7 +83,7 @@ impl Stamp {
     }
 
     /// Write a record to the front of `into`, which has room for [`record_bytes`].
-    pub fn write(&self, record: &Record<'_>, place: Place, payload_sum: u64, into: &mut [u8]) {
+    pub fn write(&self, record: &Record<'_>, place: Place, opening: u32, payload_sum: u64, into: &mut [u8]) {
         let mut header = [0; HEADER_BYTES];
         let mut at = 0;
         let mut put = |bytes: &[u8]| {
@@ -90,7 +92,7 @@ impl Stamp {
             }
             at += bytes.len();
         };
-        put(&MAGIC.to_le_bytes());
+        put(&opening.to_le_bytes());
         put(&[record.kind as u8, VERSION]);
         put(&(record.name.len() as u16).to_le_bytes());
         put(&(record.head.len() as u32).to_le_bytes());
@@ -115,7 +117,7 @@ impl Stamp {
         let checked = bytes.get(..CHECKED_BYTES)?;
         let mut rest = bytes.get(..HEADER_BYTES)?;
         let rest = &mut rest;
-        let magic = take_u32(rest)?;
+        let opening = take_u32(rest)?;
         let [kind, version] = take(rest)?;
         let name_bytes = take_u16(rest)? as usize;
         let head_bytes = take_u32(rest)? as usize;
@@ -124,10 +126,11 @@ impl Stamp {
         let id = Digest(take(rest)?);
         let payload_sum = take_u64(rest)?;
         let sum = take_u64(rest)?;
-        if (magic, version, at) != (MAGIC, VERSION, place) || sum != xxh3_64_with_seed(checked, self.seed) {
+        if (version, at) != (VERSION, place) || sum != xxh3_64_with_seed(checked, self.seed) {
             return None;
         }
-        Some(Header { kind: Kind::from_byte(kind)?, id, place, name_bytes, head_bytes, body_bytes, payload_sum })
+        let kind = Kind::from_byte(kind)?;
+        Some(Header { kind, id, place, opening, name_bytes, head_bytes, body_bytes, payload_sum })
     }
 
     /// Whether `payload` is what was written behind this header.
@@ -152,7 +155,7 @@ mod tests {
         };
         let mut bytes = vec![0; record_bytes(&record).unwrap()];
         let place = Place(4096);
-        stamp.write(&record, place, stamp.payload_sum(&record), &mut bytes);
+        stamp.write(&record, place, 77, stamp.payload_sum(&record), &mut bytes);
         let whole = |bytes: &[u8], place| {
             let header = stamp.header(bytes, place)?;
             stamp.verifies(&header, bytes.get(HEADER_BYTES..header.record_bytes())?).then_some(header)

@@ -18,7 +18,7 @@ const MAGIC: [u8; 8] = *b"Tinaja\0\0";
 /// The version of everything on disk. Another one is refused.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// Bytes reserved for the superblock, before the log.
+/// Bytes of the superblock. Snapshots follow, then the log.
 pub const SUPERBLOCK_BYTES: u64 = 4096;
 const CHECKED_BYTES: usize = 112;
 
@@ -108,7 +108,8 @@ impl Superblock {
         let log = LogLayout::new(self.log.base, self.log.region_bytes.checked_mul(self.log.regions)?, block)?;
         self.log.align = log.align;
         let fits = self.log == log
-            && log.base == SUPERBLOCK_BYTES
+            && log.base >= SUPERBLOCK_BYTES
+            && log.base.is_multiple_of(SUPERBLOCK_BYTES)
             && log.base.checked_add(log.log_bytes())? <= device_bytes
             && (1..=crate::limits::MAX_SLOTS).contains(&self.slots);
         fits.then_some(self)

@@ -16,8 +16,8 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tinaja_store::contract::bytes_of;
 use tinaja_store::device::{Counters, Device, Geometry, Op, Outcome, Request};
-use tinaja_store::engine::hashcache::{HashCacheLog, HashCacheLogOptions};
-use tinaja_store::layout::{LogLayout, Stamp};
+use tinaja_store::engine::hashcache::HashCacheLog;
+use tinaja_store::layout::Stamp;
 use tinaja_store::{Cache, Commit, Hint, Key, Secret, Store, block_on};
 
 /// What happens to a request: decided by its number and what it is.
@@ -96,9 +96,8 @@ impl Device for Disk {
 /// A store over such a disk; `Err` when it cannot even be read.
 pub fn open(disk: Arc<Disk>) -> Result<Cache, String> {
     let secret = Secret::from_bytes([7; 32]);
-    let layout = LogLayout::new(BASE, DISK_BYTES as u64 - BASE, 4096).unwrap();
     let stamp = Stamp { seed: secret.seed() };
-    let options = HashCacheLogOptions { layout, slots: 2048, mean_object_bytes: 4096, stamp, read_only: false };
+    let options = HashCacheLog::plan(DISK_BYTES as u64, BASE, 4096, 4096, stamp).unwrap();
     let engine = HashCacheLog::open(disk, &options)?;
     Ok(Cache::over(Arc::new(engine), secret, 0).unwrap())
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::format::{LAPS, Set, Slot, WAYS};
+use super::format::{LAPS, SET_BYTES, Set, Slot, WAYS};
 use super::policy::{self, Inserted};
 use crate::engine::{Place, Places};
 use crate::index::Sets;
-use crate::layout::{Frontier, LogLayout};
+use crate::layout::{Frontier, LogLayout, SnapshotLayout};
 
 /// No record lies here: the first lap is lap 1.
 const NOWHERE: Place = Place(0);
@@ -20,11 +20,40 @@ pub struct Index {
     lost: AtomicU64,
 }
 
+fn sets_for(slots: u64) -> u64 {
+    slots.div_ceil(WAYS as u64).max(1)
+}
+
 impl Index {
-    /// Room for `slots` entries, rounded up to whole sets. Allocates all of it now.
-    pub fn new(slots: u64, frontier: Arc<Frontier>, layout: LogLayout) -> Self {
-        let sets = slots.div_ceil(WAYS as u64).max(1);
-        Index { sets: Sets::new(sets, &Set::empty()), frontier, layout, lost: AtomicU64::new(0) }
+    /// Sets with room for `slots` entries, rounded up to whole sets. Allocates all of it now.
+    pub fn room(slots: u64) -> Sets {
+        Sets::new(sets_for(slots), &Set::empty())
+    }
+
+    /// Where snapshots of an index of so many slots lie, if they begin at `base`.
+    pub fn snapshot_layout(slots: u64, base: u64) -> SnapshotLayout {
+        let (pages, page_content_bytes) = Sets::shards_for(sets_for(slots), SET_BYTES);
+        SnapshotLayout { base, page_content_bytes, pages }
+    }
+
+    /// An index over such sets.
+    pub fn over(sets: Sets, frontier: Arc<Frontier>, layout: LogLayout) -> Self {
+        Index { sets, frontier, layout, lost: AtomicU64::new(0) }
+    }
+
+    /// Drop every slot but those that lead to places from `floor` up to `covered`.
+    pub fn keep_between(&self, floor: Place, covered: Place) {
+        for set in 0..self.sets.len() {
+            self.sets.with(set, |bytes| {
+                let kept = |slot: &Slot| self.place(slot).is_some_and(|place| place >= floor && place < covered);
+                policy::clear(&mut Set(bytes), |slot| !kept(slot))
+            });
+        }
+    }
+
+    /// A copy of one page of a snapshot.
+    pub fn page(&self, page: u64) -> Vec<u8> {
+        self.sets.copy_shard(page)
     }
 
     /// Sets of the index.

@@ -4,16 +4,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 
+use parking_lot::{Mutex, RwLock};
+
 use super::format::WAYS;
 use super::index::Index;
-use super::recover;
+use super::recover::{self, Opened};
+use super::snapshot;
 use crate::device::Device;
 use crate::engine::{Engine, FetchDone, Fetched, Found, Kind, Limits, Place, Places, Probe, Record, SyncDone};
 use crate::hit::ReadError;
 use crate::key::Digest;
-use crate::layout::log::{LogCounters, LogFault, RawRecord, Scan};
+use crate::layout::log::{LogCounters, LogFault, RawRecord};
 use crate::layout::record::HEADER_BYTES;
-use crate::layout::{Frontier, Log, LogLayout, Stamp};
+use crate::layout::{Log, LogLayout, SnapshotHeader, SnapshotLayout, Stamp};
+use crate::limits::MAX_SLOTS;
 use crate::stats::Stats;
 use crate::writer::WhyNot;
 
@@ -26,47 +30,87 @@ pub struct HashCacheLogOptions {
     pub slots: u64,
     /// The likely size of an object: the first read of a record is half as long again.
     pub mean_object_bytes: u64,
+    /// Where snapshots of the index lie; without any, opening reads one block of every region.
+    pub snapshots: Option<SnapshotLayout>,
     /// Seeds the checksums.
     pub stamp: Stamp,
     /// Nothing is written; appends are refused.
     pub read_only: bool,
 }
 
+impl HashCacheLogOptions {
+    /// Options for a log that was planned before, behind `reserved` bytes. `None` if its numbers do not fit each other.
+    pub fn of(
+        layout: LogLayout,
+        slots: u64,
+        reserved: u64,
+        mean_object_bytes: u64,
+        stamp: Stamp,
+    ) -> Option<HashCacheLogOptions> {
+        let snapshots = Index::snapshot_layout(slots, reserved);
+        let fits = reserved.checked_add(snapshots.area_bytes().checked_mul(2)?)? == layout.base;
+        let snapshots = Some(snapshots);
+        fits.then_some(HashCacheLogOptions { layout, slots, mean_object_bytes, snapshots, stamp, read_only: false })
+    }
+}
+
 /// The engine. Cheap to clone; the last clone that goes stops the device.
 pub struct HashCacheLog(Arc<Inner>);
 
-struct Inner {
-    index: Index,
-    log: Arc<Log>,
+pub(super) struct Inner {
+    pub(super) index: Index,
+    pub(super) log: Arc<Log>,
     first_read_bytes: usize,
     false_reads: AtomicU64,
     regions_swept: AtomicU64,
     poisonings_seen: AtomicU64,
+    /// Read while a record is appended and entered; written to learn a place before which all are entered.
+    pub(super) publishing: RwLock<()>,
+    pub(super) snapshots: Option<SnapshotLayout>,
+    /// The newest snapshot on disk; locked while one is taken.
+    pub(super) snapshot: Mutex<SnapshotHeader>,
 }
 
 impl HashCacheLog {
-    /// Open what is on the device: read the summaries, rebuild the index, and begin a fresh region. A device that
-    /// holds nothing yet opens empty. Takes one small read a region. Errors: the device's, as text.
+    /// How a disk of `bytes`, of which the first `reserved` are taken, is shared between snapshots and log for objects
+    /// of such a mean size. The stamp is the caller's. `None` if the disk is too small.
+    pub fn plan(
+        bytes: u64,
+        reserved: u64,
+        block: u64,
+        mean_object_bytes: u64,
+        stamp: Stamp,
+    ) -> Option<HashCacheLogOptions> {
+        let slots = (bytes / mean_object_bytes.max(1)).clamp(1, MAX_SLOTS);
+        let snapshots = Index::snapshot_layout(slots, reserved);
+        let base = reserved.checked_add(snapshots.area_bytes().checked_mul(2)?)?;
+        let layout = LogLayout::new(base, bytes.checked_sub(base)?, block)?;
+        let snapshots = Some(snapshots);
+        Some(HashCacheLogOptions { layout, slots, mean_object_bytes, snapshots, stamp, read_only: false })
+    }
+
+    /// Open what is on the device: the newest snapshot, and the log from there on; then begin a fresh region. A device
+    /// that holds nothing yet opens empty. Errors: the device's, as text.
     pub fn open(device: Arc<dyn Device>, options: &HashCacheLogOptions) -> Result<Self, String> {
         let HashCacheLogOptions { layout, stamp, .. } = *options;
-        let scan = Scan { device: &*device, layout, stamp };
-        let found = scan.recover();
-        if !options.read_only {
-            scan.seal(&found.unsealed)?;
-        }
-        let frontier = Frontier::start(device.clone(), layout, stamp, found.next).map_err(|error| error.to_string())?;
-        let index = Index::new(options.slots, frontier.clone(), layout);
-        recover::rebuild(&index, &found);
+        let Opened { index, frontier, snapshot } = recover::open(&device, options)?;
         let log = Arc::new(Log { device, layout, stamp, frontier, counters: LogCounters::default() });
         let first_read_bytes = (options.mean_object_bytes as usize).saturating_mul(3) / 2;
-        Ok(HashCacheLog(Arc::new(Inner {
+        let inner = Arc::new(Inner {
             index,
             first_read_bytes: first_read_bytes.clamp(HEADER_BYTES, layout.max_record_bytes()),
             false_reads: AtomicU64::new(0),
             poisonings_seen: AtomicU64::new(0),
             regions_swept: AtomicU64::new(log.frontier.next().0 / layout.region_bytes),
+            publishing: RwLock::new(()),
+            snapshots: options.snapshots.filter(|_| !options.read_only),
+            snapshot: Mutex::new(snapshot.unwrap_or(SnapshotHeader { number: 0, up_to: Place(0) })),
             log,
-        })))
+        });
+        if inner.snapshots.is_some() {
+            snapshot::start(&inner).map_err(|error| error.to_string())?;
+        }
+        Ok(HashCacheLog(inner))
     }
 }
 
@@ -171,6 +215,7 @@ impl Engine for HashCacheLog {
     }
 
     fn poll_append(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
+        let _publishing = self.0.publishing.read();
         let place = ready!(self.0.log.frontier.poll_append(cx, record));
         self.0.drop_poisoned();
         if let Ok(place) = place {
@@ -253,11 +298,20 @@ impl Engine for HashCacheLog {
     }
 
     fn close(&self, done: SyncDone) {
-        let log = self.0.log.clone();
-        let stop = move |result| {
-            log.device.stop();
+        let engine = self.0.clone();
+        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        engine.log.frontier.close(Box::new(move |result| drop(tell.send(result))));
+        // Not on the device's own threads, which the last snapshot needs.
+        let finish = move || {
+            let result = told.recv().unwrap_or_else(|error| Err(error.to_string()));
+            if result.is_ok() {
+                snapshot::take(&engine);
+            }
+            engine.log.device.stop();
             done(result);
         };
-        self.0.log.frontier.close(Box::new(stop));
+        if std::thread::Builder::new().name("tinaja-close".into()).spawn(finish).is_err() {
+            tracing::error!("no thread to close the cache with; it closes as if it had been killed");
+        }
     }
 }

@@ -15,5 +15,6 @@ mod index;
 mod log;
 mod policy;
 mod recover;
+mod snapshot;
 
 pub use log::{HashCacheLog, HashCacheLogOptions};

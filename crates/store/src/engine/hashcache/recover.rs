@@ -1,14 +1,42 @@
-//! Opening HashCache-Log: the index is rebuilt from the log's summaries, oldest record first.
+//! Opening HashCache-Log: the newest whole snapshot of the index, and what the log holds beyond it.
 
-use crate::engine::Kind;
-use crate::layout::log::Recovered;
+use std::sync::Arc;
 
 use super::index::Index;
+use super::log::HashCacheLogOptions;
+use crate::device::Device;
+use crate::engine::{Kind, Place};
+use crate::index::Sets;
+use crate::layout::log::Scan;
+use crate::layout::{Frontier, SnapshotHeader, Snapshots};
 
-/// Enter everything that was found into an empty index: later records of a fingerprint join or replace earlier ones as
-/// they did when they were written, and tombstones remove what came before. The order of use becomes the order of
-/// writing. A slot is a hint, so an entry that does not match its record costs one read.
-pub fn rebuild(index: &Index, found: &Recovered) {
+/// What was found: an index ready for use, the frontier it goes on at, and the snapshot it came from.
+pub struct Opened {
+    pub index: Index,
+    pub frontier: Arc<Frontier>,
+    pub snapshot: Option<SnapshotHeader>,
+}
+
+/// Open what is on the device. Errors: the device's, as text.
+///
+/// The order of use becomes that of the snapshot, then that of writing. A slot is a hint, so an entry that does not
+/// match its record costs one read.
+pub fn open(device: &Arc<dyn Device>, options: &HashCacheLogOptions) -> Result<Opened, String> {
+    let HashCacheLogOptions { layout, stamp, .. } = *options;
+    let (sets, snapshot) = newest_snapshot(&**device, options);
+    let covered = snapshot.map_or(Place(0), |header| header.up_to);
+    let scan = Scan { device: &**device, layout, stamp };
+    let found = scan.recover(covered);
+    if !options.read_only {
+        scan.seal(&found.unsealed)?;
+    }
+    let frontier = Frontier::start(device.clone(), layout, stamp, found.next).map_err(|error| error.to_string())?;
+    let index = Index::over(sets, frontier.clone(), layout);
+    if snapshot.is_some() {
+        index.keep_between(found.floor, covered);
+    }
+    // Later records of a fingerprint join or replace earlier ones as they did when they were written, and tombstones
+    // remove what came before.
     for entry in &found.entries {
         match entry.kind {
             Kind::Whole | Kind::Large => index.insert_low(entry.id_low, entry.place),
@@ -16,4 +44,18 @@ pub fn rebuild(index: &Index, found: &Recovered) {
             Kind::Extent => {}
         }
     }
+    Ok(Opened { index, frontier, snapshot })
+}
+
+/// The sets of the newest snapshot that is whole, or empty ones.
+fn newest_snapshot(device: &dyn Device, options: &HashCacheLogOptions) -> (Sets, Option<SnapshotHeader>) {
+    let snapshots = options.snapshots.map(|layout| Snapshots { device, layout, stamp: options.stamp });
+    for header in snapshots.iter().flat_map(Snapshots::headers) {
+        let sets = Index::room(options.slots);
+        if snapshots.as_ref().is_some_and(|from| from.read(header, |page, bytes| sets.load_shard(page, bytes))) {
+            return (sets, Some(header));
+        }
+        tracing::warn!("a snapshot of the index is damaged; an older one, or the log alone, will do");
+    }
+    (Index::room(options.slots), None)
 }

@@ -1,0 +1,140 @@
+//! What a cache is opened with, and why it may be refused.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::device::OpenDiskError;
+use crate::layout::SuperblockError;
+
+/// The disk space a new cache takes where nothing else is said.
+pub const DEFAULT_DISK_BYTES: u64 = 1 << 30;
+
+/// An engine by name, as in `--engine`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EngineName {
+    /// HashCache-Log (HashCache, section 3.4): 47 bits a slot, one read a hit.
+    #[default]
+    HashCacheLog,
+}
+
+impl EngineName {
+    /// Every engine.
+    pub const ALL: [EngineName; 1] = [EngineName::HashCacheLog];
+
+    /// The name users give it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            EngineName::HashCacheLog => "hashcache-log",
+        }
+    }
+}
+
+impl fmt::Display for EngineName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for EngineName {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let known = EngineName::ALL.map(EngineName::as_str).join(", ");
+        EngineName::ALL
+            .into_iter()
+            .find(|engine| engine.as_str() == name)
+            .ok_or_else(|| format!("there is no engine {name:?}; there are: {known}"))
+    }
+}
+
+/// How to open a cache.
+#[derive(Clone, Debug)]
+pub struct CacheOptions {
+    /// The directory; created if missing. The cache is one file in it.
+    pub dir: PathBuf,
+    /// Disk space in bytes, everything included, rounded down to whole regions of a 64th. `None`: what the existing cache has, or
+    /// [`DEFAULT_DISK_BYTES`]. An existing cache of another size is refused.
+    pub disk_bytes: Option<u64>,
+    /// The whole budget for hot objects in memory, in bytes. Default 64 MiB; 0 keeps none.
+    pub memory_bytes: u64,
+    /// The engine. `None`: what the existing cache has, or the default.
+    pub engine: Option<EngineName>,
+    /// The mean object size in bytes by which a new cache counts its index slots. Default 8 KiB (HashCache,
+    /// section 2). Smaller means more objects and more memory: 47 bits each.
+    pub mean_object_bytes: u64,
+    /// Requests the disk carries out at a time. Default 8.
+    pub io_threads: usize,
+}
+
+impl CacheOptions {
+    /// The defaults, in this directory.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        CacheOptions {
+            dir: dir.into(),
+            disk_bytes: None,
+            memory_bytes: 64 << 20,
+            engine: None,
+            mean_object_bytes: 8192,
+            io_threads: 8,
+        }
+    }
+}
+
+/// Why a cache was not opened. Nothing was changed on disk, unless the cache was new.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The directory could not be made.
+    #[error("cannot create the cache directory {path}: {error} (choose another directory with --cache)")]
+    Directory {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// The file could not be opened, or another process has it.
+    #[error(transparent)]
+    Disk(#[from] OpenDiskError),
+    /// There is no cache here to look at.
+    #[error("there is no cache in {0}")]
+    NoCache(PathBuf),
+    /// The file is not a cache that this program reads.
+    #[error("{path} {error}")]
+    Superblock {
+        /// Which file.
+        path: PathBuf,
+        /// Why not.
+        error: SuperblockError,
+    },
+    /// The cache was made otherwise than asked for now.
+    #[error("{path} was made with {what} {there}, not {asked}: leave the setting out to use it as it is, or delete it")]
+    OtherGeometry {
+        /// Which file.
+        path: PathBuf,
+        /// Which setting.
+        what: &'static str,
+        /// What it was made with.
+        there: String,
+        /// What was asked for.
+        asked: String,
+    },
+    /// The size is out of range.
+    #[error("a cache of {asked} bytes is too {how}: choose a size from 4 MiB up{limit}")]
+    Size {
+        /// What was asked for.
+        asked: u64,
+        /// Small or large.
+        how: &'static str,
+        /// What there is room for.
+        limit: String,
+    },
+    /// The device failed.
+    #[error("cannot read {path}: {error}")]
+    Device {
+        /// Which file.
+        path: PathBuf,
+        /// What failed.
+        error: String,
+    },
+}

@@ -1,0 +1,58 @@
+//! Snapshots of the index while it is in use, so that opening need not walk the whole log.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::log::Inner;
+use crate::layout::{SnapshotHeader, Snapshots};
+use crate::limits::SNAPSHOT_SHARE;
+
+/// How often it is looked whether a snapshot is due.
+const TICK: Duration = Duration::from_millis(250);
+
+/// Start the thread that takes snapshots as the log grows: one whenever the log has grown by [`SNAPSHOT_SHARE`] times
+/// a snapshot's size. It ends when the engine is closed or dropped. Errors: the system has no more threads.
+pub fn start(engine: &Arc<Inner>) -> std::io::Result<()> {
+    let weak = Arc::downgrade(engine);
+    std::thread::Builder::new().name("tinaja-snapshot".into()).spawn(move || work(&weak)).map(drop)
+}
+
+fn work(engine: &Weak<Inner>) {
+    while let Some(engine) = engine.upgrade() {
+        if engine.log.frontier.is_closed() {
+            return;
+        }
+        if is_due(&engine) {
+            take(&engine);
+        }
+        drop(engine);
+        std::thread::sleep(TICK);
+    }
+}
+
+fn is_due(engine: &Inner) -> bool {
+    let Some(layout) = engine.snapshots else { return false };
+    let grown = engine.log.frontier.next().0.saturating_sub(engine.snapshot.lock().up_to.0);
+    grown >= layout.area_bytes() * SNAPSHOT_SHARE
+}
+
+/// Take a snapshot now, and wait for the disk. A failure leaves the older snapshot, and is logged.
+pub fn take(engine: &Inner) {
+    let Some(layout) = engine.snapshots else { return };
+    let mut newest = engine.snapshot.lock();
+    let up_to = {
+        // Everything before this place has its slot, and what it removed is gone from the index.
+        let _alone = engine.publishing.write();
+        engine.log.frontier.next()
+    };
+    let header = SnapshotHeader { number: newest.number + 1, up_to };
+    let snapshots = Snapshots { device: &*engine.log.device, layout, stamp: engine.log.stamp };
+    match snapshots.write(header, |page| engine.index.page(page)) {
+        Ok(()) => *newest = header,
+        Err(error) => {
+            // The next attempt goes to the same area, for the other one is whole; but not at once.
+            newest.up_to = up_to;
+            tracing::warn!("no snapshot of the index could be written; opening will take longer: {error}");
+        }
+    }
+}

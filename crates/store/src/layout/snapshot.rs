@@ -1,0 +1,166 @@
+//! Snapshots of an index: checksummed pages in two areas, written in turn, so that one is always whole.
+//!
+//! ```text
+//! area:    page 0 | page 1 | ... | header block (4 KiB)
+//! page:    [32] stamp: u32 magic "TjI1", u32 page, u64 snapshot number, u64 checksum of the content, u64 of the stamp
+//!          content, zeroes up to a multiple of 4 KiB
+//! header:  u32 magic "TjI0", u32 pages, u64 snapshot number, u64 place up to which the log is covered, u64 checksum
+//! ```
+//!
+//! A snapshot may be taken while the index changes (it is *fuzzy*): whoever loads it drops what lies at or past its
+//! place, and replays the log from there. The header is written when all pages are durable. The number is part of
+//! every checksum, so a half-written snapshot over an older one never verifies.
+
+use std::io;
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::record::Stamp;
+use super::take::{take_u32, take_u64};
+use crate::device::{Device, blocking};
+use crate::engine::Place;
+use crate::memory::AlignedBuf;
+use crate::memory::aligned::round_up;
+
+const PAGE_MAGIC: u32 = u32::from_le_bytes(*b"TjI1");
+const HEADER_MAGIC: u32 = u32::from_le_bytes(*b"TjI0");
+const STAMP_BYTES: usize = 32;
+const STAMP_CHECKED_BYTES: usize = 24;
+const HEADER_BLOCK_BYTES: u64 = 4096;
+const HEADER_CHECKED_BYTES: usize = 24;
+
+/// Where the two areas lie. Fixed when the store is formatted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotLayout {
+    /// Where on the device the first area begins.
+    pub base: u64,
+    /// Bytes of content in every page; shorter content is padded with zeroes.
+    pub page_content_bytes: u64,
+    /// Pages of a snapshot.
+    pub pages: u64,
+}
+
+impl SnapshotLayout {
+    /// Bytes of one page on disk.
+    pub fn page_bytes(&self) -> u64 {
+        round_up(self.page_content_bytes + STAMP_BYTES as u64, HEADER_BLOCK_BYTES)
+    }
+
+    /// Bytes of one area on disk.
+    pub fn area_bytes(&self) -> u64 {
+        self.pages * self.page_bytes() + HEADER_BLOCK_BYTES
+    }
+
+    fn area(&self, number: u64) -> u64 {
+        self.base + number % 2 * self.area_bytes()
+    }
+
+    fn header_at(&self, number: u64) -> u64 {
+        self.area(number) + self.pages * self.page_bytes()
+    }
+}
+
+/// A whole snapshot's header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotHeader {
+    /// Snapshots are numbered from 1; the later has the higher number.
+    pub number: u64,
+    /// Everything in the log before this place is covered.
+    pub up_to: Place,
+}
+
+/// The two areas on a device.
+pub struct Snapshots<'a> {
+    /// Where they are.
+    pub device: &'a dyn Device,
+    /// How they are cut.
+    pub layout: SnapshotLayout,
+    /// Seeds the checksums.
+    pub stamp: Stamp,
+}
+
+impl Snapshots<'_> {
+    /// Write a snapshot: `page` gives the content of each. Memory: one page. Errors: the device's; the other area is
+    /// then as it was.
+    pub fn write(&self, header: SnapshotHeader, mut page: impl FnMut(u64) -> Vec<u8>) -> io::Result<()> {
+        for number in 0..self.layout.pages {
+            let mut content = page(number);
+            content.resize(self.layout.page_content_bytes as usize, 0);
+            let mut stamped = AlignedBuf::zeroed(self.layout.page_bytes() as usize);
+            let stamp = self.page_stamp(header.number, number, &content);
+            if let Some((to_stamp, rest)) = stamped.split_first_chunk_mut()
+                && let Some((to_content, _)) = rest.split_at_mut_checked(content.len())
+            {
+                *to_stamp = stamp;
+                to_content.copy_from_slice(&content);
+            }
+            let at = self.layout.area(header.number) + number * self.layout.page_bytes();
+            blocking::write(self.device, at, stamped)?;
+        }
+        blocking::sync(self.device)?;
+        let mut block = AlignedBuf::zeroed(HEADER_BLOCK_BYTES as usize);
+        for (to, from) in block.iter_mut().zip(self.header_bytes(header)) {
+            *to = from;
+        }
+        blocking::write(self.device, self.layout.header_at(header.number), block)?;
+        blocking::sync(self.device)
+    }
+
+    /// Headers of the snapshots that may be whole, newest first.
+    pub fn headers(&self) -> Vec<SnapshotHeader> {
+        let mut headers: Vec<_> = (0..2).filter_map(|area| self.header(area)).collect();
+        headers.sort_by_key(|header| std::cmp::Reverse(header.number));
+        headers
+    }
+
+    /// Read every page of a snapshot into `page`; false if one is not as it was written.
+    pub fn read(&self, header: SnapshotHeader, mut page: impl FnMut(u64, &[u8])) -> bool {
+        (0..self.layout.pages).all(|number| {
+            let at = self.layout.area(header.number) + number * self.layout.page_bytes();
+            let Ok(bytes) = blocking::read(self.device, at, self.layout.page_bytes() as usize) else { return false };
+            let Some((stamp, content)) = bytes.split_at_checked(STAMP_BYTES) else { return false };
+            let content = content.get(..self.layout.page_content_bytes as usize).unwrap_or_default();
+            let right = stamp == self.page_stamp(header.number, number, content);
+            if right {
+                page(number, content);
+            }
+            right
+        })
+    }
+
+    fn page_stamp(&self, snapshot: u64, page: u64, content: &[u8]) -> [u8; STAMP_BYTES] {
+        let mut stamp = Vec::with_capacity(STAMP_BYTES);
+        stamp.extend_from_slice(&PAGE_MAGIC.to_le_bytes());
+        stamp.extend_from_slice(&(page as u32).to_le_bytes());
+        stamp.extend_from_slice(&snapshot.to_le_bytes());
+        stamp.extend_from_slice(&xxh3_64_with_seed(content, self.stamp.seed).to_le_bytes());
+        debug_assert_eq!(stamp.len(), STAMP_CHECKED_BYTES);
+        stamp.extend_from_slice(&xxh3_64_with_seed(&stamp, self.stamp.seed).to_le_bytes());
+        stamp.try_into().unwrap_or([0; STAMP_BYTES])
+    }
+
+    fn header_bytes(&self, header: SnapshotHeader) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        bytes.extend_from_slice(&HEADER_MAGIC.to_le_bytes());
+        bytes.extend_from_slice(&(self.layout.pages as u32).to_le_bytes());
+        bytes.extend_from_slice(&header.number.to_le_bytes());
+        bytes.extend_from_slice(&header.up_to.0.to_le_bytes());
+        bytes.extend_from_slice(&xxh3_64_with_seed(&bytes, self.stamp.seed).to_le_bytes());
+        bytes
+    }
+
+    fn header(&self, area: u64) -> Option<SnapshotHeader> {
+        let block = blocking::read(self.device, self.layout.header_at(area), HEADER_BLOCK_BYTES as usize).ok()?;
+        let (checked, mut rest) = block.split_at_checked(HEADER_CHECKED_BYTES)?;
+        let sum = take_u64(&mut rest)?;
+        let mut fields = checked;
+        let magic = take_u32(&mut fields)?;
+        let pages = take_u32(&mut fields)?;
+        let header = SnapshotHeader { number: take_u64(&mut fields)?, up_to: Place(take_u64(&mut fields)?) };
+        let right = magic == HEADER_MAGIC
+            && u64::from(pages) == self.layout.pages
+            && header.number % 2 == area
+            && sum == xxh3_64_with_seed(checked, self.stamp.seed);
+        right.then_some(header)
+    }
+}

@@ -1,0 +1,108 @@
+//! Snapshots of the index: they spare the walk through the log, and never decide what is true.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::thread::sleep;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use support::{BASE, Disk, Fate, get, key, open, put};
+use tinaja_store::{Store, block_on};
+
+fn sound(bytes: Arc<Mutex<Vec<u8>>>) -> Arc<Disk> {
+    Disk::new(bytes, Box::new(|_, _| Fate::Done))
+}
+
+/// What a killed process leaves: the bytes of this moment.
+fn killed(bytes: &Mutex<Vec<u8>>) -> Arc<Mutex<Vec<u8>>> {
+    Arc::new(Mutex::new(bytes.lock().clone()))
+}
+
+/// Two versions of everything, some removed, until a snapshot was due in between; then some more of the same.
+fn history(bytes: &Arc<Mutex<Vec<u8>>>) -> tinaja_store::Cache {
+    let store = open(sound(bytes.clone())).unwrap();
+    for n in 0..700 {
+        let _ = (put(&store, n, 1, 3000), put(&store, n, 2, 2000));
+    }
+    (0..50).for_each(|n| drop(block_on(store.remove(&key(n)))));
+    sleep(Duration::from_millis(700));
+    (50..100).for_each(|n| drop(block_on(store.remove(&key(n)))));
+    (100..150).for_each(|n| drop(put(&store, n, 3, 2500)));
+    block_on(store.flush()).unwrap();
+    store
+}
+
+/// Whatever way it was opened: removed is removed, and no older version is found.
+fn check(bytes: Arc<Mutex<Vec<u8>>>, why: &str) -> (u64, usize) {
+    let disk = sound(bytes);
+    let store = open(disk.clone()).unwrap();
+    let calls = disk.calls.load(SeqCst);
+    (0..100).for_each(|n| assert_eq!(get(&store, n), None, "{why}: object {n} is back"));
+    let found = (100..700).filter(|&n| {
+        let found = get(&store, n);
+        assert!(found.is_none_or(|version| version == if n < 150 { 3 } else { 2 }), "{why}: object {n} is {found:?}");
+        found.is_some()
+    });
+    (calls, found.count())
+}
+
+fn header_at(area: usize) -> usize {
+    // One page of 48 KiB and a header block of 4 KiB to an area, right behind the superblock.
+    BASE as usize + area * (52 << 10) + (48 << 10)
+}
+
+#[test]
+fn a_snapshot_spares_the_walk_and_changes_nothing() {
+    let bytes = Disk::empty();
+    let store = history(&bytes);
+    let left = killed(&bytes);
+    assert!([0, 1].iter().any(|&area| left.lock()[header_at(area)..][..4] == *b"TjI0"), "a snapshot was due");
+    let (with_calls, with_found) = check(killed(&left), "with the snapshot");
+    for area in 0..2 {
+        left.lock()[header_at(area)] ^= 1;
+    }
+    let (without_calls, without_found) = check(left, "without");
+    println!("{with_found} found in {with_calls} reads with a snapshot, {without_found} in {without_calls} without");
+    assert!(with_found > 550 && with_found.abs_diff(without_found) < 20);
+    assert!(with_calls < without_calls + 10);
+
+    block_on(store.close()).unwrap();
+    let (_, closed_found) = check(bytes, "after a clean close");
+    assert!(closed_found.abs_diff(with_found) < 20);
+}
+
+/// Every block of both areas damaged in turn: the other area or the log alone gives the same.
+#[test]
+fn damaged_snapshots_are_not_believed() {
+    let bytes = Disk::empty();
+    drop(history(&bytes));
+    let whole = check(killed(&bytes), "undamaged").1;
+    for block in 0..26 {
+        let left = killed(&bytes);
+        left.lock()[BASE as usize + block * 4096 + block * 97 % 2000] ^= 0x40;
+        let found = check(left, "damaged").1;
+        assert!(found.abs_diff(whole) < 20, "block {block}: {found} instead of {whole}");
+    }
+}
+
+/// A snapshot of a time before a crash that took the newest batches: their places are not given out again.
+#[test]
+fn places_that_a_snapshot_saw_are_never_used_twice() {
+    let bytes = Disk::empty();
+    let store = history(&bytes);
+    let next = store.stats();
+    block_on(store.close()).unwrap();
+    let next = next.lap * next.capacity_bytes + next.frontier_bytes;
+    // The disk lied about everything in the log but the first regions.
+    let log = DISK_LOG_AT;
+    bytes.lock()[log + (1 << 20)..].fill(0);
+    let store = open(sound(bytes)).unwrap();
+    let now = store.stats();
+    assert!(now.lap * now.capacity_bytes + now.frontier_bytes >= next, "{now:?}");
+    (0..100).for_each(|n| assert_eq!(get(&store, n), None));
+}
+
+const DISK_LOG_AT: usize = BASE as usize + 2 * (52 << 10);
