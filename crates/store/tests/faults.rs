@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use support::{Disk, Fate, get, key, open, put};
+use support::{blank, disk, get, key, open, put, sound};
 use tinaja_store::device::Request;
+use tinaja_store::device::wrap::Fault;
 use tinaja_store::{Commit, Lookup, Store, StoreError, block_on};
 
 fn is_write(request: &Request) -> bool {
@@ -19,13 +20,13 @@ fn is_write(request: &Request) -> bool {
 #[test]
 fn after_a_failed_flush_nothing_of_its_regions_is_served() {
     for failing in ["sync", "write"] {
-        let (broken, bytes) = (Arc::new(AtomicBool::new(false)), Disk::empty());
+        let (broken, bytes) = (Arc::new(AtomicBool::new(false)), blank());
         let now = broken.clone();
         let plan = move |_, request: &Request| {
             let hit = if failing == "sync" { matches!(request, Request::Sync) } else { is_write(request) };
-            if hit && now.load(SeqCst) { Fate::Fails } else { Fate::Done }
+            if hit && now.load(SeqCst) { Some(Fault::Error) } else { None }
         };
-        let store = open(Disk::new(bytes.clone(), Box::new(plan))).unwrap();
+        let store = open(disk(&bytes, plan)).unwrap();
         (0..100).for_each(|n| assert!(matches!(put(&store, n, 1, 2000), Commit::Stored { .. })));
         block_on(store.flush()).unwrap();
         broken.store(true, SeqCst);
@@ -49,12 +50,12 @@ fn after_a_failed_flush_nothing_of_its_regions_is_served() {
 /// A disk that fails every write is no longer written to; what it holds is still served, and writers go on.
 #[test]
 fn a_disk_that_takes_no_more_writes_is_read_on() {
-    let (broken, bytes) = (Arc::new(AtomicBool::new(false)), Disk::empty());
+    let (broken, bytes) = (Arc::new(AtomicBool::new(false)), blank());
     let now = broken.clone();
     let plan = move |_, request: &Request| {
-        if is_write(request) && now.load(SeqCst) { Fate::Fails } else { Fate::Done }
+        if is_write(request) && now.load(SeqCst) { Some(Fault::Error) } else { None }
     };
-    let store = open(Disk::new(bytes, Box::new(plan))).unwrap();
+    let store = open(disk(&bytes, plan)).unwrap();
     (0..500).for_each(|n| assert!(matches!(put(&store, n, 1, 2000), Commit::Stored { .. })));
     block_on(store.flush()).unwrap();
     broken.store(true, SeqCst);
@@ -73,17 +74,17 @@ fn a_disk_that_takes_no_more_writes_is_read_on() {
 fn every_request_may_fail() {
     let (mut requests, mut reads, mut n) = (0, 0, 0);
     while n <= requests {
-        let (bytes, was_read) = (Disk::empty(), Arc::new(AtomicBool::new(false)));
+        let (bytes, was_read) = (blank(), Arc::new(AtomicBool::new(false)));
         let failed_a_read = was_read.clone();
         let plan = move |call, request: &Request| {
             if call == n {
                 failed_a_read.store(matches!(request, Request::Read { .. }), SeqCst);
-                return Fate::Fails;
+                return Some(Fault::Error);
             }
-            Fate::Done
+            None
         };
-        let disk = Disk::new(bytes.clone(), Box::new(plan));
-        if let Ok(store) = open(disk.clone()) {
+        let failing = disk(&bytes, plan);
+        if let Ok(store) = open(failing.clone()) {
             for object in 0..20 {
                 let _ = put(&store, object, 1, 3000);
                 let _ = put(&store, object, 2, if object == 7 { 300_000 } else { 3000 });
@@ -96,9 +97,8 @@ fn every_request_may_fail() {
             }
             let _ = block_on(store.close());
         }
-        requests = requests.max(disk.calls.load(SeqCst));
-        let disk = Disk::new(bytes, Box::new(|_, _| Fate::Done));
-        let store = open(disk).unwrap();
+        requests = requests.max(failing.calls());
+        let store = open(sound(&bytes)).unwrap();
         let found = (0..20).filter(|&object| get(&store, object).is_some()).count();
         // A read that fails at the first opening only hides what is there; a write or a sync may lose its region.
         assert!(!was_read.load(SeqCst) || found >= 18, "read {n} failed and {found} of 20 are left");
@@ -111,8 +111,8 @@ fn every_request_may_fail() {
 /// A read that fails while the store opens hides objects; it must not bring older versions to light, then or later.
 #[test]
 fn a_failed_read_at_opening_revives_nothing() {
-    let sound = Disk::empty();
-    let store = open(Disk::new(sound.clone(), Box::new(|_, _| Fate::Done))).unwrap();
+    let whole = blank();
+    let store = open(sound(&whole)).unwrap();
     for n in 0..500 {
         let _ = put(&store, n, 1, 3000);
         let _ = put(&store, n, 2, 3000);
@@ -120,16 +120,15 @@ fn a_failed_read_at_opening_revives_nothing() {
     (0..50).for_each(|n| drop(block_on(store.remove(&key(n)))));
     drop(store);
     for n in 0..60 {
-        let bytes = Arc::new(parking_lot::Mutex::new(sound.lock().clone()));
+        let bytes = whole.copy();
         let plan = move |call, request: &Request| {
-            if call == n && !is_write(request) && !matches!(request, Request::Sync) { Fate::Fails } else { Fate::Done }
+            if call == n && !is_write(request) && !matches!(request, Request::Sync) { Some(Fault::Error) } else { None }
         };
-        let store = open(Disk::new(bytes.clone(), Box::new(plan))).unwrap();
+        let store = open(disk(&bytes, plan)).unwrap();
         (0..20).for_each(|object| drop(put(&store, object, 3, 3000)));
         block_on(store.flush()).unwrap();
         // Killed: what was written is there, no summary is.
-        let left = Arc::new(parking_lot::Mutex::new(bytes.lock().clone()));
-        let store = open(Disk::new(left, Box::new(|_, _| Fate::Done))).unwrap();
+        let store = open(sound(&bytes.copy())).unwrap();
         for object in 0..20 {
             assert_eq!(get(&store, object), Some(3), "read {n} failed, then object {object}");
         }
@@ -141,13 +140,12 @@ fn a_failed_read_at_opening_revives_nothing() {
 /// A disk that stalls: lookups give up at their deadline, and the rest goes on.
 #[test]
 fn lookups_end_at_their_deadline() {
-    let (stalled, bytes) = (Arc::new(AtomicBool::new(false)), Disk::empty());
+    let (stalled, bytes) = (Arc::new(AtomicBool::new(false)), blank());
     let now = stalled.clone();
     let stalls = move |_, request: &Request| {
-        if matches!(request, Request::Read { .. }) && now.load(SeqCst) { Fate::Stalls } else { Fate::Done }
+        if matches!(request, Request::Read { .. }) && now.load(SeqCst) { Some(Fault::Stalled) } else { None }
     };
-    let disk = Disk::new(bytes, Box::new(stalls));
-    let store = open(disk).unwrap();
+    let store = open(disk(&bytes, stalls)).unwrap();
     let _ = put(&store, 1, 1, 2000);
     block_on(store.flush()).unwrap();
     stalled.store(true, SeqCst);
@@ -165,25 +163,25 @@ fn lookups_end_at_their_deadline() {
 /// Any byte of the disk flipped, cut or replaced: never another byte served, and the store opens.
 #[test]
 fn damaged_bytes_are_never_served() {
-    let bytes = Disk::empty();
-    let store = open(Disk::new(bytes.clone(), Box::new(|_, _| Fate::Done))).unwrap();
+    let bytes = blank();
+    let store = open(sound(&bytes)).unwrap();
     (0..300).for_each(|n| assert!(matches!(put(&store, n, 1, (n * 67 % 9000) as usize), Commit::Stored { .. })));
     let _ = put(&store, 300, 1, 400_000);
     block_on(store.close()).unwrap();
-    let sound = bytes.lock().clone();
-    let used = sound.iter().rposition(|&byte| byte != 0).unwrap();
+    let whole = bytes.bytes();
+    let used = whole.iter().rposition(|&byte| byte != 0).unwrap();
     let mut lost = 0;
     for round in 0..400_usize {
         let at = round * 7919 * 31 % used;
-        let mut damaged = sound.clone();
+        let mut damaged = whole.clone();
         match round % 4 {
             0 => damaged[at] ^= 1 << (round % 8),
             1 => damaged[at..used.min(at + 4096)].fill(0),
             2 => damaged[at..used.min(at + 512)].fill(0xFF),
             _ => damaged.copy_within(at..used.min(at + 8192), (at * 7 % used).max(4096).min(used - 8192)),
         }
-        *bytes.lock() = damaged;
-        let store = open(Disk::new(bytes.clone(), Box::new(|_, _| Fate::Done))).unwrap();
+        bytes.with(|bytes| *bytes = damaged);
+        let store = open(sound(&bytes)).unwrap();
         let found = (0..=300).filter(|&n| get(&store, n).is_some()).count();
         lost += 301 - found;
         assert!(found > 200, "round {round}: one damage took {} objects", 301 - found);

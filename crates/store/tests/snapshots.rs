@@ -3,27 +3,16 @@
 
 mod support;
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
 use std::thread::sleep;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use support::{BASE, Disk, Fate, get, key, open, put};
+use support::{BASE, blank, disk, get, key, open, put, sound};
+use tinaja_store::device::Medium;
 use tinaja_store::{Store, block_on};
 
-fn sound(bytes: Arc<Mutex<Vec<u8>>>) -> Arc<Disk> {
-    Disk::new(bytes, Box::new(|_, _| Fate::Done))
-}
-
-/// What a killed process leaves: the bytes of this moment.
-fn killed(bytes: &Mutex<Vec<u8>>) -> Arc<Mutex<Vec<u8>>> {
-    Arc::new(Mutex::new(bytes.lock().clone()))
-}
-
 /// Two versions of everything, some removed, until a snapshot was due in between; then some more of the same.
-fn history(bytes: &Arc<Mutex<Vec<u8>>>) -> tinaja_store::Cache {
-    let store = open(sound(bytes.clone())).unwrap();
+fn history(bytes: &Medium) -> tinaja_store::Cache {
+    let store = open(sound(bytes)).unwrap();
     for n in 0..700 {
         let _ = (put(&store, n, 1, 3000), put(&store, n, 2, 2000));
     }
@@ -36,10 +25,10 @@ fn history(bytes: &Arc<Mutex<Vec<u8>>>) -> tinaja_store::Cache {
 }
 
 /// Whatever way it was opened: removed is removed, and no older version is found.
-fn check(bytes: Arc<Mutex<Vec<u8>>>, why: &str) -> (u64, usize) {
-    let disk = sound(bytes);
+fn check(bytes: Medium, why: &str) -> (u64, usize) {
+    let disk = disk(&bytes, |_, _| None);
     let store = open(disk.clone()).unwrap();
-    let calls = disk.calls.load(SeqCst);
+    let calls = disk.calls();
     (0..100).for_each(|n| assert_eq!(get(&store, n), None, "{why}: object {n} is back"));
     let found = (100..700).filter(|&n| {
         let found = get(&store, n);
@@ -56,13 +45,13 @@ fn header_at(area: usize) -> usize {
 
 #[test]
 fn a_snapshot_spares_the_walk_and_changes_nothing() {
-    let bytes = Disk::empty();
+    let bytes = blank();
     let store = history(&bytes);
-    let left = killed(&bytes);
-    assert!([0, 1].iter().any(|&area| left.lock()[header_at(area)..][..4] == *b"TjI0"), "a snapshot was due");
-    let (with_calls, with_found) = check(killed(&left), "with the snapshot");
+    let left = bytes.copy();
+    assert!([0, 1].iter().any(|&area| left.bytes()[header_at(area)..][..4] == *b"TjI0"), "a snapshot was due");
+    let (with_calls, with_found) = check(left.copy(), "with the snapshot");
     for area in 0..2 {
-        left.lock()[header_at(area)] ^= 1;
+        left.with(|bytes| bytes[header_at(area)] ^= 1);
     }
     let (without_calls, without_found) = check(left, "without");
     println!("{with_found} found in {with_calls} reads with a snapshot, {without_found} in {without_calls} without");
@@ -77,12 +66,12 @@ fn a_snapshot_spares_the_walk_and_changes_nothing() {
 /// Every block of both areas damaged in turn: the other area or the log alone gives the same.
 #[test]
 fn damaged_snapshots_are_not_believed() {
-    let bytes = Disk::empty();
+    let bytes = blank();
     drop(history(&bytes));
-    let whole = check(killed(&bytes), "undamaged").1;
+    let whole = check(bytes.copy(), "undamaged").1;
     for block in 0..26 {
-        let left = killed(&bytes);
-        left.lock()[BASE as usize + block * 4096 + block * 97 % 2000] ^= 0x40;
+        let left = bytes.copy();
+        left.with(|bytes| bytes[BASE as usize + block * 4096 + block * 97 % 2000] ^= 0x40);
         let found = check(left, "damaged").1;
         assert!(found.abs_diff(whole) < 20, "block {block}: {found} instead of {whole}");
     }
@@ -91,15 +80,15 @@ fn damaged_snapshots_are_not_believed() {
 /// A snapshot of a time before a crash that took the newest batches: their places are not given out again.
 #[test]
 fn places_that_a_snapshot_saw_are_never_used_twice() {
-    let bytes = Disk::empty();
+    let bytes = blank();
     let store = history(&bytes);
     let next = store.stats();
     block_on(store.close()).unwrap();
     let next = next.lap * next.capacity_bytes + next.frontier_bytes;
     // The disk lied about everything in the log but the first regions.
     let log = DISK_LOG_AT;
-    bytes.lock()[log + (1 << 20)..].fill(0);
-    let store = open(sound(bytes)).unwrap();
+    bytes.with(|bytes| bytes[log + (1 << 20)..].fill(0));
+    let store = open(sound(&bytes)).unwrap();
     let now = store.stats();
     assert!(now.lap * now.capacity_bytes + now.frontier_bytes >= next, "{now:?}");
     (0..100).for_each(|n| assert_eq!(get(&store, n), None));

@@ -8,8 +8,9 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::tally::Tally;
 use super::threads::Threads;
-use super::{Counters, Device, Geometry, Op, Shared};
+use super::{Counters, Device, Geometry, Op};
 use crate::memory::AlignedBuf;
 
 /// What a file is opened for.
@@ -55,7 +56,7 @@ fn advice(error: &io::Error) -> &'static str {
 pub struct Disk {
     threads: Threads,
     geometry: Geometry,
-    counters: Arc<Shared>,
+    counters: Arc<Tally>,
     lock: File,
 }
 
@@ -77,7 +78,7 @@ impl Disk {
                 (plain.try_clone().map_err(system("open"))?, 4096, false)
             }
         };
-        let counters = Arc::new(Shared::default());
+        let counters = Arc::new(Tally::default());
         let threads = Threads::start(file, threads, counters.clone()).map_err(system("start threads for"))?;
         let geometry = Geometry { bytes, block_bytes, direct: is_direct };
         Ok(Disk { threads, geometry, counters, lock: plain })

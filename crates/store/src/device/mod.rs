@@ -2,16 +2,19 @@
 
 pub mod blocking;
 pub mod file;
+mod memory;
+mod tally;
 mod threads;
+pub mod wrap;
 
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::memory::AlignedBuf;
 
 pub use file::{Access, Disk, OpenDiskError};
+pub use memory::{Medium, Memory};
 
 /// What a device looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +57,44 @@ pub enum Request {
     Sync,
 }
 
+/// The three kinds of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// [`Request::Read`].
+    Read,
+    /// [`Request::Write`].
+    Write,
+    /// [`Request::Sync`].
+    Sync,
+}
+
+impl Request {
+    /// Which of the three it is.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Request::Read { .. } => Kind::Read,
+            Request::Write { .. } => Kind::Write,
+            Request::Sync => Kind::Sync,
+        }
+    }
+
+    /// Where it begins and how many bytes it moves; `None` for a sync.
+    pub fn extent(&self) -> Option<(u64, u64)> {
+        match self {
+            Request::Read { at, into } => Some((*at, into.len() as u64)),
+            Request::Write { at, part, .. } => Some((*at, part.len() as u64)),
+            Request::Sync => None,
+        }
+    }
+}
+
+impl Op {
+    /// End the request without carrying it out.
+    pub fn fail(self, error: io::Error) {
+        (self.done)(Outcome { buffer: None, result: Err(error) });
+    }
+}
+
 /// How a request ended.
 pub struct Outcome {
     /// The buffer of a read, with valid contents only if `result` is `Ok`.
@@ -91,43 +132,4 @@ pub struct Counters {
     pub write_bytes: u64,
     /// Requests that did not begin where the one before, in order of submission, ended.
     pub seeks: u64,
-}
-
-/// [`Counters`] that threads share.
-#[derive(Default)]
-struct Shared {
-    reads: AtomicU64,
-    read_bytes: AtomicU64,
-    writes: AtomicU64,
-    write_bytes: AtomicU64,
-    seeks: AtomicU64,
-    head_at: AtomicU64,
-}
-
-impl Shared {
-    fn placed(&self, at: u64, bytes: u64) {
-        if self.head_at.swap(at + bytes, Relaxed) != at {
-            self.seeks.fetch_add(1, Relaxed);
-        }
-    }
-
-    fn read(&self, bytes: u64) {
-        self.reads.fetch_add(1, Relaxed);
-        self.read_bytes.fetch_add(bytes, Relaxed);
-    }
-
-    fn wrote(&self, bytes: u64) {
-        self.writes.fetch_add(1, Relaxed);
-        self.write_bytes.fetch_add(bytes, Relaxed);
-    }
-
-    fn get(&self) -> Counters {
-        Counters {
-            reads: self.reads.load(Relaxed),
-            read_bytes: self.read_bytes.load(Relaxed),
-            writes: self.writes.load(Relaxed),
-            write_bytes: self.write_bytes.load(Relaxed),
-            seeks: self.seeks.load(Relaxed),
-        }
-    }
 }

@@ -9,7 +9,8 @@ use std::thread::{self, JoinHandle};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::{Op, Outcome, Request, Shared};
+use super::tally::Tally;
+use super::{Op, Outcome, Request};
 use crate::limits::MAX_QUEUED_REQUESTS;
 
 /// A pool of threads over one file.
@@ -22,7 +23,7 @@ struct Queue {
     file: File,
     waiting: Mutex<Waiting>,
     arrived: Condvar,
-    counters: Arc<Shared>,
+    counters: Arc<Tally>,
 }
 
 #[derive(Default)]
@@ -33,7 +34,7 @@ struct Waiting {
 
 impl Threads {
     /// `count` threads, at least one, named after what they do. Errors: the system has no more threads.
-    pub(super) fn start(file: File, count: usize, counters: Arc<Shared>) -> io::Result<Self> {
+    pub(super) fn start(file: File, count: usize, counters: Arc<Tally>) -> io::Result<Self> {
         let queue = Arc::new(Queue { file, waiting: Mutex::default(), arrived: Condvar::new(), counters });
         let start = |n| {
             let queue = queue.clone();
@@ -48,13 +49,9 @@ impl Threads {
         if waiting.stopped || waiting.ops.len() >= MAX_QUEUED_REQUESTS {
             let why = if waiting.stopped { "the device was stopped" } else { "the device's queue is full" };
             drop(waiting);
-            return (op.done)(Outcome { buffer: None, result: Err(io::Error::other(why)) });
+            return op.fail(io::Error::other(why));
         }
-        match op.request {
-            Request::Read { at, ref into } => self.queue.counters.placed(at, into.len() as u64),
-            Request::Write { at, ref part, .. } => self.queue.counters.placed(at, part.len() as u64),
-            Request::Sync => {}
-        }
+        self.queue.counters.accepted(&op.request);
         waiting.ops.push_back(op);
         drop(waiting);
         self.queue.arrived.notify_one();
@@ -105,7 +102,7 @@ impl Queue {
             Request::Read { at, mut into } => {
                 let result = whole(into.len(), |done| Some(self.file.read_at(into.get_mut(done..)?, at + done as u64)));
                 if result.is_ok() {
-                    self.counters.read(into.len() as u64);
+                    self.counters.read(into.len());
                 }
                 Outcome { result: result.map_err(|error| explain(error, "read", into.len(), at)), buffer: Some(into) }
             }
@@ -113,7 +110,7 @@ impl Queue {
                 let bytes = from.get(part).unwrap_or_default();
                 let result = whole(bytes.len(), |done| Some(self.file.write_at(bytes.get(done..)?, at + done as u64)));
                 if result.is_ok() {
-                    self.counters.wrote(bytes.len() as u64);
+                    self.counters.wrote(bytes.len());
                 }
                 Outcome { result: result.map_err(|error| explain(error, "write", bytes.len(), at)), buffer: None }
             }
