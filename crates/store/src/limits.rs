@@ -10,6 +10,10 @@ pub const MAX_OPEN_WRITES: usize = 512;
 /// head), so this bounds them to about 40 MiB, and keeps any disk busy.
 pub const MAX_READS: usize = 128;
 
+/// Bytes of extents that readers hold between two pieces. Beyond that a reader gives out copies and reads the extent
+/// again for the next piece: ten thousand clients that have stopped reading then hold a piece each and no more.
+pub const MAX_HELD_BYTES: usize = 64 << 20;
+
 /// Requests a device may have waiting. Reads and region writes are bounded above; this guards against a mistake.
 pub const MAX_QUEUED_REQUESTS: usize = 4096;
 

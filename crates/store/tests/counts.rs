@@ -118,3 +118,49 @@ fn a_hit_costs_one_read_a_miss_none_and_writes_are_packed() {
     assert!(reads < 1.05 && bytes < 2.5 && amplification < 1.1);
     assert!((per_miss - predicted).abs() < 0.01);
 }
+
+/// A head update writes the head, not the body (rule of `update_head`); the object is then read in two reads, once.
+#[test]
+fn a_head_update_writes_the_head_alone() {
+    let (_dir, store) = cache(64 << 20, 0);
+    for (n, size) in [(1, 200_000), (2, 3_000_000)] {
+        put(&store, n, size);
+        block_on(store.flush()).unwrap();
+        let before = store.stats();
+        block_on(store.update_head(&key(n), Box::new(|_| Some(Bytes::from_static(b"HTTP/1.1 200 OK, again")))))
+            .unwrap();
+        block_on(store.flush()).unwrap();
+        let written = store.stats().write_bytes - before.write_bytes;
+        assert!(written <= 8192, "{written} bytes for a head of 22");
+        let mut hit = block_on(store.find(&key(n))).unwrap();
+        assert_eq!(&hit.head[..], b"HTTP/1.1 200 OK, again");
+        assert!(block_on(hit.body.collect(usize::MAX)).unwrap() == bytes_of(n, size));
+    }
+}
+
+/// Ten thousand readers that stopped reading hold no more than the limit, and all of them read on.
+#[test]
+fn readers_that_stop_hold_a_bounded_amount() {
+    let (_dir, store) = cache(64 << 20, 0);
+    put(&store, 1, 3_000_000);
+    block_on(store.flush()).unwrap();
+    let resident = || {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap().to_string();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() >> 10
+    };
+    let before = resident();
+    let mut readers: Vec<_> = (0..1500)
+        .map(|_| {
+            let mut hit = block_on(store.find(&key(1))).unwrap();
+            assert_eq!(block_on(hit.body.next(10_000)).unwrap().unwrap(), bytes_of(1, 3_000_000).slice(..10_000));
+            hit
+        })
+        .collect();
+    let grown = resident().saturating_sub(before);
+    println!("1500 idle readers of extents of 128 KiB: {grown} MiB");
+    assert!(grown < 64 + 64, "{grown} MiB, and each holding its extent would be 187");
+    for hit in readers.iter_mut().step_by(100) {
+        assert!(block_on(hit.body.collect(usize::MAX)).unwrap() == bytes_of(1, 3_000_000).slice(10_000..));
+    }
+}

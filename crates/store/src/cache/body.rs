@@ -4,6 +4,7 @@ use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -13,14 +14,42 @@ use super::table::{Extent, Table};
 use crate::engine::{Engine, Fetched};
 use crate::hit::{BodySource, ReadError};
 use crate::key::Digest;
+use crate::limits::MAX_HELD_BYTES;
 use crate::wait::{Gate, promise};
 
-/// Reads extents of one object, and holds the last one read. Memory: one extent.
+/// Bytes of extents that all readers of a store hold.
+#[derive(Clone, Default)]
+pub(crate) struct Held(Arc<AtomicUsize>);
+
+/// One reader's share of them.
+struct HeldExtent {
+    extent: Extent,
+    bytes: Bytes,
+    all: Held,
+}
+
+impl Held {
+    /// Hold an extent, unless readers hold too much already.
+    fn hold(&self, extent: Extent, bytes: &Bytes) -> Option<HeldExtent> {
+        let before = self.0.fetch_add(bytes.len(), Relaxed);
+        let held = HeldExtent { extent, bytes: bytes.clone(), all: self.clone() };
+        (before + bytes.len() <= MAX_HELD_BYTES).then_some(held)
+    }
+}
+
+impl Drop for HeldExtent {
+    fn drop(&mut self) {
+        self.all.0.fetch_sub(self.bytes.len(), Relaxed);
+    }
+}
+
+/// Reads extents of one object, and holds the last one read. Memory: one extent, within [`MAX_HELD_BYTES`] for all.
 pub(crate) struct ExtentReader {
     engine: Arc<dyn Engine>,
     gate: Gate,
     id: Digest,
-    held: Option<(Extent, Bytes)>,
+    all: Held,
+    held: Option<HeldExtent>,
     /// In a mutex only so that readers can be shared between threads; it is never contended.
     reading: Mutex<Option<(Extent, Reading)>>,
 }
@@ -28,14 +57,28 @@ pub(crate) struct ExtentReader {
 type Reading = Pin<Box<dyn Future<Output = Result<Bytes, ReadError>> + Send>>;
 
 impl ExtentReader {
-    pub(crate) fn new(engine: Arc<dyn Engine>, gate: Gate, id: Digest) -> Self {
-        ExtentReader { engine, gate, id, held: None, reading: Mutex::new(None) }
+    pub(crate) fn new(engine: Arc<dyn Engine>, gate: Gate, all: Held, id: Digest) -> Self {
+        ExtentReader { engine, gate, id, all, held: None, reading: Mutex::new(None) }
+    }
+
+    /// Up to `max` bytes of an extent, from `skip` on; the extent is held for the next piece if it may be.
+    pub(crate) fn poll_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+        extent: Extent,
+        skip: usize,
+        max: usize,
+    ) -> Poll<Result<Bytes, ReadError>> {
+        let bytes = ready!(self.poll_extent(cx, extent))?;
+        let piece = bytes.slice(skip.min(bytes.len())..skip.saturating_add(max).min(bytes.len()));
+        let whole = self.held.is_some() || piece.len() == bytes.len();
+        Poll::Ready(Ok(if whole { piece } else { Bytes::copy_from_slice(&piece) }))
     }
 
     /// The bytes of an extent, verified.
     pub(crate) fn poll_extent(&mut self, cx: &mut Context<'_>, extent: Extent) -> Poll<Result<Bytes, ReadError>> {
-        if let Some((_, bytes)) = self.held.as_ref().filter(|(held, _)| *held == extent) {
-            return Poll::Ready(Ok(bytes.clone()));
+        if let Some(held) = self.held.as_ref().filter(|held| held.extent == extent) {
+            return Poll::Ready(Ok(held.bytes.clone()));
         }
         self.held = None;
         let reading = self.reading.get_mut();
@@ -49,7 +92,7 @@ impl ExtentReader {
         let bytes = ready!(future.as_mut().poll(cx));
         *reading = None;
         if let Ok(bytes) = &bytes {
-            self.held = Some((extent, bytes.clone()));
+            self.held = self.all.hold(extent, bytes);
         }
         Poll::Ready(bytes)
     }
@@ -82,12 +125,10 @@ impl LargeBody {
         LargeBody { table, reader, left, failed: None }
     }
 
-    /// Read the first extent, so that an object whose body is gone is a miss and not a broken answer.
-    pub(super) async fn read_ahead(&mut self) -> Result<(), ReadError> {
-        let Some(&first) = self.table.extents.first() else {
-            return Ok(());
-        };
-        std::future::poll_fn(|cx| self.reader.poll_extent(cx, first)).await.map(drop)
+    /// Read the first extent, if there is one, so that an object whose body is gone is a miss and not a broken answer.
+    pub(super) async fn read_ahead(&mut self) -> Result<Option<Bytes>, ReadError> {
+        let Some(&first) = self.table.extents.first() else { return Ok(None) };
+        std::future::poll_fn(|cx| self.reader.poll_extent(cx, first)).await.map(Some)
     }
 }
 
@@ -118,14 +159,13 @@ impl BodySource for LargeBody {
         let Some(&extent) = self.table.extents.get(number) else {
             return Poll::Ready(Err(ReadError::Corrupt));
         };
-        let read = ready!(self.reader.poll_extent(cx, extent)).map(|bytes| {
-            let start = (self.left.start % extent_bytes) as usize;
-            let want = usize::try_from(self.left.end - self.left.start).unwrap_or(usize::MAX).min(max);
-            let piece = bytes.slice(start.min(bytes.len())..start.saturating_add(want).min(bytes.len()));
-            self.left.start += piece.len() as u64;
-            piece
-        });
-        self.failed = read.as_ref().err().copied();
-        Poll::Ready(read.map(Some))
+        let skip = (self.left.start % extent_bytes) as usize;
+        let want = usize::try_from(self.left.end - self.left.start).unwrap_or(usize::MAX).min(max);
+        let piece = ready!(self.reader.poll_piece(cx, extent, skip, want));
+        match &piece {
+            Ok(piece) => self.left.start += piece.len() as u64,
+            Err(error) => self.failed = Some(*error),
+        }
+        Poll::Ready(piece.map(Some))
     }
 }

@@ -7,7 +7,7 @@ use super::body::LargeBody;
 use super::table::Table;
 use super::{Inner, add};
 use crate::engine::{Fetched, Found, Kind, Place, Places, Probe};
-use crate::hit::{Body, Hit, Source, State};
+use crate::hit::{Body, BodySource, Hit, Source, State};
 use crate::key::{Digest, Key};
 use crate::store::{Cursor, ScanEntry, ScanPage, StoreError};
 use crate::wait::promise;
@@ -47,11 +47,18 @@ impl Inner {
             }
             _ => {
                 let mut body = LargeBody::new(Table::decode(&found.body)?, self.extent_reader(*digest));
-                if body.read_ahead().await.is_err() {
+                let Ok(first) = body.read_ahead().await else {
                     self.engine.forget(digest, found.place);
                     return None;
+                };
+                match first.filter(|first| body.length() == Some(first.len() as u64)) {
+                    // A body of one piece, apart from its head since that was updated.
+                    Some(whole) => {
+                        self.keep_hot(key, digest, &found.head, &whole, found.place);
+                        Body::from_bytes(whole)
+                    }
+                    None => Body::from_source(Box::new(body)),
                 }
-                Body::from_source(Box::new(body))
             }
         };
         Some(Hit { head: found.head, state: State::Whole, source, body })

@@ -15,14 +15,16 @@ use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 
 pub(crate) use body::ExtentReader;
+use body::Held;
 pub use options::{CacheOptions, DEFAULT_DISK_BYTES, EngineName, OpenError};
 pub(crate) use table::{Extent, Table};
 
-use crate::engine::{Engine, Kind, Limits, Place, Places, Probe, Record};
+use crate::engine::{Engine, Found, Kind, Limits, Place, Places, Probe, Record};
 use crate::hit::{Body, Hit, Source, State};
 use crate::key::{Digest, Key, Secret};
 use crate::limits::{MAX_HEAD_BYTES, MAX_OPEN_WRITES, MAX_READS};
 use crate::memory::HotObjects;
+use crate::memory::aligned::ALIGN;
 use crate::stats::Stats;
 use crate::store::{Cursor, HeadEdit, Lookup, Pending, Removed, ScanPage, Store, StoreError, Updated};
 use crate::wait::{Alarm, Gate, block_on, promise};
@@ -46,6 +48,7 @@ pub(crate) struct Inner {
     secret: Secret,
     hot_budget_bytes: u64,
     gate: Gate,
+    held: Held,
     /// Publishing a version, updating a head and removing an object exclude each other, object by object.
     stripes: [Mutex<()>; 64],
     next_fill: AtomicU64,
@@ -89,7 +92,7 @@ impl Inner {
     }
 
     pub(crate) fn extent_reader(&self, digest: Digest) -> ExtentReader {
-        ExtentReader::new(self.engine.clone(), self.gate.clone(), digest)
+        ExtentReader::new(self.engine.clone(), self.gate.clone(), self.held.clone(), digest)
     }
 
     /// Keep a whole object in memory if the record at `place` is its newest.
@@ -162,7 +165,8 @@ impl Inner {
         if head.len() > MAX_HEAD_BYTES {
             return Ok(Updated::NotStored(WhyNot::TooLarge));
         }
-        let record = Record { id: digest, kind: found.kind, name: key.name(), head: &head, body: &found.body };
+        let (kind, body) = with_body_in_place(&found);
+        let record = Record { id: digest, kind, name: key.name(), head: &head, body: &body };
         let newer = |places: Places| places.iter().take_while(|place| *place >= found.place).collect::<Vec<_>>();
         let appended = std::future::poll_fn(|cx| {
             let _order = self.stripe(&digest);
@@ -173,8 +177,25 @@ impl Inner {
         })
         .await;
         self.hot.remove(&digest);
+        if let Ok(place) = appended
+            && found.kind == Kind::Whole
+        {
+            self.keep_hot(&key, &digest, &head, &found.body, place);
+        }
         Ok(appended.map_or_else(Updated::NotStored, |_| Updated::Done))
     }
+}
+
+/// What a head record is written with so that the body stays where it is: the table of a large object, or, for a body
+/// that takes more than a block, a table that points into the record it came with. A shorter one is cheaper to copy
+/// than to look up.
+fn with_body_in_place(found: &Found) -> (Kind, Bytes) {
+    let bytes = found.body.len() as u32;
+    if found.kind != Kind::Whole || bytes as usize <= ALIGN {
+        return (found.kind, found.body.clone());
+    }
+    let extents = vec![Extent { place: found.place, bytes }];
+    (Kind::Large, Table { body_bytes: u64::from(bytes), extent_bytes: bytes, extents }.encode().into())
 }
 
 impl Store for Cache {

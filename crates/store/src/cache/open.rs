@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use super::options::{CacheOptions, DEFAULT_DISK_BYTES, EngineName, OpenError};
-use super::{Cache, Counters, Gate, Inner, MAX_READS};
+use super::{Cache, Counters, Gate, Held, Inner, MAX_READS};
 use crate::device::file::free_bytes;
 use crate::device::{Access, Device, Disk, blocking};
 use crate::engine::Engine;
@@ -57,6 +57,7 @@ impl Cache {
             secret,
             hot_budget_bytes: memory_bytes,
             gate: Gate::new(MAX_READS),
+            held: Held::default(),
             stripes: [const { parking_lot::Mutex::new(()) }; 64],
             next_fill: AtomicU64::new(1),
             closed: AtomicBool::new(false),

@@ -59,9 +59,7 @@ impl Follower {
             return Poll::Ready(Err(ReadError::Gone));
         };
         drop(state);
-        let bytes = ready!(self.reader.poll_extent(cx, extent))?;
-        let skip = (at % extent_bytes) as usize;
-        let piece = bytes.slice(skip.min(bytes.len())..(skip.saturating_add(want)).min(bytes.len()));
+        let piece = ready!(self.reader.poll_piece(cx, extent, (at % extent_bytes) as usize, want))?;
         if piece.is_empty() {
             return Poll::Ready(Err(ReadError::Corrupt));
         }
