@@ -13,23 +13,24 @@ pub mod process;
 pub mod tinaja;
 pub mod tools;
 
-use std::net::TcpListener;
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 /// A port on loopback that nothing listens on.
 ///
 /// Taken from below the range that outgoing connections use, so that none of them takes it before the server does;
-/// each process starts at a place of its own, so that test binaries running at once do not meet.
+/// each process has a block of its own, so that test binaries running at once do not meet. Looked at by connecting:
+/// a listener, however short-lived, would stay open in whatever process another test is just starting.
 pub fn free_port() -> u16 {
     const FIRST: u16 = 10_000;
-    const COUNT: u16 = 20_000;
+    const BLOCKS: u32 = 200;
+    const BLOCK: u16 = 100;
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = (std::process::id() as u64 * 331 % u64::from(COUNT)) as u16;
-    for _ in 0..COUNT {
-        let step = NEXT.fetch_add(1, Ordering::Relaxed) % COUNT;
-        let port = FIRST + (start + step) % COUNT;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+    let block = FIRST + (std::process::id() % BLOCKS) as u16 * BLOCK;
+    for _ in 0..BLOCK {
+        let port = block + NEXT.fetch_add(1, Ordering::Relaxed) % BLOCK;
+        if TcpStream::connect(("127.0.0.1", port)).is_err() {
             return port;
         }
     }

@@ -22,7 +22,7 @@ pub struct Origin {
 
 impl Origin {
     pub fn start(answer: impl Fn(&str, &mut TcpStream) -> io::Result<()> + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", super::free_port())).unwrap();
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let requests = Arc::new(Mutex::new(Vec::new()));
         let stop = Arc::new(AtomicBool::new(false));
