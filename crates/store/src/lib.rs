@@ -41,9 +41,11 @@ mod writer;
 
 pub use cache::{Cache, CacheOptions, EngineName, OpenError};
 pub use hit::{Body, BodySource, Hit, ReadError, Source, State};
-pub use key::{Digest, Key, Secret};
+pub use key::{Digest, Key, MAX_NAME_BYTES, Secret};
 pub use reference::Reference;
 pub use stats::Stats;
-pub use store::{Cursor, HeadEdit, Lookup, Pending, Removed, ScanEntry, ScanPage, Store, StoreError, Updated};
+pub use store::{
+    Cursor, FIND_DEADLINE, HeadEdit, Lookup, Pending, Removed, ScanEntry, ScanPage, Store, StoreError, Updated,
+};
 pub use wait::block_on;
 pub use writer::{Commit, FillId, Hint, Reuse, Sink, WhyNot, Writer};

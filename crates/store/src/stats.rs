@@ -59,6 +59,38 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// Both together: counts and sizes add up, of two laps the later counts.
+    pub fn with(self, other: Stats) -> Stats {
+        Stats {
+            lap: self.lap.max(other.lap),
+            slots: self.slots + other.slots,
+            live_objects: self.live_objects + other.live_objects,
+            lost_to_full_sets: self.lost_to_full_sets + other.lost_to_full_sets,
+            capacity_bytes: self.capacity_bytes + other.capacity_bytes,
+            frontier_bytes: self.frontier_bytes + other.frontier_bytes,
+            index_bytes: self.index_bytes + other.index_bytes,
+            hot_bytes: self.hot_bytes + other.hot_bytes,
+            hot_budget_bytes: self.hot_budget_bytes + other.hot_budget_bytes,
+            hits_memory: self.hits_memory + other.hits_memory,
+            hits_disk: self.hits_disk + other.hits_disk,
+            hits_fill: self.hits_fill + other.hits_fill,
+            misses: self.misses + other.misses,
+            false_reads: self.false_reads + other.false_reads,
+            reads: self.reads + other.reads,
+            read_bytes: self.read_bytes + other.read_bytes,
+            writes: self.writes + other.writes,
+            write_bytes: self.write_bytes + other.write_bytes,
+            seeks: self.seeks + other.seeks,
+            stored: self.stored + other.stored,
+            not_stored: self.not_stored + other.not_stored,
+            stored_bytes: self.stored_bytes + other.stored_bytes,
+            corrupt: self.corrupt + other.corrupt,
+            read_errors: self.read_errors + other.read_errors,
+            write_errors: self.write_errors + other.write_errors,
+            timeouts: self.timeouts + other.timeouts,
+        }
+    }
+
     /// Index memory per slot, in bits.
     pub fn bits_per_slot(&self) -> f64 {
         ratio(self.index_bytes * 8, self.slots)

@@ -9,6 +9,7 @@ use tinaja_store::{Cache, CacheOptions, EngineName, Store, block_on};
 
 struct OnDisk {
     memory_bytes: u64,
+    disks: usize,
 }
 
 struct Opened {
@@ -25,6 +26,7 @@ impl Harness for OnDisk {
         options.memory_bytes = self.memory_bytes;
         let (disk_bytes, mean) = if size == Size::Ample { (128 << 20, 8192) } else { (8 << 20, 8192) };
         options.disk_bytes = Some(disk_bytes);
+        options.more_dirs = (1..self.disks).map(|n| dir.path().join(n.to_string())).collect();
         options.mean_object_bytes = mean;
         let cache = Some(Arc::new(Cache::open(options.clone()).unwrap()));
         Box::new(Opened { options, cache, _dir: dir })
@@ -47,10 +49,15 @@ impl Subject for Opened {
 
 mod without_hot_objects {
     use super::*;
-    tinaja_store::contract_tests!(OnDisk { memory_bytes: 0 });
+    tinaja_store::contract_tests!(OnDisk { memory_bytes: 0, disks: 1 });
 }
 
 mod with_hot_objects {
     use super::*;
-    tinaja_store::contract_tests!(OnDisk { memory_bytes: 4 << 20 });
+    tinaja_store::contract_tests!(OnDisk { memory_bytes: 4 << 20, disks: 1 });
+}
+
+mod on_two_disks {
+    use super::*;
+    tinaja_store::contract_tests!(OnDisk { memory_bytes: 0, disks: 2 });
 }

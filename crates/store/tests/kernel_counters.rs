@@ -51,7 +51,9 @@ fn the_kernel_counts_the_same() {
     drop(file);
     let disk = Disk::open(&path, Access::Alone, 4).unwrap();
     if !disk.geometry().direct {
-        eprintln!("SKIPPED: this directory's file system has no direct I/O, so the kernel's bytes are the page cache's");
+        eprintln!(
+            "SKIPPED: this directory's file system has no direct I/O, so the kernel's bytes are the page cache's"
+        );
         return;
     }
     let counted = Counted::new(Arc::new(disk));

@@ -74,7 +74,7 @@ fn a_cache_in_use_is_left_alone() {
     let cache = Cache::open(options(dir.path())).unwrap();
     let error = Cache::open(options(dir.path())).err().unwrap().to_string();
     assert!(error.contains("in use by another process"), "{error}");
-    assert!(Cache::open_read_only(dir.path()).is_err());
+    assert!(Cache::open_read_only(&[dir.path().into()]).is_err());
     drop(cache);
     Cache::open(options(dir.path())).unwrap();
 }
@@ -106,7 +106,7 @@ fn places_that_cannot_hold_a_cache_are_named() {
     fs::create_dir_all(file(dir.path())).unwrap();
     let error = Cache::open(options(dir.path())).err().unwrap().to_string();
     assert!(error.contains("tinaja.cache"), "{error}");
-    assert!(matches!(Cache::open_read_only(place().path()), Err(OpenError::NoCache(_))));
+    assert!(matches!(Cache::open_read_only(&[place().path().into()]), Err(OpenError::NoCache(_))));
 }
 
 #[test]
@@ -114,12 +114,33 @@ fn looking_at_a_cache_changes_nothing() {
     let dir = place();
     made(dir.path());
     let before = fs::read(file(dir.path())).unwrap();
-    let cache = Cache::open_read_only(dir.path()).unwrap();
-    let again = Cache::open_read_only(dir.path()).expect("two may look at once");
+    let cache = Cache::open_read_only(&[dir.path().into()]).unwrap();
+    let again = Cache::open_read_only(&[dir.path().into()]).expect("two may look at once");
     assert_eq!((cache.stats().live_objects, again.stats().live_objects), (1, 1));
     assert!(block_on(cache.find(&Key::from_name(b"a"))).is_some());
     let writer = cache.put(&Key::from_name(b"b"), "head".into(), Hint::default());
     assert!(matches!(block_on(writer.commit()), Commit::NotStored(_)));
     drop((cache, again));
     assert!(fs::read(file(dir.path())).unwrap() == before);
+}
+
+#[test]
+fn disks_that_do_not_belong_together_are_refused() {
+    let (a, b, other) = (place(), place(), place());
+    let spread = |first: &TempDir, more: &[&TempDir]| CacheOptions {
+        more_dirs: more.iter().map(|dir| dir.path().into()).collect(),
+        ..options(first.path())
+    };
+    drop(Cache::open(spread(&a, &[&b])).unwrap());
+    drop(Cache::open(spread(&a, &[&b])).unwrap());
+    made(other.path());
+    for (options, says) in [
+        (spread(&b, &[&a]), "disk 2 of 2, and was given as disk 1 of 2"),
+        (spread(&a, &[]), "disk 1 of 2, and was given as disk 1 of 1"),
+        (spread(&a, &[&other]), "of another cache"),
+    ] {
+        let error = Cache::open(options).err().expect("these do not belong together").to_string();
+        assert!(error.contains(says) || error.contains("disk 1 of 1"), "{error}");
+    }
+    assert_eq!(Cache::open_read_only(&[a.path().into(), b.path().into()]).unwrap().stats().live_objects, 0);
 }

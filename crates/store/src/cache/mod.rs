@@ -122,9 +122,9 @@ impl Inner {
         }
     }
 
-    async fn sync(&self) -> Result<(), StoreError> {
+    async fn sync(&self, of: Option<&Digest>) -> Result<(), StoreError> {
         let (done, answer) = promise();
-        self.engine.sync(Box::new(move |result| done.keep(result)));
+        self.engine.sync(of, Box::new(move |result| done.keep(result)));
         answer.await.unwrap_or_else(|| Err("the device was stopped".into())).map_err(StoreError::Device)
     }
 
@@ -145,7 +145,7 @@ impl Inner {
         }
         self.hot.remove(&digest);
         match appended {
-            Ok(_) => self.sync().await?,
+            Ok(_) => self.sync(Some(&digest)).await?,
             Err(WhyNot::Closed) => return Err(StoreError::Closed),
             Err(why) => return Err(StoreError::Device(format!("the removal was not written: {why}"))),
         }
@@ -259,7 +259,7 @@ impl Store for Cache {
 
     fn flush(&self) -> Pending<Result<(), StoreError>> {
         let store = self.0.clone();
-        Box::pin(async move { if store.is_closed() { Err(StoreError::Closed) } else { store.sync().await } })
+        Box::pin(async move { if store.is_closed() { Err(StoreError::Closed) } else { store.sync(None).await } })
     }
 
     fn stats(&self) -> Stats {

@@ -10,6 +10,7 @@ use crate::device::file::free_bytes;
 use crate::device::{Access, Device, Disk, blocking};
 use crate::engine::Engine;
 use crate::engine::hashcache::{HashCacheLog, HashCacheLogOptions};
+use crate::engine::spread::{MAX_DISKS, Spread};
 use crate::key::Secret;
 use crate::layout::superblock::SUPERBLOCK_BYTES;
 use crate::layout::{Stamp, Superblock, SuperblockError};
@@ -22,26 +23,28 @@ use crate::write::Fills;
 const FILE_NAME: &str = "tinaja.cache";
 
 impl Cache {
-    /// Open the cache in a directory, or make a new one there. Takes one small read for each region of the log (8 MiB).
-    /// Errors: [`OpenError`]; an existing file is never reformatted.
+    /// Open the cache in a directory, or make a new one there; see [`CacheOptions::more_dirs`] for several. Reads the
+    /// newest snapshot of the index and what the log holds beyond it. Errors: [`OpenError`]; an existing file is never
+    /// reformatted.
     pub fn open(options: CacheOptions) -> Result<Cache, OpenError> {
-        let path = options.dir.join(FILE_NAME);
-        std::fs::create_dir_all(&options.dir)
-            .map_err(|error| OpenError::Directory { path: options.dir.clone(), error })?;
-        if !path.try_exists().unwrap_or(true) {
-            format(&path, &options)?;
+        let dirs: Vec<_> = std::iter::once(&options.dir).chain(&options.more_dirs).cloned().collect();
+        if dirs.len() > MAX_DISKS {
+            return Err(OpenError::TooManyDisks(dirs.len()));
         }
-        open(&path, &options, Access::Alone)
+        for dir in &dirs {
+            std::fs::create_dir_all(dir).map_err(|error| OpenError::Directory { path: dir.clone(), error })?;
+        }
+        open_all(&dirs, &options, Access::Alone)
     }
 
     /// Open an existing cache for looking at it: nothing on disk changes, and nothing can be stored. Errors as
     /// [`Cache::open`], and [`OpenError::NoCache`].
-    pub fn open_read_only(dir: impl Into<PathBuf>) -> Result<Cache, OpenError> {
-        let options = CacheOptions { memory_bytes: 0, ..CacheOptions::new(dir) };
-        if !Cache::exists(&options.dir) {
-            return Err(OpenError::NoCache(options.dir));
+    pub fn open_read_only(dirs: &[PathBuf]) -> Result<Cache, OpenError> {
+        if let Some(dir) = dirs.iter().find(|dir| !Cache::exists(dir)) {
+            return Err(OpenError::NoCache(dir.clone()));
         }
-        open(&options.dir.join(FILE_NAME), &options, Access::ReadOnly)
+        let options = CacheOptions { memory_bytes: 0, ..CacheOptions::new("") };
+        open_all(dirs, &options, Access::ReadOnly)
     }
 
     /// A store over an engine of the caller's, with a budget of `memory_bytes` for hot objects. The secret must be the
@@ -70,9 +73,64 @@ impl Cache {
     }
 }
 
-fn format(path: &Path, options: &CacheOptions) -> Result<(), OpenError> {
+/// A disk whose superblock was read and found right.
+struct Checked {
+    path: PathBuf,
+    device: Arc<dyn Device>,
+    superblock: Superblock,
+    engine: EngineName,
+}
+
+fn open_all(dirs: &[PathBuf], options: &CacheOptions, access: Access) -> Result<Cache, OpenError> {
+    let of = dirs.len() as u16;
+    let mut secret: Option<Secret> = None;
+    let mut disks = Vec::new();
+    // Those that exist first: a new disk among them gets their secret.
+    let mut order: Vec<_> = (0_u16..).zip(dirs.iter().map(|dir| dir.join(FILE_NAME))).collect();
+    order.sort_by_key(|(_, path)| !path.try_exists().unwrap_or(true));
+    for (number, path) in order {
+        if !path.try_exists().unwrap_or(true) {
+            let secret = match &secret {
+                Some(secret) => secret.clone(),
+                None => new_secret(&path)?,
+            };
+            format(&path, options, secret, (number, of))?;
+        }
+        let disk = check_disk(path, options, access)?;
+        let same = secret.get_or_insert(disk.superblock.secret.clone()).bytes() == disk.superblock.secret.bytes();
+        if disk.superblock.disk != (number, of) || !same {
+            let name = |(number, of): (u16, u16)| format!("disk {} of {of}", number + 1);
+            let there = name(disk.superblock.disk) + if same { "" } else { " of another cache" };
+            return Err(OpenError::OtherDisk { path: disk.path, there, given: name((number, of)) });
+        }
+        disks.push((number, disk));
+    }
+    disks.sort_by_key(|(number, _)| *number);
+    let engines = disks.into_iter().map(|(_, disk)| open_engine(disk, options, access));
+    let mut engines = engines.collect::<Result<Vec<_>, _>>()?;
+    let one = if engines.len() == 1 { engines.pop() } else { None };
+    let all = |engines| Spread::over(engines).map(|spread| Arc::new(spread) as Arc<dyn Engine>);
+    let (Some(engine), Some(secret)) = (one.or_else(|| all(engines)), secret) else {
+        return Err(OpenError::TooManyDisks(dirs.len()));
+    };
+    if access == Access::ReadOnly {
+        // Nothing may be appended to a device that cannot be written to.
+        engine.refuse_appends();
+    }
+    let failed = |error: std::io::Error| OpenError::Device { path: options.dir.clone(), error: error.to_string() };
+    Cache::over(engine, secret, options.memory_bytes).map_err(failed)
+}
+
+fn new_secret(path: &Path) -> Result<Secret, OpenError> {
+    let mut secret = [0; 32];
+    let failed = |error: getrandom::Error| OpenError::Device { path: path.to_path_buf(), error: error.to_string() };
+    getrandom::fill(&mut secret).map_err(failed)?;
+    Ok(Secret::from_bytes(secret))
+}
+
+fn format(path: &Path, options: &CacheOptions, secret: Secret, disk: (u16, u16)) -> Result<(), OpenError> {
     let asked = options.disk_bytes.unwrap_or(DEFAULT_DISK_BYTES);
-    let free = free_bytes(&options.dir);
+    let free = free_bytes(path.parent().unwrap_or(path));
     let limit = free.map_or(String::new(), |free| format!(" to {free} bytes, which are free there"));
     if asked < MIN_DISK_BYTES {
         return Err(OpenError::Size { asked, how: "small", limit });
@@ -80,10 +138,6 @@ fn format(path: &Path, options: &CacheOptions) -> Result<(), OpenError> {
     if free.is_some_and(|free| asked > free) || asked / options.mean_object_bytes.max(1) > MAX_SLOTS {
         return Err(OpenError::Size { asked, how: "large", limit });
     }
-    let mut secret = [0; 32];
-    getrandom::fill(&mut secret)
-        .map_err(|error| OpenError::Device { path: path.to_path_buf(), error: error.to_string() })?;
-    let secret = Secret::from_bytes(secret);
     let plan = plan(asked, options.mean_object_bytes, Stamp { seed: secret.seed() });
     let plan = plan.ok_or(OpenError::Size { asked, how: "small", limit })?;
     let superblock = Superblock {
@@ -92,6 +146,7 @@ fn format(path: &Path, options: &CacheOptions) -> Result<(), OpenError> {
         slots: plan.slots,
         mean_object_bytes: plan.mean_object_bytes,
         secret,
+        disk,
     };
     let bytes = plan.layout.base + plan.layout.log_bytes();
     Disk::create(path, bytes, &superblock.encode()).map_err(OpenError::Disk)
@@ -102,34 +157,34 @@ fn plan(bytes: u64, mean_object_bytes: u64, stamp: Stamp) -> Option<HashCacheLog
     HashCacheLog::plan(bytes, SUPERBLOCK_BYTES, 4096, mean_object_bytes, stamp)
 }
 
-fn open(path: &Path, options: &CacheOptions, access: Access) -> Result<Cache, OpenError> {
-    let device: Arc<dyn Device> = Arc::new(Disk::open(path, access, options.io_threads)?);
-    let failed = |error: String| OpenError::Device { path: path.to_path_buf(), error };
-    let first = blocking::read(&*device, 0, SUPERBLOCK_BYTES as usize).map_err(|error| failed(error.to_string()));
-    let refused = |error| OpenError::Superblock { path: path.to_path_buf(), error };
-    let superblock = match first {
+fn check_disk(path: PathBuf, options: &CacheOptions, access: Access) -> Result<Checked, OpenError> {
+    let device: Arc<dyn Device> = Arc::new(Disk::open(&path, access, options.io_threads)?);
+    let refused = |error| OpenError::Superblock { path: path.clone(), error };
+    let superblock = match blocking::read(&*device, 0, SUPERBLOCK_BYTES as usize) {
         Ok(block) => Superblock::decode(&block, 4096, device.geometry().bytes).map_err(refused)?,
         // A file shorter than a superblock is not ours to read.
         Err(_) if device.geometry().bytes < SUPERBLOCK_BYTES => return Err(refused(SuperblockError::NotOurs)),
-        Err(error) => return Err(error),
+        Err(error) => return Err(OpenError::Device { path, error: error.to_string() }),
     };
-    let engine_name = check(path, options, &superblock)?;
-    let stamp = Stamp { seed: superblock.secret.seed() };
-    let read_only = access == Access::ReadOnly;
-    let engine: Arc<dyn Engine> = match engine_name {
+    let engine = check(&path, options, &superblock)?;
+    Ok(Checked { path, device, superblock, engine })
+}
+
+fn open_engine(disk: Checked, options: &CacheOptions, access: Access) -> Result<Arc<dyn Engine>, OpenError> {
+    let Checked { path, device, superblock, engine } = disk;
+    let Superblock { log, slots, mean_object_bytes, secret, .. } = superblock;
+    let stamp = Stamp { seed: secret.seed() };
+    match engine {
         EngineName::HashCacheLog => {
-            let Superblock { log, slots, mean_object_bytes, .. } = superblock;
-            let options = HashCacheLogOptions::of(log, slots, SUPERBLOCK_BYTES, mean_object_bytes, stamp);
-            let options = options.ok_or_else(|| refused(SuperblockError::Damaged))?;
-            let options = HashCacheLogOptions { read_only, ..options };
-            Arc::new(HashCacheLog::open(device, &options).map_err(failed)?)
+            let planned = HashCacheLogOptions::of(log, slots, SUPERBLOCK_BYTES, mean_object_bytes, stamp);
+            let refused = || OpenError::Superblock { path: path.clone(), error: SuperblockError::Damaged };
+            let planned = planned.ok_or_else(refused)?;
+            let read_only = access == Access::ReadOnly;
+            let flush_every = options.flush_every;
+            let opened = HashCacheLog::open(device, &HashCacheLogOptions { read_only, flush_every, ..planned });
+            Ok(Arc::new(opened.map_err(|error| OpenError::Device { path: path.clone(), error })?))
         }
-    };
-    if read_only {
-        // Nothing may be appended to a device that cannot be written to.
-        engine.refuse_appends();
     }
-    Cache::over(engine, superblock.secret, options.memory_bytes).map_err(|error| failed(error.to_string()))
 }
 
 /// The engine of an existing cache, if it and its size are those asked for.

@@ -3,8 +3,10 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use crate::device::OpenDiskError;
+use crate::engine::spread::MAX_DISKS;
 use crate::layout::SuperblockError;
 
 /// The disk space a new cache takes where nothing else is said.
@@ -54,7 +56,10 @@ impl FromStr for EngineName {
 pub struct CacheOptions {
     /// The directory; created if missing. The cache is one file in it.
     pub dir: PathBuf,
-    /// Disk space in bytes, everything included, rounded down to whole regions of a 64th. `None`: what the existing cache has, or
+    /// Directories on further disks. Objects are spread over all of them by their digest, in this order: it may not
+    /// change. A disk that fails takes its own objects with it and nothing else. Default none.
+    pub more_dirs: Vec<PathBuf>,
+    /// Disk space in bytes in each directory, everything included, rounded down to whole regions of a 64th. `None`: what the existing cache has, or
     /// [`DEFAULT_DISK_BYTES`]. An existing cache of another size is refused.
     pub disk_bytes: Option<u64>,
     /// The whole budget for hot objects in memory, in bytes. Default 64 MiB; 0 keeps none.
@@ -64,6 +69,9 @@ pub struct CacheOptions {
     /// The mean object size in bytes by which a new cache counts its index slots. Default 8 KiB (HashCache,
     /// section 2). Smaller means more objects and more memory: 47 bits each.
     pub mean_object_bytes: u64,
+    /// How often what was stored is made to survive power loss without being asked. Default 5 seconds; `None` leaves
+    /// it to [`crate::Store::flush`]. A killed process loses a tenth of a second at most, whatever this is.
+    pub flush_every: Option<Duration>,
     /// Requests the disk carries out at a time. Default 8.
     pub io_threads: usize,
 }
@@ -73,10 +81,12 @@ impl CacheOptions {
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         CacheOptions {
             dir: dir.into(),
+            more_dirs: Vec::new(),
             disk_bytes: None,
             memory_bytes: 64 << 20,
             engine: None,
             mean_object_bytes: 8192,
+            flush_every: Some(Duration::from_secs(5)),
             io_threads: 8,
         }
     }
@@ -119,6 +129,19 @@ pub enum OpenError {
         /// What was asked for.
         asked: String,
     },
+    /// The directories do not belong together.
+    #[error("{path} is {there}, and was given as {given}: name the directories in the order they were made in")]
+    OtherDisk {
+        /// Which file.
+        path: PathBuf,
+        /// What it says it is.
+        there: String,
+        /// What it was taken for.
+        given: String,
+    },
+    /// There are too many directories.
+    #[error("a cache may be spread over {MAX_DISKS} directories, not {0}")]
+    TooManyDisks(usize),
     /// The size is out of range.
     #[error("a cache of {asked} bytes is too {how}: choose a size from 4 MiB up{limit}")]
     Size {

@@ -85,7 +85,8 @@ impl Disk {
     }
 
     /// Create a file of `bytes`, every one of them allocated, that begins with `start`, and put it at `path` only
-    /// when it is whole on disk: a crash leaves nothing or all. Errors: [`OpenDiskError`]; nothing is left behind.
+    /// when it is whole on disk: a crash leaves nothing or all. Only its owner may read it: a cache holds what people
+    /// have looked at. Errors: [`OpenDiskError`]; nothing is left behind.
     pub fn create(path: &Path, bytes: u64, start: &[u8]) -> Result<(), OpenDiskError> {
         let new = path.with_extension("new");
         let system = |what| {
@@ -93,7 +94,7 @@ impl Disk {
             move |error| OpenDiskError::System { what, path, error }
         };
         let made = (|| {
-            let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&new)?;
+            let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(&new)?;
             allocate(&file, bytes)?;
             file.write_all_at(start, 0)?;
             file.sync_all()

@@ -5,6 +5,7 @@
 //! owns its index and its device; it never waits on the caller's thread, and its completions run on its own threads.
 
 pub mod hashcache;
+pub mod spread;
 
 use std::fmt;
 use std::task::{Context, Poll};
@@ -195,8 +196,8 @@ pub trait Engine: Send + Sync + 'static {
     /// Whether the bytes at `place` are still those of the record written there.
     fn is_live(&self, place: Place) -> bool;
 
-    /// Make all records appended so far survive power loss.
-    fn sync(&self, done: SyncDone);
+    /// Make records appended so far survive power loss: all of them, or at least those of one object.
+    fn sync(&self, of: Option<&Digest>, done: SyncDone);
 
     /// Some of the indexed places, from a cursor (0 at first), and the next cursor.
     fn walk(&self, cursor: u64, most: usize) -> (Vec<Place>, Option<u64>);

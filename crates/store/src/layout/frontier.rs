@@ -8,7 +8,7 @@ use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
@@ -68,13 +68,20 @@ struct Flying {
 
 struct Sync {
     up_to: Place,
-    done: SyncDone,
+    /// Who asked; nobody did if it was the clock, and then a failure is kept for the next who asks.
+    done: Option<SyncDone>,
 }
 
 impl Frontier {
-    /// A frontier that begins a fresh region at `start`. Starts the thread that writes old batches out.
-    /// Errors: the system has no more threads.
-    pub fn start(device: Arc<dyn Device>, layout: LogLayout, stamp: Stamp, start: Place) -> std::io::Result<Arc<Self>> {
+    /// A frontier that begins a fresh region at `start`. Starts the thread that writes old batches out, and syncs as
+    /// often as asked. Errors: the system has no more threads.
+    pub fn start(
+        device: Arc<dyn Device>,
+        layout: LogLayout,
+        stamp: Stamp,
+        start: Place,
+        flush_every: Option<Duration>,
+    ) -> std::io::Result<Arc<Self>> {
         let state = State {
             region: start,
             batch_at: start,
@@ -104,7 +111,7 @@ impl Frontier {
             stop: Condvar::new(),
         });
         let weak = Arc::downgrade(&frontier);
-        std::thread::Builder::new().name("tinaja-behind".into()).spawn(move || write_behind(&weak))?;
+        std::thread::Builder::new().name("tinaja-behind".into()).spawn(move || write_behind(&weak, flush_every))?;
         Ok(frontier)
     }
 
@@ -303,10 +310,19 @@ impl Frontier {
 
     /// See [`crate::engine::Engine::sync`].
     pub fn sync(self: &Arc<Self>, done: SyncDone) {
+        self.begin_sync(Some(done));
+    }
+
+    fn begin_sync(self: &Arc<Self>, done: Option<SyncDone>) {
         let mut ops = Vec::new();
         let mut state = self.state.lock();
         self.seal_now(&mut state, &mut ops);
         let up_to = state.batch_at;
+        if state.unsynced == up_to && state.flying.is_empty() && state.failed.is_none() {
+            // Nothing is new since the last sync. A disk that was given up must not fail those that go on.
+            drop(state);
+            return done.into_iter().for_each(|done| done(Ok(())));
+        }
         state.syncs.push(Sync { up_to, done });
         ops.extend(self.due_syncs(&mut state));
         drop(state);
@@ -326,27 +342,30 @@ impl Frontier {
     fn sync_op(self: &Arc<Self>, sync: Sync) -> Op {
         let frontier = self.clone();
         let done = Box::new(move |outcome: crate::device::Outcome| {
-            let result = frontier.synced(sync.up_to, outcome.result.map_err(|error| error.to_string()));
-            (sync.done)(result);
+            frontier.synced(sync.up_to, outcome.result.map_err(|error| error.to_string()), sync.done);
         });
         Op { request: Request::Sync, done }
     }
 
     /// A sync that failed leaves nothing written since the last good one to be trusted: the kernel may have dropped
     /// the pages and will say so only once.
-    fn synced(&self, up_to: Place, result: Result<(), String>) -> Result<(), String> {
+    fn synced(&self, up_to: Place, result: Result<(), String>, done: Option<SyncDone>) {
         let mut state = self.state.lock();
-        if result.is_err() {
+        if let Err(error) = result {
             let mut region = self.layout.region_of(state.unsynced);
             while region < up_to {
                 self.poison(region);
                 region = Place(region.0 + self.layout.region_bytes);
             }
             state.failures += 1;
+            tracing::error!("what was written since the last sync is given up: {error}");
+            state.failed = Some(error);
         }
         state.unsynced = state.unsynced.max(up_to);
+        let Some(done) = done else { return };
         let failed = state.failed.take();
-        result.and(failed.map_or(Ok(()), Err))
+        drop(state);
+        done(failed.map_or(Ok(()), Err));
     }
 
     /// Whether appends are refused.
@@ -376,7 +395,7 @@ impl Frontier {
             }
         }
         let up_to = Place(state.region.0 + self.layout.region_bytes);
-        state.syncs.push(Sync { up_to, done });
+        state.syncs.push(Sync { up_to, done: Some(done) });
         ops.extend(self.due_syncs(&mut state));
         let waiting = mem::take(&mut state.waiting);
         drop(state);
@@ -391,8 +410,10 @@ impl Frontier {
     }
 }
 
-/// Send batches to the disk that are older than [`WRITE_BEHIND`], until the frontier is closed or dropped.
-fn write_behind(frontier: &Weak<Frontier>) {
+/// Send batches to the disk that are older than [`WRITE_BEHIND`], and sync now and then, until the frontier is closed or
+/// dropped.
+fn write_behind(frontier: &Weak<Frontier>, flush_every: Option<Duration>) {
+    let mut flushed = Instant::now();
     while let Some(frontier) = frontier.upgrade() {
         let mut ops = Vec::new();
         let mut state = frontier.state.lock();
@@ -407,5 +428,9 @@ fn write_behind(frontier: &Weak<Frontier>) {
         }
         drop(state);
         frontier.submit(ops);
+        if flush_every.is_some_and(|every| flushed.elapsed() >= every) {
+            flushed = Instant::now();
+            frontier.begin_sync(None);
+        }
     }
 }

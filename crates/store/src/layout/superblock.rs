@@ -3,14 +3,14 @@
 //! ```text
 //!  0  [8]  magic "Tinaja\0\0"    32  u64  log begins at    64  u64  slots
 //!  8  u32  format version        40  u64  region bytes     72  u64  mean object bytes
-//! 12  u32  (zero)                48  u64  regions          80  [32] secret
+//! 12  u16 disk, u16 of disks     48  u64  regions          80  [32] secret
 //! 16  [16] engine's name         56  u64  unit            112  u64  checksum of bytes 0 to 111
 //! ```
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::region::LogLayout;
-use super::take::{take, take_u32, take_u64};
+use super::take::{take, take_u16, take_u32, take_u64};
 use crate::key::Secret;
 
 const MAGIC: [u8; 8] = *b"Tinaja\0\0";
@@ -33,8 +33,10 @@ pub struct Superblock {
     pub slots: u64,
     /// The mean object size that the slots were counted by.
     pub mean_object_bytes: u64,
-    /// The store's secret.
+    /// The store's secret, the same on all its disks.
     pub secret: Secret,
+    /// Which of the store's disks this is, and how many there are.
+    pub disk: (u16, u16),
 }
 
 /// Why a superblock is refused.
@@ -60,7 +62,8 @@ impl Superblock {
         let mut bytes = Vec::with_capacity(SUPERBLOCK_BYTES as usize);
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
-        bytes.extend_from_slice(&[0; 4]);
+        bytes.extend_from_slice(&self.disk.0.to_le_bytes());
+        bytes.extend_from_slice(&self.disk.1.to_le_bytes());
         let mut name = self.engine.clone().into_bytes();
         name.resize(16, 0);
         bytes.extend_from_slice(&name);
@@ -93,7 +96,7 @@ impl Superblock {
 
     fn fields(mut rest: &[u8]) -> Option<(Superblock, u64)> {
         let rest = &mut rest;
-        take_u32(rest)?;
+        let disk = (take_u16(rest)?, take_u16(rest)?);
         let name: [u8; 16] = take(rest)?;
         let engine = String::from_utf8(name.into_iter().take_while(|&byte| byte != 0).collect()).ok()?;
         let mut number = || take_u64(rest);
@@ -101,7 +104,7 @@ impl Superblock {
         let (slots, mean_object_bytes) = (number()?, number()?);
         let secret = Secret::from_bytes(take(rest)?);
         let log = LogLayout { base, region_bytes, regions, unit, align: unit };
-        Some((Superblock { engine, log, slots, mean_object_bytes, secret }, take_u64(rest)?))
+        Some((Superblock { engine, log, slots, mean_object_bytes, secret, disk }, take_u64(rest)?))
     }
 
     fn sane(mut self, block: u64, device_bytes: u64) -> Option<Self> {
@@ -111,6 +114,7 @@ impl Superblock {
             && log.base >= SUPERBLOCK_BYTES
             && log.base.is_multiple_of(SUPERBLOCK_BYTES)
             && log.base.checked_add(log.log_bytes())? <= device_bytes
+            && self.disk.0 < self.disk.1
             && (1..=crate::limits::MAX_SLOTS).contains(&self.slots);
         fits.then_some(self)
     }
@@ -123,7 +127,7 @@ mod tests {
     fn example() -> Superblock {
         let log = LogLayout::new(SUPERBLOCK_BYTES, 64 << 20, 512).unwrap();
         let secret = Secret::from_bytes([3; 32]);
-        Superblock { engine: "hashcache-log".into(), log, slots: 8192, mean_object_bytes: 8192, secret }
+        Superblock { engine: "hashcache-log".into(), log, slots: 8192, mean_object_bytes: 8192, secret, disk: (0, 1) }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use tinaja_store::contract::bytes_of;
 use tinaja_store::device::wrap::{Fault, Faulty};
 use tinaja_store::device::{Device, Medium, Memory, Request};
-use tinaja_store::engine::hashcache::HashCacheLog;
+use tinaja_store::engine::hashcache::{HashCacheLog, HashCacheLogOptions};
 use tinaja_store::layout::Stamp;
 use tinaja_store::{Cache, Commit, Hint, Key, Secret, Store, block_on};
 
@@ -36,13 +36,19 @@ pub fn sound(medium: &Medium) -> Arc<Memory> {
     Arc::new(Memory::over(medium))
 }
 
+/// How [`open`] cuts a disk of so many bytes.
+pub fn plan(disk_bytes: u64) -> HashCacheLogOptions {
+    let stamp = Stamp { seed: Secret::from_bytes(SECRET).seed() };
+    HashCacheLog::plan(disk_bytes, BASE, 4096, 4096, stamp).unwrap()
+}
+
+const SECRET: [u8; 32] = [7; 32];
+
 /// A store over the whole of a disk; `Err` when it cannot even be read.
 pub fn open(disk: Arc<dyn Device>) -> Result<Cache, String> {
-    let secret = Secret::from_bytes([7; 32]);
-    let stamp = Stamp { seed: secret.seed() };
-    let options = HashCacheLog::plan(disk.geometry().bytes, BASE, 4096, 4096, stamp).unwrap();
+    let options = plan(disk.geometry().bytes);
     let engine = HashCacheLog::open(disk, &options)?;
-    Ok(Cache::over(Arc::new(engine), secret, 0).unwrap())
+    Ok(Cache::over(Arc::new(engine), Secret::from_bytes(SECRET), 0).unwrap())
 }
 
 pub fn key(n: u64) -> Key {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
@@ -34,6 +35,8 @@ pub struct HashCacheLogOptions {
     pub snapshots: Option<SnapshotLayout>,
     /// Seeds the checksums.
     pub stamp: Stamp,
+    /// How often the log is synced without being asked.
+    pub flush_every: Option<Duration>,
     /// Nothing is written; appends are refused.
     pub read_only: bool,
 }
@@ -50,7 +53,15 @@ impl HashCacheLogOptions {
         let snapshots = Index::snapshot_layout(slots, reserved);
         let fits = reserved.checked_add(snapshots.area_bytes().checked_mul(2)?)? == layout.base;
         let snapshots = Some(snapshots);
-        fits.then_some(HashCacheLogOptions { layout, slots, mean_object_bytes, snapshots, stamp, read_only: false })
+        fits.then_some(HashCacheLogOptions {
+            layout,
+            slots,
+            mean_object_bytes,
+            snapshots,
+            stamp,
+            flush_every: None,
+            read_only: false,
+        })
     }
 }
 
@@ -86,7 +97,15 @@ impl HashCacheLog {
         let base = reserved.checked_add(snapshots.area_bytes().checked_mul(2)?)?;
         let layout = LogLayout::new(base, bytes.checked_sub(base)?, block)?;
         let snapshots = Some(snapshots);
-        Some(HashCacheLogOptions { layout, slots, mean_object_bytes, snapshots, stamp, read_only: false })
+        Some(HashCacheLogOptions {
+            layout,
+            slots,
+            mean_object_bytes,
+            snapshots,
+            stamp,
+            flush_every: None,
+            read_only: false,
+        })
     }
 
     /// Open what is on the device: the newest snapshot, and the log from there on; then begin a fresh region. A device
@@ -241,7 +260,7 @@ impl Engine for HashCacheLog {
         self.0.log.frontier.is_live(place)
     }
 
-    fn sync(&self, done: SyncDone) {
+    fn sync(&self, _of: Option<&Digest>, done: SyncDone) {
         self.0.log.frontier.sync(done);
     }
 

@@ -30,7 +30,8 @@ pub fn open(device: &Arc<dyn Device>, options: &HashCacheLogOptions) -> Result<O
     if !options.read_only {
         scan.seal(&found.unsealed)?;
     }
-    let frontier = Frontier::start(device.clone(), layout, stamp, found.next).map_err(|error| error.to_string())?;
+    let frontier = Frontier::start(device.clone(), layout, stamp, found.next, options.flush_every)
+        .map_err(|error| error.to_string())?;
     let index = Index::over(sets, frontier.clone(), layout);
     if snapshot.is_some() {
         index.keep_between(found.floor, covered);
