@@ -109,6 +109,11 @@ impl Faulty {
         self.cache.len()
     }
 
+    /// A copy of the writes held back now, in the order in which they came: where, and what. Any of them may be lost.
+    pub fn held_writes(&self) -> Vec<(u64, Vec<u8>)> {
+        self.cache.copies()
+    }
+
     /// Carry out what is held back and what stalls.
     pub fn release(&self) {
         self.cache.write_out(Box::new(drop));

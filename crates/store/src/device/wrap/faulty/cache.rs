@@ -49,6 +49,10 @@ impl WriteCache {
         self.state.lock().held.len()
     }
 
+    pub(super) fn copies(&self) -> Vec<(u64, Vec<u8>)> {
+        self.state.lock().held.iter().map(|held| (held.at, held.bytes.to_vec())).collect()
+    }
+
     pub(super) fn is_off(&self) -> bool {
         self.off.load(SeqCst)
     }
