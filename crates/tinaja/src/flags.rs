@@ -41,16 +41,18 @@ pub struct Serve {
     /// Be a reverse proxy for this server, http://HOST:PORT, instead of a forward proxy.
     #[arg(long, value_name = "URL")]
     pub origin: Option<OriginUrl>,
-    /// Where the cache lives; by default tinaja in the user's cache directory.
+    /// Where the cache lives; by default tinaja in the user's cache directory. Given several times, for several disks,
+    /// objects are spread over all of them; the order may not change.
     #[arg(long, value_name = "DIR")]
-    pub cache: Option<PathBuf>,
-    /// How much disk to use; by default what the cache has, or a quarter of what is free for a new one, 10GiB at most.
+    pub cache: Vec<PathBuf>,
+    /// How much disk to use in each directory; by default what the cache has, or for a new one a quarter of what is free,
+    /// 10GiB at most.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub disk: Option<u64>,
     /// How much memory to use for hot objects.
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "64MiB")]
     pub memory: u64,
-    /// How many threads serve; by default one for each core.
+    /// How many threads serve, in total over all addresses; by default one for each core. The disk has its own.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub workers: Option<u16>,
     /// How objects are kept and found on disk; by default as the cache was made, or hashcache-log for a new one.
@@ -71,9 +73,9 @@ pub struct Serve {
 /// The flags of `inspect`.
 #[derive(Debug, Args)]
 pub struct Inspect {
-    /// Where the cache lives; by default tinaja in the user's cache directory.
+    /// Where the cache lives, as given to serve; by default tinaja in the user's cache directory.
     #[arg(long, value_name = "DIR")]
-    pub cache: Option<PathBuf>,
+    pub cache: Vec<PathBuf>,
     /// Print JSON instead of a table.
     #[arg(long)]
     pub json: bool,

@@ -13,8 +13,8 @@ use crate::report::Report;
 ///
 /// Errors: there is no cache, it is in use, or it is not one that this version reads.
 pub fn inspect(flags: Inspect) -> Result<()> {
-    let dir = flags.cache.map_or_else(place::default_cache_dir, Ok)?;
-    let report = Report::new(dir.clone(), &Cache::open_read_only(&[dir])?.stats());
+    let dirs = place::cache_dirs(flags.cache)?;
+    let report = Report::new(&dirs, &Cache::open_read_only(&dirs)?.stats());
     let text = if flags.json { format!("{}\n", serde_json::to_string_pretty(&report)?) } else { report.to_string() };
     match stdout().write_all(text.as_bytes()) {
         // Whoever reads through `head` has seen enough.

@@ -11,8 +11,15 @@ pub const MOST_UNTOLD_BYTES: u64 = 10 << 30;
 /// `tinaja` in the user's cache directory: below `$XDG_CACHE_HOME`, or else `~/.cache`.
 ///
 /// Errors: neither variable is set to an absolute path.
-pub fn default_cache_dir() -> Result<PathBuf> {
+fn default_cache_dir() -> Result<PathBuf> {
     cache_dir_of(env::var_os("XDG_CACHE_HOME").map(PathBuf::from), env::var_os("HOME").map(PathBuf::from))
+}
+
+/// The directories that were named, or the one where a cache lives by default.
+///
+/// Errors: those of [`default_cache_dir`].
+pub fn cache_dirs(named: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
+    if named.is_empty() { Ok(vec![default_cache_dir()?]) } else { Ok(named) }
 }
 
 fn cache_dir_of(xdg_cache_home: Option<PathBuf>, home: Option<PathBuf>) -> Result<PathBuf> {

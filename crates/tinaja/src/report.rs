@@ -10,8 +10,8 @@ use tinaja_store::Stats;
 /// The figures of a stopped cache. Sizes are bytes; the names are stable, scripts read them.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// The cache's directory.
-    pub cache: PathBuf,
+    /// The cache's directories, separated by commas.
+    pub cache: String,
     /// See [`Stats::slots`].
     pub slots: u64,
     /// See [`Stats::live_objects`].
@@ -37,10 +37,10 @@ pub struct Report {
 }
 
 impl Report {
-    /// The figures of the cache in `cache`.
-    pub fn new(cache: PathBuf, stats: &Stats) -> Self {
+    /// The figures of the cache in `dirs`.
+    pub fn new(dirs: &[PathBuf], stats: &Stats) -> Self {
         Report {
-            cache,
+            cache: shown(dirs),
             slots: stats.slots,
             live_objects: stats.live_objects,
             lost_to_full_sets: stats.lost_to_full_sets,
@@ -61,7 +61,7 @@ impl Report {
 
     fn rows(&self) -> [(&'static str, String); 11] {
         [
-            ("cache", self.cache.display().to_string()),
+            ("cache", self.cache.clone()),
             ("room for objects", size(self.capacity_bytes)),
             ("slots", self.slots.to_string()),
             ("live objects", self.live_objects.to_string()),
@@ -85,6 +85,11 @@ impl fmt::Display for Report {
     }
 }
 
+/// Directories as they are shown to people.
+pub fn shown(dirs: &[PathBuf]) -> String {
+    dirs.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
 fn size(bytes: u64) -> String {
     ByteSize::b(bytes).display().iec().to_string()
 }
@@ -94,7 +99,7 @@ mod tests {
     use super::*;
 
     fn report(stats: &Stats) -> Report {
-        Report::new("/c".into(), stats)
+        Report::new(&["/c".into()], stats)
     }
 
     #[test]

@@ -2,11 +2,11 @@
 
 use std::io::{Write, stdout};
 use std::num::NonZero;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tinaja_pingora::TinajaStorage;
 use tinaja_proxy::{Config, Mode, Rules};
@@ -14,6 +14,7 @@ use tinaja_store::{Cache, CacheOptions, Store, block_on};
 
 use crate::flags::Serve;
 use crate::place;
+use crate::report::shown;
 use crate::welcome::Welcome;
 
 /// Run the proxy until a signal asks it to stop; then write down what is not yet on disk.
@@ -22,16 +23,18 @@ use crate::welcome::Welcome;
 /// objects could not be written down.
 pub fn serve(flags: Serve) -> Result<()> {
     raise_open_files();
-    let cache_dir = flags.cache.clone().map_or_else(place::default_cache_dir, Ok)?;
-    let (disk_bytes, disk_why) = disk(flags.disk, &cache_dir)?;
-    let options =
-        CacheOptions { disk_bytes, memory_bytes: flags.memory, engine: flags.engine, ..CacheOptions::new(&cache_dir) };
+    let dirs = place::cache_dirs(flags.cache.clone())?;
+    let (disk_bytes, disk_why) = disk(flags.disk, &dirs)?;
+    let mut more_dirs = dirs.clone();
+    let first = more_dirs.remove(0);
+    let (memory_bytes, engine) = (flags.memory, flags.engine);
+    let options = CacheOptions { disk_bytes, memory_bytes, engine, more_dirs, ..CacheOptions::new(first) };
     let store: Arc<dyn Store> = Arc::new(Cache::open(options)?);
 
     let mut welcome = Welcome {
         listen: Vec::new(),
         origin: flags.origin.as_ref().map(ToString::to_string),
-        cache_dir,
+        cache: shown(&dirs),
         disk_bytes: store.stats().capacity_bytes,
         disk_why,
         memory_bytes: flags.memory,
@@ -60,11 +63,15 @@ fn config(flags: Serve) -> Config {
 }
 
 /// How much disk to ask for, if any, and why so much.
-fn disk(asked: Option<u64>, dir: &Path) -> Result<(Option<u64>, &'static str)> {
-    Ok(match asked {
-        Some(bytes) => (Some(bytes), "set by --disk"),
-        None if Cache::exists(dir) => (None, "as it was made"),
-        None => (Some(place::untold_disk_bytes(dir)?), "a quarter of what is free, 10 GiB at most; --disk sets it"),
+fn disk(asked: Option<u64>, dirs: &[PathBuf]) -> Result<(Option<u64>, &'static str)> {
+    let new = dirs.iter().find(|dir| !Cache::exists(dir));
+    Ok(match (asked, new) {
+        (Some(bytes), _) => (Some(bytes), "set by --disk"),
+        (None, None) => (None, "as it was made"),
+        (None, Some(_)) if dirs.len() > 1 => bail!("say with --disk SIZE how much of each directory's disk to use"),
+        (None, Some(new)) => {
+            (Some(place::untold_disk_bytes(new)?), "a quarter of what is free, 10 GiB at most; --disk sets it")
+        }
     })
 }
 

@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
 
 use bytesize::ByteSize;
 
@@ -14,7 +13,7 @@ pub struct Welcome {
     /// The origin of a reverse proxy.
     pub origin: Option<String>,
     /// The cache's directory.
-    pub cache_dir: PathBuf,
+    pub cache: String,
     /// The cache's size in bytes.
     pub disk_bytes: u64,
     /// Where that size comes from.
@@ -39,7 +38,7 @@ impl Welcome {
         let _ = writeln!(
             text,
             "  cache      {}: {} on disk ({}), {} of memory for hot objects",
-            self.cache_dir.display(),
+            self.cache,
             size(self.disk_bytes),
             self.disk_why,
             size(self.memory_bytes),
@@ -79,7 +78,7 @@ mod tests {
         Welcome {
             listen: vec![listen.parse().unwrap()],
             origin: origin.map(str::to_owned),
-            cache_dir: "/var/cache/tinaja".into(),
+            cache: "/var/cache/tinaja".into(),
             disk_bytes: 10 << 30,
             disk_why: "set by --disk",
             memory_bytes: 64 << 20,

@@ -109,3 +109,20 @@ fn a_crash_in_the_middle_of_writing_leaves_no_wrong_byte() {
     ask_for_all(&proxy, &origin, &objects);
     assert_eq!(ask_for_all(&proxy, &origin, &objects), objects.len());
 }
+
+#[test]
+fn a_cache_on_two_disks_is_found_again() {
+    let mut origin = Origin::of_patterns();
+    let more = tempfile::TempDir::new().unwrap();
+    let setup = Setup::forward().flags(&["--cache", more.path().to_str().unwrap()]);
+    let objects: Vec<_> = (0..40).map(|n| format!("/5000/{n}")).collect();
+    let mut proxy = setup.start();
+    assert_eq!(ask_for_all(&proxy, &origin, &objects), 0);
+    assert_eq!(proxy.process.terminate().code(), Some(0), "{}", setup.output());
+    origin.stop();
+    for dir in [setup.cache_dir(), more.path()] {
+        assert!(dir.join("tinaja.cache").exists(), "{}", dir.display());
+    }
+    let proxy = setup.start();
+    assert_eq!(ask_for_all(&proxy, &origin, &objects), objects.len());
+}
