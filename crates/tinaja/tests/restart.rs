@@ -72,8 +72,8 @@ fn a_crash_keeps_what_was_flushed() {
     let objects = objects();
     let mut proxy = setup.start();
     ask_for_all(&proxy, &origin, &objects);
-    // The store flushes once a second by itself.
-    std::thread::sleep(Duration::from_secs(3));
+    // What is stored is in the file after a tenth of a second.
+    std::thread::sleep(Duration::from_secs(1));
     proxy.process.kill();
 
     origin.stop();
