@@ -73,6 +73,13 @@ pub trait BodySource: Send + Sync {
     fn poll_next(&mut self, cx: &mut Context<'_>, max: usize) -> Poll<Result<Option<Bytes>, ReadError>>;
 }
 
+/// A range of a body of such a length, if known; an end of `u64::MAX` means the body's. Errors: [`ReadError::Range`].
+pub(crate) fn within(range: Range<u64>, length: Option<u64>) -> Result<Range<u64>, ReadError> {
+    let end = if range.end == u64::MAX { length.unwrap_or(u64::MAX) } else { range.end };
+    let fits = range.start <= end && length.is_none_or(|length| end <= length);
+    if fits { Ok(range.start..end) } else { Err(ReadError::Range) }
+}
+
 /// A body to be read in pieces; a body that is in memory whole costs no allocation.
 pub struct Body(Inner);
 
@@ -112,13 +119,9 @@ impl Body {
         match &mut self.0 {
             Inner::Stream(source) => source.seek(range),
             Inner::Memory { bytes, left } => {
-                let len = bytes.len() as u64;
-                let end = if range.end == u64::MAX { len } else { range.end };
-                if range.start > end || end > len {
-                    return Err(ReadError::Range);
-                }
+                let range = within(range, Some(bytes.len() as u64))?;
                 // Both fit in usize: they are at most the length of a slice.
-                *left = range.start as usize..end as usize;
+                *left = range.start as usize..range.end as usize;
                 Ok(())
             }
         }

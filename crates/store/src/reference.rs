@@ -10,7 +10,7 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 
-use crate::hit::{Body, BodySource, Hit, ReadError, Source, State};
+use crate::hit::{Body, BodySource, Hit, ReadError, Source, State, within};
 use crate::key::Key;
 use crate::stats::Stats;
 use crate::store::{Cursor, HeadEdit, Lookup, Pending, Removed, ScanEntry, ScanPage, Store, StoreError, Updated};
@@ -163,11 +163,7 @@ impl BodySource for Follower {
     }
 
     fn seek(&mut self, range: Range<u64>) -> Result<(), ReadError> {
-        let end = self.length().unwrap_or(u64::MAX);
-        if range.start > range.end.min(end) || (range.end > end && range.end != u64::MAX) {
-            return Err(ReadError::Range);
-        }
-        self.left = range;
+        self.left = within(range, self.length())?;
         Ok(())
     }
 

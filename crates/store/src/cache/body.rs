@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use super::table::{Extent, Table};
 use crate::engine::{Engine, Fetched};
-use crate::hit::{BodySource, ReadError};
+use crate::hit::{BodySource, ReadError, within};
 use crate::key::Digest;
 use crate::limits::MAX_HELD_BYTES;
 use crate::wait::{Gate, promise};
@@ -138,12 +138,7 @@ impl BodySource for LargeBody {
     }
 
     fn seek(&mut self, range: Range<u64>) -> Result<(), ReadError> {
-        let len = self.table.body_bytes;
-        let end = if range.end == u64::MAX { len } else { range.end };
-        if range.start > end || end > len {
-            return Err(ReadError::Range);
-        }
-        self.left = range.start..end;
+        self.left = within(range, self.length())?;
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::fill::{Fill, Phase};
 use crate::cache::ExtentReader;
-use crate::hit::{Body, BodySource, Hit, ReadError, Source, State};
+use crate::hit::{Body, BodySource, Hit, ReadError, Source, State, within};
 
 impl Fill {
     /// Read along from the first byte.
@@ -76,11 +76,7 @@ impl BodySource for Follower {
     }
 
     fn seek(&mut self, range: Range<u64>) -> Result<(), ReadError> {
-        let end = self.length().unwrap_or(u64::MAX);
-        if range.start > range.end.min(end) || (range.end > end && range.end != u64::MAX) {
-            return Err(ReadError::Range);
-        }
-        self.left = range;
+        self.left = within(range, self.length())?;
         Ok(())
     }
 

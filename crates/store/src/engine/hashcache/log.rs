@@ -96,16 +96,7 @@ impl HashCacheLog {
         let snapshots = Index::snapshot_layout(slots, reserved);
         let base = reserved.checked_add(snapshots.area_bytes().checked_mul(2)?)?;
         let layout = LogLayout::new(base, bytes.checked_sub(base)?, block)?;
-        let snapshots = Some(snapshots);
-        Some(HashCacheLogOptions {
-            layout,
-            slots,
-            mean_object_bytes,
-            snapshots,
-            stamp,
-            flush_every: None,
-            read_only: false,
-        })
+        HashCacheLogOptions::of(layout, slots, reserved, mean_object_bytes, stamp)
     }
 
     /// Open what is on the device: the newest snapshot, and the log from there on; then begin a fresh region. A device
