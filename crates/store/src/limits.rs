@@ -17,6 +17,9 @@ pub const MAX_HELD_BYTES: usize = 64 << 20;
 /// Requests a device may have waiting. Reads and region writes are bounded above; this guards against a mistake.
 pub const MAX_QUEUED_REQUESTS: usize = 4096;
 
+/// Requests of one disk that io_uring works on at once: all the reads there may be, which any disk is kept busy by.
+pub const MAX_IN_FLIGHT: usize = MAX_READS;
+
 /// Parts of the hot objects, each under its own lock.
 pub const HOT_SHARDS: usize = 8;
 

@@ -4,6 +4,7 @@ mod body;
 mod find;
 mod open;
 mod options;
+mod raw;
 mod table;
 
 use std::sync::Arc;

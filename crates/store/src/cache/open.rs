@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use super::options::{CacheOptions, DEFAULT_DISK_BYTES, EngineName, OpenError};
-use super::{Cache, Counters, Gate, Held, Inner, MAX_READS};
+use super::{Cache, Counters, Gate, Held, Inner, MAX_READS, raw};
 use crate::device::file::free_bytes;
-use crate::device::{Access, Device, Disk, blocking};
+use crate::device::{Access, Device, Disk, blocking, is_block_device};
 use crate::engine::Engine;
 use crate::engine::hashcache::{HashCacheLog, HashCacheLogOptions};
 use crate::engine::spread::{MAX_DISKS, Spread};
@@ -27,11 +27,15 @@ impl Cache {
     /// newest snapshot of the index and what the log holds beyond it. Errors: [`OpenError`]; an existing file is never
     /// reformatted.
     pub fn open(options: CacheOptions) -> Result<Cache, OpenError> {
-        let dirs: Vec<_> = std::iter::once(&options.dir).chain(&options.more_dirs).cloned().collect();
+        if let Some(path) = options.device.as_ref().filter(|path| !is_block_device(path)) {
+            return Err(OpenError::NotADevice(path.clone()));
+        }
+        let first = options.device.as_ref().unwrap_or(&options.dir);
+        let dirs: Vec<_> = std::iter::once(first).chain(&options.more_dirs).cloned().collect();
         if dirs.len() > MAX_DISKS {
             return Err(OpenError::TooManyDisks(dirs.len()));
         }
-        for dir in &dirs {
+        for dir in dirs.iter().filter(|dir| !is_block_device(dir)) {
             std::fs::create_dir_all(dir).map_err(|error| OpenError::Directory { path: dir.clone(), error })?;
         }
         open_all(&dirs, &options, Access::Alone)
@@ -69,8 +73,14 @@ impl Cache {
 
     /// Whether there is a cache in a directory, or a file in its place.
     pub fn exists(dir: &Path) -> bool {
-        dir.join(FILE_NAME).exists()
+        let path = path_in(dir);
+        path.exists() && raw::is_there(&path)
     }
+}
+
+/// Where the cache of a directory is: in its file, or on it if it is a block device.
+fn path_in(dir: &Path) -> PathBuf {
+    if is_block_device(dir) { dir.to_path_buf() } else { dir.join(FILE_NAME) }
 }
 
 /// A disk whose superblock was read and found right.
@@ -86,10 +96,10 @@ fn open_all(dirs: &[PathBuf], options: &CacheOptions, access: Access) -> Result<
     let mut secret: Option<Secret> = None;
     let mut disks = Vec::new();
     // Those that exist first: a new disk among them gets their secret.
-    let mut order: Vec<_> = (0_u16..).zip(dirs.iter().map(|dir| dir.join(FILE_NAME))).collect();
-    order.sort_by_key(|(_, path)| !path.try_exists().unwrap_or(true));
+    let mut order: Vec<_> = (0_u16..).zip(dirs.iter().map(|dir| path_in(dir))).collect();
+    order.sort_by_key(|(_, path)| !raw::is_there(path));
     for (number, path) in order {
-        if !path.try_exists().unwrap_or(true) {
+        if !raw::is_there(&path) {
             let secret = match &secret {
                 Some(secret) => secret.clone(),
                 None => new_secret(&path)?,
@@ -129,8 +139,9 @@ fn new_secret(path: &Path) -> Result<Secret, OpenError> {
 }
 
 fn format(path: &Path, options: &CacheOptions, secret: Secret, disk: (u16, u16)) -> Result<(), OpenError> {
-    let asked = options.disk_bytes.unwrap_or(DEFAULT_DISK_BYTES);
-    let free = free_bytes(path.parent().unwrap_or(path));
+    let device_bytes = raw::device_bytes(path)?;
+    let asked = options.disk_bytes.or(device_bytes).unwrap_or(DEFAULT_DISK_BYTES);
+    let free = device_bytes.or_else(|| free_bytes(path.parent().unwrap_or(path)));
     let limit = free.map_or(String::new(), |free| format!(" to {free} bytes, which are free there"));
     if asked < MIN_DISK_BYTES {
         return Err(OpenError::Size { asked, how: "small", limit });
@@ -148,6 +159,9 @@ fn format(path: &Path, options: &CacheOptions, secret: Secret, disk: (u16, u16))
         secret,
         disk,
     };
+    if device_bytes.is_some() {
+        return raw::format(path, options, &superblock);
+    }
     let bytes = plan.layout.base + plan.layout.log_bytes();
     Disk::create(path, bytes, &superblock.encode()).map_err(OpenError::Disk)
 }
@@ -158,8 +172,11 @@ fn plan(bytes: u64, mean_object_bytes: u64, stamp: Stamp) -> Option<HashCacheLog
 }
 
 fn check_disk(path: PathBuf, options: &CacheOptions, access: Access) -> Result<Checked, OpenError> {
-    let device: Arc<dyn Device> = Arc::new(Disk::open(&path, access, options.io_threads)?);
-    let refused = |error| OpenError::Superblock { path: path.clone(), error };
+    let device: Arc<dyn Device> = Arc::new(Disk::open(&path, access, options.io, options.io_threads)?);
+    let refused = |error| match is_block_device(&path) {
+        true => raw::refused(&path, &error),
+        false => OpenError::Superblock { path: path.clone(), error },
+    };
     let superblock = match blocking::read(&*device, 0, SUPERBLOCK_BYTES as usize) {
         Ok(block) => Superblock::decode(&block, 4096, device.geometry().bytes).map_err(refused)?,
         // A file shorter than a superblock is not ours to read.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::device::OpenDiskError;
+use crate::device::{IoEngine, OpenDiskError};
 use crate::engine::spread::MAX_DISKS;
 use crate::layout::SuperblockError;
 
@@ -56,6 +56,10 @@ impl FromStr for EngineName {
 pub struct CacheOptions {
     /// The directory; created if missing. The cache is one file in it.
     pub dir: PathBuf,
+    /// A block device that takes the place of the file in `dir`, which is then not looked at. It is used whole unless
+    /// `disk_bytes` says less, and formatted only if its first MiB is zeros. A directory's own path may be a block
+    /// device as well, with the same effect.
+    pub device: Option<PathBuf>,
     /// Directories on further disks. Objects are spread over all of them by their digest, in this order: it may not
     /// change. A disk that fails takes its own objects with it and nothing else. Default none.
     pub more_dirs: Vec<PathBuf>,
@@ -72,7 +76,9 @@ pub struct CacheOptions {
     /// How often what was stored is made to survive power loss without being asked. Default 5 seconds; `None` leaves
     /// it to [`crate::Store::flush`]. A killed process loses a tenth of a second at most, whatever this is.
     pub flush_every: Option<Duration>,
-    /// Requests the disk carries out at a time. Default 8.
+    /// How requests to the disk are carried out. Default [`IoEngine::Auto`].
+    pub io: IoEngine,
+    /// Requests each disk carries out at a time if threads do it. Default 8.
     pub io_threads: usize,
 }
 
@@ -81,12 +87,14 @@ impl CacheOptions {
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         CacheOptions {
             dir: dir.into(),
+            device: None,
             more_dirs: Vec::new(),
             disk_bytes: None,
             memory_bytes: 64 << 20,
             engine: None,
             mean_object_bytes: 8192,
             flush_every: Some(Duration::from_secs(5)),
+            io: IoEngine::Auto,
             io_threads: 8,
         }
     }
@@ -117,6 +125,20 @@ pub enum OpenError {
         /// Why not.
         error: SuperblockError,
     },
+    /// The block device is not blank, and holds no cache that this program reads.
+    #[error(
+        "{path} {found}: it was not touched. To give the device to Tinaja and lose all that is on it, clear its first MiB \
+         (dd if=/dev/zero of={path} bs=1M count=1 conv=fsync), or name another device"
+    )]
+    Occupied {
+        /// Which device.
+        path: PathBuf,
+        /// What it holds.
+        found: String,
+    },
+    /// The path was given as a block device and is none.
+    #[error("{0} is not a block device: name one, or a directory for a cache in a file")]
+    NotADevice(PathBuf),
     /// The cache was made otherwise than asked for now.
     #[error("{path} was made with {what} {there}, not {asked}: leave the setting out to use it as it is, or delete it")]
     OtherGeometry {

@@ -1,4 +1,5 @@
-//! A file as a device: created whole, locked against other processes, read and written past the page cache.
+//! A file or block device as a device; files are created whole. Both are locked against other
+//! processes, read and written past the page cache.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -8,8 +9,11 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
+use super::block::{self, is_block_device};
+use super::engine::{Carrier, IoEngine};
 use super::tally::Tally;
-use super::threads::Threads;
 use super::{Counters, Device, Geometry, Op};
 use crate::memory::AlignedBuf;
 
@@ -28,6 +32,19 @@ pub enum OpenDiskError {
     /// Another process has it.
     #[error("{0} is in use by another process: stop that one, or choose another directory")]
     InUse(PathBuf),
+    /// The block device is claimed.
+    #[error(
+        "{0} is mounted, or in use by another process, RAID, LVM or swap: unmount or stop that, or name another device"
+    )]
+    Claimed(PathBuf),
+    /// The block device has sectors too large.
+    #[error("{path} has sectors of {bytes} bytes, and a cache needs 4096 or less: name another device")]
+    Sectors {
+        /// Which.
+        path: PathBuf,
+        /// How large.
+        bytes: u64,
+    },
     /// The system said no.
     #[error("cannot {what} {path}: {error}{}", advice(.error))]
     System {
@@ -52,36 +69,56 @@ fn advice(error: &io::Error) -> &'static str {
     }
 }
 
-/// An open file of fixed size. Its threads end when it is dropped.
+/// An open file or block device of fixed size. Its threads end when it is dropped.
 pub struct Disk {
-    threads: Threads,
+    carrier: Carrier,
     geometry: Geometry,
     counters: Arc<Tally>,
-    lock: File,
+    /// Closed when the disk is stopped: a block device is held by the open file itself.
+    lock: Mutex<Option<File>>,
 }
 
 impl Disk {
-    /// Open a file. Direct I/O is used where the file system has it; where it has not, that is logged once.
-    /// `threads` is the number of requests carried out at a time. Errors: [`OpenDiskError`].
-    pub fn open(path: &Path, access: Access, threads: usize) -> Result<Self, OpenDiskError> {
+    /// Open a file or a block device. Direct I/O is used where the file system has it; where it has not, that is
+    /// logged once. `threads` is the number of requests that threads carry out at a time; io_uring has up to
+    /// [`crate::limits::MAX_IN_FLIGHT`]. Errors: [`OpenDiskError`].
+    pub fn open(path: &Path, access: Access, engine: IoEngine, threads: usize) -> Result<Self, OpenDiskError> {
         let system = |what| move |error| OpenDiskError::System { what, path: path.to_path_buf(), error };
+        let is_block = is_block_device(path);
         let write = access == Access::Alone;
-        let plain = OpenOptions::new().read(true).write(write).open(path).map_err(system("open"))?;
+        let open = |flags| OpenOptions::new().read(true).write(write).custom_flags(flags).open(path);
+        // For a block device this flag asks that nobody else has claimed it, and claims it.
+        let plain = open(if is_block && write { libc::O_EXCL } else { 0 }).map_err(|error| match error.kind() {
+            ErrorKind::ResourceBusy => OpenDiskError::Claimed(path.to_path_buf()),
+            _ => system("open")(error),
+        })?;
         lock(&plain, access, path)?;
-        let bytes = plain.metadata().map_err(system("examine"))?.len();
-        let direct = OpenOptions::new().read(true).write(write).custom_flags(libc::O_DIRECT).open(path);
-        let direct = direct.ok().and_then(|file| Some((block_bytes(&file)?, file)));
+        let (bytes, sector) = if is_block {
+            block::measure(&plain, path)?
+        } else {
+            (plain.metadata().map_err(system("examine"))?.len(), None)
+        };
+        let smallest = |file: &File| sector.or_else(|| block_bytes(file));
+        let direct = open(libc::O_DIRECT).ok().and_then(|file| Some((smallest(&file)?, file)));
         let (file, block_bytes, is_direct) = match direct {
             Some((block, file)) => (file, block, true),
             None => {
                 tracing::warn!("{} cannot be read past the page cache: using buffered I/O", path.display());
-                (plain.try_clone().map_err(system("open"))?, 4096, false)
+                (open(0).map_err(system("open"))?, 4096, false)
             }
         };
         let counters = Arc::new(Tally::default());
-        let threads = Threads::start(file, threads, counters.clone()).map_err(system("start threads for"))?;
+        let carrier = Carrier::start(file, engine, threads, &counters).map_err(system(match engine {
+            IoEngine::Uring => "start io_uring for",
+            _ => "start threads for",
+        }))?;
         let geometry = Geometry { bytes, block_bytes, direct: is_direct };
-        Ok(Disk { threads, geometry, counters, lock: plain })
+        Ok(Disk { carrier, geometry, counters, lock: Mutex::new(Some(plain)) })
+    }
+
+    /// Who carries out the requests: [`IoEngine::Uring`] or [`IoEngine::Threads`].
+    pub fn engine(&self) -> IoEngine {
+        self.carrier.engine()
     }
 
     /// Create a file of `bytes`, every one of them allocated, that begins with `start`, and put it at `path` only
@@ -157,7 +194,7 @@ impl Device for Disk {
     }
 
     fn submit(&self, op: Op) {
-        self.threads.submit(op);
+        self.carrier.submit(op);
     }
 
     fn counters(&self) -> Counters {
@@ -165,8 +202,10 @@ impl Device for Disk {
     }
 
     fn stop(&self) {
-        self.threads.stop();
+        self.carrier.stop();
         // Now, not when the last reference goes: whoever opens the file next need not wait for that.
-        let _ = self.lock.unlock();
+        if let Some(lock) = self.lock.lock().take() {
+            let _ = lock.unlock();
+        }
     }
 }

@@ -1,10 +1,14 @@
 //! Devices: where bytes are kept. Small, so that wrappers (counted, limited, faulty) compose without async.
 
+pub(crate) mod block;
 pub mod blocking;
+mod engine;
 pub mod file;
 mod memory;
+mod progress;
 mod tally;
 mod threads;
+mod uring;
 pub mod wrap;
 
 use std::io;
@@ -13,6 +17,8 @@ use std::sync::Arc;
 
 use crate::memory::AlignedBuf;
 
+pub use block::is_block_device;
+pub use engine::IoEngine;
 pub use file::{Access, Disk, OpenDiskError};
 pub use memory::{Medium, Memory};
 

@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use parking_lot::{Condvar, Mutex};
 
+use super::progress::{Progress, explain};
 use super::tally::Tally;
 use super::{Op, Outcome, Request};
 use crate::limits::MAX_QUEUED_REQUESTS;
@@ -124,20 +125,11 @@ impl Queue {
 
 /// Repeat a system call that may do part of the work, or be interrupted, until all of it is done.
 fn whole(len: usize, mut call: impl FnMut(usize) -> Option<io::Result<usize>>) -> io::Result<()> {
-    let mut done = 0;
-    while done < len {
-        match call(done) {
-            Some(Ok(0)) | None => {
-                return Err(io::Error::new(ErrorKind::UnexpectedEof, "the file is shorter than it was"));
-            }
-            Some(Ok(more)) => done += more,
-            Some(Err(error)) if error.kind() == ErrorKind::Interrupted => {}
-            Some(Err(error)) => return Err(error),
+    let mut progress = Progress::of(len);
+    while let Some(returned) = call(progress.done()) {
+        if let Some(outcome) = progress.after(returned) {
+            return outcome;
         }
     }
     Ok(())
-}
-
-fn explain(error: io::Error, what: &str, len: usize, at: u64) -> io::Error {
-    io::Error::new(error.kind(), format!("{what} of {len} bytes at offset {at}: {error}"))
 }
