@@ -249,3 +249,42 @@ fn lies(blank: &dyn Fn() -> Medium, rounds: u64) {
 fn a_disk_that_lies_about_a_write_makes_misses() {
     lies(&blank, 8);
 }
+
+/// The power goes at every request of an opening after a kill, again and again: the next opening finds the same.
+#[test]
+fn a_power_cut_while_opening_changes_nothing() {
+    let medium = blank();
+    let floor = Mutex::new(Acknowledged::nothing());
+    let store = open(sound(&medium)).unwrap();
+    script(&store, 8, &floor);
+    let (killed, floor) = (medium.copy(), floor.into_inner());
+    drop(store);
+    let whole = check(&killed.copy(), &floor, true, &|| "undisturbed".into());
+    let (mut call, mut calls, mut writes) = (0, 1, 0);
+    while call < calls {
+        let left = killed.copy();
+        let plan = move |now, _: &Request| (now >= call).then_some(Fault::Error);
+        let failing = Arc::new(Faulty::volatile(Arc::new(Memory::over(&left)), plan));
+        drop(open(failing.clone()));
+        calls = calls.max(failing.calls().min(call + 2));
+        writes = writes.max(failing.held());
+        for tear in [Tear::Suffix(0), Tear::Prefix(1), Tear::Alternating] {
+            let (again, held) = (left.copy(), failing.held_writes());
+            again.with(|bytes| {
+                for (at, new) in &held {
+                    let keeps = |block: usize| match tear {
+                        Tear::Prefix(blocks) => block < blocks as usize,
+                        Tear::Suffix(blocks) => block >= blocks as usize,
+                        Tear::Alternating => block % 2 == 1,
+                    };
+                    torn(&mut bytes[*at as usize..][..new.len()], new, keeps);
+                }
+            });
+            let why = || format!("power cut at request {call} of an opening, {tear:?} of {} writes", held.len());
+            assert_eq!(check(&again, &floor, true, &why), whole, "{}", why());
+        }
+        call += 1;
+    }
+    println!("{calls} requests, up to {writes} writes under way");
+    assert!(calls > 10);
+}
