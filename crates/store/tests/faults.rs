@@ -5,11 +5,11 @@ mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use support::{blank, disk, get, key, open, put, sound};
-use tinaja_store::device::Request;
-use tinaja_store::device::wrap::Fault;
+use tinaja_store::device::wrap::{Fault, Rule, Rules, Tear};
+use tinaja_store::device::{Device, Request};
 use tinaja_store::{Commit, Lookup, Store, StoreError, block_on};
 
 fn is_write(request: &Request) -> bool {
@@ -187,4 +187,56 @@ fn damaged_bytes_are_never_served() {
         assert!(found > 200, "round {round}: one damage took {} objects", 301 - found);
     }
     assert!(lost > 100, "the damage hit something: {lost}");
+}
+
+/// All faults at random, at every hundredth request: what is found is the version stored last, or nothing.
+#[test]
+fn faults_at_random_never_show() {
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos().into();
+    let seed: u64 = std::env::var("TINAJA_SEED").ok().map_or_else(now, |seed| seed.parse().expect("a number"));
+    println!("TINAJA_SEED={seed}");
+    let faults = [
+        Fault::Error,
+        Fault::Short,
+        Fault::Torn(Tear::Prefix(3)),
+        Fault::Torn(Tear::Alternating),
+        Fault::Lost,
+        Fault::Held,
+        Fault::Misdirected(1 << 20),
+        Fault::Flipped(seed),
+        Fault::Late(Duration::from_millis(2)),
+        Fault::Full,
+    ];
+    let (mut found, mut asked) = (0, 0);
+    for run in 0..12 {
+        let rule = |fault| Rule { probability: 0.01, ..Rule::always(fault) };
+        let rules = Rules::new(seed + run, faults.map(rule).to_vec());
+        let medium = blank();
+        let failing = disk(&medium, move |call, request| rules.pick(call, request));
+        let Ok(store) = open(failing.clone()) else { continue };
+        // What may be found: the version stored last, or a later one of which the store said that it was not stored.
+        let mut floor = [0_u64; 40];
+        for version in 1..20_u64 {
+            for n in (0..40_u64).filter(|n| !(n + version).is_multiple_of(3)) {
+                if matches!(put(&store, n, version, (n * 97 % 5000) as usize), Commit::Stored { .. }) {
+                    floor[n as usize] = version;
+                }
+            }
+            let _ = block_on(store.flush());
+            for n in 0..40 {
+                let version = get(&store, n);
+                assert!(version.is_none_or(|found| found >= floor[n as usize]), "run {run}: {n} is {version:?}");
+                found += u64::from(version.is_some());
+                asked += 1;
+            }
+        }
+        let _ = block_on(store.close());
+        failing.stop();
+        drop(store);
+        // Reopened without faults: whatever the disk was told and forgot, no byte is wrong.
+        let store = open(sound(&medium)).unwrap();
+        (0..40).for_each(|n| assert!(get(&store, n).is_none_or(|version| version < 20)));
+    }
+    println!("{found} of {asked} found");
+    assert!(asked > 5000 && found > asked / 10 && found < asked);
 }
