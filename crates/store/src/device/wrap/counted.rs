@@ -11,7 +11,7 @@ pub const SIZES: usize = 28;
 
 /// What one kind of requests did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct KindCounters {
     /// Requests that succeeded.
     pub requests: u64,
     /// Their bytes.
@@ -28,11 +28,11 @@ pub struct Tally {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Detail {
     /// Of reads.
-    pub reads: Tally,
+    pub reads: KindCounters,
     /// Of writes.
-    pub writes: Tally,
+    pub writes: KindCounters,
     /// Of syncs: they have no bytes, and are no seeks.
-    pub syncs: Tally,
+    pub syncs: KindCounters,
 }
 
 #[derive(Default)]
@@ -59,9 +59,9 @@ impl Atomics {
         }
     }
 
-    fn get(&self) -> Tally {
+    fn get(&self) -> KindCounters {
         let get = |counter: &AtomicU64| counter.load(Relaxed);
-        Tally {
+        KindCounters {
             requests: get(&self.requests),
             bytes: get(&self.bytes),
             failed: get(&self.failed),

@@ -21,7 +21,7 @@ use crate::memory::AlignedBuf;
 pub enum Fault {
     /// It ends with an error; nothing is read or written.
     Error,
-    /// The device ends in the midst of it: the first half is read or written, and it ends with `UnexpectedEof`.
+    /// The device ends in the midst of it: it ends with `UnexpectedEof`, and the first half of a write is written.
     Short,
     /// A write is reported done, and only some of its blocks are written.
     Torn(Tear),

@@ -19,7 +19,7 @@ mod limited;
 mod model;
 mod rules;
 
-pub use counted::{Counted, Detail, SIZES, Tally as KindCounters};
+pub use counted::{Counted, Detail, KindCounters, SIZES};
 pub use faulty::{Fault, Faulty, Tear};
 pub use limited::{Limited, Time};
 pub use model::Model;
