@@ -3,7 +3,6 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::IntoRawFd;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,8 +19,9 @@ use tokio::sync::watch;
 
 use crate::Storage;
 use crate::access::AccessLog;
-use crate::config::Config;
+use crate::config::{Config, Mode};
 use crate::front::{Crowd, Front};
+use crate::origin::authorities;
 use crate::phases::Phases;
 use crate::shared::{Shared, unique_name};
 
@@ -60,9 +60,13 @@ pub enum ServeError {
         /// What the system says.
         cause: io::Error,
     },
-    /// The system's certificates, which origins' certificates are checked against, cannot be read.
-    #[error("cannot read the system's certificates; install the package ca-certificates, and check SSL_CERT_FILE")]
-    Certificates,
+    /// The authorities that origins' certificates are checked against cannot be read, or there are none for an origin
+    /// with TLS.
+    #[error(
+        "cannot read the certificates of trusted authorities: {0}; check SSL_CERT_FILE and SSL_CERT_DIR, or unset \
+         them and install the package ca-certificates"
+    )]
+    Certificates(String),
     /// Threads or signal handlers could not be set up.
     #[error("cannot start: {0}")]
     Start(#[from] io::Error),
@@ -169,6 +173,10 @@ fn front(
     crowd: Crowd,
     runtime: &Runtime,
 ) -> Result<Front, ServeError> {
+    let trusted = authorities().map_err(ServeError::Certificates)?;
+    if trusted == 0 && matches!(&shared.mode, Mode::Reverse { origin } if origin.destination().tls) {
+        return Err(ServeError::Certificates("there is none, and the origin's would be refused".into()));
+    }
     let conf = ServerConf {
         threads: workers,
         max_retries: MOST_TRIES,
@@ -177,13 +185,9 @@ fn front(
     };
     let _inside = runtime.enter();
     let phases = Phases::new(shared.clone(), storage);
-    // Pingora panics where it cannot read the system's certificates.
-    let proxy = catch_unwind(AssertUnwindSafe(|| {
-        let mut proxy = HttpProxy::new(phases, Arc::new(conf));
-        proxy.handle_init_modules();
-        proxy
-    }));
-    Ok(Front::new(shared, proxy.map_err(|_| ServeError::Certificates)?, crowd))
+    let mut proxy = HttpProxy::new(phases, Arc::new(conf));
+    proxy.handle_init_modules();
+    Ok(Front::new(shared, proxy, crowd))
 }
 
 /// Listens here rather than in Pingora's service, which can only panic when that fails.

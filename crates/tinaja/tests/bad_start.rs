@@ -108,6 +108,26 @@ fn an_access_log_that_cannot_be_written() {
 }
 
 #[test]
+fn authorities_that_cannot_be_read() {
+    let scratch = TempDir::new().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = scratch.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let malformed = file("malformed", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
+    let empty = file("empty", "");
+    for (path, word) in [(&scratch.path().join("missing"), "missing"), (&malformed, "malformed: ")] {
+        let setup = Setup::bare().flags(&["--disk", "256MiB"]).trusting(path);
+        assert_refused(&setup.run(), FAILURE, &["SSL_CERT_FILE", word]);
+    }
+    let setup = Setup::reverse_url("https://127.0.0.1").trusting(&empty);
+    assert_refused(&setup.run(), FAILURE, &["SSL_CERT_FILE", "there is none"]);
+    // Without TLS, none is needed.
+    assert_serves(&Setup::forward().trusting(&empty).start());
+}
+
+#[test]
 fn no_cache_to_inspect() {
     let setup = Setup::bare();
     assert_refused(&setup.inspect(), FAILURE, &[&setup.cache_dir().display().to_string()]);

@@ -3,11 +3,13 @@
 mod dial;
 mod peer;
 mod resolve;
+mod trust;
 mod url;
 
 pub(crate) use dial::dial;
 pub(crate) use peer::peer;
 pub(crate) use resolve::resolve;
+pub(crate) use trust::authorities;
 pub use url::{BadOrigin, OriginUrl};
 
 use tinaja_http::authority::Authority;

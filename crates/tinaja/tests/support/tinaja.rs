@@ -21,6 +21,7 @@ pub struct Setup {
     address: SocketAddr,
     logged: bool,
     flags: Vec<String>,
+    env: Vec<(&'static str, PathBuf)>,
 }
 
 /// One run of the proxy.
@@ -37,15 +38,19 @@ impl Setup {
 
     /// A reverse proxy before `origin`.
     pub fn reverse(origin: SocketAddr) -> Self {
-        let origin = format!("http://{origin}");
-        Setup::bare().flags(&["--disk", "256MiB", "--memory", "8MiB", "--origin", &origin])
+        Setup::reverse_url(&format!("http://{origin}"))
+    }
+
+    /// A reverse proxy before the origin at this URL.
+    pub fn reverse_url(origin: &str) -> Self {
+        Setup::bare().flags(&["--disk", "256MiB", "--memory", "8MiB", "--origin", origin])
     }
 
     /// No flags but for where to listen, to keep the cache and to log.
     pub fn bare() -> Self {
         let address = SocketAddr::from(([127, 0, 0, 1], super::free_port()));
         let dir = TempDir::new().unwrap();
-        Setup { cache: dir.path().join("cache"), dir, logged: true, address, flags: Vec::new() }
+        Setup { cache: dir.path().join("cache"), dir, logged: true, address, flags: Vec::new(), env: Vec::new() }
     }
 
     /// [`Setup::bare`] without the access log.
@@ -56,6 +61,12 @@ impl Setup {
     /// Add flags.
     pub fn flags(mut self, flags: &[&str]) -> Self {
         self.flags.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        self
+    }
+
+    /// Trust only the authorities in this file.
+    pub fn trusting(mut self, authorities: &Path) -> Self {
+        self.env.push(("SSL_CERT_FILE", authorities.to_owned()));
         self
     }
 
@@ -110,7 +121,7 @@ impl Setup {
         if self.logged {
             command.arg("--access-log").arg(self.dir.path().join("access.log"));
         }
-        command.args(&self.flags);
+        command.args(&self.flags).envs(self.env.iter().cloned());
         command
     }
 }
