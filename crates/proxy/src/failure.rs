@@ -31,6 +31,8 @@ pub(crate) enum Failure {
     Connect { address: SocketAddr, error: String },
     #[error("{address} did not accept a connection in time.")]
     ConnectTimeout { address: SocketAddr },
+    #[error("TLS with {host} at {address} failed: {error}.")]
+    Tls { host: String, address: SocketAddr, error: String },
     #[error("The origin failed: {0}.")]
     Origin(String),
     #[error("The origin did not answer in time.")]
@@ -51,7 +53,7 @@ impl Failure {
             Failure::Denied(_) => 403,
             Failure::Loop => 508,
             Failure::TooManyConnections => 503,
-            Failure::Resolve { .. } | Failure::Connect { .. } | Failure::Origin(_) => 502,
+            Failure::Resolve { .. } | Failure::Connect { .. } | Failure::Tls { .. } | Failure::Origin(_) => 502,
             Failure::NotCached
             | Failure::ResolveTimeout { .. }
             | Failure::ConnectTimeout { .. }
@@ -70,7 +72,13 @@ impl Failure {
         use Failure::*;
         matches!(
             self,
-            Resolve { .. } | ResolveTimeout { .. } | Connect { .. } | ConnectTimeout { .. } | Origin(_) | OriginTimeout
+            Resolve { .. }
+                | ResolveTimeout { .. }
+                | Connect { .. }
+                | ConnectTimeout { .. }
+                | Tls { .. }
+                | Origin(_)
+                | OriginTimeout
         )
     }
 }

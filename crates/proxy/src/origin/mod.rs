@@ -1,6 +1,7 @@
 //! Origins: where a request goes, and how it gets there.
 
 mod dial;
+pub(crate) mod handshake;
 mod peer;
 mod resolve;
 mod trust;

@@ -239,7 +239,12 @@ impl ProxyHttp for Phases {
 
     /// Tries the name's next address, if there is one.
     fn fail_to_connect(&self, _: &mut Session, _: &HttpPeer, ctx: &mut Context, mut error: Box<Error>) -> Box<Error> {
-        ctx.failure = ctx.asked.map(|address| outcome::connect_failure(address, &error));
+        // Of an address that speaks and one that is silent, the first is what the client asked for.
+        if !matches!(ctx.failure, Some(Failure::Tls { .. }))
+            && let (Some(address), Some(ticket)) = (ctx.asked, &ctx.ticket)
+        {
+            ctx.failure = Some(outcome::connect_failure(&ticket.destination.host, address, &error));
+        }
         ctx.tried += 1;
         error.set_retry(ctx.tried < ctx.addresses.len());
         error

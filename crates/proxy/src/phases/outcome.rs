@@ -14,6 +14,7 @@ use tinaja_logs::{CacheResult, Record};
 use super::context::Context;
 use crate::access::record;
 use crate::failure::Failure;
+use crate::origin::handshake;
 
 /// This cache's member of Cache-Status (RFC 9211).
 pub(super) fn cache_status(session: &Session, ctx: &Context) -> CacheStatus {
@@ -88,15 +89,14 @@ fn cache_result(session: &Session, ctx: &Context, status: u16) -> CacheResult {
     }
 }
 
-/// Why a connection to `address` failed.
-pub(super) fn connect_failure(address: SocketAddr, error: &Error) -> Failure {
+/// Why a connection to `host` at `address` failed.
+pub(super) fn connect_failure(host: &str, address: SocketAddr, error: &Error) -> Failure {
     match error.etype() {
         ErrorType::ConnectTimedout | ErrorType::TLSHandshakeTimedout => Failure::ConnectTimeout { address },
         ErrorType::ConnectRefused => Failure::Connect { address, error: "it was refused".into() },
         ErrorType::ConnectNoRoute => Failure::Connect { address, error: "there is no route to it".into() },
-        // Pingora's innermost cause of any other failure is only our own end's address.
-        ErrorType::TLSHandshakeFailure | ErrorType::InvalidCert | ErrorType::HandshakeError => {
-            Failure::Connect { address, error: format!("TLS was not agreed on, {}", error.root_cause()) }
+        ErrorType::TLSHandshakeFailure => {
+            Failure::Tls { host: host.to_owned(), address, error: handshake::reason(error) }
         }
         other => Failure::Connect { address, error: other.as_str().to_owned() },
     }
