@@ -38,7 +38,8 @@ pub struct Serve {
     /// Where to listen; may be given several times.
     #[arg(long, value_name = "ADDR:PORT", value_parser = address, default_value = "127.0.0.1:3128")]
     pub listen: Vec<SocketAddr>,
-    /// Be a reverse proxy for this server, http://HOST:PORT, instead of a forward proxy.
+    /// Be a reverse proxy for this server, http://HOST:PORT or https://HOST:PORT, instead of a forward proxy. The
+    /// certificate must come from an authority that the system trusts, or that SSL_CERT_FILE names.
     #[arg(long, value_name = "URL")]
     pub origin: Option<OriginUrl>,
     /// Where the cache lives; by default tinaja in the user's cache directory. Given several times, for several disks,

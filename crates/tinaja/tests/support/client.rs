@@ -67,7 +67,7 @@ pub fn get_streaming(
 }
 
 fn host_of(target: &str) -> Option<&str> {
-    target.strip_prefix("http://")?.split('/').next()
+    target.split_once("://")?.1.split('/').next()
 }
 
 fn read_head(reader: &mut impl BufRead) -> io::Result<Response> {

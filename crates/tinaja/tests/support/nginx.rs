@@ -28,7 +28,7 @@ pub struct Logged {
     pub body_bytes: u64,
 }
 
-/// A certificate for 127.0.0.1 signed by an authority made for the test.
+/// A server's certificate, signed by an authority made for the test.
 pub struct Certificates {
     /// The authority that clients are told to trust.
     pub authority: PathBuf,
@@ -130,8 +130,14 @@ pub fn date_back(dir: &Path, days: u64) {
     }
 }
 
-/// Make an authority and a certificate for 127.0.0.1 with openssl.
+/// Make an authority and a certificate for 127.0.0.1 and localhost with openssl.
 pub fn make_certificates(dir: &Path) -> Certificates {
+    // npm's agent, given an address and a proxy, checks the certificate for localhost.
+    make_certificates_for(dir, "IP:127.0.0.1,DNS:localhost")
+}
+
+/// [`make_certificates`] for other names, in openssl's notation.
+pub fn make_certificates_for(dir: &Path, alt_names: &str) -> Certificates {
     let path = |name: &str| dir.join(name).display().to_string();
     let openssl = |args: &[&str]| super::tools::run(Command::new("openssl").args(args));
     let (ca, ca_key, request) = (path("ca.pem"), path("ca.key"), path("request"));
@@ -139,9 +145,8 @@ pub fn make_certificates(dir: &Path) -> Certificates {
     let new_key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"];
     let authority = ["-x509", "-days", "2", "-subj", "/CN=Test authority", "-keyout", &ca_key, "-out", &ca];
     openssl(&[&["req"], &new_key[..], &authority[..]].concat());
-    openssl(&[&["req"], &new_key[..], &["-subj", "/CN=127.0.0.1", "-keyout", &key, "-out", &request]].concat());
-    // npm's agent, given an address and a proxy, checks the certificate for localhost.
-    fs::write(&names, "subjectAltName=IP:127.0.0.1,DNS:localhost\nbasicConstraints=CA:FALSE\n").unwrap();
+    openssl(&[&["req"], &new_key[..], &["-subj", "/CN=Test server", "-keyout", &key, "-out", &request]].concat());
+    fs::write(&names, format!("subjectAltName={alt_names}\nbasicConstraints=CA:FALSE\n")).unwrap();
     let signed = ["-CA", &ca, "-CAkey", &ca_key, "-CAcreateserial", "-days", "2", "-extfile", &names];
     openssl(&[&["x509", "-req", "-in", &request, "-out", &certificate], &signed[..]].concat());
     Certificates { authority: ca.into(), certificate: certificate.into(), key: key.into() }
