@@ -279,7 +279,11 @@ impl InFlight {
         let bytes = bytes as usize;
         let (what, buffer) = match request {
             Request::Read { into, .. } => ("read", Some(into)),
-            Request::Write { .. } => ("write", None),
+            // Given up before the completion is called: whoever shares the buffer may then have it to itself.
+            Request::Write { from, .. } => {
+                drop(from);
+                ("write", None)
+            }
             Request::Sync => ("sync", None),
         };
         match (what, &result) {

@@ -44,7 +44,10 @@ pub struct Frontier {
 struct State {
     region: Place,
     batch_at: Place,
+    /// Empty until the first record comes.
     batch: AlignedBuf,
+    /// Buffers of batches that are on disk, to be filled again.
+    spare: Vec<AlignedBuf>,
     batch_len: usize,
     batch_since: Option<Instant>,
     flying: Vec<Flying>,
@@ -85,7 +88,8 @@ impl Frontier {
         let state = State {
             region: start,
             batch_at: start,
-            batch: AlignedBuf::zeroed(layout.batch_bytes()),
+            batch: AlignedBuf::zeroed(0),
+            spare: Vec::new(),
             batch_len: 0,
             batch_since: None,
             flying: Vec::new(),
@@ -187,6 +191,12 @@ impl Frontier {
                     return Poll::Pending;
                 }
             } else {
+                if state.batch.is_empty() {
+                    let spare = state.spare.pop();
+                    state.batch = spare.unwrap_or_else(|| AlignedBuf::zeroed(self.layout.batch_bytes()));
+                }
+                let gap = state.batch_len..offset;
+                state.batch.get_mut(gap).unwrap_or_default().fill(0);
                 let room = state.batch.get_mut(offset..offset + bytes).unwrap_or_default();
                 self.stamp.write(record, place, self.opening, sum, room);
                 state.batch_len = offset + bytes;
@@ -217,7 +227,9 @@ impl Frontier {
             return;
         }
         let len = round_up(state.batch_len as u64, self.layout.align) as usize;
-        let full = mem::replace(&mut state.batch, AlignedBuf::zeroed(self.layout.batch_bytes()));
+        let padding = state.batch_len..len;
+        state.batch.get_mut(padding).unwrap_or_default().fill(0);
+        let full = mem::replace(&mut state.batch, AlignedBuf::zeroed(0));
         self.fly(state, ops, state.batch_at, len, full);
         state.batch_at = Place(state.batch_at.0 + len as u64);
         state.batch_len = 0;
@@ -290,7 +302,12 @@ impl Frontier {
     /// A write ended: its records are on disk from now on, or its region is poisoned.
     fn written(self: &Arc<Self>, at: Place, result: std::io::Result<()>) {
         let mut state = self.state.lock();
-        state.flying.retain(|flying| flying.at != at);
+        if let Some(landed) = state.flying.iter().position(|flying| flying.at == at) {
+            // Buffers of summaries are smaller, and of no further use.
+            let buffer = Arc::into_inner(state.flying.swap_remove(landed).buffer);
+            let keeps = state.spare.len() < MAX_BATCHES_IN_FLIGHT;
+            state.spare.extend(buffer.filter(|buffer| keeps && buffer.len() == self.layout.batch_bytes()));
+        }
         match result {
             Ok(()) => state.failures = 0,
             Err(error) => {

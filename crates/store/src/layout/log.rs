@@ -173,12 +173,14 @@ impl Scan<'_> {
         let newest = footers.last_key_value().map(|(region, _)| *region);
         let mut found = Recovered { next: newest.map_or(begun, |place| self.after(place)), ..Recovered::default() };
         let mut floor = first;
+        if covered > begun && found.next == begun {
+            // The snapshot saw places of this region, so the process after it went on with the next one, even if what was
+            // written here never reached the disk. The region itself is looked into below, as any that lacks a summary.
+            found.next = self.after(begun);
+        }
         if self.open_regions(&mut found).is_err() {
             found.next = self.next_lap(found.next);
             floor = found.next;
-        }
-        if covered > begun {
-            found.next = found.next.max(self.after(begun));
         }
         let window = Place(found.next.0 + self.layout.region_bytes - self.layout.log_bytes());
         floor = floor.max(window);

@@ -15,10 +15,8 @@ pub const SET_BYTES: usize = WAYS * SLOT_BITS / 8;
 /// Laps that a slot can tell apart.
 pub const LAPS: u64 = 16;
 
-const FINGERPRINT: Field = Field { shift: 0, bits: 8 };
-const RANK: Field = Field { shift: 8, bits: 3 };
-const POSITION: Field = Field { shift: 11, bits: 32 };
-const LAP: Field = Field { shift: 43, bits: 4 };
+/// A whole slot is read and written as one number.
+const SLOT: Field = Field { shift: 0, bits: SLOT_BITS };
 const EMPTY: u64 = u32::MAX as u64;
 
 /// One slot, unpacked.
@@ -48,19 +46,17 @@ impl Set<'_> {
 
     /// The slot in way 0 to 7.
     pub fn get(&self, way: usize) -> Slot {
-        let field = |field: Field| field.get(self.0, SLOT_BITS, way);
-        let position = field(POSITION);
-        let place = (position != EMPTY).then(|| (position as u32, field(LAP) as u8));
-        Slot { fingerprint: field(FINGERPRINT) as u8, rank: field(RANK) as u8, place }
+        let bits = SLOT.get(self.0, SLOT_BITS, way);
+        let position = bits >> 11 & EMPTY;
+        let place = (position != EMPTY).then_some((position as u32, (bits >> 43) as u8));
+        Slot { fingerprint: bits as u8, rank: (bits >> 8 & 7) as u8, place }
     }
 
     /// Replace a slot.
     pub fn put(&mut self, way: usize, slot: Slot) {
         let (position, lap) = slot.place.map_or((EMPTY, 0), |(position, lap)| (u64::from(position), u64::from(lap)));
-        FINGERPRINT.set(self.0, SLOT_BITS, way, u64::from(slot.fingerprint));
-        RANK.set(self.0, SLOT_BITS, way, u64::from(slot.rank));
-        POSITION.set(self.0, SLOT_BITS, way, position);
-        LAP.set(self.0, SLOT_BITS, way, lap);
+        let bits = u64::from(slot.fingerprint) | u64::from(slot.rank & 7) << 8 | position << 11 | lap << 43;
+        SLOT.set(self.0, SLOT_BITS, way, bits);
     }
 
     /// Every way with its slot.

@@ -19,6 +19,7 @@ use crate::layout::log::{LogCounters, LogFault, RawRecord};
 use crate::layout::record::HEADER_BYTES;
 use crate::layout::{Log, LogLayout, SnapshotHeader, SnapshotLayout, Stamp};
 use crate::limits::MAX_SLOTS;
+use crate::memory::aligned::ALIGN;
 use crate::stats::Stats;
 use crate::writer::WhyNot;
 
@@ -29,7 +30,7 @@ pub struct HashCacheLogOptions {
     pub layout: LogLayout,
     /// Index entries; rounded up to whole sets of eight.
     pub slots: u64,
-    /// The likely size of an object: the first read of a record is half as long again.
+    /// The likely size of an object: the first read of a record is half as long again, by 4 KiB at most.
     pub mean_object_bytes: u64,
     /// Where snapshots of the index lie; without any, opening reads one block of every region.
     pub snapshots: Option<SnapshotLayout>,
@@ -105,7 +106,9 @@ impl HashCacheLog {
         let HashCacheLogOptions { layout, stamp, .. } = *options;
         let Opened { index, frontier, snapshot } = recover::open(&device, options)?;
         let log = Arc::new(Log { device, layout, stamp, frontier, counters: LogCounters::default() });
-        let first_read_bytes = (options.mean_object_bytes as usize).saturating_mul(3) / 2;
+        // Half as much again as the mean reads most small objects whole; of large ones a block more than the mean does.
+        let mean = options.mean_object_bytes as usize;
+        let first_read_bytes = mean.saturating_add((mean / 2).min(ALIGN));
         let inner = Arc::new(Inner {
             index,
             first_read_bytes: first_read_bytes.clamp(HEADER_BYTES, layout.max_record_bytes()),
