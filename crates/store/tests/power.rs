@@ -132,11 +132,11 @@ fn left(synced: &Medium, held: &[(u64, Vec<u8>)], survives: impl Fn(usize, usize
 
 /// Every subset of what was under way, and every one of them torn in three ways, at every request.
 fn power_cuts(blank: &dyn Fn() -> Medium, rounds: u64, flushed: bool) {
-    let (mut calls, mut call, mut openings, mut most_held) = (1, 0, 0, 0);
+    let (mut call, mut openings, mut most_held) = (0, 0, 0);
+    let calls = cut_at(u64::MAX, rounds, &blank()).1.calls();
     while call < calls {
         let medium = blank();
         let (floor, failing) = cut_at(call, rounds, &medium);
-        calls = calls.max(failing.calls().min(call + 2));
         let held = failing.held_writes();
         most_held = most_held.max(held.len());
         let mut look = |what: &str, which: usize, survives: &dyn Fn(usize, usize) -> bool| {

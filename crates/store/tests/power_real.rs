@@ -137,14 +137,16 @@ fn cut_under(kind: &str, after: Duration) {
         let flushed = flushed.load(SeqCst);
         // The log holds the last 200 MB or so: look at what cannot have been overwritten.
         for n in flushed.saturating_sub(1000)..flushed + 2 * BATCH {
-            let found = block_on(store.find(&key(writer, n))).map(|mut hit| {
+            // What was not flushed may fail to read: a head that is there and a part of its body that is not.
+            let found = block_on(store.find(&key(writer, n))).is_some_and(|mut hit| {
                 assert_eq!(hit.head, n.to_string());
-                let read = block_on(hit.body.collect(usize::MAX)).expect("a body that is there to its end");
-                assert!(read == body(writer, n), "{kind}: wrong bytes of {writer}/{n}");
+                let read = block_on(hit.body.collect(usize::MAX));
+                assert!(read.is_err() || read == Ok(body(writer, n)), "{kind}: wrong bytes of {writer}/{n}");
+                read.is_ok()
             });
             if n < flushed {
                 acknowledged += 1;
-                there += u64::from(found.is_some());
+                there += u64::from(found);
             }
         }
     }

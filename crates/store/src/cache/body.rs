@@ -99,9 +99,14 @@ impl ExtentReader {
 }
 
 async fn read(engine: Arc<dyn Engine>, gate: Gate, id: Digest, extent: Extent) -> Result<Bytes, ReadError> {
-    let _turn = gate.enter().await;
+    // Given back when the disk has answered: a reader may sleep, and one that was given up still keeps the disk busy.
+    let turn = gate.enter().await;
     let (done, answer) = promise();
-    engine.fetch_at(&id, extent.place, extent.bytes as usize, Box::new(move |fetched| done.keep(fetched)));
+    let finish = move |fetched| {
+        drop(turn);
+        done.keep(fetched);
+    };
+    engine.fetch_at(&id, extent.place, extent.bytes as usize, Box::new(finish));
     match answer.await {
         Some(Fetched::Record(found)) if found.body.len() == extent.bytes as usize => Ok(found.body),
         Some(Fetched::Record(_)) => Err(ReadError::Corrupt),

@@ -66,9 +66,13 @@ impl Inner {
 
     /// The record of a key, with its whole name compared.
     pub(super) async fn fetch(&self, key: &Key, digest: &Digest, places: Places) -> Option<Found> {
-        let _turn = self.gate.enter().await;
+        let turn = self.gate.enter().await;
         let (done, answer) = promise();
-        self.engine.fetch(digest, places, Box::new(move |fetched| done.keep(fetched)));
+        let finish = move |fetched| {
+            drop(turn);
+            done.keep(fetched);
+        };
+        self.engine.fetch(digest, places, Box::new(finish));
         match answer.await? {
             Fetched::Record(found) if found.name == key.name() => Some(found),
             _ => None,

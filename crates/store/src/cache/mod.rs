@@ -28,7 +28,7 @@ use crate::memory::HotObjects;
 use crate::memory::aligned::ALIGN;
 use crate::stats::Stats;
 use crate::store::{Cursor, HeadEdit, Lookup, Pending, Removed, ScanPage, Store, StoreError, Updated};
-use crate::wait::{Alarm, Gate, block_on, promise};
+use crate::wait::{Alarm, Gate, Promise, block_on, promise};
 use crate::write::{Fill, FillSink, Fills};
 use crate::writer::{FillId, Hint, WhyNot, Writer};
 
@@ -54,6 +54,14 @@ pub(crate) struct Inner {
     stripes: [Mutex<()>; 64],
     next_fill: AtomicU64,
     closed: AtomicBool,
+    closing: Mutex<Closing>,
+}
+
+/// Who waits for the close, or how it ended.
+#[derive(Default)]
+pub(crate) struct Closing {
+    waiting: Vec<Promise<Result<(), String>>>,
+    ended: Option<Result<(), String>>,
 }
 
 /// What the store counts beside its engine.
@@ -132,7 +140,8 @@ impl Inner {
     async fn remove(self: Arc<Self>, key: Key, digest: Digest) -> Result<Removed, StoreError> {
         let fills = self.fills.take(&digest, &key);
         fills.iter().for_each(|fill| fill.give_up(WhyNot::Removed));
-        let was_there = !fills.is_empty() || self.engine.probe(&digest) != Probe::Absent;
+        let was_there =
+            !fills.is_empty() || self.engine.probe(&digest) != Probe::Absent || self.hot.get(&digest, &key).is_some();
         let tombstone = Record { id: digest, kind: Kind::Tombstone, name: &[], head: &[], body: &[] };
         let appended = std::future::poll_fn(|cx| {
             let _order = self.stripe(&digest);
@@ -146,7 +155,13 @@ impl Inner {
         }
         self.hot.remove(&digest);
         match appended {
-            Ok(_) => self.sync(Some(&digest)).await?,
+            Ok(place) => {
+                self.sync(Some(&digest)).await?;
+                // A failure that another caller was told of first may have taken it.
+                if !self.engine.is_live(place) {
+                    return Err(StoreError::Device("the removal was written and lost".into()));
+                }
+            }
             Err(WhyNot::Closed) => return Err(StoreError::Closed),
             Err(why) => return Err(StoreError::Device(format!("the removal was not written: {why}"))),
         }
@@ -154,10 +169,13 @@ impl Inner {
     }
 
     async fn update_head(self: Arc<Self>, key: Key, digest: Digest, edit: HeadEdit) -> Result<Updated, StoreError> {
-        let Probe::At(seen) = self.engine.probe(&digest) else {
-            return Ok(Updated::Absent);
+        let seen = match self.engine.probe(&digest) {
+            Probe::At(seen) => seen,
+            Probe::Absent | Probe::AskDisk => Places::default(),
         };
         let Some(found) = self.fetch(&key, &digest, seen).await else {
+            // It may be served from memory still, though its record was overwritten.
+            self.hot.remove(&digest);
             return Ok(Updated::Absent);
         };
         let Some(head) = edit(&found.head) else {
@@ -284,12 +302,25 @@ impl Store for Cache {
     fn close(&self) -> Pending<Result<(), StoreError>> {
         let store = self.0.clone();
         Box::pin(async move {
-            if store.closed.swap(true, Ordering::AcqRel) {
-                return Ok(());
-            }
             let (done, answer) = promise();
-            store.engine.close(Box::new(move |result| done.keep(result)));
-            answer.await.unwrap_or(Ok(())).map_err(StoreError::Device)
+            {
+                let mut closing = store.closing.lock();
+                match closing.ended.clone() {
+                    Some(result) => done.keep(result),
+                    None => closing.waiting.push(done),
+                }
+            }
+            if !store.closed.swap(true, Ordering::AcqRel) {
+                let all = store.clone();
+                store.engine.close(Box::new(move |result| {
+                    let mut closing = all.closing.lock();
+                    closing.ended = Some(result.clone());
+                    let waiting = std::mem::take(&mut closing.waiting);
+                    drop(closing);
+                    waiting.into_iter().for_each(|done| done.keep(result.clone()));
+                }));
+            }
+            answer.await.unwrap_or_else(|| Err("it was not closed".into())).map_err(StoreError::Device)
         })
     }
 }

@@ -68,6 +68,7 @@ impl Cache {
             stripes: [const { parking_lot::Mutex::new(()) }; 64],
             next_fill: AtomicU64::new(1),
             closed: AtomicBool::new(false),
+            closing: Default::default(),
         })))
     }
 
@@ -99,7 +100,7 @@ fn open_all(dirs: &[PathBuf], options: &CacheOptions, access: Access) -> Result<
     let mut order: Vec<_> = (0_u16..).zip(dirs.iter().map(|dir| path_in(dir))).collect();
     order.sort_by_key(|(_, path)| !raw::is_there(path));
     for (number, path) in order {
-        if !raw::is_there(&path) {
+        if access == Access::Alone && !raw::is_there(&path) {
             let secret = match &secret {
                 Some(secret) => secret.clone(),
                 None => new_secret(&path)?,

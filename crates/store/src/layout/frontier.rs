@@ -36,7 +36,6 @@ pub struct Frontier {
     limit: AtomicU64,
     /// For each region, one more than the place of its lap that is poisoned.
     poisoned: Box<[AtomicU64]>,
-    poisonings: AtomicU64,
     write_errors: AtomicU64,
     stop: Condvar,
 }
@@ -54,6 +53,8 @@ struct State {
     summary: Vec<SummaryEntry>,
     waiting: Vec<Waker>,
     syncs: Vec<Sync>,
+    /// One sync at a time: the kernel tells of a lost page once, and that must reach all who wait.
+    syncing: bool,
     /// The first region written to since the last sync that succeeded.
     unsynced: Place,
     /// What failed since then, told to the next sync.
@@ -96,6 +97,7 @@ impl Frontier {
             summary: Vec::new(),
             waiting: Vec::new(),
             syncs: Vec::new(),
+            syncing: false,
             unsynced: start,
             failed: None,
             failures: 0,
@@ -110,7 +112,6 @@ impl Frontier {
             next: AtomicU64::new(start.0),
             limit: AtomicU64::new(start.0 + layout.region_bytes),
             poisoned: (0..layout.regions).map(|_| AtomicU64::new(0)).collect(),
-            poisonings: AtomicU64::new(0),
             write_errors: AtomicU64::new(0),
             stop: Condvar::new(),
         });
@@ -128,11 +129,6 @@ impl Frontier {
     pub fn is_reachable(&self, place: Place) -> bool {
         place.0 < self.next.load(Ordering::Acquire)
             && place.0 + self.layout.log_bytes() >= self.limit.load(Ordering::Acquire)
-    }
-
-    /// How many regions were poisoned so far: an index that sees it grow must drop what they held.
-    pub fn poisonings(&self) -> u64 {
-        self.poisonings.load(Ordering::Acquire)
     }
 
     /// The first place not yet given to a record.
@@ -155,7 +151,7 @@ impl Frontier {
         let mut ops = Vec::new();
         let mut state = self.state.lock();
         let outcome = self.append(&mut state, &mut ops, record, bytes, sum);
-        if outcome.is_pending() {
+        if outcome.is_pending() && !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
             state.waiting.push(cx.waker().clone());
         }
         drop(state);
@@ -295,7 +291,6 @@ impl Frontier {
     fn poison(&self, region: Place) {
         if let Some(mark) = self.poisoned.get(self.layout.region_number(region)) {
             mark.store(region.0 + 1, Ordering::Release);
-            self.poisonings.fetch_add(1, Ordering::AcqRel);
         }
     }
 
@@ -318,8 +313,12 @@ impl Frontier {
                 state.failed = Some(error.to_string());
             }
         }
+        let mut ops = Vec::new();
+        if state.syncs.iter().any(|sync| sync.up_to > state.batch_at) {
+            self.seal(&mut state, &mut ops);
+        }
         let waiting = mem::take(&mut state.waiting);
-        let ops = self.due_syncs(&mut state);
+        ops.extend(self.due_syncs(&mut state));
         drop(state);
         self.submit(ops);
         waiting.into_iter().for_each(Waker::wake);
@@ -333,8 +332,9 @@ impl Frontier {
     fn begin_sync(self: &Arc<Self>, done: Option<SyncDone>) {
         let mut ops = Vec::new();
         let mut state = self.state.lock();
-        self.seal_now(&mut state, &mut ops);
-        let up_to = state.batch_at;
+        // If too many are on their way already, the batch follows when one of them has ended.
+        self.seal(&mut state, &mut ops);
+        let up_to = Place(state.batch_at.0 + state.batch_len as u64);
         if state.unsynced == up_to && state.flying.is_empty() && state.failed.is_none() {
             // Nothing is new since the last sync. A disk that was given up must not fail those that go on.
             drop(state);
@@ -346,31 +346,34 @@ impl Frontier {
         self.submit(ops);
     }
 
-    /// Syncs all of whose writes have ended.
-    fn due_syncs(self: &Arc<Self>, state: &mut State) -> Vec<Op> {
+    /// One sync for all those whose writes have ended.
+    fn due_syncs(self: &Arc<Self>, state: &mut State) -> Option<Op> {
+        if state.syncing {
+            return None;
+        }
         let first = state.flying.iter().map(|flying| flying.at).min();
-        let (due, rest) =
-            mem::take(&mut state.syncs).into_iter().partition(|sync| first.is_none_or(|first| sync.up_to <= first));
+        let sealed = if state.batch_len == 0 { None } else { Some(state.batch_at) };
+        let ended = |sync: &Sync| first.is_none_or(|at| sync.up_to <= at) && sealed.is_none_or(|at| sync.up_to <= at);
+        let (due, rest): (Vec<_>, _) = mem::take(&mut state.syncs).into_iter().partition(ended);
         state.syncs = rest;
-        let due: Vec<Sync> = due;
-        due.into_iter().map(|sync| self.sync_op(sync)).collect()
-    }
-
-    fn sync_op(self: &Arc<Self>, sync: Sync) -> Op {
+        let up_to = due.iter().map(|sync| sync.up_to).max()?;
+        state.syncing = true;
         let frontier = self.clone();
         let done = Box::new(move |outcome: crate::device::Outcome| {
-            frontier.synced(sync.up_to, outcome.result.map_err(|error| error.to_string()), sync.done);
+            frontier.synced(up_to, outcome.result.map_err(|error| error.to_string()), due);
         });
-        Op { request: Request::Sync, done }
+        Some(Op { request: Request::Sync, done })
     }
 
     /// A sync that failed leaves nothing written since the last good one to be trusted: the kernel may have dropped
     /// the pages and will say so only once.
-    fn synced(&self, up_to: Place, result: Result<(), String>, done: Option<SyncDone>) {
+    fn synced(self: &Arc<Self>, up_to: Place, result: Result<(), String>, due: Vec<Sync>) {
         let mut state = self.state.lock();
+        state.syncing = false;
         if let Err(error) = result {
             let mut region = self.layout.region_of(state.unsynced);
-            while region < up_to {
+            let written = up_to.max(state.batch_at);
+            while region < written {
                 self.poison(region);
                 region = Place(region.0 + self.layout.region_bytes);
             }
@@ -379,10 +382,12 @@ impl Frontier {
             state.failed = Some(error);
         }
         state.unsynced = state.unsynced.max(up_to);
-        let Some(done) = done else { return };
-        let failed = state.failed.take();
+        let asked = due.iter().any(|sync| sync.done.is_some());
+        let outcome = if asked { state.failed.take().map_or(Ok(()), Err) } else { Ok(()) };
+        let next = self.due_syncs(&mut state);
         drop(state);
-        done(failed.map_or(Ok(()), Err));
+        self.submit(next);
+        due.into_iter().filter_map(|sync| sync.done).for_each(|done| done(outcome.clone()));
     }
 
     /// Whether appends are refused.
@@ -422,7 +427,7 @@ impl Frontier {
     }
 
     /// Outside the lock, since a device may complete a request at once.
-    fn submit(&self, ops: Vec<Op>) {
+    fn submit(&self, ops: impl IntoIterator<Item = Op>) {
         ops.into_iter().for_each(|op| self.device.submit(op));
     }
 }

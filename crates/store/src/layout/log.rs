@@ -1,6 +1,7 @@
 //! A circular log that can be read: one record at a time by its place, or all it holds when it is opened.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -170,17 +171,17 @@ impl Scan<'_> {
         let covered = covered.max(first);
         let begun = self.layout.region_of(covered);
         let mut footers = if covered == first { self.all_footers() } else { self.footers_from(begun) };
-        let newest = footers.last_key_value().map(|(region, _)| *region);
-        let mut found = Recovered { next: newest.map_or(begun, |place| self.after(place)), ..Recovered::default() };
-        let mut floor = first;
-        if covered > begun && found.next == begun {
-            // The snapshot saw places of this region, so the process after it went on with the next one, even if what was
-            // written here never reached the disk. The region itself is looked into below, as any that lacks a summary.
-            found.next = self.after(begun);
+        if footers.is_empty() && !self.scan_region(begun).is_ok_and(|(used, _)| used > 0) {
+            // The snapshot may be so old that the log has gone round since.
+            footers = self.all_footers();
         }
-        if self.open_regions(&mut found).is_err() {
-            found.next = self.next_lap(found.next);
-            floor = found.next;
+        let newest = footers.last_key_value().map(|(region, _)| *region);
+        let next = newest.map_or(begun, |place| self.after(place)).max(begun);
+        let mut found = Recovered { next, ..Recovered::default() };
+        let mut floor = first.max(self.open_regions(&mut found));
+        if covered > begun {
+            // The snapshot saw places of this region, even if what was written there never reached the disk.
+            found.next = found.next.max(self.after(begun));
         }
         let window = Place(found.next.0 + self.layout.region_bytes - self.layout.log_bytes());
         floor = floor.max(window);
@@ -230,22 +231,49 @@ impl Scan<'_> {
     }
 
     /// Regions begun after the newest summary was written: the open one, and those whose summaries did not arrive. They
-    /// follow each other, or began with a new lap.
-    fn open_regions(&self, found: &mut Recovered) -> Result<(), Unreadable> {
-        for _ in 0..REGIONS_ON_THEIR_WAY.min(self.layout.regions - 1) {
-            let mut begun = None;
-            for region in [found.next, self.next_lap(found.next)] {
-                let (used, entries) = self.scan_region(region)?;
-                if used > 0 {
-                    begun = Some((region, used, entries));
-                    break;
+    /// follow each other, with gaps where a first write failed, or began with a new lap. Returns the place before which
+    /// all is given up, because the region after the last one found cannot be read.
+    fn open_regions(&self, found: &mut Recovered) -> Place {
+        let mut floor = Place(0);
+        loop {
+            let before = found.next;
+            let mut readable = self.begun_from(before, found);
+            if readable && found.next == before {
+                readable = self.begun_from(self.next_lap(before), found);
+            }
+            if found.next != before {
+                continue;
+            }
+            if readable {
+                return floor;
+            }
+            found.next = self.next_lap(before);
+            if mem::replace(&mut floor, found.next) != Place(0) {
+                return floor;
+            }
+        }
+    }
+
+    /// Regions begun from `start` on; false if the one after the last of them cannot be read.
+    fn begun_from(&self, start: Place, found: &mut Recovered) -> bool {
+        let most = REGIONS_ON_THEIR_WAY.min(self.layout.regions - 1);
+        let (mut region, mut missing, mut readable) = (start, 0, true);
+        while missing <= most && found.unsealed.len() < self.layout.regions as usize {
+            match self.scan_region(region) {
+                Ok((used, entries)) if used > 0 => {
+                    found.unsealed.push((region, used, entries));
+                    found.next = self.after(region);
+                    (missing, readable) = (0, true);
+                }
+                Ok(_) => missing += 1,
+                Err(Unreadable) => {
+                    readable &= missing > 0;
+                    missing += 1;
                 }
             }
-            let Some(region) = begun else { break };
-            found.next = self.after(region.0);
-            found.unsealed.push(region);
+            region = self.after(region);
         }
-        Ok(())
+        readable
     }
 
     fn next_lap(&self, place: Place) -> Place {

@@ -22,6 +22,9 @@ use crate::memory::aligned::round_up;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"TjS1");
 
+/// Places end here: no disk can write so much, and a multi-disk store keeps the disk's number above.
+pub const PLACES: u64 = 1 << 55;
+
 /// Bytes of one summary entry.
 pub const ENTRY_BYTES: usize = 12;
 /// Bytes of the footer, the last of a region.
@@ -157,6 +160,7 @@ pub fn footer(layout: &LogLayout, stamp: Stamp, number: usize, block: &[u8]) -> 
     let entries_sum = take_u64(&mut rest)?;
     let right = magic == MAGIC
         && take_u64(&mut sum)? == xxh3_64_with_seed(checked, stamp.seed)
+        && region.0 < PLACES
         && region.0.is_multiple_of(layout.region_bytes)
         && layout.region_number(region) == number
         && used <= layout.region_bytes

@@ -159,6 +159,8 @@ impl Snapshots<'_> {
         let header = SnapshotHeader { number: take_u64(&mut fields)?, up_to: Place(take_u64(&mut fields)?) };
         let right = magic == HEADER_MAGIC
             && u64::from(pages) == self.layout.pages
+            && header.number < u64::MAX
+            && header.up_to.0 < super::region::PLACES
             && header.number % 2 == area
             && sum == xxh3_64_with_seed(checked, self.stamp.seed);
         right.then_some(header)

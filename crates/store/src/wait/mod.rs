@@ -6,7 +6,7 @@ mod promise;
 
 pub(crate) use alarm::{Alarm, At};
 pub(crate) use gate::Gate;
-pub(crate) use promise::promise;
+pub(crate) use promise::{Promise, promise};
 
 use std::future::Future;
 use std::pin::pin;

@@ -77,6 +77,8 @@ impl BodySource for Follower {
 
     fn seek(&mut self, range: Range<u64>) -> Result<(), ReadError> {
         self.left = within(range, self.length())?;
+        // A writer that must wait for its readers need not wait for what this one skips.
+        self.fill.read_to(&mut self.fill.lock(), self.number, self.left.start);
         Ok(())
     }
 

@@ -59,6 +59,10 @@ impl FillSink {
             })
             .await;
             let state = fill.lock();
+            if state.extents.first().is_some_and(|first| !self.store.engine.is_live(first.place)) {
+                // So slow that the log went round meanwhile.
+                return Err(WhyNot::Evicted);
+            }
             record =
                 Table { body_bytes: arrived, extent_bytes: fill.extent_bytes as u32, extents: state.extents.clone() }
                     .encode();

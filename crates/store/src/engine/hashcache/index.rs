@@ -118,9 +118,10 @@ impl Index {
     /// Enter a record by the low half of its digest.
     pub fn insert_low(&self, id_low: u64, place: Place) {
         let now = self.frontier.next().0;
-        let age = |slot: &Slot| self.place(slot).map_or(u64::MAX, |place| now - place.0.min(now));
+        let age = |slot: &Slot| self.reachable(slot).map_or(u64::MAX, |place| now - place.0.min(now));
         let inserted = self.sets.with(self.sets.set_of(id_low), |bytes| {
-            let is_live = |slot: &Slot| self.place(slot).is_some();
+            // A lost record's slot is not free: it keeps what it replaced from coming to light.
+            let is_live = |slot: &Slot| self.reachable(slot).is_some();
             policy::insert(&mut Set(bytes), id_low as u8, self.slot_place(place), is_live, age)
         });
         if inserted == Some(Inserted::Replaced) {
@@ -138,7 +139,8 @@ impl Index {
     /// Drop the candidates of this fingerprint that are not newer than `place`.
     pub fn remove_to(&self, id_low: u64, place: Place) {
         self.sets.with(self.sets.set_of(id_low), |bytes| {
-            let old = |slot: &Slot| slot.fingerprint == id_low as u8 && self.place(slot).is_none_or(|at| at <= place);
+            let old =
+                |slot: &Slot| slot.fingerprint == id_low as u8 && self.reachable(slot).is_none_or(|at| at <= place);
             policy::clear(&mut Set(bytes), old)
         });
     }
@@ -148,28 +150,17 @@ impl Index {
         let wanted = Some(self.slot_place(place));
         self.sets.with(self.sets.set_of(id_low), |bytes| {
             let mut set = Set(bytes);
-            let way = set.slots().find(|(_, slot)| slot.place == wanted).map(|(way, _)| way);
-            if let Some(way) = way {
-                policy::touch(&mut set, way);
+            let Some((way, touched)) = set.slots().find(|(_, slot)| slot.place == wanted) else { return };
+            policy::touch(&mut set, way);
+            // What may be a later version of it must not leave before it: the order of use follows that of writing.
+            let mut newer = [(NOWHERE, 0); WAYS];
+            for ((way, slot), to) in set.slots().zip(&mut newer) {
+                let at = self.reachable(&slot).filter(|at| *at > place && slot.fingerprint == touched.fingerprint);
+                *to = (at.unwrap_or(NOWHERE), way);
             }
+            newer.sort_unstable();
+            newer.iter().filter(|(at, _)| *at != NOWHERE).for_each(|(_, way)| policy::touch(&mut set, *way));
         });
-    }
-
-    /// After regions were given up: drop what they held, and the older candidates of the same fingerprints.
-    pub fn drop_poisoned(&self) {
-        for set in 0..self.sets.len() {
-            self.sets.with(set, |bytes| {
-                let mut set = Set(bytes);
-                let poisoned = |slot: &Slot| self.reachable(slot).filter(|place| self.is_poisoned(*place));
-                let lost: Vec<_> =
-                    set.slots().filter_map(|(_, slot)| Some((slot.fingerprint, poisoned(&slot)?))).collect();
-                let gone = |slot: &Slot| {
-                    let place = self.reachable(slot);
-                    lost.iter().any(|(fingerprint, lost)| *fingerprint == slot.fingerprint && place <= Some(*lost))
-                };
-                policy::clear(&mut set, gone)
-            });
-        }
     }
 
     /// Empty the dead slots of one region's share of the sets.
@@ -177,7 +168,7 @@ impl Index {
         let share = |n: u64| (u128::from(n) * u128::from(self.sets.len()) / u128::from(self.layout.regions)) as u64;
         let number = region % self.layout.regions;
         for set in share(number)..share(number + 1) {
-            self.sets.with(set, |bytes| policy::clear(&mut Set(bytes), |slot| self.place(slot).is_none()));
+            self.sets.with(set, |bytes| policy::clear(&mut Set(bytes), |slot| self.reachable(slot).is_none()));
         }
     }
 

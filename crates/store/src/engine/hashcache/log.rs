@@ -75,7 +75,6 @@ pub(super) struct Inner {
     first_read_bytes: usize,
     false_reads: AtomicU64,
     regions_swept: AtomicU64,
-    poisonings_seen: AtomicU64,
     /// Read while a record is appended and entered; written to learn a place before which all are entered.
     pub(super) publishing: RwLock<()>,
     pub(super) snapshots: Option<SnapshotLayout>,
@@ -113,7 +112,6 @@ impl HashCacheLog {
             index,
             first_read_bytes: first_read_bytes.clamp(HEADER_BYTES, layout.max_record_bytes()),
             false_reads: AtomicU64::new(0),
-            poisonings_seen: AtomicU64::new(0),
             regions_swept: AtomicU64::new(log.frontier.next().0 / layout.region_bytes),
             publishing: RwLock::new(()),
             snapshots: options.snapshots.filter(|_| !options.read_only),
@@ -128,14 +126,6 @@ impl HashCacheLog {
 }
 
 impl Inner {
-    /// Before slots are reused: drop what given-up regions held, so that nothing older comes to light.
-    fn drop_poisoned(&self) {
-        let now = self.log.frontier.poisonings();
-        if self.poisonings_seen.swap(now, Relaxed) != now {
-            self.index.drop_poisoned();
-        }
-    }
-
     /// Sweep for every region begun since the last time. Whoever appends pays for its share: a few dozen sets.
     fn sweep(&self) {
         let now = self.log.frontier.next().0 / self.log.layout.region_bytes;
@@ -230,7 +220,6 @@ impl Engine for HashCacheLog {
     fn poll_append(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
         let _publishing = self.0.publishing.read();
         let place = ready!(self.0.log.frontier.poll_append(cx, record));
-        self.0.drop_poisoned();
         if let Ok(place) = place {
             match record.kind {
                 Kind::Whole | Kind::Large => self.0.index.insert_low(record.id.low(), place),
@@ -314,6 +303,8 @@ impl Engine for HashCacheLog {
         let engine = self.0.clone();
         let (tell, told) = std::sync::mpsc::sync_channel(1);
         engine.log.frontier.close(Box::new(move |result| drop(tell.send(result))));
+        let done = Arc::new(Mutex::new(Some(done)));
+        let end = done.clone();
         // Not on the device's own threads, which the last snapshot needs.
         let finish = move || {
             let result = told.recv().unwrap_or_else(|error| Err(error.to_string()));
@@ -321,10 +312,11 @@ impl Engine for HashCacheLog {
                 snapshot::take(&engine);
             }
             engine.log.device.stop();
-            done(result);
+            end.lock().take().into_iter().for_each(|done| done(result.clone()));
         };
         if std::thread::Builder::new().name("tinaja-close".into()).spawn(finish).is_err() {
-            tracing::error!("no thread to close the cache with; it closes as if it had been killed");
+            let error = "the system has no thread to close the cache with; it ends as if it had been killed";
+            done.lock().take().into_iter().for_each(|done| done(Err(error.into())));
         }
     }
 }

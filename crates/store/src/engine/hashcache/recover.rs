@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::index::Index;
 use super::log::HashCacheLogOptions;
-use crate::device::Device;
+use crate::device::{Device, blocking};
 use crate::engine::{Kind, Place};
 use crate::index::Sets;
 use crate::layout::log::Scan;
@@ -29,6 +29,8 @@ pub fn open(device: &Arc<dyn Device>, options: &HashCacheLogOptions) -> Result<O
     let found = scan.recover(covered);
     if !options.read_only {
         scan.seal(&found.unsealed)?;
+        // A process that was killed may have left records unsynced that are found from now on.
+        blocking::sync(&**device).map_err(|error| error.to_string())?;
     }
     let frontier = Frontier::start(device.clone(), layout, stamp, found.next, options.flush_every)
         .map_err(|error| error.to_string())?;
