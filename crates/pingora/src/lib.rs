@@ -36,13 +36,16 @@
 //! fill: nothing while the store accepts it; [`RELAY_MOST_BYTES`] when it no longer does (too large, or its disk
 //! failed) and the client is slower than the origin.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
+
 mod head;
 mod hit;
+mod meta;
 mod miss;
 mod relay;
 mod storage;
 
-pub use head::{MAX_HEADER_BYTES, MAX_HEADERS, MAX_PRIMARY_KEY_BYTES, primary_key};
+pub use head::{MAX_HEADER_BYTES, MAX_HEADERS, MAX_PRIMARY_KEY_BYTES, StoredHead, primary_key};
 pub use hit::READ_PIECE_BYTES;
 pub use relay::RELAY_MOST_BYTES;
 pub use storage::TinajaStorage;

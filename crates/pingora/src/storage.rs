@@ -15,7 +15,7 @@ use pingora_error::{Error, ErrorType, Result};
 use tinaja_store::{FillId, Hint, Hit, Key, Removed, Store, Updated};
 
 use crate::fault;
-use crate::head::{Head, encode};
+use crate::head::{StoredHead, encode, is_old};
 use crate::hit::HitReader;
 use crate::miss::{MissWriter, announced_bytes};
 use crate::relay::Relays;
@@ -54,11 +54,15 @@ impl TinajaStorage {
 
     /// The metadata of a found object; `None` if it is another key's, or cannot be read and was removed.
     async fn meta(&self, place: &Key, key: &CacheKey, hit: &Hit) -> Option<CacheMeta> {
-        match Head::decode(&hit.head).map(|head| head.belongs_to(key).then(|| head.meta())) {
+        match StoredHead::decode(&hit.head).map(|head| head.belongs_to(key).then(|| head.meta())) {
             Some(None) => None,
             Some(Some(Some(meta))) => Some(meta),
             None | Some(Some(None)) => {
-                tracing::warn!("removing an object whose head cannot be read: {place:?}");
+                if is_old(&hit.head) {
+                    tracing::debug!("removing an object that an earlier version stored: {place:?}");
+                } else {
+                    tracing::warn!("removing an object whose head cannot be read: {place:?}");
+                }
                 if let Err(error) = self.store.remove(place).await {
                     tracing::warn!("an object whose head cannot be read was not removed: {error}");
                 }
@@ -152,7 +156,7 @@ impl Storage for TinajaStorage {
         };
         let now = SystemTime::now();
         let edit = move |present: &bytes::Bytes| {
-            let head = Head::decode(present)?;
+            let head = StoredHead::decode(present)?;
             let mut meta = head.meta()?;
             meta.expire_at(now);
             head.with_meta(&meta).ok()
@@ -170,7 +174,7 @@ impl Storage for TinajaStorage {
         let new = encode(key, meta)?;
         let (key_then, created) = (key.clone(), meta.created());
         let edit = move |present: &bytes::Bytes| {
-            let head = Head::decode(present).filter(|head| head.belongs_to(&key_then))?;
+            let head = StoredHead::decode(present).filter(|head| head.belongs_to(&key_then))?;
             (head.meta()?.created() == created).then_some(new)
         };
         match self.store.update_head(&Self::store_key(key), Box::new(edit)).await {

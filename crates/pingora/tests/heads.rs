@@ -65,8 +65,8 @@ async fn bytes_that_are_no_head_are_a_miss_and_removed() {
 
     let mut bad: Vec<Bytes> = (0..good.len()).map(|len| good.slice(..len)).collect();
     bad.push([&good[..], b"!"].concat().into());
-    bad.push([&[2], &good[1..]].concat().into());
-    bad.push([&good[..18], &[0xFF; 12], &good[30..]].concat().into());
+    bad.push([&[3], &good[1..]].concat().into());
+    bad.push([&good[..66], &[0xFF; 8], &good[74..]].concat().into());
     bad.push(body(5, 1000));
     for head in bad {
         put_raw(storage, &varied, head.clone()).await;
