@@ -7,14 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use support::{blank, disk, get, key, open, put, sound};
+use support::{blank, disk, get, is_write, key, open, put, sound};
 use tinaja_store::device::wrap::{Fault, Rule, Rules, Tear};
 use tinaja_store::device::{Device, Request};
 use tinaja_store::{Commit, Lookup, Store, StoreError, block_on};
-
-fn is_write(request: &Request) -> bool {
-    matches!(request, Request::Write { .. })
-}
 
 /// A flush that failed is told, its region is never trusted again, and what its records replaced stays replaced.
 #[test]

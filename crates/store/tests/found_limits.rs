@@ -1,48 +1,20 @@
 //! Found by review: limits that did not hold, readers that held others up, and answers that were too early or wrong.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    unused_imports,
-    dead_code,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod support;
-use bytes::Bytes;
-use std::future::Future;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
-use std::task::{Context, Poll, Waker};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-use support::*;
-use tinaja_store::contract::bytes_of;
-use tinaja_store::device::wrap::Fault;
-use tinaja_store::device::{Device, Medium, Memory, Request};
-use tinaja_store::engine::Place;
-use tinaja_store::engine::hashcache::{HashCacheLog, HashCacheLogOptions};
-use tinaja_store::layout::{SnapshotHeader, Snapshots, Stamp, region};
-use tinaja_store::*;
 
-fn poll<F: Future + ?Sized>(f: &mut std::pin::Pin<Box<F>>) -> Poll<F::Output> {
-    f.as_mut().poll(&mut Context::from_waker(Waker::noop()))
-}
-fn is_write(r: &Request) -> bool {
-    matches!(r, Request::Write { .. })
-}
-fn is_read(r: &Request) -> bool {
-    matches!(r, Request::Read { .. })
-}
-fn log_at() -> u64 {
-    plan(DISK_BYTES as u64).layout.base
-}
-fn open_hot(disk: Arc<dyn Device>, memory: u64) -> Cache {
-    let options = plan(disk.geometry().bytes);
-    let engine = HashCacheLog::open(disk, &options).unwrap();
-    Cache::over(Arc::new(engine), Secret::from_bytes([7; 32]), memory).unwrap()
-}
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use support::*;
+use tinaja_store::device::Medium;
+use tinaja_store::device::wrap::Fault;
+use tinaja_store::engine::Place;
+use tinaja_store::layout::{SnapshotHeader, Snapshots, region};
+use tinaja_store::*;
 
 /// Reads under way are not bounded when lookups end at their deadline.
 #[test]
@@ -174,7 +146,7 @@ fn hostile_snapshot() {
 #[test]
 fn head_of_a_hot_object_whose_record_was_overwritten() {
     let bytes = blank();
-    let store = open_hot(sound(&bytes), 4 << 20);
+    let store = open_hot(sound(&bytes), 4 << 20).unwrap();
     let _ = put(&store, 1, 1, 100);
     for n in 10..5000 {
         let _ = put(&store, n, 1, 3000);
@@ -191,7 +163,7 @@ fn head_of_a_hot_object_whose_record_was_overwritten() {
 #[test]
 fn removed_says_gone_for_a_hot_object() {
     let bytes = blank();
-    let store = open_hot(sound(&bytes), 4 << 20);
+    let store = open_hot(sound(&bytes), 4 << 20).unwrap();
     let _ = put(&store, 1, 1, 100);
     for n in 10..5000 {
         let _ = put(&store, n, 1, 3000);

@@ -1,54 +1,26 @@
 //! Found by review: acknowledged objects that were lost, and removed or older ones that came back. Each test tells how.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    unused_imports,
-    dead_code,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod support;
-use bytes::Bytes;
-use std::future::Future;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
-use std::task::{Context, Poll, Waker};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
-use support::*;
-use tinaja_store::contract::bytes_of;
-use tinaja_store::device::wrap::Fault;
-use tinaja_store::device::{Device, Medium, Memory, Request};
-use tinaja_store::engine::Place;
-use tinaja_store::engine::hashcache::{HashCacheLog, HashCacheLogOptions};
-use tinaja_store::layout::{SnapshotHeader, Snapshots, Stamp, region};
-use tinaja_store::*;
+use std::time::Duration;
 
-fn poll<F: Future + ?Sized>(f: &mut std::pin::Pin<Box<F>>) -> Poll<F::Output> {
-    f.as_mut().poll(&mut Context::from_waker(Waker::noop()))
-}
-fn is_write(r: &Request) -> bool {
-    matches!(r, Request::Write { .. })
-}
-fn is_read(r: &Request) -> bool {
-    matches!(r, Request::Read { .. })
-}
-fn log_at() -> u64 {
-    plan(DISK_BYTES as u64).layout.base
-}
-fn open_hot(disk: Arc<dyn Device>, memory: u64) -> Cache {
-    let options = plan(disk.geometry().bytes);
-    let engine = HashCacheLog::open(disk, &options).unwrap();
-    Cache::over(Arc::new(engine), Secret::from_bytes([7; 32]), memory).unwrap()
-}
+use support::parking::Parking;
+use support::*;
+use tinaja_store::device::wrap::Fault;
+use tinaja_store::device::{Device, Medium, Request};
+use tinaja_store::engine::hashcache::HashCacheLog;
+use tinaja_store::layout::Stamp;
+use tinaja_store::*;
 
 /// Two removals wait for two writes of one region; the first fails. Both tombstones are lost: both must be told.
 #[test]
 fn two_removals_one_failed_write() {
     let bytes = blank();
-    let late: Arc<parking::Held> = Arc::new(parking::Held::new(sound(&bytes)));
+    let late: Arc<Parking> = Arc::new(Parking::new(sound(&bytes)));
     let store = open(late.clone()).unwrap();
     (0..4).for_each(|n| drop(put(&store, n, 1, 2000)));
     block_on(store.flush()).unwrap();
@@ -281,7 +253,7 @@ fn one_sync_at_a_time() {
 #[test]
 fn failed_sync_poisons_all_that_was_written() {
     let bytes = blank();
-    let late: Arc<parking::Held> = Arc::new(parking::Held::new(sound(&bytes)));
+    let late: Arc<Parking> = Arc::new(Parking::new(sound(&bytes)));
     let store = open(late.clone()).unwrap();
     let _ = put(&store, 1, 1, 2000);
     late.hold_next_sync();
@@ -325,61 +297,4 @@ fn many_regions_without_summary() {
     std::mem::forget(store);
     let store = open(sound(&left)).unwrap();
     assert_eq!(get(&store, 19), Some(1), "flushed and lost");
-}
-mod parking {
-    use super::*;
-    use tinaja_store::device::{Counters, Geometry, Op};
-    pub struct Held {
-        below: Arc<Memory>,
-        hold: AtomicBool,
-        held: std::sync::Mutex<Option<Op>>,
-        hold_writes: AtomicBool,
-        writes: std::sync::Mutex<Vec<Op>>,
-    }
-    impl Held {
-        pub fn new(below: Arc<Memory>) -> Self {
-            Held {
-                below,
-                hold: AtomicBool::new(false),
-                held: Default::default(),
-                hold_writes: AtomicBool::new(false),
-                writes: Default::default(),
-            }
-        }
-        pub fn hold_writes(&self, hold: bool) {
-            self.hold_writes.store(hold, SeqCst);
-        }
-        pub fn writes(&self) -> Vec<Op> {
-            std::mem::take(&mut self.writes.lock().unwrap())
-        }
-        pub fn hold_next_sync(&self) {
-            self.hold.store(true, SeqCst);
-        }
-        pub fn fail_held(&self) {
-            let op = self.held.lock().unwrap().take().unwrap();
-            op.fail(std::io::Error::other("lost"));
-        }
-    }
-    impl Device for Held {
-        fn geometry(&self) -> Geometry {
-            self.below.geometry()
-        }
-        fn submit(&self, op: Op) {
-            if matches!(op.request, Request::Sync) && self.hold.swap(false, SeqCst) {
-                *self.held.lock().unwrap() = Some(op);
-                return;
-            }
-            if is_write(&op.request) && self.hold_writes.load(SeqCst) {
-                self.writes.lock().unwrap().push(op);
-                return;
-            }
-            self.below.submit(op);
-        }
-        fn counters(&self) -> Counters {
-            self.below.counters()
-        }
-        fn stop(&self) {
-            self.below.stop()
-        }
-    }
 }

@@ -3,10 +3,13 @@
 //! Records gather in a batch; full or old batches go to the disk in one large write each, and until they are there
 //! their records are served from memory. A batch never crosses a region; a region ends with its summary.
 
+mod batches;
+mod end;
+mod syncs;
+
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::mem;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -14,13 +17,14 @@ use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 
 use super::record::{self, Stamp};
-use super::region::{self, LogLayout, SummaryEntry};
-use crate::device::{Device, Op, Request};
-use crate::engine::{Kind, Place, Record, SyncDone};
-use crate::limits::{MAX_BATCHES_IN_FLIGHT, MAX_WRITE_FAILURES, WRITE_BEHIND};
+use super::region::{LogLayout, SummaryEntry};
+use crate::device::{Device, Op};
+use crate::engine::{Kind, Place, Record};
+use crate::limits::MAX_WRITE_FAILURES;
 use crate::memory::AlignedBuf;
 use crate::memory::aligned::round_up;
 use crate::writer::WhyNot;
+use syncs::Sync;
 
 /// The appending end of a log. Memory: up to [`MAX_BATCHES_IN_FLIGHT`] + 2 batches.
 pub struct Frontier {
@@ -70,12 +74,6 @@ struct Flying {
     buffer: Arc<AlignedBuf>,
 }
 
-struct Sync {
-    up_to: Place,
-    /// Who asked; nobody did if it was the clock, and then a failure is kept for the next who asks.
-    done: Option<SyncDone>,
-}
-
 impl Frontier {
     /// A frontier that begins a fresh region at `start`. Starts the thread that writes old batches out, and syncs as
     /// often as asked. Errors: the system has no more threads.
@@ -116,7 +114,9 @@ impl Frontier {
             stop: Condvar::new(),
         });
         let weak = Arc::downgrade(&frontier);
-        std::thread::Builder::new().name("tinaja-behind".into()).spawn(move || write_behind(&weak, flush_every))?;
+        std::thread::Builder::new()
+            .name("tinaja-behind".into())
+            .spawn(move || end::write_behind(&weak, flush_every))?;
         Ok(frontier)
     }
 
@@ -206,65 +206,6 @@ impl Frontier {
         }
     }
 
-    /// Send the batch to the disk; false if too many are on their way.
-    fn seal(self: &Arc<Self>, state: &mut State, ops: &mut Vec<Op>) -> bool {
-        if state.batch_len == 0 {
-            return true;
-        }
-        if state.flying.len() >= MAX_BATCHES_IN_FLIGHT {
-            return false;
-        }
-        self.seal_now(state, ops);
-        true
-    }
-
-    fn seal_now(self: &Arc<Self>, state: &mut State, ops: &mut Vec<Op>) {
-        if state.batch_len == 0 {
-            return;
-        }
-        let len = round_up(state.batch_len as u64, self.layout.align) as usize;
-        let padding = state.batch_len..len;
-        state.batch.get_mut(padding).unwrap_or_default().fill(0);
-        let full = mem::replace(&mut state.batch, AlignedBuf::zeroed(0));
-        self.fly(state, ops, state.batch_at, len, full);
-        state.batch_at = Place(state.batch_at.0 + len as u64);
-        state.batch_len = 0;
-        state.batch_since = None;
-        self.next.store(state.batch_at.0, Ordering::Release);
-    }
-
-    fn fly(self: &Arc<Self>, state: &mut State, ops: &mut Vec<Op>, at: Place, len: usize, buffer: AlignedBuf) {
-        let from = Arc::new(buffer);
-        state.flying.push(Flying { at, len, buffer: from.clone() });
-        let frontier = self.clone();
-        let done = Box::new(move |outcome: crate::device::Outcome| frontier.written(at, outcome.result));
-        let request = Request::Write { at: self.layout.device_offset(at), from, part: 0..len };
-        ops.push(Op { request, done });
-    }
-
-    /// Close the region with its summary and begin the next; false if too many writes are on their way.
-    fn end_region(self: &Arc<Self>, state: &mut State, ops: &mut Vec<Op>) -> bool {
-        if self.is_poisoned(state.region) {
-            // Nothing of it is trusted, so nothing more of it is written and no summary vouches for it.
-            state.batch_len = 0;
-            state.batch_since = None;
-        } else if !self.seal(state, ops) || state.flying.len() >= MAX_BATCHES_IN_FLIGHT {
-            return false;
-        } else {
-            let used = state.batch_at.0 - state.region.0;
-            let summary = region::encode(&self.layout, self.stamp, state.region, used, &state.summary);
-            let at = Place(state.region.0 + self.layout.region_bytes - summary.len() as u64);
-            let len = summary.len();
-            self.fly(state, ops, at, len, summary);
-        }
-        state.summary.clear();
-        state.region = Place(state.region.0 + self.layout.region_bytes);
-        state.batch_at = state.region;
-        self.next.store(state.region.0, Ordering::Release);
-        self.limit.store(state.region.0 + self.layout.region_bytes, Ordering::Release);
-        true
-    }
-
     /// The bytes of a record that is not on disk yet, copied; `None` if it is, or never was.
     pub fn peek(&self, place: Place) -> Option<Bytes> {
         let state = self.state.lock();
@@ -294,165 +235,8 @@ impl Frontier {
         }
     }
 
-    /// A write ended: its records are on disk from now on, or its region is poisoned.
-    fn written(self: &Arc<Self>, at: Place, result: std::io::Result<()>) {
-        let mut state = self.state.lock();
-        if let Some(landed) = state.flying.iter().position(|flying| flying.at == at) {
-            // Buffers of summaries are smaller, and of no further use.
-            let buffer = Arc::into_inner(state.flying.swap_remove(landed).buffer);
-            let keeps = state.spare.len() < MAX_BATCHES_IN_FLIGHT;
-            state.spare.extend(buffer.filter(|buffer| keeps && buffer.len() == self.layout.batch_bytes()));
-        }
-        match result {
-            Ok(()) => state.failures = 0,
-            Err(error) => {
-                self.write_errors.fetch_add(1, Ordering::Relaxed);
-                self.poison(self.layout.region_of(at));
-                state.failures += 1;
-                tracing::error!("a region of the cache is given up: {error}");
-                state.failed = Some(error.to_string());
-            }
-        }
-        let mut ops = Vec::new();
-        if state.syncs.iter().any(|sync| sync.up_to > state.batch_at) {
-            self.seal(&mut state, &mut ops);
-        }
-        let waiting = mem::take(&mut state.waiting);
-        ops.extend(self.due_syncs(&mut state));
-        drop(state);
-        self.submit(ops);
-        waiting.into_iter().for_each(Waker::wake);
-    }
-
-    /// See [`crate::engine::Engine::sync`].
-    pub fn sync(self: &Arc<Self>, done: SyncDone) {
-        self.begin_sync(Some(done));
-    }
-
-    fn begin_sync(self: &Arc<Self>, done: Option<SyncDone>) {
-        let mut ops = Vec::new();
-        let mut state = self.state.lock();
-        // If too many are on their way already, the batch follows when one of them has ended.
-        self.seal(&mut state, &mut ops);
-        let up_to = Place(state.batch_at.0 + state.batch_len as u64);
-        if state.unsynced == up_to && state.flying.is_empty() && state.failed.is_none() {
-            // Nothing is new since the last sync. A disk that was given up must not fail those that go on.
-            drop(state);
-            return done.into_iter().for_each(|done| done(Ok(())));
-        }
-        state.syncs.push(Sync { up_to, done });
-        ops.extend(self.due_syncs(&mut state));
-        drop(state);
-        self.submit(ops);
-    }
-
-    /// One sync for all those whose writes have ended.
-    fn due_syncs(self: &Arc<Self>, state: &mut State) -> Option<Op> {
-        if state.syncing {
-            return None;
-        }
-        let first = state.flying.iter().map(|flying| flying.at).min();
-        let sealed = if state.batch_len == 0 { None } else { Some(state.batch_at) };
-        let ended = |sync: &Sync| first.is_none_or(|at| sync.up_to <= at) && sealed.is_none_or(|at| sync.up_to <= at);
-        let (due, rest): (Vec<_>, _) = mem::take(&mut state.syncs).into_iter().partition(ended);
-        state.syncs = rest;
-        let up_to = due.iter().map(|sync| sync.up_to).max()?;
-        state.syncing = true;
-        let frontier = self.clone();
-        let done = Box::new(move |outcome: crate::device::Outcome| {
-            frontier.synced(up_to, outcome.result.map_err(|error| error.to_string()), due);
-        });
-        Some(Op { request: Request::Sync, done })
-    }
-
-    /// A sync that failed leaves nothing written since the last good one to be trusted: the kernel may have dropped
-    /// the pages and will say so only once.
-    fn synced(self: &Arc<Self>, up_to: Place, result: Result<(), String>, due: Vec<Sync>) {
-        let mut state = self.state.lock();
-        state.syncing = false;
-        if let Err(error) = result {
-            let mut region = self.layout.region_of(state.unsynced);
-            let written = up_to.max(state.batch_at);
-            while region < written {
-                self.poison(region);
-                region = Place(region.0 + self.layout.region_bytes);
-            }
-            state.failures += 1;
-            tracing::error!("what was written since the last sync is given up: {error}");
-            state.failed = Some(error);
-        }
-        state.unsynced = state.unsynced.max(up_to);
-        let asked = due.iter().any(|sync| sync.done.is_some());
-        let outcome = if asked { state.failed.take().map_or(Ok(()), Err) } else { Ok(()) };
-        let next = self.due_syncs(&mut state);
-        drop(state);
-        self.submit(next);
-        due.into_iter().filter_map(|sync| sync.done).for_each(|done| done(outcome.clone()));
-    }
-
-    /// Whether appends are refused.
-    pub fn is_closed(&self) -> bool {
-        self.state.lock().closed
-    }
-
-    /// Refuse appends without writing anything.
-    pub fn refuse(&self) {
-        self.state.lock().closed = true;
-        self.stop.notify_all();
-    }
-
-    /// Close the region with its summary, refuse what comes, make all of it last, then tell.
-    pub fn close(self: &Arc<Self>, done: SyncDone) {
-        let mut ops = Vec::new();
-        let mut state = self.state.lock();
-        let was_closed = mem::replace(&mut state.closed, true);
-        if !was_closed {
-            self.seal_now(&mut state, &mut ops);
-            if state.batch_at > state.region && !self.is_poisoned(state.region) {
-                let used = state.batch_at.0 - state.region.0;
-                let summary = region::encode(&self.layout, self.stamp, state.region, used, &state.summary);
-                let at = Place(state.region.0 + self.layout.region_bytes - summary.len() as u64);
-                let len = summary.len();
-                self.fly(&mut state, &mut ops, at, len, summary);
-            }
-        }
-        let up_to = Place(state.region.0 + self.layout.region_bytes);
-        state.syncs.push(Sync { up_to, done: Some(done) });
-        ops.extend(self.due_syncs(&mut state));
-        let waiting = mem::take(&mut state.waiting);
-        drop(state);
-        self.stop.notify_all();
-        self.submit(ops);
-        waiting.into_iter().for_each(Waker::wake);
-    }
-
     /// Outside the lock, since a device may complete a request at once.
     fn submit(&self, ops: impl IntoIterator<Item = Op>) {
         ops.into_iter().for_each(|op| self.device.submit(op));
-    }
-}
-
-/// Send batches to the disk that are older than [`WRITE_BEHIND`], and sync now and then, until the frontier is closed or
-/// dropped.
-fn write_behind(frontier: &Weak<Frontier>, flush_every: Option<Duration>) {
-    let mut flushed = Instant::now();
-    while let Some(frontier) = frontier.upgrade() {
-        let mut ops = Vec::new();
-        let mut state = frontier.state.lock();
-        if state.closed {
-            return;
-        }
-        if state.batch_since.is_some_and(|since| since.elapsed() >= WRITE_BEHIND) {
-            frontier.seal(&mut state, &mut ops);
-        }
-        if ops.is_empty() {
-            frontier.stop.wait_for(&mut state, WRITE_BEHIND / 2);
-        }
-        drop(state);
-        frontier.submit(ops);
-        if flush_every.is_some_and(|every| flushed.elapsed() >= every) {
-            flushed = Instant::now();
-            frontier.begin_sync(None);
-        }
     }
 }

@@ -8,7 +8,12 @@
     reason = "tests"
 )]
 
+pub mod parking;
+
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use tinaja_store::contract::bytes_of;
@@ -46,9 +51,13 @@ const SECRET: [u8; 32] = [7; 32];
 
 /// A store over the whole of a disk; `Err` when it cannot even be read.
 pub fn open(disk: Arc<dyn Device>) -> Result<Cache, String> {
-    let options = plan(disk.geometry().bytes);
-    let engine = HashCacheLog::open(disk, &options)?;
-    Ok(Cache::over(Arc::new(engine), Secret::from_bytes(SECRET), 0).unwrap())
+    open_hot(disk, 0)
+}
+
+/// [`open`] with a budget for hot objects.
+pub fn open_hot(disk: Arc<dyn Device>, memory_bytes: u64) -> Result<Cache, String> {
+    let engine = HashCacheLog::open(disk.clone(), &plan(disk.geometry().bytes))?;
+    Ok(Cache::over(Arc::new(engine), Secret::from_bytes(SECRET), memory_bytes).unwrap())
 }
 
 pub fn key(n: u64) -> Key {
@@ -72,4 +81,26 @@ pub fn get(store: &Cache, n: u64) -> Option<u64> {
     let body = block_on(hit.body.collect(usize::MAX)).ok()?;
     assert!(body == bytes_of(n * 1000 + version, body.len()), "wrong bytes for object {n}");
     Some(version)
+}
+
+/// Poll a future once, with nobody to wake.
+pub fn poll<F: Future + ?Sized>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
+    future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+}
+
+pub fn is_write(request: &Request) -> bool {
+    matches!(request, Request::Write { .. })
+}
+
+pub fn is_read(request: &Request) -> bool {
+    matches!(request, Request::Read { .. })
+}
+
+pub fn is_sync(request: &Request) -> bool {
+    matches!(request, Request::Sync)
+}
+
+/// Where the log begins on a disk of [`DISK_BYTES`].
+pub fn log_at() -> u64 {
+    plan(DISK_BYTES as u64).layout.base
 }

@@ -7,7 +7,7 @@ use super::log::HashCacheLogOptions;
 use crate::device::{Device, blocking};
 use crate::engine::{Kind, Place};
 use crate::index::Sets;
-use crate::layout::log::Scan;
+use crate::layout::scan::Scan;
 use crate::layout::{Frontier, SnapshotHeader, Snapshots};
 
 /// What was found: an index ready for use, the frontier it goes on at, and the snapshot it came from.

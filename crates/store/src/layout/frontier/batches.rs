@@ -1,0 +1,112 @@
+//! Batches and summaries on their way to the disk.
+
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Waker;
+
+use super::{Flying, Frontier, State};
+use crate::device::{Op, Outcome, Request};
+use crate::engine::Place;
+use crate::layout::region;
+use crate::limits::MAX_BATCHES_IN_FLIGHT;
+use crate::memory::AlignedBuf;
+use crate::memory::aligned::round_up;
+
+impl Frontier {
+    /// Send the batch to the disk; false if too many are on their way.
+    pub(super) fn seal(self: &Arc<Self>, state: &mut State, ops: &mut Vec<Op>) -> bool {
+        if state.batch_len == 0 {
+            return true;
+        }
+        if state.flying.len() >= MAX_BATCHES_IN_FLIGHT {
+            return false;
+        }
+        self.seal_now(state, ops);
+        true
+    }
+
+    pub(super) fn seal_now(self: &Arc<Self>, state: &mut State, ops: &mut Vec<Op>) {
+        if state.batch_len == 0 {
+            return;
+        }
+        let len = round_up(state.batch_len as u64, self.layout.align) as usize;
+        let padding = state.batch_len..len;
+        state.batch.get_mut(padding).unwrap_or_default().fill(0);
+        let full = mem::replace(&mut state.batch, AlignedBuf::zeroed(0));
+        self.fly(state, ops, state.batch_at, len, full);
+        state.batch_at = Place(state.batch_at.0 + len as u64);
+        state.batch_len = 0;
+        state.batch_since = None;
+        self.next.store(state.batch_at.0, Ordering::Release);
+    }
+
+    pub(super) fn fly(
+        self: &Arc<Self>,
+        state: &mut State,
+        ops: &mut Vec<Op>,
+        at: Place,
+        len: usize,
+        buffer: AlignedBuf,
+    ) {
+        let from = Arc::new(buffer);
+        state.flying.push(Flying { at, len, buffer: from.clone() });
+        let frontier = self.clone();
+        let done = Box::new(move |outcome: Outcome| frontier.written(at, outcome.result));
+        let request = Request::Write { at: self.layout.device_offset(at), from, part: 0..len };
+        ops.push(Op { request, done });
+    }
+
+    /// Close the region with its summary and begin the next; false if too many writes are on their way.
+    pub(super) fn end_region(self: &Arc<Self>, state: &mut State, ops: &mut Vec<Op>) -> bool {
+        if self.is_poisoned(state.region) {
+            // Nothing of it is trusted, so nothing more of it is written and no summary vouches for it.
+            state.batch_len = 0;
+            state.batch_since = None;
+        } else if !self.seal(state, ops) || state.flying.len() >= MAX_BATCHES_IN_FLIGHT {
+            return false;
+        } else {
+            let used = state.batch_at.0 - state.region.0;
+            let summary = region::encode(&self.layout, self.stamp, state.region, used, &state.summary);
+            let at = Place(state.region.0 + self.layout.region_bytes - summary.len() as u64);
+            let len = summary.len();
+            self.fly(state, ops, at, len, summary);
+        }
+        state.summary.clear();
+        state.region = Place(state.region.0 + self.layout.region_bytes);
+        state.batch_at = state.region;
+        self.next.store(state.region.0, Ordering::Release);
+        self.limit.store(state.region.0 + self.layout.region_bytes, Ordering::Release);
+        true
+    }
+
+    /// A write ended: its records are on disk from now on, or its region is poisoned.
+    fn written(self: &Arc<Self>, at: Place, result: std::io::Result<()>) {
+        let mut state = self.state.lock();
+        if let Some(landed) = state.flying.iter().position(|flying| flying.at == at) {
+            // Buffers of summaries are smaller, and of no further use.
+            let buffer = Arc::into_inner(state.flying.swap_remove(landed).buffer);
+            let keeps = state.spare.len() < MAX_BATCHES_IN_FLIGHT;
+            state.spare.extend(buffer.filter(|buffer| keeps && buffer.len() == self.layout.batch_bytes()));
+        }
+        match result {
+            Ok(()) => state.failures = 0,
+            Err(error) => {
+                self.write_errors.fetch_add(1, Ordering::Relaxed);
+                self.poison(self.layout.region_of(at));
+                state.failures += 1;
+                tracing::error!("a region of the cache is given up: {error}");
+                state.failed = Some(error.to_string());
+            }
+        }
+        let mut ops = Vec::new();
+        if state.syncs.iter().any(|sync| sync.up_to > state.batch_at) {
+            self.seal(&mut state, &mut ops);
+        }
+        let waiting = mem::take(&mut state.waiting);
+        ops.extend(self.due_syncs(&mut state));
+        drop(state);
+        self.submit(ops);
+        waiting.into_iter().for_each(Waker::wake);
+    }
+}

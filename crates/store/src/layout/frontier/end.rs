@@ -1,0 +1,75 @@
+//! What happens by the clock, and the end: old batches go out, syncs come due, the last region is closed.
+
+use std::mem;
+use std::sync::{Arc, Weak};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use super::Frontier;
+use super::syncs::Sync;
+use crate::engine::{Place, SyncDone};
+use crate::layout::region;
+use crate::limits::WRITE_BEHIND;
+
+impl Frontier {
+    /// Whether appends are refused.
+    pub fn is_closed(&self) -> bool {
+        self.state.lock().closed
+    }
+
+    /// Refuse appends without writing anything.
+    pub fn refuse(&self) {
+        self.state.lock().closed = true;
+        self.stop.notify_all();
+    }
+
+    /// Close the region with its summary, refuse what comes, make all of it last, then tell.
+    pub fn close(self: &Arc<Self>, done: SyncDone) {
+        let mut ops = Vec::new();
+        let mut state = self.state.lock();
+        let was_closed = mem::replace(&mut state.closed, true);
+        if !was_closed {
+            self.seal_now(&mut state, &mut ops);
+            if state.batch_at > state.region && !self.is_poisoned(state.region) {
+                let used = state.batch_at.0 - state.region.0;
+                let summary = region::encode(&self.layout, self.stamp, state.region, used, &state.summary);
+                let at = Place(state.region.0 + self.layout.region_bytes - summary.len() as u64);
+                let len = summary.len();
+                self.fly(&mut state, &mut ops, at, len, summary);
+            }
+        }
+        let up_to = Place(state.region.0 + self.layout.region_bytes);
+        state.syncs.push(Sync { up_to, done: Some(done) });
+        ops.extend(self.due_syncs(&mut state));
+        let waiting = mem::take(&mut state.waiting);
+        drop(state);
+        self.stop.notify_all();
+        self.submit(ops);
+        waiting.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// Send batches to the disk that are older than [`WRITE_BEHIND`], and sync now and then, until the frontier is closed or
+/// dropped.
+pub(super) fn write_behind(frontier: &Weak<Frontier>, flush_every: Option<Duration>) {
+    let mut flushed = Instant::now();
+    while let Some(frontier) = frontier.upgrade() {
+        let mut ops = Vec::new();
+        let mut state = frontier.state.lock();
+        if state.closed {
+            return;
+        }
+        if state.batch_since.is_some_and(|since| since.elapsed() >= WRITE_BEHIND) {
+            frontier.seal(&mut state, &mut ops);
+        }
+        if ops.is_empty() {
+            frontier.stop.wait_for(&mut state, WRITE_BEHIND / 2);
+        }
+        drop(state);
+        frontier.submit(ops);
+        if flush_every.is_some_and(|every| flushed.elapsed() >= every) {
+            flushed = Instant::now();
+            frontier.begin_sync(None);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Making what was written last: one sync at a time, for all whose writes have ended.
+
+use std::mem;
+use std::sync::Arc;
+
+use super::{Frontier, State};
+use crate::device::{Op, Outcome, Request};
+use crate::engine::{Place, SyncDone};
+
+/// Somebody waits for all before a place to last.
+pub(super) struct Sync {
+    pub(super) up_to: Place,
+    /// Who asked; nobody did if it was the clock, and then a failure is kept for the next who asks.
+    pub(super) done: Option<SyncDone>,
+}
+
+impl Frontier {
+    /// See [`crate::engine::Engine::sync`].
+    pub fn sync(self: &Arc<Self>, done: SyncDone) {
+        self.begin_sync(Some(done));
+    }
+
+    pub(super) fn begin_sync(self: &Arc<Self>, done: Option<SyncDone>) {
+        let mut ops = Vec::new();
+        let mut state = self.state.lock();
+        // If too many are on their way already, the batch follows when one of them has ended.
+        self.seal(&mut state, &mut ops);
+        let up_to = Place(state.batch_at.0 + state.batch_len as u64);
+        if state.unsynced == up_to && state.flying.is_empty() && state.failed.is_none() {
+            // Nothing is new since the last sync. A disk that was given up must not fail those that go on.
+            drop(state);
+            return done.into_iter().for_each(|done| done(Ok(())));
+        }
+        state.syncs.push(Sync { up_to, done });
+        ops.extend(self.due_syncs(&mut state));
+        drop(state);
+        self.submit(ops);
+    }
+
+    /// One sync for all those whose writes have ended.
+    pub(super) fn due_syncs(self: &Arc<Self>, state: &mut State) -> Option<Op> {
+        if state.syncing {
+            return None;
+        }
+        let first = state.flying.iter().map(|flying| flying.at).min();
+        let sealed = if state.batch_len == 0 { None } else { Some(state.batch_at) };
+        let ended = |sync: &Sync| first.is_none_or(|at| sync.up_to <= at) && sealed.is_none_or(|at| sync.up_to <= at);
+        let (due, rest): (Vec<_>, _) = mem::take(&mut state.syncs).into_iter().partition(ended);
+        state.syncs = rest;
+        let up_to = due.iter().map(|sync| sync.up_to).max()?;
+        state.syncing = true;
+        let frontier = self.clone();
+        let done = Box::new(move |outcome: Outcome| {
+            frontier.synced(up_to, outcome.result.map_err(|error| error.to_string()), due);
+        });
+        Some(Op { request: Request::Sync, done })
+    }
+
+    /// A sync that failed leaves nothing written since the last good one to be trusted: the kernel may have dropped
+    /// the pages and will say so only once.
+    fn synced(self: &Arc<Self>, up_to: Place, result: Result<(), String>, due: Vec<Sync>) {
+        let mut state = self.state.lock();
+        state.syncing = false;
+        if let Err(error) = result {
+            let mut region = self.layout.region_of(state.unsynced);
+            let written = up_to.max(state.batch_at);
+            while region < written {
+                self.poison(region);
+                region = Place(region.0 + self.layout.region_bytes);
+            }
+            state.failures += 1;
+            tracing::error!("what was written since the last sync is given up: {error}");
+            state.failed = Some(error);
+        }
+        state.unsynced = state.unsynced.max(up_to);
+        let asked = due.iter().any(|sync| sync.done.is_some());
+        let outcome = if asked { state.failed.take().map_or(Ok(()), Err) } else { Ok(()) };
+        let next = self.due_syncs(&mut state);
+        drop(state);
+        self.submit(next);
+        due.into_iter().filter_map(|sync| sync.done).for_each(|done| done(outcome.clone()));
+    }
+}
