@@ -224,9 +224,9 @@ impl Store for Cache {
             return Lookup::Absent;
         }
         let digest = store.secret.digest(key);
-        if let Some(fill) = store.fills.newest(&digest, key) {
+        if let Some((fill, follower)) = store.fills.newest(&digest, key) {
             add(&store.counters.hits_fill, 1);
-            return Lookup::Here(fill.follow(store.extent_reader(digest)));
+            return Lookup::Here(fill.follow_as(follower, store.extent_reader(digest)));
         }
         if let Some((head, body, place)) = store.hot.get(&digest, key) {
             add(&store.counters.hits_memory, 1);
@@ -248,8 +248,8 @@ impl Store for Cache {
 
     fn follow(&self, key: &Key, fill: FillId) -> Option<Hit> {
         let digest = self.0.secret.digest(key);
-        let fill = self.0.fills.by_id(&digest, key, fill)?;
-        Some(fill.follow(self.0.extent_reader(digest)))
+        let (fill, follower) = self.0.fills.by_id(&digest, key, fill)?;
+        Some(fill.follow_as(follower, self.0.extent_reader(digest)))
     }
 
     fn put(&self, key: &Key, head: Bytes, hint: Hint) -> Writer {

@@ -67,6 +67,13 @@ impl FillState {
         self.extents.iter().map(|extent| u64::from(extent.bytes)).sum()
     }
 
+    fn join(&mut self) -> u64 {
+        let number = self.next_follower;
+        self.next_follower += 1;
+        self.followers.insert(number, 0);
+        number
+    }
+
     fn wake_followers(&mut self) {
         self.waiting.drain(..).for_each(Waker::wake);
     }
@@ -99,12 +106,6 @@ impl Fill {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, FillState> {
         self.state.lock()
-    }
-
-    /// Whether a reader that begins now can have every byte.
-    pub(crate) fn is_whole_from_start(&self) -> bool {
-        let state = self.lock();
-        state.phase != Phase::Aborted && state.stored_to() == state.base
     }
 
     /// Store no more of it.
@@ -197,11 +198,15 @@ impl Fill {
 
     /// A new follower, at the first byte. Returns its number.
     pub(crate) fn join(&self) -> u64 {
+        self.lock().join()
+    }
+
+    /// [`Fill::join`], if a reader that begins now can have every byte. Asked and done in one: a relay whose readers
+    /// are not known yet drops what they would begin with.
+    pub(crate) fn join_whole(&self) -> Option<u64> {
         let mut state = self.lock();
-        let number = state.next_follower;
-        state.next_follower += 1;
-        state.followers.insert(number, 0);
-        number
+        let whole = state.phase != Phase::Aborted && state.stored_to() == state.base;
+        whole.then(|| state.join())
     }
 
     pub(crate) fn leave(&self, number: u64) {

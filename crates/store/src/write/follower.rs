@@ -13,7 +13,11 @@ use crate::hit::{Body, BodySource, Hit, ReadError, Source, State, within};
 impl Fill {
     /// Read along from the first byte.
     pub(crate) fn follow(self: &Arc<Self>, reader: ExtentReader) -> Hit {
-        let number = self.join();
+        self.follow_as(self.join(), reader)
+    }
+
+    /// Read along as the follower of this number, which has joined.
+    pub(crate) fn follow_as(self: &Arc<Self>, number: u64, reader: ExtentReader) -> Hit {
         let follower = Follower { fill: self.clone(), reader, number, left: 0..u64::MAX, failed: None };
         let body = Body::from_source(Box::new(follower));
         Hit { head: self.head.clone(), state: State::Filling, source: Source::Fill, body }

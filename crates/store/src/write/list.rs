@@ -43,23 +43,19 @@ impl Fills {
         }
     }
 
-    /// The newest write of an object that can still be read from its first byte.
-    pub(crate) fn newest(&self, digest: &Digest, key: &Key) -> Option<Arc<Fill>> {
+    /// The newest write of an object that can still be read from its first byte, and a new follower of it.
+    pub(crate) fn newest(&self, digest: &Digest, key: &Key) -> Option<(Arc<Fill>, u64)> {
         if self.count() == 0 {
             return None;
         }
         let by_object = self.by_object.lock();
-        by_object.get(digest)?.iter().rev().find(|fill| fill.key == *key && fill.is_whole_from_start()).cloned()
+        by_object.get(digest)?.iter().rev().filter(|fill| fill.key == *key).find_map(joined)
     }
 
-    /// The write of this number.
-    pub(crate) fn by_id(&self, digest: &Digest, key: &Key, id: FillId) -> Option<Arc<Fill>> {
+    /// The write of this number, if it can still be read from its first byte, and a new follower of it.
+    pub(crate) fn by_id(&self, digest: &Digest, key: &Key, id: FillId) -> Option<(Arc<Fill>, u64)> {
         let by_object = self.by_object.lock();
-        by_object
-            .get(digest)?
-            .iter()
-            .find(|fill| fill.id == id && fill.key == *key && fill.is_whole_from_start())
-            .cloned()
+        by_object.get(digest)?.iter().filter(|fill| fill.id == id && fill.key == *key).find_map(joined)
     }
 
     /// Take every write of an object off the list.
@@ -75,4 +71,8 @@ impl Fills {
         }
         taken
     }
+}
+
+fn joined(fill: &Arc<Fill>) -> Option<(Arc<Fill>, u64)> {
+    fill.join_whole().map(|number| (fill.clone(), number))
 }
