@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::body::LargeBody;
 use super::table::Table;
 use super::{Inner, add};
-use crate::engine::{Fetched, Found, Kind, Place, Places, Probe};
+use crate::engine::{FetchDone, Fetched, Found, Kind, Place, Places, Probe};
 use crate::hit::{Body, BodySource, Hit, Source, State};
 use crate::key::{Digest, Key};
 use crate::store::{Cursor, ScanEntry, ScanPage, StoreError};
@@ -66,15 +66,21 @@ impl Inner {
 
     /// The record of a key, with its whole name compared.
     pub(super) async fn fetch(&self, key: &Key, digest: &Digest, places: Places) -> Option<Found> {
+        let fetched = self.in_turn(|done| self.engine.fetch(digest, places, done)).await;
+        fetched.filter(|found| found.name == key.name())
+    }
+
+    /// Read a record when it is its turn, which is given back when the disk has answered: whoever asked may sleep, and
+    /// one that was given up still keeps the disk busy.
+    async fn in_turn(&self, read: impl FnOnce(FetchDone)) -> Option<Found> {
         let turn = self.gate.enter().await;
         let (done, answer) = promise();
-        let finish = move |fetched| {
+        read(Box::new(move |fetched| {
             drop(turn);
             done.keep(fetched);
-        };
-        self.engine.fetch(digest, places, Box::new(finish));
+        }));
         match answer.await? {
-            Fetched::Record(found) if found.name == key.name() => Some(found),
+            Fetched::Record(found) => Some(found),
             _ => None,
         }
     }
@@ -97,23 +103,14 @@ impl Inner {
 
     /// The record at a place, if a lookup of its object would find it and no newer one.
     async fn current(&self, place: Place) -> Option<Found> {
-        let _turn = self.gate.enter().await;
-        let (done, answer) = promise();
-        self.engine.fetch_any(place, Box::new(move |fetched| done.keep(fetched)));
-        let Some(Fetched::Record(found)) = answer.await else {
-            return None;
-        };
+        let found = self.in_turn(|done| self.engine.fetch_any(place, done)).await?;
         let Probe::At(places) = self.engine.probe(&found.id) else {
             return None;
         };
         if places.iter().next() == Some(place) {
             return Some(found);
         }
-        let (done, answer) = promise();
-        self.engine.fetch(&found.id, places, Box::new(move |fetched| done.keep(fetched)));
-        match answer.await? {
-            Fetched::Record(newest) if newest.place == place => Some(found),
-            _ => None,
-        }
+        let newest = self.in_turn(|done| self.engine.fetch(&found.id, places, done)).await?;
+        (newest.place == place).then_some(found)
     }
 }

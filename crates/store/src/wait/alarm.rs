@@ -27,11 +27,12 @@ struct State {
 }
 
 impl Alarm {
-    /// Start the thread; it ends when the alarm is dropped. Errors: the system has no more threads.
-    pub(crate) fn start() -> io::Result<Arc<Self>> {
+    /// Start the thread, which calls `each_tick` as well; it ends when the alarm is dropped. Errors: the system has no
+    /// more threads.
+    pub(crate) fn start(each_tick: impl Fn() + Send + 'static) -> io::Result<Arc<Self>> {
         let alarm = Arc::new(Alarm { state: Mutex::default() });
         let weak = Arc::downgrade(&alarm);
-        thread::Builder::new().name("tinaja-alarm".into()).spawn(move || ring(&weak))?;
+        thread::Builder::new().name("tinaja-alarm".into()).spawn(move || ring(&weak, &each_tick))?;
         Ok(alarm)
     }
 
@@ -85,7 +86,7 @@ impl Drop for At {
     }
 }
 
-fn ring(alarm: &Weak<Alarm>) {
+fn ring(alarm: &Weak<Alarm>, each_tick: &dyn Fn()) {
     while let Some(alarm) = alarm.upgrade() {
         let now = Instant::now();
         let mut state = alarm.state.lock();
@@ -93,6 +94,7 @@ fn ring(alarm: &Weak<Alarm>) {
         drop(state);
         drop(alarm);
         due.into_iter().for_each(Waker::wake);
+        each_tick();
         thread::sleep(TICK);
     }
 }
@@ -104,7 +106,7 @@ mod tests {
 
     #[test]
     fn work_in_time_is_done_and_late_work_given_up() {
-        let alarm = Alarm::start().unwrap();
+        let alarm = Alarm::start(|| {}).unwrap();
         let soon = Instant::now() + Duration::from_millis(60);
         assert_eq!(block_on(alarm.within(soon, async { 5 })), Some(5));
         assert_eq!(block_on(alarm.within(soon, std::future::pending::<u8>())), None);

@@ -1,4 +1,7 @@
 //! A fixed number of turns, given in the order they were asked for.
+//!
+//! A turn that comes free is kept for whoever is first in the queue, who is woken. Some of those never come: their
+//! future sleeps in a list that nobody polls. [`Gate::tick`] passes them by, so that nobody waits behind them.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -15,8 +18,19 @@ pub(crate) struct Gate(Arc<Mutex<State>>);
 struct State {
     free: usize,
     next_ticket: u64,
-    waiting: VecDeque<(u64, Waker)>,
+    /// In the order of their tickets.
+    waiting: VecDeque<Waiter>,
 }
+
+struct Waiter {
+    ticket: u64,
+    waker: Waker,
+    /// Ticks that began since it was woken, plus one; 0 if it was not woken since it was last polled.
+    told: u8,
+}
+
+/// [`Waiter::told`] of one that was woken at least a whole tick ago and has not come.
+const ASLEEP: u8 = 3;
 
 /// A turn; given back when dropped.
 pub(crate) struct Turn(Gate);
@@ -43,34 +57,76 @@ impl Future for Entering {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Turn> {
         let gate = self.gate.clone();
         let mut state = gate.0.lock();
-        let at = self.ticket.and_then(|ticket| state.waiting.iter().position(|(other, _)| *other == ticket));
+        let ahead = self.ticket.map_or(state.waiting.len(), |ticket| state.ahead_of(ticket));
+        let at = state.waiting.get(ahead).is_some_and(|waiter| Some(waiter.ticket) == self.ticket);
         // Free turns belong to the front of the queue.
-        let ahead = at.unwrap_or(state.waiting.len());
         if ahead < state.free {
             state.free -= 1;
-            if let Some(at) = at {
-                state.waiting.remove(at);
+            if at {
+                state.waiting.remove(ahead);
             }
             self.ticket = None;
             return Poll::Ready(Turn(gate.clone()));
         }
-        match at.and_then(|at| state.waiting.get_mut(at)) {
-            Some((_, waker)) => waker.clone_from(cx.waker()),
-            None => {
-                let ticket = state.next_ticket;
-                state.next_ticket += 1;
-                state.waiting.push_back((ticket, cx.waker().clone()));
-                self.ticket = Some(ticket);
+        let ticket = *self.ticket.get_or_insert_with(|| {
+            state.next_ticket += 1;
+            state.next_ticket
+        });
+        match state.waiting.get_mut(ahead).filter(|_| at) {
+            Some(waiter) => {
+                waiter.waker.clone_from(cx.waker());
+                waiter.told = 0;
             }
+            // New, or passed by while it slept: then it has its old place again.
+            None => state.waiting.insert(ahead, Waiter { ticket, waker: cx.waker().clone(), told: 0 }),
         }
         Poll::Pending
     }
 }
 
 impl State {
+    fn ahead_of(&self, ticket: u64) -> usize {
+        self.waiting.partition_point(|waiter| waiter.ticket < ticket)
+    }
+
     /// Wakers of those at the front who may pass now.
-    fn passing(&self) -> Vec<Waker> {
-        self.waiting.iter().take(self.free).map(|(_, waker)| waker.clone()).collect()
+    fn passing(&mut self) -> Vec<Waker> {
+        self.tell(self.free)
+    }
+
+    fn tell(&mut self, first: usize) -> Vec<Waker> {
+        let told = self.waiting.iter_mut().take(first).filter(|waiter| waiter.told == 0);
+        told.map(|waiter| {
+            waiter.told = 1;
+            waiter.waker.clone()
+        })
+        .collect()
+    }
+}
+
+impl Gate {
+    /// To be called now and then: whoever was woken and has not come for a whole tick loses the turn that was kept for
+    /// it, and its place until it comes; everybody else is woken, since there is no telling how many more sleep.
+    pub(crate) fn tick(&self) {
+        let mut state = self.0.lock();
+        let free = state.free;
+        if free == 0 || state.waiting.is_empty() {
+            return;
+        }
+        state
+            .waiting
+            .iter_mut()
+            .filter(|waiter| waiter.told > 0)
+            .for_each(|waiter| waiter.told = waiter.told.saturating_add(1));
+        let asleep = state.waiting.iter().take(free).any(|waiter| waiter.told >= ASLEEP);
+        if !asleep {
+            return;
+        }
+        state.waiting.retain(|waiter| waiter.told < ASLEEP);
+        let everybody = state.waiting.len();
+        let woken = state.tell(everybody);
+        drop(state);
+        woken.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -78,7 +134,7 @@ impl Drop for Entering {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket else { return };
         let mut state = self.gate.0.lock();
-        state.waiting.retain(|(other, _)| *other != ticket);
+        state.waiting.retain(|waiter| waiter.ticket != ticket);
         let passing = state.passing();
         drop(state);
         passing.into_iter().for_each(Waker::wake);
