@@ -1,43 +1,38 @@
 //! What a proxy is told before it starts.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::origin::OriginUrl;
+use crate::routes::Routes;
 use crate::rules::Rules;
+use crate::serve::ServeError;
 
 /// Everything a proxy needs to know.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where to listen; port 0 takes any free one. Default 127.0.0.1:3128.
-    pub listen: Vec<SocketAddr>,
-    /// Forward or reverse proxy. Default forward.
-    pub mode: Mode,
+    /// Where to listen, and for whom. Default: a forward proxy on 127.0.0.1:3128.
+    pub listeners: Vec<Listener>,
     /// Threads that serve requests, in total. Default 2, at least 1.
     pub workers: usize,
     /// The access log's file; none by default.
     pub access_log: Option<PathBuf>,
-    /// What clients of a forward proxy may reach. Not used by a reverse proxy.
-    pub rules: Rules,
     /// Caps and time limits.
     pub limits: Limits,
     /// The name in Via. `None` (the default) makes one up that differs from every other proxy's.
     pub name: Option<String>,
 }
 
-impl Default for Config {
-    fn default() -> Self {
-        Config {
-            listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 3128))],
-            mode: Mode::Forward,
-            workers: 2,
-            access_log: None,
-            rules: Rules::default(),
-            limits: Limits::default(),
-            name: None,
-        }
-    }
+/// One address that the proxy listens on, and what it does there. All listeners share one cache.
+#[derive(Clone, Debug)]
+pub struct Listener {
+    /// Where to listen; port 0 takes any free one.
+    pub address: SocketAddr,
+    /// Forward or reverse proxy.
+    pub mode: Mode,
+    /// Who may ask for what.
+    pub rules: Rules,
 }
 
 /// For whom the proxy speaks.
@@ -45,11 +40,66 @@ impl Default for Config {
 pub enum Mode {
     /// For its clients: they name the origin in each request.
     Forward,
-    /// For one origin: clients take the proxy for the server.
-    Reverse {
-        /// The server behind the proxy.
-        origin: OriginUrl,
-    },
+    /// For origins: clients take the proxy for the server.
+    Reverse(Routes),
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            listeners: vec![Listener::forward(SocketAddr::from((Ipv4Addr::LOCALHOST, 3128)))],
+            workers: 2,
+            access_log: None,
+            limits: Limits::default(),
+            name: None,
+        }
+    }
+}
+
+impl Config {
+    /// Finds out what can be found out without listening. [`crate::Server::bind`] does so too.
+    ///
+    /// Errors: [`ServeError::NoAddress`], [`ServeError::Overlap`].
+    pub fn check(&self) -> Result<(), ServeError> {
+        if self.listeners.is_empty() {
+            return Err(ServeError::NoAddress);
+        }
+        let mut before: Vec<SocketAddr> = Vec::new();
+        for Listener { address, .. } in &self.listeners {
+            if let Some(other) = before.iter().find(|other| overlap(**other, *address)) {
+                return Err(ServeError::Overlap(*other, *address));
+            }
+            before.push(*address);
+        }
+        Ok(())
+    }
+}
+
+impl Listener {
+    /// A forward proxy with the default rules.
+    pub fn forward(address: SocketAddr) -> Listener {
+        Listener { address, mode: Mode::Forward, rules: Rules::default() }
+    }
+
+    /// A reverse proxy for one origin.
+    pub fn reverse(address: SocketAddr, origin: OriginUrl) -> Listener {
+        Listener { address, mode: Mode::Reverse(Routes::to(origin)), rules: Rules::default() }
+    }
+}
+
+/// Whether a connection could belong to either of two listeners.
+fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+    let covers = |any: IpAddr, address: IpAddr| match any {
+        // A socket on every IPv6 address takes connections by IPv4 as well, unless the system is told otherwise.
+        IpAddr::V6(v6) => v6.is_unspecified() && (address.is_ipv6() || !v6_only()),
+        IpAddr::V4(v4) => v4.is_unspecified() && address.is_ipv4(),
+    };
+    let (a, b) = (one.ip(), other.ip());
+    one.port() == other.port() && one.port() != 0 && (a == b || covers(a, b) || covers(b, a))
+}
+
+fn v6_only() -> bool {
+    std::fs::read_to_string("/proc/sys/net/ipv6/bindv6only").is_ok_and(|text| text.trim() == "1")
 }
 
 /// Caps and time limits. Each bounds what one client or origin can hold on to.
@@ -92,6 +142,34 @@ impl Default for Limits {
             tunnel_idle: seconds(300),
             collapse: seconds(20),
             stop: seconds(5),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listeners_that_overlap() {
+        for (one, other, expected) in [
+            ("127.0.0.1:80", "127.0.0.1:80", true),
+            ("127.0.0.1:80", "127.0.0.1:81", false),
+            ("127.0.0.1:80", "127.0.0.2:80", false),
+            ("0.0.0.0:80", "127.0.0.1:80", true),
+            ("127.0.0.1:80", "0.0.0.0:80", true),
+            ("[::]:80", "[::1]:80", true),
+            ("[::]:80", "127.0.0.1:80", !v6_only()),
+            ("0.0.0.0:80", "[::1]:80", false),
+            ("127.0.0.1:0", "127.0.0.1:0", false),
+        ] {
+            let listeners = [one, other].map(|address| Listener::forward(address.parse().unwrap())).into();
+            let checked = Config { listeners, ..Config::default() }.check();
+            assert_eq!(checked.is_err(), expected, "{one} {other}");
+            if let Err(error) = checked {
+                let text = error.to_string();
+                assert!(text.contains(one) && text.contains(other), "{text}");
+            }
         }
     }
 }

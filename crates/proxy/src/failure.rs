@@ -13,8 +13,12 @@ pub(crate) enum Failure {
     Refused(Refusal),
     #[error("This is a forward proxy: set it as the proxy of your client, do not ask it for pages of its own.")]
     NotForProxy,
-    #[error("This proxy stands before one server and opens no tunnels.")]
+    #[error("This proxy stands before servers and opens no tunnels.")]
     NoTunnels,
+    #[error("This proxy stands before servers, and none of its routes leads from {host} and this path to one.")]
+    NoRoute { host: String },
+    #[error("The path goes up (\"..\") or stays (\".\"). Ask for where it leads to, written out.")]
+    DotSegments,
     #[error("{0}")]
     Denied(Denied),
     #[error("The request would go around in a circle: it has come back to this proxy.")]
@@ -48,8 +52,9 @@ impl Failure {
     pub fn status(&self) -> u16 {
         match self {
             Failure::Refused(refusal) => refusal.status(),
-            Failure::NotForProxy | Failure::BadRequest => 400,
+            Failure::NotForProxy | Failure::BadRequest | Failure::DotSegments => 400,
             Failure::NoTunnels => 405,
+            Failure::NoRoute { .. } => 404,
             Failure::Denied(_) => 403,
             Failure::Loop => 508,
             Failure::TooManyConnections => 503,

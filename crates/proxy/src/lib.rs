@@ -3,7 +3,8 @@
 //! A connection goes through these rooms:
 //!
 //! - `front`: reads each request head raw, judges it, and either answers, opens a tunnel, or hands it to Pingora
-//! - `rules`: which destinations clients of the forward proxy may reach
+//! - `rules`: who may ask for what, and which destinations clients of a forward proxy may reach
+//! - `routes`: which origin a reverse proxy asks
 //! - `origin`: from a name to checked addresses, and how to talk to them
 //! - `phases`: what happens at each step of a request that Pingora carries out: key, storing, headers, failures
 //! - `access`: the access log
@@ -18,13 +19,15 @@ mod front;
 mod origin;
 mod page;
 mod phases;
+mod routes;
 mod rules;
 mod serve;
 mod shared;
 
-pub use config::{Config, Limits, Mode};
+pub use config::{Config, Limits, Listener, Mode};
 pub use origin::{BadOrigin, OriginUrl};
-pub use rules::{BadCidr, Cidr, Rules};
+pub use routes::{BadRoutes, Route, Routes};
+pub use rules::{Action, BadCidr, BadPorts, Cidr, Ports, Rule, Rules};
 pub use serve::{ServeError, Server, serve};
 
 /// The cache's storage: whatever implements Pingora's trait and lives as long as the program.

@@ -16,10 +16,11 @@ use pingora_proxy::HttpProxy;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::Storage;
 use crate::access::AccessLog;
-use crate::config::{Config, Mode};
+use crate::config::{Config, Listener, Mode};
 use crate::front::{Crowd, Front};
 use crate::origin::authorities;
 use crate::phases::Phases;
@@ -38,6 +39,9 @@ pub enum ServeError {
     /// No address to listen on.
     #[error("there is no address to listen on; give one, as in 127.0.0.1:3128")]
     NoAddress,
+    /// Two listeners want the same connections.
+    #[error("{0} and {1} overlap: a connection could belong to either listener; give one of them another port")]
+    Overlap(SocketAddr, SocketAddr),
     /// Another program listens there.
     #[error("{0} is in use by another program; stop that one, or listen on another port (--listen)")]
     InUse(SocketAddr),
@@ -96,7 +100,8 @@ pub fn serve(config: Config, storage: Storage, on_ready: impl FnOnce(&[SocketAdd
 pub struct Server {
     listeners: Vec<TcpListener>,
     addresses: Vec<SocketAddr>,
-    service: Service<Front>,
+    /// One for each listener.
+    services: Vec<Service<Front>>,
     crowd: Crowd,
     runtime: Runtime,
     stop: Duration,
@@ -105,11 +110,10 @@ pub struct Server {
 impl Server {
     /// Listens on every address and prepares everything, so that what can go wrong goes wrong now.
     pub fn bind(config: Config, storage: Storage) -> Result<Server, ServeError> {
-        let listeners: Vec<_> = config.listen.iter().map(|address| listen(*address)).collect::<Result<_, _>>()?;
+        config.check()?;
+        let listeners = config.listeners.iter().map(|listener| listen(listener.address));
+        let listeners: Vec<_> = listeners.collect::<Result<_, _>>()?;
         let addresses: Vec<_> = listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
-        if addresses.is_empty() {
-            return Err(ServeError::NoAddress);
-        }
         let log = AccessLog::open(config.access_log.as_deref())
             .map_err(|cause| ServeError::AccessLog { path: config.access_log.unwrap_or_default(), cause })?;
         let workers = config.workers.max(1);
@@ -120,23 +124,25 @@ impl Server {
             .enable_all()
             .build()?;
         let shared = Arc::new(Shared {
-            mode: config.mode,
-            rules: config.rules,
             limits: config.limits,
             name: config.name.unwrap_or_else(unique_name),
-            listen: addresses.clone(),
+            addresses: addresses.clone(),
             log,
         });
+        check_authorities(&config.listeners)?;
         let crowd = Crowd::new(config.limits.connections);
-        let front = front(shared, storage, workers, crowd.clone(), &runtime)?;
-        let mut service = Service::new("proxy".into(), front);
-        for address in &addresses {
+        let proxy = proxy(shared.clone(), storage, workers, &runtime);
+        let services = config.listeners.into_iter().zip(&addresses).map(|(listener, address)| {
+            let (shared, proxy, crowd) = (shared.clone(), proxy.clone(), crowd.clone());
+            let front = Front { shared, listener: Arc::new(listener), proxy, crowd };
+            let mut service = Service::new("proxy".into(), front);
             service.add_tcp(&address.to_string());
-        }
-        Ok(Server { listeners, addresses, service, crowd, runtime, stop: config.limits.stop })
+            service
+        });
+        Ok(Server { services: services.collect(), listeners, addresses, crowd, runtime, stop: config.limits.stop })
     }
 
-    /// Where it listens; ports that were given as 0 are the real ones here.
+    /// Where it listens, in the order of the listeners; ports that were given as 0 are the real ones here.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
@@ -150,33 +156,43 @@ impl Server {
         }
         let fds = Arc::new(Mutex::new(fds));
         let (stopping, stopped) = watch::channel(false);
-        let mut service = self.service;
+        let services = self.services;
         self.runtime.block_on(async {
-            let serving = tokio::spawn(async move { service.start_service(Some(fds), stopped, 1).await });
+            let mut serving = JoinSet::new();
+            for mut service in services {
+                let (fds, stopped) = (fds.clone(), stopped.clone());
+                serving.spawn(async move { service.start_service(Some(fds), stopped, 1).await });
+            }
             stop().await;
             // Nobody listening means that the service has ended already.
             let _ = stopping.send(true);
             tokio::select! {
                 () = stop() => {}
-                _ = async { (serving.await, self.crowd.emptied(self.stop).await) } => {}
+                _ = async {
+                    while serving.join_next().await.is_some() {}
+                    self.crowd.emptied(self.stop).await
+                } => {}
             }
         });
         self.runtime.shutdown_timeout(Duration::from_secs(1));
     }
 }
 
-/// The app, with Pingora's proxy inside.
-fn front(
-    shared: Arc<Shared>,
-    storage: Storage,
-    workers: usize,
-    crowd: Crowd,
-    runtime: &Runtime,
-) -> Result<Front, ServeError> {
+/// Finds out now whether origins' certificates can be checked: Pingora panics if it cannot read what it checks against.
+fn check_authorities(listeners: &[Listener]) -> Result<(), ServeError> {
     let trusted = authorities().map_err(ServeError::Certificates)?;
-    if trusted == 0 && matches!(&shared.mode, Mode::Reverse { origin } if origin.destination().tls) {
+    let mut origins = listeners.iter().filter_map(|listener| match &listener.mode {
+        Mode::Forward => None,
+        Mode::Reverse(routes) => Some(routes.origins()),
+    });
+    if trusted == 0 && origins.any(|mut origins| origins.any(|origin| origin.destination().tls)) {
         return Err(ServeError::Certificates("there is none, and the origin's would be refused".into()));
     }
+    Ok(())
+}
+
+/// Pingora's proxy, which all listeners share.
+fn proxy(shared: Arc<Shared>, storage: Storage, workers: usize, runtime: &Runtime) -> Arc<HttpProxy<Phases>> {
     let conf = ServerConf {
         threads: workers,
         max_retries: MOST_TRIES,
@@ -184,10 +200,9 @@ fn front(
         ..ServerConf::default()
     };
     let _inside = runtime.enter();
-    let phases = Phases::new(shared.clone(), storage);
-    let mut proxy = HttpProxy::new(phases, Arc::new(conf));
+    let mut proxy = HttpProxy::new(Phases::new(shared, storage), Arc::new(conf));
     proxy.handle_init_modules();
-    Ok(Front::new(shared, proxy, crowd))
+    Arc::new(proxy)
 }
 
 /// Listens here rather than in Pingora's service, which can only panic when that fails.

@@ -4,42 +4,62 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
 
 use crate::access::AccessLog;
-use crate::config::{Limits, Mode};
+use crate::config::{Limits, Listener, Mode};
 use crate::failure::Failure;
-use crate::rules::Rules;
+use crate::rules::Asked;
 
 /// One running proxy's settings and its access log.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub mode: Mode,
-    pub rules: Rules,
     pub limits: Limits,
     /// The name in Via, by which loops are found.
     pub name: String,
     /// Where the proxy listens.
-    pub listen: Vec<SocketAddr>,
+    pub addresses: Vec<SocketAddr>,
     pub log: AccessLog,
 }
 
 impl Shared {
-    /// Whether this address may be connected to in this mode. The proxy itself never may: that is a loop.
-    pub fn check_address(&self, address: SocketAddr) -> Result<(), Failure> {
+    /// Whether this address may be connected to for what a listener was asked. The proxy itself never may: that is a
+    /// loop.
+    pub fn check_address(&self, listener: &Listener, asked: Asked<'_>, address: SocketAddr) -> Result<(), Failure> {
         if self.is_self(address) {
             return Err(Failure::Loop);
         }
-        match self.mode {
-            Mode::Forward => Ok(self.rules.check_address(address.ip())?),
-            Mode::Reverse { .. } => Ok(()),
+        match listener.mode {
+            Mode::Forward => Ok(listener.rules.check_address(asked, address.ip())?),
+            Mode::Reverse(_) => Ok(listener.rules.check_listed(asked, Some(address.ip()))?),
         }
     }
 
     fn is_self(&self, address: SocketAddr) -> bool {
         let ip = address.ip().to_canonical();
         let local = ip.is_loopback() || ip.is_unspecified();
-        self.listen.iter().filter(|listen| listen.port() == address.port()).any(|listen| {
+        self.addresses.iter().filter(|listen| listen.port() == address.port()).any(|listen| {
             let listening = listen.ip().to_canonical();
             listening == ip || (listening.is_unspecified() && local) || (is_any(ip) && listening.is_loopback())
         })
+    }
+}
+
+impl Listener {
+    /// Whether a listener's rules refuse what it was asked, whatever the destination's address is.
+    pub(crate) fn check_request(&self, asked: Asked<'_>) -> Result<(), Failure> {
+        match self.mode {
+            Mode::Forward => Ok(self.rules.check_request(asked)?),
+            Mode::Reverse(_) => Ok(self.rules.check_listed(asked, None)?),
+        }
+    }
+
+    /// Whether what was once fetched from this address may be served from the cache. Listeners share their cache, and
+    /// what one may reach is not for the clients of another that may not, nor for anybody once the rules have changed.
+    pub(crate) fn may_serve(&self, asked: Asked<'_>, fetched_from: Option<IpAddr>) -> bool {
+        match (&self.mode, fetched_from) {
+            (Mode::Forward, Some(address)) => self.rules.check_address(asked, address).is_ok(),
+            (Mode::Reverse(_), _) if !self.rules.name_destinations() => true,
+            (Mode::Reverse(_), Some(address)) => self.rules.check_listed(asked, Some(address)).is_ok(),
+            (_, None) => false,
+        }
     }
 }
 

@@ -8,10 +8,10 @@ use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use support::{Client, Origin, Proxy, Response};
-use tinaja_proxy::Rules;
+use tinaja_proxy::{Rule, Rules};
 
 fn strict() -> Proxy {
-    Proxy::with(|config| config.rules = Rules::default())
+    Proxy::with(|config| config.listeners[0].rules = Rules::default())
 }
 
 fn connect(proxy: &Proxy, target: &str) -> (Client, Response) {
@@ -90,7 +90,7 @@ fn ports_of_other_protocols_are_refused() {
 #[test]
 fn tunnels_carry_bytes_both_ways() {
     let port = echo_server();
-    let proxy = Proxy::with(|config| config.rules.allow_connect_ports = vec![port]);
+    let proxy = Proxy::with(|config| config.listeners[0].rules.push(Rule::allow_connect_port(port)));
     for host in ["127.0.0.1", "localhost"] {
         let (mut client, response) = connect(&proxy, &format!("{host}:{port}"));
         assert_eq!(response.status, 200);
@@ -112,7 +112,7 @@ fn tunnels_carry_bytes_both_ways() {
 #[test]
 fn tunnels_that_cannot_be() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let proxy = Proxy::with(|config| config.rules.allow_connect_ports = vec![free]);
+    let proxy = Proxy::with(|config| config.listeners[0].rules.push(Rule::allow_connect_port(free)));
     let (mut client, response) = connect(&proxy, &format!("127.0.0.1:{free}"));
     assert_eq!(response.status, 502, "{response:?}");
     assert!(response.text().contains(&format!("connection to 127.0.0.1:{free} failed")), "{response:?}");
@@ -121,7 +121,7 @@ fn tunnels_that_cannot_be() {
     let origin = Origin::fixed("", "x");
     let reverse = Proxy::reverse(&origin);
     assert_eq!(connect(&reverse, &origin.address.to_string()).1.status, 405);
-    let own = Proxy::with(|config| config.listen = vec!["127.0.0.1:0".parse().unwrap()]);
+    let own = Proxy::forward();
     let (_, response) = connect(&own, &format!("127.0.0.1:{}", own.address.port()));
     assert_eq!(response.status, 403, "not a tunnel port");
 }
@@ -130,7 +130,7 @@ fn tunnels_that_cannot_be() {
 fn idle_tunnels_end() {
     let port = echo_server();
     let proxy = Proxy::with(|config| {
-        config.rules.allow_connect_ports = vec![port];
+        config.listeners[0].rules.push(Rule::allow_connect_port(port));
         config.limits.tunnel_idle = Duration::from_millis(300);
     });
     let (mut client, _) = connect(&proxy, &format!("127.0.0.1:{port}"));

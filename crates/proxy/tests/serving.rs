@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 use support::{Client, Origin, Proxy, reply};
 use tinaja_logs::{CacheResult, squid};
 use tinaja_pingora::TinajaStorage;
-use tinaja_proxy::{Config, Server};
+use tinaja_proxy::{Config, Listener, Server};
 use tinaja_store::{Reference, Store};
 
 fn bind(change: impl FnOnce(&mut Config)) -> Result<Server, String> {
-    let mut config = Config { listen: vec!["127.0.0.1:0".parse().unwrap()], ..Config::default() };
+    let listeners = vec![Listener::forward("127.0.0.1:0".parse().unwrap())];
+    let mut config = Config { listeners, ..Config::default() };
     change(&mut config);
     Server::bind(config, TinajaStorage::new(Arc::new(Reference::new()))).map_err(|error| error.to_string())
 }
@@ -23,11 +24,11 @@ fn bind(change: impl FnOnce(&mut Config)) -> Result<Server, String> {
 fn what_is_wrong_is_said_before_anything_runs() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
-    let error = bind(|config| config.listen = vec![address]).err().unwrap();
+    let error = bind(|config| config.listeners[0].address = address).err().unwrap();
     assert!(error.contains(&address.to_string()) && error.contains("in use") && error.contains("--listen"), "{error}");
-    let error = bind(|config| config.listen.clear()).err().unwrap();
+    let error = bind(|config| config.listeners.clear()).err().unwrap();
     assert!(error.contains("no address"), "{error}");
-    let error = bind(|config| config.listen = vec!["192.0.2.1:0".parse().unwrap()]).err().unwrap();
+    let error = bind(|config| config.listeners[0].address = "192.0.2.1:0".parse().unwrap()).err().unwrap();
     assert!(error.contains("cannot listen on 192.0.2.1:0"), "{error}");
     let error = bind(|config| config.access_log = Some("/no/such/dir/log".into())).err().unwrap();
     assert!(error.contains("/no/such/dir/log") && error.contains("--access-log"), "{error}");
@@ -41,7 +42,7 @@ fn the_port_is_free_again_and_what_was_stored_is_there() {
     assert_eq!(first.get(&origin.url("/")).text(), "kept");
     let address = first.address;
     first.stop();
-    let second = Proxy::over(store, |config| config.listen = vec![address]);
+    let second = Proxy::over(store, |config| config.listeners[0].address = address);
     assert!(second.get(&origin.url("/")).is_hit());
     assert_eq!(origin.count(), 1);
 }

@@ -9,7 +9,7 @@ use std::thread::available_parallelism;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tinaja_pingora::TinajaStorage;
-use tinaja_proxy::{Config, Mode, Rules};
+use tinaja_proxy::{Config, Listener, Rule, Rules};
 use tinaja_store::{Cache, CacheOptions, Store, block_on};
 
 use crate::flags::Serve;
@@ -31,16 +31,18 @@ pub fn serve(flags: Serve) -> Result<()> {
     let options = CacheOptions { disk_bytes, memory_bytes, engine, more_dirs, ..CacheOptions::new(first) };
     let store: Arc<dyn Store> = Arc::new(Cache::open(options)?);
 
+    let config = config(flags);
     let mut welcome = Welcome {
-        listen: Vec::new(),
-        origin: flags.origin.as_ref().map(ToString::to_string),
+        listeners: config.listeners.clone(),
         cache: shown(&dirs),
         disk_bytes: store.stats().capacity_bytes,
         disk_why,
-        memory_bytes: flags.memory,
+        memory_bytes,
     };
-    let served = tinaja_proxy::serve(config(flags), TinajaStorage::new(store.clone()), |addresses| {
-        welcome.listen = addresses.to_vec();
+    let served = tinaja_proxy::serve(config, TinajaStorage::new(store.clone()), |addresses| {
+        for (listener, address) in welcome.listeners.iter_mut().zip(addresses) {
+            listener.address = *address;
+        }
         // A closed standard output keeps nobody from serving.
         let _ = stdout().write_all(welcome.text().as_bytes());
     });
@@ -51,13 +53,18 @@ pub fn serve(flags: Serve) -> Result<()> {
 }
 
 fn config(flags: Serve) -> Config {
+    let destinations = flags.allow_destination.into_iter().map(Rule::allow_destination);
+    let rules: Vec<_> =
+        destinations.chain(flags.allow_connect_port.into_iter().map(Rule::allow_connect_port)).collect();
+    let listener = |address| match &flags.origin {
+        None => Listener { rules: Rules::from(rules.clone()), ..Listener::forward(address) },
+        Some(origin) => Listener::reverse(address, origin.clone()),
+    };
     let cores = available_parallelism().map_or(1, NonZero::get);
     Config {
-        listen: flags.listen,
-        mode: flags.origin.map_or(Mode::Forward, |origin| Mode::Reverse { origin }),
+        listeners: flags.listen.into_iter().map(listener).collect(),
         workers: flags.workers.map_or(cores, usize::from),
         access_log: flags.access_log.0,
-        rules: Rules { allow_destinations: flags.allow_destination, allow_connect_ports: flags.allow_connect_port },
         ..Config::default()
     }
 }

@@ -4,14 +4,13 @@ use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use bytesize::ByteSize;
+use tinaja_proxy::{Listener, Mode};
 
 /// What there is to say.
 #[derive(Debug)]
 pub struct Welcome {
-    /// Where it listens.
-    pub listen: Vec<SocketAddr>,
-    /// The origin of a reverse proxy.
-    pub origin: Option<String>,
+    /// Where it listens, and for whom.
+    pub listeners: Vec<Listener>,
     /// The cache's directory.
     pub cache: String,
     /// The cache's size in bytes.
@@ -26,15 +25,22 @@ impl Welcome {
     /// The text, a few lines.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        let listen: Vec<String> = self.listen.iter().map(|address| format!("http://{address}")).collect();
-        let url = self.listen.first().map(|address| format!("http://{}", reachable(*address))).unwrap_or_default();
-        // Writing to a String cannot fail.
-        let _ = match &self.origin {
-            Some(origin) => writeln!(text, "Tinaja is a reverse proxy for {origin} on {}", listen.join(", "))
-                .and_then(|()| writeln!(text, "  curl       curl --include {url}/")),
-            None => writeln!(text, "Tinaja is a forward proxy on {}", listen.join(", "))
-                .and_then(|()| text.write_str(&forward_clients(&url))),
-        };
+        for (mode, addresses) in self.modes() {
+            let listen: Vec<String> = addresses.iter().map(|address| format!("http://{address}")).collect();
+            let url = addresses.first().map(|address| format!("http://{}", reachable(*address))).unwrap_or_default();
+            // Writing to a String cannot fail.
+            let _ = match mode {
+                Mode::Reverse(routes) => {
+                    let mut origins: Vec<String> = routes.origins().map(ToString::to_string).collect();
+                    origins.sort();
+                    origins.dedup();
+                    writeln!(text, "Tinaja is a reverse proxy for {} on {}", origins.join(", "), listen.join(", "))
+                        .and_then(|()| writeln!(text, "  curl       curl --include {url}/"))
+                }
+                Mode::Forward => writeln!(text, "Tinaja is a forward proxy on {}", listen.join(", "))
+                    .and_then(|()| text.write_str(&forward_clients(&url))),
+            };
+        }
         let _ = writeln!(
             text,
             "  cache      {}: {} on disk ({}), {} of memory for hot objects",
@@ -45,6 +51,18 @@ impl Welcome {
         );
         text.push_str("  stop       Ctrl-C; the cache is kept\n");
         text
+    }
+
+    /// The addresses of each mode, in the order of the listeners.
+    fn modes(&self) -> Vec<(&Mode, Vec<SocketAddr>)> {
+        let mut modes: Vec<(&Mode, Vec<SocketAddr>)> = Vec::new();
+        for Listener { mode, address, .. } in &self.listeners {
+            match modes.iter_mut().find(|(other, _)| *other == mode) {
+                Some((_, addresses)) => addresses.push(*address),
+                None => modes.push((mode, vec![*address])),
+            }
+        }
+        modes
     }
 }
 
@@ -75,9 +93,10 @@ mod tests {
     use super::*;
 
     fn welcome(listen: &str, origin: Option<&str>) -> String {
+        let address = listen.parse().unwrap();
+        let reverse = origin.map(|origin| Listener::reverse(address, origin.parse().unwrap()));
         Welcome {
-            listen: vec![listen.parse().unwrap()],
-            origin: origin.map(str::to_owned),
+            listeners: vec![reverse.unwrap_or(Listener::forward(address))],
             cache: "/var/cache/tinaja".into(),
             disk_bytes: 10 << 30,
             disk_why: "set by --disk",

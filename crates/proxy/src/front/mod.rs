@@ -32,28 +32,24 @@ use gate::Gate;
 use head::{Arrival, canonical, next_request};
 
 use crate::access::record;
-use crate::config::Mode;
+use crate::config::{Listener, Mode};
 use crate::failure::Failure;
 use crate::origin::{Destination, default_port};
 use crate::page::raw_answer;
 use crate::phases::{Phases, Ticket};
+use crate::rules::Asked;
 use crate::shared::Shared;
 
 /// How long a client that was refused may still send, so that it can read the answer: closing a connection with
 /// bytes unread would take the answer back.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// The app that Pingora's service hands each new connection to.
+/// The app that Pingora's service hands each new connection of one listener to.
 pub(crate) struct Front {
-    shared: Arc<Shared>,
-    proxy: Arc<HttpProxy<Phases>>,
-    crowd: Crowd,
-}
-
-impl Front {
-    pub fn new(shared: Arc<Shared>, proxy: HttpProxy<Phases>, crowd: Crowd) -> Front {
-        Front { shared, proxy: Arc::new(proxy), crowd }
-    }
+    pub shared: Arc<Shared>,
+    pub listener: Arc<Listener>,
+    pub proxy: Arc<HttpProxy<Phases>>,
+    pub crowd: Crowd,
 }
 
 #[async_trait]
@@ -104,7 +100,7 @@ impl Front {
         head: Bytes,
         shutdown: &ShutdownWatch,
     ) -> Option<Gate> {
-        let way = match self.way(&judged) {
+        let way = match self.way(&judged).and_then(|way| self.checked(client, &judged, way)) {
             Ok(way) => way,
             Err(failure) => {
                 self.refuse(gate, client, began, Some(&judged), &failure).await;
@@ -117,6 +113,7 @@ impl Front {
         let ticket = Ticket {
             began,
             client,
+            listener: self.listener.clone(),
             destination: way.destination,
             host: way.host.host_field(default_port),
             path: way.path.to_owned(),
@@ -141,25 +138,32 @@ impl Front {
             Target::Asterisk => ("*", None),
             Target::Tunnel => return Err(Failure::NoTunnels),
         };
-        match (&self.shared.mode, target_tls, &judged.authority) {
+        match (&self.listener.mode, target_tls, &judged.authority) {
             (Mode::Forward, Some(tls), Some(authority)) => {
                 Ok(Way { path, host: authority.clone(), host_tls: tls, destination: Destination::of(tls, authority) })
             }
             (Mode::Forward, ..) => Err(Failure::NotForProxy),
-            (Mode::Reverse { origin }, _, host) => Ok(Way {
-                path,
-                host: host.clone().unwrap_or_else(|| origin.authority().clone()),
-                host_tls: false,
-                destination: origin.destination(),
-            }),
+            (Mode::Reverse(routes), _, host) => {
+                let origin = routes.find(host.as_ref().map(Authority::host), path)?;
+                let host = host.clone().unwrap_or_else(|| origin.authority().clone());
+                Ok(Way { path, host, host_tls: false, destination: origin.destination() })
+            }
         }
+    }
+
+    /// The way, if the listener's rules let this client go it.
+    fn checked<'a>(&self, client: Option<IpAddr>, judged: &Judged, way: Way<'a>) -> Result<Way<'a>, Failure> {
+        self.listener.check_request(Asked { client, method: &judged.method, port: way.destination.port })?;
+        Ok(way)
     }
 
     async fn tunnel(&self, gate: Gate, client: Option<IpAddr>, began: Instant, judged: &Judged) {
         let Some(authority) = &judged.authority else {
             return self.refuse(gate, client, began, Some(judged), &Failure::Refused(Refusal::ConnectTarget)).await;
         };
-        match tunnel::reach(&self.shared, &Destination::of(true, authority)).await {
+        let destination = Destination::of(true, authority);
+        let asked = Asked { client, method: &judged.method, port: destination.port };
+        match tunnel::reach(&self.shared, &self.listener, asked, &destination).await {
             Err(failure) => self.refuse(gate, client, began, Some(judged), &failure).await,
             Ok((origin, address)) => {
                 let (stream, ahead) = gate.into_parts();

@@ -8,18 +8,25 @@ use tokio::io::{AsyncWriteExt, Result as IoResult};
 use tokio::net::TcpStream;
 
 use super::relay::{Relayed, relay};
-use crate::config::Mode;
+use crate::config::{Listener, Mode};
 use crate::failure::Failure;
 use crate::origin::{Destination, dial, resolve};
+use crate::rules::Asked;
 use crate::shared::Shared;
 
 /// Connects to the tunnel's far end, if the rules allow it.
-pub(super) async fn reach(shared: &Shared, destination: &Destination) -> Result<(TcpStream, SocketAddr), Failure> {
-    if shared.mode != Mode::Forward {
+pub(super) async fn reach(
+    shared: &Shared,
+    listener: &Listener,
+    asked: Asked<'_>,
+    destination: &Destination,
+) -> Result<(TcpStream, SocketAddr), Failure> {
+    if listener.mode != Mode::Forward {
         return Err(Failure::NoTunnels);
     }
-    shared.rules.check_tunnel_port(destination.port)?;
-    let addresses = resolve(destination, shared.limits.resolve, |address| shared.check_address(address)).await?;
+    listener.check_request(asked)?;
+    let check = |address| shared.check_address(listener, asked, address);
+    let addresses = resolve(destination, shared.limits.resolve, check).await?;
     dial(&addresses, shared.limits.connect).await
 }
 

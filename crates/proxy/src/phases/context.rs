@@ -1,6 +1,7 @@
 //! What is known about one request while it is answered.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Instant;
 
 use http::HeaderValue;
@@ -8,14 +9,18 @@ use tinaja_http::body::Framing;
 use tinaja_http::control::RequestDirectives;
 use tinaja_http::status::Outcome;
 
+use crate::config::Listener;
 use crate::failure::Failure;
 use crate::origin::Destination;
+use crate::rules::Asked;
 
 /// What the front knows about a request that it hands on.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     pub began: Instant,
     pub client: Option<IpAddr>,
+    /// Where the request came in.
+    pub listener: Arc<Listener>,
     pub destination: Destination,
     /// The one Host, in its canonical form.
     pub host: String,
@@ -24,6 +29,13 @@ pub(crate) struct Ticket {
     /// The URL as the access log shows it.
     pub url: String,
     pub framing: Framing,
+}
+
+impl Ticket {
+    /// What the rules can see of the request.
+    pub fn asked<'a>(&self, method: &'a http::Method) -> Asked<'a> {
+        Asked { client: self.client, method: method.as_str(), port: self.destination.port }
+    }
 }
 
 /// What the phases of one request tell each other.

@@ -13,6 +13,7 @@ use tinaja_http::hops;
 
 use super::context::{Context, OriginAnswer};
 use super::outcome::cache_status;
+use super::storing::FETCHED_FROM;
 use crate::config::Mode;
 use crate::shared::Shared;
 
@@ -46,7 +47,7 @@ pub(super) fn to_origin(shared: &Shared, session: &Session, request: &mut Reques
         }
     }
     request.append_header("Via", hops::via_member(session.req_header().version, &shared.name))?;
-    if let Mode::Reverse { .. } = shared.mode {
+    if ctx.ticket.as_ref().is_some_and(|ticket| matches!(ticket.listener.mode, Mode::Reverse(_))) {
         forwarded_for(request, ctx)?;
         request.insert_header("X-Forwarded-Proto", "http")?;
     }
@@ -99,6 +100,7 @@ pub(super) fn to_client(
         return Ok(());
     }
     response.remove_header(&CONNECTION);
+    response.remove_header(FETCHED_FROM);
     // A proxy speaks its own version, whatever the origin's is (RFC 9110 2.5), and says in Via which it got.
     let received = response.version;
     response.set_version(Version::HTTP_11);

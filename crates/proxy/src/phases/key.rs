@@ -9,12 +9,15 @@ use crate::origin::Destination;
 /// The key of a request: scheme, host, port, and path with query, by their exact bytes. A reverse proxy's key names
 /// the origin and, for it may serve many sites, the Host.
 ///
+/// Listeners of one kind share what is stored, for the same key means the same request to the same origin. A forward
+/// and a reverse proxy do not: the origins of the latter are told whom it speaks for, and may answer accordingly.
+///
 /// Each part is written with its length, so that no delimiter inside one can make two requests look alike.
-pub(super) fn cache_key(ticket: &Ticket, mode: &Mode) -> CacheKey {
+pub(super) fn cache_key(ticket: &Ticket) -> CacheKey {
     let Destination { tls, host, port } = &ticket.destination;
-    let site = match mode {
+    let site = match ticket.listener.mode {
         Mode::Forward => "",
-        Mode::Reverse { .. } => ticket.host.as_str(),
+        Mode::Reverse(_) => ticket.host.as_str(),
     };
     let scheme = if *tls { "https" } else { "http" };
     CacheKey::new(join(&[scheme, host, &port.to_string(), site, &ticket.path]), "")
@@ -34,29 +37,38 @@ fn join(parts: &[&str]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Instant;
 
     use tinaja_http::body::Framing;
 
     use super::*;
+    use crate::config::Listener;
+    use crate::routes::Routes;
+    use crate::rules::Rules;
 
     fn key(mode: &Mode, tls: bool, host: &str, port: u16, site: &str, path: &str) -> Vec<u8> {
         let ticket = Ticket {
             began: Instant::now(),
             client: None,
+            listener: Arc::new(Listener {
+                address: "127.0.0.1:80".parse().unwrap(),
+                mode: mode.clone(),
+                rules: Rules::default(),
+            }),
             destination: Destination { tls, host: host.into(), port },
             host: site.into(),
             path: path.into(),
             url: String::new(),
             framing: Framing::Length(0),
         };
-        cache_key(&ticket, mode).primary_key().to_vec()
+        cache_key(&ticket).primary_key().to_vec()
     }
 
     #[test]
     fn every_part_counts() {
         let forward = Mode::Forward;
-        let reverse = Mode::Reverse { origin: "http://a".parse().unwrap() };
+        let reverse = Mode::Reverse(Routes::to("http://a".parse().unwrap()));
         let keys = [
             key(&forward, false, "a", 80, "a", "/"),
             key(&forward, true, "a", 80, "a", "/"),

@@ -36,7 +36,6 @@ use context::Context;
 pub(crate) use context::Ticket;
 
 use crate::Storage;
-use crate::config::Mode;
 use crate::failure::Failure;
 use crate::origin::{peer, resolve};
 use crate::shared::Shared;
@@ -60,25 +59,13 @@ impl Phases {
     }
 
     /// The next address to try, after looking the destination up once.
-    async fn address(&self, ctx: &mut Context) -> Result<SocketAddr, Failure> {
+    async fn address(&self, method: &Method, ctx: &mut Context) -> Result<SocketAddr, Failure> {
         if ctx.addresses.is_empty() {
             let ticket = ctx.ticket()?;
-            let check = |address| self.shared.check_address(address);
+            let check = |address| self.shared.check_address(&ticket.listener, ticket.asked(method), address);
             ctx.addresses = resolve(&ticket.destination, self.shared.limits.resolve, check).await?;
         }
         ctx.addresses.get(ctx.tried).copied().ok_or(Failure::Internal("no address is left to try".into()))
-    }
-
-    /// What can be refused without looking anything up.
-    fn check_request(&self, request: &RequestHeader, ctx: &Context) -> Result<(), Failure> {
-        let ticket = ctx.ticket()?;
-        if hops::is_loop(&request.headers, &self.shared.name) {
-            return Err(Failure::Loop);
-        }
-        if self.shared.mode == Mode::Forward {
-            self.shared.rules.check_plain_port(ticket.destination.port)?;
-        }
-        Ok(())
     }
 }
 
@@ -102,7 +89,9 @@ impl ProxyHttp for Phases {
         let request = session.req_header();
         ctx.directives = request_directives(&request.headers);
         ctx.partial = request.headers.contains_key(http::header::RANGE) || request.method == Method::HEAD;
-        self.check_request(request, ctx).map_err(|failure| error_of(ctx, failure))?;
+        if hops::is_loop(&request.headers, &self.shared.name) {
+            return Err(error_of(ctx, Failure::Loop));
+        }
         Ok(false)
     }
 
@@ -129,7 +118,7 @@ impl ProxyHttp for Phases {
 
     fn cache_key_callback(&self, _session: &Session, ctx: &mut Context) -> Result<CacheKey> {
         let ticket = ctx.ticket.as_ref().ok_or_else(|| Error::new(ErrorType::InternalError))?;
-        Ok(key::cache_key(ticket, &self.shared.mode))
+        Ok(key::cache_key(ticket))
     }
 
     fn cache_vary_filter(&self, meta: &CacheMeta, _ctx: &mut Context, req: &RequestHeader) -> Option<HashBinary> {
@@ -139,12 +128,18 @@ impl ProxyHttp for Phases {
     /// Decides whether what was found will do.
     async fn cache_hit_filter(
         &self,
-        _session: &mut Session,
+        session: &mut Session,
         meta: &CacheMeta,
         _hit: &mut HitHandler,
         is_fresh: bool,
         ctx: &mut Context,
     ) -> Result<Option<ForcedFreshness>> {
+        if let Some(ticket) = &ctx.ticket
+            && !ticket.listener.may_serve(ticket.asked(&session.req_header().method), storing::fetched_from(meta))
+        {
+            // On the way to the origin the rules refuse the request with their reason, or find it at another address.
+            return Ok(Some(ForcedFreshness::ForceMiss));
+        }
         let age = headers::age(meta);
         let insists = ctx.directives.revalidate || ctx.directives.max_age.is_some_and(|most| age > most);
         ctx.outcome = if insists { Outcome::Request } else { Outcome::Stale };
@@ -179,8 +174,8 @@ impl ProxyHttp for Phases {
         Ok(true)
     }
 
-    async fn upstream_peer(&self, _session: &mut Session, ctx: &mut Context) -> Result<Box<HttpPeer>> {
-        let address = match self.address(ctx).await {
+    async fn upstream_peer(&self, session: &mut Session, ctx: &mut Context) -> Result<Box<HttpPeer>> {
+        let address = match self.address(&session.req_header().method, ctx).await {
             Ok(address) => address,
             Err(failure) => return Err(error_of(ctx, failure)),
         };
@@ -209,7 +204,7 @@ impl ProxyHttp for Phases {
         if invalidates(&session.req_header().method, response.status)
             && let Some(ticket) = &ctx.ticket
         {
-            storing::invalidate(self.storage, &key::cache_key(ticket, &self.shared.mode)).await;
+            storing::invalidate(self.storage, &key::cache_key(ticket)).await;
         }
         headers::from_origin(response, ctx)
     }

@@ -1,5 +1,6 @@
 //! Whether an answer is stored, what is stored with it, and when it is forgotten.
 
+use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 use http::header::{AGE, DATE};
@@ -12,6 +13,15 @@ use tinaja_http::freshness::storable;
 use super::context::Context;
 use crate::Storage;
 
+/// The field of a stored head that says from which address it came, for [`crate::config::Listener::may_serve`]. Clients
+/// do not get it, and what an origin writes there is replaced.
+pub(super) const FETCHED_FROM: &str = "tinaja-fetched-from";
+
+/// The address that a stored answer was fetched from.
+pub(super) fn fetched_from(meta: &CacheMeta) -> Option<IpAddr> {
+    meta.headers().get(FETCHED_FROM)?.to_str().ok()?.parse().ok()
+}
+
 /// Decides by RFC 9111 3. `response` is the origin's answer, or the stored one updated by a 304.
 ///
 /// Date and Age are stored as of this answer: after a 304, the stored ones describe an answer from long ago.
@@ -22,6 +32,10 @@ pub(super) fn cacheable(request: &RequestHeader, response: &ResponseHeader, ctx:
     if let Some(origin) = &ctx.origin
         && (stored.insert_header(DATE, origin.date.clone()).is_err() || stored.insert_header(AGE, origin.age).is_err())
     {
+        return not;
+    }
+    let fetched_from = ctx.asked.map(|address| address.ip().to_string()).unwrap_or_default();
+    if stored.insert_header(FETCHED_FROM, fetched_from).is_err() {
         return not;
     }
     let now = SystemTime::now();

@@ -1,31 +1,47 @@
-//! Which destinations clients of a forward proxy may reach.
+//! Who may ask for what.
 //!
-//! A proxy stands where its clients do not: its own loopback, the machines beside it, a cloud's metadata service. So
-//! addresses that are not public are refused unless the operator opens them. The address is judged, not the name, and
-//! the very address that was judged is connected to: a name that resolves differently a moment later gains nothing.
+//! An operator's rules are read from the top, and the first that fits decides. Below them stands what a forward proxy
+//! refuses by itself. A proxy stands where its clients do not: its own loopback, the machines beside it, a cloud's
+//! metadata service. So addresses that are not public are refused unless a rule opens them by name. The address is
+//! judged, not the name, and the very address that was judged is connected to: a name that resolves differently a
+//! moment later gains nothing.
 
 mod address;
 mod cidr;
+mod rule;
 
 use std::net::IpAddr;
 
 pub use cidr::{BadCidr, Cidr};
+use rule::Fit;
+pub use rule::{Action, BadPorts, Ports, Rule};
 
 /// Ports that tunnels may lead to by default: HTTPS, and news over TLS, as in Squid's `SSL_ports`.
 const TUNNEL_PORTS: [u16; 2] = [443, 563];
 
-/// What clients of a forward proxy may reach, besides public addresses at the usual ports.
-#[derive(Clone, Debug, Default)]
-pub struct Rules {
-    /// Addresses that are allowed although they are not public.
-    pub allow_destinations: Vec<Cidr>,
-    /// Ports to which CONNECT may open tunnels, besides 443 and 563.
-    pub allow_connect_ports: Vec<u16>,
+/// The rules of one listener, in their order. Without any, a forward proxy reaches public addresses at the usual ports,
+/// and a reverse proxy serves everybody.
+///
+/// The first rule that fits a request decides whether it is denied. What a forward proxy refuses by itself is opened
+/// only by `allow` rules that name it and stand before the first `deny` that fits: an address that is not public by a
+/// rule with a destination, a port by a rule with a port (and for a tunnel with the method CONNECT).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules(Vec<Rule>);
+
+/// What is known of a request before its destination is resolved.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub client: Option<IpAddr>,
+    pub method: &'a str,
+    /// The destination's.
+    pub port: u16,
 }
 
-/// Why a destination is refused.
+/// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Denied {
+    #[error("Rule {0} of this proxy's access rules refuses the request.")]
+    Rule(usize),
     #[error(
         "{address} is {kind}. The proxy reaches public addresses only; --allow-destination {address} opens this one."
     )]
@@ -38,147 +54,93 @@ pub(crate) enum Denied {
     PlainPort(u16),
 }
 
+/// What the rules say of one request.
+#[derive(Default)]
+struct Verdict {
+    /// The number of the rule that refuses it.
+    denied_by: Option<usize>,
+    opens_address: bool,
+    opens_port: bool,
+    opens_tunnel: bool,
+}
+
 impl Rules {
-    /// Whether CONNECT may lead to this port.
-    pub(crate) fn check_tunnel_port(&self, port: u16) -> Result<(), Denied> {
-        let open = TUNNEL_PORTS.contains(&port) || self.allow_connect_ports.contains(&port);
-        if open { Ok(()) } else { Err(Denied::TunnelPort(port)) }
+    /// Adds a rule behind the others.
+    pub fn push(&mut self, rule: Rule) {
+        self.0.push(rule);
     }
 
-    /// Whether requests may be sent to this port. Low ports belong to protocols that can be tricked into taking a
-    /// request for their own (mail, for one).
-    pub(crate) fn check_plain_port(&self, port: u16) -> Result<(), Denied> {
-        if matches!(port, 80 | 443 | 1025..) { Ok(()) } else { Err(Denied::PlainPort(port)) }
-    }
-
-    /// Whether this address may be connected to.
-    pub(crate) fn check_address(&self, address: IpAddr) -> Result<(), Denied> {
+    /// Reads the rules for a request. Where the destination is not known yet, whatever it may turn out to be is allowed
+    /// if some destination is.
+    fn verdict(&self, asked: Asked<'_>, destination: Option<IpAddr>) -> Verdict {
         // An IPv6 address can carry an IPv4 address that is the one really reached.
-        let inner = address::embedded(address).unwrap_or(address);
-        let allowed = |cidr: &Cidr| cidr.contains(address) || cidr.contains(inner);
-        if self.allow_destinations.iter().any(allowed) {
-            return Ok(());
+        let inner = destination.and_then(address::embedded);
+        let mut verdict = Verdict::default();
+        let mut allowed = false;
+        for (number, rule) in (1..).zip(&self.0) {
+            match (rule.action, rule.fit(asked, destination, inner)) {
+                (_, Fit::No) | (Action::Deny, Fit::Perhaps) => {}
+                (Action::Allow, _) => {
+                    allowed = true;
+                    verdict.opens_address |= !rule.destinations.is_empty();
+                    verdict.opens_port |= !rule.ports.is_empty();
+                    verdict.opens_tunnel |= !rule.ports.is_empty() && !rule.methods.is_empty();
+                }
+                (Action::Deny, Fit::Yes) => {
+                    verdict.denied_by = (!allowed).then_some(number);
+                    break;
+                }
+            }
         }
-        match address::not_public(inner) {
-            Some(kind) => Err(Denied::Address { address, kind }),
-            None => Ok(()),
+        verdict
+    }
+
+    /// What a forward proxy can refuse before it knows the address. Low ports belong to protocols that can be tricked
+    /// into taking a request for their own (mail, for one).
+    pub(crate) fn check_request(&self, asked: Asked<'_>) -> Result<(), Denied> {
+        check_port(&self.verdict(asked, None), asked)
+    }
+
+    /// Whether a forward proxy may connect to this address for this request.
+    pub(crate) fn check_address(&self, asked: Asked<'_>, address: IpAddr) -> Result<(), Denied> {
+        let verdict = self.verdict(asked, Some(address));
+        check_port(&verdict, asked)?;
+        match address::not_public(address::embedded(address).unwrap_or(address)) {
+            Some(kind) if !verdict.opens_address => Err(Denied::Address { address, kind }),
+            _ => Ok(()),
         }
+    }
+
+    /// What the rules alone say, as for a reverse proxy; without an address what can be said before it is known.
+    pub(crate) fn check_listed(&self, asked: Asked<'_>, address: Option<IpAddr>) -> Result<(), Denied> {
+        self.verdict(asked, address).denied_by.map_or(Ok(()), |number| Err(Denied::Rule(number)))
+    }
+
+    /// Whether the address matters to any rule.
+    pub(crate) fn name_destinations(&self) -> bool {
+        self.0.iter().any(|rule| !rule.destinations.is_empty())
+    }
+}
+
+impl From<Vec<Rule>> for Rules {
+    fn from(rules: Vec<Rule>) -> Rules {
+        Rules(rules)
+    }
+}
+
+fn check_port(verdict: &Verdict, Asked { method, port, .. }: Asked<'_>) -> Result<(), Denied> {
+    let open = match method {
+        "CONNECT" => TUNNEL_PORTS.contains(&port) || verdict.opens_tunnel,
+        _ => matches!(port, 80 | 443 | 1025..) || verdict.opens_port,
+    };
+    match (verdict.denied_by, method) {
+        (Some(number), _) => Err(Denied::Rule(number)),
+        _ if open => Ok(()),
+        (None, "CONNECT") => Err(Denied::TunnelPort(port)),
+        (None, _) => Err(Denied::PlainPort(port)),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(rules: &Rules, address: &str) -> bool {
-        rules.check_address(address.parse().unwrap()).is_ok()
-    }
-
-    #[test]
-    fn refused_by_default() {
-        let rules = Rules::default();
-        for address in [
-            "127.0.0.1",
-            "127.255.255.254",
-            "0.0.0.0",
-            "0.1.2.3",
-            "10.0.0.1",
-            "172.16.0.1",
-            "172.31.255.255",
-            "192.168.1.1",
-            "169.254.169.254",
-            "169.254.0.1",
-            "100.64.0.1",
-            "100.127.255.255",
-            "224.0.0.1",
-            "239.1.1.1",
-            "240.0.0.1",
-            "255.255.255.255",
-            "192.0.0.1",
-            "198.18.0.1",
-            "192.0.2.1",
-            "198.51.100.1",
-            "203.0.113.1",
-            "::",
-            "::1",
-            "fe80::1",
-            "fc00::1",
-            "fd00:ec2::254",
-            "fec0::1",
-            "ff02::1",
-            "2001:db8::1",
-            "100::1",
-            "::ffff:127.0.0.1",
-            "::ffff:10.0.0.1",
-            "::127.0.0.1",
-            "64:ff9b::7f00:1",
-            "64:ff9b::a9fe:a9fe",
-            "64:ff9b:1::1",
-            "2002:7f00:1::",
-            "2002:c0a8:101::1",
-            "2001:0:1::1",
-            "5f00::1",
-            "3fff::1",
-        ] {
-            assert!(!check(&rules, address), "{address}");
-        }
-        for address in [
-            "1.1.1.1",
-            "93.184.216.34",
-            "172.32.0.1",
-            "100.128.0.1",
-            "169.253.0.1",
-            "192.0.1.1",
-            "2606:4700::1111",
-            "::ffff:1.1.1.1",
-            "64:ff9b::101:101",
-            "2002:101:101::1",
-        ] {
-            assert!(check(&rules, address), "{address}");
-        }
-    }
-
-    #[test]
-    fn opened() {
-        let rules = Rules {
-            allow_destinations: vec!["10.0.0.0/8".parse().unwrap(), "::1".parse().unwrap()],
-            allow_connect_ports: vec![8443],
-        };
-        for (address, allowed) in [
-            ("10.1.2.3", true),
-            ("::ffff:10.1.2.3", true),
-            ("64:ff9b::a01:203", true),
-            ("::1", true),
-            ("127.0.0.1", false),
-        ] {
-            assert_eq!(check(&rules, address), allowed, "{address}");
-        }
-        assert!(rules.check_tunnel_port(8443).is_ok());
-    }
-
-    #[test]
-    fn ports() {
-        let rules = Rules::default();
-        for (port, tunnel, plain) in [
-            (443, true, true),
-            (563, true, false),
-            (80, false, true),
-            (22, false, false),
-            (25, false, false),
-            (1024, false, false),
-            (8080, false, true),
-            (65535, false, true),
-        ] {
-            assert_eq!(rules.check_tunnel_port(port).is_ok(), tunnel, "{port}");
-            assert_eq!(rules.check_plain_port(port).is_ok(), plain, "{port}");
-        }
-    }
-
-    #[test]
-    fn refusals_name_the_flag() {
-        let denied = Rules::default().check_address("127.0.0.1".parse().unwrap()).unwrap_err().to_string();
-        assert!(denied.contains("loopback") && denied.contains("--allow-destination 127.0.0.1"), "{denied}");
-        let denied = Rules::default().check_tunnel_port(25).unwrap_err().to_string();
-        assert!(denied.contains("--allow-connect-port 25"), "{denied}");
-    }
-}
+#[path = "tests.rs"]
+mod tests;

@@ -11,13 +11,15 @@ use std::thread::JoinHandle;
 pub use client::{Client, Response};
 pub use origin::{Origin, Request, reply};
 use tinaja_pingora::TinajaStorage;
-use tinaja_proxy::{Config, Mode, Rules, Server};
+use tinaja_proxy::{Config, Listener, Mode, Routes, Rule, Rules, Server};
 use tinaja_store::{Reference, Store};
 use tokio::sync::mpsc;
 
 /// A running proxy; it stops when dropped.
 pub struct Proxy {
+    /// Of the first listener.
     pub address: SocketAddr,
+    pub addresses: Vec<SocketAddr>,
     stop: mpsc::UnboundedSender<()>,
     thread: Option<JoinHandle<()>>,
     pub store: Arc<dyn Store>,
@@ -32,7 +34,7 @@ impl Proxy {
     /// A reverse proxy for `origin`.
     pub fn reverse(origin: &Origin) -> Proxy {
         let origin = format!("http://{}", origin.address).parse().unwrap();
-        Proxy::with(|config| config.mode = Mode::Reverse { origin })
+        Proxy::with(|config| config.listeners[0].mode = Mode::Reverse(Routes::to(origin)))
     }
 
     /// A forward proxy that may reach this host, with further settings.
@@ -42,21 +44,20 @@ impl Proxy {
     }
 
     pub fn over(store: Arc<dyn Store>, change: impl FnOnce(&mut Config)) -> Proxy {
-        let mut config = Config {
-            listen: vec!["127.0.0.1:0".parse().unwrap()],
-            rules: Rules { allow_destinations: vec!["127.0.0.0/8".parse().unwrap()], ..Rules::default() },
-            ..Config::default()
-        };
+        let mut listener = Listener::forward("127.0.0.1:0".parse().unwrap());
+        listener.rules.push(Rule::allow_destination("127.0.0.0/8".parse().unwrap()));
+        let mut config = Config { listeners: vec![listener], ..Config::default() };
         change(&mut config);
         let server = Server::bind(config, TinajaStorage::new(store.clone())).unwrap();
-        let address = server.addresses()[0];
+        let addresses = server.addresses().to_vec();
+        let address = addresses[0];
         let (stop, mut stopped) = mpsc::unbounded_channel();
         let thread = std::thread::spawn(move || {
             server.run(async move || {
                 stopped.recv().await;
             });
         });
-        Proxy { address, stop, thread: Some(thread), store }
+        Proxy { address, addresses, stop, thread: Some(thread), store }
     }
 
     pub fn client(&self) -> Client {

@@ -1,0 +1,219 @@
+//! Which origin a reverse proxy asks: by the host and the path of a request.
+
+use std::collections::HashMap;
+
+use tinaja_http::authority::Authority;
+
+use crate::failure::Failure;
+use crate::origin::OriginUrl;
+
+/// One way from a request to its origin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The host that clients ask for, without a port; `None` for any.
+    pub host: Option<String>,
+    /// What the path begins with, by whole segments: `/img` leads `/img` and `/img/a.png`, not `/images`.
+    pub path: String,
+    /// The server to ask. It gets the host and the path as the client sent them.
+    pub origin: OriginUrl,
+}
+
+/// All ways of one reverse proxy. A route that names the host goes before those for any host, then the longest path
+/// wins, and what no route fits goes to the default, or gets a 404 where there is none.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Routes {
+    hosts: HashMap<String, Vec<Way>>,
+    any: Vec<Way>,
+    default: Option<OriginUrl>,
+}
+
+/// Longest path first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Way {
+    /// Without a slash at its end.
+    path: String,
+    origin: OriginUrl,
+}
+
+/// Why routes make no sense together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadRoutes {
+    /// There is nowhere to go.
+    #[error("a reverse proxy needs an origin, or at least one route to one")]
+    None,
+    /// A host that is no name or address.
+    #[error("{0:?} is no host; write a name or an address without scheme, port and path, as in www.example.org")]
+    Host(String),
+    /// A path that no request could have.
+    #[error("{0:?} is no beginning of a path; write it as in /downloads, without query, dot segments and escapes")]
+    Path(String),
+    /// Two routes for one thing.
+    #[error("there are two routes for {host} and {path}; remove one of them")]
+    Twice {
+        /// The host, or "any host".
+        host: String,
+        /// The path.
+        path: String,
+    },
+}
+
+impl Routes {
+    /// Checks the routes and puts them in order. Takes a few hundred bytes of memory for each.
+    ///
+    /// Errors: [`BadRoutes`].
+    pub fn new(routes: Vec<Route>, default: Option<OriginUrl>) -> Result<Routes, BadRoutes> {
+        if routes.is_empty() && default.is_none() {
+            return Err(BadRoutes::None);
+        }
+        let mut made = Routes { default, ..Routes::default() };
+        for Route { host, path, origin } in routes {
+            let way = Way { path: beginning(&path).ok_or(BadRoutes::Path(path))?, origin };
+            let host = host.map(|host| name(&host).ok_or(BadRoutes::Host(host))).transpose()?;
+            let ways = match &host {
+                Some(host) => made.hosts.entry(host.clone()).or_default(),
+                None => &mut made.any,
+            };
+            if ways.iter().any(|other| other.path == way.path) {
+                let host = host.map_or("any host".into(), |host| format!("the host {host}"));
+                return Err(BadRoutes::Twice { host, path: format!("{}/", way.path) });
+            }
+            ways.push(way);
+        }
+        for ways in made.hosts.values_mut().chain([&mut made.any]) {
+            ways.sort_by_key(|way| std::cmp::Reverse(way.path.len()));
+        }
+        Ok(made)
+    }
+
+    /// Everything goes to one origin.
+    pub fn to(origin: OriginUrl) -> Routes {
+        Routes { default: Some(origin), ..Routes::default() }
+    }
+
+    /// Every origin that is led to, in no order.
+    pub fn origins(&self) -> impl Iterator<Item = &OriginUrl> {
+        self.hosts.values().flatten().chain(&self.any).map(|way| &way.origin).chain(&self.default)
+    }
+
+    /// The origin for a path (with its query) at a host.
+    pub(crate) fn find(&self, host: Option<&str>, path: &str) -> Result<&OriginUrl, Failure> {
+        let path = path.split('?').next().unwrap_or_default();
+        let named = host.and_then(|host| self.hosts.get(host)).map(Vec::as_slice).unwrap_or_default();
+        let mut ways = named.iter().chain(&self.any);
+        if ways.clone().any(|way| !way.path.is_empty()) && has_dot_segments(path) {
+            // The origin would take it for another path than the one that the route was chosen by.
+            return Err(Failure::DotSegments);
+        }
+        let found = ways.find(|way| way.leads(path)).map(|way| &way.origin);
+        found.or(self.default.as_ref()).ok_or_else(|| Failure::NoRoute { host: host.unwrap_or("-").into() })
+    }
+}
+
+impl Way {
+    fn leads(&self, path: &str) -> bool {
+        path.strip_prefix(&self.path)
+            .is_some_and(|rest| self.path.is_empty() || rest.is_empty() || rest.starts_with('/'))
+    }
+}
+
+/// The path without the slash at its end; nothing for what is no path.
+fn beginning(path: &str) -> Option<String> {
+    let plain = path.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#%\\;\"<>`".contains(&byte));
+    let is_path = path.starts_with('/') && plain && !has_dot_segments(path);
+    is_path.then(|| path.trim_end_matches('/').to_owned())
+}
+
+fn name(host: &str) -> Option<String> {
+    let bracketed = if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.to_owned() };
+    let authority = Authority::parse(bracketed.as_bytes()).ok()?;
+    authority.port().is_none().then(|| authority.host().to_owned())
+}
+
+/// Whether some server would read `.` or `..` in it, escaped or not, and go elsewhere (RFC 3986 5.2.4).
+fn has_dot_segments(path: &str) -> bool {
+    if !path.contains(['.', '%']) {
+        return false;
+    }
+    let plain = path.to_ascii_lowercase().replace("%2e", ".").replace("%2f", "/").replace("%5c", "/");
+    // Some servers cut parameters off a segment before they look at it.
+    plain.split('/').any(|segment| matches!(segment.split(';').next(), Some("." | "..")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(host: &str, path: &str, origin: &str) -> Route {
+        let host = (!host.is_empty()).then(|| host.to_owned());
+        Route { host, path: path.into(), origin: format!("http://{origin}").parse().unwrap() }
+    }
+
+    fn routes() -> Routes {
+        let routes = vec![
+            route("", "/img", "images"),
+            route("", "/img/big/", "big"),
+            route("A.example", "/", "a"),
+            route("a.example", "/img", "a-images"),
+            route("::1", "/", "six"),
+        ];
+        Routes::new(routes, Some("http://rest".parse().unwrap())).unwrap()
+    }
+
+    #[test]
+    fn the_host_goes_before_the_longest_path_before_the_default() {
+        let routes = routes();
+        for (host, path, origin) in [
+            ("x", "/", "rest"),
+            ("x", "/img", "images"),
+            ("x", "/img?big", "images"),
+            ("x", "/img/", "images"),
+            ("x", "/images", "rest"),
+            ("x", "/img/big", "big"),
+            ("x", "/img/bigger", "images"),
+            ("x", "/img/big/a.png", "big"),
+            ("x", "*", "rest"),
+            ("a.example", "/", "a"),
+            ("a.example", "*", "a"),
+            ("a.example", "/img/big/a", "a-images"),
+            ("b.example", "/img/big/a", "big"),
+            ("::1", "/x", "six"),
+        ] {
+            let found = routes.find(Some(host), path).unwrap();
+            assert_eq!(found.to_string(), format!("http://{origin}"), "{host} {path}");
+        }
+        assert_eq!(routes.find(None, "/img").unwrap().to_string(), "http://images");
+    }
+
+    #[test]
+    fn paths_that_leave_their_route_are_refused() {
+        for path in ["/img/../x", "/./img", "/img/%2e%2E/x", "/img/..%2fx", "/img/..;a/x", "/img/..", "/img%5c..%5cx"] {
+            assert_eq!(routes().find(Some("x"), path), Err(Failure::DotSegments), "{path}");
+        }
+        for path in ["/a..b/.c/...", "/img/x?y=/../z"] {
+            assert!(routes().find(Some("x"), path).is_ok(), "{path}");
+        }
+        // Where all goes to one origin, its paths are its own affair.
+        assert!(Routes::to("http://a".parse().unwrap()).find(None, "/../x").is_ok());
+    }
+
+    #[test]
+    fn without_a_default_the_rest_is_not_found() {
+        let routes = Routes::new(vec![route("a", "/", "a")], None).unwrap();
+        assert!(matches!(routes.find(Some("b"), "/"), Err(Failure::NoRoute { host }) if host == "b"));
+        assert!(routes.find(Some("a"), "/").is_ok());
+    }
+
+    #[test]
+    fn nonsense_is_named() {
+        let new = |routes| Routes::new(routes, None).unwrap_err().to_string();
+        assert!(new(vec![]).contains("needs an origin"));
+        let twice = new(vec![route("a", "/x/", "b"), route("A", "/x", "c")]);
+        assert!(twice.contains("two routes for the host a and /x/"), "{twice}");
+        for path in ["", "x", "/a?b", "/a/../b", "/%61", "/a b", "http://a/"] {
+            assert!(new(vec![route("", path, "a")]).contains(&format!("{path:?}")), "{path}");
+        }
+        for host in ["a:80", "http://a", "a/b", "*", "a b"] {
+            assert!(new(vec![route(host, "/", "a")]).contains(&format!("{host:?}")), "{host}");
+        }
+    }
+}

@@ -1,0 +1,197 @@
+use super::*;
+
+fn asked(method: &str, port: u16) -> Asked<'_> {
+    Asked { client: Some("192.0.2.7".parse().unwrap()), method, port }
+}
+
+fn check(rules: &Rules, address: &str) -> bool {
+    rules.check_address(asked("GET", 80), address.parse().unwrap()).is_ok()
+}
+
+#[test]
+fn refused_by_default() {
+    let rules = Rules::default();
+    for address in [
+        "127.0.0.1",
+        "127.255.255.254",
+        "0.0.0.0",
+        "0.1.2.3",
+        "10.0.0.1",
+        "172.16.0.1",
+        "172.31.255.255",
+        "192.168.1.1",
+        "169.254.169.254",
+        "169.254.0.1",
+        "100.64.0.1",
+        "100.127.255.255",
+        "224.0.0.1",
+        "239.1.1.1",
+        "240.0.0.1",
+        "255.255.255.255",
+        "192.0.0.1",
+        "198.18.0.1",
+        "192.0.2.1",
+        "198.51.100.1",
+        "203.0.113.1",
+        "::",
+        "::1",
+        "fe80::1",
+        "fc00::1",
+        "fd00:ec2::254",
+        "fec0::1",
+        "ff02::1",
+        "2001:db8::1",
+        "100::1",
+        "::ffff:127.0.0.1",
+        "::ffff:10.0.0.1",
+        "::127.0.0.1",
+        "64:ff9b::7f00:1",
+        "64:ff9b::a9fe:a9fe",
+        "64:ff9b:1::1",
+        "2002:7f00:1::",
+        "2002:c0a8:101::1",
+        "2001:0:1::1",
+        "5f00::1",
+        "3fff::1",
+    ] {
+        assert!(!check(&rules, address), "{address}");
+    }
+    for address in [
+        "1.1.1.1",
+        "93.184.216.34",
+        "172.32.0.1",
+        "100.128.0.1",
+        "169.253.0.1",
+        "192.0.1.1",
+        "2606:4700::1111",
+        "::ffff:1.1.1.1",
+        "64:ff9b::101:101",
+        "2002:101:101::1",
+    ] {
+        assert!(check(&rules, address), "{address}");
+    }
+}
+
+#[test]
+fn opened() {
+    let mut rules = Rules::default();
+    rules.push(Rule::allow_destination("10.0.0.0/8".parse().unwrap()));
+    rules.push(Rule::allow_destination("::1".parse().unwrap()));
+    rules.push(Rule::allow_connect_port(8443));
+    for (address, allowed) in
+        [("10.1.2.3", true), ("::ffff:10.1.2.3", true), ("64:ff9b::a01:203", true), ("::1", true), ("127.0.0.1", false)]
+    {
+        assert_eq!(check(&rules, address), allowed, "{address}");
+    }
+    assert!(rules.check_request(asked("CONNECT", 8443)).is_ok());
+    // Each flag opens its own, whatever stands beside it.
+    assert!(rules.check_address(asked("CONNECT", 8443), "10.1.2.3".parse().unwrap()).is_ok());
+    assert!(rules.check_address(asked("CONNECT", 8443), "127.0.0.1".parse().unwrap()).is_err());
+    assert!(rules.check_request(asked("GET", 25)).is_err());
+}
+
+#[test]
+fn ports() {
+    let rules = Rules::default();
+    for (port, tunnel, plain) in [
+        (443, true, true),
+        (563, true, false),
+        (80, false, true),
+        (22, false, false),
+        (25, false, false),
+        (1024, false, false),
+        (8080, false, true),
+        (65535, false, true),
+    ] {
+        assert_eq!(rules.check_request(asked("CONNECT", port)).is_ok(), tunnel, "{port}");
+        assert_eq!(rules.check_request(asked("GET", port)).is_ok(), plain, "{port}");
+    }
+}
+
+#[test]
+fn refusals_name_the_flag() {
+    let address = "127.0.0.1".parse().unwrap();
+    let denied = Rules::default().check_address(asked("GET", 80), address).unwrap_err().to_string();
+    assert!(denied.contains("loopback") && denied.contains("--allow-destination 127.0.0.1"), "{denied}");
+    let denied = Rules::default().check_request(asked("CONNECT", 25)).unwrap_err().to_string();
+    assert!(denied.contains("--allow-connect-port 25"), "{denied}");
+}
+
+fn rule(action: Action, clients: &str, methods: &str, ports: &str, destinations: &str) -> Rule {
+    let networks = |text: &str| text.split_whitespace().map(|network| network.parse().unwrap()).collect();
+    Rule {
+        action,
+        clients: networks(clients),
+        methods: methods.split_whitespace().map(str::to_owned).collect(),
+        ports: ports.split_whitespace().map(|ports| ports.parse().unwrap()).collect(),
+        destinations: networks(destinations),
+    }
+}
+
+#[test]
+fn the_first_that_fits_decides() {
+    use Action::{Allow, Deny};
+    let rules = Rules::from(vec![
+        rule(Deny, "", "", "", "203.0.114.0/24 10.0.0.0/8"),
+        rule(Allow, "192.0.2.0/24", "GET HEAD", "", ""),
+        rule(Allow, "192.0.2.7", "", "8000-8999", ""),
+        rule(Deny, "", "", "", ""),
+    ]);
+    let other = Asked { client: Some("198.51.100.1".parse().unwrap()), ..asked("GET", 80) };
+    let mapped = Asked { client: Some("::ffff:192.0.2.7".parse().unwrap()), ..asked("GET", 80) };
+    let unknown = Asked { client: None, ..asked("GET", 80) };
+    for (asked, address, verdict) in [
+        (asked("GET", 80), "1.1.1.1", None),
+        (mapped, "1.1.1.1", None),
+        (asked("GET", 80), "203.0.114.9", Some(1)),
+        (asked("GET", 80), "64:ff9b::203.0.114.9", Some(1)),
+        (asked("POST", 80), "1.1.1.1", Some(4)),
+        (asked("POST", 8080), "1.1.1.1", None),
+        (asked("get", 80), "1.1.1.1", Some(4)),
+        (other, "1.1.1.1", Some(4)),
+        (unknown, "1.1.1.1", Some(4)),
+    ] {
+        let denied = rules.check_address(asked, address.parse().unwrap()).err();
+        assert_eq!(denied, verdict.map(Denied::Rule), "{asked:?} {address}");
+        let early = rules.check_request(asked).err();
+        assert_eq!(early, verdict.filter(|number| *number != 1).map(Denied::Rule), "{asked:?} early");
+    }
+}
+
+#[test]
+fn only_what_is_named_is_opened() {
+    use Action::{Allow, Deny};
+    let address = |text: &str| text.parse().unwrap();
+    // Everything for these clients: still nothing private, no tunnel to port 22.
+    let broad = Rules::from(vec![rule(Allow, "192.0.2.0/24", "", "", ""), rule(Deny, "", "", "", "")]);
+    assert!(broad.check_address(asked("GET", 80), address("1.1.1.1")).is_ok());
+    assert!(broad.check_address(asked("GET", 80), address("10.0.0.1")).is_err());
+    assert!(broad.check_request(asked("CONNECT", 22)).is_err());
+    // A list of ports for requests opens no tunnels to them.
+    let ports = Rules::from(vec![rule(Allow, "", "", "21 80", "")]);
+    assert!(ports.check_request(asked("GET", 21)).is_ok());
+    assert!(ports.check_request(asked("CONNECT", 80)).is_err());
+    // A deny ends the reading: what stands below it opens nothing.
+    let below = Rules::from(vec![
+        rule(Allow, "192.0.2.7", "", "", ""),
+        rule(Deny, "", "", "", "10.0.0.0/8"),
+        rule(Allow, "", "", "", "10.0.0.0/8"),
+    ]);
+    assert!(matches!(below.check_address(asked("GET", 80), address("10.0.0.1")), Err(Denied::Address { .. })));
+    // A port that is open at one place only.
+    let one = Rules::from(vec![rule(Allow, "", "", "25", "10.0.0.1")]);
+    assert!(one.check_request(asked("GET", 25)).is_ok());
+    assert!(one.check_address(asked("GET", 25), address("10.0.0.1")).is_ok());
+    assert_eq!(one.check_address(asked("GET", 25), address("1.1.1.1")), Err(Denied::PlainPort(25)));
+}
+
+#[test]
+fn ports_are_read_or_refused() {
+    for text in ["80", "8000-8999", "1-65535", "443-443"] {
+        text.parse::<Ports>().unwrap();
+    }
+    for text in ["", "0", "-", "80-", "-80", "90-80", "65536", "+80", "http", "80 81", "0-80"] {
+        let error = text.parse::<Ports>().unwrap_err().to_string();
+        assert!(error.contains(&format!("{text:?}")) && error.contains("8000-8999"), "{error}");
+    }
+}
