@@ -156,6 +156,10 @@ impl Store for Breaking {
         self.inner.follow(key, id)
     }
 
+    fn followers(&self, key: &Key, id: FillId) -> usize {
+        self.inner.followers(key, id)
+    }
+
     fn put(&self, key: &Key, head: Bytes, hint: Hint) -> Writer {
         self.inner.put(key, head, hint)
     }

@@ -60,6 +60,12 @@ impl Store for Reference {
         inner.fills.get(key)?.iter().find(|fill| fill.id == id).map(Fill::follow)
     }
 
+    fn followers(&self, key: &Key, id: FillId) -> usize {
+        let inner = self.0.lock();
+        let fill = inner.fills.get(key).and_then(|fills| fills.iter().find(|fill| fill.id == id));
+        fill.map_or(0, |fill| fill.shared.lock().followers)
+    }
+
     fn put(&self, key: &Key, head: Bytes, hint: Hint) -> Writer {
         let mut inner = self.0.lock();
         inner.next_fill += 1;
@@ -133,11 +139,13 @@ struct Shared {
     body: BytesMut,
     whole: bool,
     aborted: bool,
+    followers: usize,
     waiting: Vec<Waker>,
 }
 
 impl Fill {
     fn follow(fill: &Arc<Fill>) -> Hit {
+        fill.shared.lock().followers += 1;
         let body = Body::from_source(Box::new(Follower { fill: fill.clone(), left: 0..u64::MAX }));
         Hit { head: fill.head.clone(), state: State::Filling, source: Source::Fill, body }
     }
@@ -183,6 +191,12 @@ impl BodySource for Follower {
         }
         shared.waiting.push(cx.waker().clone());
         Poll::Pending
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.fill.shared.lock().followers -= 1;
     }
 }
 

@@ -46,6 +46,15 @@ pub trait Store: Send + Sync + 'static {
     /// Follow one given unfinished write of `key`; `None` once it has ended.
     fn follow(&self, key: &Key, fill: FillId) -> Option<Hit>;
 
+    /// How many readers follow one given unfinished write at this moment; 0 once it has ended. Exact for readers that
+    /// began before the call, so that a write nobody reads may be dropped.
+    fn followers(&self, key: &Key, fill: FillId) -> usize;
+
+    /// The largest body that may be stored, in bytes; by default of any size. Larger ones are relayed to followers.
+    fn max_object_bytes(&self) -> u64 {
+        u64::MAX
+    }
+
     /// Begin an object. Never blocks; refusals come out at the commit ([`crate::Commit::NotStored`]).
     fn put(&self, key: &Key, head: Bytes, hint: Hint) -> Writer;
 

@@ -153,6 +153,11 @@ impl Store for Narrow {
         self.fills.lock().unwrap().get(&(key.clone(), id)).map(Fill::follow)
     }
 
+    fn followers(&self, key: &Key, id: FillId) -> usize {
+        let fills = self.fills.lock().unwrap();
+        fills.get(&(key.clone(), id)).map_or(0, |fill| fill.shared.lock().unwrap().readers.len())
+    }
+
     fn put(&self, key: &Key, head: Bytes, _: Hint) -> Writer {
         let id = FillId(self.next.fetch_add(1, Ordering::Relaxed));
         let fill = Arc::new(Fill { id, head, shared: Default::default() });

@@ -252,6 +252,14 @@ impl Store for Cache {
         Some(fill.follow_as(follower, self.0.extent_reader(digest)))
     }
 
+    fn followers(&self, key: &Key, fill: FillId) -> usize {
+        self.0.fills.followers(&self.0.secret.digest(key), key, fill)
+    }
+
+    fn max_object_bytes(&self) -> u64 {
+        self.0.limits.max_object_bytes
+    }
+
     fn put(&self, key: &Key, head: Bytes, hint: Hint) -> Writer {
         let digest = self.0.secret.digest(key);
         let id = FillId(self.0.next_fill.fetch_add(1, Ordering::Relaxed));

@@ -52,6 +52,7 @@ pub fn followers_read_along(harness: &dyn Harness) {
     for follower in followers {
         assert!(follower.join().unwrap().unwrap() == body);
     }
+    assert_eq!(store.followers(&key(1), id), 0, "the write has ended");
     assert!(read_all(&mut late).unwrap() == body, "a follower that begins late, after the commit");
     assert!(read_all(&mut by_id).unwrap() == body);
     assert!(store.follow(&key(1), id).is_none(), "the write has ended");
@@ -423,4 +424,33 @@ pub fn writers_in_parallel_stay_apart(harness: &dyn Harness) {
         })
         .collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+/// Whoever drops a write that nobody reads must know that nobody does: readers are counted, those included that began
+/// after the object turned out too large to be stored.
+pub fn followers_are_counted(harness: &dyn Harness) {
+    let subject = harness.fresh(Size::Tiny);
+    let store = subject.store();
+    let piece = bytes_of(1, 500_000);
+    let mut writer = store.put(&key(1), "new".into(), Hint::default());
+    let (id, other) = (writer.id(), store.put(&key(1), "other".into(), Hint::default()));
+    assert_eq!(store.followers(&key(1), id), 0);
+    let mut first = writer.follow();
+    let second = store.follow(&key(1), id).expect("by its number");
+    assert_eq!((store.followers(&key(1), id), store.followers(&key(1), other.id())), (2, 0));
+    assert_eq!(store.followers(&key(2), id), 0, "another key");
+    drop(second);
+    for _ in 0..24 {
+        block_on(writer.write(piece.clone()));
+        let mut read = 0;
+        while read < piece.len() {
+            let next = block_on(first.body.next(piece.len() - read)).expect("a reader that keeps up");
+            read += next.map_or(0, |next| next.len());
+        }
+        assert_eq!(store.followers(&key(1), id), 1);
+    }
+    drop(first);
+    assert_eq!(store.followers(&key(1), id), 0);
+    drop(writer);
+    assert_eq!(store.followers(&key(1), id), 0);
 }

@@ -62,6 +62,11 @@ impl FillState {
         self.base + self.tail.len() as u64
     }
 
+    /// Readers that are here now.
+    pub(crate) fn followers(&self) -> usize {
+        self.followers.len()
+    }
+
     /// Where the parts with the engine end.
     pub(crate) fn stored_to(&self) -> u64 {
         self.extents.iter().map(|extent| u64::from(extent.bytes)).sum()
