@@ -41,7 +41,7 @@ pub const MAX_BATCHES_IN_FLIGHT: usize = 4;
 /// How long a record may stay in memory only: what a killed process may lose.
 pub const WRITE_BEHIND: Duration = Duration::from_millis(100);
 
-/// Failed writes in a row after which a device is no longer written to. Its reads go on.
+/// Failed writes, or failed syncs, in a row after which a device is no longer written to. Its reads go on.
 pub const MAX_WRITE_FAILURES: u32 = 8;
 
 /// The smallest cache. Below this the regions are too few to evict by.

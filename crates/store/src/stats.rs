@@ -54,6 +54,10 @@ pub struct Stats {
     pub read_errors: u64,
     /// Writes that the device failed. Each poisoned its region.
     pub write_errors: u64,
+    /// Syncs that the device failed. Each poisoned what had been written since the last good one.
+    pub sync_errors: u64,
+    /// Disks given up: [`crate::limits::MAX_WRITE_FAILURES`] writes or syncs in a row have failed. They are read on.
+    pub disks_retired: u64,
     /// Lookups given up at their deadline.
     pub timeouts: u64,
 }
@@ -87,6 +91,8 @@ impl Stats {
             corrupt: self.corrupt + other.corrupt,
             read_errors: self.read_errors + other.read_errors,
             write_errors: self.write_errors + other.write_errors,
+            sync_errors: self.sync_errors + other.sync_errors,
+            disks_retired: self.disks_retired + other.disks_retired,
             timeouts: self.timeouts + other.timeouts,
         }
     }

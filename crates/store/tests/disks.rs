@@ -1,4 +1,4 @@
-//! A store over two disks, one of which fails: it takes its own objects with it and nothing else.
+//! Disks that are retired: one of two that fails takes its own objects with it and nothing else; one that never syncs.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod support;
@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::sleep;
 use std::time::Duration;
 
-use support::{DISK_BYTES, blank, disk, get, key, plan, put, sound};
+use support::{DISK_BYTES, blank, disk, get, is_sync, key, open, plan, put, sound};
 use tinaja_store::device::Device;
 use tinaja_store::device::wrap::Fault;
 use tinaja_store::engine::Engine;
 use tinaja_store::engine::hashcache::{HashCacheLog, HashCacheLogOptions};
 use tinaja_store::engine::spread::Spread;
-use tinaja_store::{Cache, Commit, Secret, Store, StoreError, block_on};
+use tinaja_store::limits::MAX_WRITE_FAILURES;
+use tinaja_store::{Cache, Commit, Secret, Store, StoreError, WhyNot, block_on};
 
 fn engine(device: Arc<dyn Device>) -> Arc<dyn Engine> {
     Arc::new(HashCacheLog::open(device, &plan(DISK_BYTES as u64)).unwrap())
@@ -55,9 +56,7 @@ fn one_failing_disk_is_retired_alone() {
 fn the_clock_flushes_and_hides_no_failure() {
     let broken = Arc::new(AtomicBool::new(false));
     let (now, medium) = (broken.clone(), blank());
-    let bad = disk(&medium, move |_, request| {
-        (now.load(SeqCst) && matches!(request, tinaja_store::device::Request::Sync)).then_some(Fault::Error)
-    });
+    let bad = disk(&medium, move |_, request| (now.load(SeqCst) && is_sync(request)).then_some(Fault::Error));
     let options = HashCacheLogOptions { flush_every: Some(Duration::from_millis(100)), ..plan(DISK_BYTES as u64) };
     let engine = HashCacheLog::open(bad.clone(), &options).unwrap();
     let store = Cache::over(Arc::new(engine), Secret::from_bytes([7; 32]), 0).unwrap();
@@ -77,4 +76,45 @@ fn the_clock_flushes_and_hides_no_failure() {
     assert!(matches!(block_on(store.flush()), Err(StoreError::Device(_))), "nobody was told so far");
     assert_eq!(block_on(store.flush()), Ok(()));
     assert_eq!(get(&store, 2), None, "after a failed flush its region is not trusted");
+}
+
+/// Every write succeeded and every sync failed. A good write made the disk's failures forgotten, so it was never retired:
+/// each flush lost what had been stored since the last, and the store went on storing.
+#[test]
+fn a_disk_that_never_syncs_is_retired() {
+    let broken = Arc::new(AtomicBool::new(false));
+    let now = broken.clone();
+    let medium = blank();
+    let bad = disk(&medium, move |_, request| (is_sync(request) && now.load(SeqCst)).then_some(Fault::Error));
+    let store = open(bad.clone()).unwrap();
+    (0..300).for_each(|n| assert!(matches!(put(&store, n, 1, 3000), Commit::Stored { .. })));
+    block_on(store.flush()).unwrap();
+    broken.store(true, SeqCst);
+    let mut failed = 0;
+    for n in 1000..1000 + u64::from(MAX_WRITE_FAILURES) {
+        assert!(matches!(put(&store, n, 1, 3000), Commit::Stored { .. }), "after {failed} failures");
+        failed += u32::from(block_on(store.flush()).is_err());
+    }
+    assert_eq!(failed, MAX_WRITE_FAILURES);
+    assert_eq!(put(&store, 2000, 1, 3000), Commit::NotStored(WhyNot::Device), "{failed} syncs in a row have failed");
+    let stats = store.stats();
+    assert_eq!((stats.disks_retired, stats.sync_errors, stats.write_errors), (1, u64::from(failed), 0));
+    let calls = bad.calls();
+    (0..50).for_each(|n| drop(put(&store, n, 2, 3000)));
+    assert_eq!(bad.calls(), calls, "it is left alone");
+    assert!((0..200).all(|n| get(&store, n) == Some(1)), "and read on, but for the region that was open");
+}
+
+/// A sync that succeeds makes those that failed before it forgotten: eight in a row retire a disk, not eight in its life.
+#[test]
+fn a_disk_that_syncs_now_and_then_is_kept() {
+    let fails = Arc::new(AtomicBool::new(false));
+    let now = fails.clone();
+    let store = open(disk(&blank(), move |_, r| (is_sync(r) && now.load(SeqCst)).then_some(Fault::Error))).unwrap();
+    for round in 0..3 * u64::from(MAX_WRITE_FAILURES) {
+        fails.store(round % u64::from(MAX_WRITE_FAILURES) != 0, SeqCst);
+        assert!(matches!(put(&store, round, 1, 3000), Commit::Stored { .. }), "round {round}");
+        assert_eq!(block_on(store.flush()).is_err(), fails.load(SeqCst));
+    }
+    assert_eq!(store.stats().disks_retired, 0);
 }

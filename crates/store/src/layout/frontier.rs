@@ -5,6 +5,7 @@
 
 mod batches;
 mod end;
+mod health;
 mod syncs;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -20,10 +21,10 @@ use super::record::{self, Stamp};
 use super::region::{LogLayout, SummaryEntry};
 use crate::device::{Device, Op};
 use crate::engine::{Kind, Place, Record};
-use crate::limits::MAX_WRITE_FAILURES;
 use crate::memory::AlignedBuf;
 use crate::memory::aligned::round_up;
 use crate::writer::WhyNot;
+use health::Health;
 use syncs::Sync;
 
 /// The appending end of a log. Memory: up to [`MAX_BATCHES_IN_FLIGHT`] + 2 batches.
@@ -41,6 +42,7 @@ pub struct Frontier {
     /// For each region, one more than the place of its lap that is poisoned.
     poisoned: Box<[AtomicU64]>,
     write_errors: AtomicU64,
+    sync_errors: AtomicU64,
     stop: Condvar,
 }
 
@@ -63,7 +65,7 @@ struct State {
     unsynced: Place,
     /// What failed since then, told to the next sync.
     failed: Option<String>,
-    failures: u32,
+    health: Health,
     closed: bool,
 }
 
@@ -98,7 +100,7 @@ impl Frontier {
             syncing: false,
             unsynced: start,
             failed: None,
-            failures: 0,
+            health: Health::default(),
             closed: false,
         };
         let frontier = Arc::new(Frontier {
@@ -111,6 +113,7 @@ impl Frontier {
             limit: AtomicU64::new(start.0 + layout.region_bytes),
             poisoned: (0..layout.regions).map(|_| AtomicU64::new(0)).collect(),
             write_errors: AtomicU64::new(0),
+            sync_errors: AtomicU64::new(0),
             stop: Condvar::new(),
         });
         let weak = Arc::downgrade(&frontier);
@@ -139,6 +142,16 @@ impl Frontier {
     /// Writes that the device failed.
     pub fn write_errors(&self) -> u64 {
         self.write_errors.load(Ordering::Relaxed)
+    }
+
+    /// Syncs that the device failed.
+    pub fn sync_errors(&self) -> u64 {
+        self.sync_errors.load(Ordering::Relaxed)
+    }
+
+    /// Whether so many writes or syncs in a row have failed that nothing more is written.
+    pub fn is_retired(&self) -> bool {
+        self.state.lock().health.is_retired()
     }
 
     /// Append a record: a copy into the batch, no I/O. See [`crate::engine::Engine::poll_append`].
@@ -171,7 +184,7 @@ impl Frontier {
             if state.closed {
                 return Poll::Ready(Err(WhyNot::Closed));
             }
-            if state.failures >= MAX_WRITE_FAILURES {
+            if state.health.is_retired() {
                 return Poll::Ready(Err(WhyNot::Device));
             }
             let offset = round_up(state.batch_len as u64, self.layout.unit) as usize;

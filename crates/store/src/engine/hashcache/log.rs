@@ -291,6 +291,8 @@ impl Engine for HashCacheLog {
             corrupt: log.counters.corrupt.load(Relaxed),
             read_errors: log.counters.read_errors.load(Relaxed),
             write_errors: log.frontier.write_errors(),
+            sync_errors: log.frontier.sync_errors(),
+            disks_retired: u64::from(log.frontier.is_retired()),
             ..Stats::default()
         }
     }

@@ -89,15 +89,12 @@ impl Frontier {
             let keeps = state.spare.len() < MAX_BATCHES_IN_FLIGHT;
             state.spare.extend(buffer.filter(|buffer| keeps && buffer.len() == self.layout.batch_bytes()));
         }
-        match result {
-            Ok(()) => state.failures = 0,
-            Err(error) => {
-                self.write_errors.fetch_add(1, Ordering::Relaxed);
-                self.poison(self.layout.region_of(at));
-                state.failures += 1;
-                tracing::error!("a region of the cache is given up: {error}");
-                state.failed = Some(error.to_string());
-            }
+        state.health.write_ended(result.is_ok());
+        if let Err(error) = result {
+            self.write_errors.fetch_add(1, Ordering::Relaxed);
+            self.poison(self.layout.region_of(at));
+            tracing::error!("a region of the cache is given up: {error}");
+            state.failed = Some(error.to_string());
         }
         let mut ops = Vec::new();
         if state.syncs.iter().any(|sync| sync.up_to > state.batch_at) {

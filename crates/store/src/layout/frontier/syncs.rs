@@ -2,6 +2,7 @@
 
 use std::mem;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::{Frontier, State};
 use crate::device::{Op, Outcome, Request};
@@ -61,6 +62,7 @@ impl Frontier {
     fn synced(self: &Arc<Self>, up_to: Place, result: Result<(), String>, due: Vec<Sync>) {
         let mut state = self.state.lock();
         state.syncing = false;
+        state.health.sync_ended(result.is_ok());
         if let Err(error) = result {
             let mut region = self.layout.region_of(state.unsynced);
             let written = up_to.max(state.batch_at);
@@ -68,7 +70,7 @@ impl Frontier {
                 self.poison(region);
                 region = Place(region.0 + self.layout.region_bytes);
             }
-            state.failures += 1;
+            self.sync_errors.fetch_add(1, Ordering::Relaxed);
             tracing::error!("what was written since the last sync is given up: {error}");
             state.failed = Some(error);
         }

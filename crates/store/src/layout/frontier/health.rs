@@ -1,0 +1,39 @@
+//! When a disk is given up: it is read on, and nothing more is written to it.
+
+use crate::limits::MAX_WRITE_FAILURES;
+
+/// Writes and syncs that failed in a row, each counted for itself: a disk whose every sync fails keeps nothing, however
+/// well its writes go.
+#[derive(Default)]
+pub(super) struct Health {
+    writes: u32,
+    syncs: u32,
+    retired: bool,
+}
+
+impl Health {
+    /// Whether the disk has been given up, which is for good.
+    pub(super) fn is_retired(&self) -> bool {
+        self.retired
+    }
+
+    pub(super) fn write_ended(&mut self, well: bool) {
+        self.writes = if well { 0 } else { self.writes + 1 };
+        self.judge("writes");
+    }
+
+    pub(super) fn sync_ended(&mut self, well: bool) {
+        self.syncs = if well { 0 } else { self.syncs + 1 };
+        self.judge("syncs");
+    }
+
+    fn judge(&mut self, which: &str) {
+        if !self.retired && self.writes.max(self.syncs) >= MAX_WRITE_FAILURES {
+            self.retired = true;
+            tracing::error!(
+                "{MAX_WRITE_FAILURES} {which} in a row have failed: this disk is retired. What it holds is still served \
+                 and nothing more is written to it; replace it, or restart to try it again"
+            );
+        }
+    }
+}
