@@ -6,28 +6,20 @@
 use std::fmt::Write;
 
 use crate::civil;
-use crate::escape::{quoted, unquote, word};
+use crate::common::{self, or_dash};
+use crate::escape::{quoted, unquote};
 use crate::record::{CacheResult, ParseError, Record};
 
 /// Appends `record` to `line`, newline included.
 pub fn write(record: &Record, line: &mut String) {
+    common::write_fields(record, line);
     // Writing into a String cannot fail.
     let _ = writeln!(
         line,
-        "{} - - [{}] \"{} {} HTTP/1.1\" {} {} \"{}\" \"{}\"",
-        or_dash(word(&record.client)),
-        civil::format(record.time_ms / 1000),
-        or_dash(quoted(&word(&record.method)).into_owned().into()),
-        or_dash(quoted(&word(&record.url)).into_owned().into()),
-        record.status,
-        record.bytes,
+        " \"{}\" \"{}\"",
         or_dash(quoted(record.referer.as_deref().unwrap_or_default())),
         or_dash(quoted(record.user_agent.as_deref().unwrap_or_default())),
     );
-}
-
-fn or_dash(text: std::borrow::Cow<'_, str>) -> std::borrow::Cow<'_, str> {
-    if text.is_empty() { "-".into() } else { text }
 }
 
 /// Reads one line of the Combined or the older Common format (without the last two fields).

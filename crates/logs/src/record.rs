@@ -4,14 +4,18 @@ use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// One request that was answered. Text fields are as they came: the writers escape them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// When the request was answered, in milliseconds since 1970.
     pub time_ms: u64,
     /// From the request's first byte to the answer's last, in milliseconds.
+    #[serde(default)]
     pub duration_ms: u64,
     /// The client's IP address.
+    #[serde(default)]
     pub client: String,
     /// The request's method.
     pub method: String,
@@ -20,21 +24,33 @@ pub struct Record {
     /// The status the client got; 0 when it got none.
     pub status: u16,
     /// Body bytes sent to the client; for a tunnel the bytes sent to the client.
+    #[serde(default)]
     pub bytes: u64,
     /// What the cache had to do with it.
+    #[serde(default = "no_result")]
     pub result: CacheResult,
     /// The origin's address, if one was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
     /// The answer's media type, without parameters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
     /// The request's Referer field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub referer: Option<String>,
     /// The request's User-Agent field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_agent: Option<String>,
 }
 
+/// A log that does not say.
+fn no_result() -> CacheResult {
+    CacheResult::None
+}
+
 /// What the cache had to do with an answer, by Squid's names.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", from = "String")]
 pub enum CacheResult {
     /// Not in the cache, or not cacheable: the origin answered (`TCP_MISS`).
     #[default]
@@ -97,8 +113,20 @@ impl FromStr for CacheResult {
     type Err = Infallible;
 
     fn from_str(text: &str) -> Result<Self, Infallible> {
-        let known = NAMES.iter().find(|(_, name)| *name == text).map(|(result, _)| result.clone());
-        Ok(known.unwrap_or_else(|| CacheResult::Other(text.to_owned())))
+        Ok(CacheResult::from(text.to_owned()))
+    }
+}
+
+impl From<String> for CacheResult {
+    fn from(name: String) -> Self {
+        let known = NAMES.iter().find(|(_, known)| *known == name).map(|(result, _)| result.clone());
+        known.unwrap_or(CacheResult::Other(name))
+    }
+}
+
+impl From<CacheResult> for String {
+    fn from(result: CacheResult) -> String {
+        result.name().to_owned()
     }
 }
 

@@ -53,11 +53,7 @@ pub fn parse(line: &str) -> Result<Record, ParseError> {
     let (_, origin) = next("origin")?.rsplit_once('/').ok_or_else(|| malformed("origin"))?;
     let origin = text(origin);
     let content_type = text(next("content type")?);
-    let result = match result.parse() {
-        Ok(result) => result,
-        Err(never) => match never {},
-    };
-    let result: CacheResult = result;
+    let result = CacheResult::from(result.to_owned());
     Ok(Record {
         time_ms,
         duration_ms,

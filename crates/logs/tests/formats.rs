@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 use proptest::prelude::*;
-use tinaja_logs::{CacheResult, Record, combined, squid};
+use tinaja_logs::{CacheResult, Format, Record, combined, common, json, squid};
 
 fn example() -> Record {
     Record {
@@ -69,9 +69,9 @@ fn hostile_fields_stay_on_their_line() {
         content_type: Some("text/html\u{0}".into()),
         ..example()
     };
-    for write in [squid::write, combined::write] {
+    for format in Format::ALL {
         let mut line = String::new();
-        write(&record, &mut line);
+        format.write(&record, &mut line);
         assert_eq!(line.matches('\n').count(), 1, "{line}");
         assert!(line.trim_end().bytes().all(|byte| (b' '..0x7f).contains(&byte)), "{line}");
     }
@@ -92,6 +92,47 @@ fn combined_lines() {
     for bad in ["", "x", "x - - [10/Oct/2000:13:55:36 +0000] \"GET", "x - - [yesterday] \"GET / HTTP/1.0\" 200 1"] {
         assert!(combined::parse(bad).is_err(), "{bad}");
     }
+}
+
+#[test]
+fn common_lines() {
+    let mut line = String::new();
+    common::write(&Record { referer: Some("r".into()), ..example() }, &mut line);
+    let expected = "192.168.0.68 - - [08/Oct/2010:11:11:49 +0000] \"GET http://example.com/a.css HTTP/1.1\" 200 5120\n";
+    assert_eq!(line, expected);
+    let read = common::parse(&line).unwrap();
+    assert_eq!((read.time_ms, read.url.as_str(), read.bytes), (1_286_536_309_000, "http://example.com/a.css", 5120));
+    assert!(common::parse("x").unwrap_err().to_string().contains("line of the Common format: client is missing"));
+}
+
+#[test]
+fn json_lines() {
+    let mut line = String::new();
+    let record = Record { user_agent: Some("\u{9b}31m \u{1f335}\"\n".into()), ..example() };
+    json::write(&record, &mut line);
+    assert_eq!(
+        line,
+        "{\"time_ms\":1286536309450,\"duration_ms\":1,\"client\":\"192.168.0.68\",\"method\":\"GET\",\
+         \"url\":\"http://example.com/a.css\",\"status\":200,\"bytes\":5120,\"result\":\"TCP_HIT\",\
+         \"origin\":\"93.184.216.34\",\"content_type\":\"text/css\",\
+         \"user_agent\":\"\\u009b31m \\ud83c\\udf35\\\"\\n\"}\n"
+    );
+    assert_eq!(json::parse(&line).unwrap(), record);
+
+    let short = json::parse(r#"{"time_ms":1,"method":"GET","url":"/","status":200,"more":[1]}"#).unwrap();
+    assert_eq!((short.result, short.bytes, short.origin), (CacheResult::None, 0, None));
+    for bad in ["", "{}", "[]", r#"{"time_ms":-1,"method":"GET","url":"/","status":200}"#, r#"{"time_ms":1"#] {
+        assert!(json::parse(bad).unwrap_err().to_string().contains("JSON"), "{bad}");
+    }
+}
+
+#[test]
+fn formats_have_names() {
+    for format in Format::ALL {
+        assert_eq!(format.to_string().parse(), Ok(format));
+    }
+    let error = "Squid".parse::<Format>().unwrap_err().to_string();
+    assert!(error.contains("\"Squid\"") && error.contains("squid, common, combined and json"), "{error}");
 }
 
 #[test]
@@ -145,8 +186,28 @@ proptest! {
     }
 
     #[test]
+    fn common_round_trip(record in records()) {
+        let mut once = String::new();
+        common::write(&record, &mut once);
+        let read = common::parse(once.trim_end()).unwrap();
+        prop_assert_eq!((read.status, read.bytes), (record.status, record.bytes));
+        let mut twice = String::new();
+        common::write(&read, &mut twice);
+        prop_assert_eq!(once, twice);
+    }
+
+    #[test]
+    fn json_round_trip(record in records()) {
+        let mut line = String::new();
+        json::write(&record, &mut line);
+        prop_assert!(line.trim_end().bytes().all(|byte| (b' '..0x7f).contains(&byte)));
+        prop_assert_eq!(json::parse(&line).unwrap(), record);
+    }
+
+    #[test]
     fn no_line_is_too_strange(line in "\\PC{0,200}") {
-        let _ = squid::parse(&line);
-        let _ = combined::parse(&line);
+        for format in Format::ALL {
+            let _ = format.parse(&line);
+        }
     }
 }

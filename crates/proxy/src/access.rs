@@ -1,25 +1,28 @@
-//! The access log, in Squid's native format.
+//! The access log.
 
 use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 use std::time::{Instant, SystemTime};
 
-use tinaja_logs::{Record, Sink, squid};
+use tinaja_logs::{Format, Record, Sink};
 
 /// Longest URL in a line, in bytes; longer ones are cut, as Squid does.
 const MAX_URL_BYTES: usize = 8 * 1024;
+/// Longest Referer and User-Agent in a line, in bytes; longer ones are cut.
+const MAX_FIELD_BYTES: usize = 2 * 1024;
 
 /// The access log, or none.
 #[derive(Debug, Default)]
 pub(crate) struct AccessLog {
     sink: Option<Sink>,
+    format: Format,
 }
 
 impl AccessLog {
     /// Errors: what the system says if the file cannot be opened.
-    pub fn open(path: Option<&Path>) -> io::Result<AccessLog> {
-        Ok(AccessLog { sink: path.map(Sink::open).transpose()? })
+    pub fn open(path: Option<&Path>, format: Format) -> io::Result<AccessLog> {
+        Ok(AccessLog { sink: path.map(Sink::open).transpose()?, format })
     }
 
     /// Whether records are wanted at all.
@@ -30,14 +33,18 @@ impl AccessLog {
     /// Writes one line; never blocks.
     pub fn write(&self, mut record: Record) {
         let Some(sink) = &self.sink else { return };
-        while record.url.len() > MAX_URL_BYTES {
-            let cut = record.url.floor_char_boundary(MAX_URL_BYTES);
-            record.url.truncate(cut);
+        cut(&mut record.url, MAX_URL_BYTES);
+        for field in [&mut record.referer, &mut record.user_agent, &mut record.content_type].into_iter().flatten() {
+            cut(field, MAX_FIELD_BYTES);
         }
         let mut line = String::with_capacity(256);
-        squid::write(&record, &mut line);
+        self.format.write(&record, &mut line);
         sink.send(line);
     }
+}
+
+fn cut(text: &mut String, most: usize) {
+    text.truncate(text.floor_char_boundary(most));
 }
 
 /// A record of a request from `client` that began at `began` and ended now.

@@ -4,6 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tinaja_logs::Format;
+
 use crate::origin::OriginUrl;
 use crate::routes::Routes;
 use crate::rules::Rules;
@@ -18,6 +20,8 @@ pub struct Config {
     pub workers: usize,
     /// The access log's file; none by default.
     pub access_log: Option<PathBuf>,
+    /// How its lines are written. Default Squid's native format.
+    pub access_log_format: Format,
     /// Caps and time limits.
     pub limits: Limits,
     /// The name in Via. `None` (the default) makes one up that differs from every other proxy's.
@@ -50,6 +54,7 @@ impl Default for Config {
             listeners: vec![Listener::forward(SocketAddr::from((Ipv4Addr::LOCALHOST, 3128)))],
             workers: 2,
             access_log: None,
+            access_log_format: Format::default(),
             limits: Limits::default(),
             name: None,
         }

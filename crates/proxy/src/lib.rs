@@ -29,6 +29,7 @@ pub use origin::{BadOrigin, OriginUrl};
 pub use routes::{BadRoutes, Route, Routes};
 pub use rules::{Action, BadCidr, BadPorts, Cidr, Ports, Rule, Rules};
 pub use serve::{ServeError, Server, serve};
+pub use tinaja_logs::Format as LogFormat;
 
 /// The cache's storage: whatever implements Pingora's trait and lives as long as the program.
 pub type Storage = &'static (dyn pingora_cache::Storage + Sync);

@@ -114,7 +114,7 @@ impl Server {
         let listeners = config.listeners.iter().map(|listener| listen(listener.address));
         let listeners: Vec<_> = listeners.collect::<Result<_, _>>()?;
         let addresses: Vec<_> = listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
-        let log = AccessLog::open(config.access_log.as_deref())
+        let log = AccessLog::open(config.access_log.as_deref(), config.access_log_format)
             .map_err(|cause| ServeError::AccessLog { path: config.access_log.unwrap_or_default(), cause })?;
         let workers = config.workers.max(1);
         let runtime = Builder::new_multi_thread()

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use support::{Client, Origin, Proxy, reply};
 use tinaja_logs::{CacheResult, squid};
 use tinaja_pingora::TinajaStorage;
-use tinaja_proxy::{Config, Listener, Server};
+use tinaja_proxy::{Config, Listener, LogFormat, Server};
 use tinaja_store::{Reference, Store};
 
 fn bind(change: impl FnOnce(&mut Config)) -> Result<Server, String> {
@@ -135,6 +135,29 @@ fn every_answer_is_in_the_access_log() {
         let found = find(url);
         assert_eq!(found.len(), 1, "{url} in {text}");
         assert_eq!((found[0].status, &found[0].result), (status, &result), "{url}");
+    }
+}
+
+#[test]
+fn the_access_log_is_written_in_the_format_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let origin = Origin::fixed("", "hello");
+    for format in LogFormat::ALL {
+        let path = dir.path().join(format.name());
+        let log = path.clone();
+        let mut proxy = Proxy::with(move |config| {
+            config.access_log = Some(log);
+            config.access_log_format = format;
+        });
+        let long = "x".repeat(20_000);
+        proxy.get_with(&origin.url("/a"), &format!("User-Agent: tester/1 \"q\"\r\nReferer: http://{long}/\r\n"));
+        proxy.stop();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let record = format.parse(&text).unwrap();
+        assert_eq!((record.url, record.status, record.bytes), (origin.url("/a"), 200, 5), "{text}");
+        let names_clients = matches!(format, LogFormat::Combined | LogFormat::Json);
+        assert_eq!(record.user_agent.as_deref(), names_clients.then_some("tester/1 \"q\""), "{format}");
+        assert_eq!(record.referer.map(|referer| referer.len()), names_clients.then_some(2048), "{format}");
     }
 }
 

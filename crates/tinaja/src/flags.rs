@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand};
-use tinaja_proxy::{Cidr, OriginUrl};
+use tinaja_proxy::{Cidr, LogFormat, OriginUrl};
 use tinaja_store::EngineName;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
@@ -59,9 +59,12 @@ pub struct Serve {
     /// How objects are kept and found on disk; by default as the cache was made, or hashcache-log for a new one.
     #[arg(long, value_name = "NAME")]
     pub engine: Option<EngineName>,
-    /// Log each request to this file, in Squid's native format; or off.
+    /// Log each request to this file; or off.
     #[arg(long, value_name = "FILE|off", default_value = "off", value_parser = file_or_off)]
     pub access_log: FileOrOff,
+    /// How to log requests: squid (its native format), common, combined or json.
+    #[arg(long, value_name = "FORMAT", default_value = "squid")]
+    pub access_log_format: LogFormat,
     /// Let clients of a forward proxy reach these addresses, though private or local, as in 192.168.0.0/16; may be
     /// given several times.
     #[arg(long, value_name = "CIDR", conflicts_with = "origin")]

@@ -65,6 +65,7 @@ fn config(flags: Serve) -> Config {
         listeners: flags.listen.into_iter().map(listener).collect(),
         workers: flags.workers.map_or(cores, usize::from),
         access_log: flags.access_log.0,
+        access_log_format: flags.access_log_format,
         ..Config::default()
     }
 }

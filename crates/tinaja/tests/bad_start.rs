@@ -49,6 +49,7 @@ fn flags_that_make_no_sense() {
         (&["--workers", "0"][..], "--workers"),
         (&["--engine", "perpetual-motion"][..], "hashcache-log"),
         (&["--access-log", ""][..], "off"),
+        (&["--access-log-format", "xml"][..], "combined"),
         (&["--allow-destination", "10.0.0.0/99"][..], "--allow-destination"),
         (&["--allow-connect-port", "0"][..], "--allow-connect-port"),
         (&["--no-such-flag"][..], "--no-such-flag"),
