@@ -61,6 +61,11 @@ impl FoyerHybrid {
         found
     }
 
+    /// What an object takes on its disk.
+    pub fn bytes_on_disk(&self) -> u64 {
+        self.objects.bytes_on_foyer()
+    }
+
     pub async fn close(&self) {
         self.cache.close().await.unwrap();
     }

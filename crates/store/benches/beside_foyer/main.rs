@@ -4,8 +4,9 @@
 //! cargo bench -p tinaja-store                        the whole comparison, about four minutes; writes docs/bench/beside-foyer.md
 //! cargo bench -p tinaja-store -- --foyer-uring       the same, foyer with io_uring; prints and writes nothing down
 //! cargo bench -p tinaja-store -- --smoke             a few seconds, to see that it runs; its numbers mean nothing
-//! cargo bench -p tinaja-store -- --only-get 8192     one size, gets by 32 tasks of Tinaja's alone: for a profiler
-//! cargo bench -p tinaja-store -- --only-put 8192     the same for puts
+//! cargo bench -p tinaja-store -- --pair get 8192 1   one line of the table: operation, size, tasks; five rounds of both
+//! cargo bench -p tinaja-store -- --only get 8192 1   the same of Tinaja's alone, for three seconds: for a profiler
+//! cargo bench -p tinaja-store -- --threads ...       Tinaja's requests carried out by threads and not by io_uring
 //! ```
 //!
 //! Direct I/O, nothing hot in memory, defaults elsewhere. Disk space: 2 GiB at most, in a directory that is removed.
@@ -52,14 +53,13 @@ const TASKS: [usize; 2] = [1, 32];
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let has = |name: &str| arguments.iter().position(|argument| argument == name);
-    let number = |at: usize| arguments.get(at + 1).and_then(|size| size.parse().ok()).unwrap_or(8192);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    if let Some(at) = has("--only-get") {
-        return runtime.block_on(alone(dir.path(), number(at), Op::Get));
-    }
-    if let Some(at) = has("--only-put") {
-        return runtime.block_on(alone(dir.path(), number(at), Op::Put));
+    if let Some(at) = has("--only").or(has("--pair")) {
+        let [op, size, tasks] = &arguments[at + 1..at + 4] else { unreachable!() };
+        let op = [("put", Op::Put), ("get", Op::Get), ("absent", Op::Absent)].into_iter().find(|(name, _)| name == op);
+        let line = One { op: op.unwrap().1, size: size.parse().unwrap(), tasks: tasks.parse().unwrap() };
+        return runtime.block_on(one(dir.path(), line, has("--pair").is_some()));
     }
     // Cargo says `--bench` only when it is asked for benchmarks, not when it runs all targets as tests.
     let smoke = has("--smoke").is_some() || has("--bench").is_none();
@@ -141,13 +141,35 @@ async fn fill<S: Side>(side: &S, from: u64, count: u64) {
     side.settle().await;
 }
 
-/// One operation of Tinaja's for long enough to be looked at with a profiler.
-async fn alone(dir: &Path, size: usize, op: Op) {
-    let tinaja = Tinaja::open(dir, Objects::of(size), WHOLE.disk_bytes);
-    let asked = WHOLE.asked_bytes / size as u64;
+/// One line of the table.
+struct One {
+    op: Op,
+    size: usize,
+    tasks: usize,
+}
+
+/// One line of the table: in turns with foyer, or Tinaja's alone for long enough to be looked at with a profiler.
+async fn one(dir: &Path, One { op, size, tasks }: One, pair: bool) {
+    let objects = Objects::of(size);
+    let tinaja = Tinaja::open(&dir.join("tinaja"), objects.clone(), WHOLE.disk_bytes);
+    let asked = (WHOLE.asked_bytes / objects.bytes_on_foyer()).min(100_000);
+    fill(&tinaja, 0, WHOLE.disk_bytes / size as u64).await;
     fill(&tinaja, 1 << 50, asked).await;
     let next = AtomicU64::new(1 << 40);
-    let scale = Scale { phase: Duration::from_secs(6), ..WHOLE };
-    measure(&tinaja, op, 32, scale, asked, &next).await;
+    if !pair {
+        let scale = Scale { phase: Duration::from_secs(3), ..WHOLE };
+        measure(&tinaja, op, tasks, scale, asked, &next).await;
+        return tinaja.close().await;
+    }
+    let foyer = FoyerHybrid::open(&dir.join("foyer"), objects, WHOLE.disk_bytes).await;
+    fill(&foyer, 0, WHOLE.disk_bytes / foyer.bytes_on_disk()).await;
+    fill(&foyer, 1 << 50, asked).await;
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for _ in 0..5 {
+        ours.push(measure(&tinaja, op, tasks, WHOLE, asked, &next).await);
+        theirs.push(measure(&foyer, op, tasks, WHOLE, asked, &next).await);
+    }
+    println!("{}", report::of_lines(&[Line { what: "", size, tasks, ours, theirs }]));
     tinaja.close().await;
+    foyer.close().await;
 }

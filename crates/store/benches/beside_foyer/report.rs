@@ -43,6 +43,27 @@ fn spread(rounds: &[Measured]) -> f64 {
     rates().fold(0.0, f64::max) / rates().fold(f64::MAX, f64::min)
 }
 
+/// The table of speeds.
+pub fn of_lines(lines: &[Line]) -> String {
+    let mut text = String::from(
+        "| operation | bytes | tasks | tinaja /s | foyer /s | ratio | tinaja CPU µs | foyer CPU µs | ratio | spread |\n\
+         |---|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for Line { what, size, tasks, ours, theirs } in lines {
+        let (our_rate, their_rate) = (median(ours, |it| it.rate), median(theirs, |it| it.rate));
+        let (our_cpu, their_cpu) = (median(ours, |it| it.cpu_us), median(theirs, |it| it.cpu_us));
+        let _ = writeln!(
+            text,
+            "| {what} | {size} | {tasks} | {our_rate:.0} | {their_rate:.0} | {:.2} | {our_cpu:.1} | {their_cpu:.1} | {:.2} | {:.2}, {:.2} |",
+            our_rate / their_rate,
+            our_cpu / their_cpu,
+            spread(ours),
+            spread(theirs),
+        );
+    }
+    text
+}
+
 impl Report {
     pub fn new(scale: Scale) -> Self {
         Report { scale, lines: Vec::new(), indexes: Vec::new() }
@@ -58,22 +79,7 @@ impl Report {
 
     /// The tables.
     pub fn text(&self) -> String {
-        let mut text = String::from(
-            "| operation | bytes | tasks | tinaja /s | foyer /s | ratio | tinaja CPU µs | foyer CPU µs | ratio | spread |\n\
-             |---|---|---|---|---|---|---|---|---|---|\n",
-        );
-        for Line { what, size, tasks, ours, theirs } in &self.lines {
-            let (our_rate, their_rate) = (median(ours, |it| it.rate), median(theirs, |it| it.rate));
-            let (our_cpu, their_cpu) = (median(ours, |it| it.cpu_us), median(theirs, |it| it.cpu_us));
-            let _ = writeln!(
-                text,
-                "| {what} | {size} | {tasks} | {our_rate:.0} | {their_rate:.0} | {:.2} | {our_cpu:.1} | {their_cpu:.1} | {:.2} | {:.2}, {:.2} |",
-                our_rate / their_rate,
-                our_cpu / their_cpu,
-                spread(ours),
-                spread(theirs),
-            );
-        }
+        let mut text = of_lines(&self.lines);
         text.push_str(
             "\n| bytes | written per byte put: tinaja | foyer | found by gets: tinaja | foyer |\n|---|---|---|---|---|\n",
         );

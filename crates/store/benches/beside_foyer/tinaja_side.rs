@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use tinaja_store::device::IoEngine;
 use tinaja_store::{Cache, CacheOptions, Commit, Hint, Key, Lookup, Stats, Store};
 
 use crate::objects::Objects;
@@ -19,7 +20,9 @@ pub struct Tinaja {
 
 impl Tinaja {
     pub fn open(dir: &Path, objects: Objects, disk_bytes: u64) -> Self {
+        let threads = std::env::args().any(|argument| argument == "--threads");
         let cache = Cache::open(CacheOptions {
+            io: if threads { IoEngine::Threads } else { IoEngine::Auto },
             disk_bytes: Some(disk_bytes),
             memory_bytes: 0,
             mean_object_bytes: objects.size as u64,
