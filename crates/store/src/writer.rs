@@ -107,7 +107,8 @@ impl Writer {
         self.0.poll_write(cx, data)
     }
 
-    /// Write all of `data`, waiting while the store pushes back.
+    /// Write all of `data`, waiting while the store pushes back. Pieces are copied and let go of, but for one that is
+    /// the whole body as announced, or a whole extent: that is held until it is in the log.
     pub async fn write(&mut self, mut data: Bytes) {
         poll_fn(|cx| self.0.poll_write(cx, &mut data)).await
     }

@@ -105,7 +105,7 @@ impl Inner {
     }
 
     /// Keep a whole object in memory if the record at `place` is its newest.
-    pub(crate) fn keep_hot(&self, key: &Key, digest: &Digest, head: &Bytes, body: &Bytes, place: Place) {
+    pub(crate) fn keep_hot(&self, key: &Key, digest: &Digest, head: &[u8], body: &[u8], place: Place) {
         let newest = || match self.engine.probe(digest) {
             Probe::At(places) => places.iter().next() == Some(place),
             Probe::AskDisk => true,

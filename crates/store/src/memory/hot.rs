@@ -75,8 +75,8 @@ impl HotObjects {
         &self,
         id: &Digest,
         key: &Key,
-        head: &Bytes,
-        body: &Bytes,
+        head: &[u8],
+        body: &[u8],
         place: Place,
         current: impl FnOnce() -> bool,
     ) {
@@ -137,7 +137,7 @@ mod tests {
         let body = Bytes::from(vec![1; 4000]);
         for n in 0..1000 {
             let (id, key) = id(n);
-            hot.insert(&id, &key, &"head".into(), &body, Place(n), || true);
+            hot.insert(&id, &key, b"head", &body, Place(n), || true);
             assert!(hot.bytes() <= 1 << 20);
             let first = self::id(0);
             assert!(hot.get(&first.0, &first.1).is_some(), "used all the time");
@@ -150,10 +150,10 @@ mod tests {
     fn what_is_too_large_stale_or_another_key_is_not_served() {
         let hot = HotObjects::new(1 << 20);
         let ((a, key), (_, other)) = (id(1), id(2));
-        hot.insert(&a, &key, &Bytes::new(), &Bytes::from(vec![0; 100_000]), Place(0), || true);
-        hot.insert(&a, &key, &Bytes::new(), &Bytes::new(), Place(0), || false);
+        hot.insert(&a, &key, b"", &vec![0; 100_000], Place(0), || true);
+        hot.insert(&a, &key, b"", b"", Place(0), || false);
         assert!(hot.get(&a, &key).is_none());
-        hot.insert(&a, &key, &"h".into(), &"b".into(), Place(9), || true);
+        hot.insert(&a, &key, b"h", b"b", Place(9), || true);
         assert!(hot.get(&a, &other).is_none());
         assert_eq!(hot.get(&a, &key), Some(("h".into(), "b".into(), Place(9))));
         hot.remove(&a);

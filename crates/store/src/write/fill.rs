@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 
+use super::tail::Tail;
 use crate::cache::Extent;
 use crate::engine::{Engine, Kind, Record};
 use crate::key::{Digest, Key};
@@ -35,7 +36,7 @@ pub(crate) struct FillState {
     pub(crate) extents: Vec<Extent>,
     /// Offset of the tail's first byte.
     pub(crate) base: u64,
-    pub(crate) tail: BytesMut,
+    pub(crate) tail: Tail,
     followers: HashMap<u64, u64>,
     next_follower: u64,
     waiting: Vec<Waker>,
@@ -99,7 +100,7 @@ impl Fill {
             phase: Phase::Open,
             extents: Vec::new(),
             base: 0,
-            tail: BytesMut::new(),
+            tail: Tail::default(),
             followers: HashMap::new(),
             next_follower: 0,
             waiting: Vec::new(),
@@ -171,10 +172,20 @@ impl Fill {
                 }
             };
             let taken = data.split_to(room.min(data.len()));
-            state.tail.extend_from_slice(&taken);
+            let whole_bytes = if phase == Phase::Open { self.tail_bytes(&state, taken.len()) } else { None };
+            state.tail.push(taken, whole_bytes);
             state.wake_followers();
         }
         Poll::Ready(())
+    }
+
+    /// How long the tail will be when it is handed on, where that is known: an extent, or what is left of the body.
+    fn tail_bytes(&self, state: &FillState, taken: usize) -> Option<usize> {
+        let left = self.hint.expected_bytes.map(|expected| expected.saturating_sub(state.base));
+        match left.and_then(|left| usize::try_from(left).ok()) {
+            Some(left) => Some(left.min(self.extent_bytes)),
+            None => (taken == self.extent_bytes).then_some(taken),
+        }
     }
 
     /// When a writer that is pushed back by its followers goes on at the latest.

@@ -4,6 +4,7 @@ mod fill;
 mod follower;
 mod list;
 mod sink;
+mod tail;
 
 pub(crate) use fill::Fill;
 pub(crate) use list::Fills;

@@ -83,8 +83,7 @@ impl FillSink {
         .await?;
         self.store.hot.remove(&fill.digest);
         if !large {
-            let body = Bytes::copy_from_slice(&fill.lock().tail);
-            self.store.keep_hot(&fill.key, &fill.digest, &fill.head, &body, place);
+            self.store.keep_hot(&fill.key, &fill.digest, &fill.head, &fill.lock().tail, place);
         }
         Ok(fill.head.len() as u64 + arrived)
     }

@@ -1,0 +1,94 @@
+//! The bytes of a write that are not with the engine yet.
+
+use std::mem;
+use std::ops::Deref;
+
+use bytes::{Buf, Bytes, BytesMut};
+
+/// Bytes that arrived, to be handed on in one piece. Memory: one extent, or [`crate::limits::RELAY_BYTES`] in a relay;
+/// a piece that is kept as it was given holds the buffer that its giver cut it from.
+#[derive(Default)]
+pub(crate) struct Tail {
+    /// One piece as it was given, when that is all there will be. Either this or `gathered` is empty.
+    given: Bytes,
+    /// Pieces, copied together.
+    gathered: BytesMut,
+}
+
+impl Tail {
+    /// Add a piece behind what is here. `whole_bytes` is how much will be here when it is handed on, as far as known: a
+    /// piece of just that length is not copied, and for several pieces room is made once.
+    pub(crate) fn push(&mut self, piece: Bytes, whole_bytes: Option<usize>) {
+        if self.is_empty() && whole_bytes == Some(piece.len()) {
+            self.given = piece;
+            return;
+        }
+        let given = mem::take(&mut self.given);
+        let missing = whole_bytes.map_or(0, |whole| whole.saturating_sub(self.gathered.len()));
+        self.gathered.reserve(missing.max(given.len() + piece.len()));
+        self.gathered.extend_from_slice(&given);
+        self.gathered.extend_from_slice(&piece);
+    }
+
+    /// Drop so many bytes from the front, or all there are.
+    pub(crate) fn advance(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.len());
+        match self.given.len() {
+            0 => self.gathered.advance(bytes),
+            all if all == bytes => self.given = Bytes::new(),
+            _ => self.given.advance(bytes),
+        }
+    }
+
+    /// Drop everything.
+    pub(crate) fn clear(&mut self) {
+        // An empty piece would still hold its giver's buffer.
+        self.given = Bytes::new();
+        self.gathered.clear();
+    }
+}
+
+impl Deref for Tail {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        if self.given.is_empty() { &self.gathered } else { &self.given }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_comes_whole_is_kept_as_it_was_given() {
+        let piece = Bytes::from(vec![1; 1000]);
+        let mut tail = Tail::default();
+        tail.push(piece.clone(), Some(1000));
+        assert_eq!((&tail[..], tail.as_ptr()), (&piece[..], piece.as_ptr()));
+        tail.clear();
+        assert!(tail.is_empty() && piece.is_unique(), "given back");
+        for whole in [None, Some(2000), Some(10)] {
+            tail.push(piece.clone(), whole);
+            assert!(tail[..] == piece[..] && piece.is_unique(), "copied");
+            tail.clear();
+        }
+    }
+
+    #[test]
+    fn pieces_follow_each_other_whatever_was_kept() {
+        let mut tail = Tail::default();
+        tail.push("abc".into(), Some(3));
+        tail.advance(1);
+        tail.push("de".into(), Some(3));
+        tail.push("".into(), None);
+        tail.push("f".into(), None);
+        assert_eq!(&tail[..], b"bcdef");
+        tail.advance(2);
+        assert_eq!(&tail[..], b"def");
+        tail.advance(9);
+        assert!(tail.is_empty());
+        tail.push("".into(), Some(0));
+        assert!(tail.is_empty());
+    }
+}
