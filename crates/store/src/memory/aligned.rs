@@ -1,11 +1,15 @@
 //! Buffers that direct I/O accepts.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 /// What every buffer and every request is aligned to, in bytes. No disk in service has larger logical blocks.
 pub const ALIGN: usize = 4096;
+
+/// Buffers of this many bytes or more ask for huge pages: the kernel pins one page of a large write then and not 512,
+/// and a copy into it looks up one.
+const HUGE_PAGE: usize = 2 << 20;
 
 /// The next multiple of `to`, a power of two.
 pub fn round_up(value: u64, to: u64) -> u64 {
@@ -35,15 +39,23 @@ impl AlignedBuf {
             return AlignedBuf { start: NonNull::dangling(), len: 0 };
         };
         // SAFETY: the layout's size is not zero.
-        let start = unsafe { alloc_zeroed(layout) };
+        let start = unsafe { alloc(layout) };
         let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
+        if len >= HUGE_PAGE {
+            // Before it is touched. The kernel may decline: then its pages are small.
+            // SAFETY: the range was allocated just now, and the call changes no contents.
+            unsafe { libc::madvise(start.as_ptr().cast(), len, libc::MADV_HUGEPAGE) };
+        }
+        // SAFETY: `len` bytes were allocated here.
+        unsafe { start.write_bytes(0, len) };
         AlignedBuf { start, len }
     }
 }
 
 /// `None` for nothing, and for what no address space holds.
 fn layout(len: usize) -> Option<Layout> {
-    if len == 0 { None } else { Layout::from_size_align(len, ALIGN).ok() }
+    let align = if len >= HUGE_PAGE { HUGE_PAGE } else { ALIGN };
+    if len == 0 { None } else { Layout::from_size_align(len, align).ok() }
 }
 
 impl Drop for AlignedBuf {
