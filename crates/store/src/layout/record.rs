@@ -18,6 +18,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 use super::take::{take, take_u16, take_u32, take_u64};
 use crate::engine::{Kind, Place, Record};
 use crate::key::Digest;
+use crate::memory::stream;
 
 const VERSION: u8 = 1;
 
@@ -107,7 +108,7 @@ impl Stamp {
             let Some((to, after)) = rest.split_at_mut_checked(part.len()) else {
                 return;
             };
-            to.copy_from_slice(part);
+            stream::copy(to, part);
             rest = after;
         }
     }

@@ -2,6 +2,7 @@
 
 pub mod aligned;
 pub mod hot;
+pub mod stream;
 
 pub use aligned::AlignedBuf;
 pub use hot::HotObjects;
