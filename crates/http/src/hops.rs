@@ -42,6 +42,12 @@ pub fn hop_by_hop(headers: &HeaderMap) -> Vec<HeaderName> {
     names
 }
 
+/// Whether the connection ends with the answer to this request (RFC 9112 9.3).
+pub fn closes(headers: &HeaderMap, http11: bool) -> bool {
+    let says = |option: &str| list_members(headers, &CONNECTION).any(|member| member.eq_ignore_ascii_case(option));
+    says("close") || !(http11 || says("keep-alive"))
+}
+
 /// The Via member for a message that came with `version` (RFC 9110 7.6.3). `name` is a pseudonym; characters that
 /// are not allowed in one become `-`.
 pub fn via_member(version: Version, name: &str) -> HeaderValue {
@@ -87,6 +93,19 @@ mod tests {
             (vec![("connection", "@@, ,")], vec!["connection"]),
         ] {
             assert_eq!(hop_by_hop(&headers(&fields)), gone, "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn connections_that_end() {
+        for (connection, http11, expected) in [
+            ("", true, false),
+            ("x, Close", true, true),
+            ("keep-alive, close", true, true),
+            ("", false, true),
+            ("Keep-Alive", false, false),
+        ] {
+            assert_eq!(closes(&headers(&[("connection", connection)]), http11), expected, "{connection} {http11}");
         }
     }
 

@@ -5,6 +5,7 @@
 //!
 //! - [`judge`]: is this raw HTTP/1 request head beyond doubt, and where does its body end?
 //! - [`head`], [`body`]: where a request's head and body end
+//! - [`lines`]: the header lines of a head that has been judged
 //! - [`freshness`]: may this response be stored, and for how long is it fresh?
 //! - [`vary`]: which requests share a stored response?
 //! - [`control`]: Cache-Control of requests and responses
@@ -19,6 +20,7 @@ pub mod freshness;
 pub mod head;
 pub mod hops;
 pub mod judge;
+pub mod lines;
 pub mod refusal;
 pub mod status;
 pub mod vary;

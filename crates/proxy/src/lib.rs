@@ -31,5 +31,5 @@ pub use rules::{Action, BadCidr, BadPorts, Cidr, Ports, Rule, Rules};
 pub use serve::{ServeError, Server, serve};
 pub use tinaja_logs::Format as LogFormat;
 
-/// The cache's storage: whatever implements Pingora's trait and lives as long as the program.
-pub type Storage = &'static (dyn pingora_cache::Storage + Sync);
+/// The cache's storage: a store that lives as long as the program.
+pub type Storage = &'static tinaja_pingora::TinajaStorage;

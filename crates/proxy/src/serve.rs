@@ -7,12 +7,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Version;
 use parking_lot::Mutex;
 use pingora_core::server::Fds;
 use pingora_core::server::configuration::ServerConf;
 use pingora_core::services::Service as _;
 use pingora_core::services::listening::Service;
 use pingora_proxy::HttpProxy;
+use tinaja_http::hops::via_member;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -134,7 +136,8 @@ impl Server {
         let proxy = proxy(shared.clone(), storage, workers, &runtime);
         let services = config.listeners.into_iter().zip(&addresses).map(|(listener, address)| {
             let (shared, proxy, crowd) = (shared.clone(), proxy.clone(), crowd.clone());
-            let front = Front { shared, listener: Arc::new(listener), proxy, crowd };
+            let via = via_member(Version::HTTP_11, &shared.name);
+            let front = Front { shared, listener: Arc::new(listener), proxy, crowd, storage, via };
             let mut service = Service::new("proxy".into(), front);
             service.add_tcp(&address.to_string());
             service

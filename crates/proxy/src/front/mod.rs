@@ -6,6 +6,7 @@
 mod crowd;
 mod gate;
 mod head;
+mod lean;
 mod relay;
 mod tunnel;
 
@@ -15,6 +16,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use http::header::{REFERER, USER_AGENT};
+use http::{HeaderValue, Method};
 use pingora_core::apps::{HttpServerApp, ServerApp};
 use pingora_core::protocols::Stream;
 use pingora_core::protocols::http::ServerSession;
@@ -24,13 +27,16 @@ use tinaja_http::authority::Authority;
 use tinaja_http::judge::{Judged, Target};
 use tinaja_http::refusal::Refusal;
 use tinaja_logs::{CacheResult, Record};
+use tinaja_pingora::hand_over;
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
 pub(crate) use crowd::Crowd;
 use gate::Gate;
 use head::{Arrival, canonical, next_request};
+use lean::{Answered, Lean};
 
+use crate::Storage;
 use crate::access::record;
 use crate::config::{Listener, Mode};
 use crate::failure::Failure;
@@ -50,6 +56,9 @@ pub(crate) struct Front {
     pub listener: Arc<Listener>,
     pub proxy: Arc<HttpProxy<Phases>>,
     pub crowd: Crowd,
+    pub storage: Storage,
+    /// This proxy's member of Via in the answers that it gives from its cache.
+    pub via: HeaderValue,
 }
 
 #[async_trait]
@@ -108,8 +117,6 @@ impl Front {
             }
         };
         let default_port = default_port(way.host_tls);
-        let head = canonical(&judged, &head, way.path, &way.host, default_port);
-        gate.open(head, judged.framing);
         let ticket = Ticket {
             began,
             client,
@@ -120,12 +127,31 @@ impl Front {
             url: shown_url(&judged, &way.host, default_port),
             framing: judged.framing,
         };
+        let stopping = *shutdown.borrow();
+        let request = lean::Request {
+            shared: &self.shared,
+            storage: self.storage,
+            via: &self.via,
+            judged: &judged,
+            method: Method::from_bytes(judged.method.as_bytes()).unwrap_or_default(),
+            ticket: &ticket,
+            stopping,
+        };
+        let handed = match request.answer(&mut gate, &head).await {
+            Lean::Answered(answer) => {
+                self.log_hit(&judged, ticket, &answer);
+                return answer.keep.then_some(gate);
+            }
+            Lean::Passed(handed) => handed,
+        };
+        gate.open(canonical(&judged, &head, way.path, &way.host, default_port), judged.framing);
         let mut session = ServerSession::new_http1(Box::new(gate));
-        session.set_keepalive(if *shutdown.borrow() { None } else { Some(self.shared.limits.idle.as_secs().max(1)) });
+        session.set_keepalive(if stopping { None } else { Some(self.shared.limits.idle.as_secs().max(1)) });
         session.set_read_timeout(Some(self.shared.limits.client_stall));
         session.set_write_timeout(Some(self.shared.limits.client_stall));
         session.set_connection_user_context(Some(Box::new(ticket)));
-        let (stream, _) = self.proxy.process_new_http(session, shutdown).await?.consume();
+        let answered = hand_over(handed, self.proxy.process_new_http(session, shutdown));
+        let (stream, _) = answered.await?.consume();
         let gate = stream.into_any().downcast::<Gate>().ok()?;
         gate.is_shut().then_some(*gate)
     }
@@ -208,6 +234,25 @@ impl Front {
             })
             .await;
         }
+    }
+
+    fn log_hit(&self, judged: &Judged, ticket: Ticket, answer: &Answered) {
+        if !self.shared.log.is_on() {
+            return;
+        }
+        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let media_type = |value: &str| value.split(';').next().unwrap_or_default().trim().to_owned();
+        self.shared.log.write(Record {
+            method: judged.method.clone(),
+            url: ticket.url,
+            status: answer.status,
+            bytes: answer.body_bytes,
+            result: CacheResult::Hit,
+            content_type: answer.content_type.as_deref().map(media_type),
+            referer: answer.headers.get(REFERER).map(text),
+            user_agent: answer.headers.get(USER_AGENT).map(text),
+            ..record(ticket.client, ticket.began)
+        });
     }
 
     fn log_failure(&self, client: Option<IpAddr>, began: Instant, judged: Option<&Judged>, failure: &Failure) {

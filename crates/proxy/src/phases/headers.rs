@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use http::header::{AGE, CONNECTION, DATE, FORWARDED, HeaderName, TRANSFER_ENCODING};
-use http::{HeaderValue, StatusCode, Version};
+use http::{HeaderMap, HeaderValue, StatusCode, Version};
 use pingora_cache::{CacheMeta, CachePhase};
 use pingora_error::{Error, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
@@ -100,7 +100,7 @@ pub(super) fn to_client(
         return Ok(());
     }
     response.remove_header(&CONNECTION);
-    response.remove_header(FETCHED_FROM);
+    response.remove_header(&FETCHED_FROM);
     // A proxy speaks its own version, whatever the origin's is (RFC 9110 2.5), and says in Via which it got.
     let received = response.version;
     response.set_version(Version::HTTP_11);
@@ -125,7 +125,12 @@ fn is_from_cache(phase: CachePhase) -> bool {
     matches!(phase, Hit | Stale | StaleUpdating | Revalidated | RevalidatedNoCache(_))
 }
 
-/// The age of a stored answer in seconds: what it had on arrival, and its time here.
+/// The age of a stored answer in seconds.
 pub(super) fn age(meta: &CacheMeta) -> u64 {
-    current_age(age_field(meta.headers()), meta.age())
+    current_age_of(meta.headers(), meta.epoch(), SystemTime::now())
+}
+
+/// The age in seconds of an answer stored at `epoch` with these headers: what it had on arrival, and its time here.
+pub(crate) fn current_age_of(headers: &HeaderMap, epoch: SystemTime, now: SystemTime) -> u64 {
+    current_age(age_field(headers), now.duration_since(epoch).unwrap_or_default())
 }

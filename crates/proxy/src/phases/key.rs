@@ -13,7 +13,7 @@ use crate::origin::Destination;
 /// and a reverse proxy do not: the origins of the latter are told whom it speaks for, and may answer accordingly.
 ///
 /// Each part is written with its length, so that no delimiter inside one can make two requests look alike.
-pub(super) fn cache_key(ticket: &Ticket) -> CacheKey {
+pub(crate) fn cache_key(ticket: &Ticket) -> CacheKey {
     let Destination { tls, host, port } = &ticket.destination;
     let site = match ticket.listener.mode {
         Mode::Forward => "",

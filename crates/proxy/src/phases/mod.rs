@@ -7,6 +7,7 @@ mod context;
 mod headers;
 mod key;
 mod outcome;
+mod reuse;
 mod storing;
 
 use std::any::Any;
@@ -34,6 +35,11 @@ use tinaja_http::{hops, vary};
 use answer::{error_of, write_page};
 use context::Context;
 pub(crate) use context::Ticket;
+pub(crate) use headers::current_age_of;
+pub(crate) use key::cache_key;
+pub(crate) use outcome::ttl_seconds;
+pub(crate) use reuse::{Reuse, Stored, not_for_cache, reuse};
+pub(crate) use storing::{FETCHED_FROM, fetched_from};
 
 use crate::Storage;
 use crate::failure::Failure;
@@ -97,15 +103,10 @@ impl ProxyHttp for Phases {
 
     /// Turns the cache on for requests it may answer.
     fn request_cache_filter(&self, session: &mut Session, ctx: &mut Context) -> Result<()> {
-        let method = &session.req_header().method;
-        ctx.outcome = match method {
-            &Method::GET | &Method::HEAD if ctx.directives.no_store => Outcome::Request,
-            &Method::GET | &Method::HEAD => Outcome::Miss,
-            _ => Outcome::Method,
-        };
-        // The key does not cover a body.
-        let bodiless = ctx.ticket.as_ref().is_some_and(|ticket| ticket.framing == Framing::Length(0));
-        if ctx.outcome == Outcome::Miss && bodiless {
+        let framing = ctx.ticket.as_ref().map_or(Framing::Chunked, |ticket| ticket.framing);
+        let not = not_for_cache(&session.req_header().method, framing, &ctx.directives);
+        ctx.outcome = not.unwrap_or(Outcome::Miss);
+        if not.is_none() {
             // A part of an object or its head alone is not worth waiting for: see `cache_miss`.
             let lock = (!ctx.partial).then_some(self.lock);
             let mut waiting = CacheOptionOverrides::default();
@@ -118,7 +119,7 @@ impl ProxyHttp for Phases {
 
     fn cache_key_callback(&self, _session: &Session, ctx: &mut Context) -> Result<CacheKey> {
         let ticket = ctx.ticket.as_ref().ok_or_else(|| Error::new(ErrorType::InternalError))?;
-        Ok(key::cache_key(ticket))
+        Ok(cache_key(ticket))
     }
 
     fn cache_vary_filter(&self, meta: &CacheMeta, _ctx: &mut Context, req: &RequestHeader) -> Option<HashBinary> {
@@ -134,21 +135,26 @@ impl ProxyHttp for Phases {
         is_fresh: bool,
         ctx: &mut Context,
     ) -> Result<Option<ForcedFreshness>> {
-        if let Some(ticket) = &ctx.ticket
-            && !ticket.listener.may_serve(ticket.asked(&session.req_header().method), storing::fetched_from(meta))
-        {
+        let reuse = match ctx.ticket() {
+            Ok(ticket) => {
+                let stored = Stored {
+                    fetched_from: storing::fetched_from(meta.headers()),
+                    age_seconds: headers::age(meta),
+                    is_fresh,
+                };
+                reuse(ticket, &session.req_header().method, &ctx.directives, stored)
+            }
+            Err(_) => Reuse::Denied,
+        };
+        ctx.outcome = if reuse == Reuse::Insists { Outcome::Request } else { Outcome::Stale };
+        Ok(match reuse {
             // On the way to the origin the rules refuse the request with their reason, or find it at another address.
-            return Ok(Some(ForcedFreshness::ForceMiss));
-        }
-        let age = headers::age(meta);
-        let insists = ctx.directives.revalidate || ctx.directives.max_age.is_some_and(|most| age > most);
-        ctx.outcome = if insists { Outcome::Request } else { Outcome::Stale };
-        Ok(match (insists, is_fresh) {
-            (false, true) => None,
+            Reuse::Denied => Some(ForcedFreshness::ForceMiss),
+            Reuse::Serve => None,
             // Validating would fetch the whole object if it has changed.
             _ if ctx.partial => Some(ForcedFreshness::ForceMiss),
-            (true, _) => Some(ForcedFreshness::ForceExpired),
-            (false, false) => None,
+            Reuse::Insists => Some(ForcedFreshness::ForceExpired),
+            Reuse::Stale => None,
         })
     }
 
@@ -204,7 +210,7 @@ impl ProxyHttp for Phases {
         if invalidates(&session.req_header().method, response.status)
             && let Some(ticket) = &ctx.ticket
         {
-            storing::invalidate(self.storage, &key::cache_key(ticket)).await;
+            storing::invalidate(self.storage, &cache_key(ticket)).await;
         }
         headers::from_origin(response, ctx)
     }

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, REFERER, USER_AGENT};
-use pingora_cache::{CacheMeta, CachePhase};
+use pingora_cache::CachePhase;
 use pingora_error::{Error, ErrorSource, ErrorType};
 use pingora_proxy::Session;
 use tinaja_http::status::{CacheStatus, Outcome};
@@ -19,7 +19,7 @@ use crate::origin::handshake;
 /// This cache's member of Cache-Status (RFC 9211).
 pub(super) fn cache_status(session: &Session, ctx: &Context) -> CacheStatus {
     let phase = session.cache.phase();
-    let ttl = session.cache.maybe_cache_meta().map(ttl_seconds);
+    let ttl = session.cache.maybe_cache_meta().map(|meta| ttl_seconds(meta.fresh_until(), SystemTime::now()));
     let fwd_status = ctx.origin.as_ref().map(|origin| origin.status);
     match phase {
         CachePhase::Hit if waited(session) => {
@@ -40,9 +40,10 @@ fn waited(session: &Session) -> bool {
     session.cache.lock_duration().is_some()
 }
 
-fn ttl_seconds(meta: &CacheMeta) -> i64 {
+/// Seconds until then; negative once it is past.
+pub(crate) fn ttl_seconds(fresh_until: SystemTime, now: SystemTime) -> i64 {
     let seconds = |duration: std::time::Duration| i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
-    match meta.fresh_until().duration_since(SystemTime::now()) {
+    match fresh_until.duration_since(now) {
         Ok(left) => seconds(left),
         Err(past) => -seconds(past.duration()),
     }

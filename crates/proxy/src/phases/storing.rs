@@ -4,7 +4,8 @@ use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 use http::header::{AGE, DATE};
-use pingora_cache::storage::{PurgeTarget, PurgeType};
+use http::{HeaderMap, HeaderName};
+use pingora_cache::storage::{PurgeTarget, PurgeType, Storage as _};
 use pingora_cache::trace::Span;
 use pingora_cache::{CacheKey, CacheMeta, NoCacheReason, RespCacheable};
 use pingora_http::{RequestHeader, ResponseHeader};
@@ -15,11 +16,11 @@ use crate::Storage;
 
 /// The field of a stored head that says from which address it came, for [`crate::config::Listener::may_serve`]. Clients
 /// do not get it, and what an origin writes there is replaced.
-pub(super) const FETCHED_FROM: &str = "tinaja-fetched-from";
+pub(crate) const FETCHED_FROM: HeaderName = HeaderName::from_static("tinaja-fetched-from");
 
 /// The address that a stored answer was fetched from.
-pub(super) fn fetched_from(meta: &CacheMeta) -> Option<IpAddr> {
-    meta.headers().get(FETCHED_FROM)?.to_str().ok()?.parse().ok()
+pub(crate) fn fetched_from(stored: &HeaderMap) -> Option<IpAddr> {
+    stored.get(FETCHED_FROM)?.to_str().ok()?.parse().ok()
 }
 
 /// Decides by RFC 9111 3. `response` is the origin's answer, or the stored one updated by a 304.
