@@ -38,6 +38,10 @@ pub const MAX_HEAD_BYTES: usize = 128 * 1024;
 /// Batches on their way to the disk at once; appends beyond wait. Each is up to 2 MiB.
 pub const MAX_BATCHES_IN_FLIGHT: usize = 4;
 
+/// Summaries of ended regions that wait for a sync; appends beyond wait. Half as many bring one about, so where nobody
+/// flushes there is one for every four regions, 32 MiB of a large log; and these are walked after a kill.
+pub const MAX_SUMMARIES_WAITING: usize = 8;
+
 /// How long a record may stay in memory only: what a killed process may lose.
 pub const WRITE_BEHIND: Duration = Duration::from_millis(100);
 

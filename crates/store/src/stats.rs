@@ -50,9 +50,12 @@ pub struct Stats {
     pub stored_bytes: u64,
     /// Records that failed their checksum. Each was a miss.
     pub corrupt: u64,
+    /// Snapshots, summaries, and records of regions without a summary, that did not verify when the store was opened:
+    /// damaged since, or being written when the process or the power went.
+    pub damaged_at_open: u64,
     /// Reads that the device failed. Each was a miss or an error to one reader.
     pub read_errors: u64,
-    /// Writes that the device failed. Each poisoned its region.
+    /// Writes that the device failed. Each poisoned its region, but for those of summaries.
     pub write_errors: u64,
     /// Syncs that the device failed. Each poisoned what had been written since the last good one.
     pub sync_errors: u64,
@@ -89,6 +92,7 @@ impl Stats {
             not_stored: self.not_stored + other.not_stored,
             stored_bytes: self.stored_bytes + other.stored_bytes,
             corrupt: self.corrupt + other.corrupt,
+            damaged_at_open: self.damaged_at_open + other.damaged_at_open,
             read_errors: self.read_errors + other.read_errors,
             write_errors: self.write_errors + other.write_errors,
             sync_errors: self.sync_errors + other.sync_errors,

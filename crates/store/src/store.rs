@@ -36,8 +36,10 @@ pub const FIND_DEADLINE: Duration = Duration::from_secs(10);
 /// 7. **Nothing handed out changes.** `Bytes` from a store never change.
 /// 8. **Bounded memory.** Objects of any size stream. A full queue pushes back; nothing is dropped silently.
 /// 9. **Disk faults never fail a writer**: they make its commit [`crate::Commit::NotStored`].
-/// 10. **Flush means flushed.** What was committed before [`Store::flush`] returned `Ok` survives power loss. After a
-///     crash the store opens with what it can prove whole.
+/// 10. **Flush means flushed.** What was committed before [`Store::flush`] returned `Ok` survives power loss: after a
+///     crash it is found, or a newer version of it, until it is evicted or a removal of it was begun. Newer versions
+///     that no flush covered may be lost; they do not take the older one with them. After a crash the store opens with
+///     what it can prove whole.
 pub trait Store: Send + Sync + 'static {
     /// Look an object up. Never blocks and does no I/O: what needs the disk is [`Lookup::Wait`], and that resolves
     /// to nothing once `deadline` has passed. Absent objects and hits in memory cost no allocation.
@@ -70,7 +72,8 @@ pub trait Store: Send + Sync + 'static {
     /// forgotten meanwhile may or may not be in it. Worst-case memory: `most` heads and names.
     fn scan(&self, from: Cursor, most: usize) -> Pending<Result<ScanPage, StoreError>>;
 
-    /// Make everything committed so far survive power loss (rule 10).
+    /// Make everything committed so far survive power loss (rule 10). Errors: [`StoreError::Device`] when something
+    /// committed since the last flush was lost; each loss is told once.
     fn flush(&self) -> Pending<Result<(), StoreError>>;
 
     /// Counters, exact at the time of the call for each, not across them.

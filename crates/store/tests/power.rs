@@ -21,13 +21,11 @@ struct Acknowledged {
     last: Vec<(u64, bool)>,
     /// Objects whose removal was begun since: they may be gone.
     leaving: Vec<u64>,
-    /// Objects of which a later version was begun since.
-    changing: Vec<u64>,
 }
 
 impl Acknowledged {
     fn nothing() -> Self {
-        Acknowledged { last: vec![(0, false); OBJECTS as usize], leaving: Vec::new(), changing: Vec::new() }
+        Acknowledged { last: vec![(0, false); OBJECTS as usize], leaving: Vec::new() }
     }
 
     /// What may be found of an object: the version acknowledged, a later one, or nothing.
@@ -49,7 +47,6 @@ fn script(store: &Cache, rounds: u64, floor: &Mutex<Acknowledged>) {
     for round in 0..rounds {
         for n in (0..OBJECTS).filter(|n| !(n + round).is_multiple_of(3)) {
             event += 1;
-            floor.lock().changing.push(n);
             let size = if n == 5 { 70_000 } else { (n * 977 + round * 331) % 9000 };
             if matches!(put(store, n, event, size as usize), Commit::Stored { .. }) {
                 now.last[n as usize] = (event, true);
@@ -75,9 +72,9 @@ fn script(store: &Cache, rounds: u64, floor: &Mutex<Acknowledged>) {
 
 /// Open what is left and look at everything: the number of objects found.
 ///
-/// With `flushed`, what a flush acknowledged must be there, but for one case. A summary may reach the disk before the
-/// batches that it vouches for, and a large object's table before its extents. Such a version is counted as corrupt, and
-/// what it would have replaced is a miss too; objects of which no later version was under way must be there even then.
+/// With `flushed`, what a flush acknowledged must be there, or what a later version or removal of it was under way
+/// must be whole. So it was not once: a region's summary could reach the disk before the batches that it vouches for. The
+/// newer version's record was then known and not there, and the acknowledged one was taken to be replaced by it.
 fn check(medium: &Medium, floor: &Acknowledged, flushed: bool, why: &dyn Fn() -> String) -> usize {
     let store = open(sound(medium)).unwrap_or_else(|error| panic!("{}: it does not open: {error}", why()));
     let (mut hits, mut lost) = (0, Vec::new());
@@ -90,14 +87,7 @@ fn check(medium: &Medium, floor: &Acknowledged, flushed: bool, why: &dyn Fn() ->
         }
         hits += usize::from(found.is_some());
     }
-    if flushed && !lost.is_empty() {
-        assert!(store.stats().corrupt > 0, "{}: {lost:?} were acknowledged and are lost", why());
-        assert!(
-            lost.iter().all(|n| floor.changing.contains(n)),
-            "{}: one of {lost:?} did not change and is lost",
-            why()
-        );
-    }
+    assert!(!flushed || lost.is_empty(), "{}: {lost:?} were acknowledged and are lost", why());
     // It takes new objects, and they are found.
     assert!(matches!(put(&store, 5, 999, 3000), Commit::Stored { .. }) && get(&store, 5) == Some(999), "{}", why());
     hits
@@ -192,13 +182,14 @@ fn lie(blank: &dyn Fn() -> Medium, rounds: u64, target: u64, fault: Fault) -> Li
     let layout = support::plan(bytes).layout;
     let writes = Arc::new(AtomicU64::new(0));
     let floor = Arc::new(Mutex::new(Acknowledged::nothing()));
-    let open_region = Arc::new(Mutex::new((u64::MAX, Acknowledged::nothing())));
+    let open_region = Arc::new(Mutex::new((0, Acknowledged::nothing())));
     let (count, now, region) = (writes.clone(), floor.clone(), open_region.clone());
     let plan = move |_, request: &Request| {
         let Request::Write { at, .. } = request else { return None };
         let number = at.checked_sub(layout.base).map(|at| at / layout.region_bytes);
         let mut region = region.lock();
-        if let Some(number) = number.filter(|number| *number != region.0) {
+        // Summaries of regions before it are written later.
+        if let Some(number) = number.filter(|number| *number > region.0) {
             *region = (number, now.lock().clone());
         }
         let fault = match fault {

@@ -10,10 +10,10 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::table::{Extent, Table};
 use crate::engine::{Engine, Fetched};
 use crate::hit::{BodySource, ReadError, within};
 use crate::key::Digest;
+use crate::layout::table::{Extent, Table};
 use crate::limits::MAX_HELD_BYTES;
 use crate::wait::{Gate, promise};
 

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::body::LargeBody;
-use super::table::Table;
 use super::{Inner, add};
 use crate::engine::{FetchDone, Fetched, Found, Kind, Place, Places, Probe};
 use crate::hit::{Body, BodySource, Hit, Source, State};
 use crate::key::{Digest, Key};
+use crate::layout::table::Table;
 use crate::store::{Cursor, ScanEntry, ScanPage, StoreError};
 use crate::wait::promise;
 

@@ -5,7 +5,6 @@ mod find;
 mod open;
 mod options;
 mod raw;
-mod table;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,10 +14,10 @@ use std::time::Instant;
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 
+pub(crate) use crate::layout::table::{Extent, Table};
 pub(crate) use body::ExtentReader;
 use body::Held;
 pub use options::{CacheOptions, DEFAULT_DISK_BYTES, EngineName, OpenError};
-pub(crate) use table::{Extent, Table};
 
 use crate::engine::{Engine, Found, Kind, Limits, Place, Places, Probe, Record};
 use crate::hit::{Body, Hit, Source, State};

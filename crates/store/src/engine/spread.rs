@@ -73,7 +73,8 @@ fn outside(number: usize, place: Place) -> Place {
     Place((number as u64) << DISK_SHIFT | inside(place).0)
 }
 
-fn inside(place: Place) -> Place {
+/// A place without the number of its disk.
+pub(crate) fn inside(place: Place) -> Place {
     Place(place.0 & ((1 << DISK_SHIFT) - 1))
 }
 

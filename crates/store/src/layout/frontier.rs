@@ -1,13 +1,16 @@
 //! The end of a circular log, where records are appended: batches, laps, summaries, poisoned regions.
 //!
 //! Records gather in a batch; full or old batches go to the disk in one large write each, and until they are there
-//! their records are served from memory. A batch never crosses a region; a region ends with its summary.
+//! their records are served from memory. A batch never crosses a region; a region ends with its summary, which is written
+//! once a sync has made last what it vouches for.
 
 mod batches;
 mod end;
 mod health;
+mod summaries;
 mod syncs;
 
+use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,9 +28,11 @@ use crate::memory::AlignedBuf;
 use crate::memory::aligned::round_up;
 use crate::writer::WhyNot;
 use health::Health;
+use summaries::Summary;
 use syncs::Sync;
 
-/// The appending end of a log. Memory: up to [`MAX_BATCHES_IN_FLIGHT`] + 2 batches.
+/// The appending end of a log. Memory: up to [`crate::limits::MAX_BATCHES_IN_FLIGHT`] + 2 batches, and
+/// [`crate::limits::MAX_SUMMARIES_WAITING`] summaries of 12 bytes a record.
 pub struct Frontier {
     device: Arc<dyn Device>,
     layout: LogLayout,
@@ -57,6 +62,8 @@ struct State {
     batch_since: Option<Instant>,
     flying: Vec<Flying>,
     summary: Vec<SummaryEntry>,
+    /// Summaries of regions that have ended, oldest first, until a sync has made last what they vouch for.
+    summaries: VecDeque<Summary>,
     waiting: Vec<Waker>,
     syncs: Vec<Sync>,
     /// One sync at a time: the kernel tells of a lost page once, and that must reach all who wait.
@@ -74,6 +81,7 @@ struct Flying {
     at: Place,
     len: usize,
     buffer: Arc<AlignedBuf>,
+    is_summary: bool,
 }
 
 impl Frontier {
@@ -95,6 +103,7 @@ impl Frontier {
             batch_since: None,
             flying: Vec::new(),
             summary: Vec::new(),
+            summaries: VecDeque::new(),
             waiting: Vec::new(),
             syncs: Vec::new(),
             syncing: false,

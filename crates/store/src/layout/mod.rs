@@ -7,7 +7,9 @@ pub mod region;
 pub mod scan;
 pub mod snapshot;
 pub mod superblock;
+pub(crate) mod table;
 mod take;
+pub mod walk;
 
 pub use frontier::Frontier;
 pub use log::Log;

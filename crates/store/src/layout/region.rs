@@ -10,7 +10,8 @@
 //!          u64 checksum of the footer's first 32 bytes
 //! ```
 //!
-//! The summary is a hint: it speeds reopening, and every record is verified when it is read.
+//! The summary is a hint: it speeds reopening, and every record is verified when it is read. It is written once the
+//! records it names last, or it would lead to some that a cut of the power took.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -166,6 +167,12 @@ pub fn footer(layout: &LogLayout, stamp: Stamp, number: usize, block: &[u8]) -> 
         && used <= layout.region_bytes
         && layout.summary_bytes(entries) <= layout.region_bytes;
     right.then_some(Footer { region, entries, used, entries_sum })
+}
+
+/// Whether there was a footer at the end of `block`, sound or damaged: its magic is there, or all of it but one bit.
+pub fn was_footer(block: &[u8]) -> bool {
+    let magic = block.last_chunk::<FOOTER_BYTES>().and_then(|footer| take_u32(&mut &footer[..]));
+    magic.is_some_and(|magic| (magic ^ MAGIC).count_ones() <= 1)
 }
 
 /// The entries before the footer that ends `bytes`; `None` if they are not those that were written.

@@ -1,14 +1,15 @@
 //! What a log held when it is opened: summaries read, regions without one walked.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::mem;
 
-use super::record::{HEADER_BYTES, Stamp};
+use super::record::Stamp;
 use super::region::{self, LogLayout, SummaryEntry};
+use super::walk::{Damaged, Walk, Walked};
 use crate::device::{Device, blocking};
-use crate::engine::{Kind, Place};
+use crate::engine::Place;
 use crate::memory::AlignedBuf;
-use crate::memory::aligned::round_up;
 
 /// Reads of a log when it is opened, before anything is written to it.
 pub struct Scan<'a> {
@@ -18,6 +19,8 @@ pub struct Scan<'a> {
     pub layout: LogLayout,
     /// How its records are stamped.
     pub stamp: Stamp,
+    /// Offsets of the device at which something was found damaged, so far.
+    pub damaged: RefCell<BTreeSet<u64>>,
 }
 
 /// What a log held when it was opened.
@@ -29,16 +32,15 @@ pub struct Recovered {
     pub floor: Place,
     /// Records that an index needs and that no snapshot covers, oldest first.
     pub entries: Vec<SummaryEntry>,
-    /// Regions that had no summary, with the records found in them and the bytes used: write one for each, or their
-    /// records are lost at the next opening.
-    pub unsealed: Vec<(Place, u64, Vec<SummaryEntry>)>,
+    /// Regions that had no summary, and what was found in them: write one for each, or they are walked again.
+    pub unsealed: Vec<Walked>,
 }
 
 /// The device failed to read a part of the log.
 struct Unreadable;
 
-/// Regions after the newest summary that may lack theirs: as many as could be on their way at once, and as many as a
-/// failing disk may have made useless in a row.
+/// Regions without a record that the walk passes over: as many as a failing disk may have made useless in a row. It is
+/// more than the summaries that may wait, too.
 const REGIONS_ON_THEIR_WAY: u64 = 16;
 
 impl Scan<'_> {
@@ -54,7 +56,7 @@ impl Scan<'_> {
         let covered = covered.max(first);
         let begun = self.layout.region_of(covered);
         let mut footers = if covered == first { self.all_footers() } else { self.footers_from(begun) };
-        if footers.is_empty() && !self.scan_region(begun).is_ok_and(|(used, _)| used > 0) {
+        if footers.is_empty() && !self.walk(begun).is_ok_and(|walked| walked.is_some()) {
             // The snapshot may be so old that the log has gone round since.
             footers = self.all_footers();
         }
@@ -68,23 +70,42 @@ impl Scan<'_> {
         }
         let window = Place(found.next.0 + self.layout.region_bytes - self.layout.log_bytes());
         floor = floor.max(window);
-        let scanned: Vec<_> = found.unsealed.iter().map(|(region, ..)| *region).collect();
+        let scanned: Vec<_> = found.unsealed.iter().map(|walked| walked.region).collect();
+        let mut sealed = HashSet::new();
         let regions = (floor.max(begun).0..found.next.0).step_by(self.layout.region_bytes as usize).map(Place);
         for region in regions.filter(|region| !scanned.contains(region)) {
             let summary = footers.remove(&region).and_then(|footer| self.entries(&footer));
-            match summary.map_or_else(|| self.scan_region(region).map(Err), |entries| Ok(Ok(entries))) {
-                Ok(Ok(entries)) => found.entries.extend(entries),
-                Ok(Err((0, _))) => {}
-                Ok(Err((used, entries))) => found.unsealed.push((region, used, entries)),
-                Err(Unreadable) => floor = self.after(region),
+            match summary {
+                Some(entries) => {
+                    sealed.insert(region);
+                    found.entries.extend(entries);
+                }
+                None => match self.walk(region) {
+                    Ok(walked) => found.unsealed.extend(walked),
+                    Err(Unreadable) => floor = self.after(region),
+                },
             }
         }
-        found.entries.extend(found.unsealed.iter().flat_map(|(_, _, entries)| entries.iter().copied()));
+        found.unsealed.retain(|walked| walked.region >= floor);
+        self.forget_bodiless(&mut found, floor.max(begun), &sealed);
+        found.entries.extend(found.unsealed.iter().flat_map(|walked| walked.entries.iter().copied()));
         found.entries.retain(|entry| entry.place >= floor.max(covered));
-        found.unsealed.retain(|(region, ..)| *region >= floor);
         found.entries.sort_by_key(|entry| entry.place);
         found.floor = floor;
         found
+    }
+
+    /// A large object's table may be there while parts of its body are not: then the object was not acknowledged, and it
+    /// must not hide what it was to replace. Parts in regions with a summary are there, and so are those that a
+    /// snapshot covers: neither is written before what it speaks of lasts.
+    fn forget_bodiless(&self, found: &mut Recovered, from: Place, sealed: &HashSet<Place>) {
+        let there: HashSet<_> = found.unsealed.iter().flat_map(|walked| walked.records.iter().copied()).collect();
+        let (from, to) = (from, found.next);
+        let lost = |place: Place| {
+            let region = self.layout.region_of(place);
+            (from..to).contains(&region) && !sealed.contains(&region) && !there.contains(&place)
+        };
+        found.unsealed.iter_mut().for_each(|walked| walked.forget_bodiless(lost));
     }
 
     fn all_footers(&self) -> BTreeMap<Place, region::Footer> {
@@ -142,13 +163,13 @@ impl Scan<'_> {
         let most = REGIONS_ON_THEIR_WAY.min(self.layout.regions - 1);
         let (mut region, mut missing, mut readable) = (start, 0, true);
         while missing <= most && found.unsealed.len() < self.layout.regions as usize {
-            match self.scan_region(region) {
-                Ok((used, entries)) if used > 0 => {
-                    found.unsealed.push((region, used, entries));
+            match self.walk(region) {
+                Ok(Some(walked)) => {
+                    found.unsealed.push(walked);
                     found.next = self.after(region);
                     (missing, readable) = (0, true);
                 }
-                Ok(_) => missing += 1,
+                Ok(None) => missing += 1,
                 Err(Unreadable) => {
                     readable &= missing > 0;
                     missing += 1;
@@ -180,47 +201,53 @@ impl Scan<'_> {
 
     fn footer(&self, number: usize) -> Result<Option<region::Footer>, Unreadable> {
         let block = self.device.geometry().block_bytes;
-        let bytes = self.read(self.region_end(number) - block, block)?;
-        Ok(region::footer(&self.layout, self.stamp, number, &bytes))
+        let at = self.region_end(number) - block;
+        let bytes = self.read(at, block)?;
+        let footer = region::footer(&self.layout, self.stamp, number, &bytes);
+        if footer.is_none() && region::was_footer(&bytes) {
+            self.note_damage("a region's summary", at);
+        }
+        Ok(footer)
     }
 
     fn entries(&self, footer: &region::Footer) -> Option<Vec<SummaryEntry>> {
         let bytes = self.layout.summary_bytes(footer.entries);
-        let number = self.layout.region_number(footer.region);
-        let summary = self.read(self.region_end(number) - bytes, bytes).ok()?;
-        region::entries(&self.layout, self.stamp, footer, &summary)
-    }
-
-    /// Walk the records of a region from its start, whole and verified, to the first place where there is none.
-    fn scan_region(&self, region: Place) -> Result<(u64, Vec<SummaryEntry>), Unreadable> {
-        let first = self.read(self.layout.device_offset(region), self.device.geometry().block_bytes)?;
-        let Some(opening) = self.stamp.header(&first, region).map(|header| header.opening) else {
-            return Ok((0, Vec::new()));
-        };
-        let bytes = self.read(self.layout.device_offset(region), self.layout.region_bytes)?;
-        let whole_at = |at: u64| {
-            let place = Place(region.0 + at);
-            let header = self.stamp.header(bytes.get(at as usize..)?, place).filter(|it| it.opening == opening)?;
-            let payload = bytes.get(at as usize + HEADER_BYTES..)?.get(..header.payload_bytes())?;
-            self.stamp.verifies(&header, payload).then_some(header)
-        };
-        let (mut at, mut entries) = (0, Vec::new());
-        // Records follow each other, or begin anew where a batch does.
-        while let Some(header) = whole_at(at).or_else(|| {
-            at = round_up(at, self.layout.align);
-            whole_at(at)
-        }) {
-            if header.kind != Kind::Extent {
-                entries.push(SummaryEntry { id_low: header.id.low(), place: header.place, kind: header.kind });
-            }
-            at = round_up(at + header.record_bytes() as u64, self.layout.unit);
+        let at = self.region_end(self.layout.region_number(footer.region)) - bytes;
+        let summary = self.read(at, bytes).ok()?;
+        let entries = region::entries(&self.layout, self.stamp, footer, &summary);
+        if entries.is_none() {
+            self.note_damage("a region's summary", at);
         }
-        Ok((round_up(at, self.layout.align), entries))
+        entries
     }
 
-    /// Write summaries for regions that lacked them. Errors: the device's, as text.
-    pub fn seal(&self, unsealed: &[(Place, u64, Vec<SummaryEntry>)]) -> Result<(), String> {
-        for (region, used, entries) in unsealed {
+    /// Walk the records of a region; `None` if it holds none of this lap.
+    fn walk(&self, region: Place) -> Result<Option<Walked>, Unreadable> {
+        let (walk, at) = (Walk { layout: self.layout, stamp: self.stamp }, self.layout.device_offset(region));
+        let first = self.read(at, self.device.geometry().block_bytes)?;
+        let opening = match walk.opening(region, &first) {
+            Ok(Some(opening)) => opening,
+            Ok(None) => return Ok(None),
+            Err(Damaged) => {
+                self.note_damage("a region's first record", at);
+                return Ok(None);
+            }
+        };
+        let walked = walk.region(region, opening, &self.read(at, self.layout.region_bytes)?);
+        walked.damaged.iter().for_each(|offset| self.note_damage("a record", at + offset));
+        Ok((walked.used > 0).then_some(walked))
+    }
+
+    fn note_damage(&self, what: &str, at: u64) {
+        if self.damaged.borrow_mut().insert(at) {
+            tracing::warn!("{what} at byte {at} is damaged, or was being written when the power went");
+        }
+    }
+
+    /// Write summaries for regions that lacked them. What they vouch for must last already. Errors: the device's, as
+    /// text.
+    pub fn seal(&self, unsealed: &[Walked]) -> Result<(), String> {
+        for Walked { region, used, entries, .. } in unsealed {
             let summary = region::encode(&self.layout, self.stamp, *region, *used, entries);
             let at = self.layout.device_offset(*region) + self.layout.region_bytes - summary.len() as u64;
             blocking::write(self.device, at, summary).map_err(|error| error.to_string())?;

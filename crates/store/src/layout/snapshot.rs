@@ -8,7 +8,8 @@
 //! ```
 //!
 //! A snapshot may be taken while the index changes (it is *fuzzy*): whoever loads it drops what lies at or past its
-//! place, and replays the log from there. The header is written when all pages are durable. The number is part of
+//! place, and replays the log from there. The header is written when all pages are durable, and all records they speak
+//! of. The number is part of
 //! every checksum, so a half-written snapshot over an older one never verifies.
 
 use std::io;
@@ -17,6 +18,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::record::Stamp;
 use super::take::{take_u32, take_u64};
+use super::walk::Damaged;
 use crate::device::{Device, blocking};
 use crate::engine::Place;
 use crate::memory::AlignedBuf;
@@ -80,9 +82,15 @@ pub struct Snapshots<'a> {
 }
 
 impl Snapshots<'_> {
-    /// Write a snapshot: `page` gives the content of each. Memory: one page. Errors: the device's; the other area is
-    /// then as it was.
-    pub fn write(&self, header: SnapshotHeader, mut page: impl FnMut(u64) -> Vec<u8>) -> io::Result<()> {
+    /// Write a snapshot: `page` gives the content of each. `settle` makes last all that was written so far, and first
+    /// what the pages speak of: without that, they would lead to records that a cut of the power took. Memory: one page.
+    /// Errors: the device's; the other area is then as it was.
+    pub fn write(
+        &self,
+        header: SnapshotHeader,
+        mut page: impl FnMut(u64) -> Vec<u8>,
+        settle: impl Fn() -> io::Result<()>,
+    ) -> io::Result<()> {
         for number in 0..self.layout.pages {
             let mut content = page(number);
             content.resize(self.layout.page_content_bytes as usize, 0);
@@ -97,20 +105,22 @@ impl Snapshots<'_> {
             let at = self.layout.area(header.number) + number * self.layout.page_bytes();
             blocking::write(self.device, at, stamped)?;
         }
-        blocking::sync(self.device)?;
+        settle()?;
         let mut block = AlignedBuf::zeroed(HEADER_BLOCK_BYTES as usize);
         for (to, from) in block.iter_mut().zip(self.header_bytes(header)) {
             *to = from;
         }
         blocking::write(self.device, self.layout.header_at(header.number), block)?;
-        blocking::sync(self.device)
+        settle()
     }
 
-    /// Headers of the snapshots that may be whole, newest first.
-    pub fn headers(&self) -> Vec<SnapshotHeader> {
-        let mut headers: Vec<_> = (0..2).filter_map(|area| self.header(area)).collect();
+    /// Headers of the snapshots that may be whole, newest first, and how many headers are damaged.
+    pub fn headers(&self) -> (Vec<SnapshotHeader>, u64) {
+        let read = [0, 1].map(|area| self.header(area));
+        let damaged = read.iter().filter(|header| **header == Err(Damaged)).count();
+        let mut headers: Vec<_> = read.into_iter().filter_map(Result::ok).flatten().collect();
         headers.sort_by_key(|header| std::cmp::Reverse(header.number));
-        headers
+        (headers, damaged as u64)
     }
 
     /// Read every page of a snapshot into `page`; false if one is not as it was written.
@@ -149,8 +159,20 @@ impl Snapshots<'_> {
         bytes
     }
 
-    fn header(&self, area: u64) -> Option<SnapshotHeader> {
-        let block = blocking::read(self.device, self.layout.header_at(area), HEADER_BLOCK_BYTES as usize).ok()?;
+    fn header(&self, area: u64) -> Result<Option<SnapshotHeader>, Damaged> {
+        let block = blocking::read(self.device, self.layout.header_at(area), HEADER_BLOCK_BYTES as usize);
+        let Ok(block) = block else { return Ok(None) };
+        match self.sound_header(area, &block) {
+            Some(header) => Ok(Some(header)),
+            // The magic is there, or all of it but one bit.
+            None if take_u32(&mut &block[..]).is_some_and(|magic| (magic ^ HEADER_MAGIC).count_ones() <= 1) => {
+                Err(Damaged)
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn sound_header(&self, area: u64, block: &[u8]) -> Option<SnapshotHeader> {
         let (checked, mut rest) = block.split_at_checked(HEADER_CHECKED_BYTES)?;
         let sum = take_u64(&mut rest)?;
         let mut fields = checked;

@@ -72,6 +72,7 @@ pub struct HashCacheLog(Arc<Inner>);
 pub(super) struct Inner {
     pub(super) index: Index,
     pub(super) log: Arc<Log>,
+    damaged_at_open: u64,
     first_read_bytes: usize,
     false_reads: AtomicU64,
     regions_swept: AtomicU64,
@@ -103,13 +104,14 @@ impl HashCacheLog {
     /// that holds nothing yet opens empty. Errors: the device's, as text.
     pub fn open(device: Arc<dyn Device>, options: &HashCacheLogOptions) -> Result<Self, String> {
         let HashCacheLogOptions { layout, stamp, .. } = *options;
-        let Opened { index, frontier, snapshot } = recover::open(&device, options)?;
+        let Opened { index, frontier, snapshot, damaged } = recover::open(&device, options)?;
         let log = Arc::new(Log { device, layout, stamp, frontier, counters: LogCounters::default() });
         // Half as much again as the mean reads most small objects whole; of large ones a block more than the mean does.
         let mean = options.mean_object_bytes as usize;
         let first_read_bytes = mean.saturating_add((mean / 2).min(ALIGN));
         let inner = Arc::new(Inner {
             index,
+            damaged_at_open: damaged,
             first_read_bytes: first_read_bytes.clamp(HEADER_BYTES, layout.max_record_bytes()),
             false_reads: AtomicU64::new(0),
             regions_swept: AtomicU64::new(log.frontier.next().0 / layout.region_bytes),
@@ -288,6 +290,7 @@ impl Engine for HashCacheLog {
             writes: device.writes,
             write_bytes: device.write_bytes,
             seeks: device.seeks,
+            damaged_at_open: self.0.damaged_at_open,
             corrupt: log.counters.corrupt.load(Relaxed),
             read_errors: log.counters.read_errors.load(Relaxed),
             write_errors: log.frontier.write_errors(),

@@ -1,5 +1,6 @@
 //! Opening HashCache-Log: the newest whole snapshot of the index, and what the log holds beyond it.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::index::Index;
@@ -15,6 +16,8 @@ pub struct Opened {
     pub index: Index,
     pub frontier: Arc<Frontier>,
     pub snapshot: Option<SnapshotHeader>,
+    /// Parts of the disk that did not verify.
+    pub damaged: u64,
 }
 
 /// Open what is on the device. Errors: the device's, as text.
@@ -23,14 +26,15 @@ pub struct Opened {
 /// match its record costs one read.
 pub fn open(device: &Arc<dyn Device>, options: &HashCacheLogOptions) -> Result<Opened, String> {
     let HashCacheLogOptions { layout, stamp, .. } = *options;
-    let (sets, snapshot) = newest_snapshot(&**device, options);
+    let (sets, snapshot, damaged) = newest_snapshot(&**device, options);
     let covered = snapshot.map_or(Place(0), |header| header.up_to);
-    let scan = Scan { device: &**device, layout, stamp };
+    let scan = Scan { device: &**device, layout, stamp, damaged: RefCell::default() };
     let found = scan.recover(covered);
     if !options.read_only {
-        scan.seal(&found.unsealed)?;
-        // A process that was killed may have left records unsynced that are found from now on.
+        // A process that was killed may have left records unsynced that are found from now on, and that summaries are to
+        // vouch for.
         blocking::sync(&**device).map_err(|error| error.to_string())?;
+        scan.seal(&found.unsealed)?;
     }
     let frontier = Frontier::start(device.clone(), layout, stamp, found.next, options.flush_every)
         .map_err(|error| error.to_string())?;
@@ -47,18 +51,22 @@ pub fn open(device: &Arc<dyn Device>, options: &HashCacheLogOptions) -> Result<O
             Kind::Extent => {}
         }
     }
-    Ok(Opened { index, frontier, snapshot })
+    let damaged = damaged + scan.damaged.borrow().len() as u64;
+    Ok(Opened { index, frontier, snapshot, damaged })
 }
 
-/// The sets of the newest snapshot that is whole, or empty ones.
-fn newest_snapshot(device: &dyn Device, options: &HashCacheLogOptions) -> (Sets, Option<SnapshotHeader>) {
-    let snapshots = options.snapshots.map(|layout| Snapshots { device, layout, stamp: options.stamp });
-    for header in snapshots.iter().flat_map(Snapshots::headers) {
+/// The sets of the newest snapshot that is whole, or empty ones; and how many snapshots are damaged.
+fn newest_snapshot(device: &dyn Device, options: &HashCacheLogOptions) -> (Sets, Option<SnapshotHeader>, u64) {
+    let Some(layout) = options.snapshots else { return (Index::room(options.slots), None, 0) };
+    let snapshots = Snapshots { device, layout, stamp: options.stamp };
+    let (headers, mut damaged) = snapshots.headers();
+    for header in headers {
         let sets = Index::room(options.slots);
-        if snapshots.as_ref().is_some_and(|from| from.read(header, |page, bytes| sets.load_shard(page, bytes))) {
-            return (sets, Some(header));
+        if snapshots.read(header, |page, bytes| sets.load_shard(page, bytes)) {
+            return (sets, Some(header), damaged);
         }
+        damaged += 1;
         tracing::warn!("a snapshot of the index is damaged; an older one, or the log alone, will do");
     }
-    (Index::room(options.slots), None)
+    (Index::room(options.slots), None, damaged)
 }

@@ -1,5 +1,7 @@
 //! Snapshots of the index while it is in use, so that opening need not walk the whole log.
 
+use std::io;
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -38,7 +40,7 @@ fn is_due(engine: &Inner) -> bool {
 
 /// Take a snapshot now, and wait for the disk. A failure leaves the older snapshot, and is logged.
 pub fn take(engine: &Inner) {
-    let Some(layout) = engine.snapshots else { return };
+    let Some(layout) = engine.snapshots.filter(|_| !engine.log.frontier.is_retired()) else { return };
     let mut newest = engine.snapshot.lock();
     let up_to = {
         // Everything before this place has its slot, and what it removed is gone from the index.
@@ -47,7 +49,7 @@ pub fn take(engine: &Inner) {
     };
     let header = SnapshotHeader { number: newest.number + 1, up_to };
     let snapshots = Snapshots { device: &*engine.log.device, layout, stamp: engine.log.stamp };
-    match snapshots.write(header, |page| engine.index.page(page)) {
+    match snapshots.write(header, |page| engine.index.page(page), || settle(engine)) {
         Ok(()) => *newest = header,
         Err(error) => {
             // The next attempt goes to the same area, for the other one is whole; but not at once.
@@ -55,4 +57,11 @@ pub fn take(engine: &Inner) {
             tracing::warn!("no snapshot of the index could be written; opening will take longer: {error}");
         }
     }
+}
+
+/// Wait until every record appended so far is on the disk, and all that was written with it.
+fn settle(engine: &Inner) -> io::Result<()> {
+    let (tell, told) = sync_channel(1);
+    engine.log.frontier.settle(Box::new(move |result| drop(tell.send(result))));
+    told.recv().map_err(io::Error::other)?.map_err(io::Error::other)
 }

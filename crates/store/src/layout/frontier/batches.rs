@@ -8,7 +8,6 @@ use std::task::Waker;
 use super::{Flying, Frontier, State};
 use crate::device::{Op, Outcome, Request};
 use crate::engine::Place;
-use crate::layout::region;
 use crate::limits::MAX_BATCHES_IN_FLIGHT;
 use crate::memory::AlignedBuf;
 use crate::memory::aligned::round_up;
@@ -34,54 +33,47 @@ impl Frontier {
         let padding = state.batch_len..len;
         state.batch.get_mut(padding).unwrap_or_default().fill(0);
         let full = mem::replace(&mut state.batch, AlignedBuf::zeroed(0));
-        self.fly(state, ops, state.batch_at, len, full);
+        let at = state.batch_at;
+        self.fly(state, ops, Flying { at, len, buffer: Arc::new(full), is_summary: false });
         state.batch_at = Place(state.batch_at.0 + len as u64);
         state.batch_len = 0;
         state.batch_since = None;
         self.next.store(state.batch_at.0, Ordering::Release);
     }
 
-    pub(super) fn fly(
-        self: &Arc<Self>,
-        state: &mut State,
-        ops: &mut Vec<Op>,
-        at: Place,
-        len: usize,
-        buffer: AlignedBuf,
-    ) {
-        let from = Arc::new(buffer);
-        state.flying.push(Flying { at, len, buffer: from.clone() });
+    pub(super) fn fly(self: &Arc<Self>, state: &mut State, ops: &mut Vec<Op>, flying: Flying) {
+        let Flying { at, len, is_summary, .. } = flying;
+        let from = flying.buffer.clone();
+        state.flying.push(flying);
         let frontier = self.clone();
-        let done = Box::new(move |outcome: Outcome| frontier.written(at, outcome.result));
+        let done = Box::new(move |outcome: Outcome| frontier.written(at, is_summary, outcome.result));
         let request = Request::Write { at: self.layout.device_offset(at), from, part: 0..len };
         ops.push(Op { request, done });
     }
 
-    /// Close the region with its summary and begin the next; false if too many writes are on their way.
+    /// Close the region and begin the next; false if too many writes or summaries are on their way.
     pub(super) fn end_region(self: &Arc<Self>, state: &mut State, ops: &mut Vec<Op>) -> bool {
         if self.is_poisoned(state.region) {
             // Nothing of it is trusted, so nothing more of it is written and no summary vouches for it.
             state.batch_len = 0;
             state.batch_since = None;
-        } else if !self.seal(state, ops) || state.flying.len() >= MAX_BATCHES_IN_FLIGHT {
+        } else if !self.seal(state, ops) || state.summaries.len() >= self.most_summaries() {
             return false;
         } else {
-            let used = state.batch_at.0 - state.region.0;
-            let summary = region::encode(&self.layout, self.stamp, state.region, used, &state.summary);
-            let at = Place(state.region.0 + self.layout.region_bytes - summary.len() as u64);
-            let len = summary.len();
-            self.fly(state, ops, at, len, summary);
+            self.keep_summary(state);
         }
         state.summary.clear();
         state.region = Place(state.region.0 + self.layout.region_bytes);
         state.batch_at = state.region;
         self.next.store(state.region.0, Ordering::Release);
         self.limit.store(state.region.0 + self.layout.region_bytes, Ordering::Release);
+        ops.extend(self.sync_for_summaries(state));
         true
     }
 
-    /// A write ended: its records are on disk from now on, or its region is poisoned.
-    fn written(self: &Arc<Self>, at: Place, result: std::io::Result<()>) {
+    /// A write ended: its records are on disk from now on, or its region is poisoned. A region whose summary could not
+    /// be written is none the worse: it is walked when the store is opened.
+    fn written(self: &Arc<Self>, at: Place, is_summary: bool, result: std::io::Result<()>) {
         let mut state = self.state.lock();
         if let Some(landed) = state.flying.iter().position(|flying| flying.at == at) {
             // Buffers of summaries are smaller, and of no further use.
@@ -92,9 +84,13 @@ impl Frontier {
         state.health.write_ended(result.is_ok());
         if let Err(error) = result {
             self.write_errors.fetch_add(1, Ordering::Relaxed);
-            self.poison(self.layout.region_of(at));
-            tracing::error!("a region of the cache is given up: {error}");
-            state.failed = Some(error.to_string());
+            if is_summary {
+                tracing::error!("a region's summary could not be written: {error}");
+            } else {
+                self.poison(self.layout.region_of(at));
+                tracing::error!("a region of the cache is given up: {error}");
+                state.failed = Some(error.to_string());
+            }
         }
         let mut ops = Vec::new();
         if state.syncs.iter().any(|sync| sync.up_to > state.batch_at) {

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use super::Frontier;
 use super::syncs::Sync;
 use crate::engine::{Place, SyncDone};
-use crate::layout::region;
 use crate::limits::WRITE_BEHIND;
 
 impl Frontier {
@@ -31,15 +30,17 @@ impl Frontier {
         if !was_closed {
             self.seal_now(&mut state, &mut ops);
             if state.batch_at > state.region && !self.is_poisoned(state.region) {
-                let used = state.batch_at.0 - state.region.0;
-                let summary = region::encode(&self.layout, self.stamp, state.region, used, &state.summary);
-                let at = Place(state.region.0 + self.layout.region_bytes - summary.len() as u64);
-                let len = summary.len();
-                self.fly(&mut state, &mut ops, at, len, summary);
+                self.keep_summary(&mut state);
             }
         }
         let up_to = Place(state.region.0 + self.layout.region_bytes);
-        state.syncs.push(Sync { up_to, done: Some(done) });
+        let frontier = self.clone();
+        // The first sync is for the records, the second for the summaries that waited for it.
+        let then = move |result: Result<(), String>| match result {
+            Ok(()) => frontier.settle(done),
+            Err(error) => done(Err(error)),
+        };
+        state.syncs.push(Sync { up_to, done: Some(Box::new(then)), tells: true });
         ops.extend(self.due_syncs(&mut state));
         let waiting = mem::take(&mut state.waiting);
         drop(state);
@@ -69,7 +70,7 @@ pub(super) fn write_behind(frontier: &Weak<Frontier>, flush_every: Option<Durati
         frontier.submit(ops);
         if flush_every.is_some_and(|every| flushed.elapsed() >= every) {
             flushed = Instant::now();
-            frontier.begin_sync(None);
+            frontier.sync_by_clock();
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Waker;
 
 use super::{Frontier, State};
 use crate::device::{Op, Outcome, Request};
@@ -13,26 +14,40 @@ pub(super) struct Sync {
     pub(super) up_to: Place,
     /// Who asked; nobody did if it was the clock, and then a failure is kept for the next who asks.
     pub(super) done: Option<SyncDone>,
+    /// Whether a failure has been told once this one has heard of it.
+    pub(super) tells: bool,
 }
 
 impl Frontier {
     /// See [`crate::engine::Engine::sync`].
     pub fn sync(self: &Arc<Self>, done: SyncDone) {
-        self.begin_sync(Some(done));
+        self.begin_sync(Some(done), true);
     }
 
-    pub(super) fn begin_sync(self: &Arc<Self>, done: Option<SyncDone>) {
+    /// Make all of it last, and whatever else was written to the device, for a purpose of the store's own: a failure is
+    /// still told to the next who calls [`Frontier::sync`].
+    pub fn settle(self: &Arc<Self>, done: SyncDone) {
+        self.begin_sync(Some(done), false);
+    }
+
+    /// By the clock: nobody is told, so a failure is kept for the next who asks.
+    pub(super) fn sync_by_clock(self: &Arc<Self>) {
+        self.begin_sync(None, false);
+    }
+
+    fn begin_sync(self: &Arc<Self>, done: Option<SyncDone>, tells: bool) {
         let mut ops = Vec::new();
         let mut state = self.state.lock();
         // If too many are on their way already, the batch follows when one of them has ended.
         self.seal(&mut state, &mut ops);
         let up_to = Place(state.batch_at.0 + state.batch_len as u64);
-        if state.unsynced == up_to && state.flying.is_empty() && state.failed.is_none() {
+        let for_more = done.is_some() && !tells;
+        if !for_more && state.unsynced == up_to && state.flying.is_empty() && state.failed.is_none() {
             // Nothing is new since the last sync. A disk that was given up must not fail those that go on.
             drop(state);
             return done.into_iter().for_each(|done| done(Ok(())));
         }
-        state.syncs.push(Sync { up_to, done });
+        state.syncs.push(Sync { up_to, done, tells });
         ops.extend(self.due_syncs(&mut state));
         drop(state);
         self.submit(ops);
@@ -75,11 +90,17 @@ impl Frontier {
             state.failed = Some(error);
         }
         state.unsynced = state.unsynced.max(up_to);
-        let asked = due.iter().any(|sync| sync.done.is_some());
-        let outcome = if asked { state.failed.take().map_or(Ok(()), Err) } else { Ok(()) };
-        let next = self.due_syncs(&mut state);
+        let told = due.iter().any(|sync| sync.tells);
+        let failed = if told { state.failed.take() } else { state.failed.clone() };
+        let outcome = failed.map_or(Ok(()), Err);
+        let mut ops = Vec::new();
+        self.write_summaries(&mut state, &mut ops, up_to);
+        ops.extend(self.due_syncs(&mut state));
+        ops.extend(self.sync_for_summaries(&mut state));
+        let waiting = mem::take(&mut state.waiting);
         drop(state);
-        self.submit(next);
+        self.submit(ops);
+        waiting.into_iter().for_each(Waker::wake);
         due.into_iter().filter_map(|sync| sync.done).for_each(|done| done(outcome.clone()));
     }
 }

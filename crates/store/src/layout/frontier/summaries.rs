@@ -1,0 +1,62 @@
+//! Summaries wait for a sync of the records they vouch for.
+//!
+//! One that reached the disk before its records would, after a cut of the power, lead to records that are not there; and
+//! what those were to replace, though a flush had acknowledged it, would be taken to be replaced.
+
+use std::mem;
+use std::sync::Arc;
+
+use super::syncs::Sync;
+use super::{Flying, Frontier, State};
+use crate::device::Op;
+use crate::engine::Place;
+use crate::layout::region;
+use crate::limits::MAX_SUMMARIES_WAITING;
+use crate::memory::AlignedBuf;
+
+/// The summary of a region that has ended.
+pub(super) struct Summary {
+    region: Place,
+    /// Where its records end.
+    used_to: Place,
+    bytes: AlignedBuf,
+}
+
+impl Frontier {
+    /// Summaries that may wait. On a small log fewer: they must be written before their regions are written anew.
+    pub(super) fn most_summaries(&self) -> usize {
+        (self.layout.regions as usize / 4).clamp(2, MAX_SUMMARIES_WAITING)
+    }
+
+    /// Encode the summary of the region being written, whose last batch is on its way.
+    pub(super) fn keep_summary(&self, state: &mut State) {
+        let (region, used_to) = (state.region, state.batch_at);
+        let bytes = region::encode(&self.layout, self.stamp, region, used_to.0 - region.0, &state.summary);
+        state.summaries.push_back(Summary { region, used_to, bytes });
+    }
+
+    /// A sync nobody asked for, if half of the summaries that may wait do so and no other sync is coming.
+    pub(super) fn sync_for_summaries(self: &Arc<Self>, state: &mut State) -> Option<Op> {
+        let coming = state.syncing || !state.syncs.is_empty();
+        if coming || state.summaries.len() * 2 < self.most_summaries() {
+            return None;
+        }
+        state.syncs.push(Sync { up_to: state.batch_at, done: None, tells: false });
+        self.due_syncs(state)
+    }
+
+    /// Everything before `synced` lasts, but for what is poisoned: write the summaries that waited for it.
+    pub(super) fn write_summaries(self: &Arc<Self>, state: &mut State, ops: &mut Vec<Op>, synced: Place) {
+        for summary in mem::take(&mut state.summaries) {
+            if self.is_poisoned(summary.region) {
+                // No summary vouches for it.
+            } else if summary.used_to > synced {
+                state.summaries.push_back(summary);
+            } else {
+                let len = summary.bytes.len();
+                let at = Place(summary.region.0 + self.layout.region_bytes - len as u64);
+                self.fly(state, ops, Flying { at, len, buffer: Arc::new(summary.bytes), is_summary: true });
+            }
+        }
+    }
+}
