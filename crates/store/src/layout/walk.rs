@@ -60,14 +60,16 @@ impl Walk {
             bodies: Vec::new(),
             damaged: BTreeSet::new(),
         };
-        let (mut at, mut hole) = (0, None);
+        let (mut at, mut hole, mut noticed) = (0, None, false);
         while let Some(rest) = bytes.get(at as usize..).filter(|rest| rest.len() >= HEADER_BYTES) {
             let place = Place(region.0 + at);
             let header = self.stamp.header(rest, place).filter(|header| header.opening == opening);
             let Some(header) = header else {
                 if self.was_record(rest, place) {
+                    // What lies behind it in its batch cannot be found, and is not noticed once more.
+                    noticed = true;
                     walked.damaged.insert(at);
-                } else if at.is_multiple_of(self.layout.align) {
+                } else if !noticed && at.is_multiple_of(self.layout.align) {
                     // Nothing, or a batch that was lost: whether something follows will tell.
                     hole.get_or_insert(at);
                 }
@@ -76,6 +78,7 @@ impl Walk {
             };
             let payload = rest.get(HEADER_BYTES..header.record_bytes()).unwrap_or_default();
             walked.damaged.extend(hole.take());
+            noticed = false;
             if self.stamp.verifies(&header, payload) {
                 walked.add(&header, payload);
                 walked.used = round_up(at + header.record_bytes() as u64, self.layout.align);
@@ -90,6 +93,9 @@ impl Walk {
     /// Whether the record of this place was here, though it does not verify: its place is in its place, or all of it but
     /// one bit. A sound record of another lap or opening is none.
     fn was_record(&self, bytes: &[u8], place: Place) -> bool {
+        if bytes.iter().take(HEADER_BYTES).all(|&byte| byte == 0) {
+            return false;
+        }
         let found = bytes.get(16..24).and_then(|mut field| take_u64(&mut field));
         let near = found.filter(|found| (found ^ place.0).count_ones() <= 1);
         near.is_some_and(|found| self.stamp.header(bytes, Place(found)).is_none())
