@@ -12,7 +12,7 @@ use crate::rules::Rules;
 use crate::serve::ServeError;
 
 /// Everything a proxy needs to know.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Where to listen, and for whom. Default: a forward proxy on 127.0.0.1:3128.
     pub listeners: Vec<Listener>,
@@ -29,7 +29,7 @@ pub struct Config {
 }
 
 /// One address that the proxy listens on, and what it does there. All listeners share one cache.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Listener {
     /// Where to listen; port 0 takes any free one.
     pub address: SocketAddr,
@@ -62,7 +62,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Finds out what can be found out without listening. [`crate::Server::bind`] does so too.
+    /// Whether the listeners go together. [`crate::check`] finds out more, and [`crate::Server::bind`] all.
     ///
     /// Errors: [`ServeError::NoAddress`], [`ServeError::Overlap`].
     pub fn check(&self) -> Result<(), ServeError> {
@@ -108,7 +108,7 @@ fn v6_only() -> bool {
 }
 
 /// Caps and time limits. Each bounds what one client or origin can hold on to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// Connections from clients at once; further ones get 503. Default 10,000: at about 20 KB each this is 200 MB.
     pub connections: usize,

@@ -28,7 +28,7 @@ pub use config::{Config, Limits, Listener, Mode};
 pub use origin::{BadOrigin, OriginUrl};
 pub use routes::{BadRoutes, Route, Routes};
 pub use rules::{Action, BadCidr, BadPorts, Cidr, Ports, Rule, Rules};
-pub use serve::{ServeError, Server, serve};
+pub use serve::{ServeError, Server, check, serve};
 pub use tinaja_logs::Format as LogFormat;
 
 /// The cache's storage: a store that lives as long as the program.

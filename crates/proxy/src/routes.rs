@@ -95,6 +95,23 @@ impl Routes {
         self.hosts.values().flatten().chain(&self.any).map(|way| &way.origin).chain(&self.default)
     }
 
+    /// Every route, hosts in alphabetical order and those for any host last, longer paths first.
+    pub fn list(&self) -> Vec<Route> {
+        let mut hosts: Vec<_> = self.hosts.iter().map(|(host, ways)| (Some(host.clone()), ways)).collect();
+        hosts.sort_by(|(one, _), (other, _)| one.cmp(other));
+        hosts.push((None, &self.any));
+        let route = |host: &Option<String>, way: &Way| {
+            let path = if way.path.is_empty() { "/".into() } else { way.path.clone() };
+            Route { host: host.clone(), path, origin: way.origin.clone() }
+        };
+        hosts.iter().flat_map(|(host, ways)| ways.iter().map(move |way| route(host, way))).collect()
+    }
+
+    /// Where everything else goes.
+    pub fn all_else(&self) -> Option<&OriginUrl> {
+        self.default.as_ref()
+    }
+
     /// The origin for a path (with its query) at a host.
     pub(crate) fn find(&self, host: Option<&str>, path: &str) -> Result<&OriginUrl, Failure> {
         let path = path.split('?').next().unwrap_or_default();

@@ -112,7 +112,7 @@ pub struct Server {
 impl Server {
     /// Listens on every address and prepares everything, so that what can go wrong goes wrong now.
     pub fn bind(config: Config, storage: Storage) -> Result<Server, ServeError> {
-        config.check()?;
+        check(&config)?;
         let listeners = config.listeners.iter().map(|listener| listen(listener.address));
         let listeners: Vec<_> = listeners.collect::<Result<_, _>>()?;
         let addresses: Vec<_> = listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
@@ -131,7 +131,6 @@ impl Server {
             addresses: addresses.clone(),
             log,
         });
-        check_authorities(&config.listeners)?;
         let crowd = Crowd::new(config.limits.connections);
         let proxy = proxy(shared.clone(), storage, workers, &runtime);
         let services = config.listeners.into_iter().zip(&addresses).map(|(listener, address)| {
@@ -179,6 +178,14 @@ impl Server {
         });
         self.runtime.shutdown_timeout(Duration::from_secs(1));
     }
+}
+
+/// Checks a configuration as [`Server::bind`] does, but for what can only be known by listening.
+///
+/// Errors: [`ServeError`].
+pub fn check(config: &Config) -> Result<(), ServeError> {
+    config.check()?;
+    check_authorities(&config.listeners)
 }
 
 /// Finds out now whether origins' certificates can be checked: Pingora panics if it cannot read what it checks against.

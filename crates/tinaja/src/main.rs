@@ -2,31 +2,27 @@
 //!
 //! Exit codes: 0 done, 1 failed, 2 asked for in a way that makes no sense.
 
+mod check;
 mod flags;
 mod inspect;
 mod place;
 mod report;
 mod serve;
+mod settings;
 mod welcome;
 
 use std::io::{Write, stderr};
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
 use crate::flags::{Action, Flags};
+use crate::settings::{DEFAULT_LOG, Settings};
 
 fn main() -> ExitCode {
-    let flags = Flags::parse();
-    // The filter was checked with the other flags; what cannot be read now says nothing less.
-    let filter = EnvFilter::try_new(&flags.log).unwrap_or_default();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).init();
-    let done = match flags.action {
-        Action::Serve(serve) => serve::serve(*serve),
-        Action::Inspect(inspect) => inspect::inspect(inspect),
-    };
-    match done {
+    match run(Flags::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // With stderr closed there is nobody to tell but the exit code.
@@ -34,4 +30,26 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn run(flags: Flags) -> Result<()> {
+    match flags.action {
+        Action::Serve(serve) => {
+            let check = serve.check;
+            let settings = Settings::new(*serve, flags.log)?;
+            log(&settings.log);
+            if check { check::check(&settings) } else { serve::serve(settings) }
+        }
+        Action::Inspect(inspect) => {
+            log(flags.log.as_ref().map_or(DEFAULT_LOG, |filter| &filter.0));
+            inspect::inspect(inspect)
+        }
+    }
+}
+
+/// Says what the filter lets through on stderr.
+fn log(filter: &str) {
+    // The filter was checked when it was read; what cannot be read now says nothing less.
+    let filter = EnvFilter::try_new(filter).unwrap_or_default();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).init();
 }

@@ -99,7 +99,7 @@ mod tests {
             listeners: vec![reverse.unwrap_or(Listener::forward(address))],
             cache: "/var/cache/tinaja".into(),
             disk_bytes: 10 << 30,
-            disk_why: "set by --disk",
+            disk_why: "as set",
             memory_bytes: 64 << 20,
         }
         .text()
@@ -112,7 +112,7 @@ mod tests {
             "curl --proxy http://127.0.0.1:8080 ",
             "Acquire::http::Proxy \"http://127.0.0.1:8080\";",
             "export http_proxy=http://127.0.0.1:8080 https_proxy=http://127.0.0.1:8080",
-            "/var/cache/tinaja: 10.0 GiB on disk (set by --disk), 64.0 MiB of memory",
+            "/var/cache/tinaja: 10.0 GiB on disk (as set), 64.0 MiB of memory",
         ] {
             assert!(text.contains(line), "{line:?} in {text}");
         }

@@ -70,6 +70,21 @@ impl Rules {
         self.0.push(rule);
     }
 
+    /// Adds rules before the others, in their order.
+    pub fn put_first(&mut self, rules: &[Rule]) {
+        self.0.splice(0..0, rules.iter().cloned());
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Reads the rules for a request. Where the destination is not known yet, whatever it may turn out to be is allowed
     /// if some destination is.
     fn verdict(&self, asked: Asked<'_>, destination: Option<IpAddr>) -> Verdict {

@@ -27,14 +27,7 @@ impl Cache {
     /// newest snapshot of the index and what the log holds beyond it. Errors: [`OpenError`]; an existing file is never
     /// reformatted.
     pub fn open(options: CacheOptions) -> Result<Cache, OpenError> {
-        if let Some(path) = options.device.as_ref().filter(|path| !is_block_device(path)) {
-            return Err(OpenError::NotADevice(path.clone()));
-        }
-        let first = options.device.as_ref().unwrap_or(&options.dir);
-        let dirs: Vec<_> = std::iter::once(first).chain(&options.more_dirs).cloned().collect();
-        if dirs.len() > MAX_DISKS {
-            return Err(OpenError::TooManyDisks(dirs.len()));
-        }
+        let dirs = dirs_of(&options)?;
         for dir in dirs.iter().filter(|dir| !is_block_device(dir)) {
             std::fs::create_dir_all(dir).map_err(|error| OpenError::Directory { path: dir.clone(), error })?;
         }
@@ -49,6 +42,23 @@ impl Cache {
         }
         let options = CacheOptions { memory_bytes: 0, ..CacheOptions::new("") };
         open_all(dirs, &options, Access::ReadOnly)
+    }
+
+    /// Finds out whether [`Cache::open`] would refuse these options, as far as that can be told without writing and
+    /// without reading the index: directories, sizes, superblocks. Errors as [`Cache::open`]; also that a running
+    /// process has the cache.
+    pub fn check(options: &CacheOptions) -> Result<(), OpenError> {
+        let dirs = dirs_of(options)?;
+        let mut secret: Option<Secret> = None;
+        for (number, path) in (0_u16..).zip(dirs.iter().map(|dir| path_in(dir))) {
+            if !raw::is_there(&path) {
+                plan_new(&path, options, Stamp { seed: Secret::from_bytes([0; 32]).seed() })?;
+                continue;
+            }
+            let disk = check_disk(path, options, Access::ReadOnly)?;
+            in_its_place(&disk, (number, dirs.len() as u16), secret.get_or_insert(disk.superblock.secret.clone()))?;
+        }
+        Ok(())
     }
 
     /// A store over an engine of the caller's, with a budget of `memory_bytes` for hot objects. The secret must be the
@@ -86,6 +96,16 @@ fn path_in(dir: &Path) -> PathBuf {
     if is_block_device(dir) { dir.to_path_buf() } else { dir.join(FILE_NAME) }
 }
 
+/// Every directory or device, in order.
+fn dirs_of(options: &CacheOptions) -> Result<Vec<PathBuf>, OpenError> {
+    if let Some(path) = options.device.as_ref().filter(|path| !is_block_device(path)) {
+        return Err(OpenError::NotADevice(path.clone()));
+    }
+    let first = options.device.as_ref().unwrap_or(&options.dir);
+    let dirs: Vec<_> = std::iter::once(first).chain(&options.more_dirs).cloned().collect();
+    if dirs.len() > MAX_DISKS { Err(OpenError::TooManyDisks(dirs.len())) } else { Ok(dirs) }
+}
+
 /// A disk whose superblock was read and found right.
 struct Checked {
     path: PathBuf,
@@ -110,12 +130,7 @@ fn open_all(dirs: &[PathBuf], options: &CacheOptions, access: Access) -> Result<
             format(&path, options, secret, (number, of))?;
         }
         let disk = check_disk(path, options, access)?;
-        let same = secret.get_or_insert(disk.superblock.secret.clone()).bytes() == disk.superblock.secret.bytes();
-        if disk.superblock.disk != (number, of) || !same {
-            let name = |(number, of): (u16, u16)| format!("disk {} of {of}", number + 1);
-            let there = name(disk.superblock.disk) + if same { "" } else { " of another cache" };
-            return Err(OpenError::OtherDisk { path: disk.path, there, given: name((number, of)) });
-        }
+        in_its_place(&disk, (number, of), secret.get_or_insert(disk.superblock.secret.clone()))?;
         disks.push((number, disk));
     }
     disks.sort_by_key(|(number, _)| *number);
@@ -134,6 +149,17 @@ fn open_all(dirs: &[PathBuf], options: &CacheOptions, access: Access) -> Result<
     Cache::over(engine, secret, options.memory_bytes).map_err(failed)
 }
 
+/// Whether a disk is the one that this cache has in this place.
+fn in_its_place(disk: &Checked, given: (u16, u16), secret: &Secret) -> Result<(), OpenError> {
+    let same = secret.bytes() == disk.superblock.secret.bytes();
+    if disk.superblock.disk == given && same {
+        return Ok(());
+    }
+    let name = |(number, of): (u16, u16)| format!("disk {} of {of}", number + 1);
+    let there = name(disk.superblock.disk) + if same { "" } else { " of another cache" };
+    Err(OpenError::OtherDisk { path: disk.path.clone(), there, given: name(given) })
+}
+
 fn new_secret(path: &Path) -> Result<Secret, OpenError> {
     let mut secret = [0; 32];
     let failed = |error: getrandom::Error| OpenError::Device { path: path.to_path_buf(), error: error.to_string() };
@@ -142,18 +168,7 @@ fn new_secret(path: &Path) -> Result<Secret, OpenError> {
 }
 
 fn format(path: &Path, options: &CacheOptions, secret: Secret, disk: (u16, u16)) -> Result<(), OpenError> {
-    let device_bytes = raw::device_bytes(path)?;
-    let asked = options.disk_bytes.or(device_bytes).unwrap_or(DEFAULT_DISK_BYTES);
-    let free = device_bytes.or_else(|| free_bytes(path.parent().unwrap_or(path)));
-    let limit = free.map_or(String::new(), |free| format!(" to {free} bytes, which are free there"));
-    if asked < MIN_DISK_BYTES {
-        return Err(OpenError::Size { asked, how: "small", limit });
-    }
-    if free.is_some_and(|free| asked > free) || asked / options.mean_object_bytes.max(1) > MAX_SLOTS {
-        return Err(OpenError::Size { asked, how: "large", limit });
-    }
-    let plan = plan(asked, options.mean_object_bytes, Stamp { seed: secret.seed() });
-    let plan = plan.ok_or(OpenError::Size { asked, how: "small", limit })?;
+    let plan = plan_new(path, options, Stamp { seed: secret.seed() })?;
     let superblock = Superblock {
         engine: options.engine.unwrap_or_default().to_string(),
         log: plan.layout,
@@ -162,11 +177,27 @@ fn format(path: &Path, options: &CacheOptions, secret: Secret, disk: (u16, u16))
         secret,
         disk,
     };
-    if device_bytes.is_some() {
+    if raw::device_bytes(path)?.is_some() {
         return raw::format(path, options, &superblock);
     }
     let bytes = plan.layout.base + plan.layout.log_bytes();
     Disk::create(path, bytes, &superblock.encode()).map_err(OpenError::Disk)
+}
+
+/// How a new cache becomes, if there is room for it.
+fn plan_new(path: &Path, options: &CacheOptions, stamp: Stamp) -> Result<HashCacheLogOptions, OpenError> {
+    let device_bytes = raw::device_bytes(path)?;
+    let asked = options.disk_bytes.or(device_bytes).unwrap_or(DEFAULT_DISK_BYTES);
+    let existing = path.ancestors().skip(1).find(|dir| dir.exists()).unwrap_or(path);
+    let free = device_bytes.or_else(|| free_bytes(existing));
+    let limit = free.map_or(String::new(), |free| format!(" to {free} bytes, which are free there"));
+    if asked < MIN_DISK_BYTES {
+        return Err(OpenError::Size { asked, how: "small", limit });
+    }
+    if free.is_some_and(|free| asked > free) || asked / options.mean_object_bytes.max(1) > MAX_SLOTS {
+        return Err(OpenError::Size { asked, how: "large", limit });
+    }
+    plan(asked, options.mean_object_bytes, stamp).ok_or(OpenError::Size { asked, how: "small", limit })
 }
 
 /// How a cache of so many bytes is cut. Blocks of 4 KiB whatever the disk has: a cache may be moved to another one.

@@ -1,0 +1,108 @@
+//! `tinaja serve --check`: are the settings good, and what would be done?
+
+use std::fmt::Write as _;
+use std::io::{ErrorKind, Write as _, stdout};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use bytesize::ByteSize;
+use rustix::fs::{Access, access};
+use tinaja_proxy::{Listener, Mode};
+use tinaja_store::device::OpenDiskError;
+use tinaja_store::{Cache, OpenError};
+
+use crate::report::shown;
+use crate::serve::cache_options;
+use crate::settings::Settings;
+
+/// Checks all that can be checked without starting, and prints what `serve` would do. Nothing is listened on, opened for
+/// writing or made; a server that runs on the same cache is not in the way.
+///
+/// Errors: what `serve` would fail with.
+pub fn check(settings: &Settings) -> Result<()> {
+    tinaja_proxy::check(&settings.proxy)?;
+    let cache = cache(settings)?;
+    if let Some(log) = &settings.proxy.access_log {
+        writable_file(log).with_context(|| format!("cannot write the access log {}", log.display()))?;
+    }
+    let mut text = String::from("The settings are good. With them Tinaja\n");
+    for listener in &settings.proxy.listeners {
+        text.push_str(&listening(listener));
+    }
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "  keeps its cache in {}: {cache}", shown(&settings.cache));
+    let _ = writeln!(text, "  uses {} of memory for hot objects", ByteSize::b(settings.memory_bytes).display().iec());
+    let _ = writeln!(text, "  serves with {} threads", settings.proxy.workers);
+    let _ = match &settings.proxy.access_log {
+        Some(log) => writeln!(text, "  logs requests to {} as {}", log.display(), settings.proxy.access_log_format),
+        None => writeln!(text, "  logs no requests"),
+    };
+    match stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result.context("cannot write to standard output"),
+    }
+}
+
+fn listening(listener: &Listener) -> String {
+    let rules = match listener.rules.len() {
+        0 => "no rules of its own".to_owned(),
+        1 => "1 rule".to_owned(),
+        more => format!("{more} rules"),
+    };
+    let mut text = match &listener.mode {
+        Mode::Forward => format!("  is a forward proxy on {}, with {rules}\n", listener.address),
+        Mode::Reverse(_) => format!("  is a reverse proxy on {}, with {rules}\n", listener.address),
+    };
+    if let Mode::Reverse(routes) = &listener.mode {
+        for route in routes.list() {
+            let host = route.host.unwrap_or("any host".into());
+            text.push_str(&format!("    {host} {} leads to {}\n", route.path, route.origin));
+        }
+        match routes.all_else() {
+            Some(origin) => text.push_str(&format!("    all else leads to {origin}\n")),
+            None => text.push_str("    all else is answered with 404\n"),
+        }
+    }
+    text
+}
+
+/// What would become of the cache, in words.
+fn cache(settings: &Settings) -> Result<String> {
+    let (options, why) = cache_options(settings)?;
+    let asked = options.disk_bytes;
+    match Cache::check(&options) {
+        Ok(()) => {}
+        Err(OpenError::Disk(OpenDiskError::InUse(_))) => return Ok("it is in use by a server that runs".into()),
+        Err(error) => return Err(error.into()),
+    }
+    for dir in settings.cache.iter().filter(|dir| !Cache::exists(dir)) {
+        writable_dir(dir).with_context(|| format!("cannot make a cache in {}", dir.display()))?;
+    }
+    let new = settings.cache.iter().any(|dir| !Cache::exists(dir));
+    let size = asked.map_or(String::new(), |bytes| format!(" of {}", ByteSize::b(bytes).display().iec()));
+    Ok(if new { format!("a new one{size} ({why})") } else { "the one that is there".to_owned() })
+}
+
+/// Whether a log could be written there, as far as permissions tell.
+fn writable_file(path: &Path) -> Result<()> {
+    let missing = !path.exists();
+    let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+    let judged = if missing { parent } else { path };
+    if missing != judged.is_dir() {
+        bail!("{} {}", judged.display(), if missing { "is no directory" } else { "is a directory" });
+    }
+    may_write(judged)
+}
+
+/// Whether a directory could be made there, with all that it is in.
+fn writable_dir(dir: &Path) -> Result<()> {
+    let judged = dir.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("."));
+    if !judged.is_dir() {
+        bail!("{} is no directory", judged.display());
+    }
+    may_write(judged)
+}
+
+fn may_write(path: &Path) -> Result<()> {
+    access(path, Access::WRITE_OK).with_context(|| format!("this user may not write to {}", path.display()))
+}

@@ -1,0 +1,219 @@
+//! The configuration file, as it is written. `docs/tinaja.toml` shows every setting.
+
+use std::fs::File as OpenFile;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, Visitor};
+use tinaja_proxy::{Action, Cidr, Limits, LogFormat, OriginUrl, Ports};
+use tinaja_store::EngineName;
+use toml::Spanned;
+
+use super::values::{Address, FileOrOff, Filter, Limit, Number, OneOrMore, Size, Text};
+
+/// The longest file that is read: far more than anybody writes by hand.
+const MOST_BYTES: u64 = 4 << 20;
+
+/// The whole file. What is not there keeps its default.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct File {
+    pub cache: Option<OneOrMore<PathBuf>>,
+    pub disk: Option<Text<Size>>,
+    pub memory: Option<Text<Size>>,
+    pub workers: Option<Number<1, 1024>>,
+    pub engine: Option<Text<EngineName>>,
+    pub access_log: Option<Text<FileOrOff>>,
+    pub access_log_format: Option<Text<LogFormat>>,
+    pub log: Option<Text<Filter>>,
+    /// The name in Via.
+    pub name: Option<Text<Name>>,
+    pub limits: FileLimits,
+    pub listener: Vec<FileListener>,
+}
+
+/// One `[[listener]]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileListener {
+    pub address: Spanned<Text<Address>>,
+    #[serde(default)]
+    pub mode: FileMode,
+    #[serde(default)]
+    pub origin: Option<Spanned<Text<OriginUrl>>>,
+    #[serde(default)]
+    pub allow_destination: Option<Spanned<OneOrMore<Text<Cidr>>>>,
+    #[serde(default)]
+    pub allow_connect_port: Option<Spanned<OneOrMore<Number<1, 65535>>>>,
+    #[serde(default)]
+    pub route: Vec<Spanned<FileRoute>>,
+    #[serde(default)]
+    pub rule: Vec<FileRule>,
+}
+
+/// What a listener is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FileMode {
+    #[default]
+    Forward,
+    Reverse,
+}
+
+/// One `[[listener.route]]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileRoute {
+    #[serde(default)]
+    pub host: Option<String>,
+    #[serde(default)]
+    pub path: Option<String>,
+    pub origin: Text<OriginUrl>,
+}
+
+/// One `[[listener.rule]]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileRule {
+    pub action: Text<FileAction>,
+    #[serde(default = "all")]
+    pub client: OneOrMore<Text<Cidr>>,
+    #[serde(default = "all")]
+    pub method: OneOrMore<Text<Method>>,
+    #[serde(default = "all")]
+    pub port: OneOrMore<FilePorts>,
+    #[serde(default = "all")]
+    pub destination: OneOrMore<Text<Cidr>>,
+}
+
+fn all<T>() -> OneOrMore<T> {
+    OneOrMore(Vec::new())
+}
+
+/// `allow` or `deny`.
+#[derive(Clone, Copy, Debug)]
+pub struct FileAction(pub Action);
+
+impl std::str::FromStr for FileAction {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "allow" => Ok(FileAction(Action::Allow)),
+            "deny" => Ok(FileAction(Action::Deny)),
+            _ => Err(format!("{text:?} is no action; say \"allow\" or \"deny\"")),
+        }
+    }
+}
+
+/// A method's name: letters in upper case, since methods are told apart by case and no known one has others.
+#[derive(Clone, Debug)]
+pub struct Method(pub String);
+
+impl std::str::FromStr for Method {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-');
+        known.then(|| Method(text.to_owned())).ok_or_else(|| format!("{text:?} is no method, as in GET or CONNECT"))
+    }
+}
+
+/// The name in Via: letters, digits, dots, dashes.
+#[derive(Clone, Debug)]
+pub struct Name(pub String);
+
+impl std::str::FromStr for Name {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        let fits = (1..=100).contains(&text.len()) && text.bytes().all(plain);
+        let named = fits.then(|| Name(text.to_owned()));
+        named.ok_or_else(|| format!("{text:?} is no name; use up to 100 letters, digits, dots, dashes and underscores"))
+    }
+}
+
+/// A port as a number, or some as a text.
+#[derive(Clone, Copy, Debug)]
+pub struct FilePorts(pub Ports);
+
+impl<'de> Deserialize<'de> for FilePorts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl Visitor<'_> for Either {
+            type Value = FilePorts;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a port, as in 8443, or a range in quotes, as in \"8000-8999\"")
+            }
+
+            fn visit_i64<E: Error>(self, number: i64) -> Result<FilePorts, E> {
+                self.visit_str(&number.to_string())
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<FilePorts, E> {
+                text.parse().map(FilePorts).map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+/// `[limits]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FileLimits {
+    connections: Option<Number<1, 1_000_000>>,
+    head: Option<Text<Limit>>,
+    idle: Option<Text<Limit>>,
+    client_stall: Option<Text<Limit>>,
+    resolve: Option<Text<Limit>>,
+    connect: Option<Text<Limit>>,
+    origin_stall: Option<Text<Limit>>,
+    tunnel_idle: Option<Text<Limit>>,
+    collapse: Option<Text<Limit>>,
+    stop: Option<Text<Limit>>,
+}
+
+impl FileLimits {
+    /// These limits, and the defaults where the file is silent. Written out, so that no limit is without a setting.
+    pub fn limits(self) -> Limits {
+        let default = Limits::default();
+        let time = |set: Option<Text<Limit>>, default| set.map_or(default, |Text(Limit(time))| time);
+        Limits {
+            connections: self.connections.map_or(default.connections, |Number(most)| most as usize),
+            head: time(self.head, default.head),
+            idle: time(self.idle, default.idle),
+            client_stall: time(self.client_stall, default.client_stall),
+            resolve: time(self.resolve, default.resolve),
+            connect: time(self.connect, default.connect),
+            origin_stall: time(self.origin_stall, default.origin_stall),
+            tunnel_idle: time(self.tunnel_idle, default.tunnel_idle),
+            collapse: time(self.collapse, default.collapse),
+            stop: time(self.stop, default.stop),
+        }
+    }
+}
+
+/// Reads a file, and keeps its text for naming lines.
+///
+/// Errors: it cannot be read, is no TOML, or holds a setting that does not exist or a value that makes no sense; with
+/// the line.
+pub fn read(path: &Path) -> Result<(File, String)> {
+    let mut text = String::new();
+    let read = OpenFile::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut text));
+    read.with_context(|| format!("cannot read the configuration file {}", path.display()))?;
+    if text.len() as u64 > MOST_BYTES {
+        bail!("{} is larger than {MOST_BYTES} bytes: that is no configuration file", path.display());
+    }
+    let file = parse(&text).with_context(|| format!("{} makes no sense", path.display()))?;
+    Ok((file, text))
+}
+
+/// Errors: as [`read`].
+pub fn parse(text: &str) -> Result<File, toml::de::Error> {
+    toml::from_str(text)
+}

@@ -1,0 +1,123 @@
+//! From the file's listeners, or the flags', to the proxy's.
+
+use std::ops::Range;
+
+use anyhow::{Result, bail};
+use tinaja_proxy::{Action, Cidr, Config, Listener, Mode, Route, Routes, Rule};
+use toml::Spanned;
+
+use super::file::{FileListener, FileMode, FileRule};
+use super::values::{Number, OneOrMore, Text};
+
+/// Where in the file something stands.
+struct Source<'a> {
+    name: &'a str,
+    text: &'a str,
+}
+
+impl Source<'_> {
+    fn error(&self, at: Range<usize>, what: impl std::fmt::Display) -> anyhow::Error {
+        let line = self.text.get(..at.start).unwrap_or_default().matches('\n').count() + 1;
+        anyhow::anyhow!("{}, line {line}: {what}", self.name)
+    }
+}
+
+/// The listeners of a file. `name` and `text` are the file's.
+///
+/// Errors: a listener whose settings do not go together, or two that overlap; with the line.
+pub fn listeners(files: Vec<FileListener>, name: &str, text: &str) -> Result<Vec<Listener>> {
+    let source = Source { name, text };
+    let mut made: Vec<Listener> = Vec::new();
+    for file in files {
+        let at = file.address.span();
+        made.push(listener(file, &source)?);
+        // One after the other, so that the line is that of the one that is too many.
+        let so_far = Config { listeners: made.clone(), ..Config::default() };
+        so_far.check().map_err(|error| source.error(at, error))?;
+    }
+    Ok(made)
+}
+
+fn listener(file: FileListener, source: &Source<'_>) -> Result<Listener> {
+    let address = file.address.get_ref().0.0;
+    let mut rules = Vec::new();
+    let mode = match file.mode {
+        FileMode::Forward => {
+            let route = file.route.first().map(Spanned::span);
+            if let Some(at) = file.origin.as_ref().map(Spanned::span).or(route) {
+                let what = "a forward proxy's clients name the origin: say mode = \"reverse\", or remove this";
+                return Err(source.error(at, what));
+            }
+            if let Some(OneOrMore(networks)) = file.allow_destination.map(Spanned::into_inner) {
+                rules.extend(networks.into_iter().map(|Text(network)| Rule::allow_destination(network)));
+            }
+            if let Some(OneOrMore(ports)) = file.allow_connect_port.map(Spanned::into_inner) {
+                // From 1 to 65535, as was checked when it was read.
+                let ports = ports.into_iter().filter_map(|Number(port)| u16::try_from(port).ok());
+                rules.extend(ports.map(Rule::allow_connect_port));
+            }
+            Mode::Forward
+        }
+        FileMode::Reverse => {
+            let destination = file.allow_destination.as_ref().map(Spanned::span);
+            if let Some(at) = destination.or(file.allow_connect_port.as_ref().map(Spanned::span)) {
+                let what = "a reverse proxy reaches its own origins only: say mode = \"forward\", or remove this";
+                return Err(source.error(at, what));
+            }
+            let at = file.address.span();
+            Mode::Reverse(routes(file.route, file.origin.map(|origin| origin.into_inner().0), at, source)?)
+        }
+    };
+    // The rules as they are written come first: whoever writes them wants them to decide.
+    let written = file.rule.into_iter().map(rule);
+    let rules: Vec<Rule> = written.chain(rules).collect();
+    Ok(Listener { address, mode, rules: rules.into() })
+}
+
+fn routes(
+    files: Vec<Spanned<super::file::FileRoute>>,
+    default: Option<tinaja_proxy::OriginUrl>,
+    at: Range<usize>,
+    source: &Source<'_>,
+) -> Result<Routes> {
+    let mut routes: Vec<Route> = Vec::new();
+    for file in files {
+        let at = file.span();
+        let file = file.into_inner();
+        if file.host.is_none() && file.path.is_none() {
+            bail!(source.error(at, "a route needs a host or a path; for all the rest, set the listener's origin"));
+        }
+        routes.push(Route { host: file.host, path: file.path.unwrap_or("/".into()), origin: file.origin.0 });
+        Routes::new(routes.clone(), None).map_err(|error| source.error(at, error))?;
+    }
+    Routes::new(routes, default).map_err(|error| source.error(at, error))
+}
+
+fn rule(file: FileRule) -> Rule {
+    let networks = |OneOrMore(networks): OneOrMore<Text<Cidr>>| networks.into_iter().map(|Text(one)| one).collect();
+    Rule {
+        action: file.action.0.0,
+        clients: networks(file.client),
+        methods: file.method.0.into_iter().map(|Text(method)| method.0).collect(),
+        ports: file.port.0.into_iter().map(|ports| ports.0).collect(),
+        destinations: networks(file.destination),
+    }
+}
+
+/// Adds the rules of flags to every forward proxy, in front: what is said last, on the command line, decides.
+///
+/// Errors: there is none.
+pub fn open(listeners: &mut [Listener], rules: &[Rule]) -> Result<()> {
+    if rules.is_empty() {
+        return Ok(());
+    }
+    let mut forward = listeners.iter_mut().filter(|listener| listener.mode == Mode::Forward).peekable();
+    if forward.peek().is_none() {
+        bail!("--allow-destination and --allow-connect-port are for a forward proxy, and there is none");
+    }
+    for listener in forward {
+        debug_assert!(rules.iter().all(|rule| rule.action == Action::Allow));
+        listener.rules.put_first(rules);
+    }
+    Ok(())
+}

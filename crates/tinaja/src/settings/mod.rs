@@ -1,0 +1,113 @@
+//! What `serve` is told, by flags and by a configuration file: a flag overrides the file's setting.
+
+pub mod file;
+mod listeners;
+pub mod values;
+
+use std::net::SocketAddr;
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::thread::available_parallelism;
+
+use anyhow::{Context, Result, bail};
+use tinaja_proxy::{Config, Listener, Rule};
+use tinaja_store::EngineName;
+
+use crate::flags::Serve;
+use crate::place;
+use file::File;
+use values::{Address, FileOrOff, Filter, Number, OneOrMore, Size, Text};
+
+/// The budget for hot objects where nothing else is said.
+pub const DEFAULT_MEMORY_BYTES: u64 = 64 << 20;
+/// What is said on stderr where nothing else is asked for.
+pub const DEFAULT_LOG: &str = "info";
+
+/// Everything that `serve` needs to know.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// The cache's directories, at least one.
+    pub cache: Vec<PathBuf>,
+    /// The size of each, if it was said.
+    pub disk_bytes: Option<u64>,
+    /// The budget for hot objects.
+    pub memory_bytes: u64,
+    /// The engine, if it was said.
+    pub engine: Option<EngineName>,
+    /// What to say on stderr.
+    pub log: String,
+    /// What the proxy itself is told.
+    pub proxy: Config,
+}
+
+impl Settings {
+    /// The flags, over the file that they name, over the defaults.
+    ///
+    /// Errors: the file cannot be read or makes no sense; flags and file do not go together; nothing says where the
+    /// cache lives.
+    pub fn new(flags: Serve, log: Option<Filter>) -> Result<Settings> {
+        let (file, name, text) = match &flags.config {
+            None => (File::default(), String::new(), String::new()),
+            Some(path) => {
+                let (file, text) = file::read(path)?;
+                (file, path.display().to_string(), text)
+            }
+        };
+        Settings::over(flags, log, file, &name, &text)
+    }
+
+    fn over(flags: Serve, log: Option<Filter>, file: File, name: &str, text: &str) -> Result<Settings> {
+        let File { cache, disk, memory, workers, engine, .. } = file;
+        let named = if flags.cache.is_empty() { cache.map_or(Vec::new(), |OneOrMore(dirs)| dirs) } else { flags.cache };
+        let mut listeners = listeners::listeners(file.listener, name, text)?;
+        if !flags.listen.is_empty() || listeners.is_empty() {
+            listeners = listeners_of_flags(&flags.listen, flags.origin.as_ref());
+        } else if flags.origin.is_some() {
+            bail!("{name} has listeners of its own: give --listen with --origin to have another one in their place");
+        }
+        let destinations = flags.allow_destination.into_iter().map(Rule::allow_destination);
+        let ports = flags.allow_connect_port.into_iter().map(Rule::allow_connect_port);
+        listeners::open(&mut listeners, &destinations.chain(ports).collect::<Vec<_>>())?;
+
+        let size = |flag: Option<Size>, file: Option<Text<Size>>| flag.or(file.map(|Text(size)| size));
+        let cores = available_parallelism().map_or(1, NonZero::get);
+        let workers = flags.workers.map(usize::from).or(workers.map(|Number(workers)| workers as usize));
+        let access_log = flags.access_log.or(file.access_log.map(|Text(to)| to)).unwrap_or(FileOrOff(None));
+        let format = flags.access_log_format.or(file.access_log_format.map(|Text(format)| format));
+        let log = log.or(file.log.map(|Text(filter)| filter));
+        let proxy = Config {
+            listeners,
+            workers: workers.unwrap_or(cores),
+            access_log: access_log.0,
+            access_log_format: format.unwrap_or_default(),
+            limits: file.limits.limits(),
+            name: file.name.map(|Text(name)| name.0),
+        };
+        proxy.check()?;
+        Ok(Settings {
+            cache: place::cache_dirs(named).context("nothing says where the cache lives")?,
+            disk_bytes: size(flags.disk, disk).map(|Size(bytes)| bytes),
+            memory_bytes: size(flags.memory, memory).map_or(DEFAULT_MEMORY_BYTES, |Size(bytes)| bytes),
+            engine: flags.engine.or(engine.map(|Text(engine)| engine)),
+            log: log.map_or(DEFAULT_LOG.into(), |Filter(filter)| filter),
+            proxy,
+        })
+    }
+}
+
+/// What the flags alone say; without any, the proxy's default.
+fn listeners_of_flags(listen: &[Address], origin: Option<&tinaja_proxy::OriginUrl>) -> Vec<Listener> {
+    let mut addresses: Vec<SocketAddr> = listen.iter().map(|Address(address)| *address).collect();
+    if addresses.is_empty() {
+        addresses = Config::default().listeners.iter().map(|listener| listener.address).collect();
+    }
+    let listener = |address| match origin {
+        None => Listener::forward(address),
+        Some(origin) => Listener::reverse(address, origin.clone()),
+    };
+    addresses.into_iter().map(listener).collect()
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,0 +1,201 @@
+use std::collections::BTreeSet;
+
+use clap::{CommandFactory, Parser};
+use tinaja_proxy::{Action, Limits, Mode, Route, Rules};
+
+use super::*;
+use crate::flags::{Action as Command, Flags};
+
+const EXAMPLE: &str = include_str!("../../../../docs/tinaja.toml");
+
+fn flags(text: &str) -> Serve {
+    let words = ["tinaja", "serve", "--cache", "/c"].into_iter().chain(text.split_whitespace());
+    let Command::Serve(serve) = Flags::parse_from(words).action else { panic!("not serve") };
+    *serve
+}
+
+fn read(words: &str, text: &str) -> Result<Settings> {
+    let file = file::parse(text)?;
+    Settings::over(flags(words), None, file, "a.toml", text)
+}
+
+/// The example with every line that is commented out made a setting.
+fn all_of_the_example() -> String {
+    let line = |line: &str| match line.strip_prefix('#') {
+        Some(rest) if !rest.is_empty() && !rest.starts_with(' ') => rest.to_owned(),
+        _ => line.to_owned(),
+    };
+    EXAMPLE.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_example_says_the_defaults() {
+    let nothing = read("", "").unwrap();
+    assert_eq!(read("", EXAMPLE).unwrap(), nothing);
+    assert_eq!(nothing.memory_bytes, 64 << 20);
+    assert_eq!(nothing.proxy.limits, Limits::default());
+    assert_eq!(nothing.proxy.listeners, Config::default().listeners);
+    // What has a fixed default is not commented out: it would not be compared.
+    let silent: Vec<&str> = EXAMPLE.lines().filter(|line| line.starts_with('#') && line.contains(" = ")).collect();
+    let top = silent.iter().take_while(|line| !line.contains("[[")).filter(|line| !line.starts_with("# "));
+    let top: Vec<&str> = top.map(|line| line.split(' ').next().unwrap()).take(5).collect();
+    assert_eq!(top, ["#cache", "#disk", "#workers", "#engine", "#name"]);
+}
+
+#[test]
+fn all_of_the_example_is_good() {
+    let settings = read("", &all_of_the_example()).unwrap();
+    let listeners = &settings.proxy.listeners;
+    assert_eq!((listeners.len(), listeners[0].rules.len()), (2, 4));
+    let Mode::Reverse(routes) = &listeners[1].mode else { panic!("not reverse") };
+    assert_eq!(routes.list().len(), 3);
+    assert_eq!(routes.all_else().unwrap().to_string(), "http://127.0.0.1:8000");
+}
+
+/// What a table takes, by what it says when it is given something else.
+fn known(before: &str) -> BTreeSet<String> {
+    let error = file::parse(&format!("{before}\nno_such_setting = 1\n")).unwrap_err().to_string();
+    let (_, names) = error.split_once("expected one of ").expect(&error);
+    names.split(['`', ',', ' ', '\n']).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_example_shows_every_setting() {
+    let all = all_of_the_example();
+    let listener = "[[listener]]\naddress = \"127.0.0.1:1\"\n";
+    for table in
+        ["", "[limits]", listener, &format!("{listener}[[listener.route]]"), &format!("{listener}[[listener.rule]]")]
+    {
+        for name in known(table) {
+            let shown =
+                all.lines().any(|line| line.starts_with(&format!("{name} = ")) || line.contains(&format!("{name}]")));
+            assert!(shown, "{name} of {table:?}");
+        }
+    }
+}
+
+#[test]
+fn every_flag_has_its_setting() {
+    let mut settings = known("");
+    settings.extend(known("[[listener]]\naddress = \"127.0.0.1:1\""));
+    let command = Flags::command();
+    let serve = command.find_subcommand("serve").unwrap();
+    for flag in serve.get_arguments().filter_map(|flag| flag.get_long()).chain(["log"]) {
+        let setting = match flag {
+            "config" | "check" | "help" => continue,
+            "listen" => "address".to_owned(),
+            flag => flag.replace('-', "_"),
+        };
+        assert!(settings.contains(&setting), "{setting}");
+    }
+}
+
+#[test]
+fn flags_override_the_file() {
+    let text = "cache = [\"/a\", \"/b\"]\nmemory = \"1MiB\"\nworkers = 3\naccess_log = \"/log\"\nlog = \"warn\"\n\
+                [[listener]]\naddress = \"127.0.0.1:1\"\nallow_destination = \"10.0.0.0/8\"\n\
+                [[listener]]\naddress = \"127.0.0.1:2\"\nmode = \"reverse\"\norigin = \"http://a\"\n";
+    let file = read("", text).unwrap();
+    assert_eq!((file.memory_bytes, file.proxy.workers, file.log.as_str()), (1 << 20, 3, "warn"));
+    assert_eq!(file.proxy.access_log, Some("/log".into()));
+    assert_eq!(file.cache, [PathBuf::from("/c")], "the flag's");
+    let both = read("--memory 2MiB --workers 4 --access-log off --access-log-format json --disk 1GiB", text).unwrap();
+    assert_eq!((both.memory_bytes, both.proxy.workers, both.proxy.access_log.clone()), (2 << 20, 4, None));
+    assert_eq!((both.disk_bytes, both.proxy.access_log_format.name()), (Some(1 << 30), "json"));
+    assert_eq!(both.proxy.listeners, file.proxy.listeners);
+
+    let other = read("--listen 127.0.0.1:9 --origin http://o", text).unwrap();
+    assert_eq!(other.proxy.listeners, [Listener::reverse("127.0.0.1:9".parse().unwrap(), "http://o".parse().unwrap())]);
+    let opened = read("--allow-connect-port 8443", text).unwrap();
+    let rules = vec![Rule::allow_connect_port(8443), Rule::allow_destination("10.0.0.0/8".parse().unwrap())];
+    assert_eq!(opened.proxy.listeners[0].rules, Rules::from(rules));
+    assert!(opened.proxy.listeners[1].rules.is_empty());
+    let error = read("--origin http://o", text).unwrap_err().to_string();
+    assert!(error.contains("--listen"), "{error}");
+    let reverse = "[[listener]]\naddress = \"127.0.0.1:2\"\nmode = \"reverse\"\norigin = \"http://a\"\n";
+    let error = read("--allow-destination 10.0.0.0/8", reverse).unwrap_err().to_string();
+    assert!(error.contains("--allow-destination"), "{error}");
+}
+
+#[test]
+fn rules_and_routes_are_read() {
+    let text = "[[listener]]\naddress = \"[::1]:1\"\n[[listener.rule]]\naction = \"deny\"\nclient = \"10.0.0.0/8\"\n\
+                method = [\"PURGE\", \"M-SEARCH\"]\nport = [25, \"8000-8999\"]\ndestination = [\"::1\"]\n\
+                [[listener]]\naddress = \"127.0.0.1:2\"\nmode = \"reverse\"\n\
+                [[listener.route]]\nhost = \"A.example\"\norigin = \"http://a\"\n\
+                [[listener.route]]\npath = \"/b/\"\norigin = \"http://b\"\n";
+    let listeners = read("", text).unwrap().proxy.listeners;
+    let rule = Rule {
+        action: Action::Deny,
+        clients: vec!["10.0.0.0/8".parse().unwrap()],
+        methods: vec!["PURGE".into(), "M-SEARCH".into()],
+        ports: vec![25.into(), "8000-8999".parse().unwrap()],
+        destinations: vec!["::1".parse().unwrap()],
+    };
+    assert_eq!(listeners[0].rules, Rules::from(vec![rule]));
+    let Mode::Reverse(routes) = &listeners[1].mode else { panic!("not reverse") };
+    let route = |host: Option<&str>, path: &str, origin: &str| Route {
+        host: host.map(str::to_owned),
+        path: path.into(),
+        origin: origin.parse().unwrap(),
+    };
+    assert_eq!(routes.list(), [route(Some("a.example"), "/", "http://a"), route(None, "/b", "http://b")]);
+}
+
+#[test]
+fn nonsense_is_named_with_its_line() {
+    let listener = "[[listener]]\naddress = \"127.0.0.1:80\"\n";
+    let reverse = format!("{listener}mode = \"reverse\"\n");
+    for (text, line, words) in [
+        ("memry = \"1GiB\"".to_owned(), 1, vec!["memry", "memory"]),
+        ("\nmemory = \"many\"".to_owned(), 2, vec!["4GiB"]),
+        ("memory = 5".to_owned(), 1, vec!["string"]),
+        ("memory = \"1MiB\"\nmemory = \"2MiB\"".to_owned(), 2, vec!["duplicate"]),
+        ("[limits]\nhead = \"0s\"".to_owned(), 2, vec!["more than nothing"]),
+        ("[limits]\nhaed = \"1s\"".to_owned(), 2, vec!["haed", "head"]),
+        ("[limits]\nconnections = 0".to_owned(), 2, vec!["0 is not from 1 to 1000000"]),
+        ("workers = 2000".to_owned(), 1, vec!["from 1 to 1024"]),
+        ("engine = \"perpetual-motion\"".to_owned(), 1, vec!["hashcache-log"]),
+        ("log = \"chatty\"".to_owned(), 1, vec!["warn"]),
+        ("name = \"a b\"".to_owned(), 1, vec!["letters"]),
+        ("access_log_format = \"xml\"".to_owned(), 1, vec!["combined"]),
+        ("[[listener]]\nmode = \"forward\"".to_owned(), 1, vec!["address"]),
+        ("[[listener]]\naddress = \"localhost:1\"".to_owned(), 2, vec!["127.0.0.1:3128"]),
+        (format!("{listener}mode = \"both\""), 3, vec!["forward", "reverse"]),
+        (format!("{listener}\n{listener}"), 5, vec!["127.0.0.1:80 and 127.0.0.1:80 overlap"]),
+        (format!("{listener}[[listener]]\naddress = \"0.0.0.0:80\""), 4, vec!["overlap", "another port"]),
+        (format!("{listener}origin = \"http://a\""), 3, vec!["mode = \"reverse\""]),
+        (format!("{reverse}allow_destination = \"::1\""), 4, vec!["mode = \"forward\""]),
+        (reverse.clone(), 2, vec!["needs an origin"]),
+        (format!("{reverse}origin = \"ftp://a\""), 4, vec!["http://127.0.0.1:8080"]),
+        (format!("{reverse}[[listener.route]]\norigin = \"http://a\""), 4, vec!["a host or a path"]),
+        (format!("{reverse}[[listener.route]]\npath = \"b\"\norigin = \"http://a\""), 4, vec!["/downloads"]),
+        (format!("{reverse}[[listener.route]]\npaht = \"/b\"\norigin = \"http://a\""), 5, vec!["paht", "path"]),
+        (
+            format!(
+                "{reverse}{0}path = \"/b\"\norigin = \"http://a\"\n{0}path = \"/b/\"\norigin = \"http://c\"",
+                "[[listener.route]]\n"
+            ),
+            7,
+            vec!["two routes for any host and /b/"],
+        ),
+        (
+            format!("{listener}[[listener.rule]]\naction = \"allow\"\nclient = \"10.0.0.0/33\""),
+            5,
+            vec!["192.168.0.0/16"],
+        ),
+        (format!("{listener}[[listener.rule]]\naction = \"perhaps\""), 4, vec!["allow", "deny"]),
+        (format!("{listener}[[listener.rule]]\nclient = \"::1\""), 3, vec!["action"]),
+        (format!("{listener}[[listener.rule]]\naction = \"deny\"\nport = [0]"), 5, vec!["8000-8999"]),
+        (format!("{listener}[[listener.rule]]\naction = \"deny\"\nmethod = \"get\""), 5, vec!["GET"]),
+        (format!("{listener}allow_connect_port = [443, 70000]"), 3, vec!["from 1 to 65535"]),
+        ("cache = \"/a".to_owned(), 1, vec![]),
+        ("cache = 5".to_owned(), 1, vec!["string"]),
+    ] {
+        let error = read("", &text).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains(&format!("line {line}")), "line {line} of {text:?}: {error}");
+        for word in words {
+            assert!(error.contains(word), "{word:?} in {error}\n{text}");
+        }
+    }
+}
