@@ -3,10 +3,8 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
+use crate::limits::MAX_HOST_BYTES;
 use crate::refusal::Refusal;
-
-/// The longest host name, in bytes (RFC 1035 2.3.4, in text form with its last dot).
-pub const MAX_HOST_BYTES: usize = 254;
 
 /// A host and, where it was given, a port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

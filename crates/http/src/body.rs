@@ -1,5 +1,7 @@
 //! Where a request's body ends, byte by byte, so that what follows it is judged as the next request.
 
+use crate::limits::{MAX_LINE_BYTES, MAX_TRAILER_BYTES};
+
 /// How a request's body is framed (RFC 9112 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
@@ -8,11 +10,6 @@ pub enum Framing {
     /// Chunked transfer coding.
     Chunked,
 }
-
-/// The longest line of a chunked body: a chunk's size with its extensions, or a trailer field, in bytes.
-pub const MAX_LINE_BYTES: usize = 4 * 1024;
-/// All trailer fields of a body together, in bytes.
-pub const MAX_TRAILER_BYTES: usize = 16 * 1024;
 
 /// Trailer fields that would change the message they end (RFC 9110 6.5.1).
 const FORBIDDEN_TRAILERS: [&[u8]; 4] = [b"content-length", b"transfer-encoding", b"host", b"authorization"];

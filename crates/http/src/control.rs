@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use http::header::{CACHE_CONTROL, PRAGMA};
 use http::{HeaderMap, HeaderName};
 
-/// The largest lifetime that counts, in seconds: RFC 9111 1.2.2 lets a cache cap overlong ones at 2^31.
-pub const MAX_SECONDS: u64 = 1 << 31;
+use crate::limits::MAX_SECONDS;
 
 /// The directives of a Cache-Control field, over all its lines.
 ///

@@ -1,7 +1,8 @@
 //! The header lines of a raw head that decide where a message goes and where it ends.
 
 use crate::body::Framing;
-use crate::judge::{MAX_FIELDS, is_token};
+use crate::judge::is_token;
+use crate::limits::MAX_FIELDS;
 use crate::refusal::Refusal;
 
 /// The header lines that decide where a message goes and where it ends.

@@ -2,15 +2,14 @@
 
 use std::time::{Duration, SystemTime};
 
-use http::header::{AGE, AUTHORIZATION, DATE, ETAG, EXPIRES, LAST_MODIFIED, SET_COOKIE};
-use http::{HeaderMap, HeaderName, Method, StatusCode};
+use http::header::{AGE, AUTHORIZATION, DATE, ETAG, LAST_MODIFIED, SET_COOKIE};
+use http::{HeaderMap, Method, StatusCode};
 
-use crate::control::{CacheControl, MAX_SECONDS};
+use crate::control::CacheControl;
+use crate::dates;
+use crate::limits::{MAX_HEURISTIC_SECONDS, MAX_SECONDS};
 use crate::text;
 use crate::vary;
-
-/// The longest lifetime given by guess (RFC 9111 4.2.2 leaves it to the cache): a week, in seconds.
-pub const MAX_HEURISTIC_SECONDS: u64 = 7 * 24 * 3600;
 
 /// How long a response that may be stored is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,10 +108,8 @@ fn lifetime_seconds(status: StatusCode, control: &CacheControl, response: &Heade
     if let Some(seconds) = explicit {
         return Some(seconds);
     }
-    if response.contains_key(EXPIRES) {
-        let date = single_date(response, &DATE).unwrap_or(now);
-        // What cannot be read lies in the past (RFC 9111 5.3).
-        let expires = single_date(response, &EXPIRES).unwrap_or(SystemTime::UNIX_EPOCH);
+    if let Some(expires) = dates::expires(response, now) {
+        let date = dates::earliest(response, &DATE, now).unwrap_or(now);
         return Some(expires.duration_since(date).unwrap_or_default().as_secs().min(MAX_SECONDS));
     }
     if !heuristically_cacheable(status) && !control.has("public") {
@@ -124,10 +121,10 @@ fn lifetime_seconds(status: StatusCode, control: &CacheControl, response: &Heade
 /// Guessed lifetime (RFC 9111 4.2.2): a tenth of the time since Last-Modified, at most [`MAX_HEURISTIC_SECONDS`].
 /// Without Last-Modified there is no guess: 0 if the response can be validated by ETag, nothing otherwise.
 pub fn heuristic_seconds(response: &HeaderMap, now: SystemTime) -> Option<u64> {
-    let Some(modified) = single_date(response, &LAST_MODIFIED) else {
+    let Some(modified) = dates::single(response, &LAST_MODIFIED, now) else {
         return response.contains_key(ETAG).then_some(0);
     };
-    let date = single_date(response, &DATE).unwrap_or(now).min(now);
+    let date = dates::earliest(response, &DATE, now).unwrap_or(now).min(now);
     let since = date.duration_since(modified).unwrap_or_default().as_secs();
     Some((since / 10).min(MAX_HEURISTIC_SECONDS))
 }
@@ -146,7 +143,7 @@ pub fn heuristically_cacheable(status: StatusCode) -> bool {
 /// The age a response has when it arrives (RFC 9111 4.2.3, without the response delay): the larger of its Age field
 /// and the time since its Date.
 pub fn age_on_arrival(response: &HeaderMap, now: SystemTime) -> u64 {
-    let apparent = single_date(response, &DATE)
+    let apparent = dates::earliest(response, &DATE, now)
         .and_then(|date| now.duration_since(date).ok())
         .map_or(0, |since| since.as_secs().min(MAX_SECONDS));
     age_field(response).max(apparent)
@@ -174,13 +171,6 @@ fn stale_if_error_seconds(control: &CacheControl) -> u64 {
         return 0;
     }
     control.seconds("stale-if-error").unwrap_or(0)
-}
-
-/// A date field that comes once and can be read.
-fn single_date(headers: &HeaderMap, name: &HeaderName) -> Option<SystemTime> {
-    let mut values = headers.get_all(name).iter();
-    let date = httpdate::parse_http_date(text(values.next()?)).ok()?;
-    values.next().is_none().then_some(date)
 }
 
 #[cfg(test)]

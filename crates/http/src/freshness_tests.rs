@@ -1,3 +1,5 @@
+use http::HeaderName;
+
 use super::*;
 
 const DAY: u64 = 24 * 3600;

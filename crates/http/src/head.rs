@@ -1,6 +1,7 @@
 //! Where a raw request head ends.
 
-use crate::judge::{MAX_HEAD_BYTES, is_token_byte};
+use crate::judge::is_token_byte;
+use crate::limits::MAX_HEAD_BYTES;
 use crate::refusal::Refusal;
 
 /// Where a head ends in what has been read so far.

@@ -6,16 +6,8 @@
 use crate::authority::Authority;
 use crate::body::Framing;
 use crate::fields::Fields;
+use crate::limits::{MAX_HEAD_BYTES, MAX_METHOD_BYTES, MAX_TARGET_BYTES};
 use crate::refusal::Refusal;
-
-/// The largest head, in bytes, with its last empty line.
-pub const MAX_HEAD_BYTES: usize = 64 * 1024;
-/// The most header lines.
-pub const MAX_FIELDS: usize = 128;
-/// The longest target, in bytes.
-pub const MAX_TARGET_BYTES: usize = 16 * 1024;
-/// The longest method, in bytes.
-const MAX_METHOD_BYTES: usize = 32;
 
 /// A head that is beyond doubt.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::head::{HeadEnd, head_end};
+use crate::limits::MAX_FIELDS;
 
 fn get(fields: &str) -> Result<Judged, Refusal> {
     judge(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n").as_bytes())

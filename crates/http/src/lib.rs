@@ -15,11 +15,13 @@
 pub mod authority;
 pub mod body;
 pub mod control;
+pub mod dates;
 mod fields;
 pub mod freshness;
 pub mod head;
 pub mod hops;
 pub mod judge;
+pub mod limits;
 pub mod lines;
 pub mod refusal;
 pub mod status;

@@ -5,11 +5,11 @@ use std::fmt;
 /// Why a request is refused before anything is done with it. The connection is closed after the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// The head is larger than [`crate::judge::MAX_HEAD_BYTES`].
+    /// The head is larger than [`crate::limits::MAX_HEAD_BYTES`].
     HeadTooLarge,
-    /// More header lines than [`crate::judge::MAX_FIELDS`].
+    /// More header lines than [`crate::limits::MAX_FIELDS`].
     TooManyFields,
-    /// The target is longer than [`crate::judge::MAX_TARGET_BYTES`].
+    /// The target is longer than [`crate::limits::MAX_TARGET_BYTES`].
     TargetTooLong,
     /// A line ends with something else than CR LF, or a CR stands alone (RFC 9112 2.2).
     BareCrOrLf,

@@ -3,13 +3,11 @@
 use http::header::VARY;
 use http::{HeaderMap, HeaderName};
 
+use crate::limits::MAX_VARY_FIELDS;
 use crate::list_members;
 
-/// Fields that one Vary may name. A response that names more is not stored: each lookup would compare them all.
-pub const MAX_FIELDS: usize = 32;
-
 /// The fields a response varies by, in one order and without doubles; empty without Vary. `None` where the response
-/// must not be stored: `Vary: *`, a member that is no field name, or more than [`MAX_FIELDS`].
+/// must not be stored: `Vary: *`, a member that is no field name, or more than [`MAX_VARY_FIELDS`].
 pub fn fields(response: &HeaderMap) -> Option<Vec<HeaderName>> {
     let mut names = Vec::new();
     for value in response.get_all(VARY) {
@@ -17,7 +15,7 @@ pub fn fields(response: &HeaderMap) -> Option<Vec<HeaderName>> {
         value.to_str().ok()?;
     }
     for member in list_members(response, &VARY) {
-        if names.len() == MAX_FIELDS || member == "*" {
+        if names.len() == MAX_VARY_FIELDS || member == "*" {
             return None;
         }
         names.push(member.parse::<HeaderName>().ok()?);
@@ -74,7 +72,7 @@ mod tests {
 
     #[test]
     fn what_is_not_stored() {
-        let many = (0..=MAX_FIELDS).map(|n| format!("x-{n}")).collect::<Vec<_>>().join(",");
+        let many = (0..=MAX_VARY_FIELDS).map(|n| format!("x-{n}")).collect::<Vec<_>>().join(",");
         for vary in ["*", "accept, *", "a b", "é", &many] {
             assert_eq!(fields(&headers(&[("vary", vary)])), None, "{vary}");
         }
