@@ -10,6 +10,10 @@ pub const MAX_OPEN_WRITES: usize = 512;
 /// head), so this bounds them to about 40 MiB, and keeps any disk busy.
 pub const MAX_READS: usize = 128;
 
+/// Bytes of read buffers that are kept for the next reads of one disk: those of some fifty reads of 64 KiB, or three
+/// hundred of 8 KiB. More would be memory for nothing when the load is over.
+pub const MAX_SPARE_BYTES: usize = 4 << 20;
+
 /// Bytes of extents that readers hold between two pieces. Beyond that a reader gives out copies and reads the extent
 /// again for the next piece: ten thousand clients that have stopped reading then hold a piece each and no more.
 pub const MAX_HELD_BYTES: usize = 64 << 20;

@@ -119,6 +119,20 @@ fn a_hit_costs_one_read_a_miss_none_and_writes_are_packed() {
     assert!((per_miss - predicted).abs() < 0.01);
 }
 
+/// A lookup that meets another object's record sees it by the header, and does not fetch the rest of a long one.
+#[test]
+fn a_false_read_is_one_request_however_long_the_record() {
+    let (_dir, store) = cache(64 << 20, 0);
+    (0..1500).for_each(|n| put(&store, n, 20_000));
+    block_on(store.flush()).unwrap();
+    let before = store.stats();
+    (1500..20_000).for_each(|n| assert!(block_on(store.find(&key(n))).is_none()));
+    let after = store.stats();
+    let met = after.false_reads - before.false_reads;
+    assert!(met > 20, "only {met} of the 105 to be expected");
+    assert_eq!(after.reads - before.reads, met);
+}
+
 /// The counters once the store has written all it wanted to, a snapshot of its index too.
 fn settled(store: &Cache) -> Stats {
     let mut before = store.stats();

@@ -10,7 +10,8 @@ use super::record::{HEADER_BYTES, Header, Stamp};
 use super::region::LogLayout;
 use crate::device::{Device, Op, Outcome, Request};
 use crate::engine::Place;
-use crate::memory::AlignedBuf;
+use crate::key::Digest;
+use crate::memory::Pool;
 use crate::memory::aligned::{round_down, round_up};
 
 /// A record as it was written, verified.
@@ -33,6 +34,8 @@ pub enum LogFault {
     Corrupt,
     /// The device failed.
     Device,
+    /// It is another object's. Its header is sound; the rest of it was not looked at.
+    Another,
 }
 
 /// Called with what was read.
@@ -59,48 +62,77 @@ pub struct Log {
     pub frontier: Arc<Frontier>,
     /// What went wrong.
     pub counters: LogCounters,
+    /// Buffers to read into.
+    pub pool: Arc<Pool>,
+}
+
+/// What is to be read.
+#[derive(Clone, Copy)]
+struct Wanted {
+    place: Place,
+    /// Whose record, if only that of one object is of use.
+    of: Option<Digest>,
+    /// Whether a second request may fetch more than was guessed.
+    may_grow: bool,
+}
+
+/// Why bytes are not the wanted record.
+enum Unparsed {
+    /// The record has so many bytes, and there are fewer.
+    Longer(usize),
+    /// See [`LogFault::Another`].
+    Another,
+    /// See [`LogFault::Corrupt`].
+    Damaged,
 }
 
 impl Log {
-    /// Read the record at `place`; `guess` is its likely size in bytes. One request if the guess was large enough
-    /// (or no request, while the record is still in memory), two otherwise. Memory: the record, or the guess.
-    pub fn read(self: &Arc<Self>, place: Place, guess: usize, done: ReadDone) {
+    /// Read the record at `place`, if it is that of `of`; `guess` is its likely size in bytes. One request if the guess
+    /// was large enough (or no request, while the record is still in memory), two otherwise; of another object's record
+    /// only the header is looked at. Memory: the record, or the guess.
+    pub fn read(self: &Arc<Self>, place: Place, of: Option<Digest>, guess: usize, done: ReadDone) {
         if !self.frontier.is_live(place) {
             return done(Err(LogFault::Gone));
         }
+        let wanted = Wanted { place, of, may_grow: true };
         if let Some(bytes) = self.frontier.peek(place) {
-            let outcome = self.parse(place, &bytes, 0, true).map_err(|_| LogFault::Corrupt);
-            return done(outcome);
+            return done(self.parse(&wanted, &bytes, 0, true).map_err(|unparsed| match unparsed {
+                Unparsed::Another => LogFault::Another,
+                Unparsed::Longer(_) | Unparsed::Damaged => LogFault::Corrupt,
+            }));
         }
-        self.read_disk(place, guess.max(HEADER_BYTES), true, done);
+        self.read_disk(wanted, guess.max(HEADER_BYTES), done);
     }
 
-    fn read_disk(self: &Arc<Self>, place: Place, bytes: usize, may_grow: bool, done: ReadDone) {
+    fn read_disk(self: &Arc<Self>, wanted: Wanted, bytes: usize, done: ReadDone) {
         let block = self.device.geometry().block_bytes;
-        let at = self.layout.device_offset(place);
-        let region_end = at - place.0 % self.layout.region_bytes + self.layout.region_bytes;
+        let at = self.layout.device_offset(wanted.place);
+        let region_end = at - wanted.place.0 % self.layout.region_bytes + self.layout.region_bytes;
         let start = round_down(at, block);
         let end = round_up(at + bytes as u64, block).min(region_end);
         let log = self.clone();
-        let finish = move |outcome: Outcome| log.arrived(place, (at - start) as usize, outcome, may_grow, done);
-        let into = AlignedBuf::zeroed((end - start) as usize);
+        let finish = move |outcome: Outcome| log.arrived(wanted, (at - start) as usize, outcome, done);
+        let into = self.pool.take((end - start) as usize);
         self.device.submit(Op { request: Request::Read { at: start, into }, done: Box::new(finish) });
     }
 
-    fn arrived(self: &Arc<Self>, place: Place, skip: usize, outcome: Outcome, may_grow: bool, done: ReadDone) {
+    fn arrived(self: &Arc<Self>, wanted: Wanted, skip: usize, outcome: Outcome, done: ReadDone) {
         let buffer = match (outcome.result, outcome.buffer) {
-            (Ok(()), Some(buffer)) => Bytes::from_owner(buffer),
+            (Ok(()), Some(buffer)) => self.pool.lend(buffer),
             (result, _) => {
                 self.counters.read_errors.fetch_add(1, Relaxed);
                 tracing::warn!("a record cannot be read: {:?}", result.err());
                 return done(Err(LogFault::Device));
             }
         };
-        match self.parse(place, &buffer, skip, false) {
+        match self.parse(&wanted, &buffer, skip, false) {
             Ok(record) => done(Ok(record)),
-            Err(Some(whole)) if may_grow => self.read_disk(place, whole, false, done),
+            Err(Unparsed::Longer(whole)) if wanted.may_grow => {
+                self.read_disk(Wanted { may_grow: false, ..wanted }, whole, done);
+            }
+            Err(Unparsed::Another) => done(Err(LogFault::Another)),
             // What was overwritten while it was being read is no fault of the disk.
-            Err(_) if !self.frontier.is_live(place) => done(Err(LogFault::Gone)),
+            Err(_) if !self.frontier.is_live(wanted.place) => done(Err(LogFault::Gone)),
             Err(_) => {
                 self.counters.corrupt.fetch_add(1, Relaxed);
                 done(Err(LogFault::Corrupt));
@@ -108,18 +140,22 @@ impl Log {
         }
     }
 
-    /// The record `skip` bytes into `bytes`; its size if there is more of it than that; `None` if there is none.
-    fn parse(&self, place: Place, bytes: &Bytes, skip: usize, from_memory: bool) -> Result<RawRecord, Option<usize>> {
-        let header = bytes.get(skip..).and_then(|bytes| self.stamp.header(bytes, place)).ok_or(None)?;
+    /// The wanted record, `skip` bytes into `bytes`.
+    fn parse(&self, wanted: &Wanted, bytes: &Bytes, skip: usize, from_memory: bool) -> Result<RawRecord, Unparsed> {
+        let header = bytes.get(skip..).and_then(|bytes| self.stamp.header(bytes, wanted.place));
+        let header = header.ok_or(Unparsed::Damaged)?;
+        if wanted.of.is_some_and(|of| of != header.id) {
+            return Err(Unparsed::Another);
+        }
         if header.record_bytes() > self.layout.max_record_bytes() {
-            return Err(None);
+            return Err(Unparsed::Damaged);
         }
         if bytes.len() - skip < header.record_bytes() {
-            return Err(Some(header.record_bytes()));
+            return Err(Unparsed::Longer(header.record_bytes()));
         }
         let payload = bytes.slice(skip + HEADER_BYTES..skip + header.record_bytes());
         if !self.stamp.verifies(&header, &payload) {
-            return Err(None);
+            return Err(Unparsed::Damaged);
         }
         Ok(RawRecord { header, payload, from_memory })
     }

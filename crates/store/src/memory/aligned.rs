@@ -21,10 +21,12 @@ pub fn round_down(value: u64, to: u64) -> u64 {
     value & !(to - 1)
 }
 
-/// A zeroed byte buffer aligned to [`ALIGN`]. Memory: its length.
+/// A byte buffer aligned to [`ALIGN`]. Memory: its length when it was made.
 pub struct AlignedBuf {
     start: NonNull<u8>,
     len: usize,
+    /// Bytes allocated, all of them initialised.
+    allocated: usize,
 }
 
 // SAFETY: the buffer owns its allocation alone, as a Box<[u8]> would; shared access is read-only through `&self`.
@@ -36,7 +38,7 @@ impl AlignedBuf {
     /// A buffer of `len` zero bytes. Aborts like any allocation when there is no memory.
     pub fn zeroed(len: usize) -> Self {
         let Some(layout) = layout(len) else {
-            return AlignedBuf { start: NonNull::dangling(), len: 0 };
+            return AlignedBuf { start: NonNull::dangling(), len: 0, allocated: 0 };
         };
         // SAFETY: the layout's size is not zero.
         let start = unsafe { alloc(layout) };
@@ -48,7 +50,17 @@ impl AlignedBuf {
         }
         // SAFETY: `len` bytes were allocated here.
         unsafe { start.write_bytes(0, len) };
-        AlignedBuf { start, len }
+        AlignedBuf { start, len, allocated: len }
+    }
+
+    /// Bytes allocated: the longest it can be.
+    pub fn allocated(&self) -> usize {
+        self.allocated
+    }
+
+    /// Make it so long, or as long as it can be. What it held stays.
+    pub fn set_len(&mut self, len: usize) {
+        self.len = len.min(self.allocated);
     }
 }
 
@@ -60,7 +72,7 @@ fn layout(len: usize) -> Option<Layout> {
 
 impl Drop for AlignedBuf {
     fn drop(&mut self) {
-        if let Some(layout) = layout(self.len) {
+        if let Some(layout) = layout(self.allocated) {
             // SAFETY: allocated in `zeroed` with this layout, and freed only here.
             unsafe { dealloc(self.start.as_ptr(), layout) }
         }
@@ -71,7 +83,7 @@ impl Deref for AlignedBuf {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: `len` initialised bytes start here and live as long as `self`; a dangling start goes with len 0.
+        // SAFETY: at least `len` initialised bytes start here and live as long as `self`; a dangling start goes with len 0.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }

@@ -105,7 +105,8 @@ impl HashCacheLog {
     pub fn open(device: Arc<dyn Device>, options: &HashCacheLogOptions) -> Result<Self, String> {
         let HashCacheLogOptions { layout, stamp, .. } = *options;
         let Opened { index, frontier, snapshot, damaged } = recover::open(&device, options)?;
-        let log = Arc::new(Log { device, layout, stamp, frontier, counters: LogCounters::default() });
+        let log =
+            Arc::new(Log { device, layout, stamp, frontier, counters: LogCounters::default(), pool: Arc::default() });
         // Half as much again as the mean reads most small objects whole; of large ones a block more than the mean does.
         let mean = options.mean_object_bytes as usize;
         let first_read_bytes = mean.saturating_add((mean / 2).min(ALIGN));
@@ -142,8 +143,8 @@ impl Inner {
         let engine = self.clone();
         let bytes = self.first_read_bytes;
         let arrived = move |read: Result<RawRecord, LogFault>| match read {
-            Ok(record) if record.header.id == id && record.header.kind.is_indexed() => done(found(record)),
-            Ok(_) => {
+            Ok(record) if record.header.kind.is_indexed() => done(found(record)),
+            Ok(_) | Err(LogFault::Another) => {
                 engine.false_reads.fetch_add(1, Relaxed);
                 engine.try_next(id, places, done);
             }
@@ -154,7 +155,7 @@ impl Inner {
                 done(Fetched::Failed(read_error(fault)));
             }
         };
-        self.log.read(place, bytes, Box::new(arrived));
+        self.log.read(place, Some(id), bytes, Box::new(arrived));
     }
 }
 
@@ -175,7 +176,7 @@ fn found(record: RawRecord) -> Fetched {
 
 fn read_error(fault: LogFault) -> ReadError {
     match fault {
-        LogFault::Gone => ReadError::Gone,
+        LogFault::Gone | LogFault::Another => ReadError::Gone,
         LogFault::Corrupt => ReadError::Corrupt,
         LogFault::Device => ReadError::Device,
     }
@@ -209,14 +210,12 @@ impl Engine for HashCacheLog {
     }
 
     fn fetch_at(&self, id: &Digest, place: Place, body_bytes: usize, done: FetchDone) {
-        let id = *id;
         let arrived = move |read: Result<RawRecord, LogFault>| match read {
-            Ok(record) if record.header.id == id => done(found(record)),
-            Ok(_) => done(Fetched::Missing),
-            Err(LogFault::Gone) => done(Fetched::Missing),
+            Ok(record) => done(found(record)),
+            Err(LogFault::Gone | LogFault::Another) => done(Fetched::Missing),
             Err(fault) => done(Fetched::Failed(read_error(fault))),
         };
-        self.0.log.read(place, HEADER_BYTES + body_bytes, Box::new(arrived));
+        self.0.log.read(place, Some(*id), HEADER_BYTES + body_bytes, Box::new(arrived));
     }
 
     fn poll_append(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
@@ -265,7 +264,7 @@ impl Engine for HashCacheLog {
             Err(LogFault::Gone) => done(Fetched::Missing),
             Err(fault) => done(Fetched::Failed(read_error(fault))),
         };
-        self.0.log.read(place, self.0.first_read_bytes, Box::new(arrived));
+        self.0.log.read(place, None, self.0.first_read_bytes, Box::new(arrived));
     }
 
     fn index_bytes(&self) -> u64 {

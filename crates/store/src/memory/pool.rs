@@ -1,0 +1,121 @@
+//! Buffers of reads, used again: to allocate one and fill it with zeroes takes as long as to check what was read.
+
+use std::mem;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use super::AlignedBuf;
+use super::aligned::ALIGN;
+use crate::limits::MAX_SPARE_BYTES;
+
+/// Sizes that are kept, up to 1 MiB: so long are extents and nearly all records.
+const SIZES: usize = 29;
+
+/// Buffers that nobody uses. Memory: [`MAX_SPARE_BYTES`].
+#[derive(Default)]
+pub struct Pool(Mutex<Spare>);
+
+#[derive(Default)]
+struct Spare {
+    by_size: [Vec<AlignedBuf>; SIZES],
+    bytes: usize,
+}
+
+/// A buffer that goes back to its pool when the last reader lets go of it.
+struct Lent {
+    buffer: AlignedBuf,
+    pool: Arc<Pool>,
+}
+
+/// The number of the smallest size of at least `len` bytes, and its bytes: each multiple of [`ALIGN`] up to eight, then
+/// four to each doubling.
+fn size_for(len: usize) -> (usize, usize) {
+    let blocks = len.div_ceil(ALIGN).max(1);
+    let doublings = blocks.ilog2().saturating_sub(2);
+    let parts = blocks.div_ceil(1 << doublings);
+    (4 * doublings as usize + parts, (parts << doublings) * ALIGN)
+}
+
+impl Pool {
+    /// A buffer of `len` bytes with anything in it: to be overwritten whole before it is looked at.
+    pub fn take(&self, len: usize) -> AlignedBuf {
+        let (number, bytes) = size_for(len);
+        let mut spare = self.0.lock();
+        let found = spare.by_size.get_mut(number).and_then(Vec::pop);
+        spare.bytes -= found.as_ref().map_or(0, AlignedBuf::allocated);
+        drop(spare);
+        let mut buffer = found.unwrap_or_else(|| AlignedBuf::zeroed(bytes));
+        buffer.set_len(len);
+        buffer
+    }
+
+    /// The buffer as bytes to be read; it comes back to the pool after the last reader.
+    pub fn lend(self: &Arc<Self>, buffer: AlignedBuf) -> Bytes {
+        Bytes::from_owner(Lent { buffer, pool: self.clone() })
+    }
+
+    fn put_back(&self, buffer: AlignedBuf) {
+        let (number, bytes) = size_for(buffer.allocated());
+        let mut spare = self.0.lock();
+        if bytes != buffer.allocated() || spare.bytes + bytes > MAX_SPARE_BYTES {
+            return;
+        }
+        if let Some(same) = spare.by_size.get_mut(number) {
+            same.push(buffer);
+            spare.bytes += bytes;
+        }
+    }
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.buffer
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.pool.put_back(mem::replace(&mut self.buffer, AlignedBuf::zeroed(0)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_no_more_than_a_quarter_too_large() {
+        for len in 1..(1_usize << 20) / 512 {
+            let (number, bytes) = size_for(len * 512);
+            assert!(number < SIZES && bytes >= len * 512 && bytes.is_multiple_of(ALIGN));
+            assert!(bytes < len * 512 * 5 / 4 + ALIGN, "{bytes} for {}", len * 512);
+            assert_eq!(size_for(bytes), (number, bytes), "goes back to where it is looked for");
+        }
+    }
+
+    #[test]
+    fn what_was_lent_is_used_again_and_spares_are_bounded() {
+        let pool = Arc::new(Pool::default());
+        let first = pool.take(10_000);
+        let start = first.as_ptr();
+        assert_eq!(first.len(), 10_000);
+        let bytes = pool.lend(first);
+        let piece = bytes.slice(5..6);
+        drop(bytes);
+        assert_ne!(pool.take(10_000).as_ptr(), start, "still read from");
+        drop(piece);
+        let again = pool.take(9_000);
+        assert_eq!((again.as_ptr(), again.len()), (start, 9_000));
+        let many: Vec<_> = (0..100).map(|_| pool.lend(pool.take(100_000))).collect();
+        drop(many);
+        let spare = pool.0.lock();
+        let held: usize = spare.by_size.iter().flatten().map(AlignedBuf::allocated).sum();
+        assert!(held == spare.bytes && held <= MAX_SPARE_BYTES && held > MAX_SPARE_BYTES / 2);
+        drop(spare);
+        // What is longer than any size that is kept.
+        drop(pool.lend(pool.take(5 << 20)));
+        assert_eq!(pool.0.lock().bytes, held);
+    }
+}
