@@ -48,7 +48,8 @@ mod storage;
 
 pub use handed::{Handed, hand_over};
 pub use head::{MAX_HEADER_BYTES, MAX_HEADERS, MAX_PRIMARY_KEY_BYTES, StoredHead, primary_key};
-pub use hit::READ_PIECE_BYTES;
+pub use hit::{READ_PIECE_BYTES, StartsLater, prefetch};
+pub use miss::announced_bytes;
 pub use relay::RELAY_MOST_BYTES;
 pub use storage::TinajaStorage;
 

@@ -110,7 +110,7 @@ impl HandleMiss for MissWriter {
 }
 
 /// The length of the body that `meta` announces; `None` where the response has none or gives none.
-pub(crate) fn announced_bytes(meta: &CacheMeta) -> Option<u64> {
+pub fn announced_bytes(meta: &CacheMeta) -> Option<u64> {
     if matches!(meta.response_header().status.as_u16(), 100..=199 | 204 | 304) {
         return None;
     }

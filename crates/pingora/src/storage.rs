@@ -49,6 +49,17 @@ impl TinajaStorage {
         Key::from_digest(key.combined_bin())
     }
 
+    /// How many requests read along the fill that `tag` names ([`HandleMiss::streaming_write_tag`]), the one that causes
+    /// it included; 0 once it has ended. A fill whose client has left may go on for the others.
+    ///
+    /// [`HandleMiss::streaming_write_tag`]: pingora_cache::storage::HandleMiss::streaming_write_tag
+    pub fn followers(&self, key: &impl CacheHashKey, tag: &[u8]) -> usize {
+        let Ok(write) = U64WriteId::try_from(tag) else {
+            return 0;
+        };
+        self.store.followers(&Self::store_key(key), FillId(write.into()))
+    }
+
     pub(crate) fn relays(&self) -> &Relays {
         &self.relays
     }
@@ -103,7 +114,7 @@ impl Storage for TinajaStorage {
         let Some(meta) = self.meta(&place, key, &hit).await else {
             return Ok(None);
         };
-        match HitReader::open(hit).await {
+        match HitReader::open(hit, key).await {
             Ok(reader) => Ok(Some((meta, Box::new(reader)))),
             Err(error) => {
                 tracing::debug!("a stored object counts as a miss: {error}");
@@ -134,7 +145,7 @@ impl Storage for TinajaStorage {
             Some(Ok(own)) => Ok(Some((meta, Box::new(own)))),
             Some(Err(body)) => {
                 let hit = Hit { head, state, source, body };
-                let reader = HitReader::open(hit).await.map_err(|error| fault("reading along a fill", error))?;
+                let reader = HitReader::open(hit, key).await.map_err(|error| fault("reading along a fill", error))?;
                 Ok(Some((meta, Box::new(reader))))
             }
             None => Err(ended()),

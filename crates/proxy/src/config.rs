@@ -129,6 +129,15 @@ pub struct Limits {
     /// A request waits this long for another client's fetch of the same object, then goes to the origin by itself.
     /// Default 20 s.
     pub collapse: Duration,
+    /// A Range of an object that is not stored passes through. If the object then turns out to have at most this many
+    /// bytes, all of it is fetched behind the answer, for the ranges that usually follow. Default 1 MiB; 0 never.
+    pub fill_range_below: u64,
+    /// When the last client that reads an object leaves while it is being fetched, the rest is fetched all the same if
+    /// it has at most this many bytes. Default 64 KiB: so much is on its way already when the origin is told to stop.
+    pub quick_abort_bytes: u64,
+    /// Or if at least this part of the object has arrived. Default 90 %: an object that was asked for is asked for
+    /// again more often than once in ten, so the last tenth costs less than a second fetch of the whole would.
+    pub quick_abort_percent: u8,
     /// After a signal to stop, requests in progress have this long to end. Default 5 s.
     pub stop: Duration,
 }
@@ -146,6 +155,9 @@ impl Default for Limits {
             origin_stall: seconds(60),
             tunnel_idle: seconds(300),
             collapse: seconds(20),
+            fill_range_below: 1 << 20,
+            quick_abort_bytes: 64 << 10,
+            quick_abort_percent: 90,
             stop: seconds(5),
         }
     }

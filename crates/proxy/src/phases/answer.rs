@@ -8,6 +8,7 @@ use pingora_proxy::Session;
 
 use super::context::Context;
 use super::headers;
+use super::outcome::failure_of;
 use crate::failure::Failure;
 use crate::page;
 use crate::shared::Shared;
@@ -20,13 +21,26 @@ pub(super) fn error_of(ctx: &mut Context, failure: Failure) -> Box<Error> {
     error
 }
 
+/// The end of a request that failed: a page, if it is not too late for one. Returns its status, or 0.
+pub(super) async fn give_up(shared: &Shared, session: &mut Session, error: &Error, ctx: &mut Context) -> u16 {
+    if session.response_written().is_some_and(|written| !written.status.is_informational()) {
+        // Too late for a page. The connection is cut, so that the client sees that its answer is not whole.
+        return 0;
+    }
+    let Some(failure) = failure_of(error, ctx) else {
+        return 0;
+    };
+    let written = write_page(shared, session, &failure, ctx).await;
+    let status = failure.status();
+    ctx.failure = Some(failure);
+    if let Err(error) = written {
+        tracing::debug!(%error, "the client left before its error page");
+    }
+    status
+}
+
 /// Answers with a page; the connection is closed behind it.
-pub(super) async fn write_page(
-    shared: &Shared,
-    session: &mut Session,
-    failure: &Failure,
-    ctx: &mut Context,
-) -> Result<()> {
+async fn write_page(shared: &Shared, session: &mut Session, failure: &Failure, ctx: &mut Context) -> Result<()> {
     let body = page::page(failure);
     let mut response = ResponseHeader::build(failure.status(), Some(6))?;
     response.insert_header(http::header::CONTENT_TYPE, page::CONTENT_TYPE)?;

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use http::HeaderValue;
@@ -9,13 +10,14 @@ use tinaja_http::body::Framing;
 use tinaja_http::control::RequestDirectives;
 use tinaja_http::status::Outcome;
 
+use super::errand::Errand;
 use crate::config::Listener;
 use crate::failure::Failure;
 use crate::origin::Destination;
 use crate::rules::Asked;
 
 /// What the front knows about a request that it hands on.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ticket {
     pub began: Instant,
     pub client: Option<IpAddr>,
@@ -57,6 +59,23 @@ pub(crate) struct Context {
     pub origin: Option<OriginAnswer>,
     /// Why the proxy answers by itself.
     pub failure: Option<Failure>,
+    /// How the origin's body is getting on.
+    pub fetch: Fetch,
+    /// An object worth fetching whole when this request, which wanted a part of it, has been answered.
+    pub worth_filling: bool,
+    /// There while the proxy asks for an object of its own accord: no client waits.
+    pub errand: Option<Errand>,
+}
+
+/// How the fetch that a request caused is getting on.
+#[derive(Debug, Default)]
+pub(crate) struct Fetch {
+    /// When the origin's head came.
+    pub head_at: Option<Instant>,
+    /// Bytes of the body that have come.
+    pub arrived: u64,
+    /// The client has left. Atomic, for Pingora says so where the context cannot be changed.
+    pub client_left: AtomicBool,
 }
 
 /// What is remembered of an origin's answer until it is stored.

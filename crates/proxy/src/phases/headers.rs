@@ -1,6 +1,6 @@
 //! Header fields that a proxy adds, changes and removes on the way.
 
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use http::header::{AGE, CONNECTION, DATE, FORWARDED, HeaderName, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, StatusCode, Version};
@@ -85,6 +85,7 @@ pub(super) fn from_origin(response: &mut ResponseHeader, ctx: &mut Context) -> R
             .unwrap_or(HeaderValue::from_static("Thu, 01 Jan 1970 00:00:00 GMT")),
     };
     response.insert_header(DATE, date.clone())?;
+    ctx.fetch.head_at = Some(Instant::now());
     ctx.origin = Some(OriginAnswer { status: response.status.as_u16(), date, age: age_field(&response.headers) });
     Ok(())
 }

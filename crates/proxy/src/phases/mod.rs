@@ -2,19 +2,24 @@
 //!
 //! This file says which step does what; the rules stand in the files beside it and in `tinaja-http`.
 
+mod abort;
 mod answer;
 mod context;
+mod errand;
 mod headers;
 mod key;
 mod outcome;
+mod ranges;
 mod reuse;
 mod storing;
 
 use std::any::Any;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use http::Method;
 use pingora_cache::key::HashBinary;
 use pingora_cache::lock::{CacheKeyLockImpl, CacheLock};
@@ -25,16 +30,18 @@ use pingora_core::modules::http::HttpModules;
 use pingora_core::prelude::HttpPeer;
 use pingora_error::{Error, ErrorSource, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
-use pingora_proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
+use pingora_proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, RangeType, Session};
 use tinaja_http::body::Framing;
 use tinaja_http::control::request_directives;
 use tinaja_http::freshness::invalidates;
 use tinaja_http::status::Outcome;
 use tinaja_http::{hops, vary};
+use tinaja_pingora::StartsLater;
 
-use answer::{error_of, write_page};
+use answer::{error_of, give_up};
 use context::Context;
 pub(crate) use context::Ticket;
+use errand::Errands;
 pub(crate) use headers::current_age_of;
 pub(crate) use key::cache_key;
 pub(crate) use outcome::ttl_seconds;
@@ -55,13 +62,14 @@ pub(crate) struct Phases {
     storage: Storage,
     /// One fetches, the others wait: by key.
     lock: &'static CacheKeyLockImpl,
+    errands: Errands,
 }
 
 impl Phases {
     /// Leaks one small lock table: Pingora wants it to live as long as the program.
     pub fn new(shared: Arc<Shared>, storage: Storage) -> Phases {
         let lock = Box::leak(CacheLock::new_boxed(shared.limits.collapse));
-        Phases { shared, storage, lock }
+        Phases { shared, storage, lock, errands: Errands::new() }
     }
 
     /// The next address to try, after looking the destination up once.
@@ -91,10 +99,16 @@ impl ProxyHttp for Phases {
         ctx.ticket = front.downcast::<Ticket>().ok();
     }
 
+    /// For errands, which are sent only after a part was given.
+    fn allow_spawning_subrequest(&self, session: &Session, _ctx: &Context) -> bool {
+        session.req_header().headers.contains_key(http::header::RANGE)
+    }
+
     async fn request_filter(&self, session: &mut Session, ctx: &mut Context) -> Result<bool> {
+        errand::accept(session, ctx);
         let request = session.req_header();
         ctx.directives = request_directives(&request.headers);
-        ctx.partial = request.headers.contains_key(http::header::RANGE) || request.method == Method::HEAD;
+        ctx.partial = ranges::wants_part(request);
         if hops::is_loop(&request.headers, &self.shared.name) {
             return Err(error_of(ctx, Failure::Loop));
         }
@@ -119,7 +133,11 @@ impl ProxyHttp for Phases {
 
     fn cache_key_callback(&self, _session: &Session, ctx: &mut Context) -> Result<CacheKey> {
         let ticket = ctx.ticket.as_ref().ok_or_else(|| Error::new(ErrorType::InternalError))?;
-        Ok(cache_key(ticket))
+        let mut key = cache_key(ticket);
+        if ctx.partial {
+            key.extensions.insert(StartsLater);
+        }
+        Ok(key)
     }
 
     fn cache_vary_filter(&self, meta: &CacheMeta, _ctx: &mut Context, req: &RequestHeader) -> Option<HashBinary> {
@@ -131,25 +149,19 @@ impl ProxyHttp for Phases {
         &self,
         session: &mut Session,
         meta: &CacheMeta,
-        _hit: &mut HitHandler,
+        hit: &mut HitHandler,
         is_fresh: bool,
         ctx: &mut Context,
     ) -> Result<Option<ForcedFreshness>> {
-        let reuse = match ctx.ticket() {
-            Ok(ticket) => {
-                let stored = Stored {
-                    fetched_from: storing::fetched_from(meta.headers()),
-                    age_seconds: headers::age(meta),
-                    is_fresh,
-                };
-                reuse(ticket, &session.req_header().method, &ctx.directives, stored)
-            }
-            Err(_) => Reuse::Denied,
-        };
+        let about = Stored { fetched_from: fetched_from(meta.headers()), age_seconds: headers::age(meta), is_fresh };
+        let reuse = ctx
+            .ticket()
+            .map_or(Reuse::Denied, |ticket| reuse(ticket, &session.req_header().method, &ctx.directives, about));
         ctx.outcome = if reuse == Reuse::Insists { Outcome::Request } else { Outcome::Stale };
         Ok(match reuse {
             // On the way to the origin the rules refuse the request with their reason, or find it at another address.
             Reuse::Denied => Some(ForcedFreshness::ForceMiss),
+            Reuse::Serve if ctx.partial => ranges::is_there(session.req_header(), meta, hit).await,
             Reuse::Serve => None,
             // Validating would fetch the whole object if it has changed.
             _ if ctx.partial => Some(ForcedFreshness::ForceMiss),
@@ -212,7 +224,26 @@ impl ProxyHttp for Phases {
         {
             storing::invalidate(self.storage, &cache_key(ticket)).await;
         }
-        headers::from_origin(response, ctx)
+        headers::from_origin(response, ctx)?;
+        let most = self.shared.limits.fill_range_below.min(self.storage.store().max_object_bytes());
+        ctx.worth_filling = errand::is_worth_it(session.req_header(), response, ctx, most);
+        Ok(())
+    }
+
+    fn upstream_response_body_filter(
+        &self,
+        session: &mut Session,
+        body: &mut Option<Bytes>,
+        _end: bool,
+        ctx: &mut Context,
+    ) -> Result<Option<Duration>> {
+        ctx.fetch.arrived += body.as_ref().map_or(0, |body| body.len() as u64);
+        abort::check(self.storage, &self.shared.limits, session, ctx)?;
+        Ok(None)
+    }
+
+    fn range_header_filter(&self, session: &mut Session, resp: &mut ResponseHeader, _: &mut Context) -> RangeType {
+        ranges::apply(session.req_header(), resp)
     }
 
     fn response_cache_filter(
@@ -221,7 +252,8 @@ impl ProxyHttp for Phases {
         resp: &ResponseHeader,
         ctx: &mut Context,
     ) -> Result<RespCacheable> {
-        Ok(storing::cacheable(session.req_header(), resp, ctx))
+        let cacheable = storing::cacheable(session.req_header(), resp, ctx);
+        Ok(storing::small_enough(cacheable, self.storage.store().max_object_bytes()))
     }
 
     async fn response_filter(
@@ -240,32 +272,14 @@ impl ProxyHttp for Phases {
 
     /// Tries the name's next address, if there is one.
     fn fail_to_connect(&self, _: &mut Session, _: &HttpPeer, ctx: &mut Context, mut error: Box<Error>) -> Box<Error> {
-        // Of an address that speaks and one that is silent, the first is what the client asked for.
-        if !matches!(ctx.failure, Some(Failure::Tls { .. }))
-            && let (Some(address), Some(ticket)) = (ctx.asked, &ctx.ticket)
-        {
-            ctx.failure = Some(outcome::connect_failure(&ticket.destination.host, address, &error));
-        }
+        outcome::note_connect_failure(ctx, &error);
         ctx.tried += 1;
         error.set_retry(ctx.tried < ctx.addresses.len());
         error
     }
 
     async fn fail_to_proxy(&self, session: &mut Session, error: &Error, ctx: &mut Context) -> FailToProxy {
-        let none = FailToProxy { error_code: 0, can_reuse_downstream: false };
-        if session.response_written().is_some_and(|written| !written.status.is_informational()) {
-            // Too late for a page. The connection is cut, so that the client sees that its answer is not whole.
-            return none;
-        }
-        let Some(failure) = outcome::failure_of(error, ctx) else {
-            return none;
-        };
-        let error_code = failure.status();
-        let written = write_page(&self.shared, session, &failure, ctx).await;
-        ctx.failure = Some(failure);
-        if let Err(error) = written {
-            tracing::debug!(%error, "the client left before its error page");
-        }
+        let error_code = give_up(&self.shared, session, error, ctx).await;
         FailToProxy { error_code, can_reuse_downstream: false }
     }
 
@@ -274,13 +288,21 @@ impl ProxyHttp for Phases {
         !matches!(ctx.failure, Some(Failure::Internal(_)))
     }
 
-    fn suppress_proxy_warn_log(&self, _: &Session, _: &Context, _: &Error, _: ProxyWarnLogContext) -> bool {
+    /// Nothing is logged here. It is also where Pingora says that a client has left amid a fetch.
+    fn suppress_proxy_warn_log(&self, _: &Session, ctx: &Context, _: &Error, what: ProxyWarnLogContext) -> bool {
+        if let ProxyWarnLogContext::DownstreamCache = what {
+            abort::client_left(ctx);
+        }
         true
     }
 
-    async fn logging(&self, session: &mut Session, _error: Option<&Error>, ctx: &mut Context) {
-        if self.shared.log.is_on() {
+    async fn logging(&self, session: &mut Session, error: Option<&Error>, ctx: &mut Context) {
+        // What no client asked for is in no access log.
+        if self.shared.log.is_on() && ctx.errand.is_none() {
             self.shared.log.write(outcome::access_record(session, ctx));
+        }
+        if error.is_none() {
+            self.errands.send(session, ctx);
         }
     }
 }

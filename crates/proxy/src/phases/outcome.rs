@@ -90,8 +90,18 @@ fn cache_result(session: &Session, ctx: &Context, status: u16) -> CacheResult {
     }
 }
 
+/// Keeps why a connection failed, for the page. Of an address that speaks and one that is silent, the first is what
+/// the client asked for.
+pub(super) fn note_connect_failure(ctx: &mut Context, error: &Error) {
+    if !matches!(ctx.failure, Some(Failure::Tls { .. }))
+        && let (Some(address), Some(ticket)) = (ctx.asked, &ctx.ticket)
+    {
+        ctx.failure = Some(connect_failure(&ticket.destination.host, address, error));
+    }
+}
+
 /// Why a connection to `host` at `address` failed.
-pub(super) fn connect_failure(host: &str, address: SocketAddr, error: &Error) -> Failure {
+fn connect_failure(host: &str, address: SocketAddr, error: &Error) -> Failure {
     match error.etype() {
         ErrorType::ConnectTimedout | ErrorType::TLSHandshakeTimedout => Failure::ConnectTimeout { address },
         ErrorType::ConnectRefused => Failure::Connect { address, error: "it was refused".into() },

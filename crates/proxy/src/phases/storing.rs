@@ -10,6 +10,7 @@ use pingora_cache::trace::Span;
 use pingora_cache::{CacheKey, CacheMeta, NoCacheReason, RespCacheable};
 use pingora_http::{RequestHeader, ResponseHeader};
 use tinaja_http::freshness::storable;
+use tinaja_pingora::announced_bytes;
 
 use super::context::Context;
 use crate::Storage;
@@ -55,6 +56,16 @@ pub(super) fn cacheable(request: &RequestHeader, response: &ResponseHeader, ctx:
     match fresh_until {
         Some(fresh_until) => RespCacheable::Cacheable(CacheMeta::new(fresh_until, now, 0, stale_if_error, stored)),
         None => not,
+    }
+}
+
+/// What is larger than the store takes passes through, rather than through a store that does not keep it.
+pub(super) fn small_enough(cacheable: RespCacheable, most: u64) -> RespCacheable {
+    match cacheable {
+        RespCacheable::Cacheable(meta) if announced_bytes(&meta).is_some_and(|length| length > most) => {
+            RespCacheable::Uncacheable(NoCacheReason::ResponseTooLarge)
+        }
+        other => other,
     }
 }
 

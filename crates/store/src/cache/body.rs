@@ -130,10 +130,16 @@ impl LargeBody {
         LargeBody { table, reader, left, failed: None }
     }
 
-    /// Read the first extent, if there is one, so that an object whose body is gone is a miss and not a broken answer.
-    pub(super) async fn read_ahead(&mut self) -> Result<Option<Bytes>, ReadError> {
-        let Some(&first) = self.table.extents.first() else { return Ok(None) };
-        std::future::poll_fn(|cx| self.reader.poll_extent(cx, first)).await.map(Some)
+    /// The body, if it is one extent: an object whose body is gone must be a miss and not a broken answer. Of longer
+    /// ones nothing is read here, since whoever wants their end should not pay for their beginning.
+    pub(super) async fn only_piece(&mut self) -> Result<Option<Bytes>, ReadError> {
+        let &[only] = &self.table.extents[..] else { return Ok(None) };
+        std::future::poll_fn(|cx| self.reader.poll_extent(cx, only)).await.map(Some)
+    }
+
+    /// Whether it begins with a place of the disk that has been overwritten.
+    pub(super) fn has_left(&self, engine: &dyn Engine) -> bool {
+        self.table.extents.first().is_some_and(|first| !engine.is_live(first.place))
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::body::LargeBody;
 use super::{Inner, add};
 use crate::engine::{FetchDone, Fetched, Found, Kind, Place, Places, Probe};
-use crate::hit::{Body, BodySource, Hit, Source, State};
+use crate::hit::{Body, BodySource, Hit, ReadError, Source, State};
 use crate::key::{Digest, Key};
 use crate::layout::table::Table;
 use crate::store::{Cursor, ScanEntry, ScanPage, StoreError};
@@ -47,11 +47,12 @@ impl Inner {
             }
             _ => {
                 let mut body = LargeBody::new(Table::decode(&found.body)?, self.extent_reader(*digest));
-                let Ok(first) = body.read_ahead().await else {
+                let only = if body.has_left(&*self.engine) { Err(ReadError::Gone) } else { body.only_piece().await };
+                let Ok(only) = only else {
                     self.engine.forget(digest, found.place);
                     return None;
                 };
-                match first.filter(|first| body.length() == Some(first.len() as u64)) {
+                match only.filter(|only| body.length() == Some(only.len() as u64)) {
                     // A body of one piece, apart from its head since that was updated.
                     Some(whole) => {
                         self.keep_hot(key, digest, &found.head, &whole, found.place);

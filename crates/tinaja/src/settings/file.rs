@@ -175,6 +175,9 @@ pub struct FileLimits {
     origin_stall: Option<Text<Limit>>,
     tunnel_idle: Option<Text<Limit>>,
     collapse: Option<Text<Limit>>,
+    fill_range_below: Option<Text<Size>>,
+    quick_abort_bytes: Option<Text<Size>>,
+    quick_abort_percent: Option<Number<0, 100>>,
     stop: Option<Text<Limit>>,
 }
 
@@ -182,6 +185,7 @@ impl FileLimits {
     /// These limits, and the defaults where the file is silent. Written out, so that no limit is without a setting.
     pub fn limits(self) -> Limits {
         let default = Limits::default();
+        let size = |set: Option<Text<Size>>, default| set.map_or(default, |Text(Size(bytes))| bytes);
         let time = |set: Option<Text<Limit>>, default| set.map_or(default, |Text(Limit(time))| time);
         Limits {
             connections: self.connections.map_or(default.connections, |Number(most)| most as usize),
@@ -193,6 +197,12 @@ impl FileLimits {
             origin_stall: time(self.origin_stall, default.origin_stall),
             tunnel_idle: time(self.tunnel_idle, default.tunnel_idle),
             collapse: time(self.collapse, default.collapse),
+            fill_range_below: size(self.fill_range_below, default.fill_range_below),
+            quick_abort_bytes: size(self.quick_abort_bytes, default.quick_abort_bytes),
+            // The number is at most 100.
+            quick_abort_percent: self
+                .quick_abort_percent
+                .map_or(default.quick_abort_percent, |Number(part)| part as u8),
             stop: time(self.stop, default.stop),
         }
     }
