@@ -191,3 +191,31 @@ fn a_client_that_leaves_in_a_passed_on_answer_ends_it() {
     drop(client);
     eventually("the origin is told", || ended.load(Ordering::SeqCst));
 }
+
+/// The client whose request fetches an object once set the pace for everybody: one that stopped reading, without leaving,
+/// held up all who read along until it was given up for stalling.
+#[test]
+fn a_client_that_stops_reading_holds_up_nobody() {
+    const MANY: usize = 400;
+    let origin = Origin::start(|_, stream| {
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nCache-Control: max-age=60\r\n\r\n", MANY * PIECE);
+        stream.write_all(head.as_bytes()).unwrap();
+        (0..MANY).all(|number| stream.write_all(&vec![number as u8; PIECE]).is_ok())
+    });
+    let proxy = Proxy::forward();
+    let url = origin.url("/");
+    let mut stalled = proxy.client();
+    stalled.send(format!("GET {url} HTTP/1.1\r\nHost: {}\r\n\r\n", origin.address));
+    let head = stalled.read_bytes(15);
+    assert_eq!(head, b"HTTP/1.1 200 OK");
+    let whole: Vec<u8> = (0..MANY).flat_map(|number| vec![number as u8; PIECE]).collect();
+    assert!(proxy.get(&url).body == whole, "the one who reads along");
+    eventually("it is stored", || proxy.store.stats().stored == 1);
+    assert_eq!(origin.count(), 1);
+    // Late, but whole.
+    let mut late = Vec::new();
+    while !late.ends_with(b"\r\n\r\n") {
+        late.extend(stalled.read_bytes(1));
+    }
+    assert!(stalled.read_bytes(whole.len()) == whole);
+}

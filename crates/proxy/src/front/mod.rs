@@ -149,6 +149,8 @@ impl Front {
         session.set_keepalive(if stopping { None } else { Some(self.shared.limits.idle.as_secs().max(1)) });
         session.set_read_timeout(Some(self.shared.limits.client_stall));
         session.set_write_timeout(Some(self.shared.limits.client_stall));
+        // A fetch goes on while its client takes nothing, for the cache and for those who read along.
+        session.set_proxy_tasks_enabled(true);
         session.set_connection_user_context(Some(Box::new(ticket)));
         let answered = hand_over(handed, self.proxy.process_new_http(session, shutdown));
         let (stream, _) = answered.await?.consume();
