@@ -1,0 +1,154 @@
+//! The servers that are compared, each with one worker.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::fs::{Advice, fadvise};
+use tempfile::TempDir;
+
+use crate::support::process::Process;
+use crate::support::tinaja::{Setup, Tinaja};
+use crate::support::{free_port, wait_for};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// With memory for everything that is asked for often.
+    TinajaInMemory,
+    /// With no memory for objects: every hit is read from the disk, past the page cache.
+    TinajaOnDisk,
+    /// Its proxy cache, in files; memory is the page cache.
+    Nginx,
+    /// The same, with the files kept open.
+    NginxWithOpenFiles,
+}
+
+impl Kind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::TinajaInMemory | Kind::TinajaOnDisk => "tinaja",
+            Kind::Nginx => "nginx",
+            Kind::NginxWithOpenFiles => "nginx, open_file_cache",
+        }
+    }
+}
+
+pub enum Server {
+    Tinaja { _setup: Setup, tinaja: Tinaja },
+    Nginx { process: Process, dir: TempDir, address: SocketAddr },
+}
+
+impl Server {
+    pub fn start(kind: Kind, origin: SocketAddr) -> Server {
+        match kind {
+            Kind::TinajaInMemory => tinaja(origin, "256MiB"),
+            Kind::TinajaOnDisk => tinaja(origin, "0B"),
+            Kind::Nginx => nginx(origin, ""),
+            Kind::NginxWithOpenFiles => {
+                nginx(origin, "open_file_cache max=20000 inactive=10m; open_file_cache_valid 10m;")
+            }
+        }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        match self {
+            Server::Tinaja { tinaja, .. } => tinaja.address(),
+            Server::Nginx { address, .. } => *address,
+        }
+    }
+
+    pub fn pid(&self) -> u32 {
+        match self {
+            Server::Tinaja { tinaja, .. } => tinaja.process.pid(),
+            Server::Nginx { process, .. } => process.pid(),
+        }
+    }
+
+    /// Processor time of all its threads so far, user and system.
+    pub fn cpu(&self) -> Duration {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
+        let time = |task: fs::DirEntry| {
+            let text = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+            text.split(' ').next().and_then(|nanos| nanos.parse().ok()).map_or(Duration::ZERO, Duration::from_nanos)
+        };
+        tasks.map(|task| time(task.unwrap())).sum()
+    }
+
+    /// Waits until it writes no more: what was just stored is on its way to the disk.
+    pub fn settle(&self) {
+        let written = || {
+            let io = fs::read_to_string(format!("/proc/{}/io", self.pid())).unwrap_or_default();
+            (io.lines().find(|line| line.starts_with("write_bytes")).map(str::to_owned), self.cpu().as_millis() / 20)
+        };
+        let mut last = written();
+        wait_for("a server that rests", Duration::from_secs(60), || {
+            std::thread::sleep(Duration::from_secs(1));
+            let now = written();
+            (std::mem::replace(&mut last, now.clone()) == now).then_some(())
+        });
+        // Tinaja writes at the latest after its flush interval.
+        std::thread::sleep(Duration::from_secs(6));
+    }
+
+    /// Drops the pages of its files, so that the disk is read. Tinaja's are never there.
+    pub fn forget_pages(&self) {
+        if let Server::Nginx { dir, .. } = self {
+            forget_pages(&dir.path().join("cache"));
+        }
+    }
+}
+
+fn forget_pages(dir: &Path) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path: PathBuf = entry.unwrap().path();
+        if path.is_dir() {
+            forget_pages(&path);
+        } else {
+            let file = fs::File::open(path).unwrap();
+            rustix::fs::fdatasync(&file).unwrap();
+            fadvise(file.as_fd(), 0, None, Advice::DontNeed).unwrap();
+        }
+    }
+}
+
+fn tinaja(origin: SocketAddr, memory: &str) -> Server {
+    let origin = format!("http://{origin}");
+    let flags = ["--disk", "1GiB", "--memory", memory, "--workers", "1", "--origin", &origin];
+    let setup = Setup::unlogged().flags(&flags);
+    let tinaja = setup.start();
+    Server::Tinaja { _setup: setup, tinaja }
+}
+
+fn nginx(origin: SocketAddr, more: &str) -> Server {
+    let dir = TempDir::new().unwrap();
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let path = dir.path().display();
+    let conf = format!(
+        "daemon off; master_process off; pid {path}/pid; worker_rlimit_nofile 65536;
+         events {{ worker_connections 8192; }}
+         http {{
+             access_log off; sendfile on; tcp_nopush on; tcp_nodelay on; keepalive_requests 1000000; {more}
+             client_body_temp_path {path}/tmp-body; proxy_temp_path {path}/tmp-proxy;
+             fastcgi_temp_path {path}/tmp-fastcgi; uwsgi_temp_path {path}/tmp-uwsgi; scgi_temp_path {path}/tmp-scgi;
+             proxy_cache_path {path}/cache levels=1:2 keys_zone=objects:64m max_size=1g inactive=1d use_temp_path=off;
+             upstream origin {{ server {origin}; keepalive 64; keepalive_requests 1000000; }}
+             server {{
+                 listen {address};
+                 location / {{
+                     proxy_pass http://origin; proxy_http_version 1.1; proxy_set_header Connection \"\";
+                     proxy_cache objects; proxy_cache_lock on; add_header X-Cache-Status $upstream_cache_status;
+                 }}
+             }}
+         }}\n"
+    );
+    let file = dir.path().join("nginx.conf");
+    fs::write(&file, conf).unwrap();
+    let mut command = Command::new("/usr/sbin/nginx");
+    command.arg("-p").arg(dir.path()).arg("-c").arg(&file).args(["-e", "stderr"]);
+    let mut process = Process::start("nginx", &mut command, &dir.path().join("output"));
+    process.wait_until_listening(address);
+    Server::Nginx { process, dir, address }
+}
