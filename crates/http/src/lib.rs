@@ -25,6 +25,8 @@ pub mod limits;
 pub mod lines;
 pub mod refusal;
 pub mod status;
+mod structured;
+pub mod targeted;
 pub mod vary;
 
 /// The value of a field as text; a value that is not ASCII reads as empty.
