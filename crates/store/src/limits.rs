@@ -6,7 +6,7 @@ use std::time::Duration;
 /// this bounds them to 128 MiB.
 pub const MAX_OPEN_WRITES: usize = 512;
 
-/// Reads under way at once; lookups beyond wait their turn. Each holds a buffer of up to one record (256 KiB and its
+/// Reads under way at once on each disk; lookups beyond wait their turn. Each holds a buffer of up to one record (256 KiB and its
 /// head), so this bounds them to about 40 MiB, and keeps any disk busy.
 pub const MAX_READS: usize = 128;
 
@@ -45,6 +45,10 @@ pub const MAX_BATCHES_IN_FLIGHT: usize = 4;
 /// Summaries of ended regions that wait for a sync; appends beyond wait. Half as many bring one about, so where nobody
 /// flushes there is one for every four regions, 32 MiB of a large log; and these are walked after a kill.
 pub const MAX_SUMMARIES_WAITING: usize = 8;
+
+/// How long a write waits for a disk that takes nothing; it then goes on for its readers and is not stored, and so does
+/// every other until the disk goes on. A client's download must not wait with the disk.
+pub const WRITE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long a record may stay in memory only: what a killed process may lose.
 pub const WRITE_BEHIND: Duration = Duration::from_millis(100);

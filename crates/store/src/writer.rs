@@ -67,6 +67,9 @@ pub enum WhyNot {
     /// Another version was stored meanwhile.
     #[error("another version was stored meanwhile")]
     Superseded,
+    /// The device has taken nothing for [`crate::limits::WRITE_PATIENCE`].
+    #[error("the device is too slow")]
+    Slow,
     /// Too many writes are open at once.
     #[error("too many open writes")]
     Busy,

@@ -15,7 +15,7 @@ use crate::hit::{BodySource, ReadError, within};
 use crate::key::Digest;
 use crate::layout::table::{Extent, Table};
 use crate::limits::MAX_HELD_BYTES;
-use crate::wait::{Gate, promise};
+use crate::wait::{Gate, Turn, promise};
 
 /// Bytes of extents that all readers of a store hold.
 #[derive(Clone, Default)]
@@ -98,9 +98,18 @@ impl ExtentReader {
     }
 }
 
+/// A turn to read. What is in memory needs none, but is asked for only when turns are short.
+pub(super) async fn turn(gate: &Gate, is_in_memory: impl FnOnce() -> bool) -> Option<Turn> {
+    match gate.try_enter() {
+        None if is_in_memory() => None,
+        None => Some(gate.enter().await),
+        turn => turn,
+    }
+}
+
 async fn read(engine: Arc<dyn Engine>, gate: Gate, id: Digest, extent: Extent) -> Result<Bytes, ReadError> {
     // Given back when the disk has answered: a reader may sleep, and one that was given up still keeps the disk busy.
-    let turn = gate.enter().await;
+    let turn = turn(&gate, || engine.is_in_memory(extent.place)).await;
     let (done, answer) = promise();
     let finish = move |fetched| {
         drop(turn);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::body::LargeBody;
+use super::body::{LargeBody, turn};
 use super::{Inner, add};
 use crate::engine::{FetchDone, Fetched, Found, Kind, Place, Places, Probe};
 use crate::hit::{Body, BodySource, Hit, ReadError, Source, State};
@@ -67,14 +67,17 @@ impl Inner {
 
     /// The record of a key, with its whole name compared.
     pub(super) async fn fetch(&self, key: &Key, digest: &Digest, places: Places) -> Option<Found> {
-        let fetched = self.in_turn(|done| self.engine.fetch(digest, places, done)).await;
+        let newest = places.iter().next();
+        let fetched =
+            self.in_turn(self.engine.disk_of(digest), newest, |done| self.engine.fetch(digest, places, done)).await;
         fetched.filter(|found| found.name == key.name())
     }
 
-    /// Read a record when it is its turn, which is given back when the disk has answered: whoever asked may sleep, and
-    /// one that was given up still keeps the disk busy.
-    async fn in_turn(&self, read: impl FnOnce(FetchDone)) -> Option<Found> {
-        let turn = self.gate.enter().await;
+    /// Read a record when it is its turn on that disk. The turn is given back when the disk has answered: whoever asked
+    /// may sleep, and one that was given up still keeps the disk busy.
+    async fn in_turn(&self, disk: usize, newest: Option<Place>, read: impl FnOnce(FetchDone)) -> Option<Found> {
+        let in_memory = || newest.is_some_and(|place| self.engine.is_in_memory(place));
+        let turn = turn(&self.gate(disk), in_memory).await;
         let (done, answer) = promise();
         read(Box::new(move |fetched| {
             drop(turn);
@@ -104,14 +107,16 @@ impl Inner {
 
     /// The record at a place, if a lookup of its object would find it and no newer one.
     async fn current(&self, place: Place) -> Option<Found> {
-        let found = self.in_turn(|done| self.engine.fetch_any(place, done)).await?;
+        let disk = self.engine.disk_at(place);
+        let found = self.in_turn(disk, Some(place), |done| self.engine.fetch_any(place, done)).await?;
         let Probe::At(places) = self.engine.probe(&found.id) else {
             return None;
         };
         if places.iter().next() == Some(place) {
             return Some(found);
         }
-        let newest = self.in_turn(|done| self.engine.fetch(&found.id, places, done)).await?;
+        let newest =
+            self.in_turn(disk, places.iter().next(), |done| self.engine.fetch(&found.id, places, done)).await?;
         (newest.place == place).then_some(found)
     }
 }

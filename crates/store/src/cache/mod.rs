@@ -47,7 +47,8 @@ pub(crate) struct Inner {
     pub(crate) counters: Counters,
     secret: Secret,
     hot_budget_bytes: u64,
-    gate: Gate,
+    /// Turns to read, for each disk: one that stalls keeps its own.
+    gates: Arc<[Gate]>,
     held: Held,
     /// Publishing a version, updating a head and removing an object exclude each other, object by object.
     stripes: [Mutex<()>; 64],
@@ -99,8 +100,14 @@ impl Inner {
         self.stripes.get((digest.high() % 64) as usize).map(Mutex::lock)
     }
 
+    /// Turns to read from the disk of this number.
+    fn gate(&self, disk: usize) -> Gate {
+        let gate = self.gates.get(disk).or(self.gates.first());
+        gate.cloned().unwrap_or_else(|| Gate::new(MAX_READS))
+    }
+
     pub(crate) fn extent_reader(&self, digest: Digest) -> ExtentReader {
-        ExtentReader::new(self.engine.clone(), self.gate.clone(), self.held.clone(), digest)
+        ExtentReader::new(self.engine.clone(), self.gate(self.engine.disk_of(&digest)), self.held.clone(), digest)
     }
 
     /// Keep a whole object in memory if the record at `place` is its newest.

@@ -64,18 +64,18 @@ impl Cache {
     /// A store over an engine of the caller's, with a budget of `memory_bytes` for hot objects. The secret must be the
     /// one with which the engine's records were written. Errors: the system has no more threads.
     pub fn over(engine: Arc<dyn Engine>, secret: Secret, memory_bytes: u64) -> std::io::Result<Cache> {
-        let gate = Gate::new(MAX_READS);
-        let turns = gate.clone();
+        let gates: Arc<[Gate]> = (0..engine.disks()).map(|_| Gate::new(MAX_READS)).collect();
+        let turns = gates.clone();
         Ok(Cache(Arc::new(Inner {
             limits: engine.limits(),
             engine,
             hot: HotObjects::new(memory_bytes),
             fills: Fills::default(),
-            alarm: Alarm::start(move || turns.tick())?,
+            alarm: Alarm::start(move || turns.iter().for_each(Gate::tick))?,
             counters: Counters::default(),
             secret,
             hot_budget_bytes: memory_bytes,
-            gate,
+            gates,
             held: Held::default(),
             stripes: [const { parking_lot::Mutex::new(()) }; 64],
             next_fill: AtomicU64::new(1),

@@ -170,6 +170,26 @@ pub trait Engine: Send + Sync + 'static {
     /// The sizes it works with.
     fn limits(&self) -> Limits;
 
+    /// How many disks it keeps objects on, numbered from 0: each is given turns to read of its own. Default 1.
+    fn disks(&self) -> usize {
+        1
+    }
+
+    /// The number of the disk that an object belongs to. Default 0.
+    fn disk_of(&self, _id: &Digest) -> usize {
+        0
+    }
+
+    /// The number of the disk that a place is on. Default 0.
+    fn disk_at(&self, _place: Place) -> usize {
+        0
+    }
+
+    /// Whether the record at a place is in memory still, so that reading it waits for no disk. Default false.
+    fn is_in_memory(&self, _place: Place) -> bool {
+        false
+    }
+
     /// Whether an object is there, from memory alone. No I/O; locks are held for a set's copy only.
     fn probe(&self, id: &Digest) -> Probe;
 
@@ -184,7 +204,7 @@ pub trait Engine: Send + Sync + 'static {
     /// Keep a record: at once it is found by [`Engine::probe`] and [`Engine::fetch`], and it survives a kill of the
     /// process shortly after, power loss after [`Engine::sync`]. Pending: all buffers wait for the disk; the waker is
     /// called when there is room. A [`Kind::Tombstone`] removes every candidate of its fingerprint.
-    /// Errors: [`WhyNot::Device`], [`WhyNot::TooLarge`], [`WhyNot::Closed`].
+    /// Errors: [`WhyNot::Device`], [`WhyNot::Slow`], [`WhyNot::TooLarge`], [`WhyNot::Closed`].
     fn poll_append(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>>;
 
     /// Drop the index entry of one record that turned out to be unreadable, and older ones of its fingerprint.

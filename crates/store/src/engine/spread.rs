@@ -35,12 +35,12 @@ impl Spread {
         ((u128::from(id.high() << 8) * self.disks.len() as u128) >> 64) as usize
     }
 
-    fn disk_of(&self, id: &Digest) -> Option<(usize, &Arc<dyn Engine>)> {
+    fn engine_of(&self, id: &Digest) -> Option<(usize, &Arc<dyn Engine>)> {
         let number = self.number_of(id);
         self.disks.get(number).map(|disk| (number, disk))
     }
 
-    fn disk_at(&self, place: Place) -> Option<(usize, &Arc<dyn Engine>)> {
+    fn engine_at(&self, place: Place) -> Option<(usize, &Arc<dyn Engine>)> {
         let number = (place.0 >> DISK_SHIFT) as usize;
         self.disks.get(number).map(|disk| (number, disk))
     }
@@ -111,8 +111,24 @@ impl Engine for Spread {
         }
     }
 
+    fn disks(&self) -> usize {
+        self.disks.len()
+    }
+
+    fn disk_of(&self, id: &Digest) -> usize {
+        self.number_of(id)
+    }
+
+    fn disk_at(&self, place: Place) -> usize {
+        (place.0 >> DISK_SHIFT) as usize
+    }
+
+    fn is_in_memory(&self, place: Place) -> bool {
+        self.engine_at(place).is_some_and(|(_, disk)| disk.is_in_memory(inside(place)))
+    }
+
     fn probe(&self, id: &Digest) -> Probe {
-        let Some((number, disk)) = self.disk_of(id) else { return Probe::Absent };
+        let Some((number, disk)) = self.engine_of(id) else { return Probe::Absent };
         match disk.probe(id) {
             Probe::At(places) => {
                 let mut all: Vec<_> = places.iter().map(|place| outside(number, place)).collect();
@@ -123,44 +139,44 @@ impl Engine for Spread {
     }
 
     fn fetch(&self, id: &Digest, places: Places, done: FetchDone) {
-        match self.disk_of(id) {
+        match self.engine_of(id) {
             Some((number, disk)) => disk.fetch(id, each_inside(places), told_outside(number, done)),
             None => done(Fetched::Missing),
         }
     }
 
     fn fetch_at(&self, id: &Digest, place: Place, body_bytes: usize, done: FetchDone) {
-        match self.disk_at(place) {
+        match self.engine_at(place) {
             Some((number, disk)) => disk.fetch_at(id, inside(place), body_bytes, told_outside(number, done)),
             None => done(Fetched::Missing),
         }
     }
 
     fn poll_append(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
-        match self.disk_of(&record.id) {
+        match self.engine_of(&record.id) {
             Some((number, disk)) => disk.poll_append(cx, record).map_ok(|place| outside(number, place)),
             None => Poll::Ready(Err(WhyNot::Device)),
         }
     }
 
     fn forget(&self, id: &Digest, place: Place) {
-        if let Some((_, disk)) = self.disk_of(id) {
+        if let Some((_, disk)) = self.engine_of(id) {
             disk.forget(id, inside(place));
         }
     }
 
     fn touch(&self, id: &Digest, place: Place) {
-        if let Some((_, disk)) = self.disk_of(id) {
+        if let Some((_, disk)) = self.engine_of(id) {
             disk.touch(id, inside(place));
         }
     }
 
     fn is_live(&self, place: Place) -> bool {
-        self.disk_at(place).is_some_and(|(_, disk)| disk.is_live(inside(place)))
+        self.engine_at(place).is_some_and(|(_, disk)| disk.is_live(inside(place)))
     }
 
     fn sync(&self, of: Option<&Digest>, done: SyncDone) {
-        match of.and_then(|id| self.disk_of(id)) {
+        match of.and_then(|id| self.engine_of(id)) {
             Some((_, disk)) => disk.sync(of, done),
             None => self.all(done, |disk, done| disk.sync(None, done)),
         }
@@ -176,7 +192,7 @@ impl Engine for Spread {
     }
 
     fn fetch_any(&self, place: Place, done: FetchDone) {
-        match self.disk_at(place) {
+        match self.engine_at(place) {
             Some((number, disk)) => disk.fetch_any(inside(place), told_outside(number, done)),
             None => done(Fetched::Missing),
         }

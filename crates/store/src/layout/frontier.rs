@@ -24,6 +24,7 @@ use super::record::{self, Stamp};
 use super::region::{LogLayout, SummaryEntry};
 use crate::device::{Device, Op};
 use crate::engine::{Kind, Place, Record};
+use crate::limits::WRITE_PATIENCE;
 use crate::memory::AlignedBuf;
 use crate::memory::aligned::round_up;
 use crate::writer::WhyNot;
@@ -68,6 +69,10 @@ struct State {
     syncs: Vec<Sync>,
     /// One sync at a time: the kernel tells of a lost page once, and that must reach all who wait.
     syncing: bool,
+    /// When the sync under way began.
+    syncing_since: Instant,
+    /// Whether it was said that the disk takes nothing.
+    said_stalled: bool,
     /// The first region written to since the last sync that succeeded.
     unsynced: Place,
     /// What failed since then, told to the next sync.
@@ -82,6 +87,16 @@ struct Flying {
     len: usize,
     buffer: Arc<AlignedBuf>,
     is_summary: bool,
+    since: Instant,
+}
+
+impl State {
+    /// Whether the disk has been at a write or a sync for so long that nobody should wait for it.
+    fn is_stalled(&self) -> bool {
+        let syncs = self.syncing.then_some(self.syncing_since);
+        let oldest = self.flying.iter().map(|flying| flying.since).chain(syncs).min();
+        oldest.is_some_and(|since| since.elapsed() >= WRITE_PATIENCE)
+    }
 }
 
 impl Frontier {
@@ -107,6 +122,8 @@ impl Frontier {
             waiting: Vec::new(),
             syncs: Vec::new(),
             syncing: false,
+            syncing_since: Instant::now(),
+            said_stalled: false,
             unsynced: start,
             failed: None,
             health: Health::default(),
@@ -172,7 +189,10 @@ impl Frontier {
         let sum = self.stamp.payload_sum(record);
         let mut ops = Vec::new();
         let mut state = self.state.lock();
-        let outcome = self.append(&mut state, &mut ops, record, bytes, sum);
+        let mut outcome = self.append(&mut state, &mut ops, record, bytes, sum);
+        if outcome.is_pending() && state.is_stalled() {
+            outcome = Poll::Ready(Err(WhyNot::Slow));
+        }
         if outcome.is_pending() && !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
             state.waiting.push(cx.waker().clone());
         }
@@ -226,6 +246,13 @@ impl Frontier {
                 return Poll::Ready(Ok(place));
             }
         }
+    }
+
+    /// Whether the record at a place is not on disk yet.
+    pub fn is_in_memory(&self, place: Place) -> bool {
+        let state = self.state.lock();
+        let within = |at: Place, len: usize| place >= at && place.0 < at.0 + len as u64;
+        within(state.batch_at, state.batch_len) || state.flying.iter().any(|flying| within(flying.at, flying.len))
     }
 
     /// The bytes of a record that is not on disk yet, copied; `None` if it is, or never was.

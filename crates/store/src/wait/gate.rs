@@ -46,6 +46,14 @@ impl Gate {
         Gate(Arc::new(Mutex::new(State { free: turns, next_ticket: 0, waiting: VecDeque::new() })))
     }
 
+    /// A turn at once, unless somebody waits for it.
+    pub(crate) fn try_enter(&self) -> Option<Turn> {
+        let mut state = self.0.lock();
+        let may = state.waiting.len() < state.free;
+        state.free -= usize::from(may);
+        may.then(|| Turn(self.clone()))
+    }
+
     pub(crate) fn enter(&self) -> Entering {
         Entering { gate: self.clone(), ticket: None }
     }

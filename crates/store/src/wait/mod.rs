@@ -5,7 +5,7 @@ mod gate;
 mod promise;
 
 pub(crate) use alarm::{Alarm, At};
-pub(crate) use gate::Gate;
+pub(crate) use gate::{Gate, Turn};
 pub(crate) use promise::{Promise, promise};
 
 use std::future::Future;

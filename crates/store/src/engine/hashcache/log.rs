@@ -200,6 +200,10 @@ impl Engine for HashCacheLog {
         }
     }
 
+    fn is_in_memory(&self, place: Place) -> bool {
+        self.0.log.frontier.is_in_memory(place)
+    }
+
     fn probe(&self, id: &Digest) -> Probe {
         let places = self.0.index.candidates(id.low());
         if places.iter().next().is_none() { Probe::Absent } else { Probe::At(places) }

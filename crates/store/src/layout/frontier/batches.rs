@@ -4,6 +4,7 @@ use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
+use std::time::Instant;
 
 use super::{Flying, Frontier, State};
 use crate::device::{Op, Outcome, Request};
@@ -34,7 +35,7 @@ impl Frontier {
         state.batch.get_mut(padding).unwrap_or_default().fill(0);
         let full = mem::replace(&mut state.batch, AlignedBuf::zeroed(0));
         let at = state.batch_at;
-        self.fly(state, ops, Flying { at, len, buffer: Arc::new(full), is_summary: false });
+        self.fly(state, ops, Flying { at, len, buffer: Arc::new(full), is_summary: false, since: Instant::now() });
         state.batch_at = Place(state.batch_at.0 + len as u64);
         state.batch_len = 0;
         state.batch_since = None;

@@ -5,10 +5,10 @@ use std::sync::{Arc, Weak};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use super::Frontier;
 use super::syncs::Sync;
+use super::{Frontier, State};
 use crate::engine::{Place, SyncDone};
-use crate::limits::WRITE_BEHIND;
+use crate::limits::{WRITE_BEHIND, WRITE_PATIENCE};
 
 impl Frontier {
     /// Whether appends are refused.
@@ -50,6 +50,23 @@ impl Frontier {
     }
 }
 
+impl Frontier {
+    /// Those that wait for a disk that stalls: they are to ask once more, and are told so.
+    fn give_up_waiting(&self, state: &mut State) -> Vec<Waker> {
+        let stalled = state.is_stalled();
+        if stalled != mem::replace(&mut state.said_stalled, stalled) {
+            let seconds = WRITE_PATIENCE.as_secs();
+            match stalled {
+                true => {
+                    tracing::warn!("a disk has taken nothing for {seconds} s: objects are not stored until it does")
+                }
+                false => tracing::warn!("the disk that took nothing goes on: objects are stored again"),
+            }
+        }
+        if stalled { mem::take(&mut state.waiting) } else { Vec::new() }
+    }
+}
+
 /// Send batches to the disk that are older than [`WRITE_BEHIND`], and sync now and then, until the frontier is closed or
 /// dropped.
 pub(super) fn write_behind(frontier: &Weak<Frontier>, flush_every: Option<Duration>) {
@@ -63,11 +80,13 @@ pub(super) fn write_behind(frontier: &Weak<Frontier>, flush_every: Option<Durati
         if state.batch_since.is_some_and(|since| since.elapsed() >= WRITE_BEHIND) {
             frontier.seal(&mut state, &mut ops);
         }
-        if ops.is_empty() {
+        let waiting = frontier.give_up_waiting(&mut state);
+        if ops.is_empty() && waiting.is_empty() {
             frontier.stop.wait_for(&mut state, WRITE_BEHIND / 2);
         }
         drop(state);
         frontier.submit(ops);
+        waiting.into_iter().for_each(Waker::wake);
         if flush_every.is_some_and(|every| flushed.elapsed() >= every) {
             flushed = Instant::now();
             frontier.sync_by_clock();

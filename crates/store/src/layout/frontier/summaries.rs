@@ -5,6 +5,7 @@
 
 use std::mem;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::syncs::Sync;
 use super::{Flying, Frontier, State};
@@ -55,7 +56,8 @@ impl Frontier {
             } else {
                 let len = summary.bytes.len();
                 let at = Place(summary.region.0 + self.layout.region_bytes - len as u64);
-                self.fly(state, ops, Flying { at, len, buffer: Arc::new(summary.bytes), is_summary: true });
+                let buffer = Arc::new(summary.bytes);
+                self.fly(state, ops, Flying { at, len, buffer, is_summary: true, since: Instant::now() });
             }
         }
     }

@@ -1,0 +1,128 @@
+//! One of two disks stalls: the other's objects are served and stored as ever, what waits is bounded and ends by its
+//! deadline, nobody's download waits with the disk, and when it goes on all is as before.
+//!
+//! The stall lasts as long as it takes to see this, some six seconds. Half a minute:
+//!
+//! ```text
+//! TINAJA_STALL_SECONDS=30 cargo test -p tinaja-store --test stall -- --nocapture
+//! ```
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use support::*;
+use tinaja_store::device::Device;
+use tinaja_store::device::wrap::{Fault, Faulty};
+use tinaja_store::engine::Engine;
+use tinaja_store::engine::hashcache::HashCacheLog;
+use tinaja_store::engine::spread::Spread;
+use tinaja_store::limits::{MAX_BATCHES_IN_FLIGHT, MAX_READS, MAX_SUMMARIES_WAITING};
+use tinaja_store::{Cache, Commit, Hint, Lookup, Secret, State, Store, WhyNot, block_on};
+
+const OBJECTS: u64 = 600;
+
+/// A store over a sound disk and one that can be told to stall.
+struct Disks {
+    store: Cache,
+    slow: Arc<Faulty>,
+    stalls: Arc<AtomicBool>,
+    /// Requests that have stalled.
+    waiting: Arc<AtomicUsize>,
+    /// Which objects lie on which.
+    sound: Vec<u64>,
+    stalled: Vec<u64>,
+}
+
+fn engine(device: Arc<dyn Device>) -> Arc<dyn Engine> {
+    Arc::new(HashCacheLog::open(device, &plan(DISK_BYTES as u64)).unwrap())
+}
+
+fn disks() -> Disks {
+    let (stalls, waiting) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let (now, count) = (stalls.clone(), waiting.clone());
+    let slow = disk(&blank(), move |_, _| {
+        now.load(SeqCst).then(|| {
+            count.fetch_add(1, SeqCst);
+            Fault::Stalled
+        })
+    });
+    let spread = Spread::over(vec![engine(sound(&blank())), engine(slow.clone())]).unwrap();
+    let store = Cache::over(Arc::new(spread), Secret::from_bytes([7; 32]), 0).unwrap();
+    (0..OBJECTS).for_each(|n| assert!(matches!(put(&store, n, 1, 3000), Commit::Stored { .. })));
+    block_on(store.flush()).unwrap();
+    // The first snapshots are over.
+    sleep(Duration::from_millis(500));
+    let reads = |n| {
+        let before = slow.counters().reads;
+        assert_eq!(get(&store, n), Some(1));
+        slow.counters().reads - before
+    };
+    let (stalled, sound) = (0..OBJECTS).partition(|&n| reads(n) > 0);
+    Disks { store, slow, stalls, waiting, sound, stalled }
+}
+
+fn lookups(disks: &Disks, objects: &[u64], patience: Duration) -> usize {
+    let until = Instant::now() + patience;
+    let lookups = objects.iter().map(|&n| disks.store.lookup(&key(n), until));
+    let mut pending: Vec<_> = lookups.map(|it| if let Lookup::Wait(it) = it { it } else { panic!() }).collect();
+    let ready = pending.iter_mut().map(poll).collect::<Vec<_>>();
+    let found = |(ready, lookup)| match ready {
+        std::task::Poll::Ready(found) => found,
+        std::task::Poll::Pending => block_on(lookup),
+    };
+    ready.into_iter().zip(pending).filter_map(found).count()
+}
+
+#[test]
+fn a_disk_that_stalls_harms_nobody_else() {
+    let seconds = std::env::var("TINAJA_STALL_SECONDS").ok().map_or(0, |text| text.parse().expect("seconds"));
+    let disks = disks();
+    let Disks { store, sound, stalled, .. } = &disks;
+    assert!(sound.len() > 200 && stalled.len() > 200);
+    let began = Instant::now();
+    disks.stalls.store(true, SeqCst);
+
+    // More lookups than there are turns to read: each is a miss at its deadline.
+    assert_eq!(lookups(&disks, &stalled[..200], Duration::from_millis(300)), 0);
+    assert_eq!(store.stats().timeouts, 200);
+    assert_eq!(lookups(&disks, &sound[..200], Duration::from_secs(5)), 200, "the other disk is sound");
+    assert!(block_on(store.remove(&key(sound[0]))).is_ok(), "a removal waits for its own disk only");
+
+    // Downloads go on, wherever their objects belong; what follows them has every byte.
+    let (mut kept, mut slow) = (0, 0);
+    for n in 2000..2040 {
+        let mut writer = store.put(&key(n), Bytes::from_static(b"2"), Hint::default());
+        let mut follower = writer.follow();
+        assert_eq!(follower.state, State::Filling);
+        let reading = std::thread::spawn(move || block_on(follower.body.collect(usize::MAX)));
+        let body = tinaja_store::contract::bytes_of(n * 1000 + 2, 300_000);
+        block_on(writer.write(body.clone()));
+        match block_on(writer.commit()) {
+            Commit::Stored { .. } => kept += 1,
+            Commit::NotStored(WhyNot::Slow) => slow += 1,
+            other => panic!("{other:?}"),
+        }
+        assert!(reading.join().unwrap().unwrap() == body);
+    }
+    println!("{kept} of 40 stored, {slow} too slow, after {:?}", began.elapsed());
+    assert!(kept >= 10 && slow >= 5);
+    let waiting = disks.waiting.load(SeqCst);
+    println!("{waiting} requests wait");
+    assert!(waiting <= MAX_READS + MAX_BATCHES_IN_FLIGHT + MAX_SUMMARIES_WAITING + 1, "{waiting} requests wait");
+
+    sleep(Duration::from_secs(seconds).saturating_sub(began.elapsed()));
+    disks.stalls.store(false, SeqCst);
+    disks.slow.release();
+    block_on(store.flush()).unwrap();
+    assert_eq!(lookups(&disks, stalled, Duration::from_secs(5)), stalled.len(), "nothing is lost");
+    (3000..3100).for_each(|n| assert!(matches!(put(store, n, 1, 3000), Commit::Stored { .. })));
+    assert!((3000..3100).all(|n| get(store, n) == Some(1)));
+    let stats = store.stats();
+    assert_eq!((stats.read_errors, stats.write_errors, stats.sync_errors, stats.disks_retired), (0, 0, 0, 0));
+}
