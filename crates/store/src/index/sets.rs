@@ -1,6 +1,6 @@
 //! Sets of slots in shards: a set is a few dozen bytes, copied out or changed under its shard's lock.
 
-use parking_lot::Mutex;
+use crate::memory::Parts;
 
 /// Bytes of one shard at the most. Small enough that two threads seldom meet in one, large enough that locks cost
 /// nothing a slot; with the stamp of a snapshot's page it fills 48 KiB.
@@ -8,7 +8,7 @@ const SHARD_BYTES: usize = (48 << 10) - 32;
 
 /// Many sets of `set_bytes` each. Memory: sets x set bytes, and 24 bytes a shard.
 pub struct Sets {
-    shards: Box<[Mutex<Box<[u8]>>]>,
+    shards: Parts,
     sets: u64,
     set_bytes: usize,
     sets_per_shard: u64,
@@ -19,11 +19,10 @@ impl Sets {
     pub fn new(sets: u64, empty: &[u8]) -> Self {
         let set_bytes = empty.len().max(1);
         let sets_per_shard = Self::sets_per_shard(set_bytes);
-        let shard = |n: u64| {
-            let count = sets_per_shard.min(sets - n * sets_per_shard);
-            Mutex::new(empty.repeat(count as usize).into_boxed_slice())
-        };
-        let shards = (0..sets.div_ceil(sets_per_shard)).map(shard).collect();
+        let shards = Parts::zeroed(sets as usize * set_bytes, sets_per_shard as usize * set_bytes);
+        for mut shard in (0..shards.len()).filter_map(|number| shards.lock(number)) {
+            shard.chunks_exact_mut(set_bytes).for_each(|set| set.copy_from_slice(empty));
+        }
         Sets { shards, sets, set_bytes, sets_per_shard }
     }
 
@@ -39,16 +38,15 @@ impl Sets {
 
     /// A copy of one shard's bytes; empty if there is no such shard.
     pub fn copy_shard(&self, shard: u64) -> Vec<u8> {
-        self.shards.get(shard as usize).map(|shard| shard.lock().to_vec()).unwrap_or_default()
+        self.shards.lock(shard as usize).map(|shard| shard.to_vec()).unwrap_or_default()
     }
 
     /// Replace one shard's bytes by the front of `bytes`, if that is long enough.
     pub fn load_shard(&self, shard: u64, bytes: &[u8]) {
-        if let Some(shard) = self.shards.get(shard as usize) {
-            let mut shard = shard.lock();
-            if let Some(bytes) = bytes.get(..shard.len()) {
-                shard.copy_from_slice(bytes);
-            }
+        if let Some(mut shard) = self.shards.lock(shard as usize)
+            && let Some(bytes) = bytes.get(..shard.len())
+        {
+            shard.copy_from_slice(bytes);
         }
     }
 
@@ -70,14 +68,13 @@ impl Sets {
 
     /// Look at or change one set, with its shard locked; `None` if there is no such set. `work` must be short.
     pub fn with<T>(&self, set: u64, work: impl FnOnce(&mut [u8]) -> T) -> Option<T> {
-        let mut shard = self.shards.get((set / self.sets_per_shard) as usize)?.lock();
+        let mut shard = self.shards.lock((set / self.sets_per_shard) as usize)?;
         let at = (set % self.sets_per_shard) as usize * self.set_bytes;
         shard.get_mut(at..at + self.set_bytes).map(work)
     }
 
     /// Bytes allocated: the slots, and the shards' locks and pointers.
     pub fn allocated_bytes(&self) -> u64 {
-        let shards: usize = self.shards.iter().map(|shard| shard.lock().len() + size_of::<Mutex<Box<[u8]>>>()).sum();
-        (shards + size_of::<Self>()) as u64
+        (self.shards.allocated_bytes() + size_of::<Self>()) as u64
     }
 }
