@@ -1,4 +1,6 @@
-use http::HeaderName;
+use std::time::Duration;
+
+use http::{HeaderName, Method};
 
 use super::*;
 
@@ -66,74 +68,49 @@ fn guesses() {
 }
 
 #[test]
-fn refusals() {
-    use NotStorable::*;
-    for (status, response, why) in [
-        (200, vec![("cache-control", "no-store, max-age=9")], Forbidden),
-        (200, vec![("cache-control", "private, max-age=9")], Forbidden),
-        (200, vec![("cache-control", "private=\"x\", max-age=9")], Forbidden),
-        (206, vec![("cache-control", "max-age=9")], Status),
-        (304, vec![("cache-control", "max-age=9")], Status),
-        (416, vec![("cache-control", "max-age=9")], Status),
-        (200, vec![("cache-control", "max-age=9"), ("set-cookie", "a=b")], SetCookie),
-        (200, vec![("cache-control", "max-age=9"), ("vary", "*")], Vary),
-        (200, vec![], NoLifetime),
-        (503, vec![("etag", "\"a\"")], NoLifetime),
+fn targeted_and_chosen() {
+    use crate::storable::{Exchange, keep};
+    let (hour_ahead, long_ago) = (date(3600), date(-100 * DAY as i64));
+    let reverse = Policy { targets: vec![crate::targeted::CDN_CACHE_CONTROL], ..Policy::default() };
+    let negative = Policy { negative_seconds: 30, ..Policy::default() };
+    let short = Policy { max_heuristic_seconds: 60, ..Policy::default() };
+    let plain = Policy::default();
+    let expires = ("expires", hour_ahead.as_str());
+    let modified = ("last-modified", long_ago.as_str());
+    let tag = ("etag", "\"a\"");
+    for (status, response, policy, fresh) in [
+        (200, vec![expires, ("cdn-cache-control", "max-age=5")], &reverse, Some(5)),
+        (200, vec![expires, ("cdn-cache-control", "max-age=5")], &plain, Some(3600)),
+        (200, vec![expires, ("cdn-cache-control", "max-age=5,")], &reverse, Some(3600)),
+        // It stands in for Expires too, which leaves a guess.
+        (200, vec![expires, ("cdn-cache-control", "public"), tag], &reverse, Some(0)),
+        (200, vec![("cache-control", "no-store"), ("cdn-cache-control", "max-age=5")], &reverse, Some(5)),
+        (200, vec![("cache-control", "max-age=5"), ("cdn-cache-control", "no-store")], &reverse, None),
+        (404, vec![], &negative, Some(30)),
+        (404, vec![], &plain, None),
+        (410, vec![modified], &negative, Some(30)),
+        (404, vec![("cache-control", "max-age=9")], &negative, Some(9)),
+        (404, vec![("cache-control", "no-store")], &negative, None),
+        (403, vec![], &negative, None),
+        (503, vec![], &negative, None),
+        (200, vec![modified], &short, Some(60)),
+        (200, vec![modified], &plain, Some(7 * DAY)),
+        // A client can bring these about for everybody.
+        (405, vec![modified], &plain, None),
+        (414, vec![modified], &plain, None),
+        (501, vec![modified], &plain, None),
+        (414, vec![("cache-control", "max-age=9")], &plain, Some(9)),
     ] {
-        assert_eq!(judge(status, &response), Err(why), "{status} {response:?}");
-    }
-    assert!(judge(200, &[("cache-control", "public, max-age=9"), ("set-cookie", "a=b")]).is_ok());
-    let post = storable(&http::Method::POST, &HeaderMap::new(), StatusCode::OK, &headers(&[]), now());
-    assert_eq!(post, Err(Method));
-}
-
-#[test]
-fn authorised_requests() {
-    let request = headers(&[("authorization", "Basic eA==")]);
-    for (control, storable_) in
-        [("max-age=9", false), ("public, max-age=9", true), ("s-maxage=9", true), ("must-revalidate, max-age=9", true)]
-    {
-        let response = headers(&[("cache-control", control)]);
-        let judged = storable(&http::Method::GET, &request, StatusCode::OK, &response, now());
-        assert_eq!(judged.is_ok(), storable_, "{control}");
-    }
-}
-
-#[test]
-fn stale_if_error() {
-    for (control, seconds) in [
-        ("max-age=9", 0),
-        ("max-age=9, stale-if-error=100", 100),
-        ("max-age=9, stale-if-error=100, must-revalidate", 0),
-        ("s-maxage=9, stale-if-error=100", 0),
-    ] {
-        let stored = judge(200, &[("cache-control", control)]).unwrap();
-        assert_eq!(stored.stale_if_error_seconds, seconds, "{control}");
-    }
-}
-
-#[test]
-fn ages() {
-    assert_eq!(age_on_arrival(&headers(&[("age", "5, 7")]), now()), 5);
-    assert_eq!(age_on_arrival(&headers(&[("age", "5"), ("date", &date(-60))]), now()), 60);
-    assert_eq!(age_on_arrival(&headers(&[("date", &date(60))]), now()), 0);
-    assert_eq!(current_age(5, Duration::from_millis(2900)), 7);
-    assert_eq!(current_age(u64::MAX, Duration::from_secs(1)), MAX_SECONDS);
-}
-
-#[test]
-fn invalidation() {
-    for (method, status, expected) in [
-        ("POST", 200, true),
-        ("PUT", 204, true),
-        ("DELETE", 303, true),
-        ("PATCH", 500, false),
-        ("POST", 404, false),
-        ("GET", 200, false),
-        ("OPTIONS", 200, false),
-        ("BREW", 200, true),
-    ] {
-        let judged = invalidates(&method.parse().unwrap(), StatusCode::from_u16(status).unwrap());
-        assert_eq!(judged, expected, "{method} {status}");
+        let response = headers(&response);
+        let (method, request) = (Method::GET, HeaderMap::new());
+        let exchange = Exchange {
+            method: &method,
+            request: &request,
+            status: StatusCode::from_u16(status).unwrap(),
+            response: &response,
+            asked: now(),
+            answered: now(),
+        };
+        assert_eq!(keep(&exchange, policy).map(|keep| keep.fresh_seconds).ok(), fresh, "{status} {response:?}");
     }
 }

@@ -42,6 +42,15 @@ pub fn hop_by_hop(headers: &HeaderMap) -> Vec<HeaderName> {
     names
 }
 
+/// The fields of a response that are not stored (RFC 9111 3.1): those that end at this hop, and what a proxy nearer to
+/// the origin said of itself.
+pub fn not_stored(response: &HeaderMap) -> Vec<HeaderName> {
+    let mut names = hop_by_hop(response);
+    let proxy_only = ["proxy-authenticate", "proxy-authentication-info"].map(HeaderName::from_static);
+    names.extend(proxy_only.into_iter().filter(|name| response.contains_key(name)));
+    names
+}
+
 /// Whether the connection ends with the answer to this request (RFC 9112 9.3).
 pub fn closes(headers: &HeaderMap, http11: bool) -> bool {
     let says = |option: &str| list_members(headers, &CONNECTION).any(|member| member.eq_ignore_ascii_case(option));

@@ -164,7 +164,7 @@ fn strip_scheme<'a>(target: &'a [u8], scheme: &[u8]) -> Option<&'a [u8]> {
 }
 
 /// A path with what must be escaped in a URL escaped (RFC 3986 2.1): parsers downstream differ over such bytes.
-fn clean_path(path: &[u8]) -> String {
+pub(crate) fn clean_path(path: &[u8]) -> String {
     let mut clean = String::with_capacity(path.len());
     for byte in path {
         match byte {

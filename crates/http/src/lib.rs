@@ -12,21 +12,29 @@
 //! - [`status`], [`hops`]: what a proxy adds to messages and removes from them
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
+pub mod age;
 pub mod authority;
 pub mod body;
+pub mod conditional;
 pub mod control;
 pub mod dates;
+pub mod edits;
 mod fields;
 pub mod freshness;
 pub mod head;
 pub mod hops;
+pub mod invalidate;
 pub mod judge;
 pub mod limits;
 pub mod lines;
+pub mod range;
 pub mod refusal;
+pub mod reuse;
 pub mod status;
+pub mod storable;
 mod structured;
 pub mod targeted;
+pub mod validate;
 pub mod vary;
 
 /// The value of a field as text; a value that is not ASCII reads as empty.

@@ -1,0 +1,250 @@
+//! May a shared cache store a response, and what of it? (RFC 9111 3)
+
+use std::time::SystemTime;
+
+use http::header::{AUTHORIZATION, CONTENT_RANGE, ETAG, LAST_MODIFIED, SET_COOKIE};
+use http::{HeaderMap, HeaderName, Method, StatusCode};
+
+use crate::age::initial_age;
+use crate::control::{CacheControl, Scope, request_directives};
+use crate::freshness::lifetime_seconds;
+use crate::limits::MAX_HEURISTIC_SECONDS;
+use crate::targeted::{Chosen, choose};
+use crate::{hops, range, vary};
+
+/// Why a response is not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotStorable {
+    /// Only answers to GET are stored.
+    #[error("the method is not GET")]
+    Method,
+    /// A status that needs more than storing: informational, partial, not modified, or one that `must-understand` is
+    /// about and that is not known here.
+    #[error("the status cannot be stored")]
+    Status,
+    /// The response says `no-store` or `private`.
+    #[error("the origin forbids it")]
+    Forbidden,
+    /// The request says `no-store`.
+    #[error("the client forbids it")]
+    ClientForbids,
+    /// The request carried Authorization, and the response does not allow sharing it (RFC 9111 3.5).
+    #[error("the request was authorised")]
+    Authorization,
+    /// The response sets a cookie, and does not allow sharing it explicitly.
+    #[error("the response sets a cookie")]
+    SetCookie,
+    /// `Vary: *`, or more fields than we compare.
+    #[error("the response varies beyond what we compare")]
+    Vary,
+    /// No freshness is given, none can be guessed, and it cannot be validated.
+    #[error("the response has neither a lifetime nor a validator")]
+    NoLifetime,
+}
+
+/// One request and its answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Exchange<'a> {
+    /// The request's method.
+    pub method: &'a Method,
+    /// The request's headers.
+    pub request: &'a HeaderMap,
+    /// The answer's status.
+    pub status: StatusCode,
+    /// The answer's headers.
+    pub response: &'a HeaderMap,
+    /// When the request was sent to the origin.
+    pub asked: SystemTime,
+    /// When the head of the answer came.
+    pub answered: SystemTime,
+}
+
+/// What an operator may choose. The default is what the RFCs say, for a cache that speaks for nobody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// The targeted fields this cache heeds, the most special first (RFC 9213). None by default: a reverse proxy sets
+    /// [`crate::targeted::CDN_CACHE_CONTROL`].
+    pub targets: Vec<HeaderName>,
+    /// The longest guessed lifetime, in seconds; [`MAX_HEURISTIC_SECONDS`] by default, which is also the most.
+    pub max_heuristic_seconds: u64,
+    /// A lifetime for 404 and 410 that come without one, in seconds. 0 by default: what appears at its origin is
+    /// seen that much later.
+    pub negative_seconds: u64,
+    /// Whether 206 may be stored, by a caller that stores parts as parts (RFC 9111 3.3). Off by default.
+    pub parts: bool,
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy { targets: Vec::new(), max_heuristic_seconds: MAX_HEURISTIC_SECONDS, negative_seconds: 0, parts: false }
+    }
+}
+
+/// A response that may be stored, and what to store with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// Seconds from now for which it may be served without asking; 0 means it must be validated each time.
+    pub fresh_seconds: u64,
+    /// Its age on arrival, in seconds (RFC 9111 4.2.3).
+    pub age_seconds: u64,
+    /// Seconds past its freshness for which it may be served while it is being validated (RFC 5861 3).
+    pub stale_while_revalidate_seconds: u64,
+    /// Seconds past its freshness for which it may be served if the origin fails (RFC 5861 4).
+    pub stale_if_error_seconds: u64,
+    /// Whether a request may ask for it stale (`max-stale`); see [`may_be_stale`].
+    pub may_be_stale: bool,
+    /// Fields to store it without: those that end at this hop (RFC 9111 3.1), and those that a qualified `private`
+    /// or `no-cache` names (5.2.2.7, 5.2.2.4). All of them are in the response.
+    pub without: Vec<HeaderName>,
+}
+
+/// May a shared cache store this answer, and how? One call decides all of RFC 9111 3.
+///
+/// `immutable` (RFC 8246) changes nothing here: what is fresh is validated only where a client asks for it.
+pub fn keep(exchange: &Exchange<'_>, policy: &Policy) -> Result<Keep, NotStorable> {
+    let Exchange { method, request, status, response, asked, answered } = *exchange;
+    if method != Method::GET && method != Method::HEAD {
+        return Err(NotStorable::Method);
+    }
+    let chosen = choose(response, &policy.targets);
+    check_status(status, response, &chosen.control, policy)?;
+    if request_directives(request).no_store {
+        return Err(NotStorable::ClientForbids);
+    }
+    check_sharing(request, response, &chosen.control)?;
+    if vary::fields(response).is_none() {
+        return Err(NotStorable::Vary);
+    }
+    let age_seconds = initial_age(response, asked, answered);
+    let lifetime = lifetime_seconds(status, &chosen, response, policy, answered).ok_or(NotStorable::NoLifetime)?;
+    let validated_always = chosen.control.scope("no-cache") == Scope::All;
+    let stale = |name| if forbids_stale(&chosen) { 0 } else { chosen.control.seconds(name).unwrap_or(0) };
+    let keep = Keep {
+        fresh_seconds: if validated_always { 0 } else { lifetime.saturating_sub(age_seconds) },
+        age_seconds,
+        stale_while_revalidate_seconds: stale("stale-while-revalidate"),
+        stale_if_error_seconds: stale("stale-if-error"),
+        may_be_stale: !forbids_stale(&chosen),
+        without: not_stored(response, &chosen.control),
+    };
+    let ever_served = keep.fresh_seconds + keep.stale_while_revalidate_seconds + keep.stale_if_error_seconds > 0;
+    if !ever_served && !response.contains_key(ETAG) && !response.contains_key(LAST_MODIFIED) {
+        // It could never be served: storing it would only wear the disk.
+        return Err(NotStorable::NoLifetime);
+    }
+    Ok(keep)
+}
+
+/// Whether stored responses with these headers may be served stale on request, or where the origin fails
+/// (RFC 9111 4.2.4): not after `must-revalidate`, `proxy-revalidate`, `s-maxage` or `no-cache`.
+pub fn may_be_stale(stored: &HeaderMap, policy: &Policy) -> bool {
+    !forbids_stale(&choose(stored, &policy.targets))
+}
+
+fn forbids_stale(chosen: &Chosen) -> bool {
+    let control = &chosen.control;
+    ["must-revalidate", "proxy-revalidate", "s-maxage"].iter().any(|name| control.has(name))
+        || control.scope("no-cache") == Scope::All
+}
+
+/// The status is one whose caching we know; `no-store` beside `must-understand` is for caches that do not
+/// (RFC 9111 5.2.2.3).
+fn check_status(
+    status: StatusCode,
+    response: &HeaderMap,
+    control: &CacheControl,
+    policy: &Policy,
+) -> Result<(), NotStorable> {
+    let must_understand = control.has("must-understand");
+    let known = is_known(status);
+    let stored_as_part = status != StatusCode::PARTIAL_CONTENT || (policy.parts && is_storable_part(response));
+    if !is_whole_answer(status) || !stored_as_part || (must_understand && !known) {
+        return Err(NotStorable::Status);
+    }
+    if control.has("no-store") && !must_understand { Err(NotStorable::Forbidden) } else { Ok(()) }
+}
+
+/// A part that can be kept and later found to belong to others (RFC 9111 3.3): one range of a known place.
+fn is_storable_part(response: &HeaderMap) -> bool {
+    let content_range = response.get(CONTENT_RANGE).and_then(range::ContentRange::parse);
+    matches!(content_range, Some(range::ContentRange::Part { .. }))
+        && crate::conditional::strong_etag(response).is_some()
+}
+
+/// Final, and not about one moment's condition.
+fn is_whole_answer(status: StatusCode) -> bool {
+    !status.is_informational() && !matches!(status.as_u16(), 304 | 412 | 416)
+}
+
+/// Statuses of RFC 9110 15, all of whose caching rules are kept here.
+fn is_known(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 200..=206 | 300..=303 | 305 | 307 | 308 | 400..=411 | 413..=415 | 417 | 421 | 422 | 426
+        | 500..=505)
+}
+
+/// What keeps a response from being shared: `private`, an authorised request (RFC 9111 3.5), a cookie.
+fn check_sharing(request: &HeaderMap, response: &HeaderMap, control: &CacheControl) -> Result<(), NotStorable> {
+    let private = control.scope("private");
+    if private == Scope::All {
+        return Err(NotStorable::Forbidden);
+    }
+    let shared = control.has("public") || control.has("s-maxage");
+    if request.contains_key(AUTHORIZATION) && !shared && !control.has("must-revalidate") {
+        return Err(NotStorable::Authorization);
+    }
+    let cookie_left_out = [private, control.scope("no-cache")]
+        .iter()
+        .any(|scope| matches!(scope, Scope::Fields(fields) if fields.contains(&SET_COOKIE)));
+    if response.contains_key(SET_COOKIE) && !shared && !cookie_left_out {
+        return Err(NotStorable::SetCookie);
+    }
+    Ok(())
+}
+
+/// See [`Keep::without`].
+fn not_stored(response: &HeaderMap, control: &CacheControl) -> Vec<HeaderName> {
+    let mut names = hops::not_stored(response);
+    for scope in [control.scope("private"), control.scope("no-cache")] {
+        if let Scope::Fields(fields) = scope {
+            names.extend(fields.into_iter().filter(|name| response.contains_key(name)));
+        }
+    }
+    names.sort_by(|a, b| a.as_str().cmp(b.as_str()));
+    names.dedup();
+    names
+}
+
+/// How long a response that may be stored is good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Storable {
+    /// Seconds from now for which it may be served without asking; 0 means it must be validated each time.
+    pub fresh_seconds: u64,
+    /// Its age on arrival, in seconds (RFC 9111 4.2.3).
+    pub age_seconds: u64,
+    /// Seconds past its freshness for which it may be served if the origin fails (RFC 5861 4); 0 unless the origin
+    /// said otherwise.
+    pub stale_if_error_seconds: u64,
+}
+
+/// [`keep`] for callers that store responses as they are: what could only be stored without fields that the origin
+/// names is not stored.
+pub fn storable(
+    method: &Method,
+    request: &HeaderMap,
+    status: StatusCode,
+    response: &HeaderMap,
+    now: SystemTime,
+) -> Result<Storable, NotStorable> {
+    let exchange = Exchange { method, request, status, response, asked: now, answered: now };
+    let keep = keep(&exchange, &Policy::default())?;
+    let control = CacheControl::of(response);
+    if ["private", "no-cache"].iter().any(|name| matches!(control.scope(name), Scope::Fields(_))) {
+        return Err(NotStorable::Forbidden);
+    }
+    let Keep { fresh_seconds, age_seconds, stale_if_error_seconds, .. } = keep;
+    Ok(Storable { fresh_seconds, age_seconds, stale_if_error_seconds })
+}
+
+#[cfg(test)]
+#[path = "storable_tests.rs"]
+mod tests;
