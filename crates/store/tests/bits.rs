@@ -8,6 +8,7 @@ mod support;
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use support::{get, key, open, plan, put, sound};
@@ -111,6 +112,15 @@ impl Noticed {
         other
     }
 
+    fn with(self, other: Noticed) -> Noticed {
+        Noticed {
+            at_open: self.at_open + other.at_open,
+            at_lookup: self.at_lookup + other.at_lookup,
+            costly: self.costly + other.costly,
+            harmless: self.harmless + other.harmless,
+        }
+    }
+
     fn print(&self, tried: usize) {
         let Noticed { at_open, at_lookup, costly, harmless } = self;
         println!(
@@ -118,6 +128,30 @@ impl Noticed {
              and were not; {costly} cost an object or more"
         );
     }
+}
+
+/// Look with each of the bits flipped, several at a time: an opening is mostly waiting. `each` is given the bit, what was
+/// found, and the objects that are not as they should be; what it returns is added up.
+fn look_with_each(
+    whole: &[u8],
+    right: &Looked,
+    bits: &[usize],
+    each: impl Fn(usize, &Looked, &[usize]) -> usize + Sync,
+) -> (Noticed, usize) {
+    let part = |bits: &[usize]| {
+        let (mut noticed, mut sum) = (Noticed::default(), 0);
+        for &bit in bits {
+            let now = look(whole, Some(bit));
+            let other = noticed.add(bit, right, &now);
+            sum += each(bit, &now, &other);
+        }
+        (noticed, sum)
+    };
+    thread::scope(|scope| {
+        let parts: Vec<_> = bits.chunks(bits.len().div_ceil(6)).map(|bits| scope.spawn(|| part(bits))).collect();
+        let parts = parts.into_iter().map(|part| part.join().expect("a bit was not noticed; see above"));
+        parts.fold((Noticed::default(), 0), |all, part| (all.0.with(part.0), all.1 + part.1))
+    })
 }
 
 /// Bytes of a medium in which a flip must be noticed by opening: the newest snapshot's pages and both areas' headers.
@@ -145,17 +179,14 @@ fn a_flipped_bit_of_a_closed_store_costs_one_object_and_is_counted() {
     assert_eq!(right.found, (0..OBJECTS).map(|n| (n >= 3).then_some(2)).collect::<Vec<_>>());
     assert_eq!((right.at_open, right.at_lookup), (0, 0));
     let bits = bits(&whole, chosen(9));
-    let (mut noticed, mut of_snapshots, tried) = (Noticed::default(), 0, bits.len());
-    for bit in bits {
-        let now = look(&whole, Some(bit));
-        let other = noticed.add(bit, &right, &now);
+    let (noticed, of_snapshots) = look_with_each(&whole, &right, &bits, |bit, now, other| {
         assert!(other.iter().all(|&n| now.found[n].is_none()), "bit {bit}: {other:?} came back or are old");
         assert!(other.len() <= 1, "bit {bit} cost {other:?}");
-        if is_snapshot(&whole, bit / 8) {
-            assert_eq!(now.at_open, 1, "bit {bit} of a snapshot was not noticed");
-            of_snapshots += 1;
-        }
-    }
+        let of_snapshot = is_snapshot(&whole, bit / 8);
+        assert!(!of_snapshot || now.at_open == 1, "bit {bit} of a snapshot was not noticed");
+        usize::from(of_snapshot)
+    });
+    let tried = bits.len();
     noticed.print(tried);
     assert!(noticed.costly > tried / 5 && of_snapshots > tried / 100 && noticed.at_open >= of_snapshots);
 }
@@ -200,12 +231,8 @@ fn a_flipped_bit_of_a_killed_store_never_shows_uncounted() {
     let right = look(&whole, None);
     assert_eq!(right.found, (0..OBJECTS).map(|n| (n >= 3).then_some(2)).collect::<Vec<_>>());
     let bits = bits(&whole, chosen(31));
-    let (mut noticed, mut found, tried) = (Noticed::default(), 0, bits.len());
-    for bit in bits {
-        let now = look(&whole, Some(bit));
-        noticed.add(bit, &right, &now);
-        found += now.found.iter().flatten().count();
-    }
+    let (noticed, found) = look_with_each(&whole, &right, &bits, |_, now, _| now.found.iter().flatten().count());
+    let tried = bits.len();
     noticed.print(tried);
     println!("{:.1} objects found on average", found as f64 / tried as f64);
     assert!(noticed.at_open > tried / 5 && found > tried * 15);
