@@ -1,8 +1,11 @@
 //! What belongs to one connection only, and who handled a message (RFC 9110 7.6).
 
-use http::header::{CONNECTION, HeaderValue, PROXY_AUTHORIZATION, TE, TRAILER, UPGRADE, VIA};
-use http::{HeaderMap, HeaderName, Version};
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, HeaderValue, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, VIA,
+};
+use http::{HeaderMap, HeaderName, StatusCode, Version};
 
+use crate::limits::MAX_INTERIM_RESPONSES;
 use crate::list_members;
 
 /// Fields that end at the next hop whether or not Connection names them (RFC 9110 7.6.1, RFC 9111 3.1), without
@@ -48,6 +51,35 @@ pub fn not_stored(response: &HeaderMap) -> Vec<HeaderName> {
     let mut names = hop_by_hop(response);
     let proxy_only = ["proxy-authenticate", "proxy-authentication-info"].map(HeaderName::from_static);
     names.extend(proxy_only.into_iter().filter(|name| response.contains_key(name)));
+    names
+}
+
+/// What becomes of an interim response from the origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interim {
+    /// Pass it on, without [`not_interim`]'s fields.
+    Forward,
+    /// The client's version knows no interim responses: read on.
+    Drop,
+    /// The origin breaks the rules; nothing that follows on its connection can be trusted.
+    Refuse,
+}
+
+/// Judges one interim response (RFC 9110 15.2): a proxy passes on all that it did not ask for itself, but none to an
+/// HTTP/1.0 client. `before` counts those that came before it in answer to the same request. 101 is refused where
+/// `upgrading` is false: nobody asked for it.
+pub fn interim(status: StatusCode, client_is_http10: bool, upgrading: bool, before: usize) -> Interim {
+    if before >= MAX_INTERIM_RESPONSES || (status == StatusCode::SWITCHING_PROTOCOLS && !upgrading) {
+        return Interim::Refuse;
+    }
+    if client_is_http10 { Interim::Drop } else { Interim::Forward }
+}
+
+/// The fields of an interim response that are not passed on: those that end at this hop, and those that frame a body,
+/// which no interim response has (RFC 9110 8.6, RFC 9112 6.1).
+pub fn not_interim(response: &HeaderMap) -> Vec<HeaderName> {
+    let mut names = hop_by_hop(response);
+    names.extend([CONTENT_LENGTH, TRANSFER_ENCODING].into_iter().filter(|name| response.contains_key(name)));
     names
 }
 
@@ -103,6 +135,31 @@ mod tests {
         ] {
             assert_eq!(hop_by_hop(&headers(&fields)), gone, "{fields:?}");
         }
+    }
+
+    #[test]
+    fn interim_responses() {
+        for (status, http10, upgrading, before, expected) in [
+            (100, false, false, 0, Interim::Forward),
+            (103, false, false, 1, Interim::Forward),
+            (199, false, false, MAX_INTERIM_RESPONSES - 1, Interim::Forward),
+            (103, false, false, MAX_INTERIM_RESPONSES, Interim::Refuse),
+            (103, true, false, 0, Interim::Drop),
+            (101, false, true, 0, Interim::Forward),
+            (101, false, false, 0, Interim::Refuse),
+            (101, true, false, 0, Interim::Refuse),
+        ] {
+            let status = StatusCode::from_u16(status).unwrap();
+            assert_eq!(interim(status, http10, upgrading, before), expected, "{status} {http10} {before}");
+        }
+        let hints = headers(&[("link", "x"), ("connection", "y"), ("y", "1"), ("content-length", "0")]);
+        assert_eq!(not_interim(&hints), ["connection", "y", "content-length"]);
+    }
+
+    #[test]
+    fn what_is_stored() {
+        let response = headers(&[("connection", "x-a"), ("x-a", "1"), ("proxy-authenticate", "x"), ("etag", "x")]);
+        assert_eq!(not_stored(&response), ["connection", "x-a", "proxy-authenticate"]);
     }
 
     #[test]

@@ -57,3 +57,7 @@ pub const MAX_PIECES: usize = 64;
 /// URLs that one answer to an unsafe method may make invalid besides its own: Location and Content-Location come once
 /// each, and lines beyond that are not worth a lookup.
 pub const MAX_INVALIDATED: usize = 4;
+
+/// Interim responses to one request: an origin sends one or two, and each is passed on at once. Without a bound, one
+/// that sends nothing else would hold its connection and its client's for ever.
+pub const MAX_INTERIM_RESPONSES: usize = 16;

@@ -3,7 +3,8 @@
 use http::header::VARY;
 use http::{HeaderMap, HeaderName};
 
-use crate::limits::MAX_VARY_FIELDS;
+use crate::accept::normal_form;
+use crate::limits::{MAX_VARIANTS, MAX_VARY_FIELDS};
 use crate::list_members;
 
 /// The fields a response varies by, in one order and without doubles; empty without Vary. `None` where the response
@@ -26,7 +27,8 @@ pub fn fields(response: &HeaderMap) -> Option<Vec<HeaderName>> {
 }
 
 /// The key of the variant that a request selects: a hash of the named fields of the request, each with its length,
-/// so that no value can pass for another. `None` where the response does not vary (or may not be stored at all).
+/// so that no value can pass for another. Accept-Encoding and Accept-Language count by what they mean, all others by
+/// their bytes. `None` where the response does not vary (or may not be stored at all).
 pub fn key(response: &HeaderMap, request: &HeaderMap) -> Option<[u8; 16]> {
     let names = fields(response)?;
     if names.is_empty() {
@@ -43,8 +45,13 @@ pub fn key(response: &HeaderMap, request: &HeaderMap) -> Option<[u8; 16]> {
             }
             value.extend_from_slice(line.as_bytes().trim_ascii());
         }
-        // An absent field differs from an empty one (RFC 9111 4.1).
-        hasher.update(&[u8::from(request.contains_key(name))]);
+        // An absent field differs from an empty one (RFC 9111 4.1), and a value's normal form from its bytes.
+        let (form, value) = match normal_form(name, &value) {
+            _ if !request.contains_key(name) => (0, value),
+            None => (1, value),
+            Some(normal) => (2, normal),
+        };
+        hasher.update(&[form]);
         part(&mut hasher, &value);
     }
     let mut key = [0; 16];
@@ -55,6 +62,28 @@ pub fn key(response: &HeaderMap, request: &HeaderMap) -> Option<[u8; 16]> {
 fn part(hasher: &mut blake3::Hasher, bytes: &[u8]) {
     hasher.update(&(bytes.len() as u64).to_le_bytes());
     hasher.update(bytes);
+}
+
+/// Where a variant belongs among those of its URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// It is known, at this place in the list.
+    Known(usize),
+    /// It is new, and there is room.
+    New,
+    /// It is new, and takes the place of this one, which is to be forgotten.
+    Instead(usize),
+}
+
+/// Finds the place of a variant among the `known` ones of its URL, which are ordered by their last use, the longest
+/// ago first. No URL has more than [`MAX_VARIANTS`]: beyond that the one unused for longest leaves, so that a client
+/// that invents values pushes out variants of one URL, and nothing else.
+pub fn place(known: &[[u8; 16]], variant: &[u8; 16]) -> Place {
+    match known.iter().position(|other| other == variant) {
+        Some(at) => Place::Known(at),
+        None if known.len() < MAX_VARIANTS => Place::New,
+        None => Place::Instead(0),
+    }
 }
 
 #[cfg(test)]
@@ -88,6 +117,36 @@ mod tests {
         assert_eq!(of(&["a, b"], &[("a", "1")]), of(&["b", "a"], &[("a", "1")]));
         assert_eq!(of(&["a"], &[("a", "1"), ("a", "2")]), of(&["a"], &[("a", "1, 2")]));
         assert_eq!(of(&[], &[("a", "1")]), None);
+    }
+
+    #[test]
+    fn same_meaning() {
+        let key = |name, value| of(&[name], &[(name, value)]);
+        assert_eq!(key("accept-encoding", "gzip, br"), key("accept-encoding", "BR,gzip;q=1"));
+        assert_eq!(
+            of(&["accept-encoding"], &[("accept-encoding", "br"), ("accept-encoding", "gzip")]),
+            key("accept-encoding", "gzip, br")
+        );
+        assert_eq!(key("accept-language", "en-GB,en;q=0.5"), key("accept-language", "en-gb, en;q=0.50"));
+        assert_ne!(key("accept-language", "en, de"), key("accept-language", "de, en"));
+        assert_ne!(key("accept", "a/b, c/d"), key("accept", "c/d,a/b"), "compared by its bytes");
+        assert_ne!(key("accept-encoding", "gzip"), key("accept-encoding", "gzip;1000,"), "no value is a form");
+        assert_ne!(key("accept-encoding", ""), of(&["accept-encoding"], &[]));
+    }
+
+    #[test]
+    fn places() {
+        let known: Vec<[u8; 16]> = (0..MAX_VARIANTS as u8).map(|n| [n; 16]).collect();
+        for (count, variant, expected) in [
+            (0, 0, Place::New),
+            (1, 0, Place::Known(0)),
+            (1, 1, Place::New),
+            (MAX_VARIANTS, 5, Place::Known(5)),
+            (MAX_VARIANTS - 1, 255, Place::New),
+            (MAX_VARIANTS, 255, Place::Instead(0)),
+        ] {
+            assert_eq!(place(&known[..count], &[variant; 16]), expected, "{variant} of {count}");
+        }
     }
 
     #[test]
