@@ -14,12 +14,14 @@ struct Counting;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    static BYTES: Cell<u64> = const { Cell::new(0) };
 }
 
 // SAFETY: every call goes to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        BYTES.with(|bytes| bytes.set(bytes.get() + layout.size() as u64));
         // SAFETY: the caller's promises are passed on.
         unsafe { System.alloc(layout) }
     }
@@ -78,6 +80,40 @@ fn lookups_without_the_disk_allocate_nothing() {
         assert_eq!(hit.source, Source::Memory);
     }
     assert_eq!(ALLOCATIONS.with(Cell::get), before);
+}
+
+/// A body that comes in one piece, as long as was announced, is copied into the log and nowhere else; and a hit is read
+/// into a buffer that was read into before.
+#[test]
+fn bodies_need_no_memory_of_their_own() {
+    const SIZE: u64 = 65_536;
+    let (_dir, store) = cache(256 << 20, 0);
+    let (hint, bodies) = (Hint { expected_bytes: Some(SIZE), ..Hint::default() }, bytes_of(1, 2 * SIZE as usize));
+    let one = |n: u64| {
+        let mut writer = store.put(&key(n), Bytes::new(), hint);
+        block_on(writer.write(bodies.slice(n as usize..n as usize + SIZE as usize)));
+        assert!(matches!(block_on(writer.commit()), Commit::Stored { .. }));
+    };
+    // Enough to have made all buffers for batches that there will be.
+    (0..400).for_each(one);
+    let before = BYTES.with(Cell::get);
+    (400..500).for_each(one);
+    let each = (BYTES.with(Cell::get) - before) / 100;
+    println!("a put of 64 KiB allocates {each} bytes");
+    assert!(each < SIZE / 4, "{each} bytes a put");
+
+    block_on(store.flush()).unwrap();
+    let read = |n: u64| {
+        let mut hit = block_on(store.find(&key(n))).unwrap();
+        assert_eq!(hit.source, Source::Disk);
+        assert!(block_on(hit.body.collect(usize::MAX)).unwrap().len() as u64 == SIZE);
+    };
+    read(0);
+    let before = BYTES.with(Cell::get);
+    (1..100).for_each(read);
+    let each = (BYTES.with(Cell::get) - before) / 99;
+    println!("a get of 64 KiB allocates {each} bytes, of which collecting the body takes {SIZE}");
+    assert!((SIZE..SIZE * 5 / 4).contains(&each), "{each} bytes a get");
 }
 
 /// One read a hit, next to none a miss, and few bytes beyond the objects' own written (section 3.4).

@@ -11,16 +11,21 @@ use super::aligned::ALIGN;
 use crate::limits::MAX_SPARE_BYTES;
 
 /// Sizes that are kept, up to 1 MiB: so long are extents and nearly all records.
-const SIZES: usize = 29;
+const SIZES: usize = 49;
 
 /// Buffers that nobody uses. Memory: [`MAX_SPARE_BYTES`].
 #[derive(Default)]
 pub struct Pool(Mutex<Spare>);
 
-#[derive(Default)]
 struct Spare {
     by_size: [Vec<AlignedBuf>; SIZES],
     bytes: usize,
+}
+
+impl Default for Spare {
+    fn default() -> Self {
+        Spare { by_size: [const { Vec::new() }; SIZES], bytes: 0 }
+    }
 }
 
 /// A buffer that goes back to its pool when the last reader lets go of it.
@@ -29,13 +34,13 @@ struct Lent {
     pool: Arc<Pool>,
 }
 
-/// The number of the smallest size of at least `len` bytes, and its bytes: each multiple of [`ALIGN`] up to eight, then
-/// four to each doubling.
+/// The number of the smallest size of at least `len` bytes, and its bytes: each multiple of [`ALIGN`] up to 16, then
+/// eight to each doubling.
 fn size_for(len: usize) -> (usize, usize) {
     let blocks = len.div_ceil(ALIGN).max(1);
-    let doublings = blocks.ilog2().saturating_sub(2);
+    let doublings = blocks.ilog2().saturating_sub(3);
     let parts = blocks.div_ceil(1 << doublings);
-    (4 * doublings as usize + parts, (parts << doublings) * ALIGN)
+    (8 * doublings as usize + parts, (parts << doublings) * ALIGN)
 }
 
 impl Pool {
@@ -86,11 +91,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_no_more_than_a_quarter_too_large() {
+    fn sizes_are_no_more_than_an_eighth_too_large() {
         for len in 1..(1_usize << 20) / 512 {
             let (number, bytes) = size_for(len * 512);
             assert!(number < SIZES && bytes >= len * 512 && bytes.is_multiple_of(ALIGN));
-            assert!(bytes < len * 512 * 5 / 4 + ALIGN, "{bytes} for {}", len * 512);
+            assert!(bytes < len * 512 * 9 / 8 + ALIGN, "{bytes} for {}", len * 512);
             assert_eq!(size_for(bytes), (number, bytes), "goes back to where it is looked for");
         }
     }
