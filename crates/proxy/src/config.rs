@@ -22,6 +22,9 @@ pub struct Config {
     pub access_log: Option<PathBuf>,
     /// How its lines are written. Default Squid's native format.
     pub access_log_format: Format,
+    /// Where [`crate::admin`] is reached: a directory in which a socket is made for the user who runs this. The caller
+    /// sees to it that no other server uses it. None by default.
+    pub control: Option<PathBuf>,
     /// Caps and time limits.
     pub limits: Limits,
     /// The name in Via. `None` (the default) makes one up that differs from every other proxy's.
@@ -55,6 +58,7 @@ impl Default for Config {
             workers: 2,
             access_log: None,
             access_log_format: Format::default(),
+            control: None,
             limits: Limits::default(),
             name: None,
         }

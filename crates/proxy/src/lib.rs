@@ -8,11 +8,13 @@
 //! - `origin`: from a name to checked addresses, and how to talk to them
 //! - `phases`: what happens at each step of a request that Pingora carries out: key, storing, headers, failures
 //! - `access`: the access log
+//! - [`admin`]: forgetting a URL, and what the cache holds, also while it runs
 //!
 //! [`serve`] is all that a program needs; [`Server`] is for those who stop it by other means than a signal.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 mod access;
+pub mod admin;
 mod config;
 mod failure;
 mod front;

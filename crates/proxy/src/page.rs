@@ -1,7 +1,5 @@
 //! The pages that the proxy answers with by itself.
 
-use std::fmt::Write;
-
 use http::StatusCode;
 
 use crate::failure::Failure;
@@ -22,21 +20,28 @@ pub(crate) fn page(failure: &Failure) -> String {
 
 /// A whole answer for a connection that Pingora has not seen; it is closed behind it.
 pub(crate) fn raw_answer(failure: &Failure, with_body: bool) -> Vec<u8> {
+    let refusal = match failure {
+        Failure::Refused(refusal) => format!("X-Refusal: {}\r\n", refusal.name()),
+        _ => String::new(),
+    };
     let body = page(failure);
-    let status = failure.status();
+    raw(failure.status(), CONTENT_TYPE, &refusal, &body, with_body)
+}
+
+/// The same for one that says that something was done.
+pub(crate) fn raw_text(status: u16, text: &str) -> Vec<u8> {
+    raw(status, "text/plain; charset=utf-8", "", text, true)
+}
+
+fn raw(status: u16, content_type: &str, more: &str, body: &str, with_body: bool) -> Vec<u8> {
+    let reason = reason(status);
     let mut answer = format!(
-        "HTTP/1.1 {status} {}\r\nContent-Type: {CONTENT_TYPE}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
-         Connection: close\r\n",
-        reason(status),
+        "HTTP/1.1 {status} {reason}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\
+         Cache-Control: no-store\r\nConnection: close\r\n{more}\r\n",
         body.len()
     );
-    if let Failure::Refused(refusal) = failure {
-        // Writing into a String cannot fail.
-        let _ = write!(answer, "X-Refusal: {}\r\n", refusal.name());
-    }
-    answer.push_str("\r\n");
     if with_body {
-        answer.push_str(&body);
+        answer.push_str(body);
     }
     answer.into_bytes()
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::IntoRawFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +22,8 @@ use tokio::task::JoinSet;
 
 use crate::Storage;
 use crate::access::AccessLog;
+use crate::admin::Desk;
+use crate::admin::socket::{NAME, Socket};
 use crate::config::{Config, Listener, Mode};
 use crate::front::{Crowd, Front};
 use crate::origin::authorities;
@@ -106,6 +108,7 @@ pub struct Server {
     services: Vec<Service<Front>>,
     crowd: Crowd,
     runtime: Runtime,
+    control: Option<(Desk, Socket)>,
     stop: Duration,
 }
 
@@ -133,15 +136,19 @@ impl Server {
         });
         let crowd = Crowd::new(config.limits.connections);
         let proxy = proxy(shared.clone(), storage, workers, &runtime);
-        let services = config.listeners.into_iter().zip(&addresses).map(|(listener, address)| {
+        let made: Vec<Arc<Listener>> = config.listeners.into_iter().map(Arc::new).collect();
+        let services = made.iter().zip(&addresses).map(|(listener, address)| {
             let (shared, proxy, crowd) = (shared.clone(), proxy.clone(), crowd.clone());
             let via = via_member(Version::HTTP_11, &shared.name);
-            let front = Front { shared, listener: Arc::new(listener), proxy, crowd, storage, via };
+            let front = Front { shared, listener: listener.clone(), proxy, crowd, storage, via };
             let mut service = Service::new("proxy".into(), front);
             service.add_tcp(&address.to_string());
             service
         });
-        Ok(Server { services: services.collect(), listeners, addresses, crowd, runtime, stop: config.limits.stop })
+        let services = services.collect();
+        let control =
+            config.control.as_deref().and_then(control).map(|socket| (Desk { storage, listeners: made }, socket));
+        Ok(Server { services, listeners, addresses, crowd, runtime, control, stop: config.limits.stop })
     }
 
     /// Where it listens, in the order of the listeners; ports that were given as 0 are the real ones here.
@@ -159,13 +166,18 @@ impl Server {
         let fds = Arc::new(Mutex::new(fds));
         let (stopping, stopped) = watch::channel(false);
         let services = self.services;
+        let control = self.control;
         self.runtime.block_on(async {
+            let desk = control.map(|(desk, socket)| tokio::spawn(desk.open(socket)));
             let mut serving = JoinSet::new();
             for mut service in services {
                 let (fds, stopped) = (fds.clone(), stopped.clone());
                 serving.spawn(async move { service.start_service(Some(fds), stopped, 1).await });
             }
             stop().await;
+            if let Some(desk) = desk {
+                desk.abort();
+            }
             // Nobody listening means that the service has ended already.
             let _ = stopping.send(true);
             tokio::select! {
@@ -213,6 +225,18 @@ fn proxy(shared: Arc<Shared>, storage: Storage, workers: usize, runtime: &Runtim
     let mut proxy = HttpProxy::new(Phases::new(shared, storage), Arc::new(conf));
     proxy.handle_init_modules();
     Arc::new(proxy)
+}
+
+/// The socket for [`crate::admin`]. Without it the proxy serves all the same.
+fn control(dir: &Path) -> Option<Socket> {
+    match Socket::make(dir) {
+        Ok(socket) => Some(socket),
+        Err(error) => {
+            let path = dir.join(NAME);
+            tracing::warn!(path = %path.display(), %error, "no control socket: purge and inspect cannot reach this server");
+            None
+        }
+    }
 }
 
 /// Listens here rather than in Pingora's service, which can only panic when that fails.

@@ -26,8 +26,10 @@ pub struct Flags {
 pub enum Action {
     /// Run the cache: a forward proxy, or with --origin a reverse proxy.
     Serve(Box<Serve>),
-    /// Say what a stopped cache holds and what its index costs.
+    /// Say what a cache holds and what its index costs, whether a server runs on it or not.
     Inspect(Inspect),
+    /// Forget what is stored under URLs, in the cache of a running server or in a stopped one.
+    Purge(Purge),
 }
 
 /// The flags of `serve`.
@@ -81,12 +83,33 @@ pub struct Serve {
 /// The flags of `inspect`.
 #[derive(Debug, Args)]
 pub struct Inspect {
-    /// Where the cache lives, as given to serve; by default tinaja in the user's cache directory.
+    /// Where the cache lives, as given to serve; by default what the file says, or tinaja in the user's cache directory.
     #[arg(long, value_name = "DIR")]
     pub cache: Vec<PathBuf>,
+    /// The configuration file that was given to serve.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// List so many hosts with the most objects and the most bytes. To count them, all of the cache's disk is read, for
+    /// half a minute at most where a server runs; 0 leaves it out.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(..=10_000))]
+    pub top: u32,
     /// Print JSON instead of a table.
     #[arg(long)]
     pub json: bool,
+}
+
+/// The flags of `purge`.
+#[derive(Debug, Args)]
+pub struct Purge {
+    /// What to forget, as clients ask for it, with all its variants.
+    #[arg(required = true, value_name = "URL")]
+    pub url: Vec<String>,
+    /// Where the cache lives, as given to serve; by default what the file says, or tinaja in the user's cache directory.
+    #[arg(long, value_name = "DIR")]
+    pub cache: Vec<PathBuf>,
+    /// The configuration file that was given to serve.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
 }
 
 #[cfg(test)]

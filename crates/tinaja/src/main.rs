@@ -3,9 +3,11 @@
 //! Exit codes: 0 done, 1 failed, 2 asked for in a way that makes no sense.
 
 mod check;
+mod control;
 mod flags;
 mod inspect;
 mod place;
+mod purge;
 mod report;
 mod serve;
 mod settings;
@@ -43,6 +45,10 @@ fn run(flags: Flags) -> Result<()> {
         Action::Inspect(inspect) => {
             log(flags.log.as_ref().map_or(DEFAULT_LOG, |filter| &filter.0));
             inspect::inspect(inspect)
+        }
+        Action::Purge(purge) => {
+            log(flags.log.as_ref().map_or(DEFAULT_LOG, |filter| &filter.0));
+            purge::purge(purge)
         }
     }
 }

@@ -5,73 +5,50 @@ use std::path::PathBuf;
 
 use bytesize::ByteSize;
 use serde::Serialize;
-use tinaja_store::Stats;
+use tinaja_proxy::admin::words::{Figures, Top};
 
-/// The figures of a stopped cache. Sizes are bytes; the names are stable, scripts read them.
+/// The figures of a cache. Sizes are bytes; the names are stable, scripts read them.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// The cache's directories, separated by commas.
     pub cache: String,
-    /// See [`Stats::slots`].
-    pub slots: u64,
-    /// See [`Stats::live_objects`].
-    pub live_objects: u64,
-    /// See [`Stats::lost_to_full_sets`].
-    pub lost_to_full_sets: u64,
-    /// See [`Stats::fill`].
-    pub fill: f64,
-    /// See [`Stats::index_bytes`].
-    pub index_bytes: u64,
-    /// See [`Stats::bits_per_slot`].
-    pub bits_per_slot: f64,
-    /// See [`Stats::bits_per_live_object`].
-    pub bits_per_live_object: f64,
-    /// See [`Stats::capacity_bytes`].
-    pub capacity_bytes: u64,
-    /// See [`Stats::frontier_bytes`].
-    pub frontier_bytes: u64,
-    /// See [`Stats::lap`].
-    pub lap: u64,
-    /// See [`Stats::corrupt`].
-    pub corrupt: u64,
+    /// Whether a server runs on it.
+    pub running: bool,
+    #[serde(flatten)]
+    pub figures: Figures,
+    /// The hosts with the most, if they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top: Option<Top>,
 }
 
 impl Report {
     /// The figures of the cache in `dirs`.
-    pub fn new(dirs: &[PathBuf], stats: &Stats) -> Self {
-        Report {
-            cache: shown(dirs),
-            slots: stats.slots,
-            live_objects: stats.live_objects,
-            lost_to_full_sets: stats.lost_to_full_sets,
-            fill: stats.fill(),
-            index_bytes: stats.index_bytes,
-            bits_per_slot: stats.bits_per_slot(),
-            bits_per_live_object: stats.bits_per_live_object(),
-            capacity_bytes: stats.capacity_bytes,
-            frontier_bytes: stats.frontier_bytes,
-            lap: stats.lap,
-            corrupt: stats.corrupt,
-        }
+    pub fn new(dirs: &[PathBuf], running: bool, figures: Figures, top: Option<Top>) -> Self {
+        Report { cache: shown(dirs), running, figures, top }
     }
 
     fn bits_per_live_object_text(&self) -> String {
-        if self.live_objects == 0 { "none live".to_owned() } else { format!("{:.2}", self.bits_per_live_object) }
+        match self.figures.live_objects {
+            0 => "none live".to_owned(),
+            _ => format!("{:.2}", self.figures.bits_per_live_object),
+        }
     }
 
-    fn rows(&self) -> [(&'static str, String); 11] {
+    fn rows(&self) -> [(&'static str, String); 12] {
+        let figures = &self.figures;
         [
             ("cache", self.cache.clone()),
-            ("room for objects", size(self.capacity_bytes)),
-            ("slots", self.slots.to_string()),
-            ("live objects", self.live_objects.to_string()),
-            ("lost to full sets", self.lost_to_full_sets.to_string()),
-            ("fill", format!("{:.1} %", self.fill * 100.0)),
-            ("index in memory", size(self.index_bytes)),
-            ("bits a slot", format!("{:.2}", self.bits_per_slot)),
+            ("server", if self.running { "running" } else { "stopped" }.to_owned()),
+            ("room for objects", size(figures.capacity_bytes)),
+            ("slots", figures.slots.to_string()),
+            ("live objects", figures.live_objects.to_string()),
+            ("lost to full sets", figures.lost_to_full_sets.to_string()),
+            ("fill", format!("{:.1} %", figures.fill * 100.0)),
+            ("index in memory", size(figures.index_bytes)),
+            ("bits a slot", format!("{:.2}", figures.bits_per_slot)),
             ("bits a live object", self.bits_per_live_object_text()),
-            ("lap", format!("{}, {} written in it", self.lap, size(self.frontier_bytes))),
-            ("corrupt records met", self.corrupt.to_string()),
+            ("lap", format!("{}, {} written in it", figures.lap, size(figures.frontier_bytes))),
+            ("corrupt records met", figures.corrupt.to_string()),
         ]
     }
 }
@@ -81,8 +58,20 @@ impl fmt::Display for Report {
         for (name, value) in self.rows() {
             writeln!(f, "{name:<22}{value}")?;
         }
-        Ok(())
+        self.top.as_ref().map_or(Ok(()), |top| hosts(f, top))
     }
+}
+
+fn hosts(f: &mut fmt::Formatter<'_>, top: &Top) -> fmt::Result {
+    let all = if top.complete { "all" } else { "as far as time allowed" };
+    writeln!(f, "{:<22}{} of {}, {all}", "objects looked at", top.objects, size(top.bytes))?;
+    for (what, hosts) in [("most objects", &top.by_objects), ("most bytes", &top.by_bytes)] {
+        for (number, host) in hosts.iter().enumerate() {
+            let what = if number == 0 { what } else { "" };
+            writeln!(f, "{what:<22}{:>10} {:>12}  {}", host.objects, size(host.bytes), host.host)?;
+        }
+    }
+    Ok(())
 }
 
 /// Directories as they are shown to people.
@@ -96,10 +85,13 @@ fn size(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tinaja_proxy::admin::words::Host;
+    use tinaja_store::Stats;
+
     use super::*;
 
     fn report(stats: &Stats) -> Report {
-        Report::new(&["/c".into()], stats)
+        Report::new(&["/c".into()], false, Figures::from(stats), None)
     }
 
     #[test]
@@ -114,6 +106,24 @@ mod tests {
             table.contains("bits a slot           47.00\n") && table.contains("fill                  47.0 %\n"),
             "{table}"
         );
+    }
+
+    #[test]
+    fn hosts_are_listed_behind_the_figures() {
+        let host = |host: &str, objects, bytes| Host { host: host.into(), objects, bytes };
+        let top = Top {
+            by_objects: vec![host("a", 5, 2048), host("b", 1, 4096)],
+            by_bytes: vec![host("b", 1, 4096)],
+            objects: 6,
+            bytes: 6144,
+            complete: false,
+        };
+        let table = Report::new(&[], true, Figures::default(), Some(top)).to_string();
+        let (_, listed) = table.split_once("objects looked at").unwrap();
+        let lines: Vec<String> =
+            listed.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        assert_eq!(lines[0], "6 of 6.0 KiB, as far as time allowed");
+        assert_eq!(lines[1..], ["most objects 5 2.0 KiB a", "1 4.0 KiB b", "most bytes 1 4.0 KiB b"]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tinaja_pingora::TinajaStorage;
+use tinaja_proxy::Config;
 use tinaja_store::{Cache, CacheOptions, Store, block_on};
 
 use crate::place;
@@ -30,7 +31,10 @@ pub fn serve(settings: Settings) -> Result<()> {
         disk_why,
         memory_bytes: settings.memory_bytes,
     };
-    let served = tinaja_proxy::serve(settings.proxy, TinajaStorage::new(store.clone()), |addresses| {
+    // Where there is a directory: a cache can also be a whole device.
+    let control = settings.cache.first().filter(|dir| dir.is_dir()).cloned();
+    let config = Config { control, ..settings.proxy };
+    let served = tinaja_proxy::serve(config, TinajaStorage::new(store.clone()), |addresses| {
         for (listener, address) in welcome.listeners.iter_mut().zip(addresses) {
             listener.address = *address;
         }

@@ -12,6 +12,7 @@ use std::process::Output;
 use support::body::body;
 use support::origin::Origin;
 use support::tinaja::{Setup, Tinaja};
+use support::tools::output;
 use tempfile::TempDir;
 
 const FAILURE: i32 = 1;
@@ -91,7 +92,16 @@ fn a_cache_in_use() {
     let running = first.start();
     let second = Setup::forward().cache(first.cache_dir());
     assert_refused(&second.run(), FAILURE, &["in use", &first.cache_dir().display().to_string()]);
+    let purge = &["purge", "http://a/", "--cache"];
+    let purged = output(first.binary().args(purge).arg(first.cache_dir()));
+    assert_eq!(purged.status.code(), Some(0), "the server is asked, not its cache");
+    fs::remove_file(first.cache_dir().join("tinaja.sock")).unwrap();
     assert_refused(&first.inspect(), FAILURE, &["in use"]);
+    assert_refused(
+        &output(first.binary().args(purge).arg(first.cache_dir())),
+        FAILURE,
+        &["in use", "no server answers"],
+    );
     assert_serves(&running);
 }
 

@@ -3,6 +3,7 @@
 //! Each request head is read raw under a deadline and judged before anything else is done with it. Tunnels are run
 //! here. All else goes to Pingora through a [`Gate`], so that a pipelined request, too, passes the judge first.
 
+mod answers;
 mod crowd;
 mod gate;
 mod head;
@@ -12,11 +13,10 @@ mod tunnel;
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::header::{REFERER, USER_AGENT};
 use http::{HeaderValue, Method};
 use pingora_core::apps::{HttpServerApp, ServerApp};
 use pingora_core::protocols::Stream;
@@ -31,10 +31,11 @@ use tinaja_pingora::hand_over;
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
+use answers::LINGER;
 pub(crate) use crowd::Crowd;
 use gate::Gate;
 use head::{Arrival, canonical, next_request};
-use lean::{Answered, Lean};
+use lean::Lean;
 
 use crate::Storage;
 use crate::access::record;
@@ -45,10 +46,6 @@ use crate::page::raw_answer;
 use crate::phases::{Phases, Ticket};
 use crate::rules::Asked;
 use crate::shared::Shared;
-
-/// How long a client that was refused may still send, so that it can read the answer: closing a connection with
-/// bytes unread would take the answer back.
-const LINGER: Duration = Duration::from_secs(1);
 
 /// The app that Pingora's service hands each new connection of one listener to.
 pub(crate) struct Front {
@@ -127,6 +124,10 @@ impl Front {
             url: shown_url(&judged, &way.host, default_port),
             framing: judged.framing,
         };
+        if judged.method == "PURGE" {
+            self.purge(gate, &judged, ticket).await;
+            return None;
+        }
         let stopping = *shutdown.borrow();
         let request = lean::Request {
             shared: &self.shared,
@@ -181,7 +182,11 @@ impl Front {
 
     /// The way, if the listener's rules let this client go it.
     fn checked<'a>(&self, client: Option<IpAddr>, judged: &Judged, way: Way<'a>) -> Result<Way<'a>, Failure> {
-        self.listener.check_request(Asked { client, method: &judged.method, port: way.destination.port })?;
+        let asked = Asked { client, method: &judged.method, port: way.destination.port };
+        self.listener.check_request(asked)?;
+        if judged.method == "PURGE" {
+            self.listener.rules.check_purge(asked)?;
+        }
         Ok(way)
     }
 
@@ -207,74 +212,6 @@ impl Front {
                 });
             }
         }
-    }
-
-    /// Answers with a page and closes the connection, gently.
-    async fn refuse(
-        &self,
-        mut gate: Gate,
-        client: Option<IpAddr>,
-        began: Instant,
-        judged: Option<&Judged>,
-        failure: &Failure,
-    ) {
-        let answer = raw_answer(failure, judged.is_none_or(|judged| judged.method != "HEAD"));
-        let stream = gate.stream();
-        let written = timeout(self.shared.limits.client_stall, async {
-            stream.write_all(&answer).await?;
-            stream.flush().await?;
-            // Qualified: Pingora's streams have a shutdown of their own, which gives up the socket at once.
-            AsyncWriteExt::shutdown(stream).await
-        });
-        let written = matches!(written.await, Ok(Ok(())));
-        self.log_failure(client, began, judged, failure);
-        if written {
-            let _ = timeout(LINGER, async {
-                while matches!(gate.read_more().await, Ok(1..)) {
-                    gate.drop_waiting(usize::MAX);
-                }
-            })
-            .await;
-        }
-    }
-
-    fn log_hit(&self, judged: &Judged, ticket: Ticket, answer: &Answered) {
-        if !self.shared.log.is_on() {
-            return;
-        }
-        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-        let media_type = |value: &str| value.split(';').next().unwrap_or_default().trim().to_owned();
-        self.shared.log.write(Record {
-            method: judged.method.clone(),
-            url: ticket.url,
-            status: answer.status,
-            bytes: answer.body_bytes,
-            result: CacheResult::Hit,
-            content_type: answer.content_type.as_deref().map(media_type),
-            referer: answer.headers.get(REFERER).map(text),
-            user_agent: answer.headers.get(USER_AGENT).map(text),
-            ..record(ticket.client, ticket.began)
-        });
-    }
-
-    fn log_failure(&self, client: Option<IpAddr>, began: Instant, judged: Option<&Judged>, failure: &Failure) {
-        let (method, url) = match (judged, failure) {
-            (Some(judged), _) => {
-                let host = judged.authority.as_ref().map(ToString::to_string).unwrap_or_default();
-                let url = match &judged.target {
-                    Target::Tunnel => host,
-                    Target::Origin(path) => path.clone(),
-                    Target::Absolute { tls, path } => format!("{}://{host}{path}", if *tls { "https" } else { "http" }),
-                    Target::Asterisk => "*".into(),
-                };
-                (judged.method.clone(), url)
-            }
-            (None, Failure::Refused(refusal)) => ("-".into(), format!("error:{}", refusal.name())),
-            (None, _) => ("-".into(), "error:too-many-connections".into()),
-        };
-        let result = if failure.is_denial() { CacheResult::Denied } else { CacheResult::None };
-        let status = failure.status();
-        self.shared.log.write(Record { method, url, status, result, ..record(client, began) });
     }
 }
 

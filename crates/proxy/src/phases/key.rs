@@ -14,13 +14,41 @@ use crate::origin::Destination;
 ///
 /// Each part is written with its length, so that no delimiter inside one can make two requests look alike.
 pub(crate) fn cache_key(ticket: &Ticket) -> CacheKey {
-    let Destination { tls, host, port } = &ticket.destination;
     let site = match ticket.listener.mode {
         Mode::Forward => "",
         Mode::Reverse(_) => ticket.host.as_str(),
     };
+    key_of(&ticket.destination, site, &ticket.path)
+}
+
+/// The key of what is at a path of a destination; `site` is the Host for a reverse proxy, and empty for a forward one.
+pub(crate) fn key_of(destination: &Destination, site: &str, path: &str) -> CacheKey {
+    let Destination { tls, host, port } = destination;
     let scheme = if *tls { "https" } else { "http" };
-    CacheKey::new(join(&[scheme, host, &port.to_string(), site, &ticket.path]), "")
+    CacheKey::new(join(&[scheme, host, &port.to_string(), site, path]), "")
+}
+
+/// What a stored object's primary key says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Parts<'a> {
+    pub scheme: &'a str,
+    pub host: &'a str,
+    pub port: &'a str,
+    pub site: &'a str,
+    pub path: &'a str,
+}
+
+/// Takes a key apart; nothing for what is no key of ours.
+pub(crate) fn parts_of(primary: &[u8]) -> Option<Parts<'_>> {
+    let mut rest = std::str::from_utf8(primary).ok()?;
+    let mut next = || {
+        let (length, after) = rest.split_once(':')?;
+        let (part, after) = after.split_at_checked(length.parse().ok()?)?;
+        rest = after.strip_prefix(',')?;
+        Some(part)
+    };
+    let parts = Parts { scheme: next()?, host: next()?, port: next()?, site: next()?, path: next()? };
+    rest.is_empty().then_some(parts)
 }
 
 /// `4:http,9:localhost,2:80,0:,1:/,`
@@ -83,6 +111,12 @@ mod tests {
         for (index, key) in keys.iter().enumerate() {
             assert!(!keys[..index].contains(key), "{}", key.escape_ascii());
         }
+        for (key, path) in keys.iter().zip(["/", "/", "/", "/", "/?", "/,2:80", "/", "/", "/"]) {
+            assert_eq!(parts_of(key).unwrap().path, path);
+            assert_eq!(parts_of(&key[..key.len() - 1]), None);
+            assert_eq!(parts_of(&[key, &b"0:,"[..]].concat()), None);
+        }
+        assert_eq!(parts_of(&keys[8]).unwrap().site, "x,1:/");
         assert_eq!(keys[0], b"4:http,1:a,2:80,0:,1:/,");
         assert_eq!(keys[0], key(&forward, false, "a", 80, "a:80", "/"), "the destination is the authority");
     }

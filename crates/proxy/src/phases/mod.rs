@@ -43,7 +43,7 @@ use context::Context;
 pub(crate) use context::Ticket;
 use errand::Errands;
 pub(crate) use headers::current_age_of;
-pub(crate) use key::cache_key;
+pub(crate) use key::{cache_key, key_of, parts_of};
 pub(crate) use outcome::ttl_seconds;
 pub(crate) use reuse::{Reuse, Stored, not_for_cache, reuse};
 pub(crate) use storing::{FETCHED_FROM, fetched_from};

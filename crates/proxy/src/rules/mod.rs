@@ -24,7 +24,8 @@ const TUNNEL_PORTS: [u16; 2] = [443, 563];
 ///
 /// The first rule that fits a request decides whether it is denied. What a forward proxy refuses by itself is opened
 /// only by `allow` rules that name it and stand before the first `deny` that fits: an address that is not public by a
-/// rule with a destination, a port by a rule with a port (and for a tunnel with the method CONNECT).
+/// rule with a destination, a port by a rule with a port (and for a tunnel with the method CONNECT). PURGE, which no proxy lets through by itself, is opened
+/// by a rule with that method.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules(Vec<Rule>);
 
@@ -40,6 +41,8 @@ pub(crate) struct Asked<'a> {
 /// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Denied {
+    #[error("PURGE is refused unless a rule allows it: one with method PURGE, in the file of --config.")]
+    Purge,
     #[error("Rule {0} of this proxy's access rules refuses the request.")]
     Rule(usize),
     #[error(
@@ -62,6 +65,7 @@ struct Verdict {
     opens_address: bool,
     opens_port: bool,
     opens_tunnel: bool,
+    opens_method: bool,
 }
 
 impl Rules {
@@ -95,8 +99,9 @@ impl Rules {
         for (number, rule) in (1..).zip(&self.0) {
             match (rule.action, rule.fit(asked, destination, inner)) {
                 (_, Fit::No) | (Action::Deny, Fit::Perhaps) => {}
-                (Action::Allow, _) => {
+                (Action::Allow, fit) => {
                     allowed = true;
+                    verdict.opens_method |= fit == Fit::Yes && !rule.methods.is_empty();
                     verdict.opens_address |= !rule.destinations.is_empty();
                     verdict.opens_port |= !rule.ports.is_empty();
                     verdict.opens_tunnel |= !rule.ports.is_empty() && !rule.methods.is_empty();
@@ -123,6 +128,16 @@ impl Rules {
         match address::not_public(address::embedded(address).unwrap_or(address)) {
             Some(kind) if !verdict.opens_address => Err(Denied::Address { address, kind }),
             _ => Ok(()),
+        }
+    }
+
+    /// Whether objects may be forgotten for this request. The address that an object came from does not matter.
+    pub(crate) fn check_purge(&self, asked: Asked<'_>) -> Result<(), Denied> {
+        let verdict = self.verdict(asked, None);
+        match verdict.denied_by {
+            Some(number) => Err(Denied::Rule(number)),
+            None if verdict.opens_method => Ok(()),
+            None => Err(Denied::Purge),
         }
     }
 

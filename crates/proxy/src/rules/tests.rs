@@ -186,6 +186,23 @@ fn only_what_is_named_is_opened() {
 }
 
 #[test]
+fn purging_needs_a_rule_that_names_it() {
+    use Action::{Allow, Deny};
+    let purge = asked("PURGE", 80);
+    for (rules, verdict) in [
+        (vec![], Err(Denied::Purge)),
+        (vec![rule(Allow, "192.0.2.7", "", "", "")], Err(Denied::Purge)),
+        (vec![rule(Allow, "", "GET", "", "")], Err(Denied::Purge)),
+        (vec![rule(Allow, "", "PURGE", "", "10.0.0.0/8")], Err(Denied::Purge)),
+        (vec![rule(Allow, "192.0.2.7", "GET PURGE", "", "")], Ok(())),
+        (vec![rule(Allow, "192.0.2.8", "PURGE", "", ""), rule(Deny, "", "", "", "")], Err(Denied::Rule(2))),
+        (vec![rule(Deny, "", "PURGE", "", ""), rule(Allow, "", "PURGE", "", "")], Err(Denied::Rule(1))),
+    ] {
+        assert_eq!(Rules::from(rules.clone()).check_purge(purge), verdict, "{rules:?}");
+    }
+}
+
+#[test]
 fn ports_are_read_or_refused() {
     for text in ["80", "8000-8999", "1-65535", "443-443"] {
         text.parse::<Ports>().unwrap();

@@ -6,7 +6,7 @@ pub mod values;
 
 use std::net::SocketAddr;
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
 use anyhow::{Context, Result, bail};
@@ -81,6 +81,7 @@ impl Settings {
             access_log: access_log.0,
             access_log_format: format.unwrap_or_default(),
             limits: file.limits.limits(),
+            control: None,
             name: file.name.map(|Text(name)| name.0),
         };
         proxy.check()?;
@@ -93,6 +94,17 @@ impl Settings {
             proxy,
         })
     }
+}
+
+/// Where a cache lives that flags or a configuration file name.
+///
+/// Errors: the file cannot be read or makes no sense; nothing says where.
+pub fn cache_dirs(named: Vec<PathBuf>, config: Option<&Path>) -> Result<Vec<PathBuf>> {
+    let file = match config {
+        Some(path) if named.is_empty() => file::read(path)?.0.cache,
+        _ => None,
+    };
+    place::cache_dirs(file.map_or(named, |OneOrMore(dirs)| dirs))
 }
 
 /// What the flags alone say; without any, the proxy's default.

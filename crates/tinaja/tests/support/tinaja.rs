@@ -109,6 +109,11 @@ impl Setup {
         tools::output(&mut self.command())
     }
 
+    /// The binary, without arguments.
+    pub fn binary(&self) -> Command {
+        binary(&self.dir)
+    }
+
     /// Run `tinaja inspect --json` on the cache.
     pub fn inspect(&self) -> Output {
         tools::output(binary(&self.dir).arg("inspect").arg("--cache").arg(self.cache_dir()).arg("--json"))

@@ -1,0 +1,116 @@
+//! The server's side of the socket: reads a request, has it done, answers.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+
+use super::purge::{Url, purge};
+use super::socket::Socket;
+use super::top::top_hosts;
+use super::words::{Answer, Ask, Figures};
+use crate::Storage;
+use crate::config::Listener;
+
+/// Requests that are worked on at a time; further ones wait to be accepted.
+const MOST_AT_ONCE: usize = 4;
+/// The longest request, in bytes: a URL of the longest kind, escaped, and some.
+const MOST_REQUEST_BYTES: u64 = 64 * 1024;
+/// Whoever has connected has this long to say what it wants, and to take each answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Hosts are counted for so long at most.
+const COUNTING: Duration = Duration::from_secs(30);
+/// Hosts in an answer, at most.
+const MOST_LISTED: u32 = 10_000;
+
+/// Who answers.
+pub(crate) struct Desk {
+    pub storage: Storage,
+    pub listeners: Vec<Arc<Listener>>,
+}
+
+impl Desk {
+    /// Answers until it is dropped. Nothing that one client does is felt by another, or by the server.
+    pub async fn open(self, socket: Socket) {
+        let accept = socket.listener.try_clone().and_then(UnixListener::from_std);
+        let accept = match accept {
+            Ok(accept) => accept,
+            Err(error) => return tracing::warn!(%error, "purge and inspect cannot reach this server"),
+        };
+        let desk = Arc::new(self);
+        let places = Arc::new(Semaphore::new(MOST_AT_ONCE));
+        loop {
+            let Ok(place) = places.clone().acquire_owned().await else { return };
+            match accept.accept().await {
+                Ok((stream, _)) => {
+                    let desk = desk.clone();
+                    tokio::spawn(async move {
+                        if let Err(error) = desk.serve(stream).await {
+                            tracing::debug!(%error, "a client of the control socket left early");
+                        }
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "a client of the control socket could not be accepted");
+                    // Too many open files, for one, does not end by asking again at once.
+                    sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+    }
+
+    async fn serve(&self, mut stream: UnixStream) -> io::Result<()> {
+        let answer = match self.question(&mut stream).await {
+            Ok(ask) => self.answer(ask).await,
+            Err(why) => Answer::Failed { why },
+        };
+        let mut line = serde_json::to_vec(&answer)?;
+        line.push(b'\n');
+        timeout(PATIENCE, stream.write_all(&line)).await?
+    }
+
+    async fn question(&self, stream: &mut UnixStream) -> Result<Ask, String> {
+        let user = stream.peer_cred().map_err(|error| error.to_string())?.uid();
+        if user != 0 && user != rustix::process::geteuid().as_raw() {
+            return Err("this server is another user's".into());
+        }
+        let mut line = String::new();
+        let mut reader = BufReader::new(stream.take(MOST_REQUEST_BYTES));
+        match timeout(PATIENCE, reader.read_line(&mut line)).await {
+            Ok(Ok(_)) if line.ends_with('\n') => {}
+            Ok(Ok(_)) => return Err(format!("a request is one line of at most {MOST_REQUEST_BYTES} bytes")),
+            Ok(Err(error)) => return Err(format!("the request cannot be read: {error}")),
+            Err(_) => return Err("no request came in time".into()),
+        }
+        serde_json::from_str(&line).map_err(|error| format!("this server does not know the request: {error}"))
+    }
+
+    async fn answer(&self, ask: Ask) -> Answer {
+        let failed = |why: String| Answer::Failed { why };
+        let store = self.storage.store();
+        match ask {
+            Ask::Purge { url } => match url.parse::<Url>() {
+                Ok(url) => match purge(store, &self.listeners, &url).await {
+                    Ok(objects) => Answer::Purged { objects },
+                    Err(error) => failed(error.to_string()),
+                },
+                Err(error) => failed(error.to_string()),
+            },
+            Ask::Inspect { top } => {
+                let figures = Box::new(Figures::from(&store.stats()));
+                match top {
+                    0 => Answer::Inspected { figures, top: None },
+                    most => match top_hosts(&**store, most.min(MOST_LISTED) as usize, COUNTING).await {
+                        Ok(top) => Answer::Inspected { figures, top: Some(top) },
+                        Err(error) => failed(error.to_string()),
+                    },
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! What an operator asks of a cache: to forget a URL, and what it holds.
+//!
+//! A running server is asked through a socket in the cache's directory ([`socket`]): one line of JSON each way
+//! ([`words`]). A stopped cache is opened by the program itself, which then calls the same functions.
+
+mod desk;
+mod purge;
+pub mod socket;
+mod top;
+pub mod words;
+
+pub(crate) use desk::Desk;
+pub(crate) use purge::purge_key;
+pub use purge::{BadUrl, PurgeError, Url, purge_stopped};
+pub use top::{MOST_HOSTS, top_hosts};

@@ -1,0 +1,180 @@
+//! Forgetting what is stored under a URL.
+//!
+//! Variants hang on the object under the URL itself: with that gone none of them is found, and none that is older than
+//! the next such object is ever served. So one removal forgets them all.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use pingora_cache::CacheKey;
+use tinaja_http::authority::Authority;
+use tinaja_http::judge::{Target, judge};
+use tinaja_pingora::{StoredHead, TinajaStorage, primary_key};
+use tinaja_store::{Cursor, Store, StoreError};
+
+use crate::config::{Listener, Mode};
+use crate::origin::{Destination, default_port};
+use crate::phases::{key_of, parts_of};
+
+/// Objects looked at in one go.
+pub(super) const PAGE: usize = 256;
+
+/// An absolute URL, in the form that keys are made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Url {
+    tls: bool,
+    authority: Authority,
+    path: String,
+}
+
+/// A text that is no absolute URL.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no URL; write it whole, as in http://www.example.org/a.png, with what must be escaped escaped")]
+pub struct BadUrl(String);
+
+/// Why an object was not forgotten.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PurgeError {
+    /// The store could not make the removal last, or could not be read.
+    #[error("the cache's disk fails, and the object may be back after a restart: {0}")]
+    Store(#[from] StoreError),
+}
+
+impl FromStr for Url {
+    type Err = BadUrl;
+
+    /// Read as the URL of a request is, so that it becomes the same key.
+    fn from_str(text: &str) -> Result<Self, BadUrl> {
+        let judged = judge(format!("GET {text} HTTP/1.0\r\n\r\n").as_bytes());
+        match judged.map(|judged| (judged.target, judged.authority)) {
+            Ok((Target::Absolute { tls, path }, Some(authority))) => Ok(Url { tls, authority, path }),
+            _ => Err(BadUrl(text.to_owned())),
+        }
+    }
+}
+
+impl Url {
+    fn destination(&self) -> Destination {
+        Destination::of(self.tls, &self.authority)
+    }
+
+    /// The Host that clients of a reverse proxy ask for.
+    fn site(&self) -> String {
+        self.authority.host_field(default_port(self.tls))
+    }
+
+    /// Every key under which these listeners may have stored it.
+    fn keys(&self, listeners: &[Arc<Listener>]) -> Vec<CacheKey> {
+        let mut keys = vec![key_of(&self.destination(), "", &self.path)];
+        for listener in listeners {
+            let Mode::Reverse(routes) = &listener.mode else { continue };
+            if let Ok(origin) = routes.find(Some(self.authority.host()), &self.path) {
+                let key = key_of(&origin.destination(), &self.site(), &self.path);
+                if keys.iter().all(|other| other.primary_key() != key.primary_key()) {
+                    keys.push(key);
+                }
+            }
+        }
+        keys
+    }
+
+    /// Whether a stored object's primary key is this URL's, whichever origin a reverse proxy had it from.
+    fn is_of(&self, primary: &[u8]) -> bool {
+        let Some(parts) = parts_of(primary) else { return false };
+        if parts.path != self.path {
+            return false;
+        }
+        match parts.site {
+            "" => key_of(&self.destination(), "", &self.path).primary_key() == primary,
+            site => site == self.site(),
+        }
+    }
+}
+
+/// Forgets one object. Whether there was one.
+///
+/// Errors: [`PurgeError`].
+pub(crate) async fn purge_key(store: &Arc<dyn Store>, key: &CacheKey) -> Result<bool, PurgeError> {
+    let place = TinajaStorage::store_key(key);
+    let found = store.find(&place).await;
+    let there = found.is_some_and(|hit| StoredHead::decode(&hit.head).is_some_and(|head| head.belongs_to(key)));
+    store.remove(&place).await?;
+    Ok(there)
+}
+
+/// Forgets a URL in a cache that these listeners fill. How many objects there were.
+///
+/// Errors: [`PurgeError`].
+pub(super) async fn purge(store: &Arc<dyn Store>, listeners: &[Arc<Listener>], url: &Url) -> Result<u64, PurgeError> {
+    let mut objects = 0;
+    for key in url.keys(listeners) {
+        objects += u64::from(purge_key(store, &key).await?);
+    }
+    Ok(objects)
+}
+
+/// Forgets a URL in a cache that no server runs on, whatever listeners filled it: every object is looked at. How many
+/// there were.
+///
+/// Errors: [`PurgeError`].
+pub async fn purge_stopped(store: &Arc<dyn Store>, url: &Url) -> Result<u64, PurgeError> {
+    let mut keys: BTreeSet<Vec<u8>> = BTreeSet::new();
+    let mut from = Some(Cursor::default());
+    while let Some(cursor) = from {
+        let page = store.scan(cursor, PAGE).await?;
+        keys.extend(page.entries.iter().filter_map(|entry| {
+            let primary = primary_key(&entry.head)?;
+            url.is_of(primary).then(|| primary.to_vec())
+        }));
+        from = page.next;
+    }
+    let mut objects = 0;
+    for key in keys {
+        objects += u64::from(purge_key(store, &CacheKey::new(key, "")).await?);
+    }
+    Ok(objects)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::routes::Routes;
+    use crate::rules::Rules;
+
+    fn reverse(origin: &str) -> Arc<Listener> {
+        let mode = Mode::Reverse(Routes::to(origin.parse().unwrap()));
+        Arc::new(Listener { address: "127.0.0.1:80".parse().unwrap(), mode, rules: Rules::default() })
+    }
+
+    #[test]
+    fn a_url_is_found_under_the_keys_of_each_kind_of_proxy() {
+        let listeners = [reverse("http://10.0.0.1:81"), reverse("http://10.0.0.1:81"), reverse("https://b")];
+        let url: Url = "HTTP://A.example:80/x?y".parse().unwrap();
+        let keys: Vec<String> =
+            url.keys(&listeners).iter().map(|key| key.primary_key().escape_ascii().to_string()).collect();
+        let expected = [
+            "4:http,9:a.example,2:80,0:,4:/x?y,",
+            "4:http,8:10.0.0.1,2:81,9:a.example,4:/x?y,",
+            "5:https,1:b,3:443,9:a.example,4:/x?y,",
+        ];
+        assert_eq!(keys, expected);
+        assert!(keys.iter().all(|key| url.is_of(key.as_bytes())));
+        for other in ["http://a.example/x", "http://a.example:81/x?y", "http://b.example/x?y"] {
+            assert!(!keys.iter().any(|key| other.parse::<Url>().unwrap().is_of(key.as_bytes())), "{other}");
+        }
+        // Behind something that speaks TLS for it, a reverse proxy's site is the same.
+        assert!("https://a.example/x?y".parse::<Url>().unwrap().is_of(keys[1].as_bytes()));
+        assert!(!"https://a.example/x?y".parse::<Url>().unwrap().is_of(keys[0].as_bytes()));
+        assert!(!url.is_of(b"") && !url.is_of(b"4:http,"));
+    }
+
+    #[test]
+    fn what_is_no_url() {
+        for text in
+            ["", "/x", "a.example", "ftp://a/", "http://", "http://a/ b", "http://a/\r\nX: y", "http://u@a/", "*"]
+        {
+            assert!(text.parse::<Url>().unwrap_err().to_string().contains("http://www.example.org"), "{text}");
+        }
+    }
+}

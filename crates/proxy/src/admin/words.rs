@@ -1,0 +1,114 @@
+//! What is said through the socket: one JSON object on one line, and one in return.
+
+use serde::{Deserialize, Serialize};
+use tinaja_store::Stats;
+
+/// A request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Ask {
+    /// Forget what is stored under this URL, all variants.
+    Purge {
+        /// Absolute, as clients ask for it.
+        url: String,
+    },
+    /// What the cache holds.
+    Inspect {
+        /// How many hosts to list; 0 looks at no object.
+        top: u32,
+    },
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum Answer {
+    /// It is not there any more.
+    Purged {
+        /// How many objects there were; one for each kind of proxy that stored it.
+        objects: u64,
+    },
+    /// What the cache holds.
+    Inspected {
+        /// In numbers.
+        figures: Box<Figures>,
+        /// By hosts, if that was asked for.
+        top: Option<Top>,
+    },
+    /// It was not done.
+    Failed {
+        /// Why, and what to do.
+        why: String,
+    },
+}
+
+/// The figures of a cache. Sizes are bytes; the names are stable, scripts read them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// See [`Stats::slots`].
+    pub slots: u64,
+    /// See [`Stats::live_objects`].
+    pub live_objects: u64,
+    /// See [`Stats::lost_to_full_sets`].
+    pub lost_to_full_sets: u64,
+    /// See [`Stats::fill`].
+    pub fill: f64,
+    /// See [`Stats::index_bytes`].
+    pub index_bytes: u64,
+    /// See [`Stats::bits_per_slot`].
+    pub bits_per_slot: f64,
+    /// See [`Stats::bits_per_live_object`].
+    pub bits_per_live_object: f64,
+    /// See [`Stats::capacity_bytes`].
+    pub capacity_bytes: u64,
+    /// See [`Stats::frontier_bytes`].
+    pub frontier_bytes: u64,
+    /// See [`Stats::lap`].
+    pub lap: u64,
+    /// See [`Stats::corrupt`].
+    pub corrupt: u64,
+}
+
+/// Hosts by what they have in the cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Top {
+    /// Those with the most objects, most first.
+    pub by_objects: Vec<Host>,
+    /// Those with the most bytes, most first.
+    pub by_bytes: Vec<Host>,
+    /// Objects that were looked at.
+    pub objects: u64,
+    /// Their bytes, heads included.
+    pub bytes: u64,
+    /// Whether those were all; if not, time ran out.
+    pub complete: bool,
+}
+
+/// One host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// Its name, with its port if that is an unusual one.
+    pub host: String,
+    /// How many objects it has.
+    pub objects: u64,
+    /// How many bytes, heads included.
+    pub bytes: u64,
+}
+
+impl From<&Stats> for Figures {
+    fn from(stats: &Stats) -> Figures {
+        Figures {
+            slots: stats.slots,
+            live_objects: stats.live_objects,
+            lost_to_full_sets: stats.lost_to_full_sets,
+            fill: stats.fill(),
+            index_bytes: stats.index_bytes,
+            bits_per_slot: stats.bits_per_slot(),
+            bits_per_live_object: stats.bits_per_live_object(),
+            capacity_bytes: stats.capacity_bytes,
+            frontier_bytes: stats.frontier_bytes,
+            lap: stats.lap,
+            corrupt: stats.corrupt,
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What the front answers by itself, and the lines of the access log for it.
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use http::HeaderValue;
+use http::header::{REFERER, USER_AGENT};
+use tinaja_http::judge::{Judged, Target};
+use tinaja_logs::{CacheResult, Record};
+use tokio::io::AsyncWriteExt;
+use tokio::time::timeout;
+
+use super::Front;
+use super::gate::Gate;
+use super::lean::Answered;
+use crate::access::record;
+use crate::admin::purge_key;
+use crate::failure::Failure;
+use crate::page::{raw_answer, raw_text};
+use crate::phases::{Ticket, cache_key};
+
+/// How long a client that was refused may still send, so that it can read the answer: closing a connection with
+/// bytes unread would take the answer back.
+pub(super) const LINGER: Duration = Duration::from_secs(1);
+
+impl Front {
+    /// Forgets what is stored under a URL, all variants, and says whether there was something.
+    pub(super) async fn purge(&self, mut gate: Gate, judged: &Judged, ticket: Ticket) {
+        let purged = purge_key(self.storage.store(), &cache_key(&ticket)).await;
+        let (status, text) = match purged {
+            Ok(true) => (200, "Purged.\n".to_owned()),
+            Ok(false) => (404, "It was not in the cache.\n".to_owned()),
+            Err(error) => (500, format!("{error}\n")),
+        };
+        let sent = self.send(&mut gate, &raw_text(status, &text)).await;
+        let (method, bytes) = (judged.method.clone(), text.len() as u64);
+        let record = record(ticket.client, ticket.began);
+        self.shared.log.write(Record { method, url: ticket.url, status, bytes, result: CacheResult::None, ..record });
+        linger(gate, sent).await;
+    }
+
+    /// Answers with a page and closes the connection, gently.
+    pub(super) async fn refuse(
+        &self,
+        mut gate: Gate,
+        client: Option<IpAddr>,
+        began: Instant,
+        judged: Option<&Judged>,
+        failure: &Failure,
+    ) {
+        let answer = raw_answer(failure, judged.is_none_or(|judged| judged.method != "HEAD"));
+        let sent = self.send(&mut gate, &answer).await;
+        self.log_failure(client, began, judged, failure);
+        linger(gate, sent).await;
+    }
+
+    /// Sends a whole answer, the connection's last. Whether the client took it.
+    async fn send(&self, gate: &mut Gate, answer: &[u8]) -> bool {
+        let stream = gate.stream();
+        let written = timeout(self.shared.limits.client_stall, async {
+            stream.write_all(answer).await?;
+            stream.flush().await?;
+            // Qualified: Pingora's streams have a shutdown of their own, which gives up the socket at once.
+            AsyncWriteExt::shutdown(stream).await
+        });
+        matches!(written.await, Ok(Ok(())))
+    }
+
+    pub(super) fn log_hit(&self, judged: &Judged, ticket: Ticket, answer: &Answered) {
+        if !self.shared.log.is_on() {
+            return;
+        }
+        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let media_type = |value: &str| value.split(';').next().unwrap_or_default().trim().to_owned();
+        self.shared.log.write(Record {
+            method: judged.method.clone(),
+            url: ticket.url,
+            status: answer.status,
+            bytes: answer.body_bytes,
+            result: CacheResult::Hit,
+            content_type: answer.content_type.as_deref().map(media_type),
+            referer: answer.headers.get(REFERER).map(text),
+            user_agent: answer.headers.get(USER_AGENT).map(text),
+            ..record(ticket.client, ticket.began)
+        });
+    }
+
+    pub(super) fn log_failure(
+        &self,
+        client: Option<IpAddr>,
+        began: Instant,
+        judged: Option<&Judged>,
+        failure: &Failure,
+    ) {
+        let (method, url) = match (judged, failure) {
+            (Some(judged), _) => {
+                let host = judged.authority.as_ref().map(ToString::to_string).unwrap_or_default();
+                let url = match &judged.target {
+                    Target::Tunnel => host,
+                    Target::Origin(path) => path.clone(),
+                    Target::Absolute { tls, path } => format!("{}://{host}{path}", if *tls { "https" } else { "http" }),
+                    Target::Asterisk => "*".into(),
+                };
+                (judged.method.clone(), url)
+            }
+            (None, Failure::Refused(refusal)) => ("-".into(), format!("error:{}", refusal.name())),
+            (None, _) => ("-".into(), "error:too-many-connections".into()),
+        };
+        let result = if failure.is_denial() { CacheResult::Denied } else { CacheResult::None };
+        let status = failure.status();
+        self.shared.log.write(Record { method, url, status, result, ..record(client, began) });
+    }
+}
+
+/// Takes what the client still sends, if it took its answer, so that it can read that.
+async fn linger(mut gate: Gate, sent: bool) {
+    if sent {
+        let _ = timeout(LINGER, async {
+            while matches!(gate.read_more().await, Ok(1..)) {
+                gate.drop_waiting(usize::MAX);
+            }
+        })
+        .await;
+    }
+}

@@ -1,0 +1,44 @@
+//! Asking the server that runs on a cache, if one does.
+
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use tinaja_proxy::admin::socket;
+use tinaja_proxy::admin::words::{Answer, Ask};
+
+/// A server takes half a minute at most; more is a server that hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// No answer is longer.
+const MOST_ANSWER_BYTES: u64 = 64 << 20;
+
+/// What the server of a cache answers; nothing where none runs.
+///
+/// Errors: it refused or failed, in its words; it cannot be reached, or what it says makes no sense.
+pub fn ask(dirs: &[PathBuf], ask: &Ask) -> Result<Option<Answer>> {
+    let Some(dir) = dirs.first() else { return Ok(None) };
+    match ask_in(dir, ask).with_context(|| format!("asking the server through {}", dir.join(socket::NAME).display()))? {
+        Some(Answer::Failed { why }) => bail!("the server could not do it: {why}"),
+        answer => Ok(answer),
+    }
+}
+
+fn ask_in(dir: &Path, ask: &Ask) -> Result<Option<Answer>> {
+    let connected = socket::connect(dir).map_err(|error| match error.kind() {
+        ErrorKind::PermissionDenied => anyhow!("this server is another user's: run this as that user, or as root"),
+        _ => anyhow!(error),
+    });
+    let Some(mut stream) = connected? else { return Ok(None) };
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut line = serde_json::to_vec(ask)?;
+    line.push(b'\n');
+    stream.write_all(&line).context("it takes no request")?;
+    let mut answer = String::new();
+    BufReader::new(stream.take(MOST_ANSWER_BYTES)).read_line(&mut answer).context("it gives no answer")?;
+    if answer.is_empty() {
+        bail!("it closed the connection without an answer; it may be stopping");
+    }
+    serde_json::from_str(&answer).map(Some).context("its answer is not known: it may be of another version")
+}

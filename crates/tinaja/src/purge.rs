@@ -1,0 +1,54 @@
+//! `tinaja purge`: forget what is stored under URLs, in the cache of a server that runs or in one that is stopped.
+
+use std::io::{ErrorKind, Write, stdout};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use tinaja_proxy::admin::words::{Answer, Ask};
+use tinaja_proxy::admin::{Url, purge_stopped};
+use tinaja_store::{Cache, CacheOptions, OpenError, Store, block_on};
+
+use crate::control;
+use crate::flags::Purge;
+use crate::settings;
+
+/// Forget every URL that `flags` name, and say of each whether it was there.
+///
+/// Errors: one of them is no URL, and then none is forgotten; the cache cannot be reached, or its disk fails.
+pub fn purge(flags: Purge) -> Result<()> {
+    let dirs = settings::cache_dirs(flags.cache, flags.config.as_deref())?;
+    let urls = flags.url.iter().map(|url| Ok((url.as_str(), url.parse::<Url>()?))).collect::<Result<Vec<_>>>()?;
+    let mut stopped: Option<Arc<dyn Store>> = None;
+    for (text, url) in &urls {
+        let objects = match &stopped {
+            Some(store) => block_on(purge_stopped(store, url))?,
+            None => match control::ask(&dirs, &Ask::Purge { url: (*text).to_owned() })? {
+                Some(Answer::Purged { objects }) => objects,
+                Some(_) => bail!("the server answered something else: it may be of another version"),
+                None => block_on(purge_stopped(stopped.insert(open(&dirs)?), url))?,
+            },
+        };
+        let said = if objects == 0 { "was not in the cache" } else { "purged" };
+        match writeln!(stdout(), "{text}: {said}") {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+            result => result.context("cannot write to standard output")?,
+        }
+    }
+    match stopped {
+        Some(store) => block_on(store.close()).context("the cache was not written to its disk: they may be back"),
+        None => Ok(()),
+    }
+}
+
+/// The cache of a server that does not run, to be written to.
+fn open(dirs: &[PathBuf]) -> Result<Arc<dyn Store>> {
+    if let Some(dir) = dirs.iter().find(|dir| !Cache::exists(dir)) {
+        return Err(OpenError::NoCache(dir.clone()).into());
+    }
+    let mut more_dirs = dirs.to_vec();
+    let first = more_dirs.remove(0);
+    let options = CacheOptions { memory_bytes: 0, more_dirs, ..CacheOptions::new(first) };
+    let cache = Cache::open(options).context("no server answers, so the cache itself was tried");
+    Ok(Arc::new(cache?))
+}
