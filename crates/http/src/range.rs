@@ -95,9 +95,9 @@ fn specifiers(value: &str) -> Option<Vec<Specifier>> {
             ("", last) => Specifier::Last(number(last)?),
             (first, "") => Specifier::From(number(first)?, None),
             (first, last) => {
-                let (first, last) = (number(first)?, number(last)?);
                 // A range that ends before it begins makes the whole set invalid (RFC 9110 14.1.1).
-                (first <= last).then_some(Specifier::From(first, Some(last)))?
+                let specifier = Specifier::From(number(first)?, Some(number(last)?));
+                in_order(first, last).then_some(specifier)?
             }
         };
         if specifiers.len() == MAX_RANGES {
@@ -112,6 +112,12 @@ fn specifiers(value: &str) -> Option<Vec<Specifier>> {
 fn number(text: &str) -> Option<u64> {
     let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     plain.then(|| text.parse().unwrap_or(u64::MAX))
+}
+
+/// Whether one number of any length is no larger than another.
+fn in_order(first: &str, last: &str) -> bool {
+    let (first, last) = (first.trim_start_matches('0'), last.trim_start_matches('0'));
+    (first.len(), first) <= (last.len(), last)
 }
 
 /// A Content-Range (RFC 9110 14.4) of bytes.
