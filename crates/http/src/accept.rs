@@ -15,7 +15,8 @@ pub(crate) fn normal_form(name: &HeaderName, value: &[u8]) -> Option<Vec<u8>> {
     if *name != ACCEPT_ENCODING && *name != ACCEPT_LANGUAGE {
         return None;
     }
-    let text = std::str::from_utf8(value).ok()?;
+    let lower = value.to_ascii_lowercase();
+    let text = std::str::from_utf8(&lower).ok()?;
     let mut members = Vec::new();
     for member in text.split(',').map(|member| member.trim_matches([' ', '\t'])).filter(|member| !member.is_empty()) {
         if members.len() == MAX_NORMALISED_MEMBERS {
@@ -28,34 +29,48 @@ pub(crate) fn normal_form(name: &HeaderName, value: &[u8]) -> Option<Vec<u8>> {
         if !is_token(choice.as_bytes()) {
             return None;
         }
-        members.push((choice.to_ascii_lowercase(), weight));
+        members.push((choice, weight));
     }
     if *name == ACCEPT_ENCODING {
-        for (coding, _) in &mut members {
-            // The same codings by their old names (RFC 9110 8.4.1).
-            if matches!(coding.as_str(), "x-gzip" | "x-compress") {
-                coding.drain(..2);
-            }
-        }
-        members.sort();
-        members.dedup();
-        let contradicts = members.windows(2).any(|pair| matches!(pair, [(a, _), (b, _)] if a == b));
-        if contradicts {
-            return None;
-        }
+        settle_codings(&mut members)?;
     }
-    Some(members.iter().map(|(choice, weight)| format!("{choice};{weight},")).collect::<String>().into_bytes())
+    let mut form = Vec::with_capacity(lower.len() + 3 * members.len());
+    for (choice, weight) in members {
+        form.extend_from_slice(choice.as_bytes());
+        // No token has a NUL, so that what follows it is a weight.
+        form.push(0);
+        form.extend_from_slice(&weight.to_le_bytes());
+    }
+    Some(form)
+}
+
+/// Codings by their current names (RFC 9110 8.4.1), in one order and without doubles; `None` where one has two weights.
+fn settle_codings(codings: &mut Vec<(&str, u16)>) -> Option<()> {
+    for (coding, _) in codings.iter_mut() {
+        *coding = match *coding {
+            "x-gzip" => "gzip",
+            "x-compress" => "compress",
+            other => other,
+        };
+    }
+    codings.sort_unstable();
+    codings.dedup();
+    let contradicts = codings.windows(2).any(|pair| matches!(pair, [(a, _), (b, _)] if a == b));
+    (!contradicts).then_some(())
 }
 
 /// `q=0.5` in thousandths (RFC 9110 12.4.2).
-fn thousandths(parameter: &str) -> Option<u32> {
-    let (name, weight) = parameter.trim_start_matches([' ', '\t']).split_once('=')?;
+fn thousandths(parameter: &str) -> Option<u16> {
+    let weight = parameter.trim_start_matches([' ', '\t']).strip_prefix("q=")?;
     let (whole, decimals) = weight.split_once('.').unwrap_or((weight, ""));
-    let valid = name.eq_ignore_ascii_case("q") && decimals.len() <= 3 && decimals.bytes().all(|b| b.is_ascii_digit());
-    let decimals: u32 = format!("{decimals:0<3}").parse().ok()?;
+    let mut thousandths = 0;
+    for (place, digit) in [100, 10, 1].into_iter().zip(decimals.bytes()) {
+        thousandths += place * u16::from(char::from(digit).to_digit(10).and_then(|digit| u8::try_from(digit).ok())?);
+    }
     match whole {
-        "0" if valid => Some(decimals),
-        "1" if valid && decimals == 0 => Some(1000),
+        _ if decimals.len() > 3 => None,
+        "0" => Some(thousandths),
+        "1" if thousandths == 0 => Some(1000),
         _ => None,
     }
 }

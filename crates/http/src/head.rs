@@ -1,7 +1,7 @@
 //! Where a raw request head ends.
 
 use crate::judge::is_token_byte;
-use crate::limits::MAX_HEAD_BYTES;
+use crate::limits::{MAX_HEAD_BYTES, MAX_SKIPPED_BYTES};
 use crate::refusal::Refusal;
 
 /// Where a head ends in what has been read so far.
@@ -17,9 +17,6 @@ pub enum HeadEnd {
         end: usize,
     },
 }
-
-/// Empty lines before a head that are skipped, in bytes; some clients end a body with one too many.
-const MAX_SKIPPED_BYTES: usize = 8;
 
 /// Finds the end of the first head in `bytes`. `seen` is how many of them an earlier call has looked at already, so
 /// that a head that comes byte by byte is not searched again with each.

@@ -65,6 +65,9 @@ pub fn selected(stored: &[&HeaderMap], response: &HeaderMap) -> Vec<usize> {
 
 /// The changes that a 304 (or a HEAD's 200) makes in a stored response that it is about (RFC 9111 3.2). Fields it
 /// does not name stay. Age is the new answer's alone, and Date is `received` where it has none.
+///
+/// The outcome is a response like any other: [`crate::storable::keep`] says anew whether it may stay, for how long and
+/// without which fields; a 304 can bring `private`, or a cookie.
 pub fn update(response: &HeaderMap, received: SystemTime) -> Edits {
     let dropped = hops::not_stored(response);
     let mut edits = Edits::default();

@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(key("accept-language", "en-GB,en;q=0.5"), key("accept-language", "en-gb, en;q=0.50"));
         assert_ne!(key("accept-language", "en, de"), key("accept-language", "de, en"));
         assert_ne!(key("accept", "a/b, c/d"), key("accept", "c/d,a/b"), "compared by its bytes");
-        assert_ne!(key("accept-encoding", "gzip"), key("accept-encoding", "gzip;1000,"), "no value is a form");
+        assert_ne!(key("accept-encoding", "gzip"), key("accept-encoding", "gzip;q=0.999"));
         assert_ne!(key("accept-encoding", ""), of(&["accept-encoding"], &[]));
     }
 
