@@ -3,8 +3,12 @@
 /// What a store holds and what it has done since it was opened. Sizes are bytes; counters only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
+    /// The engine's name, empty for a store without one.
+    pub engine: &'static str,
     /// Index entries there is room for.
     pub slots: u64,
+    /// The mean object size by which a new cache's slots were counted.
+    pub mean_object_bytes: u64,
     /// Objects that a lookup would look for.
     pub live_objects: u64,
     /// Objects dropped because their set had no free slot: those that the disk held when it was opened and that found
@@ -66,10 +70,12 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Both together: counts and sizes add up, of two laps the later counts.
+    /// Both together: counts and sizes add up, of two laps or means the larger counts.
     pub fn with(self, other: Stats) -> Stats {
         Stats {
+            engine: if self.engine.is_empty() { other.engine } else { self.engine },
             lap: self.lap.max(other.lap),
+            mean_object_bytes: self.mean_object_bytes.max(other.mean_object_bytes),
             slots: self.slots + other.slots,
             live_objects: self.live_objects + other.live_objects,
             lost_to_full_sets: self.lost_to_full_sets + other.lost_to_full_sets,

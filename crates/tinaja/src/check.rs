@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use bytesize::ByteSize;
 use rustix::fs::{Access, access};
 use tinaja_proxy::{Listener, Mode};
-use tinaja_store::device::OpenDiskError;
+use tinaja_store::device::{OpenDiskError, is_block_device};
 use tinaja_store::{Cache, OpenError};
 
 use crate::report::shown;
@@ -76,7 +76,8 @@ fn cache(settings: &Settings) -> Result<String> {
         Err(error) => return Err(error.into()),
     }
     for dir in settings.cache.iter().filter(|dir| !Cache::exists(dir)) {
-        writable_dir(dir).with_context(|| format!("cannot make a cache in {}", dir.display()))?;
+        let writable = if is_block_device(dir) { may_write(dir) } else { writable_dir(dir) };
+        writable.with_context(|| format!("cannot make a cache in {}", dir.display()))?;
     }
     let new = settings.cache.iter().any(|dir| !Cache::exists(dir));
     let size = asked.map_or(String::new(), |bytes| format!(" of {}", ByteSize::b(bytes).display().iec()));

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use tinaja_proxy::{Cidr, LogFormat, OriginUrl};
 use tinaja_store::EngineName;
+use tinaja_store::device::IoEngine;
 
 use crate::settings::values::{Address, FileOrOff, Filter, Size};
 
@@ -48,9 +49,10 @@ pub struct Serve {
     /// certificate must come from an authority that the system trusts, or that SSL_CERT_FILE names.
     #[arg(long, value_name = "URL")]
     pub origin: Option<OriginUrl>,
-    /// Where the cache lives; by default tinaja in the user's cache directory. Given several times, for several disks,
-    /// objects are spread over all of them; the order may not change.
-    #[arg(long, value_name = "DIR")]
+    /// Where the cache lives, a directory or a block device; by default tinaja in the user's cache directory. Given
+    /// several times, for several disks, objects are spread over all of them; the order may not change. A device is used
+    /// whole unless --disk says less, and made a cache of only if its first MiB is zeros.
+    #[arg(long, value_name = "DIR|DEVICE")]
     pub cache: Vec<PathBuf>,
     /// How much disk to use in each directory; by default what the cache has, or for a new one a quarter of what is free,
     /// 10GiB at most.
@@ -65,6 +67,10 @@ pub struct Serve {
     /// How objects are kept and found on disk; by default as the cache was made, or hashcache-log for a new one.
     #[arg(long, value_name = "NAME")]
     pub engine: Option<EngineName>,
+    /// How the disk is read and written: by io_uring, by threads, or auto: by io_uring if the kernel allows it, which is
+    /// the default.
+    #[arg(long, value_name = "auto|uring|threads")]
+    pub io: Option<IoEngine>,
     /// Log each request to this file; or off, which is the default.
     #[arg(long, value_name = "FILE|off")]
     pub access_log: Option<FileOrOff>,

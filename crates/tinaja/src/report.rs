@@ -34,13 +34,14 @@ impl Report {
         }
     }
 
-    fn rows(&self) -> [(&'static str, String); 12] {
+    fn rows(&self) -> [(&'static str, String); 14] {
         let figures = &self.figures;
         [
             ("cache", self.cache.clone()),
             ("server", if self.running { "running" } else { "stopped" }.to_owned()),
+            ("engine", figures.engine.clone()),
             ("room for objects", size(figures.capacity_bytes)),
-            ("slots", figures.slots.to_string()),
+            ("slots", format!("{}, for objects of {} on average", figures.slots, size(figures.mean_object_bytes))),
             ("live objects", figures.live_objects.to_string()),
             ("lost to full sets", figures.lost_to_full_sets.to_string()),
             ("fill", format!("{:.1} %", figures.fill * 100.0)),
@@ -49,6 +50,7 @@ impl Report {
             ("bits a live object", self.bits_per_live_object_text()),
             ("lap", format!("{}, {} written in it", figures.lap, size(figures.frontier_bytes))),
             ("corrupt records met", figures.corrupt.to_string()),
+            ("damaged parts met", figures.damaged_at_open.to_string()),
         ]
     }
 }

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tinaja_pingora::TinajaStorage;
 use tinaja_proxy::Config;
+use tinaja_store::device::is_block_device;
 use tinaja_store::{Cache, CacheOptions, Store, block_on};
 
 use crate::place;
@@ -54,8 +55,8 @@ pub fn cache_options(settings: &Settings) -> Result<(CacheOptions, &'static str)
     let (disk_bytes, disk_why) = disk(settings.disk_bytes, &settings.cache)?;
     let mut more_dirs = settings.cache.clone();
     let first = more_dirs.remove(0);
-    let (memory_bytes, engine) = (settings.memory_bytes, settings.engine);
-    Ok((CacheOptions { disk_bytes, memory_bytes, engine, more_dirs, ..CacheOptions::new(first) }, disk_why))
+    let Settings { memory_bytes, engine, io, .. } = *settings;
+    Ok((CacheOptions { disk_bytes, memory_bytes, engine, io, more_dirs, ..CacheOptions::new(first) }, disk_why))
 }
 
 /// How much disk to ask for, if any, and why so much.
@@ -64,6 +65,7 @@ fn disk(asked: Option<u64>, dirs: &[PathBuf]) -> Result<(Option<u64>, &'static s
     Ok(match (asked, new) {
         (Some(bytes), _) => (Some(bytes), "as set"),
         (None, None) => (None, "as it was made"),
+        (None, Some(_)) if dirs.iter().all(|dir| is_block_device(dir)) => (None, "the whole device"),
         (None, Some(_)) if dirs.len() > 1 => bail!("say with --disk SIZE how much of each directory's disk to use"),
         (None, Some(new)) => {
             (Some(place::untold_disk_bytes(new)?), "a quarter of what is free, 10 GiB at most; --disk sets it")

@@ -49,6 +49,7 @@ fn flags_that_make_no_sense() {
         (&["--origin", "http://127.0.0.1:1", "--allow-connect-port", "8443"][..], "--origin"),
         (&["--workers", "0"][..], "--workers"),
         (&["--engine", "perpetual-motion"][..], "hashcache-log"),
+        (&["--io", "steam"][..], "auto, uring, threads"),
         (&["--access-log", ""][..], "off"),
         (&["--access-log-format", "xml"][..], "combined"),
         (&["--allow-destination", "10.0.0.0/99"][..], "--allow-destination"),

@@ -45,6 +45,10 @@ pub enum Answer {
 /// The figures of a cache. Sizes are bytes; the names are stable, scripts read them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
+    /// See [`Stats::engine`].
+    pub engine: String,
+    /// See [`Stats::mean_object_bytes`].
+    pub mean_object_bytes: u64,
     /// See [`Stats::slots`].
     pub slots: u64,
     /// See [`Stats::live_objects`].
@@ -67,6 +71,8 @@ pub struct Figures {
     pub lap: u64,
     /// See [`Stats::corrupt`].
     pub corrupt: u64,
+    /// See [`Stats::damaged_at_open`].
+    pub damaged_at_open: u64,
 }
 
 /// Hosts by what they have in the cache.
@@ -98,6 +104,8 @@ pub struct Host {
 impl From<&Stats> for Figures {
     fn from(stats: &Stats) -> Figures {
         Figures {
+            engine: stats.engine.to_owned(),
+            mean_object_bytes: stats.mean_object_bytes,
             slots: stats.slots,
             live_objects: stats.live_objects,
             lost_to_full_sets: stats.lost_to_full_sets,
@@ -109,6 +117,7 @@ impl From<&Stats> for Figures {
             frontier_bytes: stats.frontier_bytes,
             lap: stats.lap,
             corrupt: stats.corrupt,
+            damaged_at_open: stats.damaged_at_open,
         }
     }
 }

@@ -299,6 +299,7 @@ impl Store for Cache {
         let counters = &self.0.counters;
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Stats {
+            engine: self.0.engine.name(),
             hot_bytes: self.0.hot.bytes(),
             hot_budget_bytes: self.0.hot_budget_bytes,
             hits_memory: get(&counters.hits_memory),

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use tinaja_proxy::{Action, Cidr, Limits, LogFormat, OriginUrl, Ports};
 use tinaja_store::EngineName;
+use tinaja_store::device::IoEngine;
 use toml::Spanned;
 
 use super::values::{Address, FileOrOff, Filter, Limit, Number, OneOrMore, Size, Text};
@@ -25,6 +26,7 @@ pub struct File {
     pub memory: Option<Text<Size>>,
     pub workers: Option<Number<1, 1024>>,
     pub engine: Option<Text<EngineName>>,
+    pub io: Option<Text<IoEngine>>,
     pub access_log: Option<Text<FileOrOff>>,
     pub access_log_format: Option<Text<LogFormat>>,
     pub log: Option<Text<Filter>>,

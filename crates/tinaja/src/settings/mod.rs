@@ -12,6 +12,7 @@ use std::thread::available_parallelism;
 use anyhow::{Context, Result, bail};
 use tinaja_proxy::{Config, Listener, Rule};
 use tinaja_store::EngineName;
+use tinaja_store::device::IoEngine;
 
 use crate::flags::Serve;
 use crate::place;
@@ -34,6 +35,8 @@ pub struct Settings {
     pub memory_bytes: u64,
     /// The engine, if it was said.
     pub engine: Option<EngineName>,
+    /// How the disk is read and written.
+    pub io: IoEngine,
     /// What to say on stderr.
     pub log: String,
     /// What the proxy itself is told.
@@ -90,6 +93,7 @@ impl Settings {
             disk_bytes: size(flags.disk, disk).map(|Size(bytes)| bytes),
             memory_bytes: size(flags.memory, memory).map_or(DEFAULT_MEMORY_BYTES, |Size(bytes)| bytes),
             engine: flags.engine.or(engine.map(|Text(engine)| engine)),
+            io: flags.io.or(file.io.map(|Text(io)| io)).unwrap_or_default(),
             log: log.map_or(DEFAULT_LOG.into(), |Filter(filter)| filter),
             proxy,
         })

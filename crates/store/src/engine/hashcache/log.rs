@@ -73,6 +73,7 @@ pub(super) struct Inner {
     pub(super) index: Index,
     pub(super) log: Arc<Log>,
     damaged_at_open: u64,
+    mean_object_bytes: u64,
     first_read_bytes: usize,
     false_reads: AtomicU64,
     regions_swept: AtomicU64,
@@ -113,6 +114,7 @@ impl HashCacheLog {
         let inner = Arc::new(Inner {
             index,
             damaged_at_open: damaged,
+            mean_object_bytes: options.mean_object_bytes,
             first_read_bytes: first_read_bytes.clamp(HEADER_BYTES, layout.max_record_bytes()),
             false_reads: AtomicU64::new(0),
             regions_swept: AtomicU64::new(log.frontier.next().0 / layout.region_bytes),
@@ -281,6 +283,7 @@ impl Engine for HashCacheLog {
         let next = log.frontier.next();
         Stats {
             slots: self.0.index.sets() * WAYS as u64,
+            mean_object_bytes: self.0.mean_object_bytes,
             live_objects: self.0.index.live(),
             lost_to_full_sets: self.0.index.lost(),
             capacity_bytes: log.layout.log_bytes(),
