@@ -87,9 +87,23 @@ fn sizes_out_of_range_and_other_geometries_are_refused() {
         assert!(error.contains(how), "{error}");
         assert!(!file(dir.path()).exists(), "nothing is left behind");
     }
+    // A little more than is free, and what is free is said.
+    let stat = rustix::fs::statvfs(dir.path()).unwrap();
+    let more_than_free = stat.f_bavail * stat.f_frsize + (4 << 30);
+    let error = refused(CacheOptions { disk_bytes: Some(more_than_free), ..options(dir.path()) });
+    assert!(error.contains("large") && error.contains("bytes, which are free there"), "{error}");
+    assert!(!file(dir.path()).exists(), "nothing is left behind");
     made(dir.path());
-    let error = refused(CacheOptions { disk_bytes: Some(32 << 20), ..options(dir.path()) });
-    assert!(error.contains("a size of"), "{error}");
+    let whole = fs::read(file(dir.path())).unwrap();
+    for other in [8 << 20, (16 << 20) - (1 << 19), 32 << 20] {
+        let error = refused(CacheOptions { disk_bytes: Some(other), ..options(dir.path()) });
+        assert!(error.contains("a size of") && error.contains(&format!("{other} bytes")), "{error}");
+        assert!(error.contains("delete"), "what to do: {error}");
+    }
+    // The file itself has another size than it was made with.
+    fs::write(file(dir.path()), &whole[..whole.len() - 4096]).unwrap();
+    assert!(refused(options(dir.path())).contains("damaged superblock"), "cut short");
+    fs::write(file(dir.path()), &whole).unwrap();
     let unsaid = CacheOptions { disk_bytes: None, ..options(dir.path()) };
     assert!(Cache::open(unsaid).unwrap().stats().capacity_bytes > 15 << 20, "unsaid means: as it is");
     let odd = CacheOptions { disk_bytes: Some((16 << 20) + 4321), ..options(dir.path()) };
