@@ -46,7 +46,8 @@ const REGIONS_ON_THEIR_WAY: u64 = 16;
 impl Scan<'_> {
     /// Find out what a log holds from `covered` on, the place up to which a snapshot knows; [`Place`] 0 without one.
     /// One small read a region, a second one where the summary is longer than a block, and the whole of regions that
-    /// lack a summary: the open one, and damaged ones. Bounded by the log's size; idempotent. Memory: 32 bytes a record.
+    /// lack a summary: the open one, and damaged ones. Bounded by the log's size; idempotent. Memory: 32 bytes a
+    /// record, and as many again for each in a region without a summary.
     ///
     /// What a region says may void what older ones say (a later version, a removal). So when one can be read in no way,
     /// all that is older is given up with it; and when it is the open one, whose places must not be given out twice,
