@@ -85,11 +85,13 @@ pub enum ServeError {
 ///
 /// Returns when nothing uses the storage any more. Errors: [`ServeError`], before `on_ready` is called.
 pub fn serve(config: Config, storage: Storage, on_ready: impl FnOnce(&[SocketAddr])) -> Result<(), ServeError> {
-    let server = Server::bind(config, storage)?;
+    let runtime = runtime(&config)?;
+    // Before anybody can see that it runs, and ask it to stop: that would kill it otherwise.
     let (mut term, mut int) = {
-        let _inside = server.runtime.enter();
+        let _inside = runtime.enter();
         (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
     };
+    let server = Server::bind_on(runtime, config, storage)?;
     on_ready(server.addresses());
     server.run(async move || {
         tokio::select! {
@@ -115,19 +117,19 @@ pub struct Server {
 impl Server {
     /// Listens on every address and prepares everything, so that what can go wrong goes wrong now.
     pub fn bind(config: Config, storage: Storage) -> Result<Server, ServeError> {
+        Server::bind_on(runtime(&config)?, config, storage)
+    }
+
+    fn bind_on(runtime: Runtime, config: Config, storage: Storage) -> Result<Server, ServeError> {
         check(&config)?;
+        // Before anybody can connect: whoever finds the proxy listening finds this as well.
+        let socket = config.control.as_deref().and_then(control);
         let listeners = config.listeners.iter().map(|listener| listen(listener.address));
         let listeners: Vec<_> = listeners.collect::<Result<_, _>>()?;
         let addresses: Vec<_> = listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
         let log = AccessLog::open(config.access_log.as_deref(), config.access_log_format)
             .map_err(|cause| ServeError::AccessLog { path: config.access_log.unwrap_or_default(), cause })?;
         let workers = config.workers.max(1);
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(workers)
-            .max_blocking_threads(MOST_RESOLVING)
-            .thread_name("proxy")
-            .enable_all()
-            .build()?;
         let shared = Arc::new(Shared {
             limits: config.limits,
             name: config.name.unwrap_or_else(unique_name),
@@ -146,8 +148,7 @@ impl Server {
             service
         });
         let services = services.collect();
-        let control =
-            config.control.as_deref().and_then(control).map(|socket| (Desk { storage, listeners: made }, socket));
+        let control = socket.map(|socket| (Desk { storage, listeners: made }, socket));
         Ok(Server { services, listeners, addresses, crowd, runtime, control, stop: config.limits.stop })
     }
 
@@ -190,6 +191,17 @@ impl Server {
         });
         self.runtime.shutdown_timeout(Duration::from_secs(1));
     }
+}
+
+/// Threads for requests, and for waiting for name servers.
+fn runtime(config: &Config) -> Result<Runtime, ServeError> {
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(config.workers.max(1))
+        .max_blocking_threads(MOST_RESOLVING)
+        .thread_name("proxy")
+        .enable_all()
+        .build()?;
+    Ok(runtime)
 }
 
 /// Checks a configuration as [`Server::bind`] does, but for what can only be known by listening.

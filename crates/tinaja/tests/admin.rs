@@ -96,7 +96,8 @@ fn a_server_that_does_not_answer_is_said_to() {
     let setup = Setup::forward();
     let (code, said) = run(&setup, &["purge", "http://a/"]);
     assert!(code == Some(1) && said.contains("there is no cache in"), "{said}");
-    setup.start().process.terminate();
+    // At once: whoever listens can be asked to stop.
+    assert_eq!(setup.start().process.terminate().code(), Some(0));
     // Something else listens there, and hangs up.
     let listener = UnixListener::bind(setup.cache_dir().join("tinaja.sock")).unwrap();
     let thread = std::thread::spawn(move || {

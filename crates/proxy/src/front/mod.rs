@@ -148,6 +148,8 @@ impl Front {
         gate.open(canonical(&judged, &head, way.path, &way.host, default_port), judged.framing);
         let mut session = ServerSession::new_http1(Box::new(gate));
         session.set_keepalive(if stopping { None } else { Some(self.shared.limits.idle.as_secs().max(1)) });
+        // HTTP/1.0 knows no answers before the answer.
+        session.set_ignore_info_resp(!judged.http11);
         session.set_read_timeout(Some(self.shared.limits.client_stall));
         session.set_write_timeout(Some(self.shared.limits.client_stall));
         // A fetch goes on while its client takes nothing, for the cache and for those who read along.

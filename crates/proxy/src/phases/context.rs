@@ -55,6 +55,8 @@ pub(crate) struct Context {
     pub tried: usize,
     /// The one that was asked last.
     pub asked: Option<SocketAddr>,
+    /// How many interim responses the origin has sent.
+    pub interim: usize,
     /// What the origin's last answer was.
     pub origin: Option<OriginAnswer>,
     /// Why the proxy answers by itself.

@@ -3,7 +3,7 @@
 use std::time::{Instant, SystemTime};
 
 use http::header::{AGE, CONNECTION, DATE, FORWARDED, HeaderName, TRANSFER_ENCODING};
-use http::{HeaderMap, HeaderValue, StatusCode, Version};
+use http::{HeaderMap, HeaderValue, Version};
 use pingora_cache::{CacheMeta, CachePhase};
 use pingora_error::{Error, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
@@ -66,14 +66,9 @@ fn forwarded_for(request: &mut RequestHeader, ctx: &Context) -> Result<()> {
 }
 
 /// The origin's answer, before anything is done with it.
-pub(super) fn from_origin(response: &mut ResponseHeader, ctx: &mut Context) -> Result<()> {
-    if response.status == StatusCode::SWITCHING_PROTOCOLS {
-        // Upgrades are not passed on, so nobody asked for one, and what follows would be judged by nobody.
-        let error = Error::explain(ErrorType::InvalidHTTPHeader, "the origin upgrades without being asked");
-        return Err(error.into_up());
-    }
+pub(super) fn from_origin(session: &Session, response: &mut ResponseHeader, ctx: &mut Context) -> Result<()> {
     if response.status.is_informational() {
-        return Ok(());
+        return interim(session, response, ctx);
     }
     for name in hops::hop_by_hop(&response.headers) {
         response.remove_header(&name);
@@ -87,6 +82,21 @@ pub(super) fn from_origin(response: &mut ResponseHeader, ctx: &mut Context) -> R
     response.insert_header(DATE, date.clone())?;
     ctx.fetch.head_at = Some(Instant::now());
     ctx.origin = Some(OriginAnswer { status: response.status.as_u16(), date, age: age_field(&response.headers) });
+    Ok(())
+}
+
+/// An answer before the answer. Upgrades are not passed on, so nobody asked for one, and what follows would be judged by
+/// nobody. The front has Pingora keep the others from HTTP/1.0 clients.
+fn interim(session: &Session, response: &mut ResponseHeader, ctx: &mut Context) -> Result<()> {
+    let http10 = session.req_header().version == Version::HTTP_10;
+    if hops::interim(response.status, http10, false, ctx.interim) == hops::Interim::Refuse {
+        let text = "the origin upgrades without being asked, or sends interim answers without end";
+        return Err(Error::explain(ErrorType::InvalidHTTPHeader, text).into_up());
+    }
+    ctx.interim += 1;
+    for name in hops::not_interim(&response.headers) {
+        response.remove_header(&name);
+    }
     Ok(())
 }
 

@@ -224,7 +224,7 @@ impl ProxyHttp for Phases {
         {
             storing::invalidate(self.storage, &cache_key(ticket)).await;
         }
-        headers::from_origin(response, ctx)?;
+        headers::from_origin(session, response, ctx)?;
         let most = self.shared.limits.fill_range_below.min(self.storage.store().max_object_bytes());
         ctx.worth_filling = errand::is_worth_it(session.req_header(), response, ctx, most);
         Ok(())
