@@ -1,6 +1,7 @@
 //! [`Cache`]: the contract, implemented once over any engine.
 
 mod body;
+mod change;
 mod find;
 mod open;
 mod options;
@@ -8,7 +9,6 @@ mod raw;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::task::Poll;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -19,12 +19,11 @@ pub(crate) use body::ExtentReader;
 use body::Held;
 pub use options::{CacheOptions, DEFAULT_DISK_BYTES, EngineName, OpenError};
 
-use crate::engine::{Engine, Found, Kind, Limits, Place, Places, Probe, Record};
+use crate::engine::{Engine, Limits, Place, Places, Probe};
 use crate::hit::{Body, Hit, Source, State};
 use crate::key::{Digest, Key, Secret};
 use crate::limits::{MAX_HEAD_BYTES, MAX_OPEN_WRITES, MAX_READS};
 use crate::memory::HotObjects;
-use crate::memory::aligned::ALIGN;
 use crate::stats::Stats;
 use crate::store::{Cursor, HeadEdit, Lookup, Pending, Removed, ScanPage, Store, StoreError, Updated};
 use crate::wait::{Alarm, Gate, Promise, block_on, promise};
@@ -136,91 +135,6 @@ impl Inner {
             _ => None,
         }
     }
-
-    async fn sync(&self, of: Option<&Digest>) -> Result<(), StoreError> {
-        let (done, answer) = promise();
-        self.engine.sync(of, Box::new(move |result| done.keep(result)));
-        answer.await.unwrap_or_else(|| Err("the device was stopped".into())).map_err(StoreError::Device)
-    }
-
-    async fn remove(self: Arc<Self>, key: Key, digest: Digest) -> Result<Removed, StoreError> {
-        let fills = self.fills.take(&digest, &key);
-        fills.iter().for_each(|fill| fill.give_up(WhyNot::Removed));
-        let was_there =
-            !fills.is_empty() || self.engine.probe(&digest) != Probe::Absent || self.hot.get(&digest, &key).is_some();
-        let tombstone = Record { id: digest, kind: Kind::Tombstone, name: &[], head: &[], body: &[] };
-        let appended = std::future::poll_fn(|cx| {
-            let _order = self.stripe(&digest);
-            self.engine.poll_append(cx, &tombstone)
-        })
-        .await;
-        if appended.is_err() {
-            // It could not be written down; until a restart the index alone keeps the object away.
-            let newest = Place(u64::MAX);
-            self.engine.forget(&digest, newest);
-        }
-        self.hot.remove(&digest);
-        match appended {
-            Ok(place) => {
-                self.sync(Some(&digest)).await?;
-                // A failure that another caller was told of first may have taken it.
-                if !self.engine.is_live(place) {
-                    return Err(StoreError::Device("the removal was written and lost".into()));
-                }
-            }
-            Err(WhyNot::Closed) => return Err(StoreError::Closed),
-            Err(why) => return Err(StoreError::Device(format!("the removal was not written: {why}"))),
-        }
-        Ok(if was_there { Removed::Gone } else { Removed::Absent })
-    }
-
-    async fn update_head(self: Arc<Self>, key: Key, digest: Digest, edit: HeadEdit) -> Result<Updated, StoreError> {
-        let seen = match self.engine.probe(&digest) {
-            Probe::At(seen) => seen,
-            Probe::Absent | Probe::AskDisk => Places::default(),
-        };
-        let Some(found) = self.fetch(&key, &digest, seen).await else {
-            // It may be served from memory still, though its record was overwritten.
-            self.hot.remove(&digest);
-            return Ok(Updated::Absent);
-        };
-        let Some(head) = edit(&found.head) else {
-            return Ok(Updated::Unchanged);
-        };
-        if head.len() > MAX_HEAD_BYTES {
-            return Ok(Updated::NotStored(WhyNot::TooLarge));
-        }
-        let (kind, body) = with_body_in_place(&found);
-        let record = Record { id: digest, kind, name: key.name(), head: &head, body: &body };
-        let newer = |places: Places| places.iter().take_while(|place| *place >= found.place).collect::<Vec<_>>();
-        let appended = std::future::poll_fn(|cx| {
-            let _order = self.stripe(&digest);
-            match self.engine.probe(&digest) {
-                Probe::At(now) if newer(now) == newer(seen) => self.engine.poll_append(cx, &record),
-                _ => Poll::Ready(Err(WhyNot::Superseded)),
-            }
-        })
-        .await;
-        self.hot.remove(&digest);
-        if let Ok(place) = appended
-            && found.kind == Kind::Whole
-        {
-            self.keep_hot(&key, &digest, &head, &found.body, place);
-        }
-        Ok(appended.map_or_else(Updated::NotStored, |_| Updated::Done))
-    }
-}
-
-/// What a head record is written with so that the body stays where it is: the table of a large object, or, for a body
-/// that takes more than a block, a table that points into the record it came with. A shorter one is cheaper to copy
-/// than to look up.
-fn with_body_in_place(found: &Found) -> (Kind, Bytes) {
-    let bytes = found.body.len() as u32;
-    if found.kind != Kind::Whole || bytes as usize <= ALIGN {
-        return (found.kind, found.body.clone());
-    }
-    let extents = vec![Extent { place: found.place, bytes }];
-    (Kind::Large, Table { body_bytes: u64::from(bytes), extent_bytes: bytes, extents }.encode().into())
 }
 
 impl Store for Cache {

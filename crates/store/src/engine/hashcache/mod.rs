@@ -13,8 +13,10 @@
 mod format;
 mod index;
 mod log;
+mod options;
 mod policy;
 mod recover;
 mod snapshot;
 
-pub use log::{HashCacheLog, HashCacheLogOptions};
+pub use log::HashCacheLog;
+pub use options::HashCacheLogOptions;

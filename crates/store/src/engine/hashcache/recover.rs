@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::index::Index;
-use super::log::HashCacheLogOptions;
+use super::options::HashCacheLogOptions;
 use crate::device::{Device, blocking};
 use crate::engine::{Kind, Place};
 use crate::index::Sets;

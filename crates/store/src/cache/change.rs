@@ -1,0 +1,107 @@
+//! Changes of whole objects: their removal, and new heads.
+
+use std::sync::Arc;
+use std::task::Poll;
+
+use bytes::Bytes;
+
+use super::{Extent, Inner, Table};
+use crate::engine::{Found, Kind, Place, Places, Probe, Record};
+use crate::key::{Digest, Key};
+use crate::limits::MAX_HEAD_BYTES;
+use crate::memory::aligned::ALIGN;
+use crate::store::{HeadEdit, Removed, StoreError, Updated};
+use crate::wait::promise;
+use crate::writer::WhyNot;
+
+impl Inner {
+    pub(super) async fn sync(&self, of: Option<&Digest>) -> Result<(), StoreError> {
+        let (done, answer) = promise();
+        self.engine.sync(of, Box::new(move |result| done.keep(result)));
+        answer.await.unwrap_or_else(|| Err("the device was stopped".into())).map_err(StoreError::Device)
+    }
+
+    pub(super) async fn remove(self: Arc<Self>, key: Key, digest: Digest) -> Result<Removed, StoreError> {
+        let fills = self.fills.take(&digest, &key);
+        fills.iter().for_each(|fill| fill.give_up(WhyNot::Removed));
+        let was_there =
+            !fills.is_empty() || self.engine.probe(&digest) != Probe::Absent || self.hot.get(&digest, &key).is_some();
+        let tombstone = Record { id: digest, kind: Kind::Tombstone, name: &[], head: &[], body: &[] };
+        let appended = std::future::poll_fn(|cx| {
+            let _order = self.stripe(&digest);
+            self.engine.poll_append(cx, &tombstone)
+        })
+        .await;
+        if appended.is_err() {
+            // It could not be written down; until a restart the index alone keeps the object away.
+            let newest = Place(u64::MAX);
+            self.engine.forget(&digest, newest);
+        }
+        self.hot.remove(&digest);
+        match appended {
+            Ok(place) => {
+                self.sync(Some(&digest)).await?;
+                // A failure that another caller was told of first may have taken it.
+                if !self.engine.is_live(place) {
+                    return Err(StoreError::Device("the removal was written and lost".into()));
+                }
+            }
+            Err(WhyNot::Closed) => return Err(StoreError::Closed),
+            Err(why) => return Err(StoreError::Device(format!("the removal was not written: {why}"))),
+        }
+        Ok(if was_there { Removed::Gone } else { Removed::Absent })
+    }
+
+    pub(super) async fn update_head(
+        self: Arc<Self>,
+        key: Key,
+        digest: Digest,
+        edit: HeadEdit,
+    ) -> Result<Updated, StoreError> {
+        let seen = match self.engine.probe(&digest) {
+            Probe::At(seen) => seen,
+            Probe::Absent | Probe::AskDisk => Places::default(),
+        };
+        let Some(found) = self.fetch(&key, &digest, seen).await else {
+            // It may be served from memory still, though its record was overwritten.
+            self.hot.remove(&digest);
+            return Ok(Updated::Absent);
+        };
+        let Some(head) = edit(&found.head) else {
+            return Ok(Updated::Unchanged);
+        };
+        if head.len() > MAX_HEAD_BYTES {
+            return Ok(Updated::NotStored(WhyNot::TooLarge));
+        }
+        let (kind, body) = with_body_in_place(&found);
+        let record = Record { id: digest, kind, name: key.name(), head: &head, body: &body };
+        let newer = |places: Places| places.iter().take_while(|place| *place >= found.place).collect::<Vec<_>>();
+        let appended = std::future::poll_fn(|cx| {
+            let _order = self.stripe(&digest);
+            match self.engine.probe(&digest) {
+                Probe::At(now) if newer(now) == newer(seen) => self.engine.poll_append(cx, &record),
+                _ => Poll::Ready(Err(WhyNot::Superseded)),
+            }
+        })
+        .await;
+        self.hot.remove(&digest);
+        if let Ok(place) = appended
+            && found.kind == Kind::Whole
+        {
+            self.keep_hot(&key, &digest, &head, &found.body, place);
+        }
+        Ok(appended.map_or_else(Updated::NotStored, |_| Updated::Done))
+    }
+}
+
+/// What a head record is written with so that the body stays where it is: the table of a large object, or, for a body
+/// that takes more than a block, a table that points into the record it came with. A shorter one is cheaper to copy
+/// than to look up.
+fn with_body_in_place(found: &Found) -> (Kind, Bytes) {
+    let bytes = found.body.len() as u32;
+    if found.kind != Kind::Whole || bytes as usize <= ALIGN {
+        return (found.kind, found.body.clone());
+    }
+    let extents = vec![Extent { place: found.place, bytes }];
+    (Kind::Large, Table { body_bytes: u64::from(bytes), extent_bytes: bytes, extents }.encode().into())
+}
