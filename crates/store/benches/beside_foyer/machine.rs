@@ -39,6 +39,12 @@ pub fn description() -> String {
     format!("{model}, {cpus} processors, {gibibytes:.0} GiB of memory, Linux {kernel}, {file_system}; {kind}")
 }
 
+/// Threads that ran or waited to run, on average over the last five minutes.
+pub fn load() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').nth(1).unwrap_or("unknown").to_string()
+}
+
 /// The type of the file system that holds the measured files.
 fn file_system() -> Option<String> {
     let mounts = std::fs::read_to_string("/proc/mounts").ok()?;

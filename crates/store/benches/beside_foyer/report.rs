@@ -116,7 +116,9 @@ impl Report {
         let Scale { disk_bytes, phase, rounds, .. } = self.scale;
         format!(
             "# Tinaja's store beside foyer 0.22\n\n\
-             {date}, by `cargo bench -p tinaja-store`, on: {machine}.\n\n\
+             {date}, by `cargo bench -p tinaja-store`, on: {machine}.\n\
+             Load average when it ended: {load}. Where that is more than its own threads, rates tell who else was running, and\n\
+             processor time an operation is what compares.\n\n\
              Both caches keep the same objects on {mebibytes} MiB of one file system, past the page cache, and keep no object in\n\
              memory. They run in one process on one runtime, in turns, {rounds} rounds of {seconds} s each; a number is the\n\
              median, and *spread* the fastest round over the slowest, of each. CPU is the user and system time of the whole\n\
@@ -135,6 +137,7 @@ impl Report {
              {tables}",
             date = machine::today(),
             machine = machine::description(),
+            load = machine::load(),
             mebibytes = disk_bytes >> 20,
             seconds = phase.as_secs_f64(),
             tables = self.text(),
