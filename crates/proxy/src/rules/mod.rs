@@ -52,7 +52,8 @@ pub(crate) enum Denied {
     #[error("Tunnels may not lead to port {0}; --allow-connect-port {0} opens it. Open without it are 443 and 563.")]
     TunnelPort(u16),
     #[error(
-        "Plain HTTP may not be spoken to port {0}, which belongs to another protocol. Open are 80, 443 and above 1024."
+        "Plain HTTP may not be spoken to port {0}, which belongs to another protocol, unless a rule names it. Open are 80, \
+         443 and above 1024."
     )]
     PlainPort(u16),
 }
