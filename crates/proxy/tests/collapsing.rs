@@ -124,3 +124,77 @@ fn a_client_that_leaves_takes_nobody_along() {
     assert!(response.whole && response.body.len() == 50_000, "{}", response.head);
     assert!(origin.count() <= 2, "{}", origin.count());
 }
+
+/// The origin keeps back every body until all clients have asked: if one of them waited for more than the head that says
+/// that the answer is nobody else's, nobody would ever get an answer.
+#[test]
+fn nobody_waits_for_a_private_body() {
+    const CLIENTS: usize = 10;
+    for fields in ["Cache-Control: private\r\n", "Cache-Control: max-age=60\r\nSet-Cookie: a=b\r\n"] {
+        let all = Arc::new(Barrier::new(CLIENTS));
+        let origin = Origin::start(move |request, stream| {
+            std::thread::sleep(Duration::from_millis(200));
+            let body = request.field("x-client").unwrap();
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n{fields}\r\n", body.len());
+            stream.write_all(head.as_bytes()).unwrap();
+            all.wait();
+            stream.write_all(body.as_bytes()).is_ok()
+        });
+        let proxy = Proxy::forward();
+        let url = origin.url("/me");
+        std::thread::scope(|scope| {
+            for number in 0..CLIENTS {
+                let (url, proxy) = (&url, &proxy);
+                scope.spawn(move || {
+                    let response = proxy.get_with(url, &format!("X-Client: {number}\r\n"));
+                    assert!(response.whole && response.text() == number.to_string(), "{response:?}");
+                    assert!(!response.field("cache-status").contains("stored"), "{}", response.head);
+                });
+            }
+        });
+        assert_eq!(origin.count(), CLIENTS);
+        assert_eq!(proxy.store.stats().stored, 0);
+    }
+}
+
+/// An origin that serves `old`, then dies half-way through `new`, then refuses for good.
+#[test]
+fn an_origin_that_dies_half_way_leaves_the_older_version() {
+    for chunked in [false, true] {
+        let origin = Origin::start(move |request, stream| {
+            if request.path == "/old-only" || request.field("x-version").as_deref() == Some("old") {
+                let fields = "Cache-Control: max-age=1, stale-if-error=600\r\n";
+                return reply(stream, request, 200, fields, b"old");
+            }
+            if request.field("x-version").as_deref() == Some("down") {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(300));
+            let framing = if chunked { "Transfer-Encoding: chunked" } else { "Content-Length: 1000000" };
+            let head = format!("HTTP/1.1 200 OK\r\n{framing}\r\nCache-Control: max-age=60\r\n\r\n");
+            stream.write_all(head.as_bytes()).unwrap();
+            if chunked {
+                stream.write_all(b"F4240\r\n").unwrap();
+            }
+            for _ in 0..10 {
+                stream.write_all(&[b'n'; 50_000]).unwrap();
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            false
+        });
+        let proxy = Proxy::forward();
+        let url = origin.url("/x");
+        assert_eq!(proxy.get_with(&url, "X-Version: old\r\n").text(), "old");
+        std::thread::sleep(Duration::from_millis(2100));
+        let before = origin.count();
+        let responses = ask_at_once(&proxy, &url, 10);
+        for response in &responses {
+            assert!(response.status == 200 && !response.whole, "chunked: {chunked}: {}", response.head);
+            assert!(response.body.len() <= 500_000 && response.body.iter().all(|byte| *byte == b'n'));
+        }
+        assert_eq!(origin.count(), before + 1, "chunked: {chunked}: all saw the one answer");
+        assert_eq!(proxy.store.stats().stored, 1, "the older version only");
+        let again = proxy.get_with(&url, "X-Version: down\r\n");
+        assert_eq!((again.status, again.text().as_str()), (200, "old"), "{}", again.head);
+    }
+}

@@ -3,8 +3,10 @@
 
 mod support;
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use support::{Origin, Proxy, reply};
@@ -60,7 +62,10 @@ fn origins_that_talk_nonsense() {
 fn surplus_bytes_of_an_origin_are_nobodys_answer() {
     // In one piece: what comes once the connection is in use again cannot be told from an answer, by anybody. Written in
     // two, this failed on a machine so busy that the second came after the next request.
-    let origin = Origin::start(|_, stream| {
+    let connections = Arc::new(Mutex::new(HashSet::new()));
+    let seen = connections.clone();
+    let origin = Origin::start(move |_, stream| {
+        seen.lock().unwrap().insert(stream.peer_addr().unwrap());
         let real = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nCache-Control: max-age=60\r\n\r\nreal";
         let evil = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
         stream.write_all(&[&real[..], evil].concat()).is_ok()
@@ -69,6 +74,11 @@ fn surplus_bytes_of_an_origin_are_nobodys_answer() {
     for path in ["/1", "/2", "/3"] {
         let response = proxy.get(&origin.url(path));
         assert!(response.text() == "real", "{response:?}");
+    }
+    assert_eq!(connections.lock().unwrap().len(), 3, "a connection that said too much is not used again");
+    for path in ["/1", "/2", "/3"] {
+        let stored = proxy.get(&origin.url(path));
+        assert!(stored.is_hit() && stored.text() == "real", "{stored:?}");
     }
 }
 
@@ -105,6 +115,30 @@ fn origins_that_hang() {
     let response = proxy.get(&origin.url("/"));
     assert_eq!(response.status, 504, "{response:?}");
     assert!(response.text().contains("did not answer in time"));
+}
+
+/// Silence amid a body: cut, for the client and for whoever reads along, and nothing is stored.
+#[test]
+fn origins_that_fall_silent() {
+    for framing in ["Content-Length: 100000", "Transfer-Encoding: chunked"] {
+        let origin = Origin::start(move |_, stream| {
+            let head = format!("HTTP/1.1 200 OK\r\n{framing}\r\nCache-Control: max-age=60\r\n\r\n186A0\r\n");
+            stream.write_all(head.as_bytes()).unwrap();
+            stream.write_all(&[b'x'; 40_000]).unwrap();
+            std::thread::sleep(Duration::from_secs(3));
+            false
+        });
+        let proxy = Proxy::with(|config| config.limits.origin_stall = Duration::from_millis(500));
+        let url = origin.url("/");
+        std::thread::scope(|scope| {
+            let clients: Vec<_> = (0..3).map(|_| scope.spawn(|| proxy.get(&url))).collect();
+            for client in clients {
+                let response = client.join().unwrap();
+                assert!(response.status == 200 && !response.whole, "{framing}: {}", response.head);
+            }
+        });
+        assert_eq!((origin.count(), proxy.store.stats().stored), (1, 0), "{framing}");
+    }
 }
 
 #[test]
