@@ -21,7 +21,7 @@ use crate::welcome::Welcome;
 /// Errors: the cache cannot be opened, an address cannot be listened on, the access log cannot be written, or the last
 /// objects could not be written down.
 pub fn serve(settings: Settings) -> Result<()> {
-    raise_open_files();
+    raise_open_files(settings.proxy.limits.connections);
     let (options, disk_why) = cache_options(&settings)?;
     let store: Arc<dyn Store> = Arc::new(Cache::open(options)?);
 
@@ -74,9 +74,18 @@ fn disk(asked: Option<u64>, dirs: &[PathBuf]) -> Result<(Option<u64>, &'static s
 }
 
 /// Each client and each origin is an open file, and the usual limit of 1024 is few; the system allows more on request.
-fn raise_open_files() {
+/// If that is not enough for so many clients, it says so.
+fn raise_open_files(connections: usize) {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
         tracing::debug!(%error, "the limit of open files stays as it is");
+    }
+    if let Some(files) = getrlimit(Resource::Nofile).current
+        && files < connections as u64 * 2
+    {
+        tracing::warn!(
+            "the system allows {files} open files, and {connections} clients with their origins may need twice as many \
+             as there are clients: raise the limit (ulimit -H -n) or lower limits.connections"
+        );
     }
 }

@@ -4,13 +4,19 @@
 
 mod support;
 
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
 use support::body::{Pattern, body};
 use support::client::{Response, get_streaming};
 use support::origin::Origin;
 use support::tinaja::{Setup, Tinaja};
 
 const BODY: u64 = 2_000_000_000;
-const GROWTH: u64 = 200 << 20;
+const GROWTH: u64 = 64 << 20;
 
 /// GET the large body through the proxy, checking every byte as it comes.
 fn get_large(proxy: &Tinaja, origin: &Origin) -> Response {
@@ -51,6 +57,90 @@ fn a_body_that_fits_is_stored() {
 #[test]
 fn a_body_larger_than_the_cache_passes() {
     twice("256MiB", false);
+}
+
+/// An origin of the large body that knows how far it has sent it, and stops half-way until it is told to go on.
+struct Halting {
+    origin: Origin,
+    sent: Arc<AtomicU64>,
+    go_on: Arc<AtomicBool>,
+}
+
+fn halting() -> Halting {
+    let (sent, go_on) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let (count, may) = (sent.clone(), go_on.clone());
+    let origin = Origin::start(move |target, stream| {
+        let head = format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=86400\r\nContent-Length: {BODY}\r\n\r\n");
+        stream.write_all(head.as_bytes())?;
+        let (mut pattern, mut piece, mut left) = (Pattern::of(target), vec![0; 256 << 10], BODY);
+        while left > 0 {
+            let now = left.min(piece.len() as u64) as usize;
+            pattern.fill(&mut piece[..now]);
+            stream.write_all(&piece[..now])?;
+            left -= now as u64;
+            count.store(BODY - left, Ordering::SeqCst);
+            while left < BODY / 2 && !may.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        Ok(())
+    });
+    Halting { origin, sent, go_on }
+}
+
+/// A client that takes a megabyte a second for ten seconds, checks it, and leaves.
+fn slow_client(proxy: &Tinaja, origin: &Origin, path: &str) {
+    let mut reader = BufReader::new(request(proxy, origin, path));
+    let mut line = String::new();
+    while line != "\r\n" {
+        line.clear();
+        assert!(reader.read_line(&mut line).unwrap() > 0, "closed amid the head");
+    }
+    let (mut pattern, mut piece) = (Pattern::of(path), vec![0; 1_000_000]);
+    for _ in 0..10 {
+        reader.read_exact(&mut piece).unwrap();
+        assert!(pattern.matches(&piece));
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+fn request(proxy: &Tinaja, origin: &Origin, path: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(proxy.address()).unwrap();
+    let (url, host) = (origin.url(path), origin.address());
+    write!(stream, "GET {url} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+    stream
+}
+
+#[test]
+fn readers_of_every_kind_at_once() {
+    let halting = halting();
+    let origin = &halting.origin;
+    let flags = ["--disk", "10GiB", "--memory", "8MiB", "--allow-destination", "127.0.0.0/8"];
+    let setup = Setup::bare().flags(&flags);
+    let proxy = setup.start();
+    let path = format!("/{BODY}/large");
+    let warm = Origin::of_patterns();
+    assert_eq!(proxy.get(&warm.url("/1000/warm")).unwrap().status, 200);
+    let before = proxy.process.peak_memory_bytes();
+
+    // The first asks and never reads; what it asked for is fetched all the same.
+    let stalled = request(&proxy, origin, &path);
+    let half = || (halting.sent.load(Ordering::SeqCst) > BODY / 2).then_some(());
+    std::thread::scope(|scope| {
+        scope.spawn(|| slow_client(&proxy, origin, &path));
+        support::wait_for("half of it", Duration::from_secs(120), half);
+        // One that comes half-way, reads all from the beginning, and then at the origin's pace.
+        let late = scope.spawn(|| get_large(&proxy, origin));
+        std::thread::sleep(Duration::from_millis(500));
+        halting.go_on.store(true, Ordering::SeqCst);
+        assert_eq!(late.join().unwrap().status, 200);
+    });
+    assert!(get_large(&proxy, origin).is_hit(), "a fast one, from the cache");
+    drop(stalled);
+    assert_eq!(origin.requests().len(), 1);
+    let grown = proxy.process.peak_memory_bytes() - before;
+    println!("the proxy grew by {} KiB", grown >> 10);
+    assert!(grown < GROWTH, "the proxy grew by {grown} bytes");
 }
 
 #[test]

@@ -10,6 +10,7 @@ pub mod client;
 pub mod nginx;
 pub mod origin;
 pub mod process;
+pub mod small_disk;
 pub mod tinaja;
 pub mod tools;
 

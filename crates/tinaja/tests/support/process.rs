@@ -87,6 +87,11 @@ impl Process {
     }
 }
 
+/// SIGKILL, for a process that others are using at this moment.
+pub fn kill_now(pid: u32) {
+    kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL).unwrap();
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         if self.is_running() {

@@ -104,6 +104,17 @@ impl Setup {
         Tinaja { process, address: self.address }
     }
 
+    /// [`Setup::start`] with so many open files, unless it asks for more.
+    pub fn start_with_soft_limit(&self, files: u32) -> Tinaja {
+        let inner = self.command();
+        let mut command = tools::client("sh", self.dir.path());
+        command.arg("-c").arg(format!("ulimit -S -n {files} && exec \"$@\"")).arg("sh");
+        command.arg(inner.get_program()).args(inner.get_args());
+        let mut process = Process::start("tinaja", &mut command, &self.dir.path().join("output"));
+        process.wait_until_listening(self.address);
+        Tinaja { process, address: self.address }
+    }
+
     /// Run it to its end, for starts that must fail.
     pub fn run(&self) -> Output {
         tools::output(&mut self.command())
