@@ -114,7 +114,7 @@ fn v6_only() -> bool {
 /// Caps and time limits. Each bounds what one client or origin can hold on to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Connections from clients at once; further ones get 503. Default 10,000: at about 20 KB each this is 200 MB.
+    /// Connections from clients at once; further ones get 503. Default 10,000: at about 21 KB each this is 210 MB.
     pub connections: usize,
     /// A request's head must be whole this long after its first byte. Default 10 s.
     pub head: Duration,

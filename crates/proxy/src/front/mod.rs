@@ -72,19 +72,20 @@ impl ServerApp for Front {
         };
         let mut stop = shutdown.clone();
         let mut gate = Gate::new(stream);
+        // What a request needs is boxed, or each idle connection would hold the room for it.
         loop {
             match next_request(&mut gate, &self.shared.limits, &mut stop).await {
                 Arrival::Gone => return None,
                 Arrival::Refused { refusal, began } => {
-                    self.refuse(gate, client, began, None, &Failure::Refused(refusal)).await;
+                    Box::pin(self.refuse(gate, client, began, None, &Failure::Refused(refusal))).await;
                     return None;
                 }
                 Arrival::Request { judged, began, .. } if judged.target == Target::Tunnel => {
-                    self.tunnel(gate, client, began, &judged).await;
+                    Box::pin(self.tunnel(gate, client, began, &judged)).await;
                     return None;
                 }
                 Arrival::Request { judged, head, began } => {
-                    gate = self.request(gate, client, began, judged, head, shutdown).await?;
+                    gate = Box::pin(self.request(gate, client, began, judged, head, shutdown)).await?;
                 }
             }
         }
