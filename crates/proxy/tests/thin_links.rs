@@ -166,3 +166,25 @@ fn ranges_of_what_is_being_fetched() {
     assert_eq!(origin.count(), 2);
     assert_eq!(proxy.get_with(&url, "Range: bytes=-10\r\n").text(), "xxxxxxxxxx");
 }
+
+/// The length of the whole is what the origin says it is. One that says so and sends without end, or just has another
+/// object now, must not fill the link with what nobody asked for.
+#[test]
+fn an_object_that_is_not_as_small_as_it_was_said_to_be() {
+    let ended = Arc::new(AtomicU64::new(0));
+    let (end, limit) = (ended.clone(), 2_000_000_000);
+    let origin = Origin::start(move |request, stream| {
+        if request.field("range").is_some() {
+            return reply(stream, request, 206, &format!("Content-Range: bytes 0-9/1000\r\n{FRESH}"), &[b'x'; 10]);
+        }
+        let sent = AtomicU64::new(0);
+        let whole = serve_file(request, stream, limit, FRESH, &sent);
+        end.store(sent.load(Ordering::SeqCst), Ordering::SeqCst);
+        whole
+    });
+    let proxy = Proxy::forward();
+    assert_eq!(proxy.get_with(&origin.url("/"), "Range: bytes=0-9\r\n").status, 206);
+    eventually("the errand is over", || ended.load(Ordering::SeqCst) > 0);
+    assert!(ended.load(Ordering::SeqCst) < limit, "all of it was fetched");
+    assert_eq!(proxy.store.stats().stored, 0);
+}

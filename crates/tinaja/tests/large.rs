@@ -6,12 +6,11 @@ mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use support::body::{Pattern, body};
 use support::client::{Response, get_streaming};
+use support::halting::Halting;
 use support::origin::Origin;
 use support::tinaja::{Setup, Tinaja};
 
@@ -59,35 +58,6 @@ fn a_body_larger_than_the_cache_passes() {
     twice("256MiB", false);
 }
 
-/// An origin of the large body that knows how far it has sent it, and stops half-way until it is told to go on.
-struct Halting {
-    origin: Origin,
-    sent: Arc<AtomicU64>,
-    go_on: Arc<AtomicBool>,
-}
-
-fn halting() -> Halting {
-    let (sent, go_on) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-    let (count, may) = (sent.clone(), go_on.clone());
-    let origin = Origin::start(move |target, stream| {
-        let head = format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=86400\r\nContent-Length: {BODY}\r\n\r\n");
-        stream.write_all(head.as_bytes())?;
-        let (mut pattern, mut piece, mut left) = (Pattern::of(target), vec![0; 256 << 10], BODY);
-        while left > 0 {
-            let now = left.min(piece.len() as u64) as usize;
-            pattern.fill(&mut piece[..now]);
-            stream.write_all(&piece[..now])?;
-            left -= now as u64;
-            count.store(BODY - left, Ordering::SeqCst);
-            while left < BODY / 2 && !may.load(Ordering::SeqCst) {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-        }
-        Ok(())
-    });
-    Halting { origin, sent, go_on }
-}
-
 /// A client that takes a megabyte a second for ten seconds, checks it, and leaves.
 fn slow_client(proxy: &Tinaja, origin: &Origin, path: &str) {
     let mut reader = BufReader::new(request(proxy, origin, path));
@@ -113,7 +83,7 @@ fn request(proxy: &Tinaja, origin: &Origin, path: &str) -> TcpStream {
 
 #[test]
 fn readers_of_every_kind_at_once() {
-    let halting = halting();
+    let halting = Halting::start(BODY);
     let origin = &halting.origin;
     let flags = ["--disk", "10GiB", "--memory", "8MiB", "--allow-destination", "127.0.0.0/8"];
     let setup = Setup::bare().flags(&flags);
@@ -125,14 +95,14 @@ fn readers_of_every_kind_at_once() {
 
     // The first asks and never reads; what it asked for is fetched all the same.
     let stalled = request(&proxy, origin, &path);
-    let half = || (halting.sent.load(Ordering::SeqCst) > BODY / 2).then_some(());
+    let half = || (halting.sent() >= BODY / 2).then_some(());
     std::thread::scope(|scope| {
         scope.spawn(|| slow_client(&proxy, origin, &path));
         support::wait_for("half of it", Duration::from_secs(120), half);
         // One that comes half-way, reads all from the beginning, and then at the origin's pace.
         let late = scope.spawn(|| get_large(&proxy, origin));
         std::thread::sleep(Duration::from_millis(500));
-        halting.go_on.store(true, Ordering::SeqCst);
+        halting.go_on();
         assert_eq!(late.join().unwrap().status, 200);
     });
     assert!(get_large(&proxy, origin).is_hit(), "a fast one, from the cache");

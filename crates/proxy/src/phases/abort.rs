@@ -24,10 +24,12 @@ pub(super) fn client_left(ctx: &Context) {
     ctx.fetch.client_left.store(true, Ordering::Relaxed);
 }
 
-/// Called for each piece of an origin's body. Errors, which end the fetch: the client has left, nobody else reads
-/// along, and the rest is not worth fetching.
+/// Called for each piece of an origin's body. Errors, which end the fetch: the client has left, or there was none and the
+/// object is not as small as it was said to be; nobody else reads along; and the rest is not worth fetching.
 pub(super) fn check(storage: Storage, limits: &Limits, session: &mut Session, ctx: &Context) -> Result<()> {
-    if !ctx.fetch.client_left.load(Ordering::Relaxed) || goes_on(storage, limits, session, ctx) {
+    let left = ctx.fetch.client_left.load(Ordering::Relaxed);
+    let outgrown = ctx.errand.is_some() && ctx.fetch.arrived > limits.fill_range_below;
+    if !(left || outgrown) || goes_on(storage, limits, session, ctx) {
         return Ok(());
     }
     let error = Error::explain(ErrorType::ConnectionClosed, "the last client left, and the rest is not worth fetching");
@@ -42,12 +44,16 @@ fn goes_on(storage: Storage, limits: &Limits, session: &mut Session, ctx: &Conte
         // The body is of no further use, and read only so that the connection can be used again.
         return true;
     }
-    stop_reading(session);
+    let left = ctx.fetch.client_left.load(Ordering::Relaxed);
+    if left {
+        stop_reading(session);
+    }
     let tag = session.cache.miss_handler().and_then(|fill| fill.streaming_write_tag().map(<[u8]>::to_vec));
     let Some(tag) = tag else {
         return true;
     };
-    if storage.followers(session.cache.cache_key(), &tag) > 0
+    // An errand reads along itself.
+    if storage.followers(session.cache.cache_key(), &tag) > usize::from(!left)
         || ctx.fetch.head_at.is_none_or(|at| at.elapsed() < JOINING)
     {
         return true;

@@ -146,9 +146,10 @@ impl LargeBody {
         std::future::poll_fn(|cx| self.reader.poll_extent(cx, only)).await.map(Some)
     }
 
-    /// Whether it begins with a place of the disk that has been overwritten.
+    /// Whether part of it has been overwritten or could not be written, as far as is known without the disk: better a
+    /// miss than an answer that breaks off.
     pub(super) fn has_left(&self, engine: &dyn Engine) -> bool {
-        self.table.extents.first().is_some_and(|first| !engine.is_live(first.place))
+        self.table.extents.iter().any(|extent| !engine.is_live(extent.place))
     }
 }
 

@@ -7,6 +7,7 @@
 mod batches;
 mod end;
 mod health;
+mod lost;
 mod summaries;
 mod syncs;
 
@@ -29,10 +30,12 @@ use crate::memory::AlignedBuf;
 use crate::memory::aligned::round_up;
 use crate::writer::WhyNot;
 use health::Health;
+use lost::Lost;
 use summaries::Summary;
 use syncs::Sync;
 
-/// The appending end of a log. Memory: up to [`crate::limits::MAX_BATCHES_IN_FLIGHT`] + 2 batches, and
+/// The appending end of a log. Memory: up to [`crate::limits::MAX_BATCHES_IN_FLIGHT`] + 2 batches, after writes that
+/// failed [`crate::limits::MAX_LOST_BATCHES`] more for a while, and
 /// [`crate::limits::MAX_SUMMARIES_WAITING`] summaries of 12 bytes a record.
 pub struct Frontier {
     device: Arc<dyn Device>,
@@ -62,6 +65,7 @@ struct State {
     batch_len: usize,
     batch_since: Option<Instant>,
     flying: Vec<Flying>,
+    lost: Lost,
     summary: Vec<SummaryEntry>,
     /// Summaries of regions that have ended, oldest first, until a sync has made last what they vouch for.
     summaries: VecDeque<Summary>,
@@ -117,6 +121,7 @@ impl Frontier {
             batch_len: 0,
             batch_since: None,
             flying: Vec::new(),
+            lost: Lost::default(),
             summary: Vec::new(),
             summaries: VecDeque::new(),
             waiting: Vec::new(),
@@ -255,7 +260,8 @@ impl Frontier {
         within(state.batch_at, state.batch_len) || state.flying.iter().any(|flying| within(flying.at, flying.len))
     }
 
-    /// The bytes of a record that is not on disk yet, copied; `None` if it is, or never was.
+    /// The bytes of a record that is not on disk yet, or lately could not be written, copied; `None` if it is there, or
+    /// never was.
     pub fn peek(&self, place: Place) -> Option<Bytes> {
         let state = self.state.lock();
         let copy = |buffer: &AlignedBuf, at: Place, len: usize| {
@@ -268,7 +274,7 @@ impl Frontier {
         if within(state.batch_at, state.batch_len) {
             return copy(&state.batch, state.batch_at, state.batch_len);
         }
-        let flying = state.flying.iter().find(|flying| within(flying.at, flying.len))?;
+        let flying = state.flying.iter().chain(state.lost.batches()).find(|flying| within(flying.at, flying.len))?;
         copy(&flying.buffer, flying.at, flying.len)
     }
 

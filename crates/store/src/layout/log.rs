@@ -94,6 +94,15 @@ impl Log {
         if !self.frontier.is_live(place) {
             return done(Err(LogFault::Gone));
         }
+        self.read_reachable(place, of, guess, done);
+    }
+
+    /// [`Log::read`], poisoned or not: for parts of an object that the caller knows to belong together. What could not be
+    /// written is there for a while; what is read from the disk is verified like all else.
+    pub fn read_reachable(self: &Arc<Self>, place: Place, of: Option<Digest>, guess: usize, done: ReadDone) {
+        if !self.frontier.is_reachable(place) {
+            return done(Err(LogFault::Gone));
+        }
         let wanted = Wanted { place, of, may_grow: true };
         if let Some(bytes) = self.frontier.peek(place) {
             return done(self.parse(&wanted, &bytes, 0, true).map_err(|unparsed| match unparsed {

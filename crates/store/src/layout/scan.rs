@@ -245,14 +245,15 @@ impl Scan<'_> {
         }
     }
 
-    /// Write summaries for regions that lacked them. What they vouch for must last already. Errors: the device's, as
-    /// text.
-    pub fn seal(&self, unsealed: &[Walked]) -> Result<(), String> {
+    /// Write summaries for regions that lacked them. What they vouch for must last already. One that cannot be written,
+    /// on a disk that is full or dying, keeps nobody from reading what is there: its region is walked again next time.
+    pub fn seal(&self, unsealed: &[Walked]) {
         for Walked { region, used, entries, .. } in unsealed {
             let summary = region::encode(&self.layout, self.stamp, *region, *used, entries);
             let at = self.layout.device_offset(*region) + self.layout.region_bytes - summary.len() as u64;
-            blocking::write(self.device, at, summary).map_err(|error| error.to_string())?;
+            if let Err(error) = blocking::write(self.device, at, summary) {
+                tracing::warn!("a region's summary could not be written, and the next opening takes longer: {error}");
+            }
         }
-        Ok(())
     }
 }

@@ -7,6 +7,7 @@
 
 pub mod body;
 pub mod client;
+pub mod halting;
 pub mod nginx;
 pub mod origin;
 pub mod process;

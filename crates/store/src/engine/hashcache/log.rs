@@ -178,7 +178,7 @@ impl Engine for HashCacheLog {
             Err(LogFault::Gone | LogFault::Another) => done(Fetched::Missing),
             Err(fault) => done(Fetched::Failed(read_error(fault))),
         };
-        self.0.log.read(place, Some(*id), HEADER_BYTES + body_bytes, Box::new(arrived));
+        self.0.log.read_reachable(place, Some(*id), HEADER_BYTES + body_bytes, Box::new(arrived));
     }
 
     fn poll_append(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {

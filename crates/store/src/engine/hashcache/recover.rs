@@ -34,7 +34,7 @@ pub fn open(device: &Arc<dyn Device>, options: &HashCacheLogOptions) -> Result<O
         // A process that was killed may have left records unsynced that are found from now on, and that summaries are to
         // vouch for.
         blocking::sync(&**device).map_err(|error| error.to_string())?;
-        scan.seal(&found.unsealed)?;
+        scan.seal(&found.unsealed);
     }
     let frontier = Frontier::start(device.clone(), layout, stamp, found.next, options.flush_every)
         .map_err(|error| error.to_string())?;

@@ -56,6 +56,9 @@ impl Frontier {
     pub(super) fn end_region(self: &Arc<Self>, state: &mut State, ops: &mut Vec<Op>) -> bool {
         if self.is_poisoned(state.region) {
             // Nothing of it is trusted, so nothing more of it is written and no summary vouches for it.
+            let (at, len) = (state.batch_at, state.batch_len);
+            let unwritten = Arc::new(mem::replace(&mut state.batch, AlignedBuf::zeroed(0)));
+            state.lost.keep(Flying { at, len, buffer: unwritten, is_summary: false, since: Instant::now() });
             state.batch_len = 0;
             state.batch_since = None;
         } else if !self.seal(state, ops) || state.summaries.len() >= self.most_summaries() {
@@ -77,10 +80,15 @@ impl Frontier {
     fn written(self: &Arc<Self>, at: Place, is_summary: bool, result: std::io::Result<()>) {
         let mut state = self.state.lock();
         if let Some(landed) = state.flying.iter().position(|flying| flying.at == at) {
-            // Buffers of summaries are smaller, and of no further use.
-            let buffer = Arc::into_inner(state.flying.swap_remove(landed).buffer);
-            let keeps = state.spare.len() < MAX_BATCHES_IN_FLIGHT;
-            state.spare.extend(buffer.filter(|buffer| keeps && buffer.len() == self.layout.batch_bytes()));
+            let landed = state.flying.swap_remove(landed);
+            if result.is_err() {
+                state.lost.keep(landed);
+            } else {
+                // Buffers of summaries are smaller, and of no further use.
+                let buffer = Arc::into_inner(landed.buffer);
+                let keeps = state.spare.len() < MAX_BATCHES_IN_FLIGHT;
+                state.spare.extend(buffer.filter(|buffer| keeps && buffer.len() == self.layout.batch_bytes()));
+            }
         }
         state.health.write_ended(result.is_ok());
         if let Err(error) = result {

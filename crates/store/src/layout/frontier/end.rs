@@ -80,6 +80,7 @@ pub(super) fn write_behind(frontier: &Weak<Frontier>, flush_every: Option<Durati
         if state.batch_since.is_some_and(|since| since.elapsed() >= WRITE_BEHIND) {
             frontier.seal(&mut state, &mut ops);
         }
+        state.lost.let_go();
         let waiting = frontier.give_up_waiting(&mut state);
         if ops.is_empty() && waiting.is_empty() {
             frontier.stop.wait_for(&mut state, WRITE_BEHIND / 2);
