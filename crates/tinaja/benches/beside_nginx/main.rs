@@ -44,7 +44,7 @@ fn main() {
     for (what, servers) in [
         ("memory hit", [Kind::TinajaInMemory, Kind::Nginx, Kind::NginxWithOpenFiles]),
         ("disk hit", [Kind::TinajaOnDisk, Kind::Nginx, Kind::NginxWithOpenFiles]),
-        ("miss", [Kind::TinajaInMemory, Kind::Nginx, Kind::NginxWithOpenFiles]),
+        ("miss", [Kind::TinajaInMemory, Kind::Nginx, Kind::NginxInTmpfs]),
     ] {
         let line = measure(origin, what, servers);
         eprintln!("{}", line.text());

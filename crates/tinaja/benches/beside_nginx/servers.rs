@@ -24,6 +24,8 @@ pub enum Kind {
     Nginx,
     /// The same, with the files kept open.
     NginxWithOpenFiles,
+    /// The same as [`Kind::Nginx`], with its files on a file system in memory: no disk's share is in its time.
+    NginxInTmpfs,
 }
 
 impl Kind {
@@ -32,6 +34,7 @@ impl Kind {
             Kind::TinajaInMemory | Kind::TinajaOnDisk => "tinaja",
             Kind::Nginx => "nginx",
             Kind::NginxWithOpenFiles => "nginx, open_file_cache",
+            Kind::NginxInTmpfs => "nginx, files in tmpfs",
         }
     }
 }
@@ -46,10 +49,12 @@ impl Server {
         match kind {
             Kind::TinajaInMemory => tinaja(origin, "256MiB"),
             Kind::TinajaOnDisk => tinaja(origin, "0B"),
-            Kind::Nginx => nginx(origin, ""),
+            Kind::Nginx => nginx(origin, "", TempDir::new().unwrap()),
             Kind::NginxWithOpenFiles => {
-                nginx(origin, "open_file_cache max=20000 inactive=10m; open_file_cache_valid 10m;")
+                let more = "open_file_cache max=20000 inactive=10m; open_file_cache_valid 10m;";
+                nginx(origin, more, TempDir::new().unwrap())
             }
+            Kind::NginxInTmpfs => nginx(origin, "", TempDir::new_in("/dev/shm").unwrap()),
         }
     }
 
@@ -122,8 +127,7 @@ fn tinaja(origin: SocketAddr, memory: &str) -> Server {
     Server::Tinaja { _setup: setup, tinaja }
 }
 
-fn nginx(origin: SocketAddr, more: &str) -> Server {
-    let dir = TempDir::new().unwrap();
+fn nginx(origin: SocketAddr, more: &str, dir: TempDir) -> Server {
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let path = dir.path().display();
     let conf = format!(
