@@ -1,6 +1,7 @@
 //! The name under which an answer is stored.
 
 use pingora_cache::CacheKey;
+use tinaja_http::key::{join, split};
 
 use super::context::Ticket;
 use crate::config::Mode;
@@ -12,7 +13,7 @@ use crate::origin::Destination;
 /// Listeners of one kind share what is stored, for the same key means the same request to the same origin. A forward
 /// and a reverse proxy do not: the origins of the latter are told whom it speaks for, and may answer accordingly.
 ///
-/// Each part is written with its length, so that no delimiter inside one can make two requests look alike.
+/// Each part is written with its length ([`join`]), so that no delimiter inside one can make two requests look alike.
 pub(crate) fn cache_key(ticket: &Ticket) -> CacheKey {
     let site = match ticket.listener.mode {
         Mode::Forward => "",
@@ -40,27 +41,9 @@ pub(crate) struct Parts<'a> {
 
 /// Takes a key apart; nothing for what is no key of ours.
 pub(crate) fn parts_of(primary: &[u8]) -> Option<Parts<'_>> {
-    let mut rest = std::str::from_utf8(primary).ok()?;
-    let mut next = || {
-        let (length, after) = rest.split_once(':')?;
-        let (part, after) = after.split_at_checked(length.parse().ok()?)?;
-        rest = after.strip_prefix(',')?;
-        Some(part)
-    };
-    let parts = Parts { scheme: next()?, host: next()?, port: next()?, site: next()?, path: next()? };
-    rest.is_empty().then_some(parts)
-}
-
-/// `4:http,9:localhost,2:80,0:,1:/,`
-fn join(parts: &[&str]) -> Vec<u8> {
-    let mut key = String::with_capacity(parts.iter().map(|part| part.len() + 6).sum());
-    for part in parts {
-        key.push_str(&part.len().to_string());
-        key.push(':');
-        key.push_str(part);
-        key.push(',');
-    }
-    key.into_bytes()
+    let parts: Vec<_> = split(primary)?.into_iter().map(std::str::from_utf8).collect::<Result<_, _>>().ok()?;
+    let &[scheme, host, port, site, path] = parts.as_slice() else { return None };
+    Some(Parts { scheme, host, port, site, path })
 }
 
 #[cfg(test)]
