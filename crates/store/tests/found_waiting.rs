@@ -47,8 +47,8 @@ fn a_reader_that_finds_a_relay_has_its_first_byte() {
     assert!(found > 100, "{found} hits in {begun} writes");
 }
 
-/// A store whose every turn to read is taken, by reads that the disk holds back, and what lets the disk go on.
-fn all_turns_taken() -> (Cache, Arc<Faulty>, Arc<AtomicBool>) {
+/// A store of 500 objects whose disk holds every read back from now on, and what lets the disk go on.
+fn held_back() -> (Cache, Arc<Faulty>, Arc<AtomicBool>) {
     let stalls = Arc::new(AtomicBool::new(false));
     let now = stalls.clone();
     let disk = disk(&blank(), move |_, request| (is_read(request) && now.load(SeqCst)).then_some(Fault::Stalled));
@@ -56,6 +56,12 @@ fn all_turns_taken() -> (Cache, Arc<Faulty>, Arc<AtomicBool>) {
     (0..500).for_each(|n| drop(put(&store, n, 1, 2000)));
     block_on(store.flush()).unwrap();
     stalls.store(true, SeqCst);
+    (store, disk, stalls)
+}
+
+/// A store whose every turn to read is taken, by reads that the disk holds back, and what lets the disk go on.
+fn all_turns_taken() -> (Cache, Arc<Faulty>, Arc<AtomicBool>) {
+    let (store, disk, stalls) = held_back();
     for n in 0..limits::MAX_READS as u64 {
         assert!(poll(&mut store.find(&key(n))).is_pending());
     }
@@ -83,13 +89,7 @@ fn waiters_that_sleep_in_the_queue_are_passed_by() {
 /// had a turn.
 #[test]
 fn listings_that_sleep_hold_no_turns() {
-    let stalls = Arc::new(AtomicBool::new(false));
-    let now = stalls.clone();
-    let disk = disk(&blank(), move |_, request| (is_read(request) && now.load(SeqCst)).then_some(Fault::Stalled));
-    let store = open(disk.clone()).unwrap();
-    (0..500).for_each(|n| drop(put(&store, n, 1, 2000)));
-    block_on(store.flush()).unwrap();
-    stalls.store(true, SeqCst);
+    let (store, disk, stalls) = held_back();
     let mut asleep: Vec<_> = (0..limits::MAX_READS).map(|_| store.scan(Cursor::default(), 100)).collect();
     assert!(asleep.iter_mut().all(|listing| poll(listing).is_pending()));
     stalls.store(false, SeqCst);
