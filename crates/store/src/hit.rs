@@ -45,6 +45,11 @@ pub enum ReadError {
     /// The rest was evicted or overwritten while it was being read.
     #[error("the object was evicted while it was being read")]
     Gone,
+    /// The write that this reader followed can no longer be stored, and goes on without it: it was more than
+    /// [`crate::limits::RELAY_BYTES`] behind, or did not read for [`crate::limits::LEASE`]. All bytes before this error
+    /// are right, and nothing was skipped: whoever wants the rest has to ask where the object came from, from here on.
+    #[error("the write went on without this reader, for it cannot be stored and the reader was too slow")]
+    Behind,
     /// The writer that this reader followed gave up.
     #[error("the write that this reader followed was aborted")]
     Aborted,

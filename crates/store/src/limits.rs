@@ -30,7 +30,8 @@ pub const HOT_SHARDS: usize = 8;
 /// A hot object may take one part in so many of its shard, or a few large ones would push out all the rest.
 pub const HOT_OBJECT_SHARE: usize = 8;
 
-/// Bytes of a write that cannot be stored which wait for its slowest reader.
+/// Bytes of a write that cannot be stored which wait for the slowest of the readers that keep up with it. Whoever is
+/// further behind reads what was stored, and then [`crate::ReadError::Behind`].
 pub const RELAY_BYTES: usize = 1 << 20;
 
 /// How long a reader may hold up anything: a write it follows that cannot be stored.

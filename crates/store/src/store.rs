@@ -32,10 +32,13 @@ pub const FIND_DEADLINE: Duration = Duration::from_secs(10);
 /// 4. **The last commit wins**, whichever writer began first.
 /// 5. **Removal is final.** After [`Store::remove`] no version that was committed or begun before is found again,
 ///    not after further puts and removals, not after a restart. Readers that already hold a hit go on.
-/// 6. **Eviction is an error, not a lie.** A reader overtaken by eviction gets [`crate::ReadError::Gone`].
+/// 6. **Eviction is an error, not a lie.** A reader overtaken by eviction gets [`crate::ReadError::Gone`]; one that a
+///    write which can no longer be stored went on without gets [`crate::ReadError::Behind`], after all that was stored.
 /// 7. **Nothing handed out changes.** `Bytes` from a store never change.
 /// 8. **Bounded memory.** Objects of any size stream. A full queue pushes back; nothing is dropped silently.
-/// 9. **Disk faults never fail a writer**: they make its commit [`crate::Commit::NotStored`].
+/// 9. **Disk faults never fail a writer**: they make its commit [`crate::Commit::NotStored`]. Its followers get every
+///    byte as long as they keep up with it. It waits, up to [`crate::limits::LEASE`], for those who do and pause;
+///    for those who are still reading what was stored before only where there is nobody else.
 /// 10. **Flush means flushed.** What was committed before [`Store::flush`] returned `Ok` survives power loss: after a
 ///     crash it is found, or a newer version of it, until it is evicted or a removal of it was begun. Newer versions
 ///     that no flush covered may be lost; they do not take the older one with them. After a crash the store opens with
@@ -49,7 +52,8 @@ pub trait Store: Send + Sync + 'static {
     fn follow(&self, key: &Key, fill: FillId) -> Option<Hit>;
 
     /// How many readers follow one given unfinished write at this moment; 0 once it has ended. Exact for readers that
-    /// began before the call, so that a write nobody reads may be dropped.
+    /// began before the call, so that a write nobody reads may be dropped. Readers that it has gone on without
+    /// ([`crate::ReadError::Behind`]) are not counted: nothing that it does reaches them.
     fn followers(&self, key: &Key, fill: FillId) -> usize;
 
     /// The largest body that may be stored, in bytes; by default of any size. Larger ones are relayed to followers.

@@ -44,8 +44,9 @@ pub enum Commit {
         /// Head and body, in bytes.
         bytes: u64,
     },
-    /// Not stored. Whoever followed the write got every byte all the same, unless the bytes were not those announced
-    /// ([`WhyNot::LengthMismatch`]): then followers fail with [`crate::ReadError::Aborted`].
+    /// Not stored. Whoever followed the write and kept up got every byte all the same, unless the bytes were not those
+    /// announced ([`WhyNot::LengthMismatch`]): then followers fail with [`crate::ReadError::Aborted`]. Whoever was too
+    /// slow got what had been stored before it was known, and then [`crate::ReadError::Behind`].
     NotStored(WhyNot),
 }
 
@@ -84,7 +85,7 @@ pub enum WhyNot {
 /// What stands behind a [`Writer`], for implementations of [`crate::Store`]. Dropping it aborts the write.
 pub trait Sink: Send + Sync {
     /// Take bytes from the front of `data`; ready when all are taken. Pending pushes back (a full queue, or a
-    /// follower of a write that can no longer be stored). Never fails: a disk fault makes the commit
+    /// follower that keeps up with a write that can no longer be stored and pauses). Never fails: a disk fault makes the commit
     /// [`Commit::NotStored`], and the bytes still reach the followers.
     fn poll_write(&mut self, cx: &mut Context<'_>, data: &mut Bytes) -> Poll<()>;
     /// This write's name.

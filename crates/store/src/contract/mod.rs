@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test-suite")]
 
 mod model;
+mod relayed;
 mod rules;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use crate::wait::block_on;
 use crate::writer::{Commit, Hint};
 
 pub use model::random_histories_match_the_reference;
+pub use relayed::a_slow_reader_of_what_is_not_stored_is_left_behind;
 pub use rules::*;
 
 /// How large a store a test wants.
@@ -52,7 +54,8 @@ macro_rules! contract_tests {
             removal_is_final, removal_reaches_unfinished_writes, a_head_update_keeps_the_body,
             a_body_of_another_length_is_not_stored, keys_that_share_a_digest_stay_apart, full_stores_never_mix_objects,
             an_overtaken_reader_is_told, bytes_never_change, ranges_are_read_by_seek, a_scan_lists_what_is_stored,
-            a_closed_store_refuses, objects_too_large_still_reach_followers, an_idle_reader_stops_nobody,
+            a_closed_store_refuses, objects_too_large_still_reach_followers,
+            a_slow_reader_of_what_is_not_stored_is_left_behind, an_idle_reader_stops_nobody,
             what_is_stored_survives_reopening, writers_in_parallel_stay_apart, random_histories_match_the_reference);
     };
     (@each $harness:expr; $($rule:ident),*) => {

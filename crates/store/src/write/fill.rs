@@ -32,16 +32,21 @@ pub(crate) struct Fill {
 
 pub(crate) struct FillState {
     pub(crate) phase: Phase,
+    /// Whether it was a relay, if it has ended.
+    pub(super) was_relay: bool,
     /// Parts already with the engine, each but the last of `extent_bytes`.
     pub(crate) extents: Vec<Extent>,
+    /// Where the parts with the engine end.
+    pub(super) stored_to: u64,
     /// Offset of the tail's first byte.
     pub(crate) base: u64,
     pub(crate) tail: Tail,
-    followers: HashMap<u64, u64>,
+    /// How far each follower has read, but for those that were left behind while they stood still.
+    pub(super) followers: HashMap<u64, u64>,
     next_follower: u64,
     waiting: Vec<Waker>,
     writer: Option<Waker>,
-    pushed_back: Option<Instant>,
+    pub(super) pushed_back: Option<Instant>,
 }
 
 /// What is to become of a write.
@@ -63,16 +68,6 @@ impl FillState {
         self.base + self.tail.len() as u64
     }
 
-    /// Readers that are here now.
-    pub(crate) fn followers(&self) -> usize {
-        self.followers.len()
-    }
-
-    /// Where the parts with the engine end.
-    pub(crate) fn stored_to(&self) -> u64 {
-        self.extents.iter().map(|extent| u64::from(extent.bytes)).sum()
-    }
-
     fn join(&mut self) -> u64 {
         let number = self.next_follower;
         self.next_follower += 1;
@@ -83,22 +78,15 @@ impl FillState {
     fn wake_followers(&mut self) {
         self.waiting.drain(..).for_each(Waker::wake);
     }
-
-    /// In a relay, drop what every follower has read. True if there is room in the window.
-    fn make_room(&mut self) -> bool {
-        let slowest = self.followers.values().copied().min().unwrap_or(u64::MAX);
-        let read = slowest.saturating_sub(self.base).min(self.tail.len() as u64);
-        self.tail.advance(read as usize);
-        self.base += read;
-        self.tail.len() < RELAY_BYTES
-    }
 }
 
 impl Fill {
     pub(crate) fn new(id: FillId, key: Key, digest: Digest, head: Bytes, hint: Hint, extent_bytes: usize) -> Self {
         let state = FillState {
             phase: Phase::Open,
+            was_relay: false,
             extents: Vec::new(),
+            stored_to: 0,
             base: 0,
             tail: Tail::default(),
             followers: HashMap::new(),
@@ -126,8 +114,10 @@ impl Fill {
     pub(crate) fn end(&self, phase: Phase) {
         let mut state = self.lock();
         if matches!(state.phase, Phase::Open | Phase::Relay(_)) {
+            state.was_relay = state.phase != Phase::Open;
             state.phase = phase;
         }
+        state.let_go();
         state.wake_followers();
     }
 
@@ -160,9 +150,7 @@ impl Fill {
                 _ => {
                     let since = *state.pushed_back.get_or_insert_with(Instant::now);
                     if since.elapsed() >= LEASE {
-                        // Whoever has not read for so long is left behind, and told so.
-                        let base = state.base;
-                        state.followers.retain(|_, at| *at > base);
+                        state.leave_behind_who_stands();
                         state.pushed_back = None;
                         state.wake_followers();
                         continue;
@@ -205,6 +193,7 @@ impl Fill {
             Ok(place) => {
                 state.extents.push(Extent { place, bytes: state.tail.len() as u32 });
                 state.base += state.tail.len() as u64;
+                state.stored_to = state.base;
                 state.tail.clear();
             }
             Err(why) => state.phase = Phase::Relay(why),
@@ -218,16 +207,21 @@ impl Fill {
     }
 
     /// [`Fill::join`], if a reader that begins now can have every byte. Asked and done in one: a relay whose readers
-    /// are not known yet drops what they would begin with.
+    /// are not known yet drops what they would begin with. One that begins far behind its window would be left behind.
     pub(crate) fn join_whole(&self) -> Option<u64> {
         let mut state = self.lock();
-        let whole = state.phase != Phase::Aborted && state.stored_to() == state.base;
+        let whole = match state.phase {
+            Phase::Open | Phase::Whole => state.stored_to == state.base,
+            Phase::Relay(_) => state.base == 0,
+            Phase::Aborted => false,
+        };
         whole.then(|| state.join())
     }
 
     pub(crate) fn leave(&self, number: u64) {
         let mut state = self.lock();
         state.followers.remove(&number);
+        state.let_go();
         let writer = state.writer.take();
         drop(state);
         writer.into_iter().for_each(Waker::wake);

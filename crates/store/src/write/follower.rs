@@ -35,7 +35,8 @@ struct Follower {
 impl Follower {
     fn poll_piece(&mut self, cx: &mut Context<'_>, max: usize) -> Poll<Result<Option<Bytes>, ReadError>> {
         let mut state = self.fill.lock();
-        if state.phase == Phase::Aborted {
+        let left_behind = state.left_behind(self.number);
+        if state.phase == Phase::Aborted && !left_behind {
             return Poll::Ready(Err(ReadError::Aborted));
         }
         let at = self.left.start;
@@ -43,7 +44,7 @@ impl Follower {
         if want == 0 {
             return Poll::Ready(Ok(None));
         }
-        if let Some(skip) = at.checked_sub(state.base) {
+        if let Some(skip) = at.checked_sub(state.base).filter(|_| !left_behind) {
             let skip = usize::try_from(skip).unwrap_or(usize::MAX);
             let there = state.tail.get(skip..).unwrap_or_default();
             if let Some(piece) = there.get(..want.min(there.len())).filter(|piece| !piece.is_empty()) {
@@ -60,10 +61,11 @@ impl Follower {
         }
         let extent_bytes = self.fill.extent_bytes as u64;
         let Some(&extent) = state.extents.get((at / extent_bytes) as usize) else {
-            return Poll::Ready(Err(ReadError::Gone));
+            return Poll::Ready(Err(ReadError::Behind));
         };
         drop(state);
-        let piece = ready!(self.reader.poll_piece(cx, extent, (at % extent_bytes) as usize, want))?;
+        let read = ready!(self.reader.poll_piece(cx, extent, (at % extent_bytes) as usize, want));
+        let piece = read.map_err(|error| self.fill.lock().told(error))?;
         if piece.is_empty() {
             return Poll::Ready(Err(ReadError::Corrupt));
         }

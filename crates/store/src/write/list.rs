@@ -58,11 +58,11 @@ impl Fills {
         by_object.get(digest)?.iter().filter(|fill| fill.id == id && fill.key == *key).find_map(joined)
     }
 
-    /// How many readers follow the write of this number, wherever in it they are.
+    /// How many readers follow the write of this number, wherever in it they are, but for those left behind.
     pub(crate) fn followers(&self, digest: &Digest, key: &Key, id: FillId) -> usize {
         let by_object = self.by_object.lock();
         let fill = by_object.get(digest).and_then(|fills| fills.iter().find(|fill| fill.id == id && fill.key == *key));
-        fill.map_or(0, |fill| fill.lock().followers())
+        fill.map_or(0, |fill| fill.lock().following())
     }
 
     /// Take every write of an object off the list.

@@ -3,6 +3,7 @@
 mod fill;
 mod follower;
 mod list;
+mod relay;
 mod sink;
 mod tail;
 

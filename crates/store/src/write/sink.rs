@@ -33,6 +33,9 @@ impl FillSink {
         let short = fill.hint.expected_bytes.is_some_and(|expected| expected != arrived);
         let outcome = if short { Err(WhyNot::LengthMismatch) } else { self.store_last(arrived).await };
         self.ended = true;
+        if let Err(why) = outcome {
+            fill.give_up(why);
+        }
         fill.end(if short { Phase::Aborted } else { Phase::Whole });
         self.store.fills.remove(&fill);
         self.store.counters.ended(outcome.ok());
