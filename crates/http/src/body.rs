@@ -148,7 +148,9 @@ fn chunk_size(line: &[u8]) -> Result<u64, BadBody> {
 fn check_trailer(line: &[u8]) -> Result<(), BadBody> {
     let colon = line.iter().position(|byte| *byte == b':').ok_or(BadBody)?;
     let name = line.get(..colon).unwrap_or_default();
-    if !crate::judge::is_token(name) || FORBIDDEN_TRAILERS.iter().any(|bad| name.eq_ignore_ascii_case(bad)) {
+    // Some servers read `_` as `-` in a name.
+    let plain: Vec<u8> = name.iter().map(|byte| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() }).collect();
+    if !crate::judge::is_token(name) || FORBIDDEN_TRAILERS.contains(&plain.as_slice()) {
         return Err(BadBody);
     }
     Ok(())
@@ -216,6 +218,8 @@ mod tests {
             "5;a\rb\r\n",
             "0\r\nContent-Length: 5\r\n\r\n",
             "0\r\nhost: a\r\n\r\n",
+            "0\r\nContent_Length: 5\r\n\r\n",
+            "0\r\nTRANSFER_encoding: chunked\r\n\r\n",
             "0\r\nTransfer-Encoding: chunked\r\n\r\n",
             "0\r\nauthorization: x\r\n\r\n",
             "0\r\nno colon\r\n\r\n",

@@ -48,12 +48,16 @@ impl<'a> Fields<'a> {
     }
 
     /// Where the body ends (RFC 9112 6.3), where there is no doubt about it.
-    pub(crate) fn framing(&self, http11: bool) -> Result<Framing, Refusal> {
+    pub(crate) fn framing(&self, method: &str, http11: bool) -> Result<Framing, Refusal> {
+        // The body of an old client's request without a length ended with its connection (RFC 1945 7.2.2), and for
+        // some servers it still does.
+        let brings_body = matches!(method, "POST" | "PUT" | "PATCH");
         match (self.coding, self.length) {
             (Some(_), Some(_)) => Err(Refusal::BothLengths),
             (Some(b"chunked"), None) if http11 => Ok(Framing::Chunked),
             (Some(coding), None) if http11 && is_known_coding(coding) => Err(Refusal::TransferCoding),
             (Some(_), None) => Err(Refusal::TransferEncoding),
+            (None, None) if !http11 && brings_body => Err(Refusal::LengthMissing),
             (None, length) => Ok(Framing::Length(length.unwrap_or(0))),
         }
     }

@@ -59,7 +59,7 @@ pub fn judge(head: &[u8]) -> Result<Judged, Refusal> {
     for line in lines {
         fields.read(line?)?;
     }
-    let framing = fields.framing(http11)?;
+    let framing = fields.framing(method, http11)?;
     let (target, authority) = read_target(method, raw_target)?;
     let authority = settle_authority(&target, authority, &fields, http11)?;
     if target == Target::Tunnel && framing != Framing::Length(0) {

@@ -89,6 +89,16 @@ fn framings() {
     }
     let old = judge(b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n");
     assert_eq!(old, Err(TransferEncoding));
+    for (head, expected) in [
+        ("POST / HTTP/1.0\r\n\r\n", Err(Refusal::LengthMissing)),
+        ("PUT / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", Err(Refusal::LengthMissing)),
+        ("PATCH / HTTP/1.0\r\nConnection: close\r\n\r\n", Err(Refusal::LengthMissing)),
+        ("POST / HTTP/1.0\r\nContent-Length: 0\r\n\r\n", Ok(Framing::Length(0))),
+        ("GET / HTTP/1.0\r\n\r\n", Ok(Framing::Length(0))),
+        ("POST / HTTP/1.1\r\nHost: a\r\n\r\n", Ok(Framing::Length(0))),
+    ] {
+        assert_eq!(judge(head.as_bytes()).map(|judged| judged.framing), expected, "{head}");
+    }
 }
 
 #[test]

@@ -45,6 +45,8 @@ pub enum Refusal {
     HostMismatch,
     /// Content-Length is not one whole number, or comes more than once (RFC 9112 6.3).
     ContentLength,
+    /// No Content-Length in an HTTP/1.0 request that brings a body (RFC 1945 7.2.2).
+    LengthMissing,
     /// Content-Length and Transfer-Encoding together (RFC 9112 6.1).
     BothLengths,
     /// Transfer-Encoding is malformed, comes twice, or comes in HTTP/1.0 (RFC 9112 6.1).
@@ -82,6 +84,7 @@ impl Refusal {
             HostTwice => "host-twice",
             HostMismatch => "host-mismatch",
             ContentLength => "content-length",
+            LengthMissing => "length-missing",
             BothLengths => "both-lengths",
             TransferEncoding => "transfer-encoding",
             TransferCoding => "transfer-coding",
@@ -126,6 +129,7 @@ impl Refusal {
             HostTwice => "There is more than one Host field.",
             HostMismatch => "The Host field and the URL name different hosts.",
             ContentLength => "Content-Length must be one whole number.",
+            LengthMissing => "A request with a body needs a Content-Length in HTTP/1.0.",
             BothLengths => "Content-Length and Transfer-Encoding must not come together.",
             TransferEncoding => "Transfer-Encoding must be: chunked, once, in HTTP/1.1.",
             TransferCoding => "Of all transfer codings this proxy takes chunked only.",

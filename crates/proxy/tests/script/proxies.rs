@@ -1,0 +1,59 @@
+//! The proxy of a case, with its settings.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tinaja_proxy::{Config, LogFormat, Mode, OriginUrl, Routes, Rules};
+use tinaja_store::{Reference, Store};
+
+use super::Side;
+use super::broken_store::BrokenStore;
+use super::case::Case;
+use crate::support::Proxy;
+
+/// Starts a proxy for the origin at `origin`.
+///
+/// Errors: a setting that is none.
+pub fn start(case: &Case, side: Side, origin: &str, log: &Path) -> Result<Proxy, String> {
+    let origin: OriginUrl = format!("http://{origin}").parse().map_err(|error| format!("{error}"))?;
+    let mut result = Ok(());
+    let broken = case.settings.iter().any(|(name, value)| (name.as_str(), value.as_str()) == ("store", "panics"));
+    let store: Arc<dyn Store> = if broken { BrokenStore::shared() } else { Arc::new(Reference::new()) };
+    let proxy = Proxy::over(store, |config| {
+        config.access_log = Some(log.to_owned());
+        if side == Side::Reverse {
+            config.listeners[0].mode = Mode::Reverse(Routes::to(origin));
+        }
+        result = case.settings.iter().try_for_each(|(name, value)| set(config, name, value));
+    });
+    result.map(|()| proxy)
+}
+
+fn set(config: &mut Config, name: &str, value: &str) -> Result<(), String> {
+    let bad = || format!("no such setting: {name} {value}");
+    let limits = &mut config.limits;
+    let duration = match name {
+        "head_ms" => &mut limits.head,
+        "idle_ms" => &mut limits.idle,
+        "client_stall_ms" => &mut limits.client_stall,
+        "origin_stall_ms" => &mut limits.origin_stall,
+        "tunnel_idle_ms" => &mut limits.tunnel_idle,
+        "collapse_ms" => &mut limits.collapse,
+        _ => {
+            match (name, value) {
+                ("connections", count) => limits.connections = count.parse().map_err(|_| bad())?,
+                ("name", name) => config.name = Some(name.to_owned()),
+                // Without the rule that lets the other cases reach this host.
+                ("rules", "default") => config.listeners[0].rules = Rules::default(),
+                // See `start`.
+                ("store", "panics") => {}
+                ("log", "json") => config.access_log_format = LogFormat::Json,
+                _ => return Err(bad()),
+            }
+            return Ok(());
+        }
+    };
+    *duration = Duration::from_millis(value.parse().map_err(|_| bad())?);
+    Ok(())
+}
