@@ -2,15 +2,16 @@
 //!
 //! `tests/cases/README.md` says how a case is written. It is played over real sockets, so it judges what the proxy does
 //! and not how; whatever a client or an origin gets beyond what the script says fails the case.
+#![allow(dead_code)]
 
 mod broken_store;
 mod case;
 mod expect;
-mod message;
+pub mod message;
 mod play;
 mod proxies;
-mod text;
-mod wire;
+pub mod text;
+pub mod wire;
 
 use std::path::Path;
 

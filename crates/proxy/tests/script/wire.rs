@@ -24,6 +24,10 @@ pub struct Wire {
     buffer: Vec<u8>,
     at: usize,
     closed: bool,
+    /// How long anything may take.
+    pub patience: Duration,
+    /// Everything that has come, if it is kept.
+    kept: Option<Vec<u8>>,
     jobs: Option<Sender<Job>>,
     writer: Option<JoinHandle<()>>,
 }
@@ -57,7 +61,28 @@ impl Wire {
                 }
             }
         });
-        Wire { stream, buffer: Vec::new(), at: 0, closed: false, jobs: Some(jobs), writer: Some(writer) }
+        let (jobs, writer) = (Some(jobs), Some(writer));
+        Wire { stream, buffer: Vec::new(), at: 0, closed: false, patience: PATIENCE, kept: None, jobs, writer }
+    }
+
+    /// Keeps what comes, for [`Wire::taken`], and waits no longer than `patience`.
+    pub fn keeping(mut self, patience: Duration) -> Wire {
+        self.kept = Some(Vec::new());
+        self.patience = patience;
+        self
+    }
+
+    /// The bytes that were read since this was last asked.
+    pub fn taken(&mut self) -> Vec<u8> {
+        let unread = self.unread().to_vec();
+        let mut kept = self.kept.replace(unread.clone()).unwrap_or_default();
+        kept.truncate(kept.len() - unread.len());
+        kept
+    }
+
+    /// Whether the other side has closed, as far as [`Wire::fill`] has seen.
+    pub fn is_over(&self) -> bool {
+        self.closed
     }
 
     pub fn send(&self, bytes: Vec<u8>, pause: Option<Duration>) {
@@ -101,7 +126,12 @@ impl Wire {
         let mut space = [0; 64 * 1024];
         match self.stream.read(&mut space) {
             Ok(0) => self.closed = true,
-            Ok(count) => self.buffer.extend_from_slice(&space[..count]),
+            Ok(count) => {
+                self.buffer.extend_from_slice(&space[..count]);
+                if let Some(kept) = &mut self.kept {
+                    kept.extend_from_slice(&space[..count]);
+                }
+            }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(_) => self.closed = true,
@@ -110,7 +140,7 @@ impl Wire {
 
     /// Waits for a first byte, and leaves it unread.
     pub fn begins(&mut self) -> Result<(), Silence> {
-        if self.unread().is_empty() { self.more(Instant::now() + PATIENCE) } else { Ok(()) }
+        if self.unread().is_empty() { self.more(Instant::now() + self.patience) } else { Ok(()) }
     }
 
     fn more(&mut self, until: Instant) -> Result<(), Silence> {
@@ -128,7 +158,7 @@ impl Wire {
 
     /// The next line, without its LF.
     pub fn line(&mut self) -> Result<Vec<u8>, Silence> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + self.patience;
         let mut seen = 0;
         loop {
             if let Some(end) = self.unread()[seen..].iter().position(|byte| *byte == b'\n') {
@@ -152,13 +182,13 @@ impl Wire {
             if left == 0 {
                 return Ok(());
             }
-            self.more(Instant::now() + PATIENCE)?;
+            self.more(Instant::now() + self.patience)?;
         }
     }
 
     /// Whether the other side closes now, with nothing further sent.
     pub fn is_closed(&mut self) -> Result<(), String> {
-        match self.more(Instant::now() + PATIENCE) {
+        match self.more(Instant::now() + self.patience) {
             Err(Silence::Closed) if self.unread().is_empty() => Ok(()),
             Err(Silence::Waiting) if self.unread().is_empty() => Err("the connection stays open".into()),
             _ => Err(format!("not closed, but sent: {}", shown(self.unread()))),
