@@ -15,7 +15,7 @@ pub struct Hit {
     pub state: State,
     /// Where the first bytes came from.
     pub source: Source,
-    /// The body. Memory: one piece read from disk at most (see [`BodySource`]).
+    /// The body. Memory: what one request read from disk at most (see [`BodySource`]).
     pub body: Body,
 }
 
@@ -73,8 +73,9 @@ pub trait BodySource: Send + Sync {
     /// Errors: [`ReadError::Range`] when the range ends before it starts or lies outside a known length.
     fn seek(&mut self, range: Range<u64>) -> Result<(), ReadError>;
 
-    /// The next piece, at most `max` bytes (`max` of 0 counts as 1); `None` at the end. Worst-case memory: one
-    /// extent held by the reader. After an error every further call gives the same error.
+    /// The next piece, at most `max` bytes (`max` of 0 counts as 1); `None` at the end. Worst-case memory: what one
+    /// request read, held by the reader: one part of the body, or [`crate::limits::MAX_REQUEST_BYTES`]. After an error
+    /// every further call gives the same error.
     fn poll_next(&mut self, cx: &mut Context<'_>, max: usize) -> Poll<Result<Option<Bytes>, ReadError>>;
 }
 
@@ -118,7 +119,9 @@ impl Body {
         self.len() == Some(0)
     }
 
-    /// Read `range` (end excluded) from now on. `seek(0..u64::MAX)` reads from the start to the end, however long.
+    /// Read `range` (end excluded) from now on. `seek(0..u64::MAX)` reads from the start to the end, however long. A
+    /// range with an end says that all of it is wanted: parts of it that lie together are read at once. Without one, the
+    /// first read fetches one part of a long body.
     /// Errors: [`ReadError::Range`].
     pub fn seek(&mut self, range: Range<u64>) -> Result<(), ReadError> {
         match &mut self.0 {

@@ -7,15 +7,30 @@ use std::time::Duration;
 pub const MAX_OPEN_WRITES: usize = 512;
 
 /// Reads under way at once on each disk; lookups beyond wait their turn. Each holds a buffer of up to one record (256 KiB and its
-/// head), so this bounds them to about 40 MiB, and keeps any disk busy.
+/// head), so this bounds them to about 40 MiB, and keeps any disk busy. A request for several parts of a large object
+/// takes a turn for each part's worth of bytes.
 pub const MAX_READS: usize = 128;
+
+/// Turns that are left for others by readers that take several for one request: half. A busy disk is asked for one part
+/// at a time, in the order in which readers came.
+pub const READ_TURNS_KEPT: usize = MAX_READS / 2;
+
+/// Bytes of a large body that one request reads where they lie together and the reader is sure to want them. A disk
+/// that turns reads so much while it would seek once; one that does not, at nearly its full speed.
+pub const TOGETHER_BYTES: usize = 1 << 20;
+
+/// The longest request for several parts of a large object. The [`TOGETHER_BYTES`] that are wanted may begin and end amid
+/// a part and lie on both sides of a region's end, so this is half as much again.
+pub const MAX_REQUEST_BYTES: usize = TOGETHER_BYTES / 2 * 3;
 
 /// Bytes of read buffers that are kept for the next reads of one disk: those of some fifty reads of 64 KiB, or three
 /// hundred of 8 KiB. More would be memory for nothing when the load is over.
 pub const MAX_SPARE_BYTES: usize = 4 << 20;
 
 /// Bytes of extents that readers hold between two pieces. Beyond that a reader gives out copies and reads the extent
-/// again for the next piece: ten thousand clients that have stopped reading then hold a piece each and no more.
+/// again for the next piece: ten thousand clients that have stopped reading then hold a piece each and no more. Several
+/// parts are read in one request only while less than half of this is held; such a request counts until the last piece of
+/// it is let go of, wherever that is.
 pub const MAX_HELD_BYTES: usize = 64 << 20;
 
 /// Requests a device may have waiting. Reads and region writes are bounded above; this guards against a mistake.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::body::{LargeBody, turn};
+use super::body::LargeBody;
+use super::extents::turn;
 use super::{Inner, add};
 use crate::engine::{FetchDone, Fetched, Found, Kind, Place, Places, Probe};
 use crate::hit::{Body, BodySource, Hit, ReadError, Source, State};

@@ -2,10 +2,13 @@
 
 mod body;
 mod change;
+mod extents;
 mod find;
+mod held;
 mod open;
 mod options;
 mod raw;
+mod wanted;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,9 +18,10 @@ use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 
 pub(crate) use crate::layout::table::{Extent, Table};
-pub(crate) use body::ExtentReader;
-use body::Held;
+pub(crate) use extents::ExtentReader;
+use held::Held;
 pub use options::{CacheOptions, DEFAULT_DISK_BYTES, EngineName, OpenError};
+pub(crate) use wanted::Wanted;
 
 use crate::engine::{Engine, Limits, Place, Places, Probe};
 use crate::hit::{Body, Hit, Source, State};
@@ -31,7 +35,7 @@ use crate::write::{Fill, FillSink, Fills};
 use crate::writer::{FillId, Hint, WhyNot, Writer};
 
 /// A store on disk. Memory: the engine's index and buffers, the hot objects' budget, one extent for each open write
-/// and each open reader of a large object, bounded as [`crate::limits`] says.
+/// and up to one request for each open reader of a large object, bounded as [`crate::limits`] says.
 ///
 /// Dropped without [`Store::close`], it closes itself and waits for the disk.
 pub struct Cache(Arc<Inner>);

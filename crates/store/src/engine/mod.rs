@@ -143,6 +143,27 @@ pub enum Fetched {
     Failed(ReadError),
 }
 
+/// A part of a large object, as the store wants it read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Where its record lies.
+    pub place: Place,
+    /// Its record's body length.
+    pub body_bytes: usize,
+}
+
+/// Parts of one object that one request reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Together {
+    /// How many, from the first on.
+    pub parts: usize,
+    /// Bytes of the request: what lies between them and around them too.
+    pub bytes: usize,
+}
+
+/// Called with what the fetch of each part ended with, in order; see [`Engine::fetch_together`].
+pub type PartsDone = Box<dyn FnOnce(Vec<Fetched>) + Send>;
+
 /// Called once, on one of the engine's threads, or on the caller's when nothing had to be read. It must not block.
 pub type FetchDone = Box<dyn FnOnce(Fetched) + Send>;
 
@@ -200,6 +221,21 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Read the record of `id` at `place`, of which `body_bytes` is the expected body length, in one request.
     fn fetch_at(&self, id: &Digest, place: Place, body_bytes: usize, done: FetchDone);
+
+    /// How many of these parts of one object, from the first on, one request of at most `most_bytes` can read; from memory
+    /// alone. At least one, however long. Default: one, for engines that keep parts of an object apart.
+    fn together(&self, parts: &[Part], _most_bytes: usize) -> Together {
+        Together { parts: parts.len().min(1), bytes: parts.first().map_or(0, |part| part.body_bytes) }
+    }
+
+    /// Read the records of `id` that [`Engine::together`] named, each verified by itself. The answer tells of the first,
+    /// and of those behind it up to one that cannot be read: whoever wants that one asks for it, and is told why.
+    fn fetch_together(&self, id: &Digest, parts: &[Part], done: PartsDone) {
+        match parts.first() {
+            Some(part) => self.fetch_at(id, part.place, part.body_bytes, Box::new(move |only| done(vec![only]))),
+            None => done(Vec::new()),
+        }
+    }
 
     /// Keep a record: at once it is found by [`Engine::probe`] and [`Engine::fetch`], and it survives a kill of the
     /// process shortly after, power loss after [`Engine::sync`]. Pending: all buffers wait for the disk; the waker is

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use parking_lot::Mutex;
 
-use super::{Engine, FetchDone, Fetched, Limits, Place, Places, Probe, Record, SyncDone};
+use super::{Engine, FetchDone, Fetched, Limits, Part, PartsDone, Place, Places, Probe, Record, SyncDone, Together};
 use crate::key::Digest;
 use crate::stats::Stats;
 use crate::writer::WhyNot;
@@ -83,16 +83,22 @@ fn each_inside(places: Places) -> Places {
     Places::newest_first(&mut all)
 }
 
+fn fetched_outside(number: usize, fetched: Fetched) -> Fetched {
+    match fetched {
+        Fetched::Record(mut found) => {
+            found.place = outside(number, found.place);
+            Fetched::Record(found)
+        }
+        other => other,
+    }
+}
+
 fn told_outside(number: usize, done: FetchDone) -> FetchDone {
-    Box::new(move |fetched| {
-        done(match fetched {
-            Fetched::Record(mut found) => {
-                found.place = outside(number, found.place);
-                Fetched::Record(found)
-            }
-            other => other,
-        });
-    })
+    Box::new(move |fetched| done(fetched_outside(number, fetched)))
+}
+
+fn parts_inside(parts: &[Part]) -> Vec<Part> {
+    parts.iter().map(|part| Part { place: inside(part.place), ..*part }).collect()
 }
 
 impl Engine for Spread {
@@ -149,6 +155,26 @@ impl Engine for Spread {
         match self.engine_at(place) {
             Some((number, disk)) => disk.fetch_at(id, inside(place), body_bytes, told_outside(number, done)),
             None => done(Fetched::Missing),
+        }
+    }
+
+    fn together(&self, parts: &[Part], most_bytes: usize) -> Together {
+        // Parts of one object lie on one disk.
+        match parts.first().and_then(|first| self.engine_at(first.place)) {
+            Some((_, disk)) => disk.together(&parts_inside(parts), most_bytes),
+            None => Together { parts: 0, bytes: 0 },
+        }
+    }
+
+    fn fetch_together(&self, id: &Digest, parts: &[Part], done: PartsDone) {
+        match parts.first().and_then(|first| self.engine_at(first.place)) {
+            Some((number, disk)) => {
+                let told = move |all: Vec<_>| {
+                    done(all.into_iter().map(|fetched| fetched_outside(number, fetched)).collect());
+                };
+                disk.fetch_together(id, &parts_inside(parts), Box::new(told));
+            }
+            None => done(vec![Fetched::Missing]),
         }
     }
 

@@ -10,6 +10,7 @@ mod health;
 mod lost;
 mod summaries;
 mod syncs;
+mod unwritten;
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -18,7 +19,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 
 use super::record::{self, Stamp};
@@ -251,31 +251,6 @@ impl Frontier {
                 return Poll::Ready(Ok(place));
             }
         }
-    }
-
-    /// Whether the record at a place is not on disk yet.
-    pub fn is_in_memory(&self, place: Place) -> bool {
-        let state = self.state.lock();
-        let within = |at: Place, len: usize| place >= at && place.0 < at.0 + len as u64;
-        within(state.batch_at, state.batch_len) || state.flying.iter().any(|flying| within(flying.at, flying.len))
-    }
-
-    /// The bytes of a record that is not on disk yet, or lately could not be written, copied; `None` if it is there, or
-    /// never was.
-    pub fn peek(&self, place: Place) -> Option<Bytes> {
-        let state = self.state.lock();
-        let copy = |buffer: &AlignedBuf, at: Place, len: usize| {
-            let offset = usize::try_from(place.0.checked_sub(at.0)?).ok()?;
-            let bytes = buffer.get(offset..len)?;
-            let header = self.stamp.header(bytes, place)?;
-            Some(Bytes::copy_from_slice(bytes.get(..header.record_bytes())?))
-        };
-        let within = |at: Place, len: usize| place >= at && place.0 < at.0 + len as u64;
-        if within(state.batch_at, state.batch_len) {
-            return copy(&state.batch, state.batch_at, state.batch_len);
-        }
-        let flying = state.flying.iter().chain(state.lost.batches()).find(|flying| within(flying.at, flying.len))?;
-        copy(&flying.buffer, flying.at, flying.len)
     }
 
     /// Whether the region that begins at this place was given up.

@@ -68,16 +68,16 @@ pub struct Log {
 
 /// What is to be read.
 #[derive(Clone, Copy)]
-struct Wanted {
-    place: Place,
+pub(super) struct Wanted {
+    pub(super) place: Place,
     /// Whose record, if only that of one object is of use.
-    of: Option<Digest>,
+    pub(super) of: Option<Digest>,
     /// Whether a second request may fetch more than was guessed.
-    may_grow: bool,
+    pub(super) may_grow: bool,
 }
 
 /// Why bytes are not the wanted record.
-enum Unparsed {
+pub(super) enum Unparsed {
     /// The record has so many bytes, and there are fewer.
     Longer(usize),
     /// See [`LogFault::Another`].
@@ -113,7 +113,7 @@ impl Log {
         self.read_disk(wanted, guess.max(HEADER_BYTES), done);
     }
 
-    fn read_disk(self: &Arc<Self>, wanted: Wanted, bytes: usize, done: ReadDone) {
+    pub(super) fn read_disk(self: &Arc<Self>, wanted: Wanted, bytes: usize, done: ReadDone) {
         let block = self.device.geometry().block_bytes;
         let at = self.layout.device_offset(wanted.place);
         let region_end = at - wanted.place.0 % self.layout.region_bytes + self.layout.region_bytes;
@@ -126,31 +126,51 @@ impl Log {
     }
 
     fn arrived(self: &Arc<Self>, wanted: Wanted, skip: usize, outcome: Outcome, done: ReadDone) {
-        let buffer = match (outcome.result, outcome.buffer) {
-            (Ok(()), Some(buffer)) => self.pool.lend(buffer),
-            (result, _) => {
-                self.counters.read_errors.fetch_add(1, Relaxed);
-                tracing::warn!("a record cannot be read: {:?}", result.err());
-                return done(Err(LogFault::Device));
-            }
+        let Some(buffer) = self.lent(outcome) else {
+            return done(Err(LogFault::Device));
         };
         match self.parse(&wanted, &buffer, skip, false) {
             Ok(record) => done(Ok(record)),
             Err(Unparsed::Longer(whole)) if wanted.may_grow => {
                 self.read_disk(Wanted { may_grow: false, ..wanted }, whole, done);
             }
-            Err(Unparsed::Another) => done(Err(LogFault::Another)),
+            Err(unparsed) => done(Err(self.fault(&wanted, &unparsed))),
+        }
+    }
+
+    /// What a request read; `None`, counted, if the device failed.
+    pub(super) fn lent(&self, outcome: Outcome) -> Option<Bytes> {
+        match (outcome.result, outcome.buffer) {
+            (Ok(()), Some(buffer)) => Some(self.pool.lend(buffer)),
+            (result, _) => {
+                self.counters.read_errors.fetch_add(1, Relaxed);
+                tracing::warn!("a record cannot be read: {:?}", result.err());
+                None
+            }
+        }
+    }
+
+    /// What to say of bytes that are not the wanted record.
+    pub(super) fn fault(&self, wanted: &Wanted, unparsed: &Unparsed) -> LogFault {
+        match unparsed {
+            Unparsed::Another => LogFault::Another,
             // What was overwritten while it was being read is no fault of the disk.
-            Err(_) if !self.frontier.is_live(wanted.place) => done(Err(LogFault::Gone)),
-            Err(_) => {
+            _ if !self.frontier.is_live(wanted.place) => LogFault::Gone,
+            _ => {
                 self.counters.corrupt.fetch_add(1, Relaxed);
-                done(Err(LogFault::Corrupt));
+                LogFault::Corrupt
             }
         }
     }
 
     /// The wanted record, `skip` bytes into `bytes`.
-    fn parse(&self, wanted: &Wanted, bytes: &Bytes, skip: usize, from_memory: bool) -> Result<RawRecord, Unparsed> {
+    pub(super) fn parse(
+        &self,
+        wanted: &Wanted,
+        bytes: &Bytes,
+        skip: usize,
+        from_memory: bool,
+    ) -> Result<RawRecord, Unparsed> {
         let header = bytes.get(skip..).and_then(|bytes| self.stamp.header(bytes, wanted.place));
         let header = header.ok_or(Unparsed::Damaged)?;
         if wanted.of.is_some_and(|of| of != header.id) {

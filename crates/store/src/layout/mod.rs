@@ -4,6 +4,7 @@ pub mod frontier;
 pub mod log;
 pub mod record;
 pub mod region;
+pub mod run;
 pub mod scan;
 pub mod snapshot;
 pub mod superblock;

@@ -10,8 +10,9 @@ use super::AlignedBuf;
 use super::aligned::ALIGN;
 use crate::limits::MAX_SPARE_BYTES;
 
-/// Sizes that are kept, up to 1 MiB: so long are extents and nearly all records.
-const SIZES: usize = 49;
+/// Sizes that are kept, up to [`crate::limits::MAX_REQUEST_BYTES`]: so long are nearly all records, and requests for
+/// several.
+const SIZES: usize = 53;
 
 /// Buffers that nobody uses. Memory: [`MAX_SPARE_BYTES`].
 #[derive(Default)]
@@ -92,7 +93,7 @@ mod tests {
 
     #[test]
     fn sizes_are_no_more_than_an_eighth_too_large() {
-        for len in 1..(1_usize << 20) / 512 {
+        for len in 1..crate::limits::MAX_REQUEST_BYTES / 512 {
             let (number, bytes) = size_for(len * 512);
             assert!(number < SIZES && bytes >= len * 512 && bytes.is_multiple_of(ALIGN));
             assert!(bytes < len * 512 * 9 / 8 + ALIGN, "{bytes} for {}", len * 512);

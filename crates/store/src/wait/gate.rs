@@ -54,6 +54,14 @@ impl Gate {
         may.then(|| Turn(self.clone()))
     }
 
+    /// So many turns at once, if as many as `keep` are left for others after that, and nobody waits.
+    pub(crate) fn try_enter_more(&self, turns: usize, keep: usize) -> Option<Vec<Turn>> {
+        let mut state = self.0.lock();
+        let may = state.waiting.is_empty() && state.free >= turns.saturating_add(keep);
+        state.free -= if may { turns } else { 0 };
+        may.then(|| (0..turns).map(|_| Turn(self.clone())).collect())
+    }
+
     pub(crate) fn enter(&self) -> Entering {
         Entering { gate: self.clone(), ticket: None }
     }
@@ -189,5 +197,16 @@ mod tests {
             .collect();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(gate.0.lock().free, 3);
+    }
+
+    #[test]
+    fn several_turns_are_given_only_where_there_are_plenty() {
+        let gate = Gate::new(10);
+        let four = gate.try_enter_more(4, 5).unwrap();
+        assert!(four.len() == 4 && gate.try_enter_more(2, 5).is_none());
+        let others: Vec<_> = (0..6).map(|_| gate.try_enter().unwrap()).collect();
+        assert!(gate.try_enter().is_none() && gate.try_enter_more(1, 0).is_none());
+        drop((four, others));
+        assert_eq!(gate.0.lock().free, 10);
     }
 }

@@ -7,8 +7,8 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 
 use super::fill::{Fill, Phase};
-use crate::cache::ExtentReader;
-use crate::hit::{Body, BodySource, Hit, ReadError, Source, State, within};
+use crate::cache::{ExtentReader, Wanted};
+use crate::hit::{Body, BodySource, Hit, ReadError, Source, State};
 
 impl Fill {
     /// Read along from the first byte.
@@ -18,7 +18,7 @@ impl Fill {
 
     /// Read along as the follower of this number, which has joined.
     pub(crate) fn follow_as(self: &Arc<Self>, number: u64, reader: ExtentReader) -> Hit {
-        let follower = Follower { fill: self.clone(), reader, number, left: 0..u64::MAX, failed: None };
+        let follower = Follower { fill: self.clone(), reader, number, wanted: Wanted::all(u64::MAX), failed: None };
         let body = Body::from_source(Box::new(follower));
         Hit { head: self.head.clone(), state: State::Filling, source: Source::Fill, body }
     }
@@ -28,7 +28,7 @@ struct Follower {
     fill: Arc<Fill>,
     reader: ExtentReader,
     number: u64,
-    left: Range<u64>,
+    wanted: Wanted,
     failed: Option<ReadError>,
 }
 
@@ -39,8 +39,8 @@ impl Follower {
         if state.phase == Phase::Aborted && !left_behind {
             return Poll::Ready(Err(ReadError::Aborted));
         }
-        let at = self.left.start;
-        let want = usize::try_from(self.left.end.saturating_sub(at)).unwrap_or(usize::MAX).min(max);
+        let at = self.wanted.at();
+        let want = self.wanted.bytes(max);
         if want == 0 {
             return Poll::Ready(Ok(None));
         }
@@ -49,8 +49,8 @@ impl Follower {
             let there = state.tail.get(skip..).unwrap_or_default();
             if let Some(piece) = there.get(..want.min(there.len())).filter(|piece| !piece.is_empty()) {
                 let piece = Bytes::copy_from_slice(piece);
-                self.left.start += piece.len() as u64;
-                self.fill.read_to(&mut state, self.number, self.left.start);
+                self.wanted.took(piece.len());
+                self.fill.read_to(&mut state, self.number, self.wanted.at());
                 return Poll::Ready(Ok(Some(piece)));
             }
             if state.phase == Phase::Whole {
@@ -60,17 +60,20 @@ impl Follower {
             return Poll::Pending;
         }
         let extent_bytes = self.fill.extent_bytes as u64;
-        let Some(&extent) = state.extents.get((at / extent_bytes) as usize) else {
+        let numbers = self.wanted.extents(extent_bytes);
+        let Some(&extent) = state.extents.get(numbers.start) else {
             return Poll::Ready(Err(ReadError::Behind));
         };
         drop(state);
-        let read = ready!(self.reader.poll_piece(cx, extent, (at % extent_bytes) as usize, want));
+        let fill = &self.fill;
+        let others = || fill.lock().extents.iter().take(numbers.end).skip(numbers.start + 1).copied().collect();
+        let read = ready!(self.reader.poll_piece(cx, extent, others, (at % extent_bytes) as usize, want));
         let piece = read.map_err(|error| self.fill.lock().told(error))?;
         if piece.is_empty() {
             return Poll::Ready(Err(ReadError::Corrupt));
         }
-        self.left.start += piece.len() as u64;
-        self.fill.read_to(&mut self.fill.lock(), self.number, self.left.start);
+        self.wanted.took(piece.len());
+        self.fill.read_to(&mut self.fill.lock(), self.number, self.wanted.at());
         Poll::Ready(Ok(Some(piece)))
     }
 }
@@ -82,9 +85,9 @@ impl BodySource for Follower {
     }
 
     fn seek(&mut self, range: Range<u64>) -> Result<(), ReadError> {
-        self.left = within(range, self.length())?;
+        self.wanted.seek(range, self.length())?;
         // A writer that must wait for its readers need not wait for what this one skips.
-        self.fill.read_to(&mut self.fill.lock(), self.number, self.left.start);
+        self.fill.read_to(&mut self.fill.lock(), self.number, self.wanted.at());
         Ok(())
     }
 

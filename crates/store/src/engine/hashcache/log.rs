@@ -6,14 +6,16 @@ use std::task::{Context, Poll, ready};
 
 use parking_lot::{Mutex, RwLock};
 
+use super::answer::{found, lying, of_part, read_error};
 use super::format::WAYS;
 use super::index::Index;
 use super::options::HashCacheLogOptions;
 use super::recover::{self, Opened};
 use super::snapshot;
 use crate::device::Device;
-use crate::engine::{Engine, FetchDone, Fetched, Found, Kind, Limits, Place, Places, Probe, Record, SyncDone};
-use crate::hit::ReadError;
+use crate::engine::{
+    Engine, FetchDone, Fetched, Kind, Limits, Part, PartsDone, Place, Places, Probe, Record, SyncDone, Together,
+};
 use crate::key::Digest;
 use crate::layout::log::{LogCounters, LogFault, RawRecord};
 use crate::layout::record::HEADER_BYTES;
@@ -118,29 +120,6 @@ impl Inner {
     }
 }
 
-fn found(record: RawRecord) -> Fetched {
-    let RawRecord { header, payload, from_memory } = record;
-    let head_at = header.name_bytes;
-    let body_at = head_at + header.head_bytes;
-    Fetched::Record(Found {
-        place: header.place,
-        kind: header.kind,
-        id: header.id,
-        name: payload.slice(..head_at),
-        head: payload.slice(head_at..body_at),
-        body: payload.slice(body_at..),
-        from_memory,
-    })
-}
-
-fn read_error(fault: LogFault) -> ReadError {
-    match fault {
-        LogFault::Gone | LogFault::Another => ReadError::Gone,
-        LogFault::Corrupt => ReadError::Corrupt,
-        LogFault::Device => ReadError::Device,
-    }
-}
-
 impl Engine for HashCacheLog {
     fn name(&self) -> &'static str {
         "hashcache-log"
@@ -173,12 +152,18 @@ impl Engine for HashCacheLog {
     }
 
     fn fetch_at(&self, id: &Digest, place: Place, body_bytes: usize, done: FetchDone) {
-        let arrived = move |read: Result<RawRecord, LogFault>| match read {
-            Ok(record) => done(found(record)),
-            Err(LogFault::Gone | LogFault::Another) => done(Fetched::Missing),
-            Err(fault) => done(Fetched::Failed(read_error(fault))),
-        };
+        let arrived = move |read| done(of_part(read));
         self.0.log.read_reachable(place, Some(*id), HEADER_BYTES + body_bytes, Box::new(arrived));
+    }
+
+    fn together(&self, parts: &[Part], most_bytes: usize) -> Together {
+        let (parts, bytes) = self.0.log.together(&lying(parts), most_bytes);
+        Together { parts, bytes }
+    }
+
+    fn fetch_together(&self, id: &Digest, parts: &[Part], done: PartsDone) {
+        let arrived = move |all: Vec<_>| done(all.into_iter().map(of_part).collect());
+        self.0.log.read_run(lying(parts), *id, Box::new(arrived));
     }
 
     fn poll_append(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {

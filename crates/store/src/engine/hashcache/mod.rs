@@ -10,6 +10,7 @@
 //!   those behind it may be versions that it replaced.
 //! - A slot's lap has 4 bits and so repeats after 16 laps; every set is swept once a lap, so no slot lives to see it.
 
+mod answer;
 mod format;
 mod index;
 mod log;

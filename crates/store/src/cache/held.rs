@@ -1,0 +1,69 @@
+//! Bytes that readers hold between two pieces, counted for all readers of a store.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use bytes::Bytes;
+
+/// How many bytes all readers hold.
+#[derive(Clone, Default)]
+pub(super) struct Held(Arc<AtomicUsize>);
+
+/// One reader's share; given back when dropped.
+pub(super) struct Share {
+    bytes: usize,
+    all: Held,
+}
+
+impl Held {
+    /// Hold so many bytes, unless all readers would then hold more than `most`.
+    pub(super) fn hold(&self, bytes: usize, most: usize) -> Option<Share> {
+        let before = self.0.fetch_add(bytes, Relaxed);
+        let share = Share { bytes, all: self.clone() };
+        (before + bytes <= most).then_some(share)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.all.0.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+/// Bytes that count as long as anybody has a piece of them: a small piece keeps all that was read with it.
+struct Counted {
+    bytes: Bytes,
+    _share: Arc<Share>,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// `bytes`, which give their share back with the last piece of them and of all others of that share.
+pub(super) fn counted(bytes: Bytes, share: &Arc<Share>) -> Bytes {
+    Bytes::from_owner(Counted { bytes, _share: share.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_bounded_and_given_back_with_the_last_piece() {
+        let held = Held::default();
+        let first = held.hold(60, 100).unwrap();
+        assert!(held.hold(41, 100).is_none());
+        let second = Arc::new(held.hold(40, 100).unwrap());
+        drop(first);
+        let all: Vec<_> = (0..3).map(|n| counted(Bytes::from(vec![n; 10]), &second)).collect();
+        drop(second);
+        let piece = all[1].slice(3..4);
+        drop(all);
+        assert!(piece[..] == [1] && held.hold(61, 100).is_none(), "a piece keeps all of it");
+        drop(piece);
+        assert!(held.hold(100, 100).is_some());
+    }
+}

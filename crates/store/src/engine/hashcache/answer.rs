@@ -1,0 +1,44 @@
+//! What the log was asked and what it read, in the words of the engine's contract.
+
+use crate::engine::{Fetched, Found, Part};
+use crate::hit::ReadError;
+use crate::layout::log::{LogFault, RawRecord};
+use crate::layout::record::HEADER_BYTES;
+use crate::layout::run::Lying;
+
+pub(super) fn found(record: RawRecord) -> Fetched {
+    let RawRecord { header, payload, from_memory } = record;
+    let head_at = header.name_bytes;
+    let body_at = head_at + header.head_bytes;
+    Fetched::Record(Found {
+        place: header.place,
+        kind: header.kind,
+        id: header.id,
+        name: payload.slice(..head_at),
+        head: payload.slice(head_at..body_at),
+        body: payload.slice(body_at..),
+        from_memory,
+    })
+}
+
+/// What was read of a part of an object, which is asked for by its place.
+pub(super) fn of_part(read: Result<RawRecord, LogFault>) -> Fetched {
+    match read {
+        Ok(record) => found(record),
+        Err(LogFault::Gone | LogFault::Another) => Fetched::Missing,
+        Err(fault) => Fetched::Failed(read_error(fault)),
+    }
+}
+
+pub(super) fn read_error(fault: LogFault) -> ReadError {
+    match fault {
+        LogFault::Gone | LogFault::Another => ReadError::Gone,
+        LogFault::Corrupt => ReadError::Corrupt,
+        LogFault::Device => ReadError::Device,
+    }
+}
+
+/// The records of parts, which have neither name nor head.
+pub(super) fn lying(parts: &[Part]) -> Vec<Lying> {
+    parts.iter().map(|part| (part.place, HEADER_BYTES + part.body_bytes)).collect()
+}
