@@ -1,5 +1,7 @@
 //! Where a request's body ends, byte by byte, so that what follows it is judged as the next request.
 
+use bytes::{Buf, Bytes, BytesMut};
+
 use crate::limits::{MAX_LINE_BYTES, MAX_TRAILER_BYTES};
 
 /// How a request's body is framed (RFC 9112 6.3).
@@ -57,6 +59,28 @@ impl BodyWalk {
     /// Whether the body has ended.
     pub fn done(&self) -> bool {
         self.state == State::Done
+    }
+
+    /// The next bytes of the body's content, without chunk sizes, extensions and trailers, taken from the front of what
+    /// was read. `None` where there are none yet, or the body has ended; what belongs to its frame alone is gone then.
+    ///
+    /// Errors: [`BadBody`].
+    pub fn next_data(&mut self, read: &mut BytesMut) -> Result<Option<Bytes>, BadBody> {
+        while let Some(byte) = read.first().copied() {
+            match self.state {
+                State::Done => break,
+                State::Plain(left) | State::Data(left) => {
+                    let taken = usize::try_from(left).unwrap_or(usize::MAX).min(read.len());
+                    self.skip(taken as u64, left);
+                    return Ok(Some(read.split_to(taken).freeze()));
+                }
+                _ => {
+                    self.step(byte)?;
+                    read.advance(1);
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// How many of the next bytes belong to the body: all of them unless it ends among them.

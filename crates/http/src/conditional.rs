@@ -164,8 +164,8 @@ fn if_range_holds(request: &HeaderMap, stored: &HeaderMap, now: SystemTime) -> b
     asked.is_some() && asked == strong_date(stored, now)
 }
 
-/// Last-Modified, where it is a strong validator (RFC 9110 8.8.2.2).
-fn strong_date(stored: &HeaderMap, now: SystemTime) -> Option<SystemTime> {
+/// Last-Modified, where it is a strong validator (RFC 9110 8.8.2.2). `now` decides the century of two-digit years only.
+pub fn strong_date(stored: &HeaderMap, now: SystemTime) -> Option<SystemTime> {
     let modified = dates::single(stored, &LAST_MODIFIED, now)?;
     let since = dates::earliest(stored, &DATE, now)?.duration_since(modified).ok()?;
     (since >= STRONG_DATE_SECONDS).then_some(modified)

@@ -5,6 +5,7 @@
 //!
 //! A message and its frame:
 //! - [`judge`]: is this raw HTTP/1 request head beyond doubt, and where does its body end?
+//! - [`answer`]: is this raw response head beyond doubt?
 //! - [`head`], [`body`]: where a request's head and body end; [`lines`]: the header lines of a head that was judged
 //! - [`status`], [`hops`]: what a proxy adds to messages and removes from them, interim responses too
 //!
@@ -23,6 +24,7 @@
 
 mod accept;
 pub mod age;
+pub mod answer;
 pub mod authority;
 pub mod body;
 pub mod conditional;

@@ -41,6 +41,8 @@ pub(crate) enum Failure {
     Origin(String),
     #[error("The origin did not answer in time.")]
     OriginTimeout,
+    #[error("The client has left.")]
+    ClientLeft,
     #[error("The request is malformed, or ended early.")]
     BadRequest,
     #[error("The proxy failed: {0}.")]
@@ -52,7 +54,7 @@ impl Failure {
     pub fn status(&self) -> u16 {
         match self {
             Failure::Refused(refusal) => refusal.status(),
-            Failure::NotForProxy | Failure::BadRequest | Failure::DotSegments => 400,
+            Failure::NotForProxy | Failure::ClientLeft | Failure::BadRequest | Failure::DotSegments => 400,
             Failure::NoTunnels => 405,
             Failure::NoRoute { .. } => 404,
             Failure::Denied(_) => 403,
@@ -67,6 +69,12 @@ impl Failure {
         }
     }
 
+    /// Whether the origin could not be reached, whoever asks.
+    pub fn is_unreachable(&self) -> bool {
+        use Failure::*;
+        matches!(self, Resolve { .. } | ResolveTimeout { .. } | Connect { .. } | ConnectTimeout { .. } | Tls { .. })
+    }
+
     /// Whether a rule refused the request, rather than something failing.
     pub fn is_denial(&self) -> bool {
         matches!(self, Failure::Denied(_) | Failure::Loop | Failure::NoTunnels | Failure::NotForProxy)
@@ -74,16 +82,6 @@ impl Failure {
 
     /// Whether the origin's side failed, so that a stale answer may help.
     pub fn is_upstream(&self) -> bool {
-        use Failure::*;
-        matches!(
-            self,
-            Resolve { .. }
-                | ResolveTimeout { .. }
-                | Connect { .. }
-                | ConnectTimeout { .. }
-                | Tls { .. }
-                | Origin(_)
-                | OriginTimeout
-        )
+        self.is_unreachable() || matches!(self, Failure::Origin(_) | Failure::OriginTimeout)
     }
 }

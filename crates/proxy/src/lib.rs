@@ -1,12 +1,13 @@
-//! A caching forward and reverse proxy on Pingora.
+//! A caching forward and reverse proxy over a Tinaja store, with Pingora for its transport.
 //!
 //! A connection goes through these rooms:
 //!
-//! - `front`: reads each request head raw, judges it, and either answers, opens a tunnel, or hands it to Pingora
+//! - `front`: reads each request head raw, judges it, answers plain hits, opens tunnels, and hands on the rest
 //! - `rules`: who may ask for what, and which destinations clients of a forward proxy may reach
 //! - `routes`: which origin a reverse proxy asks
-//! - `origin`: from a name to checked addresses, and how to talk to them
-//! - `phases`: what happens at each step of a request that Pingora carries out: key, storing, headers, failures
+//! - `exchange`: what happens between a judged request and its answer: reuse, fetching, storing, validation, ranges
+//! - `stored`: names, heads and variants in the store
+//! - `origin`: from a name to checked addresses, and connections to them; `client`: answers on the wire
 //! - `access`: the access log
 //! - [`admin`]: forgetting a URL, and what the cache holds, also while it runs
 //!
@@ -15,16 +16,19 @@
 
 mod access;
 pub mod admin;
+mod client;
 mod config;
+mod crowd;
+mod exchange;
 mod failure;
 mod front;
 mod origin;
 mod page;
-mod phases;
 mod routes;
 mod rules;
 mod serve;
 mod shared;
+mod stored;
 
 pub use config::{Config, Limits, Listener, Mode};
 pub use origin::{BadOrigin, OriginUrl};
@@ -33,5 +37,5 @@ pub use rules::{Action, BadCidr, BadPorts, Cidr, Ports, Rule, Rules};
 pub use serve::{ServeError, Server, check, serve};
 pub use tinaja_logs::Format as LogFormat;
 
-/// The cache's storage: a store that lives as long as the program.
-pub type Storage = &'static tinaja_pingora::TinajaStorage;
+/// What the proxy caches in.
+pub type Storage = std::sync::Arc<dyn tinaja_store::Store>;

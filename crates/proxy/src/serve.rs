@@ -10,10 +10,8 @@ use std::time::Duration;
 use http::Version;
 use parking_lot::Mutex;
 use pingora_core::server::Fds;
-use pingora_core::server::configuration::ServerConf;
 use pingora_core::services::Service as _;
 use pingora_core::services::listening::Service;
-use pingora_proxy::HttpProxy;
 use tinaja_http::hops::via_member;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
@@ -25,18 +23,14 @@ use crate::access::AccessLog;
 use crate::admin::Desk;
 use crate::admin::socket::{NAME, Socket};
 use crate::config::{Config, Listener, Mode};
-use crate::front::{Crowd, Front};
+use crate::crowd::Crowd;
+use crate::exchange::Exchange;
+use crate::front::Front;
 use crate::origin::authorities;
-use crate::phases::Phases;
 use crate::shared::{Shared, unique_name};
 
 /// Threads that wait for name servers, at most; they exist while there is something to wait for.
 const MOST_RESOLVING: usize = 64;
-/// Connections to origins that are kept for later, for each worker.
-const KEPT_CONNECTIONS: usize = 128;
-/// Times that one request is sent: once, again if a kept connection was just closed, and to further addresses.
-const MOST_TRIES: usize = 16;
-
 /// Why a proxy could not start. The text says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -109,6 +103,7 @@ pub struct Server {
     /// One for each listener.
     services: Vec<Service<Front>>,
     crowd: Crowd,
+    exchange: Arc<Exchange>,
     runtime: Runtime,
     control: Option<(Desk, Socket)>,
     stop: Duration,
@@ -137,19 +132,19 @@ impl Server {
             log,
         });
         let crowd = Crowd::new(config.limits.connections);
-        let proxy = proxy(shared.clone(), storage, workers, &runtime);
+        let exchange = Arc::new(Exchange::new(shared.clone(), storage.clone(), workers));
         let made: Vec<Arc<Listener>> = config.listeners.into_iter().map(Arc::new).collect();
         let services = made.iter().zip(&addresses).map(|(listener, address)| {
-            let (shared, proxy, crowd) = (shared.clone(), proxy.clone(), crowd.clone());
+            let (shared, exchange, crowd) = (shared.clone(), exchange.clone(), crowd.clone());
             let via = via_member(Version::HTTP_11, &shared.name);
-            let front = Front { shared, listener: listener.clone(), proxy, crowd, storage, via };
+            let front = Front { shared, listener: listener.clone(), exchange, crowd, via };
             let mut service = Service::new("proxy".into(), front);
             service.add_tcp(&address.to_string());
             service
         });
         let services = services.collect();
         let control = socket.map(|socket| (Desk { storage, listeners: made }, socket));
-        Ok(Server { services, listeners, addresses, crowd, runtime, control, stop: config.limits.stop })
+        Ok(Server { services, listeners, addresses, crowd, exchange, runtime, control, stop: config.limits.stop })
     }
 
     /// Where it listens, in the order of the listeners; ports that were given as 0 are the real ones here.
@@ -185,7 +180,8 @@ impl Server {
                 () = stop() => {}
                 _ = async {
                     while serving.join_next().await.is_some() {}
-                    self.crowd.emptied(self.stop).await
+                    self.crowd.emptied(self.stop).await;
+                    self.exchange.finished(self.stop).await
                 } => {}
             }
         });
@@ -223,20 +219,6 @@ fn check_authorities(listeners: &[Listener]) -> Result<(), ServeError> {
         return Err(ServeError::Certificates("there is none, and the origin's would be refused".into()));
     }
     Ok(())
-}
-
-/// Pingora's proxy, which all listeners share.
-fn proxy(shared: Arc<Shared>, storage: Storage, workers: usize, runtime: &Runtime) -> Arc<HttpProxy<Phases>> {
-    let conf = ServerConf {
-        threads: workers,
-        max_retries: MOST_TRIES,
-        upstream_keepalive_pool_size: KEPT_CONNECTIONS,
-        ..ServerConf::default()
-    };
-    let _inside = runtime.enter();
-    let mut proxy = HttpProxy::new(Phases::new(shared, storage), Arc::new(conf));
-    proxy.handle_init_modules();
-    Arc::new(proxy)
 }
 
 /// The socket for [`crate::admin`]. Without it the proxy serves all the same.

@@ -101,7 +101,7 @@ fn several_ranges(proxy: &Proxy, url: &str, store: &Arc<dyn Store>) {
 }
 
 fn conditions(proxy: &Proxy, url: &str) {
-    for range in ["2000000000-", "5-4", "-0"] {
+    for range in ["2000000000-", "-0"] {
         let none = proxy.get_with(url, &format!("Range: bytes={range}\r\n"));
         assert_eq!((none.status, none.body.len(), none.is_hit()), (416, 0, true), "{range}: {}", none.head);
         assert_eq!(none.field("content-range"), "bytes */2000000000");

@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use support::{Origin, Proxy, Response, reply};
+use support::{Origin, Proxy, Response, eventually, reply};
 use tempfile::TempDir;
 use tinaja_proxy::admin::socket::{NAME, connect};
 use tinaja_proxy::admin::words::{Answer, Ask};
@@ -139,6 +139,12 @@ fn the_socket_purges_and_counts() {
     };
     assert!(!reversed().is_hit() && reversed().is_hit());
 
+    // The last of them is stored behind its answer.
+    eventually("all are stored", || {
+        matches!(
+            ask(dir.path(), &Ask::Inspect { top: 1 }), Answer::Inspected { top: Some(top), .. } if top.objects == 4
+        )
+    });
     let Answer::Inspected { figures, top: Some(top) } = ask(dir.path(), &Ask::Inspect { top: 10 }) else { panic!() };
     assert_eq!((figures.corrupt, top.complete, top.by_objects.len()), (0, true, 1));
     // Two variants, one of them at the URL itself; the other URL; the reverse proxy's.

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use support::{Client, Origin, Proxy, reply};
 use tinaja_logs::{CacheResult, squid};
-use tinaja_pingora::TinajaStorage;
 use tinaja_proxy::{Config, Listener, LogFormat, Server};
 use tinaja_store::{Reference, Store};
 
@@ -17,7 +16,7 @@ fn bind(change: impl FnOnce(&mut Config)) -> Result<Server, String> {
     let listeners = vec![Listener::forward("127.0.0.1:0".parse().unwrap())];
     let mut config = Config { listeners, ..Config::default() };
     change(&mut config);
-    Server::bind(config, TinajaStorage::new(Arc::new(Reference::new()))).map_err(|error| error.to_string())
+    Server::bind(config, Arc::new(Reference::new())).map_err(|error| error.to_string())
 }
 
 #[test]

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tinaja_pingora::TinajaStorage;
 use tinaja_proxy::Config;
 use tinaja_store::device::is_block_device;
 use tinaja_store::{Cache, CacheOptions, Store, block_on};
@@ -35,7 +34,7 @@ pub fn serve(settings: Settings) -> Result<()> {
     // Where there is a directory: a cache can also be a whole device.
     let control = settings.cache.first().filter(|dir| dir.is_dir()).cloned();
     let config = Config { control, ..settings.proxy };
-    let served = tinaja_proxy::serve(config, TinajaStorage::new(store.clone()), |addresses| {
+    let served = tinaja_proxy::serve(config, store.clone(), |addresses| {
         for (listener, address) in welcome.listeners.iter_mut().zip(addresses) {
             listener.address = *address;
         }

@@ -92,7 +92,7 @@ impl Desk {
 
     async fn answer(&self, ask: Ask) -> Answer {
         let failed = |why: String| Answer::Failed { why };
-        let store = self.storage.store();
+        let store = &self.storage;
         match ask {
             Ask::Purge { url } => match url.parse::<Url>() {
                 Ok(url) => match purge(store, &self.listeners, &url).await {

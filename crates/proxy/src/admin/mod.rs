@@ -10,6 +10,6 @@ mod top;
 pub mod words;
 
 pub(crate) use desk::Desk;
-pub(crate) use purge::purge_key;
+pub(crate) use purge::purge_name;
 pub use purge::{BadUrl, PurgeError, Url, purge_stopped};
 pub use top::{MOST_HOSTS, top_hosts};

@@ -1,21 +1,19 @@
 //! Forgetting what is stored under a URL.
 //!
-//! Variants hang on the object under the URL itself: with that gone none of them is found, and none that is older than
-//! the next such object is ever served. So one removal forgets them all.
+//! Variants are found through the family under the URL itself: with that gone none of them is found, and the next family
+//! knows none of them. So one removal forgets them all.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use pingora_cache::CacheKey;
 use tinaja_http::authority::Authority;
 use tinaja_http::judge::{Target, judge};
-use tinaja_pingora::{StoredHead, TinajaStorage, primary_key};
 use tinaja_store::{Cursor, Store, StoreError};
 
 use crate::config::{Listener, Mode};
 use crate::origin::{Destination, default_port};
-use crate::phases::{key_of, parts_of};
+use crate::stored::{Name, StoredHead, parts_of};
 
 /// Objects looked at in one go.
 pub(super) const PAGE: usize = 256;
@@ -65,13 +63,13 @@ impl Url {
     }
 
     /// Every key under which these listeners may have stored it.
-    fn keys(&self, listeners: &[Arc<Listener>]) -> Vec<CacheKey> {
-        let mut keys = vec![key_of(&self.destination(), "", &self.path)];
+    fn keys(&self, listeners: &[Arc<Listener>]) -> Vec<Name> {
+        let mut keys = vec![Name::of(&self.destination(), "", &self.path)];
         for listener in listeners {
             let Mode::Reverse(routes) = &listener.mode else { continue };
             if let Ok(origin) = routes.find(Some(self.authority.host()), &self.path) {
-                let key = key_of(&origin.destination(), &self.site(), &self.path);
-                if keys.iter().all(|other| other.primary_key() != key.primary_key()) {
+                let key = Name::of(&origin.destination(), &self.site(), &self.path);
+                if !keys.contains(&key) {
                     keys.push(key);
                 }
             }
@@ -86,19 +84,20 @@ impl Url {
             return false;
         }
         match parts.site {
-            "" => key_of(&self.destination(), "", &self.path).primary_key() == primary,
+            "" => Name::of(&self.destination(), "", &self.path).primary() == primary,
             site => site == self.site(),
         }
     }
 }
 
-/// Forgets one object. Whether there was one.
+/// Forgets what is stored under one name. Whether there was something.
 ///
 /// Errors: [`PurgeError`].
-pub(crate) async fn purge_key(store: &Arc<dyn Store>, key: &CacheKey) -> Result<bool, PurgeError> {
-    let place = TinajaStorage::store_key(key);
+pub(crate) async fn purge_name(store: &Arc<dyn Store>, name: &Name) -> Result<bool, PurgeError> {
+    let place = name.place();
     let found = store.find(&place).await;
-    let there = found.is_some_and(|hit| StoredHead::decode(&hit.head).is_some_and(|head| head.belongs_to(key)));
+    let there =
+        found.is_some_and(|hit| StoredHead::decode(&hit.head).is_some_and(|head| head.belongs_to(name.primary())));
     store.remove(&place).await?;
     Ok(there)
 }
@@ -109,7 +108,7 @@ pub(crate) async fn purge_key(store: &Arc<dyn Store>, key: &CacheKey) -> Result<
 pub(super) async fn purge(store: &Arc<dyn Store>, listeners: &[Arc<Listener>], url: &Url) -> Result<u64, PurgeError> {
     let mut objects = 0;
     for key in url.keys(listeners) {
-        objects += u64::from(purge_key(store, &key).await?);
+        objects += u64::from(purge_name(store, &key).await?);
     }
     Ok(objects)
 }
@@ -124,14 +123,14 @@ pub async fn purge_stopped(store: &Arc<dyn Store>, url: &Url) -> Result<u64, Pur
     while let Some(cursor) = from {
         let page = store.scan(cursor, PAGE).await?;
         keys.extend(page.entries.iter().filter_map(|entry| {
-            let primary = primary_key(&entry.head)?;
-            url.is_of(primary).then(|| primary.to_vec())
+            let head = StoredHead::decode(&entry.head)?;
+            url.is_of(head.primary()).then(|| head.primary().to_vec())
         }));
         from = page.next;
     }
     let mut objects = 0;
     for key in keys {
-        objects += u64::from(purge_key(store, &CacheKey::new(key, "")).await?);
+        objects += u64::from(purge_name(store, &Name::from_primary(&key)).await?);
     }
     Ok(objects)
 }
@@ -152,7 +151,7 @@ mod tests {
         let listeners = [reverse("http://10.0.0.1:81"), reverse("http://10.0.0.1:81"), reverse("https://b")];
         let url: Url = "HTTP://A.example:80/x?y".parse().unwrap();
         let keys: Vec<String> =
-            url.keys(&listeners).iter().map(|key| key.primary_key().escape_ascii().to_string()).collect();
+            url.keys(&listeners).iter().map(|key| key.primary().escape_ascii().to_string()).collect();
         let expected = [
             "4:http,9:a.example,2:80,0:,4:/x?y,",
             "4:http,8:10.0.0.1,2:81,9:a.example,4:/x?y,",

@@ -3,13 +3,12 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use tinaja_pingora::primary_key;
 use tinaja_store::{Cursor, Store, StoreError};
 
 use super::purge::PAGE;
 use super::words::{Host, Top};
 use crate::origin::default_port;
-use crate::phases::parts_of;
+use crate::stored::{Kind, StoredHead, parts_of};
 
 /// Hosts that are told apart, at most: some 10 MB. Objects of further ones are counted, but for no host.
 pub const MOST_HOSTS: usize = 100_000;
@@ -29,12 +28,15 @@ pub async fn top_hosts(store: &dyn Store, most: usize, limit: Duration) -> Resul
         let page = store.scan(cursor, PAGE).await?;
         for entry in &page.entries {
             let bytes = entry.head.len() as u64 + entry.body_bytes;
-            top.objects += 1;
+            let head = StoredHead::decode(&entry.head);
+            // What says which variants there are is no object of its own.
+            let object = u64::from(head.as_ref().is_none_or(|head| head.kind == Kind::Whole));
+            top.objects += object;
             top.bytes += bytes;
-            let Some(host) = primary_key(&entry.head).and_then(shown) else { continue };
+            let Some(host) = head.and_then(|head| shown(head.primary())) else { continue };
             if hosts.len() < MOST_HOSTS || hosts.contains_key(&host) {
                 let (objects, sum) = hosts.entry(host).or_default();
-                *objects += 1;
+                *objects += object;
                 *sum += bytes;
             }
         }

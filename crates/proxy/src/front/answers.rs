@@ -3,21 +3,19 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use http::HeaderValue;
-use http::header::{REFERER, USER_AGENT};
 use tinaja_http::judge::{Judged, Target};
 use tinaja_logs::{CacheResult, Record};
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
 use super::Front;
-use super::gate::Gate;
 use super::lean::Answered;
 use crate::access::record;
-use crate::admin::purge_key;
+use crate::admin::purge_name;
+use crate::client::Gate;
+use crate::exchange::{Ticket, record_of};
 use crate::failure::Failure;
 use crate::page::{raw_answer, raw_text};
-use crate::phases::{Ticket, cache_key};
 
 /// How long a client that was refused may still send, so that it can read the answer: closing a connection with
 /// bytes unread would take the answer back.
@@ -26,7 +24,7 @@ pub(super) const LINGER: Duration = Duration::from_secs(1);
 impl Front {
     /// Forgets what is stored under a URL, all variants, and says whether there was something.
     pub(super) async fn purge(&self, mut gate: Gate, judged: &Judged, ticket: Ticket) {
-        let purged = purge_key(self.storage.store(), &cache_key(&ticket)).await;
+        let purged = purge_name(&self.exchange.store, &ticket.name()).await;
         let (status, text) = match purged {
             Ok(true) => (200, "Purged.\n".to_owned()),
             Ok(false) => (404, "It was not in the cache.\n".to_owned()),
@@ -70,7 +68,6 @@ impl Front {
         if !self.shared.log.is_on() {
             return;
         }
-        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let media_type = |value: &str| value.split(';').next().unwrap_or_default().trim().to_owned();
         self.shared.log.write(Record {
             method: judged.method.clone(),
@@ -79,9 +76,7 @@ impl Front {
             bytes: answer.body_bytes,
             result: CacheResult::Hit,
             content_type: answer.content_type.as_deref().map(media_type),
-            referer: answer.headers.get(REFERER).map(text),
-            user_agent: answer.headers.get(USER_AGENT).map(text),
-            ..record(ticket.client, ticket.began)
+            ..record_of(&answer.headers, ticket.client, ticket.began)
         });
     }
 

@@ -1,35 +1,33 @@
-//! Plain hits, answered here: Pingora is not asked, and what is stored goes out as it is stored.
+//! Plain hits, answered here: what is stored goes out as it is stored, without a header taken apart.
 //!
 //! A plain hit is a GET or HEAD without a range or a condition, of an object that is stored whole, read, and fresh
-//! enough for this client. All else goes on to Pingora's steps, along with what was found. Whether a stored answer
-//! will do is decided in `phases/reuse`, which both ways ask.
+//! enough for this client. All else goes on to the exchange, along with what was found. Whether a stored answer will do
+//! is decided in `exchange/reuse`, which both ways ask.
 
-use std::io::{self, IoSlice};
-use std::time::{Instant, SystemTime};
+use std::io;
+use std::time::SystemTime;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use http::header::{
-    AGE, CONNECTION, CONTENT_LENGTH, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE,
-    TRANSFER_ENCODING, UPGRADE, VARY,
+    CONTENT_LENGTH, CONTENT_TYPE, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE,
+    UPGRADE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use pingora_cache::CacheKey;
 use tinaja_http::control::{RequestDirectives, request_directives};
+use tinaja_http::hops;
 use tinaja_http::judge::Judged;
-use tinaja_http::lines::{Line, header_map, lines};
+use tinaja_http::lines::{header_map, lines};
+use tinaja_http::reuse;
 use tinaja_http::status::{CacheStatus, Outcome};
-use tinaja_http::{hops, vary};
-use tinaja_pingora::{Handed, READ_PIECE_BYTES, StoredHead, TinajaStorage};
-use tinaja_store::{Body, FIND_DEADLINE, Hit, Lookup, State};
-use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tinaja_store::State;
+use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
-use super::gate::Gate;
 use crate::Storage;
-use crate::phases::{
-    FETCHED_FROM, Reuse, Stored, Ticket, cache_key, current_age_of, fetched_from, not_for_cache, reuse, ttl_seconds,
-};
+use crate::client::{Gate, write_as_one};
+use crate::exchange::{READ_PIECE_BYTES, Reuse, Ticket, judge, not_for_cache};
 use crate::shared::Shared;
+use crate::stored::{Found, Looked, find};
 
 /// Fields with which a request wants more than a plain answer.
 const NOT_PLAIN: [HeaderName; 7] =
@@ -39,8 +37,8 @@ const NOT_PLAIN: [HeaderName; 7] =
 pub(super) enum Lean {
     /// The client has its answer, or has been cut off.
     Answered(Answered),
-    /// Somebody else has to answer; what was found on the way is theirs.
-    Passed(Vec<Handed>),
+    /// Somebody else has to answer; what was found on the way, if it was looked for, is theirs.
+    Passed(Option<Looked>),
 }
 
 /// An answer that was given.
@@ -57,7 +55,7 @@ pub(super) struct Answered {
 /// One request that may be a plain hit.
 pub(super) struct Request<'a> {
     pub shared: &'a Shared,
-    pub storage: Storage,
+    pub store: &'a Storage,
     /// The member of Via in what is answered here.
     pub via: &'a HeaderValue,
     pub judged: &'a Judged,
@@ -67,12 +65,11 @@ pub(super) struct Request<'a> {
     pub stopping: bool,
 }
 
-/// An object that will do.
-struct Found {
-    hit: Hit,
-    first: Option<Bytes>,
-    age_seconds: u64,
-    ttl_seconds: i64,
+/// An object that will do, and its first bytes.
+struct Plain {
+    found: Found,
+    first: Bytes,
+    now: SystemTime,
 }
 
 impl Request<'_> {
@@ -80,12 +77,15 @@ impl Request<'_> {
     pub async fn answer(&self, gate: &mut Gate, head: &Bytes) -> Lean {
         let fields = head.slice(self.judged.fields.clone());
         let Some((headers, directives)) = self.is_plain(&fields) else {
-            return Lean::Passed(Vec::new());
+            return Lean::Passed(None);
         };
-        let mut handed = Vec::new();
-        match self.find(&headers, &directives, &mut handed).await {
-            Some(found) => Lean::Answered(self.send(gate, found, headers).await),
-            None => Lean::Passed(handed),
+        let looked = match find(self.store, &self.ticket.name(), &headers).await {
+            Looked::Found(found) => *found,
+            looked => return Lean::Passed(Some(looked)),
+        };
+        match self.will_do(looked, &directives).await {
+            Ok(plain) => Lean::Answered(self.send(gate, plain, headers).await),
+            Err(looked) => Lean::Passed(Some(looked)),
         }
     }
 
@@ -106,89 +106,38 @@ impl Request<'_> {
         plain.then_some((headers, directives))
     }
 
-    /// The object, if it is here and will do, with its first bytes read. Everything else found goes to `handed`.
-    async fn find(
-        &self,
-        headers: &HeaderMap,
-        directives: &RequestDirectives,
-        handed: &mut Vec<Handed>,
-    ) -> Option<Found> {
-        let mut key = cache_key(self.ticket);
-        let mut hit = self.look(&key, handed).await?;
-        let mut valid_after = SystemTime::UNIX_EPOCH;
+    /// Whether what was found may be served to this client as it is, and can be read.
+    async fn will_do(&self, mut found: Found, directives: &RequestDirectives) -> Result<Plain, Looked> {
         let now = SystemTime::now();
-        loop {
-            let Some(stored) = StoredHead::decode(&hit.head).filter(|stored| stored.belongs_to(&key)) else {
-                pass_on(&key, hit, handed);
-                return None;
-            };
-            let asked_for = |line: &Line<'_>| [AGE, VARY, FETCHED_FROM].iter().any(|name| line.is(name));
-            let few = header_map(&hit.head.slice_ref(stored.wire()), asked_for)?;
-            let variant = vary::key(&few, headers).filter(|variant| stored.variance() != Some(*variant));
-            if let Some(variant) = variant {
-                // What the primary key leads to is for other requests; their own is under the variant, once.
-                let is_primary = key.get_variance_key().is_none();
-                valid_after = stored.provenance();
-                pass_on(&key, hit, handed);
-                if !is_primary {
-                    return None;
-                }
-                key.set_variance_key(variant);
-                hit = self.look(&key, handed).await?;
-                continue;
-            }
-            let age_seconds = current_age_of(&few, stored.epoch(), now);
-            let ttl_seconds = ttl_seconds(stored.fresh_until(), now);
-            let is_fresh = stored.fresh_until() >= now;
-            let about = Stored { fetched_from: fetched_from(&few), age_seconds, is_fresh };
-            let will_do = reuse(self.ticket, &self.method, directives, about) == Reuse::Serve;
-            if stored.provenance() < valid_after || !will_do {
-                pass_on(&key, hit, handed);
-                return None;
-            }
-            return match first_piece(&mut hit.body, self.is_head()).await {
-                Ok(first) => Some(Found { hit, first, age_seconds, ttl_seconds }),
-                Err(error) => {
-                    tracing::debug!("a stored object counts as a miss: {error}");
-                    handed.push(Handed { key: TinajaStorage::store_key(&key), hit: None });
-                    None
-                }
-            };
+        let verdict = judge(self.ticket, &self.method, directives, &found.head.facts, now);
+        if found.hit.state != State::Whole || verdict != Reuse::By(reuse::Reuse::Serve) {
+            return Err(Looked::Found(Box::new(found)));
         }
-    }
-
-    /// Looks one key up. What needed the disk and found nothing is not looked for again.
-    async fn look(&self, key: &CacheKey, handed: &mut Vec<Handed>) -> Option<Hit> {
-        let key = TinajaStorage::store_key(key);
-        match self.storage.store().lookup(&key, Instant::now() + FIND_DEADLINE) {
-            Lookup::Absent => None,
-            Lookup::Here(hit) if hit.state == State::Whole => Some(hit),
-            // Pingora's lock knows who fetches it.
-            Lookup::Here(_) => None,
-            Lookup::Wait(pending) => {
-                let hit = pending.await;
-                if hit.is_none() {
-                    handed.push(Handed { key, hit: None });
-                }
-                hit
+        if self.is_head() {
+            return Ok(Plain { found, first: Bytes::new(), now });
+        }
+        // An object that cannot be read must become a miss, not an answer that breaks off.
+        match found.hit.body.next(READ_PIECE_BYTES).await {
+            Ok(first) => Ok(Plain { found, first: first.unwrap_or_default(), now }),
+            Err(error) => {
+                tracing::debug!("a stored object counts as a miss: {error}");
+                Err(Looked::Nothing)
             }
         }
     }
 
-    async fn send(&self, gate: &mut Gate, found: Found, headers: HeaderMap) -> Answered {
-        let Found { mut hit, first, age_seconds, ttl_seconds } = found;
+    async fn send(&self, gate: &mut Gate, plain: Plain, headers: HeaderMap) -> Answered {
+        let Plain { mut found, first, now } = plain;
         let asks_to_close = hops::closes(&headers, self.judged.http11);
         let keep = !self.stopping && !asks_to_close;
         let mut answer = Answered { status: 0, body_bytes: 0, content_type: None, headers, keep };
-        let wire = StoredHead::decode(&hit.head).map(|stored| stored.wire()).unwrap_or_default();
-        let status = CacheStatus { outcome: Outcome::Hit, ttl: Some(ttl_seconds), ..CacheStatus::default() };
-        let head = self.head(wire, &mut answer, age_seconds, &status, hit.body.len());
-        let first = first.unwrap_or_default();
+        let head = self.head(&found, &mut answer, now);
         answer.body_bytes = first.len() as u64;
         let stall = self.shared.limits.client_stall;
-        let mut sent = timeout(stall, write_both(gate.stream(), head, first)).await.is_ok_and(|sent| sent.is_ok());
+        let written = timeout(stall, write_as_one(gate.stream(), head, first, b""));
+        let mut sent = written.await.is_ok_and(|sent| sent.is_ok());
         while sent && !self.is_head() {
-            let piece = match hit.body.next(READ_PIECE_BYTES).await {
+            let piece = match found.hit.body.next(READ_PIECE_BYTES).await {
                 Ok(Some(piece)) => piece,
                 Ok(None) => break,
                 Err(error) => {
@@ -206,69 +155,36 @@ impl Request<'_> {
     }
 
     /// The stored head with the fields of this answer.
-    fn head(
-        &self,
-        wire: &[u8],
-        answer: &mut Answered,
-        age_seconds: u64,
-        status: &CacheStatus,
-        length: Option<u64>,
-    ) -> Vec<u8> {
+    fn head(&self, found: &Found, answer: &mut Answered, now: SystemTime) -> Vec<u8> {
+        let wire = found.head.wire();
         let mut head = Vec::with_capacity(wire.len() + 256);
-        let status_line = wire.split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
-        head.extend_from_slice(status_line);
-        let code = status_line.get(9..12).and_then(|code| StatusCode::from_bytes(code).ok()).unwrap_or_default();
+        head.extend_from_slice(wire);
+        let code = found.head.status();
         answer.status = code.as_u16();
         let mut has_length = false;
         for line in lines(wire) {
-            if [AGE, CONNECTION, TRANSFER_ENCODING, FETCHED_FROM].iter().any(|name| line.is(name)) {
-                continue;
-            }
             has_length |= line.is(&CONTENT_LENGTH);
-            if self.shared.log.is_on() && line.is(&http::header::CONTENT_TYPE) {
+            if self.shared.log.is_on() && line.is(&CONTENT_TYPE) {
                 answer.content_type = Some(String::from_utf8_lossy(line.value).into_owned());
             }
-            head.extend_from_slice(line.whole);
         }
         let mut add = |line: std::fmt::Arguments<'_>| {
             // Writing to memory does not fail.
             let _ = io::Write::write_fmt(&mut head, line);
         };
-        if let Some(length) = length
+        if let Some(length) = found.hit.body.len()
             && !has_length
-            && !matches!(code, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
+            && code != StatusCode::NO_CONTENT
         {
             add(format_args!("Content-Length: {length}\r\n"));
         }
-        let via = self.via.to_str().unwrap_or_default();
-        add(format_args!("Age: {age_seconds}\r\nVia: {via}\r\nCache-Status: {status}\r\n"));
+        let left = found.head.facts.fresh_until.duration_since(now).unwrap_or_default();
+        let ttl = i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
+        let status = CacheStatus { outcome: Outcome::Hit, ttl: Some(ttl), ..CacheStatus::default() };
+        let (age, via) = (found.head.facts.age(now), self.via.to_str().unwrap_or_default());
+        add(format_args!("Age: {age}\r\nVia: {via}\r\nCache-Status: {status}\r\n"));
         let connection = if answer.keep { "keep-alive" } else { "close" };
         add(format_args!("Connection: {connection}\r\n\r\n"));
         head
     }
-}
-
-/// An object that will not do here as it is, but may for Pingora; one still being written is its to find.
-fn pass_on(key: &CacheKey, hit: Hit, handed: &mut Vec<Handed>) {
-    handed.push(Handed { key: TinajaStorage::store_key(key), hit: Some(hit) });
-}
-
-/// The first piece of a body: an object that cannot be read must become a miss, not an answer that breaks off.
-async fn first_piece(body: &mut Body, head_only: bool) -> Result<Option<Bytes>, tinaja_store::ReadError> {
-    if head_only { Ok(None) } else { body.next(READ_PIECE_BYTES).await }
-}
-
-/// Writes a head and the first piece of its body as one.
-async fn write_both(stream: &mut (impl AsyncWrite + Unpin), head: Vec<u8>, first: Bytes) -> io::Result<()> {
-    let mut both = Bytes::from(head).chain(first);
-    while both.has_remaining() {
-        let mut slices = [IoSlice::new(&[]); 2];
-        let filled = both.chunks_vectored(&mut slices);
-        let written = stream.write_vectored(slices.get(..filled).unwrap_or_default()).await?;
-        if written == 0 {
-            return Err(io::ErrorKind::WriteZero.into());
-        }
-        both.advance(written);
-    }
-    Ok(())
 }

@@ -1,11 +1,9 @@
 //! The front: every connection of a client's, from its first byte to its last.
 //!
-//! Each request head is read raw under a deadline and judged before anything else is done with it. Tunnels are run
-//! here. All else goes to Pingora through a [`Gate`], so that a pipelined request, too, passes the judge first.
+//! Each request head is read raw under a deadline and judged before anything else is done with it, a pipelined one
+//! too. Tunnels are run here, and plain hits are answered here; all else goes to the exchange.
 
 mod answers;
-mod crowd;
-mod gate;
 mod head;
 mod lean;
 mod relay;
@@ -18,32 +16,28 @@ use std::time::Instant;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{HeaderValue, Method};
-use pingora_core::apps::{HttpServerApp, ServerApp};
+use pingora_core::apps::ServerApp;
 use pingora_core::protocols::Stream;
-use pingora_core::protocols::http::ServerSession;
 use pingora_core::server::ShutdownWatch;
-use pingora_proxy::HttpProxy;
 use tinaja_http::authority::Authority;
 use tinaja_http::judge::{Judged, Target};
 use tinaja_http::refusal::Refusal;
 use tinaja_logs::{CacheResult, Record};
-use tinaja_pingora::hand_over;
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
 use answers::LINGER;
-pub(crate) use crowd::Crowd;
-use gate::Gate;
-use head::{Arrival, canonical, next_request};
+use head::{Arrival, next_request, request_of};
 use lean::Lean;
 
-use crate::Storage;
 use crate::access::record;
+use crate::client::{Client, Gate, H1};
 use crate::config::{Listener, Mode};
+use crate::crowd::Crowd;
+use crate::exchange::{Exchange, Ticket};
 use crate::failure::Failure;
 use crate::origin::{Destination, default_port};
 use crate::page::raw_answer;
-use crate::phases::{Phases, Ticket};
 use crate::rules::Asked;
 use crate::shared::Shared;
 
@@ -51,9 +45,8 @@ use crate::shared::Shared;
 pub(crate) struct Front {
     pub shared: Arc<Shared>,
     pub listener: Arc<Listener>,
-    pub proxy: Arc<HttpProxy<Phases>>,
+    pub exchange: Arc<Exchange>,
     pub crowd: Crowd,
-    pub storage: Storage,
     /// This proxy's member of Via in the answers that it gives from its cache.
     pub via: HeaderValue,
 }
@@ -90,14 +83,10 @@ impl ServerApp for Front {
             }
         }
     }
-
-    async fn cleanup(&self) {
-        self.proxy.http_cleanup().await;
-    }
 }
 
 impl Front {
-    /// Has Pingora answer one request; the gate comes back if another may follow.
+    /// Answers one request; the gate comes back if another may follow.
     async fn request(
         &self,
         mut gate: Gate,
@@ -129,37 +118,39 @@ impl Front {
             self.purge(gate, &judged, ticket).await;
             return None;
         }
+        gate.open(judged.framing);
         let stopping = *shutdown.borrow();
-        let request = lean::Request {
+        let plain = lean::Request {
             shared: &self.shared,
-            storage: self.storage,
+            store: &self.exchange.store,
             via: &self.via,
             judged: &judged,
             method: Method::from_bytes(judged.method.as_bytes()).unwrap_or_default(),
             ticket: &ticket,
             stopping,
         };
-        let handed = match request.answer(&mut gate, &head).await {
+        let looked = match plain.answer(&mut gate, &head).await {
             Lean::Answered(answer) => {
                 self.log_hit(&judged, ticket, &answer);
                 return answer.keep.then_some(gate);
             }
-            Lean::Passed(handed) => handed,
+            Lean::Passed(looked) => looked,
         };
-        gate.open(canonical(&judged, &head, way.path, &way.host, default_port), judged.framing);
-        let mut session = ServerSession::new_http1(Box::new(gate));
-        session.set_keepalive(if stopping { None } else { Some(self.shared.limits.idle.as_secs().max(1)) });
-        // HTTP/1.0 knows no answers before the answer.
-        session.set_ignore_info_resp(!judged.http11);
-        session.set_read_timeout(Some(self.shared.limits.client_stall));
-        session.set_write_timeout(Some(self.shared.limits.client_stall));
-        // A fetch goes on while its client takes nothing, for the cache and for those who read along.
-        session.set_proxy_tasks_enabled(true);
-        session.set_connection_user_context(Some(Box::new(ticket)));
-        let answered = hand_over(handed, self.proxy.process_new_http(session, shutdown));
-        let (stream, _) = answered.await?.consume();
-        let gate = stream.into_any().downcast::<Gate>().ok()?;
-        gate.is_shut().then_some(*gate)
+        let request = match request_of(&judged, &head, ticket) {
+            Ok(request) => request,
+            Err(failure) => {
+                self.refuse(gate, client, began, Some(&judged), &failure).await;
+                return None;
+            }
+        };
+        let keep = !stopping && !tinaja_http::hops::closes(&request.0, judged.http11);
+        let head_only = judged.method == "HEAD";
+        let stall = self.shared.limits.client_stall;
+        let mut client = Client::H1(Box::new(H1::new(gate, judged.http11, head_only, keep, stall)));
+        self.exchange.answer(&request.1, &mut client, looked).await;
+        match client {
+            Client::H1(h1) => h1.finish().await,
+        }
     }
 
     /// Where a request goes, by what it asks for and whom the proxy speaks for.

@@ -1,14 +1,16 @@
 //! Origins: where a request goes, and how it gets there.
 
+mod connection;
 mod dial;
-pub(crate) mod handshake;
+mod handshake;
 mod peer;
 mod resolve;
 mod trust;
 mod url;
 
+pub(crate) use connection::{Connection, Origins};
 pub(crate) use dial::dial;
-pub(crate) use peer::peer;
+use peer::peer;
 pub(crate) use resolve::resolve;
 pub(crate) use trust::authorities;
 pub use url::{BadOrigin, OriginUrl};

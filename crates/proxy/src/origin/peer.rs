@@ -10,7 +10,7 @@ use crate::origin::Destination;
 
 /// Connections to an origin are kept this long for the next request. Shorter than what servers usually allow, so
 /// that requests seldom meet a connection that is just being closed.
-const KEEP_IDLE: Duration = Duration::from_secs(4);
+pub(super) const KEEP_IDLE: Duration = Duration::from_secs(4);
 
 /// The peer at `address`, which was resolved from the destination and checked.
 pub(crate) fn peer(destination: &Destination, address: SocketAddr, limits: &Limits) -> HttpPeer {

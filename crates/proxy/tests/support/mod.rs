@@ -10,7 +10,6 @@ use std::thread::JoinHandle;
 
 pub use client::{Client, Response};
 pub use origin::{Origin, Request, reply};
-use tinaja_pingora::TinajaStorage;
 use tinaja_proxy::{Config, Listener, Mode, Routes, Rule, Rules, Server};
 use tinaja_store::{Reference, Store};
 use tokio::sync::mpsc;
@@ -48,7 +47,7 @@ impl Proxy {
         listener.rules.push(Rule::allow_destination("127.0.0.0/8".parse().unwrap()));
         let mut config = Config { listeners: vec![listener], ..Config::default() };
         change(&mut config);
-        let server = Server::bind(config, TinajaStorage::new(store.clone())).unwrap();
+        let server = Server::bind(config, store.clone()).unwrap();
         let addresses = server.addresses().to_vec();
         let address = addresses[0];
         let (stop, mut stopped) = mpsc::unbounded_channel();

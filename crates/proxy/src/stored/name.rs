@@ -1,32 +1,66 @@
 //! The name under which an answer is stored.
 
-use pingora_cache::CacheKey;
 use tinaja_http::key::{join, split};
+use tinaja_store::Key;
 
-use super::context::Ticket;
 use crate::config::Mode;
 use crate::origin::Destination;
 
-/// The key of a request: scheme, host, port, and path with query, by their exact bytes. A reverse proxy's key names
+/// The name of what is at a URL: scheme, host, port, and path with query, by their exact bytes. A reverse proxy's names
 /// the origin and, for it may serve many sites, the Host.
 ///
-/// Listeners of one kind share what is stored, for the same key means the same request to the same origin. A forward
+/// Listeners of one kind share what is stored, for the same name means the same request to the same origin. A forward
 /// and a reverse proxy do not: the origins of the latter are told whom it speaks for, and may answer accordingly.
 ///
 /// Each part is written with its length ([`join`]), so that no delimiter inside one can make two requests look alike.
-pub(crate) fn cache_key(ticket: &Ticket) -> CacheKey {
-    let site = match ticket.listener.mode {
-        Mode::Forward => "",
-        Mode::Reverse(_) => ticket.host.as_str(),
-    };
-    key_of(&ticket.destination, site, &ticket.path)
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Name(Vec<u8>);
+
+impl Name {
+    /// The name with these bytes, which another [`Name::primary`] was.
+    pub fn from_primary(primary: &[u8]) -> Name {
+        Name(primary.to_vec())
+    }
+
+    /// The bytes that every head of this name holds.
+    pub fn primary(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Where the object, or the family of its variants, stands in the store.
+    pub fn place(&self) -> Key {
+        Key::from_digest(digest(&self.0, &[]))
+    }
+
+    /// Where a variant stands.
+    pub fn variant_place(&self, variant: &[u8; 16]) -> Key {
+        Key::from_digest(digest(&self.0, variant))
+    }
 }
 
-/// The key of what is at a path of a destination; `site` is the Host for a reverse proxy, and empty for a forward one.
-pub(crate) fn key_of(destination: &Destination, site: &str, path: &str) -> CacheKey {
-    let Destination { tls, host, port } = destination;
-    let scheme = if *tls { "https" } else { "http" };
-    CacheKey::new(join(&[scheme, host, &port.to_string(), site, path]), "")
+/// A name ends with the length and the bytes of its last part, so nothing behind it can pass for part of it.
+fn digest(primary: &[u8], variant: &[u8]) -> [u8; 16] {
+    let mut digest = [0; 16];
+    blake3::Hasher::new().update(primary).update(variant).finalize_xof().fill(&mut digest);
+    digest
+}
+
+/// The name of what is at a path of a destination. `host` is the Host that a client of a reverse proxy asked for.
+pub(crate) fn name_of(mode: &Mode, destination: &Destination, host: &str, path: &str) -> Name {
+    let site = match mode {
+        Mode::Forward => "",
+        Mode::Reverse(_) => host,
+    };
+    Name::of(destination, site, path)
+}
+
+impl Name {
+    /// The same; `site` is empty for a forward proxy.
+    pub fn of(destination: &Destination, site: &str, path: &str) -> Name {
+        let Destination { tls, host, port } = destination;
+        let scheme = if *tls { "https" } else { "http" };
+        Name(join(&[scheme, host, &port.to_string(), site, path]))
+    }
 }
 
 /// What a stored object's primary key says.
@@ -48,32 +82,11 @@ pub(crate) fn parts_of(primary: &[u8]) -> Option<Parts<'_>> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::time::Instant;
-
-    use tinaja_http::body::Framing;
-
     use super::*;
-    use crate::config::Listener;
     use crate::routes::Routes;
-    use crate::rules::Rules;
 
     fn key(mode: &Mode, tls: bool, host: &str, port: u16, site: &str, path: &str) -> Vec<u8> {
-        let ticket = Ticket {
-            began: Instant::now(),
-            client: None,
-            listener: Arc::new(Listener {
-                address: "127.0.0.1:80".parse().unwrap(),
-                mode: mode.clone(),
-                rules: Rules::default(),
-            }),
-            destination: Destination { tls, host: host.into(), port },
-            host: site.into(),
-            path: path.into(),
-            url: String::new(),
-            framing: Framing::Length(0),
-        };
-        cache_key(&ticket).primary_key().to_vec()
+        name_of(mode, &Destination { tls, host: host.into(), port }, site, path).primary().to_vec()
     }
 
     #[test]
@@ -100,6 +113,14 @@ mod tests {
             assert_eq!(parts_of(&[key, &b"0:,"[..]].concat()), None);
         }
         assert_eq!(parts_of(&keys[8]).unwrap().site, "x,1:/");
+        let places = keys.iter().flat_map(|key| {
+            let name = Name::from_primary(key);
+            [name.place(), name.variant_place(&[0; 16]), name.variant_place(&[1; 16])]
+        });
+        let places: Vec<_> = places.map(|place| *place.digest()).collect();
+        for (index, place) in places.iter().enumerate() {
+            assert!(!places[..index].contains(place), "{index}");
+        }
         assert_eq!(keys[0], b"4:http,1:a,2:80,0:,1:/,");
         assert_eq!(keys[0], key(&forward, false, "a", 80, "a:80", "/"), "the destination is the authority");
     }

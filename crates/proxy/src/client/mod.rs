@@ -1,0 +1,100 @@
+//! A client, whatever version of HTTP it speaks: its request's content in, its answer out.
+//!
+//! Heads are judged before anything gets here, and answers are framed here and nowhere else.
+
+mod gate;
+mod h1;
+mod write;
+
+use bytes::Bytes;
+pub(crate) use gate::Gate;
+pub(crate) use h1::H1;
+use pingora_http::ResponseHeader;
+pub(crate) use write::write_as_one;
+
+/// The client has left, takes nothing, or its connection failed: nobody is left to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Left;
+
+/// Why the content of a request could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BadContent {
+    /// It is malformed: 400.
+    Malformed,
+    /// It stopped coming: 408, if anybody reads it.
+    Stalled,
+    /// The client has left.
+    Left,
+}
+
+/// The client of one request.
+pub(crate) enum Client {
+    /// HTTP/1.0 or 1.1.
+    H1(Box<H1>),
+}
+
+impl Client {
+    /// An answer before the answer (RFC 9110 15.2); HTTP/1.0 knows none.
+    pub async fn interim(&mut self, head: &ResponseHeader) -> Result<(), Left> {
+        match self {
+            Client::H1(h1) => h1.interim(head).await,
+        }
+    }
+
+    /// The answer's head, which goes out with the first piece of content. Its Content-Length, if it has one, says how
+    /// much content there will be. Fields that frame the message are set here.
+    pub async fn begin(&mut self, head: &ResponseHeader, first: Bytes) -> Result<(), Left> {
+        match self {
+            Client::H1(h1) => h1.begin(head, first).await,
+        }
+    }
+
+    /// More of the answer's content.
+    pub async fn piece(&mut self, piece: Bytes) -> Result<(), Left> {
+        match self {
+            Client::H1(h1) => h1.piece(piece).await,
+        }
+    }
+
+    /// The content is whole. Without this the client is made to see that its answer is not.
+    pub async fn end(&mut self) -> Result<(), Left> {
+        match self {
+            Client::H1(h1) => h1.end().await,
+        }
+    }
+
+    /// The next piece of the request's content; `None` at its end. Dropped before it is ready, it has taken nothing.
+    pub async fn read_content(&mut self) -> Result<Option<Bytes>, BadContent> {
+        match self {
+            Client::H1(h1) => h1.read_content().await,
+        }
+    }
+
+    /// Returns when the client has gone, once all of its request has been read.
+    pub async fn gone(&mut self) {
+        match self {
+            Client::H1(h1) => h1.gone().await,
+        }
+    }
+
+    /// Whether the answer's head has been sent, so that it is too late for another.
+    pub fn has_begun(&self) -> bool {
+        match self {
+            Client::H1(h1) => h1.has_begun(),
+        }
+    }
+
+    /// Bytes of content that were sent.
+    pub fn sent_bytes(&self) -> u64 {
+        match self {
+            Client::H1(h1) => h1.sent_bytes(),
+        }
+    }
+
+    /// No further request is taken from this connection.
+    pub fn close_after(&mut self) {
+        match self {
+            Client::H1(h1) => h1.close_after(),
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Sending a request to its origin and reading the head of the answer.
+
+use std::net::SocketAddr;
+use std::time::SystemTime;
+
+use http::Version;
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use pingora_http::{RequestHeader, ResponseHeader};
+use tinaja_http::body::Framing;
+use tinaja_http::hops::{self, Interim};
+
+use super::Exchange;
+use super::entry::Entry;
+use super::headers;
+use super::keep::Received;
+use super::ticket::Request;
+use crate::client::{BadContent, Client};
+use crate::failure::Failure;
+use crate::origin::{Connection, resolve};
+
+/// Times that one request is sent on kept connections that turn out to have been closed; then it gets its own.
+const MOST_KEPT: usize = 2;
+
+/// An origin's answer, whose content is still to be read.
+pub(super) struct Reply {
+    pub head: ResponseHeader,
+    pub connection: Connection,
+    pub asked: SystemTime,
+    pub answered: SystemTime,
+    /// The request's content has not all been sent.
+    pub sending: bool,
+}
+
+impl Reply {
+    pub fn received(&self) -> Received<'_> {
+        let from = self.connection.address.ip();
+        Received { head: &self.head, asked: self.asked, answered: self.answered, from }
+    }
+}
+
+/// Who sends what with a request, and hears what comes before its answer.
+pub(super) enum With<'a> {
+    /// The client hears of interim answers.
+    Client(&'a mut Client),
+    /// And sends the request's content.
+    Content(&'a mut Client),
+    /// Nobody: the proxy asks of its own accord.
+    Nobody,
+}
+
+impl Exchange {
+    /// The addresses that a request may go to, in the order to try.
+    async fn addresses(&self, request: &Request) -> Result<Vec<SocketAddr>, Failure> {
+        let ticket = &request.ticket;
+        let asked = ticket.asked(request.method());
+        let check = |address| self.shared.check_address(&ticket.listener, asked, address);
+        resolve(&ticket.destination, self.shared.limits.resolve, check).await
+    }
+
+    /// Sends a request with this head. Where a kept connection turns out to be closed, it is sent again; requests that
+    /// must not be sent twice get a connection of their own.
+    pub(super) async fn ask(
+        &self,
+        request: &Request,
+        mut head: RequestHeader,
+        cached: bool,
+        mut with: With<'_>,
+        entry: &mut Entry,
+    ) -> Result<Reply, Failure> {
+        let internal = |error: Box<pingora_error::Error>| Failure::Internal(error.to_string());
+        headers::to_origin(&self.shared, request, &mut head, cached).map_err(internal)?;
+        let with_content = matches!(with, With::Content(_)) && request.ticket.framing != Framing::Length(0);
+        frame(&mut head, request.ticket.framing, with_content).map_err(internal)?;
+        let addresses = self.addresses(request).await?;
+        entry.origin = addresses.first().copied();
+        let idempotent = request.method().is_idempotent() && !with_content;
+        for attempt in 0.. {
+            let single = !idempotent || attempt == MOST_KEPT;
+            let mut connection = self.origins.connect(&request.ticket.destination, &addresses, single).await?;
+            entry.origin = Some(connection.address);
+            let asked = SystemTime::now();
+            let mut sending = with_content;
+            match self.ask_on(&mut connection, head.clone(), request, &mut with, &mut sending).await {
+                Ok(mut head) => {
+                    let answered = SystemTime::now();
+                    headers::from_origin(&mut head, answered).map_err(internal)?;
+                    entry.fwd_status = Some(head.status.as_u16());
+                    return Ok(Reply { head, connection, asked, answered, sending });
+                }
+                Err(_) if connection.reused && !connection.has_answered && idempotent => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        Err(Failure::Internal("a request was sent too often".into()))
+    }
+
+    /// Sends a request and reads up to the final head.
+    async fn ask_on(
+        &self,
+        connection: &mut Connection,
+        head: RequestHeader,
+        request: &Request,
+        with: &mut With<'_>,
+        sending: &mut bool,
+    ) -> Result<ResponseHeader, Failure> {
+        connection.send(head).await?;
+        let mut interim = 0;
+        loop {
+            let head = match with {
+                With::Content(client) if *sending => tokio::select! {
+                    head = connection.read_head() => head?,
+                    piece = client.read_content() => {
+                        *sending = send_on(connection, piece).await?;
+                        continue;
+                    }
+                },
+                _ => connection.read_head().await?,
+            };
+            if !head.status.is_informational() {
+                return Ok(head);
+            }
+            // Upgrades are not passed on, so nobody asked for one, and what follows would be judged by nobody.
+            let judged = hops::interim(head.status, request.is_http10(), false, interim);
+            interim += 1;
+            match (judged, &mut *with) {
+                (Interim::Refuse, _) => {
+                    let text = "it upgrades without being asked, or sends interim answers without end";
+                    return Err(Failure::Origin(text.into()));
+                }
+                (Interim::Forward, With::Client(client) | With::Content(client)) => {
+                    let mut head = head;
+                    for name in hops::not_interim(&head.headers) {
+                        head.remove_header(&name);
+                    }
+                    // A client that has left is noticed when it gets its answer.
+                    let _ = client.interim(&head).await;
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Passes a piece of a request's content on. Whether there is more to send.
+pub(super) async fn send_on(
+    connection: &mut Connection,
+    piece: Result<Option<bytes::Bytes>, BadContent>,
+) -> Result<bool, Failure> {
+    match piece {
+        // An origin that takes no more has answered, or is gone; reading tells.
+        Ok(Some(piece)) => Ok(connection.send_content(piece).await),
+        Ok(None) => {
+            connection.end_content().await;
+            Ok(false)
+        }
+        Err(bad) => {
+            connection.give_up_content();
+            Err(match bad {
+                BadContent::Malformed => Failure::BadRequest,
+                BadContent::Stalled => Failure::Refused(tinaja_http::refusal::Refusal::TooSlow),
+                BadContent::Left => Failure::ClientLeft,
+            })
+        }
+    }
+}
+
+/// Sets the fields that frame a request's content: one of them, or none.
+fn frame(head: &mut RequestHeader, framing: Framing, with_content: bool) -> pingora_error::Result<()> {
+    head.remove_header(&TRANSFER_ENCODING);
+    head.remove_header(&CONTENT_LENGTH);
+    debug_assert_eq!(head.version, Version::HTTP_11);
+    match framing {
+        Framing::Length(0) if head.method == http::Method::POST || head.method == http::Method::PUT => {
+            head.insert_header(CONTENT_LENGTH, "0")
+        }
+        _ if !with_content => Ok(()),
+        Framing::Length(length) => head.insert_header(CONTENT_LENGTH, length),
+        Framing::Chunked => head.insert_header(TRANSFER_ENCODING, "chunked"),
+    }
+}

@@ -1,0 +1,43 @@
+//! What an origin's answer to a request past the cache changes in the cache (RFC 9111 4.4 and 4.3.5).
+
+use http::{Method, StatusCode};
+use tinaja_http::authority::Authority;
+use tinaja_http::invalidate::{Url, invalidated};
+use tinaja_http::validate::{HeadEffect, head_effect};
+
+use super::ask::Reply;
+use super::ticket::Request;
+use super::{Ended, Exchange};
+use crate::stored::Found;
+
+impl Exchange {
+    /// Forgets what is stored under the URLs that a request has just changed. The request goes on whatever becomes of
+    /// it; a store that cannot forget says so in the program's log.
+    pub(super) async fn invalidate(&self, request: &Request, reply: &Reply) {
+        let ticket = &request.ticket;
+        let Ok(authority) = Authority::parse(ticket.host.as_bytes()) else { return };
+        // A reverse proxy's clients may have come by TLS that something before it ended.
+        let url =
+            Url { tls: ticket.destination.tls && !ticket.is_reverse(), authority: &authority, path: &ticket.path };
+        for path in invalidated(request.method(), reply.head.status, url, &reply.head.headers) {
+            if let Err(error) = self.store.remove(&ticket.name_at(&path).place()).await {
+                tracing::warn!(%error, "an object that was changed at its origin could not be removed from the cache");
+            }
+        }
+    }
+
+    /// Updates or makes stale what is stored, by the answer to a HEAD.
+    pub(super) async fn note_head(&self, request: &Request, found: Found, reply: &Reply) -> Result<(), Ended> {
+        if request.method() != Method::HEAD || reply.head.status != StatusCode::OK {
+            return Ok(());
+        }
+        let (Some(stored), Some(length)) = (found.head.fields(|_| true), found.hit.body.len()) else {
+            return Ok(());
+        };
+        match head_effect(&reply.head.headers, &stored, length) {
+            HeadEffect::Update => drop(self.refresh(request, found, reply).await?),
+            HeadEffect::Stale => self.make_stale(request.ticket.name().primary(), &found).await,
+        }
+        Ok(())
+    }
+}

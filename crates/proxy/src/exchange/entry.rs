@@ -1,0 +1,83 @@
+//! What became of a request, in the words of Cache-Status and of the access log.
+
+use std::net::SocketAddr;
+
+use http::header::{CONTENT_TYPE, REFERER, USER_AGENT};
+use http::{HeaderMap, HeaderValue};
+use pingora_http::ResponseHeader;
+use tinaja_http::status::{CacheStatus, Outcome};
+use tinaja_logs::{CacheResult, Record};
+
+use super::ticket::Request;
+use crate::access::record;
+
+/// What is noted of one request on its way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Entry {
+    /// Why the origin had to be asked, or that it had not.
+    pub outcome: Outcome,
+    /// The origin's last status.
+    pub fwd_status: Option<u16>,
+    /// The origin that was asked last.
+    pub origin: Option<SocketAddr>,
+    /// The answer is being stored.
+    pub stored: bool,
+    /// Another client's fetch brought the answer.
+    pub collapsed: bool,
+    /// Seconds of freshness that are left of a stored answer.
+    pub ttl: Option<i64>,
+    pub result: CacheResult,
+    /// The answer's status, once it has one, and its media type.
+    pub status: u16,
+    pub content_type: Option<String>,
+}
+
+impl Entry {
+    /// This cache's member of Cache-Status (RFC 9211).
+    pub fn cache_status(&self) -> CacheStatus {
+        CacheStatus {
+            outcome: self.outcome,
+            ttl: self.ttl,
+            fwd_status: self.fwd_status,
+            stored: self.stored,
+            collapsed: self.collapsed,
+        }
+    }
+
+    /// Notes what the client is told.
+    pub fn note(&mut self, head: &ResponseHeader) {
+        self.status = head.status.as_u16();
+        self.content_type = head.headers.get(CONTENT_TYPE).map(media_type);
+    }
+
+    /// The access log's line for a request that has been answered, or given up.
+    pub fn record(self, request: &Request, bytes: u64) -> Record {
+        let ticket = &request.ticket;
+        Record {
+            method: request.method().to_string(),
+            url: ticket.url.clone(),
+            status: self.status,
+            bytes,
+            result: self.result,
+            origin: self.origin.map(|address| address.ip().to_canonical().to_string()),
+            content_type: self.content_type,
+            ..record_of(&request.head.headers, ticket.client, ticket.began)
+        }
+    }
+}
+
+/// A record with the fields of a request that logs show.
+pub(crate) fn record_of(headers: &HeaderMap, client: Option<std::net::IpAddr>, began: std::time::Instant) -> Record {
+    let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    Record {
+        referer: headers.get(REFERER).map(text),
+        user_agent: headers.get(USER_AGENT).map(text),
+        ..record(client, began)
+    }
+}
+
+/// A Content-Type without its parameters.
+pub(crate) fn media_type(value: &HeaderValue) -> String {
+    let text = String::from_utf8_lossy(value.as_bytes());
+    text.split(';').next().unwrap_or_default().trim().to_owned()
+}

@@ -1,0 +1,229 @@
+//! Fetching a whole answer for a client and for the store.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use http::header::{HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE};
+use http::{Method, StatusCode};
+use pingora_http::{RequestHeader, ResponseHeader};
+use tinaja_http::reuse::may_serve_on_error;
+use tinaja_http::storable::Keep;
+use tinaja_http::validate::validation;
+use tinaja_logs::CacheResult;
+use tinaja_store::Hit;
+
+use super::ask::{Reply, With};
+use super::entry::Entry;
+use super::fill::Fill;
+use super::flights::{Landed, Pilot};
+use super::keep::{announced, keep};
+use super::serve::{Given, Sent};
+use super::ticket::Request;
+use super::{Ended, Exchange, headers};
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::stored::{Found, StoredHead};
+
+/// Fields that ask for less than the whole, or for it on a condition. Who fetches for the store asks for all of it;
+/// the client's conditions are judged on what comes.
+const PARTIAL: [HeaderName; 6] = [RANGE, IF_RANGE, IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE];
+
+/// A request's head that asks for the whole object.
+pub(super) fn whole(request: &Request) -> RequestHeader {
+    let mut head = request.head.clone();
+    head.set_method(Method::GET);
+    for name in &PARTIAL {
+        head.remove_header(name);
+    }
+    head
+}
+
+impl Exchange {
+    /// Asks the origin, and answers with what it says; `stale` is validated if it can be. Others who wait for this are
+    /// told through `pilot` as soon as the head is there.
+    pub(super) async fn fetch(
+        self: &Arc<Self>,
+        request: &Request,
+        client: &mut Client,
+        entry: &mut Entry,
+        stale: Option<Found>,
+        pilot: Option<Pilot>,
+    ) -> Result<(), Ended> {
+        if entry.outcome == tinaja_http::status::Outcome::Request {
+            entry.result = CacheResult::ClientRefresh;
+        } else if stale.is_some() {
+            entry.result = CacheResult::Refetched;
+        }
+        let asked = self.ask_or_validate(request, With::Client(client), entry, stale.as_ref()).await;
+        let reply = match asked {
+            Ok(reply) => reply,
+            Err(failure) => {
+                if let Some(pilot) = pilot {
+                    let shared =
+                        if failure.is_unreachable() { Landed::Failed(failure.clone()) } else { Landed::NotShared };
+                    pilot.land(shared);
+                }
+                return self.instead(request, client, entry, stale, failure).await;
+            }
+        };
+        match stale {
+            Some(found) if reply.head.status == StatusCode::NOT_MODIFIED => {
+                let found = self.refresh(request, found, &reply).await?;
+                self.origins.release(reply.connection).await;
+                if let Some(pilot) = pilot {
+                    pilot.land(Landed::Stored);
+                }
+                entry.result = CacheResult::Revalidated;
+                match self.serve(request, client, entry, found, Given::Stored).await? {
+                    Sent::Answered => Ok(()),
+                    // What was stored cannot be read after all, or the conditions are the origin's to judge.
+                    Sent::NotHere => self.pass(request, client, entry, None).await,
+                }
+            }
+            Some(found) if is_error(reply.head.status) && self.may_help(request, &found) => {
+                if let Some(pilot) = pilot {
+                    pilot.land(Landed::NotShared);
+                }
+                self.origins.release(reply.connection).await;
+                let failure = Failure::Origin(format!("it answered {}", reply.head.status));
+                self.instead(request, client, entry, Some(found), failure).await
+            }
+            _ => self.store_and_answer(request, client, entry, reply, pilot).await,
+        }
+    }
+
+    /// Asks for the whole, or whether what is stored still holds. A 304 that is about something else is no answer: the
+    /// whole is asked for again.
+    pub(super) async fn ask_or_validate(
+        &self,
+        request: &Request,
+        mut with: With<'_>,
+        entry: &mut Entry,
+        stale: Option<&Found>,
+    ) -> Result<Reply, Failure> {
+        let mut head = whole(request);
+        let stored = stale.and_then(|found| found.head.fields(|_| true));
+        let edits = stored.as_ref().and_then(|stored| validation(&head.headers, stored));
+        if let Some(edits) = &edits {
+            headers::edit_request(&mut head, edits).map_err(|error| Failure::Internal(error.to_string()))?;
+        }
+        let again = match &mut with {
+            With::Client(client) => With::Client(client),
+            _ => With::Nobody,
+        };
+        let reply = self.ask(request, head, true, again, entry).await?;
+        let meant = match &stored {
+            Some(stored) => !tinaja_http::validate::selected(&[stored], &reply.head.headers).is_empty(),
+            None => false,
+        };
+        if reply.head.status != StatusCode::NOT_MODIFIED || (edits.is_some() && meant) {
+            return Ok(reply);
+        }
+        self.origins.release(reply.connection).await;
+        let reply = self.ask(request, whole(request), true, with, entry).await?;
+        if reply.head.status == StatusCode::NOT_MODIFIED {
+            return Err(Failure::Origin("it answered 304 although nothing was asked that could be".into()));
+        }
+        Ok(reply)
+    }
+
+    /// Answers with something stale instead of a failure, where that is allowed (RFC 5861 4).
+    async fn instead(
+        self: &Arc<Self>,
+        request: &Request,
+        client: &mut Client,
+        entry: &mut Entry,
+        stale: Option<Found>,
+        failure: Failure,
+    ) -> Result<(), Ended> {
+        match stale {
+            Some(found) if failure.is_upstream() && self.may_help(request, &found) => {
+                entry.result = CacheResult::Stale;
+                entry.outcome = tinaja_http::status::Outcome::Hit;
+                match self.serve(request, client, entry, found, Given::Stored).await? {
+                    Sent::Answered => Ok(()),
+                    Sent::NotHere => Err(failure.into()),
+                }
+            }
+            _ => Err(failure.into()),
+        }
+    }
+
+    fn may_help(&self, request: &Request, stale: &Found) -> bool {
+        may_serve_on_error(&request.directives, &stale.head.facts.state(SystemTime::now()))
+    }
+
+    /// An answer that has just come: stored if it may be, and given to the client.
+    async fn store_and_answer(
+        self: &Arc<Self>,
+        request: &Request,
+        client: &mut Client,
+        entry: &mut Entry,
+        reply: Reply,
+        pilot: Option<Pilot>,
+    ) -> Result<(), Ended> {
+        let kept = keep(request, &reply.received());
+        match kept {
+            Ok(keep) if self.fits(&reply) => match self.begin_fill(request, &keep, reply).await {
+                Ok((found, head, fill)) => {
+                    entry.stored = true;
+                    self.fill_apart(fill);
+                    if let Some(pilot) = pilot {
+                        pilot.land(Landed::Stored);
+                    }
+                    match self.serve(request, client, entry, found, Given::Fetched(head)).await? {
+                        Sent::Answered => Ok(()),
+                        Sent::NotHere => self.pass(request, client, entry, None).await,
+                    }
+                }
+                Err(reply) => {
+                    drop(pilot);
+                    self.pipe(request, client, entry, *reply).await
+                }
+            },
+            _ => {
+                drop(pilot);
+                self.pipe(request, client, entry, reply).await
+            }
+        }
+    }
+
+    /// Whether the store takes an object of the announced length. What is larger passes through, rather than through a
+    /// store that does not keep it.
+    fn fits(&self, reply: &Reply) -> bool {
+        announced(&reply.head.headers).is_none_or(|length| length <= self.store.max_object_bytes())
+    }
+
+    /// Begins to store an answer; what a reader finds of it, the head as it came, and what is left to do. The reply comes
+    /// back if it cannot be stored.
+    pub(super) async fn begin_fill(
+        &self,
+        request: &Request,
+        keep: &Keep,
+        mut reply: Reply,
+    ) -> Result<(Found, Box<ResponseHeader>, Fill), Box<Reply>> {
+        let bodiless = matches!(reply.head.status, StatusCode::NO_CONTENT);
+        let length = if bodiless { Some(0) } else { announced(&reply.head.headers) };
+        let Some((place, writer)) = self.begin(request, keep, &reply.received(), length).await else {
+            return Err(Box::new(reply));
+        };
+        let hit: Hit = writer.follow();
+        let Some(head) = StoredHead::decode(&hit.head) else {
+            return Err(Box::new(reply));
+        };
+        // What has come with the head is there for the first reader at once.
+        let first = tokio::select! {
+            biased;
+            piece = reply.connection.read() => piece.ok().flatten(),
+            () = std::future::ready(()) => None,
+        };
+        let unwatched_bytes = self.shared.limits.fill_range_below;
+        let fill = Fill { place: place.clone(), writer, connection: reply.connection, length, first, unwatched_bytes };
+        Ok((Found { place, head, hit }, Box::new(reply.head), fill))
+    }
+}
+
+/// Statuses that say that the origin has failed, for which something stale may stand in (RFC 5861 4).
+fn is_error(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 500 | 502 | 503 | 504)
+}

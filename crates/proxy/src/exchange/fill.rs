@@ -1,0 +1,148 @@
+//! Fetching a body into the store, apart from the clients that read along; and when that is given up.
+//!
+//! A client that is slow, or leaves, holds up nobody: the fetch goes on for the store and for those who follow. Once
+//! nobody follows any more, it goes on only if it is nearly done.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tinaja_store::{Commit, Key, Writer};
+use tokio::time::interval;
+
+use super::Exchange;
+use crate::config::Limits;
+use crate::failure::Failure;
+use crate::origin::Connection;
+
+/// Those who waited for the origin's head join within this time after it; until then nobody can be told to be the
+/// last. On a link of 1 Mbit/s this lets 32 KiB pass that may be of use to nobody.
+const JOINING: Duration = Duration::from_millis(250);
+
+/// One fetch into the store.
+pub(super) struct Fill {
+    pub place: Key,
+    pub writer: Writer,
+    pub connection: Connection,
+    /// The length that the origin announced.
+    pub length: Option<u64>,
+    /// Read from the origin already.
+    pub first: Option<Bytes>,
+    /// An object of up to so many bytes is fetched whether or not anybody reads along.
+    pub unwatched_bytes: u64,
+}
+
+/// Why a fetch was given up.
+#[derive(Debug, thiserror::Error)]
+enum GivenUp {
+    #[error("{0}")]
+    Origin(Failure),
+    #[error("nobody reads it any more, and the rest is not worth fetching")]
+    NobodyReads,
+}
+
+impl Exchange {
+    /// Fetches by itself, apart from the request that caused it.
+    pub(super) fn fill_apart(self: &Arc<Self>, fill: Fill) {
+        let exchange = self.clone();
+        // There is room for as many as there can be; whoever stops the proxy waits for them.
+        let place = self.fills.enter();
+        tokio::spawn(async move {
+            exchange.fill(fill).await;
+            drop(place);
+        });
+    }
+
+    /// Fetches to the end, or until it is of no use. What is not whole is not stored, and those who follow fail.
+    pub(super) async fn fill(&self, mut fill: Fill) {
+        match self.fetch_all(&mut fill).await {
+            Ok(()) => {
+                if let Commit::NotStored(why) = fill.writer.commit().await {
+                    tracing::debug!("an object was not stored: {why}");
+                }
+                self.origins.release(fill.connection).await;
+            }
+            Err(why) => tracing::debug!("a fetch was given up: {why}"),
+        }
+    }
+
+    async fn fetch_all(&self, fill: &mut Fill) -> Result<(), GivenUp> {
+        let began = Instant::now();
+        let mut arrived = 0;
+        if let Some(first) = fill.first.take() {
+            arrived = first.len() as u64;
+            fill.writer.write(first).await;
+        }
+        let mut last_look = began;
+        loop {
+            let id = fill.writer.id();
+            let goes_on = |arrived| {
+                let wanted = fill.length.unwrap_or(arrived) <= fill.unwatched_bytes;
+                let watched = wanted || began.elapsed() < JOINING || self.store.followers(&fill.place, id) > 0;
+                watched || nearly_done(&self.shared.limits, arrived, fill.length)
+            };
+            // Counting readers takes a lock that is not worth taking for each piece.
+            if last_look.elapsed() >= JOINING / 4 {
+                last_look = Instant::now();
+                if !goes_on(arrived) {
+                    return Err(GivenUp::NobodyReads);
+                }
+            }
+            let piece = {
+                let mut read = pin!(fill.connection.read());
+                let mut look = interval(JOINING);
+                look.tick().await;
+                loop {
+                    tokio::select! {
+                        piece = &mut read => break piece,
+                        _ = look.tick() => if !goes_on(arrived) {
+                            return Err(GivenUp::NobodyReads);
+                        }
+                    }
+                }
+            };
+            match piece {
+                Ok(Some(piece)) => {
+                    arrived += piece.len() as u64;
+                    fill.writer.write(piece).await;
+                }
+                Ok(None) if fill.length.is_none_or(|length| length == arrived) => return Ok(()),
+                Ok(None) => return Err(GivenUp::Origin(Failure::Origin("its answer ended early".into()))),
+                Err(failure) => return Err(GivenUp::Origin(failure)),
+            }
+        }
+    }
+}
+
+fn nearly_done(limits: &Limits, arrived: u64, length: Option<u64>) -> bool {
+    let Some(length) = length else { return false };
+    let left = length.saturating_sub(arrived);
+    let percent = u128::from(limits.quick_abort_percent);
+    left <= limits.quick_abort_bytes || u128::from(arrived) * 100 >= u128::from(length) * percent
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nearly() {
+        let limits = Limits { quick_abort_bytes: 1000, quick_abort_percent: 90, ..Limits::default() };
+        for (arrived, length, done) in [
+            (0, 1000, true),
+            (0, 1001, false),
+            (99_000, 100_000, true),
+            (89_999, 100_000, false),
+            (90_000, 100_000, true),
+            (u64::MAX / 2, u64::MAX, false),
+            (u64::MAX, u64::MAX, true),
+            (5, 0, true),
+        ] {
+            assert_eq!(nearly_done(&limits, arrived, Some(length)), done, "{arrived} of {length}");
+        }
+        assert!(!nearly_done(&limits, u64::MAX, None));
+        let never = Limits { quick_abort_bytes: 0, quick_abort_percent: 101, ..limits };
+        assert!(!nearly_done(&never, 99, Some(100)) && nearly_done(&never, 100, Some(100)));
+    }
+}

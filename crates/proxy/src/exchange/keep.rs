@@ -1,0 +1,111 @@
+//! Storing an answer: whether, with which facts and which fields (RFC 9111 3), and under which name.
+
+use std::net::IpAddr;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::{AGE, CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
+use pingora_http::ResponseHeader;
+use tinaja_http::storable::{self, Keep, NotStorable, Policy};
+use tinaja_http::targeted::CDN_CACHE_CONTROL;
+use tinaja_store::{Hint, Key, Writer};
+
+use super::Exchange;
+use super::ticket::Request;
+use crate::stored::{Facts, Kind, Name, StoredHead};
+
+/// An answer that may be stored, and the times that its age is reckoned from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Received<'a> {
+    pub head: &'a ResponseHeader,
+    /// When it was asked for.
+    pub asked: SystemTime,
+    /// When its head came.
+    pub answered: SystemTime,
+    pub from: IpAddr,
+}
+
+/// Whether an answer to this request may be stored, and how long it is good.
+pub(super) fn keep(request: &Request, answer: &Received<'_>) -> Result<Keep, NotStorable> {
+    // Only a cache that speaks for the origin is meant by what is said to its content network (RFC 9213 2).
+    let targets = if request.ticket.is_reverse() { vec![CDN_CACHE_CONTROL] } else { Vec::new() };
+    let exchange = storable::Exchange {
+        method: request.method(),
+        request: &request.head.headers,
+        status: answer.head.status,
+        response: &answer.head.headers,
+        asked: answer.asked,
+        answered: answer.answered,
+    };
+    storable::keep(&exchange, &Policy { targets, ..Policy::default() })
+}
+
+/// The facts to store with an answer.
+pub(super) fn facts(keep: &Keep, answer: &Received<'_>, variant: Option<(SystemTime, [u8; 16])>) -> Facts {
+    let capped = |seconds: u64| u32::try_from(seconds).unwrap_or(u32::MAX);
+    Facts {
+        received: answer.answered,
+        fresh_until: answer.answered + Duration::from_secs(keep.fresh_seconds),
+        age_seconds: capped(keep.age_seconds),
+        stale_while_revalidate_seconds: capped(keep.stale_while_revalidate_seconds),
+        stale_if_error_seconds: capped(keep.stale_if_error_seconds),
+        may_be_stale: keep.may_be_stale,
+        family: variant.map_or(SystemTime::UNIX_EPOCH, |(began, _)| began),
+        variant: variant.map(|(_, variant)| variant),
+        fetched_from: Some(answer.from),
+    }
+}
+
+/// The header to store: without what ends at this hop, what the origin keeps from others, and the age, which the
+/// facts have.
+pub(super) fn header(keep: &Keep, head: &ResponseHeader) -> ResponseHeader {
+    let mut header = head.clone();
+    for name in keep.without.iter().chain(&[AGE, CONNECTION, TRANSFER_ENCODING]) {
+        header.remove_header(name);
+    }
+    header
+}
+
+impl Exchange {
+    /// Begins to store an answer, whose body is still to be written. `None` where it is not to be stored after all:
+    /// its head is too large, or the store could not keep which variants there are.
+    pub(super) async fn begin(
+        &self,
+        request: &Request,
+        keep: &Keep,
+        answer: &Received<'_>,
+        length: Option<u64>,
+    ) -> Option<(Key, Writer)> {
+        let name = request.ticket.name();
+        let headers = &answer.head.headers;
+        let varies = tinaja_http::vary::fields(headers).is_none_or(|names| !names.is_empty());
+        let variant = if varies {
+            Some(self.families.join(&self.store, &name, headers, &request.head.headers).await?)
+        } else {
+            None
+        };
+        let place = variant.map_or_else(|| name.place(), |(_, variant)| name.variant_place(&variant));
+        let head = stored_head(&name, keep, answer, variant)?;
+        let hint = Hint { expected_bytes: length, ..Hint::default() };
+        Some((place.clone(), self.store.put(&place, head, hint)))
+    }
+}
+
+/// The head of a stored answer.
+pub(super) fn stored_head(
+    name: &Name,
+    keep: &Keep,
+    answer: &Received<'_>,
+    variant: Option<(SystemTime, [u8; 16])>,
+) -> Option<Bytes> {
+    StoredHead::encode(Kind::Whole, &facts(keep, answer, variant), name.primary(), &header(keep, answer.head))
+}
+
+/// The length of its body that a response announces; `None` where it has none or announces none.
+pub(super) fn announced(headers: &HeaderMap) -> Option<u64> {
+    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
+    let length = lengths.next()?.to_str().ok()?.trim();
+    let plain = !length.is_empty() && length.bytes().all(|byte| byte.is_ascii_digit());
+    if plain && lengths.next().is_none() { length.parse().ok() } else { None }
+}

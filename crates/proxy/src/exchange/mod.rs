@@ -1,0 +1,253 @@
+//! What happens between a judged request and its answer.
+//!
+//! - `mod`: which way a request goes: a stored answer, a fetch that others wait for, or past the cache
+//! - `reuse`: may a stored answer be used? `serve`: sending one; `resume`: when it cannot be read to its end
+//! - `ask`: sending a request and reading the answer's head; `flights`: one asks, the others wait
+//! - `fetch`: an answer that may be stored; `keep`: storing it; `fill`: its body; `refresh`: a stored answer that the
+//!   origin says still holds; `change`: what an unsafe method makes invalid
+//! - `pass`: everything that is not for the cache; `errand`: what the proxy fetches of its own accord
+//! - `headers`: what a proxy adds and removes; `entry`: what logs and Cache-Status say; `pages`: its own answers
+//!
+//! The rules are `tinaja-http`'s; this room carries them out.
+
+mod ask;
+mod change;
+mod entry;
+mod errand;
+mod fetch;
+mod fill;
+mod flights;
+mod headers;
+mod keep;
+mod pages;
+mod pass;
+mod refresh;
+mod resume;
+mod reuse;
+mod serve;
+mod ticket;
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use http::Method;
+use http::header::{IF_MATCH, IF_UNMODIFIED_SINCE, RANGE};
+use tinaja_http::status::Outcome;
+use tinaja_http::{hops, reuse as rules};
+use tinaja_logs::CacheResult;
+
+use entry::Entry;
+pub(crate) use entry::record_of;
+use errand::Errands;
+use flights::{Flights, Landed, Pilot};
+pub(crate) use reuse::{Reuse, judge, not_for_cache};
+pub(crate) use serve::READ_PIECE_BYTES;
+use serve::{Given, Sent};
+pub(crate) use ticket::{Request, Ticket};
+
+use crate::Storage;
+use crate::client::{Client, Left};
+use crate::crowd::Crowd;
+use crate::failure::Failure;
+use crate::origin::Origins;
+use crate::shared::Shared;
+use crate::stored::{Families, Found, Looked, find};
+
+/// Fetches of other clients that one request waits for, one after the other.
+const COLLAPSE_TRIES: usize = 4;
+/// Connections to origins that are kept for later, for each worker.
+const KEPT_CONNECTIONS: usize = 128;
+
+/// What carries requests out; one for a proxy.
+pub(crate) struct Exchange {
+    pub shared: Arc<Shared>,
+    pub store: Storage,
+    origins: Origins,
+    flights: Flights,
+    families: Families,
+    errands: Errands,
+    /// Fetches that go on by themselves.
+    fills: Crowd,
+}
+
+/// Why a request has no answer, or only the beginning of one.
+#[derive(Debug)]
+enum Ended {
+    /// The proxy says why.
+    Failed(Failure),
+    /// Nobody is there to be told.
+    Left,
+}
+
+impl From<Failure> for Ended {
+    fn from(failure: Failure) -> Ended {
+        match failure {
+            Failure::ClientLeft => Ended::Left,
+            failure => Ended::Failed(failure),
+        }
+    }
+}
+
+impl From<Left> for Ended {
+    fn from(_: Left) -> Ended {
+        Ended::Left
+    }
+}
+
+impl From<Box<pingora_error::Error>> for Ended {
+    /// A field of ours that cannot stand in a head.
+    fn from(error: Box<pingora_error::Error>) -> Ended {
+        Ended::Failed(Failure::Internal(error.to_string()))
+    }
+}
+
+impl Exchange {
+    pub fn new(shared: Arc<Shared>, store: Storage, workers: usize) -> Exchange {
+        let origins = Origins::new(KEPT_CONNECTIONS * workers, shared.limits);
+        let (flights, families, errands) = (Flights::default(), Families::default(), Errands::new());
+        let fills = Crowd::new(usize::MAX);
+        Exchange { shared, store, origins, flights, families, errands, fills }
+    }
+
+    /// Waits until the fetches that go on by themselves have ended, at most for `limit`. Whether they have.
+    pub async fn finished(&self, limit: Duration) -> bool {
+        self.fills.emptied(limit).await
+    }
+
+    /// Answers one request, or cuts its client off, and writes the access log's line. `looked` is what was found on the
+    /// way here, if somebody looked.
+    pub async fn answer(self: &Arc<Self>, request: &Request, client: &mut Client, looked: Option<Looked>) {
+        let mut entry = Entry::default();
+        if let Err(ended) = self.carry_out(request, client, &mut entry, looked).await {
+            client.close_after();
+            if let Ended::Failed(failure) = ended {
+                if failure.is_denial() {
+                    entry.result = CacheResult::Denied;
+                }
+                self.give_up(request, client, &mut entry, &failure).await;
+            }
+        }
+        if self.shared.log.is_on() {
+            self.shared.log.write(entry.record(request, client.sent_bytes()));
+        }
+    }
+
+    async fn carry_out(
+        self: &Arc<Self>,
+        request: &Request,
+        client: &mut Client,
+        entry: &mut Entry,
+        looked: Option<Looked>,
+    ) -> Result<(), Ended> {
+        if hops::is_loop(&request.head.headers, &self.shared.name) {
+            return Err(Failure::Loop.into());
+        }
+        if let Some(outcome) = not_for_cache(request.method(), request.ticket.framing, &request.directives) {
+            entry.outcome = outcome;
+            return if request.directives.only_if_cached && request.method().is_safe() {
+                Err(Failure::NotCached.into())
+            } else {
+                self.pass(request, client, entry, None).await
+            };
+        }
+        self.from_cache(request, client, entry, looked).await
+    }
+
+    /// A request that may be answered from the cache.
+    async fn from_cache(
+        self: &Arc<Self>,
+        request: &Request,
+        client: &mut Client,
+        entry: &mut Entry,
+        mut looked: Option<Looked>,
+    ) -> Result<(), Ended> {
+        let name = request.ticket.name();
+        let mut stale = None;
+        for attempt in 0..=COLLAPSE_TRIES {
+            let found = match looked.take() {
+                Some(looked) => looked,
+                None => find(&self.store, &name, &request.head.headers).await,
+            };
+            let mut place = name.place();
+            (entry.outcome, stale) = match found {
+                Looked::Nothing => (Outcome::UriMiss, None),
+                Looked::OtherVariants(variant) => {
+                    place = variant;
+                    (Outcome::VaryMiss, None)
+                }
+                Looked::Found(found) => {
+                    place = found.place.clone();
+                    match self.use_found(request, client, entry, *found).await? {
+                        None => return Ok(()),
+                        Some(missed) => missed,
+                    }
+                }
+            };
+            if request.directives.only_if_cached {
+                return Err(Failure::NotCached.into());
+            }
+            // A part of an object or its head alone is not worth a fetch of the whole that others wait for, and some
+            // conditions are the origin's to judge.
+            if wants_part(request) || asks_origin(request) {
+                return self.pass(request, client, entry, stale).await;
+            }
+            if attempt == COLLAPSE_TRIES {
+                break;
+            }
+            match self.flights.board(&place) {
+                Ok(pilot) => return self.fetch(request, client, entry, stale, Some(pilot)).await,
+                Err(passenger) => match passenger.wait(self.shared.limits.collapse).await {
+                    Landed::Stored => entry.collapsed = true,
+                    Landed::NotShared => break,
+                    Landed::Failed(failure) => return Err(failure.into()),
+                },
+            }
+        }
+        entry.collapsed = false;
+        self.fetch(request, client, entry, stale, None::<Pilot>).await
+    }
+
+    /// Answers with what is stored, if it will do. Otherwise says why not, and gives back what may be validated.
+    async fn use_found(
+        self: &Arc<Self>,
+        request: &Request,
+        client: &mut Client,
+        entry: &mut Entry,
+        found: Found,
+    ) -> Result<Option<(Outcome, Option<Found>)>, Ended> {
+        let verdict =
+            judge(&request.ticket, request.method(), &request.directives, &found.head.facts, SystemTime::now());
+        let outcome =
+            if found.head.facts.state(SystemTime::now()).ttl_seconds > 0 { Outcome::Request } else { Outcome::Stale };
+        match verdict {
+            // On the way to the origin the rules refuse the request with their reason, or find it at another address.
+            Reuse::Denied => return Ok(Some((Outcome::Stale, None))),
+            Reuse::By(rules::Reuse::NotCached) => return Err(Failure::NotCached.into()),
+            Reuse::By(rules::Reuse::Validate) => return Ok(Some((outcome, Some(found)))),
+            Reuse::By(rules::Reuse::ServeAndValidate) => self.validate_later(request, &found),
+            Reuse::By(rules::Reuse::Serve | rules::Reuse::ServeStale) => {}
+        }
+        // Of a fetch that this request waited for, its client hears that it had to be asked for.
+        entry.outcome = if entry.collapsed { Outcome::Miss } else { Outcome::Hit };
+        entry.result = if entry.collapsed { CacheResult::Collapsed } else { CacheResult::Hit };
+        match self.serve(request, client, entry, found, Given::Stored).await? {
+            Sent::Answered => Ok(None),
+            Sent::NotHere => Ok(Some((Outcome::Miss, None))),
+        }
+    }
+}
+
+/// Whether a request has conditions that only the origin can judge (RFC 9111 4.3.2).
+fn asks_origin(request: &Request) -> bool {
+    [IF_MATCH, IF_UNMODIFIED_SINCE].iter().any(|name| request.head.headers.contains_key(name))
+}
+
+/// Whether a request wants less than a whole object. `bytes=0-` does not: it moves the same bytes as no Range at all,
+/// and players and download managers send it.
+fn wants_part(request: &Request) -> bool {
+    match (request.method(), request.head.headers.get(RANGE)) {
+        (&Method::HEAD, _) => true,
+        (_, None) => false,
+        (_, Some(range)) => !range.as_bytes().eq_ignore_ascii_case(b"bytes=0-"),
+    }
+}

@@ -1,0 +1,47 @@
+//! Answers that the proxy gives by itself.
+
+use bytes::Bytes;
+use http::Method;
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
+use pingora_http::ResponseHeader;
+
+use super::Exchange;
+use super::entry::Entry;
+use super::headers;
+use super::ticket::Request;
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::page;
+
+impl Exchange {
+    /// Answers with a page that says what went wrong, the last on its connection, if it is not too late for one: a
+    /// client whose answer broke off sees that from the connection's end.
+    pub(super) async fn give_up(&self, request: &Request, client: &mut Client, entry: &mut Entry, failure: &Failure) {
+        client.close_after();
+        if client.has_begun() || *failure == Failure::ClientLeft {
+            return;
+        }
+        let body = page::page(failure);
+        let Ok(head) = self.page_head(failure, body.len(), entry) else {
+            return;
+        };
+        entry.note(&head);
+        let body = if request.method() == Method::HEAD { String::new() } else { body };
+        if client.begin(&head, Bytes::from(body)).await.is_err() || client.end().await.is_err() {
+            tracing::debug!("the client left before its error page");
+        }
+    }
+
+    fn page_head(&self, failure: &Failure, length: usize, entry: &Entry) -> pingora_error::Result<ResponseHeader> {
+        let mut head = ResponseHeader::build(failure.status(), Some(6))?;
+        head.insert_header(CONTENT_TYPE, page::CONTENT_TYPE)?;
+        head.insert_header(CONTENT_LENGTH, length)?;
+        head.insert_header(CACHE_CONTROL, "no-store")?;
+        headers::to_client(&self.shared, &mut head, None, entry)?;
+        if !failure.is_upstream() {
+            // The request went nowhere, so there is nothing to say about how.
+            head.remove_header("cache-status");
+        }
+        Ok(head)
+    }
+}

@@ -1,0 +1,186 @@
+//! The bytes of an answer that is being sent: from the store, and from the origin where the store has no more of them.
+//!
+//! A stored object can be evicted, or turn out damaged, while it is read; a fetch can break off, or, where the store
+//! cannot keep what it brings, go on without readers that are too slow for it. The client has its head by then. Where
+//! a strong validator says that the origin still has the same bytes, the rest of them is fetched by a Range, and the
+//! client never knows; otherwise its connection is cut, so that it sees that its answer is not whole.
+
+use std::ops::RangeInclusive;
+use std::time::SystemTime;
+
+use bytes::{Buf, Bytes};
+use http::header::{ETAG, IF_RANGE, LAST_MODIFIED, RANGE};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use tinaja_http::conditional::{strong_date, strong_etag};
+use tinaja_http::range::ContentRange;
+use tinaja_store::{Body, State};
+
+use super::Exchange;
+use super::ask::{Reply, With};
+use super::entry::Entry;
+use super::fetch::whole;
+use super::serve::READ_PIECE_BYTES;
+use super::ticket::Request;
+use crate::failure::Failure;
+use crate::origin::Connection;
+use crate::stored::{Found, StoredHead};
+
+/// Times that the rest of one answer is fetched. Each time brings the client further, and an origin that breaks off
+/// every answer is not asked for ever.
+const MOST_RESUMES: u32 = 8;
+
+/// Where the bytes of an answer come from.
+pub(super) struct Source {
+    head: StoredHead,
+    state: State,
+    from: From,
+    /// Of the whole object, if it is known.
+    length: Option<u64>,
+    /// The next byte to send, and the one after the last.
+    at: u64,
+    end: u64,
+    resumes: u32,
+}
+
+enum From {
+    Store(Body),
+    /// The origin, which may have to be read past bytes that were sent already.
+    Origin {
+        connection: Box<Connection>,
+        skip: u64,
+    },
+    /// Nowhere any more.
+    Nowhere,
+}
+
+impl Source {
+    pub fn stored(found: Found, length: Option<u64>) -> Source {
+        let Found { head, hit, .. } = found;
+        let end = length.unwrap_or(u64::MAX);
+        Source { head, state: hit.state, from: From::Store(hit.body), length, at: 0, end, resumes: 0 }
+    }
+
+    /// Goes on with these bytes.
+    pub fn seek(&mut self, part: &RangeInclusive<u64>) {
+        (self.at, self.end) = (*part.start(), part.end().saturating_add(1));
+        let sought = match &mut self.from {
+            From::Store(body) => body.seek(self.at..self.end).is_ok(),
+            _ => false,
+        };
+        if !sought {
+            self.from = From::Nowhere;
+        }
+    }
+
+    /// The stored body, and whether it is whole.
+    pub fn body(&mut self) -> Option<(&mut Body, State)> {
+        match &mut self.from {
+            From::Store(body) => Some((body, self.state)),
+            _ => None,
+        }
+    }
+
+    /// Notes bytes that were read from [`Source::body`].
+    pub fn has_read(&mut self, bytes: u64) {
+        self.at += bytes;
+    }
+
+    /// Seconds of freshness that are left; negative once it is stale.
+    pub fn ttl_seconds(&self, now: SystemTime) -> i64 {
+        let whole = |duration: std::time::Duration| i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
+        match self.head.facts.fresh_until.duration_since(now) {
+            Ok(left) => whole(left),
+            Err(past) => -whole(past.duration()),
+        }
+    }
+}
+
+impl Exchange {
+    /// The next piece to send; `None` at the end. Dropped before it is ready, nothing is lost.
+    pub(super) async fn next_of(&self, request: &Request, source: &mut Source) -> Result<Option<Bytes>, Failure> {
+        loop {
+            let piece = match &mut source.from {
+                From::Store(body) => body.next(READ_PIECE_BYTES).await.map_err(|error| error.to_string()),
+                From::Origin { .. } if source.at == source.end => Ok(None),
+                From::Origin { connection, skip } => match connection.read().await {
+                    Ok(Some(mut piece)) => {
+                        let past = usize::try_from(*skip).unwrap_or(usize::MAX).min(piece.len());
+                        piece.advance(past);
+                        *skip -= past as u64;
+                        if piece.is_empty() {
+                            continue;
+                        }
+                        piece.truncate(usize::try_from(source.end - source.at).unwrap_or(usize::MAX));
+                        Ok(Some(piece))
+                    }
+                    Ok(None) => Err("the origin's answer ended early".to_owned()),
+                    Err(failure) => Err(failure.to_string()),
+                },
+                From::Nowhere => Err("there was no more of it".to_owned()),
+            };
+            match piece {
+                Ok(piece) => {
+                    source.at += piece.as_ref().map_or(0, |piece| piece.len() as u64);
+                    return Ok(piece);
+                }
+                Err(why) => {
+                    source.from = From::Nowhere;
+                    tracing::debug!("an answer broke off at byte {}, and is taken up at its origin: {why}", source.at);
+                    source.from = self.resume(request, source).await?;
+                }
+            }
+        }
+    }
+
+    /// Asks the origin for the rest of what is being sent.
+    async fn resume(&self, request: &Request, source: &mut Source) -> Result<From, Failure> {
+        let lost = |why: &str| Failure::Origin(format!("the rest of the object was lost, and {why}"));
+        source.resumes += 1;
+        let (Some(length), true) = (source.length, source.resumes <= MOST_RESUMES) else {
+            return Err(lost("it cannot be asked for"));
+        };
+        let stored = source.head.fields(|_| true).unwrap_or_default();
+        let Some(validator) = strong_validator(&stored) else {
+            return Err(lost("nothing tells whether the origin still has the same"));
+        };
+        let mut head = whole(request);
+        let range = format!("bytes={}-{}", source.at, source.end.saturating_sub(1));
+        let set = head.insert_header(RANGE, range).and_then(|()| head.insert_header(IF_RANGE, validator));
+        set.map_err(|error| Failure::Internal(error.to_string()))?;
+        let reply = self.ask(request, head, true, With::Nobody, &mut Entry::default()).await?;
+        match skipped(&reply, &stored, source, length) {
+            Some(skip) => Ok(From::Origin { connection: Box::new(reply.connection), skip }),
+            None => Err(lost("the origin has another by now")),
+        }
+    }
+}
+
+/// What can be sent back to ask whether the origin has the same bytes.
+fn strong_validator(stored: &HeaderMap) -> Option<HeaderValue> {
+    match strong_etag(stored) {
+        Some(_) => stored.get(ETAG).cloned(),
+        None => strong_date(stored, SystemTime::now()).and(stored.get(LAST_MODIFIED)).cloned(),
+    }
+}
+
+/// How many bytes of a reply come before those that are wanted; `None` if it does not have them, or is about another
+/// object.
+fn skipped(reply: &Reply, stored: &HeaderMap, source: &Source, length: u64) -> Option<u64> {
+    let new = &reply.head.headers;
+    let same = match (strong_etag(stored), strong_etag(new)) {
+        (Some(old), Some(new)) => old.matches_strongly(&new),
+        (None, None) => stored.get(LAST_MODIFIED) == new.get(LAST_MODIFIED),
+        _ => false,
+    };
+    let (first, last) = match reply.head.status {
+        StatusCode::PARTIAL_CONTENT => match ContentRange::parse(new.get(http::header::CONTENT_RANGE)?)? {
+            ContentRange::Part { bytes, whole } if whole.is_none_or(|whole| whole == length) => {
+                (*bytes.start(), *bytes.end())
+            }
+            _ => return None,
+        },
+        StatusCode::OK if super::keep::announced(new).is_none_or(|new| new == length) => (0, length.checked_sub(1)?),
+        _ => return None,
+    };
+    (same && last.saturating_add(1) >= source.end).then(|| source.at.checked_sub(first)).flatten()
+}

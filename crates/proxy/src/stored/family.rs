@@ -1,0 +1,135 @@
+//! Which variants a URL has: a small object under the URL itself.
+
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use http::header::VARY;
+use http::{HeaderMap, HeaderName};
+use pingora_http::ResponseHeader;
+use tinaja_http::vary::{self, Place};
+use tinaja_store::Hint;
+use tokio::sync::Mutex;
+
+use super::head::{Facts, Kind, StoredHead};
+use super::name::Name;
+use crate::Storage;
+
+/// The field of a family's head that lists its variants, the one stored last at the end.
+const VARIANTS: HeaderName = HeaderName::from_static("variants");
+
+/// A URL's variants.
+#[derive(Clone, Debug)]
+pub(crate) struct Family {
+    /// When it was first known; variants of an earlier family of the same URL are none of this one.
+    pub began: SystemTime,
+    /// The fields that they differ by, as a Vary.
+    vary: HeaderMap,
+    known: Vec<[u8; 16]>,
+}
+
+impl Family {
+    /// The family in a head; `None` if it is not one's.
+    pub fn of(head: &StoredHead) -> Option<Family> {
+        if head.kind != Kind::Family {
+            return None;
+        }
+        let mut vary = head.fields(|line| line.is(&VARY) || line.is(&VARIANTS))?;
+        let known = vary.remove(VARIANTS)?;
+        let known = known.to_str().ok()?.split(' ').filter(|variant| !variant.is_empty()).map(from_hex);
+        Some(Family { began: head.facts.received, vary, known: known.collect::<Option<_>>()? })
+    }
+
+    /// Which variant a request wants.
+    pub fn variant(&self, request: &HeaderMap) -> Option<[u8; 16]> {
+        vary::key(&self.vary, request)
+    }
+
+    /// Adds a variant; the one that has to make room for it, if any.
+    fn add(&mut self, variant: [u8; 16]) -> Option<[u8; 16]> {
+        let gone = match vary::place(&self.known, &variant) {
+            Place::New => None,
+            Place::Known(at) => {
+                self.known.remove(at);
+                None
+            }
+            Place::Instead(at) => Some(self.known.remove(at)),
+        };
+        self.known.push(variant);
+        gone
+    }
+
+    fn head(&self, name: &Name) -> Option<Bytes> {
+        let mut header = ResponseHeader::build(200, None).ok()?;
+        for value in self.vary.get_all(VARY) {
+            header.append_header(VARY, value.clone()).ok()?;
+        }
+        let known: Vec<String> = self.known.iter().map(to_hex).collect();
+        header.insert_header(VARIANTS, known.join(" ")).ok()?;
+        let facts = Facts {
+            received: self.began,
+            fresh_until: self.began,
+            age_seconds: 0,
+            stale_while_revalidate_seconds: 0,
+            stale_if_error_seconds: 0,
+            may_be_stale: false,
+            family: self.began,
+            variant: None,
+            fetched_from: None,
+        };
+        StoredHead::encode(Kind::Family, &facts, name.primary(), &header)
+    }
+}
+
+/// Changes families, one at a time: two answers that come at once must both be in.
+#[derive(Debug, Default)]
+pub(crate) struct Families(Mutex<()>);
+
+impl Families {
+    /// Notes that a variant of `name` is about to be stored, for requests that this one is like. The family's beginning
+    /// and the variant; `None` where the response does not vary, or the family could not be kept.
+    ///
+    /// Each variant writes its family anew. So a log that evicts in its order never evicts the family before it.
+    pub async fn join(
+        &self,
+        store: &Storage,
+        name: &Name,
+        response: &HeaderMap,
+        request: &HeaderMap,
+    ) -> Option<(SystemTime, [u8; 16])> {
+        let variant = vary::key(response, request)?;
+        let names = vary::fields(response)?;
+        let _turn = self.0.lock().await;
+        let before = store.find(&name.place()).await.and_then(|hit| StoredHead::decode(&hit.head));
+        let before = before.filter(|head| head.belongs_to(name.primary())).and_then(|head| Family::of(&head));
+        // An origin that varies by other fields now has other variants.
+        let same = before.filter(|family| vary::fields(&family.vary).as_ref() == Some(&names));
+        let mut family = same.unwrap_or_else(|| Family {
+            began: SystemTime::now(),
+            vary: names.iter().map(|name| (VARY, name.clone().into())).collect(),
+            known: Vec::new(),
+        });
+        if let Some(gone) = family.add(variant)
+            && let Err(error) = store.remove(&name.variant_place(&gone)).await
+        {
+            tracing::warn!("a variant that had to make room was not removed: {error}");
+        }
+        let head = family.head(name)?;
+        let began = StoredHead::decode(&head)?.facts.received;
+        let writer = store.put(&name.place(), head, Hint { expected_bytes: Some(0), ..Hint::default() });
+        match writer.commit().await {
+            tinaja_store::Commit::Stored { .. } => Some((began, variant)),
+            tinaja_store::Commit::NotStored(why) => {
+                tracing::debug!("a URL's variants are not stored: {why}");
+                None
+            }
+        }
+    }
+}
+
+fn to_hex(variant: &[u8; 16]) -> String {
+    format!("{:032x}", u128::from_be_bytes(*variant))
+}
+
+fn from_hex(text: &str) -> Option<[u8; 16]> {
+    (text.len() == 32).then(|| u128::from_str_radix(text, 16).ok().map(u128::to_be_bytes)).flatten()
+}

@@ -1,0 +1,76 @@
+//! Finding what is stored for a request.
+
+use std::time::Instant;
+
+use http::HeaderMap;
+use tinaja_store::{FIND_DEADLINE, Hit, Key, Lookup};
+
+use super::family::Family;
+use super::head::{Kind, StoredHead, is_old};
+use super::name::Name;
+use crate::Storage;
+
+/// A stored response, or one that is just being fetched.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// Where it stands in the store.
+    pub place: Key,
+    pub head: StoredHead,
+    pub hit: Hit,
+}
+
+/// What is stored for a request.
+#[derive(Debug)]
+pub(crate) enum Looked {
+    Found(Box<Found>),
+    /// There are answers to the URL, but not to such a request; and where one would stand.
+    OtherVariants(Key),
+    /// Nothing.
+    Nothing,
+}
+
+/// Looks for the answer to a request with these headers (RFC 9111 4.1). Reads the disk once or, where answers vary,
+/// twice.
+pub(crate) async fn find(store: &Storage, name: &Name, request: &HeaderMap) -> Looked {
+    let place = name.place();
+    let Some((head, hit)) = look(store, name, &place).await else {
+        return Looked::Nothing;
+    };
+    if head.kind == Kind::Whole {
+        // A variant is never stored under the URL itself.
+        return Looked::Found(Box::new(Found { place, head, hit }));
+    }
+    let Some((family, variant)) = Family::of(&head).and_then(|family| Some((family.began, family.variant(request)?)))
+    else {
+        return Looked::Nothing;
+    };
+    let place = name.variant_place(&variant);
+    match look(store, name, &place).await {
+        Some((head, hit)) if head.facts.variant == Some(variant) && head.facts.family == family => {
+            Looked::Found(Box::new(Found { place, head, hit }))
+        }
+        _ => Looked::OtherVariants(place),
+    }
+}
+
+/// The object at one place, if it is of that name. What cannot be read is removed, or nothing else could ever stand
+/// there for a store that keeps the first.
+async fn look(store: &Storage, name: &Name, place: &Key) -> Option<(StoredHead, Hit)> {
+    let hit = match store.lookup(place, Instant::now() + FIND_DEADLINE) {
+        Lookup::Absent => None,
+        Lookup::Here(hit) => Some(hit),
+        Lookup::Wait(pending) => pending.await,
+    }?;
+    let Some(head) = StoredHead::decode(&hit.head) else {
+        if is_old(&hit.head) {
+            tracing::debug!("removing an object that an earlier version stored: {place:?}");
+        } else {
+            tracing::warn!("removing an object whose head cannot be read: {place:?}");
+        }
+        if let Err(error) = store.remove(place).await {
+            tracing::warn!("an object whose head cannot be read was not removed: {error}");
+        }
+        return None;
+    };
+    head.belongs_to(name.primary()).then_some((head, hit))
+}

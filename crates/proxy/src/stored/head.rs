@@ -1,0 +1,230 @@
+//! The head of a stored object: when it came, how long it is good, whose it is, and its header lines.
+//!
+//! All that decides whether an answer may be served stands in numbers at fixed places, so that a hit needs no header
+//! to be parsed; and the header lines stand as they are sent, so that a hit need not write them anew.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::{Duration, SystemTime};
+
+use bytes::{Buf, Bytes};
+use http::{HeaderMap, StatusCode};
+use pingora_http::ResponseHeader;
+use tinaja_http::lines::{Line, header_map, lines};
+use tinaja_http::reuse::State;
+
+/// The first byte of every head. 1 and 2 were the forms that the adapter for Pingora's cache makes.
+const VERSION: u8 = 3;
+const MAY_BE_STALE: u8 = 1;
+const VARIES: u8 = 2;
+const HAS_ADDRESS: u8 = 4;
+
+/// Bytes before the primary name.
+const FIXED_BYTES: usize = 80;
+/// The longest name that is stored, in bytes: a URL is at most a quarter of that.
+const MAX_PRIMARY_BYTES: usize = 64 * 1024;
+/// The largest header that is stored, in bytes; larger ones pass through. It leaves room for the rest of a head in
+/// what the store takes ([`tinaja_store::limits::MAX_HEAD_BYTES`]), with a URL of the greatest length.
+const MAX_WIRE_BYTES: usize = 96 * 1024;
+
+/// What a head is the head of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A whole response.
+    Whole = 0,
+    /// Not a response, but which fields its variants differ by.
+    Family = 1,
+}
+
+/// What is known of a stored response beside its header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// When its head came, or it was last validated.
+    pub received: SystemTime,
+    /// Until when it may be served without asking.
+    pub fresh_until: SystemTime,
+    /// Its age when it was received, in seconds.
+    pub age_seconds: u32,
+    pub stale_while_revalidate_seconds: u32,
+    pub stale_if_error_seconds: u32,
+    pub may_be_stale: bool,
+    /// The family that it belongs to, by when that began; families that were purged begin anew. The Unix epoch where
+    /// there is none.
+    pub family: SystemTime,
+    /// Which of a family's variants it is.
+    pub variant: Option<[u8; 16]>,
+    /// The address that it was fetched from, for [`crate::config::Listener::may_serve`].
+    pub fetched_from: Option<IpAddr>,
+}
+
+impl Facts {
+    /// What decides reuse at `now`.
+    pub fn state(&self, now: SystemTime) -> State {
+        let ttl_seconds = match self.fresh_until.duration_since(now) {
+            // Anything left counts as a second: fresh is fresh until it is over.
+            Ok(left) => seconds(left) + i64::from(left.subsec_nanos() > 0),
+            Err(past) => -seconds(past.duration()),
+        };
+        State {
+            age_seconds: self.age(now),
+            ttl_seconds,
+            stale_while_revalidate_seconds: self.stale_while_revalidate_seconds.into(),
+            stale_if_error_seconds: self.stale_if_error_seconds.into(),
+            may_be_stale: self.may_be_stale,
+        }
+    }
+
+    /// Its age at `now`, in seconds (RFC 9111 4.2.3).
+    pub fn age(&self, now: SystemTime) -> u64 {
+        tinaja_http::age::current_age(self.age_seconds.into(), now.duration_since(self.received).unwrap_or_default())
+    }
+}
+
+fn seconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// A head, taken apart without copying.
+#[derive(Clone, Debug)]
+pub(crate) struct StoredHead {
+    pub kind: Kind,
+    pub facts: Facts,
+    primary: Bytes,
+    wire: Bytes,
+}
+
+impl StoredHead {
+    /// Takes a head apart; `None` for anything that [`StoredHead::encode`] does not make.
+    pub fn decode(bytes: &Bytes) -> Option<StoredHead> {
+        let mut rest = bytes.get(..FIXED_BYTES)?;
+        let (version, kind, flags, zero) = (rest.get_u8(), rest.get_u8(), rest.get_u8(), rest.get_u8());
+        let kind = match kind {
+            0 => Kind::Whole,
+            1 => Kind::Family,
+            _ => return None,
+        };
+        if version != VERSION || flags > MAY_BE_STALE | VARIES | HAS_ADDRESS || zero != 0 {
+            return None;
+        }
+        let [received, fresh_until, family] =
+            [time(rest.get_u64_le())?, time(rest.get_u64_le())?, time(rest.get_u64_le())?];
+        let [age_seconds, stale_while_revalidate_seconds, stale_if_error_seconds] =
+            [rest.get_u32_le(), rest.get_u32_le(), rest.get_u32_le()];
+        let mut variant = [0; 16];
+        rest.copy_to_slice(&mut variant);
+        let address = Ipv6Addr::from_bits(rest.get_u128()).to_canonical();
+        let (primary_bytes, wire_bytes) = (rest.get_u32_le() as usize, rest.get_u32_le() as usize);
+        if primary_bytes > MAX_PRIMARY_BYTES || bytes.len() != FIXED_BYTES + primary_bytes + wire_bytes {
+            return None;
+        }
+        let facts = Facts {
+            received,
+            fresh_until,
+            age_seconds,
+            stale_while_revalidate_seconds,
+            stale_if_error_seconds,
+            may_be_stale: flags & MAY_BE_STALE != 0,
+            family,
+            variant: (flags & VARIES != 0).then_some(variant),
+            fetched_from: (flags & HAS_ADDRESS != 0).then_some(address),
+        };
+        let wire_at = FIXED_BYTES + primary_bytes;
+        Some(StoredHead { kind, facts, primary: bytes.slice(FIXED_BYTES..wire_at), wire: bytes.slice(wire_at..) })
+    }
+
+    /// A head to store. `None` where it would be too large: the response then passes through.
+    pub fn encode(kind: Kind, facts: &Facts, primary: &[u8], header: &ResponseHeader) -> Option<Bytes> {
+        let mut head = Vec::with_capacity(FIXED_BYTES + primary.len() + 512);
+        let flag = |set: bool, flag: u8| if set { flag } else { 0 };
+        let flags = flag(facts.may_be_stale, MAY_BE_STALE)
+            | flag(facts.variant.is_some(), VARIES)
+            | flag(facts.fetched_from.is_some(), HAS_ADDRESS);
+        head.extend_from_slice(&[VERSION, kind as u8, flags, 0]);
+        for time in [facts.received, facts.fresh_until, facts.family] {
+            head.extend_from_slice(&nanoseconds(time).to_le_bytes());
+        }
+        for seconds in [facts.age_seconds, facts.stale_while_revalidate_seconds, facts.stale_if_error_seconds] {
+            head.extend_from_slice(&seconds.to_le_bytes());
+        }
+        head.extend_from_slice(&facts.variant.unwrap_or_default());
+        let address = match facts.fetched_from {
+            Some(IpAddr::V4(v4)) => v4.to_ipv6_mapped(),
+            Some(IpAddr::V6(v6)) => v6,
+            None => Ipv6Addr::UNSPECIFIED,
+        };
+        head.extend_from_slice(&address.octets());
+        head.extend_from_slice(&u32::try_from(primary.len()).ok()?.to_le_bytes());
+        let length_at = head.len();
+        head.extend_from_slice(&[0; 4]);
+        head.extend_from_slice(primary);
+        let wire_at = head.len();
+        for part in ["HTTP/1.1 ", header.status.as_str(), " ", reason(header.status), "\r\n"] {
+            head.extend_from_slice(part.as_bytes());
+        }
+        header.header_to_h1_wire(&mut head);
+        let wire_bytes = head.len() - wire_at;
+        if primary.len() > MAX_PRIMARY_BYTES || wire_bytes > MAX_WIRE_BYTES {
+            return None;
+        }
+        let length = u32::try_from(wire_bytes).ok()?.to_le_bytes();
+        head.get_mut(length_at..length_at + 4)?.copy_from_slice(&length);
+        Some(head.into())
+    }
+
+    /// The name of what it is the head of.
+    pub fn primary(&self) -> &[u8] {
+        &self.primary
+    }
+
+    /// Whether this is the head of an object of that name, and not of another with the same digest.
+    pub fn belongs_to(&self, primary: &[u8]) -> bool {
+        self.primary == primary
+    }
+
+    /// The status line and the header lines as they were stored, each with its CR LF.
+    pub fn wire(&self) -> &Bytes {
+        &self.wire
+    }
+
+    /// The status.
+    pub fn status(&self) -> StatusCode {
+        self.wire.get(9..12).and_then(|code| StatusCode::from_bytes(code).ok()).unwrap_or_default()
+    }
+
+    /// The fields that `wanted` picks. `None` if they cannot be read, which what was stored can.
+    pub fn fields(&self, wanted: impl Fn(&Line<'_>) -> bool) -> Option<HeaderMap> {
+        header_map(&self.wire, wanted)
+    }
+
+    /// The header, to be changed and sent.
+    pub fn header(&self) -> Option<ResponseHeader> {
+        let mut header = ResponseHeader::build(self.status(), None).ok()?;
+        for line in lines(&self.wire) {
+            let value = http::HeaderValue::from_maybe_shared(self.wire.slice_ref(line.value)).ok()?;
+            header.append_header(self.wire.slice_ref(line.name), value).ok()?;
+        }
+        Some(header)
+    }
+}
+
+/// Whether these bytes are a head that an earlier version stored.
+pub(super) fn is_old(head: &[u8]) -> bool {
+    matches!(head.first(), Some(1..VERSION))
+}
+
+fn reason(status: StatusCode) -> &'static str {
+    status.canonical_reason().unwrap_or_default()
+}
+
+fn time(nanoseconds: u64) -> Option<SystemTime> {
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_nanos(nanoseconds))
+}
+
+/// Times before 1970 count as 1970, and times after 2554 as then: neither is a time at which anything was cached.
+fn nanoseconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+#[path = "head_tests.rs"]
+mod tests;

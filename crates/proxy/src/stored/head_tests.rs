@@ -1,0 +1,91 @@
+use super::*;
+
+fn facts() -> Facts {
+    let at = |seconds| SystemTime::UNIX_EPOCH + Duration::new(seconds, 7);
+    Facts {
+        received: at(1_700_000_000),
+        fresh_until: at(1_700_000_060),
+        age_seconds: 5,
+        stale_while_revalidate_seconds: 6,
+        stale_if_error_seconds: 7,
+        may_be_stale: true,
+        family: at(1_600_000_000),
+        variant: Some([9; 16]),
+        fetched_from: Some("192.0.2.1".parse().unwrap()),
+    }
+}
+
+fn header() -> ResponseHeader {
+    let mut header = ResponseHeader::build(404, None).unwrap();
+    for (name, value) in [("X-A", "1"), ("x-a", "2"), ("Content-Length", "3")] {
+        header.append_header(name, value).unwrap();
+    }
+    header
+}
+
+/// The bytes of a head may change only with its version: what is on disks must be read for what it is.
+#[test]
+fn the_format_is_what_it_was() {
+    let head = StoredHead::encode(Kind::Whole, &facts(), b"4:http,", &header()).unwrap();
+    let golden = include_bytes!("../../tests/golden/head-v3.bin");
+    assert!(head == golden[..], "{}", head.escape_ascii());
+}
+
+#[test]
+fn there_and_back() {
+    let plain = Facts { family: SystemTime::UNIX_EPOCH, variant: None, fetched_from: None, ..facts() };
+    let v6 = Facts { fetched_from: Some("2001:db8::1".parse().unwrap()), may_be_stale: false, ..plain };
+    for (kind, facts) in [(Kind::Whole, facts()), (Kind::Whole, plain), (Kind::Whole, v6), (Kind::Family, plain)] {
+        let bytes = StoredHead::encode(kind, &facts, b"name", &header()).unwrap();
+        let head = StoredHead::decode(&bytes).unwrap();
+        assert_eq!((head.kind, head.facts), (kind, facts));
+        assert!(head.belongs_to(b"name") && !head.belongs_to(b"nam"));
+        assert_eq!(head.wire(), "HTTP/1.1 404 Not Found\r\nX-A: 1\r\nx-a: 2\r\nContent-Length: 3\r\n");
+        assert_eq!(head.status(), 404);
+        let back = head.header().unwrap();
+        let mut wire = Vec::new();
+        back.header_to_h1_wire(&mut wire);
+        assert_eq!(wire, b"X-A: 1\r\nx-a: 2\r\nContent-Length: 3\r\n");
+        assert_eq!(head.fields(|line| line.is(&http::header::CONTENT_LENGTH)).unwrap().len(), 1);
+    }
+}
+
+#[test]
+fn what_is_no_head() {
+    let whole = StoredHead::encode(Kind::Whole, &facts(), b"name", &header()).unwrap();
+    for length in 0..whole.len() {
+        assert!(StoredHead::decode(&whole.slice(..length)).is_none(), "{length}");
+    }
+    assert!(StoredHead::decode(&[&whole[..], b"x"].concat().into()).is_none());
+    for (place, value) in [(0, 1), (0, 2), (0, 4), (1, 2), (2, 8), (3, 1)] {
+        let mut other = whole.to_vec();
+        other[place] = value;
+        assert_eq!(is_old(&other), place == 0 && value < 3);
+        assert!(StoredHead::decode(&other.into()).is_none(), "{place} {value}");
+    }
+}
+
+#[test]
+fn too_large() {
+    let mut large = header();
+    large.insert_header("x", "v".repeat(MAX_WIRE_BYTES)).unwrap();
+    assert!(StoredHead::encode(Kind::Whole, &facts(), b"name", &large).is_none());
+    assert!(StoredHead::encode(Kind::Whole, &facts(), &vec![b'n'; MAX_PRIMARY_BYTES + 1], &header()).is_none());
+    for size in [4095, 4096, 4097, 65535, 65536, 65537] {
+        let mut header = header();
+        header.insert_header("x", "v".repeat(size)).unwrap();
+        let bytes = StoredHead::encode(Kind::Whole, &facts(), b"name", &header).unwrap();
+        assert!(bytes.len() < tinaja_store::limits::MAX_HEAD_BYTES - MAX_PRIMARY_BYTES / 4);
+        assert_eq!(StoredHead::decode(&bytes).unwrap().header().unwrap().headers["x"].len(), size);
+    }
+}
+
+#[test]
+fn states() {
+    let facts = facts();
+    for (seconds, nanos, ttl, age) in [(0, 7, 60, 5), (59, 8, 1, 64), (60, 7, 0, 65), (61, 7, -1, 66), (0, 0, 61, 5)] {
+        let now = SystemTime::UNIX_EPOCH + Duration::new(1_700_000_000 + seconds, nanos);
+        let state = facts.state(now);
+        assert_eq!((state.ttl_seconds, state.age_seconds), (ttl, age), "{seconds}");
+    }
+}

@@ -1,0 +1,15 @@
+//! What stands in the store: names, heads, and which variants a URL has.
+//!
+//! An object is found under its URL, or, where its origin's answers vary, a small family object is: it says by which
+//! fields of a request they vary, and each variant is found under the URL and the values of those fields. So no
+//! variant's leaving loses the others. `docs/formats/heads.md` draws the bytes.
+
+mod family;
+mod find;
+mod head;
+mod name;
+
+pub(crate) use family::Families;
+pub(crate) use find::{Found, Looked, find};
+pub(crate) use head::{Facts, Kind, StoredHead};
+pub(crate) use name::{Name, name_of, parts_of};
