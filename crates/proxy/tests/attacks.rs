@@ -24,6 +24,15 @@ macro_rules! cases {
 }
 
 cases! {
+    h11_codings_and_names
+    h11_both_lengths
+    f09_panic
+    f04_long_connection
+    f03_connection_names
+    f03_connection_names_forwarded_for
+    f02_max_forwards
+    c07_variants
+    c03_more_overrides
     c01_other_host
     c01_other_port
     c01_other_scheme

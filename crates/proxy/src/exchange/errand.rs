@@ -46,8 +46,8 @@ impl Exchange {
         let exchange = self.clone();
         // It ends by itself, by the limits of any request.
         tokio::spawn(async move {
-            exchange.fetch_unasked(&request, false).await;
-            drop((pilot, turn));
+            exchange.fetch_unasked(&request, false, pilot).await;
+            drop(turn);
         });
     }
 

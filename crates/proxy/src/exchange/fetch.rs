@@ -119,10 +119,16 @@ impl Exchange {
         if reply.head.status != StatusCode::NOT_MODIFIED || (edits.is_some() && meant) {
             return Ok(reply);
         }
+        let plain = || Failure::Origin("it answered 304 to a plain request".into());
+        if edits.is_none() {
+            // Nothing was asked that could be answered so. A client that did ask knows what it means.
+            let asked = [IF_NONE_MATCH, IF_MODIFIED_SINCE].iter().any(|name| request.head.headers.contains_key(name));
+            return if asked { Ok(reply) } else { Err(plain()) };
+        }
         self.origins.release(reply.connection).await;
         let reply = self.ask(request, whole(request), true, with, entry).await?;
         if reply.head.status == StatusCode::NOT_MODIFIED {
-            return Err(Failure::Origin("it answered 304 although nothing was asked that could be".into()));
+            return Err(plain());
         }
         Ok(reply)
     }
@@ -211,7 +217,7 @@ impl Exchange {
         let Some(head) = StoredHead::decode(&hit.head) else {
             return Err(Box::new(reply));
         };
-        // What has come with the head is there for the first reader at once.
+        // What has come with the head is there for the first reader at once. An error comes again.
         let first = tokio::select! {
             biased;
             piece = reply.connection.read() => piece.ok().flatten(),

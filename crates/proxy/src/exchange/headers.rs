@@ -22,16 +22,20 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Fields by which a client can make some servers answer for another URL than the key says. Whoever sets them may
 /// not poison what others get, so requests that may be answered from the cache lose them.
-const OVERRIDES: [HeaderName; 11] = [
+const OVERRIDES: [HeaderName; 15] = [
     FORWARDED,
     HeaderName::from_static("x-forwarded-proto"),
     HeaderName::from_static("x-forwarded-host"),
     HeaderName::from_static("x-forwarded-port"),
     HeaderName::from_static("x-forwarded-scheme"),
     HeaderName::from_static("x-forwarded-prefix"),
+    HeaderName::from_static("x-forwarded-server"),
     HeaderName::from_static("x-host"),
+    HeaderName::from_static("x-original-host"),
+    HeaderName::from_static("x-http-host-override"),
     HeaderName::from_static("x-original-url"),
     HeaderName::from_static("x-rewrite-url"),
+    HeaderName::from_static("x-http-method"),
     HeaderName::from_static("x-http-method-override"),
     HeaderName::from_static("x-method-override"),
 ];

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::header::{ALLOW, CONTENT_LENGTH, MAX_FORWARDS};
 use http::{Method, StatusCode};
+use pingora_http::ResponseHeader;
 
 use super::ask::{Reply, With, send_on};
 use super::entry::Entry;
@@ -22,7 +24,13 @@ impl Exchange {
         found: Option<Found>,
     ) -> Result<(), Ended> {
         let cached = matches!(*request.method(), Method::GET | Method::HEAD) && !request.directives.no_store;
-        let reply = self.ask(request, request.head.clone(), cached, With::Content(client), entry).await?;
+        let mut head = request.head.clone();
+        match max_forwards(request) {
+            Some(0) => return self.answer_options(client, entry).await,
+            Some(hops) => head.insert_header(MAX_FORWARDS, hops - 1)?,
+            None => {}
+        }
+        let reply = self.ask(request, head, cached, With::Content(client), entry).await?;
         self.invalidate(request, &reply).await;
         if let Some(found) = found {
             self.note_head(request, found, &reply).await?;
@@ -33,6 +41,17 @@ impl Exchange {
             self.run_errand(request);
         }
         Ok(())
+    }
+
+    /// OPTIONS that was to go no further than here.
+    async fn answer_options(&self, client: &mut Client, entry: &mut Entry) -> Result<(), Ended> {
+        let mut head = ResponseHeader::build(200, Some(3))?;
+        head.insert_header(CONTENT_LENGTH, 0)?;
+        head.insert_header(ALLOW, "GET, HEAD, POST, PUT, DELETE, OPTIONS")?;
+        headers::to_client(&self.shared, &mut head, None, entry)?;
+        entry.note(&head);
+        client.begin(&head, Bytes::new()).await?;
+        Ok(client.end().await?)
     }
 
     /// Gives an origin's answer to the client, while the rest of the request goes the other way.
@@ -81,6 +100,12 @@ impl Exchange {
             }
         }
     }
+}
+
+/// How many hops an OPTIONS may still go (RFC 9110 7.6.2); the field means nothing for other methods.
+fn max_forwards(request: &Request) -> Option<u64> {
+    let field = request.head.headers.get(MAX_FORWARDS).filter(|_| *request.method() == Method::OPTIONS)?;
+    field.to_str().ok()?.trim().parse().ok()
 }
 
 /// What the client does next: it sends more of its request, or, once that is whole, leaves.

@@ -11,6 +11,7 @@ use tinaja_store::Updated;
 
 use super::ask::{Reply, With};
 use super::entry::Entry;
+use super::flights::{Landed, Pilot};
 use super::keep::{Received, keep, stored_head};
 use super::ticket::Request;
 use super::{Ended, Exchange, headers};
@@ -71,13 +72,13 @@ impl Exchange {
         };
         let (exchange, request) = (self.clone(), request.clone());
         tokio::spawn(async move {
-            exchange.fetch_unasked(&request, true).await;
-            drop((pilot, turn));
+            exchange.fetch_unasked(&request, true, pilot).await;
+            drop(turn);
         });
     }
 
-    /// Fetches an object, or validates it, without a client.
-    pub(super) async fn fetch_unasked(self: &Arc<Self>, request: &Request, validate: bool) {
+    /// Fetches an object, or validates it, without a client. Others may wait for it.
+    pub(super) async fn fetch_unasked(self: &Arc<Self>, request: &Request, validate: bool, pilot: Pilot) {
         let mut entry = Entry::default();
         let name = request.ticket.name();
         let found = match crate::stored::find(&self.store, &name, &request.head.headers).await {
@@ -96,6 +97,7 @@ impl Exchange {
             Some(found) if reply.head.status == StatusCode::NOT_MODIFIED => {
                 // Nobody is served, so nobody has to be told.
                 let _ = self.refresh(request, found, &reply).await;
+                pilot.land(Landed::Stored);
                 self.origins.release(reply.connection).await;
             }
             _ => {
@@ -105,6 +107,7 @@ impl Exchange {
                 if let (Ok(keep), true) = (keep(request, &reply.received()), small)
                     && let Ok((reader, _, fill)) = self.begin_fill(request, &keep, reply).await
                 {
+                    pilot.land(Landed::Stored);
                     drop(reader);
                     self.fill(fill).await;
                 }

@@ -34,6 +34,8 @@ pub(crate) struct Connection {
     /// Something of an answer has come.
     pub has_answered: bool,
     broken: bool,
+    /// Reading the answer has failed, and does so from then on.
+    failed: Option<Failure>,
     single: bool,
 }
 
@@ -71,6 +73,7 @@ impl Origins {
                         reused,
                         has_answered: false,
                         broken: false,
+                        failed: None,
                         single,
                     });
                 }
@@ -143,9 +146,13 @@ impl Connection {
         Ok(head)
     }
 
-    /// The next piece of the answer's content; `None` at its end, which is where the answer's frame says it is.
+    /// The next piece of the answer's content; `None` at its end, which is where the answer's frame says it is. An error
+    /// comes again with each further call.
     pub async fn read(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
+            if let Some(failure) = &self.failed {
+                return Err(failure.clone());
+            }
             if self.session.response_done() {
                 return Ok(None);
             }
@@ -154,7 +161,7 @@ impl Connection {
                 Ok(piece) => return Ok(piece),
                 Err(error) => {
                     self.broken = true;
-                    return Err(failure_of(&error));
+                    self.failed = Some(failure_of(&error));
                 }
             }
         }
@@ -162,7 +169,7 @@ impl Connection {
 
     /// Whether all of the answer has been read.
     pub fn is_done(&mut self) -> bool {
-        self.session.response_done()
+        self.failed.is_none() && self.session.response_done()
     }
 }
 
