@@ -111,6 +111,7 @@ cases! {
     h11_endless_head
     h11_framing_in_doubt
     h11_not_modified_unasked
+    h11_one_length_twice
     h11_repaired_heads
     h11_short_bodies
     h12_connections_that_end
