@@ -39,7 +39,7 @@ mod wait;
 mod write;
 mod writer;
 
-pub use cache::{Cache, CacheOptions, EngineName, OpenError};
+pub use cache::{Cache, CacheOptions, EngineName, OpenError, Plan, Tuning};
 pub use hit::{Body, BodySource, Hit, ReadError, Source, State};
 pub use key::{Digest, Key, MAX_NAME_BYTES, Secret};
 pub use reference::Reference;

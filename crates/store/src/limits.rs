@@ -85,3 +85,27 @@ pub const MAX_SLOTS: u64 = 1 << 39;
 
 /// The log grows by so many times a snapshot's size between two snapshots: they are at most 2 % of what is written.
 pub const SNAPSHOT_SHARE: u64 = 50;
+
+/// Bins of a Disk Table on their way to the disk at once; writes beyond wait. Each is up to a block, 8 KiB by default:
+/// 4 MiB, and enough to keep any disk busy.
+pub const MAX_BINS_IN_FLIGHT: usize = 512;
+
+/// Bins written since the last sync. Half as many bring one about. They are remembered because a sync that fails makes
+/// all of them worthless; 16 bytes each.
+pub const MAX_UNSYNCED_BINS: usize = 16_384;
+
+/// Bins that could not be written. What the disk holds of them is not known, so each is remembered, for 16 bytes; a disk
+/// with more of them is given up.
+pub const MAX_LOST_BINS: usize = 65_536;
+
+/// Changes of sets that are remembered, so that who reads one knows whether it was written meanwhile: more than there are
+/// reads and writes under way. 32 bytes each.
+pub const MAX_CHANGED_SETS: usize = 4096;
+
+/// Sets without an index in memory of which it is remembered what lies in them after they were read: an object is stored
+/// after it was looked for, and then the set need not be read again. 20 bytes each, however large the disk.
+pub const MAX_SETS_AT_HAND: u64 = 1024;
+
+/// Removals that could not be written down, kept in memory until a restart; 16 bytes each. A disk that failed more of
+/// them is not read any more.
+pub const MAX_UNWRITTEN_REMOVALS: usize = 65_536;

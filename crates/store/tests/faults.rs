@@ -1,20 +1,35 @@
 //! Disks that fail: whatever fails, the answer is a miss or a clear error, never a wrong byte, a panic or a hang.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+#[macro_use]
 mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use support::{blank, disk, get, is_write, key, open, put, sound};
+use support::{blank, disk, get, has_table, is_write, key, open_as, put, sound};
 use tinaja_store::device::wrap::{Fault, Rule, Rules, Tear};
 use tinaja_store::device::{Device, Request};
-use tinaja_store::{Commit, Lookup, Store, StoreError, block_on};
+use tinaja_store::{Commit, EngineName, Lookup, Store, StoreError, WhyNot, block_on};
+
+for_every_engine!(
+    after_a_failed_flush_nothing_of_its_regions_is_served,
+    a_disk_that_takes_no_more_writes_is_read_on,
+    every_request_may_fail,
+    a_failed_read_at_opening_revives_nothing,
+    lookups_end_at_their_deadline,
+    damaged_bytes_are_never_served,
+    faults_at_random_never_show,
+);
+
+/// How many of so many objects there must be at the least: with one way they push out each other.
+fn least(engine: EngineName, objects: usize) -> usize {
+    if engine == EngineName::HashCacheBasic { objects * 4 / 5 } else { objects - objects / 50 }
+}
 
 /// A flush that failed is told, its region is never trusted again, and what its records replaced stays replaced.
-#[test]
-fn after_a_failed_flush_nothing_of_its_regions_is_served() {
+fn after_a_failed_flush_nothing_of_its_regions_is_served(engine: EngineName) {
     for failing in ["sync", "write"] {
         let (broken, bytes) = (Arc::new(AtomicBool::new(false)), blank());
         let now = broken.clone();
@@ -22,7 +37,7 @@ fn after_a_failed_flush_nothing_of_its_regions_is_served() {
             let hit = if failing == "sync" { matches!(request, Request::Sync) } else { is_write(request) };
             if hit && now.load(SeqCst) { Some(Fault::Error) } else { None }
         };
-        let store = open(disk(&bytes, plan)).unwrap();
+        let store = open_as(engine, disk(&bytes, plan)).unwrap();
         (0..100).for_each(|n| assert!(matches!(put(&store, n, 1, 2000), Commit::Stored { .. })));
         block_on(store.flush()).unwrap();
         broken.store(true, SeqCst);
@@ -38,20 +53,19 @@ fn after_a_failed_flush_nothing_of_its_regions_is_served() {
         }
         (200..300).for_each(|n| assert!(matches!(put(&store, n, 1, 2000), Commit::Stored { .. })));
         block_on(store.flush()).expect("the next regions are sound");
-        assert_eq!((200..300).filter(|&n| get(&store, n).is_some()).count(), 100);
+        assert!((200..300).filter(|&n| get(&store, n).is_some()).count() >= least(engine, 100));
         (0..50).for_each(|n| assert_eq!(get(&store, n), None, "slots reused, and the old version came to light"));
     }
 }
 
 /// A disk that fails every write is no longer written to; what it holds is still served, and writers go on.
-#[test]
-fn a_disk_that_takes_no_more_writes_is_read_on() {
+fn a_disk_that_takes_no_more_writes_is_read_on(engine: EngineName) {
     let (broken, bytes) = (Arc::new(AtomicBool::new(false)), blank());
     let now = broken.clone();
     let plan = move |_, request: &Request| {
         if is_write(request) && now.load(SeqCst) { Some(Fault::Error) } else { None }
     };
-    let store = open(disk(&bytes, plan)).unwrap();
+    let store = open_as(engine, disk(&bytes, plan)).unwrap();
     (0..500).for_each(|n| assert!(matches!(put(&store, n, 1, 2000), Commit::Stored { .. })));
     block_on(store.flush()).unwrap();
     broken.store(true, SeqCst);
@@ -66,8 +80,7 @@ fn a_disk_that_takes_no_more_writes_is_read_on() {
 }
 
 /// The Nth request fails, for every N: in writing, reading, removing, flushing, closing and reopening.
-#[test]
-fn every_request_may_fail() {
+fn every_request_may_fail(engine: EngineName) {
     let (mut requests, mut reads, mut n) = (0, 0, 0);
     while n <= requests {
         let (bytes, was_read) = (blank(), Arc::new(AtomicBool::new(false)));
@@ -80,21 +93,28 @@ fn every_request_may_fail() {
             None
         };
         let failing = disk(&bytes, plan);
-        if let Ok(store) = open(failing.clone()) {
+        if let Ok(store) = open_as(engine, failing.clone()) {
+            let mut is_newer = Vec::new();
             for object in 0..20 {
                 let _ = put(&store, object, 1, 3000);
-                let _ = put(&store, object, 2, if object == 7 { 300_000 } else { 3000 });
+                let size = if object == 7 { 300_000 } else { 3000 };
+                is_newer.push(matches!(put(&store, object, 2, size), Commit::Stored { .. }));
             }
             let _ = block_on(store.remove(&key(3)));
             let _ = block_on(store.flush());
             for object in 0..20 {
                 let found = get(&store, object);
-                assert!(found != Some(1) && (object != 3 || found.is_none()), "request {n}: object {object} {found:?}");
+                // In a table an object stays where it is if its newer version cannot be stored.
+                let may_be_old = has_table(engine) && !is_newer[object as usize];
+                assert!(
+                    (found != Some(1) || may_be_old) && (object != 3 || found.is_none()),
+                    "request {n}: object {object} {found:?}"
+                );
             }
             let _ = block_on(store.close());
         }
         requests = requests.max(failing.calls());
-        let store = open(sound(&bytes)).unwrap();
+        let store = open_as(engine, sound(&bytes)).unwrap();
         let found = (0..20).filter(|&object| get(&store, object).is_some()).count();
         // A read that fails at the first opening only hides what is there; a write or a sync may lose its region.
         assert!(!was_read.load(SeqCst) || found >= 18, "read {n} failed and {found} of 20 are left");
@@ -105,10 +125,9 @@ fn every_request_may_fail() {
 }
 
 /// A read that fails while the store opens hides objects; it must not bring older versions to light, then or later.
-#[test]
-fn a_failed_read_at_opening_revives_nothing() {
+fn a_failed_read_at_opening_revives_nothing(engine: EngineName) {
     let whole = blank();
-    let store = open(sound(&whole)).unwrap();
+    let store = open_as(engine, sound(&whole)).unwrap();
     for n in 0..500 {
         let _ = put(&store, n, 1, 3000);
         let _ = put(&store, n, 2, 3000);
@@ -120,13 +139,19 @@ fn a_failed_read_at_opening_revives_nothing() {
         let plan = move |call, request: &Request| {
             if call == n && !is_write(request) && !matches!(request, Request::Sync) { Some(Fault::Error) } else { None }
         };
-        let store = open(disk(&bytes, plan)).unwrap();
-        (0..20).for_each(|object| drop(put(&store, object, 3, 3000)));
+        let store = open_as(engine, disk(&bytes, plan)).unwrap();
+        let is_stored = |object| matches!(put(&store, object, 3, 3000), Commit::Stored { .. });
+        // A set that cannot be read is not written to either.
+        let stored: Vec<_> = (0..20).map(is_stored).collect();
+        assert!(stored.iter().filter(|stored| !**stored).count() <= usize::from(has_table(engine)));
         block_on(store.flush()).unwrap();
         // Killed: what was written is there, no summary is.
-        let store = open(sound(&bytes.copy())).unwrap();
+        let store = open_as(engine, sound(&bytes.copy())).unwrap();
         for object in 0..20 {
-            assert_eq!(get(&store, object), Some(3), "read {n} failed, then object {object}");
+            let found = get(&store, object);
+            let right = if stored[object as usize] { found == Some(3) } else { found != Some(1) };
+            let pushed_out = found.is_none() && engine == EngineName::HashCacheBasic;
+            assert!(right || pushed_out, "read {n} failed, then object {object} is {found:?}");
         }
         (20..50).for_each(|object| assert_eq!(get(&store, object), None, "read {n} failed, then {object} was back"));
         (50..500).for_each(|object| assert_ne!(get(&store, object), Some(1), "read {n} failed, then {object} was old"));
@@ -134,14 +159,13 @@ fn a_failed_read_at_opening_revives_nothing() {
 }
 
 /// A disk that stalls: lookups give up at their deadline, and the rest goes on.
-#[test]
-fn lookups_end_at_their_deadline() {
+fn lookups_end_at_their_deadline(engine: EngineName) {
     let (stalled, bytes) = (Arc::new(AtomicBool::new(false)), blank());
     let now = stalled.clone();
     let stalls = move |_, request: &Request| {
         if matches!(request, Request::Read { .. }) && now.load(SeqCst) { Some(Fault::Stalled) } else { None }
     };
-    let store = open(disk(&bytes, stalls)).unwrap();
+    let store = open_as(engine, disk(&bytes, stalls)).unwrap();
     let _ = put(&store, 1, 1, 2000);
     block_on(store.flush()).unwrap();
     stalled.store(true, SeqCst);
@@ -152,15 +176,18 @@ fn lookups_end_at_their_deadline() {
     assert!(block_on(pending).is_none());
     assert!(began.elapsed() >= Duration::from_millis(200) && began.elapsed() < Duration::from_secs(5));
     assert_eq!(store.stats().timeouts, 1);
-    let _ = put(&store, 2, 1, 2000);
-    assert_eq!(get(&store, 2), Some(1), "what is still in memory needs no disk");
+    if !has_table(engine) {
+        let _ = put(&store, 2, 1, 2000);
+        assert_eq!(get(&store, 2), Some(1), "what is still in memory needs no disk");
+    } else if matches!(engine, EngineName::HashCacheSet | EngineName::HashCacheSetMemLru) {
+        assert_eq!(put(&store, 2, 1, 2000), Commit::NotStored(WhyNot::Slow), "its set cannot be read");
+    }
 }
 
 /// Any byte of the disk flipped, cut or replaced: never another byte served, and the store opens.
-#[test]
-fn damaged_bytes_are_never_served() {
+fn damaged_bytes_are_never_served(engine: EngineName) {
     let bytes = blank();
-    let store = open(sound(&bytes)).unwrap();
+    let store = open_as(engine, sound(&bytes)).unwrap();
     (0..300).for_each(|n| assert!(matches!(put(&store, n, 1, (n * 67 % 9000) as usize), Commit::Stored { .. })));
     let _ = put(&store, 300, 1, 400_000);
     block_on(store.close()).unwrap();
@@ -177,7 +204,7 @@ fn damaged_bytes_are_never_served() {
             _ => damaged.copy_within(at..used.min(at + 8192), (at * 7 % used).max(4096).min(used - 8192)),
         }
         bytes.with(|bytes| *bytes = damaged);
-        let store = open(sound(&bytes)).unwrap();
+        let store = open_as(engine, sound(&bytes)).unwrap();
         let found = (0..=300).filter(|&n| get(&store, n).is_some()).count();
         lost += 301 - found;
         assert!(found > 200, "round {round}: one damage took {} objects", 301 - found);
@@ -186,11 +213,12 @@ fn damaged_bytes_are_never_served() {
 }
 
 /// All faults at random, at every hundredth request: what is found is the version stored last, or nothing.
-#[test]
-fn faults_at_random_never_show() {
+fn faults_at_random_never_show(engine: EngineName) {
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos().into();
     let seed: u64 = std::env::var("TINAJA_SEED").ok().map_or_else(now, |seed| seed.parse().expect("a number"));
     println!("TINAJA_SEED={seed}");
+    // In a table nothing tells that a write did not reach its bin, if the disk says that it did.
+    let honest = [Fault::Error, Fault::Short, Fault::Flipped(17), Fault::Late(Duration::from_millis(2)), Fault::Full];
     let faults = [
         Fault::Error,
         Fault::Short,
@@ -206,10 +234,11 @@ fn faults_at_random_never_show() {
     let (mut found, mut asked) = (0, 0);
     for run in 0..12 {
         let rule = |fault| Rule { probability: 0.01, ..Rule::always(fault) };
-        let rules = Rules::new(seed + run, faults.map(rule).to_vec());
+        let rules = if has_table(engine) { honest.map(rule).to_vec() } else { faults.map(rule).to_vec() };
+        let rules = Rules::new(seed + run, rules);
         let medium = blank();
         let failing = disk(&medium, move |call, request| rules.pick(call, request));
-        let Ok(store) = open(failing.clone()) else { continue };
+        let Ok(store) = open_as(engine, failing.clone()) else { continue };
         // What may be found: the version stored last, or a later one of which the store said that it was not stored.
         let mut floor = [0_u64; 40];
         for version in 1..20_u64 {
@@ -230,7 +259,7 @@ fn faults_at_random_never_show() {
         failing.stop();
         drop(store);
         // Reopened without faults: whatever the disk was told and forgot, no byte is wrong.
-        let store = open(sound(&medium)).unwrap();
+        let store = open_as(engine, sound(&medium)).unwrap();
         (0..40).for_each(|n| assert!(get(&store, n).is_none_or(|version| version < 20)));
     }
     println!("{found} of {asked} found");

@@ -64,7 +64,9 @@ pub struct Serve {
     /// How many threads serve, in total over all addresses; by default one for each core. The disk has its own.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub workers: Option<u16>,
-    /// How objects are kept and found on disk; by default as the cache was made, or hashcache-log for a new one.
+    /// How objects are kept and found on disk; by default as the cache was made, or hashcache-log for a new one. From the
+    /// least memory to the most: hashcache-basic, hashcache-set, hashcache-setmemlru, hashcache-setmem, hashcache-logn,
+    /// hashcache-log.
     #[arg(long, value_name = "NAME")]
     pub engine: Option<EngineName>,
     /// How the disk is read and written: by io_uring, by threads, or auto: by io_uring if the kernel allows it, which is

@@ -24,8 +24,13 @@ impl Inner {
     pub(super) async fn remove(self: Arc<Self>, key: Key, digest: Digest) -> Result<Removed, StoreError> {
         let fills = self.fills.take(&digest, &key);
         fills.iter().for_each(|fill| fill.give_up(WhyNot::Removed));
-        let was_there =
-            !fills.is_empty() || self.engine.probe(&digest) != Probe::Absent || self.hot.get(&digest, &key).is_some();
+        let was_there = !fills.is_empty()
+            || self.hot.get(&digest, &key).is_some()
+            || match self.engine.probe(&digest) {
+                Probe::Absent => false,
+                Probe::At(_) => true,
+                Probe::AskDisk => self.fetch(&key, &digest, Places::default()).await.is_some(),
+            };
         let tombstone = Record { id: digest, kind: Kind::Tombstone, name: &[], head: &[], body: &[] };
         let appended = std::future::poll_fn(|cx| {
             let _order = self.stripe(&digest);
@@ -73,14 +78,13 @@ impl Inner {
         if head.len() > MAX_HEAD_BYTES {
             return Ok(Updated::NotStored(WhyNot::TooLarge));
         }
-        let (kind, body) = with_body_in_place(&found);
+        let (kind, body) = self.with_body_in_place(&found);
         let record = Record { id: digest, kind, name: key.name(), head: &head, body: &body };
-        let newer = |places: Places| places.iter().take_while(|place| *place >= found.place).collect::<Vec<_>>();
         let appended = std::future::poll_fn(|cx| {
             let _order = self.stripe(&digest);
-            match self.engine.probe(&digest) {
-                Probe::At(now) if newer(now) == newer(seen) => self.engine.poll_append(cx, &record),
-                _ => Poll::Ready(Err(WhyNot::Superseded)),
+            match self.engine.is_newest(&digest, found.place, seen) {
+                true => self.engine.poll_append(cx, &record),
+                false => Poll::Ready(Err(WhyNot::Superseded)),
             }
         })
         .await;
@@ -92,16 +96,16 @@ impl Inner {
         }
         Ok(appended.map_or_else(Updated::NotStored, |_| Updated::Done))
     }
-}
 
-/// What a head record is written with so that the body stays where it is: the table of a large object, or, for a body
-/// that takes more than a block, a table that points into the record it came with. A shorter one is cheaper to copy
-/// than to look up.
-fn with_body_in_place(found: &Found) -> (Kind, Bytes) {
-    let bytes = found.body.len() as u32;
-    if found.kind != Kind::Whole || bytes as usize <= ALIGN {
-        return (found.kind, found.body.clone());
+    /// What a head record is written with so that the body stays where it is: the table of a large object, or, for a body
+    /// that takes more than a block, a table that points into the record it came with. A shorter one is cheaper to copy
+    /// than to look up.
+    fn with_body_in_place(&self, found: &Found) -> (Kind, Bytes) {
+        let bytes = found.body.len() as u32;
+        if found.kind != Kind::Whole || bytes as usize <= ALIGN || !self.engine.keeps_body_at(found.place) {
+            return (found.kind, found.body.clone());
+        }
+        let extents = vec![Extent { place: found.place, bytes }];
+        (Kind::Large, Table { body_bytes: u64::from(bytes), extent_bytes: bytes, extents }.encode().into())
     }
-    let extents = vec![Extent { place: found.place, bytes }];
-    (Kind::Large, Table { body_bytes: u64::from(bytes), extent_bytes: bytes, extents }.encode().into())
 }

@@ -7,6 +7,7 @@ mod find;
 mod held;
 mod open;
 mod options;
+mod plan;
 mod raw;
 mod wanted;
 
@@ -21,6 +22,7 @@ pub(crate) use crate::layout::table::{Extent, Table};
 pub(crate) use extents::ExtentReader;
 use held::Held;
 pub use options::{CacheOptions, DEFAULT_DISK_BYTES, EngineName, OpenError};
+pub use plan::{Plan, Tuning};
 pub(crate) use wanted::Wanted;
 
 use crate::engine::{Engine, Limits, Place, Places, Probe};
@@ -115,11 +117,7 @@ impl Inner {
 
     /// Keep a whole object in memory if the record at `place` is its newest.
     pub(crate) fn keep_hot(&self, key: &Key, digest: &Digest, head: &[u8], body: &[u8], place: Place) {
-        let newest = || match self.engine.probe(digest) {
-            Probe::At(places) => places.iter().next() == Some(place),
-            Probe::AskDisk => true,
-            Probe::Absent => false,
-        };
+        let newest = || self.engine.is_newest(digest, place, Places::newest_first(&mut [place]));
         self.hot.insert(digest, key, head, body, place, newest);
     }
 

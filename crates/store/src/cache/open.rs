@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use super::options::{CacheOptions, DEFAULT_DISK_BYTES, EngineName, OpenError};
+use super::plan::Plan;
 use super::{Cache, Counters, Gate, Held, Inner, MAX_READS, raw};
 use crate::device::file::free_bytes;
 use crate::device::{Access, Device, Disk, blocking, is_block_device};
 use crate::engine::Engine;
-use crate::engine::hashcache::{HashCacheLog, HashCacheLogOptions};
 use crate::engine::spread::{MAX_DISKS, Spread};
 use crate::key::Secret;
 use crate::layout::superblock::SUPERBLOCK_BYTES;
@@ -170,22 +170,23 @@ fn new_secret(path: &Path) -> Result<Secret, OpenError> {
 fn format(path: &Path, options: &CacheOptions, secret: Secret, disk: (u16, u16)) -> Result<(), OpenError> {
     let plan = plan_new(path, options, Stamp { seed: secret.seed() })?;
     let superblock = Superblock {
-        engine: options.engine.unwrap_or_default().to_string(),
-        log: plan.layout,
-        slots: plan.slots,
-        mean_object_bytes: plan.mean_object_bytes,
+        engine: options.engine.unwrap_or_default().on_disk().to_string(),
+        log: *plan.log(),
+        slots: plan.slots(),
+        mean_object_bytes: plan.mean_object_bytes(),
+        block_bytes: plan.block_bytes(),
         secret,
         disk,
     };
     if raw::device_bytes(path)?.is_some() {
         return raw::format(path, options, &superblock);
     }
-    let bytes = plan.layout.base + plan.layout.log_bytes();
+    let bytes = plan.log().base + plan.log().log_bytes();
     Disk::create(path, bytes, &superblock.encode()).map_err(OpenError::Disk)
 }
 
 /// How a new cache becomes, if there is room for it.
-fn plan_new(path: &Path, options: &CacheOptions, stamp: Stamp) -> Result<HashCacheLogOptions, OpenError> {
+fn plan_new(path: &Path, options: &CacheOptions, stamp: Stamp) -> Result<Plan, OpenError> {
     let device_bytes = raw::device_bytes(path)?;
     let asked = options.disk_bytes.or(device_bytes).unwrap_or(DEFAULT_DISK_BYTES);
     let existing = path.ancestors().skip(1).find(|dir| dir.exists()).unwrap_or(path);
@@ -197,12 +198,13 @@ fn plan_new(path: &Path, options: &CacheOptions, stamp: Stamp) -> Result<HashCac
     if free.is_some_and(|free| asked > free) || asked / options.mean_object_bytes.max(1) > MAX_SLOTS {
         return Err(OpenError::Size { asked, how: "large", limit });
     }
-    plan(asked, options.mean_object_bytes, stamp).ok_or(OpenError::Size { asked, how: "small", limit })
+    plan(options, asked, options.mean_object_bytes, stamp).ok_or(OpenError::Size { asked, how: "small", limit })
 }
 
-/// How a cache of so many bytes is cut. Blocks of 4 KiB whatever the disk has: a cache may be moved to another one.
-fn plan(bytes: u64, mean_object_bytes: u64, stamp: Stamp) -> Option<HashCacheLogOptions> {
-    HashCacheLog::plan(bytes, SUPERBLOCK_BYTES, 4096, mean_object_bytes, stamp)
+/// How a cache of so many bytes is cut.
+fn plan(options: &CacheOptions, bytes: u64, mean_object_bytes: u64, stamp: Stamp) -> Option<Plan> {
+    let engine = options.engine.unwrap_or_default();
+    Plan::new(engine, options.tuning, bytes, SUPERBLOCK_BYTES, mean_object_bytes, stamp)
 }
 
 fn check_disk(path: PathBuf, options: &CacheOptions, access: Access) -> Result<Checked, OpenError> {
@@ -223,19 +225,10 @@ fn check_disk(path: PathBuf, options: &CacheOptions, access: Access) -> Result<C
 
 fn open_engine(disk: Checked, options: &CacheOptions, access: Access) -> Result<Arc<dyn Engine>, OpenError> {
     let Checked { path, device, superblock, engine } = disk;
-    let Superblock { log, slots, mean_object_bytes, secret, .. } = superblock;
-    let stamp = Stamp { seed: secret.seed() };
-    match engine {
-        EngineName::HashCacheLog => {
-            let planned = HashCacheLogOptions::of(log, slots, SUPERBLOCK_BYTES, mean_object_bytes, stamp);
-            let refused = || OpenError::Superblock { path: path.clone(), error: SuperblockError::Damaged };
-            let planned = planned.ok_or_else(refused)?;
-            let read_only = access == Access::ReadOnly;
-            let flush_every = options.flush_every;
-            let opened = HashCacheLog::open(device, &HashCacheLogOptions { read_only, flush_every, ..planned });
-            Ok(Arc::new(opened.map_err(|error| OpenError::Device { path: path.clone(), error })?))
-        }
-    }
+    let refused = || OpenError::Superblock { path: path.clone(), error: SuperblockError::Damaged };
+    let plan = Plan::of(engine, options.tuning, &superblock, SUPERBLOCK_BYTES).ok_or_else(refused)?;
+    let plan = plan.reading_only(access == Access::ReadOnly).flushing(options.flush_every);
+    plan.open(device).map_err(|error| OpenError::Device { path: path.clone(), error })
 }
 
 /// The engine of an existing cache, if it and its size are those asked for.
@@ -243,19 +236,26 @@ fn check(path: &Path, options: &CacheOptions, superblock: &Superblock) -> Result
     let other = |what, there: String, asked: String| {
         Err(OpenError::OtherGeometry { path: path.to_path_buf(), what, there, asked })
     };
-    let there = superblock.log.log_bytes();
-    let stamp = Stamp { seed: superblock.secret.seed() };
-    let asked = |bytes| plan(bytes, superblock.mean_object_bytes, stamp).map(|plan| plan.layout.log_bytes());
-    if let Some(bytes) = options.disk_bytes.filter(|bytes| asked(*bytes) != Some(there)) {
-        let there = there + superblock.log.base;
-        return other("a size of", format!("{there} bytes"), format!("{bytes} bytes"));
+    let engine = match EngineName::of_disk(&superblock.engine) {
+        Some(engine) => engine,
+        None => {
+            return other(
+                "the engine",
+                superblock.engine.clone(),
+                EngineName::ALL.map(EngineName::as_str).join(" or "),
+            );
+        }
+    };
+    if let Some(asked) = options.engine.filter(|asked| *asked != engine) {
+        return other("the engine", engine.to_string(), asked.to_string());
     }
-    let engine: EngineName = superblock.engine.parse().or_else(|_| {
-        let asked = EngineName::ALL.map(EngineName::as_str).join(" or ");
-        other("the engine", superblock.engine.clone(), asked)
-    })?;
-    match options.engine.filter(|asked| *asked != engine) {
-        Some(asked) => other("the engine", engine.to_string(), asked.to_string()),
+    let there = superblock.log.base + superblock.log.log_bytes();
+    let stamp = Stamp { seed: superblock.secret.seed() };
+    let options = CacheOptions { engine: Some(engine), ..options.clone() };
+    let asked = |bytes| plan(&options, bytes, superblock.mean_object_bytes, stamp);
+    let end = |plan: Plan| plan.log().base + plan.log().log_bytes();
+    match options.disk_bytes.filter(|bytes| asked(*bytes).map(end) != Some(there)) {
+        Some(bytes) => other("a size of", format!("{there} bytes"), format!("{bytes} bytes")),
         None => Ok(engine),
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::plan::Tuning;
 use crate::device::{IoEngine, OpenDiskError};
 use crate::engine::spread::MAX_DISKS;
 use crate::layout::SuperblockError;
@@ -16,20 +17,52 @@ pub const DEFAULT_DISK_BYTES: u64 = 1 << 30;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EngineName {
-    /// HashCache-Log (HashCache, section 3.4): 47 bits a slot, one read a hit.
+    /// HashCache-Basic (HashCache, section 3.1): a hash table on disk, nothing in memory.
+    HashCacheBasic,
+    /// HashCache-Set (3.2): sets of eight bins on disk, nothing in memory.
+    HashCacheSet,
+    /// HashCache-SetMem (3.3): the same, and 11 bits a slot that spare a miss the disk.
+    HashCacheSetMem,
+    /// HashCache-SetMemLRU (3.3): the same for the sets used last.
+    HashCacheSetMemLru,
+    /// HashCache-LogN: Log that never reads more than what was asked for (3.4 and 3.5).
+    HashCacheLogN,
+    /// HashCache-Log (3.4): 47 bits a slot, one read a hit.
     #[default]
     HashCacheLog,
 }
 
 impl EngineName {
     /// Every engine.
-    pub const ALL: [EngineName; 1] = [EngineName::HashCacheLog];
+    pub const ALL: [EngineName; 6] = [
+        EngineName::HashCacheBasic,
+        EngineName::HashCacheSet,
+        EngineName::HashCacheSetMem,
+        EngineName::HashCacheSetMemLru,
+        EngineName::HashCacheLogN,
+        EngineName::HashCacheLog,
+    ];
 
     /// The name users give it.
     pub fn as_str(self) -> &'static str {
         match self {
+            EngineName::HashCacheBasic => "hashcache-basic",
+            EngineName::HashCacheSet => "hashcache-set",
+            EngineName::HashCacheSetMem => "hashcache-setmem",
+            EngineName::HashCacheSetMemLru => "hashcache-setmemlru",
+            EngineName::HashCacheLogN => "hashcache-logn",
             EngineName::HashCacheLog => "hashcache-log",
         }
+    }
+
+    /// The name in a superblock, which has 16 bytes for it.
+    pub fn on_disk(self) -> &'static str {
+        if self == EngineName::HashCacheSetMemLru { "hashcache-smlru" } else { self.as_str() }
+    }
+
+    /// The engine of this name in a superblock.
+    pub fn of_disk(name: &str) -> Option<EngineName> {
+        EngineName::ALL.into_iter().find(|engine| engine.on_disk() == name)
     }
 }
 
@@ -70,6 +103,8 @@ pub struct CacheOptions {
     pub memory_bytes: u64,
     /// The engine. `None`: what the existing cache has, or the default.
     pub engine: Option<EngineName>,
+    /// Settings of the engine that are not written on the disk.
+    pub tuning: Tuning,
     /// The mean object size in bytes by which a new cache counts its index slots. Default 8 KiB (HashCache,
     /// section 2). Smaller means more objects and more memory: 47 bits each.
     pub mean_object_bytes: u64,
@@ -92,6 +127,7 @@ impl CacheOptions {
             disk_bytes: None,
             memory_bytes: 64 << 20,
             engine: None,
+            tuning: Tuning::default(),
             mean_object_bytes: 8192,
             flush_every: Some(Duration::from_secs(5)),
             io: IoEngine::Auto,

@@ -35,6 +35,15 @@ pub enum Size {
 pub trait Harness {
     /// A new, empty store of its own.
     fn fresh(&self, size: Size) -> Box<dyn Subject>;
+    /// The least share of objects that an ample store still has of those it was given: all but a few by default. Less
+    /// where a new object may push out any other, as in HashCache-Basic.
+    fn keeps(&self) -> f64 {
+        0.99
+    }
+    /// Whether the store counts the objects in it, which takes an index in memory.
+    fn counts(&self) -> bool {
+        true
+    }
 }
 
 /// A store under test.

@@ -1,5 +1,6 @@
 //! One test for each rule of [`Store`].
 
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,7 @@ pub fn objects_of_every_size_come_back(harness: &dyn Harness) {
         assert!(body == bytes_of(n, size), "body of {size} bytes");
     }
     assert!(block_on(store.find(&key(999))).is_none());
-    assert_eq!(store.stats().live_objects, sizes.len() as u64);
+    assert_eq!(store.stats().live_objects, if harness.counts() { sizes.len() as u64 } else { 0 });
 }
 
 /// Rule 2: lookups find the unfinished write first, and read it as it grows.
@@ -288,8 +289,10 @@ pub fn a_scan_lists_what_is_stored(harness: &dyn Harness) {
         seen.extend(page.entries.into_iter().map(|entry| (entry.name, entry.head, entry.body_bytes)));
         cursor = page.next;
     }
-    let mut expected: Vec<_> = (0..100_u64)
-        .filter(|&n| n != 50)
+    let there: Vec<_> = (0..100_u64).filter(|&n| block_on(store.find(&key(n))).is_some()).collect();
+    assert!(there.len() as f64 >= 99.0 * harness.keeps() && !there.contains(&50), "{there:?}");
+    let mut expected: Vec<_> = there
+        .into_iter()
         .map(|n| (Bytes::copy_from_slice(key(n).name()), Bytes::from(format!("head {n}")), n * 5000))
         .collect();
     seen.sort();
@@ -394,7 +397,7 @@ pub fn what_is_stored_survives_reopening(harness: &dyn Harness) {
             assert!(head == format!("new {n}") && body == bytes_of(n, size(n)), "object {n}");
             hits += 1;
         }
-        assert!(hits >= 495, "{hits} of 500");
+        assert!(f64::from(hits) >= 500.0 * harness.keeps(), "{hits} of 500");
     }
 }
 
@@ -402,15 +405,20 @@ pub fn what_is_stored_survives_reopening(harness: &dyn Harness) {
 pub fn writers_in_parallel_stay_apart(harness: &dyn Harness) {
     let subject = harness.fresh(Size::Ample);
     let store = subject.store();
+    // What was just stored is there, unless another thread's object has pushed it out since.
+    let pushed_out = Arc::new(AtomicU64::new(0));
     let threads: Vec<_> = (0..8_u64)
         .map(|t| {
-            let store = store.clone();
+            let (store, pushed_out) = (store.clone(), pushed_out.clone());
             thread::spawn(move || {
                 for n in 0..150_u64 {
                     let (name, shared) = (key(10_000 + t * 1000 + n), key(n % 5));
                     let body = bytes_of(t * 1000 + n, (n * 997 % 70_000) as usize);
                     stored(&*store, &name, "mine".into(), &body);
-                    assert!(get(&*store, &name).expect("just stored").1 == body);
+                    match get(&*store, &name) {
+                        Some(found) => assert!(found.1 == body),
+                        None => drop(pushed_out.fetch_add(1, SeqCst)),
+                    }
                     let _ = put(&*store, &shared, "ours".into(), &bytes_of(n % 5, 6000));
                     if let Some(mut hit) = block_on(store.find(&shared)) {
                         assert!(read_all(&mut hit).is_ok_and(|body| body == bytes_of(n % 5, 6000)));
@@ -424,6 +432,8 @@ pub fn writers_in_parallel_stay_apart(harness: &dyn Harness) {
         })
         .collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let most = if harness.keeps() < 0.99 { 1200.0 * (1.0 - harness.keeps()) } else { 0.0 };
+    assert!(pushed_out.load(SeqCst) as f64 <= most, "{pushed_out:?} were gone at once");
 }
 
 /// Whoever drops a write that nobody reads must know that nobody does: readers are counted, those included that began

@@ -243,6 +243,19 @@ pub trait Engine: Send + Sync + 'static {
     /// Errors: [`WhyNot::Device`], [`WhyNot::Slow`], [`WhyNot::TooLarge`], [`WhyNot::Closed`].
     fn poll_append(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>>;
 
+    /// Whether no record newer than the one at `place` has come that may be a version of `id`, since a probe said `seen`.
+    /// An engine that asks the disk answers for itself, and says no where it cannot tell.
+    fn is_newest(&self, id: &Digest, place: Place, seen: Places) -> bool {
+        let newer = |places: Places| places.iter().take_while(|other| *other >= place).collect::<Vec<_>>();
+        matches!(self.probe(id), Probe::At(now) if newer(now) == newer(seen))
+    }
+
+    /// Whether the body of the record at a place stays there while its head is replaced, so that a new head may point to
+    /// it with [`Engine::fetch_at`]. Default true.
+    fn keeps_body_at(&self, _place: Place) -> bool {
+        true
+    }
+
     /// Drop the index entry of one record that turned out to be unreadable, and older ones of its fingerprint.
     fn forget(&self, id: &Digest, place: Place);
 

@@ -8,8 +8,11 @@ use std::task::{Context, Poll};
 
 use parking_lot::Mutex;
 
-use super::{Engine, FetchDone, Fetched, Limits, Part, PartsDone, Place, Places, Probe, Record, SyncDone, Together};
+use super::{
+    Engine, FetchDone, Fetched, Kind, Limits, Part, PartsDone, Place, Places, Probe, Record, SyncDone, Together,
+};
 use crate::key::Digest;
+use crate::layout::table::with_places;
 use crate::stats::Stats;
 use crate::writer::WhyNot;
 
@@ -87,6 +90,10 @@ fn fetched_outside(number: usize, fetched: Fetched) -> Fetched {
     match fetched {
         Fetched::Record(mut found) => {
             found.place = outside(number, found.place);
+            if found.kind == Kind::Large {
+                // A disk that put the body elsewhere itself knows nothing of others.
+                found.body = with_places(found.body, |place| outside(number, place));
+            }
             Fetched::Record(found)
         }
         other => other,
@@ -185,9 +192,18 @@ impl Engine for Spread {
         }
     }
 
+    fn is_newest(&self, id: &Digest, place: Place, seen: Places) -> bool {
+        self.engine_of(id).is_some_and(|(_, disk)| disk.is_newest(id, inside(place), each_inside(seen)))
+    }
+
+    fn keeps_body_at(&self, place: Place) -> bool {
+        self.engine_at(place).is_some_and(|(_, disk)| disk.keeps_body_at(inside(place)))
+    }
+
     fn forget(&self, id: &Digest, place: Place) {
         if let Some((_, disk)) = self.engine_of(id) {
-            disk.forget(id, inside(place));
+            let everything = place == Place(u64::MAX);
+            disk.forget(id, if everything { place } else { inside(place) });
         }
     }
 

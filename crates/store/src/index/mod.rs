@@ -1,7 +1,13 @@
 //! Indexes in memory: what engines find places by.
 
 pub mod packed;
+pub mod ranks;
+pub mod row;
 pub mod sets;
+pub mod some_sets;
 
 pub use packed::Field;
+pub use ranks::Ranked;
+pub use row::Row;
 pub use sets::Sets;
+pub use some_sets::SomeSets;

@@ -185,6 +185,14 @@ impl Frontier {
         self.state.lock().health.is_retired()
     }
 
+    /// A write to another part of the same device ended: the device is judged by all of them.
+    pub fn wrote_beside(&self, well: bool) {
+        self.state.lock().health.write_beside_ended(well);
+        if !well {
+            self.write_errors.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     /// Append a record: a copy into the batch, no I/O. See [`crate::engine::Engine::poll_append`].
     pub fn poll_append(self: &Arc<Self>, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
         let fits = record::record_bytes(record).filter(|&bytes| bytes <= self.layout.max_record_bytes());

@@ -1,5 +1,7 @@
 //! How bytes lie on disk: what engines are made of.
 
+pub mod bin;
+pub mod disk_table;
 pub mod frontier;
 pub mod log;
 pub mod record;
@@ -12,6 +14,7 @@ pub(crate) mod table;
 mod take;
 pub mod walk;
 
+pub use disk_table::{DiskTable, TableLayout};
 pub use frontier::Frontier;
 pub use log::Log;
 pub use record::{Header, Stamp};

@@ -106,12 +106,18 @@ impl Snapshots<'_> {
             blocking::write(self.device, at, stamped)?;
         }
         settle()?;
+        self.write_header(header)?;
+        settle()
+    }
+
+    /// Write a header alone: for a snapshot without pages, or one that is to make those before it void. It lasts after
+    /// the next sync. Errors: the device's.
+    pub fn write_header(&self, header: SnapshotHeader) -> io::Result<()> {
         let mut block = AlignedBuf::zeroed(HEADER_BLOCK_BYTES as usize);
         for (to, from) in block.iter_mut().zip(self.header_bytes(header)) {
             *to = from;
         }
-        blocking::write(self.device, self.layout.header_at(header.number), block)?;
-        settle()
+        blocking::write(self.device, self.layout.header_at(header.number), block)
     }
 
     /// Headers of the snapshots that may be whole, newest first, and how many headers are damaged.

@@ -6,6 +6,12 @@
 //! 12  u16 disk, u16 of disks     48  u64  regions          80  [32] secret
 //! 16  [16] engine's name         56  u64  unit            112  u64  checksum of bytes 0 to 111
 //! ```
+//!
+//! Behind it, of engines with a Disk Table only, whose slots are its bins:
+//!
+//! ```text
+//! 128  u64  bytes of a bin       136  u64  checksum of bytes 0 to 135
+//! ```
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -21,6 +27,7 @@ pub const FORMAT_VERSION: u32 = 1;
 /// Bytes of the superblock. Snapshots follow, then the log.
 pub const SUPERBLOCK_BYTES: u64 = 4096;
 const CHECKED_BYTES: usize = 112;
+const TABLE_AT: usize = 128;
 
 /// What the superblock says.
 #[derive(Clone, Debug)]
@@ -33,6 +40,8 @@ pub struct Superblock {
     pub slots: u64,
     /// The mean object size that the slots were counted by.
     pub mean_object_bytes: u64,
+    /// Bytes of a bin; 0 without a Disk Table, or where that does not verify.
+    pub block_bytes: u64,
     /// The store's secret, the same on all its disks.
     pub secret: Secret,
     /// Which of the store's disks this is, and how many there are.
@@ -73,6 +82,11 @@ impl Superblock {
         }
         bytes.extend_from_slice(self.secret.bytes());
         bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
+        if self.block_bytes > 0 {
+            bytes.resize(TABLE_AT, 0);
+            bytes.extend_from_slice(&self.block_bytes.to_le_bytes());
+            bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
+        }
         bytes.resize(SUPERBLOCK_BYTES as usize, 0);
         bytes
     }
@@ -91,7 +105,15 @@ impl Superblock {
         Self::fields(rest)
             .filter(|(_, sum)| bytes.get(..CHECKED_BYTES).is_some_and(|checked| xxh3_64(checked) == *sum))
             .and_then(|(found, _)| found.sane(block, device_bytes))
+            .map(|found| Superblock { block_bytes: Self::block_bytes(bytes).unwrap_or(0), ..found })
             .ok_or(SuperblockError::Damaged)
+    }
+
+    fn block_bytes(bytes: &[u8]) -> Option<u64> {
+        let checked = bytes.get(..TABLE_AT + 8)?;
+        let mut rest = bytes.get(TABLE_AT..)?;
+        let (block_bytes, sum) = (take_u64(&mut rest)?, take_u64(&mut rest)?);
+        (sum == xxh3_64(checked)).then_some(block_bytes)
     }
 
     fn fields(mut rest: &[u8]) -> Option<(Superblock, u64)> {
@@ -104,7 +126,8 @@ impl Superblock {
         let (slots, mean_object_bytes) = (number()?, number()?);
         let secret = Secret::from_bytes(take(rest)?);
         let log = LogLayout { base, region_bytes, regions, unit, align: unit };
-        Some((Superblock { engine, log, slots, mean_object_bytes, secret, disk }, take_u64(rest)?))
+        let block_bytes = 0;
+        Some((Superblock { engine, log, slots, mean_object_bytes, block_bytes, secret, disk }, take_u64(rest)?))
     }
 
     fn sane(mut self, block: u64, device_bytes: u64) -> Option<Self> {
@@ -127,7 +150,8 @@ mod tests {
     fn example() -> Superblock {
         let log = LogLayout::new(SUPERBLOCK_BYTES, 64 << 20, 512).unwrap();
         let secret = Secret::from_bytes([3; 32]);
-        Superblock { engine: "hashcache-log".into(), log, slots: 8192, mean_object_bytes: 8192, secret, disk: (0, 1) }
+        let engine = "hashcache-log".into();
+        Superblock { engine, log, slots: 8192, mean_object_bytes: 8192, block_bytes: 0, secret, disk: (0, 1) }
     }
 
     #[test]
@@ -135,6 +159,19 @@ mod tests {
         let read = Superblock::decode(&example().encode(), 512, 65 << 20).unwrap();
         assert_eq!((read.engine.as_str(), read.log, read.slots), ("hashcache-log", example().log, 8192));
         assert_eq!(read.secret.bytes(), &[3; 32]);
+    }
+
+    #[test]
+    fn the_size_of_bins_is_read_as_it_was_written_or_not_at_all() {
+        let mut bytes = Superblock { block_bytes: 8192, ..example() }.encode();
+        let read = |bytes: &[u8]| Superblock::decode(bytes, 512, 65 << 20).unwrap().block_bytes;
+        assert_eq!(read(&bytes), 8192);
+        for bit in 120 * 8..144 * 8 {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(read(&bytes), 0, "bit {bit}");
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        assert_eq!(read(&example().encode()), 0);
     }
 
     #[test]

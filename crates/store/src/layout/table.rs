@@ -4,7 +4,12 @@
 //! u64 body bytes, u32 extent bytes, then a u64 place for each extent; all but the last are full
 //! ```
 
+use bytes::Bytes;
+
 use crate::engine::Place;
+
+/// Bytes before the first place.
+const NUMBERS_BYTES: usize = 12;
 
 /// One part of a large body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +55,17 @@ impl Table {
     }
 }
 
+/// A table as it was encoded, with every place changed: the same bytes where `change` leaves the first place as it is.
+pub(crate) fn with_places(bytes: Bytes, change: impl Fn(Place) -> Place) -> Bytes {
+    let (numbers, places) = bytes.split_at(bytes.len().min(NUMBERS_BYTES));
+    let (places, _) = places.as_chunks::<8>();
+    let changed = |place: &[u8; 8]| change(Place(u64::from_le_bytes(*place))).0.to_le_bytes();
+    if places.first().is_none_or(|place| changed(place) == *place) {
+        return bytes;
+    }
+    numbers.iter().copied().chain(places.iter().flat_map(changed)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,7 +76,12 @@ mod tests {
         let table =
             Table { body_bytes: 250, extent_bytes: 100, extents: vec![extent(1, 100), extent(7, 100), extent(2, 50)] };
         let bytes = table.encode();
-        assert_eq!(Table::decode(&bytes), Some(table));
+        assert_eq!(Table::decode(&bytes), Some(table.clone()));
+        let moved = with_places(bytes.clone().into(), |place| Place(place.0 + 5));
+        assert_eq!(
+            Table::decode(&moved).unwrap().extents.iter().map(|extent| extent.place.0).collect::<Vec<_>>(),
+            [1005, 7005, 2005]
+        );
         for cut in 0..bytes.len() {
             assert_eq!(Table::decode(&bytes[..cut]), None);
         }

@@ -21,7 +21,7 @@ use tinaja_store::device::wrap::{Fault, Faulty};
 use tinaja_store::device::{Device, Medium, Memory, Request};
 use tinaja_store::engine::hashcache::{HashCacheLog, HashCacheLogOptions};
 use tinaja_store::layout::Stamp;
-use tinaja_store::{Cache, Commit, Hint, Key, Secret, Store, block_on};
+use tinaja_store::{Cache, Commit, EngineName, Hint, Key, Plan, Secret, Store, Tuning, block_on};
 
 pub const DISK_BYTES: usize = 8 << 20;
 pub const BASE: u64 = 4096;
@@ -39,6 +39,53 @@ pub fn disk(medium: &Medium, plan: impl Fn(u64, &Request) -> Option<Fault> + Sen
 /// A disk without a fault.
 pub fn sound(medium: &Medium) -> Arc<Memory> {
     Arc::new(Memory::over(medium))
+}
+
+/// One test for each engine of each function named, which takes an engine.
+#[macro_export]
+macro_rules! for_every_engine {
+    ($($test:ident),* $(,)?) => {
+        $(mod $test {
+            use tinaja_store::EngineName;
+            #[test]
+            fn hashcache_basic() {
+                super::$test(EngineName::HashCacheBasic);
+            }
+            #[test]
+            fn hashcache_set() {
+                super::$test(EngineName::HashCacheSet);
+            }
+            #[test]
+            fn hashcache_setmem() {
+                super::$test(EngineName::HashCacheSetMem);
+            }
+            #[test]
+            fn hashcache_setmemlru() {
+                super::$test(EngineName::HashCacheSetMemLru);
+            }
+            #[test]
+            fn hashcache_log() {
+                super::$test(EngineName::HashCacheLog);
+            }
+        })*
+    };
+}
+
+/// Whether an engine keeps objects in a Disk Table: what a new version is written over is gone from then on.
+pub fn has_table(engine: EngineName) -> bool {
+    !matches!(engine, EngineName::HashCacheLog | EngineName::HashCacheLogN)
+}
+
+/// How [`open_as`] cuts a disk of so many bytes.
+pub fn plan_as(engine: EngineName, disk_bytes: u64) -> Plan {
+    let stamp = Stamp { seed: Secret::from_bytes(SECRET).seed() };
+    Plan::new(engine, Tuning::default(), disk_bytes, BASE, 4096, stamp).unwrap()
+}
+
+/// A store of this engine over the whole of a disk; `Err` when it cannot even be read.
+pub fn open_as(engine: EngineName, disk: Arc<dyn Device>) -> Result<Cache, String> {
+    let engine = plan_as(engine, disk.geometry().bytes).open(disk)?;
+    Ok(Cache::over(engine, Secret::from_bytes(SECRET), 0).unwrap())
 }
 
 /// How [`open`] cuts a disk of so many bytes.

@@ -1,7 +1,8 @@
 //! What the log was asked and what it read, in the words of the engine's contract.
 
-use crate::engine::{Fetched, Found, Part};
+use crate::engine::{Fetched, Found, Limits, Part};
 use crate::hit::ReadError;
+use crate::layout::LogLayout;
 use crate::layout::log::{LogFault, RawRecord};
 use crate::layout::record::HEADER_BYTES;
 use crate::layout::run::Lying;
@@ -41,4 +42,18 @@ pub(super) fn read_error(fault: LogFault) -> ReadError {
 /// The records of parts, which have neither name nor head.
 pub(super) fn lying(parts: &[Part]) -> Vec<Lying> {
     parts.iter().map(|part| (part.place, HEADER_BYTES + part.body_bytes)).collect()
+}
+
+/// The sizes of an engine whose large objects lie in such a log.
+pub(super) fn limits(log: &LogLayout) -> Limits {
+    let max_record_bytes = log.max_record_bytes();
+    let extent_bytes = (max_record_bytes / 2).next_power_of_two().min(256 << 10);
+    // A place and a length for each extent: see `cache`.
+    let table = (max_record_bytes / 2 / 12) as u64 * extent_bytes as u64;
+    Limits {
+        max_record_bytes,
+        extent_bytes,
+        inline_bytes: extent_bytes,
+        max_object_bytes: table.min(log.log_bytes() / 4),
+    }
 }

@@ -4,7 +4,7 @@
 //! bits 0-7 fingerprint | 8-10 rank, 0 = most recently used | 11-42 position / unit, all ones = empty | 43-46 lap
 //! ```
 
-use crate::index::Field;
+use crate::index::{Field, Ranked};
 
 /// Slots of a set.
 pub const WAYS: usize = 8;
@@ -17,6 +17,7 @@ pub const LAPS: u64 = 16;
 
 /// A whole slot is read and written as one number.
 const SLOT: Field = Field { shift: 0, bits: SLOT_BITS };
+const RANK: Field = Field { shift: 8, bits: 3 };
 const EMPTY: u64 = u32::MAX as u64;
 
 /// One slot, unpacked.
@@ -62,6 +63,20 @@ impl Set<'_> {
     /// Every way with its slot.
     pub fn slots(&self) -> impl Iterator<Item = (usize, Slot)> + '_ {
         (0..WAYS).map(|way| (way, self.get(way)))
+    }
+}
+
+impl Ranked for Set<'_> {
+    fn ways(&self) -> usize {
+        WAYS
+    }
+
+    fn rank(&self, way: usize) -> u8 {
+        RANK.get(self.0, SLOT_BITS, way) as u8
+    }
+
+    fn set_rank(&mut self, way: usize, rank: u8) {
+        RANK.set(self.0, SLOT_BITS, way, rank.into());
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use super::format::{LAPS, SET_BYTES, Set, Slot, WAYS};
 use super::policy::{self, Inserted};
 use crate::engine::{Place, Places};
-use crate::index::Sets;
+use crate::index::{Sets, ranks};
 use crate::layout::{Frontier, LogLayout, SnapshotLayout};
 
 /// No record lies here: the first lap is lap 1.
@@ -151,7 +151,7 @@ impl Index {
         self.sets.with(self.sets.set_of(id_low), |bytes| {
             let mut set = Set(bytes);
             let Some((way, touched)) = set.slots().find(|(_, slot)| slot.place == wanted) else { return };
-            policy::touch(&mut set, way);
+            ranks::touch(&mut set, way);
             // What may be a later version of it must not leave before it: the order of use follows that of writing.
             let mut newer = [(NOWHERE, 0); WAYS];
             for ((way, slot), to) in set.slots().zip(&mut newer) {
@@ -159,7 +159,7 @@ impl Index {
                 *to = (at.unwrap_or(NOWHERE), way);
             }
             newer.sort_unstable();
-            newer.iter().filter(|(at, _)| *at != NOWHERE).for_each(|(_, way)| policy::touch(&mut set, *way));
+            newer.iter().filter(|(at, _)| *at != NOWHERE).for_each(|(_, way)| ranks::touch(&mut set, *way));
         });
     }
 

@@ -6,7 +6,8 @@ use std::task::{Context, Poll, ready};
 
 use parking_lot::{Mutex, RwLock};
 
-use super::answer::{found, lying, of_part, read_error};
+use super::answer::{found, limits, lying, of_part, read_error};
+use super::closing;
 use super::format::WAYS;
 use super::index::Index;
 use super::options::HashCacheLogOptions;
@@ -29,6 +30,7 @@ use crate::writer::WhyNot;
 pub struct HashCacheLog(Arc<Inner>);
 
 pub(super) struct Inner {
+    name: &'static str,
     pub(super) index: Index,
     pub(super) log: Arc<Log>,
     damaged_at_open: u64,
@@ -71,6 +73,7 @@ impl HashCacheLog {
         let mean = options.mean_object_bytes as usize;
         let first_read_bytes = mean.saturating_add((mean / 2).min(ALIGN));
         let inner = Arc::new(Inner {
+            name: options.name,
             index,
             damaged_at_open: damaged,
             mean_object_bytes: options.mean_object_bytes,
@@ -122,20 +125,11 @@ impl Inner {
 
 impl Engine for HashCacheLog {
     fn name(&self) -> &'static str {
-        "hashcache-log"
+        self.0.name
     }
 
     fn limits(&self) -> Limits {
-        let max_record_bytes = self.0.log.layout.max_record_bytes();
-        let extent_bytes = (max_record_bytes / 2).next_power_of_two().min(256 << 10);
-        // A place and a length for each extent: see `cache`.
-        let table = (max_record_bytes / 2 / 12) as u64 * extent_bytes as u64;
-        Limits {
-            max_record_bytes,
-            extent_bytes,
-            inline_bytes: extent_bytes,
-            max_object_bytes: table.min(self.0.log.layout.log_bytes() / 4),
-        }
+        limits(&self.0.log.layout)
     }
 
     fn is_in_memory(&self, place: Place) -> bool {
@@ -253,23 +247,8 @@ impl Engine for HashCacheLog {
     }
 
     fn close(&self, done: SyncDone) {
-        let engine = self.0.clone();
-        let (tell, told) = std::sync::mpsc::sync_channel(1);
-        engine.log.frontier.close(Box::new(move |result| drop(tell.send(result))));
-        let done = Arc::new(Mutex::new(Some(done)));
-        let end = done.clone();
-        // Not on the device's own threads, which the last snapshot needs.
-        let finish = move || {
-            let result = told.recv().unwrap_or_else(|error| Err(error.to_string()));
-            if result.is_ok() {
-                snapshot::take(&engine);
-            }
-            engine.log.device.stop();
-            end.lock().take().into_iter().for_each(|done| done(result.clone()));
-        };
-        if std::thread::Builder::new().name("tinaja-close".into()).spawn(finish).is_err() {
-            let error = "the system has no thread to close the cache with; it ends as if it had been killed";
-            done.lock().take().into_iter().for_each(|done| done(Err(error.into())));
-        }
+        let (engine, device) = (self.0.clone(), self.0.log.device.clone());
+        let begin = |told| self.0.log.frontier.close(told);
+        closing::close(device, begin, move || snapshot::take(&engine), done);
     }
 }

@@ -11,6 +11,7 @@
 //! - A slot's lap has 4 bits and so repeats after 16 laps; every set is swept once a lap, so no slot lives to see it.
 
 mod answer;
+mod closing;
 mod format;
 mod index;
 mod log;
@@ -18,6 +19,8 @@ mod options;
 mod policy;
 mod recover;
 mod snapshot;
+mod table;
 
 pub use log::HashCacheLog;
 pub use options::HashCacheLogOptions;
+pub use table::{HashCacheTable, TableOptions, TablePolicy};

@@ -8,6 +8,8 @@ use crate::layout::{LogLayout, SnapshotLayout, Stamp};
 /// What HashCache-Log is opened with.
 #[derive(Clone, Copy, Debug)]
 pub struct HashCacheLogOptions {
+    /// The name users give the engine.
+    pub name: &'static str,
     /// How the log is cut.
     pub layout: LogLayout,
     /// Index entries; rounded up to whole sets of eight.
@@ -37,6 +39,7 @@ impl HashCacheLogOptions {
         let fits = reserved.checked_add(snapshots.area_bytes().checked_mul(2)?)? == layout.base;
         let snapshots = Some(snapshots);
         fits.then_some(HashCacheLogOptions {
+            name: "hashcache-log",
             layout,
             slots,
             mean_object_bytes,

@@ -1,6 +1,7 @@
 //! What happens inside one set: finding, inserting, the order of use, and who leaves (sections 3.2 to 3.4).
 
 use super::format::{Set, Slot, WAYS};
+use crate::index::ranks::touch;
 
 /// What an insertion did to the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,19 +37,6 @@ pub fn insert(
     set.put(way, Slot { fingerprint, rank, place: Some(place) });
     touch(set, way);
     inserted
-}
-
-/// Make a slot the most recently used of its set.
-pub fn touch(set: &mut Set<'_>, way: usize) {
-    let rank = set.get(way).rank;
-    for other in 0..WAYS {
-        let slot = set.get(other);
-        if slot.rank < rank {
-            set.put(other, Slot { rank: slot.rank + 1, ..slot });
-        }
-    }
-    let slot = set.get(way);
-    set.put(way, Slot { rank: 0, ..slot });
 }
 
 /// Empty the slots that `dead` picks. Returns how many.

@@ -2,14 +2,15 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::index::Index;
 use super::options::HashCacheLogOptions;
 use crate::device::{Device, blocking};
 use crate::engine::{Kind, Place};
 use crate::index::Sets;
-use crate::layout::scan::Scan;
-use crate::layout::{Frontier, SnapshotHeader, Snapshots};
+use crate::layout::scan::{Recovered, Scan};
+use crate::layout::{Frontier, LogLayout, SnapshotHeader, Snapshots, Stamp};
 
 /// What was found: an index ready for use, the frontier it goes on at, and the snapshot it came from.
 pub struct Opened {
@@ -25,19 +26,11 @@ pub struct Opened {
 /// The order of use becomes that of the snapshot, then that of writing. A slot is a hint, so an entry that does not
 /// match its record costs one read.
 pub fn open(device: &Arc<dyn Device>, options: &HashCacheLogOptions) -> Result<Opened, String> {
-    let HashCacheLogOptions { layout, stamp, .. } = *options;
+    let HashCacheLogOptions { layout, stamp, read_only, flush_every, .. } = *options;
     let (sets, snapshot, damaged) = newest_snapshot(&**device, options);
     let covered = snapshot.map_or(Place(0), |header| header.up_to);
-    let scan = Scan { device: &**device, layout, stamp, damaged: RefCell::default() };
-    let found = scan.recover(covered);
-    if !options.read_only {
-        // A process that was killed may have left records unsynced that are found from now on, and that summaries are to
-        // vouch for.
-        blocking::sync(&**device).map_err(|error| error.to_string())?;
-        scan.seal(&found.unsealed);
-    }
-    let frontier = Frontier::start(device.clone(), layout, stamp, found.next, options.flush_every)
-        .map_err(|error| error.to_string())?;
+    let OpenedLog { frontier, found, damaged: in_log } =
+        open_log(device, layout, stamp, read_only, flush_every, covered)?;
     let index = Index::over(sets, frontier.clone(), layout);
     if snapshot.is_some() {
         index.keep_between(found.floor, covered);
@@ -51,8 +44,39 @@ pub fn open(device: &Arc<dyn Device>, options: &HashCacheLogOptions) -> Result<O
             Kind::Extent => {}
         }
     }
-    let damaged = damaged + scan.damaged.borrow().len() as u64;
-    Ok(Opened { index, frontier, snapshot, damaged })
+    Ok(Opened { index, frontier, snapshot, damaged: damaged + in_log })
+}
+
+/// A log ready to be written to.
+pub struct OpenedLog {
+    pub frontier: Arc<Frontier>,
+    /// What it held.
+    pub found: Recovered,
+    /// Parts of it that did not verify.
+    pub damaged: u64,
+}
+
+/// Open the log from `covered` on; see [`Scan::recover`]. Errors: the device's, as text.
+pub fn open_log(
+    device: &Arc<dyn Device>,
+    layout: LogLayout,
+    stamp: Stamp,
+    read_only: bool,
+    flush_every: Option<Duration>,
+    covered: Place,
+) -> Result<OpenedLog, String> {
+    let scan = Scan { device: &**device, layout, stamp, damaged: RefCell::default() };
+    let found = scan.recover(covered);
+    if !read_only {
+        // A process that was killed may have left records unsynced that are found from now on, and that summaries are to
+        // vouch for.
+        blocking::sync(&**device).map_err(|error| error.to_string())?;
+        scan.seal(&found.unsealed);
+    }
+    let frontier =
+        Frontier::start(device.clone(), layout, stamp, found.next, flush_every).map_err(|error| error.to_string())?;
+    let damaged = scan.damaged.borrow().len() as u64;
+    Ok(OpenedLog { frontier, found, damaged })
 }
 
 /// The sets of the newest snapshot that is whole, or empty ones; and how many snapshots are damaged.

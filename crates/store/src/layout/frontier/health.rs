@@ -8,8 +8,13 @@ use crate::limits::MAX_WRITE_FAILURES;
 pub(super) struct Health {
     writes: u32,
     syncs: u32,
+    /// Small writes beside the log that failed in a row.
+    beside: u32,
     retired: bool,
 }
+
+/// So many small writes beside the log are judged as one of its own, which carries as much.
+const BESIDE: u32 = 16;
 
 impl Health {
     /// Whether the disk has been given up, which is for good.
@@ -20,6 +25,14 @@ impl Health {
     pub(super) fn write_ended(&mut self, well: bool) {
         self.writes = if well { 0 } else { self.writes + 1 };
         self.judge("writes");
+    }
+
+    /// A small write to another part of the device ended.
+    pub(super) fn write_beside_ended(&mut self, well: bool) {
+        self.beside = if well { 0 } else { self.beside + 1 };
+        if well || self.beside % BESIDE == 1 {
+            self.write_ended(well);
+        }
     }
 
     pub(super) fn sync_ended(&mut self, well: bool) {

@@ -22,27 +22,31 @@ pub(super) struct Sync {
 impl Frontier {
     /// See [`crate::engine::Engine::sync`].
     pub fn sync(self: &Arc<Self>, done: SyncDone) {
-        self.begin_sync(Some(done), true);
+        self.begin_sync(Some(done), true, false);
+    }
+
+    /// [`Frontier::sync`] where something else was written to the device that is to last too.
+    pub fn sync_beside(self: &Arc<Self>, done: SyncDone) {
+        self.begin_sync(Some(done), true, true);
     }
 
     /// Make all of it last, and whatever else was written to the device, for a purpose of the store's own: a failure is
     /// still told to the next who calls [`Frontier::sync`].
     pub fn settle(self: &Arc<Self>, done: SyncDone) {
-        self.begin_sync(Some(done), false);
+        self.begin_sync(Some(done), false, true);
     }
 
     /// By the clock: nobody is told, so a failure is kept for the next who asks.
     pub(super) fn sync_by_clock(self: &Arc<Self>) {
-        self.begin_sync(None, false);
+        self.begin_sync(None, false, false);
     }
 
-    fn begin_sync(self: &Arc<Self>, done: Option<SyncDone>, tells: bool) {
+    fn begin_sync(self: &Arc<Self>, done: Option<SyncDone>, tells: bool, for_more: bool) {
         let mut ops = Vec::new();
         let mut state = self.state.lock();
         // If too many are on their way already, the batch follows when one of them has ended.
         self.seal(&mut state, &mut ops);
         let up_to = Place(state.batch_at.0 + state.batch_len as u64);
-        let for_more = done.is_some() && !tells;
         if !for_more && state.unsynced == up_to && state.flying.is_empty() && state.failed.is_none() {
             // Nothing is new since the last sync. A disk that was given up must not fail those that go on.
             drop(state);

@@ -1,0 +1,134 @@
+//! Which engine is made and opened how.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::options::EngineName;
+use crate::device::Device;
+use crate::engine::Engine;
+use crate::engine::hashcache::{HashCacheLog, HashCacheLogOptions, HashCacheTable, TableOptions, TablePolicy};
+use crate::layout::{LogLayout, Stamp, Superblock};
+
+/// How a disk is cut for an engine, and what the engine is opened with.
+#[derive(Clone, Copy, Debug)]
+pub enum Plan {
+    /// An engine whose objects lie in a log.
+    Log(HashCacheLogOptions),
+    /// An engine with a Disk Table.
+    Table(TableOptions),
+}
+
+/// Settings of engines that are not written on the disk.
+#[derive(Clone, Copy, Debug)]
+pub struct Tuning {
+    /// Of how many sets in a hundred HashCache-SetMemLRU keeps the row in memory, 1 to 100. Default 40: below that of
+    /// SetMem's memory (HashCache, section 3.3).
+    pub sets_in_memory_percent: u8,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Tuning { sets_in_memory_percent: 40 }
+    }
+}
+
+fn policy(engine: EngineName, tuning: Tuning) -> Option<TablePolicy> {
+    match engine {
+        EngineName::HashCacheBasic => Some(TablePolicy::Basic),
+        EngineName::HashCacheSet => Some(TablePolicy::Set),
+        EngineName::HashCacheSetMem => Some(TablePolicy::SetMem),
+        EngineName::HashCacheSetMemLru => {
+            Some(TablePolicy::SetMemLru { percent: tuning.sets_in_memory_percent.clamp(1, 100) })
+        }
+        EngineName::HashCacheLog | EngineName::HashCacheLogN => None,
+    }
+}
+
+impl Plan {
+    /// How a disk of so many bytes, of which the first `reserved` are taken, is cut for objects of such a mean size.
+    /// `None` if it is too small. Blocks of 4 KiB whatever the disk has: a cache may be moved to another one.
+    pub fn new(
+        engine: EngineName,
+        tuning: Tuning,
+        bytes: u64,
+        reserved: u64,
+        mean_object_bytes: u64,
+        stamp: Stamp,
+    ) -> Option<Plan> {
+        if let Some(policy) = policy(engine, tuning) {
+            return TableOptions::plan(policy, bytes, reserved, mean_object_bytes, stamp).map(Plan::Table);
+        }
+        let plan = HashCacheLog::plan(bytes, reserved, 4096, mean_object_bytes, stamp)?;
+        Some(Plan::Log(HashCacheLogOptions { name: engine.as_str(), ..plan }))
+    }
+
+    /// How the disk under a superblock was cut. `None` if its numbers do not fit each other.
+    pub fn of(engine: EngineName, tuning: Tuning, superblock: &Superblock, reserved: u64) -> Option<Plan> {
+        let Superblock { log, slots, mean_object_bytes, block_bytes, .. } = *superblock;
+        let stamp = Stamp { seed: superblock.secret.seed() };
+        if let Some(policy) = policy(engine, tuning) {
+            let bins = (slots, block_bytes);
+            return TableOptions::of(policy, log, bins, reserved, mean_object_bytes, stamp).map(Plan::Table);
+        }
+        let plan = HashCacheLogOptions::of(log, slots, reserved, mean_object_bytes, stamp)?;
+        Some(Plan::Log(HashCacheLogOptions { name: engine.as_str(), ..plan }))
+    }
+
+    /// How the log is cut.
+    pub fn log(&self) -> &LogLayout {
+        match self {
+            Plan::Log(plan) => &plan.layout,
+            Plan::Table(plan) => &plan.log,
+        }
+    }
+
+    /// Index entries, or bins.
+    pub fn slots(&self) -> u64 {
+        match self {
+            Plan::Log(plan) => plan.slots,
+            Plan::Table(plan) => plan.table.bins(),
+        }
+    }
+
+    /// Bytes of a bin, 0 without a Disk Table.
+    pub fn block_bytes(&self) -> u64 {
+        match self {
+            Plan::Log(_) => 0,
+            Plan::Table(plan) => plan.table.block_bytes,
+        }
+    }
+
+    /// The mean object size that the disk was cut for.
+    pub fn mean_object_bytes(&self) -> u64 {
+        match self {
+            Plan::Log(plan) => plan.mean_object_bytes,
+            Plan::Table(plan) => plan.mean_object_bytes,
+        }
+    }
+
+    /// Sync as often without being asked.
+    pub fn flushing(mut self, every: Option<Duration>) -> Plan {
+        match &mut self {
+            Plan::Log(plan) => plan.flush_every = every,
+            Plan::Table(plan) => plan.flush_every = every,
+        }
+        self
+    }
+
+    /// Write nothing.
+    pub fn reading_only(mut self, read_only: bool) -> Plan {
+        match &mut self {
+            Plan::Log(plan) => plan.read_only = read_only,
+            Plan::Table(plan) => plan.read_only = read_only,
+        }
+        self
+    }
+
+    /// Open what is on the device, or begin on one that holds nothing yet. Errors: the device's, as text.
+    pub fn open(&self, device: Arc<dyn Device>) -> Result<Arc<dyn Engine>, String> {
+        Ok(match self {
+            Plan::Log(plan) => Arc::new(HashCacheLog::open(device, plan)?),
+            Plan::Table(plan) => Arc::new(HashCacheTable::open(device, plan)?),
+        })
+    }
+}

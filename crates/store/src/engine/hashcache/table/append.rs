@@ -1,0 +1,232 @@
+//! Writing a record: its way in its set, its bin, and what of it goes into the log.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Instant;
+
+use super::Inner;
+use super::places::at_moment;
+use crate::engine::{Kind, Place, Record};
+use crate::index::Row;
+use crate::index::row::Put;
+use crate::key::Digest;
+use crate::layout::bin::{self, Content, Seen};
+use crate::layout::disk_table::View;
+use crate::layout::table::{Extent, Table};
+use crate::limits::WRITE_PATIENCE;
+use crate::memory::AlignedBuf;
+use crate::writer::WhyNot;
+
+/// Reads that failed and that nobody asked about again, at most.
+const MAX_FAILED: usize = 1024;
+
+/// A set that is being read because it is to be written to.
+pub(super) struct Learning {
+    wakers: Vec<Waker>,
+    failed: bool,
+    since: Instant,
+}
+
+impl Learning {
+    fn new() -> Self {
+        Learning { wakers: Vec::new(), failed: false, since: Instant::now() }
+    }
+
+    fn is_stalled(&self) -> bool {
+        !self.failed && self.since.elapsed() >= WRITE_PATIENCE
+    }
+}
+
+/// Which bin is to be written.
+enum Target {
+    /// This one.
+    Bin(u64),
+    /// None: there is nothing to remove.
+    Nothing,
+    /// It was known what the set holds, and is not any more.
+    Unknown,
+}
+
+impl Inner {
+    /// See [`crate::engine::Engine::poll_append`].
+    pub(super) fn poll_append(
+        self: &Arc<Self>,
+        cx: &mut Context<'_>,
+        record: &Record<'_>,
+    ) -> Poll<Result<Place, WhyNot>> {
+        if record.kind == Kind::Extent {
+            return self.log.frontier.poll_append(cx, record);
+        }
+        let retired = self.log.frontier.is_retired();
+        ready!(self.table.lock().poll_room(cx.waker(), retired))?;
+        let set = self.set_of(record.id.low());
+        // With one way, a new object takes it whatever it holds.
+        let needs_row = self.ways() > 1 || record.kind == Kind::Tombstone;
+        if needs_row && self.rows.update(set, |_| ()).is_none() {
+            ready!(self.poll_learn(cx, set))?;
+        }
+        let image = match record.kind {
+            Kind::Tombstone => self.empty_bin(&record.id),
+            _ => ready!(self.poll_image(cx, record))?,
+        };
+        let mut state = self.table.lock();
+        ready!(state.poll_room(cx.waker(), retired))?;
+        let bin = match self.target(record, set) {
+            Target::Bin(bin) => Some(bin),
+            Target::Nothing => None,
+            Target::Unknown => {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+        };
+        let mut ops = Vec::new();
+        let mut moment = 0;
+        // What the disk holds of lost bins is not known, and it may be an older version: it goes with this write.
+        for lost in state.lost_among(self.first_bin(set), self.ways()) {
+            if Some(lost) != bin {
+                let (op, after) = self.table.write(&mut state, lost, self.empty_bin(&record.id));
+                self.rows.update(set, |row| row.set((lost - self.first_bin(set)) as usize, 0));
+                ops.extend(op);
+                moment = after;
+            }
+        }
+        if let Some(bin) = bin {
+            let (op, after) = self.table.write(&mut state, bin, image);
+            ops.extend(op);
+            moment = after;
+        }
+        drop(state);
+        if record.kind != Kind::Tombstone {
+            self.banned.remove(&record.id);
+        }
+        self.table.submit(ops);
+        Poll::Ready(Ok(at_moment(moment)))
+    }
+
+    fn target(&self, record: &Record<'_>, set: u64) -> Target {
+        let (first, fingerprint) = (self.first_bin(set), Row::fingerprint(record.id.low()));
+        let at = |way: usize| Target::Bin(first + way as u64);
+        if record.kind == Kind::Tombstone {
+            let taken = self.rows.update(set, |row| {
+                let way = row.way_of(fingerprint);
+                way.into_iter().for_each(|way| row.set(way, 0));
+                way
+            });
+            return taken.map_or(Target::Unknown, |way| way.map_or(Target::Nothing, at));
+        }
+        match self.rows.update(set, |row| row.put(fingerprint, self.ways())) {
+            Some((way, put)) => {
+                if put == Put::Replaced {
+                    self.lost_to_full_sets.fetch_add(1, Relaxed);
+                }
+                at(way)
+            }
+            None if self.ways() == 1 => at(0),
+            None => Target::Unknown,
+        }
+    }
+
+    fn empty_bin(&self, id: &Digest) -> AlignedBuf {
+        let nothing = Record { id: *id, kind: Kind::Tombstone, name: &[], head: &[], body: &[] };
+        self.table.stamp().bin(&nothing, Content::Record(Kind::Tombstone), 0)
+    }
+
+    /// The bin of a record. What does not fit goes into the log first: the body, or all of it.
+    fn poll_image(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<AlignedBuf, WhyNot>> {
+        let (stamp, block) = (self.table.stamp(), self.options.table.block_bytes);
+        if bin::fits(record, block) {
+            return Poll::Ready(Ok(stamp.bin(record, Content::Record(record.kind), 0)));
+        }
+        let bytes = record.body.len() as u32;
+        let table = |place| {
+            Table { body_bytes: bytes.into(), extent_bytes: bytes, extents: vec![Extent { place, bytes }] }.encode()
+        };
+        let mut short = Record { kind: Kind::Large, body: &table(Place(0)), ..*record };
+        if record.kind == Kind::Whole && bytes > 0 && bin::fits(&short, block) {
+            let extent = Record { kind: Kind::Extent, name: &[], head: &[], ..*record };
+            let body = table(ready!(self.log.frontier.poll_append(cx, &extent))?);
+            short.body = &body;
+            return Poll::Ready(Ok(stamp.bin(&short, Content::Record(Kind::Large), 0)));
+        }
+        let place = ready!(self.log.frontier.poll_append(cx, record))?;
+        let all = crate::layout::record::record_bytes(record).unwrap_or(0);
+        let body = bin::pointer(place, all);
+        let elsewhere = Record { name: &[], head: &[], body: &body, ..*record };
+        Poll::Ready(Ok(stamp.bin(&elsewhere, Content::Elsewhere, 0)))
+    }
+
+    /// Read a set to know what it holds. Errors: [`WhyNot::Device`] if it cannot be read,
+    /// [`WhyNot::Slow`] if that takes too long.
+    fn poll_learn(self: &Arc<Self>, cx: &mut Context<'_>, set: u64) -> Poll<Result<(), WhyNot>> {
+        {
+            let mut learning = self.learning.lock();
+            if learning.get(&set).is_some_and(|under_way| under_way.failed) {
+                learning.remove(&set);
+                return Poll::Ready(Err(WhyNot::Device));
+            }
+            let is_new = !learning.contains_key(&set);
+            let under_way = learning.entry(set).or_insert_with(Learning::new);
+            if under_way.is_stalled() {
+                return Poll::Ready(Err(WhyNot::Slow));
+            }
+            let wakers = &mut under_way.wakers;
+            if !wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
+                wakers.push(cx.waker().clone());
+            }
+            if !is_new {
+                return Poll::Pending;
+            }
+        }
+        let engine = self.clone();
+        self.table.view(self.first_bin(set), self.ways(), Box::new(move |view| engine.learned(set, view)));
+        // A device may have answered at once.
+        match self.rows.update(set, |_| ()) {
+            Some(()) => Poll::Ready(Ok(())),
+            None => Poll::Pending,
+        }
+    }
+
+    /// Those that wait for the read of a set on a disk that gives nothing: they are to ask once more, and are told so.
+    pub(super) fn give_up_learning(&self) -> Vec<Waker> {
+        let mut learning = self.learning.lock();
+        let stalled = learning.values_mut().filter(|learning| learning.is_stalled());
+        stalled.flat_map(|learning| std::mem::take(&mut learning.wakers)).collect()
+    }
+
+    fn learned(&self, set: u64, view: Option<View>) {
+        let mut learning = self.learning.lock();
+        let wakers = match view {
+            Some(view) => {
+                self.learn(set, &view);
+                learning.remove(&set).map(|learning| learning.wakers)
+            }
+            None => {
+                if learning.values().filter(|learning| learning.failed).count() >= MAX_FAILED {
+                    learning.retain(|_, learning| !learning.failed);
+                }
+                learning.get_mut(&set).map(|learning| {
+                    learning.failed = true;
+                    std::mem::take(&mut learning.wakers)
+                })
+            }
+        };
+        drop(learning);
+        wakers.into_iter().flatten().for_each(Waker::wake);
+    }
+
+    /// Enter what a whole set was seen to hold, unless it was written to since.
+    pub(super) fn learn(&self, set: u64, view: &View) {
+        let ways = view.seen(&self.table).into_iter().map(|seen| match seen {
+            Seen::Bin(header) if header.content != Content::Record(Kind::Tombstone) => {
+                (Row::fingerprint(header.id.low()), header.order)
+            }
+            _ => (0, 0),
+        });
+        let ways: Vec<_> = ways.collect();
+        let state = self.table.lock();
+        if !state.changed_since(set, view.moment) {
+            self.rows.learn(set, Row::learned(&ways));
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! What happens by the clock: syncs come due, and who waits for a disk that takes nothing is told.
+
+use std::sync::{Arc, Weak};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use super::Inner;
+
+/// How often it is looked.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Start the thread. It ends when the engine is closed or dropped. Errors: the system has no more threads.
+pub(super) fn start(engine: &Arc<Inner>) -> std::io::Result<()> {
+    let weak = Arc::downgrade(engine);
+    std::thread::Builder::new().name("tinaja-table".into()).spawn(move || work(&weak)).map(drop)
+}
+
+fn work(engine: &Weak<Inner>) {
+    let mut synced = Instant::now();
+    while let Some(engine) = engine.upgrade() {
+        let waiting = {
+            let mut state = engine.table.lock();
+            if state.is_closed() {
+                return;
+            }
+            state.give_up_waiting()
+        };
+        waiting.into_iter().chain(engine.give_up_learning()).for_each(Waker::wake);
+        if engine.options.flush_every.is_some_and(|every| synced.elapsed() >= every) {
+            synced = Instant::now();
+            engine.table.sync_by_clock();
+        }
+        drop(engine);
+        std::thread::sleep(TICK);
+    }
+}

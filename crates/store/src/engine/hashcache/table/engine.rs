@@ -1,0 +1,196 @@
+//! The engine's contract, over table, log and rows.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll, Waker};
+
+use super::open::state;
+use super::places::{Where, at_bin, meaning};
+use super::{HashCacheTable, Inner};
+use crate::device::blocking;
+use crate::engine::hashcache::answer::{limits, lying, of_part};
+use crate::engine::hashcache::closing;
+use crate::engine::{
+    Engine, FetchDone, Fetched, Limits, Part, PartsDone, Place, Places, Probe, Record, SyncDone, Together,
+};
+use crate::index::{Row, ranks};
+use crate::key::Digest;
+use crate::layout::Snapshots;
+use crate::layout::record::HEADER_BYTES;
+use crate::stats::Stats;
+use crate::writer::WhyNot;
+
+impl Engine for HashCacheTable {
+    fn name(&self) -> &'static str {
+        self.0.options.policy.name()
+    }
+
+    fn limits(&self) -> Limits {
+        limits(&self.0.log.layout)
+    }
+
+    fn is_in_memory(&self, place: Place) -> bool {
+        matches!(meaning(place), Where::Log(place) if self.0.log.frontier.is_in_memory(place))
+    }
+
+    fn probe(&self, id: &Digest) -> Probe {
+        let engine = &self.0;
+        let is_there = || {
+            let (set, fingerprint) = (engine.set_of(id.low()), Row::fingerprint(id.low()));
+            engine.rows.update(set, |row| row.way_of(fingerprint).is_some())
+        };
+        let absent = engine.banned.has(id) || (engine.rows.is_index() && is_there() == Some(false));
+        if absent { Probe::Absent } else { Probe::AskDisk }
+    }
+
+    fn fetch(&self, id: &Digest, _places: Places, done: FetchDone) {
+        self.0.fetch(id, done);
+    }
+
+    fn fetch_at(&self, id: &Digest, place: Place, body_bytes: usize, done: FetchDone) {
+        let Where::Log(place) = meaning(place) else { return done(Fetched::Missing) };
+        let arrived = move |read| done(of_part(read));
+        self.0.log.read_reachable(place, Some(*id), HEADER_BYTES + body_bytes, Box::new(arrived));
+    }
+
+    fn together(&self, parts: &[Part], most_bytes: usize) -> Together {
+        let (parts, bytes) = self.0.log.together(&lying(parts), most_bytes);
+        Together { parts, bytes }
+    }
+
+    fn fetch_together(&self, id: &Digest, parts: &[Part], done: PartsDone) {
+        let arrived = move |all: Vec<_>| done(all.into_iter().map(of_part).collect());
+        self.0.log.read_run(lying(parts), *id, Box::new(arrived));
+    }
+
+    fn poll_append(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
+        self.0.poll_append(cx, record)
+    }
+
+    fn is_newest(&self, id: &Digest, place: Place, _seen: Places) -> bool {
+        let Where::Moment(moment) = meaning(place) else { return false };
+        !self.0.banned.has(id) && !self.0.table.lock().changed_since(self.0.set_of(id.low()), moment)
+    }
+
+    fn keeps_body_at(&self, place: Place) -> bool {
+        matches!(meaning(place), Where::Log(_))
+    }
+
+    /// A record that cannot be read stays in its bin, so that its next version takes its place.
+    fn forget(&self, id: &Digest, place: Place) {
+        if place == Place(u64::MAX) {
+            self.0.banned.add(id);
+        }
+    }
+
+    fn touch(&self, id: &Digest, _place: Place) {
+        let fingerprint = Row::fingerprint(id.low());
+        self.0.rows.update(self.0.set_of(id.low()), |row| {
+            if let Some(way) = row.way_of(fingerprint) {
+                ranks::touch(row, way);
+            }
+        });
+    }
+
+    fn is_live(&self, place: Place) -> bool {
+        match meaning(place) {
+            Where::Log(place) => self.0.log.frontier.is_live(place) && self.0.survivors.has(place),
+            Where::Moment(moment) => self.0.table.lock().lasted(moment),
+            Where::Bin(_) => true,
+        }
+    }
+
+    fn sync(&self, _of: Option<&Digest>, done: SyncDone) {
+        self.0.table.sync(done);
+    }
+
+    fn walk(&self, cursor: u64, most: usize) -> (Vec<Place>, Option<u64>) {
+        let (engine, ways) = (&self.0, self.0.ways() as u64);
+        let bins = engine.options.table.bins();
+        let is_used = |bin: u64| {
+            let row =
+                engine.rows.is_index().then(|| engine.rows.update(bin / ways, |row| row.get((bin % ways) as usize)));
+            row.flatten() != Some(0)
+        };
+        let (mut found, mut bin) = (Vec::new(), cursor);
+        while bin < bins && found.len() < most.max(1) {
+            found.extend(Some(at_bin(bin)).filter(|_| is_used(bin)));
+            bin += 1;
+        }
+        (found, (bin < bins).then_some(bin))
+    }
+
+    fn fetch_any(&self, place: Place, done: FetchDone) {
+        match meaning(place) {
+            Where::Bin(bin) if bin < self.0.options.table.bins() => self.0.fetch_bin(bin, done),
+            _ => done(Fetched::Missing),
+        }
+    }
+
+    fn index_bytes(&self) -> u64 {
+        self.0.rows.index_bytes()
+    }
+
+    fn stats(&self) -> Stats {
+        let Inner { log, table, options, .. } = &*self.0;
+        let device = log.device.counters();
+        let next = log.frontier.next();
+        Stats {
+            slots: options.table.bins(),
+            mean_object_bytes: options.mean_object_bytes,
+            live_objects: self.0.rows.live(),
+            lost_to_full_sets: self.0.lost_to_full_sets.load(Relaxed),
+            capacity_bytes: options.table.bytes() + log.layout.log_bytes(),
+            frontier_bytes: next.0 % log.layout.log_bytes(),
+            lap: log.layout.lap(next),
+            index_bytes: self.index_bytes(),
+            false_reads: self.0.false_reads.load(Relaxed),
+            reads: device.reads,
+            read_bytes: device.read_bytes,
+            writes: device.writes,
+            write_bytes: device.write_bytes,
+            seeks: device.seeks,
+            damaged_at_open: self.0.damaged_at_open,
+            corrupt: log.counters.corrupt.load(Relaxed) + table.damaged.load(Relaxed),
+            read_errors: log.counters.read_errors.load(Relaxed) + table.read_errors.load(Relaxed),
+            write_errors: log.frontier.write_errors(),
+            sync_errors: log.frontier.sync_errors(),
+            disks_retired: u64::from(log.frontier.is_retired()),
+            ..Stats::default()
+        }
+    }
+
+    fn refuse_appends(&self) {
+        self.0.table.lock().close().into_iter().for_each(Waker::wake);
+        self.0.log.frontier.refuse();
+    }
+
+    fn close(&self, done: SyncDone) {
+        let waiting = self.0.table.lock().close();
+        waiting.into_iter().for_each(Waker::wake);
+        let (engine, log) = (self.0.clone(), self.0.log.clone());
+        let begin = |told: SyncDone| {
+            self.0.table.sync(Box::new(move |table: Result<(), String>| {
+                log.frontier.close(Box::new(move |log| told(table.and(log))));
+            }));
+        };
+        closing::close(self.0.log.device.clone(), begin, move || engine.say_clean(), done);
+    }
+}
+
+impl Inner {
+    /// Write down that the table was closed cleanly, and the rows if all are in memory. A failure is logged: the next
+    /// opening then takes the table to have been killed.
+    fn say_clean(&self) {
+        if self.options.read_only || self.log.frontier.is_retired() {
+            return;
+        }
+        let device = &*self.log.device;
+        let mut newest = self.snapshot.lock();
+        let header = state(newest.number + 1, self.table.lock().moment(), true);
+        let snapshots = Snapshots { device, layout: self.options.snapshots, stamp: self.options.stamp };
+        match snapshots.write(header, |page| self.rows.page(page), || blocking::sync(device)) {
+            Ok(()) => *newest = header,
+            Err(error) => tracing::warn!("the index could not be written down, and will be read again: {error}"),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! What a place means to an engine with a Disk Table: a moment, a bin, or a place in the log.
+//!
+//! A bin is written over and over, so its number alone does not say which of its records is meant. A record of the
+//! table has the moment as its place at which it was the object's newest; nothing is ever read at such a place.
+
+use crate::engine::Place;
+use crate::layout::region::PLACES;
+
+const TABLE: u64 = PLACES >> 1;
+const BIN: u64 = PLACES >> 2;
+
+/// What a place means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Where {
+    /// The record of an object as of this moment.
+    Moment(u64),
+    /// Whatever lies in this bin.
+    Bin(u64),
+    /// In the log.
+    Log(Place),
+}
+
+pub(super) fn at_moment(moment: u64) -> Place {
+    Place(TABLE | (moment & (BIN - 1)))
+}
+
+pub(super) fn at_bin(bin: u64) -> Place {
+    Place(TABLE | BIN | (bin & (BIN - 1)))
+}
+
+pub(super) fn meaning(place: Place) -> Where {
+    match (place.0 & TABLE != 0, place.0 & BIN != 0) {
+        (true, true) => Where::Bin(place.0 & (BIN - 1)),
+        (true, false) => Where::Moment(place.0 & (BIN - 1)),
+        (false, _) => Where::Log(place),
+    }
+}

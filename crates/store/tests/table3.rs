@@ -1,0 +1,133 @@
+//! HashCache's Table 3 for the engines that there are: bits a slot as allocated, and the requests that a hit, a write and a
+//! miss cost, counted at the device, for objects of one block.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod support;
+
+use support::{get, open_as, plan_as, put, sound};
+use tinaja_store::device::{Counters, Device, Medium};
+use tinaja_store::{Cache, CacheOptions, Commit, EngineName, Store, block_on};
+
+fn cache(engine: EngineName, mebibytes: u64) -> Cache {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (engine, disk_bytes) = (Some(engine), Some(mebibytes << 20));
+    Cache::open(CacheOptions { engine, disk_bytes, memory_bytes: 0, ..CacheOptions::new(dir.path()) }).unwrap()
+}
+
+/// Bits a slot as allocated, locks and links and padding included, to within half a bit of the paper's formula.
+#[test]
+fn bits_a_slot_are_the_papers() {
+    for (engine, paper) in [
+        (EngineName::HashCacheBasic, 0.0),
+        (EngineName::HashCacheSet, 0.0),
+        (EngineName::HashCacheSetMem, 11.0),
+        (EngineName::HashCacheLogN, 47.0),
+        (EngineName::HashCacheLog, 47.0),
+    ] {
+        for mebibytes in [64, 1024, 4096] {
+            let stats = cache(engine, mebibytes).stats();
+            println!("{engine}, {mebibytes} MiB: {} slots, {:.3} bits each", stats.slots, stats.bits_per_slot());
+            assert!((paper..=paper + 0.5).contains(&stats.bits_per_slot()), "{engine}");
+            assert!(paper > 0.0 || stats.index_bytes == 0);
+        }
+    }
+    for mebibytes in [64, 1024, 4096] {
+        let bits = cache(EngineName::HashCacheSetMemLru, mebibytes).stats().bits_per_slot();
+        println!("hashcache-setmemlru at 40 %, {mebibytes} MiB: {bits:.3} bits a slot");
+        assert!((0.4 * 11.0..11.0).contains(&bits));
+    }
+}
+
+/// Requests a hit, a miss, and a write of an object that was looked for before.
+#[derive(Debug)]
+struct Costs {
+    hit: f64,
+    hit_seeks: f64,
+    miss: f64,
+    write: f64,
+    write_seeks: f64,
+    read_to_write: f64,
+}
+
+const OBJECTS: u64 = 2000;
+
+/// Of one block each, over a table of 10,900 bins, in an order that has nothing to do with where they lie.
+fn costs(engine: EngineName) -> Costs {
+    let disk = sound(&Medium::zeroed(64 << 20));
+    let store = open_as(engine, disk.clone()).unwrap();
+    assert!(plan_as(engine, 64 << 20).slots() > 10_000);
+    let counted = |work: &mut dyn FnMut()| {
+        let before = disk.counters();
+        work();
+        let after = disk.counters();
+        let less = |of: fn(&Counters) -> u64| of(&after) - of(&before);
+        (less(|of| of.reads) as f64, less(|of| of.writes) as f64, less(|of| of.seeks) as f64)
+    };
+    let mut costs = Costs { hit: 0.0, hit_seeks: 0.0, miss: 0.0, write: 0.0, write_seeks: 0.0, read_to_write: 0.0 };
+    for n in 0..OBJECTS {
+        costs.miss += counted(&mut || assert_eq!(get(&store, n), None)).0;
+        let (reads, writes, seeks) = counted(&mut || assert!(matches!(put(&store, n, 1, 3000), Commit::Stored { .. })));
+        costs.read_to_write += reads;
+        costs.write += writes;
+        costs.write_seeks += seeks;
+    }
+    block_on(store.flush()).unwrap();
+    let mut hits = 0.0;
+    for n in (0..OBJECTS).map(|n| n * 997 % OBJECTS) {
+        let (reads, _, seeks) = counted(&mut || hits += f64::from(u8::from(get(&store, n).is_some())));
+        costs.hit += reads;
+        costs.hit_seeks += seeks;
+    }
+    let objects = OBJECTS as f64;
+    let all = |sum: f64| sum / objects;
+    println!("{engine}: {hits} of {objects} are there");
+    assert!(hits > objects * if engine == EngineName::HashCacheBasic { 0.8 } else { 0.95 });
+    let Costs { hit, hit_seeks, miss, write, write_seeks, read_to_write } = costs;
+    let costs = Costs {
+        // What is not there costs a read too, where nothing says so.
+        hit: all(hit),
+        hit_seeks: all(hit_seeks),
+        miss: all(miss),
+        write: all(write),
+        write_seeks: all(write_seeks),
+        read_to_write: all(read_to_write),
+    };
+    println!("{engine}: {costs:.3?}");
+    costs
+}
+
+#[test]
+fn a_table_without_an_index_costs_one_request_each() {
+    for engine in [EngineName::HashCacheBasic, EngineName::HashCacheSet] {
+        let costs = costs(engine);
+        assert_eq!((costs.hit, costs.miss, costs.write, costs.read_to_write), (1.0, 1.0, 1.0, 0.0), "{engine}");
+        assert!(costs.hit_seeks > 0.98 && costs.write_seeks > 0.0);
+    }
+}
+
+#[test]
+fn with_every_row_in_memory_a_miss_costs_nothing() {
+    let costs = costs(EngineName::HashCacheSetMem);
+    assert_eq!((costs.write, costs.read_to_write), (1.0, 0.0));
+    assert!(costs.hit <= 1.0 && costs.hit > 0.95 && costs.hit_seeks > 0.95);
+    // Fingerprints of eight bits, with up to 1.5 objects in a set while they come.
+    assert!(costs.miss < 0.01, "{} false reads a miss", costs.miss);
+    assert!(costs.write_seeks > 0.98);
+}
+
+#[test]
+fn with_some_rows_in_memory_some_misses_cost_nothing() {
+    let costs = costs(EngineName::HashCacheSetMemLru);
+    assert_eq!((costs.write, costs.read_to_write), (1.0, 0.0), "a set that was looked up is in memory");
+    assert!((0.5..0.7).contains(&costs.miss), "two sets in five are in memory: {}", costs.miss);
+    assert!(costs.hit <= 1.0 && costs.hit > 0.95);
+}
+
+#[test]
+fn in_a_log_writes_are_gathered() {
+    for engine in [EngineName::HashCacheLogN, EngineName::HashCacheLog] {
+        let costs = costs(engine);
+        assert!(costs.write < 0.1 && costs.write_seeks < 0.1 && costs.read_to_write == 0.0);
+        assert!((0.95..1.01).contains(&costs.hit) && costs.hit_seeks > 0.95 && costs.miss < 0.01, "{costs:?}");
+    }
+}

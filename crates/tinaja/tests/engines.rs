@@ -1,0 +1,38 @@
+//! `serve --engine NAME` runs each engine, and a cache keeps the one it was made with.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
+
+mod support;
+
+use support::body::body;
+use support::origin::Origin;
+use support::tinaja::Setup;
+use tempfile::TempDir;
+use tinaja_store::EngineName;
+
+#[test]
+fn every_engine_serves_and_is_kept() {
+    for engine in EngineName::ALL {
+        let (origin, dir) = (Origin::of_patterns(), TempDir::new().unwrap());
+        let setup = |flags: &[&str]| Setup::forward().cache(&dir.path().join("cache")).flags(flags);
+        for flags in [&["--engine", engine.as_str()][..], &[]] {
+            let mut proxy = setup(flags).start();
+            for path in ["/3000/a", "/20000/b", "/900000/c"] {
+                let response = proxy.get(&origin.url(path)).unwrap();
+                let bytes = path.split('/').nth(1).unwrap().parse().unwrap();
+                assert!(response.status == 200 && response.body == body(path, bytes), "{engine}: {path}");
+            }
+            assert_eq!(proxy.process.terminate().code(), Some(0), "{engine}");
+        }
+        assert_eq!(origin.requests().len(), 3, "{engine}: the others were hits");
+        let inspected = setup(&[]).inspect();
+        let figures: serde_json::Value = serde_json::from_slice(&inspected.stdout).unwrap();
+        assert_eq!(figures["engine"], engine.as_str());
+
+        let other = EngineName::ALL.into_iter().find(|other| *other != engine).unwrap();
+        let refused = setup(&["--engine", other.as_str()]).run();
+        let says = String::from_utf8_lossy(&refused.stderr).into_owned();
+        let expected = format!("the engine {engine}, not {other}: leave the setting out");
+        assert!(!refused.status.success() && says.contains(&expected), "{says}");
+    }
+}
