@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tinaja_proxy::{Config, LogFormat, Mode, OriginUrl, Routes, Rules};
-use tinaja_store::{Reference, Store};
+use tinaja_store::{Cache, CacheOptions, Reference, Store};
 
 use super::Side;
 use super::broken_store::BrokenStore;
@@ -18,8 +18,12 @@ use crate::support::Proxy;
 pub fn start(case: &Case, side: Side, origin: &str, log: &Path) -> Result<Proxy, String> {
     let origin: OriginUrl = format!("http://{origin}").parse().map_err(|error| format!("{error}"))?;
     let mut result = Ok(());
-    let broken = case.settings.iter().any(|(name, value)| (name.as_str(), value.as_str()) == ("store", "panics"));
-    let store: Arc<dyn Store> = if broken { BrokenStore::shared() } else { Arc::new(Reference::new()) };
+    let wanted = case.settings.iter().find(|(name, _)| name == "store").map(|(_, value)| value.as_str());
+    let store: Arc<dyn Store> = match wanted {
+        Some("panics") => BrokenStore::shared(),
+        Some("disk") => on_disk(log),
+        _ => Arc::new(Reference::new()),
+    };
     let proxy = Proxy::over(store, |config| {
         config.access_log = Some(log.to_owned());
         if side == Side::Reverse {
@@ -28,6 +32,13 @@ pub fn start(case: &Case, side: Side, origin: &str, log: &Path) -> Result<Proxy,
         result = case.settings.iter().try_for_each(|(name, value)| set(config, name, value));
     });
     result.map(|()| proxy)
+}
+
+/// A real cache beside the log, which keeps nothing in memory, so that each hit is read from the disk.
+fn on_disk(log: &Path) -> Arc<dyn Store> {
+    let options =
+        CacheOptions { disk_bytes: Some(1 << 30), memory_bytes: 0, ..CacheOptions::new(log.with_extension("cache")) };
+    Arc::new(Cache::open(options).unwrap())
 }
 
 fn set(config: &mut Config, name: &str, value: &str) -> Result<(), String> {
@@ -47,7 +58,7 @@ fn set(config: &mut Config, name: &str, value: &str) -> Result<(), String> {
                 // Without the rule that lets the other cases reach this host.
                 ("rules", "default") => config.listeners[0].rules = Rules::default(),
                 // See `start`.
-                ("store", "panics") => {}
+                ("store", "panics" | "disk") => {}
                 ("log", "json") => config.access_log_format = LogFormat::Json,
                 _ => return Err(bad()),
             }

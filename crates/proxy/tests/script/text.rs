@@ -62,6 +62,8 @@ impl Names<'_> {
             "otherhost" => Ok(other_host.into()),
             "origin" => Ok(self.origin.clone().into()),
             "proxy" => Ok(self.proxy.clone().into()),
+            // How many of something that is meant to be too much; more by hand.
+            "many" => Ok(std::env::var("TINAJA_MANY").unwrap_or("250000".into()).into()),
             "n" => Ok(self.number.to_string().into()),
             _ if name.starts_with('/') => target(host, name),
             _ if name.starts_with("other/") => target(other_host, &name["other".len()..]),
