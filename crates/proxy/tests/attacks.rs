@@ -127,6 +127,15 @@ fn every_file_is_played() {
     assert_eq!(files, CASES.iter().map(|name| (*name).to_owned()).collect());
 }
 
+/// The table that people read names every case, and no other.
+#[test]
+fn every_file_is_in_the_table() {
+    let table = include_str!("../../../docs/http-attacks.md");
+    let quoted = table.split('`').filter(|text| text.starts_with(['h', 'c', 'f']) && text.get(3..4) == Some("-"));
+    let named: BTreeSet<_> = quoted.map(|name| name.replace('-', "_")).collect();
+    assert_eq!(named, CASES.iter().map(|name| (*name).to_owned()).collect());
+}
+
 /// Those that the proxy does not pass yet must at least be scripts.
 #[test]
 fn every_open_file_is_understood() {
