@@ -27,6 +27,8 @@ pub struct BodyWalk {
     state: State,
     line: Vec<u8>,
     trailer_bytes: usize,
+    /// Trailer fields are dropped, whatever they are called: an answer's, which nobody further on sees.
+    any_trailers: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +55,13 @@ impl BodyWalk {
             Framing::Length(bytes) => State::Plain(bytes),
             Framing::Chunked => State::Size,
         };
-        BodyWalk { state, line: Vec::new(), trailer_bytes: 0 }
+        BodyWalk { state, line: Vec::new(), trailer_bytes: 0, any_trailers: false }
+    }
+
+    /// At the start of an answer's body, whose trailers end here. A request's must not even name what frames it: others
+    /// may have read those.
+    pub fn of_answer(framing: Framing) -> BodyWalk {
+        BodyWalk { any_trailers: true, ..BodyWalk::new(framing) }
     }
 
     /// Whether the body has ended.
@@ -146,7 +154,7 @@ impl BodyWalk {
             State::Done
         } else {
             self.trailer_bytes += line.len();
-            check_trailer(line)?;
+            check_trailer(line, self.any_trailers)?;
             if self.trailer_bytes > MAX_TRAILER_BYTES {
                 return Err(BadBody);
             }
@@ -169,12 +177,12 @@ fn chunk_size(line: &[u8]) -> Result<u64, BadBody> {
     u64::from_str_radix(size, 16).map_err(|_| BadBody)
 }
 
-fn check_trailer(line: &[u8]) -> Result<(), BadBody> {
+fn check_trailer(line: &[u8], any: bool) -> Result<(), BadBody> {
     let colon = line.iter().position(|byte| *byte == b':').ok_or(BadBody)?;
     let name = line.get(..colon).unwrap_or_default();
     // Some servers read `_` as `-` in a name.
     let plain: Vec<u8> = name.iter().map(|byte| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() }).collect();
-    if !crate::judge::is_token(name) || FORBIDDEN_TRAILERS.contains(&plain.as_slice()) {
+    if !crate::judge::is_token(name) || (!any && FORBIDDEN_TRAILERS.contains(&plain.as_slice())) {
         return Err(BadBody);
     }
     Ok(())

@@ -4,6 +4,10 @@
 /// would answer is refused here, and little enough for thousands of clients that are still sending theirs.
 pub const MAX_HEAD_BYTES: usize = 64 * 1024;
 
+/// The largest head of an answer, in bytes: origins that set many cookies come to a tenth of it, and each connection that
+/// waits for a head may hold so much.
+pub const MAX_ANSWER_HEAD_BYTES: usize = 128 * 1024;
+
 /// Empty lines before a head that are skipped, in bytes (RFC 9112 2.2): some clients end a body with one too many, and
 /// nobody has a reason for a fifth.
 pub const MAX_SKIPPED_BYTES: usize = 8;

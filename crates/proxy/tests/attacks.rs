@@ -106,6 +106,8 @@ cases! {
     h11_bodies_where_none_belong
     h11_chunked_answers
     h11_chunked_answers_bare
+    h11_chunked_answers_control
+    h11_chunks_without_size
     h11_closed_without_an_answer
     h11_ended_by_close
     h11_endless_head

@@ -103,7 +103,7 @@ impl Exchange {
         with: &mut With<'_>,
         sending: &mut bool,
     ) -> Result<ResponseHeader, Failure> {
-        connection.send(head).await?;
+        connection.send(&head).await?;
         let mut interim = 0;
         loop {
             let head = match with {

@@ -69,7 +69,7 @@ impl Exchange {
         match stale {
             Some(found) if reply.head.status == StatusCode::NOT_MODIFIED => {
                 let found = self.refresh(request, found, &reply).await?;
-                self.origins.release(reply.connection).await;
+                self.origins.release(reply.connection);
                 if let Some(pilot) = pilot {
                     pilot.land(Landed::Stored);
                 }
@@ -84,7 +84,7 @@ impl Exchange {
                 if let Some(pilot) = pilot {
                     pilot.land(Landed::NotShared);
                 }
-                self.origins.release(reply.connection).await;
+                self.origins.release(reply.connection);
                 let failure = Failure::Origin(format!("it answered {}", reply.head.status));
                 self.instead(request, client, entry, Some(found), failure).await
             }
@@ -125,7 +125,7 @@ impl Exchange {
             let asked = [IF_NONE_MATCH, IF_MODIFIED_SINCE].iter().any(|name| request.head.headers.contains_key(name));
             return if asked { Ok(reply) } else { Err(plain()) };
         }
-        self.origins.release(reply.connection).await;
+        self.origins.release(reply.connection);
         let reply = self.ask(request, whole(request), true, with, entry).await?;
         if reply.head.status == StatusCode::NOT_MODIFIED {
             return Err(plain());

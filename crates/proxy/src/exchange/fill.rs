@@ -61,7 +61,7 @@ impl Exchange {
                 if let Commit::NotStored(why) = fill.writer.commit().await {
                     tracing::debug!("an object was not stored: {why}");
                 }
-                self.origins.release(fill.connection).await;
+                self.origins.release(fill.connection);
             }
             Err(why) => tracing::debug!("a fetch was given up: {why}"),
         }

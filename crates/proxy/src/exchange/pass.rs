@@ -85,7 +85,7 @@ impl Exchange {
             reply.connection.give_up_content();
         }
         client.end().await?;
-        self.origins.release(reply.connection).await;
+        self.origins.release(reply.connection);
         Ok(())
     }
 

@@ -98,7 +98,7 @@ impl Exchange {
                 // Nobody is served, so nobody has to be told.
                 let _ = self.refresh(request, found, &reply).await;
                 pilot.land(Landed::Stored);
-                self.origins.release(reply.connection).await;
+                self.origins.release(reply.connection);
             }
             _ => {
                 let most = self.shared.limits.fill_range_below;

@@ -1,48 +1,81 @@
-//! A connection to an origin for one request.
+//! A connection to an origin for one request: the request on the wire, and the answer off it (RFC 9112).
+//!
+//! Where an answer ends is decided here and nowhere else: what comes behind its end is nobody's, and what ends before it
+//! is not whole.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use bytes::Bytes;
-use pingora_core::connectors::ConnectorOptions;
-use pingora_core::connectors::http::Connector;
-use pingora_core::protocols::http::client::HttpSession;
-use pingora_core::upstreams::peer::HttpPeer;
+use bytes::{Bytes, BytesMut};
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::{HeaderValue, Method, StatusCode, Version};
+use pingora_core::connectors::{ConnectorOptions, TransportConnector};
+use pingora_core::protocols::Stream;
+use pingora_core::upstreams::peer::Peer as _;
 use pingora_error::{Error, ErrorType};
 use pingora_http::{RequestHeader, ResponseHeader};
-use tinaja_http::answer::judge_answer;
+use tinaja_http::answer::{AnswerEnd, JudgedAnswer, answer_head_end, judge_answer};
+use tinaja_http::body::{BodyWalk, Framing};
+use tinaja_http::hops;
+use tinaja_http::lines::lines;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
 
 use super::{Destination, handshake, peer};
 use crate::config::Limits;
 use crate::failure::Failure;
 
+/// Room for what is read at once of a head.
+const HEAD_READ_BYTES: usize = 8 * 1024;
+/// And of content: as much as a socket usually holds, and what a disk is given in one piece.
+const READ_BYTES: usize = 64 * 1024;
+
 /// Connections to origins, those that wait for their next request among them.
 pub(crate) struct Origins {
-    connector: Connector,
+    connector: TransportConnector,
     limits: Limits,
     /// Sets connections apart that are used once.
     single: AtomicU64,
 }
 
-/// A connection with one request on it.
+/// A connection with one request on it. Memory: one read, or a head.
 pub(crate) struct Connection {
-    session: HttpSession,
-    peer: HttpPeer,
+    stream: Stream,
+    /// Which connections may take each other's place.
+    pool: u64,
     pub address: SocketAddr,
     /// It had an earlier request, and may have been closed behind that.
     pub reused: bool,
     /// Something of an answer has come.
     pub has_answered: bool,
-    broken: bool,
+    stall: Duration,
+    /// The answer to HEAD has no content.
+    head_only: bool,
+    chunked_request: bool,
+    /// Read, and not given out.
+    waiting: BytesMut,
+    content: Content,
+    /// Another request may follow.
+    keep: bool,
     /// Reading the answer has failed, and does so from then on.
     failed: Option<Failure>,
-    single: bool,
+}
+
+/// How an answer's content is framed, and how far it has been read.
+enum Content {
+    /// Its head has not come.
+    Unknown,
+    Framed(BodyWalk),
+    UntilClose,
+    Ended,
 }
 
 impl Origins {
     /// Keeps at most `kept` connections for later.
     pub fn new(kept: usize, limits: Limits) -> Origins {
-        Origins { connector: Connector::new(Some(ConnectorOptions::new(kept))), limits, single: AtomicU64::new(1) }
+        let connector = TransportConnector::new(Some(ConnectorOptions::new(kept)));
+        Origins { connector, limits, single: AtomicU64::new(1) }
     }
 
     /// Connects to the first of `addresses` that accepts. `single` takes a new connection that is closed afterwards:
@@ -61,20 +94,21 @@ impl Origins {
             if single {
                 peer.group_key = self.single.fetch_add(1, Ordering::Relaxed);
             }
-            match self.connector.get_http_session(&peer).await {
-                Ok((mut session, reused)) => {
-                    session.set_read_timeout(Some(self.limits.origin_stall));
-                    session.set_write_timeout(Some(self.limits.origin_stall));
-                    let address = *address;
+            match self.connector.get_stream(&peer).await {
+                Ok((stream, reused)) => {
                     return Ok(Connection {
-                        session,
-                        peer,
-                        address,
+                        stream,
+                        pool: peer.reuse_hash(),
+                        address: *address,
                         reused,
                         has_answered: false,
-                        broken: false,
+                        stall: self.limits.origin_stall,
+                        head_only: false,
+                        chunked_request: false,
+                        waiting: BytesMut::new(),
+                        content: Content::Unknown,
+                        keep: !single,
                         failed: None,
-                        single,
                     });
                 }
                 Err(error) if !matches!(failure, Failure::Tls { .. }) => {
@@ -87,90 +121,179 @@ impl Origins {
     }
 
     /// Gives a connection back, to be used again if its answer was whole and nothing else came.
-    pub async fn release(&self, connection: Connection) {
-        let Connection { mut session, peer, broken, single, .. } = connection;
-        if broken || single {
-            session.shutdown().await;
-            return;
+    pub fn release(&self, mut connection: Connection) {
+        if connection.is_done() && connection.keep && connection.waiting.is_empty() {
+            self.connector.release_stream(connection.stream, connection.pool, Some(super::peer::KEEP_IDLE));
         }
-        if let HttpSession::H1(h1) = &mut session {
-            h1.respect_keepalive();
-        }
-        self.connector.release_http_session(session, &peer, Some(super::peer::KEEP_IDLE)).await;
     }
 }
 
 impl Connection {
     /// Sends a request's head.
-    pub async fn send(&mut self, head: RequestHeader) -> Result<(), Failure> {
-        self.session.write_request_header(Box::new(head)).await.map_err(|error| failure_of(&error))
+    pub async fn send(&mut self, head: &RequestHeader) -> Result<(), Failure> {
+        self.head_only = head.method == Method::HEAD;
+        self.chunked_request = head.headers.contains_key(TRANSFER_ENCODING);
+        let mut wire = Vec::with_capacity(1024);
+        for part in [head.method.as_str().as_bytes(), b" ", head.raw_path(), b" HTTP/1.1\r\n"] {
+            wire.extend_from_slice(part);
+        }
+        head.header_to_h1_wire(&mut wire);
+        wire.extend_from_slice(b"\r\n");
+        self.write(&[&wire]).await
     }
 
     /// Sends more of a request's content. An origin that takes no more may have answered already: whether it has is
-    /// seen when that is read, and the connection is of no further use.
+    /// seen when that is read, and the connection is of no further use. Whether it was sent.
     pub async fn send_content(&mut self, piece: Bytes) -> bool {
-        let sent = self.session.write_request_body(piece, false).await.is_ok();
-        self.broken |= !sent;
-        sent
+        if piece.is_empty() {
+            return true;
+        }
+        let size = if self.chunked_request { format!("{:x}\r\n", piece.len()) } else { String::new() };
+        let end: &[u8] = if self.chunked_request { b"\r\n" } else { b"" };
+        self.write(&[size.as_bytes(), &piece, end]).await.is_ok()
     }
 
     /// All of a request has been sent.
     pub async fn end_content(&mut self) -> bool {
-        let sent = self.session.finish_request_body().await.is_ok();
-        self.broken |= !sent;
-        sent
+        let end: &[u8] = if self.chunked_request { b"0\r\n\r\n" } else { b"" };
+        self.write(&[end]).await.is_ok()
     }
 
     /// No more of the request's content is sent, though there is more.
     pub fn give_up_content(&mut self) {
-        self.broken = true;
+        self.keep = false;
     }
 
-    /// The next head: of an interim answer, or of the final one. Dropped before it is ready, it has taken nothing.
-    pub async fn read_head(&mut self) -> Result<ResponseHeader, Failure> {
-        let read = self.session.read_response_header().await;
-        // After an error as well: what came is not known, and may have been part of an answer.
-        let nothing = read.as_ref().is_err_and(|error| {
-            let closed = matches!(error.etype(), ErrorType::ConnectionClosed | ErrorType::ReadError);
-            closed && error.to_string().contains("bytes already read: 0")
+    async fn write(&mut self, parts: &[&[u8]]) -> Result<(), Failure> {
+        let Connection { stream, stall, .. } = self;
+        let written = timeout(*stall, async {
+            for part in parts {
+                stream.write_all(part).await?;
+            }
+            stream.flush().await
         });
-        self.has_answered |= !nothing;
-        read.map_err(|error| failure_of(&error))?;
-        let Some(head) = self.session.response_header() else {
-            return Err(Failure::Origin("its answer has no head".into()));
+        let written = match written.await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => Failure::Origin(format!("it took no more: {error}")),
+            Err(_) => Failure::OriginTimeout,
         };
-        let head = head.clone();
-        if let HttpSession::H1(h1) = &self.session {
-            judge_answer(&h1.get_headers_raw_bytes()).map_err(|bad| Failure::Origin(bad.to_string()))?;
+        self.keep = false;
+        Err(written)
+    }
+
+    /// The next head: of an interim answer, or of the final one. It has `origin_stall` to come whole. Dropped before it
+    /// is ready, it has taken nothing.
+    pub async fn read_head(&mut self) -> Result<ResponseHeader, Failure> {
+        let head = timeout(self.stall, self.whole_head()).await.unwrap_or(Err(Failure::OriginTimeout));
+        let head = head.inspect_err(|_| self.keep = false)?;
+        let judged = judge_answer(&head).map_err(|bad| {
+            self.keep = false;
+            Failure::Origin(bad.to_string())
+        })?;
+        let made = header_of(&judged, &head.slice(judged.fields.clone()));
+        let made = made.ok_or_else(|| Failure::Origin("its answer has fields that cannot be passed on".into()))?;
+        if !judged.status.is_informational() {
+            self.keep &= !hops::closes(&made.headers, judged.http11);
+            self.content = match judged.end {
+                _ if self.head_only || matches!(judged.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) => {
+                    Content::Ended
+                }
+                AnswerEnd::Length(length) => Content::Framed(BodyWalk::of_answer(Framing::Length(length))),
+                AnswerEnd::Chunked => Content::Framed(BodyWalk::of_answer(Framing::Chunked)),
+                AnswerEnd::Close => Content::UntilClose,
+            };
         }
-        Ok(head)
+        Ok(made)
+    }
+
+    async fn whole_head(&mut self) -> Result<Bytes, Failure> {
+        let mut seen = 0;
+        loop {
+            let end = answer_head_end(&self.waiting, seen).map_err(|bad| Failure::Origin(bad.to_string()))?;
+            if let Some(end) = end {
+                return Ok(self.waiting.split_to(end).freeze());
+            }
+            seen = self.waiting.len();
+            if self.read_more(HEAD_READ_BYTES).await? == 0 {
+                return Err(Failure::Origin("it closed the connection without an answer".into()));
+            }
+        }
+    }
+
+    /// Reads some more; 0 at the connection's end.
+    async fn read_more(&mut self, room: usize) -> Result<usize, Failure> {
+        self.waiting.reserve(room);
+        let read = self.stream.read_buf(&mut self.waiting).await;
+        let read = read.map_err(|error| Failure::Origin(format!("its connection failed: {error}")))?;
+        self.has_answered |= read > 0;
+        Ok(read)
     }
 
     /// The next piece of the answer's content; `None` at its end, which is where the answer's frame says it is. An error
-    /// comes again with each further call.
+    /// comes again with each further call. Dropped before it is ready, it has taken nothing.
     pub async fn read(&mut self) -> Result<Option<Bytes>, Failure> {
+        if let Some(failure) = &self.failed {
+            return Err(failure.clone());
+        }
+        let read = match timeout(self.stall, self.next_piece()).await {
+            Ok(read) => read,
+            Err(_) => Err(Failure::OriginTimeout),
+        };
+        if let Err(failure) = &read {
+            self.keep = false;
+            self.failed = Some(failure.clone());
+        }
+        read
+    }
+
+    async fn next_piece(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
-            if let Some(failure) = &self.failed {
-                return Err(failure.clone());
-            }
-            if self.session.response_done() {
-                return Ok(None);
-            }
-            match self.session.read_response_body().await {
-                Ok(Some(piece)) if piece.is_empty() => {}
-                Ok(piece) => return Ok(piece),
-                Err(error) => {
-                    self.broken = true;
-                    self.failed = Some(failure_of(&error));
+            match &mut self.content {
+                Content::Unknown | Content::Ended => return Ok(None),
+                Content::Framed(walk) => {
+                    let bad = |_| Failure::Origin("its answer is malformed".into());
+                    let piece = walk.next_data(&mut self.waiting).map_err(bad)?;
+                    if piece.is_some() || walk.done() {
+                        return Ok(piece);
+                    }
                 }
+                Content::UntilClose if !self.waiting.is_empty() => return Ok(Some(self.waiting.split().freeze())),
+                Content::UntilClose => {}
             }
+            if self.read_more(READ_BYTES).await? > 0 {
+                continue;
+            }
+            if !matches!(self.content, Content::UntilClose) {
+                return Err(Failure::Origin("its answer ended early".into()));
+            }
+            self.keep = false;
+            self.content = Content::Ended;
         }
     }
 
     /// Whether all of the answer has been read.
     pub fn is_done(&mut self) -> bool {
-        self.failed.is_none() && self.session.response_done()
+        match &self.content {
+            Content::Ended => true,
+            Content::Framed(walk) => walk.done(),
+            Content::Unknown | Content::UntilClose => false,
+        }
     }
+}
+
+/// A head with these fields, in the case they came in.
+fn header_of(judged: &JudgedAnswer, fields: &Bytes) -> Option<ResponseHeader> {
+    let mut made = ResponseHeader::build(judged.status, Some(16)).ok()?;
+    made.set_version(if judged.http11 { Version::HTTP_11 } else { Version::HTTP_10 });
+    for line in lines(fields) {
+        let value = HeaderValue::from_maybe_shared(fields.slice_ref(line.value)).ok()?;
+        made.append_header(fields.slice_ref(line.name), value).ok()?;
+    }
+    // One way to write a number.
+    if let AnswerEnd::Length(length) = judged.end {
+        made.insert_header(CONTENT_LENGTH, length).ok()?;
+    }
+    Some(made)
 }
 
 /// Why a connection to `host` at `address` failed.
@@ -183,15 +306,5 @@ fn connect_failure(host: &str, address: SocketAddr, error: &Error) -> Failure {
             Failure::Tls { host: host.to_owned(), address, error: handshake::reason(error) }
         }
         other => Failure::Connect { address, error: other.as_str().to_owned() },
-    }
-}
-
-/// Why an exchange on a connection failed.
-fn failure_of(error: &Error) -> Failure {
-    match error.etype() {
-        ErrorType::ReadTimedout | ErrorType::WriteTimedout => Failure::OriginTimeout,
-        ErrorType::InvalidHTTPHeader => Failure::Origin("its answer is no valid HTTP".into()),
-        ErrorType::ConnectionClosed => Failure::Origin("it closed the connection without an answer".into()),
-        other => Failure::Origin(other.as_str().into()),
     }
 }
