@@ -18,7 +18,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         assert_eq!(format(time), httpdate::fmt_http_date(time));
     }
     // Two-digit years and leap seconds are read differently on purpose; values of fields come without blanks around.
-    let plain = !text.contains('-') && !text.contains(":60") && text.trim_ascii() == text;
+    let plain = !text.contains('-') && !text.contains(":60") && text.trim() == text;
     if let Ok(other) = httpdate::parse_http_date(text)
         && plain
     {

@@ -78,7 +78,8 @@ fn read_chunked(body: &[u8], faulty: bool) -> Chunked {
         let name = std::str::from_utf8(name).unwrap_or_default().to_ascii_lowercase();
         let token =
             !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
-        let forbidden = ["content-length", "transfer-encoding", "host", "authorization"].contains(&name.as_str());
+        let plain = name.replace('_', "-");
+        let forbidden = ["content-length", "transfer-encoding", "host", "authorization"].contains(&plain.as_str());
         if !line.contains(&b':') || !token || forbidden || trailer_bytes > MAX_TRAILER_BYTES {
             return Chunked::Bad;
         }
