@@ -157,7 +157,7 @@ pub struct Part {
 pub struct Together {
     /// How many, from the first on.
     pub parts: usize,
-    /// Bytes of the request: what lies between them and around them too.
+    /// Bytes of memory that the request takes.
     pub bytes: usize,
 }
 

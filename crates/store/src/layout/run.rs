@@ -10,6 +10,7 @@ use super::log::{Log, LogFault, RawRecord, Wanted};
 use crate::device::{Op, Outcome, Request};
 use crate::engine::Place;
 use crate::key::Digest;
+use crate::memory::Pool;
 use crate::memory::aligned::{round_down, round_up};
 
 /// A record to be read: its place, and its length in bytes.
@@ -19,13 +20,13 @@ pub type Lying = (Place, usize);
 pub type RunDone = Box<dyn FnOnce(Vec<Result<RawRecord, LogFault>>) + Send>;
 
 impl Log {
-    /// How many of these records, from the first on, one request of at most `most_bytes` reads, and how many bytes that
-    /// request has. One record if those behind it lie elsewhere, were overwritten, or need no disk.
+    /// How many of these records, from the first on, one request of at most `most_bytes` reads, and the memory that
+    /// takes. One record if those behind it lie elsewhere, were overwritten, or need no disk.
     pub fn together(&self, records: &[Lying], most_bytes: usize) -> (usize, usize) {
         let Some(first) = records.first() else { return (0, 0) };
         let (mut count, mut bytes) = (1, self.request_bytes(first, first));
         if self.frontier.is_kept(first.0) {
-            return (count, bytes);
+            return (count, Pool::taken_by(bytes));
         }
         for (before, next) in records.iter().zip(records.iter().skip(1)) {
             let longer = self.request_bytes(first, next);
@@ -35,11 +36,11 @@ impl Log {
             }
             (count, bytes) = (count + 1, longer);
         }
-        (count, bytes)
+        (count, Pool::taken_by(bytes))
     }
 
     /// Read records that [`Log::together`] said lie together, whose object this is; poisoned or not, as
-    /// [`Log::read_reachable`]. Memory: the request's bytes.
+    /// [`Log::read_reachable`]. Memory: what [`Log::together`] said.
     pub fn read_run(self: &Arc<Self>, records: Vec<Lying>, of: Digest, done: RunDone) {
         let (Some(first), Some(last)) = (records.first().copied(), records.last().copied()) else {
             return done(Vec::new());

@@ -8,11 +8,13 @@ use parking_lot::Mutex;
 
 use super::AlignedBuf;
 use super::aligned::ALIGN;
-use crate::limits::MAX_SPARE_BYTES;
+use crate::limits::{MAX_REQUEST_BYTES, MAX_SPARE_BYTES};
 
-/// Sizes that are kept, up to [`crate::limits::MAX_REQUEST_BYTES`]: so long are nearly all records, and requests for
-/// several.
-const SIZES: usize = 53;
+/// Sizes that are kept: so long are nearly all records, and then one that is long enough for each request for several.
+const SIZES: usize = 42;
+
+/// Blocks of the longest size but one, 512 KiB.
+const LONG_BLOCKS: usize = 128;
 
 /// Buffers that nobody uses. Memory: [`MAX_SPARE_BYTES`].
 #[derive(Default)]
@@ -36,15 +38,26 @@ struct Lent {
 }
 
 /// The number of the smallest size of at least `len` bytes, and its bytes: each multiple of [`ALIGN`] up to 16, then
-/// eight to each doubling.
+/// eight to each doubling; and one for long requests, no two of which are quite as long. To allocate these anew fills the
+/// heap with holes that none of them fits into. What is longer is not kept.
 fn size_for(len: usize) -> (usize, usize) {
     let blocks = len.div_ceil(ALIGN).max(1);
+    match blocks * ALIGN {
+        bytes if bytes > MAX_REQUEST_BYTES => return (SIZES, bytes),
+        _ if blocks > LONG_BLOCKS => return (SIZES - 1, MAX_REQUEST_BYTES),
+        _ => {}
+    }
     let doublings = blocks.ilog2().saturating_sub(3);
     let parts = blocks.div_ceil(1 << doublings);
     (8 * doublings as usize + parts, (parts << doublings) * ALIGN)
 }
 
 impl Pool {
+    /// Memory that a buffer of so many bytes takes.
+    pub fn taken_by(len: usize) -> usize {
+        size_for(len).1
+    }
+
     /// A buffer of `len` bytes with anything in it: to be overwritten whole before it is looked at.
     pub fn take(&self, len: usize) -> AlignedBuf {
         let (number, bytes) = size_for(len);
@@ -92,11 +105,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_no_more_than_an_eighth_too_large() {
-        for len in 1..crate::limits::MAX_REQUEST_BYTES / 512 {
+    fn sizes_are_no_more_than_an_eighth_too_large_but_the_last() {
+        for len in 1..(2_usize << 20) / 512 {
             let (number, bytes) = size_for(len * 512);
-            assert!(number < SIZES && bytes >= len * 512 && bytes.is_multiple_of(ALIGN));
-            assert!(bytes < len * 512 * 9 / 8 + ALIGN, "{bytes} for {}", len * 512);
+            assert!(bytes >= len * 512 && bytes.is_multiple_of(ALIGN));
+            let is_long = (LONG_BLOCKS * ALIGN + 1..=MAX_REQUEST_BYTES).contains(&(len * 512));
+            assert!(bytes < len * 512 * 9 / 8 + ALIGN || is_long, "{bytes} for {}", len * 512);
+            assert_eq!(number == SIZES - 1, is_long);
+            assert_eq!(number < SIZES, len * 512 <= MAX_REQUEST_BYTES, "what is longer is not kept");
             assert_eq!(size_for(bytes), (number, bytes), "goes back to where it is looked for");
         }
     }
