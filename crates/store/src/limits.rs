@@ -109,3 +109,7 @@ pub const MAX_SETS_AT_HAND: u64 = 1024;
 /// Removals that could not be written down, kept in memory until a restart; 16 bytes each. A disk that failed more of
 /// them is not read any more.
 pub const MAX_UNWRITTEN_REMOVALS: usize = 65_536;
+
+/// Positions of HashCache-LogLRU on their way to its offset file; objects that would add to them wait. 40 bytes each: they
+/// go out ten times a second, and a disk that is slow at it pushes back.
+pub const MAX_POSITIONS_WAITING: usize = 16_384;

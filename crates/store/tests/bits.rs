@@ -11,9 +11,9 @@ use std::os::unix::fs::FileExt;
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use support::{get, key, open, plan, put, sound};
+use support::{get, key, open, open_as, plan, put, sound};
 use tinaja_store::device::Medium;
-use tinaja_store::{Cache, CacheOptions, Commit, Store, block_on};
+use tinaja_store::{Cache, CacheOptions, Commit, EngineName, Store, block_on};
 
 const OBJECTS: u64 = 24;
 const MEDIUM_BYTES: usize = 1400 << 10;
@@ -236,4 +236,60 @@ fn a_flipped_bit_of_a_killed_store_never_shows_uncounted() {
     noticed.print(tried);
     println!("{:.1} objects found on average", found as f64 / tried as f64);
     assert!(noticed.at_open > tried / 5 && found > tried * 15);
+}
+
+/// With a Disk Table, closed and killed alike: a flipped bit costs the object of its bin, or of one record of the log, and
+/// is counted; nothing older or removed comes back.
+#[test]
+fn a_flipped_bit_of_a_table_costs_one_object_and_shows_nothing_else() {
+    for engine in [
+        EngineName::HashCacheBasic,
+        EngineName::HashCacheSet,
+        EngineName::HashCacheSetMem,
+        EngineName::HashCacheSetMemLru,
+    ] {
+        flipped_bits_of_a_table(engine);
+    }
+}
+
+fn flipped_bits_of_a_table(engine: EngineName) {
+    let (seed, step) = chosen(61);
+    for closed in [true, false] {
+        let medium = Medium::zeroed(4 << 20);
+        let store = open_as(engine, sound(&medium)).unwrap();
+        for version in [1, 2] {
+            (0..OBJECTS).for_each(|n| {
+                let size = if n == 5 { 40_000 } else { (n * 37 % 600) as usize };
+                assert!(matches!(put(&store, n, version, size), Commit::Stored { .. }));
+            });
+            block_on(store.flush()).unwrap();
+        }
+        (0..3).for_each(|n| drop(block_on(store.remove(&key(n)))));
+        let killed = medium.copy();
+        block_on(store.close()).unwrap();
+        let whole = if closed { medium.bytes() } else { killed.bytes() };
+        let look = |bit: Option<usize>| {
+            let mut bytes = whole.clone();
+            bit.into_iter().for_each(|bit| flip(&mut bytes, bit));
+            let store = open_as(engine, sound(&Medium::from(bytes))).unwrap();
+            let found: Vec<_> = (0..OBJECTS).map(|n| get(&store, n)).collect();
+            (found, store.stats().damaged_at_open + store.stats().corrupt)
+        };
+        let (right, before) = look(None);
+        assert_eq!(right.iter().flatten().filter(|version| **version == 2).count(), right.iter().flatten().count());
+        assert!(before == 0 && right[..3] == [None; 3] && right.iter().flatten().count() >= 19, "{right:?}");
+        let bits = bits(&whole, (seed, step));
+        let (mut costly, mut counted) = (0, 0);
+        for &bit in &bits {
+            let (found, noticed) = look(Some(bit));
+            let other: Vec<_> = (0..found.len()).filter(|&n| found[n] != right[n]).collect();
+            assert!(other.iter().all(|&n| found[n].is_none()), "bit {bit}: {other:?} came back or are old");
+            assert!(other.len() <= 1, "bit {bit} cost {other:?}");
+            assert!(other.is_empty() || noticed > 0, "bit {bit} cost {other:?} and was not counted");
+            costly += usize::from(!other.is_empty());
+            counted += usize::from(noticed > 0);
+        }
+        println!("{engine}, closed: {closed}; {} bits: {counted} counted, {costly} cost an object", bits.len());
+        assert!(bits.len() > 500 && costly > bits.len() / 20 && counted >= costly);
+    }
 }

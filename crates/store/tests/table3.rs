@@ -4,9 +4,9 @@
 
 mod support;
 
-use support::{get, open_as, plan_as, put, sound};
+use support::{get, open_as, open_planned, plan_as, plan_tuned, put, sound};
 use tinaja_store::device::{Counters, Device, Medium};
-use tinaja_store::{Cache, CacheOptions, Commit, EngineName, Store, block_on};
+use tinaja_store::{Cache, CacheOptions, Commit, EngineName, Store, Tuning, block_on};
 
 fn cache(engine: EngineName, mebibytes: u64) -> Cache {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -35,7 +35,34 @@ fn bits_a_slot_are_the_papers() {
         let bits = cache(EngineName::HashCacheSetMemLru, mebibytes).stats().bits_per_slot();
         println!("hashcache-setmemlru at 40 %, {mebibytes} MiB: {bits:.3} bits a slot");
         assert!((0.4 * 11.0..11.0).contains(&bits));
+        let bits = cache(EngineName::HashCacheLogLru, mebibytes).stats().bits_per_slot();
+        println!("hashcache-loglru with 4 of 8, {mebibytes} MiB: {bits:.3} bits a slot");
+        assert!((31.0..=31.5).contains(&bits), "section 3.4: 31 bits");
     }
+}
+
+/// Memory is a knob: LogLRU's bits are 15 + 32 k / 8, and SetMemLRU's grow with its share, past SetMem's near the half.
+#[test]
+fn bits_a_slot_follow_the_settings() {
+    let bits = |engine, tuning| {
+        let disk = sound(&Medium::zeroed(256 << 20));
+        open_planned(&plan_tuned(engine, tuning, 256 << 20), disk).unwrap().stats().bits_per_slot()
+    };
+    for positions_in_memory in 1..=8 {
+        let now = bits(EngineName::HashCacheLogLru, Tuning { positions_in_memory, ..Tuning::default() });
+        let formula = 15.0 + 4.0 * f64::from(positions_in_memory);
+        println!("hashcache-loglru, {positions_in_memory} of 8: {now:.3} bits a slot, formula {formula}");
+        assert!((formula..=formula + 0.5).contains(&now));
+    }
+    let mut before = 0.0;
+    for sets_in_memory_percent in [10, 30, 40, 50, 60, 100] {
+        let now = bits(EngineName::HashCacheSetMemLru, Tuning { sets_in_memory_percent, ..Tuning::default() });
+        println!("hashcache-setmemlru, {sets_in_memory_percent} %: {now:.3} bits a slot");
+        assert!(now > before && now > 0.11 * f64::from(sets_in_memory_percent));
+        assert!(sets_in_memory_percent > 40 || now < 11.0);
+        before = now;
+    }
+    assert!(before > 11.0, "all rows cost less without links");
 }
 
 /// Requests a hit, a miss, and a write of an object that was looked for before.
@@ -129,5 +156,41 @@ fn in_a_log_writes_are_gathered() {
         let costs = costs(engine);
         assert!(costs.write < 0.1 && costs.write_seeks < 0.1 && costs.read_to_write == 0.0);
         assert!((0.95..1.01).contains(&costs.hit) && costs.hit_seeks > 0.95 && costs.miss < 0.01, "{costs:?}");
+    }
+}
+
+/// Objects of full sets, asked for at random: the fewer positions are in memory, the more of them are read first; and what
+/// is asked for again and again has its position in memory.
+#[test]
+fn with_some_positions_in_memory_a_hit_costs_little_more_than_one() {
+    let mut before = f64::INFINITY;
+    for positions_in_memory in [1, 4, 8] {
+        let tuning = Tuning { positions_in_memory, ..Tuning::default() };
+        let disk = sound(&Medium::zeroed(16 << 20));
+        let store = open_planned(&plan_tuned(EngineName::HashCacheLogLru, tuning, 16 << 20), disk.clone()).unwrap();
+        for n in 0..4000 {
+            assert!(matches!(put(&store, n, 1, 2000), Commit::Stored { .. }));
+        }
+        // Until every position that memory has no room for is on the disk.
+        block_on(store.flush()).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let written = disk.counters().writes as f64 / 4000.0;
+        let hits = |keys: &mut dyn Iterator<Item = u64>| {
+            // Of what was lost to full sets a few cost a read all the same: another's fingerprint is theirs.
+            let reads = || disk.counters().reads - store.stats().false_reads;
+            let (before, mut hits) = (reads(), 0);
+            keys.for_each(|n| hits += u64::from(get(&store, n).is_some()));
+            (reads() - before) as f64 / hits as f64
+        };
+        let random = hits(&mut (0..4000).map(|n| n * 997 % 4000));
+        let hot = hits(&mut (0..4000).map(|n| n % 40));
+        println!(
+            "{positions_in_memory} of 8: {random:.3} reads a hit at random, {hot:.3} of a few; {written:.4} writes a put"
+        );
+        assert!(random < before && random < 2.2 && written < 0.1);
+        // The file is written by the clock, which reads a block first.
+        assert!(hot < 1.03);
+        assert!((positions_in_memory == 8) == (random < 1.05));
+        before = random;
     }
 }

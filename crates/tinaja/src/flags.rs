@@ -65,10 +65,16 @@ pub struct Serve {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub workers: Option<u16>,
     /// How objects are kept and found on disk; by default as the cache was made, or hashcache-log for a new one. From the
-    /// least memory to the most: hashcache-basic, hashcache-set, hashcache-setmemlru, hashcache-setmem, hashcache-logn,
-    /// hashcache-log.
+    /// least memory to the most: hashcache-basic, hashcache-set, hashcache-setmemlru, hashcache-setmem,
+    /// hashcache-loglru, hashcache-logn, hashcache-log.
     #[arg(long, value_name = "NAME")]
     pub engine: Option<EngineName>,
+    /// Of how many sets in a hundred hashcache-setmemlru keeps the index in memory; by default 40.
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub sets_in_memory: Option<u8>,
+    /// Of how many of the eight objects of a set hashcache-loglru keeps the position in memory; by default 4.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8))]
+    pub positions_in_memory: Option<u8>,
     /// How the disk is read and written: by io_uring, by threads, or auto: by io_uring if the kernel allows it, which is
     /// the default.
     #[arg(long, value_name = "auto|uring|threads")]

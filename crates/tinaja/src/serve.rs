@@ -54,8 +54,8 @@ pub fn cache_options(settings: &Settings) -> Result<(CacheOptions, &'static str)
     let (disk_bytes, disk_why) = disk(settings.disk_bytes, &settings.cache)?;
     let mut more_dirs = settings.cache.clone();
     let first = more_dirs.remove(0);
-    let Settings { memory_bytes, engine, io, .. } = *settings;
-    Ok((CacheOptions { disk_bytes, memory_bytes, engine, io, more_dirs, ..CacheOptions::new(first) }, disk_why))
+    let Settings { memory_bytes, engine, tuning, io, .. } = *settings;
+    Ok((CacheOptions { disk_bytes, memory_bytes, engine, tuning, io, more_dirs, ..CacheOptions::new(first) }, disk_why))
 }
 
 /// How much disk to ask for, if any, and why so much.

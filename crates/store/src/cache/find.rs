@@ -116,11 +116,11 @@ impl Inner {
             Probe::AskDisk => return Some(found),
             Probe::At(places) => places,
         };
-        if places.iter().next() == Some(place) {
+        if places.iter().next() == Some(found.place) {
             return Some(found);
         }
         let newest =
             self.in_turn(disk, places.iter().next(), |done| self.engine.fetch(&found.id, places, done)).await?;
-        (newest.place == place).then_some(found)
+        (newest.place == found.place).then_some(found)
     }
 }

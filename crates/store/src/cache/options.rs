@@ -25,6 +25,8 @@ pub enum EngineName {
     HashCacheSetMem,
     /// HashCache-SetMemLRU (3.3): the same for the sets used last.
     HashCacheSetMemLru,
+    /// HashCache-LogLRU (3.4): Log with the positions used last in memory and the others in a file.
+    HashCacheLogLru,
     /// HashCache-LogN: Log that never reads more than what was asked for (3.4 and 3.5).
     HashCacheLogN,
     /// HashCache-Log (3.4): 47 bits a slot, one read a hit.
@@ -34,11 +36,12 @@ pub enum EngineName {
 
 impl EngineName {
     /// Every engine.
-    pub const ALL: [EngineName; 6] = [
+    pub const ALL: [EngineName; 7] = [
         EngineName::HashCacheBasic,
         EngineName::HashCacheSet,
         EngineName::HashCacheSetMem,
         EngineName::HashCacheSetMemLru,
+        EngineName::HashCacheLogLru,
         EngineName::HashCacheLogN,
         EngineName::HashCacheLog,
     ];
@@ -50,6 +53,7 @@ impl EngineName {
             EngineName::HashCacheSet => "hashcache-set",
             EngineName::HashCacheSetMem => "hashcache-setmem",
             EngineName::HashCacheSetMemLru => "hashcache-setmemlru",
+            EngineName::HashCacheLogLru => "hashcache-loglru",
             EngineName::HashCacheLogN => "hashcache-logn",
             EngineName::HashCacheLog => "hashcache-log",
         }

@@ -19,16 +19,19 @@ pub enum Plan {
 }
 
 /// Settings of engines that are not written on the disk.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
     /// Of how many sets in a hundred HashCache-SetMemLRU keeps the row in memory, 1 to 100. Default 40: below that of
     /// SetMem's memory (HashCache, section 3.3).
     pub sets_in_memory_percent: u8,
+    /// Of how many slots in each set of eight HashCache-LogLRU keeps the position in memory, 1 to 8. Default 4: half of the
+    /// objects are rarely asked for again (3.4).
+    pub positions_in_memory: u8,
 }
 
 impl Default for Tuning {
     fn default() -> Self {
-        Tuning { sets_in_memory_percent: 40 }
+        Tuning { sets_in_memory_percent: 40, positions_in_memory: 4 }
     }
 }
 
@@ -40,7 +43,7 @@ fn policy(engine: EngineName, tuning: Tuning) -> Option<TablePolicy> {
         EngineName::HashCacheSetMemLru => {
             Some(TablePolicy::SetMemLru { percent: tuning.sets_in_memory_percent.clamp(1, 100) })
         }
-        EngineName::HashCacheLog | EngineName::HashCacheLogN => None,
+        EngineName::HashCacheLogLru | EngineName::HashCacheLog | EngineName::HashCacheLogN => None,
     }
 }
 
@@ -58,6 +61,11 @@ impl Plan {
         if let Some(policy) = policy(engine, tuning) {
             return TableOptions::plan(policy, bytes, reserved, mean_object_bytes, stamp).map(Plan::Table);
         }
+        if engine == EngineName::HashCacheLogLru {
+            let kept = tuning.positions_in_memory.into();
+            let plan = HashCacheLogOptions::plan_lru(kept, bytes, reserved, mean_object_bytes, stamp);
+            return plan.map(Plan::Log);
+        }
         let plan = HashCacheLog::plan(bytes, reserved, 4096, mean_object_bytes, stamp)?;
         Some(Plan::Log(HashCacheLogOptions { name: engine.as_str(), ..plan }))
     }
@@ -69,6 +77,11 @@ impl Plan {
         if let Some(policy) = policy(engine, tuning) {
             let bins = (slots, block_bytes);
             return TableOptions::of(policy, log, bins, reserved, mean_object_bytes, stamp).map(Plan::Table);
+        }
+        if engine == EngineName::HashCacheLogLru {
+            let kept = tuning.positions_in_memory.into();
+            let plan = HashCacheLogOptions::of_lru(kept, log, slots, reserved, mean_object_bytes, stamp);
+            return plan.map(Plan::Log);
         }
         let plan = HashCacheLogOptions::of(log, slots, reserved, mean_object_bytes, stamp)?;
         Some(Plan::Log(HashCacheLogOptions { name: engine.as_str(), ..plan }))

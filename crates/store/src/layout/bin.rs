@@ -88,7 +88,7 @@ pub fn pointer(place: Place, bytes: usize) -> [u8; 12] {
     pointer
 }
 
-/// Read a [`pointer`].
+/// Read a [`pointer()`].
 pub fn read_pointer(mut bytes: &[u8]) -> Option<(Place, usize)> {
     Some((Place(take_u64(&mut bytes)?), take_u32(&mut bytes)? as usize))
 }

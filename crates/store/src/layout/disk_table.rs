@@ -7,7 +7,6 @@
 //!
 //! Syncs are the log's ([`Frontier`]): the kernel tells of a lost page once, and one asker must hear of it for all.
 
-mod changed;
 mod syncs;
 mod view;
 mod writes;
@@ -19,11 +18,11 @@ use std::task::Waker;
 
 use parking_lot::{Mutex, MutexGuard};
 
+use super::changed::Changed;
 use super::frontier::Frontier;
 use super::record::Stamp;
 use crate::device::Device;
 use crate::memory::Pool;
-use changed::Changed;
 use syncs::{TableSync, Unsynced};
 pub use view::{Slot, View, ViewDone};
 use writes::Flying;

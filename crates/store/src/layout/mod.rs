@@ -1,6 +1,7 @@
 //! How bytes lie on disk: what engines are made of.
 
 pub mod bin;
+pub(crate) mod changed;
 pub mod disk_table;
 pub mod frontier;
 pub mod log;

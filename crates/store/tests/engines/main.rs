@@ -24,7 +24,7 @@ struct Opened {
 
 impl OnDisk {
     fn has_table(&self) -> bool {
-        !matches!(self.engine, EngineName::HashCacheLog | EngineName::HashCacheLogN)
+        !matches!(self.engine, EngineName::HashCacheLog | EngineName::HashCacheLogN | EngineName::HashCacheLogLru)
     }
 }
 
@@ -50,9 +50,9 @@ impl Harness for OnDisk {
     fn keeps(&self) -> f64 {
         match self.engine {
             EngineName::HashCacheBasic => 0.97,
-            // Two of one fingerprint of eight bits in one of 2700 sets.
-            _ if self.has_table() => 0.98,
-            _ => 0.99,
+            EngineName::HashCacheLog | EngineName::HashCacheLogN => 0.99,
+            // Two of one fingerprint of eight bits in one of 2000 sets.
+            _ => 0.98,
         }
     }
 
@@ -119,4 +119,5 @@ contract_of!(hashcache_set, EngineName::HashCacheSet);
 contract_of!(hashcache_setmem, EngineName::HashCacheSetMem);
 contract_of!(hashcache_setmemlru, EngineName::HashCacheSetMemLru);
 contract_of!(hashcache_log, EngineName::HashCacheLog);
+contract_of!(hashcache_loglru, EngineName::HashCacheLogLru);
 contract_of!(hashcache_logn, EngineName::HashCacheLogN);

@@ -64,6 +64,10 @@ macro_rules! for_every_engine {
                 super::$test(EngineName::HashCacheSetMemLru);
             }
             #[test]
+            fn hashcache_loglru() {
+                super::$test(EngineName::HashCacheLogLru);
+            }
+            #[test]
             fn hashcache_log() {
                 super::$test(EngineName::HashCacheLog);
             }
@@ -73,19 +77,28 @@ macro_rules! for_every_engine {
 
 /// Whether an engine keeps objects in a Disk Table: what a new version is written over is gone from then on.
 pub fn has_table(engine: EngineName) -> bool {
-    !matches!(engine, EngineName::HashCacheLog | EngineName::HashCacheLogN)
+    !matches!(engine, EngineName::HashCacheLog | EngineName::HashCacheLogN | EngineName::HashCacheLogLru)
 }
 
 /// How [`open_as`] cuts a disk of so many bytes.
 pub fn plan_as(engine: EngineName, disk_bytes: u64) -> Plan {
+    plan_tuned(engine, Tuning::default(), disk_bytes)
+}
+
+/// [`plan_as`] with other settings than the default.
+pub fn plan_tuned(engine: EngineName, tuning: Tuning, disk_bytes: u64) -> Plan {
     let stamp = Stamp { seed: Secret::from_bytes(SECRET).seed() };
-    Plan::new(engine, Tuning::default(), disk_bytes, BASE, 4096, stamp).unwrap()
+    Plan::new(engine, tuning, disk_bytes, BASE, 4096, stamp).unwrap()
 }
 
 /// A store of this engine over the whole of a disk; `Err` when it cannot even be read.
 pub fn open_as(engine: EngineName, disk: Arc<dyn Device>) -> Result<Cache, String> {
-    let engine = plan_as(engine, disk.geometry().bytes).open(disk)?;
-    Ok(Cache::over(engine, Secret::from_bytes(SECRET), 0).unwrap())
+    open_planned(&plan_as(engine, disk.geometry().bytes), disk)
+}
+
+/// A store over the whole of a disk, as planned.
+pub fn open_planned(plan: &Plan, disk: Arc<dyn Device>) -> Result<Cache, String> {
+    Ok(Cache::over(plan.open(disk)?, Secret::from_bytes(SECRET), 0).unwrap())
 }
 
 /// How [`open`] cuts a disk of so many bytes.

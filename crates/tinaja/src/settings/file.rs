@@ -26,6 +26,8 @@ pub struct File {
     pub memory: Option<Text<Size>>,
     pub workers: Option<Number<1, 1024>>,
     pub engine: Option<Text<EngineName>>,
+    pub sets_in_memory: Option<Number<1, 100>>,
+    pub positions_in_memory: Option<Number<1, 8>>,
     pub io: Option<Text<IoEngine>>,
     pub access_log: Option<Text<FileOrOff>>,
     pub access_log_format: Option<Text<LogFormat>>,

@@ -11,8 +11,8 @@ use std::thread::available_parallelism;
 
 use anyhow::{Context, Result, bail};
 use tinaja_proxy::{Config, Listener, Rule};
-use tinaja_store::EngineName;
 use tinaja_store::device::IoEngine;
+use tinaja_store::{EngineName, Tuning};
 
 use crate::flags::Serve;
 use crate::place;
@@ -35,6 +35,8 @@ pub struct Settings {
     pub memory_bytes: u64,
     /// The engine, if it was said.
     pub engine: Option<EngineName>,
+    /// What engines are told beside.
+    pub tuning: Tuning,
     /// How the disk is read and written.
     pub io: IoEngine,
     /// What to say on stderr.
@@ -93,11 +95,22 @@ impl Settings {
             disk_bytes: size(flags.disk, disk).map(|Size(bytes)| bytes),
             memory_bytes: size(flags.memory, memory).map_or(DEFAULT_MEMORY_BYTES, |Size(bytes)| bytes),
             engine: flags.engine.or(engine.map(|Text(engine)| engine)),
+            tuning: Tuning {
+                sets_in_memory_percent: small(flags.sets_in_memory, file.sets_in_memory)
+                    .unwrap_or(Tuning::default().sets_in_memory_percent),
+                positions_in_memory: small(flags.positions_in_memory, file.positions_in_memory)
+                    .unwrap_or(Tuning::default().positions_in_memory),
+            },
             io: flags.io.or(file.io.map(|Text(io)| io)).unwrap_or_default(),
             log: log.map_or(DEFAULT_LOG.into(), |Filter(filter)| filter),
             proxy,
         })
     }
+}
+
+/// A flag over a setting of the file.
+fn small<const LEAST: u32, const MOST: u32>(flag: Option<u8>, file: Option<Number<LEAST, MOST>>) -> Option<u8> {
+    flag.or(file.and_then(|Number(number)| u8::try_from(number).ok()))
 }
 
 /// Where a cache lives that flags or a configuration file name.

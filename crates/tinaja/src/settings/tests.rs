@@ -104,6 +104,11 @@ fn flags_override_the_file() {
     assert_eq!((both.disk_bytes, both.proxy.access_log_format.name()), (Some(1 << 30), "json"));
     assert_eq!(both.proxy.listeners, file.proxy.listeners);
 
+    let tuned = |flags| read(flags, &format!("sets_in_memory = 30\npositions_in_memory = 6\n{text}")).unwrap().tuning;
+    let numbers = |tuning: Tuning| (tuning.sets_in_memory_percent, tuning.positions_in_memory);
+    assert_eq!(numbers(tuned("")), (30, 6));
+    assert_eq!(numbers(tuned("--sets-in-memory 70 --positions-in-memory 1")), (70, 1));
+
     let other = read("--listen 127.0.0.1:9 --origin http://o", text).unwrap();
     assert_eq!(other.proxy.listeners, [Listener::reverse("127.0.0.1:9".parse().unwrap(), "http://o".parse().unwrap())]);
     let opened = read("--allow-connect-port 8443", text).unwrap();
@@ -155,7 +160,9 @@ fn nonsense_is_named_with_its_line() {
         ("[limits]\nhaed = \"1s\"".to_owned(), 2, vec!["haed", "head"]),
         ("[limits]\nconnections = 0".to_owned(), 2, vec!["0 is not from 1 to 1000000"]),
         ("workers = 2000".to_owned(), 1, vec!["from 1 to 1024"]),
-        ("engine = \"perpetual-motion\"".to_owned(), 1, vec!["hashcache-log"]),
+        ("engine = \"perpetual-motion\"".to_owned(), 1, vec!["hashcache-basic", "hashcache-loglru", "hashcache-log"]),
+        ("sets_in_memory = 0".to_owned(), 1, vec!["from 1 to 100"]),
+        ("positions_in_memory = 9".to_owned(), 1, vec!["from 1 to 8"]),
         ("log = \"chatty\"".to_owned(), 1, vec!["warn"]),
         ("name = \"a b\"".to_owned(), 1, vec!["letters"]),
         ("access_log_format = \"xml\"".to_owned(), 1, vec!["combined"]),

@@ -24,6 +24,25 @@ fn sets_for(slots: u64) -> u64 {
     slots.div_ceil(WAYS as u64).max(1)
 }
 
+/// The laps that four bits may mean: this one or the one before; anything else is long overwritten.
+pub(super) fn full_lap(layout: &LogLayout, frontier: &Frontier, lap: u8) -> Option<u64> {
+    let now = layout.lap(frontier.next());
+    [now, now.saturating_sub(1)].into_iter().find(|full| full % LAPS == u64::from(lap))
+}
+
+/// Where a record of this position and lap was written, unless that was overwritten since.
+pub(super) fn written_at(layout: &LogLayout, frontier: &Frontier, position: u32, lap: u8) -> Option<Place> {
+    let full = full_lap(layout, frontier, lap)?;
+    let place = Place(full * layout.log_bytes() + u64::from(position) * layout.unit);
+    frontier.is_reachable(place).then_some(place)
+}
+
+/// The position and the lap that a slot keeps of a place.
+pub(super) fn slot_place(layout: &LogLayout, place: Place) -> (u32, u8) {
+    let position = place.0 % layout.log_bytes() / layout.unit;
+    (position as u32, (layout.lap(place) % LAPS) as u8)
+}
+
 impl Index {
     /// Sets with room for `slots` entries, rounded up to whole sets. Allocates all of it now.
     pub fn room(slots: u64) -> Sets {
@@ -80,11 +99,7 @@ impl Index {
     /// Where a slot's record was written, unless that was overwritten since.
     fn reachable(&self, slot: &Slot) -> Option<Place> {
         let (position, lap) = slot.place?;
-        let now = self.layout.lap(self.frontier.next());
-        // The lap that the four bits mean is this one or the one before; anything else is long overwritten.
-        let full = [now, now.saturating_sub(1)].into_iter().find(|full| full % LAPS == u64::from(lap))?;
-        let place = Place(full * self.layout.log_bytes() + u64::from(position) * self.layout.unit);
-        self.frontier.is_reachable(place).then_some(place)
+        written_at(&self.layout, &self.frontier, position, lap)
     }
 
     fn is_poisoned(&self, place: Place) -> bool {
@@ -92,8 +107,7 @@ impl Index {
     }
 
     fn slot_place(&self, place: Place) -> (u32, u8) {
-        let position = place.0 % self.layout.log_bytes() / self.layout.unit;
-        (position as u32, (self.layout.lap(place) % LAPS) as u8)
+        slot_place(&self.layout, place)
     }
 
     /// The places of an object's fingerprint, newest first.

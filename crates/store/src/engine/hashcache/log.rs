@@ -10,7 +10,10 @@ use super::answer::{found, limits, lying, of_part, read_error};
 use super::closing;
 use super::format::WAYS;
 use super::index::Index;
+use super::lru_index::LruIndex;
 use super::options::HashCacheLogOptions;
+use super::places::{Where, meaning};
+use super::positions::Positions;
 use super::recover::{self, Opened};
 use super::snapshot;
 use crate::device::Device;
@@ -31,7 +34,7 @@ pub struct HashCacheLog(Arc<Inner>);
 
 pub(super) struct Inner {
     name: &'static str,
-    pub(super) index: Index,
+    pub(super) index: Positions,
     pub(super) log: Arc<Log>,
     damaged_at_open: u64,
     mean_object_bytes: u64,
@@ -100,6 +103,22 @@ impl Inner {
         (before..now).for_each(|region| self.index.sweep(region));
     }
 
+    /// Find out where a record is, and read it; its position is in memory then.
+    fn locate(self: &Arc<Self>, index: &Arc<LruIndex>, id: Digest, done: FetchDone) {
+        let (engine, all) = (self.clone(), index.clone());
+        let located = move |located| {
+            let Some((place, moment)) = located else { return done(Fetched::Missing) };
+            let read = move |fetched| {
+                if matches!(fetched, Fetched::Record(_)) {
+                    all.promote(id.low(), place, moment);
+                }
+                done(fetched);
+            };
+            engine.try_next(id, Places::newest_first(&mut [place]), Box::new(read));
+        };
+        index.locate(id.low(), Box::new(located));
+    }
+
     fn try_next(self: &Arc<Self>, id: Digest, mut places: Places, done: FetchDone) {
         let Some(place) = places.pop() else {
             return done(Fetched::Missing);
@@ -137,12 +156,14 @@ impl Engine for HashCacheLog {
     }
 
     fn probe(&self, id: &Digest) -> Probe {
-        let places = self.0.index.candidates(id.low());
-        if places.iter().next().is_none() { Probe::Absent } else { Probe::At(places) }
+        self.0.index.probe(id.low())
     }
 
     fn fetch(&self, id: &Digest, places: Places, done: FetchDone) {
-        self.0.try_next(*id, places, done);
+        match &self.0.index {
+            Positions::Some(index) if places == Places::default() => self.0.locate(index, *id, done),
+            _ => self.0.try_next(*id, places, done),
+        }
     }
 
     fn fetch_at(&self, id: &Digest, place: Place, body_bytes: usize, done: FetchDone) {
@@ -161,6 +182,9 @@ impl Engine for HashCacheLog {
     }
 
     fn poll_append(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
+        if record.kind.is_indexed() {
+            ready!(self.0.index.poll_room(cx.waker()))?;
+        }
         let _publishing = self.0.publishing.read();
         let place = ready!(self.0.log.frontier.poll_append(cx, record));
         if let Ok(place) = place {
@@ -172,6 +196,16 @@ impl Engine for HashCacheLog {
             self.0.sweep();
         }
         Poll::Ready(place)
+    }
+
+    fn is_newest(&self, id: &Digest, place: Place, seen: Places) -> bool {
+        let newer = |places: Places| places.iter().take_while(|other| *other >= place).collect::<Vec<_>>();
+        match self.probe(id) {
+            // Before it was read, its position may not have been known.
+            Probe::At(now) if matches!(self.0.index, Positions::Some(_)) => newer(now) == [place],
+            Probe::At(now) => newer(now) == newer(seen),
+            Probe::Absent | Probe::AskDisk => false,
+        }
     }
 
     fn forget(&self, id: &Digest, place: Place) {
@@ -206,7 +240,17 @@ impl Engine for HashCacheLog {
             Err(LogFault::Gone) => done(Fetched::Missing),
             Err(fault) => done(Fetched::Failed(read_error(fault))),
         };
-        self.0.log.read(place, None, self.0.first_read_bytes, Box::new(arrived));
+        let (log, bytes) = (self.0.log.clone(), self.0.first_read_bytes);
+        match (&self.0.index, meaning(place)) {
+            (Positions::Some(index), Where::Bin(slot)) => index.locate_slot(
+                slot,
+                Box::new(move |located| match located {
+                    Some((place, _)) => log.read(place, None, bytes, Box::new(arrived)),
+                    None => arrived(Err(LogFault::Gone)),
+                }),
+            ),
+            _ => log.read(place, None, bytes, Box::new(arrived)),
+        }
     }
 
     fn index_bytes(&self) -> u64 {
@@ -248,6 +292,7 @@ impl Engine for HashCacheLog {
 
     fn close(&self, done: SyncDone) {
         let (engine, device) = (self.0.clone(), self.0.log.device.clone());
+        self.0.index.close();
         let begin = |told| self.0.log.frontier.close(told);
         closing::close(device, begin, move || snapshot::take(&engine), done);
     }

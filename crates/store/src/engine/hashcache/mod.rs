@@ -1,8 +1,10 @@
 //! HashCache (Badam, Park, Pai, Peterson, NSDI 2009): sets of slots so small that memory no longer bounds the disk.
 //!
-//! Here so far: **HashCache-Log** (section 3.4). There is no table on disk; objects lie in a circular log, written in
-//! large sequential writes, and memory holds a set-associative array of 47-bit slots that say where. A hit reads the
-//! disk once, a miss not at all but for fingerprints that collide, and a write costs next to no seek.
+//! Two engines in several policies, made of the same parts. `table` has those with a Disk Table: Basic, Set, SetMem and
+//! SetMemLRU. **HashCache-Log** (section 3.4) has none: objects lie in a circular log, written in large sequential writes,
+//! and memory holds a set-associative array of 47-bit slots that say where. A hit reads the disk once, a miss not at all
+//! but for fingerprints that collide, and a write costs next to no seek. LogN is Log that never reads ahead; LogLRU keeps
+//! some of each set's positions in a file (`lru_index`).
 //!
 //! Invariants:
 //! - The index is a hint. Every record read is checked against its place, lap, digest and both checksums.
@@ -15,8 +17,13 @@ mod closing;
 mod format;
 mod index;
 mod log;
+mod lru_index;
+mod lru_set;
+mod offsets;
 mod options;
+mod places;
 mod policy;
+mod positions;
 mod recover;
 mod snapshot;
 mod table;

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use super::index::Index;
+use super::lru_set::WAYS;
+use super::offsets::OffsetLayout;
 use crate::layout::{LogLayout, SnapshotLayout, Stamp};
+use crate::limits::MAX_SLOTS;
 
 /// What HashCache-Log is opened with.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +21,8 @@ pub struct HashCacheLogOptions {
     pub mean_object_bytes: u64,
     /// Where snapshots of the index lie; without any, opening reads one block of every region.
     pub snapshots: Option<SnapshotLayout>,
+    /// Where positions lie that memory has no room for, and for how many slots of each set it has; LogLRU's only.
+    pub offsets: Option<(OffsetLayout, usize)>,
     /// Seeds the checksums.
     pub stamp: Stamp,
     /// How often the log is synced without being asked.
@@ -44,9 +49,52 @@ impl HashCacheLogOptions {
             slots,
             mean_object_bytes,
             snapshots,
+            offsets: None,
             stamp,
             flush_every: None,
             read_only: false,
         })
+    }
+
+    /// Options for HashCache-LogLRU on a disk of `bytes`, of which the first `reserved` are taken, for objects of such a mean
+    /// size, with `kept` positions of each set in memory. `None` if the disk is too small.
+    pub fn plan_lru(
+        kept: usize,
+        bytes: u64,
+        reserved: u64,
+        mean_object_bytes: u64,
+        stamp: Stamp,
+    ) -> Option<HashCacheLogOptions> {
+        let slots = (bytes / mean_object_bytes.max(1)).clamp(1, MAX_SLOTS);
+        let base = reserved.checked_add(Self::file(slots, reserved).bytes())?;
+        let layout = LogLayout::new(base, bytes.checked_sub(base)?, 4096)?;
+        Self::of_lru(kept, layout, slots, reserved, mean_object_bytes, stamp)
+    }
+
+    /// The same for a log that was planned before. `None` if its numbers do not fit each other.
+    pub fn of_lru(
+        kept: usize,
+        layout: LogLayout,
+        slots: u64,
+        reserved: u64,
+        mean_object_bytes: u64,
+        stamp: Stamp,
+    ) -> Option<HashCacheLogOptions> {
+        let file = Self::file(slots, reserved);
+        (reserved.checked_add(file.bytes())? == layout.base).then_some(HashCacheLogOptions {
+            name: "hashcache-loglru",
+            layout,
+            slots,
+            mean_object_bytes,
+            snapshots: None,
+            offsets: Some((file, kept.clamp(1, WAYS))),
+            stamp,
+            flush_every: None,
+            read_only: false,
+        })
+    }
+
+    fn file(slots: u64, base: u64) -> OffsetLayout {
+        OffsetLayout { base, sets: slots.div_ceil(WAYS as u64) }
     }
 }

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::index::Index;
+use super::lru_index::LruIndex;
+use super::offsets::OffsetLayout;
 use super::options::HashCacheLogOptions;
+use super::positions::Positions;
 use crate::device::{Device, blocking};
 use crate::engine::{Kind, Place};
 use crate::index::Sets;
@@ -14,7 +17,7 @@ use crate::layout::{Frontier, LogLayout, SnapshotHeader, Snapshots, Stamp};
 
 /// What was found: an index ready for use, the frontier it goes on at, and the snapshot it came from.
 pub struct Opened {
-    pub index: Index,
+    pub index: Positions,
     pub frontier: Arc<Frontier>,
     pub snapshot: Option<SnapshotHeader>,
     /// Parts of the disk that did not verify.
@@ -27,6 +30,9 @@ pub struct Opened {
 /// match its record costs one read.
 pub fn open(device: &Arc<dyn Device>, options: &HashCacheLogOptions) -> Result<Opened, String> {
     let HashCacheLogOptions { layout, stamp, read_only, flush_every, .. } = *options;
+    if let Some((file, kept)) = options.offsets.filter(|_| !read_only) {
+        return open_lru(device, options, file, kept);
+    }
     let (sets, snapshot, damaged) = newest_snapshot(&**device, options);
     let covered = snapshot.map_or(Place(0), |header| header.up_to);
     let OpenedLog { frontier, found, damaged: in_log } =
@@ -44,7 +50,23 @@ pub fn open(device: &Arc<dyn Device>, options: &HashCacheLogOptions) -> Result<O
             Kind::Extent => {}
         }
     }
-    Ok(Opened { index, frontier, snapshot, damaged: damaged + in_log })
+    Ok(Opened { index: Positions::All(index), frontier, snapshot, damaged: damaged + in_log })
+}
+
+/// Open a log whose index has some positions on disk: all of them are written anew. Looked at only, it has them all in
+/// memory, since nothing may be written. Memory while opening: 32 bytes a record.
+fn open_lru(
+    device: &Arc<dyn Device>,
+    options: &HashCacheLogOptions,
+    file: OffsetLayout,
+    kept: usize,
+) -> Result<Opened, String> {
+    let HashCacheLogOptions { layout, stamp, flush_every, .. } = *options;
+    let OpenedLog { frontier, found, damaged } = open_log(device, layout, stamp, false, flush_every, Place(0))?;
+    let index = LruIndex::new(device.clone(), file, kept, frontier.clone(), layout);
+    index.fill(found.entries, |entry| entry.kind == Kind::Tombstone).map_err(|error| error.to_string())?;
+    index.start().map_err(|error| error.to_string())?;
+    Ok(Opened { index: Positions::Some(index), frontier, snapshot: None, damaged })
 }
 
 /// A log ready to be written to.

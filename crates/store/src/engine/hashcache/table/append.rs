@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
 use super::Inner;
-use super::places::at_moment;
+use crate::engine::hashcache::places::at_moment;
 use crate::engine::{Kind, Place, Record};
 use crate::index::Row;
 use crate::index::row::Put;

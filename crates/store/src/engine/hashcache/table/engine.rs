@@ -4,11 +4,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
 
 use super::open::state;
-use super::places::{Where, at_bin, meaning};
 use super::{HashCacheTable, Inner};
 use crate::device::blocking;
 use crate::engine::hashcache::answer::{limits, lying, of_part};
 use crate::engine::hashcache::closing;
+use crate::engine::hashcache::places::{Where, at_bin, meaning};
 use crate::engine::{
     Engine, FetchDone, Fetched, Limits, Part, PartsDone, Place, Places, Probe, Record, SyncDone, Together,
 };

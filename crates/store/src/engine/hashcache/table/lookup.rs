@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::Inner;
-use super::places::at_moment;
 use crate::engine::hashcache::answer::{found, read_error};
+use crate::engine::hashcache::places::at_moment;
 use crate::engine::{FetchDone, Fetched, Found};
 use crate::hit::ReadError;
 use crate::index::Row;

@@ -29,7 +29,6 @@ mod engine;
 mod lookup;
 mod open;
 mod options;
-mod places;
 mod rows;
 mod survivors;
 

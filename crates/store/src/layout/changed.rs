@@ -7,7 +7,7 @@ use crate::limits::MAX_CHANGED_SETS;
 /// The sets written last, each with the number of its last bin. Of others it is known only that nothing in them is newer
 /// than the newest that was forgotten.
 #[derive(Default)]
-pub(super) struct Changed {
+pub(crate) struct Changed {
     last: HashMap<u64, u64>,
     /// Every change, oldest first; all but the last of a set are passed over.
     order: VecDeque<(u64, u64)>,
@@ -16,7 +16,7 @@ pub(super) struct Changed {
 
 impl Changed {
     /// A bin of this set is given this number, higher than all before.
-    pub(super) fn note(&mut self, set: u64, order: u64) {
+    pub(crate) fn note(&mut self, set: u64, order: u64) {
         self.last.insert(set, order);
         self.order.push_back((set, order));
         while self.order.len() > MAX_CHANGED_SETS {
@@ -29,7 +29,7 @@ impl Changed {
     }
 
     /// Whether a number from `moment` on was given to a bin of this set, or may have been.
-    pub(super) fn since(&self, set: u64, moment: u64) -> bool {
+    pub(crate) fn since(&self, set: u64, moment: u64) -> bool {
         match self.last.get(&set) {
             Some(order) => *order >= moment,
             None => self.forgotten > 0 && self.forgotten >= moment,

@@ -1,4 +1,4 @@
-//! What a place means to an engine with a Disk Table: a moment, a bin, or a place in the log.
+//! What a place means where not every place is one in the log: a moment, a bin or slot, or a place in the log.
 //!
 //! A bin is written over and over, so its number alone does not say which of its records is meant. A record of the
 //! table has the moment as its place at which it was the object's newest; nothing is ever read at such a place.
@@ -14,7 +14,7 @@ const BIN: u64 = PLACES >> 2;
 pub(super) enum Where {
     /// The record of an object as of this moment.
     Moment(u64),
-    /// Whatever lies in this bin.
+    /// Whatever lies in this bin, or is said by this slot.
     Bin(u64),
     /// In the log.
     Log(Place),

@@ -1,0 +1,304 @@
+//! HashCache-LogLRU's index: of every slot fingerprint, rank and lap in memory, the position of the `k` used last of each
+//! set too, and of the others in a file on the same disk ([`Offsets`]).
+//!
+//! A lookup of a slot whose position is on disk reads it there first, and then the object. The slot is then the one used
+//! last: its position comes into memory, and another goes out. What was read of the file is used only if its set has not
+//! changed meanwhile, so that no slot is ever given another's position.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::index::{full_lap, slot_place, written_at};
+use super::lru_set::{Demoted, LruSet, WAYS};
+use super::offsets::{OffsetLayout, Offsets};
+use super::places::at_bin;
+use crate::device::Device;
+use crate::engine::Place;
+use crate::index::row::Put;
+use crate::index::{Row, Sets};
+use crate::layout::{Frontier, LogLayout, SummaryEntry};
+
+/// Times that a set is read again because it changed meanwhile.
+const MOST_READS: u32 = 8;
+
+/// What memory says of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// Not there.
+    Absent,
+    /// At most here.
+    At(Place),
+    /// The position is on disk.
+    OnDisk,
+}
+
+/// The index. Memory: 15 + 4k bytes a set of eight, and what [`Offsets`] takes.
+pub struct LruIndex {
+    sets: Sets,
+    kept: usize,
+    pub offsets: Arc<Offsets>,
+    frontier: Arc<Frontier>,
+    layout: LogLayout,
+    lost: AtomicU64,
+}
+
+/// Called with where a record is, and the moment as of which that is so; `None` where there is none or it cannot be read.
+pub type LocateDone = Box<dyn FnOnce(Option<(Place, u64)>) + Send>;
+
+impl LruIndex {
+    /// An empty index of these sets, with `kept` positions of each in memory. Allocates all of it now.
+    pub fn new(
+        device: Arc<dyn Device>,
+        file: OffsetLayout,
+        kept: usize,
+        frontier: Arc<Frontier>,
+        layout: LogLayout,
+    ) -> Arc<Self> {
+        let kept = kept.clamp(1, WAYS);
+        let sets = Sets::new(file.sets, &LruSet::empty(kept));
+        Arc::new(LruIndex { sets, kept, offsets: Offsets::on(device, file), frontier, layout, lost: AtomicU64::new(0) })
+    }
+
+    /// Begin to send positions out. Errors: the system has no more threads.
+    pub fn start(self: &Arc<Self>) -> std::io::Result<()> {
+        let weak = Arc::downgrade(self);
+        self.offsets.start(move |set, way| {
+            if let Some(index) = weak.upgrade() {
+                index.with(set, |set| {
+                    if set.position(way).is_none() {
+                        set.clear(way);
+                    }
+                });
+            }
+        })
+    }
+
+    /// Fill an empty index with what a log held, oldest first, and write the file. `removes` says of an entry that it
+    /// removes its object. Errors: the device's.
+    pub fn fill(&self, mut entries: Vec<SummaryEntry>, removes: impl Fn(&SummaryEntry) -> bool) -> std::io::Result<()> {
+        entries.sort_by_key(|entry| (self.sets.set_of(entry.id_low), entry.place));
+        let mut of_sets = entries.chunk_by(|a, b| self.sets.set_of(a.id_low) == self.sets.set_of(b.id_low));
+        let mut next = || {
+            let entries = of_sets.next()?;
+            let number = self.sets.set_of(entries.first()?.id_low);
+            let mut whole = LruSet::empty(WAYS);
+            let mut all = LruSet::over(&mut whole, WAYS);
+            for entry in entries {
+                let fingerprint = Row::fingerprint(entry.id_low);
+                let (position, lap) = slot_place(&self.layout, entry.place);
+                if removes(entry) {
+                    all.way_of(fingerprint).into_iter().for_each(|way| all.clear(way));
+                } else if all.insert(fingerprint, lap, position, |_, _| false).0 == Put::Replaced {
+                    self.lost.fetch_add(1, Relaxed);
+                }
+            }
+            let mut positions = [0; WAYS];
+            positions.iter_mut().enumerate().for_each(|(way, to)| *to = all.position(way).unwrap_or(0));
+            // The positions come in the order of use, so those that are kept are the first.
+            self.sets.with(number, |bytes| bytes.iter_mut().zip(&whole).for_each(|(to, from)| *to = *from));
+            Some((number, positions))
+        };
+        self.offsets.write_anew(&mut std::iter::from_fn(&mut next))
+    }
+
+    fn with<T>(&self, set: u64, work: impl FnOnce(&mut LruSet<'_>) -> T) -> Option<T> {
+        self.sets.with(set, |bytes| work(&mut LruSet::over(bytes, self.kept)))
+    }
+
+    fn place(&self, position: u32, lap: u8) -> Option<Place> {
+        let place = written_at(&self.layout, &self.frontier, position, lap);
+        place.filter(|place| self.frontier.is_live(*place))
+    }
+
+    /// The position of a slot, if memory has it: in the set, or on its way to the disk.
+    fn known(&self, number: u64, set: &LruSet<'_>, way: usize) -> Option<u32> {
+        set.position(way).or_else(|| self.offsets.unwritten(number, way))
+    }
+
+    /// What memory says of an object.
+    pub fn say(&self, id_low: u64) -> Said {
+        let number = self.sets.set_of(id_low);
+        let said = self.with(number, |set| {
+            let Some(way) = set.way_of(Row::fingerprint(id_low)) else { return Said::Absent };
+            match self.known(number, set, way) {
+                Some(position) => self.place(position, set.lap(way)).map_or(Said::Absent, Said::At),
+                // What four bits of lap say suffices to see that it is long overwritten.
+                None if full_lap(&self.layout, &self.frontier, set.lap(way)).is_none() => Said::Absent,
+                None => Said::OnDisk,
+            }
+        });
+        said.unwrap_or(Said::Absent)
+    }
+
+    /// Find out where an object's record is, on the disk if memory does not say.
+    pub fn locate(self: &Arc<Self>, id_low: u64, done: LocateDone) {
+        let number = self.sets.set_of(id_low);
+        self.locate_in(number, move |set| set.way_of(Row::fingerprint(id_low)), 1, done);
+    }
+
+    /// The same of a slot, by the number that [`LruIndex::places`] gave it.
+    pub fn locate_slot(self: &Arc<Self>, slot: u64, done: LocateDone) {
+        let way = (slot % WAYS as u64) as usize;
+        let used = move |set: &LruSet<'_>| Some(way).filter(|way| set.fingerprint(*way) != 0);
+        self.locate_in(slot / WAYS as u64, used, 1, done);
+    }
+
+    fn locate_in(
+        self: &Arc<Self>,
+        number: u64,
+        pick: impl Fn(&LruSet<'_>) -> Option<usize> + Send + 'static,
+        reads: u32,
+        done: LocateDone,
+    ) {
+        let said = self.with(number, |set| {
+            let moment = self.offsets.moment();
+            let way = pick(set)?;
+            let place = self.known(number, set, way).map(|position| self.place(position, set.lap(way)));
+            Some((place, moment))
+        });
+        let moment = match said.flatten() {
+            Some((Some(Some(place)), moment)) => return done(Some((place, moment))),
+            Some((None, moment)) if reads <= MOST_READS => moment,
+            _ => return done(None),
+        };
+        let index = self.clone();
+        let arrived = move |positions: Option<[u32; WAYS]>| {
+            let Some(positions) = positions else { return done(None) };
+            let place = index.with(number, |set| {
+                if index.offsets.changed_since(number, moment) {
+                    return Err(());
+                }
+                let way = pick(set).ok_or(());
+                Ok(way.ok().and_then(|way| index.place(*positions.get(way)?, set.lap(way))))
+            });
+            match place {
+                Some(Ok(place)) => done(place.map(|place| (place, moment))),
+                Some(Err(())) => index.locate_in(number, pick, reads + 1, done),
+                None => done(None),
+            }
+        };
+        self.offsets.read(number, Box::new(arrived));
+    }
+
+    fn keep(&self, set: u64, demoted: Option<Demoted>) {
+        demoted.into_iter().for_each(|Demoted { way, position }| self.offsets.put(set, way, position));
+    }
+
+    /// The record of an object was found at a place, as of a moment: it becomes the one used last, and its position comes
+    /// into memory. Nothing happens if the set has changed since, or positions wait for the disk already.
+    pub fn promote(&self, id_low: u64, place: Place, moment: u64) {
+        let number = self.sets.set_of(id_low);
+        if !self.offsets.has_room() {
+            return;
+        }
+        self.with(number, |set| {
+            let way = set.way_of(Row::fingerprint(id_low));
+            if let Some(way) = way.filter(|_| !self.offsets.changed_since(number, moment)) {
+                self.offsets.note(number);
+                let demoted = set.promote(way, slot_place(&self.layout, place).0);
+                self.keep(number, demoted);
+            }
+        });
+    }
+
+    /// Make the slot of this place the most recently used of its set, if its position is in memory.
+    pub fn touch(&self, id_low: u64, place: Place) {
+        let number = self.sets.set_of(id_low);
+        self.with(number, |set| {
+            let Some(way) = set.way_of(Row::fingerprint(id_low)) else { return };
+            let position = set.position(way).filter(|at| (*at, set.lap(way)) == slot_place(&self.layout, place));
+            if let Some(position) = position {
+                // No position leaves memory, and none on disk is another's than before.
+                set.promote(way, position);
+            }
+        });
+    }
+
+    /// Enter a record by the low half of its digest.
+    pub fn insert_low(&self, id_low: u64, place: Place) {
+        let number = self.sets.set_of(id_low);
+        let (position, lap) = slot_place(&self.layout, place);
+        let put = self.with(number, |set| {
+            self.offsets.note(number);
+            let is_dead = |set: &LruSet<'_>, way: usize| self.is_dead(set, way);
+            let (put, demoted) = set.insert(Row::fingerprint(id_low), lap, position, is_dead);
+            self.keep(number, demoted);
+            put
+        });
+        if put == Some(Put::Replaced) {
+            self.lost.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Whether the record of a slot is known to be overwritten.
+    fn is_dead(&self, set: &LruSet<'_>, way: usize) -> bool {
+        let lap = set.lap(way);
+        match set.position(way) {
+            Some(position) => written_at(&self.layout, &self.frontier, position, lap).is_none(),
+            None => full_lap(&self.layout, &self.frontier, lap).is_none(),
+        }
+    }
+
+    /// Drop the slot of this fingerprint if `and` says so of its place, which may not be known.
+    fn remove_if(&self, id_low: u64, and: impl Fn(Option<Place>) -> bool) {
+        let number = self.sets.set_of(id_low);
+        self.with(number, |set| {
+            let Some(way) = set.way_of(Row::fingerprint(id_low)) else { return };
+            let position = self.known(number, set, way);
+            let place = position.and_then(|at| written_at(&self.layout, &self.frontier, at, set.lap(way)));
+            if and(place) {
+                self.offsets.note(number);
+                set.clear(way);
+            }
+        });
+    }
+
+    /// Drop the candidate of this fingerprint.
+    pub fn remove_low(&self, id_low: u64) {
+        self.remove_if(id_low, |_| true);
+    }
+
+    /// Drop it if it is not newer than `place`, as far as is known.
+    pub fn remove_to(&self, id_low: u64, place: Place) {
+        self.remove_if(id_low, |at| at.is_none_or(|at| at <= place));
+    }
+
+    /// Empty the dead slots of one region's share of the sets.
+    pub fn sweep(&self, region: u64) {
+        let share = |n: u64| (u128::from(n) * u128::from(self.sets.len()) / u128::from(self.layout.regions)) as u64;
+        let number = region % self.layout.regions;
+        for number in share(number)..share(number + 1) {
+            self.with(number, |set| {
+                let dead: Vec<_> = set.used().filter(|way| self.is_dead(set, *way)).collect();
+                dead.into_iter().for_each(|way| set.clear(way));
+            });
+        }
+    }
+
+    /// The slots in use of one set, as places to be asked for with [`LruIndex::locate_slot`].
+    pub fn places(&self, number: u64) -> Vec<Place> {
+        let slot = |way: usize| at_bin(number * WAYS as u64 + way as u64);
+        let used = |set: &mut LruSet<'_>| set.used().filter(|way| !self.is_dead(set, *way)).map(slot).collect();
+        self.with(number, used).unwrap_or_default()
+    }
+
+    /// Slots that may lead to a record. Walks the index.
+    pub fn live(&self) -> u64 {
+        (0..self.sets.len()).map(|set| self.places(set).len() as u64).sum()
+    }
+
+    /// Sets of the index.
+    pub fn sets(&self) -> u64 {
+        self.sets.len()
+    }
+
+    /// Objects dropped because their set was full.
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Relaxed)
+    }
+
+    /// Memory allocated, in bytes: slots, positions, locks and pointers.
+    pub fn allocated_bytes(&self) -> u64 {
+        self.sets.allocated_bytes() + size_of::<Self>() as u64
+    }
+}

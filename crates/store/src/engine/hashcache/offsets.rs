@@ -1,0 +1,239 @@
+//! The positions that memory has no room for: a small contiguous file on the same disk, 32 bytes a set (section 3.4).
+//!
+//! It is part of the index and no more lasting: opening reads the log and writes the file anew, so that nothing in it need
+//! survive a crash. A position on its way to the disk is kept in memory until it is there; the writes of a tenth of a
+//! second go out together, one request for each block of 128 sets.
+
+use std::collections::HashMap;
+use std::mem;
+use std::sync::{Arc, Weak};
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::lru_set::{POSITION_BYTES, WAYS};
+use crate::device::{Device, Op, Outcome, Request, blocking};
+use crate::layout::changed::Changed;
+use crate::limits::{MAX_POSITIONS_WAITING, WRITE_PATIENCE};
+use crate::memory::AlignedBuf;
+use crate::memory::aligned::{ALIGN, round_up};
+use crate::writer::WhyNot;
+
+const SET_BYTES: u64 = (WAYS * POSITION_BYTES) as u64;
+const SETS_IN_BLOCK: u64 = ALIGN as u64 / SET_BYTES;
+/// How often positions go out.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Where the file lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OffsetLayout {
+    /// Where on the device it begins.
+    pub base: u64,
+    /// Sets of the index.
+    pub sets: u64,
+}
+
+impl OffsetLayout {
+    /// Its bytes on disk.
+    pub fn bytes(&self) -> u64 {
+        round_up(self.sets * SET_BYTES, ALIGN as u64)
+    }
+}
+
+/// The file. Memory: [`MAX_POSITIONS_WAITING`] positions on their way.
+pub struct Offsets {
+    device: Arc<dyn Device>,
+    layout: OffsetLayout,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    moment: u64,
+    changed: Changed,
+    waiting_to_go: HashMap<(u64, usize), (u32, u64)>,
+    since: Option<Instant>,
+    waiting: Vec<Waker>,
+    closed: bool,
+}
+
+/// Called with the positions of a set as the disk has them; `None` if it cannot be read.
+pub type PositionsDone = Box<dyn FnOnce(Option<[u32; WAYS]>) + Send>;
+
+impl Offsets {
+    /// The file on a device, not looked at.
+    pub fn on(device: Arc<dyn Device>, layout: OffsetLayout) -> Arc<Self> {
+        Arc::new(Offsets { device, layout, state: Mutex::new(State { moment: 1, ..State::default() }) })
+    }
+
+    /// Whether another position may be put here. Pending: the waker is called when there is room.
+    pub fn poll_room(&self, waker: &Waker) -> Poll<Result<(), WhyNot>> {
+        let mut state = self.state.lock();
+        if state.waiting_to_go.len() < MAX_POSITIONS_WAITING {
+            return Poll::Ready(Ok(()));
+        }
+        if state.since.is_some_and(|since| since.elapsed() >= WRITE_PATIENCE) {
+            return Poll::Ready(Err(WhyNot::Slow));
+        }
+        if !state.waiting.iter().any(|other| other.will_wake(waker)) {
+            state.waiting.push(waker.clone());
+        }
+        Poll::Pending
+    }
+
+    /// Whether another position may be put here now, for a purpose that can be left alone.
+    pub fn has_room(&self) -> bool {
+        self.state.lock().waiting_to_go.len() < MAX_POSITIONS_WAITING
+    }
+
+    /// A set changes. Called with its shard locked.
+    pub fn note(&self, set: u64) {
+        let mut state = self.state.lock();
+        state.moment += 1;
+        let moment = state.moment;
+        state.changed.note(set, moment);
+    }
+
+    /// The moment before the next change.
+    pub fn moment(&self) -> u64 {
+        self.state.lock().moment + 1
+    }
+
+    /// Whether a set has changed since a moment, or may have.
+    pub fn changed_since(&self, set: u64, moment: u64) -> bool {
+        self.state.lock().changed.since(set, moment)
+    }
+
+    /// Keep a position. Called with the set's shard locked.
+    pub fn put(&self, set: u64, way: usize, position: u32) {
+        let mut state = self.state.lock();
+        let moment = state.moment;
+        state.waiting_to_go.insert((set, way), (position, moment));
+        state.since.get_or_insert_with(Instant::now);
+    }
+
+    /// A position that is not on the disk yet.
+    pub fn unwritten(&self, set: u64, way: usize) -> Option<u32> {
+        self.state.lock().waiting_to_go.get(&(set, way)).map(|(position, _)| *position)
+    }
+
+    /// Read the positions of a set as the disk has them, in one request.
+    pub fn read(&self, set: u64, done: PositionsDone) {
+        let at = self.block_at(set);
+        let finish = move |outcome: Outcome| match (outcome.result, outcome.buffer) {
+            (Ok(()), Some(block)) => done(Some(positions(&block, set))),
+            (result, _) => {
+                tracing::warn!("positions of objects cannot be read: {:?}", result.err());
+                done(None);
+            }
+        };
+        let into = AlignedBuf::zeroed(ALIGN);
+        self.device.submit(Op { request: Request::Read { at, into }, done: Box::new(finish) });
+    }
+
+    fn block_at(&self, set: u64) -> u64 {
+        self.layout.base + set / SETS_IN_BLOCK * ALIGN as u64
+    }
+
+    /// Write the file of sets in order, from the first on: all of a block's sets, and then the next block's. Errors: the
+    /// device's.
+    pub fn write_anew(&self, sets: &mut dyn Iterator<Item = (u64, [u32; WAYS])>) -> std::io::Result<()> {
+        let mut block: Option<(u64, AlignedBuf)> = None;
+        let write = |(at, bytes): (u64, AlignedBuf)| blocking::write(&*self.device, at, bytes);
+        for (set, all) in sets {
+            let at = self.block_at(set);
+            if block.as_ref().is_some_and(|(before, _)| *before != at) {
+                block.take().map_or(Ok(()), write)?;
+            }
+            let (_, bytes) = block.get_or_insert_with(|| (at, AlignedBuf::zeroed(ALIGN)));
+            all.iter().enumerate().for_each(|(way, position)| set_position(bytes, set, way, *position));
+        }
+        block.take().map_or(Ok(()), write)
+    }
+
+    /// Send what waits to the disk, block by block, and wait for it. Returns the slots whose position could not be written:
+    /// they are forgotten here, and must be freed first by `free`, or the disk's older position would be taken for theirs.
+    fn write_out(&self, free: &dyn Fn(u64, usize)) {
+        let going: Vec<_> = {
+            let state = self.state.lock();
+            let mut going: Vec<_> = state.waiting_to_go.iter().map(|(slot, what)| (*slot, *what)).collect();
+            going.sort_unstable();
+            going
+        };
+        for block in going.chunk_by(|((a, _), _), ((b, _), _)| self.block_at(*a) == self.block_at(*b)) {
+            let Some(((first, _), _)) = block.first() else { continue };
+            let at = self.block_at(*first);
+            let written = blocking::read(&*self.device, at, ALIGN).and_then(|mut bytes| {
+                block.iter().for_each(|((set, way), (position, _))| set_position(&mut bytes, *set, *way, *position));
+                blocking::write(&*self.device, at, bytes)
+            });
+            if let Err(error) = written {
+                tracing::error!(
+                    "positions of {} objects could not be written, which are forgotten: {error}",
+                    block.len()
+                );
+                block.iter().for_each(|((set, way), _)| free(*set, *way));
+            }
+            let mut state = self.state.lock();
+            for (slot, what) in block {
+                if state.waiting_to_go.get(slot) == Some(what) {
+                    state.waiting_to_go.remove(slot);
+                }
+            }
+            state.since = (!state.waiting_to_go.is_empty()).then(Instant::now);
+            let waiting = mem::take(&mut state.waiting);
+            drop(state);
+            waiting.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Send no more.
+    pub fn close(&self) {
+        self.state.lock().closed = true;
+    }
+
+    /// Start the thread that sends positions out; `free` frees a slot. It ends when the file is closed or dropped. Errors:
+    /// the system has no more threads.
+    pub fn start(self: &Arc<Self>, free: impl Fn(u64, usize) + Send + 'static) -> std::io::Result<()> {
+        let weak = Arc::downgrade(self);
+        std::thread::Builder::new().name("tinaja-offsets".into()).spawn(move || work(&weak, &free)).map(drop)
+    }
+}
+
+fn work(offsets: &Weak<Offsets>, free: &dyn Fn(u64, usize)) {
+    while let Some(offsets) = offsets.upgrade() {
+        if offsets.state.lock().closed {
+            return;
+        }
+        offsets.write_out(free);
+        let stalled: Vec<_> = {
+            let mut state = offsets.state.lock();
+            let stalled = state.since.is_some_and(|since| since.elapsed() >= WRITE_PATIENCE);
+            if stalled { mem::take(&mut state.waiting) } else { Vec::new() }
+        };
+        stalled.into_iter().for_each(Waker::wake);
+        drop(offsets);
+        std::thread::sleep(TICK);
+    }
+}
+
+fn at_in_block(set: u64, way: usize) -> usize {
+    (set % SETS_IN_BLOCK * SET_BYTES) as usize + way * POSITION_BYTES
+}
+
+fn set_position(block: &mut [u8], set: u64, way: usize, position: u32) {
+    let at = at_in_block(set, way);
+    if let Some(to) = block.get_mut(at..at + POSITION_BYTES) {
+        to.copy_from_slice(&position.to_le_bytes());
+    }
+}
+
+fn positions(block: &[u8], set: u64) -> [u32; WAYS] {
+    let mut all = [0; WAYS];
+    for (way, to) in all.iter_mut().enumerate() {
+        let bytes = block.get(at_in_block(set, way)..).and_then(|bytes| bytes.first_chunk());
+        *to = bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes));
+    }
+    all
+}
