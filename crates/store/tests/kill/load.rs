@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tinaja_store::contract::bytes_of;
-use tinaja_store::{Cache, CacheOptions, Commit, Hint, Key, Store, block_on};
+use tinaja_store::{Cache, CacheOptions, Commit, EngineName, Hint, Key, Store, block_on};
 
 use crate::journal::{Journal, What};
 
@@ -17,6 +17,7 @@ const THREADS: u32 = 4;
 
 /// What the process is told.
 pub struct Orders {
+    pub engine: EngineName,
     /// The how manieth process this is, from 1 on. Versions are numbered from its multiple of 2^32 on.
     pub number: u64,
     pub seed: u64,
@@ -57,6 +58,7 @@ pub fn run(dir: &Path, orders: &Orders) {
         disk_bytes: Some(DISK_BYTES),
         memory_bytes: if orders.number.is_multiple_of(2) { 4 << 20 } else { 0 },
         mean_object_bytes: 4096,
+        engine: Some(orders.engine),
         ..CacheOptions::new(dir.join("cache"))
     })
     .unwrap();

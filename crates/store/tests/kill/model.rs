@@ -3,11 +3,13 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::journal::{Entry, What};
-use crate::load::{DISK_BYTES, KEYS, REGION_BYTES, size};
+use crate::load::{KEYS, REGION_BYTES, size};
 
 /// Every object, over all processes so far.
 pub struct Model {
     objects: Vec<Object>,
+    /// Bytes that may be written before it is anybody's turn to be overwritten.
+    kept_bytes: u64,
     /// Entries of all journals so far.
     entries: u64,
     /// Bytes written at most, records and regions left half empty included.
@@ -43,9 +45,9 @@ struct Version {
 }
 
 impl Model {
-    pub fn new() -> Self {
+    pub fn new(kept_bytes: u64) -> Self {
         let objects = vec![Object::default(); KEYS as usize];
-        Model { objects, entries: 0, bytes: 0, flushing: HashMap::new(), expected: 0, hits: 0, process: 0 }
+        Model { objects, kept_bytes, entries: 0, bytes: 0, flushing: HashMap::new(), expected: 0, hits: 0, process: 0 }
     }
 
     /// Take in what a process did from its start to its end. Panics where it found what it must not.
@@ -81,8 +83,7 @@ impl Model {
             assert!(!object.not_stored.contains(&version), "{story}: it was never committed");
             assert!(version <= begun, "{story}: it was never written");
         }
-        // Three fifths of the disk written since: it may be that its turn to be overwritten has come after that.
-        let recent = floor.at > 0 && self.bytes - floor.at < DISK_BYTES * 3 / 5;
+        let recent = floor.at > 0 && self.bytes - floor.at < self.kept_bytes;
         if recent && !removed && begun == floor.version {
             self.expected += 1;
             self.hits += u64::from(version == floor.version);
