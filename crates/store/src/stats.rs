@@ -9,7 +9,7 @@ pub struct Stats {
     pub slots: u64,
     /// The mean object size by which a new cache's slots were counted.
     pub mean_object_bytes: u64,
-    /// Objects that a lookup would look for.
+    /// Objects that a lookup would look for; 0 for an engine without an index of all of them in memory.
     pub live_objects: u64,
     /// Objects dropped because their set had no free slot: those that the disk held when it was opened and that found
     /// none, and those since.

@@ -41,7 +41,8 @@ pub const FIND_DEADLINE: Duration = Duration::from_secs(10);
 ///    for those who are still reading what was stored before only where there is nobody else.
 /// 10. **Flush means flushed.** What was committed before [`Store::flush`] returned `Ok` survives power loss: after a
 ///     crash it is found, or a newer version of it, until it is evicted or a removal of it was begun. Newer versions
-///     that no flush covered may be lost; they do not take the older one with them. After a crash the store opens with
+///     that no flush covered may be lost; they do not take the older one with them, except where a newer version is
+///     written over the older one in place: there its write evicts the older one. After a crash the store opens with
 ///     what it can prove whole.
 pub trait Store: Send + Sync + 'static {
     /// Look an object up. Never blocks and does no I/O: what needs the disk is [`Lookup::Wait`], and that resolves

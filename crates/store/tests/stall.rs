@@ -22,8 +22,8 @@ use tinaja_store::device::wrap::{Fault, Faulty};
 use tinaja_store::engine::Engine;
 use tinaja_store::engine::hashcache::HashCacheLog;
 use tinaja_store::engine::spread::Spread;
-use tinaja_store::limits::{MAX_BATCHES_IN_FLIGHT, MAX_READS, MAX_SUMMARIES_WAITING};
-use tinaja_store::{Cache, Commit, Hint, Lookup, Secret, State, Store, WhyNot, block_on};
+use tinaja_store::limits::{MAX_BATCHES_IN_FLIGHT, MAX_READS, MAX_SUMMARIES_WAITING, WRITE_PATIENCE};
+use tinaja_store::{Cache, Commit, EngineName, Hint, Lookup, Secret, State, Store, WhyNot, block_on};
 
 const OBJECTS: u64 = 600;
 
@@ -77,6 +77,40 @@ fn lookups(disks: &Disks, objects: &[u64], patience: Duration) -> usize {
         std::task::Poll::Pending => block_on(lookup),
     };
     ready.into_iter().zip(pending).filter_map(found).count()
+}
+
+/// Before a set is written to it may have to be read. On a disk that stalls the first who waits for that is told after
+/// [`WRITE_PATIENCE`], and those after it at once; when the disk goes on, so do they.
+#[test]
+fn a_disk_table_that_stalls_holds_up_no_download() {
+    for engine in [EngineName::HashCacheBasic, EngineName::HashCacheSet, EngineName::HashCacheSetMemLru] {
+        let stalls = Arc::new(AtomicBool::new(false));
+        let now = stalls.clone();
+        let slow = disk(&blank(), move |_, _| now.load(SeqCst).then_some(Fault::Stalled));
+        let store = open_as(engine, slow.clone()).unwrap();
+        (0..100).for_each(|n| assert!(matches!(put(&store, n, 1, 3000), Commit::Stored { .. })));
+        block_on(store.flush()).unwrap();
+        stalls.store(true, SeqCst);
+        let began = Instant::now();
+        let (mut stored, mut told) = (0, 0);
+        for n in 1000..1700 {
+            match put(&store, n, 1, 3000) {
+                Commit::Stored { .. } => stored += 1,
+                Commit::NotStored(WhyNot::Slow) => told += 1,
+                other => panic!("{engine}: {other:?}"),
+            }
+        }
+        let took = began.elapsed();
+        println!("{engine}: {stored} of 700 stored, {told} too slow, after {took:?}");
+        assert!(told > 50 && took >= WRITE_PATIENCE && took < WRITE_PATIENCE * 2);
+        stalls.store(false, SeqCst);
+        slow.release();
+        block_on(store.flush()).unwrap();
+        (2000..2050).for_each(|n| assert!(matches!(put(&store, n, 1, 3000), Commit::Stored { .. }), "{engine}"));
+        let there = (2000..2050).filter(|&n| get(&store, n) == Some(1)).count();
+        assert!(there > 40, "{engine}: {there} of 50");
+        assert_eq!(store.stats().disks_retired, 0);
+    }
 }
 
 #[test]

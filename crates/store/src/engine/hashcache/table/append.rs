@@ -165,12 +165,12 @@ impl Inner {
                 learning.remove(&set);
                 return Poll::Ready(Err(WhyNot::Device));
             }
-            let is_new = !learning.contains_key(&set);
-            let under_way = learning.entry(set).or_insert_with(Learning::new);
-            if under_way.is_stalled() {
+            // A disk that has been at one of them for so long gives nobody the others either.
+            if learning.values().any(Learning::is_stalled) {
                 return Poll::Ready(Err(WhyNot::Slow));
             }
-            let wakers = &mut under_way.wakers;
+            let is_new = !learning.contains_key(&set);
+            let wakers = &mut learning.entry(set).or_insert_with(Learning::new).wakers;
             if !wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
                 wakers.push(cx.waker().clone());
             }

@@ -1,0 +1,141 @@
+//! Files of each engine: looked at without a change, refused by every other engine, made in every size or refused with what
+//! to do; and superblocks as they have been since version 1.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+use std::fs;
+use std::path::Path;
+
+use bytes::Bytes;
+use tempfile::TempDir;
+use tinaja_store::contract::bytes_of;
+use tinaja_store::layout::{Stamp, Superblock};
+use tinaja_store::{Cache, CacheOptions, Commit, Cursor, EngineName, Hint, Key, Plan, Secret, Store, Tuning, block_on};
+
+fn place() -> TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+fn options(dir: &Path, engine: Option<EngineName>) -> CacheOptions {
+    CacheOptions { engine, disk_bytes: Some(16 << 20), memory_bytes: 0, ..CacheOptions::new(dir) }
+}
+
+fn put(store: &Cache, n: u64, size: usize) {
+    let mut writer = store.put(&Key::from_name(&n.to_le_bytes()), Bytes::from_static(b"head"), Hint::default());
+    block_on(writer.write(bytes_of(n, size)));
+    assert!(matches!(block_on(writer.commit()), Commit::Stored { .. }));
+}
+
+fn found(store: &Cache, n: u64) -> Option<Bytes> {
+    let mut hit = block_on(store.find(&Key::from_name(&n.to_le_bytes())))?;
+    block_on(hit.body.collect(usize::MAX)).ok()
+}
+
+const SIZES: [usize; 3] = [100, 20_000, 200_000];
+
+/// A cache with three objects, and its file's bytes.
+fn made(dir: &Path, engine: EngineName) -> Vec<u8> {
+    let cache = Cache::open(options(dir, Some(engine))).unwrap();
+    SIZES.into_iter().enumerate().for_each(|(n, size)| put(&cache, n as u64, size));
+    block_on(cache.close()).unwrap();
+    fs::read(dir.join("tinaja.cache")).unwrap()
+}
+
+#[test]
+fn looking_at_a_cache_of_any_engine_changes_nothing() {
+    for engine in EngineName::ALL {
+        let dir = place();
+        let before = made(dir.path(), engine);
+        let [one, other] = [(); 2].map(|()| Cache::open_read_only(&[dir.path().into()]).unwrap());
+        for cache in [&one, &other] {
+            assert_eq!(cache.stats().engine, engine.as_str());
+            let found: Vec<_> = (0..4).map(|n| found(cache, n).map(|body| body.len())).collect();
+            assert_eq!(found, [Some(100), Some(20_000), Some(200_000), None], "{engine}");
+            let (mut listed, mut cursor) = (0, Some(Cursor::default()));
+            while let Some(at) = cursor {
+                let page = block_on(cache.scan(at, 100)).unwrap();
+                listed += page.entries.len();
+                cursor = page.next;
+            }
+            assert_eq!(listed, 3, "{engine}");
+            let mut writer = cache.put(&Key::from_name(b"new"), Bytes::new(), Hint::default());
+            block_on(writer.write("body".into()));
+            assert!(matches!(block_on(writer.commit()), Commit::NotStored(_)), "{engine}");
+        }
+        drop((one, other));
+        assert!(fs::read(dir.path().join("tinaja.cache")).unwrap() == before, "{engine}");
+    }
+}
+
+#[test]
+fn no_engine_opens_another_ones_file() {
+    for engine in EngineName::ALL {
+        let dir = place();
+        let before = made(dir.path(), engine);
+        for other in EngineName::ALL.into_iter().filter(|other| *other != engine) {
+            let error = Cache::open(options(dir.path(), Some(other))).err().unwrap().to_string();
+            let says = format!("was made with the engine {engine}, not {other}: leave the setting out");
+            assert!(error.contains(&says) && error.contains("delete it"), "{error}");
+        }
+        assert!(fs::read(dir.path().join("tinaja.cache")).unwrap() == before, "{engine} was touched");
+        let size = CacheOptions { disk_bytes: Some(32 << 20), ..options(dir.path(), None) };
+        let error = Cache::open(size).err().unwrap().to_string();
+        assert!(error.contains("a size of"), "{error}");
+        assert_eq!(found(&Cache::open(options(dir.path(), None)).unwrap(), 0), Some(bytes_of(0, 100)));
+    }
+}
+
+/// From objects of a few bytes to ones of which not a set has room: made and used, or refused, and nothing left behind.
+#[test]
+fn every_geometry_is_made_or_refused() {
+    let (mut made, mut refused) = (0, 0);
+    for engine in EngineName::ALL {
+        for mean_object_bytes in [1, 100, 5000, 8192, 60_000, 1 << 20, 1 << 40] {
+            for disk_bytes in [4 << 20, (5 << 20) + 12_345, 64 << 20] {
+                let dir = place();
+                let disk_bytes = Some(disk_bytes);
+                let options = CacheOptions { mean_object_bytes, disk_bytes, ..options(dir.path(), Some(engine)) };
+                match Cache::open(options.clone()) {
+                    Ok(cache) => {
+                        put(&cache, 1, 3000);
+                        assert_eq!(found(&cache, 1), Some(bytes_of(1, 3000)));
+                        drop(cache);
+                        assert_eq!(found(&Cache::open(options).unwrap(), 1), Some(bytes_of(1, 3000)), "{engine}");
+                        made += 1;
+                    }
+                    Err(error) => {
+                        assert!(error.to_string().contains("choose a size"), "{engine}: {error}");
+                        assert!(!dir.path().join("tinaja.cache").exists());
+                        refused += 1;
+                    }
+                }
+            }
+        }
+    }
+    println!("{made} made, {refused} refused");
+    assert!(made > 60 && refused > 5);
+}
+
+/// Version 1 of every engine's superblock, on a disk of 64 MiB: a change is another version, and keeps this file.
+#[test]
+fn superblocks_are_those_of_the_golden_file() {
+    let lines = EngineName::ALL.map(|engine| {
+        let secret = Secret::from_bytes([7; 32]);
+        let stamp = Stamp { seed: secret.seed() };
+        let plan = Plan::new(engine, Tuning::default(), 64 << 20, 4096, 8192, stamp).unwrap();
+        let superblock = Superblock {
+            engine: engine.on_disk().into(),
+            log: *plan.log(),
+            slots: plan.slots(),
+            mean_object_bytes: plan.mean_object_bytes(),
+            block_bytes: plan.block_bytes(),
+            secret,
+            disk: (0, 1),
+        };
+        let bytes = superblock.encode();
+        assert!(bytes[144..].iter().all(|&byte| byte == 0));
+        assert_eq!(EngineName::of_disk(&Superblock::decode(&bytes, 4096, 64 << 20).unwrap().engine), Some(engine));
+        let hex: String = bytes[..144].iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{engine} {hex}\n")
+    });
+    assert_eq!(lines.concat(), include_str!("golden/superblocks-v1.txt"));
+}
