@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use bytesize::ByteSize;
 use serde::Serialize;
 use tinaja_proxy::admin::words::{Figures, Top};
+use tinaja_store::EngineName;
 
 /// The figures of a cache. Sizes are bytes; the names are stable, scripts read them.
 #[derive(Debug, Serialize)]
@@ -27,6 +28,13 @@ impl Report {
         Report { cache: shown(dirs), running, figures, top }
     }
 
+    /// What follows from the number of live objects, where the engine counts them.
+    fn counted(&self, text: String) -> String {
+        let engine: Result<EngineName, _> = self.figures.engine.parse();
+        let counts = engine.map_or(true, EngineName::counts_objects);
+        if counts { text } else { "not counted: no index in memory says".to_owned() }
+    }
+
     fn bits_per_live_object_text(&self) -> String {
         match self.figures.live_objects {
             0 => "none live".to_owned(),
@@ -42,12 +50,12 @@ impl Report {
             ("engine", figures.engine.clone()),
             ("room for objects", size(figures.capacity_bytes)),
             ("slots", format!("{}, for objects of {} on average", figures.slots, size(figures.mean_object_bytes))),
-            ("live objects", figures.live_objects.to_string()),
+            ("live objects", self.counted(figures.live_objects.to_string())),
             ("lost to full sets", figures.lost_to_full_sets.to_string()),
-            ("fill", format!("{:.1} %", figures.fill * 100.0)),
+            ("fill", self.counted(format!("{:.1} %", figures.fill * 100.0))),
             ("index in memory", size(figures.index_bytes)),
             ("bits a slot", format!("{:.2}", figures.bits_per_slot)),
-            ("bits a live object", self.bits_per_live_object_text()),
+            ("bits a live object", self.counted(self.bits_per_live_object_text())),
             ("lap", format!("{}, {} written in it", figures.lap, size(figures.frontier_bytes))),
             ("corrupt records met", figures.corrupt.to_string()),
             ("damaged parts met", figures.damaged_at_open.to_string()),
@@ -94,6 +102,18 @@ mod tests {
 
     fn report(stats: &Stats) -> Report {
         Report::new(&["/c".into()], false, Figures::from(stats), None)
+    }
+
+    /// An engine that has no index says 0 objects, which would read as if the cache were empty.
+    #[test]
+    fn what_an_engine_does_not_count_is_not_called_none() {
+        for engine in EngineName::ALL {
+            let stats = Stats { engine: engine.as_str(), slots: 1000, ..Stats::default() };
+            let table = report(&stats).to_string();
+            let counts = table.contains("live objects          0\n");
+            assert_eq!(counts, engine.counts_objects(), "{table}");
+            assert_eq!(table.matches("not counted").count(), if counts { 0 } else { 3 });
+        }
     }
 
     #[test]

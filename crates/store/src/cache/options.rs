@@ -59,6 +59,11 @@ impl EngineName {
         }
     }
 
+    /// Whether it knows how many objects it has: those without an index of all of them in memory do not.
+    pub fn counts_objects(self) -> bool {
+        !matches!(self, EngineName::HashCacheBasic | EngineName::HashCacheSet | EngineName::HashCacheSetMemLru)
+    }
+
     /// The name in a superblock, which has 16 bytes for it.
     pub fn on_disk(self) -> &'static str {
         if self == EngineName::HashCacheSetMemLru { "hashcache-smlru" } else { self.as_str() }

@@ -57,8 +57,7 @@ impl Harness for OnDisk {
     }
 
     fn counts(&self) -> bool {
-        let no_index_of_all = [EngineName::HashCacheBasic, EngineName::HashCacheSet, EngineName::HashCacheSetMemLru];
-        !no_index_of_all.contains(&self.engine)
+        self.engine.counts_objects()
     }
 }
 
