@@ -7,6 +7,7 @@
 //! - [`judge`]: is this raw HTTP/1 request head beyond doubt, and where does its body end?
 //! - [`answer`]: is this raw response head beyond doubt?
 //! - [`head`], [`body`]: where a request's head and body end; [`lines`]: the header lines of a head that was judged
+//! - [`http2`]: a head that came over HTTP/2, put into the form that is judged
 //! - [`status`], [`hops`]: what a proxy adds to messages and removes from them, interim responses too
 //!
 //! What a cache does, one call each:
@@ -35,6 +36,7 @@ mod fields;
 pub mod freshness;
 pub mod head;
 pub mod hops;
+pub mod http2;
 pub mod invalidate;
 pub mod judge;
 pub mod key;

@@ -53,6 +53,8 @@ pub enum Refusal {
     TransferEncoding,
     /// A transfer coding that is known, but not spoken here (RFC 9112 6.1).
     TransferCoding,
+    /// A field that belongs to an HTTP/1 connection, in a request over HTTP/2 (RFC 9113 8.2.2).
+    ConnectionField,
     /// A method that has no body came with one (CONNECT).
     BodyNotAllowed,
     /// The head did not arrive in time (RFC 9110 15.5.9).
@@ -88,6 +90,7 @@ impl Refusal {
             BothLengths => "both-lengths",
             TransferEncoding => "transfer-encoding",
             TransferCoding => "transfer-coding",
+            ConnectionField => "connection-field",
             BodyNotAllowed => "body-not-allowed",
             TooSlow => "too-slow",
         }
@@ -133,6 +136,7 @@ impl Refusal {
             BothLengths => "Content-Length and Transfer-Encoding must not come together.",
             TransferEncoding => "Transfer-Encoding must be: chunked, once, in HTTP/1.1.",
             TransferCoding => "Of all transfer codings this proxy takes chunked only.",
+            ConnectionField => "HTTP/2 has no fields for its connection, such as Connection and Transfer-Encoding.",
             BodyNotAllowed => "This method must not have a body.",
             TooSlow => "The request's header did not arrive in time.",
         }

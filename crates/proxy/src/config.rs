@@ -116,6 +116,9 @@ fn v6_only() -> bool {
 pub struct Limits {
     /// Connections from clients at once; further ones get 503. Default 10,000: at about 21 KB each this is 210 MB.
     pub connections: usize,
+    /// Requests at once over one HTTP/2 connection; further ones are refused and may be sent again. Default 100, what
+    /// RFC 9113 6.5.2 takes for the least that still serves. Beyond the first, each counts as a connection.
+    pub streams: u32,
     /// A request's head must be whole this long after its first byte. Default 10 s.
     pub head: Duration,
     /// A connection without a request is closed after this. Default 60 s.
@@ -151,6 +154,7 @@ impl Default for Limits {
         let seconds = Duration::from_secs;
         Limits {
             connections: 10_000,
+            streams: 100,
             head: seconds(10),
             idle: seconds(60),
             client_stall: seconds(60),

@@ -1,6 +1,7 @@
 //! The pages that the proxy answers with by itself.
 
-use http::StatusCode;
+use http::{StatusCode, header};
+use pingora_http::ResponseHeader;
 
 use crate::failure::Failure;
 
@@ -16,6 +17,20 @@ pub(crate) fn page(failure: &Failure) -> String {
         "<!DOCTYPE html>\n<html lang=\"en\"><head><title>{status} {reason}</title></head>\n\
          <body><h1>{status} {reason}</h1>\n<p>{text}</p>\n<hr><p>Tinaja</p></body></html>\n"
     )
+}
+
+/// The head of a page, for clients whose answers are framed elsewhere.
+///
+/// Errors: none, as all of it is ours; the type is that of setting fields.
+pub(crate) fn head(failure: &Failure, length: usize) -> pingora_error::Result<ResponseHeader> {
+    let mut head = ResponseHeader::build(failure.status(), Some(8))?;
+    head.insert_header(header::CONTENT_TYPE, CONTENT_TYPE)?;
+    head.insert_header(header::CONTENT_LENGTH, length)?;
+    head.insert_header(header::CACHE_CONTROL, "no-store")?;
+    if let Failure::Refused(refusal) = failure {
+        head.insert_header("X-Refusal", refusal.name())?;
+    }
+    Ok(head)
 }
 
 /// A whole answer for a connection that Pingora has not seen; it is closed behind it.

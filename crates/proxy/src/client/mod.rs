@@ -4,8 +4,10 @@
 
 mod gate;
 mod h1;
+mod h2;
 mod write;
 
+pub(crate) use self::h2::H2;
 use bytes::Bytes;
 pub(crate) use gate::Gate;
 pub(crate) use h1::H1;
@@ -31,6 +33,8 @@ pub(crate) enum BadContent {
 pub(crate) enum Client {
     /// HTTP/1.0 or 1.1.
     H1(Box<H1>),
+    /// A stream of HTTP/2.
+    H2(Box<H2>),
 }
 
 impl Client {
@@ -38,6 +42,7 @@ impl Client {
     pub async fn interim(&mut self, head: &ResponseHeader) -> Result<(), Left> {
         match self {
             Client::H1(h1) => h1.interim(head).await,
+            Client::H2(h2) => h2.interim(head).await,
         }
     }
 
@@ -46,6 +51,7 @@ impl Client {
     pub async fn begin(&mut self, head: &ResponseHeader, first: Bytes) -> Result<(), Left> {
         match self {
             Client::H1(h1) => h1.begin(head, first).await,
+            Client::H2(h2) => h2.begin(head, first).await,
         }
     }
 
@@ -53,6 +59,7 @@ impl Client {
     pub async fn piece(&mut self, piece: Bytes) -> Result<(), Left> {
         match self {
             Client::H1(h1) => h1.piece(piece).await,
+            Client::H2(h2) => h2.piece(piece).await,
         }
     }
 
@@ -60,6 +67,7 @@ impl Client {
     pub async fn end(&mut self) -> Result<(), Left> {
         match self {
             Client::H1(h1) => h1.end().await,
+            Client::H2(h2) => h2.end().await,
         }
     }
 
@@ -67,6 +75,7 @@ impl Client {
     pub async fn read_content(&mut self) -> Result<Option<Bytes>, BadContent> {
         match self {
             Client::H1(h1) => h1.read_content().await,
+            Client::H2(h2) => h2.read_content().await,
         }
     }
 
@@ -74,6 +83,7 @@ impl Client {
     pub async fn gone(&mut self) {
         match self {
             Client::H1(h1) => h1.gone().await,
+            Client::H2(h2) => h2.gone().await,
         }
     }
 
@@ -81,6 +91,7 @@ impl Client {
     pub fn has_begun(&self) -> bool {
         match self {
             Client::H1(h1) => h1.has_begun(),
+            Client::H2(h2) => h2.has_begun(),
         }
     }
 
@@ -88,6 +99,7 @@ impl Client {
     pub fn sent_bytes(&self) -> u64 {
         match self {
             Client::H1(h1) => h1.sent_bytes(),
+            Client::H2(h2) => h2.sent_bytes(),
         }
     }
 
@@ -95,6 +107,8 @@ impl Client {
     pub fn close_after(&mut self) {
         match self {
             Client::H1(h1) => h1.close_after(),
+            // Its other streams have nothing to do with this one.
+            Client::H2(_) => {}
         }
     }
 }

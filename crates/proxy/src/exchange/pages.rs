@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use http::Method;
-use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
 use pingora_http::ResponseHeader;
 
 use super::Exchange;
@@ -33,10 +32,7 @@ impl Exchange {
     }
 
     fn page_head(&self, failure: &Failure, length: usize, entry: &Entry) -> pingora_error::Result<ResponseHeader> {
-        let mut head = ResponseHeader::build(failure.status(), Some(6))?;
-        head.insert_header(CONTENT_TYPE, page::CONTENT_TYPE)?;
-        head.insert_header(CONTENT_LENGTH, length)?;
-        head.insert_header(CACHE_CONTROL, "no-store")?;
+        let mut head = page::head(failure, length)?;
         headers::to_client(&self.shared, &mut head, None, entry)?;
         if !failure.is_upstream() {
             // The request went nowhere, so there is nothing to say about how.

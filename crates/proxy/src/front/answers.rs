@@ -24,17 +24,31 @@ pub(super) const LINGER: Duration = Duration::from_secs(1);
 impl Front {
     /// Forgets what is stored under a URL, all variants, and says whether there was something.
     pub(super) async fn purge(&self, mut gate: Gate, judged: &Judged, ticket: Ticket) {
-        let purged = purge_name(&self.exchange.store, &ticket.name()).await;
-        let (status, text) = match purged {
+        let (status, text) = self.purged(&ticket).await;
+        let sent = self.send(&mut gate, &raw_text(status, &text)).await;
+        self.log_purge(judged, ticket, status, text.len());
+        linger(gate, sent).await;
+    }
+
+    /// The same, without telling the client: status and text.
+    pub(super) async fn purged(&self, ticket: &Ticket) -> (u16, String) {
+        match purge_name(&self.exchange.store, &ticket.name()).await {
             Ok(true) => (200, "Purged.\n".to_owned()),
             Ok(false) => (404, "It was not in the cache.\n".to_owned()),
             Err(error) => (500, format!("{error}\n")),
-        };
-        let sent = self.send(&mut gate, &raw_text(status, &text)).await;
-        let (method, bytes) = (judged.method.clone(), text.len() as u64);
+        }
+    }
+
+    pub(super) fn log_purge(&self, judged: &Judged, ticket: Ticket, status: u16, length: usize) {
+        let (method, bytes) = (judged.method.clone(), length as u64);
         let record = record(ticket.client, ticket.began);
         self.shared.log.write(Record { method, url: ticket.url, status, bytes, result: CacheResult::None, ..record });
-        linger(gate, sent).await;
+    }
+
+    /// A line for a connection over HTTP/2 that was closed because its client sent more than it may of something.
+    pub(super) fn log_flood(&self, client: Option<IpAddr>, began: Instant, what: &str) {
+        let (method, url) = ("-".to_owned(), format!("error:{what}"));
+        self.shared.log.write(Record { method, url, result: CacheResult::None, ..record(client, began) });
     }
 
     /// Answers with a page and closes the connection, gently.

@@ -19,25 +19,40 @@ use crate::client::Gate;
 use crate::config::Limits;
 use crate::exchange::{Request, Ticket};
 use crate::failure::Failure;
+use crate::front::h2::PREFACE;
 
 /// What came of waiting for a request.
 pub(super) enum Arrival {
     /// A head beyond doubt; its bytes are taken from the gate.
     Request { judged: Judged, head: Bytes, began: Instant },
+    /// The connection preface of HTTP/2, which is left in the gate.
+    Http2,
     /// A head that is refused.
     Refused { refusal: Refusal, began: Instant },
     /// The client left, was idle for too long, or the proxy stops.
     Gone,
 }
 
-/// Waits for the next request of a connection.
-pub(super) async fn next_request(gate: &mut Gate, limits: &Limits, shutdown: &mut ShutdownWatch) -> Arrival {
+/// Waits for the next request of a connection, or, where it is its `first`, for one to speak HTTP/2.
+pub(super) async fn next_request(
+    gate: &mut Gate,
+    first: bool,
+    limits: &Limits,
+    shutdown: &mut ShutdownWatch,
+) -> Arrival {
     if gate.waiting().is_empty() && !first_byte(gate, limits.idle, shutdown).await {
         return Arrival::Gone;
     }
     let began = Instant::now();
-    match timeout(limits.head, whole_head(gate)).await {
-        Ok(Ok(Some(head))) => match judge(&head) {
+    let whole = async {
+        if first && is_http2(gate).await {
+            return Ok(Some(None));
+        }
+        whole_head(gate).await.map(|head| head.map(Some))
+    };
+    match timeout(limits.head, whole).await {
+        Ok(Ok(Some(None))) => Arrival::Http2,
+        Ok(Ok(Some(Some(head)))) => match judge(&head) {
             Ok(judged) => Arrival::Request { judged, head, began },
             Err(refusal) => Arrival::Refused { refusal, began },
         },
@@ -54,6 +69,17 @@ async fn first_byte(gate: &mut Gate, idle: Duration, shutdown: &mut ShutdownWatc
         read = timeout(idle, gate.read_more()) => matches!(read, Ok(Ok(1..))),
         _ = shutdown.wait_for(|stopping| *stopping) => false,
     }
+}
+
+/// Whether the first bytes are the connection preface; reads no more than it takes to know. `PRI * HTTP/2.0` with
+/// anything else behind it is left to the judge.
+async fn is_http2(gate: &mut Gate) -> bool {
+    while gate.waiting().len() < PREFACE.len() {
+        if !PREFACE.starts_with(gate.waiting()) || !matches!(gate.read_more().await, Ok(1..)) {
+            return false;
+        }
+    }
+    gate.waiting().starts_with(PREFACE)
 }
 
 /// Reads until the head is whole and takes it from the gate; nothing if the client leaves before.

@@ -4,6 +4,7 @@
 //! too. Tunnels are run here, and plain hits are answered here; all else goes to the exchange.
 
 mod answers;
+mod h2;
 mod head;
 mod lean;
 mod relay;
@@ -66,9 +67,16 @@ impl ServerApp for Front {
         let mut stop = shutdown.clone();
         let mut gate = Gate::new(stream);
         // What a request needs is boxed, or each idle connection would hold the room for it.
+        // Only a connection's first bytes can say that it is HTTP/2.
+        let mut first = true;
         loop {
-            match next_request(&mut gate, &self.shared.limits, &mut stop).await {
+            match next_request(&mut gate, std::mem::take(&mut first), &self.shared.limits, &mut stop).await {
                 Arrival::Gone => return None,
+                Arrival::Http2 => {
+                    let (stream, ahead) = gate.into_parts();
+                    Box::pin(self.http2(stream, ahead, client, shutdown)).await;
+                    return None;
+                }
                 Arrival::Refused { refusal, began } => {
                     Box::pin(self.refuse(gate, client, began, None, &Failure::Refused(refusal))).await;
                     return None;
@@ -96,23 +104,12 @@ impl Front {
         head: Bytes,
         shutdown: &ShutdownWatch,
     ) -> Option<Gate> {
-        let way = match self.way(&judged).and_then(|way| self.checked(client, &judged, way)) {
-            Ok(way) => way,
+        let ticket = match self.ticket(client, began, &judged) {
+            Ok(ticket) => ticket,
             Err(failure) => {
                 self.refuse(gate, client, began, Some(&judged), &failure).await;
                 return None;
             }
-        };
-        let default_port = default_port(way.host_tls);
-        let ticket = Ticket {
-            began,
-            client,
-            listener: self.listener.clone(),
-            destination: way.destination,
-            host: way.host.host_field(default_port),
-            path: way.path.to_owned(),
-            url: shown_url(&judged, &way.host, default_port),
-            framing: judged.framing,
         };
         if judged.method == "PURGE" {
             self.purge(gate, &judged, ticket).await;
@@ -150,7 +147,29 @@ impl Front {
         self.exchange.answer(&request.1, &mut client, looked).await;
         match client {
             Client::H1(h1) => h1.finish().await,
+            Client::H2(_) => None,
         }
+    }
+
+    /// Where a judged request goes and what is known of it, if rules and routes let it go there.
+    fn ticket(&self, client: Option<IpAddr>, began: Instant, judged: &Judged) -> Result<Ticket, Failure> {
+        let way = self.way(judged)?;
+        let asked = Asked { client, method: &judged.method, port: way.destination.port };
+        self.listener.check_request(asked)?;
+        if judged.method == "PURGE" {
+            self.listener.rules.check_purge(asked)?;
+        }
+        let default_port = default_port(way.host_tls);
+        Ok(Ticket {
+            began,
+            client,
+            listener: self.listener.clone(),
+            destination: way.destination,
+            host: way.host.host_field(default_port),
+            path: way.path.to_owned(),
+            url: shown_url(judged, &way.host, default_port),
+            framing: judged.framing,
+        })
     }
 
     /// Where a request goes, by what it asks for and whom the proxy speaks for.
@@ -172,16 +191,6 @@ impl Front {
                 Ok(Way { path, host, host_tls: false, destination: origin.destination() })
             }
         }
-    }
-
-    /// The way, if the listener's rules let this client go it.
-    fn checked<'a>(&self, client: Option<IpAddr>, judged: &Judged, way: Way<'a>) -> Result<Way<'a>, Failure> {
-        let asked = Asked { client, method: &judged.method, port: way.destination.port };
-        self.listener.check_request(asked)?;
-        if judged.method == "PURGE" {
-            self.listener.rules.check_purge(asked)?;
-        }
-        Ok(way)
     }
 
     async fn tunnel(&self, gate: Gate, client: Option<IpAddr>, began: Instant, judged: &Judged) {

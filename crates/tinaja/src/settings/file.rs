@@ -171,6 +171,7 @@ impl<'de> Deserialize<'de> for FilePorts {
 #[serde(deny_unknown_fields, default)]
 pub struct FileLimits {
     connections: Option<Number<1, 1_000_000>>,
+    streams: Option<Number<1, 10_000>>,
     head: Option<Text<Limit>>,
     idle: Option<Text<Limit>>,
     client_stall: Option<Text<Limit>>,
@@ -193,6 +194,7 @@ impl FileLimits {
         let time = |set: Option<Text<Limit>>, default| set.map_or(default, |Text(Limit(time))| time);
         Limits {
             connections: self.connections.map_or(default.connections, |Number(most)| most as usize),
+            streams: self.streams.map_or(default.streams, |Number(most)| most as u32),
             head: time(self.head, default.head),
             idle: time(self.idle, default.idle),
             client_stall: time(self.client_stall, default.client_stall),

@@ -1,0 +1,195 @@
+//! A client that speaks HTTP/2: one stream of its connection (RFC 9113 8.1).
+//!
+//! Of an answer no more is in memory than the piece in hand and what `h2` took for the connection; a piece waits until
+//! the client's window has room. Whatever is dropped before it was whole is reset, so that the client sees it.
+
+use std::future::poll_fn;
+use std::time::Duration;
+
+use ::h2::server::SendResponse;
+use ::h2::{Reason, RecvStream, SendStream};
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
+use http::{HeaderName, Response, StatusCode, Version};
+use pingora_http::ResponseHeader;
+use tokio::time::timeout;
+
+use super::{BadContent, Left};
+
+/// Fields that HTTP/2 has not (RFC 9113 8.2.2).
+const CONNECTION_FIELDS: [HeaderName; 5] = [
+    CONNECTION,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+];
+
+/// One request's client. The connection is another task's.
+pub(crate) struct H2 {
+    respond: SendResponse<Bytes>,
+    /// The answer's content, once its head has been sent.
+    sending: Option<SendStream<Bytes>>,
+    content: RecvStream,
+    /// The request was HEAD: its answer has no content, whatever it says of its length.
+    head_only: bool,
+    /// How long it may take nothing, or send nothing.
+    stall: Duration,
+    progress: Progress,
+    sent_bytes: u64,
+    /// What the client is told if the answer stays incomplete.
+    reason: Reason,
+}
+
+/// How far the answer has got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    Unsent,
+    /// So many bytes are still to come, if that is known.
+    Content(Option<u64>),
+    Whole,
+}
+
+impl H2 {
+    /// The client of a request that came on one stream.
+    pub fn new(respond: SendResponse<Bytes>, content: RecvStream, head_only: bool, stall: Duration) -> H2 {
+        let (sending, progress, reason) = (None, Progress::Unsent, Reason::INTERNAL_ERROR);
+        H2 { respond, sending, content, head_only, stall, progress, sent_bytes: 0, reason }
+    }
+
+    pub fn has_begun(&self) -> bool {
+        self.progress != Progress::Unsent
+    }
+
+    pub fn sent_bytes(&self) -> u64 {
+        self.sent_bytes
+    }
+
+    pub async fn interim(&mut self, head: &ResponseHeader) -> Result<(), Left> {
+        self.respond.send_informational(response(head)).map_err(|_| Left)
+    }
+
+    pub async fn begin(&mut self, head: &ResponseHeader, first: Bytes) -> Result<(), Left> {
+        self.progress = self.progress_of(head);
+        let ends = self.progress == Progress::Whole;
+        self.sending = Some(self.respond.send_response(response(head), ends).map_err(|_| Left)?);
+        self.piece(first).await
+    }
+
+    pub async fn piece(&mut self, mut piece: Bytes) -> Result<(), Left> {
+        let Progress::Content(left) = self.progress else {
+            // Of an answer without content nothing but its head is sent.
+            return Ok(());
+        };
+        // More than was announced would make the answer malformed (RFC 9113 8.1.1).
+        let left = match left {
+            Some(left) => Some(left.checked_sub(piece.len() as u64).ok_or(Left)?),
+            None => None,
+        };
+        while !piece.is_empty() {
+            let room = self.room(piece.len()).await?;
+            let part = piece.split_to(room.min(piece.len()));
+            let (count, ends) = (part.len() as u64, left == Some(0) && piece.is_empty());
+            self.send(part, ends)?;
+            self.sent_bytes += count;
+        }
+        self.progress = if left == Some(0) { Progress::Whole } else { Progress::Content(left) };
+        Ok(())
+    }
+
+    pub async fn end(&mut self) -> Result<(), Left> {
+        match self.progress {
+            Progress::Whole => Ok(()),
+            Progress::Content(None) => {
+                self.progress = Progress::Whole;
+                self.send(Bytes::new(), true)
+            }
+            // Shorter than it was said to be: a reset tells.
+            Progress::Unsent | Progress::Content(Some(_)) => Err(Left),
+        }
+    }
+
+    /// Tells a client whose answer is not whole.
+    pub fn finish(mut self) {
+        match (&mut self.sending, self.progress) {
+            (_, Progress::Whole) => {}
+            (Some(sending), _) => sending.send_reset(self.reason),
+            (None, _) => self.respond.send_reset(self.reason),
+        }
+    }
+
+    pub async fn read_content(&mut self) -> Result<Option<Bytes>, BadContent> {
+        match timeout(self.stall, self.content.data()).await {
+            Ok(Some(Ok(piece))) => {
+                // It may send as much again.
+                let _ = self.content.flow_control().release_capacity(piece.len());
+                Ok(Some(piece))
+            }
+            Ok(Some(Err(error))) => Err(bad(&error)),
+            // Trailers end here, as they do over HTTP/1; malformed ones make the whole request so.
+            Ok(None) => match timeout(self.stall, self.content.trailers()).await {
+                Ok(Ok(_)) => Ok(None),
+                Ok(Err(error)) => Err(bad(&error)),
+                Err(_) => Err(BadContent::Stalled),
+            },
+            Err(_) => Err(BadContent::Stalled),
+        }
+    }
+
+    /// Returns when the client has reset the stream, or its connection has ended.
+    pub async fn gone(&mut self) {
+        let _ = match &mut self.sending {
+            Some(sending) => poll_fn(|cx| sending.poll_reset(cx)).await,
+            None => poll_fn(|cx| self.respond.poll_reset(cx)).await,
+        };
+        self.reason = Reason::CANCEL;
+    }
+
+    fn progress_of(&self, head: &ResponseHeader) -> Progress {
+        let none = self.head_only || matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+        match head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok()) {
+            _ if none => Progress::Whole,
+            Some(0) => Progress::Whole,
+            length => Progress::Content(length),
+        }
+    }
+
+    /// Waits until some of so many bytes may be sent.
+    async fn room(&mut self, wanted: usize) -> Result<usize, Left> {
+        let sending = self.sending.as_mut().ok_or(Left)?;
+        sending.reserve_capacity(wanted);
+        match timeout(self.stall, poll_fn(|cx| sending.poll_capacity(cx))).await {
+            Ok(Some(Ok(room))) => Ok(room),
+            Ok(_) => Err(Left),
+            Err(_) => {
+                self.reason = Reason::CANCEL;
+                Err(Left)
+            }
+        }
+    }
+
+    fn send(&mut self, part: Bytes, ends: bool) -> Result<(), Left> {
+        self.sending.as_mut().ok_or(Left)?.send_data(part, ends).map_err(|_| Left)
+    }
+}
+
+/// A head as `h2` takes it.
+fn response(head: &ResponseHeader) -> Response<()> {
+    let mut response = Response::new(());
+    *response.status_mut() = head.status;
+    *response.version_mut() = Version::HTTP_2;
+    *response.headers_mut() = head.headers.clone();
+    for name in &CONNECTION_FIELDS {
+        response.headers_mut().remove(name);
+    }
+    response
+}
+
+/// Whether the request broke the protocol, or its client went away.
+fn bad(error: &::h2::Error) -> BadContent {
+    if error.is_library() && error.reason() == Some(Reason::PROTOCOL_ERROR) {
+        BadContent::Malformed
+    } else {
+        BadContent::Left
+    }
+}

@@ -1,0 +1,180 @@
+//! Counting the frames of one connection as they come (RFC 9113 4.1). Nothing is judged here but their number.
+
+use std::time::Instant;
+
+use super::limits::{Buckets, Flood, SMALL_DATA_BYTES};
+
+/// The connection preface (RFC 9113 3.4).
+pub(in crate::front) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const WINDOW_UPDATE: u8 = 8;
+const CONTINUATION: u8 = 9;
+
+/// On DATA and HEADERS: the client's part of the stream is whole.
+const END_STREAM: u8 = 1;
+/// On HEADERS and CONTINUATION: so is the header block.
+const END_HEADERS: u8 = 4;
+
+/// Counts frames.
+#[derive(Debug)]
+pub(super) struct Meter {
+    /// Bytes until the next frame's header.
+    skip: usize,
+    /// As much of the next frame's header as has come.
+    head: [u8; 9],
+    filled: usize,
+    buckets: Buckets,
+    /// A header block ends with the frame that is passing by.
+    ends_head: bool,
+    /// Since when a header block has been on its way.
+    pub head_since: Option<Instant>,
+    /// The first limit that was exceeded.
+    pub flood: Option<Flood>,
+}
+
+impl Meter {
+    pub fn new(now: Instant) -> Meter {
+        let buckets = Buckets::new(now);
+        Meter { skip: PREFACE.len(), head: [0; 9], filled: 0, buckets, ends_head: false, head_since: None, flood: None }
+    }
+
+    /// So many bytes were sent to the client.
+    pub fn wrote(&mut self, bytes: usize) {
+        self.buckets.sent(bytes);
+    }
+
+    /// These bytes came from the client.
+    pub fn read(&mut self, mut bytes: &[u8], now: Instant) {
+        while !bytes.is_empty() {
+            let passed = self.skip.min(bytes.len());
+            self.skip -= passed;
+            bytes = bytes.get(passed..).unwrap_or_default();
+            if self.skip == 0 && self.ends_head {
+                (self.ends_head, self.head_since) = (false, None);
+            }
+            let wanted = self.head.len() - self.filled;
+            let count = wanted.min(bytes.len());
+            for (to, from) in self.head.iter_mut().skip(self.filled).zip(bytes.iter().take(count)) {
+                *to = *from;
+            }
+            bytes = bytes.get(count..).unwrap_or_default();
+            self.filled += count;
+            if self.filled == self.head.len() {
+                self.filled = 0;
+                self.frame(now);
+            }
+        }
+        if self.skip == 0 && self.ends_head {
+            (self.ends_head, self.head_since) = (false, None);
+        }
+    }
+
+    /// A frame's header is whole.
+    fn frame(&mut self, now: Instant) {
+        let [high, middle, low, kind, flags, ..] = self.head;
+        self.skip = u32::from_be_bytes([0, high, middle, low]) as usize;
+        let buckets = &mut self.buckets;
+        let (bucket, flood) = match kind {
+            DATA if self.skip < SMALL_DATA_BYTES && flags & END_STREAM == 0 => {
+                (&mut buckets.tiny_data, Flood::TinyData)
+            }
+            DATA => return,
+            HEADERS | CONTINUATION => {
+                self.head_since.get_or_insert(now);
+                self.ends_head = flags & END_HEADERS != 0;
+                return;
+            }
+            RST_STREAM => (&mut buckets.resets, Flood::Resets),
+            SETTINGS => (&mut buckets.settings, Flood::Settings),
+            PING => (&mut buckets.pings, Flood::Pings),
+            WINDOW_UPDATE => (&mut buckets.window_updates, Flood::WindowUpdates),
+            _ => (&mut buckets.idle, Flood::Idle),
+        };
+        if !bucket.take(now) {
+            self.flood.get_or_insert(flood);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+        [&length[1..], &[kind, flags, 0, 0, 0, 1], payload].concat()
+    }
+
+    fn meter() -> (Meter, Instant) {
+        let now = Instant::now();
+        let mut meter = Meter::new(now);
+        meter.read(PREFACE, now);
+        (meter, now)
+    }
+
+    #[test]
+    fn frames_are_found_however_the_bytes_come() {
+        let frames = [frame(HEADERS, END_HEADERS, b"abc"), frame(DATA, 0, &[0; 300]), frame(PING, 0, &[0; 8])].concat();
+        for piece in [1, 2, 7, 9, 10, 400] {
+            let (mut meter, now) = meter();
+            for _ in 0..100 {
+                frames.chunks(piece).for_each(|bytes| meter.read(bytes, now));
+            }
+            assert_eq!((meter.flood, meter.head_since, meter.filled, meter.skip), (None, None, 0, 0), "{piece}");
+            frames.chunks(piece).for_each(|bytes| meter.read(bytes, now));
+            assert_eq!(meter.flood, Some(Flood::Pings), "{piece}");
+        }
+    }
+
+    #[test]
+    fn each_flood_has_its_limit() {
+        for (kind, payload, within, flood) in [
+            (DATA, 1, 1000, Some(Flood::TinyData)),
+            (DATA, SMALL_DATA_BYTES, 5000, None),
+            (RST_STREAM, 4, 200, Some(Flood::Resets)),
+            (SETTINGS, 6, 20, Some(Flood::Settings)),
+            (PING, 8, 100, Some(Flood::Pings)),
+            (WINDOW_UPDATE, 4, 1000, Some(Flood::WindowUpdates)),
+            (2, 5, 500, Some(Flood::Idle)),
+            (200, 0, 500, Some(Flood::Idle)),
+        ] {
+            let (mut meter, now) = meter();
+            for _ in 0..within {
+                meter.read(&frame(kind, 0, &vec![0; payload]), now);
+            }
+            assert_eq!(meter.flood, None, "{kind}");
+            meter.read(&frame(kind, 0, &vec![0; payload]), now);
+            assert_eq!(meter.flood, flood, "{kind}");
+        }
+    }
+
+    #[test]
+    fn what_was_sent_earns_window_updates() {
+        let (mut meter, now) = meter();
+        meter.wrote(1 << 20);
+        for _ in 0..3000 {
+            meter.read(&frame(WINDOW_UPDATE, 0, &[0; 4]), now);
+        }
+        assert_eq!(meter.flood, None);
+    }
+
+    #[test]
+    fn open_header_blocks_are_timed() {
+        let (mut meter, now) = meter();
+        let block = frame(HEADERS, END_HEADERS, b"abcdef");
+        meter.read(&block[..12], now);
+        assert_eq!(meter.head_since, Some(now));
+        meter.read(&block[12..], now);
+        assert_eq!(meter.head_since, None);
+        meter.read(&frame(HEADERS, 0, b"a"), now);
+        meter.read(&frame(CONTINUATION, 0, b""), now);
+        assert_eq!(meter.head_since, Some(now));
+        meter.read(&frame(CONTINUATION, END_HEADERS, b""), now);
+        assert_eq!(meter.head_since, None);
+    }
+}

@@ -1,0 +1,214 @@
+//! A connection over HTTP/2 (RFC 9113): each stream is a request of its own, carried out by a task of its own.
+//!
+//! - `mod`: the connection's task: it moves frames, hands out streams, and ends the connection in time
+//! - `stream`: one stream's request, from its head to its end
+//! - `wire`, `meter`: the bytes, and the frames counted as they come; `limits`: how many are too many
+
+mod limits;
+mod meter;
+mod stream;
+mod wire;
+
+use std::future::{Future, poll_fn};
+use std::net::IpAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use ::h2::server::{Connection, SendResponse};
+use ::h2::{Reason, RecvStream};
+use bytes::{Bytes, BytesMut};
+use http::Request;
+use pingora_core::protocols::Stream;
+use pingora_core::server::ShutdownWatch;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+pub(super) use meter::PREFACE;
+
+use super::Front;
+use limits::builder;
+use wire::{Watch, Wire};
+
+/// A connection without streams that was told to end has so long to say that it has heard, and to end.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+type Accepted = Option<Result<(Request<RecvStream>, SendResponse<Bytes>), ::h2::Error>>;
+
+/// What happens next on a connection.
+enum Event {
+    /// A stream was opened, the connection failed, or it is over.
+    Accepted(Accepted),
+    /// The client sends more than it may of something.
+    Flood(limits::Flood),
+    /// Nothing has happened for too long.
+    Late,
+    /// One stream's task has ended; whether it panicked.
+    Ended(bool),
+    /// The proxy stops.
+    Stop,
+}
+
+/// How far a connection is from its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Open,
+    /// GOAWAY was sent: the streams that there are go on.
+    Leaving,
+    /// It ends without waiting for anything.
+    Cut,
+}
+
+struct Session {
+    connection: Connection<Wire, Bytes>,
+    watch: Watch,
+    tasks: JoinSet<()>,
+    phase: Phase,
+    /// When something last happened.
+    last: Instant,
+}
+
+impl Front {
+    /// Serves a connection that began with the connection preface, which `ahead` holds again, to its end.
+    pub(super) async fn http2(
+        self: &Arc<Self>,
+        stream: Stream,
+        ahead: BytesMut,
+        client: Option<IpAddr>,
+        shutdown: &ShutdownWatch,
+    ) {
+        let began = Instant::now();
+        let (wire, watch) = Wire::new(stream, ahead);
+        let limits = &self.shared.limits;
+        let handshake = builder(limits.streams).handshake(wire);
+        let Ok(Ok(connection)) = timeout(limits.head, handshake).await else { return };
+        let mut session =
+            Session { connection, watch, tasks: JoinSet::new(), phase: Phase::Open, last: Instant::now() };
+        let mut stop = pin!(stopped(shutdown.clone()));
+        loop {
+            let waiting = Waiting {
+                full: session.tasks.len() >= limits.streams as usize,
+                until: deadline(limits, &session),
+                head: (session.phase != Phase::Cut).then_some(limits.head),
+            };
+            let event = tokio::select! {
+                biased;
+                () = &mut stop, if session.phase == Phase::Open => Event::Stop,
+                Some(ended) = session.tasks.join_next(), if !session.tasks.is_empty() => {
+                    Event::Ended(ended.is_err_and(|error| error.is_panic()))
+                }
+                event = next(&mut session.connection, &session.watch, waiting) => event,
+            };
+            match event {
+                Event::Accepted(Some(Ok((request, respond)))) => {
+                    // The connection's own place in the crowd is good for one stream.
+                    let place = if session.tasks.is_empty() { Some(None) } else { self.crowd.enter().map(Some) };
+                    let front = self.clone();
+                    session.tasks.spawn(async move {
+                        front.stream(request, respond, client, place.is_none()).await;
+                        drop(place);
+                    });
+                    session.last = Instant::now();
+                }
+                Event::Accepted(Some(Err(error))) => {
+                    if error.is_library() && error.reason() == Some(Reason::ENHANCE_YOUR_CALM) {
+                        self.log_flood(client, began, "http2-calm");
+                    }
+                    tracing::debug!(%error, "a connection over HTTP/2 failed");
+                    break;
+                }
+                Event::Accepted(None) => break,
+                Event::Flood(flood) => {
+                    self.log_flood(client, began, flood.name());
+                    session.cut(Reason::ENHANCE_YOUR_CALM);
+                }
+                Event::Stop => session.leave(),
+                Event::Ended(panicked) => {
+                    if panicked {
+                        tracing::error!("a request panicked; its stream was reset, and the others go on");
+                    }
+                    session.last = Instant::now();
+                }
+                Event::Late => match session.phase {
+                    Phase::Open => session.leave(),
+                    Phase::Leaving => session.cut(Reason::NO_ERROR),
+                    Phase::Cut => break,
+                },
+            }
+        }
+        // Requests end by themselves once nobody is there to be answered; those of a stopped proxy are cut off by it.
+        let Session { connection, mut tasks, .. } = session;
+        drop(connection);
+        while tasks.join_next().await.is_some() {}
+    }
+}
+
+impl Session {
+    /// Takes no further streams.
+    fn leave(&mut self) {
+        self.connection.graceful_shutdown();
+        (self.phase, self.last) = (Phase::Leaving, Instant::now());
+    }
+
+    fn cut(&mut self, reason: Reason) {
+        self.connection.abrupt_shutdown(reason);
+        (self.phase, self.last) = (Phase::Cut, Instant::now());
+    }
+}
+
+async fn stopped(mut shutdown: ShutdownWatch) {
+    let _ = shutdown.wait_for(|stopping| *stopping).await;
+}
+
+struct Waiting {
+    /// As many requests are being carried out as may be: no more are taken.
+    full: bool,
+    /// When the connection has been left alone for too long.
+    until: Option<Instant>,
+    /// How long a header block may take, on a connection that is not being cut off.
+    head: Option<Duration>,
+}
+
+/// When the connection has been left alone for too long; never while it has streams.
+fn deadline(limits: &crate::Limits, session: &Session) -> Option<Instant> {
+    match session.phase {
+        Phase::Cut => Some(session.last + FAREWELL),
+        _ if !session.tasks.is_empty() => None,
+        Phase::Leaving => Some(session.last + FAREWELL),
+        Phase::Open => Some(session.last + limits.idle),
+    }
+}
+
+/// Moves frames until something happens.
+async fn next(connection: &mut Connection<Wire, Bytes>, watch: &Watch, waiting: Waiting) -> Event {
+    let mut timer = pin!(sleep(Duration::ZERO));
+    poll_fn(|cx| {
+        let accepted = if waiting.full {
+            connection.poll_closed(cx).map(|closed| closed.err().map(Err))
+        } else {
+            connection.poll_accept(cx)
+        };
+        if let Poll::Ready(accepted) = accepted {
+            return Poll::Ready(Event::Accepted(accepted));
+        }
+        let slow_head = match waiting.head {
+            Some(head) => {
+                if let Some(flood) = watch.flood() {
+                    return Poll::Ready(Event::Flood(flood));
+                }
+                watch.head_since().map(|since| since + head)
+            }
+            None => None,
+        };
+        let Some(until) = [slow_head, waiting.until].into_iter().flatten().min() else {
+            return Poll::Pending;
+        };
+        timer.as_mut().reset(until.into());
+        timer.as_mut().poll(cx).map(|()| match slow_head {
+            Some(slow) if slow <= until => Event::Flood(limits::Flood::SlowHead),
+            _ => Event::Late,
+        })
+    })
+    .await
+}

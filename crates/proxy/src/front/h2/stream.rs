@@ -1,0 +1,108 @@
+//! One stream: a request like any other, once its head has been judged.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ::h2::RecvStream;
+use ::h2::ext::Protocol;
+use ::h2::server::SendResponse;
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
+use http::{Method, Version};
+use pingora_http::ResponseHeader;
+use tinaja_http::http2;
+use tinaja_http::judge::{Judged, Target, judge};
+use tinaja_http::refusal::Refusal;
+
+use crate::client::{Client, H2};
+use crate::exchange::{Request, Ticket};
+use crate::failure::Failure;
+use crate::front::Front;
+use crate::front::head::request_of;
+use crate::page;
+
+impl Front {
+    /// Carries one stream's request out. `crowded` says that there is no place for it.
+    pub(super) async fn stream(
+        self: Arc<Self>,
+        request: http::Request<RecvStream>,
+        respond: SendResponse<Bytes>,
+        address: Option<IpAddr>,
+        crowded: bool,
+    ) {
+        let began = Instant::now();
+        let (parts, content) = request.into_parts();
+        let head = http2::head(&parts, !content.is_end_stream());
+        let head_only = parts.method == Method::HEAD;
+        let client = H2::new(respond, content, head_only, self.shared.limits.client_stall);
+        let judged = head.and_then(|head| Ok((judge(&head)?, head)));
+        let (judged, head) = match judged {
+            Ok(judged) => judged,
+            Err(refusal) => {
+                let failure = Failure::Refused(refusal);
+                return self.refuse_stream(client, address, began, None, &failure).await;
+            }
+        };
+        // Tunnels are for connections of their own, so far.
+        let tunnel = judged.target == Target::Tunnel || parts.extensions.get::<Protocol>().is_some();
+        let ticket = if crowded {
+            Err(Failure::TooManyConnections)
+        } else if tunnel {
+            Err(Failure::Refused(Refusal::Method))
+        } else {
+            self.ticket(address, began, &judged)
+        };
+        let request = ticket.and_then(|ticket| Ok((request_of(&judged, &head, ticket.clone())?.1, ticket)));
+        match request {
+            Err(failure) => self.refuse_stream(client, address, began, Some(&judged), &failure).await,
+            Ok((_, ticket)) if judged.method == "PURGE" => self.purge_stream(client, &judged, ticket).await,
+            Ok((request, _)) => {
+                let mut client = Client::H2(Box::new(client));
+                let request = Request { version: Version::HTTP_2, ..request };
+                // What a request needs is boxed, as for HTTP/1.
+                Box::pin(self.exchange.answer(&request, &mut client, None)).await;
+                if let Client::H2(client) = client {
+                    client.finish();
+                }
+            }
+        }
+    }
+
+    /// Answers with a page; the connection and its other streams go on.
+    async fn refuse_stream(
+        &self,
+        client: H2,
+        address: Option<IpAddr>,
+        began: Instant,
+        judged: Option<&Judged>,
+        failure: &Failure,
+    ) {
+        let body = page::page(failure);
+        let head = page::head(failure, body.len());
+        self.log_failure(address, began, judged, failure);
+        send(client, head, body).await;
+    }
+
+    async fn purge_stream(&self, client: H2, judged: &Judged, ticket: Ticket) {
+        let (status, text) = self.purged(&ticket).await;
+        self.log_purge(judged, ticket, status, text.len());
+        let head = ResponseHeader::build(status, Some(4)).and_then(|mut head| {
+            head.insert_header(CONTENT_TYPE, "text/plain; charset=utf-8")?;
+            head.insert_header(CONTENT_LENGTH, text.len())?;
+            head.insert_header(CACHE_CONTROL, "no-store").map(|()| head)
+        });
+        send(client, head, text).await;
+    }
+}
+
+/// Sends a whole answer of the proxy's own.
+async fn send(mut client: H2, head: pingora_error::Result<ResponseHeader>, body: String) {
+    if let Ok(head) = head
+        && client.begin(&head, Bytes::from(body)).await.is_ok()
+        && client.end().await.is_ok()
+    {
+        return;
+    }
+    client.finish();
+}

@@ -1,0 +1,124 @@
+//! The bytes of one HTTP/2 connection on their way to and from `h2`, which sees frames but does not show them.
+//!
+//! What was read before the connection was known to be HTTP/2 comes first. Frames are counted as they pass by.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use bytes::{Buf, BytesMut};
+use parking_lot::Mutex;
+use pingora_core::protocols::Stream;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
+
+use super::limits::Flood;
+use super::meter::Meter;
+
+/// How long a client that was told to go may still send, so that it can read why: closing a connection with bytes unread
+/// would take the last frames back.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// What the connection's task wants to know of what passed.
+#[derive(Clone, Debug)]
+pub(super) struct Watch(Arc<Mutex<Meter>>);
+
+impl Watch {
+    /// Why the client has to go, if it has.
+    pub fn flood(&self) -> Option<Flood> {
+        self.0.lock().flood
+    }
+
+    /// Since when a header block is on its way that is not whole yet.
+    pub fn head_since(&self) -> Option<Instant> {
+        self.0.lock().head_since
+    }
+}
+
+/// One connection.
+pub(super) struct Wire {
+    stream: Stream,
+    /// Read before, and not given out.
+    ahead: BytesMut,
+    meter: Arc<Mutex<Meter>>,
+    /// The last frames are sent; what the client still sends is dropped until then.
+    lingering: Option<Pin<Box<Sleep>>>,
+}
+
+impl Wire {
+    /// `ahead` is what was read of `stream`, from the connection preface on.
+    pub fn new(stream: Stream, ahead: BytesMut) -> (Wire, Watch) {
+        let meter = Arc::new(Mutex::new(Meter::new(Instant::now())));
+        (Wire { stream, ahead, meter: meter.clone(), lingering: None }, Watch(meter))
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if this.meter.lock().flood.is_some() {
+            // Nothing further is looked at. The connection's task asks for the verdict whenever it has polled.
+            return Poll::Pending;
+        }
+        let before = buffer.filled().len();
+        if this.ahead.is_empty() {
+            ready!(Pin::new(&mut this.stream).poll_read(cx, buffer))?;
+        } else {
+            let count = this.ahead.len().min(buffer.remaining());
+            buffer.put_slice(this.ahead.get(..count).unwrap_or_default());
+            this.ahead.advance(count);
+            if this.ahead.is_empty() {
+                this.ahead = BytesMut::new();
+            }
+        }
+        this.meter.lock().read(buffer.filled().get(before..).unwrap_or_default(), Instant::now());
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes))?;
+        self.meter.lock().wrote(written);
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, slices))?;
+        self.meter.lock().wrote(written);
+        Poll::Ready(Ok(written))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    /// Says that nothing more will come, and then takes what the client still sends, for a moment.
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if this.lingering.is_none() {
+            // Qualified: Pingora's streams have a shutdown of their own, which gives up the socket at once.
+            ready!(AsyncWrite::poll_shutdown(Pin::new(&mut this.stream), cx))?;
+        }
+        let until = this.lingering.get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
+        let mut space = [std::mem::MaybeUninit::uninit(); 4096];
+        while until.as_mut().poll(cx).is_pending() {
+            let mut buffer = ReadBuf::uninit(&mut space);
+            let read = ready!(Pin::new(&mut this.stream).poll_read(cx, &mut buffer));
+            if read.is_err() || buffer.filled().is_empty() {
+                break;
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}

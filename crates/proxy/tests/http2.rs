@@ -1,0 +1,194 @@
+//! Requests over HTTP/2: the same answers, rules and routes as over HTTP/1.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
+
+mod streams;
+mod support;
+
+use std::io::Write;
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+use h2::Reason;
+use streams::Streams;
+use support::{Origin, Proxy, reply};
+use tinaja_proxy::{Action, Rule};
+
+#[tokio::test]
+async fn misses_hits_heads_and_parts() {
+    let origin = Origin::fixed("Cache-Control: max-age=60\r\nETag: \"1\"\r\nConnection: x\r\nX: y\r\n", "hello");
+    let proxy = Proxy::reverse(&origin);
+    let streams = Streams::connect(proxy.address).await;
+    let url = format!("http://{}/a?b", proxy.address);
+    let miss = streams.get(&url).await;
+    assert_eq!((miss.status.as_u16(), miss.text().as_str()), (200, "hello"), "{miss:?}");
+    assert_eq!(miss.field("cache-status"), "Tinaja; fwd=uri-miss; fwd-status=200; stored");
+    assert!(["connection", "transfer-encoding", "x"].iter().all(|name| miss.field(name).is_empty()), "{miss:?}");
+    let hit = streams.get(&url).await;
+    assert!(hit.is_hit() && hit.text() == "hello" && hit.field("content-length") == "5", "{hit:?}");
+    let head = streams.ask("HEAD", &url, &[], &[]).await.unwrap();
+    assert!(head.is_hit() && head.body.is_empty() && head.field("content-length") == "5", "{head:?}");
+    let part = streams.ask("GET", &url, &[("range", "bytes=1-2")], &[]).await.unwrap();
+    assert_eq!((part.status.as_u16(), part.text().as_str()), (206, "el"), "{part:?}");
+    let same = streams.ask("GET", &url, &[("if-none-match", "\"1\"")], &[]).await.unwrap();
+    assert!(same.status == 304 && same.body.is_empty(), "{same:?}");
+    assert_eq!(origin.count(), 1);
+    // Whoever comes over HTTP/1 gets the same object.
+    let mut old = proxy.client();
+    old.send(format!("GET /a?b HTTP/1.1\r\nHost: {}\r\n\r\n", proxy.address));
+    assert!(old.read("GET").unwrap().is_hit());
+}
+
+#[tokio::test]
+async fn the_origin_gets_one_canonical_head() {
+    let origin = Origin::fixed("", "x");
+    let proxy = Proxy::forward();
+    let streams = Streams::connect(proxy.address).await;
+    let fields = [("cookie", "a=1"), ("te", "trailers"), ("cookie", "b=2"), ("proxy-authorization", "x")];
+    let answer = streams.ask("GET", &origin.url("/\u{22}?q"), &fields, &[]).await;
+    assert!(answer.is_err(), "a quote is no part of a path");
+    let answer = streams.ask("GET", &origin.url("/p?q"), &fields, &[]).await.unwrap();
+    assert_eq!(answer.status, 200);
+    let request = &origin.requests()[0];
+    assert!(request.head.starts_with("GET /p?q HTTP/1.1\r\n"), "{}", request.head);
+    assert_eq!(request.field("host"), Some(origin.address.to_string()));
+    assert_eq!(request.field("cookie").as_deref(), Some("a=1; b=2"));
+    assert!(request.field("via").unwrap().starts_with("2 tinaja-"), "{}", request.head);
+    assert!(["te", "proxy-authorization"].iter().all(|name| request.field(name).is_none()), "{}", request.head);
+}
+
+#[tokio::test]
+async fn content_goes_up_with_and_without_a_length() {
+    let origin = Origin::start(|request, stream| {
+        let framed = format!("{:?} {:?}", request.field("content-length"), request.field("transfer-encoding"));
+        reply(stream, request, 200, "", &[framed.as_bytes(), b" ", &request.body].concat())
+    });
+    let proxy = Proxy::forward();
+    let streams = Streams::connect(proxy.address).await;
+    let url = origin.url("/");
+    let large = vec![b'x'; 3_000_000];
+    let sent = streams.ask("POST", &url, &[("content-length", "6")], &[b"abc", b"def"]).await.unwrap();
+    assert_eq!(sent.text(), "Some(\"6\") None abcdef");
+    let sent = streams.ask("PUT", &url, &[], &[b"abc", &large]).await.unwrap();
+    assert_eq!(sent.body.len(), "None Some(\"chunked\") abc".len() + large.len());
+    assert_eq!(streams.ask("POST", &url, &[], &[]).await.unwrap().text(), "Some(\"0\") None ");
+    // More, or less, than was announced ends the stream and no other, and no origin takes it for whole.
+    let count = origin.count();
+    for (length, content) in [("2", &b"abc"[..]), ("4", b"abc")] {
+        let error = streams.ask("POST", &url, &[("content-length", length)], &[content]).await;
+        assert_eq!(error.unwrap_err().reason(), Some(Reason::PROTOCOL_ERROR), "{length}");
+    }
+    let none = streams.ask("POST", &url, &[("content-length", "4")], &[]).await.unwrap();
+    assert_eq!((none.status.as_u16(), none.field("x-refusal")), (400, "content-length"));
+    assert_eq!(origin.count(), count);
+    assert_eq!(streams.get(&url).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_hundred_streams_at_once() {
+    let together = Arc::new(Barrier::new(100));
+    let waiting = together.clone();
+    let origin = Origin::start(move |request, stream| {
+        waiting.wait();
+        reply(stream, request, 200, "Cache-Control: no-store\r\n", request.path.as_bytes())
+    });
+    let proxy = Proxy::forward();
+    let streams = Arc::new(Streams::connect(proxy.address).await);
+    let asked: Vec<_> = (0..100)
+        .map(|number| {
+            let (streams, url) = (streams.clone(), origin.url(&format!("/{number}")));
+            tokio::spawn(async move { streams.get(&url).await.text() })
+        })
+        .collect();
+    for (number, answer) in asked.into_iter().enumerate() {
+        assert_eq!(answer.await.unwrap(), format!("/{number}"));
+    }
+}
+
+#[tokio::test]
+async fn large_answers_in_their_windows() {
+    static BODY: [u8; 5_000_000] = [b'x'; 5_000_000];
+    let origin = Origin::start(|request, stream| reply(stream, request, 200, "Cache-Control: max-age=60\r\n", &BODY));
+    let proxy = Proxy::forward();
+    let streams = Streams::connect(proxy.address).await;
+    for hit in [false, true] {
+        let answer = streams.get(&origin.url("/")).await;
+        assert_eq!((answer.body.len(), answer.is_hit()), (BODY.len(), hit));
+        assert!(answer.broken.is_none() && answer.body == BODY);
+    }
+}
+
+#[tokio::test]
+async fn interim_answers_and_cuts_are_seen() {
+    let origin = Origin::start(|request, stream| {
+        let hints = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n";
+        stream.write_all(hints).unwrap();
+        if request.path == "/cut" {
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc").unwrap();
+            return false;
+        }
+        reply(stream, request, 200, "", b"whole")
+    });
+    let proxy = Proxy::forward();
+    let streams = Streams::connect(proxy.address).await;
+    let whole = streams.get(&origin.url("/")).await;
+    assert_eq!((whole.interim.len(), whole.text().as_str()), (1, "whole"), "{whole:?}");
+    let cut = streams.get(&origin.url("/cut")).await;
+    assert_eq!(cut.body, b"abc");
+    assert!(cut.broken.is_some_and(|error| error.is_reset()));
+    assert_eq!(streams.get(&origin.url("/")).await.text(), "whole");
+}
+
+#[tokio::test]
+async fn rules_routes_and_refusals_are_the_same() {
+    let origin = Origin::fixed("Cache-Control: max-age=60\r\n", "x");
+    let forward = Proxy::with(|config| {
+        config.limits.connections = 100;
+        let (clients, ports, destinations) = (vec![], vec![], vec!["127.0.0.0/8".parse().unwrap()]);
+        let rule = Rule { action: Action::Allow, clients, methods: vec!["PURGE".into()], ports, destinations };
+        config.listeners[0].rules.push(rule);
+    });
+    let streams = Streams::connect(forward.address).await;
+    let url = origin.url("/");
+    let status = async |method: &str, uri: &str, fields: &[(&str, &str)]| {
+        let answer = streams.ask(method, uri, fields, &[]).await.unwrap();
+        (answer.status.as_u16(), answer.field("x-refusal").to_owned())
+    };
+    assert_eq!(status("PURGE", &url, &[]).await.0, 404);
+    assert_eq!(streams.get(&url).await.status, 200);
+    assert_eq!(status("PURGE", &url, &[]).await.0, 200);
+    assert!(!streams.get(&url).await.is_hit());
+    assert_eq!(status("GET", "http://10.0.0.1/", &[]).await.0, 403);
+    assert_eq!(status("GET", &url, &[("host", "other")]).await, (400, "host-mismatch".into()));
+    assert_eq!(status("GET", "http://u@a/", &[]).await, (400, "userinfo".into()));
+    assert_eq!(status("TRACE", &url, &[]).await, (501, "method".into()));
+    assert_eq!(status("CONNECT", "a.example:443", &[]).await, (501, "method".into()));
+    assert_eq!(status("GET", &url, &[("x", &"y".repeat(60_000)), ("z", &"y".repeat(9000))]).await.0, 431);
+    assert_eq!(streams.ask("HEAD", "http://10.0.0.1/", &[], &[]).await.unwrap().body, b"");
+    assert_eq!(streams.get(&url).await.status, 200);
+}
+
+#[tokio::test]
+async fn idle_connections_and_those_of_a_proxy_that_stops_are_told_so() {
+    let origin = Origin::start(|request, stream| {
+        std::thread::sleep(Duration::from_millis(1500));
+        reply(stream, request, 200, "", b"late")
+    });
+    let mut proxy = Proxy::with(|config| config.limits.idle = Duration::from_millis(1000));
+    let streams = Streams::connect(proxy.address).await;
+    // A request that takes longer than that does not count as idle.
+    assert_eq!(streams.get(&origin.url("/")).await.text(), "late");
+    streams.driver.await.unwrap().expect("GOAWAY without an error");
+
+    let streams = Arc::new(Streams::connect(proxy.address).await);
+    let asked = tokio::spawn({
+        let (streams, url) = (streams.clone(), origin.url("/"));
+        async move { streams.get(&url).await.text() }
+    });
+    while origin.count() < 2 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    tokio::task::spawn_blocking(move || proxy.stop()).await.unwrap();
+    assert_eq!(asked.await.unwrap(), "late");
+    let streams = Arc::into_inner(streams).unwrap();
+    streams.driver.await.unwrap().expect("GOAWAY without an error");
+}
