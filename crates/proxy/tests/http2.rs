@@ -44,12 +44,10 @@ async fn the_origin_gets_one_canonical_head() {
     let proxy = Proxy::forward();
     let streams = Streams::connect(proxy.address).await;
     let fields = [("cookie", "a=1"), ("te", "trailers"), ("cookie", "b=2"), ("proxy-authorization", "x")];
-    let answer = streams.ask("GET", &origin.url("/\u{22}?q"), &fields, &[]).await;
-    assert!(answer.is_err(), "a quote is no part of a path");
-    let answer = streams.ask("GET", &origin.url("/p?q"), &fields, &[]).await.unwrap();
+    let answer = streams.ask("GET", &origin.url("/p\"?q"), &fields, &[]).await.unwrap();
     assert_eq!(answer.status, 200);
     let request = &origin.requests()[0];
-    assert!(request.head.starts_with("GET /p?q HTTP/1.1\r\n"), "{}", request.head);
+    assert!(request.head.starts_with("GET /p%22?q HTTP/1.1\r\n"), "{}", request.head);
     assert_eq!(request.field("host"), Some(origin.address.to_string()));
     assert_eq!(request.field("cookie").as_deref(), Some("a=1; b=2"));
     assert!(request.field("via").unwrap().starts_with("2 tinaja-"), "{}", request.head);
@@ -73,12 +71,10 @@ async fn content_goes_up_with_and_without_a_length() {
     assert_eq!(streams.ask("POST", &url, &[], &[]).await.unwrap().text(), "Some(\"0\") None ");
     // More, or less, than was announced ends the stream and no other, and no origin takes it for whole.
     let count = origin.count();
-    for (length, content) in [("2", &b"abc"[..]), ("4", b"abc")] {
-        let error = streams.ask("POST", &url, &[("content-length", length)], &[content]).await;
-        assert_eq!(error.unwrap_err().reason(), Some(Reason::PROTOCOL_ERROR), "{length}");
+    for (length, content) in [("2", &[&b"abc"[..]][..]), ("4", &[b"abc"]), ("4", &[])] {
+        let error = streams.ask("POST", &url, &[("content-length", length)], content).await;
+        assert_eq!(error.unwrap_err().reason(), Some(Reason::PROTOCOL_ERROR), "{length} {content:?}");
     }
-    let none = streams.ask("POST", &url, &[("content-length", "4")], &[]).await.unwrap();
-    assert_eq!((none.status.as_u16(), none.field("x-refusal")), (400, "content-length"));
     assert_eq!(origin.count(), count);
     assert_eq!(streams.get(&url).await.status, 200);
 }
@@ -133,7 +129,8 @@ async fn interim_answers_and_cuts_are_seen() {
     let whole = streams.get(&origin.url("/")).await;
     assert_eq!((whole.interim.len(), whole.text().as_str()), (1, "whole"), "{whole:?}");
     let cut = streams.get(&origin.url("/cut")).await;
-    assert_eq!(cut.body, b"abc");
+    // What waits to be sent may be lost with the reset, and nothing else comes instead.
+    assert!(cut.status == 200 && b"abc".starts_with(&cut.body), "{cut:?}");
     assert!(cut.broken.is_some_and(|error| error.is_reset()));
     assert_eq!(streams.get(&origin.url("/")).await.text(), "whole");
 }
@@ -143,7 +140,7 @@ async fn rules_routes_and_refusals_are_the_same() {
     let origin = Origin::fixed("Cache-Control: max-age=60\r\n", "x");
     let forward = Proxy::with(|config| {
         config.limits.connections = 100;
-        let (clients, ports, destinations) = (vec![], vec![], vec!["127.0.0.0/8".parse().unwrap()]);
+        let (clients, ports, destinations) = (vec![], vec![], vec![]);
         let rule = Rule { action: Action::Allow, clients, methods: vec!["PURGE".into()], ports, destinations };
         config.listeners[0].rules.push(rule);
     });

@@ -56,6 +56,7 @@ fn run(flags: Flags) -> Result<()> {
 /// Says what the filter lets through on stderr.
 fn log(filter: &str) {
     // The filter was checked when it was read; what cannot be read now says nothing less.
-    let filter = EnvFilter::try_new(filter).unwrap_or_default();
+    // `h2` would say what clients send, as often as they send it; whoever wants that asks for it by name.
+    let filter = EnvFilter::try_new(format!("h2=off,{filter}")).unwrap_or_default();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).init();
 }

@@ -1,7 +1,7 @@
 //! A client that speaks HTTP/2: one stream of its connection (RFC 9113 8.1).
 //!
 //! Of an answer no more is in memory than the piece in hand and what `h2` took for the connection; a piece waits until
-//! the client's window has room. Whatever is dropped before it was whole is reset, so that the client sees it.
+//! the client's window has room. Dropped before its answer was whole, it resets the stream behind what was sent.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -25,7 +25,7 @@ const CONNECTION_FIELDS: [HeaderName; 5] = [
     HeaderName::from_static("proxy-connection"),
 ];
 
-/// One request's client. The connection is another task's.
+/// One request's client. The connection is another task's; a drop is seen there, and resets what is not whole.
 pub(crate) struct H2 {
     respond: SendResponse<Bytes>,
     /// The answer's content, once its head has been sent.
@@ -37,8 +37,6 @@ pub(crate) struct H2 {
     stall: Duration,
     progress: Progress,
     sent_bytes: u64,
-    /// What the client is told if the answer stays incomplete.
-    reason: Reason,
 }
 
 /// How far the answer has got.
@@ -53,8 +51,7 @@ enum Progress {
 impl H2 {
     /// The client of a request that came on one stream.
     pub fn new(respond: SendResponse<Bytes>, content: RecvStream, head_only: bool, stall: Duration) -> H2 {
-        let (sending, progress, reason) = (None, Progress::Unsent, Reason::INTERNAL_ERROR);
-        H2 { respond, sending, content, head_only, stall, progress, sent_bytes: 0, reason }
+        H2 { respond, sending: None, content, head_only, stall, progress: Progress::Unsent, sent_bytes: 0 }
     }
 
     pub fn has_begun(&self) -> bool {
@@ -104,17 +101,8 @@ impl H2 {
                 self.progress = Progress::Whole;
                 self.send(Bytes::new(), true)
             }
-            // Shorter than it was said to be: a reset tells.
+            // Shorter than it was said to be: the reset tells.
             Progress::Unsent | Progress::Content(Some(_)) => Err(Left),
-        }
-    }
-
-    /// Tells a client whose answer is not whole.
-    pub fn finish(mut self) {
-        match (&mut self.sending, self.progress) {
-            (_, Progress::Whole) => {}
-            (Some(sending), _) => sending.send_reset(self.reason),
-            (None, _) => self.respond.send_reset(self.reason),
         }
     }
 
@@ -142,7 +130,6 @@ impl H2 {
             Some(sending) => poll_fn(|cx| sending.poll_reset(cx)).await,
             None => poll_fn(|cx| self.respond.poll_reset(cx)).await,
         };
-        self.reason = Reason::CANCEL;
     }
 
     fn progress_of(&self, head: &ResponseHeader) -> Progress {
@@ -160,11 +147,7 @@ impl H2 {
         sending.reserve_capacity(wanted);
         match timeout(self.stall, poll_fn(|cx| sending.poll_capacity(cx))).await {
             Ok(Some(Ok(room))) => Ok(room),
-            Ok(_) => Err(Left),
-            Err(_) => {
-                self.reason = Reason::CANCEL;
-                Err(Left)
-            }
+            _ => Err(Left),
         }
     }
 

@@ -194,7 +194,7 @@ impl FileLimits {
         let time = |set: Option<Text<Limit>>, default| set.map_or(default, |Text(Limit(time))| time);
         Limits {
             connections: self.connections.map_or(default.connections, |Number(most)| most as usize),
-            streams: self.streams.map_or(default.streams, |Number(most)| most as u32),
+            streams: self.streams.map_or(default.streams, |Number(most)| most),
             head: time(self.head, default.head),
             idle: time(self.idle, default.idle),
             client_stall: time(self.client_stall, default.client_stall),

@@ -36,7 +36,8 @@ const FAREWELL: Duration = Duration::from_secs(2);
 
 type Accepted = Option<Result<(Request<RecvStream>, SendResponse<Bytes>), ::h2::Error>>;
 
-/// What happens next on a connection.
+/// What happens next on a connection. It lives on the stack for one turn of the loop, so its size does not matter.
+#[allow(clippy::large_enum_variant)]
 enum Event {
     /// A stream was opened, the connection failed, or it is over.
     Accepted(Accepted),

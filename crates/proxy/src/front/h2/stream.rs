@@ -62,9 +62,6 @@ impl Front {
                 let request = Request { version: Version::HTTP_2, ..request };
                 // What a request needs is boxed, as for HTTP/1.
                 Box::pin(self.exchange.answer(&request, &mut client, None)).await;
-                if let Client::H2(client) = client {
-                    client.finish();
-                }
             }
         }
     }
@@ -98,11 +95,8 @@ impl Front {
 
 /// Sends a whole answer of the proxy's own.
 async fn send(mut client: H2, head: pingora_error::Result<ResponseHeader>, body: String) {
-    if let Ok(head) = head
-        && client.begin(&head, Bytes::from(body)).await.is_ok()
-        && client.end().await.is_ok()
-    {
-        return;
+    let Ok(head) = head else { return };
+    if client.begin(&head, Bytes::from(body)).await.is_err() || client.end().await.is_err() {
+        tracing::debug!("the client left before its page");
     }
-    client.finish();
 }
