@@ -81,7 +81,7 @@ impl Inner {
             }
         };
         let mut ops = Vec::new();
-        let mut moment = 0;
+        let mut moment = self.first_order;
         // What the disk holds of lost bins is not known, and it may be an older version: it goes with this write.
         for lost in state.lost_among(self.first_bin(set), self.ways()) {
             if Some(lost) != bin {
@@ -101,7 +101,7 @@ impl Inner {
             self.banned.remove(&record.id);
         }
         self.table.submit(ops);
-        Poll::Ready(Ok(at_moment(moment)))
+        Poll::Ready(Ok(at_moment(moment.saturating_sub(self.first_order))))
     }
 
     fn target(&self, record: &Record<'_>, set: u64) -> Target {

@@ -68,7 +68,8 @@ impl Engine for HashCacheTable {
 
     fn is_newest(&self, id: &Digest, place: Place, _seen: Places) -> bool {
         let Where::Moment(moment) = meaning(place) else { return false };
-        !self.0.banned.has(id) && !self.0.table.lock().changed_since(self.0.set_of(id.low()), moment)
+        !self.0.banned.has(id)
+            && !self.0.table.lock().changed_since(self.0.set_of(id.low()), self.0.first_order + moment)
     }
 
     fn keeps_body_at(&self, place: Place) -> bool {
@@ -94,7 +95,7 @@ impl Engine for HashCacheTable {
     fn is_live(&self, place: Place) -> bool {
         match meaning(place) {
             Where::Log(place) => self.0.log.frontier.is_live(place) && self.0.survivors.has(place),
-            Where::Moment(moment) => self.0.table.lock().lasted(moment),
+            Where::Moment(moment) => self.0.table.lock().lasted(self.0.first_order + moment),
             Where::Bin(_) => true,
         }
     }
@@ -186,7 +187,7 @@ impl Inner {
         }
         let device = &*self.log.device;
         let mut newest = self.snapshot.lock();
-        let header = state(newest.number + 1, self.table.lock().moment(), true);
+        let header = state(newest.number + 1, &self.log.layout, self.log.frontier.next(), true);
         let snapshots = Snapshots { device, layout: self.options.snapshots, stamp: self.options.stamp };
         match snapshots.write(header, |page| self.rows.page(page), || blocking::sync(device)) {
             Ok(()) => *newest = header,

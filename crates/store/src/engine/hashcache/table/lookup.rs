@@ -77,7 +77,7 @@ impl Inner {
             self.table.damaged.fetch_add(1, Relaxed);
             return done(Fetched::Failed(ReadError::Corrupt));
         };
-        let place = at_moment(moment);
+        let place = at_moment(moment.saturating_sub(self.first_order));
         match header.content {
             Content::Record(kind) => {
                 let head_at = BIN_HEADER_BYTES + header.name_bytes;

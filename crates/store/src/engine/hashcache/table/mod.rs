@@ -59,6 +59,8 @@ pub(super) struct Inner {
     learning: Mutex<HashMap<u64, Learning>>,
     banned: Banned,
     snapshot: Mutex<SnapshotHeader>,
+    /// The number of the first bin that this process writes; places count from it.
+    first_order: u64,
     damaged_at_open: u64,
     false_reads: AtomicU64,
     lost_to_full_sets: AtomicU64,

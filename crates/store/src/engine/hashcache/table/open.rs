@@ -19,24 +19,28 @@ use crate::engine::Place;
 use crate::engine::hashcache::recover::{OpenedLog, open_log};
 use crate::index::{Row, Sets, SomeSets};
 use crate::layout::log::LogCounters;
-use crate::layout::{DiskTable, Log, SnapshotHeader, Snapshots};
+use crate::layout::{DiskTable, Log, LogLayout, SnapshotHeader, Snapshots};
 use crate::limits::MAX_SETS_AT_HAND;
 
-/// Numbers of bins that an opening takes for itself: no process writes so many.
-const LEASE: u64 = 1 << 36;
+/// Numbers of bins that go with each number of a header: no process writes so many.
+const ORDERS: u64 = 1 << 40;
 
 /// What the headers say.
 struct State {
     number: u64,
-    order: u64,
+    /// The log need not be looked at before this place.
+    covered: Place,
     clean: Option<SnapshotHeader>,
     damaged: u64,
     is_new: bool,
 }
 
-/// The state's place says up to where the bins are numbered, and whether the rows beside it are to be believed.
-pub(super) fn state(number: u64, order: u64, is_clean: bool) -> SnapshotHeader {
-    SnapshotHeader { number, up_to: Place(order << 1 | u64::from(is_clean)) }
+/// The state's place says from where on the log, which ends at `next`, must be looked at, and whether the rows beside it
+/// are to be believed. That is a region before the end: one that has ended tells the next opening that it is on the right
+/// lap.
+pub(super) fn state(number: u64, log: &LogLayout, next: Place, is_clean: bool) -> SnapshotHeader {
+    let covered = next.0.saturating_sub(log.region_bytes);
+    SnapshotHeader { number, up_to: Place(covered << 1 | u64::from(is_clean)) }
 }
 
 impl HashCacheTable {
@@ -45,14 +49,13 @@ impl HashCacheTable {
         let TableOptions { log: layout, stamp, read_only, .. } = *options;
         let snapshots = Snapshots { device: &*device, layout: options.snapshots, stamp };
         let mut before = look(&snapshots);
-        let OpenedLog { frontier, found, damaged } = open_log(&device, layout, stamp, read_only, None, Place(0))?;
+        let OpenedLog { frontier, found, damaged } = open_log(&device, layout, stamp, read_only, None, before.covered)?;
         before.is_new &= found.next.0 == layout.log_bytes();
         let rows = rows(&snapshots, options, &mut before);
-        let open = before.order + LEASE;
+        let opened = state(before.number + 2, &layout, found.next, false);
         if !read_only {
-            for number in [1, 2] {
-                let written = snapshots.write_header(state(before.number + number, open, false));
-                written.map_err(|error| error.to_string())?;
+            for header in [SnapshotHeader { number: opened.number - 1, ..opened }, opened] {
+                snapshots.write_header(header).map_err(|error| error.to_string())?;
             }
             blocking::sync(&*device).map_err(|error| error.to_string())?;
         }
@@ -60,7 +63,8 @@ impl HashCacheTable {
         let counters = LogCounters::default();
         let pool = Arc::default();
         let log = Arc::new(Log { device: device.clone(), layout, stamp, frontier, counters, pool });
-        let table = DiskTable::new(device, options.table, stamp, log.frontier.clone(), log.pool.clone(), before.order);
+        let first_order = opened.number * ORDERS;
+        let table = DiskTable::new(device, options.table, stamp, log.frontier.clone(), log.pool.clone(), first_order);
         let inner = Arc::new(Inner {
             options: *options,
             rows,
@@ -69,7 +73,8 @@ impl HashCacheTable {
             survivors,
             learning: Mutex::new(HashMap::new()),
             banned: Banned::default(),
-            snapshot: Mutex::new(state(before.number + 2, open, false)),
+            first_order,
+            snapshot: Mutex::new(opened),
             damaged_at_open: before.damaged + damaged,
             false_reads: AtomicU64::new(0),
             lost_to_full_sets: AtomicU64::new(0),
@@ -85,15 +90,15 @@ fn look(snapshots: &Snapshots<'_>) -> State {
     let (headers, damaged) = snapshots.headers();
     let newest = headers.first().copied();
     let is_new = newest.is_none() && damaged == 0;
-    // One that is damaged may have been the newest of the two, by one opening; of both nothing is known.
-    let order = match newest {
-        Some(header) => (header.up_to.0 >> 1) + damaged * 2 * LEASE,
-        None if is_new => 1,
-        None => 1 << 51,
+    // Of one that is damaged it is known that it was at most the next; of both nothing is.
+    let number = match newest {
+        Some(header) => header.number + damaged * 2,
+        None if is_new => 0,
+        None => 1 << 22,
     };
+    let covered = newest.map_or(Place(0), |header| Place(header.up_to.0 >> 1));
     let clean = newest.filter(|header| header.up_to.0 & 1 == 1 && damaged == 0);
-    let number = newest.map_or(0, |header| header.number) + damaged * 2;
-    State { number, order, clean, damaged, is_new }
+    State { number, covered, clean, damaged, is_new }
 }
 
 fn rows(snapshots: &Snapshots<'_>, options: &TableOptions, before: &mut State) -> Rows {
