@@ -17,6 +17,11 @@ impl Pattern {
         Pattern { seed, at: 0 }
     }
 
+    /// From this byte on.
+    pub fn from(self, at: u64) -> Self {
+        Pattern { at, ..self }
+    }
+
     /// The next bytes of the body.
     pub fn fill(&mut self, out: &mut [u8]) {
         // Word by word wherever possible: some tests move gigabytes.

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use super::body::write_body;
 
-/// How an origin answers: it is given the request's target and writes the response. The connection is closed after.
-pub type Answer = dyn Fn(&str, &mut TcpStream) -> io::Result<()> + Send + Sync;
+/// How an origin answers: it is given the request's target and header lines, and writes the response. The connection is
+/// closed after.
+pub type Answer = dyn Fn(&str, &str, &mut TcpStream) -> io::Result<()> + Send + Sync;
 
 /// A TCP server on loopback, one thread a connection. Dropped, it stops listening.
 pub struct Origin {
@@ -22,6 +23,13 @@ pub struct Origin {
 
 impl Origin {
     pub fn start(answer: impl Fn(&str, &mut TcpStream) -> io::Result<()> + Send + Sync + 'static) -> Self {
+        Origin::start_with_heads(move |target, _, stream| answer(target, stream))
+    }
+
+    /// An origin that sees the header lines of requests, too.
+    pub fn start_with_heads(
+        answer: impl Fn(&str, &str, &mut TcpStream) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let requests = Arc::new(Mutex::new(Vec::new()));
@@ -96,10 +104,8 @@ fn serve(mut stream: TcpStream, answer: &Answer, requests: &Mutex<Vec<String>>) 
     let Some(target) = request_line.split(' ').nth(1) else {
         return Ok(());
     };
-    let mut line = String::new();
-    while reader.read_line(&mut line)? > 2 {
-        line.clear();
-    }
+    let mut lines = String::new();
+    while reader.read_line(&mut lines)? > 2 {}
     requests.lock().unwrap().push(target.to_owned());
-    answer(target, &mut stream)
+    answer(target, &lines, &mut stream)
 }
