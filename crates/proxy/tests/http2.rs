@@ -1,6 +1,8 @@
 //! Requests over HTTP/2: the same answers, rules and routes as over HTTP/1.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
+#[path = "script/broken_store.rs"]
+mod broken_store;
 mod streams;
 mod support;
 
@@ -162,6 +164,22 @@ async fn rules_routes_and_refusals_are_the_same() {
     assert_eq!(status("GET", &url, &[("x", &"y".repeat(60_000)), ("z", &"y".repeat(9000))]).await.0, 431);
     assert_eq!(streams.ask("HEAD", "http://10.0.0.1/", &[], &[]).await.unwrap().body, b"");
     assert_eq!(streams.get(&url).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_panic_ends_one_stream_alone() {
+    let origin = Origin::start(|request, stream| {
+        let fields = if request.path == "/panic" { "X-Panic: yes\r\n" } else { "" };
+        reply(stream, request, 200, &format!("Cache-Control: max-age=60\r\n{fields}"), b"x")
+    });
+    let proxy = Proxy::over(broken_store::BrokenStore::shared(), |_| {});
+    let streams = Streams::connect(proxy.address).await;
+    assert_eq!(streams.get(&origin.url("/")).await.text(), "x");
+    let (broken, other) = (origin.url("/panic"), origin.url("/other"));
+    let (broken, other) = tokio::join!(streams.ask("GET", &broken, &[], &[]), streams.get(&other));
+    assert!(broken.unwrap_err().is_reset());
+    assert_eq!(other.text(), "x");
+    assert!(streams.get(&origin.url("/")).await.is_hit(), "the connection goes on");
 }
 
 #[tokio::test]
