@@ -27,6 +27,8 @@ pub struct AlignedBuf {
     len: usize,
     /// Bytes allocated, all of them initialised.
     allocated: usize,
+    /// Whether they are pages of its own.
+    mapped: bool,
 }
 
 // SAFETY: the buffer owns its allocation alone, as a Box<[u8]> would; shared access is read-only through `&self`.
@@ -38,7 +40,7 @@ impl AlignedBuf {
     /// A buffer of `len` zero bytes. Aborts like any allocation when there is no memory.
     pub fn zeroed(len: usize) -> Self {
         let Some(layout) = layout(len) else {
-            return AlignedBuf { start: NonNull::dangling(), len: 0, allocated: 0 };
+            return AlignedBuf { start: NonNull::dangling(), len: 0, allocated: 0, mapped: false };
         };
         // SAFETY: the layout's size is not zero.
         let start = unsafe { alloc(layout) };
@@ -50,7 +52,17 @@ impl AlignedBuf {
         }
         // SAFETY: `len` bytes were allocated here.
         unsafe { start.write_bytes(0, len) };
-        AlignedBuf { start, len, allocated: len }
+        AlignedBuf { start, len, allocated: len, mapped: false }
+    }
+
+    /// A buffer of `len` zero bytes in pages of its own, which go back to the system when it is dropped. The heap cannot
+    /// put an aligned buffer where one of the same size was, and would grow with every long one that comes and goes.
+    pub fn with_own_pages(len: usize) -> Self {
+        match (layout(len), pages(len)) {
+            (None, _) => Self::zeroed(len),
+            (Some(_), Some(start)) => AlignedBuf { start, len, allocated: len, mapped: true },
+            (Some(layout), None) => handle_alloc_error(layout),
+        }
     }
 
     /// Bytes allocated: the longest it can be.
@@ -64,6 +76,14 @@ impl AlignedBuf {
     }
 }
 
+/// Pages of zeroes of their own; `None` for nothing, and if the system has none.
+fn pages(len: usize) -> Option<NonNull<u8>> {
+    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping at a place of the system's choice touches no memory that is in use.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), len, access, kind, -1, 0) };
+    if start == libc::MAP_FAILED { None } else { NonNull::new(start.cast()) }
+}
+
 /// `None` for nothing, and for what no address space holds.
 fn layout(len: usize) -> Option<Layout> {
     let align = if len >= HUGE_PAGE { HUGE_PAGE } else { ALIGN };
@@ -72,6 +92,11 @@ fn layout(len: usize) -> Option<Layout> {
 
 impl Drop for AlignedBuf {
     fn drop(&mut self) {
+        if self.mapped {
+            // SAFETY: mapped in `with_own_pages` with this length, and unmapped only here.
+            unsafe { libc::munmap(self.start.as_ptr().cast(), self.allocated) };
+            return;
+        }
         if let Some(layout) = layout(self.allocated) {
             // SAFETY: allocated in `zeroed` with this layout, and freed only here.
             unsafe { dealloc(self.start.as_ptr(), layout) }
@@ -113,13 +138,15 @@ mod tests {
 
     #[test]
     fn buffers_are_aligned_zeroed_and_writable() {
-        for len in [0, 1, 4096, 1 << 20] {
-            let mut buffer = AlignedBuf::zeroed(len);
-            assert_eq!(buffer.len(), len);
-            assert!(buffer.iter().all(|&byte| byte == 0));
-            assert!(len == 0 || (buffer.as_ptr() as usize).is_multiple_of(ALIGN));
-            buffer.fill(7);
-            assert!(bytes::Bytes::from_owner(buffer).iter().all(|&byte| byte == 7));
+        for make in [AlignedBuf::zeroed, AlignedBuf::with_own_pages] {
+            for len in [0, 1, 4096, 100_001, 1 << 20, HUGE_PAGE] {
+                let mut buffer = make(len);
+                assert_eq!((buffer.len(), buffer.allocated()), (len, len));
+                assert!(buffer.iter().all(|&byte| byte == 0));
+                assert!(len == 0 || (buffer.as_ptr() as usize).is_multiple_of(ALIGN));
+                buffer.fill(7);
+                assert!(bytes::Bytes::from_owner(buffer).iter().all(|&byte| byte == 7));
+            }
         }
     }
 

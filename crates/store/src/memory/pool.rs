@@ -13,6 +13,9 @@ use crate::limits::{MAX_REQUEST_BYTES, MAX_SPARE_BYTES};
 /// Sizes that are kept: so long are nearly all records, and then one that is long enough for each request for several.
 const SIZES: usize = 42;
 
+/// Buffers of this many bytes or more have pages of their own.
+const OWN_PAGES: usize = 128 << 10;
+
 /// Blocks of the longest size but one, 512 KiB.
 const LONG_BLOCKS: usize = 128;
 
@@ -65,7 +68,8 @@ impl Pool {
         let found = spare.by_size.get_mut(number).and_then(Vec::pop);
         spare.bytes -= found.as_ref().map_or(0, AlignedBuf::allocated);
         drop(spare);
-        let mut buffer = found.unwrap_or_else(|| AlignedBuf::zeroed(bytes));
+        let make = if bytes >= OWN_PAGES { AlignedBuf::with_own_pages } else { AlignedBuf::zeroed };
+        let mut buffer = found.unwrap_or_else(|| make(bytes));
         buffer.set_len(len);
         buffer
     }
