@@ -85,6 +85,8 @@ impl Default for Policy {
 pub struct Keep {
     /// Seconds from now for which it may be served without asking; 0 means it must be validated each time.
     pub fresh_seconds: u64,
+    /// Seconds for which it was stale already when it came, by its age (RFC 9111 4.2.4).
+    pub stale_seconds: u64,
     /// Its age on arrival, in seconds (RFC 9111 4.2.3).
     pub age_seconds: u64,
     /// Seconds past its freshness for which it may be served while it is being validated (RFC 5861 3).
@@ -121,6 +123,7 @@ pub fn keep(exchange: &Exchange<'_>, policy: &Policy) -> Result<Keep, NotStorabl
     let stale = |name| if forbids_stale(&chosen) { 0 } else { chosen.control.seconds(name).unwrap_or(0) };
     let keep = Keep {
         fresh_seconds: if validated_always { 0 } else { lifetime.saturating_sub(age_seconds) },
+        stale_seconds: age_seconds.saturating_sub(lifetime),
         age_seconds,
         stale_while_revalidate_seconds: stale("stale-while-revalidate"),
         stale_if_error_seconds: stale("stale-if-error"),

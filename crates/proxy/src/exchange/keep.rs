@@ -46,7 +46,8 @@ pub(super) fn facts(keep: &Keep, answer: &Received<'_>, variant: Option<(SystemT
     let capped = |seconds: u64| u32::try_from(seconds).unwrap_or(u32::MAX);
     Facts {
         received: answer.answered,
-        fresh_until: answer.answered + Duration::from_secs(keep.fresh_seconds),
+        fresh_until: answer.answered + Duration::from_secs(keep.fresh_seconds)
+            - Duration::from_secs(keep.stale_seconds),
         age_seconds: capped(keep.age_seconds),
         stale_while_revalidate_seconds: capped(keep.stale_while_revalidate_seconds),
         stale_if_error_seconds: capped(keep.stale_if_error_seconds),
