@@ -1,18 +1,19 @@
 //! A run of a case: the steps one after the other, at both ends.
 
 use std::collections::BTreeMap;
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use super::Side;
 use super::case::{Act, Case, End, Reading, Step};
 use super::expect::{Expected, find, matches};
+use super::gateway::Gateway;
 use super::message::Message;
 use super::proxies;
 use super::text::Names;
 use super::wire::{PATIENCE, Wire, shown};
+use super::{Over, Side};
 use crate::support::Proxy;
 
 /// How long a silence is listened to.
@@ -20,7 +21,10 @@ const SILENCE: Duration = Duration::from_millis(60);
 
 /// Everything that takes part in a run.
 struct Stage {
-    proxy: Proxy,
+    /// Where clients connect.
+    entrance: SocketAddr,
+    _gateway: Option<Gateway>,
+    _proxy: Proxy,
     log: std::path::PathBuf,
     listeners: Vec<TcpListener>,
     clients: BTreeMap<String, Wire>,
@@ -31,7 +35,7 @@ struct Stage {
 }
 
 /// Plays all rows of a case on one side.
-pub fn play(case: &Case, side: Side) -> Result<(), String> {
+pub fn play(case: &Case, side: Side, over: Over) -> Result<(), String> {
     let directory = TempDir::new().map_err(|error| error.to_string())?;
     let log = directory.path().join("access.log");
     let listeners = listeners();
@@ -39,8 +43,10 @@ pub fn play(case: &Case, side: Side) -> Result<(), String> {
     let other = listeners[1].local_addr().unwrap().to_string();
     let proxy = proxies::start(case, side, &origin, &log)?;
     let address = proxy.address.to_string();
+    let gateway = (over == Over::Http2).then(|| Gateway::start(proxy.address));
+    let entrance = gateway.as_ref().map_or(proxy.address, |gateway| gateway.address);
     let (clients, origins) = (BTreeMap::new(), Vec::new());
-    let mut stage = Stage { proxy, log, listeners, clients, origins, speaking: 0 };
+    let mut stage = Stage { entrance, _gateway: gateway, _proxy: proxy, log, listeners, clients, origins, speaking: 0 };
     let mut failed = Vec::new();
     for (number, row) in case.rows.iter().enumerate() {
         let names = Names { side, origin: origin.clone(), other: other.clone(), proxy: address.clone(), number, row };
@@ -201,7 +207,7 @@ impl Stage {
     fn wire(&mut self, end: &End) -> Result<&mut Wire, String> {
         match end {
             End::Client(name) => {
-                let address = self.proxy.address;
+                let address = self.entrance;
                 Ok(self.clients.entry(name.clone()).or_insert_with(|| Wire::new(TcpStream::connect(address).unwrap())))
             }
             End::Origin(number) => {
