@@ -18,11 +18,6 @@ pub fn initial_age(response: &HeaderMap, asked: SystemTime, answered: SystemTime
     age_field(response).saturating_add(delay.as_secs()).max(apparent).min(MAX_SECONDS)
 }
 
-/// [`initial_age`] where asking took no time.
-pub fn age_on_arrival(response: &HeaderMap, now: SystemTime) -> u64 {
-    initial_age(response, now, now)
-}
-
 /// The Age field in seconds: the first member if it is a whole number (RFC 9111 5.1), 0 otherwise. What is too large
 /// is [`MAX_SECONDS`].
 pub fn age_field(response: &HeaderMap) -> u64 {
@@ -99,7 +94,7 @@ mod tests {
         ] {
             assert_eq!(initial_age(&headers(&fields), at(asked), at(0)), expected, "{fields:?} {asked}");
         }
-        assert_eq!(age_on_arrival(&headers(&[("age", "5"), ("date", &minute_ago)]), at(0)), 60);
+        assert_eq!(initial_age(&headers(&[("age", "5"), ("date", &minute_ago)]), at(0), at(0)), 60);
     }
 
     #[test]

@@ -5,11 +5,9 @@ use std::time::SystemTime;
 use http::header::{DATE, ETAG, LAST_MODIFIED};
 use http::{HeaderMap, StatusCode};
 
-pub use crate::age::{age_field, age_on_arrival, current_age};
 use crate::dates;
-pub use crate::invalidate::invalidates;
 use crate::limits::{MAX_HEURISTIC_SECONDS, MAX_SECONDS};
-pub use crate::storable::{NotStorable, Policy, Storable, storable};
+use crate::storable::Policy;
 use crate::targeted::Chosen;
 
 /// Freshness lifetime in seconds: `s-maxage`, then `max-age`, then Expires unless a targeted field stands in for it

@@ -3,6 +3,7 @@ use std::time::Duration;
 use http::{HeaderName, Method};
 
 use super::*;
+use crate::storable::{Exchange, Keep, NotStorable, keep};
 
 const DAY: u64 = 24 * 3600;
 
@@ -18,9 +19,10 @@ fn headers(fields: &[(&str, &str)]) -> HeaderMap {
     fields.iter().map(|(name, value)| (name.parse::<HeaderName>().unwrap(), value.parse().unwrap())).collect()
 }
 
-fn judge(status: u16, response: &[(&str, &str)]) -> Result<Storable, NotStorable> {
-    let status = StatusCode::from_u16(status).unwrap();
-    storable(&Method::GET, &HeaderMap::new(), status, &headers(response), now())
+fn judge(status: u16, response: &[(&str, &str)]) -> Result<Keep, NotStorable> {
+    let (status, request, response) = (StatusCode::from_u16(status).unwrap(), HeaderMap::new(), headers(response));
+    let (method, asked, answered) = (&Method::GET, now(), now());
+    keep(&Exchange { method, request: &request, status, response: &response, asked, answered }, &Policy::default())
 }
 
 #[test]

@@ -217,37 +217,6 @@ fn not_stored(response: &HeaderMap, control: &CacheControl) -> Vec<HeaderName> {
     names
 }
 
-/// How long a response that may be stored is good for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Storable {
-    /// Seconds from now for which it may be served without asking; 0 means it must be validated each time.
-    pub fresh_seconds: u64,
-    /// Its age on arrival, in seconds (RFC 9111 4.2.3).
-    pub age_seconds: u64,
-    /// Seconds past its freshness for which it may be served if the origin fails (RFC 5861 4); 0 unless the origin
-    /// said otherwise.
-    pub stale_if_error_seconds: u64,
-}
-
-/// [`keep`] for callers that store responses as they are: what could only be stored without fields that the origin
-/// names is not stored.
-pub fn storable(
-    method: &Method,
-    request: &HeaderMap,
-    status: StatusCode,
-    response: &HeaderMap,
-    now: SystemTime,
-) -> Result<Storable, NotStorable> {
-    let exchange = Exchange { method, request, status, response, asked: now, answered: now };
-    let keep = keep(&exchange, &Policy::default())?;
-    let control = CacheControl::of(response);
-    if ["private", "no-cache"].iter().any(|name| matches!(control.scope(name), Scope::Fields(_))) {
-        return Err(NotStorable::Forbidden);
-    }
-    let Keep { fresh_seconds, age_seconds, stale_if_error_seconds, .. } = keep;
-    Ok(Storable { fresh_seconds, age_seconds, stale_if_error_seconds })
-}
-
 #[cfg(test)]
 #[path = "storable_tests.rs"]
 mod tests;

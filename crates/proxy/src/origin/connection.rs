@@ -4,16 +4,12 @@
 //! is not whole.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderValue, Method, StatusCode, Version};
-use pingora_core::connectors::{ConnectorOptions, TransportConnector};
 use pingora_core::protocols::Stream;
-use pingora_core::upstreams::peer::Peer as _;
-use pingora_error::{Error, ErrorType};
 use pingora_http::{RequestHeader, ResponseHeader};
 use tinaja_http::answer::{AnswerEnd, JudgedAnswer, answer_head_end, judge_answer};
 use tinaja_http::body::{BodyWalk, Framing};
@@ -22,22 +18,12 @@ use tinaja_http::lines::lines;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use super::{Destination, handshake, peer};
-use crate::config::Limits;
 use crate::failure::Failure;
 
 /// Room for what is read at once of a head.
 const HEAD_READ_BYTES: usize = 8 * 1024;
 /// And of content: as much as a socket usually holds, and what a disk is given in one piece.
 const READ_BYTES: usize = 64 * 1024;
-
-/// Connections to origins, those that wait for their next request among them.
-pub(crate) struct Origins {
-    connector: TransportConnector,
-    limits: Limits,
-    /// Sets connections apart that are used once.
-    single: AtomicU64,
-}
 
 /// A connection with one request on it. Memory: one read, or a head.
 pub(crate) struct Connection {
@@ -57,7 +43,7 @@ pub(crate) struct Connection {
     waiting: BytesMut,
     content: Content,
     /// Another request may follow.
-    keep: bool,
+    pub(super) keep: bool,
     /// Reading the answer has failed, and does so from then on.
     failed: Option<Failure>,
 }
@@ -71,64 +57,31 @@ enum Content {
     Ended,
 }
 
-impl Origins {
-    /// Keeps at most `kept` connections for later.
-    pub fn new(kept: usize, limits: Limits) -> Origins {
-        let connector = TransportConnector::new(Some(ConnectorOptions::new(kept)));
-        Origins { connector, limits, single: AtomicU64::new(1) }
-    }
-
-    /// Connects to the first of `addresses` that accepts. `single` takes a new connection that is closed afterwards:
-    /// for requests that must not be sent twice, as one on a kept connection might have to be.
-    ///
-    /// Errors: what the last address failed with, or an earlier one that did answer, but not to TLS.
-    pub async fn connect(
-        &self,
-        destination: &Destination,
-        addresses: &[SocketAddr],
-        single: bool,
-    ) -> Result<Connection, Failure> {
-        let mut failure = Failure::Internal("no address is left to try".into());
-        for address in addresses {
-            let mut peer = peer(destination, *address, &self.limits);
-            if single {
-                peer.group_key = self.single.fetch_add(1, Ordering::Relaxed);
-            }
-            match self.connector.get_stream(&peer).await {
-                Ok((stream, reused)) => {
-                    return Ok(Connection {
-                        stream,
-                        pool: peer.reuse_hash(),
-                        address: *address,
-                        reused,
-                        has_answered: false,
-                        stall: self.limits.origin_stall,
-                        head_only: false,
-                        chunked_request: false,
-                        waiting: BytesMut::new(),
-                        content: Content::Unknown,
-                        keep: !single,
-                        failed: None,
-                    });
-                }
-                Err(error) if !matches!(failure, Failure::Tls { .. }) => {
-                    failure = connect_failure(&destination.host, *address, &error);
-                }
-                Err(_) => {}
-            }
-        }
-        Err(failure)
-    }
-
-    /// Gives a connection back, to be used again if its answer was whole and nothing else came.
-    pub fn release(&self, mut connection: Connection) {
-        if connection.is_done() && connection.keep && connection.waiting.is_empty() {
-            self.connector.release_stream(connection.stream, connection.pool, Some(super::peer::KEEP_IDLE));
-        }
-    }
-}
-
 impl Connection {
+    /// A new connection on `stream`, which may take the place of others of the same `pool`.
+    pub(super) fn new(stream: Stream, address: SocketAddr, pool: u64, stall: Duration) -> Connection {
+        Connection {
+            stream,
+            pool,
+            address,
+            reused: false,
+            has_answered: false,
+            stall,
+            head_only: false,
+            chunked_request: false,
+            waiting: BytesMut::new(),
+            content: Content::Unknown,
+            keep: true,
+            failed: None,
+        }
+    }
+
+    /// The stream and its pool, if its answer was whole and nothing else came.
+    pub(super) fn reusable(mut self) -> Option<(Stream, u64)> {
+        let clean = self.is_done() && self.keep && self.waiting.is_empty();
+        clean.then_some((self.stream, self.pool))
+    }
+
     /// Sends a request's head.
     pub async fn send(&mut self, head: &RequestHeader) -> Result<(), Failure> {
         self.head_only = head.method == Method::HEAD;
@@ -294,17 +247,4 @@ fn header_of(judged: &JudgedAnswer, fields: &Bytes) -> Option<ResponseHeader> {
         made.insert_header(CONTENT_LENGTH, length).ok()?;
     }
     Some(made)
-}
-
-/// Why a connection to `host` at `address` failed.
-fn connect_failure(host: &str, address: SocketAddr, error: &Error) -> Failure {
-    match error.etype() {
-        ErrorType::ConnectTimedout | ErrorType::TLSHandshakeTimedout => Failure::ConnectTimeout { address },
-        ErrorType::ConnectRefused => Failure::Connect { address, error: "it was refused".into() },
-        ErrorType::ConnectNoRoute => Failure::Connect { address, error: "there is no route to it".into() },
-        ErrorType::TLSHandshakeFailure => {
-            Failure::Tls { host: host.to_owned(), address, error: handshake::reason(error) }
-        }
-        other => Failure::Connect { address, error: other.as_str().to_owned() },
-    }
 }

@@ -4,13 +4,14 @@ mod connection;
 mod dial;
 mod handshake;
 mod peer;
+mod pool;
 mod resolve;
 mod trust;
 mod url;
 
-pub(crate) use connection::{Connection, Origins};
+pub(crate) use connection::Connection;
 pub(crate) use dial::dial;
-use peer::peer;
+pub(crate) use pool::Origins;
 pub(crate) use resolve::resolve;
 pub(crate) use trust::authorities;
 pub use url::{BadOrigin, OriginUrl};
