@@ -2,8 +2,7 @@
 //! depend on how the request came. The files are those of `attacks.rs`.
 //!
 //! Not played are those that look at heads or times of HTTP/1 itself, at `Via: 1.1`, or at a connection that is closed behind an
-//! answer: over HTTP/2 it goes on. Nor is `f04-many-chunks`: the `h2` client takes a quarter of a million DATA frames of one byte,
-//! as the origin sends them, for a flood.
+//! answer: over HTTP/2 it goes on.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 mod script;
@@ -60,6 +59,7 @@ cases! {
     f03_proxy_authorization
     f04_long_connection
     f04_long_lists
+    f04_many_chunks
     f05_silent_origins
     f05_sizes_within
     f05_slow_readers

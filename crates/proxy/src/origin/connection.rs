@@ -24,6 +24,8 @@ use crate::failure::Failure;
 const HEAD_READ_BYTES: usize = 8 * 1024;
 /// And of content: as much as a socket usually holds, and what a disk is given in one piece.
 const READ_BYTES: usize = 64 * 1024;
+/// Pieces smaller than this are gathered, as far as they have come.
+const GATHERED_BYTES: usize = 16 * 1024;
 
 /// A connection with one request on it. Memory: one read, or a head.
 pub(crate) struct Connection {
@@ -207,7 +209,7 @@ impl Connection {
                     let bad = |_| Failure::Origin("its answer is malformed".into());
                     let piece = walk.next_data(&mut self.waiting).map_err(bad)?;
                     if piece.is_some() || walk.done() {
-                        return Ok(piece);
+                        return Ok(piece.map(|piece| gathered(piece, walk, &mut self.waiting)));
                     }
                 }
                 Content::UntilClose if !self.waiting.is_empty() => return Ok(Some(self.waiting.split().freeze())),
@@ -232,6 +234,21 @@ impl Connection {
             Content::Unknown | Content::UntilClose => false,
         }
     }
+}
+
+/// A small piece together with those behind it that have come already: an answer in chunks of a byte must not go on as
+/// so many packets or frames. What is malformed further on is met by the next call.
+fn gathered(piece: Bytes, walk: &mut BodyWalk, waiting: &mut BytesMut) -> Bytes {
+    if piece.len() >= GATHERED_BYTES || waiting.is_empty() {
+        return piece;
+    }
+    let mut all = BytesMut::from(&piece[..]);
+    while all.len() < GATHERED_BYTES
+        && let Ok(Some(more)) = walk.next_data(waiting)
+    {
+        all.extend_from_slice(&more);
+    }
+    all.freeze()
 }
 
 /// A head with these fields, in the case they came in.
