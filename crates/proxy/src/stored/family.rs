@@ -1,6 +1,6 @@
 //! Which variants a URL has: a small object under the URL itself.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::header::VARY;
@@ -80,13 +80,25 @@ impl Family {
     }
 }
 
-/// Changes families, one at a time: two answers that come at once must both be in.
-#[derive(Debug, Default)]
-pub(crate) struct Families(Mutex<()>);
+/// How long an answer waits until its variant is noted; it then passes without being stored. Usually this takes no time
+/// that could be felt, and where the disk stalls no client is to wait for it.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Families are changed under one of so many locks, so that one URL on a disk that stalls holds up few others.
+const LOCKS: usize = 64;
+
+/// Changes families, each by one at a time: two answers that come at once must both be in.
+#[derive(Debug)]
+pub(crate) struct Families([Mutex<()>; LOCKS]);
+
+impl Default for Families {
+    fn default() -> Families {
+        Families(std::array::from_fn(|_| Mutex::default()))
+    }
+}
 
 impl Families {
     /// Notes that a variant of `name` is about to be stored, for requests that this one is like. The family's beginning
-    /// and the variant; `None` where the response does not vary, or the family could not be kept.
+    /// and the variant; `None` where the response does not vary, or the family could not be kept, in time.
     ///
     /// Each variant writes its family anew. So a log that evicts in its order never evicts the family before it.
     pub async fn join(
@@ -98,11 +110,26 @@ impl Families {
     ) -> Option<(SystemTime, [u8; 16])> {
         let variant = vary::key(response, request)?;
         let names = vary::fields(response)?;
-        let _turn = self.0.lock().await;
+        let joined = tokio::time::timeout(PATIENCE, self.join_as(store, name, variant, &names)).await;
+        joined.unwrap_or_else(|_| {
+            tracing::debug!("the disk was too slow to note a variant, which passes without being stored");
+            None
+        })
+    }
+
+    async fn join_as(
+        &self,
+        store: &Storage,
+        name: &Name,
+        variant: [u8; 16],
+        names: &[HeaderName],
+    ) -> Option<(SystemTime, [u8; 16])> {
+        let [first, ..] = *name.place().digest();
+        let _turn = self.0.get(usize::from(first) % LOCKS)?.lock().await;
         let before = store.find(&name.place()).await.and_then(|hit| StoredHead::decode(&hit.head));
         let before = before.filter(|head| head.belongs_to(name.primary())).and_then(|head| Family::of(&head));
         // An origin that varies by other fields now has other variants.
-        let same = before.filter(|family| vary::fields(&family.vary).as_ref() == Some(&names));
+        let same = before.filter(|family| vary::fields(&family.vary).as_deref() == Some(names));
         let mut family = same.unwrap_or_else(|| Family {
             began: SystemTime::now(),
             vary: names.iter().map(|name| (VARY, name.clone().into())).collect(),
