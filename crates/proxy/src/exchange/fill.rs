@@ -58,10 +58,11 @@ impl Exchange {
     pub(super) async fn fill(&self, mut fill: Fill) {
         match self.fetch_all(&mut fill).await {
             Ok(()) => {
+                // The next request need not wait for the disk.
+                self.origins.release(fill.connection);
                 if let Commit::NotStored(why) = fill.writer.commit().await {
                     tracing::debug!("an object was not stored: {why}");
                 }
-                self.origins.release(fill.connection);
             }
             Err(why) => tracing::debug!("a fetch was given up: {why}"),
         }
