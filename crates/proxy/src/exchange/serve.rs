@@ -221,6 +221,9 @@ async fn first_piece(request: &Request, plan: &Plan, source: &mut Source, may_wa
         // Others who are at its beginning read along.
         None if may_wait || part.is_none() => Bytes::new(),
         None => return Err(NotThere),
+        // This request's own fetch has broken off already. The error comes again, and the rest is taken up, or the
+        // client sees the cut: the same as if it had come a moment later, and never a second request for the whole.
+        Some(Err(_)) if may_wait => Bytes::new(),
         Some(Err(error)) => {
             tracing::debug!("a stored object counts as a miss: {error}");
             return Err(NotThere);
