@@ -67,9 +67,9 @@ pub const MAX_SUMMARIES_WAITING: usize = 8;
 pub const WRITE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Batches that could not be written and are kept for those who are still reading what lies in them: all that may fail
-/// before a disk is retired. Each is up to 2 MiB. Those who are further behind are told that the rest is gone; a proxy
-/// then takes it up at the origin.
-pub const MAX_LOST_BATCHES: usize = MAX_WRITE_FAILURES as usize + MAX_BATCHES_IN_FLIGHT;
+/// before a disk is retired, and as many that were not tried because their region was given up. Each is up to 2 MiB, the
+/// latter mostly less.
+pub const MAX_LOST_BATCHES: usize = 2 * (MAX_WRITE_FAILURES as usize + MAX_BATCHES_IN_FLIGHT);
 
 /// How long a record may stay in memory only: what a killed process may lose.
 pub const WRITE_BEHIND: Duration = Duration::from_millis(100);
