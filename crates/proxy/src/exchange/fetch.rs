@@ -49,6 +49,8 @@ impl Exchange {
         stale: Option<Found>,
         pilot: Option<Pilot>,
     ) -> Result<(), Ended> {
+        // Whatever it waited for before, this request asks for itself.
+        entry.collapsed = false;
         if entry.outcome == tinaja_http::status::Outcome::Request {
             entry.result = CacheResult::ClientRefresh;
         } else if stale.is_some() {
@@ -81,10 +83,7 @@ impl Exchange {
                 }
             }
             Some(found) if is_error(reply.head.status) && self.may_help(request, &found) => {
-                if let Some(pilot) = pilot {
-                    pilot.land(Landed::NotShared);
-                }
-                self.origins.release(reply.connection);
+                drop((pilot, reply.connection));
                 let failure = Failure::Origin(format!("it answered {}", reply.head.status));
                 self.instead(request, client, entry, Some(found), failure).await
             }
@@ -168,29 +167,26 @@ impl Exchange {
         reply: Reply,
         pilot: Option<Pilot>,
     ) -> Result<(), Ended> {
-        let kept = keep(request, &reply.received());
-        match kept {
-            Ok(keep) if self.fits(&reply) => match self.begin_fill(request, &keep, reply).await {
-                Ok((found, head, fill)) => {
-                    entry.stored = true;
-                    self.fill_apart(fill);
-                    if let Some(pilot) = pilot {
-                        pilot.land(Landed::Stored);
-                    }
-                    match self.serve(request, client, entry, found, Given::Fetched(head)).await? {
-                        Sent::Answered => Ok(()),
-                        Sent::NotHere => self.pass(request, client, entry, None).await,
-                    }
-                }
-                Err(reply) => {
-                    drop(pilot);
-                    self.pipe(request, client, entry, *reply).await
-                }
-            },
-            _ => {
+        let begun = match keep(request, &reply.received()) {
+            Ok(keep) if self.fits(&reply) => self.begin_fill(request, &keep, reply).await,
+            _ => Err(Box::new(reply)),
+        };
+        let (found, head, fill) = match begun {
+            Ok(begun) => begun,
+            Err(reply) => {
+                // Those who wait have nothing to wait for.
                 drop(pilot);
-                self.pipe(request, client, entry, reply).await
+                return self.pipe(request, client, entry, *reply).await;
             }
+        };
+        entry.stored = true;
+        self.fill_apart(fill);
+        if let Some(pilot) = pilot {
+            pilot.land(Landed::Stored);
+        }
+        match self.serve(request, client, entry, found, Given::Fetched(head)).await? {
+            Sent::Answered => Ok(()),
+            Sent::NotHere => self.pass(request, client, entry, None).await,
         }
     }
 

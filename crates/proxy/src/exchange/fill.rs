@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tinaja_store::{Commit, Key, Writer};
-use tokio::time::interval;
+use tokio::time::{MissedTickBehavior, interval};
 
 use super::Exchange;
 use crate::config::Limits;
@@ -75,7 +75,8 @@ impl Exchange {
             arrived = first.len() as u64;
             fill.writer.write(first).await;
         }
-        let mut last_look = began;
+        let mut look = interval(JOINING);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let id = fill.writer.id();
             let goes_on = |arrived| {
@@ -84,16 +85,8 @@ impl Exchange {
                 watched || nearly_done(&self.shared.limits, arrived, fill.length)
             };
             // Counting readers takes a lock that is not worth taking for each piece.
-            if last_look.elapsed() >= JOINING / 4 {
-                last_look = Instant::now();
-                if !goes_on(arrived) {
-                    return Err(GivenUp::NobodyReads);
-                }
-            }
             let piece = {
                 let mut read = pin!(fill.connection.read());
-                let mut look = interval(JOINING);
-                look.tick().await;
                 loop {
                     tokio::select! {
                         piece = &mut read => break piece,

@@ -39,7 +39,7 @@ use tinaja_logs::CacheResult;
 use entry::Entry;
 pub(crate) use entry::record_of;
 use errand::Errands;
-use flights::{Flights, Landed, Pilot};
+use flights::{Flights, Landed};
 pub(crate) use reuse::{Reuse, judge, not_for_cache};
 pub(crate) use serve::READ_PIECE_BYTES;
 use serve::{Given, Sent};
@@ -189,6 +189,7 @@ impl Exchange {
             // A part of an object or its head alone is not worth a fetch of the whole that others wait for, and some
             // conditions are the origin's to judge.
             if wants_part(request) || asks_origin(request) {
+                entry.collapsed = false;
                 return self.pass(request, client, entry, stale).await;
             }
             if attempt == COLLAPSE_TRIES {
@@ -203,8 +204,7 @@ impl Exchange {
                 },
             }
         }
-        entry.collapsed = false;
-        self.fetch(request, client, entry, stale, None::<Pilot>).await
+        self.fetch(request, client, entry, stale, None).await
     }
 
     /// Answers with what is stored, if it will do. Otherwise says why not, and gives back what may be validated.
@@ -232,7 +232,10 @@ impl Exchange {
         entry.result = if entry.collapsed { CacheResult::Collapsed } else { CacheResult::Hit };
         match self.serve(request, client, entry, found, Given::Stored).await? {
             Sent::Answered => Ok(None),
-            Sent::NotHere => Ok(Some((Outcome::Miss, None))),
+            Sent::NotHere => {
+                entry.result = CacheResult::Miss;
+                Ok(Some((Outcome::Miss, None)))
+            }
         }
     }
 }
