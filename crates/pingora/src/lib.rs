@@ -38,7 +38,6 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
-mod handed;
 mod head;
 mod hit;
 mod meta;
@@ -46,7 +45,6 @@ mod miss;
 mod relay;
 mod storage;
 
-pub use handed::{Handed, hand_over};
 pub use head::{MAX_HEADER_BYTES, MAX_HEADERS, MAX_PRIMARY_KEY_BYTES, StoredHead, primary_key};
 pub use hit::{READ_PIECE_BYTES, StartsLater, prefetch};
 pub use miss::announced_bytes;

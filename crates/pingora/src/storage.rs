@@ -15,7 +15,6 @@ use pingora_error::{Error, ErrorType, Result};
 use tinaja_store::{FillId, Hint, Hit, Key, Removed, Store, Updated};
 
 use crate::fault;
-use crate::handed;
 use crate::head::{StoredHead, encode, is_old};
 use crate::hit::HitReader;
 use crate::miss::{MissWriter, announced_bytes};
@@ -104,11 +103,7 @@ fn place_of(target: PurgeTarget<'_>) -> Option<Key> {
 impl Storage for TinajaStorage {
     async fn lookup(&'static self, key: &CacheKey, _: &SpanHandle) -> Result<Option<(CacheMeta, HitHandler)>> {
         let place = Self::store_key(key);
-        let hit = match handed::take(&place) {
-            Some(handed) => handed.hit,
-            None => self.store.find(&place).await,
-        };
-        let Some(hit) = hit else {
+        let Some(hit) = self.store.find(&place).await else {
             return Ok(None);
         };
         let Some(meta) = self.meta(&place, key, &hit).await else {
