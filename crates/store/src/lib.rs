@@ -25,6 +25,8 @@ pub mod cache;
 pub mod contract;
 pub mod device;
 pub mod engine;
+pub mod external;
+pub mod files;
 mod hit;
 pub mod index;
 mod key;

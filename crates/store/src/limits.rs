@@ -113,3 +113,12 @@ pub const MAX_UNWRITTEN_REMOVALS: usize = 65_536;
 /// Positions of HashCache-LogLRU on their way to its offset file; objects that would add to them wait. 40 bytes each: they
 /// go out ten times a second, and a disk that is slow at it pushes back.
 pub const MAX_POSITIONS_WAITING: usize = 16_384;
+
+/// Reads handed out to programs that read the disk themselves, and not ended yet: each remembers a key's name of up to
+/// 16 KiB and some hundred bytes more, so this bounds them to 64 MiB at worst, and keeps any number of disks busy.
+pub const MAX_TICKETS: usize = 4096;
+
+/// Files open at once through calls as POSIX has them. Each is some hundred bytes and what the store holds for a reader or
+/// a writer, which it bounds itself; this is four times the usual limit of a process's files, and finds the program that
+/// forgets to close them.
+pub const MAX_OPEN_FILES: usize = 4096;

@@ -28,12 +28,10 @@ impl Inner {
             add(&self.counters.timeouts, 1);
         }
         let hit = hit.flatten();
-        let counter = match &hit {
-            None => &self.counters.misses,
-            Some(Hit { source: Source::Memory, .. }) => &self.counters.hits_memory,
-            Some(_) => &self.counters.hits_disk,
-        };
-        add(counter, 1);
+        match &hit {
+            None => self.counters.missed(),
+            Some(hit) => self.counters.found(hit.source),
+        }
         hit
     }
 

@@ -12,7 +12,7 @@ mod raw;
 mod wanted;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -26,6 +26,7 @@ pub use plan::{Plan, Tuning};
 pub(crate) use wanted::Wanted;
 
 use crate::engine::{Engine, Limits, Place, Places, Probe};
+use crate::external::Index;
 use crate::hit::{Body, Hit, Source, State};
 use crate::key::{Digest, Key, Secret};
 use crate::limits::{MAX_HEAD_BYTES, MAX_OPEN_WRITES, MAX_READS};
@@ -50,11 +51,13 @@ pub(crate) struct Inner {
     pub(crate) fills: Fills,
     pub(crate) alarm: Arc<Alarm>,
     pub(crate) counters: Counters,
-    secret: Secret,
+    pub(crate) secret: Secret,
     hot_budget_bytes: u64,
     /// Turns to read, for each disk: one that stalls keeps its own.
     gates: Arc<[Gate]>,
     held: Held,
+    /// Reads left to programs that read the disk themselves.
+    pub(crate) handed_out: AtomicUsize,
     /// Publishing a version, updating a head and removing an object exclude each other, object by object.
     stripes: [Mutex<()>; 64],
     next_fill: AtomicU64,
@@ -87,6 +90,16 @@ fn add(counter: &AtomicU64, more: u64) {
 }
 
 impl Counters {
+    /// An object was found.
+    pub(crate) fn found(&self, source: Source) {
+        add(if source == Source::Memory { &self.hits_memory } else { &self.hits_disk }, 1);
+    }
+
+    /// An object was not found.
+    pub(crate) fn missed(&self) {
+        add(&self.misses, 1);
+    }
+
     /// A write ended, with so many bytes stored or none.
     pub(crate) fn ended(&self, bytes: Option<u64>) {
         match bytes {
@@ -96,6 +109,13 @@ impl Counters {
             }
             None => add(&self.not_stored, 1),
         }
+    }
+}
+
+impl Cache {
+    /// Where objects lie, for a program that reads the disk itself: see [`crate::external`].
+    pub fn external(&self) -> Index {
+        Index::over(self.0.clone())
     }
 }
 
@@ -121,7 +141,7 @@ impl Inner {
         self.hot.insert(digest, key, head, body, place, newest);
     }
 
-    fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 

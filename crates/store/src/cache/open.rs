@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use super::options::{CacheOptions, DEFAULT_DISK_BYTES, EngineName, OpenError};
 use super::plan::Plan;
 use super::{Cache, Counters, Gate, Held, Inner, MAX_READS, raw};
 use crate::device::file::free_bytes;
+use crate::device::lending::Lending;
 use crate::device::{Access, Device, Disk, blocking, is_block_device};
 use crate::engine::Engine;
 use crate::engine::spread::{MAX_DISKS, Spread};
@@ -77,6 +78,7 @@ impl Cache {
             hot_budget_bytes: memory_bytes,
             gates,
             held: Held::default(),
+            handed_out: AtomicUsize::new(0),
             stripes: [const { parking_lot::Mutex::new(()) }; 64],
             next_fill: AtomicU64::new(1),
             closed: AtomicBool::new(false),
@@ -208,7 +210,9 @@ fn plan(options: &CacheOptions, bytes: u64, mean_object_bytes: u64, stamp: Stamp
 }
 
 fn check_disk(path: PathBuf, options: &CacheOptions, access: Access) -> Result<Checked, OpenError> {
-    let device: Arc<dyn Device> = Arc::new(Disk::open(&path, access, options.io, options.io_threads)?);
+    let disk = Disk::open(&path, access, options.io, options.io_threads)?;
+    let reader = disk.reader();
+    let device: Arc<dyn Device> = Arc::new(Lending::over(Arc::new(disk), reader));
     let refused = |error| match is_block_device(&path) {
         true => raw::refused(&path, &error),
         false => OpenError::Superblock { path: path.clone(), error },

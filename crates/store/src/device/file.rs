@@ -73,6 +73,8 @@ fn advice(error: &io::Error) -> &'static str {
 pub struct Disk {
     carrier: Carrier,
     geometry: Geometry,
+    /// The same, for whoever reads it himself.
+    reader: Arc<File>,
     counters: Arc<Tally>,
     /// Closed when the disk is stopped: a block device is held by the open file itself.
     lock: Mutex<Option<File>>,
@@ -107,18 +109,27 @@ impl Disk {
                 (open(0).map_err(system("open"))?, 4096, false)
             }
         };
+        let flags = if is_direct { libc::O_DIRECT } else { 0 };
+        let reader = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(system("open"))?;
         let counters = Arc::new(Tally::default());
         let carrier = Carrier::start(file, engine, threads, &counters).map_err(system(match engine {
             IoEngine::Uring => "start io_uring for",
             _ => "start threads for",
         }))?;
         let geometry = Geometry { bytes, block_bytes, direct: is_direct };
-        Ok(Disk { carrier, geometry, counters, lock: Mutex::new(Some(plain)) })
+        let (reader, lock) = (Arc::new(reader), Mutex::new(Some(plain)));
+        Ok(Disk { carrier, geometry, reader, counters, lock })
     }
 
     /// Who carries out the requests: [`IoEngine::Uring`] or [`IoEngine::Threads`].
     pub fn engine(&self) -> IoEngine {
         self.carrier.engine()
+    }
+
+    /// The same file or block device once more, open for reading only and in the same way, past the page cache or not. It
+    /// outlives the disk.
+    pub fn reader(&self) -> Arc<File> {
+        self.reader.clone()
     }
 
     /// Create a file of `bytes`, every one of them allocated, that begins with `start`, and put it at `path` only

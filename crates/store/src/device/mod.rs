@@ -4,6 +4,7 @@ pub(crate) mod block;
 pub mod blocking;
 mod engine;
 pub mod file;
+pub mod lending;
 mod memory;
 mod progress;
 mod tally;

@@ -1,0 +1,207 @@
+//! Calls as POSIX has them, over a store on disk: what they do, and that no misuse goes unanswered.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+use std::io::SeekFrom;
+use std::sync::Arc;
+
+use tinaja_store::contract::bytes_of;
+use tinaja_store::files::{FileError, Files, Handle};
+use tinaja_store::limits::MAX_OPEN_FILES;
+use tinaja_store::{Cache, CacheOptions, EngineName, Key, Store, WhyNot, block_on};
+
+fn open(dir: &std::path::Path, engine: EngineName) -> Arc<dyn Store> {
+    let options = CacheOptions { disk_bytes: Some(32 << 20), engine: Some(engine), ..CacheOptions::new(dir) };
+    Arc::new(Cache::open(CacheOptions { memory_bytes: 0, ..options }).unwrap())
+}
+
+fn store() -> (tempfile::TempDir, Arc<dyn Store>) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), EngineName::default());
+    (dir, store)
+}
+
+fn key(name: &str) -> Key {
+    Key::from_name(name.as_bytes())
+}
+
+/// Read to the end with a buffer of so many bytes.
+fn rest(files: &Files, file: Handle, buffer: usize) -> Vec<u8> {
+    let (mut all, mut bytes) = (Vec::new(), vec![0; buffer]);
+    loop {
+        match files.read(file, &mut bytes).unwrap() {
+            0 => return all,
+            read => all.extend_from_slice(&bytes[..read]),
+        }
+    }
+}
+
+#[test]
+fn what_is_written_is_read_by_every_engine_and_after_a_restart() {
+    for engine in EngineName::ALL {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = open(dir.path(), engine);
+        let files = Files::default();
+        let sizes = [0, 1, 5000, 70_000, 1_000_000];
+        for size in sizes {
+            let file = files.create(&store, &key(&size.to_string()), b"head", Some(size as u64)).unwrap();
+            bytes_of(7, size).chunks(3333).for_each(|piece| assert_eq!(files.write(file, piece), Ok(piece.len())));
+            assert_eq!(
+                (files.length(file), files.seek(file, SeekFrom::Current(0))),
+                (Ok(size as u64), Ok(size as u64))
+            );
+            assert_eq!(files.close(file), Ok(size as u64 + 4));
+        }
+        for round in 0..2 {
+            for size in sizes {
+                let file = files.open(&store, &key(&size.to_string())).unwrap();
+                assert_eq!((files.length(file), &files.head(file).unwrap()[..]), (Ok(size as u64), &b"head"[..]));
+                let body = bytes_of(7, size);
+                assert!(rest(&files, file, 4096) == body, "{engine} {size}");
+                for at in [0, size / 3, size] {
+                    assert_eq!(files.seek(file, SeekFrom::Start(at as u64)), Ok(at as u64));
+                    assert!(rest(&files, file, 1 << 20) == body[at..], "{engine} {size} from {at}");
+                }
+                files.close(file).unwrap();
+            }
+            if round == 0 {
+                block_on(store.close()).unwrap();
+                drop(store);
+                store = open(dir.path(), engine);
+            }
+        }
+        assert_eq!(files.count(), 0);
+    }
+}
+
+#[test]
+fn seeks_are_those_of_posix_but_none_leads_outside() {
+    let (_dir, store) = store();
+    let files = Files::default();
+    let file = files.create(&store, &key("a"), b"", None).unwrap();
+    files.write(file, b"0123456789").unwrap();
+    assert_eq!(files.seek(file, SeekFrom::Start(3)), Err(FileError::NotForReading(file)));
+    assert_eq!(files.seek(file, SeekFrom::End(0)), Ok(10));
+    files.close(file).unwrap();
+    let file = files.open(&store, &key("a")).unwrap();
+    let mut one = [0];
+    for (to, at) in
+        [(SeekFrom::End(-1), 9), (SeekFrom::Start(2), 2), (SeekFrom::Current(4), 7), (SeekFrom::Current(-8), 0)]
+    {
+        assert_eq!(files.seek(file, to), Ok(at));
+        assert_eq!((files.read(file, &mut one), one[0]), (Ok(1), b'0' + at as u8));
+    }
+    for to in
+        [SeekFrom::Start(11), SeekFrom::End(1), SeekFrom::Current(10), SeekFrom::Current(-2), SeekFrom::End(i64::MIN)]
+    {
+        assert!(matches!(files.seek(file, to), Err(FileError::BeyondEnd { length: 10, .. })), "{to:?}");
+    }
+    assert!(matches!(files.seek(file, SeekFrom::Start(u64::MAX)), Err(FileError::BeyondEnd { .. })));
+    assert_eq!((files.read(file, &mut one), one[0]), (Ok(1), b'1'), "a seek that was refused moves nothing");
+    assert_eq!(files.seek(file, SeekFrom::End(0)), Ok(10));
+    assert_eq!(files.read(file, &mut one), Ok(0));
+    assert_eq!(files.read(file, &mut []), Ok(0));
+}
+
+#[test]
+fn misuse_is_an_error_each_time() {
+    let (_dir, store) = store();
+    let files = Files::default();
+    assert_eq!(files.open(&store, &key("a")), Err(FileError::NotFound));
+    let written = files.create(&store, &key("a"), b"", None).unwrap();
+    assert_eq!(files.read(written, &mut [0; 10]), Err(FileError::NotForReading(written)));
+    files.write(written, b"x").unwrap();
+    files.close(written).unwrap();
+    let read = files.open(&store, &key("a")).unwrap();
+    assert_ne!(read, written, "its place is used again");
+    assert_eq!(files.write(read, b"x"), Err(FileError::NotForWriting(read)));
+    assert_eq!(files.close(written), Err(FileError::Closed(written)));
+    assert_eq!(files.write(written, b"x"), Err(FileError::Closed(written)));
+    assert_eq!(files.read(written, &mut [0; 10]), Err(FileError::Closed(written)));
+    assert_eq!(files.seek(written, SeekFrom::Start(0)), Err(FileError::Closed(written)));
+    files.close(read).unwrap();
+    for handle in [read, written] {
+        assert_eq!(
+            (files.close(handle), files.discard(handle)),
+            (Err(FileError::Closed(handle)), Err(FileError::Closed(handle)))
+        );
+        assert_eq!(
+            (files.length(handle), files.head(handle).err()),
+            (Err(FileError::Closed(handle)), Some(FileError::Closed(handle)))
+        );
+    }
+    for number in [0, 1, -1, i64::MAX, i64::MIN, 1 << 40] {
+        let unknown = Handle(number);
+        assert_eq!(files.read(unknown, &mut [0]), Err(FileError::Unknown(unknown)));
+        assert_eq!(files.close(unknown), Err(FileError::Unknown(unknown)));
+    }
+}
+
+#[test]
+fn the_table_of_files_is_bounded() {
+    let (_dir, store) = store();
+    let files = Files::with_room_for(10);
+    files.close(files.create(&store, &key("a"), b"", None).unwrap()).unwrap();
+    let all: Vec<_> = (0..10).map(|_| files.open(&store, &key("a")).unwrap()).collect();
+    assert_eq!(files.open(&store, &key("a")), Err(FileError::Full(10)));
+    assert_eq!(files.create(&store, &key("b"), b"", None), Err(FileError::Full(10)));
+    files.close(all[3]).unwrap();
+    assert!(files.open(&store, &key("a")).is_ok());
+    assert_eq!(files.read(all[3], &mut [0]), Err(FileError::Closed(all[3])));
+    let files = Files::with_room_for(usize::MAX);
+    (0..MAX_OPEN_FILES).for_each(|_| assert!(files.open(&store, &key("a")).is_ok()));
+    assert_eq!(files.open(&store, &key("a")), Err(FileError::Full(MAX_OPEN_FILES)));
+}
+
+#[test]
+fn what_is_not_stored_is_told_at_the_end_and_what_is_discarded_never_was() {
+    let (_dir, store) = store();
+    let files = Files::default();
+    let short = files.create(&store, &key("a"), b"", Some(5)).unwrap();
+    files.write(short, b"four").unwrap();
+    assert_eq!(files.close(short), Err(FileError::NotStored(WhyNot::LengthMismatch)));
+    assert_eq!(files.close(short), Err(FileError::Closed(short)));
+    for body in [&b"first"[..], b"second"] {
+        let file = files.create(&store, &key("a"), b"", None).unwrap();
+        files.write(file, body).unwrap();
+        if body == b"first" { files.close(file).map(drop) } else { files.discard(file) }.unwrap();
+    }
+    let file = files.open(&store, &key("a")).unwrap();
+    assert_eq!(rest(&files, file, 100), b"first");
+    // Who reads along hears of the end.
+    let written = files.create(&store, &key("b"), b"", None).unwrap();
+    let along = files.open(&store, &key("b")).unwrap();
+    assert_eq!(
+        (files.length(along), files.seek(along, SeekFrom::End(0))),
+        (Err(FileError::LengthUnknown), Err(FileError::LengthUnknown))
+    );
+    files.write(written, b"abc").unwrap();
+    assert_eq!(files.read(along, &mut [0; 10]), Ok(3));
+    files.discard(written).unwrap();
+    assert!(matches!(files.read(along, &mut [0; 10]), Err(FileError::Read(_))));
+    block_on(store.close()).unwrap();
+    let late = files.create(&store, &key("c"), b"", None).unwrap();
+    assert_eq!(files.close(late), Err(FileError::NotStored(WhyNot::Closed)));
+    assert_eq!(files.open(&store, &key("a")), Err(FileError::NotFound));
+}
+
+#[test]
+fn one_handle_used_by_many_threads_loses_no_byte() {
+    let (_dir, store) = store();
+    let files = Files::default();
+    let body = bytes_of(9, 400_000);
+    let file = files.create(&store, &key("a"), b"", None).unwrap();
+    files.write(file, &body).unwrap();
+    files.close(file).unwrap();
+    let file = files.open(&store, &key("a")).unwrap();
+    let read: usize = std::thread::scope(|scope| {
+        let one = || rest(&files, file, 1000).len();
+        let all: Vec<_> = (0..4).map(|_| scope.spawn(one)).collect();
+        all.into_iter().map(|one| one.join().unwrap()).sum()
+    });
+    assert_eq!(read, body.len());
+    let closed: usize = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..4).map(|_| scope.spawn(|| usize::from(files.close(file).is_ok()))).collect();
+        all.into_iter().map(|one| one.join().unwrap()).sum()
+    });
+    assert_eq!(closed, 1);
+}
