@@ -34,6 +34,9 @@ fn lifetimes() {
         (vec![("cache-control", "max-age=60")], 60),
         (vec![("cache-control", "max-age=60, s-maxage=90")], 90),
         (vec![("cache-control", "max-age=60"), ("expires", hour_ahead.as_str())], 60),
+        (vec![("cache-control", "s-maxage=60"), ("expires", hour_ahead.as_str())], 60),
+        (vec![("cache-control", "max-age=60"), ("expires", "0")], 60),
+        (vec![("cache-control", "s-maxage=60"), ("expires", hour_ago.as_str())], 60),
         (vec![("cache-control", "max-age=60"), ("age", "20")], 40),
         (vec![("cache-control", "max-age=60"), ("age", "70")], 0),
         (vec![("cache-control", "max-age=60"), ("age", "-3")], 60),
@@ -67,6 +70,25 @@ fn guesses() {
         assert_eq!(judge(status, &[("last-modified", &modified)]).is_ok(), storable, "{status}");
     }
     assert!(judge(302, &[("last-modified", &modified), ("cache-control", "public")]).is_ok());
+}
+
+#[test]
+fn a_bad_lifetime_is_no_reason_to_guess() {
+    let long_ago = date(-100 * DAY as i64);
+    let (modified, tag) = (("last-modified", long_ago.as_str()), ("etag", "\"a\""));
+    for given in [
+        ("expires", "0"),
+        ("expires", "tomorrow"),
+        ("expires", ""),
+        ("cache-control", "max-age=x"),
+        ("cache-control", "max-age"),
+        ("cache-control", "s-maxage=-1"),
+        ("cache-control", "max-age=5, max-age=9"),
+    ] {
+        let fresh = judge(200, &[given, modified, tag]).map(|keep| keep.fresh_seconds);
+        assert_eq!(fresh, Ok(0), "{given:?}");
+    }
+    assert!(judge(200, &[modified, tag]).unwrap().fresh_seconds > 0, "without one it is guessed");
 }
 
 #[test]

@@ -89,6 +89,13 @@ pub fn closes(headers: &HeaderMap, http11: bool) -> bool {
     says("close") || !(http11 || says("keep-alive"))
 }
 
+/// Whether a client's connection ends with the answer to this request. A proxy keeps none with a client of HTTP/1.0,
+/// which may stand behind one that passes Keep-Alive on without knowing it (RFC 9112 9.3 and C.2.2); `for_origins` says
+/// that this is no proxy of its clients, but a server to them.
+pub fn closes_to_client(headers: &HeaderMap, http11: bool, for_origins: bool) -> bool {
+    closes(headers, http11) || !(http11 || for_origins)
+}
+
 /// The Via member for a message that came with `version` (RFC 9110 7.6.3). `name` is a pseudonym; characters that
 /// are not allowed in one become `-`.
 pub fn via_member(version: Version, name: &str) -> HeaderValue {
@@ -171,7 +178,10 @@ mod tests {
             ("", false, true),
             ("Keep-Alive", false, false),
         ] {
-            assert_eq!(closes(&headers(&[("connection", connection)]), http11), expected, "{connection} {http11}");
+            let fields = headers(&[("connection", connection)]);
+            assert_eq!(closes(&fields, http11), expected, "{connection} {http11}");
+            assert_eq!(closes_to_client(&fields, http11, true), expected, "{connection} {http11}");
+            assert_eq!(closes_to_client(&fields, http11, false), expected || !http11, "{connection} {http11}");
         }
     }
 

@@ -101,7 +101,7 @@ fn split_request_line(line: &[u8]) -> Result<(&str, &[u8], bool), Refusal> {
     else {
         return Err(Refusal::RequestLine);
     };
-    if !is_token(method) || method.len() > MAX_METHOD_BYTES {
+    if !is_token(method) {
         return Err(Refusal::RequestLine);
     }
     let http11 = match version {
@@ -112,7 +112,7 @@ fn split_request_line(line: &[u8]) -> Result<(&str, &[u8], bool), Refusal> {
         }
         _ => return Err(Refusal::RequestLine),
     };
-    if matches!(method, b"TRACE" | b"PRI") {
+    if matches!(method, b"TRACE" | b"PRI") || method.len() > MAX_METHOD_BYTES {
         return Err(Refusal::Method);
     }
     let method = std::str::from_utf8(method).map_err(|_| Refusal::RequestLine)?;

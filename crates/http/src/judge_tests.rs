@@ -141,6 +141,9 @@ fn request_lines() {
         assert_eq!(line(text), Err(refusal), "{text}");
     }
     assert_eq!(line(&format!("GET /{} HTTP/1.1", "a".repeat(MAX_TARGET_BYTES))), Err(Refusal::TargetTooLong));
+    let longest = "A".repeat(MAX_METHOD_BYTES);
+    assert_eq!(line(&format!("{longest} / HTTP/1.1")).unwrap().method, longest);
+    assert_eq!(line(&format!("{longest}A / HTTP/1.1")), Err(Refusal::Method));
 }
 
 #[test]

@@ -17,7 +17,8 @@ pub enum Refusal {
     ControlByte,
     /// The first line is not `METHOD SP target SP HTTP-version` (RFC 9112 3).
     RequestLine,
-    /// A method that would be answered by the proxy itself, and is not supported (TRACE, PRI).
+    /// A method that would be answered by the proxy itself, and is not supported (TRACE, PRI), or that is longer than
+    /// [`crate::limits::MAX_METHOD_BYTES`] (RFC 9112 3).
     Method,
     /// A version other than HTTP/1.0 and HTTP/1.1 (RFC 9110 15.6.6).
     Version,

@@ -107,6 +107,22 @@ fn what_must_be_understood() {
 }
 
 #[test]
+fn unknown_directives_are_ignored() {
+    for control in [
+        "max-age=9, community=\"UCI\"",
+        "odd, max-age=9",
+        "max-age=9, odd=no-store",
+        "max-age=9, odd=\"a, no-store, private\"",
+        "max-age=9, no-stores, privately, x-no-store",
+        "max-age=9, no-transform, pre-check=0, post-check=0",
+        "max-age=9, immutable=no-store",
+    ] {
+        let keep = judge(200, &[("cache-control", control)]).unwrap();
+        assert_eq!((keep.fresh_seconds, keep.may_be_stale), (7, true), "{control}");
+    }
+}
+
+#[test]
 fn fields_left_out() {
     for (response, expected) in [
         (vec![("cache-control", "max-age=9"), ("a", "1")], Some(vec![])),

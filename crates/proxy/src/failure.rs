@@ -85,3 +85,41 @@ impl Failure {
         self.is_unreachable() || matches!(self, Failure::Origin(_) | Failure::OriginTimeout)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Not 401, 407 and 426, which need fields that no page has, and never 421, which no proxy may give (RFC 9110 15.5).
+    #[test]
+    fn statuses_that_a_proxy_may_give() {
+        let (text, address) = (String::new, SocketAddr::from(([127, 0, 0, 1], 80)));
+        for (failure, status) in [
+            (Failure::NotForProxy, 400),
+            (Failure::DotSegments, 400),
+            (Failure::BadRequest, 400),
+            (Failure::ClientLeft, 400),
+            (Failure::NoRoute { host: text() }, 404),
+            (Failure::NoTunnels, 405),
+            (Failure::Loop, 508),
+            (Failure::TooManyConnections, 503),
+            (Failure::NotCached, 504),
+            (Failure::Resolve { host: text(), error: text() }, 502),
+            (Failure::ResolveTimeout { host: text() }, 504),
+            (Failure::Connect { address, error: text() }, 502),
+            (Failure::ConnectTimeout { address }, 504),
+            (Failure::Tls { host: text(), address, error: text() }, 502),
+            (Failure::Origin(text()), 502),
+            (Failure::OriginTimeout, 504),
+            (Failure::Internal(text()), 500),
+        ] {
+            assert_eq!(failure.status(), status, "{failure:?}");
+        }
+        use Refusal::*;
+        for refusal in
+            [HeadTooLarge, TooManyFields, TargetTooLong, RequestLine, Method, Version, TransferCoding, TooSlow]
+        {
+            assert!(matches!(Failure::Refused(refusal).status(), 400 | 408 | 414 | 431 | 501 | 505), "{refusal:?}");
+        }
+    }
+}

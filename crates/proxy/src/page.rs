@@ -8,6 +8,9 @@ use crate::failure::Failure;
 /// The media type of the pages.
 pub(crate) const CONTENT_TYPE: &str = "text/html; charset=utf-8";
 
+/// The methods of Allow (RFC 9110 10.2.1): those that go through, in either mode, wherever the origin takes them.
+pub(crate) const ALLOWED: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+
 /// A small page that says what went wrong. What came from outside is escaped.
 pub(crate) fn page(failure: &Failure) -> String {
     let status = failure.status();
@@ -27,20 +30,26 @@ pub(crate) fn head(failure: &Failure, length: usize) -> pingora_error::Result<Re
     head.insert_header(header::CONTENT_TYPE, CONTENT_TYPE)?;
     head.insert_header(header::CONTENT_LENGTH, length)?;
     head.insert_header(header::CACHE_CONTROL, "no-store")?;
-    if let Failure::Refused(refusal) = failure {
-        head.insert_header("X-Refusal", refusal.name())?;
+    if let Some((name, value)) = more(failure) {
+        head.insert_header(name, value)?;
     }
     Ok(head)
 }
 
+/// Fields that some pages have: why a head was refused, and what 405 must say (RFC 9110 15.5.6).
+fn more(failure: &Failure) -> Option<(&'static str, &'static str)> {
+    match failure {
+        Failure::Refused(refusal) => Some(("X-Refusal", refusal.name())),
+        Failure::NoTunnels => Some(("Allow", ALLOWED)),
+        _ => None,
+    }
+}
+
 /// A whole answer for a connection that Pingora has not seen; it is closed behind it.
 pub(crate) fn raw_answer(failure: &Failure, with_body: bool) -> Vec<u8> {
-    let refusal = match failure {
-        Failure::Refused(refusal) => format!("X-Refusal: {}\r\n", refusal.name()),
-        _ => String::new(),
-    };
+    let fields = more(failure).map(|(name, value)| format!("{name}: {value}\r\n")).unwrap_or_default();
     let body = page(failure);
-    raw(failure.status(), CONTENT_TYPE, &refusal, &body, with_body)
+    raw(failure.status(), CONTENT_TYPE, &fields, &body, with_body)
 }
 
 /// The same for one that says that something was done.

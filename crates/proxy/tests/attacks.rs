@@ -100,6 +100,7 @@ cases! {
     h08_stray_100
     h09_malformed_heads
     h09_malformed_request_lines
+    h09_long_methods
     h09_versions
     h10_authorities
     h10_one_authority

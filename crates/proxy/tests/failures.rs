@@ -94,7 +94,7 @@ fn nobody_listens() {
         response.text()
     );
     assert!(response.field("content-type").starts_with("text/html"));
-    assert!(response.field("cache-status").starts_with("Tinaja; fwd=uri-miss"), "{response:?}");
+    assert_eq!(response.field("cache-status"), "", "no cache had a part in it: {response:?}");
 }
 
 #[test]

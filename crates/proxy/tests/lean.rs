@@ -42,7 +42,8 @@ fn a_hit_is_what_the_origin_sent() {
 #[test]
 fn old_clients_and_heads() {
     let origin = Origin::fixed("Cache-Control: max-age=60\r\n", "hello");
-    let proxy = Proxy::forward();
+    // A server to its clients; a forward proxy keeps no connection with old ones (passing.rs).
+    let proxy = Proxy::reverse(&origin);
     proxy.get(&origin.url("/"));
     let mut client = proxy.client();
     let head = client.request("HEAD", &origin.url("/"), "");

@@ -3,53 +3,10 @@
 
 mod support;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use support::{Client, Origin, Proxy, Response, eventually, reply};
-
-/// An origin, and a proxy of either kind before it.
-struct Both {
-    origin: Origin,
-    proxy: Proxy,
-    reverse: bool,
-}
-
-impl Both {
-    fn ask(&self, method: &str, path: &str, fields: &str) -> Response {
-        if !self.reverse {
-            return self.proxy.request(method, &self.origin.url(path), fields);
-        }
-        let mut client = Client::connect(self.proxy.address);
-        client.send(format!("{method} {path} HTTP/1.1\r\nHost: www.example\r\n{fields}\r\n"));
-        client.read(method).unwrap()
-    }
-
-    fn get(&self, path: &str, fields: &str) -> Response {
-        self.ask("GET", path, fields)
-    }
-
-    /// Waits until what was just fetched is stored whole.
-    fn settled(&self, objects: u64) {
-        eventually("it is stored", || self.proxy.store.stats().live_objects >= objects);
-    }
-}
-
-/// Plays `play` with a proxy of each kind before an origin that answers so. The number counts requests from 1.
-fn in_both(
-    answer: impl Fn(usize, &support::Request, &mut std::net::TcpStream) -> bool + Send + Sync + 'static,
-    play: impl Fn(&Both),
-) {
-    let answer = Arc::new(answer);
-    for reverse in [false, true] {
-        let (answer, count) = (answer.clone(), AtomicUsize::new(0));
-        let origin =
-            Origin::start(move |request, stream| answer(count.fetch_add(1, Ordering::SeqCst) + 1, request, stream));
-        let proxy = if reverse { Proxy::reverse(&origin) } else { Proxy::forward() };
-        play(&Both { origin, proxy, reverse });
-    }
-}
+use support::both::in_both;
+use support::{eventually, reply};
 
 fn date(seconds_ago: u64) -> String {
     httpdate::fmt_http_date(SystemTime::now() - Duration::from_secs(seconds_ago))

@@ -18,8 +18,9 @@ use crate::client::{BadContent, Client};
 use crate::failure::Failure;
 use crate::origin::{Connection, resolve};
 
-/// Times that one request is sent on kept connections that turn out to have been closed; then it gets its own.
-const MOST_KEPT: usize = 2;
+/// Times that one request is sent on kept connections that turn out to have been closed; then it gets its own. A retry
+/// that fails is not retried (RFC 9110 9.2.2).
+const MOST_KEPT: usize = 1;
 
 /// An origin's answer, whose content is still to be read.
 pub(super) struct Reply {

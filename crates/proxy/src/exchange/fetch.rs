@@ -38,6 +38,29 @@ pub(super) fn whole(request: &Request) -> RequestHeader {
     head
 }
 
+/// The client's conditions of a request for something of which nothing is stored: they are the origin's to judge (RFC
+/// 9111 4.3.2), which may save sending what the client has and the cache may not keep.
+const FOR_ORIGIN: [HeaderName; 2] = [IF_NONE_MATCH, IF_MODIFIED_SINCE];
+
+/// Adds them to the head of a request for the whole.
+fn with_conditions(mut head: RequestHeader, request: &Request) -> pingora_error::Result<RequestHeader> {
+    for name in &FOR_ORIGIN {
+        for value in request.head.headers.get_all(name) {
+            head.append_header(name.clone(), value.clone())?;
+        }
+    }
+    Ok(head)
+}
+
+/// A request whose conditions the origin has judged, and answered with all there is.
+fn without_conditions(request: &Request) -> Request {
+    let mut request = request.clone();
+    for name in &FOR_ORIGIN {
+        request.head.remove_header(name);
+    }
+    request
+}
+
 impl Exchange {
     /// Asks the origin, and answers with what it says; `stale` is validated if it can be. Others who wait for this are
     /// told through `pilot` as soon as the head is there.
@@ -87,6 +110,9 @@ impl Exchange {
                 let failure = Failure::Origin(format!("it answered {}", reply.head.status));
                 self.instead(request, client, entry, Some(found), failure).await
             }
+            None if FOR_ORIGIN.iter().any(|name| request.head.headers.contains_key(name)) => {
+                self.store_and_answer(&without_conditions(request), client, entry, reply, pilot).await
+            }
             _ => self.store_and_answer(request, client, entry, reply, pilot).await,
         }
     }
@@ -100,11 +126,15 @@ impl Exchange {
         entry: &mut Entry,
         stale: Option<&Found>,
     ) -> Result<Reply, Failure> {
-        let mut head = whole(request);
+        let internal = |error: Box<pingora_error::Error>| Failure::Internal(error.to_string());
+        let mut head = match (stale, &with) {
+            (None, With::Client(_)) => with_conditions(whole(request), request).map_err(internal)?,
+            _ => whole(request),
+        };
         let stored = stale.and_then(|found| found.head.fields(|_| true));
         let edits = stored.as_ref().and_then(|stored| validation(&head.headers, stored));
         if let Some(edits) = &edits {
-            headers::edit_request(&mut head, edits).map_err(|error| Failure::Internal(error.to_string()))?;
+            headers::edit_request(&mut head, edits).map_err(internal)?;
         }
         let again = match &mut with {
             With::Client(client) => With::Client(client),
@@ -121,7 +151,7 @@ impl Exchange {
         let plain = || Failure::Origin("it answered 304 to a plain request".into());
         if edits.is_none() {
             // Nothing was asked that could be answered so. A client that did ask knows what it means.
-            let asked = [IF_NONE_MATCH, IF_MODIFIED_SINCE].iter().any(|name| request.head.headers.contains_key(name));
+            let asked = FOR_ORIGIN.iter().any(|name| request.head.headers.contains_key(name));
             return if asked { Ok(reply) } else { Err(plain()) };
         }
         self.origins.release(reply.connection);
@@ -143,8 +173,8 @@ impl Exchange {
     ) -> Result<(), Ended> {
         match stale {
             Some(found) if failure.is_upstream() && self.may_help(request, &found) => {
+                // Not a hit: the origin was asked (RFC 9211 2.1).
                 entry.result = CacheResult::Stale;
-                entry.outcome = tinaja_http::status::Outcome::Hit;
                 match self.serve(request, client, entry, found, Given::Stored).await? {
                     Sent::Answered => Ok(()),
                     Sent::NotHere => Err(failure.into()),

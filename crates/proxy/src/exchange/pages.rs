@@ -34,10 +34,8 @@ impl Exchange {
     fn page_head(&self, failure: &Failure, length: usize, entry: &Entry) -> pingora_error::Result<ResponseHeader> {
         let mut head = page::head(failure, length)?;
         headers::to_client(&self.shared, &mut head, None, entry)?;
-        if !failure.is_upstream() {
-            // The request went nowhere, so there is nothing to say about how.
-            head.remove_header("cache-status");
-        }
+        // Nothing stored is in it (RFC 9211 2).
+        head.remove_header("cache-status");
         Ok(head)
     }
 }

@@ -12,6 +12,7 @@ use super::entry::Entry;
 use super::ticket::Request;
 use super::{Ended, Exchange, headers};
 use crate::client::{BadContent, Client};
+use crate::page;
 use crate::stored::Found;
 
 impl Exchange {
@@ -47,8 +48,9 @@ impl Exchange {
     async fn answer_options(&self, client: &mut Client, entry: &mut Entry) -> Result<(), Ended> {
         let mut head = ResponseHeader::build(200, Some(3))?;
         head.insert_header(CONTENT_LENGTH, 0)?;
-        head.insert_header(ALLOW, "GET, HEAD, POST, PUT, DELETE, OPTIONS")?;
+        head.insert_header(ALLOW, page::ALLOWED)?;
         headers::to_client(&self.shared, &mut head, None, entry)?;
+        head.remove_header("cache-status");
         entry.note(&head);
         client.begin(&head, Bytes::new()).await?;
         Ok(client.end().await?)

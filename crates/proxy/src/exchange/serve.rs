@@ -83,7 +83,7 @@ impl Exchange {
             Ok(first) => first,
             Err(NotThere) => return Ok(Sent::NotHere),
         };
-        if entry.outcome == Outcome::Hit {
+        if entry.outcome == Outcome::Hit || entry.result == CacheResult::Stale {
             entry.ttl = Some(source.ttl_seconds(now));
         }
         shape(&mut head, &plan, length)?;

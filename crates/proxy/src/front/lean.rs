@@ -128,7 +128,7 @@ impl Request<'_> {
 
     async fn send(&self, gate: &mut Gate, plain: Plain, headers: HeaderMap) -> Answered {
         let Plain { mut found, first, now } = plain;
-        let asks_to_close = hops::closes(&headers, self.judged.http11);
+        let asks_to_close = hops::closes_to_client(&headers, self.judged.http11, self.ticket.is_reverse());
         let keep = !self.stopping && !asks_to_close;
         let mut answer = Answered { status: 0, body_bytes: 0, content_type: None, headers, keep };
         let head = self.head(&found, &mut answer, now);

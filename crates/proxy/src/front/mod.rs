@@ -140,7 +140,8 @@ impl Front {
                 return None;
             }
         };
-        let keep = !stopping && !tinaja_http::hops::closes(&request.0, judged.http11);
+        let keep =
+            !stopping && !tinaja_http::hops::closes_to_client(&request.0, judged.http11, request.1.ticket.is_reverse());
         let head_only = judged.method == "HEAD";
         let stall = self.shared.limits.client_stall;
         let mut client = Client::H1(Box::new(H1::new(gate, judged.http11, head_only, keep, stall)));

@@ -1,6 +1,7 @@
 //! Origins that misbehave on request, a proxy to test, and a client that sees every byte.
 #![allow(dead_code, unused_imports)]
 
+pub mod both;
 mod client;
 mod origin;
 
