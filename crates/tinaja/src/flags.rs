@@ -31,6 +31,8 @@ pub enum Action {
     Inspect(Inspect),
     /// Forget what is stored under URLs, in the cache of a running server or in a stopped one.
     Purge(Purge),
+    /// Run an experiment of the laboratory: a table or figure of a paper, measured again. Alone: list them.
+    Lab(Lab),
 }
 
 /// The flags of `serve`.
@@ -124,6 +126,33 @@ pub struct Purge {
     /// The configuration file that was given to serve.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+}
+
+/// The flags of `lab`.
+#[derive(Debug, Args)]
+pub struct Lab {
+    /// Which experiment; or all, which runs one after the other.
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+    /// Small disks and few requests: seconds instead of minutes, and coarser figures.
+    #[arg(long)]
+    pub quick: bool,
+    /// Print JSON instead of tables.
+    #[arg(long, requires = "name")]
+    pub json: bool,
+    /// Draw the plots into this file, by its name an SVG or a PNG.
+    #[arg(long, value_name = "FILE", requires = "name")]
+    pub plot: Option<PathBuf>,
+    /// What random numbers begin from; by default always the same.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// A log to replay, for the experiments that do so; may be given several times. Squid, Common, Combined or JSON access
+    /// logs, or tables of requests as .tsv or .csv, all of them also packed by gzip.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Vec<PathBuf>,
+    /// Write a page with its picture for each experiment into this directory, and a page that leads to them.
+    #[arg(long, value_name = "DIR", requires = "name")]
+    pub docs: Option<PathBuf>,
 }
 
 #[cfg(test)]

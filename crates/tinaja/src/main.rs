@@ -6,6 +6,7 @@ mod check;
 mod control;
 mod flags;
 mod inspect;
+mod lab;
 mod place;
 mod purge;
 mod report;
@@ -49,6 +50,10 @@ fn run(flags: Flags) -> Result<()> {
         Action::Purge(purge) => {
             log(flags.log.as_ref().map_or(DEFAULT_LOG, |filter| &filter.0));
             purge::purge(purge)
+        }
+        Action::Lab(lab) => {
+            log(flags.log.as_ref().map_or(DEFAULT_LOG, |filter| &filter.0));
+            lab::lab(lab)
         }
     }
 }

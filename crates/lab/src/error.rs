@@ -1,0 +1,54 @@
+//! Why an experiment could not be carried out.
+
+use std::path::PathBuf;
+
+/// Why an experiment could not be carried out, or its report not be shown.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// An engine could not be opened over its disks.
+    #[error("cannot open {engine} over {disk_bytes} bytes: {why}")]
+    Engine {
+        /// Which engine.
+        engine: String,
+        /// On how much disk.
+        disk_bytes: u64,
+        /// What it said.
+        why: String,
+    },
+    /// The store lost what it must not lose, or the system refused a thread or a file.
+    #[error("{what}: {why}")]
+    Failed {
+        /// What was being done.
+        what: &'static str,
+        /// What went wrong.
+        why: String,
+    },
+    /// The experiment replays a log and was given none.
+    #[error(
+        "{0} replays requests: name a log with --trace FILE (Squid, Common, Combined or JSON, .tsv or .csv, also .gz)"
+    )]
+    NeedsTrace(&'static str),
+    /// A log could not be read.
+    #[error("cannot read the requests in {path}: {why}")]
+    Trace {
+        /// Which file.
+        path: PathBuf,
+        /// Why not, with the line where that is known.
+        why: String,
+    },
+    /// A plot could not be drawn.
+    #[error("cannot draw {path}: {why}")]
+    Plot {
+        /// Which file.
+        path: PathBuf,
+        /// Why not.
+        why: String,
+    },
+}
+
+impl LabError {
+    /// Something failed while `what` was done.
+    pub fn failed(what: &'static str, why: impl ToString) -> Self {
+        LabError::Failed { what, why: why.to_string() }
+    }
+}

@@ -1,0 +1,77 @@
+//! What an experiment is, and the list of them.
+
+use std::path::PathBuf;
+
+use crate::error::LabError;
+use crate::experiments;
+use crate::report::Report;
+
+/// One table or figure of a paper, or one claim of ours. Each has a file of its own.
+#[derive(Clone, Copy)]
+pub struct Experiment {
+    /// The name to run it by, as in `tinaja lab NAME`.
+    pub name: &'static str,
+    /// What it shows, in one line.
+    pub shows: &'static str,
+    /// Where in which paper.
+    pub paper: &'static str,
+    /// Whether it replays a log that [`Setup::traces`] must name.
+    pub needs_trace: bool,
+    /// Carry it out. Errors: [`LabError`].
+    pub run: fn(&Setup) -> Result<Report, LabError>,
+}
+
+/// How experiments are run.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Small disks and few requests: seconds instead of minutes, and coarser figures.
+    pub quick: bool,
+    /// What all that is random begins from. The same seed gives the same requests.
+    pub seed: u64,
+    /// Logs to be replayed, by the experiments that do so.
+    pub traces: Vec<PathBuf>,
+    /// Where files may be made for a while, by the experiments that need some. Default: the system's place for that.
+    pub scratch: PathBuf,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Setup { quick: false, seed: 2009, traces: Vec::new(), scratch: std::env::temp_dir() }
+    }
+}
+
+impl Setup {
+    /// A quick one.
+    pub fn quick() -> Self {
+        Setup { quick: true, ..Setup::default() }
+    }
+
+    /// `full`, or `quick` if this is to be quick.
+    pub fn choose<T>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+}
+
+/// Every experiment, in the order in which they are listed.
+pub fn all() -> &'static [Experiment] {
+    experiments::ALL
+}
+
+/// The experiment of this name.
+pub fn find(name: &str) -> Option<&'static Experiment> {
+    all().iter().find(|experiment| experiment.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_found_by_its_own_name() {
+        for experiment in all() {
+            assert!(std::ptr::eq(find(experiment.name).unwrap(), experiment), "{} is there twice", experiment.name);
+            assert!(experiment.shows.len() < 110 && !experiment.shows.ends_with('.'));
+        }
+        assert!(find("no-such").is_none());
+    }
+}

@@ -1,0 +1,26 @@
+//! The laboratory: each table and figure of a paper that Tinaja is built from is one [`Experiment`], run with one command.
+//!
+//! An experiment runs the engines of `tinaja-store` themselves, over devices that keep virtual time, and prints what the
+//! paper says, what its model says, what was measured, and why they differ. Nothing here knows HTTP or a network.
+//!
+//! - [`experiment`]: what an experiment is, and the list of them;
+//! - [`report`] and [`show`]: what came out, as tables, as JSON and as plots;
+//! - [`rig`]: an engine over disks that are counted, slowed down by a model, and held in little memory;
+//! - [`load`]: requests, generated or read from logs, and the driver that puts them to a rig;
+//! - [`paper`]: the papers' own figures.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
+
+mod error;
+pub mod experiment;
+mod experiments;
+pub mod load;
+pub mod paper;
+mod random;
+pub mod report;
+pub mod rig;
+pub mod show;
+
+pub use error::LabError;
+pub use experiment::{Experiment, Setup};
+pub use random::Random;
+pub use report::Report;

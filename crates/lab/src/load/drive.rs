@@ -1,0 +1,172 @@
+//! The driver: requests are put to a rig one by one, and what they cost is counted by what they were.
+
+use std::time::Duration;
+
+use super::{Grouping, Request};
+use crate::error::LabError;
+use crate::rig::{Reading, Rig};
+
+/// How requests are put to a rig.
+#[derive(Clone, Copy, Debug)]
+pub struct Drive {
+    /// So many requests come first and are not counted.
+    pub warm_up: usize,
+    /// The model by whose clock requests come at their times and wait for the disk. `None`: each comes as soon as the one
+    /// before it is done.
+    pub clock: Option<usize>,
+    /// How long the origin takes to give an object.
+    pub origin: Duration,
+    /// Requests of one client for one page belong together until so much time has gone by.
+    pub group_window: Duration,
+}
+
+impl Default for Drive {
+    fn default() -> Self {
+        // PolyMix-4's origins take 2.5 s (HashCache, section 5.1).
+        let (origin, group_window) = (Duration::from_millis(2500), Duration::from_secs(10));
+        Drive { warm_up: 0, clock: None, origin, group_window }
+    }
+}
+
+/// What was counted.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Requests.
+    pub requests: u64,
+    /// Bytes of the objects asked for.
+    pub bytes: u64,
+    /// Requests answered by the store.
+    pub hits: u64,
+    /// Bytes of these.
+    pub hit_bytes: u64,
+    /// Misses of what may be stored.
+    pub cachable_misses: u64,
+    /// Objects stored.
+    pub stored: u64,
+    /// Reads of the disks on account of hits, of misses, and of objects stored.
+    pub hit_reads: u64,
+    /// See [`Outcome::hit_reads`].
+    pub miss_reads: u64,
+    /// See [`Outcome::hit_reads`].
+    pub store_reads: u64,
+    /// Times of all hits added up, by the clock of the driver.
+    pub hit_time: Duration,
+    /// Times of all misses added up.
+    pub miss_time: Duration,
+    /// From the first request's time to the last one's.
+    pub span: Duration,
+    /// All that the disks did, and how long they were busy.
+    pub spent: Reading,
+}
+
+fn share(of: u64, all: u64) -> f64 {
+    if all == 0 { 0.0 } else { of as f64 / all as f64 }
+}
+
+impl Outcome {
+    /// Requests that the store did not answer.
+    pub fn misses(&self) -> u64 {
+        self.requests - self.hits
+    }
+
+    /// The paper's `chr`: the share of requests that hit.
+    pub fn hit_ratio(&self) -> f64 {
+        share(self.hits, self.requests)
+    }
+
+    /// The share of bytes that hit.
+    pub fn byte_hit_ratio(&self) -> f64 {
+        share(self.hit_bytes, self.bytes)
+    }
+
+    /// The paper's `cbr`: the share of misses that may be stored.
+    pub fn cachable_ratio(&self) -> f64 {
+        share(self.cachable_misses, self.misses())
+    }
+
+    /// Reads of the disk that a hit costs, those answered from memory left out.
+    pub fn reads_a_hit(&self) -> f64 {
+        share(self.hit_reads, self.hits - self.spent.stats.hits_memory.min(self.hits))
+    }
+
+    /// Reads that a miss costs.
+    pub fn reads_a_miss(&self) -> f64 {
+        share(self.miss_reads, self.misses())
+    }
+
+    /// Writes that an object stored costs.
+    pub fn writes_a_store(&self) -> f64 {
+        share(self.spent.writes.requests, self.stored)
+    }
+
+    /// Requests a second that keep the disks always busy, by the model of this number.
+    pub fn peak_rate(&self, model: usize) -> f64 {
+        self.requests as f64 / self.spent.busy(model).as_secs_f64()
+    }
+}
+
+/// Put requests to a rig: `warm_up` first, then all others, which are counted. Errors: those of [`Rig::get`].
+pub fn drive(rig: &Rig, requests: impl Iterator<Item = Request>, how: &Drive) -> Result<Outcome, LabError> {
+    let mut requests = requests.peekable();
+    let mut grouping = Grouping::new(how.group_window);
+    for _ in 0..how.warm_up {
+        if let Some(request) = requests.next() {
+            let group = grouping.group(&request);
+            if rig.get(request.object)?.is_none() && request.cachable {
+                rig.put(request.object, request.bytes, Some(group));
+            }
+        }
+    }
+    let mut outcome = Outcome::default();
+    let before = rig.read();
+    let first = requests.peek().map(|request| request.time).unwrap_or_default();
+    // By this clock the first of the counted requests comes.
+    let starts = how.clock.map(|clock| rig.clocks(clock).max().unwrap_or_default());
+    for request in requests {
+        outcome.span = request.time.saturating_sub(first);
+        let clock = how.clock.zip(starts.map(|starts| starts + outcome.span));
+        one(rig, &request, grouping.group(&request), clock, how.origin, &mut outcome)?;
+    }
+    outcome.spent = rig.read().since(&before);
+    Ok(outcome)
+}
+
+fn one(
+    rig: &Rig,
+    request: &Request,
+    group: u64,
+    clock: Option<(usize, Duration)>,
+    origin: Duration,
+    outcome: &mut Outcome,
+) -> Result<(), LabError> {
+    let waits = clock.map(|(clock, comes)| {
+        rig.idle_until(clock, comes);
+        (clock, comes, rig.clocks(clock).collect::<Vec<_>>())
+    });
+    let before = rig.requests();
+    let hit = rig.get(request.object)?;
+    let spent = rig.requests().since(before).reads;
+    // It is answered when the last of its reads is done; without any it is answered at once.
+    let waited = waits.map_or(Duration::ZERO, |(clock, comes, before)| {
+        let moved = rig.clocks(clock).zip(before).filter(|(now, before)| now > before);
+        moved.map(|(now, _)| now.saturating_sub(comes)).max().unwrap_or_default()
+    });
+    outcome.requests += 1;
+    outcome.bytes += request.bytes;
+    if hit.is_some() {
+        outcome.hits += 1;
+        outcome.hit_bytes += request.bytes;
+        outcome.hit_reads += spent;
+        outcome.hit_time += waited;
+        return Ok(());
+    }
+    outcome.miss_reads += spent;
+    outcome.miss_time += waited + origin;
+    if request.cachable {
+        outcome.cachable_misses += 1;
+        let before = rig.requests();
+        outcome.stored += u64::from(rig.put(request.object, request.bytes, Some(group)));
+        outcome.store_reads += rig.requests().since(before).reads;
+    }
+    Ok(())
+}

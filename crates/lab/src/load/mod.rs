@@ -1,0 +1,36 @@
+//! Loads: requests from generators and from logs, and the driver that puts them to a rig.
+
+mod drive;
+mod grouping;
+mod polymix;
+mod sizes;
+mod trace;
+
+use std::time::Duration;
+
+pub use drive::{Drive, Outcome, drive};
+pub use grouping::Grouping;
+pub use polymix::{Embedded, PolyMix, PolyMixOptions};
+pub use sizes::codeen_bytes;
+pub use trace::{Trace, read_trace};
+
+/// One request: look for the object, fetch and store it if it is not there and may be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// When it comes, since the first one.
+    pub time: Duration,
+    /// What is asked for.
+    pub object: u64,
+    /// The size of its body.
+    pub bytes: u64,
+    /// Who asks.
+    pub client: u64,
+    /// The page that it is asked for on account of, if that is known.
+    pub referer: Option<u64>,
+    /// The host it comes from.
+    pub host: u64,
+    /// What kind of content it is, or from which of several logs: a number that means something to its source only.
+    pub stream: u8,
+    /// Whether it may be stored.
+    pub cachable: bool,
+}

@@ -1,0 +1,267 @@
+//! Requests from logs: Squid's, Common, Combined and JSON access logs, and two simple forms with a request a line:
+//!
+//! - `.tsv`: seconds, client, host, URL, status, bytes, referer, and whatever follows, between tabs;
+//! - `.csv`: seconds, object, bytes, client, between commas.
+//!
+//! Any of them may be packed by gzip. The form is told by the file's first lines, not by its name.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::time::Duration;
+
+use flate2::bufread::MultiGzDecoder;
+use tinaja_logs::Format;
+
+use super::Request;
+use crate::error::LabError;
+
+/// Requests that are read of one log, at most: 72 bytes each. The rest is left out, and said so.
+const MAX_REQUESTS: usize = 20_000_000;
+/// A line of a log is no longer; what is longer is not read.
+const MAX_LINE_BYTES: u64 = 256 << 10;
+/// Lines that are looked at to find out a log's form.
+const TRIED_LINES: usize = 20;
+
+/// The requests of a log that can be replayed: `GET`s that were answered with an object.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    /// In the order of the log; an object has the largest size that it is seen with anywhere.
+    pub requests: Vec<Request>,
+    /// Lines that could not be read.
+    pub unreadable: u64,
+    /// Whether the log went on beyond the twenty million requests that are read of one.
+    pub cut: bool,
+}
+
+/// What one line says, as text.
+struct Line<'a> {
+    seconds: f64,
+    client: &'a str,
+    host: &'a str,
+    url: &'a str,
+    status: u16,
+    bytes: u64,
+    referer: Option<&'a str>,
+}
+
+#[derive(Clone, Copy)]
+enum Form {
+    Log(Format),
+    Tabs,
+    Commas,
+}
+
+const FORMS: [Form; 6] = [
+    Form::Tabs,
+    Form::Log(Format::Json),
+    Form::Log(Format::Squid),
+    Form::Log(Format::Combined),
+    Form::Log(Format::Common),
+    Form::Commas,
+];
+
+/// Read a log. Memory: 72 bytes a request, and 16 for each object. Errors: it cannot be opened, or holds no request of
+/// a form that is known.
+pub fn read_trace(path: &Path) -> Result<Trace, LabError> {
+    let refused = |why: String| LabError::Trace { path: path.to_path_buf(), why };
+    let file = File::open(path).map_err(|error| refused(error.to_string()))?;
+    let mut packed = BufReader::with_capacity(1 << 16, file);
+    let is_gzip = packed.fill_buf().map_err(|error| refused(error.to_string()))?.starts_with(&[0x1F, 0x8B]);
+    let plain: Box<dyn Read> = if is_gzip { Box::new(MultiGzDecoder::new(packed)) } else { Box::new(packed) };
+    read(BufReader::new(plain)).map_err(refused)
+}
+
+fn read(mut from: impl BufRead) -> Result<Trace, String> {
+    let mut trace = Trace::default();
+    let mut first = Vec::new();
+    while first.len() < TRIED_LINES {
+        match next_line(&mut from).map_err(|error| error.to_string())? {
+            Some(line) => first.push(line),
+            None => break,
+        }
+    }
+    let fits = |form: &Form| first.iter().filter(|line| parse(*form, line, &mut |_| ())).count();
+    let form = FORMS.into_iter().rev().max_by_key(fits).filter(|form| fits(form) * 2 > first.len());
+    let form = form.ok_or("its first lines are of no form that is known (Squid, Common, Combined, JSON, tsv, csv)")?;
+    let mut lines = first.into_iter();
+    let mut number = 0_u64;
+    loop {
+        let line = match lines.next() {
+            Some(line) => line,
+            None => match next_line(&mut from).map_err(|error| format!("after line {number}: {error}"))? {
+                Some(line) => line,
+                None => break,
+            },
+        };
+        number += 1;
+        if trace.requests.len() >= MAX_REQUESTS {
+            trace.cut = true;
+            break;
+        }
+        let known = parse(form, &line, &mut |line| trace.requests.extend(request(&line)));
+        trace.unreadable += u64::from(!known);
+    }
+    if trace.requests.is_empty() {
+        return Err("it holds no GET that was answered with an object".to_owned());
+    }
+    straighten(&mut trace.requests);
+    Ok(trace)
+}
+
+/// The next line without its end, cut where it is too long; `None` at the end.
+fn next_line(from: &mut impl BufRead) -> std::io::Result<Option<String>> {
+    let mut line = Vec::new();
+    if from.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line)? == 0 {
+        return Ok(None);
+    }
+    if line.len() as u64 >= MAX_LINE_BYTES && line.last() != Some(&b'\n') {
+        from.skip_until(b'\n')?;
+    }
+    while line.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
+        line.pop();
+    }
+    Ok(Some(String::from_utf8_lossy(&line).into_owned()))
+}
+
+/// Whether a line is of a form. What is no request for an object is of it all the same, and not passed on.
+fn parse(form: Form, line: &str, give: &mut dyn FnMut(Line<'_>)) -> bool {
+    match form {
+        Form::Log(format) => {
+            let Ok(record) = format.parse(line) else { return false };
+            let seconds = record.time_ms as f64 / 1000.0;
+            if record.method == "GET" {
+                let (client, url, referer) = (&record.client, &record.url, record.referer.as_deref());
+                let host = url.split('/').nth(2).unwrap_or_default();
+                give(Line { seconds, client, host, url, status: record.status, bytes: record.bytes, referer });
+            }
+            true
+        }
+        Form::Tabs => {
+            let mut fields = line.split('\t');
+            let mut next = || fields.next();
+            let line = (|| {
+                let (seconds, client, host, url) = (next()?.parse().ok()?, next()?, next()?, next()?);
+                let (status, bytes) = (next()?.parse().ok()?, next()?.parse().ok()?);
+                let referer = next().filter(|referer| !matches!(*referer, "" | "-"));
+                Some(Line { seconds, client, host, url, status, bytes, referer })
+            })();
+            line.map(give).is_some()
+        }
+        Form::Commas => {
+            let mut fields = line.split(',').map(str::trim);
+            let mut next = || fields.next();
+            let line = (|| {
+                let (seconds, url) = (next()?.parse().ok()?, next()?);
+                let (bytes, client) = (next()?.parse().ok()?, next().unwrap_or_default());
+                Some(Line { seconds, client, host: "", url, status: 200, bytes, referer: None })
+            })();
+            line.map(give).is_some()
+        }
+    }
+}
+
+fn request(line: &Line<'_>) -> Option<Request> {
+    if !matches!(line.status, 200 | 203 | 206 | 304) || !line.seconds.is_finite() {
+        return None;
+    }
+    let number = |parts: &[&str]| {
+        let mut hasher = DefaultHasher::new();
+        parts.hash(&mut hasher);
+        hasher.finish()
+    };
+    // A log of one site names no hosts in its URLs, and its referers do: what follows the host must do.
+    let path = |url: &str| match url.split_once("://").map(|(_, rest)| rest) {
+        Some(rest) => rest.find('/').map_or_else(|| "/".to_owned(), |at| rest.get(at..).unwrap_or("/").to_owned()),
+        None => url.to_owned(),
+    };
+    Some(Request {
+        time: Duration::try_from_secs_f64(line.seconds.max(0.0)).ok()?,
+        object: number(&[line.host, &path(line.url)]),
+        bytes: line.bytes,
+        client: number(&[line.client]),
+        referer: line.referer.map(|referer| number(&[line.host, &path(referer)])),
+        host: number(&[line.host]),
+        stream: 0,
+        cachable: true,
+    })
+}
+
+/// Times from the first request on, never backwards; one size for each object.
+fn straighten(requests: &mut [Request]) {
+    let mut sizes: HashMap<u64, u64> = HashMap::new();
+    for request in requests.iter() {
+        let most = sizes.entry(request.object).or_default();
+        *most = request.bytes.max(*most);
+    }
+    let first = requests.first().map(|request| request.time).unwrap_or_default();
+    let mut now = Duration::ZERO;
+    for request in requests {
+        now = now.max(request.time.saturating_sub(first));
+        request.time = now;
+        request.bytes = sizes.get(&request.object).copied().unwrap_or(request.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn requests(text: &str) -> Vec<Request> {
+        read(text.as_bytes()).unwrap().requests
+    }
+
+    const COMBINED: &str = "10.0.0.1 - - [10/Oct/2000:13:55:36 +0000] \"GET /a.html HTTP/1.1\" 200 4000 \"-\" \"x\"\n\
+        10.0.0.1 - - [10/Oct/2000:13:55:38 +0000] \"GET /a.gif HTTP/1.1\" 200 700 \"http://a.example/a.html\" \"x\"\n\
+        10.0.0.2 - - [10/Oct/2000:13:55:37 +0000] \"GET /a.gif HTTP/1.1\" 304 0 \"-\" \"x\"\n\
+        10.0.0.2 - - [10/Oct/2000:13:55:39 +0000] \"POST /a.gif HTTP/1.1\" 200 9 \"-\" \"x\"\n";
+
+    #[test]
+    fn one_size_an_object_and_time_goes_on() {
+        let read = requests(COMBINED);
+        assert_eq!(read.iter().map(|request| request.bytes).collect::<Vec<_>>(), [4000, 700, 700]);
+        assert_eq!(read.iter().map(|request| request.time.as_secs()).collect::<Vec<_>>(), [0, 2, 2]);
+        assert_eq!((read[1].object, read[1].client == read[0].client), (read[2].object, true));
+        assert_eq!(read[1].referer, Some(read[0].object), "a referer is the page that was asked for");
+    }
+
+    #[test]
+    fn every_form_is_told_by_its_lines() {
+        let tabs =
+            "951782400\t1\ta.example\t/x\t200\t77\thttp://a.example/\t0\n951782401\t1\ta.example\t/y\t404\t7\t\t0\n";
+        let commas = "1,17,500,9\n2.5,18,600,9\n";
+        let squid = "951782400.250 12 10.0.0.1 TCP_MISS/200 77 GET http://a.example/x - HIER_DIRECT/- text/html\n";
+        let json = "{\"time_ms\":5000,\"method\":\"GET\",\"url\":\"http://a.example/x\",\"status\":200,\"bytes\":77}\n";
+        let common = "10.0.0.1 - - [10/Oct/2000:13:55:36 +0000] \"GET /a.html HTTP/1.1\" 200 77\n";
+        for (text, count) in [(tabs, 1), (commas, 2), (squid, 1), (json, 1), (common, 1), (COMBINED, 3)] {
+            assert_eq!(requests(text).len(), count, "{text}");
+        }
+        assert_eq!(requests(tabs)[0].object, requests(&tabs.replace("/x", "http://a.example/x"))[0].object);
+    }
+
+    #[test]
+    fn nonsense_is_refused_and_bad_lines_are_counted() {
+        for bad in ["", "\n\n", "hello\nworld\n", "\u{0}\u{1}", "1,17,500,9\nx\ny\nz\n"] {
+            assert!(read(bad.as_bytes()).is_err(), "{bad:?}");
+        }
+        let some = format!("{COMBINED}nonsense\n{}\n", "x".repeat(600_000));
+        let trace = read(some.as_bytes()).unwrap();
+        assert_eq!((trace.requests.len(), trace.unreadable, trace.cut), (3, 2, false));
+    }
+
+    #[test]
+    fn packed_files_are_unpacked_whatever_their_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut packed = flate2::write::GzEncoder::new(File::create(&path).unwrap(), flate2::Compression::fast());
+        packed.write_all(COMBINED.as_bytes()).unwrap();
+        packed.finish().unwrap();
+        assert_eq!(read_trace(&path).unwrap().requests.len(), 3);
+        std::fs::write(&path, [0x1F, 0x8B, 8, 0, 1, 2, 3]).unwrap();
+        assert!(read_trace(&path).unwrap_err().to_string().starts_with("cannot read the requests in"));
+        assert!(read_trace(&dir.path().join("none")).is_err());
+    }
+}

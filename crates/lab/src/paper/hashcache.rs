@@ -1,0 +1,102 @@
+//! HashCache: Cache Storage for the Next Billion (Badam, Park, Pai, Peterson; NSDI 2009).
+
+use tinaja_store::EngineName;
+
+/// One row of Table 3.
+#[derive(Clone, Copy, Debug)]
+pub struct Table3 {
+    /// Bits of memory for each object.
+    pub bits: &'static str,
+    /// Seeks of a read, a write and a miss.
+    pub seeks: &'static str,
+}
+
+/// Table 3's row of an engine. LogLRU's and Log's are those without prefetch.
+pub fn table_3(engine: EngineName) -> Table3 {
+    let (bits, seeks) = match engine {
+        EngineName::HashCacheBasic | EngineName::HashCacheSet => ("0", "1 / 1 / 1"),
+        EngineName::HashCacheSetMem => ("11", "1 / 1 / 0"),
+        EngineName::HashCacheSetMemLru => ("< 11", "1 / 1 / < 1"),
+        EngineName::HashCacheLogLru => ("15-47", "1 + e / ~0 / 0"),
+        EngineName::HashCacheLogN | EngineName::HashCacheLog => ("47", "1 / ~0 / 0"),
+        _ => ("", ""),
+    };
+    Table3 { bits, seeks }
+}
+
+/// Table 4: the peak request rate of a policy, from `t` seeks a second, the hit ratio, the share of misses that may be
+/// stored, and how many related objects one read brings.
+pub fn table_4(engine: EngineName, t: f64, chr: f64, cbr: f64, rel: f64) -> Option<f64> {
+    let stored = (1.0 - chr) * cbr;
+    let rate = match engine {
+        EngineName::HashCacheBasic | EngineName::HashCacheSet => t / (1.0 + 1.0 / rel + stored),
+        // SetMemLRU has no row; with every set asked for in memory it is SetMem.
+        EngineName::HashCacheSetMem | EngineName::HashCacheSetMemLru => t / (chr * (1.0 + 1.0 / rel) + stored),
+        EngineName::HashCacheLogN => t / (2.0 * chr + stored),
+        EngineName::HashCacheLogLru | EngineName::HashCacheLog => t * rel / (2.0 * chr + stored),
+        _ => return None,
+    };
+    Some(rate)
+}
+
+/// Table 5: percent of objects smaller than so many KiB.
+pub const TABLE_5: [(u64, f64); 6] = [(8, 74.8), (16, 87.2), (32, 93.8), (64, 97.1), (128, 98.8), (256, 99.5)];
+
+/// Table 6: seeks a second by KiB read.
+pub const TABLE_6: [(u64, f64); 7] = [(1, 78.0), (4, 76.0), (8, 76.0), (16, 74.0), (32, 72.0), (64, 70.0), (128, 53.0)];
+
+/// Table 7: requests a second on disks of 7200, 10,000 and 15,000 turns a minute.
+pub fn table_7(engine: EngineName) -> Option<[f64; 3]> {
+    match engine {
+        EngineName::HashCacheBasic | EngineName::HashCacheSet => Some([40.0, 50.0, 85.0]),
+        EngineName::HashCacheSetMem => Some([66.0, 85.0, 140.0]),
+        EngineName::HashCacheLogN => Some([132.0, 170.0, 280.0]),
+        EngineName::HashCacheLogLru | EngineName::HashCacheLog => Some([264.0, 340.0, 560.0]),
+        _ => None,
+    }
+}
+
+/// Figure 3 as the text tells it: peak requests a second on one SATA disk.
+pub fn figure_3(engine: EngineName) -> Option<f64> {
+    match engine {
+        EngineName::HashCacheBasic | EngineName::HashCacheSet => Some(45.0),
+        EngineName::HashCacheSetMem => Some(75.0),
+        EngineName::HashCacheLog => Some(275.0),
+        _ => None,
+    }
+}
+
+/// Figure 3's others: Squid and the commercial cache, called Tiger.
+pub const FIGURE_3_OTHERS: [(&str, f64); 2] = [("Squid", 60.0), ("Tiger", 250.0)];
+
+/// Figure 4 as the text tells it: HashCache-SetMem on two disks.
+pub const FIGURE_4_SETMEM: f64 = 160.0;
+
+/// One row of Table 9: requests and Mbit a second, times of hits, all requests and misses in ms, hits in percent of
+/// requests and of bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Table9 {
+    /// Which engine; LogLRU with 6 positions of 8 in memory.
+    pub engine: EngineName,
+    /// Disks of 1 TB.
+    pub disks: usize,
+    /// The seven columns. `None` where the copy of the paper at hand cannot be read.
+    pub columns: Option<[f64; 7]>,
+}
+
+/// Table 9: large disks.
+pub const TABLE_9: [Table9; 6] = [
+    row(EngineName::HashCacheSetMem, 1, Some([75.0, 3.96, 27.0, 1142.0, 2508.0, 57.12, 40.11])),
+    row(EngineName::HashCacheLog, 1, Some([300.0, 16.02, 48.0, 1139.0, 2507.0, 57.88, 40.21])),
+    row(EngineName::HashCacheLogLru, 1, Some([300.0, 16.07, 68.0, 1158.0, 2510.0, 57.15, 40.08])),
+    row(EngineName::HashCacheSetMem, 2, None),
+    row(EngineName::HashCacheLog, 2, None),
+    row(EngineName::HashCacheLogLru, 2, None),
+];
+
+const fn row(engine: EngineName, disks: usize, columns: Option<[f64; 7]>) -> Table9 {
+    Table9 { engine, disks, columns }
+}
+
+/// Bits of memory for each object of caches that the paper compares with: the least and the most (Table 3).
+pub const OTHERS_BITS: [(&str, f64, f64); 2] = [("Squid", 576.0, 832.0), ("commercial", 256.0, 544.0)];

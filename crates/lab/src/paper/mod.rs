@@ -1,0 +1,3 @@
+//! The papers' own figures, to stand beside ours.
+
+pub mod hashcache;

@@ -1,0 +1,219 @@
+//! An engine on the bench: over disks that take little memory, count what is asked of them, and are slow by a model.
+//!
+//! ```text
+//! the store -> the engine -> Counted -> Limited, in virtual time, one for each model -> Sparse
+//! ```
+
+mod meter;
+mod models;
+mod sparse;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tinaja_store::device::Device;
+use tinaja_store::device::wrap::{Counted, Limited, Model, Time};
+use tinaja_store::engine::Engine;
+use tinaja_store::engine::spread::Spread;
+use tinaja_store::layout::Stamp;
+use tinaja_store::{Cache, Commit, EngineName, Hint, Key, Plan, Secret, Store, Tuning, block_on};
+
+pub use meter::{Reading, Requests};
+pub use models::{random_reads_a_second, sata_7200, scsi_10000, scsi_15000, usb_7200};
+pub use sparse::Sparse;
+
+use crate::error::LabError;
+
+/// What is put on the bench.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// Which engine.
+    pub engine: EngineName,
+    /// Its settings.
+    pub tuning: Tuning,
+    /// Bytes of each disk.
+    pub disk_bytes: u64,
+    /// How many disks; objects are spread over them.
+    pub disks: usize,
+    /// For which mean size of objects the disks are cut.
+    pub mean_object_bytes: u64,
+    /// Memory for hot objects, in bytes.
+    pub hot_bytes: u64,
+    /// The models whose clocks run along. May be empty.
+    pub models: Vec<Model>,
+}
+
+impl Spec {
+    /// One disk of so many bytes, for objects of 8 KiB, without hot objects and without a clock.
+    pub fn new(engine: EngineName, disk_bytes: u64) -> Self {
+        let (tuning, models) = (Tuning::default(), Vec::new());
+        Spec { engine, tuning, disk_bytes, disks: 1, mean_object_bytes: 8192, hot_bytes: 0, models }
+    }
+
+    /// How each disk is cut. Errors: it is too small.
+    pub fn plan(&self) -> Result<Plan, LabError> {
+        let stamp = Stamp { seed: Secret::from_bytes(SECRET).seed() };
+        let plan = Plan::new(self.engine, self.tuning, self.disk_bytes, RESERVED, self.mean_object_bytes, stamp);
+        plan.ok_or_else(|| self.refused("it is too small"))
+    }
+
+    fn refused(&self, why: impl ToString) -> LabError {
+        LabError::Engine { engine: self.engine.to_string(), disk_bytes: self.disk_bytes, why: why.to_string() }
+    }
+}
+
+/// A store on the bench.
+pub struct Rig {
+    /// The store.
+    pub store: Cache,
+    spindles: Vec<Spindle>,
+}
+
+/// One disk with all that is wrapped around it.
+struct Spindle {
+    counted: Arc<Counted>,
+    limited: Vec<Arc<Limited>>,
+}
+
+/// The first block of a disk, where a cache has its superblock.
+const RESERVED: u64 = 4096;
+/// The same for every rig, so that objects lie at the same places each time.
+const SECRET: [u8; 32] = [0x5A; 32];
+
+impl Rig {
+    /// Put an engine over empty disks. Memory: its index, the hot objects, and what its disks hold, packed. Errors: the
+    /// disks are too small, or the system has no more threads.
+    pub fn new(spec: &Spec) -> Result<Rig, LabError> {
+        let plan = spec.plan()?;
+        let mut spindles = Vec::new();
+        let mut engines = Vec::new();
+        for _ in 0..spec.disks.max(1) {
+            let spindle = Spindle::new(spec).map_err(|error| spec.refused(error))?;
+            engines.push(plan.open(spindle.counted.clone()).map_err(|error| spec.refused(error))?);
+            spindles.push(spindle);
+        }
+        let one = if engines.len() == 1 { engines.pop() } else { None };
+        let all = |engines| Spread::over(engines).map(|spread| Arc::new(spread) as Arc<dyn Engine>);
+        let engine =
+            one.or_else(|| all(engines)).ok_or_else(|| spec.refused("it cannot be spread over so many disks"))?;
+        let store = Cache::over(engine, Secret::from_bytes(SECRET), spec.hot_bytes);
+        Ok(Rig { store: store.map_err(|error| spec.refused(error))?, spindles })
+    }
+
+    /// Store an object of so many bytes; whether it was.
+    pub fn put(&self, object: u64, bytes: u64, group: Option<u64>) -> bool {
+        let hint = Hint { expected_bytes: Some(bytes), group, ..Hint::default() };
+        let mut writer = self.store.put(&key(object), Bytes::from_static(HEAD), hint);
+        block_on(async {
+            writer.write(body(object, bytes)).await;
+            matches!(writer.commit().await, Commit::Stored { .. })
+        })
+    }
+
+    /// Look for an object and read all of it: its length if it is there. Errors: other bytes than were stored, which
+    /// no cache may ever give.
+    pub fn get(&self, object: u64) -> Result<Option<u64>, LabError> {
+        let Some(mut hit) = block_on(self.store.find(&key(object))) else { return Ok(None) };
+        let Ok(found) = block_on(hit.body.collect(usize::MAX)) else { return Ok(None) };
+        let right = fill(object);
+        let ends = [found.first(), found.last()];
+        if ends.into_iter().flatten().any(|byte| *byte != right) {
+            return Err(LabError::failed("reading an object back", "it was another object's body"));
+        }
+        Ok(Some(found.len() as u64))
+    }
+
+    /// Write out what is still in memory, and wait until the engine has nothing more to do by itself.
+    pub fn settle(&self) -> Result<(), LabError> {
+        block_on(self.store.flush()).map_err(|error| LabError::failed("flushing the store", error))?;
+        // An engine may write parts of its index ten times a second.
+        std::thread::sleep(std::time::Duration::from_millis(250));
+        Ok(())
+    }
+
+    /// What all counters and clocks say now.
+    pub fn read(&self) -> Reading {
+        Reading::of(&self.store, &self.spindles)
+    }
+
+    /// Requests to all disks so far: cheaper to ask for than [`Rig::read`].
+    pub fn requests(&self) -> Requests {
+        self.spindles.iter().map(|spindle| spindle.counted.detail()).fold(Requests::default(), |all, one| Requests {
+            reads: all.reads + one.reads.requests,
+            read_seeks: all.read_seeks + one.reads.seeks,
+            writes: all.writes + one.writes.requests,
+            write_seeks: all.write_seeks + one.writes.seeks,
+        })
+    }
+
+    /// Let the clock of one model reach a time on every disk, with the disks idle meanwhile.
+    pub fn idle_until(&self, model: usize, now: std::time::Duration) {
+        let clocks = self.spindles.iter().filter_map(|spindle| spindle.limited.get(model));
+        clocks.for_each(|limited| limited.idle_until(now));
+    }
+
+    /// When the last request to each disk so far ends, by the clock of one model.
+    pub fn clocks(&self, model: usize) -> impl Iterator<Item = std::time::Duration> + '_ {
+        self.spindles.iter().filter_map(move |spindle| Some(spindle.limited.get(model)?.now()))
+    }
+}
+
+impl Spindle {
+    fn new(spec: &Spec) -> std::io::Result<Spindle> {
+        let mut below: Arc<dyn Device> = Arc::new(Sparse::new(spec.disk_bytes));
+        let mut limited = Vec::new();
+        for model in &spec.models {
+            let slow = Arc::new(Limited::new(below, model.clone(), Time::Virtual)?);
+            limited.push(slow.clone());
+            below = slow;
+        }
+        Ok(Spindle { counted: Arc::new(Counted::new(below)), limited })
+    }
+}
+
+const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: image/gif\r\nCache-Control: max-age=86400\r\n\r\n";
+
+/// The name of an object: as long as a short URL.
+fn key(object: u64) -> Key {
+    Key::from_name(format!("http://host{}.example/objects/{object:016x}", object % 1000).as_bytes())
+}
+
+/// The byte that an object's body consists of: such a body takes next to no memory on a [`Sparse`] disk.
+fn fill(object: u64) -> u8 {
+    crate::random::mix(object) as u8
+}
+
+fn body(object: u64, bytes: u64) -> Bytes {
+    Bytes::from(vec![fill(object); bytes as usize])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn every_engine_gives_back_what_was_put_into_it() {
+        for engine in EngineName::ALL {
+            let rig = Rig::new(&Spec { disks: 2, models: vec![sata_7200()], ..Spec::new(engine, 32 << 20) }).unwrap();
+            let sizes = [0, 1, 100, 5000, 100_000, 700_000];
+            for (object, bytes) in (1..).zip(sizes) {
+                assert_eq!(rig.get(object).unwrap(), None);
+                assert!(rig.put(object, bytes, Some(7)), "{engine}: {bytes} bytes");
+            }
+            rig.settle().unwrap();
+            let before = rig.read();
+            for (object, bytes) in (1..).zip(sizes) {
+                assert_eq!(rig.get(object).unwrap(), Some(bytes), "{engine}");
+            }
+            let spent = rig.read().since(&before);
+            assert!(spent.reads.requests >= 6 && spent.busy(0) > Duration::from_millis(6), "{engine}: {spent:?}");
+        }
+    }
+
+    #[test]
+    fn a_disk_too_small_is_refused() {
+        let refused = Rig::new(&Spec::new(EngineName::HashCacheLog, 1 << 12)).err().unwrap().to_string();
+        assert!(refused.starts_with("cannot open hashcache-log over 4096 bytes"), "{refused}");
+    }
+}

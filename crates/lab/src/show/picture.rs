@@ -1,0 +1,176 @@
+//! A report's plots in one file, SVG or PNG by its name.
+
+use std::path::Path;
+use std::sync::Once;
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::{FontStyle, register_font};
+
+use crate::error::LabError;
+use crate::report::{Plot, Report, Series};
+
+const WIDTH: u32 = 900;
+const HEIGHT: u32 = 480;
+const COLOURS: [RGBColor; 8] = [
+    RGBColor(0x1F, 0x77, 0xB4),
+    RGBColor(0xFF, 0x7F, 0x0E),
+    RGBColor(0x2C, 0xA0, 0x2C),
+    RGBColor(0xD6, 0x27, 0x28),
+    RGBColor(0x94, 0x67, 0xBD),
+    RGBColor(0x8C, 0x56, 0x4B),
+    RGBColor(0xE3, 0x77, 0xC2),
+    RGBColor(0x7F, 0x7F, 0x7F),
+];
+/// Where Linux systems keep a font without serifs. A PNG's letters are drawn here; an SVG's by whoever shows it.
+const FONTS: [&str; 4] = [
+    "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
+    "/usr/share/fonts/truetype/liberation/LiberationSans-Regular.ttf",
+    "/usr/share/fonts/dejavu-sans-fonts/DejaVuSans.ttf",
+    "/usr/share/fonts/TTF/DejaVuSans.ttf",
+];
+
+/// Draw all plots of a report below each other. Errors: the name ends in neither `.svg` nor `.png`, the report has no
+/// plot, no font was found for a PNG, the file cannot be written.
+pub fn draw(report: &Report, path: &Path) -> Result<(), LabError> {
+    let refused = |why: &str| LabError::Plot { path: path.to_path_buf(), why: why.to_owned() };
+    if report.plots.is_empty() {
+        return Err(refused(&format!("{} has no plot", report.name)));
+    }
+    let size = (WIDTH, HEIGHT * report.plots.len() as u32);
+    let drawn = match path.extension().and_then(|end| end.to_str()) {
+        Some("svg") => {
+            find_font();
+            draw_on(&SVGBackend::new(path, size).into_drawing_area(), &report.plots)
+        }
+        Some("png") if find_font() => draw_on(&BitMapBackend::new(path, size).into_drawing_area(), &report.plots),
+        Some("png") => Err("no font was found for its letters: install fonts-dejavu-core, or draw an .svg".to_owned()),
+        _ => Err("its name must end in .svg or .png".to_owned()),
+    };
+    drawn.map_err(|why| refused(&why))
+}
+
+/// Whether there is a font. Sizes of texts are measured by it in an SVG as well; without one they are guessed.
+fn find_font() -> bool {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        if let Some(font) = FONTS.iter().find_map(|path| std::fs::read(path).ok()) {
+            // Once in the life of the process: the library keeps fonts for ever.
+            let _ = register_font("sans-serif", FontStyle::Normal, font.leak());
+        }
+    });
+    FONTS.iter().any(|path| Path::new(path).exists())
+}
+
+fn draw_on<B: DrawingBackend>(area: &DrawingArea<B, Shift>, plots: &[Plot]) -> Result<(), String> {
+    area.fill(&WHITE).map_err(|error| error.to_string())?;
+    for (part, plot) in area.split_evenly((plots.len(), 1)).iter().zip(plots) {
+        one(part, plot).map_err(|error| error.to_string())?;
+    }
+    area.present().map_err(|error| error.to_string())
+}
+
+/// The smallest and largest of the numbers, with some air above.
+fn span(numbers: impl Iterator<Item = f64>, from_zero: bool) -> (f64, f64) {
+    let (least, most) = numbers.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), n| (a.min(n), b.max(n)));
+    let least = if from_zero { least.min(0.0) } else { least };
+    if most > least { (least, most + (most - least) * 0.05) } else { (least.min(0.0), least.max(0.0) + 1.0) }
+}
+
+fn one<B: DrawingBackend>(area: &DrawingArea<B, Shift>, plot: &Plot) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
+    let (title, x_label, y_label, series, groups) = match plot {
+        Plot::Lines { title, x, y, series } => (title, x.as_str(), y, series, None),
+        Plot::Bars { title, y, groups, series } => (title, "", y, series, Some(groups)),
+    };
+    let points = || series.iter().flat_map(|series| &series.points);
+    let (low, high) = span(points().map(|point| point.1), true);
+    let (left, right) = match groups {
+        Some(groups) => (-0.5, groups.len().max(1) as f64 - 0.5),
+        None => span(points().map(|point| point.0), false),
+    };
+    let mut chart = ChartBuilder::on(area)
+        .caption(title, ("sans-serif", 18))
+        .margin(12)
+        .x_label_area_size(36)
+        .y_label_area_size(60)
+        .build_cartesian_2d(left..right, low..high)?;
+    let name_of = |x: &f64| match groups {
+        // The library also asks for places between the groups.
+        Some(groups) if (x - x.round()).abs() < 0.01 => {
+            groups.get(x.round().max(0.0) as usize).cloned().unwrap_or_default()
+        }
+        Some(_) => String::new(),
+        None => short(*x),
+    };
+    let marks = groups.map_or(10, |groups| groups.len() * 2 + 1);
+    let mut mesh = chart.configure_mesh();
+    mesh.x_labels(marks).x_label_formatter(&name_of).x_desc(x_label).y_desc(y_label).light_line_style(WHITE);
+    if groups.is_some() {
+        mesh.disable_x_mesh();
+    }
+    mesh.draw()?;
+    for (number, Series { name, points }) in series.iter().enumerate() {
+        let colour = COLOURS.get(number % COLOURS.len()).copied().unwrap_or(BLACK);
+        let drawn =
+            match groups {
+                Some(_) => {
+                    let width = 0.8 / series.len() as f64;
+                    let from = -0.4 + width * number as f64;
+                    chart.draw_series(points.iter().map(|&(x, y)| {
+                        Rectangle::new([(x + from, 0.0), (x + from + width * 0.95, y)], colour.filled())
+                    }))?
+                }
+                None => {
+                    chart.draw_series(points.iter().map(|&point| Circle::new(point, 3, colour.filled())))?;
+                    chart.draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?
+                }
+            };
+        drawn.label(name.as_str()).legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled()));
+    }
+    chart.configure_series_labels().background_style(WHITE.mix(0.8)).border_style(BLACK.mix(0.3)).draw()?;
+    Ok(())
+}
+
+fn short(number: f64) -> String {
+    let text = format!("{number:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        let lines = vec![Series::new("measured", [(1.0, 2.0), (2.0, 3.0)]), Series::new("paper", [(1.0, 1.0)])];
+        let bars = vec![Series::bars("measured", [1.0, 2.0]), Series::bars("nothing", [])];
+        let plots = vec![
+            Plot::Lines { title: "A curve".into(), x: "k".into(), y: "bits".into(), series: lines },
+            Plot::Bars {
+                title: "Bars".into(),
+                y: "rate".into(),
+                groups: vec!["set".into(), "log".into()],
+                series: bars,
+            },
+        ];
+        Report { name: "n", shows: "s", paper: "p", quick: true, seed: 1, tables: vec![], plots, notes: vec![] }
+    }
+
+    #[test]
+    fn plots_are_drawn_and_bad_names_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let svg = dir.path().join("a.svg");
+        draw(&report(), &svg).unwrap();
+        let drawn = std::fs::read_to_string(svg).unwrap();
+        for word in ["A curve", "measured", "Bars", "set", "log"] {
+            assert!(drawn.contains(word), "{word}");
+        }
+        if find_font() {
+            draw(&report(), &dir.path().join("a.png")).unwrap();
+            assert!(std::fs::read(dir.path().join("a.png")).unwrap().starts_with(b"\x89PNG"));
+        }
+        let refused = draw(&report(), &dir.path().join("a.txt")).unwrap_err().to_string();
+        assert!(refused.ends_with("its name must end in .svg or .png"), "{refused}");
+        assert!(draw(&report(), &dir.path().join("no/such/a.svg")).is_err());
+        assert!(draw(&Report { plots: vec![], ..report() }, &dir.path().join("b.svg")).is_err());
+    }
+}

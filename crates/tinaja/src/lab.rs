@@ -1,0 +1,82 @@
+//! `tinaja lab`: experiments, and where their reports go.
+
+use std::fs;
+use std::io::{ErrorKind, Write, stdout};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use tinaja_lab::{Experiment, Report, Setup, experiment, show};
+
+use crate::flags::Lab;
+
+/// Run what was asked for and show it. Errors: there is no such experiment, it failed, or its report cannot be written.
+pub fn lab(flags: Lab) -> Result<()> {
+    let Some(name) = &flags.name else {
+        return say(&format!(
+            "{}\nrun one with: tinaja lab NAME [--quick] [--json] [--plot FILE]\n",
+            show::list(experiment::all())
+        ));
+    };
+    let chosen = chosen(name, flags.trace.is_empty())?;
+    if flags.plot.is_some() && chosen.len() > 1 {
+        bail!("--plot takes the plots of one experiment: with all, say --docs DIR");
+    }
+    let standard = Setup::default();
+    let setup = Setup {
+        quick: flags.quick,
+        seed: flags.seed.unwrap_or(standard.seed),
+        traces: flags.trace.clone(),
+        ..standard
+    };
+    for experiment in &chosen {
+        let report = (experiment.run)(&setup).with_context(|| experiment.name.to_owned())?;
+        let json = || serde_json::to_string_pretty(&report).map(|text| text + "\n");
+        say(&if flags.json { json()? } else { show::text(&report) })?;
+        if let Some(file) = &flags.plot {
+            show::draw(&report, file)?;
+        }
+        if let Some(dir) = &flags.docs {
+            document(&report, dir)?;
+        }
+    }
+    Ok(())
+}
+
+/// The experiment of this name, or all that can be run without a log, or with the one that was given.
+fn chosen(name: &str, without_trace: bool) -> Result<Vec<Experiment>> {
+    if name == "all" {
+        let (waiting, ready): (Vec<_>, Vec<_>) =
+            experiment::all().iter().partition(|experiment| experiment.needs_trace && without_trace);
+        for Experiment { name, .. } in waiting {
+            tracing::warn!("{name} is left out: it replays requests, name a log with --trace FILE");
+        }
+        return Ok(ready);
+    }
+    match experiment::find(name) {
+        Some(experiment) => Ok(vec![*experiment]),
+        None => bail!("there is no experiment {name:?}; `tinaja lab` lists them"),
+    }
+}
+
+/// Write a report's page and picture, and the page that leads to all.
+fn document(report: &Report, dir: &Path) -> Result<()> {
+    let write = |name: &str, text: String| {
+        let path = dir.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    };
+    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let picture = (!report.plots.is_empty()).then(|| format!("{}.svg", report.name));
+    if let Some(picture) = &picture {
+        show::draw(report, &dir.join(picture))?;
+    }
+    write(&format!("{}.md", report.name), show::page(report, picture.as_deref()))?;
+    write("README.md", show::contents(experiment::all(), |name| dir.join(format!("{name}.md")).exists()))
+}
+
+fn say(text: &str) -> Result<()> {
+    match stdout().write_all(text.as_bytes()) {
+        // Whoever reads through `head` has seen enough.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result.context("cannot write to standard output"),
+    }
+}
