@@ -1,0 +1,259 @@
+// Tinaja's store for C: cached objects as files, and where they lie on disk. See docs/c-api.md.
+// Made by cbindgen from crates/capi/src; do not edit. TINAJA_HEADER=write cargo test -p tinaja-capi --test header
+// makes it anew.
+
+#ifndef TINAJA_H
+#define TINAJA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Done.
+#define TINAJA_OK 0
+
+// A pointer is null that may not be.
+#define TINAJA_NULL -1
+
+// An argument is out of range, or a text is not UTF-8.
+#define TINAJA_ARGUMENT -2
+
+// No such object is stored.
+#define TINAJA_NOT_FOUND -3
+
+// There never was such a handle, or it is of another kind.
+#define TINAJA_UNKNOWN_HANDLE -4
+
+// The handle was closed already.
+#define TINAJA_CLOSED_HANDLE -5
+
+// The file is being written.
+#define TINAJA_NOT_FOR_READING -6
+
+// The file was opened for reading.
+#define TINAJA_NOT_FOR_WRITING -7
+
+// The place lies outside the file or object.
+#define TINAJA_OUTSIDE -8
+
+// The length is not known yet.
+#define TINAJA_LENGTH_UNKNOWN -9
+
+// Too many handles are open.
+#define TINAJA_FULL -10
+
+// What was written is not stored.
+#define TINAJA_NOT_STORED -11
+
+// The rest of the object cannot be read.
+#define TINAJA_READ_FAILED -12
+
+// The cache cannot be opened.
+#define TINAJA_OPEN_FAILED -13
+
+// The cache is closed.
+#define TINAJA_CACHE_CLOSED -14
+
+// Other bytes were handed in than were to be read.
+#define TINAJA_WRONG_LENGTH -15
+
+// The disk failed.
+#define TINAJA_DISK -16
+
+// The buffer is too small.
+#define TINAJA_TOO_SMALL -17
+
+// The library failed; a fault of its own.
+#define TINAJA_PANIC -18
+
+// The object is not there, or not any more; or what was read is not what was written.
+#define TINAJA_MISSING 0
+
+// `bytes` bytes are to be read at `offset` of `descriptor`, and handed to `tinaja_verify` with `handle`, a ticket.
+#define TINAJA_READ 1
+
+// The object was found: `handle` names it, and it has `bytes` bytes.
+#define TINAJA_OBJECT 2
+
+// Bytes of the object: `handle` names them; there are `bytes` of them, from `offset` in the object on.
+#define TINAJA_PART 3
+
+// Seek from the beginning.
+#define TINAJA_SEEK_SET 0
+
+// Seek from where the file stands.
+#define TINAJA_SEEK_CUR 1
+
+// Seek from the end.
+#define TINAJA_SEEK_END 2
+
+// A length that is not known when an object is created.
+#define TINAJA_ANY_LENGTH -1
+
+// How to open a cache. Zeros and nulls mean the defaults.
+struct tinaja_options {
+  // The engine, as in "hashcache-log"; null: what the cache was made with, or hashcache-log.
+  const char *engine;
+  // Bytes of disk; 0: what the cache has, or 1 GiB. A cache that is there and of another size is refused.
+  uint64_t disk_bytes;
+  // Bytes of memory for hot objects; 0: none.
+  uint64_t memory_bytes;
+  // The mean size of objects, in bytes, by which a new cache is cut; 0: 8 KiB.
+  uint64_t mean_object_bytes;
+};
+
+// What to do next.
+struct tinaja_step {
+  // `TINAJA_MISSING`, `TINAJA_READ`, `TINAJA_OBJECT` or `TINAJA_PART`.
+  int32_t kind;
+  // What to read: the program's to read from and never to close, until its ticket is verified or dropped. Else -1.
+  int32_t descriptor;
+  // A ticket, an object or a part; 0 if there is none. To be dropped, or verified.
+  int64_t handle;
+  // Where to read, or where in the object the part begins.
+  uint64_t offset;
+  // How many bytes to read, or there are.
+  uint64_t bytes;
+  // What the memory to read into must be aligned to; 1 if any will do. The descriptor may be one of O_DIRECT.
+  uint64_t align;
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// Open the cache in a directory, or make one there. `options` may be null. Returns its handle, or a code.
+//
+// # Safety
+// `dir` is null or a text that ends in a zero; `options` is null or may be read, and so may the text in it.
+int64_t tinaja_cache_open(const char *dir, const struct tinaja_options *options);
+
+// Write everything out and close a cache. The handle is closed whatever comes of it; what its files and tickets are
+// asked afterwards fails, and they are closed by themselves. Returns 0 or a code.
+int32_t tinaja_cache_close(int64_t cache);
+
+// Make everything stored so far survive a loss of power. Returns 0 or a code.
+int32_t tinaja_flush(int64_t cache);
+
+// Remove an object. Returns 0, also where it may have been there; `TINAJA_NOT_FOUND` if it was not; or a code.
+//
+// # Safety
+// `key` is null, or `key_bytes` bytes may be read there.
+int32_t tinaja_remove(int64_t cache,
+                      const uint8_t *key,
+                      uintptr_t key_bytes);
+
+// What a code means, in a few words. Never null; lasts for ever. Of a number that is no code it says so.
+const char *tinaja_strerror(int32_t code);
+
+// What was wrong with this thread's last call that failed, and what to do; empty if none has. Never null; lasts until
+// this thread's next call that fails, or its end.
+const char *tinaja_last_error(void);
+
+// Look for an object. Returns 0 and what to do next in `step`, or a code.
+//
+// # Safety
+// `key` is null, or `key_bytes` bytes may be read there; `step` is null or may be written.
+int32_t tinaja_locate(int64_t cache, const uint8_t *key, uintptr_t key_bytes, struct tinaja_step *step);
+
+// Hand in what was read for a ticket: all of the bytes that were to be read, and no others. The ticket is used up.
+// Returns 0 and what to do next in `step`, or a code. Bytes that were damaged, or overwritten since, are
+// `TINAJA_MISSING`, unless something newer is there: then they are to be read anew.
+//
+// # Safety
+// `bytes` is null, or `count` bytes may be read there; `step` is null or may be written.
+int32_t tinaja_verify(int64_t ticket,
+                      const uint8_t *bytes,
+                      uintptr_t count,
+                      struct tinaja_step *step);
+
+// Ask for the bytes of a found object from `at` on: as many as lie in a row, 1 MiB or so. Returns 0 and what to do next
+// in `step`, or a code.
+//
+// # Safety
+// `step` is null or may be written.
+int32_t tinaja_part(int64_t object,
+                    uint64_t at,
+                    struct tinaja_step *step);
+
+// Copy the head of a found object to `into`. Returns its length, or a code: `TINAJA_TOO_SMALL` if there is not room for
+// all of it.
+//
+// # Safety
+// `into` is null, or `bytes` bytes may be written there.
+int64_t tinaja_object_head(int64_t object,
+                           uint8_t *into,
+                           uintptr_t bytes);
+
+// Copy up to `bytes` bytes of a part to `into`, from the part's byte `at` on. Returns how many, 0 at its end, or a code.
+//
+// # Safety
+// `into` is null, or `bytes` bytes may be written there.
+int64_t tinaja_copy(int64_t part,
+                    uint64_t at,
+                    uint8_t *into,
+                    uintptr_t bytes);
+
+// Let go of a ticket, an object or a part. Returns 0 or a code.
+int32_t tinaja_drop(int64_t handle);
+
+// Open an object for reading. Returns the file's handle, or a code: `TINAJA_NOT_FOUND` if it is not there.
+//
+// # Safety
+// `key` is null, or `key_bytes` bytes may be read there.
+int64_t tinaja_open(int64_t cache, const uint8_t *key, uintptr_t key_bytes);
+
+// Open a new object for writing, in place of what is there. `head` is kept with it, as it is. `length` is the number of
+// bytes to come, or `TINAJA_ANY_LENGTH`; of another length it is not stored. Returns the file's handle, or a code.
+//
+// # Safety
+// `key` is null, or `key_bytes` bytes may be read there; and so for `head`.
+int64_t tinaja_create(int64_t cache,
+                      const uint8_t *key,
+                      uintptr_t key_bytes,
+                      const uint8_t *head,
+                      uintptr_t head_bytes,
+                      int64_t length);
+
+// Read up to `bytes` bytes into `into`. Returns how many were read, 0 at the end, or a code.
+//
+// # Safety
+// `into` is null, or `bytes` bytes may be written there.
+int64_t tinaja_read(int64_t file, uint8_t *into, uintptr_t bytes);
+
+// Write all of `bytes` bytes at `from`. Returns how many, or a code. What cannot be stored is told by `tinaja_close`.
+//
+// # Safety
+// `from` is null, or `bytes` bytes may be read there.
+int64_t tinaja_write(int64_t file,
+                     const uint8_t *from,
+                     uintptr_t bytes);
+
+// Read on from another byte. `whence` is `TINAJA_SEEK_SET`, `_CUR` or `_END`. Returns where the file stands then, or a
+// code; nothing leads before the beginning or behind the end.
+int64_t tinaja_seek(int64_t file,
+                    int64_t offset,
+                    int32_t whence);
+
+// The file's length in bytes, so far of one that is being written; or a code.
+int64_t tinaja_length(int64_t file);
+
+// Copy the object's head to `into`. Returns its length, or a code: `TINAJA_TOO_SMALL` if there is not room for all of it.
+//
+// # Safety
+// `into` is null, or `bytes` bytes may be written there.
+int64_t tinaja_head(int64_t file,
+                    uint8_t *into,
+                    uintptr_t bytes);
+
+// Close a file. What was written becomes the object. Returns the bytes stored, head included, 0 for a file that was
+// read; or a code, and the file is closed all the same.
+int64_t tinaja_close(int64_t file);
+
+// Close a file and forget what was written to it. Returns 0 or a code.
+int32_t tinaja_discard(int64_t file);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* TINAJA_H */

@@ -1,0 +1,124 @@
+//! Caches: opened, closed, flushed, and objects removed from them.
+
+use std::ffi::c_char;
+use std::sync::{Arc, LazyLock};
+
+use tinaja_store::files::Handle;
+use tinaja_store::files::handles::{Handles, NoSuch};
+use tinaja_store::{Cache, CacheOptions, EngineName, Key, Removed, Store, block_on};
+
+use crate::args;
+use crate::error::{
+    Failure, TINAJA_ARGUMENT, TINAJA_CLOSED_HANDLE, TINAJA_FULL, TINAJA_NOT_FOUND, TINAJA_UNKNOWN_HANDLE,
+};
+use crate::guard;
+
+/// Caches open at once: a program has one, or one for each of its users.
+const MAX_CACHES: usize = 256;
+/// The kind of handles that caches have.
+const CACHES: u8 = 2;
+
+static OPEN: LazyLock<Handles<Arc<Cache>>> = LazyLock::new(|| Handles::new(CACHES, MAX_CACHES));
+
+/// How to open a cache. Zeros and nulls mean the defaults.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct tinaja_options {
+    /// The engine, as in "hashcache-log"; null: what the cache was made with, or hashcache-log.
+    pub engine: *const c_char,
+    /// Bytes of disk; 0: what the cache has, or 1 GiB. A cache that is there and of another size is refused.
+    pub disk_bytes: u64,
+    /// Bytes of memory for hot objects; 0: none.
+    pub memory_bytes: u64,
+    /// The mean size of objects, in bytes, by which a new cache is cut; 0: 8 KiB.
+    pub mean_object_bytes: u64,
+}
+
+/// A cache that is open. Errors: of the handle.
+pub(crate) fn cache(handle: i64) -> Result<Arc<Cache>, Failure> {
+    let cache = OPEN.get(Handle(handle)).map_err(|none| no_such(none, "cache"))?;
+    Ok((*cache).clone())
+}
+
+pub(crate) fn no_such(none: NoSuch, what: &str) -> Failure {
+    match none {
+        NoSuch::Unknown(handle) => Failure::new(
+            TINAJA_UNKNOWN_HANDLE,
+            format!("there is no {what} {handle}, and there never was: use a handle as it was returned"),
+        ),
+        NoSuch::Closed(handle) => Failure::new(TINAJA_CLOSED_HANDLE, format!("{what} {handle} was closed already")),
+    }
+}
+
+/// The key of a name. Errors: it is empty, or null.
+///
+/// # Safety
+/// As [`args::bytes`].
+pub(crate) unsafe fn key(name: *const u8, bytes: usize) -> Result<Key, Failure> {
+    // SAFETY: the caller's word.
+    let name = unsafe { args::bytes(name, bytes, "the key") }?;
+    if name.is_empty() {
+        return Err(Failure::new(TINAJA_ARGUMENT, "the key has no bytes: give it at least one"));
+    }
+    Ok(Key::from_name(name))
+}
+
+/// Open the cache in a directory, or make one there. `options` may be null. Returns its handle, or a code.
+///
+/// # Safety
+/// `dir` is null or a text that ends in a zero; `options` is null or may be read, and so may the text in it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tinaja_cache_open(dir: *const c_char, options: *const tinaja_options) -> i64 {
+    guard::count(|| {
+        // SAFETY: the caller's word.
+        let (dir, options) = unsafe { (args::some_text(dir, "the directory")?, args::value(options)) };
+        let mut opened = CacheOptions { memory_bytes: 0, ..CacheOptions::new(dir) };
+        if let Some(options) = options {
+            // SAFETY: the caller's word.
+            let engine = unsafe { args::text(options.engine, "the engine's name") }?;
+            let engine = engine.map(str::parse::<EngineName>).transpose();
+            opened.engine = engine.map_err(|message| Failure::new(TINAJA_ARGUMENT, message))?;
+            opened.disk_bytes = Some(options.disk_bytes).filter(|bytes| *bytes > 0);
+            opened.memory_bytes = options.memory_bytes;
+            if options.mean_object_bytes > 0 {
+                opened.mean_object_bytes = options.mean_object_bytes;
+            }
+        }
+        let cache = Arc::new(Cache::open(opened)?);
+        let full =
+            || Failure::new(TINAJA_FULL, format!("{MAX_CACHES} caches are open, and there may be no more: close some"));
+        OPEN.add(cache).map(|handle| handle.0 as u64).ok_or_else(full)
+    })
+}
+
+/// Write everything out and close a cache. The handle is closed whatever comes of it; what its files and tickets are
+/// asked afterwards fails, and they are closed by themselves. Returns 0 or a code.
+#[unsafe(no_mangle)]
+pub extern "C" fn tinaja_cache_close(cache: i64) -> i32 {
+    guard::code(|| {
+        let cache = OPEN.take(Handle(cache)).map_err(|none| no_such(none, "cache"))?;
+        Ok(block_on(cache.close())?)
+    })
+}
+
+/// Make everything stored so far survive a loss of power. Returns 0 or a code.
+#[unsafe(no_mangle)]
+pub extern "C" fn tinaja_flush(cache: i64) -> i32 {
+    guard::code(|| Ok(block_on(self::cache(cache)?.flush())?))
+}
+
+/// Remove an object. Returns 0, also where it may have been there; `TINAJA_NOT_FOUND` if it was not; or a code.
+///
+/// # Safety
+/// `key` is null, or `key_bytes` bytes may be read there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tinaja_remove(cache: i64, key: *const u8, key_bytes: usize) -> i32 {
+    guard::code(|| {
+        // SAFETY: the caller's word.
+        let (cache, key) = (self::cache(cache)?, unsafe { self::key(key, key_bytes) }?);
+        match block_on(cache.remove(&key))? {
+            Removed::Gone => Ok(()),
+            Removed::Absent => Err(Failure::new(TINAJA_NOT_FOUND, "there is no such object to remove")),
+        }
+    })
+}
