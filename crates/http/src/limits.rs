@@ -58,9 +58,9 @@ pub const MAX_RANGES: usize = 16;
 /// attack or a fault.
 pub const MAX_RANGE_OVERLAPS: usize = 2;
 
-/// Separate pieces kept of one object that is not whole. Adjacent ones grow together; a client that asks for every
-/// other byte must not make a list of them.
-pub const MAX_PIECES: usize = 64;
+/// Pieces kept of one object that is not whole. A player that asks for a MiB at a time gets 256 MiB kept, and a client
+/// that asks for every other byte makes a list of 8 KiB and no more.
+pub const MAX_PIECES: usize = 256;
 
 /// URLs that one answer to an unsafe method may make invalid besides its own: Location and Content-Location come once
 /// each, and lines beyond that are not worth a lookup.

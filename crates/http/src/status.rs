@@ -37,6 +37,8 @@ pub enum Outcome {
     Request,
     /// What is stored was stale.
     Stale,
+    /// Only a part of what the client asked for is stored.
+    Partial,
 }
 
 impl fmt::Display for CacheStatus {
@@ -50,6 +52,7 @@ impl fmt::Display for CacheStatus {
             Outcome::Miss => "fwd=miss",
             Outcome::Request => "fwd=request",
             Outcome::Stale => "fwd=stale",
+            Outcome::Partial => "fwd=partial",
         };
         write!(f, "Tinaja; {outcome}")?;
         if let Some(status) = self.fwd_status {
@@ -79,6 +82,10 @@ mod tests {
             (
                 CacheStatus { outcome: Outcome::Stale, fwd_status: Some(304), ..none.clone() },
                 "Tinaja; fwd=stale; fwd-status=304",
+            ),
+            (
+                CacheStatus { outcome: Outcome::Partial, fwd_status: Some(206), ..none.clone() },
+                "Tinaja; fwd=partial; fwd-status=206",
             ),
             (CacheStatus { outcome: Outcome::Miss, collapsed: true, ..none.clone() }, "Tinaja; fwd=miss; collapsed"),
             (none, "Tinaja; fwd=bypass"),

@@ -56,15 +56,16 @@ fn a_head_and_a_range_of_two_gigabytes_move_what_was_asked() {
     let head = proxy.request("HEAD", &url, "");
     assert_eq!((head.status, head.field("content-length").as_str()), (200, "2000000000"));
     assert_eq!(sent.load(Ordering::SeqCst), 0);
-    for (range, length) in [("0-99", 100), ("1999999000-", 1000), ("-10", 10)] {
+    // The last is part of the one before, which is stored by then.
+    for (range, length, moved) in [("0-99", 100, 100), ("1999999000-", 1000, 1000), ("-10", 10, 0)] {
         let before = sent.load(Ordering::SeqCst);
         let part = proxy.get_with(&url, &format!("Range: bytes={range}\r\n"));
         assert_eq!((part.status, part.body.len()), (206, length), "{}", part.head);
-        assert!(!part.field("cache-status").contains("stored"), "{}", part.head);
+        assert_eq!(part.field("cache-status").ends_with("stored"), moved > 0, "{}", part.head);
         std::thread::sleep(std::time::Duration::from_millis(200));
-        assert_eq!(sent.load(Ordering::SeqCst) - before, length as u64, "{range}");
+        assert_eq!(sent.load(Ordering::SeqCst) - before, moved, "{range}");
     }
-    assert_eq!(origin.count(), 4);
+    assert_eq!(origin.count(), 3);
 }
 
 #[test]
@@ -88,19 +89,20 @@ fn small_objects_are_fetched_whole_behind_a_part() {
 
 #[test]
 fn what_is_not_worth_it_is_not_fetched() {
-    for (length, fields, below, range) in [
-        (100_000, FRESH, 99_999, "Range: bytes=0-9\r\n"),
-        (100_000, FRESH, 0, "Range: bytes=0-9\r\n"),
-        (100_000, "Cache-Control: no-store\r\n", 1 << 20, "Range: bytes=0-9\r\n"),
-        (100_000, "Cache-Control: private\r\n", 1 << 20, "Range: bytes=0-9\r\n"),
-        (100_000, FRESH, 1 << 20, "Range: bytes=0-9\r\nCache-Control: no-store\r\n"),
+    // Where a part is stored, its head is there for the HEAD.
+    for (length, fields, below, range, requests) in [
+        (100_000, FRESH, 99_999, "Range: bytes=0-9\r\n", 1),
+        (100_000, FRESH, 0, "Range: bytes=0-9\r\n", 1),
+        (100_000, "Cache-Control: no-store\r\n", 1 << 20, "Range: bytes=0-9\r\n", 2),
+        (100_000, "Cache-Control: private\r\n", 1 << 20, "Range: bytes=0-9\r\n", 2),
+        (100_000, FRESH, 1 << 20, "Range: bytes=0-9\r\nCache-Control: no-store\r\n", 2),
     ] {
         let (origin, sent) = file(length, fields);
         let proxy = Proxy::with(|config| config.limits.fill_range_below = below);
         assert_eq!(proxy.get_with(&origin.url("/"), range).status, 206);
         assert_eq!(proxy.request("HEAD", &origin.url("/"), "").status, 200);
         std::thread::sleep(std::time::Duration::from_millis(200));
-        assert_eq!((origin.count(), sent.load(Ordering::SeqCst)), (2, 10), "{fields} {below}");
+        assert_eq!((origin.count(), sent.load(Ordering::SeqCst)), (requests, 10), "{fields} {below}");
     }
 }
 

@@ -79,9 +79,12 @@ fn a_step() {
     let cache = Cache::open(options).unwrap();
     match setting("TINAJA_CLOCK_STEP").unwrap().as_str() {
         "fill" => {
-            (0..50).for_each(|n| stored(&cache, n, 1, 5000));
+            // What is removed is removed first: a removal may also forget another object with the same fingerprint
+            // (rule 5), which in so small a cache happened once in seventy runs.
+            (0..10).for_each(|n| stored(&cache, n, 1, 5000));
             (0..5).for_each(|n| assert!(block_on(cache.remove(&key(n))).is_ok()));
             (5..10).for_each(|n| stored(&cache, n, 2, 5000));
+            (10..50).for_each(|n| stored(&cache, n, 1, 5000));
         }
         "find and add" => {
             found_as_left(&cache);

@@ -29,8 +29,9 @@ pub async fn top_hosts(store: &dyn Store, most: usize, limit: Duration) -> Resul
         for entry in &page.entries {
             let bytes = entry.head.len() as u64 + entry.body_bytes;
             let head = StoredHead::decode(&entry.head);
-            // What says which variants there are is no object of its own.
-            let object = u64::from(head.as_ref().is_none_or(|head| head.kind == Kind::Whole));
+            // What says which variants there are is no object of its own, nor is a piece.
+            let object = head.as_ref().is_none_or(|head| matches!(head.kind, Kind::Whole | Kind::Pieces));
+            let object = u64::from(object);
             top.objects += object;
             top.bytes += bytes;
             let Some(host) = head.and_then(|head| shown(head.primary())) else { continue };

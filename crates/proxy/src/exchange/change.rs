@@ -31,12 +31,12 @@ impl Exchange {
         if request.method() != Method::HEAD || reply.head.status != StatusCode::OK {
             return Ok(());
         }
-        let (Some(stored), Some(length)) = (found.head.fields(|_| true), found.hit.body.len()) else {
+        let (Some(stored), Some(length)) = (found.head.fields(|_| true), found.length()) else {
             return Ok(());
         };
         match head_effect(&reply.head.headers, &stored, length) {
             HeadEffect::Update => drop(self.refresh(request, found, reply).await?),
-            HeadEffect::Stale => self.make_stale(request.ticket.name().primary(), &found).await,
+            HeadEffect::Stale => self.make_stale(&found).await,
         }
         Ok(())
     }

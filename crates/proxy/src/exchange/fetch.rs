@@ -14,9 +14,10 @@ use tinaja_store::Hit;
 
 use super::ask::{Reply, With};
 use super::entry::Entry;
-use super::fill::Fill;
+use super::fill::{Feed, Fill};
 use super::flights::{Landed, Pilot};
 use super::keep::{announced, keep};
+use super::plan::{Wants, wants};
 use super::serve::{Given, Sent};
 use super::ticket::Request;
 use super::{Ended, Exchange, headers};
@@ -79,15 +80,22 @@ impl Exchange {
         } else if stale.is_some() {
             entry.result = CacheResult::Refetched;
         }
+        let stale = match stale {
+            Some(found) => match wants(request, &found) {
+                Wants::Missing(wanted, gap) if wanted != gap => {
+                    return self.complete(request, client, entry, found, gap, pilot).await;
+                }
+                Wants::Here => Some(found),
+                // Nothing that is stored helps.
+                Wants::Missing(..) | Wants::Elsewhere => None,
+            },
+            None => None,
+        };
         let asked = self.ask_or_validate(request, With::Client(client), entry, stale.as_ref()).await;
         let reply = match asked {
             Ok(reply) => reply,
             Err(failure) => {
-                if let Some(pilot) = pilot {
-                    let shared =
-                        if failure.is_unreachable() { Landed::Failed(failure.clone()) } else { Landed::NotShared };
-                    pilot.land(shared);
-                }
+                land_failed(pilot, &failure);
                 return self.instead(request, client, entry, stale, failure).await;
             }
         };
@@ -163,7 +171,7 @@ impl Exchange {
     }
 
     /// Answers with something stale instead of a failure, where that is allowed (RFC 5861 4).
-    async fn instead(
+    pub(super) async fn instead(
         self: &Arc<Self>,
         request: &Request,
         client: &mut Client,
@@ -184,12 +192,12 @@ impl Exchange {
         }
     }
 
-    fn may_help(&self, request: &Request, stale: &Found) -> bool {
+    pub(super) fn may_help(&self, request: &Request, stale: &Found) -> bool {
         may_serve_on_error(&request.directives, &stale.head.facts.state(SystemTime::now()))
     }
 
     /// An answer that has just come: stored if it may be, and given to the client.
-    async fn store_and_answer(
+    pub(super) async fn store_and_answer(
         self: &Arc<Self>,
         request: &Request,
         client: &mut Client,
@@ -206,7 +214,7 @@ impl Exchange {
             Err(reply) => {
                 // Those who wait have nothing to wait for.
                 drop(pilot);
-                return self.pipe(request, client, entry, *reply).await;
+                return self.pipe(request, client, entry, *reply, None).await;
             }
         };
         entry.stored = true;
@@ -250,12 +258,20 @@ impl Exchange {
             () = std::future::ready(()) => None,
         };
         let unwatched_bytes = self.shared.limits.fill_range_below;
-        let fill = Fill { place: place.clone(), writer, connection: reply.connection, length, first, unwatched_bytes };
+        let feed = Feed::Origin(Box::new(reply.connection));
+        let fill = Fill { place: place.clone(), writer, feed, length, first, unwatched_bytes };
         Ok((Found { place, head, hit }, Box::new(reply.head), fill))
     }
 }
 
+/// Tells those who wait for an answer that there is none.
+pub(super) fn land_failed(pilot: Option<Pilot>, failure: &Failure) {
+    if let Some(pilot) = pilot {
+        pilot.land(if failure.is_unreachable() { Landed::Failed(failure.clone()) } else { Landed::NotShared });
+    }
+}
+
 /// Statuses that say that the origin has failed, for which something stale may stand in (RFC 5861 4).
-fn is_error(status: StatusCode) -> bool {
+pub(super) fn is_error(status: StatusCode) -> bool {
     matches!(status.as_u16(), 500 | 502 | 503 | 504)
 }

@@ -12,6 +12,8 @@ use tinaja_store::{Commit, Key, Writer};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::Exchange;
+use super::resume::Source;
+use super::ticket::Request;
 use crate::config::Limits;
 use crate::failure::Failure;
 use crate::origin::Connection;
@@ -24,13 +26,32 @@ const JOINING: Duration = Duration::from_millis(250);
 pub(super) struct Fill {
     pub place: Key,
     pub writer: Writer,
-    pub connection: Connection,
+    pub feed: Feed,
     /// The length that the origin announced.
     pub length: Option<u64>,
     /// Read from the origin already.
     pub first: Option<Bytes>,
     /// An object of up to so many bytes is fetched whether or not anybody reads along.
     pub unwatched_bytes: u64,
+}
+
+/// Where the bytes come from.
+pub(super) enum Feed {
+    Origin(Box<Connection>),
+    /// From pieces that are stored, and from the origin where some are missing, for this request.
+    Pieces(Box<(Request, Source)>),
+}
+
+impl Exchange {
+    async fn next_to_store(&self, feed: &mut Feed) -> Result<Option<Bytes>, Failure> {
+        match feed {
+            Feed::Origin(connection) => connection.read().await,
+            Feed::Pieces(pieces) => {
+                let (request, source) = &mut **pieces;
+                self.next_of(request, source).await
+            }
+        }
+    }
 }
 
 /// Why a fetch was given up.
@@ -59,7 +80,9 @@ impl Exchange {
         match self.fetch_all(&mut fill).await {
             Ok(()) => {
                 // The next request need not wait for the disk.
-                self.origins.release(fill.connection);
+                if let Feed::Origin(connection) = fill.feed {
+                    self.origins.release(*connection);
+                }
                 if let Commit::NotStored(why) = fill.writer.commit().await {
                     tracing::debug!("an object was not stored: {why}");
                 }
@@ -86,7 +109,7 @@ impl Exchange {
             };
             // Counting readers takes a lock that is not worth taking for each piece.
             let piece = {
-                let mut read = pin!(fill.connection.read());
+                let mut read = pin!(self.next_to_store(&mut fill.feed));
                 loop {
                     tokio::select! {
                         piece = &mut read => break piece,

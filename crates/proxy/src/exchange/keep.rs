@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
-use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{AGE, CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 use pingora_http::ResponseHeader;
@@ -13,7 +12,7 @@ use tinaja_store::{Hint, Key, Writer};
 
 use super::Exchange;
 use super::ticket::Request;
-use crate::stored::{Facts, Kind, Name, StoredHead};
+use crate::stored::{Facts, Kind, StoredHead};
 
 /// An answer that may be stored, and the times that its age is reckoned from.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +24,9 @@ pub(super) struct Received<'a> {
     pub answered: SystemTime,
     pub from: IpAddr,
 }
+
+/// When a family of variants began, and which of them an answer is.
+pub(super) type Variant = (SystemTime, [u8; 16]);
 
 /// Whether an answer to this request may be stored, and how long it is good.
 pub(super) fn keep(request: &Request, answer: &Received<'_>) -> Result<Keep, NotStorable> {
@@ -42,7 +44,7 @@ pub(super) fn keep(request: &Request, answer: &Received<'_>) -> Result<Keep, Not
 }
 
 /// The facts to store with an answer.
-pub(super) fn facts(keep: &Keep, answer: &Received<'_>, variant: Option<(SystemTime, [u8; 16])>) -> Facts {
+pub(super) fn facts(keep: &Keep, answer: &Received<'_>, variant: Option<Variant>) -> Facts {
     let capped = |seconds: u64| u32::try_from(seconds).unwrap_or(u32::MAX);
     Facts {
         received: answer.answered,
@@ -78,29 +80,24 @@ impl Exchange {
         answer: &Received<'_>,
         length: Option<u64>,
     ) -> Option<(Key, Writer)> {
+        let (place, variant) = self.place(request, &answer.head.headers).await?;
+        let facts = facts(keep, answer, variant);
         let name = request.ticket.name();
-        let headers = &answer.head.headers;
-        let varies = tinaja_http::vary::fields(headers).is_none_or(|names| !names.is_empty());
-        let variant = if varies {
-            Some(self.families.join(&self.store, &name, headers, &request.head.headers).await?)
-        } else {
-            None
-        };
-        let place = variant.map_or_else(|| name.place(), |(_, variant)| name.variant_place(&variant));
-        let head = stored_head(&name, keep, answer, variant)?;
+        let head = StoredHead::encode(Kind::Whole, &facts, name.primary(), &header(keep, answer.head))?;
         let hint = Hint { expected_bytes: length, ..Hint::default() };
         Some((place.clone(), self.store.put(&place, head, hint)))
     }
-}
 
-/// The head of a stored answer.
-pub(super) fn stored_head(
-    name: &Name,
-    keep: &Keep,
-    answer: &Received<'_>,
-    variant: Option<(SystemTime, [u8; 16])>,
-) -> Option<Bytes> {
-    StoredHead::encode(Kind::Whole, &facts(keep, answer, variant), name.primary(), &header(keep, answer.head))
+    /// Where an answer with these headers is to stand, and which variant it is. `None` where the store could not keep
+    /// which variants there are.
+    pub(super) async fn place(&self, request: &Request, headers: &HeaderMap) -> Option<(Key, Option<Variant>)> {
+        let name = request.ticket.name();
+        if tinaja_http::vary::fields(headers).is_some_and(|names| names.is_empty()) {
+            return Some((name.place(), None));
+        }
+        let variant = self.families.join(&self.store, &name, headers, &request.head.headers).await?;
+        Some((name.variant_place(&variant.1), Some(variant)))
+    }
 }
 
 /// The length of its body that a response announces; `None` where it has none or announces none.

@@ -1,10 +1,12 @@
 //! What happens between a judged request and its answer.
 //!
 //! - `mod`: which way a request goes: a stored answer, a fetch that others wait for, or past the cache
-//! - `reuse`: may a stored answer be used? `serve`: sending one; `resume`: when it cannot be read to its end
+//! - `reuse`: may a stored answer be used? `plan`: what of it; `serve`: sending it; `resume`: when it cannot be read to
+//!   its end
 //! - `ask`: sending a request and reading the answer's head; `flights`: one asks, the others wait
 //! - `fetch`: an answer that may be stored; `keep`: storing it; `fill`: its body; `refresh`: a stored answer that the
 //!   origin says still holds; `change`: what an unsafe method makes invalid
+//! - `parts`: an object of which pieces are stored; `piece`: storing one; `pieced`: reading them
 //! - `pass`: everything that is not for the cache; `errand`: what the proxy fetches of its own accord
 //! - `headers`: what a proxy adds and removes; `entry`: what logs and Cache-Status say; `pages`: its own answers
 //!
@@ -20,7 +22,11 @@ mod flights;
 mod headers;
 mod keep;
 mod pages;
+mod parts;
 mod pass;
+mod piece;
+mod pieced;
+mod plan;
 mod refresh;
 mod resume;
 mod reuse;
@@ -40,6 +46,7 @@ use entry::Entry;
 pub(crate) use entry::record_of;
 use errand::Errands;
 use flights::{Flights, Landed};
+use plan::{Wants, wants};
 pub(crate) use reuse::{Reuse, judge, not_for_cache};
 pub(crate) use serve::READ_PIECE_BYTES;
 use serve::{Given, Sent};
@@ -190,7 +197,10 @@ impl Exchange {
             // conditions are the origin's to judge.
             if wants_part(request) || asks_origin(request) {
                 entry.collapsed = false;
-                return self.pass(request, client, entry, stale).await;
+                return match stale {
+                    Some(found) if *request.method() == Method::GET => self.part(request, client, entry, found).await,
+                    stale => self.pass(request, client, entry, stale).await,
+                };
             }
             if attempt == COLLAPSE_TRIES {
                 break;
@@ -224,6 +234,7 @@ impl Exchange {
             Reuse::Denied => return Ok(Some((Outcome::Stale, None))),
             Reuse::By(rules::Reuse::NotCached) => return Err(Failure::NotCached.into()),
             Reuse::By(rules::Reuse::Validate) => return Ok(Some((outcome, Some(found)))),
+            _ if !matches!(wants(request, &found), Wants::Here) => return Ok(Some((Outcome::Partial, Some(found)))),
             Reuse::By(rules::Reuse::ServeAndValidate) => self.validate_later(request, &found),
             Reuse::By(rules::Reuse::Serve | rules::Reuse::ServeStale) => {}
         }

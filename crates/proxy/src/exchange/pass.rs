@@ -9,6 +9,7 @@ use pingora_http::ResponseHeader;
 
 use super::ask::{Reply, With, send_on};
 use super::entry::Entry;
+use super::piece::Keeping;
 use super::ticket::Request;
 use super::{Ended, Exchange, headers};
 use crate::client::{BadContent, Client};
@@ -36,8 +37,21 @@ impl Exchange {
         if let Some(found) = found {
             self.note_head(request, found, &reply).await?;
         }
+        self.hand_on(request, client, entry, reply, cached).await
+    }
+
+    /// Gives an origin's answer to the client as it is. If it is `cached`, a part is kept, or the whole fetched behind it.
+    pub(super) async fn hand_on(
+        self: &Arc<Self>,
+        request: &Request,
+        client: &mut Client,
+        entry: &mut Entry,
+        reply: Reply,
+        cached: bool,
+    ) -> Result<(), Ended> {
         let worth_it = cached && self.is_worth_it(request, &reply.received());
-        self.pipe(request, client, entry, reply).await?;
+        let keeping = if cached && !worth_it { self.begin_piece(request, &reply, false).await } else { None };
+        self.pipe(request, client, entry, reply, keeping).await?;
         if worth_it {
             self.run_errand(request);
         }
@@ -56,13 +70,31 @@ impl Exchange {
         Ok(client.end().await?)
     }
 
-    /// Gives an origin's answer to the client, while the rest of the request goes the other way.
+    /// Gives an origin's answer to the client, and perhaps to the store.
     pub(super) async fn pipe(
+        self: &Arc<Self>,
+        request: &Request,
+        client: &mut Client,
+        entry: &mut Entry,
+        reply: Reply,
+        mut keeping: Option<Keeping>,
+    ) -> Result<(), Ended> {
+        entry.stored = keeping.is_some();
+        let outcome = self.pipe_pieces(request, client, entry, reply, &mut keeping).await;
+        if let Some(keeping) = keeping {
+            self.keep_apart(keeping);
+        }
+        outcome
+    }
+
+    /// Gives an origin's answer to the client, while the rest of the request goes the other way.
+    async fn pipe_pieces(
         &self,
         request: &Request,
         client: &mut Client,
         entry: &mut Entry,
         mut reply: Reply,
+        keeping: &mut Option<Keeping>,
     ) -> Result<(), Ended> {
         let mut head = reply.head.clone();
         headers::to_client(&self.shared, &mut head, None, entry)?;
@@ -75,10 +107,18 @@ impl Exchange {
             piece = reply.connection.read() => piece?,
             () = std::future::ready(()) => None,
         };
+        if let (Some(keeping), Some(first)) = (&mut *keeping, &first) {
+            keeping.write(first).await;
+        }
         client.begin(&head, first.unwrap_or_default()).await?;
         while !bodiless && !reply.connection.is_done() {
             match self.next_piece(client, &mut reply).await? {
-                Some(piece) => client.piece(piece).await?,
+                Some(piece) => {
+                    if let Some(keeping) = &mut *keeping {
+                        keeping.write(&piece).await;
+                    }
+                    client.piece(piece).await?;
+                }
                 None => break,
             }
         }

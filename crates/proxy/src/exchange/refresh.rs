@@ -12,7 +12,7 @@ use tinaja_store::Updated;
 use super::ask::{Reply, With};
 use super::entry::Entry;
 use super::flights::{Landed, Pilot};
-use super::keep::{Received, keep, stored_head};
+use super::keep::{Received, facts, keep};
 use super::ticket::Request;
 use super::{Ended, Exchange, headers};
 use crate::stored::{Facts, Found, Kind, StoredHead};
@@ -24,15 +24,16 @@ impl Exchange {
         let Some(mut header) = found.head.header() else { return Ok(found) };
         headers::edit(&mut header, &update(&reply.head.headers, reply.answered))?;
         let received = Received { head: &header, ..reply.received() };
-        let name = request.ticket.name();
         let variant = found.head.facts.variant.map(|variant| (found.head.facts.family, variant));
-        let new = keep(request, &received).ok().and_then(|keep| stored_head(&name, &keep, &received, variant));
+        let kept = keep(request, &received).ok();
+        let new = kept
+            .and_then(|keep| found.head.again(&facts(&keep, &received, variant), &super::keep::header(&keep, &header)));
         let Some(new) = new else {
             if let Err(error) = self.store.remove(&found.place).await {
                 tracing::warn!("an answer that may no longer be stored was not removed: {error}");
             }
             // It is this client's all the same, with the fields of the answer.
-            let head = StoredHead::encode(Kind::Whole, &found.head.facts, name.primary(), &header);
+            let head = found.head.again(&found.head.facts, &header);
             let head = head.as_ref().and_then(StoredHead::decode).unwrap_or(found.head);
             return Ok(Found { head, ..found });
         };
@@ -53,10 +54,10 @@ impl Exchange {
     }
 
     /// Marks a stored answer stale, so that it is validated before it is served again.
-    pub(super) async fn make_stale(&self, name: &[u8], found: &Found) {
+    pub(super) async fn make_stale(&self, found: &Found) {
         let facts = Facts { fresh_until: found.head.facts.received, may_be_stale: false, ..found.head.facts };
         let header = found.head.header();
-        match header.and_then(|header| StoredHead::encode(Kind::Whole, &facts, name, &header)) {
+        match header.and_then(|header| found.head.again(&facts, &header)) {
             Some(new) => self.replace_head(found, new).await,
             None => {
                 // Better forgotten than served for what it is no more; a store that cannot forget says so itself.
@@ -83,7 +84,7 @@ impl Exchange {
         let name = request.ticket.name();
         let found = match crate::stored::find(&self.store, &name, &request.head.headers).await {
             crate::stored::Looked::Found(found) if validate => Some(*found),
-            crate::stored::Looked::Found(found) if self.is_fresh(&found) => return,
+            crate::stored::Looked::Found(found) if self.is_fresh(&found) && found.head.kind == Kind::Whole => return,
             _ => None,
         };
         let reply = match self.ask_or_validate(request, With::Nobody, &mut entry, found.as_ref()).await {

@@ -19,11 +19,13 @@ use super::Exchange;
 use super::ask::{Reply, With};
 use super::entry::Entry;
 use super::fetch::whole;
+use super::piece::Keeping;
+use super::pieced::{Gap, Pieced};
 use super::serve::READ_PIECE_BYTES;
 use super::ticket::Request;
 use crate::failure::Failure;
 use crate::origin::Connection;
-use crate::stored::{Found, StoredHead};
+use crate::stored::{Found, Name, PieceList, StoredHead};
 
 /// Times that the rest of one answer is fetched. Each time brings the client further, and an origin that breaks off
 /// every answer is not asked for ever.
@@ -40,10 +42,14 @@ pub(super) struct Source {
     at: u64,
     end: u64,
     resumes: u32,
+    /// What keeps the bytes that come from the origin.
+    pub kept: Option<Keeping>,
 }
 
 enum From {
     Store(Body),
+    /// Pieces in the store, and the origin for those between.
+    Pieces(Box<Pieced>),
     /// The origin, which may have to be read past bytes that were sent already.
     Origin {
         connection: Box<Connection>,
@@ -54,10 +60,18 @@ enum From {
 }
 
 impl Source {
-    pub fn stored(found: Found, length: Option<u64>) -> Source {
-        let Found { head, hit, .. } = found;
-        let end = length.unwrap_or(u64::MAX);
-        Source { head, state: hit.state, from: From::Store(hit.body), length, at: 0, end, resumes: 0 }
+    /// A stored object, or one that is being fetched. Where pieces of it are stored, `gap` may bring what is missing.
+    pub fn of(found: Found, name: Name, gap: Option<Gap>) -> Source {
+        let (head, state) = (found.head, found.hit.state);
+        let (from, length) = match PieceList::of(&head) {
+            Some((list, length)) => (From::Pieces(Box::new(Pieced::new(name, list, gap))), Some(length)),
+            None => (From::Store(found.hit.body), None),
+        };
+        let length = match &from {
+            From::Store(body) => body.len(),
+            _ => length,
+        };
+        Source { head, state, from, length, at: 0, end: length.unwrap_or(u64::MAX), resumes: 0, kept: None }
     }
 
     /// Goes on with these bytes.
@@ -65,6 +79,10 @@ impl Source {
         (self.at, self.end) = (*part.start(), part.end().saturating_add(1));
         let sought = match &mut self.from {
             From::Store(body) => body.seek(self.at..self.end).is_ok(),
+            From::Pieces(pieced) => {
+                pieced.leave();
+                true
+            }
             _ => false,
         };
         if !sought {
@@ -101,6 +119,13 @@ impl Exchange {
         loop {
             let piece = match &mut source.from {
                 From::Store(body) => body.next(READ_PIECE_BYTES).await.map_err(|error| error.to_string()),
+                From::Pieces(pieced) => {
+                    let piece = pieced.next(&self.store, source.at..source.end, &mut source.kept).await;
+                    if let Some(connection) = pieced.finished() {
+                        self.origins.release(connection);
+                    }
+                    piece
+                }
                 From::Origin { .. } if source.at == source.end => Ok(None),
                 From::Origin { connection, skip } => match connection.read().await {
                     Ok(Some(mut piece)) => {

@@ -1,7 +1,6 @@
 //! Sending a stored answer, or one that is just being stored: its conditions, its ranges, its bytes.
 
-use std::hash::{BuildHasher, RandomState};
-use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::SystemTime;
 
@@ -9,14 +8,14 @@ use bytes::Bytes;
 use http::Method;
 use pingora_http::ResponseHeader;
 use tinaja_http::age::age_field;
-use tinaja_http::conditional::{self, Answer};
-use tinaja_http::multipart::Multipart;
-use tinaja_http::range::{Wanted, part_edits, unsatisfied_edits, wanted};
 use tinaja_http::status::Outcome;
 use tinaja_logs::CacheResult;
 use tinaja_store::{Body, ReadError, State};
 
 use super::entry::Entry;
+use super::piece::Keeping;
+use super::pieced::Gap;
+use super::plan::{Plan, plan, shape};
 use super::resume::Source;
 use super::ticket::Request;
 use super::{Ended, Exchange, headers};
@@ -42,21 +41,16 @@ pub(super) enum Given {
     Stored,
     /// This request has fetched it, and this is the head that came: what is stored may lack fields of it.
     Fetched(Box<ResponseHeader>),
-}
-
-/// What is sent of an answer.
-enum Plan {
-    NotModified,
-    Whole,
-    Part(RangeInclusive<u64>),
-    Parts(Multipart, Vec<RangeInclusive<u64>>),
-    Unsatisfied,
+    /// This request fetches what was missing of it, into the store.
+    Filling,
+    /// From the cache, but for what the origin sends, which may be kept.
+    Completed(Box<Gap>, Option<Keeping>),
 }
 
 impl Exchange {
     /// Answers with what was found. Nothing is sent before the first bytes are there.
     pub(super) async fn serve(
-        &self,
+        self: &Arc<Self>,
         request: &Request,
         client: &mut Client,
         entry: &mut Entry,
@@ -64,22 +58,23 @@ impl Exchange {
         given: Given,
     ) -> Result<Sent, Ended> {
         let now = SystemTime::now();
-        let fetched = matches!(given, Given::Fetched(_));
-        let (mut head, age) = match given {
-            Given::Fetched(head) => (*head, None),
-            Given::Stored => match found.head.header() {
-                Some(head) => (head, Some(found.head.facts.age(now))),
-                None => return Ok(Sent::NotHere),
-            },
+        let fetched = matches!(given, Given::Fetched(_) | Given::Filling);
+        let stored = |found: &Found| Some((found.head.header()?, Some(found.head.facts.age(now))));
+        let (with_age, gap, kept) = match given {
+            Given::Fetched(head) => (Some((*head, None)), None, None),
+            Given::Stored | Given::Filling => (stored(&found), None, None),
+            Given::Completed(gap, kept) => (stored(&found), Some(*gap), kept),
         };
+        let Some((mut head, age)) = with_age else { return Ok(Sent::NotHere) };
         let age = age.or_else(|| Some(age_field(&head.headers)).filter(|age| *age > 0));
         let Some(plan) = plan(request, &head, &found, fetched, now) else {
             return Ok(Sent::NotHere);
         };
-        let length = found.hit.body.len();
+        let length = found.length();
         let must_wait = fetched && !matches!(plan, Plan::Parts(..));
-        let mut source = Source::stored(found, length);
-        let first = match first_piece(request, &plan, &mut source, must_wait).await {
+        let mut source = Source::of(found, request.ticket.name(), gap);
+        source.kept = kept;
+        let first = match self.first_piece(request, &plan, &mut source, must_wait).await {
             Ok(first) => first,
             Err(NotThere) => return Ok(Sent::NotHere),
         };
@@ -92,12 +87,63 @@ impl Exchange {
         }
         headers::to_client(&self.shared, &mut head, age, entry)?;
         entry.note(&head);
-        client.begin(&head, first).await?;
-        if request.method() != Method::HEAD {
-            self.send_content(request, client, &plan, &mut source).await?;
+        let sent = self.send(request, client, (&head, first), &plan, &mut source).await;
+        if let Some(keeping) = source.kept.take() {
+            self.keep_apart(keeping);
         }
-        client.end().await?;
-        Ok(Sent::Answered)
+        sent.map(|()| Sent::Answered)
+    }
+
+    /// The first bytes to send.
+    async fn first_piece(
+        &self,
+        request: &Request,
+        plan: &Plan,
+        source: &mut Source,
+        fetched: bool,
+    ) -> Result<Bytes, NotThere> {
+        let part = match plan {
+            Plan::NotModified | Plan::Unsatisfied => return Ok(Bytes::new()),
+            _ if request.method() == Method::HEAD => return Ok(Bytes::new()),
+            Plan::Whole => None,
+            Plan::Part(part) => Some(part),
+            Plan::Parts(_, parts) => parts.first(),
+        };
+        if let Some(part) = part {
+            source.seek(part);
+        }
+        let piece = match source.body() {
+            // Others who are at the beginning of an object that is being fetched read along.
+            Some((body, state)) => {
+                let piece = first_of(body, state, fetched || part.is_none(), fetched).await?;
+                source.has_read(piece.len() as u64);
+                piece
+            }
+            // What is missing of an object in pieces comes from the origin, before anything is sent.
+            None => self.next_of(request, source).await.map_err(|_| NotThere)?.unwrap_or_default(),
+        };
+        match plan {
+            Plan::Parts(multipart, parts) => {
+                let before = parts.first().map(|part| multipart.before(part)).unwrap_or_default();
+                Ok([before.as_bytes(), &piece].concat().into())
+            }
+            _ => Ok(piece),
+        }
+    }
+
+    async fn send(
+        &self,
+        request: &Request,
+        client: &mut Client,
+        (head, first): (&ResponseHeader, Bytes),
+        plan: &Plan,
+        source: &mut Source,
+    ) -> Result<(), Ended> {
+        client.begin(head, first).await?;
+        if request.method() != Method::HEAD {
+            self.send_content(request, client, plan, source).await?;
+        }
+        Ok(client.end().await?)
     }
 
     async fn send_content(
@@ -140,102 +186,27 @@ impl Exchange {
     }
 }
 
-/// What to send; nothing if it cannot be told here.
-fn plan(request: &Request, head: &ResponseHeader, found: &Found, fetched: bool, now: SystemTime) -> Option<Plan> {
-    let stored =
-        conditional::Stored { status: head.status, headers: &head.headers, received: found.head.facts.received };
-    let fields = &request.head.headers;
-    match conditional::evaluate(request.method(), fields, stored, now) {
-        Answer::AskOrigin => None,
-        Answer::NotModified => Some(Plan::NotModified),
-        Answer::Serve { ranges: false } => Some(Plan::Whole),
-        Answer::Serve { ranges: true } => match found.hit.body.len() {
-            // A part of what has no known length is the origin's to give, unless all of it is on its way.
-            None => fetched.then_some(Plan::Whole),
-            Some(length) => Some(match wanted(request.method(), fields, length) {
-                Wanted::Whole => Plan::Whole,
-                Wanted::None => Plan::Unsatisfied,
-                Wanted::Parts(mut parts) if parts.len() == 1 => Plan::Part(parts.remove(0)),
-                Wanted::Parts(parts) => Plan::Parts(Multipart::new(&head.headers, length, random()), parts),
-            }),
-        },
-    }
-}
-
-/// Two draws of the system's randomness, as each hasher is keyed anew.
-fn random() -> u128 {
-    let draw = || u128::from(RandomState::new().hash_one(0));
-    draw() << 64 | draw()
-}
-
-/// Makes of the head of a whole answer the one of what is sent.
-fn shape(head: &mut ResponseHeader, plan: &Plan, length: Option<u64>) -> Result<(), Ended> {
-    match plan {
-        Plan::NotModified => headers::not_modified(head)?,
-        Plan::Whole => {
-            if let Some(length) = length
-                && head.status != http::StatusCode::NO_CONTENT
-            {
-                head.insert_header(http::header::CONTENT_LENGTH, length)?;
-            }
-        }
-        Plan::Part(part) => {
-            head.set_status(206)?;
-            headers::edit(head, &part_edits(part, length.unwrap_or_default()))?;
-        }
-        Plan::Parts(multipart, parts) => {
-            head.set_status(206)?;
-            headers::edit(head, &multipart.edits(parts))?;
-        }
-        Plan::Unsatisfied => {
-            head.set_status(416)?;
-            headers::edit(head, &unsatisfied_edits(length.unwrap_or_default()))?;
-        }
-    }
-    Ok(())
-}
-
 /// What is wanted cannot be had here and now.
 struct NotThere;
 
-/// The first bytes to send: an object that cannot be read must become a miss, not an answer that breaks off. Of an
-/// object that is still being fetched there may be none yet; `may_wait` says that this will do.
-async fn first_piece(request: &Request, plan: &Plan, source: &mut Source, may_wait: bool) -> Result<Bytes, NotThere> {
-    let part = match plan {
-        Plan::NotModified | Plan::Unsatisfied => return Ok(Bytes::new()),
-        _ if request.method() == Method::HEAD => return Ok(Bytes::new()),
-        Plan::Whole => None,
-        Plan::Part(part) => Some(part),
-        Plan::Parts(_, parts) => parts.first(),
-    };
-    if let Some(part) = part {
-        source.seek(part);
-    }
-    let Some((body, state)) = source.body() else { return Err(NotThere) };
+/// The first bytes of a stored body: an object that cannot be read must become a miss, not an answer that breaks off.
+/// Of an object that is still being fetched there may be none yet; `may_wait` says that this will do.
+async fn first_of(body: &mut Body, state: State, may_wait: bool, fetched: bool) -> Result<Bytes, NotThere> {
     let piece = match state {
         State::Whole => Some(body.next(READ_PIECE_BYTES).await),
         State::Filling => there_is(body).await,
     };
-    let piece = match piece {
-        Some(Ok(piece)) => piece.unwrap_or_default(),
-        // Others who are at its beginning read along.
-        None if may_wait || part.is_none() => Bytes::new(),
-        None => return Err(NotThere),
+    match piece {
+        Some(Ok(piece)) => Ok(piece.unwrap_or_default()),
+        None if may_wait => Ok(Bytes::new()),
+        None => Err(NotThere),
         // This request's own fetch has broken off already. The error comes again, and the rest is taken up, or the
         // client sees the cut: the same as if it had come a moment later, and never a second request for the whole.
-        Some(Err(_)) if may_wait => Bytes::new(),
+        Some(Err(_)) if fetched => Ok(Bytes::new()),
         Some(Err(error)) => {
             tracing::debug!("a stored object counts as a miss: {error}");
-            return Err(NotThere);
+            Err(NotThere)
         }
-    };
-    source.has_read(piece.len() as u64);
-    match plan {
-        Plan::Parts(multipart, parts) => {
-            let before = parts.first().map(|part| multipart.before(part)).unwrap_or_default();
-            Ok([before.as_bytes(), &piece].concat().into())
-        }
-        _ => Ok(piece),
     }
 }
 

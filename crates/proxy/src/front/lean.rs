@@ -27,7 +27,7 @@ use crate::Storage;
 use crate::client::{Gate, write_as_one};
 use crate::exchange::{READ_PIECE_BYTES, Reuse, Ticket, judge, not_for_cache};
 use crate::shared::Shared;
-use crate::stored::{Found, Looked, find};
+use crate::stored::{Found, Kind, Looked, find};
 
 /// Fields with which a request wants more than a plain answer.
 const NOT_PLAIN: [HeaderName; 7] =
@@ -80,7 +80,7 @@ impl Request<'_> {
             return Lean::Passed(None);
         };
         let looked = match find(self.store, &self.ticket.name(), &headers).await {
-            Looked::Found(found) => *found,
+            Looked::Found(found) if found.head.kind == Kind::Whole => *found,
             looked => return Lean::Passed(Some(looked)),
         };
         match self.will_do(looked, &directives).await {

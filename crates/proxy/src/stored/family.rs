@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName};
 use pingora_http::ResponseHeader;
 use tinaja_http::vary::{self, Place};
 use tinaja_store::Hint;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 
 use super::head::{Facts, Kind, StoredHead};
 use super::name::Name;
@@ -117,6 +117,12 @@ impl Families {
         })
     }
 
+    /// Waits until nobody else changes what says how a URL's objects hang together.
+    pub async fn turn(&self, name: &Name) -> Option<MutexGuard<'_, ()>> {
+        let [first, ..] = *name.place().digest();
+        Some(self.0.get(usize::from(first) % LOCKS)?.lock().await)
+    }
+
     async fn join_as(
         &self,
         store: &Storage,
@@ -124,8 +130,7 @@ impl Families {
         variant: [u8; 16],
         names: &[HeaderName],
     ) -> Option<(SystemTime, [u8; 16])> {
-        let [first, ..] = *name.place().digest();
-        let _turn = self.0.get(usize::from(first) % LOCKS)?.lock().await;
+        let _turn = self.turn(name).await?;
         let before = store.find(&name.place()).await.and_then(|hit| StoredHead::decode(&hit.head));
         let before = before.filter(|head| head.belongs_to(name.primary())).and_then(|head| Family::of(&head));
         // An origin that varies by other fields now has other variants.

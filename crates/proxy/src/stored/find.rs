@@ -3,11 +3,12 @@
 use std::time::Instant;
 
 use http::HeaderMap;
-use tinaja_store::{FIND_DEADLINE, Hit, Key, Lookup};
+use tinaja_store::{Body, FIND_DEADLINE, Hit, Key, Lookup, State};
 
 use super::family::Family;
 use super::head::{Kind, StoredHead, is_old};
 use super::name::Name;
+use super::pieces::{Piece, PieceList};
 use crate::Storage;
 
 /// A stored response, or one that is just being fetched.
@@ -17,6 +18,16 @@ pub(crate) struct Found {
     pub place: Key,
     pub head: StoredHead,
     pub hit: Hit,
+}
+
+impl Found {
+    /// The length of the whole body, if it is known.
+    pub fn length(&self) -> Option<u64> {
+        match self.head.kind {
+            Kind::Pieces => PieceList::of(&self.head).map(|(_, length)| length),
+            _ => self.hit.body.len(),
+        }
+    }
 }
 
 /// What is stored for a request.
@@ -36,7 +47,7 @@ pub(crate) async fn find(store: &Storage, name: &Name, request: &HeaderMap) -> L
     let Some((head, hit)) = look(store, name, &place).await else {
         return Looked::Nothing;
     };
-    if head.kind == Kind::Whole {
+    if matches!(head.kind, Kind::Whole | Kind::Pieces) {
         // A variant is never stored under the URL itself.
         return Looked::Found(Box::new(Found { place, head, hit }));
     }
@@ -51,6 +62,13 @@ pub(crate) async fn find(store: &Storage, name: &Name, request: &HeaderMap) -> L
         }
         _ => Looked::OtherVariants(place),
     }
+}
+
+/// A piece of an object, if it is still there as it was listed.
+pub(crate) async fn find_piece(store: &Storage, name: &Name, piece: &Piece) -> Option<Body> {
+    let (head, hit) = look(store, name, &name.piece_place(&piece.mark())).await?;
+    let whole = hit.state == State::Whole && hit.body.len() == Some(piece.last - piece.first + 1);
+    (piece.is_of(&head) && whole).then_some(hit.body)
 }
 
 /// The object at one place, if it is of that name. What cannot be read is removed, or nothing else could ever stand

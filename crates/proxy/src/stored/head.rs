@@ -12,17 +12,17 @@ use pingora_http::ResponseHeader;
 use tinaja_http::lines::{Line, header_map, lines};
 use tinaja_http::reuse::State;
 
-/// The first byte of every head. 1 and 2 were the forms that the adapter for Pingora's cache makes.
-const VERSION: u8 = 3;
+/// The first byte of every head. 1 and 2 were the forms that the adapter for Pingora's cache makes, 3 knew no pieces.
+const VERSION: u8 = 4;
 const MAY_BE_STALE: u8 = 1;
 const VARIES: u8 = 2;
 const HAS_ADDRESS: u8 = 4;
 
 /// Bytes before the primary name.
-const FIXED_BYTES: usize = 80;
+const FIXED_BYTES: usize = 84;
 /// The longest name that is stored, in bytes: a URL is at most a quarter of that.
 const MAX_PRIMARY_BYTES: usize = 64 * 1024;
-/// The largest header that is stored, in bytes; larger ones pass through. It leaves room for the rest of a head in
+/// The largest header that is stored, together with a list of pieces, in bytes; larger ones pass through. It leaves room for the rest of a head in
 /// what the store takes ([`tinaja_store::limits::MAX_HEAD_BYTES`]), with a URL of the greatest length.
 const MAX_WIRE_BYTES: usize = 96 * 1024;
 
@@ -33,6 +33,16 @@ pub(crate) enum Kind {
     Whole = 0,
     /// Not a response, but which fields its variants differ by.
     Family = 1,
+    /// A response of whose body pieces are stored, each for itself; and which ([`super::PieceList`]).
+    Pieces = 2,
+    /// One of these pieces; and which.
+    Piece = 3,
+}
+
+impl Kind {
+    fn of(byte: u8) -> Option<Kind> {
+        [Kind::Whole, Kind::Family, Kind::Pieces, Kind::Piece].into_iter().find(|kind| *kind as u8 == byte)
+    }
 }
 
 /// What is known of a stored response beside its header.
@@ -89,6 +99,8 @@ pub(crate) struct StoredHead {
     pub kind: Kind,
     pub facts: Facts,
     primary: Bytes,
+    /// The pieces that there are, or which of them this is.
+    pieces: Bytes,
     wire: Bytes,
 }
 
@@ -97,11 +109,7 @@ impl StoredHead {
     pub fn decode(bytes: &Bytes) -> Option<StoredHead> {
         let mut rest = bytes.get(..FIXED_BYTES)?;
         let (version, kind, flags, zero) = (rest.get_u8(), rest.get_u8(), rest.get_u8(), rest.get_u8());
-        let kind = match kind {
-            0 => Kind::Whole,
-            1 => Kind::Family,
-            _ => return None,
-        };
+        let kind = Kind::of(kind)?;
         if version != VERSION || flags > MAY_BE_STALE | VARIES | HAS_ADDRESS || zero != 0 {
             return None;
         }
@@ -112,8 +120,12 @@ impl StoredHead {
         let mut variant = [0; 16];
         rest.copy_to_slice(&mut variant);
         let address = Ipv6Addr::from_bits(rest.get_u128()).to_canonical();
-        let (primary_bytes, wire_bytes) = (rest.get_u32_le() as usize, rest.get_u32_le() as usize);
-        if primary_bytes > MAX_PRIMARY_BYTES || bytes.len() != FIXED_BYTES + primary_bytes + wire_bytes {
+        let [primary_bytes, pieces_bytes, wire_bytes] = [(); 3].map(|()| rest.get_u32_le() as usize);
+        let has_pieces = matches!(kind, Kind::Pieces | Kind::Piece);
+        if primary_bytes > MAX_PRIMARY_BYTES
+            || bytes.len() != FIXED_BYTES + primary_bytes + pieces_bytes + wire_bytes
+            || has_pieces == (pieces_bytes == 0)
+        {
             return None;
         }
         let facts = Facts {
@@ -127,12 +139,30 @@ impl StoredHead {
             variant: (flags & VARIES != 0).then_some(variant),
             fetched_from: (flags & HAS_ADDRESS != 0).then_some(address),
         };
-        let wire_at = FIXED_BYTES + primary_bytes;
-        Some(StoredHead { kind, facts, primary: bytes.slice(FIXED_BYTES..wire_at), wire: bytes.slice(wire_at..) })
+        let pieces_at = FIXED_BYTES + primary_bytes;
+        let wire_at = pieces_at + pieces_bytes;
+        let (primary, pieces) = (bytes.slice(FIXED_BYTES..pieces_at), bytes.slice(pieces_at..wire_at));
+        Some(StoredHead { kind, facts, primary, pieces, wire: bytes.slice(wire_at..) })
     }
 
     /// A head to store. `None` where it would be too large: the response then passes through.
     pub fn encode(kind: Kind, facts: &Facts, primary: &[u8], header: &ResponseHeader) -> Option<Bytes> {
+        StoredHead::encode_pieces(kind, facts, primary, &[], header)
+    }
+
+    /// The same object's head with other facts and another header.
+    pub fn again(&self, facts: &Facts, header: &ResponseHeader) -> Option<Bytes> {
+        StoredHead::encode_pieces(self.kind, facts, &self.primary, &self.pieces, header)
+    }
+
+    /// [`StoredHead::encode`], for kinds that say something of pieces.
+    pub fn encode_pieces(
+        kind: Kind,
+        facts: &Facts,
+        primary: &[u8],
+        pieces: &[u8],
+        header: &ResponseHeader,
+    ) -> Option<Bytes> {
         let mut head = Vec::with_capacity(FIXED_BYTES + primary.len() + 512);
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };
         let flags = flag(facts.may_be_stale, MAY_BE_STALE)
@@ -153,16 +183,18 @@ impl StoredHead {
         };
         head.extend_from_slice(&address.octets());
         head.extend_from_slice(&u32::try_from(primary.len()).ok()?.to_le_bytes());
+        head.extend_from_slice(&u32::try_from(pieces.len()).ok()?.to_le_bytes());
         let length_at = head.len();
         head.extend_from_slice(&[0; 4]);
         head.extend_from_slice(primary);
+        head.extend_from_slice(pieces);
         let wire_at = head.len();
         for part in ["HTTP/1.1 ", header.status.as_str(), " ", reason(header.status), "\r\n"] {
             head.extend_from_slice(part.as_bytes());
         }
         header.header_to_h1_wire(&mut head);
         let wire_bytes = head.len() - wire_at;
-        if primary.len() > MAX_PRIMARY_BYTES || wire_bytes > MAX_WIRE_BYTES {
+        if primary.len() > MAX_PRIMARY_BYTES || pieces.len() + wire_bytes > MAX_WIRE_BYTES {
             return None;
         }
         let length = u32::try_from(wire_bytes).ok()?.to_le_bytes();
@@ -173,6 +205,11 @@ impl StoredHead {
     /// The name of what it is the head of.
     pub fn primary(&self) -> &[u8] {
         &self.primary
+    }
+
+    /// What it says of pieces, for [`super::PieceList`].
+    pub fn pieces(&self) -> &Bytes {
+        &self.pieces
     }
 
     /// Whether this is the head of an object of that name, and not of another with the same digest.

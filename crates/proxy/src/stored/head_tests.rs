@@ -26,9 +26,14 @@ fn header() -> ResponseHeader {
 /// The bytes of a head may change only with its version: what is on disks must be read for what it is.
 #[test]
 fn the_format_is_what_it_was() {
-    let head = StoredHead::encode(Kind::Whole, &facts(), b"4:http,", &header()).unwrap();
-    let golden = include_bytes!("../../tests/golden/head-v3.bin");
+    let list = [&[0x11; 16][..], &0u64.to_le_bytes(), &2u64.to_le_bytes(), &[0x22; 16]].concat();
+    let head = StoredHead::encode_pieces(Kind::Pieces, &facts(), b"4:http,", &list, &header()).unwrap();
+    let golden = include_bytes!("../../tests/golden/head-v4.bin");
     assert!(head == golden[..], "{}", head.escape_ascii());
+    let (list, length) = crate::stored::PieceList::of(&StoredHead::decode(&head).unwrap()).unwrap();
+    assert_eq!((list.id, length, list.at(2).map(|piece| piece.id)), ([0x11; 16], 3, Some([0x22; 16])));
+    let before = include_bytes!("../../tests/golden/head-v3.bin");
+    assert!(is_old(before) && StoredHead::decode(&Bytes::from_static(before)).is_none());
 }
 
 #[test]
@@ -51,16 +56,37 @@ fn there_and_back() {
 }
 
 #[test]
+fn pieces() {
+    let header = header();
+    let encode = |kind, pieces: &[u8]| StoredHead::encode_pieces(kind, &facts(), b"name", pieces, &header);
+    let bytes = encode(Kind::Pieces, &[7; 48]).unwrap();
+    let head = StoredHead::decode(&bytes).unwrap();
+    assert_eq!((head.kind, &head.pieces()[..], head.status().as_u16()), (Kind::Pieces, &[7; 48][..], 404));
+    assert_eq!(head.again(&facts(), &header), Some(bytes));
+    // Only what says something of pieces has any.
+    for (kind, pieces, read) in [
+        (Kind::Whole, 1, false),
+        (Kind::Family, 1, false),
+        (Kind::Pieces, 0, false),
+        (Kind::Piece, 0, false),
+        (Kind::Piece, 24, true),
+    ] {
+        assert_eq!(StoredHead::decode(&encode(kind, &vec![0; pieces]).unwrap()).is_some(), read, "{kind:?}");
+    }
+    assert!(encode(Kind::Pieces, &vec![0; MAX_WIRE_BYTES]).is_none());
+}
+
+#[test]
 fn what_is_no_head() {
     let whole = StoredHead::encode(Kind::Whole, &facts(), b"name", &header()).unwrap();
     for length in 0..whole.len() {
         assert!(StoredHead::decode(&whole.slice(..length)).is_none(), "{length}");
     }
     assert!(StoredHead::decode(&[&whole[..], b"x"].concat().into()).is_none());
-    for (place, value) in [(0, 1), (0, 2), (0, 4), (1, 2), (2, 8), (3, 1)] {
+    for (place, value) in [(0, 1), (0, 3), (0, 5), (1, 2), (1, 4), (2, 8), (3, 1)] {
         let mut other = whole.to_vec();
         other[place] = value;
-        assert_eq!(is_old(&other), place == 0 && value < 3);
+        assert_eq!(is_old(&other), place == 0 && value < 4);
         assert!(StoredHead::decode(&other.into()).is_none(), "{place} {value}");
     }
 }

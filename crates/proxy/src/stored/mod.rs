@@ -2,14 +2,17 @@
 //!
 //! An object is found under its URL, or, where its origin's answers vary, a small family object is: it says by which
 //! fields of a request they vary, and each variant is found under the URL and the values of those fields. So no
-//! variant's leaving loses the others. `docs/formats/heads.md` draws the bytes.
+//! variant's leaving loses the others. Where only pieces of an object came, each is an object, and the one under the
+//! URL, or the variant's, lists them. `docs/formats/heads.md` draws the bytes.
 
 mod family;
 mod find;
 mod head;
 mod name;
+mod pieces;
 
 pub(crate) use family::Families;
-pub(crate) use find::{Found, Looked, find};
+pub(crate) use find::{Found, Looked, find, find_piece};
 pub(crate) use head::{Facts, Kind, StoredHead};
 pub(crate) use name::{Name, name_of, parts_of};
+pub(crate) use pieces::{Piece, PieceList};

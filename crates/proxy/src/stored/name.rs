@@ -36,12 +36,18 @@ impl Name {
     pub fn variant_place(&self, variant: &[u8; 16]) -> Key {
         Key::from_digest(digest(&self.0, variant))
     }
+
+    /// Where the piece with this mark, of it or of a variant, stands.
+    pub fn piece_place(&self, mark: &[u8; 24]) -> Key {
+        Key::from_digest(digest(&self.0, mark))
+    }
 }
 
-/// A name ends with the length and the bytes of its last part, so nothing behind it can pass for part of it.
-fn digest(primary: &[u8], variant: &[u8]) -> [u8; 16] {
+/// A name ends with the length and the bytes of its last part, so nothing behind it can pass for part of it; and what
+/// stands behind it is of another length for each kind of object.
+fn digest(primary: &[u8], behind: &[u8]) -> [u8; 16] {
     let mut digest = [0; 16];
-    blake3::Hasher::new().update(primary).update(variant).finalize_xof().fill(&mut digest);
+    blake3::Hasher::new().update(primary).update(behind).finalize_xof().fill(&mut digest);
     digest
 }
 
@@ -115,7 +121,7 @@ mod tests {
         assert_eq!(parts_of(&keys[8]).unwrap().site, "x,1:/");
         let places = keys.iter().flat_map(|key| {
             let name = Name::from_primary(key);
-            [name.place(), name.variant_place(&[0; 16]), name.variant_place(&[1; 16])]
+            [name.place(), name.variant_place(&[0; 16]), name.variant_place(&[1; 16]), name.piece_place(&[0; 24])]
         });
         let places: Vec<_> = places.map(|place| *place.digest()).collect();
         for (index, place) in places.iter().enumerate() {

@@ -1,0 +1,215 @@
+//! Answering from an object of which pieces are stored: only what is missing is fetched (RFC 9111 3.4).
+//!
+//! The origin is asked for what is missing, if the object is still the one that the pieces are of (If-Range). One
+//! request brings all from the first missing byte to the last, with what is stored between them.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use http::header::{ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE};
+use http::{HeaderMap, StatusCode};
+use pingora_http::RequestHeader;
+use tinaja_http::partial::fits;
+use tinaja_http::validate::{selected, validation};
+use tinaja_logs::CacheResult;
+use tinaja_store::{Key, Writer};
+
+use super::ask::{Reply, With};
+use super::entry::Entry;
+use super::fetch::{is_error, land_failed, whole};
+use super::fill::{Feed, Fill};
+use super::flights::{Landed, Pilot};
+use super::keep::{Received, keep};
+use super::pieced::Gap;
+use super::plan::{Wants, wants};
+use super::resume::Source;
+use super::serve::{Given, Sent};
+use super::ticket::Request;
+use super::{Ended, Exchange, asks_origin, headers};
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::stored::{Found, StoredHead};
+
+impl Exchange {
+    /// Answers a request for a part of an object of which something is stored that does not do: it is stale, or does not
+    /// hold all of the part.
+    pub(super) async fn part(
+        self: &Arc<Self>,
+        request: &Request,
+        client: &mut Client,
+        entry: &mut Entry,
+        found: Found,
+    ) -> Result<(), Ended> {
+        let fields = &request.head.headers;
+        let conditions = [IF_NONE_MATCH, IF_MODIFIED_SINCE].iter().any(|name| fields.contains_key(name));
+        if conditions || asks_origin(request) {
+            return self.pass(request, client, entry, Some(found)).await;
+        }
+        match wants(request, &found) {
+            Wants::Here => self.validated_part(request, client, entry, found).await,
+            Wants::Missing(wanted, gap) if wanted != gap && !wants_whole(request, &found, &wanted) => {
+                self.completed_part(request, client, entry, found, gap).await
+            }
+            _ => self.pass(request, client, entry, Some(found)).await,
+        }
+    }
+
+    /// All of the part is stored, and stale: the part is asked for in case it has changed.
+    async fn validated_part(
+        self: &Arc<Self>,
+        request: &Request,
+        client: &mut Client,
+        entry: &mut Entry,
+        found: Found,
+    ) -> Result<(), Ended> {
+        let mut head = request.head.clone();
+        let stored = found.head.fields(|_| true).unwrap_or_default();
+        let Some(edits) = validation(&head.headers, &stored) else {
+            return self.pass(request, client, entry, Some(found)).await;
+        };
+        headers::edit_request(&mut head, &edits)?;
+        entry.result = CacheResult::Refetched;
+        let reply = match self.ask(request, head, true, With::Client(client), entry).await {
+            Ok(reply) => reply,
+            Err(failure) => return self.instead(request, client, entry, Some(found), failure).await,
+        };
+        match reply.head.status {
+            StatusCode::NOT_MODIFIED if !selected(&[&stored], &reply.head.headers).is_empty() => {
+                let found = self.refresh(request, found, &reply).await?;
+                self.origins.release(reply.connection);
+                entry.result = CacheResult::Revalidated;
+                match self.serve(request, client, entry, found, Given::Stored).await? {
+                    Sent::Answered => Ok(()),
+                    Sent::NotHere => self.pass(request, client, entry, None).await,
+                }
+            }
+            // About something else: no answer.
+            StatusCode::NOT_MODIFIED => self.pass(request, client, entry, None).await,
+            status if is_error(status) && self.may_help(request, &found) => {
+                drop(reply.connection);
+                let failure = Failure::Origin(format!("it answered {status}"));
+                self.instead(request, client, entry, Some(found), failure).await
+            }
+            _ => self.hand_on(request, client, entry, reply, true).await,
+        }
+    }
+
+    /// Some of the part is stored: the client gets that, and what is missing from the origin.
+    async fn completed_part(
+        self: &Arc<Self>,
+        request: &Request,
+        client: &mut Client,
+        entry: &mut Entry,
+        found: Found,
+        gap: RangeInclusive<u64>,
+    ) -> Result<(), Ended> {
+        let stored = found.head.fields(|_| true).unwrap_or_default();
+        let reply = self.ask(request, missing(request, &stored, &gap)?, true, With::Client(client), entry).await?;
+        if !brings(&reply, &stored, &found, &gap) {
+            return match reply.head.status {
+                StatusCode::OK => {
+                    // It has changed, or the origin gives no parts. The client may get all of it.
+                    self.forget(&found).await;
+                    self.hand_on(request, client, entry, reply, true).await
+                }
+                // Whatever this says is no answer to what the client asked for.
+                _ => self.pass(request, client, entry, None).await,
+            };
+        }
+        let keeping = self.begin_piece(request, &reply, true).await;
+        let found = self.refresh(request, found, &reply).await?;
+        entry.stored = keeping.is_some();
+        let gap = Gap { span: gap, connection: reply.connection };
+        match self.serve(request, client, entry, found, Given::Completed(Box::new(gap), keeping)).await? {
+            Sent::Answered => Ok(()),
+            Sent::NotHere => self.pass(request, client, entry, None).await,
+        }
+    }
+
+    /// Answers a request for the whole of an object of which some is stored. What is missing is fetched, and the whole
+    /// stored in the place of its pieces. Others wait for it as for any fetch.
+    pub(super) async fn complete(
+        self: &Arc<Self>,
+        request: &Request,
+        client: &mut Client,
+        entry: &mut Entry,
+        found: Found,
+        gap: RangeInclusive<u64>,
+        pilot: Option<Pilot>,
+    ) -> Result<(), Ended> {
+        let stored = found.head.fields(|_| true).unwrap_or_default();
+        let asked = self.ask(request, missing(request, &stored, &gap)?, true, With::Client(client), entry).await;
+        let reply = match asked {
+            Ok(reply) => reply,
+            Err(failure) => {
+                land_failed(pilot, &failure);
+                return Err(failure.into());
+            }
+        };
+        if !brings(&reply, &stored, &found, &gap) {
+            let reply = match reply.head.status {
+                StatusCode::PARTIAL_CONTENT | StatusCode::NOT_MODIFIED | StatusCode::RANGE_NOT_SATISFIABLE => {
+                    self.forget(&found).await;
+                    self.ask(request, whole(request), true, With::Client(client), entry).await?
+                }
+                _ => reply,
+            };
+            return self.store_and_answer(request, client, entry, reply, pilot).await;
+        }
+        let found = self.refresh(request, found, &reply).await?;
+        let Some((place, writer)) = self.begin_whole(request, &found, &reply).await else {
+            drop(pilot);
+            let gap = Gap { span: gap, connection: reply.connection };
+            return match self.serve(request, client, entry, found, Given::Completed(Box::new(gap), None)).await? {
+                Sent::Answered => Ok(()),
+                Sent::NotHere => self.pass(request, client, entry, None).await,
+            };
+        };
+        let (hit, length) = (writer.follow(), found.length());
+        let head = StoredHead::decode(&hit.head).unwrap_or_else(|| found.head.clone());
+        let gap = Gap { span: gap, connection: reply.connection };
+        let source = Source::of(found, request.ticket.name(), Some(gap));
+        let feed = Feed::Pieces(Box::new((request.clone(), source)));
+        let unwatched_bytes = self.shared.limits.fill_range_below;
+        self.fill_apart(Fill { place: place.clone(), writer, feed, length, first: None, unwatched_bytes });
+        entry.stored = true;
+        if let Some(pilot) = pilot {
+            pilot.land(Landed::Stored);
+        }
+        match self.serve(request, client, entry, Found { place, head, hit }, Given::Filling).await? {
+            Sent::Answered => Ok(()),
+            Sent::NotHere => self.pass(request, client, entry, None).await,
+        }
+    }
+
+    /// Begins to store the whole of an object of which there are pieces, with the head that these have now.
+    async fn begin_whole(&self, request: &Request, found: &Found, reply: &Reply) -> Option<(Key, Writer)> {
+        let header = found.head.header()?;
+        let received = Received { head: &header, ..reply.received() };
+        let length = found.length().filter(|length| *length <= self.store.max_object_bytes())?;
+        self.begin(request, &keep(request, &received).ok()?, &received, Some(length)).await
+    }
+}
+
+/// Whether a request with a Range gets the whole all the same, for its If-Range is not what is stored: perhaps it is
+/// what the origin has.
+fn wants_whole(request: &Request, found: &Found, wanted: &RangeInclusive<u64>) -> bool {
+    let all = found.length().is_some_and(|length| *wanted == (0..=length.saturating_sub(1)));
+    all && request.head.headers.contains_key(IF_RANGE)
+}
+
+/// A request for what is missing, if the rest is still the same.
+fn missing(request: &Request, stored: &HeaderMap, gap: &RangeInclusive<u64>) -> Result<RequestHeader, Ended> {
+    let mut head = whole(request);
+    head.insert_header(RANGE, format!("bytes={}-{}", gap.start(), gap.end()))?;
+    if let Some(tag) = stored.get(ETAG) {
+        head.insert_header(IF_RANGE, tag.clone())?;
+    }
+    Ok(head)
+}
+
+/// Whether an answer brings exactly what is missing, of the same object (RFC 9111 3.4).
+fn brings(reply: &Reply, stored: &HeaderMap, found: &Found, gap: &RangeInclusive<u64>) -> bool {
+    let part = fits(stored, found.length(), &reply.head.headers);
+    reply.head.status == StatusCode::PARTIAL_CONTENT && part.as_ref() == Some(gap)
+}

@@ -1,0 +1,229 @@
+//! Keeping the part of an object that a client gets, on its way to the client (RFC 9111 3.3).
+//!
+//! Nothing is fetched for it that the client did not ask for, and what has come when the client leaves is kept too.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, IF_RANGE};
+use http::{HeaderMap, Method, StatusCode};
+use pingora_http::ResponseHeader;
+use tinaja_http::conditional::strong_etag;
+use tinaja_http::range::ContentRange;
+use tinaja_store::{Commit, Hint, Key, State, Writer};
+use tokio::time::timeout;
+
+use super::Exchange;
+use super::ask::Reply;
+use super::entry::media_type;
+use super::keep::{Received, announced, facts, header, keep};
+use super::plan::random;
+use super::ticket::Request;
+use crate::stored::{Facts, Found, Kind, Name, Piece, PieceList, StoredHead};
+
+/// How long a client waits for the store, once; then its part is not kept. Usually this takes no time that could be
+/// felt, and where the disk stalls no client is to wait for it.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A part that is being kept.
+pub(super) struct Keeping {
+    name: Name,
+    place: Key,
+    /// The list that it is to be in.
+    list: [u8; 16],
+    first: u64,
+    id: [u8; 16],
+    writer: Writer,
+    written: u64,
+    /// How many bytes the part has, as its head says.
+    announced: u64,
+    /// All that was given was taken.
+    sound: bool,
+}
+
+impl Keeping {
+    /// Takes the next bytes. Where the store takes them too slowly, the part is given up.
+    pub async fn write(&mut self, bytes: &Bytes) {
+        if std::mem::take(&mut self.sound) {
+            self.sound = timeout(PATIENCE, self.writer.write(bytes.clone())).await.is_ok();
+            self.written += bytes.len() as u64;
+            self.sound &= self.written <= self.announced;
+        }
+    }
+}
+
+/// What a part is a part of.
+struct Object {
+    name: Name,
+    place: Key,
+    facts: Facts,
+    header: ResponseHeader,
+    length: u64,
+    /// The header is all that a whole answer's would be. One that was asked for with If-Range may be less
+    /// (RFC 9110 15.3.7).
+    complete: bool,
+}
+
+impl Exchange {
+    /// Begins to keep a part that has just been answered with; `None` where it is not to be kept.
+    pub(super) async fn begin_piece(&self, request: &Request, reply: &Reply, if_range: bool) -> Option<Keeping> {
+        let (part, length) = part_of(&reply.head)?;
+        let (first, announced) = (*part.start(), part.end() - part.start() + 1);
+        if *request.method() != Method::GET || request.directives.no_store || length > i64::MAX as u64 {
+            return None;
+        }
+        let head = head_of_whole(&reply.head, length)?;
+        let received = Received { head: &head, ..reply.received() };
+        let keep = keep(request, &received).ok()?;
+        timeout(PATIENCE, async {
+            let (place, variant) = self.place(request, &head.headers).await?;
+            let object = Object {
+                name: request.ticket.name(),
+                place,
+                facts: facts(&keep, &received, variant),
+                header: header(&keep, &head),
+                length,
+                complete: !if_range && !request.head.headers.contains_key(IF_RANGE),
+            };
+            let list = self.list_for(&object).await?;
+            let id = random().to_le_bytes();
+            let mark = Piece { first, last: first, id }.mark();
+            let none = ResponseHeader::build(StatusCode::PARTIAL_CONTENT, None).ok()?;
+            let Object { name, place, facts, .. } = object;
+            let head = StoredHead::encode_pieces(Kind::Piece, &facts, name.primary(), &mark, &none)?;
+            let writer = self.store.put(&name.piece_place(&mark), head, Hint::default());
+            Some(Keeping { name, place, list, first, id, writer, written: 0, announced, sound: true })
+        })
+        .await
+        .ok()?
+    }
+
+    /// The list that pieces of an object are to be in: the one that there is, or a new one. What is stored already and
+    /// is whole, or newer, stays.
+    async fn list_for(&self, object: &Object) -> Option<[u8; 16]> {
+        let _turn = self.families.turn(&object.name).await?;
+        let hit = self.store.find(&object.place).await;
+        let whole = hit.as_ref().is_none_or(|hit| hit.state == State::Whole);
+        let before = hit.and_then(|hit| StoredHead::decode(&hit.head));
+        let before = before.filter(|head| head.belongs_to(object.name.primary()));
+        let newer = |head: &StoredHead| head.facts.received > object.facts.received;
+        let list = match before {
+            Some(head) if is_about(&head, object) => {
+                let (list, _) = PieceList::of(&head)?;
+                if !object.complete || newer(&head) {
+                    return Some(list.id);
+                }
+                list
+            }
+            Some(head) if !whole || newer(&head) || has_same_bytes(&head, object) => return None,
+            _ if !object.complete => return None,
+            _ => PieceList::new(random().to_le_bytes()),
+        };
+        self.put_list(&object.name, &object.place, &object.facts, &object.header, &list).await?;
+        Some(list.id)
+    }
+
+    async fn put_list(
+        &self,
+        name: &Name,
+        place: &Key,
+        facts: &Facts,
+        header: &ResponseHeader,
+        list: &PieceList,
+    ) -> Option<()> {
+        let head = StoredHead::encode_pieces(Kind::Pieces, facts, name.primary(), &list.bytes(), header)?;
+        let writer = self.store.put(place, head, Hint { expected_bytes: Some(0), ..Hint::default() });
+        match writer.commit().await {
+            Commit::Stored { .. } => Some(()),
+            Commit::NotStored(why) => {
+                tracing::debug!("which parts there are of an object is not stored: {why}");
+                None
+            }
+        }
+    }
+
+    /// Ends a part: stores what has come of it. By itself, so that its client need not wait.
+    pub(super) fn keep_apart(self: &Arc<Self>, keeping: Keeping) {
+        let exchange = self.clone();
+        let place = self.fills.enter();
+        tokio::spawn(async move {
+            exchange.keep_piece(keeping).await;
+            drop(place);
+        });
+    }
+
+    async fn keep_piece(&self, keeping: Keeping) -> Option<()> {
+        let Keeping { name, place, list: id, first, writer, written, sound, .. } = keeping;
+        let last = first.checked_add(written.checked_sub(1)?)?;
+        if !sound {
+            return None;
+        }
+        if let Commit::NotStored(why) = writer.commit().await {
+            tracing::debug!("a part of an object was not stored: {why}");
+            return None;
+        }
+        let piece = Piece { first, last, id: keeping.id };
+        let _turn = self.families.turn(&name).await?;
+        // Gone, if the object was purged or changed meanwhile: then nothing finds the piece, and it is evicted in time.
+        let head = self.store.find(&place).await.and_then(|hit| StoredHead::decode(&hit.head))?;
+        let (mut list, _) = PieceList::of(&head).filter(|(list, _)| list.id == id)?;
+        let gone = list.add(piece);
+        self.put_list(&name, &place, &head.facts, &head.header()?, &list).await?;
+        for piece in gone {
+            // What is not forgotten is never found again all the same.
+            let _ = self.store.remove(&name.piece_place(&piece.mark())).await;
+        }
+        Some(())
+    }
+
+    /// Forgets what is stored of an object that its origin has changed.
+    pub(super) async fn forget(&self, found: &Found) {
+        if let Err(error) = self.store.remove(&found.place).await {
+            tracing::warn!("an object that was changed at its origin was not removed: {error}");
+        }
+    }
+}
+
+/// Whether a stored list is of an object's pieces.
+fn is_about(head: &StoredHead, object: &Object) -> bool {
+    let same_length = PieceList::of(head).is_some_and(|(_, length)| length == object.length);
+    let same_variant = (head.facts.variant, head.facts.family) == (object.facts.variant, object.facts.family);
+    same_length && same_variant && has_same_bytes(head, object)
+}
+
+/// Whether a stored answer has the same strong entity tag as an object.
+fn has_same_bytes(head: &StoredHead, object: &Object) -> bool {
+    let stored = head.fields(|_| true).unwrap_or_default();
+    same_tag(&stored, &object.header.headers)
+}
+
+/// Whether two heads have the same strong entity tag.
+fn same_tag(one: &HeaderMap, other: &HeaderMap) -> bool {
+    let tags = strong_etag(one).zip(strong_etag(other));
+    tags.is_some_and(|(one, other)| one.matches_strongly(&other))
+}
+
+/// The bytes of the one part in a 206, and the length of the whole, if it can be told which object it is of
+/// (RFC 9111 3.3 and 3.4).
+fn part_of(head: &ResponseHeader) -> Option<(RangeInclusive<u64>, u64)> {
+    let several = head.headers.get(CONTENT_TYPE).is_some_and(|value| media_type(value).starts_with("multipart/"));
+    if head.status != StatusCode::PARTIAL_CONTENT || several || strong_etag(&head.headers).is_none() {
+        return None;
+    }
+    let mut lines = head.headers.get_all(CONTENT_RANGE).iter();
+    let (line, None) = (lines.next()?, lines.next()) else { return None };
+    let ContentRange::Part { bytes, whole: Some(whole) } = ContentRange::parse(line)? else { return None };
+    let count = bytes.end() - bytes.start() + 1;
+    announced(&head.headers).is_none_or(|length| length == count).then_some((bytes, whole))
+}
+
+/// The head of the whole that a part is of.
+fn head_of_whole(part: &ResponseHeader, length: u64) -> Option<ResponseHeader> {
+    let mut head = part.clone();
+    head.remove_header(&CONTENT_RANGE);
+    head.set_status(StatusCode::OK).ok()?;
+    head.insert_header(CONTENT_LENGTH, length).ok()?;
+    Some(head)
+}

@@ -1,0 +1,114 @@
+//! What of an object an answer sends: by the request's conditions and ranges, and by what of it is stored.
+
+use std::hash::{BuildHasher, RandomState};
+use std::ops::RangeInclusive;
+use std::time::SystemTime;
+
+use http::Method;
+use pingora_http::ResponseHeader;
+use tinaja_http::conditional::{self, Answer};
+use tinaja_http::multipart::Multipart;
+use tinaja_http::range::{Wanted, part_edits, unsatisfied_edits, wanted};
+
+use super::ticket::Request;
+use super::{Ended, headers};
+use crate::stored::{Found, PieceList};
+
+/// What is sent of an answer.
+pub(super) enum Plan {
+    NotModified,
+    Whole,
+    Part(RangeInclusive<u64>),
+    Parts(Multipart, Vec<RangeInclusive<u64>>),
+    Unsatisfied,
+}
+
+/// What a request wants of a stored object.
+pub(super) enum Wants {
+    /// Nothing that is missing.
+    Here,
+    /// These bytes; and from where to where some of them are missing.
+    Missing(RangeInclusive<u64>, RangeInclusive<u64>),
+    /// Several parts, of which some are missing; or only the origin can say.
+    Elsewhere,
+}
+
+/// What a request wants of an object, and whether it is there.
+pub(super) fn wants(request: &Request, found: &Found) -> Wants {
+    let Some((list, length)) = PieceList::of(&found.head) else { return Wants::Here };
+    let plan = found.head.header().and_then(|head| plan(request, &head, found, false, SystemTime::now()));
+    let wanted = match plan {
+        None => return Wants::Elsewhere,
+        Some(Plan::NotModified | Plan::Unsatisfied) => return Wants::Here,
+        Some(_) if *request.method() == Method::HEAD => return Wants::Here,
+        Some(Plan::Part(part)) => part,
+        Some(Plan::Whole) if length == 0 => return Wants::Here,
+        Some(Plan::Whole) => 0..=length - 1,
+        Some(Plan::Parts(_, parts)) => {
+            let here = parts.iter().all(|part| list.gap(part).is_none());
+            return if here { Wants::Here } else { Wants::Elsewhere };
+        }
+    };
+    list.gap(&wanted).map_or(Wants::Here, |gap| Wants::Missing(wanted, gap))
+}
+
+/// What to send; nothing if it cannot be told here.
+pub(super) fn plan(
+    request: &Request,
+    head: &ResponseHeader,
+    found: &Found,
+    fetched: bool,
+    now: SystemTime,
+) -> Option<Plan> {
+    let stored =
+        conditional::Stored { status: head.status, headers: &head.headers, received: found.head.facts.received };
+    let fields = &request.head.headers;
+    match conditional::evaluate(request.method(), fields, stored, now) {
+        Answer::AskOrigin => None,
+        Answer::NotModified => Some(Plan::NotModified),
+        Answer::Serve { ranges: false } => Some(Plan::Whole),
+        Answer::Serve { ranges: true } => match found.length() {
+            // A part of what has no known length is the origin's to give, unless all of it is on its way.
+            None => fetched.then_some(Plan::Whole),
+            Some(length) => Some(match wanted(request.method(), fields, length) {
+                Wanted::Whole => Plan::Whole,
+                Wanted::None => Plan::Unsatisfied,
+                Wanted::Parts(mut parts) if parts.len() == 1 => Plan::Part(parts.remove(0)),
+                Wanted::Parts(parts) => Plan::Parts(Multipart::new(&head.headers, length, random()), parts),
+            }),
+        },
+    }
+}
+
+/// Two draws of the system's randomness, as each hasher is keyed anew.
+pub(super) fn random() -> u128 {
+    let draw = || u128::from(RandomState::new().hash_one(0));
+    draw() << 64 | draw()
+}
+
+/// Makes of the head of a whole answer the one of what is sent.
+pub(super) fn shape(head: &mut ResponseHeader, plan: &Plan, length: Option<u64>) -> Result<(), Ended> {
+    match plan {
+        Plan::NotModified => headers::not_modified(head)?,
+        Plan::Whole => {
+            if let Some(length) = length
+                && head.status != http::StatusCode::NO_CONTENT
+            {
+                head.insert_header(http::header::CONTENT_LENGTH, length)?;
+            }
+        }
+        Plan::Part(part) => {
+            head.set_status(206)?;
+            headers::edit(head, &part_edits(part, length.unwrap_or_default()))?;
+        }
+        Plan::Parts(multipart, parts) => {
+            head.set_status(206)?;
+            headers::edit(head, &multipart.edits(parts))?;
+        }
+        Plan::Unsatisfied => {
+            head.set_status(416)?;
+            headers::edit(head, &unsatisfied_edits(length.unwrap_or_default()))?;
+        }
+    }
+    Ok(())
+}
