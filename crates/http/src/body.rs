@@ -69,6 +69,15 @@ impl BodyWalk {
         self.state == State::Done
     }
 
+    /// How many bytes of a body of announced length are still to come; `None` where its chunks will say.
+    pub fn left(&self) -> Option<u64> {
+        match self.state {
+            State::Plain(left) => Some(left),
+            State::Done => Some(0),
+            _ => None,
+        }
+    }
+
     /// The next bytes of the body's content, without chunk sizes, extensions and trailers, taken from the front of what
     /// was read. `None` where there are none yet, or the body has ended; what belongs to its frame alone is gone then.
     ///
@@ -225,6 +234,16 @@ mod tests {
                 assert_eq!(taken(framing, &body.as_bytes()[..cut], 2), Ok((cut, false)), "{body} cut");
             }
         }
+    }
+
+    #[test]
+    fn what_is_left() {
+        let mut walk = BodyWalk::new(Framing::Length(5));
+        for (bytes, left) in [(&b""[..], 5), (b"he", 3), (b"llo", 0), (b"more", 0)] {
+            walk.take(bytes).unwrap();
+            assert_eq!(walk.left(), Some(left));
+        }
+        assert_eq!(BodyWalk::new(Framing::Chunked).left(), None);
     }
 
     #[test]

@@ -37,6 +37,8 @@ struct Inside {
     dead: AtomicBool,
     /// Takes its time: 50 kB in 20 ms.
     slow: AtomicBool,
+    /// Breaks each answer off after so many bytes, if not 0.
+    breaks_after: AtomicU64,
 }
 
 fn bytes_of(version: u64, range: Range<u64>) -> Vec<u8> {
@@ -106,7 +108,11 @@ impl File {
         }
         let mut written = stream.write_all(format!("{head}\r\n").as_bytes());
         let mut at = start;
+        let most = self.0.breaks_after.load(Ordering::SeqCst);
         while request.method == "GET" && at < end && written.is_ok() {
+            if most > 0 && at - start >= most {
+                return false;
+            }
             let to = (at + 50_000).min(end);
             // Counted first: the client may look as soon as it has them.
             self.0.sent.fetch_add(to - at, Ordering::SeqCst);
@@ -382,6 +388,39 @@ fn parts_of_variants_are_kept_apart() {
     assert!(ask("a", "").is_hit());
     assert_eq!(ask("c", "Cache-Control: only-if-cached\r\n").status, 504);
     assert_eq!(origin.count(), 2);
+}
+
+#[test]
+fn a_fetch_that_breaks_off_is_taken_up_for_all_who_wait() {
+    let file = File::new(FRESH);
+    file.0.breaks_after.store(1_500_000, Ordering::SeqCst);
+    let (origin, proxy) = (file.origin(), Proxy::forward());
+    let url = origin.url("/iso");
+    let answers: Vec<_> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..5).map(|_| scope.spawn(|| proxy.get(&url))).collect();
+        all.into_iter().map(|client| client.join().unwrap()).collect()
+    });
+    for answer in answers {
+        assert!(answer.status == 200 && answer.body == bytes_of(0, 0..LENGTH), "{}", answer.head);
+    }
+    let asked: Vec<_> = origin.requests().iter().map(|request| request.field("range")).collect();
+    let range = |first: u64| Some(format!("bytes={first}-4999999"));
+    assert_eq!(asked, [None, range(1_500_000), range(3_000_000), range(4_500_000)]);
+    eventually("it is stored", || proxy.get(&url).is_hit());
+    assert_eq!(file.sent(), LENGTH);
+    // One that has changed meanwhile is not put together.
+    let other = origin.url("/changing");
+    file.0.slow.store(true, Ordering::SeqCst);
+    let mut client = proxy.client();
+    client.send(format!("GET {other} HTTP/1.1\r\nHost: {}\r\n\r\n", origin.address));
+    let mut some = vec![0; 100_000];
+    client.stream().read_exact(&mut some).unwrap();
+    file.set(&format!("{FRESH}ETag: \"other\"\r\n"));
+    let mut rest = Vec::new();
+    let _ = client.stream().read_to_end(&mut rest);
+    assert!(rest.len() < 2_000_000, "the client sees that it is not whole: {}", rest.len());
+    let fields = "Cache-Control: only-if-cached\r\n";
+    assert_eq!(proxy.get_with(&other, fields).status, 504);
 }
 
 /// A store that has lost all pieces, but not what says that they are there: as after their eviction.

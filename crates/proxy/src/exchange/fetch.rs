@@ -259,7 +259,8 @@ impl Exchange {
         };
         let unwatched_bytes = self.shared.limits.fill_range_below;
         let feed = Feed::Origin(Box::new(reply.connection));
-        let fill = Fill { place: place.clone(), writer, feed, length, first, unwatched_bytes };
+        let again = Fill::again(request, &head, length);
+        let fill = Fill { place: place.clone(), writer, feed, length, first, again, unwatched_bytes };
         Ok((Found { place, head, hit }, Box::new(reply.head), fill))
     }
 }

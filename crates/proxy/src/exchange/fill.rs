@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use http::StatusCode;
 use tinaja_store::{Commit, Key, Writer};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -17,10 +18,14 @@ use super::ticket::Request;
 use crate::config::Limits;
 use crate::failure::Failure;
 use crate::origin::Connection;
+use crate::stored::StoredHead;
 
 /// Those who waited for the origin's head join within this time after it; until then nobody can be told to be the
 /// last. On a link of 1 Mbit/s this lets 32 KiB pass that may be of use to nobody.
 const JOINING: Duration = Duration::from_millis(250);
+
+/// The shortest object whose rest is asked for if the origin breaks off. Of a shorter one, the next request gets all.
+const TAKEN_UP_BYTES: u64 = 256 * 1024;
 
 /// One fetch into the store.
 pub(super) struct Fill {
@@ -31,6 +36,8 @@ pub(super) struct Fill {
     pub length: Option<u64>,
     /// Read from the origin already.
     pub first: Option<Bytes>,
+    /// Asks for the rest, should the origin break off.
+    pub again: Option<Box<Request>>,
     /// An object of up to so many bytes is fetched whether or not anybody reads along.
     pub unwatched_bytes: u64,
 }
@@ -126,9 +133,31 @@ impl Exchange {
                 }
                 Ok(None) if fill.length.is_none_or(|length| length == arrived) => return Ok(()),
                 Ok(None) => return Err(GivenUp::Origin(Failure::Origin("its answer ended early".into()))),
-                Err(failure) => return Err(GivenUp::Origin(failure)),
+                Err(failure) => self.take_up(fill, arrived, failure)?,
             }
         }
+    }
+}
+
+impl Fill {
+    /// The request by which the rest of such an answer could be asked for.
+    pub fn again(request: &Request, head: &StoredHead, length: Option<u64>) -> Option<Box<Request>> {
+        let long = length.is_some_and(|length| length >= TAKEN_UP_BYTES);
+        (long && head.status() == StatusCode::OK).then(|| Box::new(request.clone()))
+    }
+}
+
+impl Exchange {
+    /// Goes on where an origin broke off, if that is worth it; the failure comes back if not. Whether the origin still
+    /// has the same is seen when it is asked.
+    fn take_up(&self, fill: &mut Fill, arrived: u64, failure: Failure) -> Result<(), GivenUp> {
+        let head = StoredHead::decode(&fill.writer.follow().head);
+        let (Some(request), Some(length), Some(head)) = (fill.again.take(), fill.length, head) else {
+            return Err(GivenUp::Origin(failure));
+        };
+        tracing::debug!("an origin broke off at byte {arrived}, and is asked for the rest: {failure}");
+        fill.feed = Feed::Pieces(Box::new((*request, Source::rest(head, arrived, length))));
+        Ok(())
     }
 }
 

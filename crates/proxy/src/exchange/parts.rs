@@ -171,7 +171,7 @@ impl Exchange {
         let source = Source::of(found, request.ticket.name(), Some(gap));
         let feed = Feed::Pieces(Box::new((request.clone(), source)));
         let unwatched_bytes = self.shared.limits.fill_range_below;
-        self.fill_apart(Fill { place: place.clone(), writer, feed, length, first: None, unwatched_bytes });
+        self.fill_apart(Fill { place: place.clone(), writer, feed, length, first: None, again: None, unwatched_bytes });
         entry.stored = true;
         if let Some(pilot) = pilot {
             pilot.land(Landed::Stored);

@@ -74,6 +74,12 @@ impl Source {
         Source { head, state, from, length, at: 0, end: length.unwrap_or(u64::MAX), resumes: 0, kept: None }
     }
 
+    /// The rest of an object, from a byte on, that only the origin has.
+    pub fn rest(head: StoredHead, at: u64, length: u64) -> Source {
+        let (state, from) = (State::Filling, From::Nowhere);
+        Source { head, state, from, length: Some(length), at, end: length, resumes: 0, kept: None }
+    }
+
     /// Goes on with these bytes.
     pub fn seek(&mut self, part: &RangeInclusive<u64>) {
         (self.at, self.end) = (*part.start(), part.end().saturating_add(1));

@@ -215,7 +215,7 @@ impl Connection {
                 Content::UntilClose if !self.waiting.is_empty() => return Ok(Some(self.waiting.split().freeze())),
                 Content::UntilClose => {}
             }
-            if self.read_more(READ_BYTES).await? > 0 {
+            if self.read_more(self.room()).await? > 0 {
                 continue;
             }
             if !matches!(self.content, Content::UntilClose) {
@@ -224,6 +224,16 @@ impl Connection {
             self.keep = false;
             self.content = Content::Ended;
         }
+    }
+
+    /// Room for what is read next: no more than what is left, and one byte, so that surplus shows.
+    fn room(&self) -> usize {
+        let left = match &self.content {
+            Content::Framed(walk) => walk.left(),
+            _ => None,
+        };
+        left.and_then(|left| usize::try_from(left).ok())
+            .map_or(READ_BYTES, |left| READ_BYTES.min(left.saturating_add(1)))
     }
 
     /// Whether all of the answer has been read.
