@@ -1,9 +1,11 @@
 //! The experiments, one a file.
 
+mod hits;
 mod index_size;
 mod table3;
+mod throughput;
 
 use crate::experiment::Experiment;
 
 /// In the order in which they are listed.
-pub const ALL: &[Experiment] = &[table3::EXPERIMENT, index_size::EXPERIMENT];
+pub const ALL: &[Experiment] = &[table3::EXPERIMENT, index_size::EXPERIMENT, throughput::EXPERIMENT, hits::EXPERIMENT];

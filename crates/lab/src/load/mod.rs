@@ -2,6 +2,7 @@
 
 mod drive;
 mod grouping;
+mod lru;
 mod polymix;
 mod sizes;
 mod trace;
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 pub use drive::{Drive, Outcome, drive};
 pub use grouping::Grouping;
+pub use lru::ByteLru;
 pub use polymix::{Embedded, PolyMix, PolyMixOptions};
 pub use sizes::codeen_bytes;
 pub use trace::{Trace, read_trace};

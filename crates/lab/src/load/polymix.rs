@@ -66,6 +66,26 @@ impl PolyMixOptions {
         }
     }
 
+    /// Requests that a view brings on average.
+    pub fn requests_a_view(&self) -> f64 {
+        let page = self.page_share();
+        page * (1.0 + self.mean_embedded()) + 1.0 - page
+    }
+
+    /// The share of views that are of something new.
+    pub fn share_of_new_views(&self) -> f64 {
+        1.0 - self.offered_hits / self.cachable_share()
+    }
+
+    /// Bytes that a new view brings and that may be stored, on average.
+    pub fn stored_bytes_a_view(&self) -> f64 {
+        let html = PAGES / (1.0 + self.mean_embedded());
+        let others = 1.0 - PAGES - DOWNLOADS;
+        let small = (PAGES - html) * IMAGE.cachable * 4500.0 + html * HTML.cachable * 8500.0;
+        let large = others * OTHER.cachable * 25_000.0 + DOWNLOADS * DOWNLOAD.cachable * 300_000.0;
+        (small + large) * self.requests_a_view()
+    }
+
     /// The share of views that are of a page, so that pages and what they embed are [`PAGES`] of the requests.
     fn page_share(&self) -> f64 {
         let pages = PAGES / (1.0 + self.mean_embedded());
@@ -125,8 +145,7 @@ impl PolyMix {
 
     /// Something new, or something of the working set again.
     fn choose(&mut self) -> u64 {
-        let repeated = self.options.offered_hits / self.options.cachable_share();
-        if self.views == 0 || !self.random.chance(repeated) {
+        if self.views == 0 || self.random.chance(self.options.share_of_new_views()) {
             self.views += 1;
             return self.views - 1;
         }
@@ -147,9 +166,7 @@ impl PolyMix {
                 // What a page embeds is asked for once the page has begun to come, a few at a time.
                 time += if part == 0 { 300_000 } else { self.random.below(100_000) };
             }
-            let page = self.options.page_share();
-            let requests = page * (1.0 + self.options.mean_embedded()) + 1.0 - page;
-            let pause = self.random.exponential(requests / self.options.rate.max(1e-6));
+            let pause = self.random.exponential(self.options.requests_a_view() / self.options.rate.max(1e-6));
             self.next_view += (pause * 1e6) as u64 + 1;
         }
     }

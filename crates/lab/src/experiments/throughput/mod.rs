@@ -1,0 +1,64 @@
+//! Tables 4, 7 and 9 and Figures 3 and 4 of the HashCache paper: requests a second that a policy carries.
+
+mod large_disks;
+mod notes;
+mod runs;
+mod tables;
+
+use tinaja_store::{EngineName, Tuning};
+
+use self::runs::{Case, Ran};
+use crate::error::LabError;
+use crate::experiment::{Experiment, Setup};
+use crate::load::Embedded;
+use crate::report::Report;
+
+/// See the module.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "hashcache-throughput",
+    shows: "peak request rates by policy and disk: Table 4's formula, Table 7, and measured; times at four fifths",
+    paper: "HashCache, Tables 4, 7 and 9, Figures 3 and 4",
+    needs_trace: false,
+    run,
+};
+
+/// Shares of sets in memory, in percent, and the name of the curve in Figure 4.
+const SHARES: [u8; 2] = [30, 40];
+
+fn run(setup: &Setup) -> Result<Report, LabError> {
+    let one_disk = |embedded| {
+        let each = EngineName::ALL.into_iter().map(|engine| runs::run(Case::new(engine, embedded), setup));
+        each.collect::<Result<Vec<Ran>, _>>()
+    };
+    let four = one_disk(Embedded::Zipf13)?;
+    let fifteen = one_disk(Embedded::TenToTwenty)?;
+    let mut tables = vec![
+        tables::rates("One disk of 7200 turns, 4 objects a page", &four),
+        tables::rates("One disk of 7200 turns, 10 to 20 objects a page", &fifteen),
+        tables::speeds(&four, &fifteen),
+    ];
+    let mut plots = vec![tables::figure_3(&four, &fifteen)];
+
+    let two = two_disks(setup)?;
+    tables.push(tables::two_disks(&four, &two));
+    plots.push(tables::figure_4(&four, &two));
+    tables.push(large_disks::table(setup)?);
+    let Experiment { name, shows, paper, .. } = EXPERIMENT;
+    Ok(Report { name, shows, paper, quick: setup.quick, seed: setup.seed, tables, plots, notes: notes::notes() })
+}
+
+/// Every policy on two disks, and SetMemLRU once more with the shares of Figure 4, on one disk and on two.
+fn two_disks(setup: &Setup) -> Result<Vec<Ran>, LabError> {
+    let mut ran = Vec::new();
+    for engine in EngineName::ALL.into_iter().filter(|engine| *engine != EngineName::HashCacheSetMemLru) {
+        ran.push(runs::run(Case { disks: 2, ..Case::new(engine, Embedded::Zipf13) }, setup)?);
+    }
+    for sets_in_memory_percent in SHARES {
+        let tuning = Tuning { sets_in_memory_percent, ..Tuning::default() };
+        for disks in [1, 2] {
+            let case = Case::new(EngineName::HashCacheSetMemLru, Embedded::Zipf13);
+            ran.push(runs::run(Case { disks, tuning, ..case }, setup)?);
+        }
+    }
+    Ok(ran)
+}

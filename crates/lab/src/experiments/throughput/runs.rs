@@ -1,0 +1,91 @@
+//! One engine under the PolyMix-like load, as fast as its disks can.
+
+use tinaja_store::{EngineName, Tuning};
+
+use crate::error::LabError;
+use crate::experiment::Setup;
+use crate::load::{Drive, Embedded, Outcome, PolyMix, PolyMixOptions, drive};
+use crate::rig::{Rig, Spec, sata_7200, scsi_10000, scsi_15000};
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Which engine.
+    pub engine: EngineName,
+    /// With which settings.
+    pub tuning: Tuning,
+    /// On how many disks.
+    pub disks: usize,
+    /// Under which of the two loads.
+    pub embedded: Embedded,
+}
+
+/// What came of it: the clocks of the outcome are, in this order, those of disks of 7200, 10,000 and 15,000 turns.
+pub struct Ran {
+    /// What was run.
+    pub case: Case,
+    /// What was counted.
+    pub outcome: Outcome,
+}
+
+/// Bytes of all disks together.
+pub fn disk_bytes(setup: &Setup) -> u64 {
+    setup.choose(2 << 30, 96 << 20)
+}
+
+/// The load that belongs to disks of so many bytes: its working set fills three tenths of them, as 18 GB of 60 GB did
+/// (section 5.2); its rate is that of the requests' times only.
+pub fn load(setup: &Setup, embedded: Embedded, rate: f64) -> PolyMixOptions {
+    let options = PolyMixOptions::new(embedded, rate, 1);
+    let working_set = 0.3 * disk_bytes(setup) as f64 / options.stored_bytes_a_view();
+    PolyMixOptions { working_set: working_set as u64, ..options }
+}
+
+/// Requests until the working set has been seen once, and then those that are counted.
+pub fn lengths(setup: &Setup, options: &PolyMixOptions) -> (usize, usize) {
+    let warm_up = options.working_set as f64 * options.requests_a_view() / options.share_of_new_views();
+    (warm_up as usize, setup.choose(100_000, 4000))
+}
+
+/// Run it. The disks share what [`disk_bytes`] says.
+pub fn run(case: Case, setup: &Setup) -> Result<Ran, LabError> {
+    tracing::info!("{} on {} disks, {:?}", case.engine, case.disks, case.embedded);
+    let spec = Spec {
+        tuning: case.tuning,
+        disks: case.disks,
+        models: vec![sata_7200(), scsi_10000(), scsi_15000()],
+        ..Spec::new(case.engine, disk_bytes(setup) / case.disks as u64)
+    };
+    let options = load(setup, case.embedded, 100.0);
+    let (warm_up, measured) = lengths(setup, &options);
+    let requests = PolyMix::new(options, setup.seed).take(warm_up + measured);
+    let outcome = drive(&Rig::new(&spec)?, requests, &Drive { warm_up, ..Drive::default() })?;
+    Ok(Ran { case, outcome })
+}
+
+impl Case {
+    /// One disk, and the settings that an engine has of itself.
+    pub fn new(engine: EngineName, embedded: Embedded) -> Case {
+        Case { engine, tuning: Tuning::default(), disks: 1, embedded }
+    }
+}
+
+impl Ran {
+    /// The paper's `rel`: objects that one read for a hit brings.
+    pub fn related(&self) -> f64 {
+        let reads = self.outcome.reads_a_hit();
+        if reads > 0.0 { (1.0 / reads).max(1.0) } else { 1.0 }
+    }
+
+    /// Bytes of a request to the disk, on average over reads.
+    pub fn read_bytes(&self) -> u64 {
+        let reads = &self.outcome.spent.reads;
+        reads.bytes / reads.requests.max(1)
+    }
+
+    /// Requests to the disks for one of the clients'.
+    pub fn disk_requests(&self) -> f64 {
+        let spent = &self.outcome.spent;
+        (spent.reads.requests + spent.writes.requests) as f64 / self.outcome.requests.max(1) as f64
+    }
+}
