@@ -33,6 +33,30 @@ pub const MAX_SPARE_BYTES: usize = 4 << 20;
 /// it is let go of, wherever that is.
 pub const MAX_HELD_BYTES: usize = 64 << 20;
 
+/// Bytes that were read along with what was asked for and are kept for who asks next, on each disk: the pages that a few
+/// dozen readers are at. Requests under way are not counted in it; their turns bound them.
+pub const MAX_AHEAD_BYTES: usize = 8 << 20;
+
+/// Bytes of objects that wait for the rest of their group, for each disk; more are written at once. As many as the pages
+/// of a few dozen clients.
+pub const MAX_GATHERED_BYTES: usize = 8 << 20;
+
+/// The largest object that waits for its group: a longer one costs the disk more to read than to look for.
+pub const MAX_GATHERED_OBJECT: usize = 128 << 10;
+
+/// Groups that wait for each disk; objects of more are written at once.
+pub const MAX_GROUPS: usize = 512;
+
+/// Objects of a group that are written together: as many as fit one request of 1 MiB, were they of a block each.
+pub const MAX_GROUP_OBJECTS: usize = 256;
+
+/// A group is written when nothing more has come for it for so long, since the next may be a while.
+pub const GROUP_QUIET: Duration = Duration::from_millis(500);
+
+/// A group is written so long after its first object came, whatever comes: a killed process may lose so much of what
+/// belongs to a group.
+pub const GROUP_HOLD: Duration = Duration::from_secs(2);
+
 /// Requests a device may have waiting. Reads and region writes are bounded above; this guards against a mistake.
 pub const MAX_QUEUED_REQUESTS: usize = 4096;
 

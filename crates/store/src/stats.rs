@@ -9,7 +9,7 @@ pub struct Stats {
     pub slots: u64,
     /// The mean object size by which a new cache's slots were counted.
     pub mean_object_bytes: u64,
-    /// Objects that a lookup would look for; 0 for an engine without an index of all of them in memory.
+    /// Objects that a lookup would look for, but for those that wait for their group; 0 for an engine without an index of all of them in memory.
     pub live_objects: u64,
     /// Objects dropped because their set had no free slot: those that the disk held when it was opened and that found
     /// none, and those since.
@@ -67,6 +67,14 @@ pub struct Stats {
     pub disks_retired: u64,
     /// Lookups given up at their deadline.
     pub timeouts: u64,
+    /// Bytes of records that were read because they are related to one that was asked for.
+    pub ahead_bytes: u64,
+    /// Those of them that were asked for then.
+    pub ahead_used_bytes: u64,
+    /// Those that were let go of and had not been asked for; the others are in memory still.
+    pub ahead_wasted_bytes: u64,
+    /// Bytes of stored objects that wait in memory for the rest of their group, to be written with it.
+    pub gathered_bytes: u64,
 }
 
 impl Stats {
@@ -104,6 +112,10 @@ impl Stats {
             sync_errors: self.sync_errors + other.sync_errors,
             disks_retired: self.disks_retired + other.disks_retired,
             timeouts: self.timeouts + other.timeouts,
+            ahead_bytes: self.ahead_bytes + other.ahead_bytes,
+            ahead_used_bytes: self.ahead_used_bytes + other.ahead_used_bytes,
+            ahead_wasted_bytes: self.ahead_wasted_bytes + other.ahead_wasted_bytes,
+            gathered_bytes: self.gathered_bytes + other.gathered_bytes,
         }
     }
 

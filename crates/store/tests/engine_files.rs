@@ -93,17 +93,20 @@ fn every_geometry_is_made_or_refused() {
             for disk_bytes in [4 << 20, (5 << 20) + 12_345, 64 << 20] {
                 let dir = place();
                 let disk_bytes = Some(disk_bytes);
-                let options = CacheOptions { mean_object_bytes, disk_bytes, ..options(dir.path(), Some(engine)) };
+                let prefetch = Some(engine.can_prefetch() && made % 2 == 0);
+                let tuning = Tuning { prefetch, ..Tuning::default() };
+                let engine = Some(engine);
+                let options = CacheOptions { mean_object_bytes, disk_bytes, tuning, ..options(dir.path(), engine) };
                 match Cache::open(options.clone()) {
                     Ok(cache) => {
                         put(&cache, 1, 3000);
                         assert_eq!(found(&cache, 1), Some(bytes_of(1, 3000)));
                         drop(cache);
-                        assert_eq!(found(&Cache::open(options).unwrap(), 1), Some(bytes_of(1, 3000)), "{engine}");
+                        assert_eq!(found(&Cache::open(options).unwrap(), 1), Some(bytes_of(1, 3000)), "{engine:?}");
                         made += 1;
                     }
                     Err(error) => {
-                        assert!(error.to_string().contains("choose a size"), "{engine}: {error}");
+                        assert!(error.to_string().contains("choose a size"), "{engine:?}: {error}");
                         assert!(!dir.path().join("tinaja.cache").exists());
                         refused += 1;
                     }
@@ -118,12 +121,21 @@ fn every_geometry_is_made_or_refused() {
 /// Version 1 of every engine's superblock, on a disk of 64 MiB: a change is another version, and keeps this file.
 #[test]
 fn superblocks_are_those_of_the_golden_file() {
-    let lines = EngineName::ALL.map(|engine| {
+    assert_eq!(superblocks(false), include_str!("golden/superblocks-v1.txt"));
+    assert_eq!(superblocks(true), include_str!("golden/superblocks-ahead-v1.txt"));
+}
+
+/// Those of engines that read related objects together, or those of all that need not.
+fn superblocks(prefetch: bool) -> String {
+    let engines = EngineName::ALL.into_iter().filter(|engine| engine.can_prefetch() || !prefetch);
+    let line = |engine: EngineName| {
         let secret = Secret::from_bytes([7; 32]);
         let stamp = Stamp { seed: secret.seed() };
-        let plan = Plan::new(engine, Tuning::default(), 64 << 20, 4096, 8192, stamp).unwrap();
+        let plan =
+            Plan::new(engine, Tuning { prefetch: Some(prefetch), ..Tuning::default() }, 64 << 20, 4096, 8192, stamp)
+                .unwrap();
         let superblock = Superblock {
-            engine: engine.on_disk().into(),
+            engine: engine.on_disk(prefetch).into(),
             log: *plan.log(),
             slots: plan.slots(),
             mean_object_bytes: plan.mean_object_bytes(),
@@ -133,9 +145,12 @@ fn superblocks_are_those_of_the_golden_file() {
         };
         let bytes = superblock.encode();
         assert!(bytes[144..].iter().all(|&byte| byte == 0));
-        assert_eq!(EngineName::of_disk(&Superblock::decode(&bytes, 4096, 64 << 20).unwrap().engine), Some(engine));
+        assert_eq!(
+            EngineName::of_disk(&Superblock::decode(&bytes, 4096, 64 << 20).unwrap().engine),
+            Some((engine, prefetch))
+        );
         let hex: String = bytes[..144].iter().map(|byte| format!("{byte:02x}")).collect();
         format!("{engine} {hex}\n")
-    });
-    assert_eq!(lines.concat(), include_str!("golden/superblocks-v1.txt"));
+    };
+    engines.map(line).collect()
 }

@@ -143,7 +143,8 @@ fn slots_of_lost_records_reused_by_another_thread() {
     let m = mode.clone();
     let d = disk(&bytes, move |_, r| (is_write(r) && m.load(SeqCst) == 1).then_some(Fault::Error));
     let options =
-        HashCacheLog::plan(256 << 20, BASE, 4096, 64, Stamp { seed: Secret::from_bytes([7; 32]).seed() }).unwrap();
+        HashCacheLog::plan(256 << 20, BASE, 4096, 64, Stamp { seed: Secret::from_bytes([7; 32]).seed() }, false)
+            .unwrap();
     let engine = HashCacheLog::open(d.clone(), &options).unwrap();
     let store = Arc::new(Cache::over(Arc::new(engine), Secret::from_bytes([7; 32]), 0).unwrap());
     const K: u64 = 20_000;

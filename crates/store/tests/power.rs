@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use parking_lot::Mutex;
-use support::{blank, disk, get, has_table, key, open_as, plan_as, put, sound};
+use support::{blank, disk, get, has_table, key, open_as, plan_as, put, put_in_groups, puts_in_groups, sound};
 use tinaja_store::device::wrap::{Fault, Faulty, Tear};
 use tinaja_store::device::{Medium, Memory, Request};
 use tinaja_store::{Cache, Commit, EngineName, Store, block_on};
@@ -70,7 +70,10 @@ fn script(engine: EngineName, store: &Cache, rounds: u64, floor: &Mutex<Acknowle
                 return;
             }
             now.last[n as usize] = (event, false);
-            *floor.lock() = now.clone();
+            match puts_in_groups() {
+                true => floor.lock().last[n as usize] = (event, false),
+                false => *floor.lock() = now.clone(),
+            }
         }
         if round % 2 == 0 || round + 1 == rounds {
             if block_on(store.flush()).is_err() {
@@ -106,6 +109,7 @@ fn check(engine: EngineName, medium: &Medium, floor: &Acknowledged, flushed: boo
 
 /// The state that the last flush before request `call` acknowledged, and the disk whose power went then.
 fn cut_at(engine: EngineName, call: u64, rounds: u64, medium: &Medium) -> (Acknowledged, Arc<Faulty>) {
+    put_in_groups();
     let plan = move |now, _: &Request| (now >= call).then_some(Fault::Error);
     let failing = Arc::new(Faulty::volatile(Arc::new(Memory::over(medium)), plan));
     let floor = Mutex::new(Acknowledged::nothing());

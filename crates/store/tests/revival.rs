@@ -37,6 +37,7 @@ struct May {
 }
 
 fn no_older_version_comes_back(engine: EngineName) {
+    support::put_in_groups();
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos().into();
     let seed: u64 = std::env::var("TINAJA_SEED").ok().map_or_else(now, |seed| seed.parse().expect("a number"));
     println!("TINAJA_SEED={seed}");

@@ -65,6 +65,36 @@ fn bits_a_slot_follow_the_settings() {
     assert!(before > 11.0, "all rows cost less without links");
 }
 
+/// With prefetching (section 3.5) each position in memory has 8 bits more: Log 55, LogLRU 15 + 40 k / 8, which is 35 with half
+/// of them. Policies without positions in memory have the length in the bin, and no bit more.
+#[test]
+fn prefetching_takes_eight_bits_for_each_position_in_memory() {
+    let bits = |engine, tuning| {
+        let disk = sound(&Medium::zeroed(256 << 20));
+        open_planned(&plan_tuned(engine, tuning, 256 << 20), disk).unwrap().stats().bits_per_slot()
+    };
+    let with = Tuning { prefetch: Some(true), ..Tuning::default() };
+    let log = bits(EngineName::HashCacheLog, with);
+    println!("hashcache-log with prefetching: {log:.3} bits a slot");
+    assert!((55.0..=55.5).contains(&log));
+    for positions_in_memory in 1..=8 {
+        let now = bits(EngineName::HashCacheLogLru, Tuning { positions_in_memory, ..with });
+        let formula = 15.0 + 5.0 * f64::from(positions_in_memory);
+        println!(
+            "hashcache-loglru with prefetching, {positions_in_memory} of 8: {now:.3} bits a slot, formula {formula}"
+        );
+        assert!((formula..=formula + 0.5).contains(&now));
+    }
+    for engine in [EngineName::HashCacheBasic, EngineName::HashCacheSet, EngineName::HashCacheSetMem] {
+        let without = Tuning { prefetch: Some(false), ..with };
+        assert_eq!(bits(engine, with), bits(engine, without), "{engine}");
+    }
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let engine = Some(EngineName::HashCacheLogN);
+    let refused = Cache::open(CacheOptions { engine, tuning: with, ..CacheOptions::new(dir.path()) });
+    assert!(refused.is_err_and(|error| error.to_string().contains("never prefetches")));
+}
+
 /// Requests a hit, a miss, and a write of an object that was looked for before.
 #[derive(Debug)]
 struct Costs {

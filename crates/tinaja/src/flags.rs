@@ -77,6 +77,10 @@ pub struct Serve {
     /// Of how many of the eight objects of a set hashcache-loglru keeps the position in memory; by default 4.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8))]
     pub positions_in_memory: Option<u8>,
+    /// Whether objects of one page are written together and read together, so that the disk is asked once for all of them;
+    /// by default as the cache was made, or false for a new one. Costs 8 bits an object with hashcache-log and -loglru.
+    #[arg(long, value_name = "true|false")]
+    pub prefetch: Option<bool>,
     /// How the disk is read and written: by io_uring, by threads, or auto: by io_uring if the kernel allows it, which is
     /// the default.
     #[arg(long, value_name = "auto|uring|threads")]

@@ -16,9 +16,11 @@ use crate::writer::WhyNot;
 
 impl Inner {
     pub(super) async fn sync(&self, of: Option<&Digest>) -> Result<(), StoreError> {
+        let written = if of.is_none() { self.write_gathered().await } else { Ok(()) };
         let (done, answer) = promise();
         self.engine.sync(of, Box::new(move |result| done.keep(result)));
-        answer.await.unwrap_or_else(|| Err("the device was stopped".into())).map_err(StoreError::Device)
+        let synced = answer.await.unwrap_or_else(|| Err("the device was stopped".into()));
+        written.and(synced).map_err(StoreError::Device)
     }
 
     pub(super) async fn remove(self: Arc<Self>, key: Key, digest: Digest) -> Result<Removed, StoreError> {
@@ -26,14 +28,16 @@ impl Inner {
         fills.iter().for_each(|fill| fill.give_up(WhyNot::Removed));
         let was_there = !fills.is_empty()
             || self.hot.get(&digest, &key).is_some()
+            || self.gathered(&digest, &key).is_some()
             || match self.engine.probe(&digest) {
                 Probe::Absent => false,
                 Probe::At(_) => true,
                 Probe::AskDisk => self.fetch(&key, &digest, Places::default()).await.is_some(),
             };
-        let tombstone = Record { id: digest, kind: Kind::Tombstone, name: &[], head: &[], body: &[] };
+        let tombstone = Record { id: digest, kind: Kind::Tombstone, name: &[], head: &[], body: &[], related_bytes: 0 };
         let appended = std::future::poll_fn(|cx| {
             let _order = self.stripe(&digest);
+            self.ungather(&digest);
             self.engine.poll_append(cx, &tombstone)
         })
         .await;
@@ -63,6 +67,10 @@ impl Inner {
         digest: Digest,
         edit: HeadEdit,
     ) -> Result<Updated, StoreError> {
+        let edit = match self.update_gathered(&digest, &key, edit) {
+            Ok(updated) => return Ok(updated),
+            Err(edit) => edit,
+        };
         let seen = match self.engine.probe(&digest) {
             Probe::At(seen) => seen,
             Probe::Absent | Probe::AskDisk => Places::default(),
@@ -79,10 +87,10 @@ impl Inner {
             return Ok(Updated::NotStored(WhyNot::TooLarge));
         }
         let (kind, body) = self.with_body_in_place(&found);
-        let record = Record { id: digest, kind, name: key.name(), head: &head, body: &body };
+        let record = Record { id: digest, kind, name: key.name(), head: &head, body: &body, related_bytes: 0 };
         let appended = std::future::poll_fn(|cx| {
             let _order = self.stripe(&digest);
-            match self.engine.is_newest(&digest, found.place, seen) {
+            match self.engine.is_newest(&digest, found.place, seen) && self.gathered(&digest, &key).is_none() {
                 true => self.engine.poll_append(cx, &record),
                 false => Poll::Ready(Err(WhyNot::Superseded)),
             }

@@ -92,6 +92,10 @@ impl Inner {
         if self.is_closed() {
             return Err(StoreError::Closed);
         }
+        if from == Cursor::default() {
+            // What could not be written the next flush tells.
+            self.write_waiting().await;
+        }
         let (places, next) = self.engine.walk(from.0, most);
         let mut entries = Vec::new();
         for place in places {

@@ -4,6 +4,8 @@ mod body;
 mod change;
 mod extents;
 mod find;
+mod gather;
+mod groups;
 mod held;
 mod open;
 mod options;
@@ -20,6 +22,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 pub(crate) use crate::layout::table::{Extent, Table};
 pub(crate) use extents::ExtentReader;
+use gather::Gather;
 use held::Held;
 pub use options::{CacheOptions, DEFAULT_DISK_BYTES, EngineName, OpenError};
 pub use plan::{Plan, Tuning};
@@ -58,6 +61,8 @@ pub(crate) struct Inner {
     held: Held,
     /// Reads left to programs that read the disk themselves.
     pub(crate) handed_out: AtomicUsize,
+    /// Objects that wait for their group, for each disk; none where related objects are not read together.
+    gathers: Arc<[Gather]>,
     /// Publishing a version, updating a head and removing an object exclude each other, object by object.
     stripes: [Mutex<()>; 64],
     next_fill: AtomicU64,
@@ -170,6 +175,9 @@ impl Store for Cache {
             add(&store.counters.hits_fill, 1);
             return Lookup::Here(fill.follow_as(follower, store.extent_reader(digest)));
         }
+        if let Some(hit) = store.find_gathered(&digest, key) {
+            return Lookup::Here(hit);
+        }
         if let Some((head, body, place)) = store.hot.get(&digest, key) {
             add(&store.counters.hits_memory, 1);
             store.engine.touch(&digest, place);
@@ -246,6 +254,7 @@ impl Store for Cache {
             stored_bytes: get(&counters.stored_bytes),
             not_stored: get(&counters.not_stored),
             timeouts: get(&counters.timeouts),
+            gathered_bytes: self.0.gathers.iter().map(Gather::bytes).sum(),
             ..self.0.engine.stats()
         }
     }
@@ -262,8 +271,11 @@ impl Store for Cache {
                 }
             }
             if !store.closed.swap(true, Ordering::AcqRel) {
+                store.gathers.iter().for_each(Gather::close);
+                let written = store.write_gathered().await;
                 let all = store.clone();
                 store.engine.close(Box::new(move |result| {
+                    let result = written.and(result);
                     let mut closing = all.closing.lock();
                     closing.ended = Some(result.clone());
                     let waiting = std::mem::take(&mut closing.waiting);

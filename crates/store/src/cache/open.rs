@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use super::options::{CacheOptions, DEFAULT_DISK_BYTES, EngineName, OpenError};
-use super::plan::Plan;
-use super::{Cache, Counters, Gate, Held, Inner, MAX_READS, raw};
+use super::plan::{Plan, Tuning};
+use super::{Cache, Counters, Gate, Held, Inner, MAX_READS, groups, raw};
 use crate::device::file::free_bytes;
 use crate::device::lending::Lending;
 use crate::device::{Access, Device, Disk, blocking, is_block_device};
@@ -67,7 +67,8 @@ impl Cache {
     pub fn over(engine: Arc<dyn Engine>, secret: Secret, memory_bytes: u64) -> std::io::Result<Cache> {
         let gates: Arc<[Gate]> = (0..engine.disks()).map(|_| Gate::new(MAX_READS)).collect();
         let turns = gates.clone();
-        Ok(Cache(Arc::new(Inner {
+        let gathers = groups::gathers(&*engine);
+        let store = Arc::new(Inner {
             limits: engine.limits(),
             engine,
             hot: HotObjects::new(memory_bytes),
@@ -79,11 +80,14 @@ impl Cache {
             gates,
             held: Held::default(),
             handed_out: AtomicUsize::new(0),
+            gathers,
             stripes: [const { parking_lot::Mutex::new(()) }; 64],
             next_fill: AtomicU64::new(1),
             closed: AtomicBool::new(false),
             closing: Default::default(),
-        })))
+        });
+        groups::start(&store)?;
+        Ok(Cache(store))
     }
 
     /// Whether there is a cache in a directory, or a file in its place.
@@ -172,7 +176,7 @@ fn new_secret(path: &Path) -> Result<Secret, OpenError> {
 fn format(path: &Path, options: &CacheOptions, secret: Secret, disk: (u16, u16)) -> Result<(), OpenError> {
     let plan = plan_new(path, options, Stamp { seed: secret.seed() })?;
     let superblock = Superblock {
-        engine: options.engine.unwrap_or_default().on_disk().to_string(),
+        engine: options.engine.unwrap_or_default().on_disk(plan.reads_ahead()).to_string(),
         log: *plan.log(),
         slots: plan.slots(),
         mean_object_bytes: plan.mean_object_bytes(),
@@ -189,6 +193,10 @@ fn format(path: &Path, options: &CacheOptions, secret: Secret, disk: (u16, u16))
 
 /// How a new cache becomes, if there is room for it.
 fn plan_new(path: &Path, options: &CacheOptions, stamp: Stamp) -> Result<Plan, OpenError> {
+    let engine = options.engine.unwrap_or_default();
+    if options.tuning.prefetch == Some(true) && !engine.can_prefetch() {
+        return Err(OpenError::NoPrefetch(engine));
+    }
     let device_bytes = raw::device_bytes(path)?;
     let asked = options.disk_bytes.or(device_bytes).unwrap_or(DEFAULT_DISK_BYTES);
     let existing = path.ancestors().skip(1).find(|dir| dir.exists()).unwrap_or(path);
@@ -240,8 +248,8 @@ fn check(path: &Path, options: &CacheOptions, superblock: &Superblock) -> Result
     let other = |what, there: String, asked: String| {
         Err(OpenError::OtherGeometry { path: path.to_path_buf(), what, there, asked })
     };
-    let engine = match EngineName::of_disk(&superblock.engine) {
-        Some(engine) => engine,
+    let (engine, prefetch) = match EngineName::of_disk(&superblock.engine) {
+        Some(both) => both,
         None => {
             return other(
                 "the engine",
@@ -253,9 +261,14 @@ fn check(path: &Path, options: &CacheOptions, superblock: &Superblock) -> Result
     if let Some(asked) = options.engine.filter(|asked| *asked != engine) {
         return other("the engine", engine.to_string(), asked.to_string());
     }
+    let on = |prefetch| if prefetch { "on" } else { "off" };
+    if let Some(asked) = options.tuning.prefetch.filter(|asked| *asked != prefetch) {
+        return other("prefetching", on(prefetch).into(), on(asked).into());
+    }
     let there = superblock.log.base + superblock.log.log_bytes();
     let stamp = Stamp { seed: superblock.secret.seed() };
-    let options = CacheOptions { engine: Some(engine), ..options.clone() };
+    let tuning = Tuning { prefetch: Some(prefetch), ..options.tuning };
+    let options = CacheOptions { engine: Some(engine), tuning, ..options.clone() };
     let asked = |bytes| plan(&options, bytes, superblock.mean_object_bytes, stamp);
     let end = |plan: Plan| plan.log().base + plan.log().log_bytes();
     match options.disk_bytes.filter(|bytes| asked(*bytes).map(end) != Some(there)) {

@@ -64,14 +64,30 @@ impl EngineName {
         !matches!(self, EngineName::HashCacheBasic | EngineName::HashCacheSet | EngineName::HashCacheSetMemLru)
     }
 
-    /// The name in a superblock, which has 16 bytes for it.
-    pub fn on_disk(self) -> &'static str {
-        if self == EngineName::HashCacheSetMemLru { "hashcache-smlru" } else { self.as_str() }
+    /// Whether it can read related objects together (3.5).
+    pub fn can_prefetch(self) -> bool {
+        self != EngineName::HashCacheLogN
     }
 
-    /// The engine of this name in a superblock.
-    pub fn of_disk(name: &str) -> Option<EngineName> {
-        EngineName::ALL.into_iter().find(|engine| engine.on_disk() == name)
+    /// The name in a superblock, which has 16 bytes for it. One that reads related objects together has another: its index
+    /// is cut otherwise.
+    pub fn on_disk(self, prefetch: bool) -> &'static str {
+        match (self, prefetch) {
+            (EngineName::HashCacheSetMemLru, false) => "hashcache-smlru",
+            (_, false) | (EngineName::HashCacheLogN, true) => self.as_str(),
+            (EngineName::HashCacheBasic, true) => "hc-basic+ahead",
+            (EngineName::HashCacheSet, true) => "hc-set+ahead",
+            (EngineName::HashCacheSetMem, true) => "hc-setmem+ahead",
+            (EngineName::HashCacheSetMemLru, true) => "hc-smlru+ahead",
+            (EngineName::HashCacheLogLru, true) => "hc-loglru+ahead",
+            (EngineName::HashCacheLog, true) => "hc-log+ahead",
+        }
+    }
+
+    /// The engine of this name in a superblock, and whether it reads related objects together.
+    pub fn of_disk(name: &str) -> Option<(EngineName, bool)> {
+        let both = EngineName::ALL.into_iter().flat_map(|engine| [(engine, false), (engine, true)]);
+        both.into_iter().find(|(engine, prefetch)| engine.on_disk(*prefetch) == name)
     }
 }
 
@@ -112,7 +128,7 @@ pub struct CacheOptions {
     pub memory_bytes: u64,
     /// The engine. `None`: what the existing cache has, or the default.
     pub engine: Option<EngineName>,
-    /// Settings of the engine that are not written on the disk.
+    /// Settings of the engine.
     pub tuning: Tuning,
     /// The mean object size in bytes by which a new cache counts its index slots. Default 8 KiB (HashCache,
     /// section 2). Smaller means more objects and more memory: 47 bits each.
@@ -206,6 +222,9 @@ pub enum OpenError {
         /// What it was taken for.
         given: String,
     },
+    /// The engine does not do what was asked for.
+    #[error("{0} never prefetches: choose another engine, as hashcache-log, or leave the setting out")]
+    NoPrefetch(EngineName),
     /// There are too many directories.
     #[error("a cache may be spread over {MAX_DISKS} directories, not {0}")]
     TooManyDisks(usize),

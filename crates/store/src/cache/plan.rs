@@ -18,7 +18,7 @@ pub enum Plan {
     Table(TableOptions),
 }
 
-/// Settings of engines that are not written on the disk.
+/// Settings of engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
     /// Of how many sets in a hundred HashCache-SetMemLRU keeps the row in memory, 1 to 100. Default 40: below that of
@@ -27,11 +27,15 @@ pub struct Tuning {
     /// Of how many slots in each set of eight HashCache-LogLRU keeps the position in memory, 1 to 8. Default 4: half of the
     /// objects are rarely asked for again (3.4).
     pub positions_in_memory: u8,
+    /// Whether related objects are written together and read together (3.5): what is asked for next is in memory then. It
+    /// costs 8 bits for each position in memory and up to 16 MiB a disk, and is written on the disk. `None`: as the cache
+    /// was made, and not in a new one. HashCache-LogN never does.
+    pub prefetch: Option<bool>,
 }
 
 impl Default for Tuning {
     fn default() -> Self {
-        Tuning { sets_in_memory_percent: 40, positions_in_memory: 4 }
+        Tuning { sets_in_memory_percent: 40, positions_in_memory: 4, prefetch: None }
     }
 }
 
@@ -58,32 +62,36 @@ impl Plan {
         mean_object_bytes: u64,
         stamp: Stamp,
     ) -> Option<Plan> {
+        let reads_ahead = tuning.prefetch == Some(true) && engine.can_prefetch();
         if let Some(policy) = policy(engine, tuning) {
-            return TableOptions::plan(policy, bytes, reserved, mean_object_bytes, stamp).map(Plan::Table);
+            let plan = TableOptions::plan(policy, bytes, reserved, mean_object_bytes, stamp)?;
+            return Some(Plan::Table(TableOptions { reads_ahead, ..plan }));
         }
         if engine == EngineName::HashCacheLogLru {
-            let kept = tuning.positions_in_memory.into();
+            let kept = (tuning.positions_in_memory.into(), reads_ahead);
             let plan = HashCacheLogOptions::plan_lru(kept, bytes, reserved, mean_object_bytes, stamp);
             return plan.map(Plan::Log);
         }
-        let plan = HashCacheLog::plan(bytes, reserved, 4096, mean_object_bytes, stamp)?;
+        let plan = HashCacheLog::plan(bytes, reserved, 4096, mean_object_bytes, stamp, reads_ahead)?;
         Some(Plan::Log(HashCacheLogOptions { name: engine.as_str(), ..plan }))
     }
 
-    /// How the disk under a superblock was cut. `None` if its numbers do not fit each other.
+    /// How the disk under a superblock was cut; whether related objects are read together says the superblock. `None` if its numbers do not fit each other.
     pub fn of(engine: EngineName, tuning: Tuning, superblock: &Superblock, reserved: u64) -> Option<Plan> {
         let Superblock { log, slots, mean_object_bytes, block_bytes, .. } = *superblock;
         let stamp = Stamp { seed: superblock.secret.seed() };
+        let (_, reads_ahead) = EngineName::of_disk(&superblock.engine)?;
         if let Some(policy) = policy(engine, tuning) {
             let bins = (slots, block_bytes);
-            return TableOptions::of(policy, log, bins, reserved, mean_object_bytes, stamp).map(Plan::Table);
+            let plan = TableOptions::of(policy, log, bins, reserved, mean_object_bytes, stamp)?;
+            return Some(Plan::Table(TableOptions { reads_ahead, ..plan }));
         }
         if engine == EngineName::HashCacheLogLru {
-            let kept = tuning.positions_in_memory.into();
+            let kept = (tuning.positions_in_memory.into(), reads_ahead);
             let plan = HashCacheLogOptions::of_lru(kept, log, slots, reserved, mean_object_bytes, stamp);
             return plan.map(Plan::Log);
         }
-        let plan = HashCacheLogOptions::of(log, slots, reserved, mean_object_bytes, stamp)?;
+        let plan = HashCacheLogOptions::of(log, slots, reserved, mean_object_bytes, stamp, reads_ahead)?;
         Some(Plan::Log(HashCacheLogOptions { name: engine.as_str(), ..plan }))
     }
 
@@ -92,6 +100,14 @@ impl Plan {
         match self {
             Plan::Log(plan) => &plan.layout,
             Plan::Table(plan) => &plan.log,
+        }
+    }
+
+    /// Whether related objects are read together.
+    pub fn reads_ahead(&self) -> bool {
+        match self {
+            Plan::Log(plan) => plan.reads_ahead,
+            Plan::Table(plan) => plan.reads_ahead,
         }
     }
 

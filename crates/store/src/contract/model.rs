@@ -69,7 +69,8 @@ impl Run<'_> {
             Step::Begin { key: name, head, announced, size } if self.open.len() < 8 => {
                 self.version += 1;
                 let (head, body) = (bytes_of(self.version, head), bytes_of(self.version + 7_000, size));
-                let hint = Hint { expected_bytes: announced.then_some(size as u64), ..Hint::default() };
+                let group = (name % 2 == 0).then_some(self.version / 8);
+                let hint = Hint { expected_bytes: announced.then_some(size as u64), group, ..Hint::default() };
                 let tested = self.subject.store().put(&key(name), head.clone(), hint);
                 let reference = self.reference.put(&key(name), head, hint);
                 self.open.push(Pair { tested, reference, body, wrote: 0 });

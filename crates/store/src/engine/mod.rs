@@ -111,6 +111,9 @@ pub struct Record<'a> {
     pub head: &'a [u8],
     /// The body, or an extent of it, or the table of extents.
     pub body: &'a [u8],
+    /// Bytes of the log ([`Engine::log_bytes`]) that it and the records related to it take which are appended right behind
+    /// it, so that one request may read all of them; 0 where nothing is known.
+    pub related_bytes: usize,
 }
 
 /// A record read back and verified: place, lap, digest, lengths and every byte are those that were written.
@@ -143,7 +146,7 @@ pub enum Fetched {
     Failed(ReadError),
 }
 
-/// A part of a large object, as the store wants it read.
+/// A part of a large object, to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Where its record lies.
@@ -242,6 +245,16 @@ pub trait Engine: Send + Sync + 'static {
     /// called when there is room. A [`Kind::Tombstone`] removes every candidate of its fingerprint.
     /// Errors: [`WhyNot::Device`], [`WhyNot::Slow`], [`WhyNot::TooLarge`], [`WhyNot::Closed`].
     fn poll_append(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>>;
+
+    /// Whether it reads related records together, so that they should be appended one right behind the other. Default false.
+    fn reads_ahead(&self) -> bool {
+        false
+    }
+
+    /// Bytes that a record takes where related records lie together: 0 if it lies elsewhere. Default 0.
+    fn log_bytes(&self, _record: &Record<'_>) -> usize {
+        0
+    }
 
     /// Whether no record newer than the one at `place` has come that may be a version of `id`, since a probe said `seen`.
     /// An engine that asks the disk answers for itself, and says no where it cannot tell.

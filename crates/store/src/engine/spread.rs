@@ -192,6 +192,14 @@ impl Engine for Spread {
         }
     }
 
+    fn reads_ahead(&self) -> bool {
+        self.disks.iter().any(|disk| disk.reads_ahead())
+    }
+
+    fn log_bytes(&self, record: &Record<'_>) -> usize {
+        self.engine_of(&record.id).map_or(0, |(_, disk)| disk.log_bytes(record))
+    }
+
     fn is_newest(&self, id: &Digest, place: Place, seen: Places) -> bool {
         self.engine_of(id).is_some_and(|(_, disk)| disk.is_newest(id, inside(place), each_inside(seen)))
     }

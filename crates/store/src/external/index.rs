@@ -68,6 +68,10 @@ impl Index {
             Err(error) => return at_once(Err(error)),
         };
         let digest = self.0.secret.digest(key);
+        if let Some(object) = self.0.gathered(&digest, key) {
+            self.0.counters.found(Source::Memory);
+            return at_once(Ok(Step::Object(Object::whole(object.head.clone(), object.body.clone()))));
+        }
         if let Some((head, body, place)) = self.0.hot.get(&digest, key) {
             self.0.counters.found(Source::Memory);
             self.0.engine.touch(&digest, place);
@@ -114,6 +118,11 @@ impl Index {
             _ => return at_once(Ok(self.missed())),
         };
         let engine = &self.0.engine;
+        if let Some(object) = self.0.gathered(&sought.digest, &sought.key) {
+            // It came meanwhile.
+            self.0.counters.found(Source::Memory);
+            return at_once(Ok(Step::Object(Object::whole(object.head.clone(), object.body.clone()))));
+        }
         if sought.looks < MOST_LOOKS && !engine.is_newest(&sought.digest, found.place, sought.seen) {
             return self.look(sought, share);
         }

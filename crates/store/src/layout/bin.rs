@@ -5,7 +5,8 @@
 //!  4  u8   content           16  u64  number of the bin 56  u64  checksum of bytes 0 to 55
 //!  5  u8   format version    24  [16] digest            64  name, head, body
 //!  6  u16  name length       40  u64  order of writing
-//!  8  u32  head length
+//!  8  u24  head length
+//! 11  u8   reach: blocks that what lies in the log reaches over with what is related to it; 0 where nothing is read ahead
 //! ```
 //!
 //! Bins are written over in place. One that was torn by a cut of the power does not verify and is empty: the object
@@ -14,6 +15,7 @@
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
+use super::reach::Reach;
 use super::record::Stamp;
 use super::take::{take, take_u16, take_u32, take_u64};
 use crate::engine::{Kind, Place, Record};
@@ -66,6 +68,8 @@ pub struct BinHeader {
     pub head_bytes: usize,
     /// Bytes of the body.
     pub body_bytes: usize,
+    /// How far what lies of it in the log reaches, with what is related to it.
+    pub reach: Reach,
     payload_sum: u64,
 }
 
@@ -96,12 +100,13 @@ pub fn read_pointer(mut bytes: &[u8]) -> Option<(Place, usize)> {
 /// Whether a record fits into a bin of so many bytes.
 pub fn fits(record: &Record<'_>, block_bytes: u64) -> bool {
     let bytes = BIN_HEADER_BYTES + record.name.len() + record.head.len() + record.body.len();
-    bytes as u64 <= block_bytes && u16::try_from(record.name.len()).is_ok()
+    bytes as u64 <= block_bytes && record.head.len() < 1 << 24 && u16::try_from(record.name.len()).is_ok()
 }
 
 impl Stamp {
-    /// The bytes of a bin as they go to disk, without its order: the caller puts that in with [`Stamp::bin_ordered`].
-    pub fn bin(&self, record: &Record<'_>, content: Content, bin: u64) -> AlignedBuf {
+    /// The bytes of a bin as they go to disk, without number and order: the caller puts these in with
+    /// [`Stamp::bin_ordered`].
+    pub fn bin(&self, record: &Record<'_>, content: Content, reach: Reach) -> AlignedBuf {
         let parts = [record.name, record.head, record.body];
         let payload: usize = parts.iter().map(|part| part.len()).sum();
         let mut image = AlignedBuf::zeroed(round_up((BIN_HEADER_BYTES + payload) as u64, ALIGN as u64) as usize);
@@ -111,9 +116,9 @@ impl Stamp {
         header.extend_from_slice(&MAGIC.to_le_bytes());
         header.extend_from_slice(&[content.byte(), VERSION]);
         header.extend_from_slice(&(record.name.len() as u16).to_le_bytes());
-        header.extend_from_slice(&(record.head.len() as u32).to_le_bytes());
+        header.extend_from_slice(&(record.head.len() as u32 | u32::from(reach.0) << 24).to_le_bytes());
         header.extend_from_slice(&(record.body.len() as u32).to_le_bytes());
-        header.extend_from_slice(&bin.to_le_bytes());
+        header.extend_from_slice(&0_u64.to_le_bytes());
         header.extend_from_slice(&record.id.0);
         header.extend_from_slice(&0_u64.to_le_bytes());
         header.extend_from_slice(&sum.digest().to_le_bytes());
@@ -154,7 +159,8 @@ impl Stamp {
         let rest = &mut rest;
         let [content, version] = take(rest)?;
         let name_bytes = take_u16(rest)? as usize;
-        let head_bytes = take_u32(rest)? as usize;
+        let head = take_u32(rest)?;
+        let (head_bytes, reach) = ((head & 0xFF_FFFF) as usize, Reach((head >> 24) as u8));
         let body_bytes = take_u32(rest)? as usize;
         let at = take_u64(rest)?;
         let id = Digest(take(rest)?);
@@ -162,7 +168,7 @@ impl Stamp {
         let payload_sum = take_u64(rest)?;
         let sound = version == VERSION && at == bin && take_u64(rest)? == xxh3_64_with_seed(checked, self.seed);
         let content = Content::from_byte(content)?;
-        sound.then_some(BinHeader { content, id, order, name_bytes, head_bytes, body_bytes, payload_sum })
+        sound.then_some(BinHeader { content, id, order, name_bytes, head_bytes, body_bytes, reach, payload_sum })
     }
 
     /// Name, head and body of a bin, if they are what was written behind this header.
@@ -181,12 +187,19 @@ mod tests {
     #[test]
     fn the_format_is_that_of_the_golden_file() {
         let stamp = Stamp { seed: 42 };
-        let record = Record { id: Digest([7; 16]), kind: Kind::Whole, name: b"name", head: b"head", body: b"a body" };
-        let mut whole = stamp.bin(&record, Content::Record(Kind::Whole), 0);
+        let record = Record {
+            id: Digest([7; 16]),
+            kind: Kind::Whole,
+            name: b"name",
+            head: b"head",
+            body: b"a body",
+            related_bytes: 0,
+        };
+        let mut whole = stamp.bin(&record, Content::Record(Kind::Whole), Reach(0));
         stamp.bin_ordered(&mut whole, 77, 5);
         let body = pointer(Place(0x0102_0304_0506), 70_000);
         let elsewhere = Record { name: &[], head: &[], body: &body, ..record };
-        let mut elsewhere = stamp.bin(&elsewhere, Content::Elsewhere, 0);
+        let mut elsewhere = stamp.bin(&elsewhere, Content::Elsewhere, Reach(0));
         stamp.bin_ordered(&mut elsewhere, 78, 6);
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let now = format!("{}\n{}\n", hex(&whole[..80]), hex(&elsewhere[..80]));
@@ -196,10 +209,20 @@ mod tests {
     #[test]
     fn every_flipped_bit_of_a_bin_is_noticed() {
         let stamp = Stamp { seed: 42 };
-        let record =
-            Record { id: Digest([7; 16]), kind: Kind::Whole, name: b"name", head: b"head", body: b"a body, short" };
-        let mut image = stamp.bin(&record, Content::Record(Kind::Whole), 0);
+        let record = Record {
+            id: Digest([7; 16]),
+            kind: Kind::Whole,
+            name: b"name",
+            head: b"head",
+            body: b"a body, short",
+            related_bytes: 0,
+        };
+        let mut image = stamp.bin(&record, Content::Record(Kind::Whole), Reach(0));
         stamp.bin_ordered(&mut image, 77, 5);
+        let mut reaching = stamp.bin(&record, Content::Record(Kind::Whole), Reach(200));
+        stamp.bin_ordered(&mut reaching, 77, 5);
+        let Seen::Bin(header) = stamp.bin_seen(&reaching, 77) else { panic!("it is sound") };
+        assert_eq!((header.reach, header.head_bytes), (Reach(200), 4));
         let used = BIN_HEADER_BYTES + 21;
         let whole = |bytes: &[u8], bin| match stamp.bin_seen(bytes, bin) {
             Seen::Bin(header) => stamp.bin_payload(&header, bytes).map(<[u8]>::to_vec),

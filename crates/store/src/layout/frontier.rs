@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+use super::reach::Reach;
 use super::record::{self, Stamp};
 use super::region::{LogLayout, SummaryEntry};
 use crate::device::{Device, Op};
@@ -253,7 +254,8 @@ impl Frontier {
                 state.batch_len = offset + bytes;
                 state.batch_since.get_or_insert_with(Instant::now);
                 if record.kind != Kind::Extent {
-                    state.summary.push(SummaryEntry { id_low: record.id.low(), place, kind: record.kind });
+                    let reach = Reach::of_record(place, record);
+                    state.summary.push(SummaryEntry { id_low: record.id.low(), place, kind: record.kind, reach });
                 }
                 self.next.store(place.0 + bytes as u64, Ordering::Release);
                 return Poll::Ready(Ok(place));

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use bytes::Bytes;
 
+use super::ahead::Ahead;
 use super::frontier::Frontier;
 use super::record::{HEADER_BYTES, Header, Stamp};
 use super::region::LogLayout;
@@ -64,6 +65,8 @@ pub struct Log {
     pub counters: LogCounters,
     /// Buffers to read into.
     pub pool: Arc<Pool>,
+    /// What was read ahead; `None` where nothing is.
+    pub ahead: Option<Ahead>,
 }
 
 /// What is to be read.
@@ -74,6 +77,10 @@ pub(super) struct Wanted {
     pub(super) of: Option<Digest>,
     /// Whether a second request may fetch more than was guessed.
     pub(super) may_grow: bool,
+    /// Its likely size.
+    pub(super) alone_bytes: usize,
+    /// The number under which what lies behind it is read along.
+    pub(super) ahead: Option<u64>,
 }
 
 /// Why bytes are not the wanted record.
@@ -103,14 +110,17 @@ impl Log {
         if !self.frontier.is_reachable(place) {
             return done(Err(LogFault::Gone));
         }
-        let wanted = Wanted { place, of, may_grow: true };
+        let bytes = guess.max(HEADER_BYTES);
+        let wanted = Wanted { place, of, may_grow: true, alone_bytes: bytes, ahead: None };
         if let Some(bytes) = self.frontier.peek(place) {
             return done(self.parse(&wanted, &bytes, 0, true).map_err(|unparsed| match unparsed {
                 Unparsed::Another => LogFault::Another,
                 Unparsed::Longer(_) | Unparsed::Damaged => LogFault::Corrupt,
             }));
         }
-        self.read_disk(wanted, guess.max(HEADER_BYTES), done);
+        if let Some(done) = self.read_before(&wanted, bytes, done) {
+            self.read_disk(wanted, bytes, done);
+        }
     }
 
     pub(super) fn read_disk(self: &Arc<Self>, wanted: Wanted, bytes: usize, done: ReadDone) {
@@ -120,19 +130,30 @@ impl Log {
         let start = round_down(at, block);
         let end = round_up(at + bytes as u64, block).min(region_end);
         let log = self.clone();
-        let finish = move |outcome: Outcome| log.arrived(wanted, (at - start) as usize, outcome, done);
+        let finish = move |outcome: Outcome| {
+            let (skip, ahead) = ((at - start) as usize, wanted.ahead);
+            log.arrived(wanted, skip, outcome, done);
+            log.ahead_ended(ahead);
+        };
         let into = self.pool.take((end - start) as usize);
         self.device.submit(Op { request: Request::Read { at: start, into }, done: Box::new(finish) });
     }
 
     fn arrived(self: &Arc<Self>, wanted: Wanted, skip: usize, outcome: Outcome, done: ReadDone) {
         let Some(buffer) = self.lent(outcome) else {
-            return done(Err(LogFault::Device));
+            if wanted.ahead.is_none() {
+                return done(Err(LogFault::Device));
+            }
+            // Perhaps only what lies behind it cannot be read.
+            return self.read_disk(Wanted { ahead: None, ..wanted }, wanted.alone_bytes, done);
         };
         match self.parse(&wanted, &buffer, skip, false) {
-            Ok(record) => done(Ok(record)),
+            Ok(record) => {
+                self.keep_ahead(&wanted, &record, &buffer, skip);
+                done(Ok(record));
+            }
             Err(Unparsed::Longer(whole)) if wanted.may_grow => {
-                self.read_disk(Wanted { may_grow: false, ..wanted }, whole, done);
+                self.read_disk(Wanted { may_grow: false, ahead: None, ..wanted }, whole, done);
             }
             Err(unparsed) => done(Err(self.fault(&wanted, &unparsed))),
         }

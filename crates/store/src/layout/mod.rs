@@ -1,18 +1,21 @@
 //! How bytes lie on disk: what engines are made of.
 
+pub mod ahead;
 pub mod bin;
 pub(crate) mod changed;
 pub mod disk_table;
 pub mod frontier;
 pub mod log;
+pub mod reach;
 pub mod record;
 pub mod region;
+pub mod related;
 pub mod run;
 pub mod scan;
 pub mod snapshot;
 pub mod superblock;
 pub(crate) mod table;
-mod take;
+pub(crate) mod take;
 pub mod walk;
 
 pub use disk_table::{DiskTable, TableLayout};

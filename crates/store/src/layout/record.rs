@@ -153,6 +153,7 @@ mod tests {
             name: b"name",
             head: b"head",
             body: b"a body of some bytes",
+            related_bytes: 0,
         };
         let mut bytes = vec![0; record_bytes(&record).unwrap()];
         let place = Place(4096);

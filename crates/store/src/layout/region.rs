@@ -5,7 +5,8 @@
 //! ```text
 //! | batch | batch | ... | (unused) | summary entries | 40-byte footer |
 //!                                   ^ the whole summary starts on a block
-//! entry:   u64 low half of the digest, u32 offset in the region / unit << 2 | kind
+//! entry:   u64 low half of the digest, u32: bits 0-1 kind, 2-24 offset in the region / unit, 25-31 reach in pairs of
+//!          blocks (0 where nothing is read ahead)
 //! footer:  u32 magic "TjS1", u32 entries, u64 place of the region, u64 used bytes, u64 checksum of entries,
 //!          u64 checksum of the footer's first 32 bytes
 //! ```
@@ -15,9 +16,10 @@
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::record::{HEADER_BYTES, Stamp};
+use super::reach::Reach;
+use super::record::{HEADER_BYTES, Stamp, record_bytes};
 use super::take::{take_u32, take_u64};
-use crate::engine::{Kind, Place};
+use crate::engine::{Kind, Place, Record};
 use crate::memory::AlignedBuf;
 use crate::memory::aligned::round_up;
 
@@ -31,6 +33,8 @@ pub const ENTRY_BYTES: usize = 12;
 /// Bytes of the footer, the last of a region.
 pub const FOOTER_BYTES: usize = 40;
 const FOOTER_CHECKED_BYTES: usize = 32;
+/// Bits of an entry's offset: regions are 8 MiB at the most.
+const OFFSET_BITS: u32 = 23;
 
 /// The sizes of a circular log. All are fixed when the store is formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +77,12 @@ impl LogLayout {
         self.batch_bytes() - self.align as usize
     }
 
+    /// Bytes from the place of a record to that of one appended right behind it, but for what is left free between two
+    /// batches.
+    pub fn bytes_of(&self, record: &Record<'_>) -> usize {
+        round_up(record_bytes(record).unwrap_or(0) as u64, self.unit) as usize
+    }
+
     /// Where on the device a place lies.
     pub fn device_offset(&self, place: Place) -> u64 {
         self.base + place.0 % self.log_bytes()
@@ -112,6 +122,8 @@ pub struct SummaryEntry {
     pub place: Place,
     /// What it is: [`Kind::Extent`] needs no entry.
     pub kind: Kind,
+    /// How far it and what is related to it reach.
+    pub reach: Reach,
 }
 
 /// A region's summary, ready to be written so that it ends where the region ends.
@@ -119,8 +131,9 @@ pub fn encode(layout: &LogLayout, stamp: Stamp, region: Place, used: u64, entrie
     let mut packed = Vec::with_capacity(entries.len() * ENTRY_BYTES);
     for entry in entries {
         packed.extend_from_slice(&entry.id_low.to_le_bytes());
-        let offset = (entry.place.0 - region.0) / layout.unit;
-        packed.extend_from_slice(&((offset as u32) << 2 | (entry.kind as u32 & 3)).to_le_bytes());
+        let offset = ((entry.place.0 - region.0) / layout.unit) as u32;
+        let word = entry.reach.pairs() << (OFFSET_BITS + 2) | offset << 2 | (entry.kind as u32 & 3);
+        packed.extend_from_slice(&word.to_le_bytes());
     }
     let mut footer = Vec::with_capacity(FOOTER_BYTES);
     footer.extend_from_slice(&MAGIC.to_le_bytes());
@@ -187,12 +200,13 @@ pub fn entries(layout: &LogLayout, stamp: Stamp, footer: &Footer, bytes: &[u8]) 
         .map(|mut entry| {
             let id_low = take_u64(&mut entry)?;
             let word = take_u32(&mut entry)?;
-            let offset = u64::from(word >> 2) * layout.unit;
+            let offset = u64::from(word >> 2 & ((1 << OFFSET_BITS) - 1)) * layout.unit;
             let kind = if word & 3 == 0 { Kind::Tombstone } else { Kind::from_byte((word & 3) as u8)? };
             (offset + HEADER_BYTES as u64 <= footer.used).then_some(SummaryEntry {
                 id_low,
                 place: Place(footer.region.0 + offset),
                 kind,
+                reach: Reach::of_pairs(word >> (OFFSET_BITS + 2)),
             })
         })
         .collect()
@@ -220,7 +234,12 @@ mod tests {
         let region = Place(layout.log_bytes() * 3 + layout.region_bytes * 2);
         let kinds = [Kind::Whole, Kind::Large, Kind::Tombstone];
         let written: Vec<_> = (0..100_u64)
-            .map(|n| SummaryEntry { id_low: n * 77, place: Place(region.0 + n * 999), kind: kinds[n as usize % 3] })
+            .map(|n| SummaryEntry {
+                id_low: n * 77,
+                place: Place(region.0 + n * 999),
+                kind: kinds[n as usize % 3],
+                reach: Reach((n * 2) as u8),
+            })
             .collect();
         let mut bytes = encode(&layout, stamp, region, 200_000, &written);
         let read = |bytes: &[u8]| entries(&layout, stamp, &footer(&layout, stamp, 2, bytes)?, bytes);

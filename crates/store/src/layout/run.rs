@@ -56,7 +56,7 @@ impl Log {
     }
 
     fn run_arrived(self: &Arc<Self>, records: &[Lying], of: Digest, start: u64, outcome: Outcome, done: RunDone) {
-        let wanted = |place| Wanted { place, of: Some(of), may_grow: false };
+        let wanted = |place| Wanted { place, of: Some(of), may_grow: false, alone_bytes: 0, ahead: None };
         let Some(buffer) = self.lent(outcome) else {
             // Perhaps only what lies behind the first cannot be read.
             let Some((place, bytes)) = records.first() else { return done(Vec::new()) };

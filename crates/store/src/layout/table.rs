@@ -11,6 +11,9 @@ use crate::engine::Place;
 /// Bytes before the first place.
 const NUMBERS_BYTES: usize = 12;
 
+/// Bytes of a table of one extent.
+pub(crate) const ONE_EXTENT_BYTES: usize = NUMBERS_BYTES + 8;
+
 /// One part of a large body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {

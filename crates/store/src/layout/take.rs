@@ -11,7 +11,7 @@ pub(super) fn take_u16(bytes: &mut &[u8]) -> Option<u16> {
     take(bytes).map(u16::from_le_bytes)
 }
 
-pub(super) fn take_u32(bytes: &mut &[u8]) -> Option<u32> {
+pub(crate) fn take_u32(bytes: &mut &[u8]) -> Option<u32> {
     take(bytes).map(u32::from_le_bytes)
 }
 

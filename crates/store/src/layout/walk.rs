@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::reach::Reach;
 use super::record::{HEADER_BYTES, Header, Stamp};
 use super::region::{LogLayout, SummaryEntry};
 use super::table::Table;
@@ -110,7 +111,9 @@ impl Walked {
     fn add(&mut self, header: &Header, payload: &[u8]) {
         self.records.push(header.place);
         if header.kind != Kind::Extent {
-            self.entries.push(SummaryEntry { id_low: header.id.low(), place: header.place, kind: header.kind });
+            let (id_low, place, kind) = (header.id.low(), header.place, header.kind);
+            // What it is related to was known to the process that wrote it.
+            self.entries.push(SummaryEntry { id_low, place, kind, reach: Reach::default() });
         }
         if header.kind == Kind::Large {
             let body = payload.get(header.name_bytes + header.head_bytes..).and_then(Table::decode);

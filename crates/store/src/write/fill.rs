@@ -188,7 +188,8 @@ impl Fill {
         cx: &mut Context<'_>,
         state: &mut FillState,
     ) -> Poll<()> {
-        let record = Record { id: self.digest, kind: Kind::Extent, name: &[], head: &[], body: &state.tail };
+        let record =
+            Record { id: self.digest, kind: Kind::Extent, name: &[], head: &[], body: &state.tail, related_bytes: 0 };
         match std::task::ready!(engine.poll_append(cx, &record)) {
             Ok(place) => {
                 state.extents.push(Extent { place, bytes: state.tail.len() as u32 });

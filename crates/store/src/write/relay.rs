@@ -106,7 +106,7 @@ mod tests {
         /// Followers that have read so far, by their numbers, and the write.
         fn up_with(followers: &[u64]) -> (Given, Vec<u64>) {
             let disk = Arc::new(Memory::over(&Medium::zeroed(8 << 20)));
-            let options = HashCacheLog::plan(8 << 20, 4096, 4096, 4096, Stamp { seed: 1 }).unwrap();
+            let options = HashCacheLog::plan(8 << 20, 4096, 4096, 4096, Stamp { seed: 1 }, false).unwrap();
             let engine = Arc::new(HashCacheLog::open(disk, &options).unwrap());
             let (key, digest) = (Key::from_name(b"a"), Digest([7; 16]));
             let fill = Fill::new(FillId(1), key, digest, Bytes::new(), Hint::default(), EXTENT);

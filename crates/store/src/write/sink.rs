@@ -80,12 +80,22 @@ impl FillSink {
                 Phase::Whole | Phase::Aborted => return Poll::Ready(Err(WhyNot::Closed)),
             }
             let body = if large { &record[..] } else { &state.tail[..] };
-            let name = fill.key.name();
-            self.store.engine.poll_append(cx, &Record { id: fill.digest, kind, name, head: &fill.head, body })
+            let group = fill.hint.group.filter(|_| !large);
+            if group.is_some_and(|group| self.store.gather(&fill.digest, &fill.key, &fill.head, body, group)) {
+                return Poll::Ready(Ok(None));
+            }
+            let (id, name, related_bytes) = (fill.digest, fill.key.name(), 0);
+            let record = Record { id, kind, name, head: &fill.head, body, related_bytes };
+            let appended = std::task::ready!(self.store.engine.poll_append(cx, &record));
+            if appended.is_ok() {
+                self.store.ungather(&fill.digest);
+            }
+            Poll::Ready(appended.map(Some))
         })
         .await?;
         self.store.hot.remove(&fill.digest);
-        if !large {
+        // What waits for its group is in memory anyway.
+        if let Some(place) = place.filter(|_| !large) {
             self.store.keep_hot(&fill.key, &fill.digest, &fill.head, &fill.lock().tail, place);
         }
         Ok(fill.head.len() as u64 + arrived)

@@ -14,6 +14,7 @@ struct OnDisk {
     engine: EngineName,
     memory_bytes: u64,
     disks: usize,
+    prefetch: bool,
 }
 
 struct Opened {
@@ -34,6 +35,7 @@ impl Harness for OnDisk {
         let mut options = CacheOptions::new(dir.path());
         options.engine = Some(self.engine);
         options.memory_bytes = self.memory_bytes;
+        options.tuning.prefetch = Some(self.prefetch);
         // A third of a disk with a table is log. It is to hold heads of 64 KiB, and 1 MB in one object where it is tiny.
         let log_bytes = if size == Size::Ample { 128 << 20 } else { 8 << 20 };
         options.disk_bytes = Some(if self.has_table() { 2 * log_bytes } else { log_bytes });
@@ -99,15 +101,20 @@ macro_rules! contract_of {
             use super::*;
             mod without_hot_objects {
                 use super::*;
-                tinaja_store::contract_tests!(OnDisk { engine: $engine, memory_bytes: 0, disks: 1 });
+                tinaja_store::contract_tests!(OnDisk { engine: $engine, memory_bytes: 0, disks: 1, prefetch: false });
             }
             mod with_hot_objects {
                 use super::*;
-                tinaja_store::contract_tests!(OnDisk { engine: $engine, memory_bytes: 4 << 20, disks: 1 });
+                tinaja_store::contract_tests!(OnDisk {
+                    engine: $engine,
+                    memory_bytes: 4 << 20,
+                    disks: 1,
+                    prefetch: false
+                });
             }
             mod on_two_disks {
                 use super::*;
-                tinaja_store::contract_tests!(OnDisk { engine: $engine, memory_bytes: 0, disks: 2 });
+                tinaja_store::contract_tests!(OnDisk { engine: $engine, memory_bytes: 0, disks: 2, prefetch: false });
             }
         }
     };
@@ -120,3 +127,32 @@ contract_of!(hashcache_setmemlru, EngineName::HashCacheSetMemLru);
 contract_of!(hashcache_log, EngineName::HashCacheLog);
 contract_of!(hashcache_loglru, EngineName::HashCacheLogLru);
 contract_of!(hashcache_logn, EngineName::HashCacheLogN);
+
+/// Every rule for one engine that reads related objects together: on one disk without hot objects, and on two with them.
+macro_rules! contract_with_prefetching_of {
+    ($name:ident, $engine:expr) => {
+        mod $name {
+            use super::*;
+            mod on_one_disk {
+                use super::*;
+                tinaja_store::contract_tests!(OnDisk { engine: $engine, memory_bytes: 0, disks: 1, prefetch: true });
+            }
+            mod on_two_disks {
+                use super::*;
+                tinaja_store::contract_tests!(OnDisk {
+                    engine: $engine,
+                    memory_bytes: 4 << 20,
+                    disks: 2,
+                    prefetch: true
+                });
+            }
+        }
+    };
+}
+
+contract_with_prefetching_of!(basic_with_prefetching, EngineName::HashCacheBasic);
+contract_with_prefetching_of!(set_with_prefetching, EngineName::HashCacheSet);
+contract_with_prefetching_of!(setmem_with_prefetching, EngineName::HashCacheSetMem);
+contract_with_prefetching_of!(setmemlru_with_prefetching, EngineName::HashCacheSetMemLru);
+contract_with_prefetching_of!(log_with_prefetching, EngineName::HashCacheLog);
+contract_with_prefetching_of!(loglru_with_prefetching, EngineName::HashCacheLogLru);

@@ -10,6 +10,7 @@
 
 pub mod parking;
 
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -71,8 +72,38 @@ macro_rules! for_every_engine {
             fn hashcache_log() {
                 super::$test(EngineName::HashCacheLog);
             }
+            #[test]
+            fn hashcache_set_with_prefetching() {
+                $crate::support::with_prefetching(|| super::$test(EngineName::HashCacheSet));
+            }
+            #[test]
+            fn hashcache_log_with_prefetching() {
+                $crate::support::with_prefetching(|| super::$test(EngineName::HashCacheLog));
+            }
         })*
     };
+}
+
+thread_local! {
+    static PREFETCHES: Cell<bool> = const { Cell::new(false) };
+    static GROUPS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What is put from this thread from now on belongs to one of a few groups, if the test's stores read these together.
+pub fn put_in_groups() {
+    GROUPS.set(true);
+}
+
+/// Whether what is put from this thread belongs to groups: a removal then makes nothing last but itself.
+pub fn puts_in_groups() -> bool {
+    PREFETCHES.get() && GROUPS.get()
+}
+
+/// Run a test whose stores read related objects together.
+pub fn with_prefetching(test: impl FnOnce()) {
+    PREFETCHES.set(true);
+    test();
+    PREFETCHES.set(false);
 }
 
 /// Whether an engine keeps objects in a Disk Table: what a new version is written over is gone from then on.
@@ -82,7 +113,8 @@ pub fn has_table(engine: EngineName) -> bool {
 
 /// How [`open_as`] cuts a disk of so many bytes.
 pub fn plan_as(engine: EngineName, disk_bytes: u64) -> Plan {
-    plan_tuned(engine, Tuning::default(), disk_bytes)
+    let tuning = Tuning { prefetch: Some(PREFETCHES.get()), ..Tuning::default() };
+    plan_tuned(engine, tuning, disk_bytes)
 }
 
 /// [`plan_as`] with other settings than the default.
@@ -104,7 +136,7 @@ pub fn open_planned(plan: &Plan, disk: Arc<dyn Device>) -> Result<Cache, String>
 /// How [`open`] cuts a disk of so many bytes.
 pub fn plan(disk_bytes: u64) -> HashCacheLogOptions {
     let stamp = Stamp { seed: Secret::from_bytes(SECRET).seed() };
-    HashCacheLog::plan(disk_bytes, BASE, 4096, 4096, stamp).unwrap()
+    HashCacheLog::plan(disk_bytes, BASE, 4096, 4096, stamp, false).unwrap()
 }
 
 const SECRET: [u8; 32] = [7; 32];
@@ -126,7 +158,8 @@ pub fn key(n: u64) -> Key {
 
 /// Bodies are a function of key and version, so that a reader can tell what it was given.
 pub fn put(store: &Cache, n: u64, version: u64, size: usize) -> Commit {
-    let hint = Hint { expected_bytes: Some(size as u64), ..Hint::default() };
+    let group = puts_in_groups().then_some(n % 3);
+    let hint = Hint { expected_bytes: Some(size as u64), group, ..Hint::default() };
     let mut writer = store.put(&key(n), Bytes::from(version.to_string()), hint);
     block_on(async {
         writer.write(bytes_of(n * 1000 + version, size)).await;

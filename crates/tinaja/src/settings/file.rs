@@ -28,6 +28,7 @@ pub struct File {
     pub engine: Option<Text<EngineName>>,
     pub sets_in_memory: Option<Number<1, 100>>,
     pub positions_in_memory: Option<Number<1, 8>>,
+    pub prefetch: Option<bool>,
     pub io: Option<Text<IoEngine>>,
     pub access_log: Option<Text<FileOrOff>>,
     pub access_log_format: Option<Text<LogFormat>>,

@@ -100,6 +100,7 @@ impl Settings {
                     .unwrap_or(Tuning::default().sets_in_memory_percent),
                 positions_in_memory: small(flags.positions_in_memory, file.positions_in_memory)
                     .unwrap_or(Tuning::default().positions_in_memory),
+                prefetch: flags.prefetch.or(file.prefetch),
             },
             io: flags.io.or(file.io.map(|Text(io)| io)).unwrap_or_default(),
             log: log.map_or(DEFAULT_LOG.into(), |Filter(filter)| filter),

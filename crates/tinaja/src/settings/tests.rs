@@ -38,8 +38,8 @@ fn the_example_says_the_defaults() {
     // What has a fixed default is not commented out: it would not be compared.
     let silent: Vec<&str> = EXAMPLE.lines().filter(|line| line.starts_with('#') && line.contains(" = ")).collect();
     let top = silent.iter().take_while(|line| !line.contains("[[")).filter(|line| !line.starts_with("# "));
-    let top: Vec<&str> = top.map(|line| line.split(' ').next().unwrap()).take(5).collect();
-    assert_eq!(top, ["#cache", "#disk", "#workers", "#engine", "#name"]);
+    let top: Vec<&str> = top.map(|line| line.split(' ').next().unwrap()).take(6).collect();
+    assert_eq!(top, ["#cache", "#disk", "#workers", "#engine", "#prefetch", "#name"]);
 }
 
 #[test]
@@ -104,10 +104,12 @@ fn flags_override_the_file() {
     assert_eq!((both.disk_bytes, both.proxy.access_log_format.name()), (Some(1 << 30), "json"));
     assert_eq!(both.proxy.listeners, file.proxy.listeners);
 
-    let tuned = |flags| read(flags, &format!("sets_in_memory = 30\npositions_in_memory = 6\n{text}")).unwrap().tuning;
-    let numbers = |tuning: Tuning| (tuning.sets_in_memory_percent, tuning.positions_in_memory);
-    assert_eq!(numbers(tuned("")), (30, 6));
-    assert_eq!(numbers(tuned("--sets-in-memory 70 --positions-in-memory 1")), (70, 1));
+    let tuned = |flags| {
+        read(flags, &format!("sets_in_memory = 30\npositions_in_memory = 6\nprefetch = true\n{text}")).unwrap().tuning
+    };
+    let numbers = |tuning: Tuning| (tuning.sets_in_memory_percent, tuning.positions_in_memory, tuning.prefetch);
+    assert_eq!(numbers(tuned("")), (30, 6, Some(true)));
+    assert_eq!(numbers(tuned("--sets-in-memory 70 --positions-in-memory 1 --prefetch false")), (70, 1, Some(false)));
 
     let other = read("--listen 127.0.0.1:9 --origin http://o", text).unwrap();
     assert_eq!(other.proxy.listeners, [Listener::reverse("127.0.0.1:9".parse().unwrap(), "http://o".parse().unwrap())]);

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::format::{LAPS, SET_BYTES, Set, Slot, WAYS};
+use super::format::{LAPS, REACHING_SLOT_BITS, SLOT_BITS, Set, Slot, WAYS};
 use super::policy::{self, Inserted};
 use crate::engine::{Place, Places};
 use crate::index::{Sets, ranks};
+use crate::layout::reach::Reach;
 use crate::layout::{Frontier, LogLayout, SnapshotLayout};
 
 /// No record lies here: the first lap is lap 1.
 const NOWHERE: Place = Place(0);
 
-/// The set-associative array of slots. Memory: 47 bytes a set of eight, and 24 bytes a thousand sets.
+/// The set-associative array of slots. Memory: 47 bytes a set of eight, 55 with reaches, and 24 bytes a thousand sets.
 pub struct Index {
     sets: Sets,
     frontier: Arc<Frontier>,
@@ -44,14 +45,19 @@ pub(super) fn slot_place(layout: &LogLayout, place: Place) -> (u32, u8) {
 }
 
 impl Index {
-    /// Sets with room for `slots` entries, rounded up to whole sets. Allocates all of it now.
-    pub fn room(slots: u64) -> Sets {
-        Sets::new(sets_for(slots), &Set::empty())
+    /// Bits of a slot, with a reach or without.
+    pub fn slot_bits(reads_ahead: bool) -> usize {
+        if reads_ahead { REACHING_SLOT_BITS } else { SLOT_BITS }
     }
 
-    /// Where snapshots of an index of so many slots lie, if they begin at `base`.
-    pub fn snapshot_layout(slots: u64, base: u64) -> SnapshotLayout {
-        let (pages, page_content_bytes) = Sets::shards_for(sets_for(slots), SET_BYTES);
+    /// Sets with room for `slots` entries of so many bits, rounded up to whole sets. Allocates all of it now.
+    pub fn room(slots: u64, slot_bits: usize) -> Sets {
+        Sets::new(sets_for(slots), &Set::empty(slot_bits))
+    }
+
+    /// Where snapshots of such an index lie, if they begin at `base`.
+    pub fn snapshot_layout(slots: u64, slot_bits: usize, base: u64) -> SnapshotLayout {
+        let (pages, page_content_bytes) = Sets::shards_for(sets_for(slots), slot_bits);
         SnapshotLayout { base, page_content_bytes, pages }
     }
 
@@ -129,14 +135,23 @@ impl Index {
         Places::newest_first(found)
     }
 
+    /// How far the record at a place reaches with those related to it; nothing where that is not known.
+    pub fn reach(&self, id_low: u64, place: Place) -> Reach {
+        let wanted = Some(self.slot_place(place));
+        let reach = self.sets.with(self.sets.set_of(id_low), |bytes| {
+            Set(bytes).slots().find(|(_, slot)| slot.place == wanted).map(|(_, slot)| slot.reach)
+        });
+        reach.flatten().unwrap_or_default()
+    }
+
     /// Enter a record by the low half of its digest.
-    pub fn insert_low(&self, id_low: u64, place: Place) {
+    pub fn insert_low(&self, id_low: u64, place: Place, reach: Reach) {
         let now = self.frontier.next().0;
         let age = |slot: &Slot| self.reachable(slot).map_or(u64::MAX, |place| now - place.0.min(now));
         let inserted = self.sets.with(self.sets.set_of(id_low), |bytes| {
             // A lost record's slot is not free: it keeps what it replaced from coming to light.
             let is_live = |slot: &Slot| self.reachable(slot).is_some();
-            policy::insert(&mut Set(bytes), id_low as u8, self.slot_place(place), is_live, age)
+            policy::insert(&mut Set(bytes), id_low as u8, (self.slot_place(place), reach), is_live, age)
         });
         if inserted == Some(Inserted::Replaced) {
             self.lost.fetch_add(1, Relaxed);

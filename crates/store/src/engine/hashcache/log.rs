@@ -10,7 +10,6 @@ use super::answer::{found, limits, lying, of_part, read_error};
 use super::closing;
 use super::format::WAYS;
 use super::index::Index;
-use super::lru_index::LruIndex;
 use super::options::HashCacheLogOptions;
 use super::places::{Where, meaning};
 use super::positions::Positions;
@@ -21,10 +20,12 @@ use crate::engine::{
     Engine, FetchDone, Fetched, Kind, Limits, Part, PartsDone, Place, Places, Probe, Record, SyncDone, Together,
 };
 use crate::key::Digest;
+use crate::layout::ahead::Ahead;
 use crate::layout::log::{LogCounters, LogFault, RawRecord};
+use crate::layout::reach::Reach;
 use crate::layout::record::HEADER_BYTES;
 use crate::layout::{Log, LogLayout, SnapshotHeader, SnapshotLayout, Stamp};
-use crate::limits::MAX_SLOTS;
+use crate::limits::{MAX_AHEAD_BYTES, MAX_SLOTS};
 use crate::memory::aligned::ALIGN;
 use crate::stats::Stats;
 use crate::writer::WhyNot;
@@ -38,8 +39,8 @@ pub(super) struct Inner {
     pub(super) log: Arc<Log>,
     damaged_at_open: u64,
     mean_object_bytes: u64,
-    first_read_bytes: usize,
-    false_reads: AtomicU64,
+    pub(super) first_read_bytes: usize,
+    pub(super) false_reads: AtomicU64,
     regions_swept: AtomicU64,
     /// Read while a record is appended and entered; written to learn a place before which all are entered.
     pub(super) publishing: RwLock<()>,
@@ -57,12 +58,13 @@ impl HashCacheLog {
         block: u64,
         mean_object_bytes: u64,
         stamp: Stamp,
+        reads_ahead: bool,
     ) -> Option<HashCacheLogOptions> {
         let slots = (bytes / mean_object_bytes.max(1)).clamp(1, MAX_SLOTS);
-        let snapshots = Index::snapshot_layout(slots, reserved);
+        let snapshots = Index::snapshot_layout(slots, Index::slot_bits(reads_ahead), reserved);
         let base = reserved.checked_add(snapshots.area_bytes().checked_mul(2)?)?;
         let layout = LogLayout::new(base, bytes.checked_sub(base)?, block)?;
-        HashCacheLogOptions::of(layout, slots, reserved, mean_object_bytes, stamp)
+        HashCacheLogOptions::of(layout, slots, reserved, mean_object_bytes, stamp, reads_ahead)
     }
 
     /// Open what is on the device: the newest snapshot, and the log from there on; then begin a fresh region. A device
@@ -70,8 +72,9 @@ impl HashCacheLog {
     pub fn open(device: Arc<dyn Device>, options: &HashCacheLogOptions) -> Result<Self, String> {
         let HashCacheLogOptions { layout, stamp, .. } = *options;
         let Opened { index, frontier, snapshot, damaged } = recover::open(&device, options)?;
-        let log =
-            Arc::new(Log { device, layout, stamp, frontier, counters: LogCounters::default(), pool: Arc::default() });
+        let ahead = options.reads_ahead.then(|| Ahead::of(MAX_AHEAD_BYTES));
+        let (counters, pool) = (LogCounters::default(), Arc::default());
+        let log = Arc::new(Log { device, layout, stamp, frontier, counters, pool, ahead });
         // Half as much again as the mean reads most small objects whole; of large ones a block more than the mean does.
         let mean = options.mean_object_bytes as usize;
         let first_read_bytes = mean.saturating_add((mean / 2).min(ALIGN));
@@ -102,44 +105,6 @@ impl Inner {
         let before = self.regions_swept.fetch_max(now, Relaxed);
         (before..now).for_each(|region| self.index.sweep(region));
     }
-
-    /// Find out where a record is, and read it; its position is in memory then.
-    fn locate(self: &Arc<Self>, index: &Arc<LruIndex>, id: Digest, done: FetchDone) {
-        let (engine, all) = (self.clone(), index.clone());
-        let located = move |located| {
-            let Some((place, moment)) = located else { return done(Fetched::Missing) };
-            let read = move |fetched| {
-                if matches!(fetched, Fetched::Record(_)) {
-                    all.promote(id.low(), place, moment);
-                }
-                done(fetched);
-            };
-            engine.try_next(id, Places::newest_first(&mut [place]), Box::new(read));
-        };
-        index.locate(id.low(), Box::new(located));
-    }
-
-    fn try_next(self: &Arc<Self>, id: Digest, mut places: Places, done: FetchDone) {
-        let Some(place) = places.pop() else {
-            return done(Fetched::Missing);
-        };
-        let engine = self.clone();
-        let bytes = self.first_read_bytes;
-        let arrived = move |read: Result<RawRecord, LogFault>| match read {
-            Ok(record) if record.header.kind.is_indexed() => done(found(record)),
-            Ok(_) | Err(LogFault::Another) => {
-                engine.false_reads.fetch_add(1, Relaxed);
-                engine.try_next(id, places, done);
-            }
-            // An entry whose record was overwritten says nothing, and all older ones are gone with it.
-            Err(LogFault::Gone) => done(Fetched::Missing),
-            Err(fault) => {
-                engine.index.remove_to(id.low(), place);
-                done(Fetched::Failed(read_error(fault)));
-            }
-        };
-        self.log.read(place, Some(id), bytes, Box::new(arrived));
-    }
 }
 
 impl Engine for HashCacheLog {
@@ -152,7 +117,7 @@ impl Engine for HashCacheLog {
     }
 
     fn is_in_memory(&self, place: Place) -> bool {
-        self.0.log.frontier.is_in_memory(place)
+        self.0.log.is_in_memory(place)
     }
 
     fn probe(&self, id: &Digest) -> Probe {
@@ -185,17 +150,30 @@ impl Engine for HashCacheLog {
         if record.kind.is_indexed() {
             ready!(self.0.index.poll_room(cx.waker()))?;
         }
+        // A record that nothing is known to be related to is read by its own length.
+        let related_bytes = self.0.log.related_bytes(record);
+        let record = &Record { related_bytes, ..*record };
         let _publishing = self.0.publishing.read();
         let place = ready!(self.0.log.frontier.poll_append(cx, record));
         if let Ok(place) = place {
             match record.kind {
-                Kind::Whole | Kind::Large => self.0.index.insert_low(record.id.low(), place),
+                Kind::Whole | Kind::Large => {
+                    self.0.index.insert_low(record.id.low(), place, Reach::of_record(place, record));
+                }
                 Kind::Tombstone => self.0.index.remove_low(record.id.low()),
                 Kind::Extent => {}
             }
             self.0.sweep();
         }
         Poll::Ready(place)
+    }
+
+    fn reads_ahead(&self) -> bool {
+        self.0.log.ahead.is_some()
+    }
+
+    fn log_bytes(&self, record: &Record<'_>) -> usize {
+        self.0.log.layout.bytes_of(record)
     }
 
     fn is_newest(&self, id: &Digest, place: Place, seen: Places) -> bool {
@@ -245,7 +223,7 @@ impl Engine for HashCacheLog {
             (Positions::Some(index), Where::Bin(slot)) => index.locate_slot(
                 slot,
                 Box::new(move |located| match located {
-                    Some((place, _)) => log.read(place, None, bytes, Box::new(arrived)),
+                    Some((place, ..)) => log.read(place, None, bytes, Box::new(arrived)),
                     None => arrived(Err(LogFault::Gone)),
                 }),
             ),
@@ -261,6 +239,7 @@ impl Engine for HashCacheLog {
         let log = &self.0.log;
         let device = log.device.counters();
         let next = log.frontier.next();
+        let ahead = log.ahead.as_ref().map(Ahead::bytes).unwrap_or_default();
         Stats {
             slots: self.0.index.sets() * WAYS as u64,
             mean_object_bytes: self.0.mean_object_bytes,
@@ -282,6 +261,9 @@ impl Engine for HashCacheLog {
             write_errors: log.frontier.write_errors(),
             sync_errors: log.frontier.sync_errors(),
             disks_retired: u64::from(log.frontier.is_retired()),
+            ahead_bytes: ahead.read,
+            ahead_used_bytes: ahead.used,
+            ahead_wasted_bytes: ahead.wasted,
             ..Stats::default()
         }
     }

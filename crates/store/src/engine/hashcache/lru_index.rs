@@ -9,17 +9,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::index::{full_lap, slot_place, written_at};
-use super::lru_set::{Demoted, LruSet, WAYS};
+use super::lru_set::{At, Demoted, LruSet, WAYS};
 use super::offsets::{OffsetLayout, Offsets};
 use super::places::at_bin;
 use crate::device::Device;
 use crate::engine::Place;
 use crate::index::row::Put;
 use crate::index::{Row, Sets};
+use crate::layout::reach::Reach;
 use crate::layout::{Frontier, LogLayout, SummaryEntry};
-
-/// Times that a set is read again because it changed meanwhile.
-const MOST_READS: u32 = 8;
 
 /// What memory says of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,18 +30,16 @@ pub enum Said {
     OnDisk,
 }
 
-/// The index. Memory: 15 + 4k bytes a set of eight, and what [`Offsets`] takes.
+/// The index. Memory: 15 + 4k bytes a set of eight, 15 + 5k with reaches, and what [`Offsets`] takes.
 pub struct LruIndex {
-    sets: Sets,
+    pub(super) sets: Sets,
     kept: usize,
+    has_reaches: bool,
     pub offsets: Arc<Offsets>,
     frontier: Arc<Frontier>,
     layout: LogLayout,
     lost: AtomicU64,
 }
-
-/// Called with where a record is, and the moment as of which that is so; `None` where there is none or it cannot be read.
-pub type LocateDone = Box<dyn FnOnce(Option<(Place, u64)>) + Send>;
 
 impl LruIndex {
     /// An empty index of these sets, with `kept` positions of each in memory. Allocates all of it now.
@@ -55,8 +51,10 @@ impl LruIndex {
         layout: LogLayout,
     ) -> Arc<Self> {
         let kept = kept.clamp(1, WAYS);
-        let sets = Sets::new(file.sets, &LruSet::empty(kept));
-        Arc::new(LruIndex { sets, kept, offsets: Offsets::on(device, file), frontier, layout, lost: AtomicU64::new(0) })
+        let has_reaches = file.has_reaches;
+        let sets = Sets::new(file.sets, &LruSet::empty(kept, has_reaches));
+        let (offsets, lost) = (Offsets::on(device, file), AtomicU64::new(0));
+        Arc::new(LruIndex { sets, kept, has_reaches, offsets, frontier, layout, lost })
     }
 
     /// Begin to send positions out. Errors: the system has no more threads.
@@ -81,38 +79,39 @@ impl LruIndex {
         let mut next = || {
             let entries = of_sets.next()?;
             let number = self.sets.set_of(entries.first()?.id_low);
-            let mut whole = LruSet::empty(WAYS);
+            let mut whole = LruSet::empty(WAYS, self.has_reaches);
             let mut all = LruSet::over(&mut whole, WAYS);
             for entry in entries {
                 let fingerprint = Row::fingerprint(entry.id_low);
                 let (position, lap) = slot_place(&self.layout, entry.place);
                 if removes(entry) {
                     all.way_of(fingerprint).into_iter().for_each(|way| all.clear(way));
-                } else if all.insert(fingerprint, lap, position, |_, _| false).0 == Put::Replaced {
+                } else if all.insert(fingerprint, lap, At { position, reach: entry.reach }, |_, _| false).0
+                    == Put::Replaced
+                {
                     self.lost.fetch_add(1, Relaxed);
                 }
             }
-            let mut positions = [0; WAYS];
-            positions.iter_mut().enumerate().for_each(|(way, to)| *to = all.position(way).unwrap_or(0));
-            // The positions come in the order of use, so those that are kept are the first.
-            self.sets.with(number, |bytes| bytes.iter_mut().zip(&whole).for_each(|(to, from)| *to = *from));
+            let mut positions = [At::default(); WAYS];
+            positions.iter_mut().enumerate().for_each(|(way, to)| *to = all.at(way).unwrap_or_default());
+            self.with(number, |set| set.take_from(&all));
             Some((number, positions))
         };
         self.offsets.write_anew(&mut std::iter::from_fn(&mut next))
     }
 
-    fn with<T>(&self, set: u64, work: impl FnOnce(&mut LruSet<'_>) -> T) -> Option<T> {
+    pub(super) fn with<T>(&self, set: u64, work: impl FnOnce(&mut LruSet<'_>) -> T) -> Option<T> {
         self.sets.with(set, |bytes| work(&mut LruSet::over(bytes, self.kept)))
     }
 
-    fn place(&self, position: u32, lap: u8) -> Option<Place> {
+    pub(super) fn place(&self, position: u32, lap: u8) -> Option<Place> {
         let place = written_at(&self.layout, &self.frontier, position, lap);
         place.filter(|place| self.frontier.is_live(*place))
     }
 
-    /// The position of a slot, if memory has it: in the set, or on its way to the disk.
-    fn known(&self, number: u64, set: &LruSet<'_>, way: usize) -> Option<u32> {
-        set.position(way).or_else(|| self.offsets.unwritten(number, way))
+    /// Where a slot's record lies, if memory has it: in the set, or on its way to the disk.
+    pub(super) fn known(&self, number: u64, set: &LruSet<'_>, way: usize) -> Option<At> {
+        set.at(way).or_else(|| self.offsets.unwritten(number, way))
     }
 
     /// What memory says of an object.
@@ -121,7 +120,7 @@ impl LruIndex {
         let said = self.with(number, |set| {
             let Some(way) = set.way_of(Row::fingerprint(id_low)) else { return Said::Absent };
             match self.known(number, set, way) {
-                Some(position) => self.place(position, set.lap(way)).map_or(Said::Absent, Said::At),
+                Some(at) => self.place(at.position, set.lap(way)).map_or(Said::Absent, Said::At),
                 // What four bits of lap say suffices to see that it is long overwritten.
                 None if full_lap(&self.layout, &self.frontier, set.lap(way)).is_none() => Said::Absent,
                 None => Said::OnDisk,
@@ -130,63 +129,25 @@ impl LruIndex {
         said.unwrap_or(Said::Absent)
     }
 
-    /// Find out where an object's record is, on the disk if memory does not say.
-    pub fn locate(self: &Arc<Self>, id_low: u64, done: LocateDone) {
+    /// How far the record at a place reaches, where memory says so.
+    pub fn reach(&self, id_low: u64, place: Place) -> Reach {
         let number = self.sets.set_of(id_low);
-        self.locate_in(number, move |set| set.way_of(Row::fingerprint(id_low)), 1, done);
-    }
-
-    /// The same of a slot, by the number that [`LruIndex::places`] gave it.
-    pub fn locate_slot(self: &Arc<Self>, slot: u64, done: LocateDone) {
-        let way = (slot % WAYS as u64) as usize;
-        let used = move |set: &LruSet<'_>| Some(way).filter(|way| set.fingerprint(*way) != 0);
-        self.locate_in(slot / WAYS as u64, used, 1, done);
-    }
-
-    fn locate_in(
-        self: &Arc<Self>,
-        number: u64,
-        pick: impl Fn(&LruSet<'_>) -> Option<usize> + Send + 'static,
-        reads: u32,
-        done: LocateDone,
-    ) {
-        let said = self.with(number, |set| {
-            let moment = self.offsets.moment();
-            let way = pick(set)?;
-            let place = self.known(number, set, way).map(|position| self.place(position, set.lap(way)));
-            Some((place, moment))
+        let reach = self.with(number, |set| {
+            let way = set.way_of(Row::fingerprint(id_low))?;
+            let (position, lap) = slot_place(&self.layout, place);
+            let at = self.known(number, set, way)?;
+            (at.position == position && set.lap(way) == lap).then_some(at.reach)
         });
-        let moment = match said.flatten() {
-            Some((Some(Some(place)), moment)) => return done(Some((place, moment))),
-            Some((None, moment)) if reads <= MOST_READS => moment,
-            _ => return done(None),
-        };
-        let index = self.clone();
-        let arrived = move |positions: Option<[u32; WAYS]>| {
-            let Some(positions) = positions else { return done(None) };
-            let place = index.with(number, |set| {
-                if index.offsets.changed_since(number, moment) {
-                    return Err(());
-                }
-                let way = pick(set).ok_or(());
-                Ok(way.ok().and_then(|way| index.place(*positions.get(way)?, set.lap(way))))
-            });
-            match place {
-                Some(Ok(place)) => done(place.map(|place| (place, moment))),
-                Some(Err(())) => index.locate_in(number, pick, reads + 1, done),
-                None => done(None),
-            }
-        };
-        self.offsets.read(number, Box::new(arrived));
+        reach.flatten().unwrap_or_default()
     }
 
     fn keep(&self, set: u64, demoted: Option<Demoted>) {
-        demoted.into_iter().for_each(|Demoted { way, position }| self.offsets.put(set, way, position));
+        demoted.into_iter().for_each(|Demoted { way, at }| self.offsets.put(set, way, at));
     }
 
     /// The record of an object was found at a place, as of a moment: it becomes the one used last, and its position comes
     /// into memory. Nothing happens if the set has changed since, or positions wait for the disk already.
-    pub fn promote(&self, id_low: u64, place: Place, moment: u64) {
+    pub fn promote(&self, id_low: u64, (place, reach): (Place, Reach), moment: u64) {
         let number = self.sets.set_of(id_low);
         if !self.offsets.has_room() {
             return;
@@ -195,7 +156,8 @@ impl LruIndex {
             let way = set.way_of(Row::fingerprint(id_low));
             if let Some(way) = way.filter(|_| !self.offsets.changed_since(number, moment)) {
                 self.offsets.note(number);
-                let demoted = set.promote(way, slot_place(&self.layout, place).0);
+                let (position, _) = slot_place(&self.layout, place);
+                let demoted = set.promote(way, At { position, reach });
                 self.keep(number, demoted);
             }
         });
@@ -206,22 +168,22 @@ impl LruIndex {
         let number = self.sets.set_of(id_low);
         self.with(number, |set| {
             let Some(way) = set.way_of(Row::fingerprint(id_low)) else { return };
-            let position = set.position(way).filter(|at| (*at, set.lap(way)) == slot_place(&self.layout, place));
-            if let Some(position) = position {
+            let at = set.at(way).filter(|at| (at.position, set.lap(way)) == slot_place(&self.layout, place));
+            if let Some(at) = at {
                 // No position leaves memory, and none on disk is another's than before.
-                set.promote(way, position);
+                set.promote(way, at);
             }
         });
     }
 
     /// Enter a record by the low half of its digest.
-    pub fn insert_low(&self, id_low: u64, place: Place) {
+    pub fn insert_low(&self, id_low: u64, place: Place, reach: Reach) {
         let number = self.sets.set_of(id_low);
         let (position, lap) = slot_place(&self.layout, place);
         let put = self.with(number, |set| {
             self.offsets.note(number);
             let is_dead = |set: &LruSet<'_>, way: usize| self.is_dead(set, way);
-            let (put, demoted) = set.insert(Row::fingerprint(id_low), lap, position, is_dead);
+            let (put, demoted) = set.insert(Row::fingerprint(id_low), lap, At { position, reach }, is_dead);
             self.keep(number, demoted);
             put
         });
@@ -244,8 +206,8 @@ impl LruIndex {
         let number = self.sets.set_of(id_low);
         self.with(number, |set| {
             let Some(way) = set.way_of(Row::fingerprint(id_low)) else { return };
-            let position = self.known(number, set, way);
-            let place = position.and_then(|at| written_at(&self.layout, &self.frontier, at, set.lap(way)));
+            let at = self.known(number, set, way);
+            let place = at.and_then(|at| written_at(&self.layout, &self.frontier, at.position, set.lap(way)));
             if and(place) {
                 self.offsets.note(number);
                 set.clear(way);

@@ -14,10 +14,12 @@
 
 mod answer;
 mod closing;
+mod finding;
 mod format;
 mod index;
 mod log;
 mod lru_index;
+mod lru_locate;
 mod lru_set;
 mod offsets;
 mod options;

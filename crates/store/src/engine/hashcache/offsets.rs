@@ -1,8 +1,9 @@
-//! The positions that memory has no room for: a small contiguous file on the same disk, 32 bytes a set (section 3.4).
+//! The positions that memory has no room for: a small contiguous file on the same disk, 32 bytes a set (section 3.4), or 40
+//! with reaches (3.5).
 //!
 //! It is part of the index and no more lasting: opening reads the log and writes the file anew, so that nothing in it need
 //! survive a crash. A position on its way to the disk is kept in memory until it is there; the writes of a tenth of a
-//! second go out together, one request for each block of 128 sets.
+//! second go out together, one request for each block of 128 sets, or 102.
 
 use std::collections::HashMap;
 use std::mem;
@@ -12,16 +13,16 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::lru_set::{POSITION_BYTES, WAYS};
+use super::lru_set::{At, POSITION_BYTES, WAYS};
 use crate::device::{Device, Op, Outcome, Request, blocking};
 use crate::layout::changed::Changed;
+use crate::layout::reach::Reach;
+use crate::layout::take::take_u32;
 use crate::limits::{MAX_POSITIONS_WAITING, WRITE_PATIENCE};
 use crate::memory::AlignedBuf;
-use crate::memory::aligned::{ALIGN, round_up};
+use crate::memory::aligned::ALIGN;
 use crate::writer::WhyNot;
 
-const SET_BYTES: u64 = (WAYS * POSITION_BYTES) as u64;
-const SETS_IN_BLOCK: u64 = ALIGN as u64 / SET_BYTES;
 /// How often positions go out.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -32,12 +33,48 @@ pub struct OffsetLayout {
     pub base: u64,
     /// Sets of the index.
     pub sets: u64,
+    /// Whether a byte of reach goes with each position.
+    pub has_reaches: bool,
 }
 
 impl OffsetLayout {
     /// Its bytes on disk.
     pub fn bytes(&self) -> u64 {
-        round_up(self.sets * SET_BYTES, ALIGN as u64)
+        self.sets.div_ceil(self.sets_in_block()) * ALIGN as u64
+    }
+
+    fn entry_bytes(&self) -> usize {
+        POSITION_BYTES + usize::from(self.has_reaches)
+    }
+
+    fn sets_in_block(&self) -> u64 {
+        (ALIGN / (WAYS * self.entry_bytes())) as u64
+    }
+
+    fn block_at(&self, set: u64) -> u64 {
+        self.base + set / self.sets_in_block() * ALIGN as u64
+    }
+
+    fn at_in_block(&self, set: u64, way: usize) -> usize {
+        ((set % self.sets_in_block()) as usize * WAYS + way) * self.entry_bytes()
+    }
+
+    fn put(&self, block: &mut [u8], set: u64, way: usize, at: At) {
+        let [a, b, c, d] = at.position.to_le_bytes();
+        let entry = [a, b, c, d, at.reach.0];
+        let room = block.get_mut(self.at_in_block(set, way)..).unwrap_or_default();
+        room.iter_mut().zip(entry).take(self.entry_bytes()).for_each(|(to, from)| *to = from);
+    }
+
+    fn all(&self, block: &[u8], set: u64) -> [At; WAYS] {
+        let mut all = [At::default(); WAYS];
+        for (way, to) in all.iter_mut().enumerate() {
+            let mut entry = block.get(self.at_in_block(set, way)..).unwrap_or_default();
+            let position = take_u32(&mut entry).unwrap_or(0);
+            let reach = if self.has_reaches { Reach::taken(&mut entry) } else { None };
+            *to = At { position, reach: reach.unwrap_or_default() };
+        }
+        all
     }
 }
 
@@ -52,14 +89,14 @@ pub struct Offsets {
 struct State {
     moment: u64,
     changed: Changed,
-    waiting_to_go: HashMap<(u64, usize), (u32, u64)>,
+    waiting_to_go: HashMap<(u64, usize), (At, u64)>,
     since: Option<Instant>,
     waiting: Vec<Waker>,
     closed: bool,
 }
 
 /// Called with the positions of a set as the disk has them; `None` if it cannot be read.
-pub type PositionsDone = Box<dyn FnOnce(Option<[u32; WAYS]>) + Send>;
+pub type PositionsDone = Box<dyn FnOnce(Option<[At; WAYS]>) + Send>;
 
 impl Offsets {
     /// The file on a device, not looked at.
@@ -106,23 +143,23 @@ impl Offsets {
     }
 
     /// Keep a position. Called with the set's shard locked.
-    pub fn put(&self, set: u64, way: usize, position: u32) {
+    pub fn put(&self, set: u64, way: usize, at: At) {
         let mut state = self.state.lock();
         let moment = state.moment;
-        state.waiting_to_go.insert((set, way), (position, moment));
+        state.waiting_to_go.insert((set, way), (at, moment));
         state.since.get_or_insert_with(Instant::now);
     }
 
     /// A position that is not on the disk yet.
-    pub fn unwritten(&self, set: u64, way: usize) -> Option<u32> {
-        self.state.lock().waiting_to_go.get(&(set, way)).map(|(position, _)| *position)
+    pub fn unwritten(&self, set: u64, way: usize) -> Option<At> {
+        self.state.lock().waiting_to_go.get(&(set, way)).map(|(at, _)| *at)
     }
 
     /// Read the positions of a set as the disk has them, in one request.
     pub fn read(&self, set: u64, done: PositionsDone) {
-        let at = self.block_at(set);
+        let (layout, at) = (self.layout, self.layout.block_at(set));
         let finish = move |outcome: Outcome| match (outcome.result, outcome.buffer) {
-            (Ok(()), Some(block)) => done(Some(positions(&block, set))),
+            (Ok(()), Some(block)) => done(Some(layout.all(&block, set))),
             (result, _) => {
                 tracing::warn!("positions of objects cannot be read: {:?}", result.err());
                 done(None);
@@ -132,22 +169,18 @@ impl Offsets {
         self.device.submit(Op { request: Request::Read { at, into }, done: Box::new(finish) });
     }
 
-    fn block_at(&self, set: u64) -> u64 {
-        self.layout.base + set / SETS_IN_BLOCK * ALIGN as u64
-    }
-
     /// Write the file of sets in order, from the first on: all of a block's sets, and then the next block's. Errors: the
     /// device's.
-    pub fn write_anew(&self, sets: &mut dyn Iterator<Item = (u64, [u32; WAYS])>) -> std::io::Result<()> {
+    pub fn write_anew(&self, sets: &mut dyn Iterator<Item = (u64, [At; WAYS])>) -> std::io::Result<()> {
         let mut block: Option<(u64, AlignedBuf)> = None;
         let write = |(at, bytes): (u64, AlignedBuf)| blocking::write(&*self.device, at, bytes);
         for (set, all) in sets {
-            let at = self.block_at(set);
+            let at = self.layout.block_at(set);
             if block.as_ref().is_some_and(|(before, _)| *before != at) {
                 block.take().map_or(Ok(()), write)?;
             }
             let (_, bytes) = block.get_or_insert_with(|| (at, AlignedBuf::zeroed(ALIGN)));
-            all.iter().enumerate().for_each(|(way, position)| set_position(bytes, set, way, *position));
+            all.iter().enumerate().for_each(|(way, at)| self.layout.put(bytes, set, way, *at));
         }
         block.take().map_or(Ok(()), write)
     }
@@ -161,11 +194,11 @@ impl Offsets {
             going.sort_unstable();
             going
         };
-        for block in going.chunk_by(|((a, _), _), ((b, _), _)| self.block_at(*a) == self.block_at(*b)) {
+        for block in going.chunk_by(|((a, _), _), ((b, _), _)| self.layout.block_at(*a) == self.layout.block_at(*b)) {
             let Some(((first, _), _)) = block.first() else { continue };
-            let at = self.block_at(*first);
+            let at = self.layout.block_at(*first);
             let written = blocking::read(&*self.device, at, ALIGN).and_then(|mut bytes| {
-                block.iter().for_each(|((set, way), (position, _))| set_position(&mut bytes, *set, *way, *position));
+                block.iter().for_each(|((set, way), (at, _))| self.layout.put(&mut bytes, *set, *way, *at));
                 blocking::write(&*self.device, at, bytes)
             });
             if let Err(error) = written {
@@ -216,24 +249,4 @@ fn work(offsets: &Weak<Offsets>, free: &dyn Fn(u64, usize)) {
         drop(offsets);
         std::thread::sleep(TICK);
     }
-}
-
-fn at_in_block(set: u64, way: usize) -> usize {
-    (set % SETS_IN_BLOCK * SET_BYTES) as usize + way * POSITION_BYTES
-}
-
-fn set_position(block: &mut [u8], set: u64, way: usize, position: u32) {
-    let at = at_in_block(set, way);
-    if let Some(to) = block.get_mut(at..at + POSITION_BYTES) {
-        to.copy_from_slice(&position.to_le_bytes());
-    }
-}
-
-fn positions(block: &[u8], set: u64) -> [u32; WAYS] {
-    let mut all = [0; WAYS];
-    for (way, to) in all.iter_mut().enumerate() {
-        let bytes = block.get(at_in_block(set, way)..).and_then(|bytes| bytes.first_chunk());
-        *to = bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes));
-    }
-    all
 }

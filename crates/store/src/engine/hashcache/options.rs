@@ -21,6 +21,8 @@ pub struct HashCacheLogOptions {
     pub mean_object_bytes: u64,
     /// Where snapshots of the index lie; without any, opening reads one block of every region.
     pub snapshots: Option<SnapshotLayout>,
+    /// Whether related records are read together (section 3.5): then slots have 8 bits more.
+    pub reads_ahead: bool,
     /// Where positions lie that memory has no room for, and for how many slots of each set it has; LogLRU's only.
     pub offsets: Option<(OffsetLayout, usize)>,
     /// Seeds the checksums.
@@ -39,8 +41,9 @@ impl HashCacheLogOptions {
         reserved: u64,
         mean_object_bytes: u64,
         stamp: Stamp,
+        reads_ahead: bool,
     ) -> Option<HashCacheLogOptions> {
-        let snapshots = Index::snapshot_layout(slots, reserved);
+        let snapshots = Index::snapshot_layout(slots, Index::slot_bits(reads_ahead), reserved);
         let fits = reserved.checked_add(snapshots.area_bytes().checked_mul(2)?)? == layout.base;
         let snapshots = Some(snapshots);
         fits.then_some(HashCacheLogOptions {
@@ -49,6 +52,7 @@ impl HashCacheLogOptions {
             slots,
             mean_object_bytes,
             snapshots,
+            reads_ahead,
             offsets: None,
             stamp,
             flush_every: None,
@@ -59,34 +63,35 @@ impl HashCacheLogOptions {
     /// Options for HashCache-LogLRU on a disk of `bytes`, of which the first `reserved` are taken, for objects of such a mean
     /// size, with `kept` positions of each set in memory. `None` if the disk is too small.
     pub fn plan_lru(
-        kept: usize,
+        (kept, reads_ahead): (usize, bool),
         bytes: u64,
         reserved: u64,
         mean_object_bytes: u64,
         stamp: Stamp,
     ) -> Option<HashCacheLogOptions> {
         let slots = (bytes / mean_object_bytes.max(1)).clamp(1, MAX_SLOTS);
-        let base = reserved.checked_add(Self::file(slots, reserved).bytes())?;
+        let base = reserved.checked_add(Self::file(slots, reads_ahead, reserved).bytes())?;
         let layout = LogLayout::new(base, bytes.checked_sub(base)?, 4096)?;
-        Self::of_lru(kept, layout, slots, reserved, mean_object_bytes, stamp)
+        Self::of_lru((kept, reads_ahead), layout, slots, reserved, mean_object_bytes, stamp)
     }
 
     /// The same for a log that was planned before. `None` if its numbers do not fit each other.
     pub fn of_lru(
-        kept: usize,
+        (kept, reads_ahead): (usize, bool),
         layout: LogLayout,
         slots: u64,
         reserved: u64,
         mean_object_bytes: u64,
         stamp: Stamp,
     ) -> Option<HashCacheLogOptions> {
-        let file = Self::file(slots, reserved);
+        let file = Self::file(slots, reads_ahead, reserved);
         (reserved.checked_add(file.bytes())? == layout.base).then_some(HashCacheLogOptions {
             name: "hashcache-loglru",
             layout,
             slots,
             mean_object_bytes,
             snapshots: None,
+            reads_ahead,
             offsets: Some((file, kept.clamp(1, WAYS))),
             stamp,
             flush_every: None,
@@ -94,7 +99,7 @@ impl HashCacheLogOptions {
         })
     }
 
-    fn file(slots: u64, base: u64) -> OffsetLayout {
-        OffsetLayout { base, sets: slots.div_ceil(WAYS as u64) }
+    fn file(slots: u64, has_reaches: bool, base: u64) -> OffsetLayout {
+        OffsetLayout { base, sets: slots.div_ceil(WAYS as u64), has_reaches }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::format::{Set, Slot, WAYS};
 use crate::index::ranks::touch;
+use crate::layout::reach::Reach;
 
 /// What an insertion did to the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub enum Inserted {
 pub fn insert(
     set: &mut Set<'_>,
     fingerprint: u8,
-    place: (u32, u8),
+    (place, reach): ((u32, u8), Reach),
     is_live: impl Fn(&Slot) -> bool,
     age: impl Fn(&Slot) -> u64,
 ) -> Inserted {
@@ -34,7 +35,7 @@ pub fn insert(
     };
     let way = victim.map_or(0, |(way, _)| way);
     let rank = set.get(way).rank;
-    set.put(way, Slot { fingerprint, rank, place: Some(place) });
+    set.put(way, Slot { fingerprint, rank, place: Some(place), reach });
     touch(set, way);
     inserted
 }
@@ -54,6 +55,7 @@ pub fn clear(set: &mut Set<'_>, dead: impl Fn(&Slot) -> bool) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::format::SLOT_BITS;
     use super::*;
     use proptest::prelude::*;
 
@@ -62,14 +64,14 @@ mod tests {
     }
 
     fn add(set: &mut Set<'_>, fingerprint: u8, position: u32) -> Inserted {
-        insert(set, fingerprint, (position, 1), live, |slot| {
+        insert(set, fingerprint, ((position, 1), Reach(0)), live, |slot| {
             u64::MAX - u64::from(slot.place.map_or(0, |place| place.0))
         })
     }
 
     #[test]
     fn the_least_recently_used_leaves_a_full_set() {
-        let mut bytes = Set::empty();
+        let mut bytes = Set::empty(SLOT_BITS);
         let mut set = Set(&mut bytes);
         for n in 0..8 {
             assert_eq!(add(&mut set, n, u32::from(n)), Inserted::Free);
@@ -83,7 +85,7 @@ mod tests {
 
     #[test]
     fn in_a_full_set_the_oldest_of_the_same_fingerprint_leaves_first() {
-        let mut bytes = Set::empty();
+        let mut bytes = Set::empty(SLOT_BITS);
         let mut set = Set(&mut bytes);
         for n in 0..6 {
             add(&mut set, n, u32::from(n));
@@ -101,7 +103,7 @@ mod tests {
         /// Ranks stay an order of all eight slots whatever happens.
         #[test]
         fn ranks_stay_an_order(steps in proptest::collection::vec((0..3_u8, any::<u8>(), 0..1000_u32), 0..100)) {
-            let mut bytes = Set::empty();
+            let mut bytes = Set::empty(SLOT_BITS);
             let mut set = Set(&mut bytes);
             for (what, fingerprint, position) in steps {
                 match what {

@@ -6,6 +6,7 @@ use std::task::{Poll, Waker};
 use super::index::Index;
 use super::lru_index::{LruIndex, Said};
 use crate::engine::{Place, Places, Probe};
+use crate::layout::reach::Reach;
 use crate::writer::WhyNot;
 
 /// The index of an engine over a log.
@@ -50,9 +51,14 @@ impl Positions {
         }
     }
 
+    /// How far the record at a place reaches with those related to it, where memory says so.
+    pub fn reach(&self, id_low: u64, place: Place) -> Reach {
+        either!(self, index => index.reach(id_low, place))
+    }
+
     /// Enter a record by the low half of its digest.
-    pub fn insert_low(&self, id_low: u64, place: Place) {
-        either!(self, index => index.insert_low(id_low, place));
+    pub fn insert_low(&self, id_low: u64, place: Place, reach: Reach) {
+        either!(self, index => index.insert_low(id_low, place, reach));
     }
 
     /// Drop every candidate of this fingerprint.

@@ -45,7 +45,7 @@ pub fn open(device: &Arc<dyn Device>, options: &HashCacheLogOptions) -> Result<O
     // remove what came before.
     for entry in &found.entries {
         match entry.kind {
-            Kind::Whole | Kind::Large => index.insert_low(entry.id_low, entry.place),
+            Kind::Whole | Kind::Large => index.insert_low(entry.id_low, entry.place, entry.reach),
             Kind::Tombstone => index.remove_low(entry.id_low),
             Kind::Extent => {}
         }
@@ -103,16 +103,17 @@ pub fn open_log(
 
 /// The sets of the newest snapshot that is whole, or empty ones; and how many snapshots are damaged.
 fn newest_snapshot(device: &dyn Device, options: &HashCacheLogOptions) -> (Sets, Option<SnapshotHeader>, u64) {
-    let Some(layout) = options.snapshots else { return (Index::room(options.slots), None, 0) };
+    let room = || Index::room(options.slots, Index::slot_bits(options.reads_ahead));
+    let Some(layout) = options.snapshots else { return (room(), None, 0) };
     let snapshots = Snapshots { device, layout, stamp: options.stamp };
     let (headers, mut damaged) = snapshots.headers();
     for header in headers {
-        let sets = Index::room(options.slots);
+        let sets = room();
         if snapshots.read(header, |page, bytes| sets.load_shard(page, bytes)) {
             return (sets, Some(header), damaged);
         }
         damaged += 1;
         tracing::warn!("a snapshot of the index is damaged; an older one, or the log alone, will do");
     }
-    (Index::room(options.slots), None, damaged)
+    (room(), None, damaged)
 }

@@ -13,7 +13,8 @@ use crate::index::row::Put;
 use crate::key::Digest;
 use crate::layout::bin::{self, Content, Seen};
 use crate::layout::disk_table::View;
-use crate::layout::table::{Extent, Table};
+use crate::layout::reach::Reach;
+use crate::layout::table::{Extent, ONE_EXTENT_BYTES, Table};
 use crate::limits::WRITE_PATIENCE;
 use crate::memory::AlignedBuf;
 use crate::writer::WhyNot;
@@ -128,15 +129,15 @@ impl Inner {
     }
 
     fn empty_bin(&self, id: &Digest) -> AlignedBuf {
-        let nothing = Record { id: *id, kind: Kind::Tombstone, name: &[], head: &[], body: &[] };
-        self.table.stamp().bin(&nothing, Content::Record(Kind::Tombstone), 0)
+        let nothing = Record { id: *id, kind: Kind::Tombstone, name: &[], head: &[], body: &[], related_bytes: 0 };
+        self.table.stamp().bin(&nothing, Content::Record(Kind::Tombstone), Reach::default())
     }
 
     /// The bin of a record. What does not fit goes into the log first: the body, or all of it.
     fn poll_image(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<AlignedBuf, WhyNot>> {
         let (stamp, block) = (self.table.stamp(), self.options.table.block_bytes);
         if bin::fits(record, block) {
-            return Poll::Ready(Ok(stamp.bin(record, Content::Record(record.kind), 0)));
+            return Poll::Ready(Ok(stamp.bin(record, Content::Record(record.kind), Reach::default())));
         }
         let bytes = record.body.len() as u32;
         let table = |place| {
@@ -145,15 +146,35 @@ impl Inner {
         let mut short = Record { kind: Kind::Large, body: &table(Place(0)), ..*record };
         if record.kind == Kind::Whole && bytes > 0 && bin::fits(&short, block) {
             let extent = Record { kind: Kind::Extent, name: &[], head: &[], ..*record };
-            let body = table(ready!(self.log.frontier.poll_append(cx, &extent))?);
+            let place = ready!(self.log.frontier.poll_append(cx, &extent))?;
+            let body = table(place);
             short.body = &body;
-            return Poll::Ready(Ok(stamp.bin(&short, Content::Record(Kind::Large), 0)));
+            return Poll::Ready(Ok(stamp.bin(&short, Content::Record(Kind::Large), self.reach(place, &extent))));
         }
         let place = ready!(self.log.frontier.poll_append(cx, record))?;
         let all = crate::layout::record::record_bytes(record).unwrap_or(0);
         let body = bin::pointer(place, all);
         let elsewhere = Record { name: &[], head: &[], body: &body, ..*record };
-        Poll::Ready(Ok(stamp.bin(&elsewhere, Content::Elsewhere, 0)))
+        Poll::Ready(Ok(stamp.bin(&elsewhere, Content::Elsewhere, self.reach(place, record))))
+    }
+
+    /// How far a record at a place in the log reaches, with what is related to it; nothing where nothing is read ahead.
+    fn reach(&self, place: Place, record: &Record<'_>) -> Reach {
+        Reach::of_record(place, &Record { related_bytes: self.log.related_bytes(record), ..*record })
+    }
+
+    /// See [`crate::engine::Engine::log_bytes`].
+    pub(super) fn log_bytes(&self, record: &Record<'_>) -> usize {
+        let block = self.options.table.block_bytes;
+        let table = [0; ONE_EXTENT_BYTES];
+        let short = Record { kind: Kind::Large, body: &table, ..*record };
+        let extent = Record { kind: Kind::Extent, name: &[], head: &[], ..*record };
+        match record.kind {
+            Kind::Tombstone => 0,
+            _ if bin::fits(record, block) => 0,
+            Kind::Whole if !record.body.is_empty() && bin::fits(&short, block) => self.log.layout.bytes_of(&extent),
+            _ => self.log.layout.bytes_of(record),
+        }
     }
 
     /// Read a set to know what it holds. Errors: [`WhyNot::Device`] if it cannot be read,

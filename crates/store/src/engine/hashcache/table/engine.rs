@@ -15,6 +15,7 @@ use crate::engine::{
 use crate::index::{Row, ranks};
 use crate::key::Digest;
 use crate::layout::Snapshots;
+use crate::layout::ahead::Ahead;
 use crate::layout::record::HEADER_BYTES;
 use crate::stats::Stats;
 use crate::writer::WhyNot;
@@ -29,7 +30,7 @@ impl Engine for HashCacheTable {
     }
 
     fn is_in_memory(&self, place: Place) -> bool {
-        matches!(meaning(place), Where::Log(place) if self.0.log.frontier.is_in_memory(place))
+        matches!(meaning(place), Where::Log(place) if self.0.log.is_in_memory(place))
     }
 
     fn probe(&self, id: &Digest) -> Probe {
@@ -64,6 +65,14 @@ impl Engine for HashCacheTable {
 
     fn poll_append(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
         self.0.poll_append(cx, record)
+    }
+
+    fn reads_ahead(&self) -> bool {
+        self.0.log.ahead.is_some()
+    }
+
+    fn log_bytes(&self, record: &Record<'_>) -> usize {
+        self.0.log_bytes(record)
     }
 
     fn is_newest(&self, id: &Digest, place: Place, _seen: Places) -> bool {
@@ -135,6 +144,7 @@ impl Engine for HashCacheTable {
         let Inner { log, table, options, .. } = &*self.0;
         let device = log.device.counters();
         let next = log.frontier.next();
+        let ahead = log.ahead.as_ref().map(Ahead::bytes).unwrap_or_default();
         Stats {
             slots: options.table.bins(),
             mean_object_bytes: options.mean_object_bytes,
@@ -156,6 +166,9 @@ impl Engine for HashCacheTable {
             write_errors: log.frontier.write_errors(),
             sync_errors: log.frontier.sync_errors(),
             disks_retired: u64::from(log.frontier.is_retired()),
+            ahead_bytes: ahead.read,
+            ahead_used_bytes: ahead.used,
+            ahead_wasted_bytes: ahead.wasted,
             ..Stats::default()
         }
     }

@@ -6,13 +6,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::Inner;
 use crate::engine::hashcache::answer::{found, read_error};
 use crate::engine::hashcache::places::at_moment;
-use crate::engine::{FetchDone, Fetched, Found};
+use crate::engine::{FetchDone, Fetched, Found, Kind, Place};
 use crate::hit::ReadError;
 use crate::index::Row;
 use crate::key::Digest;
-use crate::layout::bin::{BIN_HEADER_BYTES, Content, Seen, read_pointer};
+use crate::layout::bin::{BIN_HEADER_BYTES, BinHeader, Content, Seen, read_pointer};
 use crate::layout::disk_table::{Slot, View};
 use crate::layout::log::{LogFault, RawRecord};
+use crate::layout::reach::Reach;
+use crate::layout::record::HEADER_BYTES;
+use crate::layout::table::{Extent, Table};
 
 impl Inner {
     /// See [`crate::engine::Engine::fetch`].
@@ -82,15 +85,24 @@ impl Inner {
             Content::Record(kind) => {
                 let head_at = BIN_HEADER_BYTES + header.name_bytes;
                 let body_at = head_at + header.head_bytes;
-                done(Fetched::Record(Found {
+                let body = bytes.slice(body_at..body_at + header.body_bytes);
+                let found = Fetched::Record(Found {
                     place,
                     kind,
                     id: header.id,
                     name: bytes.slice(BIN_HEADER_BYTES..head_at),
                     head: bytes.slice(head_at..body_at),
-                    body: bytes.slice(body_at..body_at + header.body_bytes),
+                    body: body.clone(),
                     from_memory,
-                }));
+                });
+                match self.related(&header, &body) {
+                    Some((at, bytes)) => {
+                        // Its body is wanted next, and what is related to it soon: one request brings both.
+                        let arrived = move |_: Result<RawRecord, LogFault>| done(found);
+                        self.log.read_related(at, Some(header.id), bytes, header.reach, Box::new(arrived));
+                    }
+                    None => done(found),
+                }
             }
             Content::Elsewhere => {
                 let Some((at, bytes)) = read_pointer(payload) else {
@@ -106,8 +118,18 @@ impl Inner {
                         Err(fault) => Fetched::Failed(read_error(fault)),
                     });
                 };
-                self.log.read(at, Some(header.id), bytes, Box::new(arrived));
+                self.log.read_related(at, Some(header.id), bytes, header.reach, Box::new(arrived));
             }
         }
+    }
+
+    /// Where the body of a bin's object lies in the log, and its record's length, if what lies behind it is related to it.
+    fn related(&self, header: &BinHeader, body: &[u8]) -> Option<(Place, usize)> {
+        if self.log.ahead.is_none() || header.content != Content::Record(Kind::Large) || header.reach == Reach(0) {
+            return None;
+        }
+        let &[Extent { place, bytes }] = &Table::decode(body)?.extents[..] else { return None };
+        let own = HEADER_BYTES + bytes as usize;
+        (header.reach.0 > Reach::of(place, own).0 && !self.log.is_in_memory(place)).then_some((place, own))
     }
 }

@@ -18,9 +18,10 @@ use crate::device::{Device, blocking};
 use crate::engine::Place;
 use crate::engine::hashcache::recover::{OpenedLog, open_log};
 use crate::index::{Row, Sets, SomeSets};
+use crate::layout::ahead::Ahead;
 use crate::layout::log::LogCounters;
 use crate::layout::{DiskTable, Log, LogLayout, SnapshotHeader, Snapshots};
-use crate::limits::MAX_SETS_AT_HAND;
+use crate::limits::{MAX_AHEAD_BYTES, MAX_SETS_AT_HAND};
 
 /// Numbers of bins that go with each number of a header: no process writes so many.
 const ORDERS: u64 = 1 << 40;
@@ -62,7 +63,8 @@ impl HashCacheTable {
         let survivors = Survivors::of(layout, found.next, &found.unsealed);
         let counters = LogCounters::default();
         let pool = Arc::default();
-        let log = Arc::new(Log { device: device.clone(), layout, stamp, frontier, counters, pool });
+        let ahead = options.reads_ahead.then(|| Ahead::of(MAX_AHEAD_BYTES));
+        let log = Arc::new(Log { device: device.clone(), layout, stamp, frontier, counters, pool, ahead });
         let first_order = opened.number * ORDERS;
         let table = DiskTable::new(device, options.table, stamp, log.frontier.clone(), log.pool.clone(), first_order);
         let inner = Arc::new(Inner {

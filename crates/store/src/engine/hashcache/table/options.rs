@@ -54,6 +54,8 @@ pub struct TableOptions {
     pub mean_object_bytes: u64,
     /// Seeds the checksums.
     pub stamp: Stamp,
+    /// Whether what lies in the log of related objects is read together (section 3.5). Default false.
+    pub reads_ahead: bool,
     /// How often what was written is synced without being asked.
     pub flush_every: Option<Duration>,
     /// Nothing is written; appends are refused.
@@ -85,6 +87,7 @@ impl TableOptions {
             snapshots,
             mean_object_bytes,
             stamp,
+            reads_ahead: false,
             flush_every: None,
             read_only: false,
         })
@@ -105,8 +108,17 @@ impl TableOptions {
             bins.is_multiple_of(ways) && block_bytes.is_power_of_two() && (4096..=64 << 10).contains(&block_bytes);
         let (snapshots, table) = Self::table(policy, bins / ways, block_bytes, reserved).filter(|_| sane)?;
         let fits = table.base.checked_add(table.bins().checked_mul(block_bytes)?)? == log.base;
-        let (flush_every, read_only) = (None, false);
-        fits.then_some(TableOptions { policy, table, log, snapshots, mean_object_bytes, stamp, flush_every, read_only })
+        fits.then_some(TableOptions {
+            policy,
+            table,
+            log,
+            snapshots,
+            mean_object_bytes,
+            stamp,
+            reads_ahead: false,
+            flush_every: None,
+            read_only: false,
+        })
     }
 
     fn table(policy: TablePolicy, sets: u64, block_bytes: u64, reserved: u64) -> Option<(SnapshotLayout, TableLayout)> {
