@@ -6,7 +6,7 @@ mod support;
 
 use std::collections::BTreeSet;
 
-use script::{Case, play_file, play_text};
+use script::{Case, Over, play_file, play_text};
 
 /// One test for each case file, `h01_both_lengths` for `h01-both-lengths.case`.
 macro_rules! cases {
@@ -78,6 +78,7 @@ cases! {
     f05_slow_bodies
     f05_slow_heads
     f05_slow_readers
+    f06_log_fields
     f06_log_lines
     f07_no_tls
     h01_both_lengths
@@ -139,13 +140,28 @@ fn every_file_is_in_the_table() {
     assert_eq!(named, CASES.iter().map(|name| (*name).to_owned()).collect());
 }
 
+/// And says of each that HTTP/2 has not why.
+#[test]
+fn every_file_without_http2_is_explained() {
+    let table = include_str!("../../../docs/http-attacks.md").split("## Not over HTTP/2").nth(1).unwrap();
+    let firsts = table.lines().filter_map(|line| line.strip_prefix("| `")?.split('|').next());
+    let explained: BTreeSet<_> =
+        firsts.flat_map(|cell| cell.split(['`', ',', ' '])).filter(|name| !name.is_empty()).collect();
+    let text = |name: &str| {
+        std::fs::read_to_string(format!("{}/tests/cases/{name}.case", env!("CARGO_MANIFEST_DIR"))).unwrap()
+    };
+    let names = CASES.iter().map(|name| name.replace('_', "-"));
+    let without: BTreeSet<_> = names.filter(|name| !text(name).contains("\nover http/1.1 and http/2\n")).collect();
+    assert_eq!(explained, without.iter().map(String::as_str).collect());
+}
+
 /// Those that the proxy does not pass yet must at least be scripts.
 #[test]
 fn every_open_file_is_understood() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases/open");
     for entry in std::fs::read_dir(directory).into_iter().flatten() {
         let path = entry.unwrap().path();
-        if let Err(error) = Case::parse(&std::fs::read_to_string(&path).unwrap()) {
+        if let Err(error) = Case::parse(&std::fs::read_to_string(&path).unwrap(), Over::Http1) {
             panic!("{}: {error}", path.display());
         }
     }

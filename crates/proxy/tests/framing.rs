@@ -1,4 +1,4 @@
-//! H15: whatever the proxy sends to an origin is read by other servers as the proxy means it.
+//! H15: whatever the proxy sends to an origin is read by other servers as the proxy means it, in forward and in reverse mode.
 //!
 //! Requests are mutated in what decides where they end; those that the proxy passes on are recorded as it writes them, byte by
 //! byte, and given to nginx, Apache, HAProxy, Node and Python. Each must find the same requests in them: number, method,
@@ -14,13 +14,14 @@ use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use parsers::{Parsed, Parser, Sink, Verdict, mutations};
+use script::Side;
 use script::message::Message;
 use script::wire::{Wire, shown};
 use support::Proxy;
 use tinaja_proxy::{Mode, Routes};
 
 /// Behind each mutated request; it closes the connection, so that nobody waits.
-const LAST: &[u8] = b"GET /last HTTP/1.1\r\nHost: www.example\r\nConnection: close\r\n\r\n";
+const LAST: &str = "GET /last HTTP/1.1\r\nHost: www.example\r\nConnection: close\r\n\r\n";
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nCache-Control: no-store\r\n\r\n";
 /// How long something that is not whole is waited for.
 const PATIENCE: Duration = Duration::from_millis(150);
@@ -37,6 +38,7 @@ struct Passed {
 }
 
 struct Recorder {
+    side: Side,
     proxy: Proxy,
     listener: TcpListener,
     origins: Vec<Wire>,
@@ -46,21 +48,23 @@ struct Recorder {
 fn other_servers_read_what_is_sent_to_origins_as_it_is_meant() {
     let sink = Sink::start();
     let servers = Parser::all(&sink);
-    let inputs = mutations::all();
-    let (passed, stopped) = record(&inputs);
-    let refused = stopped.iter().filter(|stopped| !stopped.cut).count();
-    let cut = stopped.len() - refused;
-    println!("{} mutated, {refused} refused, {cut} not whole, {} passed on", inputs.len(), passed.len());
-    let tallies: Vec<Tally> = std::thread::scope(|scope| {
-        let asked: Vec<_> = servers.iter().map(|server| scope.spawn(|| ask(server, &passed))).collect();
-        asked.into_iter().map(|asked| asked.join().unwrap()).collect()
-    });
-    for (server, Tally { agreed, refused, .. }) in servers.iter().zip(&tallies) {
-        println!("{}: {agreed} read alike, {refused} with an odd method, target or host refused", server.name);
+    for side in [Side::Forward, Side::Reverse] {
+        let inputs = mutations::all(side);
+        let (passed, stopped) = record(&inputs, side);
+        let refused = stopped.iter().filter(|stopped| !stopped.cut).count();
+        let (cut, whole) = (stopped.len() - refused, passed.len());
+        println!("{side:?}: {} mutated, {refused} refused, {cut} not whole, {whole} passed on", inputs.len());
+        let tallies: Vec<Tally> = std::thread::scope(|scope| {
+            let asked: Vec<_> = servers.iter().map(|server| scope.spawn(|| ask(server, &passed))).collect();
+            asked.into_iter().map(|asked| asked.join().unwrap()).collect()
+        });
+        for (server, Tally { agreed, refused, .. }) in servers.iter().zip(&tallies) {
+            println!("{}: {agreed} read alike, {refused} with an odd method, target or host refused", server.name);
+        }
+        let wrong: Vec<String> = tallies.into_iter().flat_map(|tally| tally.wrong).collect();
+        assert!(wrong.is_empty(), "{} read otherwise:\n{}", wrong.len(), wrong[..wrong.len().min(20)].join("\n\n"));
+        assert!(refused > 300 && passed.len() > 300, "the mutations prove nothing");
     }
-    let wrong: Vec<String> = tallies.into_iter().flat_map(|tally| tally.wrong).collect();
-    assert!(wrong.is_empty(), "{} read otherwise:\n{}", wrong.len(), wrong[..wrong.len().min(20)].join("\n\n"));
-    assert!(refused > 300 && passed.len() > 300, "the mutations prove nothing");
     for server in &servers {
         assert_eq!(ask(server, &[smuggled()]).wrong.len(), 1, "{} finds no hidden request", server.name);
     }
@@ -75,11 +79,11 @@ fn smuggled() -> Passed {
 }
 
 /// What the proxy makes of each input: what it passes on, and the rest.
-fn record(inputs: &[Vec<u8>]) -> (Vec<Passed>, Vec<Passed>) {
+fn record(inputs: &[Vec<u8>], side: Side) -> (Vec<Passed>, Vec<Passed>) {
     // Some wait for what does not come, so several go at once.
     let all: Vec<Passed> = std::thread::scope(|scope| {
         let play = |inputs: &[Vec<u8>]| {
-            let mut recorder = Recorder::start();
+            let mut recorder = Recorder::start(side);
             inputs.iter().map(|input| recorder.play(input)).collect::<Vec<_>>()
         };
         let parts: Vec<_> = inputs.chunks(inputs.len() / 4 + 1).map(|part| scope.spawn(move || play(part))).collect();
@@ -101,7 +105,7 @@ fn ask(server: &Parser, passed: &[Passed]) -> Tally {
     let mut tally = Tally::default();
     for Passed { requests, bytes, .. } in passed {
         let expected = requests.iter().chain([&last()]).map(Parsed::field).collect::<Vec<_>>();
-        let bytes = [bytes, LAST].concat();
+        let bytes = [bytes, LAST.as_bytes()].concat();
         match server.read(&bytes) {
             Ok(Verdict::Read(found)) if found == expected => tally.agreed += 1,
             Ok(Verdict::Refused(found, _))
@@ -121,18 +125,33 @@ fn last() -> Parsed {
 }
 
 impl Recorder {
-    fn start() -> Recorder {
+    fn start(side: Side) -> Recorder {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let origin = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
-        let proxy = Proxy::with(|config| config.listeners[0].mode = Mode::Reverse(Routes::to(origin)));
-        Recorder { proxy, listener, origins: Vec::new() }
+        let proxy = match side {
+            Side::Forward => Proxy::forward(),
+            Side::Reverse => Proxy::with(|config| config.listeners[0].mode = Mode::Reverse(Routes::to(origin))),
+        };
+        Recorder { side, proxy, listener, origins: Vec::new() }
+    }
+
+    /// An input with the origin's address where it belongs.
+    fn addressed(&self, input: &[u8]) -> Vec<u8> {
+        let origin = self.listener.local_addr().unwrap().to_string();
+        assert_eq!(origin.len(), mutations::ORIGIN.len(), "lengths in the inputs stay true");
+        let mut addressed = input.to_vec();
+        while let Some(at) = addressed.windows(origin.len()).position(|bytes| bytes == mutations::ORIGIN.as_bytes()) {
+            addressed[at..at + origin.len()].copy_from_slice(origin.as_bytes());
+        }
+        addressed
     }
 
     /// Sends one input to the proxy and answers whatever of it reaches the origin.
     fn play(&mut self, input: &[u8]) -> Passed {
         let mut client = Wire::new(TcpStream::connect(self.proxy.address).unwrap());
-        client.send([input, LAST].concat(), None);
+        let last = mutations::for_side(LAST, self.side);
+        client.send(self.addressed(&[input, last.as_bytes()].concat()), None);
         let mut passed = Passed::default();
         let mut until = Instant::now() + PATIENCE;
         while Instant::now() < until && !client.is_over() {

@@ -3,6 +3,7 @@
 
 #[path = "script/broken_store.rs"]
 mod broken_store;
+mod frames;
 mod streams;
 mod support;
 
@@ -10,6 +11,7 @@ use std::io::Write;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
+use frames::*;
 use h2::Reason;
 use streams::Streams;
 use support::{Origin, Proxy, reply};
@@ -100,6 +102,34 @@ async fn a_hundred_streams_at_once() {
     for (number, answer) in asked.into_iter().enumerate() {
         assert_eq!(answer.await.unwrap(), format!("/{number}"));
     }
+}
+
+/// One who is too many over HTTP/2 is a stream, not a connection: it is told so, and the others go on.
+#[tokio::test]
+async fn more_streams_than_there_are_places_get_503() {
+    let (came, go) = (Arc::new(Barrier::new(3)), Arc::new(Barrier::new(3)));
+    let held = (came.clone(), go.clone());
+    let origin = Origin::start(move |request, stream| {
+        if request.path.starts_with("/held") {
+            held.0.wait();
+            held.1.wait();
+        }
+        reply(stream, request, 200, "Cache-Control: no-store\r\n", b"x")
+    });
+    let proxy = Proxy::with(|config| config.limits.connections = 2);
+    let streams = Arc::new(Streams::connect(proxy.address).await);
+    let ask = |path: &str| {
+        let (streams, url) = (streams.clone(), origin.url(path));
+        tokio::spawn(async move { streams.get(&url).await.status })
+    };
+    let waiting = [ask("/held/1"), ask("/held/2")];
+    tokio::task::spawn_blocking(move || came.wait()).await.unwrap();
+    assert_eq!(ask("/").await.unwrap(), 503);
+    tokio::task::spawn_blocking(move || go.wait()).await.unwrap();
+    for answer in waiting {
+        assert_eq!(answer.await.unwrap(), 200);
+    }
+    assert_eq!(ask("/").await.unwrap(), 200);
 }
 
 #[tokio::test]
@@ -206,4 +236,42 @@ async fn idle_connections_and_those_of_a_proxy_that_stops_are_told_so() {
     assert_eq!(asked.await.unwrap(), "late");
     let streams = Arc::into_inner(streams).unwrap();
     streams.driver.await.unwrap().expect("GOAWAY without an error");
+}
+
+/// H4: trailers over HTTP/2 come to their end here, whatever they are called; malformed ones make the request malformed.
+#[test]
+fn h04_trailers_end_here() {
+    let origin = Origin::fixed("Cache-Control: no-store\r\n", "x");
+    let proxy = Proxy::reverse(&origin);
+    let pseudo: [(&str, &[u8]); 4] =
+        [(":method", b"POST"), (":scheme", b"http"), (":authority", b"a"), (":path", b"/")];
+    let mut whole = 0;
+    let trailers: [(&str, &[u8], bool); 8] = [
+        ("x-end", b"1", true),
+        ("content-length", b"99", true),
+        ("host", b"evil.example", true),
+        ("authorization", b"Basic eDp5", true),
+        // Malformed by RFC 9113 8.3; `h2` drops it.
+        (":path", b"/evil", true),
+        ("X-End", b"1", false),
+        ("x", b"y\r\nz: 1", false),
+        ("x y", b"z", false),
+    ];
+    for (name, value, good) in trailers {
+        let mut frames = Frames::connect(proxy.address, &[]);
+        frames.send(HEADERS, END_HEADERS, 1, &block(&pseudo));
+        frames.send(DATA, 0, 1, b"hello");
+        frames.send(HEADERS, END_STREAM | END_HEADERS, 1, &block(&[(name, value)]));
+        let answer = frames.find(&[HEADERS, RST_STREAM, GOAWAY]).expect("an answer");
+        assert_eq!(answer.kind == HEADERS && answer.payload[0] == 0x88, good, "{name}: {answer:?}");
+        whole += usize::from(good);
+        assert_eq!(origin.count(), whole, "{name}: no whole request but these");
+        let last = origin.requests().pop().unwrap();
+        let seen = (last.path.as_str(), last.body.as_slice(), last.field("host"));
+        assert_eq!(seen, ("/", &b"hello"[..], Some("a".into())), "{name}");
+        assert_eq!(
+            (last.field("x-end"), last.field("authorization"), last.field("content-length")),
+            (None, None, None)
+        );
+    }
 }

@@ -110,11 +110,11 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 }
 
 /// Fields as literals that are not indexed (RFC 7541 6.2.2).
-pub fn block(fields: &[(&str, &[u8])]) -> Vec<u8> {
+pub fn block<N: AsRef<[u8]>>(fields: &[(N, &[u8])]) -> Vec<u8> {
     let mut block = Vec::new();
     for (name, value) in fields {
         block.push(0);
-        string(&mut block, name.as_bytes());
+        string(&mut block, name.as_ref());
         string(&mut block, value);
     }
     block

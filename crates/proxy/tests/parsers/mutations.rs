@@ -1,7 +1,10 @@
 //! Requests with one thing wrong, or odd, about them.
 
-use crate::script::Case;
 use crate::script::text::Names;
+use crate::script::{Case, Over, Side};
+
+/// Stands for the origin's authority in requests to a forward proxy; as long as one.
+pub const ORIGIN: &str = "127.0.0.1:00000";
 
 /// Requests that are in order, with `@` where a header line may be put.
 const SEEDS: [&str; 12] = [
@@ -59,22 +62,38 @@ const PLAIN: [&str; 22] = [
     "If-None-Match: *",
 ];
 
+/// A request as clients of this side write it.
+pub fn for_side(request: &str, side: Side) -> String {
+    match side {
+        Side::Reverse => request.to_owned(),
+        Side::Forward => [" /a", " /b", " /last"]
+            .iter()
+            .fold(request.to_owned(), |text, path| {
+                text.replace(path, &format!(" http://{ORIGIN}{}", path.trim_start()))
+            })
+            .replace("www.example", ORIGIN),
+    }
+}
+
 /// All of them, always the same.
-pub fn all() -> Vec<Vec<u8>> {
+pub fn all(side: Side) -> Vec<Vec<u8>> {
     let mut made: Vec<Vec<u8>> = Vec::new();
-    for seed in SEEDS {
+    let seeds = SEEDS.map(|seed| for_side(seed, side));
+    let seeds = seeds.each_ref().map(String::as_str);
+    for seed in seeds {
         made.push(with_line(seed, b""));
         PLAIN.iter().for_each(|line| made.push(with_line(seed, format!("{line}\r\n").as_bytes())));
     }
     for row in LINES.iter().flat_map(|case| rows(case)) {
         let line = [row, b"\r\n".to_vec()].concat();
-        made.push(with_line(SEEDS[0], &line));
-        made.push(with_line(SEEDS[6], &line));
+        made.push(with_line(seeds[0], &line));
+        made.push(with_line(seeds[6], &line));
     }
     let chunked = "POST /a HTTP/1.1\r\nHost: www.example\r\nTransfer-Encoding: chunked\r\n\r\n@\r\n\r\n";
-    made.extend(rows(CHUNKS).iter().map(|row| with_line(chunked, row)));
+    let chunked = for_side(chunked, side);
+    made.extend(rows(CHUNKS).iter().map(|row| with_line(&chunked, row)));
     let mut dice = Dice(0x7196_a5e1);
-    for seed in SEEDS {
+    for seed in seeds {
         let plain = with_line(seed, b"");
         for _ in 0..40 {
             let (at, byte) = (dice.below(plain.len()), BYTES[dice.below(BYTES.len())]);
@@ -97,10 +116,10 @@ fn with_line(seed: &str, line: &[u8]) -> Vec<u8> {
 
 /// The first column of each row of a case.
 fn rows(case: &str) -> Vec<Vec<u8>> {
-    let case = Case::parse(case).unwrap();
+    let case = Case::parse(case, Over::Http1).unwrap();
     let host = "www.example".to_owned();
     let (origin, other, proxy) = (host.clone(), host.clone(), host);
-    let names = Names { side: crate::script::Side::Reverse, origin, other, proxy, number: 0, row: &[] };
+    let names = Names { side: Side::Reverse, origin, other, proxy, number: 0, row: &[] };
     case.rows.iter().map(|row| names.expand(&row[0]).unwrap()).filter(|row| row.len() < 8000).collect()
 }
 

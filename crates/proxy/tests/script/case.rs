@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Side;
+use super::{Over, Side};
 
 /// A whole case.
 #[derive(Debug)]
@@ -33,8 +33,8 @@ pub enum Act {
     GetNoWhole(End),
     /// Reads exactly the bytes of the data.
     GetBytes(End),
-    /// The other side has closed, with nothing further sent.
-    IsClosed(End),
+    /// The other side has closed, with nothing further sent; see [`Closing`].
+    IsClosed(End, Closing),
     /// Sends nothing more, and goes on reading.
     Ends(End),
     /// Closes its connection.
@@ -46,6 +46,17 @@ pub enum Act {
     /// Each line of data is in the access log, or is not if it begins with `!`.
     Log,
     Wait(Duration),
+}
+
+/// How a connection that was closed looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closing {
+    /// Nothing further comes on it. Over HTTP/2 a client's goes on all the same, for other streams.
+    Plain,
+    /// Over HTTP/2 too it is closed.
+    Always,
+    /// Whatever came on it unread.
+    BehindMore,
 }
 
 /// Who acts: a client by its name, or the origin on its connection of that number, or on whichever is spoken on.
@@ -66,13 +77,25 @@ pub struct Reading {
 }
 
 impl Case {
-    /// Errors: the first line that is not understood.
-    pub fn parse(text: &str) -> Result<Case, String> {
+    /// Reads the lines for clients of this version of HTTP.
+    ///
+    /// Errors: the first line that is not understood; that the case is not for this version.
+    pub fn parse(text: &str, over: Over) -> Result<Case, String> {
         let mut case = Case { sides: Vec::new(), settings: Vec::new(), rows: Vec::new(), steps: Vec::new() };
-        let mut version_named = false;
+        let mut versions = "";
+        let other = if over == Over::Http1 { '2' } else { '1' };
         for (line, text) in (1..).zip(text.lines()) {
             let bad = |what: &str| format!("line {line}: {what}: {text:?}");
-            match text.split_once(' ').unwrap_or((text, "")) {
+            let (mark, rest) = text.split_once(' ').unwrap_or((text, ""));
+            // `|1` and `-2`: for one version alone.
+            let (mark, version) = match mark.split_at_checked(1) {
+                Some((plain @ ("|" | "=" | "-"), version @ ("1" | "2"))) => (plain, version),
+                _ => (mark, ""),
+            };
+            if version.starts_with(other) {
+                continue;
+            }
+            match (mark, rest) {
                 ("" | "#", _) => {}
                 ("-", row) => case.rows.push(row.split(" => ").map(str::to_owned).collect()),
                 (mark @ ("|" | "="), data) => {
@@ -83,8 +106,7 @@ impl Case {
                 ("mode", "both") => case.sides = vec![Side::Forward, Side::Reverse],
                 ("mode", "forward") => case.sides = vec![Side::Forward],
                 ("mode", "reverse") => case.sides = vec![Side::Reverse],
-                // The only version that clients are scripted in so far.
-                ("over", "http/1.1") => version_named = true,
+                ("over", named @ ("http/1.1" | "http/1.1 and http/2")) => versions = named,
                 ("each", "") => {}
                 ("set", setting) => {
                     let (name, value) = setting.split_once(' ').ok_or_else(|| bad("no value"))?;
@@ -96,8 +118,11 @@ impl Case {
                 }
             }
         }
-        if case.sides.is_empty() || !version_named || case.steps.is_empty() {
+        if case.sides.is_empty() || versions.is_empty() || case.steps.is_empty() {
             return Err("a case needs a mode, a version and steps".into());
+        }
+        if over == Over::Http2 && !versions.ends_with("http/2") {
+            return Err("it is not for HTTP/2".into());
         }
         if case.rows.is_empty() {
             case.rows.push(Vec::new());
@@ -133,7 +158,15 @@ impl Act {
             ["gets"] => Some(Act::Get(end, Reading::parse(options)?)),
             ["gets", "no", "whole", "answer" | "request"] => Some(Act::GetNoWhole(end)),
             ["gets", "bytes"] => Some(Act::GetBytes(end)),
-            ["is", "closed"] => Some(Act::IsClosed(end)),
+            ["is", "closed"] => Some(Act::IsClosed(
+                end,
+                match options {
+                    "" => Closing::Plain,
+                    "always" => Closing::Always,
+                    "behind more" => Closing::BehindMore,
+                    _ => return None,
+                },
+            )),
             ["ends"] => Some(Act::Ends(end)),
             ["leaves"] => Some(Act::Leaves(end)),
             _ => None,

@@ -4,10 +4,14 @@
 //! and not how; whatever a client or an origin gets beyond what the script says fails the case.
 #![allow(dead_code)]
 
+mod asked;
 mod broken_store;
 mod case;
 mod expect;
+#[path = "../frames/mod.rs"]
+mod frames;
 mod gateway;
+mod gateway_raw;
 pub mod message;
 mod play;
 mod proxies;
@@ -52,7 +56,7 @@ pub fn play_text(text: &str) -> Result<(), String> {
 }
 
 fn play(text: &str, over: Over) -> Result<(), String> {
-    let case = Case::parse(text)?;
+    let case = Case::parse(text, over)?;
     // Both at once: most of their time they wait.
     std::thread::scope(|scope| {
         let played: Vec<_> = case.sides.iter().map(|side| scope.spawn(|| play::play(&case, *side, over))).collect();

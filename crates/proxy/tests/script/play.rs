@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use super::case::{Act, Case, End, Reading, Step};
+use super::case::{Act, Case, Closing, End, Reading, Step};
 use super::expect::{Expected, find, matches};
 use super::gateway::Gateway;
 use super::message::Message;
@@ -23,7 +23,7 @@ const SILENCE: Duration = Duration::from_millis(60);
 struct Stage {
     /// Where clients connect.
     entrance: SocketAddr,
-    _gateway: Option<Gateway>,
+    gateway: Option<Gateway>,
     _proxy: Proxy,
     log: std::path::PathBuf,
     listeners: Vec<TcpListener>,
@@ -46,7 +46,7 @@ pub fn play(case: &Case, side: Side, over: Over) -> Result<(), String> {
     let gateway = (over == Over::Http2).then(|| Gateway::start(proxy.address));
     let entrance = gateway.as_ref().map_or(proxy.address, |gateway| gateway.address);
     let (clients, origins) = (BTreeMap::new(), Vec::new());
-    let mut stage = Stage { entrance, _gateway: gateway, _proxy: proxy, log, listeners, clients, origins, speaking: 0 };
+    let mut stage = Stage { entrance, gateway, _proxy: proxy, log, listeners, clients, origins, speaking: 0 };
     let mut failed = Vec::new();
     for (number, row) in case.rows.iter().enumerate() {
         let names = Names { side, origin: origin.clone(), other: other.clone(), proxy: address.clone(), number, row };
@@ -96,7 +96,7 @@ impl Stage {
             Act::GetNoWhole(End::Client(name)) => self.no_whole_answer(name),
             Act::GetNoWhole(_) => self.no_whole_request(),
             Act::GetBytes(end) => self.bytes(end, data),
-            Act::IsClosed(end) => self.wire(end)?.is_closed(),
+            Act::IsClosed(end, closing) => self.closed(end, *closing),
             Act::Ends(end) => {
                 self.wire(end)?.end();
                 Ok(())
@@ -117,6 +117,22 @@ impl Stage {
                 Ok(())
             }
         }
+    }
+
+    fn closed(&mut self, end: &End, closing: Closing) -> Result<(), String> {
+        let goes_on = self.gateway.is_some() && matches!(end, End::Client(_)) && closing == Closing::Plain;
+        let wire = self.wire(end)?;
+        if closing == Closing::BehindMore {
+            return wire.is_closed_behind_more();
+        }
+        if !goes_on {
+            return wire.is_closed();
+        }
+        let until = Instant::now() + SILENCE;
+        while Instant::now() < until && wire.unread().is_empty() {
+            wire.fill();
+        }
+        if wire.unread().is_empty() { Ok(()) } else { Err(format!("it sent more: {}", shown(wire.unread()))) }
     }
 
     fn answer(&mut self, name: &str, reading: &Reading, data: &[u8]) -> Result<(), String> {

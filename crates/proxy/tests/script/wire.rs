@@ -186,6 +186,18 @@ impl Wire {
         }
     }
 
+    /// Whether the other side closes, after whatever it has sent, which is dropped.
+    pub fn is_closed_behind_more(&mut self) -> Result<(), String> {
+        loop {
+            self.at = self.buffer.len();
+            match self.more(Instant::now() + self.patience) {
+                Ok(()) => {}
+                Err(Silence::Closed) => return Ok(()),
+                Err(Silence::Waiting) => return Err("the connection stays open".into()),
+            }
+        }
+    }
+
     /// Whether the other side closes now, with nothing further sent.
     pub fn is_closed(&mut self) -> Result<(), String> {
         match self.more(Instant::now() + self.patience) {
