@@ -8,6 +8,7 @@
 pub mod body;
 pub mod client;
 pub mod halting;
+pub mod name_server;
 pub mod nginx;
 pub mod origin;
 pub mod process;

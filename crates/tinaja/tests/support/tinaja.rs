@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -113,6 +113,25 @@ impl Setup {
         let mut process = Process::start("tinaja", &mut command, &self.dir.path().join("output"));
         process.wait_until_listening(self.address);
         Tinaja { process, address: self.address }
+    }
+
+    /// [`Setup::start`] with the system's resolver asking that name server alone: the process has an `/etc/resolv.conf` of
+    /// its own. Nothing where no process may have one.
+    pub fn start_with_name_server(&self, name_server: IpAddr) -> Option<Tinaja> {
+        let allowed = tools::client("unshare", self.dir.path()).args(["--mount", "true"]).output().ok()?;
+        if !allowed.status.success() {
+            return None;
+        }
+        let resolver = self.dir.path().join("resolv.conf");
+        fs::write(&resolver, format!("nameserver {name_server}\noptions timeout:2 attempts:2\n")).unwrap();
+        let inner = self.command();
+        let mut command = tools::client("unshare", self.dir.path());
+        command.args(["--mount", "--propagation", "private", "sh", "-c"]);
+        command.arg("mount --bind \"$1\" /etc/resolv.conf && shift && exec \"$@\"").arg("sh").arg(resolver);
+        command.arg(inner.get_program()).args(inner.get_args());
+        let mut process = Process::start("tinaja", &mut command, &self.dir.path().join("output"));
+        process.wait_until_listening(self.address);
+        Some(Tinaja { process, address: self.address })
     }
 
     /// Run it to its end, for starts that must fail.
