@@ -37,11 +37,13 @@ mod reference;
 pub mod replace;
 mod stats;
 mod store;
+pub mod tune;
 mod wait;
 mod write;
 mod writer;
 
 pub use cache::{Cache, CacheOptions, EngineName, OpenError, Plan, Tuning};
+pub use engine::hashcache::Bins;
 pub use hit::{Body, BodySource, Hit, ReadError, Source, State};
 pub use key::{Digest, Key, MAX_NAME_BYTES, Secret};
 pub use reference::Reference;

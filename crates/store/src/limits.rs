@@ -146,3 +146,7 @@ pub const MAX_TICKETS: usize = 4096;
 /// a writer, which it bounds itself; this is four times the usual limit of a process's files, and finds the program that
 /// forgets to close them.
 pub const MAX_OPEN_FILES: usize = 4096;
+
+/// Objects of a cache whose sizes are looked at to choose how a disk is cut: their distribution hardly changes beyond, and
+/// each is a read.
+pub const MAX_MEASURED_OBJECTS: usize = 20_000;

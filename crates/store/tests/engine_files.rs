@@ -140,6 +140,7 @@ fn superblocks(prefetch: bool) -> String {
             slots: plan.slots(),
             mean_object_bytes: plan.mean_object_bytes(),
             block_bytes: plan.block_bytes(),
+            ways: plan.ways_on_disk(),
             secret,
             disk: (0, 1),
         };

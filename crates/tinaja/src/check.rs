@@ -14,6 +14,7 @@ use tinaja_store::{Cache, OpenError};
 use crate::report::shown;
 use crate::serve::cache_options;
 use crate::settings::Settings;
+use crate::tune;
 
 /// Checks all that can be checked without starting, and prints what `serve` would do. Nothing is listened on, opened for
 /// writing or made; a server that runs on the same cache is not in the way.
@@ -81,7 +82,8 @@ fn cache(settings: &Settings) -> Result<String> {
     }
     let new = settings.cache.iter().any(|dir| !Cache::exists(dir));
     let size = asked.map_or(String::new(), |bytes| format!(" of {}", ByteSize::b(bytes).display().iec()));
-    Ok(if new { format!("a new one{size} ({why})") } else { "the one that is there".to_owned() })
+    let cut = if tune::is_due(&options) { ", cut as suits the disk, which is measured when it is made" } else { "" };
+    Ok(if new { format!("a new one{size} ({why}){cut}") } else { "the one that is there".to_owned() })
 }
 
 /// Whether a log could be written there, as far as permissions tell.

@@ -29,6 +29,8 @@ pub enum Action {
     Serve(Box<Serve>),
     /// Say what a cache holds and what its index costs, whether a server runs on it or not.
     Inspect(Inspect),
+    /// Measure a disk and the objects, choose how large bins, sets and hashes should be, and say why.
+    Tune(Tune),
     /// Forget what is stored under URLs, in the cache of a running server or in a stopped one.
     Purge(Purge),
     /// Run an experiment of the laboratory: a table or figure of a paper, measured again. Alone: list them.
@@ -81,6 +83,16 @@ pub struct Serve {
     /// by default as the cache was made, or false for a new one. Costs 8 bits an object with hashcache-log and -loglru.
     #[arg(long, value_name = "true|false")]
     pub prefetch: Option<bool>,
+    /// How large a bin of a new cache is, for engines with a Disk Table (hashcache-basic to -setmem): 4KiB, 8KiB, 16KiB,
+    /// 32KiB or 64KiB. By default what suits the disk, which is measured for two seconds when the cache is made.
+    #[arg(long, value_name = "SIZE")]
+    pub bin_size: Option<Size>,
+    /// How many bins a set of a new cache has, for the same engines: 2, 4 or 8. By default what suits the disk.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8))]
+    pub ways: Option<u8>,
+    /// How large objects are on average, by which a new cache counts how many there is room for; by default 8KiB.
+    #[arg(long, value_name = "SIZE")]
+    pub object_size: Option<Size>,
     /// How the disk is read and written: by io_uring, by threads, or auto: by io_uring if the kernel allows it, which is
     /// the default.
     #[arg(long, value_name = "auto|uring|threads")]
@@ -116,6 +128,22 @@ pub struct Inspect {
     /// Print JSON instead of a table.
     #[arg(long)]
     pub json: bool,
+}
+
+/// The flags of `tune`.
+#[derive(Debug, Args)]
+pub struct Tune {
+    /// A directory on the disk to measure. For a while a file of up to 256 MiB is made in it. If a cache is there, the sizes
+    /// are those of its objects.
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Take the sizes of objects from this log: Squid, Common, Combined or JSON access logs, or tables of requests as .tsv or
+    /// .csv, all of them also packed by gzip.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// How many seconds to measure for.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=600))]
+    pub seconds: u32,
 }
 
 /// The flags of `purge`.

@@ -12,6 +12,7 @@ mod purge;
 mod report;
 mod serve;
 mod settings;
+mod tune;
 mod welcome;
 
 use std::io::{Write, stderr};
@@ -46,6 +47,10 @@ fn run(flags: Flags) -> Result<()> {
         Action::Inspect(inspect) => {
             log(flags.log.as_ref().map_or(DEFAULT_LOG, |filter| &filter.0));
             inspect::inspect(inspect)
+        }
+        Action::Tune(tune) => {
+            log(flags.log.as_ref().map_or(DEFAULT_LOG, |filter| &filter.0));
+            tune::tune(&tune)
         }
         Action::Purge(purge) => {
             log(flags.log.as_ref().map_or(DEFAULT_LOG, |filter| &filter.0));

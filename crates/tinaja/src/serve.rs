@@ -13,6 +13,7 @@ use tinaja_store::{Cache, CacheOptions, Store, block_on};
 use crate::place;
 use crate::report::shown;
 use crate::settings::Settings;
+use crate::tune;
 use crate::welcome::Welcome;
 
 /// Run the proxy until a signal asks it to stop; then write down what is not yet on disk.
@@ -22,6 +23,7 @@ use crate::welcome::Welcome;
 pub fn serve(settings: Settings) -> Result<()> {
     raise_open_files(settings.proxy.limits.connections);
     let (options, disk_why) = cache_options(&settings)?;
+    let options = tune::of_new_cache(options);
     let store: Arc<dyn Store> = Arc::new(Cache::open(options)?);
 
     let mut welcome = Welcome {
@@ -54,8 +56,11 @@ pub fn cache_options(settings: &Settings) -> Result<(CacheOptions, &'static str)
     let (disk_bytes, disk_why) = disk(settings.disk_bytes, &settings.cache)?;
     let mut more_dirs = settings.cache.clone();
     let first = more_dirs.remove(0);
-    let Settings { memory_bytes, engine, tuning, io, .. } = *settings;
-    Ok((CacheOptions { disk_bytes, memory_bytes, engine, tuning, io, more_dirs, ..CacheOptions::new(first) }, disk_why))
+    let Settings { memory_bytes, engine, tuning, bins, io, .. } = *settings;
+    let mut options = CacheOptions { disk_bytes, memory_bytes, engine, tuning, bins, io, ..CacheOptions::new(first) };
+    options.more_dirs = more_dirs;
+    options.mean_object_bytes = settings.object_bytes.unwrap_or(options.mean_object_bytes);
+    Ok((options, disk_why))
 }
 
 /// How much disk to ask for, if any, and why so much.

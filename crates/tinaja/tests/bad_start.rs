@@ -51,6 +51,8 @@ fn flags_that_make_no_sense() {
         (&["--engine", "perpetual-motion"][..], "hashcache-setmemlru, hashcache-loglru, hashcache-logn, hashcache-log"),
         (&["--sets-in-memory", "101"][..], "1..=100"),
         (&["--positions-in-memory", "9"][..], "1..=8"),
+        (&["--ways", "9"][..], "1..=8"),
+        (&["--bin-size", "many"][..], "4GiB"),
         (&["--io", "steam"][..], "auto, uring, threads"),
         (&["--access-log", ""][..], "off"),
         (&["--access-log-format", "xml"][..], "combined"),

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use super::options::{CacheOptions, DEFAULT_DISK_BYTES, EngineName, OpenError};
-use super::plan::{Plan, Tuning};
+use super::plan::{Plan, Tuning, bins_of, wrong};
 use super::{Cache, Counters, Gate, Held, Inner, MAX_READS, groups, raw};
 use crate::device::file::free_bytes;
 use crate::device::lending::Lending;
 use crate::device::{Access, Device, Disk, blocking, is_block_device};
 use crate::engine::Engine;
+use crate::engine::hashcache::Bins;
 use crate::engine::spread::{MAX_DISKS, Spread};
 use crate::key::Secret;
 use crate::layout::superblock::SUPERBLOCK_BYTES;
@@ -181,6 +182,7 @@ fn format(path: &Path, options: &CacheOptions, secret: Secret, disk: (u16, u16))
         slots: plan.slots(),
         mean_object_bytes: plan.mean_object_bytes(),
         block_bytes: plan.block_bytes(),
+        ways: plan.ways_on_disk(),
         secret,
         disk,
     };
@@ -202,6 +204,9 @@ fn plan_new(path: &Path, options: &CacheOptions, stamp: Stamp) -> Result<Plan, O
     let existing = path.ancestors().skip(1).find(|dir| dir.exists()).unwrap_or(path);
     let free = device_bytes.or_else(|| free_bytes(existing));
     let limit = free.map_or(String::new(), |free| format!(" to {free} bytes, which are free there"));
+    if let Some(why) = wrong(options.engine.unwrap_or_default(), options.tuning, options.bins, asked) {
+        return Err(OpenError::Setting(why));
+    }
     if asked < MIN_DISK_BYTES {
         return Err(OpenError::Size { asked, how: "small", limit });
     }
@@ -214,7 +219,7 @@ fn plan_new(path: &Path, options: &CacheOptions, stamp: Stamp) -> Result<Plan, O
 /// How a cache of so many bytes is cut.
 fn plan(options: &CacheOptions, bytes: u64, mean_object_bytes: u64, stamp: Stamp) -> Option<Plan> {
     let engine = options.engine.unwrap_or_default();
-    Plan::new(engine, options.tuning, bytes, SUPERBLOCK_BYTES, mean_object_bytes, stamp)
+    Plan::with_bins(engine, options.tuning, options.bins, bytes, SUPERBLOCK_BYTES, mean_object_bytes, stamp)
 }
 
 fn check_disk(path: PathBuf, options: &CacheOptions, access: Access) -> Result<Checked, OpenError> {
@@ -267,8 +272,22 @@ fn check(path: &Path, options: &CacheOptions, superblock: &Superblock) -> Result
     }
     let there = superblock.log.base + superblock.log.log_bytes();
     let stamp = Stamp { seed: superblock.secret.seed() };
+    let bins = bins_of(engine, superblock);
+    if let Some(why) = wrong(engine, options.tuning, options.bins, there) {
+        return Err(OpenError::Setting(why));
+    }
+    let number = |bins: Bins| bins.ways.map(|ways| ways as u64);
+    for (what, unit, there, asked) in
+        [("bins of", "bytes", bins.bytes, options.bins.bytes), ("sets of", "bins", number(bins), number(options.bins))]
+    {
+        if let (Some(there), Some(asked)) = (there, asked)
+            && there != asked
+        {
+            return other(what, format!("{there} {unit}"), format!("{asked} {unit}"));
+        }
+    }
     let tuning = Tuning { prefetch: Some(prefetch), ..options.tuning };
-    let options = CacheOptions { engine: Some(engine), tuning, ..options.clone() };
+    let options = CacheOptions { engine: Some(engine), tuning, bins, ..options.clone() };
     let asked = |bytes| plan(&options, bytes, superblock.mean_object_bytes, stamp);
     let end = |plan: Plan| plan.log().base + plan.log().log_bytes();
     match options.disk_bytes.filter(|bytes| asked(*bytes).map(end) != Some(there)) {

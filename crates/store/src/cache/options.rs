@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::plan::Tuning;
 use crate::device::{IoEngine, OpenDiskError};
+use crate::engine::hashcache::Bins;
 use crate::engine::spread::MAX_DISKS;
 use crate::layout::SuperblockError;
 
@@ -56,6 +57,17 @@ impl EngineName {
             EngineName::HashCacheLogLru => "hashcache-loglru",
             EngineName::HashCacheLogN => "hashcache-logn",
             EngineName::HashCacheLog => "hashcache-log",
+        }
+    }
+
+    /// Whether it keeps objects in a Disk Table, whose bins and sets have a size.
+    pub fn has_table(self) -> bool {
+        match self {
+            EngineName::HashCacheBasic
+            | EngineName::HashCacheSet
+            | EngineName::HashCacheSetMem
+            | EngineName::HashCacheSetMemLru => true,
+            EngineName::HashCacheLogLru | EngineName::HashCacheLogN | EngineName::HashCacheLog => false,
         }
     }
 
@@ -130,6 +142,9 @@ pub struct CacheOptions {
     pub engine: Option<EngineName>,
     /// Settings of the engine.
     pub tuning: Tuning,
+    /// How the bins of a new cache with a Disk Table are cut; an existing one with others is refused. By default as the
+    /// mean object size says. [`crate::tune`] measures what is best.
+    pub bins: Bins,
     /// The mean object size in bytes by which a new cache counts its index slots. Default 8 KiB (HashCache,
     /// section 2). Smaller means more objects and more memory: 47 bits each.
     pub mean_object_bytes: u64,
@@ -153,6 +168,7 @@ impl CacheOptions {
             memory_bytes: 64 << 20,
             engine: None,
             tuning: Tuning::default(),
+            bins: Bins::default(),
             mean_object_bytes: 8192,
             flush_every: Some(Duration::from_secs(5)),
             io: IoEngine::Auto,
@@ -212,6 +228,9 @@ pub enum OpenError {
         /// What was asked for.
         asked: String,
     },
+    /// A setting makes no sense, or does not go with the engine.
+    #[error("{0}")]
+    Setting(String),
     /// The directories do not belong together.
     #[error("{path} is {there}, and was given as {given}: name the directories in the order they were made in")]
     OtherDisk {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::options::EngineName;
 use crate::device::Device;
 use crate::engine::Engine;
-use crate::engine::hashcache::{HashCacheLog, HashCacheLogOptions, HashCacheTable, TableOptions, TablePolicy};
+use crate::engine::hashcache::{Bins, HashCacheLog, HashCacheLogOptions, HashCacheTable, TableOptions, TablePolicy};
 use crate::layout::{LogLayout, Stamp, Superblock};
 
 /// How a disk is cut for an engine, and what the engine is opened with.
@@ -39,6 +39,34 @@ impl Default for Tuning {
     }
 }
 
+/// What is wrong with settings for an engine in a cache of so many bytes, and what to do about it.
+pub(super) fn wrong(engine: EngineName, tuning: Tuning, bins: Bins, disk_bytes: u64) -> Option<String> {
+    let Tuning { sets_in_memory_percent: percent, positions_in_memory: kept, .. } = tuning;
+    if !(1..=100).contains(&percent) {
+        return Some(format!("{percent} in a hundred sets cannot be in memory: choose 1 to 100, or leave it out"));
+    }
+    if !(1..=8).contains(&kept) {
+        return Some(format!(
+            "of {kept} of a set's 8 positions there cannot be a copy in memory: choose 1 to 8, or leave it out"
+        ));
+    }
+    match policy(engine, tuning) {
+        Some(policy) => bins.wrong(policy, disk_bytes),
+        None if bins == Bins::default() => None,
+        None => Some(format!(
+            "{engine} keeps no bins, so they have no size and no number: leave that out, or choose hashcache-basic, \
+             hashcache-set, hashcache-setmem or hashcache-setmemlru"
+        )),
+    }
+}
+
+/// How the bins of an existing cache are cut, as far as its superblock says.
+pub(super) fn bins_of(engine: EngineName, superblock: &Superblock) -> Bins {
+    let Some(policy) = policy(engine, Tuning::default()) else { return Bins::default() };
+    let ways = if superblock.ways == 0 { policy.ways() } else { superblock.ways as usize };
+    Bins { bytes: Some(superblock.block_bytes).filter(|bytes| *bytes > 0), ways: Some(ways) }
+}
+
 fn policy(engine: EngineName, tuning: Tuning) -> Option<TablePolicy> {
     match engine {
         EngineName::HashCacheBasic => Some(TablePolicy::Basic),
@@ -62,9 +90,23 @@ impl Plan {
         mean_object_bytes: u64,
         stamp: Stamp,
     ) -> Option<Plan> {
+        Plan::with_bins(engine, tuning, Bins::default(), bytes, reserved, mean_object_bytes, stamp)
+    }
+
+    /// [`Plan::new`], with bins of a certain size and number where the engine has a Disk Table. `None` also where they are
+    /// [`Bins::wrong`].
+    pub fn with_bins(
+        engine: EngineName,
+        tuning: Tuning,
+        bins: Bins,
+        bytes: u64,
+        reserved: u64,
+        mean_object_bytes: u64,
+        stamp: Stamp,
+    ) -> Option<Plan> {
         let reads_ahead = tuning.prefetch == Some(true) && engine.can_prefetch();
         if let Some(policy) = policy(engine, tuning) {
-            let plan = TableOptions::plan(policy, bytes, reserved, mean_object_bytes, stamp)?;
+            let plan = TableOptions::plan(policy, bins, bytes, reserved, mean_object_bytes, stamp)?;
             return Some(Plan::Table(TableOptions { reads_ahead, ..plan }));
         }
         if engine == EngineName::HashCacheLogLru {
@@ -78,11 +120,11 @@ impl Plan {
 
     /// How the disk under a superblock was cut; whether related objects are read together says the superblock. `None` if its numbers do not fit each other.
     pub fn of(engine: EngineName, tuning: Tuning, superblock: &Superblock, reserved: u64) -> Option<Plan> {
-        let Superblock { log, slots, mean_object_bytes, block_bytes, .. } = *superblock;
+        let Superblock { log, slots, mean_object_bytes, block_bytes, ways, .. } = *superblock;
         let stamp = Stamp { seed: superblock.secret.seed() };
         let (_, reads_ahead) = EngineName::of_disk(&superblock.engine)?;
         if let Some(policy) = policy(engine, tuning) {
-            let bins = (slots, block_bytes);
+            let bins = (slots, block_bytes, ways);
             let plan = TableOptions::of(policy, log, bins, reserved, mean_object_bytes, stamp)?;
             return Some(Plan::Table(TableOptions { reads_ahead, ..plan }));
         }
@@ -124,6 +166,14 @@ impl Plan {
         match self {
             Plan::Log(_) => 0,
             Plan::Table(plan) => plan.table.block_bytes,
+        }
+    }
+
+    /// Bins of a set as a superblock has them: 0 for as many as the engine has by default.
+    pub fn ways_on_disk(&self) -> u32 {
+        match self {
+            Plan::Log(_) => 0,
+            Plan::Table(plan) => plan.ways_on_disk(),
         }
     }
 

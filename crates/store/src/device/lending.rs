@@ -96,8 +96,9 @@ pub fn catch<T>(work: impl FnOnce() -> T) -> (T, Option<Handed>) {
     (result, caught.flatten())
 }
 
-/// Whether a [`catch`] is under way on this thread that has nothing yet.
-fn is_wanted() -> bool {
+/// Whether the next read that this thread submits will be handed out: a [`catch`] is under way on it that has nothing yet.
+/// Such a read may never end, so nobody else may be made to wait for it.
+pub fn is_wanted() -> bool {
     // A thread that ends has no variables any more, and catches nothing.
     CATCH.try_with(|catch| matches!(*catch.borrow(), Some(None))).unwrap_or(false)
 }

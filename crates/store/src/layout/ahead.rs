@@ -118,6 +118,13 @@ impl Ahead {
         number
     }
 
+    /// A request begins that nobody is to wait for. Returns its number.
+    pub(super) fn begin_unseen(&self) -> u64 {
+        let mut state = self.state.lock();
+        state.next += 1;
+        state.next
+    }
+
     /// It has ended: those who wanted something of it look again.
     pub(super) fn end(&self, number: u64) {
         let mut state = self.state.lock();

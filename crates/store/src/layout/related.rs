@@ -9,6 +9,7 @@ use super::ahead::{Again, Looked};
 use super::log::{Log, LogFault, RawRecord, ReadDone, Unparsed, Wanted};
 use super::reach::Reach;
 use super::record::HEADER_BYTES;
+use crate::device::lending::is_wanted;
 use crate::engine::{Place, Record};
 use crate::key::Digest;
 use crate::memory::Pool;
@@ -30,8 +31,9 @@ impl Log {
                 let bytes = reach.bytes_from(place);
                 let wanted = Wanted { place, of, may_grow: true, alone_bytes: guess.max(HEADER_BYTES), ahead: None };
                 if let Some(done) = self.read_before(&wanted, bytes, done) {
-                    let ahead = Some(ahead.begin(place, bytes));
-                    self.read_disk(Wanted { ahead, ..wanted }, bytes, done);
+                    // What is handed out to a program may never be read: nobody waits for that.
+                    let number = if is_wanted() { ahead.begin_unseen() } else { ahead.begin(place, bytes) };
+                    self.read_disk(Wanted { ahead: Some(number), ..wanted }, bytes, done);
                 }
             }
             _ => self.read(place, of, guess, done),

@@ -10,7 +10,8 @@
 //! Behind it, of engines with a Disk Table only, whose slots are its bins:
 //!
 //! ```text
-//! 128  u64  bytes of a bin       136  u64  checksum of bytes 0 to 135
+//! 128  u32  bytes of a bin       136  u64  checksum of bytes 0 to 135
+//! 132  u32  bins of a set, 0 for as many as its engine has by default
 //! ```
 
 use xxhash_rust::xxh3::xxh3_64;
@@ -42,6 +43,8 @@ pub struct Superblock {
     pub mean_object_bytes: u64,
     /// Bytes of a bin; 0 without a Disk Table, or where that does not verify.
     pub block_bytes: u64,
+    /// Bins of a set; 0 for as many as the engine has by default, and without a Disk Table.
+    pub ways: u32,
     /// The store's secret, the same on all its disks.
     pub secret: Secret,
     /// Which of the store's disks this is, and how many there are.
@@ -84,7 +87,7 @@ impl Superblock {
         bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
         if self.block_bytes > 0 {
             bytes.resize(TABLE_AT, 0);
-            bytes.extend_from_slice(&self.block_bytes.to_le_bytes());
+            bytes.extend_from_slice(&(self.block_bytes | u64::from(self.ways) << 32).to_le_bytes());
             bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
         }
         bytes.resize(SUPERBLOCK_BYTES as usize, 0);
@@ -105,15 +108,19 @@ impl Superblock {
         Self::fields(rest)
             .filter(|(_, sum)| bytes.get(..CHECKED_BYTES).is_some_and(|checked| xxh3_64(checked) == *sum))
             .and_then(|(found, _)| found.sane(block, device_bytes))
-            .map(|found| Superblock { block_bytes: Self::block_bytes(bytes).unwrap_or(0), ..found })
+            .map(|found| {
+                let bins = Self::bins(bytes).unwrap_or(0);
+                Superblock { block_bytes: bins & u64::from(u32::MAX), ways: (bins >> 32) as u32, ..found }
+            })
             .ok_or(SuperblockError::Damaged)
     }
 
-    fn block_bytes(bytes: &[u8]) -> Option<u64> {
+    /// The size of a bin and the number in a set, in one number.
+    fn bins(bytes: &[u8]) -> Option<u64> {
         let checked = bytes.get(..TABLE_AT + 8)?;
         let mut rest = bytes.get(TABLE_AT..)?;
-        let (block_bytes, sum) = (take_u64(&mut rest)?, take_u64(&mut rest)?);
-        (sum == xxh3_64(checked)).then_some(block_bytes)
+        let (bins, sum) = (take_u64(&mut rest)?, take_u64(&mut rest)?);
+        (sum == xxh3_64(checked)).then_some(bins)
     }
 
     fn fields(mut rest: &[u8]) -> Option<(Superblock, u64)> {
@@ -126,8 +133,8 @@ impl Superblock {
         let (slots, mean_object_bytes) = (number()?, number()?);
         let secret = Secret::from_bytes(take(rest)?);
         let log = LogLayout { base, region_bytes, regions, unit, align: unit };
-        let block_bytes = 0;
-        Some((Superblock { engine, log, slots, mean_object_bytes, block_bytes, secret, disk }, take_u64(rest)?))
+        let (block_bytes, ways) = (0, 0);
+        Some((Superblock { engine, log, slots, mean_object_bytes, block_bytes, ways, secret, disk }, take_u64(rest)?))
     }
 
     fn sane(mut self, block: u64, device_bytes: u64) -> Option<Self> {
@@ -151,7 +158,7 @@ mod tests {
         let log = LogLayout::new(SUPERBLOCK_BYTES, 64 << 20, 512).unwrap();
         let secret = Secret::from_bytes([3; 32]);
         let engine = "hashcache-log".into();
-        Superblock { engine, log, slots: 8192, mean_object_bytes: 8192, block_bytes: 0, secret, disk: (0, 1) }
+        Superblock { engine, log, slots: 8192, mean_object_bytes: 8192, block_bytes: 0, ways: 0, secret, disk: (0, 1) }
     }
 
     #[test]
@@ -163,9 +170,9 @@ mod tests {
 
     #[test]
     fn the_size_of_bins_is_read_as_it_was_written_or_not_at_all() {
-        let mut bytes = Superblock { block_bytes: 8192, ..example() }.encode();
+        let mut bytes = Superblock { block_bytes: 8192, ways: 4, ..example() }.encode();
         let read = |bytes: &[u8]| Superblock::decode(bytes, 512, 65 << 20).unwrap().block_bytes;
-        assert_eq!(read(&bytes), 8192);
+        assert_eq!((read(&bytes), Superblock::decode(&bytes, 512, 65 << 20).unwrap().ways), (8192, 4));
         for bit in 120 * 8..144 * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(read(&bytes), 0, "bit {bit}");

@@ -106,6 +106,11 @@ pub fn with_prefetching(test: impl FnOnce()) {
     PREFETCHES.set(false);
 }
 
+/// Whether this is such a test.
+pub fn prefetches() -> bool {
+    PREFETCHES.get()
+}
+
 /// Whether an engine keeps objects in a Disk Table: what a new version is written over is gone from then on.
 pub fn has_table(engine: EngineName) -> bool {
     !matches!(engine, EngineName::HashCacheLog | EngineName::HashCacheLogN | EngineName::HashCacheLogLru)

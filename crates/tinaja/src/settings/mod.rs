@@ -12,7 +12,7 @@ use std::thread::available_parallelism;
 use anyhow::{Context, Result, bail};
 use tinaja_proxy::{Config, Listener, Rule};
 use tinaja_store::device::IoEngine;
-use tinaja_store::{EngineName, Tuning};
+use tinaja_store::{Bins, EngineName, Tuning};
 
 use crate::flags::Serve;
 use crate::place;
@@ -37,6 +37,10 @@ pub struct Settings {
     pub engine: Option<EngineName>,
     /// What engines are told beside.
     pub tuning: Tuning,
+    /// How the bins of a new cache are cut, as far as it was said.
+    pub bins: Bins,
+    /// The mean object size by which a new cache is cut, if it was said.
+    pub object_bytes: Option<u64>,
     /// How the disk is read and written.
     pub io: IoEngine,
     /// What to say on stderr.
@@ -102,6 +106,11 @@ impl Settings {
                     .unwrap_or(Tuning::default().positions_in_memory),
                 prefetch: flags.prefetch.or(file.prefetch),
             },
+            bins: Bins {
+                bytes: size(flags.bin_size, file.bin_size).map(|Size(bytes)| bytes),
+                ways: small(flags.ways, file.ways).map(usize::from),
+            },
+            object_bytes: size(flags.object_size, file.object_size).map(|Size(bytes)| bytes),
             io: flags.io.or(file.io.map(|Text(io)| io)).unwrap_or_default(),
             log: log.map_or(DEFAULT_LOG.into(), |Filter(filter)| filter),
             proxy,

@@ -38,8 +38,9 @@ fn the_example_says_the_defaults() {
     // What has a fixed default is not commented out: it would not be compared.
     let silent: Vec<&str> = EXAMPLE.lines().filter(|line| line.starts_with('#') && line.contains(" = ")).collect();
     let top = silent.iter().take_while(|line| !line.contains("[[")).filter(|line| !line.starts_with("# "));
-    let top: Vec<&str> = top.map(|line| line.split(' ').next().unwrap()).take(6).collect();
-    assert_eq!(top, ["#cache", "#disk", "#workers", "#engine", "#prefetch", "#name"]);
+    let top: Vec<&str> = top.map(|line| line.split(' ').next().unwrap()).take(9).collect();
+    let silent = ["#cache", "#disk", "#workers", "#engine", "#prefetch", "#bin_size", "#ways", "#object_size", "#name"];
+    assert_eq!(top, silent);
 }
 
 #[test]
@@ -111,6 +112,13 @@ fn flags_override_the_file() {
     assert_eq!(numbers(tuned("")), (30, 6, Some(true)));
     assert_eq!(numbers(tuned("--sets-in-memory 70 --positions-in-memory 1 --prefetch false")), (70, 1, Some(false)));
 
+    let cut = |flags| {
+        let settings = read(flags, &format!("bin_size = \"8KiB\"\nways = 4\nobject_size = \"5kB\"\n{text}")).unwrap();
+        (settings.bins.bytes, settings.bins.ways, settings.object_bytes)
+    };
+    assert_eq!(cut(""), (Some(8192), Some(4), Some(5000)));
+    assert_eq!(cut("--bin-size 16KiB --ways 2 --object-size 1MiB"), (Some(16_384), Some(2), Some(1 << 20)));
+
     let other = read("--listen 127.0.0.1:9 --origin http://o", text).unwrap();
     assert_eq!(other.proxy.listeners, [Listener::reverse("127.0.0.1:9".parse().unwrap(), "http://o".parse().unwrap())]);
     let opened = read("--allow-connect-port 8443", text).unwrap();
@@ -165,6 +173,8 @@ fn nonsense_is_named_with_its_line() {
         ("engine = \"perpetual-motion\"".to_owned(), 1, vec!["hashcache-basic", "hashcache-loglru", "hashcache-log"]),
         ("sets_in_memory = 0".to_owned(), 1, vec!["from 1 to 100"]),
         ("positions_in_memory = 9".to_owned(), 1, vec!["from 1 to 8"]),
+        ("ways = 9".to_owned(), 1, vec!["from 1 to 8"]),
+        ("bin_size = 8192".to_owned(), 1, vec!["string"]),
         ("log = \"chatty\"".to_owned(), 1, vec!["warn"]),
         ("name = \"a b\"".to_owned(), 1, vec!["letters"]),
         ("access_log_format = \"xml\"".to_owned(), 1, vec!["combined"]),

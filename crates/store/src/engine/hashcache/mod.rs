@@ -32,4 +32,4 @@ mod table;
 
 pub use log::HashCacheLog;
 pub use options::HashCacheLogOptions;
-pub use table::{HashCacheTable, TableOptions, TablePolicy};
+pub use table::{Bins, HashCacheTable, TableOptions, TablePolicy};

@@ -7,9 +7,9 @@
 //! | policy | ways | memory says of a set | a hit | a write | a miss |
 //! |---|---|---|---|---|---|
 //! | Basic | 1 | nothing | 1 read of a bin | 1 write | 1 read of a bin |
-//! | Set | 8 | nothing | 1 read of a set | 1 write, after a lookup of the same set | 1 read of a set |
-//! | SetMem | 8 | fingerprints and ranks of every set | 1 read of a bin | 1 write | none but for false positives |
-//! | SetMemLRU | 8 | those of the sets used last | 1 read | 1 write, after a lookup | 1 read of a set not in memory |
+//! | Set | 8, or 4, or 2 | nothing | 1 read of a set | 1 write, after a lookup of the same set | 1 read of a set |
+//! | SetMem | as Set | fingerprints and ranks of every set | 1 read of a bin | 1 write | none but for false positives |
+//! | SetMemLRU | as Set | those of the sets used last | 1 read | 1 write, after a lookup | 1 read of a set not in memory |
 //!
 //! Invariants, and why nothing older comes to light though bins are written over in place:
 //! - A set holds one version of an object: a newer one takes the way of the older. So before a set is written to, what
@@ -41,7 +41,7 @@ use parking_lot::Mutex;
 use crate::layout::{DiskTable, Log, SnapshotHeader};
 use append::Learning;
 use banned::Banned;
-pub use options::{TableOptions, TablePolicy};
+pub use options::{Bins, TableOptions, TablePolicy};
 use rows::Rows;
 use survivors::Survivors;
 

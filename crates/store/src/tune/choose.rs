@@ -1,0 +1,188 @@
+//! From the two tables to the parameters.
+
+use std::fmt;
+
+use super::{DiskSpeed, Sizes};
+use crate::engine::hashcache::Bins;
+
+/// A set may be as large as the largest read that takes so much longer than the smallest, and no longer: beyond 64 KiB the
+/// paper's disks lose a third, up to there a tenth.
+const MOST_LONGER: f64 = 1.25;
+/// So many objects should fit a bin whole; the paper is content with three quarters, 74.8 %.
+const MOST_OBJECTS: f64 = 0.7;
+/// With fewer bins in a set too many objects leave because their set is full.
+const LEAST_WAYS: u64 = 4;
+/// What a row in memory has room for.
+const MOST_WAYS: u64 = 8;
+/// The bits of hash that a row keeps of each object.
+const HASH_BITS: u32 = 8;
+const LEAST_BIN_BYTES: u64 = 4096;
+const MOST_BIN_BYTES: u64 = 64 << 10;
+/// The largest mean size that a disk is cut for: beyond that there would be hardly any bins.
+const MOST_MEAN_BYTES: u64 = 1 << 20;
+
+/// The parameters, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
+    /// Bytes of a bin.
+    pub bin_bytes: u64,
+    /// Bins of a set, for all engines with a Disk Table but Basic, which has one.
+    pub ways: usize,
+    /// Bits of each object's hash in memory. The format has 8: see [`Choice::false_reads`].
+    pub hash_bits: u32,
+    /// The mean object size: what engines with a log alone count their slots by.
+    pub mean_object_bytes: u64,
+    /// Of how many lookups of absent objects the hash, in a full set, leads to a read for nothing.
+    pub false_reads: f64,
+    /// Why each was chosen, a sentence each.
+    pub why: Vec<String>,
+}
+
+impl Choice {
+    /// What a new cache is made with; of Basic the size of a bin alone.
+    pub fn bins(&self, is_basic: bool) -> Bins {
+        Bins { bytes: Some(self.bin_bytes), ways: (!is_basic).then_some(self.ways) }
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in &self.why {
+            writeln!(f, "  {line}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Choose from what a disk does and how large objects are. Whatever the tables say, what is chosen is a geometry that a
+/// cache can be made with.
+pub fn choose(disk: &DiskSpeed, sizes: &Sizes) -> Choice {
+    let knee = disk.knee_bytes(MOST_LONGER);
+    let fits = |bytes: u64| sizes.below(bytes);
+    let bins = || (LEAST_BIN_BYTES.ilog2()..=MOST_BIN_BYTES.ilog2()).map(|log| 1_u64 << log);
+    // A set of the fewest bins must be read in one seek; of what is left the smallest bin that holds most.
+    let largest = (knee / LEAST_WAYS).clamp(LEAST_BIN_BYTES, MOST_BIN_BYTES);
+    let holds_most = bins().find(|bytes| fits(*bytes) >= MOST_OBJECTS).unwrap_or(MOST_BIN_BYTES);
+    let bin_bytes = 1 << largest.min(holds_most).ilog2();
+    let ways = bins_in(knee, bin_bytes);
+    let mean_object_bytes = sizes.mean().clamp(LEAST_BIN_BYTES / 8, MOST_MEAN_BYTES);
+    let false_reads = false_reads(ways, HASH_BITS);
+
+    let kib = |bytes: u64| format!("{} KiB", bytes >> 10);
+    let held = 100.0 * fits(bin_bytes);
+    let mut why = Vec::new();
+    why.push(match disk.slowdown(knee) {
+        Some((slower, beyond)) => format!(
+            "a read of {} takes {slower:.2} times one of {}{}: a set may be as large",
+            kib(knee),
+            kib(disk.smallest_bytes()),
+            beyond.map_or(String::new(), |(next, beyond)| format!(", and one of {} {beyond:.2} times", kib(next))),
+        ),
+        None => format!("nothing is known of the disk: a set may have {}", kib(knee)),
+    });
+    why.push(if bin_bytes == holds_most {
+        format!("bins of {}: the smallest that hold most objects whole, {held:.1} % of them", kib(bin_bytes))
+    } else {
+        format!(
+            "bins of {}: larger ones would hold more objects whole than these {held:.1} %, but not {LEAST_WAYS} of them \
+             would fit a set",
+            kib(bin_bytes)
+        )
+    });
+    if fits(bin_bytes) < 0.5 {
+        let fewer =
+            "most objects take a second read of a log all the same: hashcache-log has no bins, and one read for each";
+        why.push(fewer.to_owned());
+    }
+    why.push(format!(
+        "sets of {ways} bins, {}: {}",
+        kib(bin_bytes * ways as u64),
+        if ways as u64 == MOST_WAYS { "as many as a row in memory has room for" } else { "as many as that size holds" },
+    ));
+    why.push(format!(
+        "{HASH_BITS} bits of hash an object, which all rows have: {:.1} % of the lookups of what is not there read for nothing",
+        100.0 * false_reads
+    ));
+    why.push(format!("objects of {mean_object_bytes} bytes on average: what a log's slots are counted by"));
+    Choice { bin_bytes, ways, hash_bits: HASH_BITS, mean_object_bytes, false_reads, why }
+}
+
+fn bins_in(set_bytes: u64, bin_bytes: u64) -> usize {
+    let ways = (set_bytes / bin_bytes.max(1)).clamp(LEAST_WAYS, MOST_WAYS);
+    1 << ways.ilog2()
+}
+
+/// One in 255 of each way's hashes is the one that is looked for, since 0 means that the way is free.
+fn false_reads(ways: usize, hash_bits: u32) -> f64 {
+    let one = 1.0 / ((1_u64 << hash_bits) - 1) as f64;
+    1.0 - (1.0 - one).powi(ways as i32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ReadSpeed;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn disk(latencies_ms: &[(u64, f64)]) -> DiskSpeed {
+        let speed = |&(kib, latency_ms): &(u64, f64)| ReadSpeed { bytes: kib << 10, reads: 10, latency_ms };
+        DiskSpeed { reads: latencies_ms.iter().map(speed).collect(), ..DiskSpeed::of_the_paper() }
+    }
+
+    #[test]
+    fn the_papers_tables_lead_to_the_papers_choice() {
+        let choice = choose(&DiskSpeed::of_the_paper(), &Sizes::of_the_paper());
+        assert_eq!((choice.bin_bytes, choice.ways, choice.hash_bits), (8192, 8, 8));
+        assert!((choice.false_reads - 0.031).abs() < 0.001, "{}", choice.false_reads);
+        let text = choice.to_string();
+        for words in [
+            "64 KiB takes 1.09 times one of 4 KiB, and one of 128 KiB 1.49 times",
+            "74.8 %",
+            "sets of 8 bins, 64 KiB",
+            "3.1 %",
+        ] {
+            assert!(text.contains(words), "{words} in {text}");
+        }
+    }
+
+    #[test]
+    fn a_disk_that_pays_for_every_byte_gets_small_sets() {
+        let flash = disk(&[(4, 0.06), (8, 0.07), (16, 0.09), (32, 0.13), (64, 0.2)]);
+        let choice = choose(&flash, &Sizes::of_the_paper());
+        assert_eq!((choice.bin_bytes, choice.ways), (4096, 4), "{choice}");
+        // One that moves bytes for nothing gets large ones, if objects need them.
+        let fast = disk(&[(4, 10.0), (64, 10.1), (256, 10.4), (512, 10.9)]);
+        let large = Sizes::from_bytes((0..100).map(|n| 20_000 + n * 100));
+        let choice = choose(&fast, &large);
+        assert_eq!((choice.bin_bytes, choice.ways), (32 << 10, 8), "{choice}");
+        let choice = choose(&disk(&[(4, 10.0), (64, 10.1), (128, 20.0)]), &large);
+        assert_eq!((choice.bin_bytes, choice.ways), (16 << 10, 4), "{choice}");
+        assert!(choice.to_string().contains("would fit a set"), "{choice}");
+    }
+
+    #[test]
+    fn small_objects_get_small_bins_and_huge_ones_the_largest() {
+        let paper = DiskSpeed::of_the_paper();
+        let small = choose(&paper, &Sizes::from_bytes([500; 50]));
+        assert_eq!((small.bin_bytes, small.ways, small.mean_object_bytes), (4096, 8, 512), "{small}");
+        let huge = choose(&paper, &Sizes::from_bytes([50 << 20; 50]));
+        assert_eq!((huge.bin_bytes, huge.ways, huge.mean_object_bytes), (16 << 10, 4, 1 << 20), "{huge}");
+        assert!(huge.to_string().contains("hashcache-log has no bins") && !small.to_string().contains("hashcache-log"));
+    }
+
+    proptest! {
+        /// Whatever is measured, a cache can be made with what is chosen, and the same is chosen again.
+        #[test]
+        fn what_is_chosen_can_be_made(
+            latencies in proptest::collection::vec((0..2000_u64, prop_oneof![Just(0.0), Just(f64::NAN), 0.001..1e9]), 0..10),
+            sizes in proptest::collection::vec(any::<u64>(), 0..20),
+        ) {
+            let (disk, sizes) = (disk(&latencies), Sizes::from_bytes(sizes));
+            let choice = choose(&disk, &sizes);
+            prop_assert_eq!(choice.bins(false).wrong(crate::engine::hashcache::TablePolicy::Set, 4 << 20), None);
+            prop_assert_eq!(choice.bins(true).wrong(crate::engine::hashcache::TablePolicy::Basic, 4 << 20), None);
+            prop_assert!(choice.mean_object_bytes >= 512 && choice.mean_object_bytes <= 1 << 20);
+            prop_assert_eq!(choose(&disk, &sizes), choice);
+        }
+    }
+}

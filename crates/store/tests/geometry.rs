@@ -1,0 +1,133 @@
+//! How a Disk Table is cut: every size of bin and number of ways works and is kept; others are refused with what to do; and
+//! parameters that make no sense are errors.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod support;
+
+use std::path::Path;
+
+use support::{get, put};
+use tinaja_store::{Bins, Cache, CacheOptions, Commit, EngineName, Store, Tuning, block_on};
+
+fn options(dir: &Path, engine: Option<EngineName>, bins: Bins) -> CacheOptions {
+    let disk_bytes = Some(16 << 20);
+    CacheOptions { engine, bins, disk_bytes, memory_bytes: 0, flush_every: None, ..CacheOptions::new(dir) }
+}
+
+fn bins(bytes: u64, ways: usize) -> Bins {
+    Bins { bytes: Some(bytes), ways: Some(ways) }
+}
+
+fn refused(options: CacheOptions) -> String {
+    let checked = Cache::check(&options).err().map(|error| error.to_string());
+    let error = Cache::open(options).err().expect("it was opened").to_string();
+    assert_eq!(checked, Some(error.clone()), "check says what open says");
+    error
+}
+
+#[test]
+fn every_cut_is_made_used_and_kept() {
+    let tables = EngineName::ALL.into_iter().filter(|engine| engine.has_table());
+    for engine in tables {
+        let ways: &[usize] = if engine == EngineName::HashCacheBasic { &[1] } else { &[2, 4, 8] };
+        for &ways in ways {
+            for bytes in [4096, 8192, 64 << 10] {
+                let dir = tempfile::tempdir().unwrap();
+                let asked = bins(bytes, ways);
+                let cache = Cache::open(options(dir.path(), Some(engine), asked)).unwrap();
+                let slots = cache.stats().slots;
+                assert!(slots > 0 && slots.is_multiple_of(ways as u64) && slots * bytes <= 16 << 20, "{slots}");
+                let objects = (slots / 4).min(150);
+                for n in 0..objects {
+                    let size = [100, 3900, 30_000][n as usize % 3];
+                    assert!(matches!(put(&cache, n, 1, size), Commit::Stored { .. }));
+                    assert_eq!(get(&cache, n), Some(1), "{engine} {asked:?} object {n}");
+                }
+                (0..objects).step_by(2).for_each(|n| assert!(matches!(put(&cache, n, 2, 500), Commit::Stored { .. })));
+                let all = |cache: &Cache| {
+                    let versions = (0..objects).filter_map(|n| get(cache, n).map(|version| (n, version)));
+                    let versions: Vec<_> = versions.collect();
+                    assert!(versions.iter().all(|(n, version)| *version == 2 - n % 2), "an older version came back");
+                    versions
+                };
+                let before = all(&cache);
+                assert!(before.len() as u64 > objects * 2 / 3, "{engine} {asked:?}: {} of {objects}", before.len());
+                block_on(cache.close()).unwrap();
+                drop(cache);
+                // As it was made, whether it is said again or not.
+                for bins in [asked, Bins::default(), Bins { ways: None, ..asked }] {
+                    let cache = Cache::open(options(dir.path(), None, bins)).unwrap();
+                    assert_eq!((cache.stats().slots, all(&cache)), (slots, before.clone()), "{engine} {asked:?}");
+                }
+                let other_bytes = if bytes == 8192 { 16_384 } else { 8192 };
+                let error = refused(options(dir.path(), None, bins(other_bytes, ways)));
+                let says =
+                    format!("was made with bins of {bytes} bytes, not {other_bytes} bytes: leave the setting out");
+                assert!(error.contains(&says) && error.contains("delete it"), "{error}");
+                if ways > 1 {
+                    let other = if ways == 8 { 4 } else { 8 };
+                    let error = refused(options(dir.path(), None, bins(bytes, other)));
+                    let says = format!("was made with sets of {ways} bins, not {other} bins: leave the setting out");
+                    assert!(error.contains(&says), "{error}");
+                }
+                assert_eq!(all(&Cache::open(options(dir.path(), None, asked)).unwrap()), before, "it was not touched");
+            }
+        }
+    }
+}
+
+#[test]
+fn parameters_that_do_not_fit_are_errors_that_say_what_to_do() {
+    let set = Some(EngineName::HashCacheSet);
+    for (engine, cut, says) in [
+        (set, bins(4 << 20, 8), "a set of 8 bins has 33554432 bytes, and the cache 16777216: choose smaller bins"),
+        (set, bins(u64::MAX, 8), "larger cache"),
+        (set, bins(128 << 10, 2), "a bin cannot have 131072 bytes: choose 4096, 8192, 16384, 32768 or 65536"),
+        (set, bins(5000, 8), "choose 4096"),
+        (set, bins(0, 8), "choose 4096"),
+        (set, bins(2048, 8), "choose 4096"),
+        (set, bins(8192, 3), "a set cannot have 3 bins: choose 2, 4 or 8"),
+        (set, bins(4096, 1), "choose 2, 4 or 8"),
+        (set, bins(4096, 0), "choose 2, 4 or 8"),
+        (set, bins(4096, 16), "choose 2, 4 or 8"),
+        (set, bins(4096, usize::MAX), "choose smaller bins, fewer of them"),
+        (
+            Some(EngineName::HashCacheBasic),
+            bins(4096, 8),
+            "one bin in a set, not 8: leave the number out, or choose hashcache-set",
+        ),
+        (Some(EngineName::HashCacheLog), bins(4096, 8), "hashcache-log keeps no bins"),
+        (Some(EngineName::HashCacheLogLru), Bins { bytes: None, ways: Some(8) }, "hashcache-loglru keeps no bins"),
+        (None, Bins { bytes: Some(8192), ways: None }, "choose hashcache-basic, hashcache-set"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let error = refused(options(dir.path(), engine, cut));
+        assert!(error.contains(says), "{engine:?} {cut:?}: {error}");
+        assert!(!dir.path().join("tinaja.cache").exists(), "something was made");
+    }
+}
+
+/// Of a set of eight, nine positions were taken to mean eight, and none to mean one: nobody learned of the mistake.
+#[test]
+fn more_positions_than_a_set_has_are_an_error_new_or_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let tuned = |percent, kept| {
+        let tuning = Tuning { sets_in_memory_percent: percent, positions_in_memory: kept, ..Tuning::default() };
+        CacheOptions { tuning, ..options(dir.path(), Some(EngineName::HashCacheLogLru), Bins::default()) }
+    };
+    let wrong =
+        [(40, 9, "choose 1 to 8"), (40, 0, "choose 1 to 8"), (0, 4, "choose 1 to 100"), (101, 4, "choose 1 to 100")];
+    for made in [false, true] {
+        if made {
+            drop(Cache::open(tuned(40, 8)).unwrap());
+        }
+        for (percent, kept, says) in wrong {
+            let error = refused(tuned(percent, kept));
+            assert!(error.contains(says), "{error}");
+        }
+    }
+    let other = CacheOptions { engine: None, ..tuned(40, 9) };
+    assert!(refused(other).contains("of 9 of a set's 8 positions"));
+    let other = CacheOptions { bins: bins(8192, 8), engine: None, ..tuned(40, 4) };
+    assert!(refused(other).contains("hashcache-loglru keeps no bins"));
+}

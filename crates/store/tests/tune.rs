@@ -1,0 +1,82 @@
+//! Measuring: what it leaves behind, what it does where it cannot, and that a cache can be made with what is chosen.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod support;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use support::{blank, disk, is_read, put, sound};
+use tinaja_store::device::wrap::{Counted, Fault};
+use tinaja_store::tune::{DiskSpeed, Sizes, TuneError, choose};
+use tinaja_store::{Cache, CacheOptions, EngineName, Store, block_on};
+
+fn is_empty(dir: &Path) -> bool {
+    std::fs::read_dir(dir).unwrap().next().is_none()
+}
+
+#[test]
+fn a_disk_is_measured_and_nothing_is_left_behind() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    match DiskSpeed::measure(dir.path(), Duration::from_millis(600)) {
+        Ok(speed) => {
+            print!("{speed}{}", choose(&speed, &Sizes::of_the_paper()));
+            assert!(
+                speed.reads.len() >= 8 && speed.reads.iter().all(|speed| speed.reads > 0 && speed.latency_ms > 0.0)
+            );
+            assert!(speed.reads.is_sorted_by_key(|speed| speed.bytes));
+        }
+        // Where the build directory is no disk.
+        Err(error) => assert!(matches!(error, TuneError::Cached(_)), "{error}"),
+    }
+    assert!(is_empty(dir.path()));
+    let error = DiskSpeed::measure(&dir.path().join("not/there"), Duration::from_secs(1)).unwrap_err();
+    assert!(error.to_string().contains("not/there"), "{error}");
+    let error = DiskSpeed::measure(Path::new("/proc"), Duration::from_secs(1)).unwrap_err();
+    assert!(error.to_string().contains("/proc"), "{error}");
+}
+
+/// Time that is up at once still reads each size once, and no more: there is something to choose by.
+#[test]
+fn every_size_is_read_once_at_least_and_no_more_than_time_allows() {
+    let counted = Counted::new(sound(&blank()));
+    let speed = DiskSpeed::of_device(&counted, 8 << 20, Instant::now()).unwrap();
+    assert!(speed.reads.iter().all(|speed| speed.reads == 1));
+    assert_eq!(counted.detail().reads.requests, speed.reads.len() as u64);
+    let sizes: Vec<_> = speed.reads.iter().map(|speed| speed.bytes >> 10).collect();
+    assert!(sizes.ends_with(&[4, 8, 16, 32, 64, 128, 256, 512]), "{sizes:?}");
+    let long = DiskSpeed::of_device(&counted, 8 << 20, Instant::now() + Duration::from_secs(3600)).unwrap();
+    assert!(long.reads.iter().all(|speed| speed.reads == 500), "it ends when the mean does not change any more");
+    let failing = disk(&blank(), |nth, request| (nth > 5 && is_read(request)).then_some(Fault::Error));
+    let error = DiskSpeed::of_device(&*failing, 8 << 20, Instant::now() + Duration::from_secs(5)).unwrap_err();
+    assert!(error.to_string().contains("the disk failed while it was measured"), "{error}");
+    assert!(DiskSpeed::of_device(&counted, 100, Instant::now()).is_err());
+}
+
+#[test]
+fn sizes_are_those_of_the_objects_in_a_cache() {
+    for engine in [EngineName::HashCacheLog, EngineName::HashCacheSetMem] {
+        let dir = tempfile::tempdir().unwrap();
+        let options =
+            CacheOptions { disk_bytes: Some(64 << 20), engine: Some(engine), ..CacheOptions::new(dir.path()) };
+        let cache = Cache::open(CacheOptions { memory_bytes: 0, ..options }).unwrap();
+        assert_eq!(Sizes::of_cache(&cache).unwrap(), None);
+        for n in 0..100 {
+            let _ = put(&cache, n, 1, if n < 80 { 2000 } else { 300_000 });
+        }
+        block_on(cache.flush()).unwrap();
+        let sizes = Sizes::of_cache(&cache).unwrap().unwrap();
+        assert!((90..=100).contains(&sizes.objects()), "{sizes}");
+        assert!((sizes.below(4096) - 0.8).abs() < 0.1 && sizes.below(256 << 10) < 0.9, "{sizes}");
+        let choice = choose(&DiskSpeed::of_the_paper(), &sizes);
+        assert_eq!((choice.bin_bytes, choice.ways), (4096, 8), "{choice}");
+        block_on(cache.close()).unwrap();
+        drop(cache);
+        let again = tempfile::tempdir().unwrap();
+        let engine = EngineName::HashCacheSet;
+        let options =
+            CacheOptions { bins: choice.bins(false), engine: Some(engine), ..CacheOptions::new(again.path()) };
+        let made = Cache::open(CacheOptions { disk_bytes: Some(16 << 20), ..options }).unwrap();
+        assert!(made.stats().slots > 0);
+    }
+}

@@ -1,0 +1,110 @@
+//! `tinaja tune`, and a new cache that is cut as suits its disk.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use support::body::body;
+use support::origin::Origin;
+use support::tinaja::{Setup, Tinaja, binary};
+use support::tools::output;
+use tempfile::TempDir;
+
+fn tune(home: &TempDir, dir: &Path, flags: &[&str]) -> Output {
+    output(binary(home).arg("tune").arg(dir).args(["--seconds", "1"]).args(flags))
+}
+
+fn said(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn has_object(proxy: &Tinaja, origin: &Origin) {
+    let response = proxy.get(&origin.url("/2000/x")).unwrap();
+    assert!(response.status == 200 && response.body == body("/2000/x", 2000));
+}
+
+#[test]
+fn both_tables_the_choice_and_how_to_use_it_are_printed() {
+    let (home, dir) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let text = said(&tune(&home, dir.path(), &[]));
+    for words in [
+        "Table 6",
+        "Table 5",
+        "CoDeeN",
+        "74.8",
+        "Chosen:",
+        "bins of",
+        "sets of",
+        "8 bits of hash",
+        "tinaja serve --engine",
+    ] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+    assert!(fs::read_dir(dir.path()).unwrap().next().is_none(), "something was left behind");
+
+    // Of a log: each object once, whatever it is called.
+    let log = dir.path().join("log.csv");
+    let line = |n: u64| format!("{n},object{},{},client\n", n % 10, if n % 10 < 9 { 1000 } else { 60_000 });
+    fs::write(&log, (0..500).map(line).collect::<String>()).unwrap();
+    let text = said(&tune(&home, dir.path(), &["--trace", log.to_str().unwrap()]));
+    for words in [
+        "10 objects asked for in",
+        "         4 KiB           90.0\n",
+        "bins of 4 KiB",
+        "--bin-size 4KiB",
+        "--object-size 7412B",
+    ] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+    let missing = tune(&home, dir.path(), &["--trace", "/no/such/log"]);
+    let complaint = String::from_utf8_lossy(&missing.stderr).into_owned();
+    assert!(missing.status.code() == Some(1) && complaint.contains("/no/such/log"), "{complaint}");
+    // A place that cannot be measured: the paper's disks, and why.
+    let text = said(&tune(&home, &dir.path().join("not/there"), &[]));
+    assert!(text.contains("three SATA disks of the HashCache paper, since cannot create"), "{text}");
+    assert!(text.contains("bins of 8 KiB") && text.contains("sets of 8 bins, 64 KiB"), "{text}");
+}
+
+#[test]
+fn a_new_cache_is_cut_as_suits_the_disk_unless_flags_say_otherwise() {
+    let origin = Origin::of_patterns();
+    for (flags, measured) in [
+        (&["--engine", "hashcache-set"][..], true),
+        (&["--engine", "hashcache-basic"][..], true),
+        (&["--engine", "hashcache-set", "--bin-size", "16KiB", "--ways", "2"][..], false),
+        (&["--engine", "hashcache-log"][..], false),
+    ] {
+        let setup = Setup::forward().flags(flags);
+        let mut proxy = setup.start();
+        has_object(&proxy, &origin);
+        assert_eq!(proxy.process.terminate().code(), Some(0));
+        let log = setup.output();
+        assert_eq!(
+            (log.contains("the new cache is cut for"), log.contains("bins of")),
+            (measured, measured),
+            "{flags:?}: {log}"
+        );
+        let files: Vec<_> = fs::read_dir(setup.cache_dir()).unwrap().map(|file| file.unwrap().file_name()).collect();
+        assert!(!files.iter().any(|name| name.to_string_lossy().contains("tune")), "{files:?}");
+        // The second start measures nothing, and finds what is there.
+        let mut proxy = setup.start();
+        has_object(&proxy, &origin);
+        assert_eq!(proxy.process.terminate().code(), Some(0));
+        assert_eq!(setup.output().matches("the new cache is cut for").count(), usize::from(measured), "{flags:?}");
+        if measured {
+            let text = said(&tune(&TempDir::new().unwrap(), setup.cache_dir(), &[]));
+            assert!(text.contains("the objects in this cache") && text.contains("delete it"), "{text}");
+        }
+        let other = setup.flags(&["--bin-size", "64KiB"]).run();
+        let complaint = String::from_utf8_lossy(&other.stderr).into_owned();
+        assert_eq!(other.status.code(), if flags.len() > 2 { Some(2) } else { Some(1) }, "{complaint}");
+        let says = ["bins of", "keeps no bins", "--bin-size"];
+        assert!(says.iter().any(|says| complaint.contains(says)), "{complaint}");
+    }
+    assert_eq!(origin.requests().len(), 4, "each cache kept its object");
+}
