@@ -22,6 +22,7 @@ mod crowd;
 mod exchange;
 mod failure;
 mod front;
+mod group;
 mod origin;
 mod page;
 mod routes;

@@ -1,7 +1,7 @@
 //! Storing an answer: whether, with which facts and which fields (RFC 9111 3), and under which name.
 
 use std::net::IpAddr;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use http::HeaderMap;
 use http::header::{AGE, CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
@@ -11,7 +11,8 @@ use tinaja_http::targeted::CDN_CACHE_CONTROL;
 use tinaja_store::{Hint, Key, Writer};
 
 use super::Exchange;
-use super::ticket::Request;
+use super::ticket::{Request, Ticket};
+use crate::group::Member;
 use crate::stored::{Facts, Kind, StoredHead};
 
 /// An answer that may be stored, and the times that its age is reckoned from.
@@ -84,7 +85,8 @@ impl Exchange {
         let facts = facts(keep, answer, variant);
         let name = request.ticket.name();
         let head = StoredHead::encode(Kind::Whole, &facts, name.primary(), &header(keep, answer.head))?;
-        let hint = Hint { expected_bytes: length, ..Hint::default() };
+        let group = self.groups.join(&member(request, answer.head), Instant::now());
+        let hint = Hint { group, expected_bytes: length, ..Hint::default() };
         Some((place.clone(), self.store.put(&place, head, hint)))
     }
 
@@ -98,6 +100,12 @@ impl Exchange {
         let variant = self.families.join(&self.store, &name, headers, &request.head.headers).await?;
         Some((name.variant_place(&variant.1), Some(variant)))
     }
+}
+
+/// An answer, as one of those that are asked for together.
+fn member<'a>(request: &'a Request, head: &'a ResponseHeader) -> Member<'a> {
+    let Ticket { client, host, path, .. } = &*request.ticket;
+    Member { client: *client, host, path, request: &request.head.headers, response: &head.headers }
 }
 
 /// The length of its body that a response announces; `None` where it has none or announces none.

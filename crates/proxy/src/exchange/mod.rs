@@ -56,6 +56,7 @@ use crate::Storage;
 use crate::client::{Client, Left};
 use crate::crowd::Crowd;
 use crate::failure::Failure;
+use crate::group::Groups;
 use crate::origin::Origins;
 use crate::shared::Shared;
 use crate::stored::{Families, Found, Looked, find};
@@ -72,6 +73,7 @@ pub(crate) struct Exchange {
     origins: Origins,
     flights: Flights,
     families: Families,
+    groups: Groups,
     errands: Errands,
     /// Fetches that go on by themselves.
     fills: Crowd,
@@ -111,9 +113,10 @@ impl From<Box<pingora_error::Error>> for Ended {
 impl Exchange {
     pub fn new(shared: Arc<Shared>, store: Storage, workers: usize) -> Exchange {
         let origins = Origins::new(KEPT_CONNECTIONS * workers, shared.limits);
-        let (flights, families, errands) = (Flights::default(), Families::default(), Errands::new());
+        let (flights, families, groups) = (Flights::default(), Families::default(), Groups::default());
+        let errands = Errands::new();
         let fills = Crowd::new(usize::MAX);
-        Exchange { shared, store, origins, flights, families, errands, fills }
+        Exchange { shared, store, origins, flights, families, groups, errands, fills }
     }
 
     /// Waits until the fetches that go on by themselves have ended, at most for `limit`. Whether they have.
