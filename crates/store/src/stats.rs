@@ -73,6 +73,8 @@ pub struct Stats {
     pub ahead_used_bytes: u64,
     /// Those that were let go of and had not been asked for; the others are in memory still.
     pub ahead_wasted_bytes: u64,
+    /// Hot objects that the kernel took back, as far as they were asked for since.
+    pub hot_taken: u64,
     /// Bytes of stored objects that wait in memory for the rest of their group, to be written with it.
     pub gathered_bytes: u64,
 }
@@ -115,6 +117,7 @@ impl Stats {
             ahead_bytes: self.ahead_bytes + other.ahead_bytes,
             ahead_used_bytes: self.ahead_used_bytes + other.ahead_used_bytes,
             ahead_wasted_bytes: self.ahead_wasted_bytes + other.ahead_wasted_bytes,
+            hot_taken: self.hot_taken + other.hot_taken,
             gathered_bytes: self.gathered_bytes + other.gathered_bytes,
         }
     }

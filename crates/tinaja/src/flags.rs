@@ -65,6 +65,10 @@ pub struct Serve {
     /// How much memory to use for hot objects; by default 64MiB.
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<Size>,
+    /// Whether the kernel may take that memory back when it is short of it, so that --memory may be all that is free; by
+    /// default false, since each hit in memory then costs a copy and a check.
+    #[arg(long, value_name = "true|false")]
+    pub memory_yields: Option<bool>,
     /// How many threads serve, in total over all addresses; by default one for each core. The disk has its own.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub workers: Option<u16>,

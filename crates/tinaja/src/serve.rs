@@ -59,6 +59,7 @@ pub fn cache_options(settings: &Settings) -> Result<(CacheOptions, &'static str)
     let Settings { memory_bytes, engine, tuning, bins, io, .. } = *settings;
     let mut options = CacheOptions { disk_bytes, memory_bytes, engine, tuning, bins, io, ..CacheOptions::new(first) };
     options.more_dirs = more_dirs;
+    options.memory_yields = settings.memory_yields;
     options.mean_object_bytes = settings.object_bytes.unwrap_or(options.mean_object_bytes);
     Ok((options, disk_why))
 }

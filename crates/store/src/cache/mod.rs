@@ -254,6 +254,7 @@ impl Store for Cache {
             stored_bytes: get(&counters.stored_bytes),
             not_stored: get(&counters.not_stored),
             timeouts: get(&counters.timeouts),
+            hot_taken: self.0.hot.taken(),
             gathered_bytes: self.0.gathers.iter().map(Gather::bytes).sum(),
             ..self.0.engine.stats()
         }

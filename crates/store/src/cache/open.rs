@@ -66,18 +66,26 @@ impl Cache {
     /// A store over an engine of the caller's, with a budget of `memory_bytes` for hot objects. The secret must be the
     /// one with which the engine's records were written. Errors: the system has no more threads.
     pub fn over(engine: Arc<dyn Engine>, secret: Secret, memory_bytes: u64) -> std::io::Result<Cache> {
+        Self::over_hot(engine, secret, (HotObjects::new(memory_bytes), memory_bytes))
+    }
+
+    fn over_hot(
+        engine: Arc<dyn Engine>,
+        secret: Secret,
+        (hot, hot_budget_bytes): (HotObjects, u64),
+    ) -> std::io::Result<Cache> {
         let gates: Arc<[Gate]> = (0..engine.disks()).map(|_| Gate::new(MAX_READS)).collect();
         let turns = gates.clone();
         let gathers = groups::gathers(&*engine);
         let store = Arc::new(Inner {
             limits: engine.limits(),
             engine,
-            hot: HotObjects::new(memory_bytes),
+            hot,
             fills: Fills::default(),
             alarm: Alarm::start(move || turns.iter().for_each(Gate::tick))?,
             counters: Counters::default(),
             secret,
-            hot_budget_bytes: memory_bytes,
+            hot_budget_bytes,
             gates,
             held: Held::default(),
             handed_out: AtomicUsize::new(0),
@@ -153,7 +161,9 @@ fn open_all(dirs: &[PathBuf], options: &CacheOptions, access: Access) -> Result<
         engine.refuse_appends();
     }
     let failed = |error: std::io::Error| OpenError::Device { path: options.dir.clone(), error: error.to_string() };
-    Cache::over(engine, secret, options.memory_bytes).map_err(failed)
+    let make = if options.memory_yields { HotObjects::yielding } else { HotObjects::new };
+    let hot = (make(options.memory_bytes), options.memory_bytes);
+    Cache::over_hot(engine, secret, hot).map_err(failed)
 }
 
 /// Whether a disk is the one that this cache has in this place.

@@ -138,6 +138,9 @@ pub struct CacheOptions {
     pub disk_bytes: Option<u64>,
     /// The whole budget for hot objects in memory, in bytes. Default 64 MiB; 0 keeps none.
     pub memory_bytes: u64,
+    /// Whether the kernel may take that memory back when it is short of it, so that the budget may be all that is free:
+    /// what it took is read from the disk again. Default false: a hit then costs a copy, a checksum and a system call.
+    pub memory_yields: bool,
     /// The engine. `None`: what the existing cache has, or the default.
     pub engine: Option<EngineName>,
     /// Settings of the engine.
@@ -166,6 +169,7 @@ impl CacheOptions {
             more_dirs: Vec::new(),
             disk_bytes: None,
             memory_bytes: 64 << 20,
+            memory_yields: false,
             engine: None,
             tuning: Tuning::default(),
             bins: Bins::default(),

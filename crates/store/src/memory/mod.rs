@@ -1,10 +1,14 @@
-//! Memory: aligned buffers for the device, buffers of reads used again, one cut into locked parts, copies past the caches, and the hot objects.
+//! Memory: aligned buffers for the device, buffers of reads used again, one cut into locked parts, copies past the caches, and the hot objects, in memory that the
+//! kernel may take back if that is wanted.
 
 pub mod aligned;
+pub mod arena;
 pub mod hot;
 pub mod parts;
 pub mod pool;
+pub mod room;
 pub mod stream;
+pub mod yielding;
 
 pub use aligned::AlignedBuf;
 pub use hot::HotObjects;

@@ -24,6 +24,7 @@ pub struct File {
     pub cache: Option<OneOrMore<PathBuf>>,
     pub disk: Option<Text<Size>>,
     pub memory: Option<Text<Size>>,
+    pub memory_yields: Option<bool>,
     pub workers: Option<Number<1, 1024>>,
     pub engine: Option<Text<EngineName>>,
     pub sets_in_memory: Option<Number<1, 100>>,

@@ -33,6 +33,8 @@ pub struct Settings {
     pub disk_bytes: Option<u64>,
     /// The budget for hot objects.
     pub memory_bytes: u64,
+    /// Whether the kernel may take it back.
+    pub memory_yields: bool,
     /// The engine, if it was said.
     pub engine: Option<EngineName>,
     /// What engines are told beside.
@@ -98,6 +100,7 @@ impl Settings {
             cache: place::cache_dirs(named).context("nothing says where the cache lives")?,
             disk_bytes: size(flags.disk, disk).map(|Size(bytes)| bytes),
             memory_bytes: size(flags.memory, memory).map_or(DEFAULT_MEMORY_BYTES, |Size(bytes)| bytes),
+            memory_yields: flags.memory_yields.or(file.memory_yields).unwrap_or(false),
             engine: flags.engine.or(engine.map(|Text(engine)| engine)),
             tuning: Tuning {
                 sets_in_memory_percent: small(flags.sets_in_memory, file.sets_in_memory)
