@@ -10,6 +10,7 @@ use crate::origin::OriginUrl;
 use crate::routes::Routes;
 use crate::rules::Rules;
 use crate::serve::ServeError;
+use crate::tls::CertificateFiles;
 
 /// Everything a proxy needs to know.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +41,9 @@ pub struct Listener {
     pub mode: Mode,
     /// Who may ask for what.
     pub rules: Rules,
+    /// Its certificates. With any, it speaks TLS alone, and the first is for clients that name none of the others;
+    /// without, plain HTTP.
+    pub certificates: Vec<CertificateFiles>,
 }
 
 /// For whom the proxy speaks.
@@ -87,12 +91,12 @@ impl Config {
 impl Listener {
     /// A forward proxy with the default rules.
     pub fn forward(address: SocketAddr) -> Listener {
-        Listener { address, mode: Mode::Forward, rules: Rules::default() }
+        Listener { address, mode: Mode::Forward, rules: Rules::default(), certificates: Vec::new() }
     }
 
     /// A reverse proxy for one origin.
     pub fn reverse(address: SocketAddr, origin: OriginUrl) -> Listener {
-        Listener { address, mode: Mode::Reverse(Routes::to(origin)), rules: Rules::default() }
+        Listener { mode: Mode::Reverse(Routes::to(origin)), ..Listener::forward(address) }
     }
 }
 

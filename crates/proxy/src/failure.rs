@@ -17,6 +17,8 @@ pub(crate) enum Failure {
     NoTunnels,
     #[error("This proxy stands before servers, and none of its routes leads from {host} and this path to one.")]
     NoRoute { host: String },
+    #[error("{host} is not served over a connection that was made for another name. Ask over a connection of its own.")]
+    Misdirected { host: String },
     #[error("The path goes up (\"..\") or stays (\".\"). Ask for where it leads to, written out.")]
     DotSegments,
     #[error("{0}")]
@@ -57,6 +59,7 @@ impl Failure {
             Failure::NotForProxy | Failure::ClientLeft | Failure::BadRequest | Failure::DotSegments => 400,
             Failure::NoTunnels => 405,
             Failure::NoRoute { .. } => 404,
+            Failure::Misdirected { .. } => 421,
             Failure::Denied(_) => 403,
             Failure::Loop => 508,
             Failure::TooManyConnections => 503,

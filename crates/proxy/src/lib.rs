@@ -3,6 +3,7 @@
 //! A connection goes through these rooms:
 //!
 //! - `front`: reads each request head raw, judges it, answers plain hits, opens tunnels, and hands on the rest
+//! - `tls`: certificates, and the handshake with clients
 //! - `rules`: who may ask for what, and which destinations clients of a forward proxy may reach
 //! - `routes`: which origin a reverse proxy asks
 //! - `exchange`: what happens between a judged request and its answer: reuse, fetching, storing, validation, ranges
@@ -30,6 +31,7 @@ mod rules;
 mod serve;
 mod shared;
 mod stored;
+mod tls;
 
 pub use config::{Config, Limits, Listener, Mode};
 pub use origin::{BadOrigin, OriginUrl};
@@ -37,6 +39,7 @@ pub use routes::{BadRoutes, Route, Routes};
 pub use rules::{Action, BadCidr, BadPorts, Cidr, Ports, Rule, Rules};
 pub use serve::{ServeError, Server, check, serve};
 pub use tinaja_logs::Format as LogFormat;
+pub use tls::{BadCertificate, CertificateFiles};
 
 /// What the proxy caches in.
 pub type Storage = std::sync::Arc<dyn tinaja_store::Store>;

@@ -28,6 +28,7 @@ use crate::exchange::Exchange;
 use crate::front::Front;
 use crate::origin::authorities;
 use crate::shared::{Shared, unique_name};
+use crate::tls::{BadCertificate, Tls};
 
 /// Threads that wait for name servers, at most; they exist while there is something to wait for.
 const MOST_RESOLVING: usize = 64;
@@ -69,6 +70,14 @@ pub enum ServeError {
          them and install the package ca-certificates"
     )]
     Certificates(String),
+    /// A certificate of a listener is of no use.
+    #[error("{address} cannot speak TLS: {cause}")]
+    Certificate {
+        /// The listener's address.
+        address: SocketAddr,
+        /// What is wrong with which file.
+        cause: BadCertificate,
+    },
     /// Threads or signal handlers could not be set up.
     #[error("cannot start: {0}")]
     Start(#[from] io::Error),
@@ -117,6 +126,7 @@ impl Server {
 
     fn bind_on(runtime: Runtime, config: Config, storage: Storage) -> Result<Server, ServeError> {
         check(&config)?;
+        let tls = config.listeners.iter().map(load_tls).collect::<Result<Vec<_>, _>>()?;
         // Before anybody can connect: whoever finds the proxy listening finds this as well.
         let socket = config.control.as_deref().and_then(control);
         let listeners = config.listeners.iter().map(|listener| listen(listener.address));
@@ -134,10 +144,10 @@ impl Server {
         let crowd = Crowd::new(config.limits.connections);
         let exchange = Arc::new(Exchange::new(shared.clone(), storage.clone(), workers));
         let made: Vec<Arc<Listener>> = config.listeners.into_iter().map(Arc::new).collect();
-        let services = made.iter().zip(&addresses).map(|(listener, address)| {
+        let services = made.iter().zip(tls).zip(&addresses).map(|((listener, tls), address)| {
             let (shared, exchange, crowd) = (shared.clone(), exchange.clone(), crowd.clone());
             let via = via_member(Version::HTTP_11, &shared.name);
-            let front = Front { shared, listener: listener.clone(), exchange, crowd, via };
+            let front = Front { shared, listener: listener.clone(), tls, exchange, crowd, via };
             let mut service = Service::new("proxy".into(), front);
             service.add_tcp(&address.to_string());
             service
@@ -205,7 +215,13 @@ fn runtime(config: &Config) -> Result<Runtime, ServeError> {
 /// Errors: [`ServeError`].
 pub fn check(config: &Config) -> Result<(), ServeError> {
     config.check()?;
+    config.listeners.iter().try_for_each(|listener| load_tls(listener).map(drop))?;
     check_authorities(&config.listeners)
+}
+
+fn load_tls(listener: &Listener) -> Result<Option<Tls>, ServeError> {
+    let address = listener.address;
+    Tls::load(&listener.certificates).map_err(|cause| ServeError::Certificate { address, cause })
 }
 
 /// Finds out now whether origins' certificates can be checked: Pingora panics if it cannot read what it checks against.

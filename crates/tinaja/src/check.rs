@@ -54,6 +54,9 @@ fn listening(listener: &Listener) -> String {
         Mode::Forward => format!("  is a forward proxy on {}, with {rules}\n", listener.address),
         Mode::Reverse(_) => format!("  is a reverse proxy on {}, with {rules}\n", listener.address),
     };
+    for files in &listener.certificates {
+        text.push_str(&format!("    speaks TLS with the certificate in {}\n", files.certificate.display()));
+    }
     if let Mode::Reverse(routes) = &listener.mode {
         for route in routes.list() {
             let host = route.host.unwrap_or("any host".into());

@@ -25,9 +25,11 @@ impl Welcome {
     /// The text, a few lines.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        for (mode, addresses) in self.modes() {
-            let listen: Vec<String> = addresses.iter().map(|address| format!("http://{address}")).collect();
-            let url = addresses.first().map(|address| format!("http://{}", reachable(*address))).unwrap_or_default();
+        for (mode, listeners) in self.modes() {
+            let listen: Vec<String> =
+                listeners.iter().map(|listener| format!("{}://{}", scheme(listener), listener.address)).collect();
+            let url = listeners.first().map(|first| format!("{}://{}", scheme(first), reachable(first.address)));
+            let url = url.unwrap_or_default();
             // Writing to a String cannot fail.
             let _ = match mode {
                 Mode::Reverse(routes) => {
@@ -53,17 +55,21 @@ impl Welcome {
         text
     }
 
-    /// The addresses of each mode, in the order of the listeners.
-    fn modes(&self) -> Vec<(&Mode, Vec<SocketAddr>)> {
-        let mut modes: Vec<(&Mode, Vec<SocketAddr>)> = Vec::new();
-        for Listener { mode, address, .. } in &self.listeners {
-            match modes.iter_mut().find(|(other, _)| *other == mode) {
-                Some((_, addresses)) => addresses.push(*address),
-                None => modes.push((mode, vec![*address])),
+    /// The listeners of each mode, in their order.
+    fn modes(&self) -> Vec<(&Mode, Vec<&Listener>)> {
+        let mut modes: Vec<(&Mode, Vec<&Listener>)> = Vec::new();
+        for listener in &self.listeners {
+            match modes.iter_mut().find(|(other, _)| **other == listener.mode) {
+                Some((_, listeners)) => listeners.push(listener),
+                None => modes.push((&listener.mode, vec![listener])),
             }
         }
         modes
     }
+}
+
+fn scheme(listener: &Listener) -> &'static str {
+    if listener.certificates.is_empty() { "http" } else { "https" }
 }
 
 fn forward_clients(url: &str) -> String {

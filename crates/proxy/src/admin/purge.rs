@@ -13,7 +13,7 @@ use tinaja_store::{Cursor, Store, StoreError};
 
 use crate::config::{Listener, Mode};
 use crate::origin::{Destination, default_port};
-use crate::stored::{Name, StoredHead, parts_of};
+use crate::stored::{Name, StoredHead, parts_of, site};
 
 /// Objects looked at in one go.
 pub(super) const PAGE: usize = 256;
@@ -57,9 +57,10 @@ impl Url {
         Destination::of(self.tls, &self.authority)
     }
 
-    /// The Host that clients of a reverse proxy ask for.
-    fn site(&self) -> String {
-        self.authority.host_field(default_port(self.tls))
+    /// What names the site in the keys of a reverse proxy, where its clients came by plain HTTP, and by TLS.
+    fn sites(&self) -> [String; 2] {
+        let host = self.authority.host_field(default_port(self.tls));
+        [site(false, &host), site(true, &host)]
     }
 
     /// Every key under which these listeners may have stored it.
@@ -68,9 +69,11 @@ impl Url {
         for listener in listeners {
             let Mode::Reverse(routes) = &listener.mode else { continue };
             if let Ok(origin) = routes.find(Some(self.authority.host()), &self.path) {
-                let key = Name::of(&origin.destination(), &self.site(), &self.path);
-                if !keys.contains(&key) {
-                    keys.push(key);
+                for site in self.sites() {
+                    let key = Name::of(&origin.destination(), &site, &self.path);
+                    if !keys.contains(&key) {
+                        keys.push(key);
+                    }
                 }
             }
         }
@@ -85,7 +88,7 @@ impl Url {
         }
         match parts.site {
             "" => Name::of(&self.destination(), "", &self.path).primary() == primary,
-            site => site == self.site(),
+            site => self.sites().iter().any(|its| its == site),
         }
     }
 }
@@ -139,11 +142,10 @@ pub async fn purge_stopped(store: &Arc<dyn Store>, url: &Url) -> Result<u64, Pur
 mod tests {
     use super::*;
     use crate::routes::Routes;
-    use crate::rules::Rules;
 
     fn reverse(origin: &str) -> Arc<Listener> {
         let mode = Mode::Reverse(Routes::to(origin.parse().unwrap()));
-        Arc::new(Listener { address: "127.0.0.1:80".parse().unwrap(), mode, rules: Rules::default() })
+        Arc::new(Listener { mode, ..Listener::forward("127.0.0.1:80".parse().unwrap()) })
     }
 
     #[test]

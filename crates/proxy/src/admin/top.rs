@@ -61,7 +61,7 @@ fn first(hosts: &[Host], most: usize, by: impl Fn(&Host) -> (u64, u64)) -> Vec<H
 fn shown(primary: &[u8]) -> Option<String> {
     let parts = parts_of(primary)?;
     if !parts.site.is_empty() {
-        return Some(parts.site.to_owned());
+        return Some(parts.site.trim_start_matches("https://").to_owned());
     }
     let host = if parts.host.contains(':') { format!("[{}]", parts.host) } else { parts.host.to_owned() };
     let usual = default_port(parts.scheme == "https").to_string();

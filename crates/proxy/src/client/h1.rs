@@ -56,7 +56,12 @@ impl H1 {
 
     /// The connection, if another request may come on it: the answer was whole, and the request has been read.
     pub async fn finish(mut self) -> Option<Gate> {
-        if self.frame != Frame::Whole || !self.keep {
+        if self.frame != Frame::Whole {
+            return None;
+        }
+        if !self.keep {
+            // Under TLS the end of a connection must be said, or it could be anybody's who cut it (RFC 9112 9.8).
+            let _ = timeout(DRAINING, AsyncWriteExt::shutdown(self.gate.stream())).await;
             return None;
         }
         let mut drained = 0;

@@ -16,9 +16,9 @@ impl Exchange {
     pub(super) async fn invalidate(&self, request: &Request, reply: &Reply) {
         let ticket = &request.ticket;
         let Ok(authority) = Authority::parse(ticket.host.as_bytes()) else { return };
-        // A reverse proxy's clients may have come by TLS that something before it ended.
-        let url =
-            Url { tls: ticket.destination.tls && !ticket.is_reverse(), authority: &authority, path: &ticket.path };
+        // What a reverse proxy's clients see, unless something before it has ended their TLS.
+        let tls = if ticket.is_reverse() { ticket.tls } else { ticket.destination.tls };
+        let url = Url { tls, authority: &authority, path: &ticket.path };
         for path in invalidated(request.method(), reply.head.status, url, &reply.head.headers) {
             if let Err(error) = self.store.remove(&ticket.name_at(&path).place()).await {
                 tracing::warn!(%error, "an object that was changed at its origin could not be removed from the cache");

@@ -54,7 +54,7 @@ pub(super) fn to_origin(shared: &Shared, request: &Request, head: &mut RequestHe
     head.append_header("Via", hops::via_member(request.version, &shared.name))?;
     if request.ticket.is_reverse() {
         forwarded_for(&request.ticket, head)?;
-        head.insert_header("X-Forwarded-Proto", "http")?;
+        head.insert_header("X-Forwarded-Proto", if request.ticket.tls { "https" } else { "http" })?;
     }
     head.set_version(Version::HTTP_11);
     Ok(())

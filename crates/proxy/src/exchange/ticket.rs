@@ -22,6 +22,8 @@ pub(crate) struct Ticket {
     /// Where the request came in.
     pub listener: Arc<Listener>,
     pub destination: Destination,
+    /// The client came by TLS.
+    pub tls: bool,
     /// The one Host, in its canonical form.
     pub host: String,
     /// Path and query, as the origin gets them.
@@ -44,7 +46,7 @@ impl Ticket {
 
     /// The name of what is at another path of the same origin.
     pub fn name_at(&self, path: &str) -> Name {
-        name_of(&self.listener.mode, &self.destination, &self.host, path)
+        name_of(&self.listener.mode, &self.destination, self.tls, &self.host, path)
     }
 
     /// Whether the proxy speaks for the origin, rather than for the client.

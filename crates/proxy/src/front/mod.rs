@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Method};
 use pingora_core::apps::ServerApp;
 use pingora_core::protocols::Stream;
@@ -41,11 +41,22 @@ use crate::origin::{Destination, default_port};
 use crate::page::raw_answer;
 use crate::rules::Asked;
 use crate::shared::Shared;
+use crate::tls::{Served, Tls};
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Debug)]
+struct Caller {
+    address: Option<IpAddr>,
+    /// What the connection was accepted with, where it is by TLS.
+    served: Option<Served>,
+}
 
 /// The app that Pingora's service hands each new connection of one listener to.
 pub(crate) struct Front {
     pub shared: Arc<Shared>,
     pub listener: Arc<Listener>,
+    /// How clients are spoken to, if not in the clear.
+    pub tls: Option<Tls>,
     pub exchange: Arc<Exchange>,
     pub crowd: Crowd,
     /// This proxy's member of Via in the answers that it gives from its cache.
@@ -55,38 +66,55 @@ pub(crate) struct Front {
 #[async_trait]
 impl ServerApp for Front {
     async fn process_new(self: &Arc<Self>, mut stream: Stream, shutdown: &ShutdownWatch) -> Option<Stream> {
-        let client = client_of(&stream);
+        let mut caller = Caller { address: client_of(&stream), served: None };
         let Some(_place) = self.crowd.enter() else {
             let began = Instant::now();
-            // One attempt: whoever is turned away must not cost more than that.
-            let answer = raw_answer(&Failure::TooManyConnections, true);
-            let _ = timeout(LINGER, async { (stream.write_all(&answer).await, stream.flush().await) }).await;
-            self.log_failure(client, began, None, &Failure::TooManyConnections);
+            // One attempt: whoever is turned away must not cost more than that. Under TLS it would cost a handshake.
+            if self.tls.is_none() {
+                let answer = raw_answer(&Failure::TooManyConnections, true);
+                let _ = timeout(LINGER, async { (stream.write_all(&answer).await, stream.flush().await) }).await;
+            }
+            self.log_failure(caller.address, began, None, &Failure::TooManyConnections);
             return None;
         };
+        // Only a connection's first bytes can say that it is HTTP/2, and under TLS its handshake says it.
+        let mut first = self.tls.is_none();
+        if let Some(tls) = &self.tls {
+            let accepted = match timeout(self.shared.limits.head, Box::pin(tls.accept(stream))).await {
+                Ok(Ok(accepted)) => accepted,
+                Ok(Err(error)) => {
+                    tracing::debug!(%error, "a client's TLS handshake failed");
+                    return None;
+                }
+                Err(_) => return None,
+            };
+            (stream, caller.served) = (accepted.stream, Some(accepted.served));
+            if accepted.is_http2 {
+                Box::pin(self.http2(stream, BytesMut::new(), caller, shutdown)).await;
+                return None;
+            }
+        }
         let mut stop = shutdown.clone();
         let mut gate = Gate::new(stream);
         // What a request needs is boxed, or each idle connection would hold the room for it.
-        // Only a connection's first bytes can say that it is HTTP/2.
-        let mut first = true;
         loop {
             match next_request(&mut gate, std::mem::take(&mut first), &self.shared.limits, &mut stop).await {
                 Arrival::Gone => return None,
                 Arrival::Http2 => {
                     let (stream, ahead) = gate.into_parts();
-                    Box::pin(self.http2(stream, ahead, client, shutdown)).await;
+                    Box::pin(self.http2(stream, ahead, caller, shutdown)).await;
                     return None;
                 }
                 Arrival::Refused { refusal, began } => {
-                    Box::pin(self.refuse(gate, client, began, None, &Failure::Refused(refusal))).await;
+                    Box::pin(self.refuse(gate, caller.address, began, None, &Failure::Refused(refusal))).await;
                     return None;
                 }
                 Arrival::Request { judged, began, .. } if judged.target == Target::Tunnel => {
-                    Box::pin(self.tunnel(gate, client, began, &judged)).await;
+                    Box::pin(self.tunnel(gate, caller.address, began, &judged)).await;
                     return None;
                 }
                 Arrival::Request { judged, head, began } => {
-                    gate = Box::pin(self.request(gate, client, began, judged, head, shutdown)).await?;
+                    gate = Box::pin(self.request(gate, &caller, began, judged, head, shutdown)).await?;
                 }
             }
         }
@@ -98,16 +126,16 @@ impl Front {
     async fn request(
         &self,
         mut gate: Gate,
-        client: Option<IpAddr>,
+        caller: &Caller,
         began: Instant,
         judged: Judged,
         head: Bytes,
         shutdown: &ShutdownWatch,
     ) -> Option<Gate> {
-        let ticket = match self.ticket(client, began, &judged) {
+        let ticket = match self.ticket(caller, began, &judged) {
             Ok(ticket) => ticket,
             Err(failure) => {
-                self.refuse(gate, client, began, Some(&judged), &failure).await;
+                self.refuse(gate, caller.address, began, Some(&judged), &failure).await;
                 return None;
             }
         };
@@ -136,7 +164,7 @@ impl Front {
         let request = match request_of(&judged, &head, ticket) {
             Ok(request) => request,
             Err(failure) => {
-                self.refuse(gate, client, began, Some(&judged), &failure).await;
+                self.refuse(gate, caller.address, began, Some(&judged), &failure).await;
                 return None;
             }
         };
@@ -153,22 +181,32 @@ impl Front {
     }
 
     /// Where a judged request goes and what is known of it, if rules and routes let it go there.
-    fn ticket(&self, client: Option<IpAddr>, began: Instant, judged: &Judged) -> Result<Ticket, Failure> {
+    fn ticket(&self, caller: &Caller, began: Instant, judged: &Judged) -> Result<Ticket, Failure> {
         let way = self.way(judged)?;
+        let client = caller.address;
+        let tls = caller.served.is_some();
+        let is_reverse = matches!(self.listener.mode, Mode::Reverse(_));
+        if let Some(served) = caller.served.as_ref().filter(|_| is_reverse)
+            && !served.is_for(way.host.host())
+        {
+            return Err(Failure::Misdirected { host: way.host.host().to_owned() });
+        }
         let asked = Asked { client, method: &judged.method, port: way.destination.port };
         self.listener.check_request(asked)?;
         if judged.method == "PURGE" {
             self.listener.rules.check_purge(asked)?;
         }
-        let default_port = default_port(way.host_tls);
+        let host_tls = way.host_tls || (tls && is_reverse);
+        let default_port = default_port(host_tls);
         Ok(Ticket {
             began,
             client,
             listener: self.listener.clone(),
             destination: way.destination,
+            tls,
             host: way.host.host_field(default_port),
             path: way.path.to_owned(),
-            url: shown_url(judged, &way.host, default_port),
+            url: shown_url(judged, &way.host, host_tls),
             framing: judged.framing,
         })
     }
@@ -228,12 +266,12 @@ struct Way<'a> {
 }
 
 /// The URL as the access log shows it.
-fn shown_url(judged: &Judged, host: &Authority, default_port: u16) -> String {
-    let host = host.host_field(default_port);
+fn shown_url(judged: &Judged, host: &Authority, tls: bool) -> String {
+    let scheme = if tls { "https" } else { "http" };
+    let host = host.host_field(default_port(tls));
     match &judged.target {
-        Target::Absolute { tls: true, path } => format!("https://{host}{path}"),
-        Target::Absolute { path, .. } | Target::Origin(path) => format!("http://{host}{path}"),
-        Target::Asterisk => format!("http://{host}"),
+        Target::Absolute { path, .. } | Target::Origin(path) => format!("{scheme}://{host}{path}"),
+        Target::Asterisk => format!("{scheme}://{host}"),
         Target::Tunnel => host,
     }
 }

@@ -14,5 +14,5 @@ mod pieces;
 pub(crate) use family::Families;
 pub(crate) use find::{Found, Looked, find, find_piece};
 pub(crate) use head::{Facts, Kind, StoredHead};
-pub(crate) use name::{Name, name_of, parts_of};
+pub(crate) use name::{Name, name_of, parts_of, site};
 pub(crate) use pieces::{Piece, PieceList};

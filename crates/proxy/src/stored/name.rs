@@ -51,13 +51,19 @@ fn digest(primary: &[u8], behind: &[u8]) -> [u8; 16] {
     digest
 }
 
-/// The name of what is at a path of a destination. `host` is the Host that a client of a reverse proxy asked for.
-pub(crate) fn name_of(mode: &Mode, destination: &Destination, host: &str, path: &str) -> Name {
-    let site = match mode {
-        Mode::Forward => "",
-        Mode::Reverse(_) => host,
-    };
-    Name::of(destination, site, path)
+/// The name of what is at a path of a destination. `host` is the Host that a client of a reverse proxy asked for, and
+/// `tls` whether it came by TLS: origins are told, and many answer otherwise then.
+pub(crate) fn name_of(mode: &Mode, destination: &Destination, tls: bool, host: &str, path: &str) -> Name {
+    match mode {
+        Mode::Forward => Name::of(destination, "", path),
+        Mode::Reverse(_) if !tls => Name::of(destination, host, path),
+        Mode::Reverse(_) => Name::of(destination, &site(tls, host), path),
+    }
+}
+
+/// What names the site in a reverse proxy's names. No Host has slashes in it.
+pub(crate) fn site(tls: bool, host: &str) -> String {
+    if tls { format!("https://{host}") } else { host.to_owned() }
 }
 
 impl Name {
@@ -92,7 +98,7 @@ mod tests {
     use crate::routes::Routes;
 
     fn key(mode: &Mode, tls: bool, host: &str, port: u16, site: &str, path: &str) -> Vec<u8> {
-        name_of(mode, &Destination { tls, host: host.into(), port }, site, path).primary().to_vec()
+        name_of(mode, &Destination { tls, host: host.into(), port }, false, site, path).primary().to_vec()
     }
 
     #[test]
@@ -109,11 +115,14 @@ mod tests {
             key(&reverse, false, "a", 80, "x", "/"),
             key(&reverse, false, "a", 80, "y", "/"),
             key(&reverse, false, "a", 80, "x,1:/", "/"),
+            name_of(&reverse, &Destination { tls: false, host: "a".into(), port: 80 }, true, "x", "/")
+                .primary()
+                .to_vec(),
         ];
         for (index, key) in keys.iter().enumerate() {
             assert!(!keys[..index].contains(key), "{}", key.escape_ascii());
         }
-        for (key, path) in keys.iter().zip(["/", "/", "/", "/", "/?", "/,2:80", "/", "/", "/"]) {
+        for (key, path) in keys.iter().zip(["/", "/", "/", "/", "/?", "/,2:80", "/", "/", "/", "/"]) {
             assert_eq!(parts_of(key).unwrap().path, path);
             assert_eq!(parts_of(&key[..key.len() - 1]), None);
             assert_eq!(parts_of(&[key, &b"0:,"[..]].concat()), None);

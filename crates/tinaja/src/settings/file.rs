@@ -57,6 +57,8 @@ pub struct FileListener {
     #[serde(default)]
     pub allow_connect_port: Option<Spanned<OneOrMore<Number<1, 65535>>>>,
     #[serde(default)]
+    pub certificate: Vec<FileCertificate>,
+    #[serde(default)]
     pub route: Vec<Spanned<FileRoute>>,
     #[serde(default)]
     pub rule: Vec<FileRule>,
@@ -80,6 +82,14 @@ pub struct FileRoute {
     #[serde(default)]
     pub path: Option<String>,
     pub origin: Text<OriginUrl>,
+}
+
+/// One `[[listener.certificate]]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileCertificate {
+    pub file: PathBuf,
+    pub key: PathBuf,
 }
 
 /// One `[[listener.rule]]`.

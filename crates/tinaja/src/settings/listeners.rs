@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use anyhow::{Result, bail};
-use tinaja_proxy::{Action, Cidr, Config, Listener, Mode, Route, Routes, Rule};
+use tinaja_proxy::{Action, CertificateFiles, Cidr, Config, Listener, Mode, Route, Routes, Rule};
 use toml::Spanned;
 
-use super::file::{FileListener, FileMode, FileRule};
+use super::file::{FileCertificate, FileListener, FileMode, FileRule};
 use super::values::{Number, OneOrMore, Text};
 
 /// Where in the file something stands.
@@ -71,7 +71,10 @@ fn listener(file: FileListener, source: &Source<'_>) -> Result<Listener> {
     // The rules as they are written come first: whoever writes them wants them to decide.
     let written = file.rule.into_iter().map(rule);
     let rules: Vec<Rule> = written.chain(rules).collect();
-    Ok(Listener { address, mode, rules: rules.into() })
+    let certificates = file.certificate.into_iter();
+    let certificates =
+        certificates.map(|FileCertificate { file, key }| CertificateFiles { certificate: file, key }).collect();
+    Ok(Listener { address, mode, rules: rules.into(), certificates })
 }
 
 fn routes(

@@ -10,7 +10,6 @@ mod stream;
 mod wire;
 
 use std::future::{Future, poll_fn};
-use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -27,7 +26,7 @@ use tokio::time::{sleep, timeout};
 
 pub(super) use meter::PREFACE;
 
-use super::Front;
+use super::{Caller, Front};
 use limits::builder;
 use wire::{Watch, Wire};
 
@@ -76,7 +75,7 @@ impl Front {
         self: &Arc<Self>,
         stream: Stream,
         ahead: BytesMut,
-        client: Option<IpAddr>,
+        caller: Caller,
         shutdown: &ShutdownWatch,
     ) {
         let began = Instant::now();
@@ -105,23 +104,23 @@ impl Front {
                 Event::Accepted(Some(Ok((request, respond)))) => {
                     // The connection's own place in the crowd is good for one stream.
                     let place = if session.tasks.is_empty() { Some(None) } else { self.crowd.enter().map(Some) };
-                    let front = self.clone();
+                    let (front, caller) = (self.clone(), caller.clone());
                     session.tasks.spawn(async move {
-                        front.stream(request, respond, client, place.is_none()).await;
+                        front.stream(request, respond, caller, place.is_none()).await;
                         drop(place);
                     });
                     session.last = Instant::now();
                 }
                 Event::Accepted(Some(Err(error))) => {
                     if error.is_library() && error.reason() == Some(Reason::ENHANCE_YOUR_CALM) {
-                        self.log_flood(client, began, "http2-calm");
+                        self.log_flood(caller.address, began, "http2-calm");
                     }
                     tracing::debug!(%error, "a connection over HTTP/2 failed");
                     break;
                 }
                 Event::Accepted(None) => break,
                 Event::Flood(flood) => {
-                    self.log_flood(client, began, flood.name());
+                    self.log_flood(caller.address, began, flood.name());
                     session.cut(Reason::ENHANCE_YOUR_CALM);
                 }
                 Event::Stop => session.leave(),

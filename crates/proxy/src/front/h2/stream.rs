@@ -18,8 +18,8 @@ use tinaja_http::refusal::Refusal;
 use crate::client::{Client, H2};
 use crate::exchange::{Request, Ticket};
 use crate::failure::Failure;
-use crate::front::Front;
 use crate::front::head::request_of;
+use crate::front::{Caller, Front};
 use crate::page;
 
 impl Front {
@@ -28,9 +28,10 @@ impl Front {
         self: Arc<Self>,
         request: http::Request<RecvStream>,
         respond: SendResponse<Bytes>,
-        address: Option<IpAddr>,
+        caller: Caller,
         crowded: bool,
     ) {
+        let address = caller.address;
         let began = Instant::now();
         let (parts, content) = request.into_parts();
         let head = http2::head(&parts, !content.is_end_stream());
@@ -51,7 +52,7 @@ impl Front {
         } else if tunnel {
             Err(Failure::Refused(Refusal::Method))
         } else {
-            self.ticket(address, began, &judged)
+            self.ticket(&caller, began, &judged)
         };
         let request = ticket.and_then(|ticket| Ok((request_of(&judged, &head, ticket.clone())?.1, ticket)));
         match request {

@@ -1,0 +1,178 @@
+//! The handshake with a client, and its connection after that.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use async_trait::async_trait;
+use parking_lot::RwLock;
+use pingora_core::protocols::raw_connect::ProxyDigest;
+use pingora_core::protocols::{
+    GetProxyDigest, GetSocketDigest, GetTimingDigest, Peek, Shutdown, SocketDigest, Ssl, Stream, TimingDigest,
+    UniqueID, UniqueIDType,
+};
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use super::certificates::{BadCertificate, CertificateFiles, Certificates};
+
+/// HTTP versions that clients may choose from, the better one first (RFC 7301).
+const HTTP2: &[u8] = b"h2";
+const HTTP1: &[u8] = b"http/1.1";
+
+/// One listener's TLS. Its certificates can be exchanged while it serves: connections keep what they began with.
+#[derive(Debug)]
+pub(crate) struct Tls(RwLock<Arc<Loaded>>);
+
+#[derive(Debug)]
+struct Loaded {
+    certificates: Arc<Certificates>,
+    config: Arc<ServerConfig>,
+}
+
+/// What a connection was accepted with.
+#[derive(Clone, Debug)]
+pub(crate) struct Served {
+    certificates: Arc<Certificates>,
+    /// The name that the client asked for, if it did.
+    name: Option<String>,
+}
+
+impl Served {
+    /// Whether a host is served with the certificate that this connection has: a client that asked for one name and
+    /// then for the objects of another may take answers for what they are not (RFC 9110 7.4). One that asked for no
+    /// name has looked at the certificate itself.
+    pub fn is_for(&self, host: &str) -> bool {
+        let index = |name: &str| self.certificates.index_of(name);
+        self.name.as_deref().is_none_or(|name| index(name) == index(host))
+    }
+}
+
+/// A connection after its handshake.
+pub(crate) struct Accepted {
+    pub stream: Stream,
+    pub served: Served,
+    pub is_http2: bool,
+}
+
+impl Tls {
+    /// Loads certificates; nothing for a listener without any.
+    ///
+    /// Errors: [`BadCertificate`].
+    pub fn load(files: &[CertificateFiles]) -> Result<Option<Tls>, BadCertificate> {
+        if files.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Tls(RwLock::new(Arc::new(loaded(files)?)))))
+    }
+
+    /// The handshake.
+    ///
+    /// Errors: the client's, or the connection's.
+    pub async fn accept(&self, stream: Stream) -> io::Result<Accepted> {
+        let loaded = self.0.read().clone();
+        let stream = TlsAcceptor::from(loaded.config.clone()).accept(stream).await?;
+        let (_, connection) = stream.get_ref();
+        let name = connection.server_name().map(str::to_owned);
+        let is_http2 = connection.alpn_protocol() == Some(HTTP2);
+        let served = Served { certificates: loaded.certificates.clone(), name };
+        Ok(Accepted { stream: Box::new(Secured(stream)), served, is_http2 })
+    }
+}
+
+fn loaded(files: &[CertificateFiles]) -> Result<Loaded, BadCertificate> {
+    let provider = Arc::new(ring::default_provider());
+    let certificates = Arc::new(Certificates::load(files, &provider)?);
+    let unfit = |error: rustls::Error| BadCertificate::Key {
+        certificate: files.first().map(|file| file.certificate.clone()).unwrap_or_default(),
+        key: files.first().map(|file| file.key.clone()).unwrap_or_default(),
+        cause: error.to_string(),
+    };
+    // TLS 1.2 and 1.3.
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().map_err(unfit)?;
+    let mut config = config.with_no_client_auth().with_cert_resolver(certificates.clone());
+    config.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
+    config.ticketer = ring::Ticketer::new().map_err(unfit)?;
+    Ok(Loaded { certificates, config: Arc::new(config) })
+}
+
+/// A client's connection under TLS, as Pingora's streams are.
+#[derive(Debug)]
+struct Secured(TlsStream<Stream>);
+
+impl Secured {
+    fn below(&self) -> &Stream {
+        self.0.get_ref().0
+    }
+}
+
+impl AsyncRead for Secured {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Secured {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.0.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+#[async_trait]
+impl Shutdown for Secured {
+    async fn shutdown(&mut self) {
+        // A client that has gone cannot be told that this is the end.
+        let _ = AsyncWriteExt::shutdown(&mut self.0).await;
+    }
+}
+
+impl UniqueID for Secured {
+    fn id(&self) -> UniqueIDType {
+        self.below().id()
+    }
+}
+
+impl Ssl for Secured {}
+impl Peek for Secured {}
+
+impl GetTimingDigest for Secured {
+    fn get_timing_digest(&self) -> Vec<Option<TimingDigest>> {
+        self.below().get_timing_digest()
+    }
+}
+
+impl GetProxyDigest for Secured {
+    fn get_proxy_digest(&self) -> Option<Arc<ProxyDigest>> {
+        self.below().get_proxy_digest()
+    }
+}
+
+impl GetSocketDigest for Secured {
+    fn get_socket_digest(&self) -> Option<Arc<SocketDigest>> {
+        self.below().get_socket_digest()
+    }
+}
