@@ -157,7 +157,9 @@ mod tests {
         let expected = [
             "4:http,9:a.example,2:80,0:,4:/x?y,",
             "4:http,8:10.0.0.1,2:81,9:a.example,4:/x?y,",
+            "4:http,8:10.0.0.1,2:81,17:https://a.example,4:/x?y,",
             "5:https,1:b,3:443,9:a.example,4:/x?y,",
+            "5:https,1:b,3:443,17:https://a.example,4:/x?y,",
         ];
         assert_eq!(keys, expected);
         assert!(keys.iter().all(|key| url.is_of(key.as_bytes())));
