@@ -261,3 +261,22 @@ impl Device for HoldsReads {
         self.below.stop();
     }
 }
+
+/// Who knows that a group is over says so, and it lies together at once; other groups still wait.
+#[test]
+fn a_group_that_is_over_is_written() {
+    let (store, disk) = opened(EngineName::HashCacheLog, true, &Medium::zeroed(DISK_BYTES as usize));
+    for n in 0..4 {
+        put(&store, n, 1, 3000, 7);
+        put(&store, 100 + n, 1, 3000, 8);
+    }
+    let both = store.stats().gathered_bytes;
+    block_on(store.end_group(7));
+    block_on(store.end_group(9));
+    assert_eq!(store.stats().gathered_bytes, both / 2);
+    block_on(store.flush()).unwrap();
+    let before = disk.counters().reads;
+    assert!((0..4).all(|n| get(&store, n) == Some(1)));
+    assert_eq!(disk.counters().reads - before, 1);
+    assert!((100..104).all(|n| get(&store, n) == Some(1)));
+}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Grouping, Request};
+use super::{Endings, Grouping, Request};
 use crate::error::LabError;
 use crate::rig::{Reading, Rig};
 
@@ -84,9 +84,9 @@ impl Outcome {
         share(self.cachable_misses, self.misses())
     }
 
-    /// Reads of the disk that a hit costs, those answered from memory left out.
+    /// Reads of the disk that a hit costs.
     pub fn reads_a_hit(&self) -> f64 {
-        share(self.hit_reads, self.hits - self.spent.stats.hits_memory.min(self.hits))
+        share(self.hit_reads, self.hits)
     }
 
     /// Reads that a miss costs.
@@ -108,65 +108,81 @@ impl Outcome {
 /// Put requests to a rig: `warm_up` first, then all others, which are counted. Errors: those of [`Rig::get`].
 pub fn drive(rig: &Rig, requests: impl Iterator<Item = Request>, how: &Drive) -> Result<Outcome, LabError> {
     let mut requests = requests.peekable();
-    let mut grouping = Grouping::new(how.group_window);
+    let mut driver = Driver {
+        rig,
+        how,
+        grouping: Grouping::new(how.group_window),
+        endings: Endings::default(),
+        outcome: Outcome::default(),
+    };
     for _ in 0..how.warm_up {
         if let Some(request) = requests.next() {
-            let group = grouping.group(&request);
-            if rig.get(request.object)?.is_none() && request.cachable {
-                rig.put(request.object, request.bytes, Some(group));
-            }
+            driver.one(&request, None)?;
         }
     }
-    let mut outcome = Outcome::default();
+    driver.outcome = Outcome::default();
     let before = rig.read();
     let first = requests.peek().map(|request| request.time).unwrap_or_default();
     // By this clock the first of the counted requests comes.
     let starts = how.clock.map(|clock| rig.clocks(clock).max().unwrap_or_default());
     for request in requests {
-        outcome.span = request.time.saturating_sub(first);
-        let clock = how.clock.zip(starts.map(|starts| starts + outcome.span));
-        one(rig, &request, grouping.group(&request), clock, how.origin, &mut outcome)?;
+        let span = request.time.saturating_sub(first);
+        driver.one(&request, how.clock.zip(starts.map(|starts| starts + span)))?;
+        driver.outcome.span = span;
     }
+    let mut outcome = driver.outcome;
     outcome.spent = rig.read().since(&before);
     Ok(outcome)
 }
 
-fn one(
-    rig: &Rig,
-    request: &Request,
-    group: u64,
-    clock: Option<(usize, Duration)>,
-    origin: Duration,
-    outcome: &mut Outcome,
-) -> Result<(), LabError> {
-    let waits = clock.map(|(clock, comes)| {
-        rig.idle_until(clock, comes);
-        (clock, comes, rig.clocks(clock).collect::<Vec<_>>())
-    });
-    let before = rig.requests();
-    let hit = rig.get(request.object)?;
-    let spent = rig.requests().since(before).reads;
-    // It is answered when the last of its reads is done; without any it is answered at once.
-    let waited = waits.map_or(Duration::ZERO, |(clock, comes, before)| {
-        let moved = rig.clocks(clock).zip(before).filter(|(now, before)| now > before);
-        moved.map(|(now, _)| now.saturating_sub(comes)).max().unwrap_or_default()
-    });
-    outcome.requests += 1;
-    outcome.bytes += request.bytes;
-    if hit.is_some() {
-        outcome.hits += 1;
-        outcome.hit_bytes += request.bytes;
-        outcome.hit_reads += spent;
-        outcome.hit_time += waited;
-        return Ok(());
-    }
-    outcome.miss_reads += spent;
-    outcome.miss_time += waited + origin;
-    if request.cachable {
-        outcome.cachable_misses += 1;
+struct Driver<'a> {
+    rig: &'a Rig,
+    how: &'a Drive,
+    grouping: Grouping,
+    endings: Endings,
+    outcome: Outcome,
+}
+
+impl Driver<'_> {
+    /// One request, which comes at a time by the clock of a model.
+    fn one(&mut self, request: &Request, clock: Option<(usize, Duration)>) -> Result<(), LabError> {
+        let (rig, outcome) = (self.rig, &mut self.outcome);
+        let group = self.grouping.group(request);
+        while let Some(over) = self.endings.next(request.time) {
+            rig.end_group(over);
+        }
+        let waits = clock.map(|(clock, comes)| {
+            rig.idle_until(clock, comes);
+            (clock, comes, rig.clocks(clock).collect::<Vec<_>>())
+        });
         let before = rig.requests();
-        outcome.stored += u64::from(rig.put(request.object, request.bytes, Some(group)));
-        outcome.store_reads += rig.requests().since(before).reads;
+        let hit = rig.get(request.object)?;
+        let reads = rig.requests().since(before).reads;
+        // It is answered when the last of its reads is done; without any it is answered at once.
+        let waited = waits.map_or(Duration::ZERO, |(clock, comes, before)| {
+            let moved = rig.clocks(clock).zip(before).filter(|(now, before)| now > before);
+            moved.map(|(now, _)| now.saturating_sub(comes)).max().unwrap_or_default()
+        });
+        outcome.requests += 1;
+        outcome.bytes += request.bytes;
+        if hit.is_some() {
+            outcome.hits += 1;
+            outcome.hit_bytes += request.bytes;
+            outcome.hit_reads += reads;
+            outcome.hit_time += waited;
+            return Ok(());
+        }
+        outcome.miss_reads += reads;
+        outcome.miss_time += waited + self.how.origin;
+        if request.cachable {
+            outcome.cachable_misses += 1;
+            let before = rig.requests();
+            if rig.put(request.object, request.bytes, Some(group)) {
+                outcome.stored += 1;
+                self.endings.stored(group, request.time);
+            }
+            outcome.store_reads += rig.requests().since(before).reads;
+        }
+        Ok(())
     }
-    Ok(())
 }

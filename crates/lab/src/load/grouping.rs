@@ -1,8 +1,10 @@
 //! Which objects are related: fetched by the same client, on account of the same page, shortly after each other (HashCache,
 //! section 4.3).
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
+
+use tinaja_store::limits::{GROUP_HOLD, GROUP_QUIET};
 
 use super::Request;
 use crate::random::mix;
@@ -51,9 +53,54 @@ impl Grouping {
     }
 }
 
+/// Ends groups by the times of the requests: a run in virtual time is over before a store that goes by the wall's clock
+/// takes any group to be whole.
+#[derive(Default)]
+pub struct Endings {
+    /// When each group began, and when its last object was stored.
+    groups: HashMap<u64, (Duration, Duration)>,
+    /// Times at which a group may be over.
+    due: BTreeSet<(Duration, u64)>,
+}
+
+impl Endings {
+    /// An object of a group was stored.
+    pub fn stored(&mut self, group: u64, now: Duration) {
+        let (began, last) = self.groups.entry(group).or_insert((now, now));
+        *last = now;
+        self.due.insert((now + GROUP_QUIET, group));
+        self.due.insert((*began + GROUP_HOLD, group));
+    }
+
+    /// The next group that is over by now: quiet for [`GROUP_QUIET`], or [`GROUP_HOLD`] old.
+    pub fn next(&mut self, now: Duration) -> Option<u64> {
+        while let Some((_, group)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
+            self.due.pop_first();
+            let over = |(began, last): &(Duration, Duration)| *last + GROUP_QUIET <= now || *began + GROUP_HOLD <= now;
+            if self.groups.get(&group).is_some_and(over) {
+                self.groups.remove(&group);
+                return Some(group);
+            }
+        }
+        None
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn groups_end_when_they_are_quiet_or_old() {
+        let ms = Duration::from_millis;
+        let mut endings = Endings::default();
+        (0..6).for_each(|n| endings.stored(1, ms(n * 400)));
+        endings.stored(2, ms(100));
+        assert_eq!(endings.next(ms(500)), None);
+        assert_eq!(endings.next(ms(600)), Some(2));
+        assert_eq!(endings.next(ms(1999)), None, "an object came each 400 ms");
+        assert_eq!([endings.next(ms(2000)), endings.next(ms(2000)), endings.next(ms(9000))], [Some(1), None, None]);
+    }
 
     #[test]
     fn a_group_is_one_clients_page_within_a_window() {

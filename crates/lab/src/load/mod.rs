@@ -10,7 +10,7 @@ mod trace;
 use std::time::Duration;
 
 pub use drive::{Drive, Outcome, drive};
-pub use grouping::Grouping;
+pub use grouping::{Endings, Grouping};
 pub use lru::ByteLru;
 pub use polymix::{Embedded, PolyMix, PolyMixOptions};
 pub use sizes::codeen_bytes;

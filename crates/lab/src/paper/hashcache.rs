@@ -24,6 +24,15 @@ pub fn table_3(engine: EngineName) -> Table3 {
     Table3 { bits, seeks }
 }
 
+/// Table 3's bits of an engine, with or without prefetching.
+pub fn paper_bits(engine: EngineName, prefetch: bool) -> &'static str {
+    match (engine, prefetch) {
+        (EngineName::HashCacheLogLru, true) => "23-55",
+        (EngineName::HashCacheLog, true) => "55",
+        _ => table_3(engine).bits,
+    }
+}
+
 /// Table 4: the peak request rate of a policy, from `t` seeks a second, the hit ratio, the share of misses that may be
 /// stored, and how many related objects one read brings.
 pub fn table_4(engine: EngineName, t: f64, chr: f64, cbr: f64, rel: f64) -> Option<f64> {

@@ -37,7 +37,7 @@ impl Reading {
         self.busy.iter().filter_map(|disk| disk.get(model)).max().copied().unwrap_or_default()
     }
 
-    /// What was gained since an earlier reading. Of the store's figures, counters of lookups and of false reads are
+    /// What was gained since an earlier reading. Of the store's figures, counters of lookups, of false reads and of reading ahead are
     /// the gain, and all others what they are now.
     pub fn since(&self, before: &Reading) -> Reading {
         let disks = self.busy.iter().zip(&before.busy);
@@ -53,6 +53,9 @@ impl Reading {
                 hits_fill: self.stats.hits_fill - before.stats.hits_fill,
                 misses: self.stats.misses - before.stats.misses,
                 false_reads: self.stats.false_reads - before.stats.false_reads,
+                ahead_bytes: self.stats.ahead_bytes - before.stats.ahead_bytes,
+                ahead_used_bytes: self.stats.ahead_used_bytes - before.stats.ahead_used_bytes,
+                ahead_wasted_bytes: self.stats.ahead_wasted_bytes - before.stats.ahead_wasted_bytes,
                 lost_to_full_sets: self.stats.lost_to_full_sets - before.stats.lost_to_full_sets,
                 ..self.stats
             },

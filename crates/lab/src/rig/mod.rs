@@ -4,15 +4,18 @@
 //! the store -> the engine -> Counted -> Limited, in virtual time, one for each model -> Sparse
 //! ```
 
+pub mod memory;
 mod meter;
 mod models;
 mod sparse;
 
+use std::fs::File;
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tinaja_store::device::Device;
 use tinaja_store::device::wrap::{Counted, Limited, Model, Time};
+use tinaja_store::device::{Access, Device, Disk, IoEngine};
 use tinaja_store::engine::Engine;
 use tinaja_store::engine::spread::Spread;
 use tinaja_store::layout::Stamp;
@@ -84,11 +87,25 @@ impl Rig {
     /// Put an engine over empty disks. Memory: its index, the hot objects, and what its disks hold, packed. Errors: the
     /// disks are too small, or the system has no more threads.
     pub fn new(spec: &Spec) -> Result<Rig, LabError> {
+        let disks = (0..spec.disks.max(1)).map(|_| Arc::new(Sparse::new(spec.disk_bytes)) as Arc<dyn Device>);
+        Rig::over(spec, disks)
+    }
+
+    /// Put an engine over one file, which is made here: as long as the disk, and with holes where nothing is written.
+    /// Errors: the file cannot be made, or as [`Rig::new`].
+    pub fn on_file(spec: &Spec, path: &Path) -> Result<Rig, LabError> {
+        let file = File::create(path).map_err(|error| spec.refused(error))?;
+        file.set_len(spec.disk_bytes).map_err(|error| spec.refused(error))?;
+        let disk = Disk::open(path, Access::Alone, IoEngine::Auto, 8).map_err(|error| spec.refused(error))?;
+        Rig::over(spec, std::iter::once(Arc::new(disk) as Arc<dyn Device>))
+    }
+
+    fn over(spec: &Spec, disks: impl Iterator<Item = Arc<dyn Device>>) -> Result<Rig, LabError> {
         let plan = spec.plan()?;
         let mut spindles = Vec::new();
         let mut engines = Vec::new();
-        for _ in 0..spec.disks.max(1) {
-            let spindle = Spindle::new(spec).map_err(|error| spec.refused(error))?;
+        for disk in disks {
+            let spindle = Spindle::new(disk, spec).map_err(|error| spec.refused(error))?;
             engines.push(plan.open(spindle.counted.clone()).map_err(|error| spec.refused(error))?);
             spindles.push(spindle);
         }
@@ -121,6 +138,11 @@ impl Rig {
             return Err(LabError::failed("reading an object back", "it was another object's body"));
         }
         Ok(Some(found.len() as u64))
+    }
+
+    /// No more objects of a group will come: they are written together.
+    pub fn end_group(&self, group: u64) {
+        block_on(self.store.end_group(group));
     }
 
     /// Write out what is still in memory, and wait until the engine has nothing more to do by itself.
@@ -159,8 +181,7 @@ impl Rig {
 }
 
 impl Spindle {
-    fn new(spec: &Spec) -> std::io::Result<Spindle> {
-        let mut below: Arc<dyn Device> = Arc::new(Sparse::new(spec.disk_bytes));
+    fn new(mut below: Arc<dyn Device>, spec: &Spec) -> std::io::Result<Spindle> {
         let mut limited = Vec::new();
         for model in &spec.models {
             let slow = Arc::new(Limited::new(below, model.clone(), Time::Virtual)?);

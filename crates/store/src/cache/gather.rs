@@ -167,6 +167,11 @@ impl Gather {
         self.state.lock().lost.take()
     }
 
+    /// What waits of a group that is over.
+    pub(crate) fn end(&self, group: u64) -> Vec<Arc<Gathered>> {
+        self.state.lock().groups.remove(&group).map(|group| group.objects).unwrap_or_default()
+    }
+
     /// All that waits, group by group, those under way too.
     pub(crate) fn all(&self) -> Vec<Vec<Arc<Gathered>>> {
         if self.count.load(Ordering::Acquire) == 0 {

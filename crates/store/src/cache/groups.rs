@@ -6,13 +6,13 @@ use std::task::Poll;
 
 use bytes::Bytes;
 
-use super::Inner;
 use super::gather::{Gather, Gathered};
+use super::{Cache, Inner};
 use crate::engine::{Engine, Kind, Record};
 use crate::hit::{Body, Hit, Source, State};
 use crate::key::{Digest, Key};
 use crate::limits::{MAX_GATHERED_OBJECT, MAX_HEAD_BYTES};
-use crate::store::{HeadEdit, Updated};
+use crate::store::{HeadEdit, Pending, Updated};
 use crate::wait::block_on;
 use crate::writer::WhyNot;
 
@@ -46,6 +46,22 @@ fn write_out(gather: &Gather, store: &Weak<Inner>) {
     while let Some(due) = gather.wait() {
         let Some(store) = store.upgrade() else { return };
         due.iter().for_each(|group| block_on(store.write_group(gather, group)));
+    }
+}
+
+impl Cache {
+    /// Say that no more objects of a group ([`Hint::group`]) will come: those that wait for it are written now. Nobody need
+    /// say so: without it they are written half a second after the last has come. For programs that know better, or whose
+    /// clock is not the wall's.
+    ///
+    /// [`Hint::group`]: crate::Hint::group
+    pub fn end_group(&self, group: u64) -> Pending<()> {
+        let store = self.0.clone();
+        Box::pin(async move {
+            for gather in &*store.gathers {
+                store.write_group(gather, &gather.end(group)).await;
+            }
+        })
     }
 }
 

@@ -7,20 +7,24 @@ const FINGERPRINT_BITS: f64 = 8.0;
 const RANK_BITS: f64 = 3.0;
 const POSITION_BITS: f64 = 32.0;
 const LAP_BITS: f64 = 4.0;
+/// How far related objects reach, with prefetching.
+const LENGTH_BITS: f64 = 8.0;
 
 /// Bits a slot of an engine with so many slots.
 ///
 /// SetMemLRU's is ours, since the paper gives only where it breaks even: what SetMem keeps of a set, the set's number, and
 /// three and a quarter links, all in as few bits as they need and a row in whole bytes.
 pub fn bits_a_slot(engine: EngineName, tuning: Tuning, slots: u64) -> f64 {
+    // Only where a position is in memory; the engines with a Disk Table keep it in the bin.
+    let length = if tuning.prefetch == Some(true) && engine.can_prefetch() { LENGTH_BITS } else { 0.0 };
     let set_mem = FINGERPRINT_BITS + RANK_BITS;
     match engine {
         EngineName::HashCacheSetMem => set_mem,
         EngineName::HashCacheSetMemLru => some_sets(slots / WAYS, tuning.sets_in_memory_percent),
         EngineName::HashCacheLogLru => {
-            set_mem + LAP_BITS + POSITION_BITS * f64::from(tuning.positions_in_memory) / WAYS as f64
+            set_mem + LAP_BITS + (POSITION_BITS + length) * f64::from(tuning.positions_in_memory) / WAYS as f64
         }
-        EngineName::HashCacheLogN | EngineName::HashCacheLog => set_mem + LAP_BITS + POSITION_BITS,
+        EngineName::HashCacheLogN | EngineName::HashCacheLog => set_mem + LAP_BITS + POSITION_BITS + length,
         _ => 0.0,
     }
 }

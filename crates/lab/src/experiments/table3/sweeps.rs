@@ -21,6 +21,8 @@ pub struct Setting {
     pub bits: f64,
     /// Bits a slot by the formula.
     pub formula: f64,
+    /// The same two with prefetching.
+    pub with_prefetch: (f64, f64),
     /// Reads a hit and a miss, objects asked for at random in sets that are full.
     pub random: (f64, f64),
     /// Reads a hit and a miss under the PolyMix-like load.
@@ -46,7 +48,12 @@ fn setting(engine: EngineName, value: u8, tuning: Tuning, setup: &Setup) -> Resu
     let spec = Spec { tuning, ..Spec::new(engine, setup.choose(256 << 20, 64 << 20)) };
     let at_random = costs(&spec, 1.0, setup.seed, &|_| 3000)?;
     // A disk of a usual size: on a small one the 4 KiB that any index has cost bits.
-    let large = Rig::new(&Spec { disk_bytes: setup.choose(16 << 30, 2 << 30), ..spec.clone() })?.store.stats();
+    let large = |tuning| {
+        let spec = Spec { disk_bytes: setup.choose(16 << 30, 2 << 30), tuning, ..spec.clone() };
+        let stats = Rig::new(&spec)?.store.stats();
+        Ok::<_, LabError>((stats.bits_per_slot(), bits_a_slot(engine, tuning, stats.slots)))
+    };
+    let (bits, formula) = large(tuning)?;
     let rig = Rig::new(&spec)?;
     let working_set = rig.store.stats().slots / 8;
     let options = PolyMixOptions::new(Embedded::Zipf13, 100.0, working_set);
@@ -55,8 +62,9 @@ fn setting(engine: EngineName, value: u8, tuning: Tuning, setup: &Setup) -> Resu
     let outcome = drive(&rig, requests, &Drive { warm_up, ..Drive::default() })?;
     Ok(Setting {
         value,
-        bits: large.bits_per_slot(),
-        formula: bits_a_slot(engine, tuning, large.slots),
+        bits,
+        formula,
+        with_prefetch: large(Tuning { prefetch: Some(true), ..tuning })?,
         random: (at_random.hit.reads, at_random.miss.reads),
         polymix: (outcome.reads_a_hit(), outcome.reads_a_miss()),
     })

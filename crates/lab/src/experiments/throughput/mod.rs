@@ -8,6 +8,7 @@ mod tables;
 use tinaja_store::{EngineName, Tuning};
 
 use self::runs::{Case, Ran};
+use super::table3::with_and_without_prefetch;
 use crate::error::LabError;
 use crate::experiment::{Experiment, Setup};
 use crate::load::Embedded;
@@ -27,7 +28,8 @@ const SHARES: [u8; 2] = [30, 40];
 
 fn run(setup: &Setup) -> Result<Report, LabError> {
     let one_disk = |embedded| {
-        let each = EngineName::ALL.into_iter().map(|engine| runs::run(Case::new(engine, embedded), setup));
+        let each = with_and_without_prefetch();
+        let each = each.map(|(engine, prefetch)| runs::run(Case::new(engine, prefetch, embedded), setup));
         each.collect::<Result<Vec<Ran>, _>>()
     };
     let four = one_disk(Embedded::Zipf13)?;
@@ -47,17 +49,19 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
     Ok(Report { name, shows, paper, quick: setup.quick, seed: setup.seed, tables, plots, notes: notes::notes() })
 }
 
-/// Every policy on two disks, and SetMemLRU once more with the shares of Figure 4, on one disk and on two.
+/// The policies of Figure 4 and Table 9 on two disks, all with prefetching, and SetMemLRU with the shares of Figure 4 on one
+/// disk as well.
 fn two_disks(setup: &Setup) -> Result<Vec<Ran>, LabError> {
     let mut ran = Vec::new();
-    for engine in EngineName::ALL.into_iter().filter(|engine| *engine != EngineName::HashCacheSetMemLru) {
-        ran.push(runs::run(Case { disks: 2, ..Case::new(engine, Embedded::Zipf13) }, setup)?);
+    let prefetching = with_and_without_prefetch().filter(|(engine, prefetch)| *prefetch == engine.can_prefetch());
+    for (engine, prefetch) in prefetching.filter(|(engine, _)| *engine != EngineName::HashCacheSetMemLru) {
+        ran.push(runs::run(Case { disks: 2, ..Case::new(engine, prefetch, Embedded::Zipf13) }, setup)?);
     }
     for sets_in_memory_percent in SHARES {
-        let tuning = Tuning { sets_in_memory_percent, ..Tuning::default() };
+        let case = Case::new(EngineName::HashCacheSetMemLru, true, Embedded::Zipf13);
+        let tuning = Tuning { sets_in_memory_percent, ..case.tuning };
         for disks in [1, 2] {
-            let case = Case::new(EngineName::HashCacheSetMemLru, Embedded::Zipf13);
-            ran.push(runs::run(Case { disks, tuning, ..case }, setup)?);
+            ran.push(runs::run(Case { disks, tuning, ..case.clone() }, setup)?);
         }
     }
     Ok(ran)

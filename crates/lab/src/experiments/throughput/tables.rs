@@ -31,14 +31,15 @@ pub fn rates(title: &str, ran: &[Ran]) -> Table {
     let mut table = Table::new(title, &columns);
     for one in ran {
         let (engine, outcome) = (one.case.engine, &one.outcome);
-        let t = random_reads_a_second(&sata_7200(), one.read_bytes());
-        let formula = table_4(engine, t, outcome.hit_ratio(), outcome.cachable_ratio(), one.related());
+        let (t, rel) = (random_reads_a_second(&sata_7200(), one.read_bytes()), related(one, ran));
+        let formula = table_4(engine, t, outcome.hit_ratio(), outcome.cachable_ratio(), rel);
+        let paper = |rate: Option<f64>| Cell::maybe(rate.filter(|_| is_the_papers(one)), 0);
         table.row([
-            engine.as_str().into(),
+            name(one).into(),
             Cell::percent(outcome.hit_ratio()),
             Cell::percent(outcome.byte_hit_ratio()),
             Cell::percent(outcome.cachable_ratio()),
-            Cell::number(one.related(), 2),
+            Cell::number(rel, 2),
             Cell::number(outcome.reads_a_hit(), 2),
             Cell::number(outcome.reads_a_miss(), 2),
             Cell::number(outcome.writes_a_store(), 2),
@@ -47,8 +48,8 @@ pub fn rates(title: &str, ran: &[Ran]) -> Table {
             Cell::number(t / one.disk_requests(), 0),
             Cell::number(outcome.peak_rate(0), 0),
             Cell::maybe(at_real_pace(one, t), 0),
-            Cell::maybe(table_7(engine).map(|[rate, ..]| rate), 0),
-            Cell::maybe(paper_figure_3(engine), 0),
+            paper(table_7(engine).map(|[rate, ..]| rate)),
+            paper(paper_figure_3(engine)),
         ]);
     }
     table
@@ -64,18 +65,29 @@ fn at_real_pace(ran: &Ran, t: f64) -> Option<f64> {
     (!has_table).then(|| (1.0 - batches / t) / without_writes).filter(|rate| rate * writes < batches)
 }
 
+/// The paper's `rel` of a run, against the one of the same engine without prefetching.
+fn related(one: &Ran, all: &[Ran]) -> f64 {
+    let without = all.iter().find(|other| other.case.engine == one.case.engine && !other.prefetches());
+    without.map_or(1.0, |without| one.related(without))
+}
+
+/// Whether a run is as in the paper's measurements: all policies prefetch there but LogN.
+fn is_the_papers(ran: &Ran) -> bool {
+    ran.prefetches() == ran.case.engine.can_prefetch()
+}
+
 /// Table 7's columns, beside the formula and the measured rates of both loads.
 pub fn speeds(four: &[Ran], fifteen: &[Ran]) -> Table {
     let columns = ["policy", "turns a minute", "Table 4", "Table 7", "measured, 4 a page", "measured, 10-20 a page"];
     let mut table = Table::new("Disks of three speeds", &columns);
     let models = [(7200_u64, sata_7200()), (10_000, scsi_10000()), (15_000, scsi_15000())];
-    for (one, other) in four.iter().zip(fifteen) {
+    for (one, other) in four.iter().zip(fifteen).filter(|(one, _)| is_the_papers(one)) {
         for (number, (turns, model)) in models.iter().enumerate() {
             let (engine, outcome) = (one.case.engine, &one.outcome);
-            let t = random_reads_a_second(model, one.read_bytes());
-            let formula = table_4(engine, t, outcome.hit_ratio(), outcome.cachable_ratio(), one.related());
+            let (t, rel) = (random_reads_a_second(model, one.read_bytes()), related(one, four));
+            let formula = table_4(engine, t, outcome.hit_ratio(), outcome.cachable_ratio(), rel);
             table.row([
-                engine.as_str().into(),
+                name(one).into(),
                 (*turns).into(),
                 Cell::maybe(formula, 0),
                 Cell::maybe(table_7(engine).and_then(|rates| rates.get(number).copied()), 0),
@@ -87,17 +99,24 @@ pub fn speeds(four: &[Ran], fifteen: &[Ran]) -> Table {
     table
 }
 
-/// Figure 3: a bar for each policy, the paper's beside.
+/// Figure 3: a group of bars for each policy, the paper's beside ours with and without prefetching.
 pub fn figure_3(four: &[Ran], fifteen: &[Ran]) -> Plot {
-    let short = |engine: EngineName| engine.as_str().trim_start_matches("hashcache-").to_owned();
-    let mut groups: Vec<_> = four.iter().map(|one| short(one.case.engine)).collect();
-    let mut paper: Vec<_> = four.iter().map(|one| paper_figure_3(one.case.engine).unwrap_or_default()).collect();
+    let engines: Vec<_> = four.iter().filter(|ran| is_the_papers(ran)).map(|ran| ran.case.engine).collect();
+    let mut groups: Vec<_> =
+        engines.iter().map(|engine| engine.as_str().trim_start_matches("hashcache-").to_owned()).collect();
+    let mut paper: Vec<_> = engines.iter().map(|engine| paper_figure_3(*engine).unwrap_or_default()).collect();
     for (name, rate) in FIGURE_3_OTHERS {
         groups.push(name.to_owned());
         paper.push(rate);
     }
-    let table_7 = four.iter().map(|one| table_7(one.case.engine).map_or(0.0, |[rate, ..]| rate));
-    let measured = |ran: &[Ran]| ran.iter().map(|one| one.outcome.peak_rate(0)).collect::<Vec<_>>();
+    let table_7 = engines.iter().map(|engine| table_7(*engine).map_or(0.0, |[rate, ..]| rate));
+    let measured = |ran: &[Ran], prefetch: bool| {
+        let of = |engine: EngineName| {
+            let run = ran.iter().find(|ran| ran.case.engine == engine && ran.prefetches() == prefetch);
+            run.map_or(0.0, |ran| ran.outcome.peak_rate(0))
+        };
+        engines.iter().map(|engine| of(*engine)).collect::<Vec<_>>()
+    };
     Plot::Bars {
         title: "Peak request rates on one disk of 7200 turns".to_owned(),
         y: "requests a second".to_owned(),
@@ -105,18 +124,20 @@ pub fn figure_3(four: &[Ran], fifteen: &[Ran]) -> Plot {
         series: vec![
             Series::bars("Figure 3", paper),
             Series::bars("Table 7", table_7),
-            Series::bars("measured, 4 a page", measured(four)),
-            Series::bars("measured, 10-20 a page", measured(fifteen)),
+            Series::bars("4 a page, without prefetch", measured(four, false)),
+            Series::bars("4 a page, with prefetch", measured(four, true)),
+            Series::bars("10-20 a page, with prefetch", measured(fifteen, true)),
         ],
     }
 }
 
-/// A run's name, with its setting where it has one.
+/// A run's name, with its settings where it has some.
 fn name(ran: &Ran) -> String {
-    match ran.case.engine {
+    let name = match ran.case.engine {
         EngineName::HashCacheSetMemLru => format!("{} {} %", ran.case.engine, ran.case.tuning.sets_in_memory_percent),
         engine => engine.to_string(),
-    }
+    };
+    if ran.prefetches() { format!("{name} + prefetch") } else { name }
 }
 
 /// Rates on one disk and on two: `one` has them on one disk, `more` on two, and on one what `one` has not.

@@ -1,0 +1,18 @@
+//! Section 7 of the HashCache paper: both deployments fit their memory. A process of its own, since all of it is measured.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+use tinaja_lab::{Setup, experiment};
+
+#[test]
+fn both_fit_their_memory() {
+    let report = (experiment::find("hashcache-deployments").unwrap().run)(&Setup::quick()).unwrap();
+    let table = &report.tables[0];
+    let numbers = |name: &str| table.column(name).into_iter().map(|cell| cell.value().unwrap()).collect::<Vec<_>>();
+    println!("{table:?}");
+    for (peak, limit) in numbers("process MB").iter().zip(numbers("limit MB")) {
+        assert!(*peak < limit && *peak > 1.0, "{peak} MB of {limit}");
+    }
+    let index = numbers("index MB");
+    assert!((35.0..37.5).contains(&index[1]) && index[0] == 0.0, "none, and 47 bits for each 8 KiB: {index:?}");
+    assert!(numbers("hits %").iter().all(|hits| *hits > 10.0));
+}
