@@ -101,7 +101,9 @@ fn every_object_is_read_by_the_program(engine: EngineName) {
             found += 1;
         }
     }
-    assert_eq!(cache.stats().reads, before, "the store itself read nothing");
+    // LogLRU keeps its offset file in step meanwhile, by a read and a write of whole blocks.
+    let read = cache.stats().reads - before;
+    assert!(read == 0 || engine == EngineName::HashCacheLogLru, "the store itself read {read} times");
     assert_eq!(found, (0..OBJECTS).filter(|n| get(&cache, *n) == Some(1)).count(), "those that the store finds");
     assert!(found > 200 && reads < 4 * OBJECTS as usize, "{found} found with {reads} reads");
     // A miss, and another name with the same digest.
@@ -251,6 +253,35 @@ fn many_are_in_flight(engine: EngineName) {
         }
     });
     assert_eq!(index.handed_out(), 0);
+}
+
+#[test]
+fn each_of_several_disks_has_its_own_descriptor() {
+    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let options = || {
+        let options = CacheOptions { disk_bytes: Some(16 << 20), ..CacheOptions::new(dirs[0].path()) };
+        CacheOptions { memory_bytes: 0, more_dirs: vec![dirs[1].path().into()], ..options }
+    };
+    let cache = Cache::open(options()).unwrap();
+    (0..60)
+        .for_each(|n| assert!(matches!(put(&cache, n, 1, if n < 58 { 3000 } else { 900_000 }), Commit::Stored { .. })));
+    block_on(cache.close()).unwrap();
+    drop(cache);
+    let cache = Cache::open(options()).unwrap();
+    let index = cache.external();
+    let mut files = [0; 2];
+    for n in 0..60 {
+        let Step::Read(read) = block_on(index.locate(&key(n))).unwrap() else { panic!("{n} is not on disk") };
+        let held = read.file().metadata().unwrap();
+        let is_of = |dir: &tempfile::TempDir| {
+            let there = std::fs::metadata(dir.path().join("tinaja.cache")).unwrap();
+            std::os::unix::fs::MetadataExt::ino(&there) == std::os::unix::fs::MetadataExt::ino(&held)
+        };
+        files[dirs.iter().position(is_of).expect("of neither disk")] += 1;
+        drop(read);
+        assert_eq!(version(&index, n, &find(&index, &key(n)).0.unwrap()), 1);
+    }
+    assert!(files.iter().all(|count| *count > 10), "{files:?}");
 }
 
 #[test]

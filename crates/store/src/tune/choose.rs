@@ -73,7 +73,7 @@ pub fn choose(disk: &DiskSpeed, sizes: &Sizes) -> Choice {
     let mut why = Vec::new();
     why.push(match disk.slowdown(knee) {
         Some((slower, beyond)) => format!(
-            "a read of {} takes {slower:.2} times one of {}{}: a set may be as large",
+            "a read of {} takes {slower:.2} times as long as one of {}{}: a set may be as large",
             kib(knee),
             kib(disk.smallest_bytes()),
             beyond.map_or(String::new(), |(next, beyond)| format!(", and one of {} {beyond:.2} times", kib(next))),
@@ -125,7 +125,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn disk(latencies_ms: &[(u64, f64)]) -> DiskSpeed {
-        let speed = |&(kib, latency_ms): &(u64, f64)| ReadSpeed { bytes: kib << 10, reads: 10, latency_ms };
+        let speed = |&(kib, latency_ms): &(u64, f64)| ReadSpeed {
+            bytes: kib << 10,
+            reads: 10,
+            latency_ms,
+            median_ms: latency_ms,
+        };
         DiskSpeed { reads: latencies_ms.iter().map(speed).collect(), ..DiskSpeed::of_the_paper() }
     }
 
@@ -136,7 +141,7 @@ mod tests {
         assert!((choice.false_reads - 0.031).abs() < 0.001, "{}", choice.false_reads);
         let text = choice.to_string();
         for words in [
-            "64 KiB takes 1.09 times one of 4 KiB, and one of 128 KiB 1.49 times",
+            "64 KiB takes 1.09 times as long as one of 4 KiB, and one of 128 KiB 1.49 times",
             "74.8 %",
             "sets of 8 bins, 64 KiB",
             "3.1 %",

@@ -28,6 +28,8 @@ pub struct ReadSpeed {
     pub reads: u64,
     /// How long each took, on average, in milliseconds.
     pub latency_ms: f64,
+    /// How long the middle one of them took: what is chosen by, since others may keep the disk busy for a moment.
+    pub median_ms: f64,
 }
 
 impl ReadSpeed {
@@ -73,7 +75,7 @@ pub enum TuneError {
 impl DiskSpeed {
     /// The paper's disks.
     pub fn of_the_paper() -> Self {
-        let speed = |(kib, latency_ms)| ReadSpeed { bytes: kib << 10, reads: 0, latency_ms };
+        let speed = |(kib, latency_ms)| ReadSpeed { bytes: kib << 10, reads: 0, latency_ms, median_ms: latency_ms };
         DiskSpeed { reads: SATA.map(speed).into(), of: "three SATA disks of the HashCache paper".into() }
     }
 
@@ -85,7 +87,8 @@ impl DiskSpeed {
         let began = Instant::now();
         let scratch = Scratch::make(dir, budget / 3)?;
         let of = format!("{}, random reads within {} MiB", dir.display(), scratch.bytes() >> 20);
-        let speed = DiskSpeed::of_device(scratch.device()?, scratch.bytes(), began + budget)?;
+        let left = budget.saturating_sub(began.elapsed());
+        let speed = DiskSpeed::of_device(scratch.device()?, scratch.bytes(), left, || began.elapsed())?;
         Ok(DiskSpeed { of, ..speed })
     }
 
@@ -97,33 +100,45 @@ impl DiskSpeed {
         })
     }
 
-    /// Measure a device of which the first `bytes` were written, until a moment. Errors: [`TuneError::Failed`].
-    pub fn of_device(device: &dyn Device, bytes: u64, until: Instant) -> Result<Self, TuneError> {
+    /// Measure a device of which the first `bytes` were written, for so long by a clock, which tells the time since some
+    /// moment. Errors: [`TuneError::Failed`].
+    pub fn of_device(
+        device: &dyn Device,
+        bytes: u64,
+        budget: Duration,
+        clock: impl Fn() -> Duration,
+    ) -> Result<Self, TuneError> {
+        let until = clock() + budget;
         let block = device.geometry().block_bytes.max(1);
         let fits = |size: &u64| size.is_multiple_of(block) && *size <= bytes;
-        let mut taken: Vec<_> = SIZES.into_iter().filter(fits).map(|size| (size, 0_u64, Duration::ZERO)).collect();
+        let mut taken: Vec<_> = SIZES.into_iter().filter(fits).map(|size| (size, Vec::new())).collect();
         let mut state = 0x7469_6e61_6a61_u64;
         for round in 0..MOST_READS {
-            for (size, reads, time) in &mut taken {
-                if round > 0 && Instant::now() >= until {
+            for (size, times) in &mut taken {
+                if round > 0 && clock() >= until {
                     break;
                 }
                 let at = random(&mut state) % (bytes / *size) * *size;
-                let began = Instant::now();
+                let began = clock();
                 let read = blocking::read(device, at, *size as usize);
                 read.map_err(|error| TuneError::Failed(format!("the disk failed while it was measured: {error}")))?;
-                *time += began.elapsed();
-                *reads += 1;
+                times.push(clock().saturating_sub(began));
             }
             // Once all sizes were read there is something to choose by.
-            if Instant::now() >= until {
+            if clock() >= until {
                 break;
             }
         }
-        let speed = |(bytes, reads, time): (u64, u64, Duration)| ReadSpeed {
-            bytes,
-            reads,
-            latency_ms: time.as_secs_f64() * 1000.0 / reads.max(1) as f64,
+        let speed = |(bytes, mut times): (u64, Vec<Duration>)| {
+            times.sort_unstable();
+            let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0;
+            let all: Duration = times.iter().sum();
+            ReadSpeed {
+                bytes,
+                reads: times.len() as u64,
+                latency_ms: milliseconds(all) / times.len().max(1) as f64,
+                median_ms: times.get(times.len() / 2).copied().map_or(0.0, milliseconds),
+            }
         };
         match taken.is_empty() {
             true => Err(TuneError::Failed(format!("{bytes} bytes are too few to read any size from"))),
@@ -134,7 +149,7 @@ impl DiskSpeed {
     /// The latency that others are compared with: that of the smallest bin. Smaller reads are slower on disks that write
     /// sectors of 4 KiB.
     fn first(&self) -> Option<&ReadSpeed> {
-        self.reads.iter().find(|speed| speed.latency_ms > 0.0 && speed.bytes >= LEAST_BIN_BYTES)
+        self.reads.iter().find(|speed| speed.median_ms > 0.0 && speed.bytes >= LEAST_BIN_BYTES)
     }
 
     /// Bytes of the read that others are compared with.
@@ -147,27 +162,27 @@ impl DiskSpeed {
     pub(super) fn knee_bytes(&self, most_longer: f64) -> u64 {
         let Some(first) = self.first() else { return 64 << 10 };
         let quick = self.reads.iter().skip_while(|speed| *speed != first);
-        let quick = quick.take_while(|speed| speed.latency_ms <= first.latency_ms * most_longer);
+        let quick = quick.take_while(|speed| speed.median_ms <= first.median_ms * most_longer);
         quick.last().map_or(first.bytes, |speed| speed.bytes)
     }
 
     /// How many times longer than the smallest a read takes; and the next larger one, with its size.
     pub(super) fn slowdown(&self, bytes: u64) -> Option<(f64, Option<(u64, f64)>)> {
-        let first = self.first()?.latency_ms;
+        let first = self.first()?.median_ms;
         let at = self.reads.iter().position(|speed| speed.bytes == bytes)?;
-        let next = self.reads.get(at + 1).map(|speed| (speed.bytes, speed.latency_ms / first));
-        Some((self.reads.get(at)?.latency_ms / first, next))
+        let next = self.reads.get(at + 1).map(|speed| (speed.bytes, speed.median_ms / first));
+        Some((self.reads.get(at)?.median_ms / first, next))
     }
 }
 
 impl fmt::Display for DiskSpeed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "The disk (HashCache, Table 6): {}", self.of)?;
-        writeln!(f, "      read size   seeks a second   latency, ms   reads")?;
+        writeln!(f, "      read size   seeks a second   latency, ms   median, ms   reads")?;
         for speed in &self.reads {
             let reads = if speed.reads > 0 { speed.reads.to_string() } else { "-".into() };
-            let (rate, latency) = (speed.per_second(), speed.latency_ms);
-            writeln!(f, "  {:>9} KiB   {rate:>14.0}   {latency:>11.3}   {reads:>5}", speed.bytes >> 10)?;
+            let (rate, mean, median) = (speed.per_second(), speed.latency_ms, speed.median_ms);
+            writeln!(f, "  {:>9} KiB   {rate:>14.0}   {mean:>11.3}   {median:>10.3}   {reads:>5}", speed.bytes >> 10)?;
         }
         Ok(())
     }
