@@ -26,6 +26,7 @@ mod front;
 mod group;
 mod origin;
 mod page;
+mod reload;
 mod routes;
 mod rules;
 mod serve;
@@ -35,6 +36,7 @@ mod tls;
 
 pub use config::{Config, Limits, Listener, Mode};
 pub use origin::{BadOrigin, OriginUrl};
+pub use reload::{Reload, ReloadError};
 pub use routes::{BadRoutes, Route, Routes};
 pub use rules::{Action, BadCidr, BadPorts, Cidr, Ports, Rule, Rules};
 pub use serve::{ServeError, Server, check, serve};

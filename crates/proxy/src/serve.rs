@@ -15,7 +15,7 @@ use pingora_core::services::listening::Service;
 use tinaja_http::hops::via_member;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::Storage;
@@ -27,8 +27,9 @@ use crate::crowd::Crowd;
 use crate::exchange::Exchange;
 use crate::front::Front;
 use crate::origin::authorities;
+use crate::reload::{Current, Reload, Reloader};
 use crate::shared::{Shared, unique_name};
-use crate::tls::{BadCertificate, Tls};
+use crate::tls::BadCertificate;
 
 /// Threads that wait for name servers, at most; they exist while there is something to wait for.
 const MOST_RESOLVING: usize = 64;
@@ -86,15 +87,30 @@ pub enum ServeError {
 /// Runs a proxy until SIGTERM or SIGINT, and then ends requests in progress within `limits.stop`; a second signal
 /// ends them at once. `on_ready` is told the addresses once clients can connect.
 ///
+/// On SIGHUP, and when [`crate::admin`] is asked to, `reload` is called for other settings, which are gone by from then
+/// on if they are good; if not, that is logged, and those from before stay.
+///
 /// Returns when nothing uses the storage any more. Errors: [`ServeError`], before `on_ready` is called.
-pub fn serve(config: Config, storage: Storage, on_ready: impl FnOnce(&[SocketAddr])) -> Result<(), ServeError> {
+pub fn serve(
+    config: Config,
+    storage: Storage,
+    on_ready: impl FnOnce(&[SocketAddr]),
+    reload: impl FnMut() -> Result<Reload, String> + Send + 'static,
+) -> Result<(), ServeError> {
     let runtime = runtime(&config)?;
     // Before anybody can see that it runs, and ask it to stop: that would kill it otherwise.
-    let (mut term, mut int) = {
+    let (mut term, mut int, hangup) = {
         let _inside = runtime.enter();
-        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?, signal(SignalKind::hangup())?)
     };
-    let server = Server::bind_on(runtime, config, storage)?;
+    let mut server = Server::bind_on(runtime, config, storage)?;
+    if let Some(reloader) = server.reloader.take() {
+        let (requests, asked) = mpsc::channel(1);
+        if let Some((desk, _)) = &mut server.control {
+            desk.reload = Some(requests);
+        }
+        server.runtime.spawn(reloader.run(hangup, asked, reload));
+    }
     on_ready(server.addresses());
     server.run(async move || {
         tokio::select! {
@@ -115,6 +131,8 @@ pub struct Server {
     exchange: Arc<Exchange>,
     runtime: Runtime,
     control: Option<(Desk, Socket)>,
+    /// Until somebody takes it.
+    reloader: Option<Reloader>,
     stop: Duration,
 }
 
@@ -126,7 +144,8 @@ impl Server {
 
     fn bind_on(runtime: Runtime, config: Config, storage: Storage) -> Result<Server, ServeError> {
         check(&config)?;
-        let tls = config.listeners.iter().map(load_tls).collect::<Result<Vec<_>, _>>()?;
+        let current = Arc::new(Current::load(&config.listeners)?);
+        let began = config.clone();
         // Before anybody can connect: whoever finds the proxy listening finds this as well.
         let socket = config.control.as_deref().and_then(control);
         let listeners = config.listeners.iter().map(|listener| listen(listener.address));
@@ -143,18 +162,20 @@ impl Server {
         });
         let crowd = Crowd::new(config.limits.connections);
         let exchange = Arc::new(Exchange::new(shared.clone(), storage.clone(), workers));
-        let made: Vec<Arc<Listener>> = config.listeners.into_iter().map(Arc::new).collect();
-        let services = made.iter().zip(tls).zip(&addresses).map(|((listener, tls), address)| {
+        let services = addresses.iter().enumerate().map(|(index, address)| {
+            let current = current.clone();
             let (shared, exchange, crowd) = (shared.clone(), exchange.clone(), crowd.clone());
             let via = via_member(Version::HTTP_11, &shared.name);
-            let front = Front { shared, listener: listener.clone(), tls, exchange, crowd, via };
+            let front = Front { shared, current, index, exchange, crowd, via };
             let mut service = Service::new("proxy".into(), front);
             service.add_tcp(&address.to_string());
             service
         });
         let services = services.collect();
-        let control = socket.map(|socket| (Desk { storage, listeners: made }, socket));
-        Ok(Server { services, listeners, addresses, crowd, exchange, runtime, control, stop: config.limits.stop })
+        let desk = Desk { storage, current: current.clone(), reload: None };
+        let control = socket.map(|socket| (desk, socket));
+        let (reloader, stop) = (Reloader { current, began }, config.limits.stop);
+        Ok(Server { services, listeners, addresses, crowd, exchange, runtime, control, reloader: Some(reloader), stop })
     }
 
     /// Where it listens, in the order of the listeners; ports that were given as 0 are the real ones here.
@@ -215,13 +236,8 @@ fn runtime(config: &Config) -> Result<Runtime, ServeError> {
 /// Errors: [`ServeError`].
 pub fn check(config: &Config) -> Result<(), ServeError> {
     config.check()?;
-    config.listeners.iter().try_for_each(|listener| load_tls(listener).map(drop))?;
+    Current::load(&config.listeners)?;
     check_authorities(&config.listeners)
-}
-
-fn load_tls(listener: &Listener) -> Result<Option<Tls>, ServeError> {
-    let address = listener.address;
-    Tls::load(&listener.certificates).map_err(|cause| ServeError::Certificate { address, cause })
 }
 
 /// Finds out now whether origins' certificates can be checked: Pingora panics if it cannot read what it checks against.

@@ -33,12 +33,25 @@ pub enum Action {
     Tune(Tune),
     /// Forget what is stored under URLs, in the cache of a running server or in a stopped one.
     Purge(Purge),
+    /// Have a running server read its settings again: modes, routes, rules and certificates of its listeners.
+    Reload(Reload),
     /// Run an experiment of the laboratory: a table or figure of a paper, measured again. Alone: list them.
     Lab(Lab),
 }
 
-/// The flags of `serve`.
+/// The flags of `reload`.
 #[derive(Debug, Args)]
+pub struct Reload {
+    /// The server's settings file, which says where its cache lives.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The server's cache, by which it is found; by default tinaja in the user's cache directory.
+    #[arg(long, value_name = "DIR")]
+    pub cache: Vec<PathBuf>,
+}
+
+/// The flags of `serve`.
+#[derive(Clone, Debug, Args)]
 pub struct Serve {
     /// Read settings from this file (TOML, see docs/tinaja.toml); flags override it.
     #[arg(long, value_name = "FILE")]

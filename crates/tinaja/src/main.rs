@@ -9,6 +9,7 @@ mod inspect;
 mod lab;
 mod place;
 mod purge;
+mod reload;
 mod report;
 mod serve;
 mod settings;
@@ -40,9 +41,11 @@ fn run(flags: Flags) -> Result<()> {
     match flags.action {
         Action::Serve(serve) => {
             let check = serve.check;
-            let settings = Settings::new(*serve, flags.log)?;
+            let log_filter = flags.log;
+            let read = move || Settings::new((*serve).clone(), log_filter.clone());
+            let settings = read()?;
             log(&settings.log);
-            if check { check::check(&settings) } else { serve::serve(settings) }
+            if check { check::check(&settings) } else { serve::serve(settings, read) }
         }
         Action::Inspect(inspect) => {
             log(flags.log.as_ref().map_or(DEFAULT_LOG, |filter| &filter.0));
@@ -51,6 +54,10 @@ fn run(flags: Flags) -> Result<()> {
         Action::Tune(tune) => {
             log(flags.log.as_ref().map_or(DEFAULT_LOG, |filter| &filter.0));
             tune::tune(&tune)
+        }
+        Action::Reload(reload) => {
+            log(flags.log.as_ref().map_or(DEFAULT_LOG, |filter| &filter.0));
+            reload::reload(reload)
         }
         Action::Purge(purge) => {
             log(flags.log.as_ref().map_or(DEFAULT_LOG, |filter| &filter.0));

@@ -1,12 +1,13 @@
 //! `tinaja serve`: a store, a proxy over it, and an orderly end.
 
 use std::io::{Write, stdout};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tinaja_proxy::Config;
+use tinaja_proxy::{Config, Reload};
 use tinaja_store::device::is_block_device;
 use tinaja_store::{Cache, CacheOptions, Store, block_on};
 
@@ -16,11 +17,12 @@ use crate::settings::Settings;
 use crate::tune;
 use crate::welcome::Welcome;
 
-/// Run the proxy until a signal asks it to stop; then write down what is not yet on disk.
+/// Run the proxy until a signal asks it to stop; then write down what is not yet on disk. `read` reads the settings
+/// again, when another signal asks for that.
 ///
 /// Errors: the cache cannot be opened, an address cannot be listened on, the access log cannot be written, or the last
 /// objects could not be written down.
-pub fn serve(settings: Settings) -> Result<()> {
+pub fn serve(settings: Settings, read: impl Fn() -> Result<Settings> + Send + 'static) -> Result<()> {
     raise_open_files(settings.proxy.limits.connections);
     let (options, disk_why) = cache_options(&settings)?;
     let options = tune::of_new_cache(options);
@@ -35,18 +37,37 @@ pub fn serve(settings: Settings) -> Result<()> {
     };
     // Where there is a directory: a cache can also be a whole device.
     let control = settings.cache.first().filter(|dir| dir.is_dir()).cloned();
+    let began = settings.clone();
+    let again = move || match read() {
+        Ok(settings) => Ok(Reload { later: waiting(&began, &settings), config: settings.proxy }),
+        Err(error) => Err(format!("{error:#}")),
+    };
     let config = Config { control, ..settings.proxy };
-    let served = tinaja_proxy::serve(config, store.clone(), |addresses| {
+    let ready = |addresses: &[SocketAddr]| {
         for (listener, address) in welcome.listeners.iter_mut().zip(addresses) {
             listener.address = *address;
         }
         // A closed standard output keeps nobody from serving.
         let _ = stdout().write_all(welcome.text().as_bytes());
-    });
+    };
+    let served = tinaja_proxy::serve(config, store.clone(), ready, again);
     // Whatever ended the service, what is stored is kept.
     let closed = block_on(store.close()).context("the last objects could not be written to disk");
     served?;
     closed
+}
+
+/// The settings that have changed and are heeded at a start only, besides the proxy's own.
+fn waiting(began: &Settings, new: &Settings) -> Vec<String> {
+    let changed = [
+        ("cache", began.cache != new.cache),
+        ("disk", began.disk_bytes != new.disk_bytes),
+        ("memory", (began.memory_bytes, began.memory_yields) != (new.memory_bytes, new.memory_yields)),
+        ("engine", began.engine != new.engine || began.tuning != new.tuning),
+        ("io", began.io != new.io),
+        ("log", began.log != new.log),
+    ];
+    changed.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name.to_owned()).collect()
 }
 
 /// What the cache is opened with, and why it has its size.

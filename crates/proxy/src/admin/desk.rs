@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{sleep, timeout};
 
 use super::purge::{Url, purge};
@@ -14,7 +14,7 @@ use super::socket::Socket;
 use super::top::top_hosts;
 use super::words::{Answer, Ask, Figures};
 use crate::Storage;
-use crate::config::Listener;
+use crate::reload::{Current, Requests};
 
 /// Requests that are worked on at a time; further ones wait to be accepted.
 const MOST_AT_ONCE: usize = 4;
@@ -30,7 +30,9 @@ const MOST_LISTED: u32 = 10_000;
 /// Who answers.
 pub(crate) struct Desk {
     pub storage: Storage,
-    pub listeners: Vec<Arc<Listener>>,
+    pub current: Arc<Current>,
+    /// Who reads settings again, if somebody does.
+    pub reload: Option<Requests>,
 }
 
 impl Desk {
@@ -90,16 +92,29 @@ impl Desk {
         serde_json::from_str(&line).map_err(|error| format!("this server does not know the request: {error}"))
     }
 
+    /// Has the settings read again; the names of those that wait for the next start.
+    async fn reload(&self) -> Result<Vec<String>, String> {
+        let (done, wait) = oneshot::channel();
+        let requests = self.reload.as_ref().ok_or("this server has no settings to read again")?;
+        let stopping = "the server is stopping";
+        requests.send(done).await.map_err(|_| stopping)?;
+        wait.await.map_err(|_| stopping)?
+    }
+
     async fn answer(&self, ask: Ask) -> Answer {
         let failed = |why: String| Answer::Failed { why };
         let store = &self.storage;
         match ask {
             Ask::Purge { url } => match url.parse::<Url>() {
-                Ok(url) => match purge(store, &self.listeners, &url).await {
+                Ok(url) => match purge(store, &self.current.listeners(), &url).await {
                     Ok(objects) => Answer::Purged { objects },
                     Err(error) => failed(error.to_string()),
                 },
                 Err(error) => failed(error.to_string()),
+            },
+            Ask::Reload => match self.reload().await {
+                Ok(later) => Answer::Reloaded { later },
+                Err(why) => failed(why),
             },
             Ask::Inspect { top } => {
                 let figures = Box::new(Figures::from(&store.stats()));

@@ -12,6 +12,8 @@ pub enum Ask {
         /// Absolute, as clients ask for it.
         url: String,
     },
+    /// Read the settings again, and go by them.
+    Reload,
     /// What the cache holds.
     Inspect {
         /// How many hosts to list; 0 looks at no object.
@@ -27,6 +29,11 @@ pub enum Answer {
     Purged {
         /// How many objects there were; one for each kind of proxy that stored it.
         objects: u64,
+    },
+    /// The settings hold from now on.
+    Reloaded {
+        /// The names of those that have changed and wait for the next start.
+        later: Vec<String>,
     },
     /// What the cache holds.
     Inspected {

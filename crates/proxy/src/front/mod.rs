@@ -39,9 +39,10 @@ use crate::exchange::{Exchange, Ticket};
 use crate::failure::Failure;
 use crate::origin::{Destination, default_port};
 use crate::page::raw_answer;
+use crate::reload::Current;
 use crate::rules::Asked;
 use crate::shared::Shared;
-use crate::tls::{Served, Tls};
+use crate::tls::Served;
 
 /// Who is at the other end of a connection.
 #[derive(Clone, Debug)]
@@ -54,9 +55,9 @@ struct Caller {
 /// The app that Pingora's service hands each new connection of one listener to.
 pub(crate) struct Front {
     pub shared: Arc<Shared>,
-    pub listener: Arc<Listener>,
-    /// How clients are spoken to, if not in the clear.
-    pub tls: Option<Tls>,
+    /// What this listener goes by, among all.
+    pub current: Arc<Current>,
+    pub index: usize,
     pub exchange: Arc<Exchange>,
     pub crowd: Crowd,
     /// This proxy's member of Via in the answers that it gives from its cache.
@@ -67,10 +68,11 @@ pub(crate) struct Front {
 impl ServerApp for Front {
     async fn process_new(self: &Arc<Self>, mut stream: Stream, shutdown: &ShutdownWatch) -> Option<Stream> {
         let mut caller = Caller { address: client_of(&stream), served: None };
+        let tls = self.current.of(self.index).and_then(|serving| serving.tls);
         let Some(_place) = self.crowd.enter() else {
             let began = Instant::now();
             // One attempt: whoever is turned away must not cost more than that. Under TLS it would cost a handshake.
-            if self.tls.is_none() {
+            if tls.is_none() {
                 let answer = raw_answer(&Failure::TooManyConnections, true);
                 let _ = timeout(LINGER, async { (stream.write_all(&answer).await, stream.flush().await) }).await;
             }
@@ -78,8 +80,8 @@ impl ServerApp for Front {
             return None;
         };
         // Only a connection's first bytes can say that it is HTTP/2, and under TLS its handshake says it.
-        let mut first = self.tls.is_none();
-        if let Some(tls) = &self.tls {
+        let mut first = tls.is_none();
+        if let Some(tls) = tls {
             let accepted = match timeout(self.shared.limits.head, Box::pin(tls.accept(stream))).await {
                 Ok(Ok(accepted)) => accepted,
                 Ok(Err(error)) => {
@@ -180,28 +182,35 @@ impl Front {
         }
     }
 
+    /// What this listener is, at this moment.
+    fn listener(&self) -> Result<Arc<Listener>, Failure> {
+        let serving = self.current.of(self.index);
+        serving.map(|serving| serving.listener).ok_or_else(|| Failure::Internal("it has lost a listener".into()))
+    }
+
     /// Where a judged request goes and what is known of it, if rules and routes let it go there.
     fn ticket(&self, caller: &Caller, began: Instant, judged: &Judged) -> Result<Ticket, Failure> {
-        let way = self.way(judged)?;
+        let listener = self.listener()?;
+        let way = way(&listener, judged)?;
         let client = caller.address;
         let tls = caller.served.is_some();
-        let is_reverse = matches!(self.listener.mode, Mode::Reverse(_));
+        let is_reverse = matches!(listener.mode, Mode::Reverse(_));
         if let Some(served) = caller.served.as_ref().filter(|_| is_reverse)
             && !served.is_for(way.host.host())
         {
             return Err(Failure::Misdirected { host: way.host.host().to_owned() });
         }
         let asked = Asked { client, method: &judged.method, port: way.destination.port };
-        self.listener.check_request(asked)?;
+        listener.check_request(asked)?;
         if judged.method == "PURGE" {
-            self.listener.rules.check_purge(asked)?;
+            listener.rules.check_purge(asked)?;
         }
         let host_tls = way.host_tls || (tls && is_reverse);
         let default_port = default_port(host_tls);
         Ok(Ticket {
             began,
             client,
-            listener: self.listener.clone(),
+            listener,
             destination: way.destination,
             tls,
             host: way.host.host_field(default_port),
@@ -211,34 +220,14 @@ impl Front {
         })
     }
 
-    /// Where a request goes, by what it asks for and whom the proxy speaks for.
-    fn way<'a>(&self, judged: &'a Judged) -> Result<Way<'a>, Failure> {
-        let (path, target_tls) = match &judged.target {
-            Target::Origin(path) => (path.as_str(), None),
-            Target::Absolute { tls, path } => (path.as_str(), Some(*tls)),
-            Target::Asterisk => ("*", None),
-            Target::Tunnel => return Err(Failure::NoTunnels),
-        };
-        match (&self.listener.mode, target_tls, &judged.authority) {
-            (Mode::Forward, Some(tls), Some(authority)) => {
-                Ok(Way { path, host: authority.clone(), host_tls: tls, destination: Destination::of(tls, authority) })
-            }
-            (Mode::Forward, ..) => Err(Failure::NotForProxy),
-            (Mode::Reverse(routes), _, host) => {
-                let origin = routes.find(host.as_ref().map(Authority::host), path)?;
-                let host = host.clone().unwrap_or_else(|| origin.authority().clone());
-                Ok(Way { path, host, host_tls: false, destination: origin.destination() })
-            }
-        }
-    }
-
     async fn tunnel(&self, gate: Gate, client: Option<IpAddr>, began: Instant, judged: &Judged) {
         let Some(authority) = &judged.authority else {
             return self.refuse(gate, client, began, Some(judged), &Failure::Refused(Refusal::ConnectTarget)).await;
         };
         let destination = Destination::of(true, authority);
+        let Ok(listener) = self.listener() else { return };
         let asked = Asked { client, method: &judged.method, port: destination.port };
-        match tunnel::reach(&self.shared, &self.listener, asked, &destination).await {
+        match tunnel::reach(&self.shared, &listener, asked, &destination).await {
             Err(failure) => self.refuse(gate, client, began, Some(judged), &failure).await,
             Ok((origin, address)) => {
                 let (stream, ahead) = gate.into_parts();
@@ -263,6 +252,27 @@ struct Way<'a> {
     host: Authority,
     host_tls: bool,
     destination: Destination,
+}
+
+/// Where a request goes, by what it asks for and whom the proxy speaks for.
+fn way<'a>(listener: &Listener, judged: &'a Judged) -> Result<Way<'a>, Failure> {
+    let (path, target_tls) = match &judged.target {
+        Target::Origin(path) => (path.as_str(), None),
+        Target::Absolute { tls, path } => (path.as_str(), Some(*tls)),
+        Target::Asterisk => ("*", None),
+        Target::Tunnel => return Err(Failure::NoTunnels),
+    };
+    match (&listener.mode, target_tls, &judged.authority) {
+        (Mode::Forward, Some(tls), Some(authority)) => {
+            Ok(Way { path, host: authority.clone(), host_tls: tls, destination: Destination::of(tls, authority) })
+        }
+        (Mode::Forward, ..) => Err(Failure::NotForProxy),
+        (Mode::Reverse(routes), _, host) => {
+            let origin = routes.find(host.as_ref().map(Authority::host), path)?;
+            let host = host.clone().unwrap_or_else(|| origin.authority().clone());
+            Ok(Way { path, host, host_tls: false, destination: origin.destination() })
+        }
+    }
 }
 
 /// The URL as the access log shows it.

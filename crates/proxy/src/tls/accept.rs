@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use async_trait::async_trait;
-use parking_lot::RwLock;
 use pingora_core::protocols::raw_connect::ProxyDigest;
 use pingora_core::protocols::{
     GetProxyDigest, GetSocketDigest, GetTimingDigest, Peek, Shutdown, SocketDigest, Ssl, Stream, TimingDigest,
@@ -24,12 +23,9 @@ use super::certificates::{BadCertificate, CertificateFiles, Certificates};
 const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
 
-/// One listener's TLS. Its certificates can be exchanged while it serves: connections keep what they began with.
+/// One listener's TLS.
 #[derive(Debug)]
-pub(crate) struct Tls(RwLock<Arc<Loaded>>);
-
-#[derive(Debug)]
-struct Loaded {
+pub(crate) struct Tls {
     certificates: Arc<Certificates>,
     config: Arc<ServerConfig>,
 }
@@ -67,24 +63,23 @@ impl Tls {
         if files.is_empty() {
             return Ok(None);
         }
-        Ok(Some(Tls(RwLock::new(Arc::new(loaded(files)?)))))
+        loaded(files).map(Some)
     }
 
     /// The handshake.
     ///
     /// Errors: the client's, or the connection's.
     pub async fn accept(&self, stream: Stream) -> io::Result<Accepted> {
-        let loaded = self.0.read().clone();
-        let stream = TlsAcceptor::from(loaded.config.clone()).accept(stream).await?;
+        let stream = TlsAcceptor::from(self.config.clone()).accept(stream).await?;
         let (_, connection) = stream.get_ref();
         let name = connection.server_name().map(str::to_owned);
         let is_http2 = connection.alpn_protocol() == Some(HTTP2);
-        let served = Served { certificates: loaded.certificates.clone(), name };
+        let served = Served { certificates: self.certificates.clone(), name };
         Ok(Accepted { stream: Box::new(Secured(stream)), served, is_http2 })
     }
 }
 
-fn loaded(files: &[CertificateFiles]) -> Result<Loaded, BadCertificate> {
+fn loaded(files: &[CertificateFiles]) -> Result<Tls, BadCertificate> {
     let provider = Arc::new(ring::default_provider());
     let certificates = Arc::new(Certificates::load(files, &provider)?);
     let unfit = |error: rustls::Error| BadCertificate::Key {
@@ -97,7 +92,7 @@ fn loaded(files: &[CertificateFiles]) -> Result<Loaded, BadCertificate> {
     let mut config = config.with_no_client_auth().with_cert_resolver(certificates.clone());
     config.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
     config.ticketer = ring::Ticketer::new().map_err(unfit)?;
-    Ok(Loaded { certificates, config: Arc::new(config) })
+    Ok(Tls { certificates, config: Arc::new(config) })
 }
 
 /// A client's connection under TLS, as Pingora's streams are.

@@ -8,6 +8,7 @@
 pub mod body;
 pub mod client;
 pub mod halting;
+pub mod home;
 pub mod name_server;
 pub mod nginx;
 pub mod origin;

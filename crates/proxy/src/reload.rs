@@ -1,0 +1,156 @@
+//! Settings that can be exchanged while the proxy serves: what each listener is, its routes, rules and certificates.
+//!
+//! All of them are exchanged at once, and only if all of them are good. A request goes by what holds when its head has
+//! come; a connection keeps the certificate that it began with.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use tokio::signal::unix::Signal;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::config::{Config, Listener};
+use crate::serve::{ServeError, check};
+use crate::tls::Tls;
+
+/// What one listener goes by.
+#[derive(Clone, Debug)]
+pub(crate) struct Serving {
+    pub listener: Arc<Listener>,
+    /// How clients are spoken to, if not in the clear.
+    pub tls: Option<Arc<Tls>>,
+}
+
+/// What all listeners go by, in their order. There are always as many as at the start.
+#[derive(Debug)]
+pub(crate) struct Current(RwLock<Vec<Serving>>);
+
+impl Current {
+    /// Loads what the listeners need.
+    ///
+    /// Errors: [`ServeError::Certificate`].
+    pub fn load(listeners: &[Listener]) -> Result<Current, ServeError> {
+        Ok(Current(RwLock::new(listeners.iter().map(serving).collect::<Result<_, _>>()?)))
+    }
+
+    /// What one listener goes by now.
+    pub fn of(&self, index: usize) -> Option<Serving> {
+        self.0.read().get(index).cloned()
+    }
+
+    /// What all go by now.
+    pub fn listeners(&self) -> Vec<Arc<Listener>> {
+        self.0.read().iter().map(|serving| serving.listener.clone()).collect()
+    }
+}
+
+fn serving(listener: &Listener) -> Result<Serving, ServeError> {
+    let tls = Tls::load(&listener.certificates);
+    let tls = tls.map_err(|cause| ServeError::Certificate { address: listener.address, cause })?;
+    Ok(Serving { listener: Arc::new(listener.clone()), tls: tls.map(Arc::new) })
+}
+
+/// What a running proxy is to go by from now on.
+#[derive(Clone, Debug)]
+pub struct Reload {
+    /// The settings, read again.
+    pub config: Config,
+    /// Settings outside of it that have changed and are heeded only at a start, by their names.
+    pub later: Vec<String>,
+}
+
+/// Why settings were not exchanged. Those from before stay, all of them.
+#[derive(Debug, thiserror::Error)]
+pub enum ReloadError {
+    /// They cannot be read, or make no sense.
+    #[error("{0}")]
+    Settings(String),
+    /// They are of no use.
+    #[error("{0}")]
+    Unfit(#[from] ServeError),
+    /// Addresses are listened on from the start.
+    #[error(
+        "the listeners' addresses cannot change while it runs: it listens on {was}, and they say {new}; start it again \
+         to change that"
+    )]
+    Addresses {
+        /// Where it listens, as it was told.
+        was: String,
+        /// Where it would.
+        new: String,
+    },
+}
+
+/// Asks whoever serves to exchange its settings; what came of it is sent back.
+pub(crate) type Requests = mpsc::Sender<oneshot::Sender<Result<Vec<String>, String>>>;
+
+/// Exchanges settings of a running proxy.
+pub(crate) struct Reloader {
+    pub current: Arc<Current>,
+    /// The settings that it began with.
+    pub began: Config,
+}
+
+impl Reloader {
+    /// Goes by these from now on. Those that were changed and wait for the next start are named.
+    ///
+    /// Errors: [`ReloadError`]; nothing has changed then.
+    pub fn apply(&self, reload: Reload) -> Result<Vec<String>, ReloadError> {
+        let Reload { config, mut later } = reload;
+        let addresses = |config: &Config| config.listeners.iter().map(|listener| listener.address).collect::<Vec<_>>();
+        let (was, new) = (addresses(&self.began), addresses(&config));
+        if was != new {
+            return Err(ReloadError::Addresses { was: shown(&was), new: shown(&new) });
+        }
+        check(&config)?;
+        let fresh = Current::load(&config.listeners)?;
+        *self.current.0.write() = fresh.0.into_inner();
+        let began = &self.began;
+        for (name, changed) in [
+            ("limits", config.limits != began.limits),
+            ("workers", config.workers != began.workers),
+            ("access_log", config.access_log != began.access_log),
+            ("access_log_format", config.access_log_format != began.access_log_format),
+            ("name", config.name != began.name),
+        ] {
+            if changed {
+                later.push(name.to_owned());
+            }
+        }
+        Ok(later)
+    }
+}
+
+impl Reloader {
+    /// Exchanges settings whenever somebody asks for it.
+    pub async fn run(
+        self,
+        mut hangup: Signal,
+        mut asked: mpsc::Receiver<oneshot::Sender<Result<Vec<String>, String>>>,
+        mut reload: impl FnMut() -> Result<Reload, String> + Send,
+    ) {
+        loop {
+            let asks = tokio::select! {
+                Some(()) = hangup.recv() => None,
+                Some(asks) = asked.recv() => Some(asks),
+                else => return,
+            };
+            let read = reload().map_err(ReloadError::Settings);
+            let done = read.and_then(|reload| self.apply(reload)).map_err(|error| error.to_string());
+            match &done {
+                Ok(later) if later.is_empty() => tracing::info!("the settings were read again, and hold from now on"),
+                Ok(later) => {
+                    tracing::info!("the settings were read again; at the next start, not before: {}", later.join(", "));
+                }
+                Err(why) => tracing::error!("the settings stay as they were: {why}"),
+            }
+            // Whoever asked may have left.
+            let _ = asks.map(|asks| asks.send(done));
+        }
+    }
+}
+
+fn shown(addresses: &[SocketAddr]) -> String {
+    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
