@@ -2,8 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use std::io::SeekFrom;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use proptest::prelude::*;
 use tinaja_store::contract::bytes_of;
 use tinaja_store::files::{FileError, Files, Handle};
 use tinaja_store::limits::MAX_OPEN_FILES;
@@ -100,6 +101,53 @@ fn seeks_are_those_of_posix_but_none_leads_outside() {
     assert_eq!(files.seek(file, SeekFrom::End(0)), Ok(10));
     assert_eq!(files.read(file, &mut one), Ok(0));
     assert_eq!(files.read(file, &mut []), Ok(0));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Reads and seeks at random, in objects of one piece and of many, do what they do in a file.
+    #[test]
+    fn a_file_is_read_as_any_other(
+        large in any::<bool>(),
+        steps in proptest::collection::vec((0..4_u8, -1_200_000..1_200_000_i64, 0..400_000_usize), 1..40),
+    ) {
+        static STORE: LazyLock<(tempfile::TempDir, Arc<dyn Store>)> = LazyLock::new(store);
+        let (files, length) = (Files::default(), if large { 1_000_003 } else { 5000 });
+        let (key, body) = (key(if large { "large" } else { "small" }), bytes_of(u64::from(large), length));
+        if let Err(FileError::NotFound) = files.open(&STORE.1, &key) {
+            let file = files.create(&STORE.1, &key, b"", None).unwrap();
+            files.write(file, &body).unwrap();
+            files.close(file).unwrap();
+        }
+        let file = files.open(&STORE.1, &key).unwrap();
+        let mut at = 0_i64;
+        for (what, by, bytes) in steps {
+            let (to, from) = match what {
+                0 => (SeekFrom::Start(by.unsigned_abs()), by.abs()),
+                1 => (SeekFrom::Current(by), at + by),
+                2 => (SeekFrom::End(by), length as i64 + by),
+                _ => {
+                    let mut into = vec![0; bytes];
+                    let read = files.read(file, &mut into).unwrap();
+                    let left = length - at as usize;
+                    prop_assert!(read <= bytes.min(left) && (read > 0 || bytes == 0 || left == 0));
+                    prop_assert!(into[..read] == body[at as usize..at as usize + read], "wrong bytes at {}", at);
+                    at += read as i64;
+                    continue;
+                }
+            };
+            match files.seek(file, to) {
+                Ok(now) => {
+                    prop_assert_eq!(now as i64, from);
+                    at = from;
+                }
+                Err(error) => {
+                    prop_assert!(!(0..=length as i64).contains(&from), "{:?} was refused: {}", to, error);
+                }
+            }
+        }
+    }
 }
 
 #[test]
