@@ -8,6 +8,7 @@
 //! ```
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+#[macro_use]
 mod support;
 
 use std::sync::Arc;
@@ -19,10 +20,10 @@ use bytes::Bytes;
 use support::*;
 use tinaja_store::device::Device;
 use tinaja_store::device::wrap::{Fault, Faulty};
-use tinaja_store::engine::Engine;
-use tinaja_store::engine::hashcache::HashCacheLog;
 use tinaja_store::engine::spread::Spread;
-use tinaja_store::limits::{MAX_BATCHES_IN_FLIGHT, MAX_READS, MAX_SUMMARIES_WAITING, WRITE_PATIENCE};
+use tinaja_store::limits::{
+    MAX_BATCHES_IN_FLIGHT, MAX_BINS_IN_FLIGHT, MAX_READS, MAX_SUMMARIES_WAITING, WRITE_PATIENCE,
+};
 use tinaja_store::{Cache, Commit, EngineName, Hint, Lookup, Secret, State, Store, WhyNot, block_on};
 
 const OBJECTS: u64 = 600;
@@ -39,11 +40,19 @@ struct Disks {
     stalled: Vec<u64>,
 }
 
-fn engine(device: Arc<dyn Device>) -> Arc<dyn Engine> {
-    Arc::new(HashCacheLog::open(device, &plan(DISK_BYTES as u64)).unwrap())
+for_every_engine!(a_disk_that_stalls_harms_nobody_else);
+
+/// How many of so many objects a store must have: a new object may push out any other where a set has one way, or where
+/// two have one fingerprint.
+fn least(engine: EngineName, objects: usize) -> usize {
+    match engine {
+        EngineName::HashCacheBasic => objects * 3 / 4,
+        EngineName::HashCacheLog => objects,
+        _ => objects * 19 / 20,
+    }
 }
 
-fn disks() -> Disks {
+fn disks(engine: EngineName) -> Disks {
     let (stalls, waiting) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let (now, count) = (stalls.clone(), waiting.clone());
     let slow = disk(&blank(), move |_, _| {
@@ -52,7 +61,9 @@ fn disks() -> Disks {
             Fault::Stalled
         })
     });
-    let spread = Spread::over(vec![engine(sound(&blank())), engine(slow.clone())]).unwrap();
+    let plan = plan_as(engine, DISK_BYTES as u64);
+    let disks = vec![plan.open(sound(&blank())).unwrap(), plan.open(slow.clone()).unwrap()];
+    let spread = Spread::over(disks).unwrap();
     let store = Cache::over(Arc::new(spread), Secret::from_bytes([7; 32]), 0).unwrap();
     (0..OBJECTS).for_each(|n| assert!(matches!(put(&store, n, 1, 3000), Commit::Stored { .. })));
     block_on(store.flush()).unwrap();
@@ -60,10 +71,15 @@ fn disks() -> Disks {
     sleep(Duration::from_millis(500));
     let reads = |n| {
         let before = slow.counters().reads;
-        assert_eq!(get(&store, n), Some(1));
-        slow.counters().reads - before
+        get(&store, n).map(|version| {
+            assert_eq!(version, 1);
+            slow.counters().reads - before
+        })
     };
-    let (stalled, sound) = (0..OBJECTS).partition(|&n| reads(n) > 0);
+    let found: Vec<_> = (0..OBJECTS).filter_map(|n| Some((n, reads(n)?))).collect();
+    assert!(found.len() >= least(engine, OBJECTS as usize), "{engine}: {} are there", found.len());
+    let on = |stalls: bool| found.iter().filter(|(_, reads)| (*reads > 0) == stalls).map(|(n, _)| *n).collect();
+    let (stalled, sound) = (on(true), on(false));
     Disks { store, slow, stalls, waiting, sound, stalled }
 }
 
@@ -113,10 +129,9 @@ fn a_disk_table_that_stalls_holds_up_no_download() {
     }
 }
 
-#[test]
-fn a_disk_that_stalls_harms_nobody_else() {
+fn a_disk_that_stalls_harms_nobody_else(engine: EngineName) {
     let seconds = std::env::var("TINAJA_STALL_SECONDS").ok().map_or(0, |text| text.parse().expect("seconds"));
-    let disks = disks();
+    let disks = disks(engine);
     let Disks { store, sound, stalled, .. } = &disks;
     assert!(sound.len() > 200 && stalled.len() > 200);
     let began = Instant::now();
@@ -144,19 +159,21 @@ fn a_disk_that_stalls_harms_nobody_else() {
         }
         assert!(reading.join().unwrap().unwrap() == body);
     }
-    println!("{kept} of 40 stored, {slow} too slow, after {:?}", began.elapsed());
+    println!("{engine}: {kept} of 40 stored, {slow} too slow, after {:?}", began.elapsed());
     assert!(kept >= 10 && slow >= 5);
     let waiting = disks.waiting.load(SeqCst);
     println!("{waiting} requests wait");
-    assert!(waiting <= MAX_READS + MAX_BATCHES_IN_FLIGHT + MAX_SUMMARIES_WAITING + 1, "{waiting} requests wait");
+    let bins = if has_table(engine) { MAX_BINS_IN_FLIGHT } else { 0 };
+    assert!(waiting <= MAX_READS + MAX_BATCHES_IN_FLIGHT + MAX_SUMMARIES_WAITING + bins + 1, "{waiting} requests wait");
 
     sleep(Duration::from_secs(seconds).saturating_sub(began.elapsed()));
     disks.stalls.store(false, SeqCst);
     disks.slow.release();
     block_on(store.flush()).unwrap();
-    assert_eq!(lookups(&disks, stalled, Duration::from_secs(5)), stalled.len(), "nothing is lost");
+    let left = lookups(&disks, stalled, Duration::from_secs(5));
+    assert!(left >= least(engine, stalled.len()), "{engine}: {left} of {} are left", stalled.len());
     (3000..3100).for_each(|n| assert!(matches!(put(store, n, 1, 3000), Commit::Stored { .. })));
-    assert!((3000..3100).all(|n| get(store, n) == Some(1)));
+    assert!((3000..3100).filter(|&n| get(store, n) == Some(1)).count() >= least(engine, 100));
     let stats = store.stats();
     assert_eq!((stats.read_errors, stats.write_errors, stats.sync_errors, stats.disks_retired), (0, 0, 0, 0));
 }

@@ -95,6 +95,10 @@ impl Log {
     pub(super) fn keep_ahead(&self, wanted: &Wanted, record: &RawRecord, buffer: &Bytes, skip: usize) {
         let (Some(ahead), Some(_)) = (&self.ahead, wanted.ahead) else { return };
         let first = record.header.record_bytes();
+        if Reach::of(wanted.place, first).bytes_from(wanted.place) >= buffer.len() - skip {
+            // Nothing is related to it: what else is in its last block is there by chance.
+            return;
+        }
         let mut records = vec![(wanted.place, buffer.slice(skip..skip + first))];
         let mut place = Place(round_up(wanted.place.0 + first as u64, self.layout.unit));
         loop {
