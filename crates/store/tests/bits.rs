@@ -9,11 +9,11 @@ mod support;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::thread;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use support::{get, key, open, open_as, plan, put, sound};
+use support::bits::{bits, chosen, flip};
+use support::{get, key, open, plan, put, sound};
 use tinaja_store::device::Medium;
-use tinaja_store::{Cache, CacheOptions, Commit, EngineName, Store, block_on};
+use tinaja_store::{Cache, CacheOptions, Commit, Store, block_on};
 
 const OBJECTS: u64 = 24;
 const MEDIUM_BYTES: usize = 1400 << 10;
@@ -33,42 +33,6 @@ fn small(closed: bool) -> Medium {
     let killed = medium.copy();
     block_on(store.close()).unwrap();
     if closed { medium } else { killed }
-}
-
-/// The seed of this run, printed; and every how many bytes a bit is flipped, 0 for every bit of every byte.
-fn chosen(step: usize) -> (u64, usize) {
-    let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos().into();
-    let seed = std::env::var("TINAJA_SEED").ok().map_or_else(now, |seed| seed.parse().expect("a number"));
-    let step = match std::env::var("TINAJA_BITS").as_deref() {
-        Ok("all") => 0,
-        Ok(step) => step.parse::<usize>().expect("a number or `all`").max(1),
-        Err(_) => step,
-    };
-    println!("TINAJA_SEED={seed} TINAJA_BITS={}", if step == 0 { "all".into() } else { step.to_string() });
-    (seed, step)
-}
-
-fn mixed(seed: u64, n: u64) -> u64 {
-    let mut mixed = (seed ^ n.wrapping_mul(0x9E37_79B9_7F4A_7C15)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed ^= mixed >> 31;
-    mixed.wrapping_mul(0x94D0_49BB_1331_11EB) >> 33
-}
-
-/// The bits to flip of a medium: of the blocks in use only, the others are never looked at.
-fn bits(whole: &[u8], (seed, step): (u64, usize)) -> Vec<usize> {
-    let used = whole.chunks(512).enumerate().filter(|(_, block)| block.iter().any(|&byte| byte != 0));
-    let bytes = used.flat_map(|(block, _)| block * 512..(block + 1) * 512);
-    if step == 0 {
-        return bytes.flat_map(|byte| byte * 8..byte * 8 + 8).collect();
-    }
-    bytes
-        .filter(|&byte| mixed(seed, (byte / step) as u64) as usize % step == byte % step)
-        .map(|byte| byte * 8 + (mixed(seed + 1, byte as u64) % 8) as usize)
-        .collect()
-}
-
-fn flip(bytes: &mut [u8], bit: usize) {
-    bytes[bit / 8] ^= 1 << (bit % 8);
 }
 
 /// What is found of every object, and what was counted: damage seen by opening, records that did not verify when read.
@@ -236,101 +200,4 @@ fn a_flipped_bit_of_a_killed_store_never_shows_uncounted() {
     noticed.print(tried);
     println!("{:.1} objects found on average", found as f64 / tried as f64);
     assert!(noticed.at_open > tried / 5 && found > tried * 15);
-}
-
-/// LogLRU, and Log that reads related objects together: no wrong byte, and whatever a flipped bit changes is counted. In
-/// LogLRU's file of positions a bit changes nothing, since opening writes it anew.
-#[test]
-fn a_flipped_bit_of_the_other_logs_never_shows_uncounted() {
-    flipped_bits_of_a_log(EngineName::HashCacheLogLru);
-    support::put_in_groups();
-    support::with_prefetching(|| {
-        flipped_bits_of_a_log(EngineName::HashCacheLog);
-        flipped_bits_of_a_log(EngineName::HashCacheLogLru);
-    });
-}
-
-fn flipped_bits_of_a_log(engine: EngineName) {
-    let (seed, step) = chosen(61);
-    for closed in [true, false] {
-        let medium = Medium::zeroed(4 << 20);
-        let whole = written(engine, &medium, closed);
-        let look = |bit: Option<usize>| looked_at(engine, &whole, bit);
-        let (right, before) = look(None);
-        assert_eq!(right, (0..OBJECTS).map(|n| (n >= 3).then_some(2)).collect::<Vec<_>>());
-        let bits = bits(&whole, (seed, step));
-        let (mut costly, mut counted) = (0, 0);
-        for &bit in &bits {
-            let (found, noticed) = look(Some(bit));
-            assert!(found == right || noticed > before, "{engine}: bit {bit}: {found:?}, and was not counted");
-            costly += usize::from(found != right);
-            counted += usize::from(noticed > before);
-        }
-        println!("{engine}, closed: {closed}; {} bits: {counted} counted, {costly} changed what is found", bits.len());
-        assert!(bits.len() > 300 && counted > bits.len() / 5 && counted >= costly && costly > 0);
-    }
-}
-
-/// Two versions of each object, three removed, one large, and what a closed or killed process leaves.
-fn written(engine: EngineName, medium: &Medium, closed: bool) -> Vec<u8> {
-    let store = open_as(engine, sound(medium)).unwrap();
-    for version in [1, 2] {
-        (0..OBJECTS).for_each(|n| {
-            let size = if n == 5 { 40_000 } else { (n * 37 % 600) as usize };
-            assert!(matches!(put(&store, n, version, size), Commit::Stored { .. }));
-        });
-        block_on(store.flush()).unwrap();
-    }
-    (0..3).for_each(|n| drop(block_on(store.remove(&key(n)))));
-    let killed = medium.copy();
-    block_on(store.close()).unwrap();
-    if closed { medium.bytes() } else { killed.bytes() }
-}
-
-/// What is found of each object with one bit flipped, and how much was counted.
-fn looked_at(engine: EngineName, whole: &[u8], bit: Option<usize>) -> (Vec<Option<u64>>, u64) {
-    let mut bytes = whole.to_vec();
-    bit.into_iter().for_each(|bit| flip(&mut bytes, bit));
-    let store = open_as(engine, sound(&Medium::from(bytes))).unwrap();
-    let found: Vec<_> = (0..OBJECTS).map(|n| get(&store, n)).collect();
-    (found, store.stats().damaged_at_open + store.stats().corrupt)
-}
-
-/// With a Disk Table, closed and killed alike: a flipped bit costs the object of its bin, or of one record of the log, and
-/// is counted; nothing older or removed comes back.
-#[test]
-fn a_flipped_bit_of_a_table_costs_one_object_and_shows_nothing_else() {
-    for engine in [
-        EngineName::HashCacheBasic,
-        EngineName::HashCacheSet,
-        EngineName::HashCacheSetMem,
-        EngineName::HashCacheSetMemLru,
-    ] {
-        flipped_bits_of_a_table(engine);
-    }
-}
-
-fn flipped_bits_of_a_table(engine: EngineName) {
-    let (seed, step) = chosen(61);
-    for closed in [true, false] {
-        let medium = Medium::zeroed(4 << 20);
-        let whole = written(engine, &medium, closed);
-        let look = |bit: Option<usize>| looked_at(engine, &whole, bit);
-        let (right, before) = look(None);
-        assert_eq!(right.iter().flatten().filter(|version| **version == 2).count(), right.iter().flatten().count());
-        assert!(before == 0 && right[..3] == [None; 3] && right.iter().flatten().count() >= 19, "{right:?}");
-        let bits = bits(&whole, (seed, step));
-        let (mut costly, mut counted) = (0, 0);
-        for &bit in &bits {
-            let (found, noticed) = look(Some(bit));
-            let other: Vec<_> = (0..found.len()).filter(|&n| found[n] != right[n]).collect();
-            assert!(other.iter().all(|&n| found[n].is_none()), "bit {bit}: {other:?} came back or are old");
-            assert!(other.len() <= 1, "bit {bit} cost {other:?}");
-            assert!(other.is_empty() || noticed > 0, "bit {bit} cost {other:?} and was not counted");
-            costly += usize::from(!other.is_empty());
-            counted += usize::from(noticed > 0);
-        }
-        println!("{engine}, closed: {closed}; {} bits: {counted} counted, {costly} cost an object", bits.len());
-        assert!(bits.len() > 500 && costly > bits.len() / 20 && counted >= costly);
-    }
 }

@@ -9,6 +9,7 @@ mod groups;
 mod held;
 mod open;
 mod options;
+mod over;
 mod plan;
 mod raw;
 mod wanted;

@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use super::options::{CacheOptions, DEFAULT_DISK_BYTES, EngineName, OpenError};
 use super::plan::{Plan, Tuning, bins_of, wrong};
-use super::{Cache, Counters, Gate, Held, Inner, MAX_READS, groups, raw};
+use super::{Cache, raw};
 use crate::device::file::free_bytes;
 use crate::device::lending::Lending;
 use crate::device::{Access, Device, Disk, blocking, is_block_device};
@@ -18,8 +17,6 @@ use crate::layout::superblock::SUPERBLOCK_BYTES;
 use crate::layout::{Stamp, Superblock, SuperblockError};
 use crate::limits::{MAX_SLOTS, MIN_DISK_BYTES};
 use crate::memory::HotObjects;
-use crate::wait::Alarm;
-use crate::write::Fills;
 
 /// The cache's file inside its directory.
 const FILE_NAME: &str = "tinaja.cache";
@@ -61,42 +58,6 @@ impl Cache {
             in_its_place(&disk, (number, dirs.len() as u16), secret.get_or_insert(disk.superblock.secret.clone()))?;
         }
         Ok(())
-    }
-
-    /// A store over an engine of the caller's, with a budget of `memory_bytes` for hot objects. The secret must be the
-    /// one with which the engine's records were written. Errors: the system has no more threads.
-    pub fn over(engine: Arc<dyn Engine>, secret: Secret, memory_bytes: u64) -> std::io::Result<Cache> {
-        Self::over_hot(engine, secret, (HotObjects::new(memory_bytes), memory_bytes))
-    }
-
-    fn over_hot(
-        engine: Arc<dyn Engine>,
-        secret: Secret,
-        (hot, hot_budget_bytes): (HotObjects, u64),
-    ) -> std::io::Result<Cache> {
-        let gates: Arc<[Gate]> = (0..engine.disks()).map(|_| Gate::new(MAX_READS)).collect();
-        let turns = gates.clone();
-        let gathers = groups::gathers(&*engine);
-        let store = Arc::new(Inner {
-            limits: engine.limits(),
-            engine,
-            hot,
-            fills: Fills::default(),
-            alarm: Alarm::start(move || turns.iter().for_each(Gate::tick))?,
-            counters: Counters::default(),
-            secret,
-            hot_budget_bytes,
-            gates,
-            held: Held::default(),
-            handed_out: AtomicUsize::new(0),
-            gathers,
-            stripes: [const { parking_lot::Mutex::new(()) }; 64],
-            next_fill: AtomicU64::new(1),
-            closed: AtomicBool::new(false),
-            closing: Default::default(),
-        });
-        groups::start(&store)?;
-        Ok(Cache(store))
     }
 
     /// Whether there is a cache in a directory, or a file in its place.

@@ -218,8 +218,7 @@ pub trait Engine: Send + Sync + 'static {
     fn probe(&self, id: &Digest) -> Probe;
 
     /// Read the record of `id` among `places` (or wherever the engine keeps it, after [`Probe::AskDisk`]), newest
-    /// first. A candidate that cannot be verified ends the search, since an older one may be a version that this one
-    /// replaced.
+    /// first. A candidate that cannot be verified ends the search: an older one may be a version that it replaced.
     fn fetch(&self, id: &Digest, places: Places, done: FetchDone);
 
     /// Read the record of `id` at `place`, of which `body_bytes` is the expected body length, in one request.
@@ -246,7 +245,7 @@ pub trait Engine: Send + Sync + 'static {
     /// Errors: [`WhyNot::Device`], [`WhyNot::Slow`], [`WhyNot::TooLarge`], [`WhyNot::Closed`].
     fn poll_append(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>>;
 
-    /// Whether it reads related records together, so that they should be appended one right behind the other. Default false.
+    /// Whether related records should be appended one right behind the other, to be read together. Default false.
     fn reads_ahead(&self) -> bool {
         false
     }

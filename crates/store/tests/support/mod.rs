@@ -8,6 +8,7 @@
     reason = "tests"
 )]
 
+pub mod bits;
 pub mod parking;
 
 use std::cell::Cell;
