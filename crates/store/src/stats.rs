@@ -9,6 +9,10 @@ pub struct Stats {
     pub slots: u64,
     /// The mean object size by which a new cache's slots were counted.
     pub mean_object_bytes: u64,
+    /// Bytes of a bin, and bins of a set: how a Disk Table was cut. 0 without one.
+    pub bin_bytes: u64,
+    /// See [`Stats::bin_bytes`].
+    pub ways: u64,
     /// Objects that a lookup would look for, but for those that wait for their group; 0 for an engine without an index of all of them in memory.
     pub live_objects: u64,
     /// Objects dropped because their set had no free slot: those that the disk held when it was opened and that found
@@ -80,12 +84,14 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Both together: counts and sizes add up, of two laps or means the larger counts.
+    /// Both together: counts and sizes add up, of two laps, means or cuts the larger counts.
     pub fn with(self, other: Stats) -> Stats {
         Stats {
             engine: if self.engine.is_empty() { other.engine } else { self.engine },
             lap: self.lap.max(other.lap),
             mean_object_bytes: self.mean_object_bytes.max(other.mean_object_bytes),
+            bin_bytes: self.bin_bytes.max(other.bin_bytes),
+            ways: self.ways.max(other.ways),
             slots: self.slots + other.slots,
             live_objects: self.live_objects + other.live_objects,
             lost_to_full_sets: self.lost_to_full_sets + other.lost_to_full_sets,

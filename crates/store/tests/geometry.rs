@@ -36,6 +36,7 @@ fn every_cut_is_made_used_and_kept() {
                 let asked = bins(bytes, ways);
                 let cache = Cache::open(options(dir.path(), Some(engine), asked)).unwrap();
                 let slots = cache.stats().slots;
+                assert_eq!((cache.stats().bin_bytes, cache.stats().ways), (bytes, ways as u64));
                 assert!(slots > 0 && slots.is_multiple_of(ways as u64) && slots * bytes <= 16 << 20, "{slots}");
                 let objects = (slots / 4).min(150);
                 for n in 0..objects {

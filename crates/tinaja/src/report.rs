@@ -42,6 +42,14 @@ impl Report {
         }
     }
 
+    /// How a Disk Table is cut, where there is one.
+    fn cut(&self) -> String {
+        match &self.figures {
+            Figures { bin_bytes: 0, .. } => String::new(),
+            figures => format!(", in bins of {}, {} to a set", size(figures.bin_bytes), figures.ways),
+        }
+    }
+
     fn rows(&self) -> [(&'static str, String); 14] {
         let figures = &self.figures;
         [
@@ -49,7 +57,15 @@ impl Report {
             ("server", if self.running { "running" } else { "stopped" }.to_owned()),
             ("engine", figures.engine.clone()),
             ("room for objects", size(figures.capacity_bytes)),
-            ("slots", format!("{}, for objects of {} on average", figures.slots, size(figures.mean_object_bytes))),
+            (
+                "slots",
+                format!(
+                    "{}, for objects of {} on average{}",
+                    figures.slots,
+                    size(figures.mean_object_bytes),
+                    self.cut()
+                ),
+            ),
             ("live objects", self.counted(figures.live_objects.to_string())),
             ("lost to full sets", figures.lost_to_full_sets.to_string()),
             ("fill", self.counted(format!("{:.1} %", figures.fill * 100.0))),

@@ -96,6 +96,14 @@ fn a_new_cache_is_cut_as_suits_the_disk_unless_flags_say_otherwise() {
         has_object(&proxy, &origin);
         assert_eq!(proxy.process.terminate().code(), Some(0));
         assert_eq!(setup.output().matches("the new cache is cut for").count(), usize::from(measured), "{flags:?}");
+        let inspected: serde_json::Value = serde_json::from_slice(&setup.inspect().stdout).unwrap();
+        let cut = (inspected["bin_bytes"].as_u64().unwrap(), inspected["ways"].as_u64().unwrap());
+        match flags {
+            [_, "hashcache-log"] => assert_eq!(cut, (0, 0)),
+            [_, "hashcache-basic"] => assert!(cut.0.is_power_of_two() && cut.1 == 1, "{cut:?}"),
+            [_, _] => assert!(cut.0.is_power_of_two() && [4, 8].contains(&cut.1), "{cut:?}"),
+            _ => assert_eq!(cut, (16 << 10, 2)),
+        }
         if measured {
             let text = said(&tune(&TempDir::new().unwrap(), setup.cache_dir(), &[]));
             assert!(text.contains("the objects in this cache") && text.contains("delete it"), "{text}");

@@ -56,6 +56,10 @@ pub struct Figures {
     pub engine: String,
     /// See [`Stats::mean_object_bytes`].
     pub mean_object_bytes: u64,
+    /// See [`Stats::bin_bytes`].
+    pub bin_bytes: u64,
+    /// See [`Stats::ways`].
+    pub ways: u64,
     /// See [`Stats::slots`].
     pub slots: u64,
     /// See [`Stats::live_objects`].
@@ -113,6 +117,8 @@ impl From<&Stats> for Figures {
         Figures {
             engine: stats.engine.to_owned(),
             mean_object_bytes: stats.mean_object_bytes,
+            bin_bytes: stats.bin_bytes,
+            ways: stats.ways,
             slots: stats.slots,
             live_objects: stats.live_objects,
             lost_to_full_sets: stats.lost_to_full_sets,

@@ -148,6 +148,8 @@ impl Engine for HashCacheTable {
         Stats {
             slots: options.table.bins(),
             mean_object_bytes: options.mean_object_bytes,
+            bin_bytes: options.table.block_bytes,
+            ways: options.table.ways as u64,
             live_objects: self.0.rows.live(),
             lost_to_full_sets: self.0.lost_to_full_sets.load(Relaxed),
             capacity_bytes: options.table.bytes() + log.layout.log_bytes(),
