@@ -26,6 +26,8 @@ pub struct Config {
     /// Where [`crate::admin`] is reached: a directory in which a socket is made for the user who runs this. The caller
     /// sees to it that no other server uses it. None by default.
     pub control: Option<PathBuf>,
+    /// Where `/metrics`, `/healthz` and `/readyz` are asked for, by plain HTTP. Nowhere by default.
+    pub metrics: Option<SocketAddr>,
     /// Caps and time limits.
     pub limits: Limits,
     /// The name in Via. `None` (the default) makes one up that differs from every other proxy's.
@@ -63,6 +65,7 @@ impl Default for Config {
             access_log: None,
             access_log_format: Format::default(),
             control: None,
+            metrics: None,
             limits: Limits::default(),
             name: None,
         }

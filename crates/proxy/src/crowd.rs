@@ -24,6 +24,11 @@ impl Crowd {
         self.places.clone().try_acquire_owned().ok()
     }
 
+    /// How many there are.
+    pub fn present(&self) -> usize {
+        (self.most as usize).saturating_sub(self.places.available_permits())
+    }
+
     /// Waits until all connections have ended, at most for `limit`. Whether they have.
     pub async fn emptied(&self, limit: Duration) -> bool {
         let all = self.places.acquire_many(self.most);

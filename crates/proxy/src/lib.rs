@@ -9,7 +9,7 @@
 //! - `exchange`: what happens between a judged request and its answer: reuse, fetching, storing, validation, ranges
 //! - `stored`: names, heads and variants in the store
 //! - `origin`: from a name to checked addresses, and connections to them; `client`: answers on the wire
-//! - `access`: the access log
+//! - `access`: the access log; `metrics`: figures for Prometheus, and health
 //! - [`admin`]: forgetting a URL, and what the cache holds, also while it runs
 //!
 //! [`serve`] is all that a program needs; [`Server`] is for those who stop it by other means than a signal.
@@ -24,6 +24,7 @@ mod exchange;
 mod failure;
 mod front;
 mod group;
+mod metrics;
 mod origin;
 mod page;
 mod reload;

@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::config::{Config, Listener};
 use crate::serve::{ServeError, check};
+use crate::shared::Shared;
 use crate::tls::Tls;
 
 /// What one listener goes by.
@@ -87,6 +88,7 @@ pub(crate) type Requests = mpsc::Sender<oneshot::Sender<Result<Vec<String>, Stri
 
 /// Exchanges settings of a running proxy.
 pub(crate) struct Reloader {
+    pub shared: Arc<Shared>,
     pub current: Arc<Current>,
     /// The settings that it began with.
     pub began: Config,
@@ -113,6 +115,7 @@ impl Reloader {
             ("access_log", config.access_log != began.access_log),
             ("access_log_format", config.access_log_format != began.access_log_format),
             ("name", config.name != began.name),
+            ("metrics", config.metrics != began.metrics),
         ] {
             if changed {
                 later.push(name.to_owned());
@@ -138,6 +141,7 @@ impl Reloader {
             };
             let read = reload().map_err(ReloadError::Settings);
             let done = read.and_then(|reload| self.apply(reload)).map_err(|error| error.to_string());
+            self.shared.metrics.as_ref().inspect(|metrics| metrics.reloaded(done.is_ok()));
             match &done {
                 Ok(later) if later.is_empty() => tracing::info!("the settings were read again, and hold from now on"),
                 Ok(later) => {

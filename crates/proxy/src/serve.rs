@@ -26,6 +26,7 @@ use crate::config::{Config, Listener, Mode};
 use crate::crowd::Crowd;
 use crate::exchange::Exchange;
 use crate::front::Front;
+use crate::metrics::{self, Metrics};
 use crate::origin::authorities;
 use crate::reload::{Current, Reload, Reloader};
 use crate::shared::{Shared, unique_name};
@@ -131,6 +132,8 @@ pub struct Server {
     exchange: Arc<Exchange>,
     runtime: Runtime,
     control: Option<(Desk, Socket)>,
+    /// Where figures are asked for.
+    metrics: Option<TcpListener>,
     /// Until somebody takes it.
     reloader: Option<Reloader>,
     stop: Duration,
@@ -151,6 +154,7 @@ impl Server {
         let listeners = config.listeners.iter().map(|listener| listen(listener.address));
         let listeners: Vec<_> = listeners.collect::<Result<_, _>>()?;
         let addresses: Vec<_> = listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
+        let metrics = config.metrics.map(listen).transpose()?;
         let log = AccessLog::open(config.access_log.as_deref(), config.access_log_format)
             .map_err(|cause| ServeError::AccessLog { path: config.access_log.unwrap_or_default(), cause })?;
         let workers = config.workers.max(1);
@@ -159,6 +163,7 @@ impl Server {
             name: config.name.unwrap_or_else(unique_name),
             addresses: addresses.clone(),
             log,
+            metrics: config.metrics.map(|_| Metrics::new()).transpose().map_err(io::Error::other)?,
         });
         let crowd = Crowd::new(config.limits.connections);
         let exchange = Arc::new(Exchange::new(shared.clone(), storage.clone(), workers));
@@ -174,8 +179,19 @@ impl Server {
         let services = services.collect();
         let desk = Desk { storage, current: current.clone(), reload: None };
         let control = socket.map(|socket| (desk, socket));
-        let (reloader, stop) = (Reloader { current, began }, config.limits.stop);
-        Ok(Server { services, listeners, addresses, crowd, exchange, runtime, control, reloader: Some(reloader), stop })
+        let (reloader, stop) = (Reloader { shared: shared.clone(), current, began }, config.limits.stop);
+        Ok(Server {
+            services,
+            listeners,
+            addresses,
+            crowd,
+            exchange,
+            runtime,
+            control,
+            metrics,
+            reloader: Some(reloader),
+            stop,
+        })
     }
 
     /// Where it listens, in the order of the listeners; ports that were given as 0 are the real ones here.
@@ -194,6 +210,11 @@ impl Server {
         let (stopping, stopped) = watch::channel(false);
         let services = self.services;
         let control = self.control;
+        let desk = self.metrics.map(|listener| {
+            let (shared, storage) = (self.exchange.shared.clone(), self.exchange.store.clone());
+            let desk = metrics::Desk { shared, storage, crowd: self.crowd.clone(), stopping: stopped.clone() };
+            self.runtime.spawn(desk.open(listener))
+        });
         self.runtime.block_on(async {
             let desk = control.map(|(desk, socket)| tokio::spawn(desk.open(socket)));
             let mut serving = JoinSet::new();
@@ -216,6 +237,9 @@ impl Server {
                 } => {}
             }
         });
+        if let Some(desk) = desk {
+            desk.abort();
+        }
         self.runtime.shutdown_timeout(Duration::from_secs(1));
     }
 }

@@ -2,10 +2,14 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
+use std::time::Instant;
+
+use tinaja_logs::CacheResult;
 
 use crate::access::AccessLog;
 use crate::config::{Limits, Listener, Mode};
 use crate::failure::Failure;
+use crate::metrics::Metrics;
 use crate::rules::Asked;
 
 /// One running proxy's settings and its access log.
@@ -17,9 +21,18 @@ pub(crate) struct Shared {
     /// Where the proxy listens.
     pub addresses: Vec<SocketAddr>,
     pub log: AccessLog,
+    /// What is counted, if anybody may ask for it.
+    pub metrics: Option<Metrics>,
 }
 
 impl Shared {
+    /// Counts a request that has ended.
+    pub fn count(&self, result: &CacheResult, status: u16, bytes: u64, began: Instant) {
+        if let Some(metrics) = &self.metrics {
+            metrics.count(result, status, bytes, began);
+        }
+    }
+
     /// Whether this address may be connected to for what a listener was asked. The proxy itself never may: that is a
     /// loop.
     pub fn check_address(&self, listener: &Listener, asked: Asked<'_>, address: SocketAddr) -> Result<(), Failure> {

@@ -137,6 +137,7 @@ impl Exchange {
                 self.give_up(request, client, &mut entry, &failure).await;
             }
         }
+        self.shared.count(&entry.result, entry.status, client.sent_bytes(), request.ticket.began);
         if self.shared.log.is_on() {
             self.shared.log.write(entry.record(request, client.sent_bytes()));
         }

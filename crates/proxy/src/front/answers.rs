@@ -42,6 +42,7 @@ impl Front {
     pub(super) fn log_purge(&self, judged: &Judged, ticket: Ticket, status: u16, length: usize) {
         let (method, bytes) = (judged.method.clone(), length as u64);
         let record = record(ticket.client, ticket.began);
+        self.shared.count(&CacheResult::None, status, bytes, ticket.began);
         self.shared.log.write(Record { method, url: ticket.url, status, bytes, result: CacheResult::None, ..record });
     }
 
@@ -79,6 +80,7 @@ impl Front {
     }
 
     pub(super) fn log_hit(&self, judged: &Judged, ticket: Ticket, answer: &Answered) {
+        self.shared.count(&CacheResult::Hit, answer.status, answer.body_bytes, ticket.began);
         if !self.shared.log.is_on() {
             return;
         }
@@ -117,6 +119,7 @@ impl Front {
         };
         let result = if failure.is_denial() { CacheResult::Denied } else { CacheResult::None };
         let status = failure.status();
+        self.shared.count(&result, status, 0, began);
         self.shared.log.write(Record { method, url, status, result, ..record(client, began) });
     }
 }

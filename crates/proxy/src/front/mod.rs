@@ -86,6 +86,7 @@ impl ServerApp for Front {
                 Ok(Ok(accepted)) => accepted,
                 Ok(Err(error)) => {
                     tracing::debug!(%error, "a client's TLS handshake failed");
+                    self.shared.metrics.as_ref().inspect(|metrics| metrics.handshakes_failed.inc());
                     return None;
                 }
                 Err(_) => return None,
@@ -232,6 +233,7 @@ impl Front {
             Ok((origin, address)) => {
                 let (stream, ahead) = gate.into_parts();
                 let relayed = tunnel::run(&self.shared, stream, ahead, origin).await;
+                self.shared.count(&CacheResult::Tunnel, 200, relayed.to_client, began);
                 self.shared.log.write(Record {
                     method: judged.method.clone(),
                     url: authority.to_string(),

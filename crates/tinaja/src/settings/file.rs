@@ -37,6 +37,7 @@ pub struct File {
     pub access_log: Option<Text<FileOrOff>>,
     pub access_log_format: Option<Text<LogFormat>>,
     pub log: Option<Text<Filter>>,
+    pub metrics: Option<Text<Address>>,
     /// The name in Via.
     pub name: Option<Text<Name>>,
     pub limits: FileLimits,

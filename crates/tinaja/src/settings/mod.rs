@@ -93,6 +93,7 @@ impl Settings {
             access_log_format: format.unwrap_or_default(),
             limits: file.limits.limits(),
             control: None,
+            metrics: file.metrics.map(|Text(Address(address))| address),
             name: file.name.map(|Text(name)| name.0),
         };
         proxy.check()?;

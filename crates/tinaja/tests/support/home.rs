@@ -20,12 +20,14 @@ pub struct Home {
     pub listen: SocketAddr,
     /// The files given to the listener, in their order.
     pub listener: String,
+    /// Settings besides the listeners'.
+    pub top: String,
 }
 
 impl Home {
     pub fn new() -> Home {
         let listen = SocketAddr::from(([127, 0, 0, 1], super::free_port()));
-        Home { dir: TempDir::new().unwrap(), listen, listener: String::new() }
+        Home { dir: TempDir::new().unwrap(), listen, listener: String::new(), top: String::new() }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -46,9 +48,9 @@ impl Home {
     }
 
     pub fn command(&self, mode: &str) -> Command {
-        let (listen, listener) = (self.listen, &self.listener);
+        let (listen, listener, top) = (self.listen, &self.listener, &self.top);
         let text = format!(
-            "cache = \"{0}/cache\"\ndisk = \"64MiB\"\nmemory = \"8MiB\"\naccess_log = \"{0}/access.log\"\n\
+            "cache = \"{0}/cache\"\ndisk = \"64MiB\"\nmemory = \"8MiB\"\naccess_log = \"{0}/access.log\"\n{top}\
              [limits]\nhead = \"700ms\"\n[[listener]]\naddress = \"{listen}\"\n{mode}\n{listener}",
             self.dir.path().display()
         );

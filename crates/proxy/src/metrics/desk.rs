@@ -1,0 +1,112 @@
+//! The address where figures and health are asked for, by HTTP: `/metrics`, `/healthz`, `/readyz`.
+
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tinaja_http::judge::{Target, judge};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{sleep, timeout};
+
+use crate::Storage;
+use crate::crowd::Crowd;
+use crate::shared::Shared;
+
+/// Questions that are answered at a time; further ones wait to be accepted.
+const MOST_AT_ONCE: usize = 8;
+/// The longest question, in bytes.
+const MOST_REQUEST_BYTES: usize = 8 * 1024;
+/// Whoever has connected has this long to ask, and to take the answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Who answers.
+pub(crate) struct Desk {
+    pub shared: Arc<Shared>,
+    pub storage: Storage,
+    pub crowd: Crowd,
+    /// Whether the proxy stops.
+    pub stopping: watch::Receiver<bool>,
+}
+
+impl Desk {
+    /// Answers until it is dropped.
+    pub async fn open(self, listener: TcpListener) {
+        let listener = match tokio::net::TcpListener::from_std(listener) {
+            Ok(listener) => listener,
+            Err(error) => return tracing::warn!(%error, "nobody can ask for metrics"),
+        };
+        let (desk, places) = (Arc::new(self), Arc::new(Semaphore::new(MOST_AT_ONCE)));
+        loop {
+            let Ok(place) = places.clone().acquire_owned().await else { return };
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    let desk = desk.clone();
+                    tokio::spawn(async move {
+                        // Who leaves early, or asks for nothing in time, gets nothing.
+                        let _ = timeout(PATIENCE, desk.serve(stream)).await;
+                        drop(place);
+                    });
+                }
+                // Too many open files, for one, does not end by asking again at once.
+                Err(_) => sleep(Duration::from_millis(100)).await,
+            }
+        }
+    }
+
+    async fn serve(&self, mut stream: TcpStream) -> io::Result<()> {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") && head.len() < MOST_REQUEST_BYTES {
+            let mut some = [0; 1024];
+            match stream.read(&mut some).await? {
+                0 => break,
+                read => head.extend_from_slice(some.get(..read).unwrap_or_default()),
+            }
+        }
+        let (status, kind, body) = self.answer(&head);
+        let no_body = head.starts_with(b"HEAD ");
+        let length = body.len();
+        let answer = format!(
+            "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nCache-Control: no-store\r\n\
+             Connection: close\r\n\r\n"
+        );
+        stream.write_all(answer.as_bytes()).await?;
+        if !no_body {
+            stream.write_all(&body).await?;
+        }
+        stream.shutdown().await
+    }
+
+    fn answer(&self, head: &[u8]) -> (&'static str, &'static str, Vec<u8>) {
+        const TEXT: &str = "text/plain; charset=utf-8";
+        let text = |status, text: &str| (status, TEXT, format!("{text}\n").into_bytes());
+        let Ok(judged) = judge(head) else { return text("400 Bad Request", "the request is malformed") };
+        if !matches!(judged.method.as_str(), "GET" | "HEAD") {
+            return text("405 Method Not Allowed", "there is nothing here but to read");
+        }
+        let path = match &judged.target {
+            Target::Origin(path) | Target::Absolute { path, .. } => path.split('?').next().unwrap_or_default(),
+            _ => "",
+        };
+        match path {
+            "/metrics" => {
+                let stats = self.storage.stats();
+                let metrics = self.shared.metrics.as_ref();
+                match metrics.map(|metrics| metrics.text(&stats, self.crowd.present())) {
+                    Some(Ok(figures)) => ("200 OK", "text/plain; version=0.0.4; charset=utf-8", figures),
+                    _ => text("500 Internal Server Error", "the figures cannot be written"),
+                }
+            }
+            // It runs. Less than well is no reason to end it: what is stored on the other disks is served on.
+            "/healthz" => match self.storage.stats().disks_retired {
+                0 => text("200 OK", "ok"),
+                disks => text("200 OK", &format!("degraded: {disks} of the disks fail and are written to no more")),
+            },
+            "/readyz" if *self.stopping.borrow() => text("503 Service Unavailable", "stopping"),
+            "/readyz" => text("200 OK", "ready"),
+            _ => text("404 Not Found", "there are /metrics, /healthz and /readyz"),
+        }
+    }
+}
