@@ -95,7 +95,8 @@ pub const WRITE_PATIENCE: Duration = Duration::from_secs(5);
 /// latter mostly less.
 pub const MAX_LOST_BATCHES: usize = 2 * (MAX_WRITE_FAILURES as usize + MAX_BATCHES_IN_FLIGHT);
 
-/// How long a record may stay in memory only: what a killed process may lose.
+/// How long a record may stay in memory only: what a killed process may lose, but for objects that wait for their group
+/// ([`GROUP_HOLD`]).
 pub const WRITE_BEHIND: Duration = Duration::from_millis(100);
 
 /// Failed writes, or failed syncs, in a row after which a device is no longer written to. Its reads go on.
