@@ -5,12 +5,10 @@ mod support;
 
 use std::path::Path;
 
-use bytes::Bytes;
+use support::reading::{find, follow, version};
 use support::{get, has_table, key, prefetches, put};
-use tinaja_store::contract::bytes_of;
-use tinaja_store::external::{ExternalError, Index, Object, Step};
-use tinaja_store::limits::MAX_TICKETS;
-use tinaja_store::{Cache, CacheOptions, Commit, EngineName, Hint, Key, Store, Tuning, block_on};
+use tinaja_store::external::{ExternalError, Step};
+use tinaja_store::{Cache, CacheOptions, Commit, EngineName, Key, Store, Tuning, block_on};
 
 for_every_engine!(
     every_object_is_read_by_the_program,
@@ -40,48 +38,6 @@ fn reopened(cache: Cache, dir: &Path, engine: EngineName) -> Cache {
 /// Sizes of which some fit a bin and some do not.
 fn size(n: u64) -> usize {
     [100, 3000, 4000, 9000, 40_000][n as usize % 5]
-}
-
-/// Carry out every read that is asked for. The object or part, and how many reads it took.
-fn follow(mut step: Step, damage: impl Fn(&mut [u8])) -> (Option<Step>, usize) {
-    let mut reads = 0;
-    loop {
-        match step {
-            Step::Missing => return (None, reads),
-            Step::Object(_) | Step::Part(_) => return (Some(step), reads),
-            Step::Read(read) => {
-                reads += 1;
-                assert!(reads < 20, "it goes round in circles");
-                assert_eq!(read.offset() % read.align().max(1), 0);
-                let mut bytes = read.read().unwrap();
-                damage(&mut bytes);
-                step = block_on(read.verify(&bytes)).unwrap();
-            }
-        }
-    }
-}
-
-fn find(index: &Index, key: &Key) -> (Option<Object>, usize) {
-    let (step, reads) = follow(block_on(index.locate(key)).unwrap(), |_| ());
-    match step {
-        Some(Step::Object(object)) => (Some(object), reads),
-        None => (None, reads),
-        other => panic!("{other:?}"),
-    }
-}
-
-/// The version of an object found, with its bytes compared.
-fn version(index: &Index, n: u64, object: &Object) -> u64 {
-    let version: u64 = std::str::from_utf8(object.head()).unwrap().parse().unwrap();
-    let mut all = Vec::new();
-    while (all.len() as u64) < object.length() {
-        let step = block_on(index.part(object, all.len() as u64)).unwrap();
-        let (Some(Step::Part(part)), _) = follow(step, |_| ()) else { panic!("part of {n} is missing") };
-        assert_eq!(part.at(), all.len() as u64);
-        part.bytes().iter().for_each(|piece| all.extend_from_slice(piece));
-    }
-    assert!(all == bytes_of(n * 1000 + version, all.len()), "wrong bytes for object {n}");
-    version
 }
 
 fn every_object_is_read_by_the_program(engine: EngineName) {
@@ -253,105 +209,4 @@ fn many_are_in_flight(engine: EngineName) {
         }
     });
     assert_eq!(index.handed_out(), 0);
-}
-
-#[test]
-fn each_of_several_disks_has_its_own_descriptor() {
-    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-    let options = || {
-        let options = CacheOptions { disk_bytes: Some(16 << 20), ..CacheOptions::new(dirs[0].path()) };
-        CacheOptions { memory_bytes: 0, more_dirs: vec![dirs[1].path().into()], ..options }
-    };
-    let cache = Cache::open(options()).unwrap();
-    (0..60)
-        .for_each(|n| assert!(matches!(put(&cache, n, 1, if n < 58 { 3000 } else { 900_000 }), Commit::Stored { .. })));
-    block_on(cache.close()).unwrap();
-    drop(cache);
-    let cache = Cache::open(options()).unwrap();
-    let index = cache.external();
-    let mut files = [0; 2];
-    for n in 0..60 {
-        let Step::Read(read) = block_on(index.locate(&key(n))).unwrap() else { panic!("{n} is not on disk") };
-        let held = read.file().metadata().unwrap();
-        let is_of = |dir: &tempfile::TempDir| {
-            let there = std::fs::metadata(dir.path().join("tinaja.cache")).unwrap();
-            std::os::unix::fs::MetadataExt::ino(&there) == std::os::unix::fs::MetadataExt::ino(&held)
-        };
-        files[dirs.iter().position(is_of).expect("of neither disk")] += 1;
-        drop(read);
-        assert_eq!(version(&index, n, &find(&index, &key(n)).0.unwrap()), 1);
-    }
-    assert!(files.iter().all(|count| *count > 10), "{files:?}");
-}
-
-#[test]
-fn tickets_are_bounded_and_misuse_is_an_error() {
-    let dir = tempfile::tempdir().unwrap();
-    let cache = open(dir.path(), EngineName::HashCacheLog);
-    let _ = put(&cache, 1, 1, 3000);
-    let cache = reopened(cache, dir.path(), EngineName::HashCacheLog);
-    let index = cache.external();
-    let mut steps: Vec<_> = (0..MAX_TICKETS).map(|_| block_on(index.locate(&key(1))).unwrap()).collect();
-    assert_eq!(block_on(index.locate(&key(1))).unwrap_err(), ExternalError::TooMany(MAX_TICKETS));
-    drop(steps.pop());
-    let Step::Read(read) = block_on(index.locate(&key(1))).unwrap() else { panic!("not on disk") };
-    let wanted = read.bytes();
-    let short = block_on(read.verify(&[0; 10])).unwrap_err();
-    assert_eq!(short, ExternalError::Length { given: 10, wanted });
-    assert!(find(&index, &key(1)).0.is_some(), "a mistake of the caller's costs nobody an object");
-    let Some(Step::Read(read)) = steps.pop() else { panic!("not on disk") };
-    let bytes = read.read().unwrap();
-    block_on(cache.close()).unwrap();
-    assert_eq!(block_on(read.verify(&bytes)).unwrap_err(), ExternalError::Closed);
-    assert_eq!(block_on(index.locate(&key(1))).unwrap_err(), ExternalError::Closed);
-}
-
-#[test]
-fn hot_objects_need_no_read_and_unfinished_writes_are_not_looked_at() {
-    let dir = tempfile::tempdir().unwrap();
-    let options = CacheOptions { disk_bytes: Some(16 << 20), ..CacheOptions::new(dir.path()) };
-    let cache = Cache::open(options).unwrap();
-    let index = cache.external();
-    let _ = put(&cache, 1, 1, 3000);
-    assert_eq!(get(&cache, 1), Some(1));
-    let mut writer = cache.put(&key(1), Bytes::from_static(b"2"), Hint::default());
-    block_on(writer.write(bytes_of(1002, 3000)));
-    let (object, reads) = find(&index, &key(1));
-    assert_eq!((version(&index, 1, &object.unwrap()), reads), (1, 0));
-    assert!(matches!(block_on(writer.commit()), Commit::Stored { .. }));
-    assert_eq!(version(&index, 1, &find(&index, &key(1)).0.unwrap()), 2);
-}
-
-/// Where related objects are read in one request, whoever wants one that is being read waits for it. A request that was
-/// handed out to a program was taken for one under way: while its ticket was held, and for ever once it was dropped, lookups
-/// of all that it would have read ran into their deadlines.
-#[test]
-fn nobody_waits_for_a_read_that_was_handed_out() {
-    let dir = tempfile::tempdir().unwrap();
-    let options = || {
-        let tuning = Tuning { prefetch: Some(true), ..Tuning::default() };
-        let options = CacheOptions { tuning, disk_bytes: Some(16 << 20), ..CacheOptions::new(dir.path()) };
-        CacheOptions { memory_bytes: 0, mean_object_bytes: 4096, ..options }
-    };
-    let cache = Cache::open(options()).unwrap();
-    for n in 0..8 {
-        let hint = Hint { group: Some(1), ..Hint::default() };
-        let mut writer = cache.put(&key(n), Bytes::from_static(b"1"), hint);
-        block_on(writer.write(bytes_of(n * 1000 + 1, 3000)));
-        assert!(matches!(block_on(writer.commit()), Commit::Stored { .. }));
-    }
-    block_on(cache.close()).unwrap();
-    drop(cache);
-    let cache = Cache::open(options()).unwrap();
-    let index = cache.external();
-    let Step::Read(read) = block_on(index.locate(&key(0))).unwrap() else { panic!("not on disk") };
-    assert!(read.bytes() > 8 * 3000, "one request for all of them: {} bytes", read.bytes());
-    let began = std::time::Instant::now();
-    assert!((1..4).all(|n| get(&cache, n) == Some(1)), "while the ticket is held");
-    drop(read);
-    assert!((4..8).all(|n| get(&cache, n) == Some(1)), "when it was dropped");
-    assert!(began.elapsed() < tinaja_store::FIND_DEADLINE, "they waited");
-    let (object, reads) = find(&index, &key(0));
-    assert_eq!(version(&index, 0, &object.unwrap()), 1);
-    assert!(reads <= 1, "{reads}");
 }

@@ -10,6 +10,7 @@
 
 pub mod bits;
 pub mod parking;
+pub mod reading;
 
 use std::cell::Cell;
 use std::future::Future;
