@@ -5,8 +5,11 @@ use prometheus::proto::MetricFamily;
 use prometheus::{IntCounter, IntGauge};
 use tinaja_store::Stats;
 
+/// A name, what it means, and where it is read.
+type Figure = (&'static str, &'static str, fn(&Stats) -> u64);
+
 /// What only grows.
-const COUNTERS: [(&str, &str, fn(&Stats) -> u64); 20] = [
+const COUNTERS: [Figure; 20] = [
     ("tinaja_store_memory_hits_total", "Lookups answered from memory.", |stats| stats.hits_memory),
     ("tinaja_store_disk_hits_total", "Lookups answered from disk.", |stats| stats.hits_disk),
     ("tinaja_store_fill_hits_total", "Lookups answered from an unfinished write.", |stats| stats.hits_fill),
@@ -32,7 +35,7 @@ const COUNTERS: [(&str, &str, fn(&Stats) -> u64); 20] = [
 ];
 
 /// What holds at this moment.
-const GAUGES: [(&str, &str, fn(&Stats) -> u64); 8] = [
+const GAUGES: [Figure; 8] = [
     ("tinaja_store_slots", "Index entries there is room for.", |stats| stats.slots),
     ("tinaja_store_live_objects", "Objects that the index knows.", |stats| stats.live_objects),
     ("tinaja_store_index_bytes", "Memory of the index.", |stats| stats.index_bytes),
