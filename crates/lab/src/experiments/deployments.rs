@@ -155,7 +155,9 @@ fn notes() -> Vec<String> {
          buffers for reads and batches, hot objects, and what the process held before the engine was opened (`before`), of which \
          the heap may have been used again. `charged` is what a memory cgroup with the limit was charged with; where \
          none can be made, without root, the limit is compared and not enforced.",
-
+        "The smaller comes first: what it frees the larger one takes again. The limit is of the cache at the university, and \
+         of the whole machine at the institute, where as little as possible was asked for. Squid's index alone would have \
+         filled either.",
     ]
     .map(str::to_owned)
     .to_vec()

@@ -103,7 +103,7 @@ fn lru(load: &Load, bytes: u64) -> (f64, f64) {
     for (number, request) in load.requests.iter().enumerate() {
         let hit = cache.ask(request);
         if number >= load.warm_up {
-            let weight = (1.0, request.bytes as f64);
+            let weight = (1.0, request.sent_bytes as f64);
             all = (all.0 + weight.0, all.1 + weight.1);
             hits = if hit { (hits.0 + weight.0, hits.1 + weight.1) } else { hits };
         }

@@ -33,7 +33,7 @@ impl Default for Drive {
 pub struct Outcome {
     /// Requests.
     pub requests: u64,
-    /// Bytes of the objects asked for.
+    /// Bytes sent to clients.
     pub bytes: u64,
     /// Requests answered by the store.
     pub hits: u64,
@@ -156,7 +156,7 @@ impl Driver<'_> {
             (clock, comes, rig.clocks(clock).collect::<Vec<_>>())
         });
         let before = rig.requests();
-        let hit = rig.get(request.object)?;
+        let hit = rig.get_part(request.object, request.sent_bytes)?;
         let reads = rig.requests().since(before).reads;
         // It is answered when the last of its reads is done; without any it is answered at once.
         let waited = waits.map_or(Duration::ZERO, |(clock, comes, before)| {
@@ -164,10 +164,10 @@ impl Driver<'_> {
             moved.map(|(now, _)| now.saturating_sub(comes)).max().unwrap_or_default()
         });
         outcome.requests += 1;
-        outcome.bytes += request.bytes;
+        outcome.bytes += request.sent_bytes;
         if hit.is_some() {
             outcome.hits += 1;
-            outcome.hit_bytes += request.bytes;
+            outcome.hit_bytes += request.sent_bytes;
             outcome.hit_reads += reads;
             outcome.hit_time += waited;
             return Ok(());

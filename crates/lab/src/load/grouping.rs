@@ -107,7 +107,17 @@ mod tests {
         let mut grouping = Grouping::new(Duration::from_secs(5));
         let mut group = |seconds, client, object, referer| {
             let time = Duration::from_secs(seconds);
-            grouping.group(&Request { time, object, bytes: 1, client, referer, host: 0, stream: 0, cachable: true })
+            grouping.group(&Request {
+                time,
+                object,
+                bytes: 1,
+                sent_bytes: 1,
+                client,
+                referer,
+                host: 0,
+                stream: 0,
+                cachable: true,
+            })
         };
         let page = group(0, 1, 100, None);
         assert_eq!(group(1, 1, 101, Some(100)), page);

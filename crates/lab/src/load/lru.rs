@@ -53,7 +53,17 @@ mod tests {
         let mut cache = ByteLru::new(100);
         let mut ask = |object, bytes, cachable| {
             let time = Duration::ZERO;
-            cache.ask(&Request { time, object, bytes, client: 0, referer: None, host: 0, stream: 0, cachable })
+            cache.ask(&Request {
+                time,
+                object,
+                bytes,
+                sent_bytes: bytes,
+                client: 0,
+                referer: None,
+                host: 0,
+                stream: 0,
+                cachable,
+            })
         };
         assert_eq!([(1, 40), (2, 40), (1, 40)].map(|(object, bytes)| ask(object, bytes, true)), [false, false, true]);
         assert!(!ask(3, 60, true), "2 leaves for it");

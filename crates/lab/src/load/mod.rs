@@ -25,6 +25,8 @@ pub struct Request {
     pub object: u64,
     /// The size of its body.
     pub bytes: u64,
+    /// How much of it is sent: all of it, or in a log less for a part, and nothing for what the client has already.
+    pub sent_bytes: u64,
     /// Who asks.
     pub client: u64,
     /// The page that it is asked for on account of, if that is known.

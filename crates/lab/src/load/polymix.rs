@@ -187,10 +187,12 @@ impl Iterator for PolyMix {
             (None, _) => 2,
         };
         let content = CONTENTS.get(stream).unwrap_or(&OTHER);
+        let bytes = (content.bytes)(&mut random).clamp(1.0, LARGEST) as u64;
         Some(Request {
             time: Duration::from_micros(time),
             object,
-            bytes: (content.bytes)(&mut random).clamp(1.0, LARGEST) as u64,
+            bytes,
+            sent_bytes: bytes,
             client,
             referer: (part > 0).then(|| self.of(view, 0).bits()),
             host: view % 997,

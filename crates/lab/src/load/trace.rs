@@ -18,7 +18,7 @@ use tinaja_logs::Format;
 use super::Request;
 use crate::error::LabError;
 
-/// Requests that are read of one log, at most: 72 bytes each. The rest is left out, and said so.
+/// Requests that are read of one log, at most: 80 bytes each. The rest is left out, and said so.
 const MAX_REQUESTS: usize = 20_000_000;
 /// A line of a log is no longer; what is longer is not read.
 const MAX_LINE_BYTES: u64 = 256 << 10;
@@ -63,7 +63,7 @@ const FORMS: [Form; 6] = [
     Form::Commas,
 ];
 
-/// Read a log. Memory: 72 bytes a request, and 16 for each object. Errors: it cannot be opened, or holds no request of
+/// Read a log. Memory: 80 bytes a request, and 16 for each object. Errors: it cannot be opened, or holds no request of
 /// a form that is known.
 pub fn read_trace(path: &Path) -> Result<Trace, LabError> {
     let refused = |why: String| LabError::Trace { path: path.to_path_buf(), why };
@@ -181,6 +181,7 @@ fn request(line: &Line<'_>) -> Option<Request> {
         time: Duration::try_from_secs_f64(line.seconds.max(0.0)).ok()?,
         object: number(&[line.host, &path(line.url)]),
         bytes: line.bytes,
+        sent_bytes: line.bytes,
         client: number(&[line.client]),
         referer: line.referer.map(|referer| number(&[line.host, &path(referer)])),
         host: number(&[line.host]),
@@ -223,6 +224,7 @@ mod tests {
     fn one_size_an_object_and_time_goes_on() {
         let read = requests(COMBINED);
         assert_eq!(read.iter().map(|request| request.bytes).collect::<Vec<_>>(), [4000, 700, 700]);
+        assert_eq!(read.iter().map(|request| request.sent_bytes).collect::<Vec<_>>(), [4000, 700, 0]);
         assert_eq!(read.iter().map(|request| request.time.as_secs()).collect::<Vec<_>>(), [0, 2, 2]);
         assert_eq!((read[1].object, read[1].client == read[0].client), (read[2].object, true));
         assert_eq!(read[1].referer, Some(read[0].object), "a referer is the page that was asked for");
