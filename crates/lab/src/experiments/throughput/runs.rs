@@ -31,7 +31,7 @@ pub struct Ran {
 
 /// Bytes of all disks together.
 pub fn disk_bytes(setup: &Setup) -> u64 {
-    setup.choose(2 << 30, 96 << 20)
+    setup.choose(2 << 30, 64 << 20)
 }
 
 /// The load that belongs to disks of so many bytes: its working set fills three tenths of them, as 18 GB of 60 GB did
@@ -45,7 +45,7 @@ pub fn load(setup: &Setup, embedded: Embedded, rate: f64) -> PolyMixOptions {
 /// Requests until the working set has been seen once, and then those that are counted.
 pub fn lengths(setup: &Setup, options: &PolyMixOptions) -> (usize, usize) {
     let warm_up = options.working_set as f64 * options.requests_a_view() / options.share_of_new_views();
-    (warm_up as usize, setup.choose(100_000, 4000))
+    (warm_up as usize, setup.choose(100_000, 3000))
 }
 
 /// Run it. The disks share what [`disk_bytes`] says.
