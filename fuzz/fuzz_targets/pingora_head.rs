@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use head::StoredHead;
 use http::{HeaderName, HeaderValue};
-use pingora_cache::key::{CacheHashKey, CacheKey};
+use pingora_cache::key::CacheKey;
 use pingora_cache::meta::CacheMeta;
 use pingora_http::ResponseHeader;
 

@@ -176,7 +176,8 @@ impl Front {
         let head_only = judged.method == "HEAD";
         let stall = self.shared.limits.client_stall;
         let mut client = Client::H1(Box::new(H1::new(gate, judged.http11, head_only, keep, stall)));
-        self.exchange.answer(&request.1, &mut client, looked).await;
+        // Boxed by itself: what a plain hit needs would have to be moved together with all that a fetch needs.
+        Box::pin(self.exchange.answer(&request.1, &mut client, looked)).await;
         match client {
             Client::H1(h1) => h1.finish().await,
             Client::H2(_) => None,
