@@ -163,7 +163,7 @@ impl Exchange {
             return if asked { Ok(reply) } else { Err(plain()) };
         }
         self.origins.release(reply.connection);
-        let reply = self.ask(request, whole(request), true, with, entry).await?;
+        let reply = Box::pin(self.ask(request, whole(request), true, with, entry)).await?;
         if reply.head.status == StatusCode::NOT_MODIFIED {
             return Err(plain());
         }

@@ -150,7 +150,7 @@ impl Exchange {
             let reply = match reply.head.status {
                 StatusCode::PARTIAL_CONTENT | StatusCode::NOT_MODIFIED | StatusCode::RANGE_NOT_SATISFIABLE => {
                     self.forget(&found).await;
-                    self.ask(request, whole(request), true, With::Client(client), entry).await?
+                    Box::pin(self.ask(request, whole(request), true, With::Client(client), entry)).await?
                 }
                 _ => reply,
             };

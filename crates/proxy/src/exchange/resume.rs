@@ -157,7 +157,8 @@ impl Exchange {
                 Err(why) => {
                     source.from = From::Nowhere;
                     tracing::debug!("an answer broke off at byte {}, and is taken up at its origin: {why}", source.at);
-                    source.from = self.resume(request, source).await?;
+                    // Rare, and held by each answer otherwise.
+                    source.from = Box::pin(self.resume(request, source)).await?;
                 }
             }
         }

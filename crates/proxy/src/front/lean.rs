@@ -188,3 +188,33 @@ impl Request<'_> {
         head
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Instant;
+
+    use pingora_core::server::ShutdownWatch;
+
+    use super::*;
+    use crate::client::Client;
+    use crate::exchange::{self, Exchange};
+    use crate::front::{Caller, Front};
+
+    fn bytes_of_future<A, F>(_: impl FnOnce(A) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// Each request's future is moved to the heap. It once held all that a fetch needs, and each hit copied 22 KB.
+    #[test]
+    fn a_request_is_small_enough_to_move() {
+        type All = (&'static Front, Gate, &'static Caller, Instant, Judged, Bytes, &'static ShutdownWatch);
+        let bytes = bytes_of_future(|(front, gate, caller, began, judged, head, shutdown): All| {
+            front.request(gate, caller, began, judged, head, shutdown)
+        });
+        assert!(bytes <= 8 * 1024, "{bytes} bytes");
+        type Rest = (&'static Arc<Exchange>, &'static exchange::Request, &'static mut Client);
+        let rest = bytes_of_future(|(exchange, request, client): Rest| exchange.answer(request, client, None));
+        println!("{bytes} bytes, and {rest} for what is no plain hit");
+    }
+}
