@@ -76,7 +76,8 @@ pub fn update(response: &HeaderMap, received: SystemTime) -> Edits {
         edits.remove(name.clone());
         edits.added.extend(response.get_all(name).iter().map(|value| (name.clone(), value.clone())));
     }
-    if !response.contains_key(DATE) {
+    // A Date that Connection names ends at its hop like any other field.
+    if !response.contains_key(DATE) || dropped.contains(&DATE) {
         edits.set(DATE, dates::format(received));
     }
     edits

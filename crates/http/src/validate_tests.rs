@@ -97,6 +97,8 @@ fn updates() {
             vec![("cache-control", "no-store")],
             vec!["cache-control: no-store", date],
         ),
+        // Found by fuzzing: the new Date was dropped, and the old one stayed.
+        (vec![("date", "x")], vec![("connection", "date"), ("date", "y")], vec![date]),
         // What says how the bytes are framed and coded.
         (
             vec![("content-length", "5"), ("content-encoding", "gzip"), ("content-type", "a/b")],
