@@ -146,6 +146,8 @@ fn notes() -> Vec<String> {
         "Bytes that are read ahead are read once more each time: a page that is asked for again brings all of it again.",
         "Engines with a Disk Table read a bin for each object all the same: what they read together are the bodies that do not \
          fit their bins, which most do here. Table 4's 1 + 1/rel takes it that none does.",
+        "A position in memory also says how long a record is: where little is read ahead, what Log and LogLRU gain is that a \
+         long object is one request and not two, and a short one fewer bytes.",
         "A log's order groups pages without any prefetching too, but then each object is a request. In the PolyMix-like load \
          every object belongs to one page and a page is asked for as a whole: the best case. In real logs objects are shared by \
          pages, browsers have some of them already, and groups are made by who came first.",

@@ -117,8 +117,11 @@ impl Rig {
         Ok(Rig { store: store.map_err(|error| spec.refused(error))?, spindles })
     }
 
-    /// Store an object of so many bytes; whether it was.
+    /// Store an object of so many bytes; whether it was. One that is larger than the store takes is not even made.
     pub fn put(&self, object: u64, bytes: u64, group: Option<u64>) -> bool {
+        if bytes > self.store.max_object_bytes() {
+            return false;
+        }
         let hint = Hint { expected_bytes: Some(bytes), group, ..Hint::default() };
         let mut writer = self.store.put(&key(object), Bytes::from_static(HEAD), hint);
         block_on(async {
@@ -245,6 +248,7 @@ mod tests {
                 assert_eq!(rig.get(object).unwrap(), Some(bytes), "{engine}");
                 assert_eq!(rig.get_part(object, 50).unwrap(), Some(bytes.min(50)), "{engine}");
             }
+            assert!(!rig.put(9, 1 << 40, None), "{engine}: a terabyte");
             let spent = rig.read().since(&before);
             assert!(spent.reads.requests >= 6 && spent.busy(0) > Duration::from_millis(6), "{engine}: {spent:?}");
         }

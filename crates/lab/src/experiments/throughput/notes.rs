@@ -42,7 +42,9 @@ pub fn notes() -> Vec<String> {
          other, and a download's reads for all: the paper's disks order their queues. It fills 50 GB of 1 TB at random places, so its seeks are longer than ours, and its Log \
          prefetches. The copy of the paper at hand has no numbers for two disks; its text gives 600 requests a second for Log \
          and LogLRU. The rate is four fifths \
-         of what the same load gave as fast as it could, with pages further apart; `busy` is what it came to. Disk Table and log \
+         of what the same load gave as fast as it could, with pages further apart; `busy` is what it came to: at these rates more pages are loaded at once, and less of \
+         what was read ahead is kept still when it is asked for, so that with two disks and prefetching the rate is beyond what \
+         is carried, and the hit times are those of a queue that grows. Disk Table and log \
          share a disk here, where the paper has one for each.",
         "The load: PolyMix-4's published mix, seeded; hits offered are 55 % of all requests, PolyMix-4's number, where the \
          paper says 60; bytes that hit are more than its 40 % because recurrence does not depend on the size here. In \
