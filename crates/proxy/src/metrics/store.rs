@@ -9,7 +9,7 @@ use tinaja_store::Stats;
 type Figure = (&'static str, &'static str, fn(&Stats) -> u64);
 
 /// What only grows.
-const COUNTERS: [Figure; 20] = [
+const COUNTERS: [Figure; 24] = [
     ("tinaja_store_memory_hits_total", "Lookups answered from memory.", |stats| stats.hits_memory),
     ("tinaja_store_disk_hits_total", "Lookups answered from disk.", |stats| stats.hits_disk),
     ("tinaja_store_fill_hits_total", "Lookups answered from an unfinished write.", |stats| stats.hits_fill),
@@ -31,16 +31,27 @@ const COUNTERS: [Figure; 20] = [
     ("tinaja_store_read_errors_total", "Reads that a disk failed.", |stats| stats.read_errors),
     ("tinaja_store_write_errors_total", "Writes that a disk failed.", |stats| stats.write_errors),
     ("tinaja_store_sync_errors_total", "Syncs that a disk failed.", |stats| stats.sync_errors),
+    ("tinaja_store_ahead_bytes_total", "Bytes read since they are related to what was asked for.", |stats| {
+        stats.ahead_bytes
+    }),
+    ("tinaja_store_ahead_used_bytes_total", "Bytes of those that were asked for then.", |stats| stats.ahead_used_bytes),
+    ("tinaja_store_ahead_wasted_bytes_total", "Bytes of those that were let go unasked.", |stats| {
+        stats.ahead_wasted_bytes
+    }),
+    ("tinaja_store_hot_taken_total", "Hot objects that the kernel took back.", |stats| stats.hot_taken),
     ("tinaja_store_laps_total", "Times the log has begun again at its start.", |stats| stats.lap),
 ];
 
 /// What holds at this moment.
-const GAUGES: [Figure; 8] = [
+const GAUGES: [Figure; 9] = [
     ("tinaja_store_slots", "Index entries there is room for.", |stats| stats.slots),
     ("tinaja_store_live_objects", "Objects that the index knows.", |stats| stats.live_objects),
     ("tinaja_store_index_bytes", "Memory of the index.", |stats| stats.index_bytes),
     ("tinaja_store_hot_bytes", "Memory of hot objects in use.", |stats| stats.hot_bytes),
     ("tinaja_store_hot_budget_bytes", "Memory that hot objects may use.", |stats| stats.hot_budget_bytes),
+    ("tinaja_store_gathered_bytes", "Stored objects that wait for their group, to be written with it.", |stats| {
+        stats.gathered_bytes
+    }),
     ("tinaja_store_capacity_bytes", "Disk that objects may fill.", |stats| stats.capacity_bytes),
     ("tinaja_store_frontier_bytes", "Log written in this lap.", |stats| stats.frontier_bytes),
     ("tinaja_store_disks_retired", "Disks that are written to no more, since they fail.", |stats| stats.disks_retired),
