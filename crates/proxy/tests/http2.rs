@@ -1,8 +1,6 @@
 //! Requests over HTTP/2: the same answers, rules and routes as over HTTP/1.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
-#[path = "script/broken_store.rs"]
-mod broken_store;
 mod frames;
 mod streams;
 mod support;
@@ -14,7 +12,7 @@ use std::time::Duration;
 use frames::*;
 use h2::Reason;
 use streams::Streams;
-use support::{Origin, Proxy, reply};
+use support::{Altered, Origin, Proxy, reply};
 use tinaja_proxy::{Action, Rule};
 
 #[tokio::test]
@@ -202,7 +200,7 @@ async fn a_panic_ends_one_stream_alone() {
         let fields = if request.path == "/panic" { "X-Panic: yes\r\n" } else { "" };
         reply(stream, request, 200, &format!("Cache-Control: max-age=60\r\n{fields}"), b"x")
     });
-    let proxy = Proxy::over(broken_store::BrokenStore::shared(), |_| {});
+    let proxy = Proxy::over(Altered::broken(), |_| {});
     let streams = Streams::connect(proxy.address).await;
     assert_eq!(streams.get(&origin.url("/")).await.text(), "x");
     let (broken, other) = (origin.url("/panic"), origin.url("/other"));

@@ -8,15 +8,11 @@ use std::net::TcpStream;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use bytes::Bytes;
-use support::{Origin, Proxy, Request, Response, eventually, reply};
+use support::{Altered, Origin, Proxy, Request, Response, eventually, reply};
 use tinaja_proxy::{Action, Rule};
-use tinaja_store::{
-    Cache, CacheOptions, Cursor, FillId, HeadEdit, Hint, Hit, Key, Lookup, Pending, Reference, Removed, ScanPage,
-    Stats, Store, StoreError, Updated, Writer, block_on,
-};
+use tinaja_store::{Cache, CacheOptions, Store, block_on};
 
 const FRESH: &str = "Cache-Control: max-age=60\r\n";
 const STALE: &str = "Cache-Control: max-age=0\r\n";
@@ -424,53 +420,12 @@ fn a_fetch_that_breaks_off_is_taken_up_for_all_who_wait() {
 }
 
 /// A store that has lost all pieces, but not what says that they are there: as after their eviction.
-struct Lossy {
-    inner: Reference,
-    lost: Arc<AtomicBool>,
-}
-
-impl Store for Lossy {
-    fn lookup(&self, key: &Key, _: Instant) -> Lookup {
-        let (found, lost) = (self.inner.find(key), self.lost.load(Ordering::SeqCst));
+fn lossy(lost: Arc<AtomicBool>) -> Altered {
+    Altered::finding(move |store, key| {
+        let (found, lost) = (store.find(key), lost.load(Ordering::SeqCst));
         // The second byte of a head is its kind; 3 is a piece.
-        Lookup::Wait(Box::pin(async move { found.await.filter(|hit| !lost || hit.head.get(1) != Some(&3)) }))
-    }
-
-    fn follow(&self, key: &Key, fill: FillId) -> Option<Hit> {
-        self.inner.follow(key, fill)
-    }
-
-    fn followers(&self, key: &Key, fill: FillId) -> usize {
-        self.inner.followers(key, fill)
-    }
-
-    fn put(&self, key: &Key, head: Bytes, hint: Hint) -> Writer {
-        self.inner.put(key, head, hint)
-    }
-
-    fn update_head(&self, key: &Key, edit: HeadEdit) -> Pending<Result<Updated, StoreError>> {
-        self.inner.update_head(key, edit)
-    }
-
-    fn remove(&self, key: &Key) -> Pending<Result<Removed, StoreError>> {
-        self.inner.remove(key)
-    }
-
-    fn scan(&self, from: Cursor, most: usize) -> Pending<Result<ScanPage, StoreError>> {
-        self.inner.scan(from, most)
-    }
-
-    fn flush(&self) -> Pending<Result<(), StoreError>> {
-        self.inner.flush()
-    }
-
-    fn stats(&self) -> Stats {
-        self.inner.stats()
-    }
-
-    fn close(&self) -> Pending<Result<(), StoreError>> {
-        self.inner.close()
-    }
+        Box::pin(async move { found.await.filter(|hit| !lost || hit.head.get(1) != Some(&3)) })
+    })
 }
 
 #[test]
@@ -478,7 +433,7 @@ fn pieces_that_were_evicted_come_from_the_origin() {
     let file = File::new(FRESH);
     let origin = file.origin();
     let lost = Arc::new(AtomicBool::new(false));
-    let proxy = Proxy::over(Arc::new(Lossy { inner: Reference::new(), lost: lost.clone() }), |_| {});
+    let proxy = Proxy::over(Arc::new(lossy(lost.clone())), |_| {});
     let url = origin.url("/x");
     part(&proxy, &file, &url, 0..100_000);
     part(&proxy, &file, &url, 200_000..300_000);

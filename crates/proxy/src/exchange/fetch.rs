@@ -107,11 +107,7 @@ impl Exchange {
                     pilot.land(Landed::Stored);
                 }
                 entry.result = CacheResult::Revalidated;
-                match self.serve(request, client, entry, found, Given::Stored).await? {
-                    Sent::Answered => Ok(()),
-                    // What was stored cannot be read after all, or the conditions are the origin's to judge.
-                    Sent::NotHere => self.pass(request, client, entry, None).await,
-                }
+                self.serve_or_pass(request, client, entry, found, Given::Stored).await
             }
             Some(found) if is_error(reply.head.status) && self.may_help(request, &found) => {
                 drop((pilot, reply.connection));
@@ -222,10 +218,7 @@ impl Exchange {
         if let Some(pilot) = pilot {
             pilot.land(Landed::Stored);
         }
-        match self.serve(request, client, entry, found, Given::Fetched(head)).await? {
-            Sent::Answered => Ok(()),
-            Sent::NotHere => self.pass(request, client, entry, None).await,
-        }
+        self.serve_or_pass(request, client, entry, found, Given::Fetched(head)).await
     }
 
     /// Whether the store takes an object of the announced length. What is larger passes through, rather than through a

@@ -23,7 +23,7 @@ use super::keep::{Received, keep};
 use super::pieced::Gap;
 use super::plan::{Wants, wants};
 use super::resume::Source;
-use super::serve::{Given, Sent};
+use super::serve::Given;
 use super::ticket::Request;
 use super::{Ended, Exchange, asks_origin, headers};
 use crate::client::Client;
@@ -78,10 +78,7 @@ impl Exchange {
                 let found = self.refresh(request, found, &reply).await?;
                 self.origins.release(reply.connection);
                 entry.result = CacheResult::Revalidated;
-                match self.serve(request, client, entry, found, Given::Stored).await? {
-                    Sent::Answered => Ok(()),
-                    Sent::NotHere => self.pass(request, client, entry, None).await,
-                }
+                self.serve_or_pass(request, client, entry, found, Given::Stored).await
             }
             // About something else: no answer.
             StatusCode::NOT_MODIFIED => self.pass(request, client, entry, None).await,
@@ -120,10 +117,7 @@ impl Exchange {
         let found = self.refresh(request, found, &reply).await?;
         entry.stored = keeping.is_some();
         let gap = Gap { span: gap, connection: reply.connection };
-        match self.serve(request, client, entry, found, Given::Completed(Box::new(gap), keeping)).await? {
-            Sent::Answered => Ok(()),
-            Sent::NotHere => self.pass(request, client, entry, None).await,
-        }
+        self.serve_or_pass(request, client, entry, found, Given::Completed(Box::new(gap), keeping)).await
     }
 
     /// Answers a request for the whole of an object of which some is stored. What is missing is fetched, and the whole
@@ -160,10 +154,7 @@ impl Exchange {
         let Some((place, writer)) = self.begin_whole(request, &found, &reply).await else {
             drop(pilot);
             let gap = Gap { span: gap, connection: reply.connection };
-            return match self.serve(request, client, entry, found, Given::Completed(Box::new(gap), None)).await? {
-                Sent::Answered => Ok(()),
-                Sent::NotHere => self.pass(request, client, entry, None).await,
-            };
+            return self.serve_or_pass(request, client, entry, found, Given::Completed(Box::new(gap), None)).await;
         };
         let (hit, length) = (writer.follow(), found.length());
         let head = StoredHead::decode(&hit.head).unwrap_or_else(|| found.head.clone());
@@ -176,10 +167,7 @@ impl Exchange {
         if let Some(pilot) = pilot {
             pilot.land(Landed::Stored);
         }
-        match self.serve(request, client, entry, Found { place, head, hit }, Given::Filling).await? {
-            Sent::Answered => Ok(()),
-            Sent::NotHere => self.pass(request, client, entry, None).await,
-        }
+        self.serve_or_pass(request, client, entry, Found { place, head, hit }, Given::Filling).await
     }
 
     /// Begins to store the whole of an object of which there are pieces, with the head that these have now.

@@ -48,6 +48,22 @@ pub(super) enum Given {
 }
 
 impl Exchange {
+    /// Answers with what was found, or, where what the client wants of it cannot be had here, passes the request on: it
+    /// cannot be read after all, or the conditions are the origin's to judge.
+    pub(super) async fn serve_or_pass(
+        self: &Arc<Self>,
+        request: &Request,
+        client: &mut Client,
+        entry: &mut Entry,
+        found: Found,
+        given: Given,
+    ) -> Result<(), Ended> {
+        match self.serve(request, client, entry, found, given).await? {
+            Sent::Answered => Ok(()),
+            Sent::NotHere => self.pass(request, client, entry, None).await,
+        }
+    }
+
     /// Answers with what was found. Nothing is sent before the first bytes are there.
     pub(super) async fn serve(
         self: &Arc<Self>,

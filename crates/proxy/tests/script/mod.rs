@@ -5,7 +5,6 @@
 #![allow(dead_code)]
 
 mod asked;
-mod broken_store;
 mod case;
 mod expect;
 #[path = "../frames/mod.rs"]

@@ -8,9 +8,8 @@ use tinaja_proxy::{Config, LogFormat, Mode, OriginUrl, Routes, Rules};
 use tinaja_store::{Cache, CacheOptions, Reference, Store};
 
 use super::Side;
-use super::broken_store::BrokenStore;
 use super::case::Case;
-use crate::support::Proxy;
+use crate::support::{Altered, Proxy};
 
 /// Starts a proxy for the origin at `origin`.
 ///
@@ -20,7 +19,7 @@ pub fn start(case: &Case, side: Side, origin: &str, log: &Path) -> Result<Proxy,
     let mut result = Ok(());
     let wanted = case.settings.iter().find(|(name, _)| name == "store").map(|(_, value)| value.as_str());
     let store: Arc<dyn Store> = match wanted {
-        Some("panics") => BrokenStore::shared(),
+        Some("panics") => Altered::broken(),
         Some("disk") => on_disk(log),
         _ => Arc::new(Reference::new()),
     };

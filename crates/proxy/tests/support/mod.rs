@@ -1,6 +1,7 @@
 //! Origins that misbehave on request, a proxy to test, and a client that sees every byte.
 #![allow(dead_code, unused_imports)]
 
+mod altered;
 pub mod both;
 mod client;
 mod origin;
@@ -9,6 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+pub use altered::Altered;
 pub use client::{Client, Response};
 pub use origin::{Origin, Request, reply};
 use tinaja_proxy::{Config, Listener, Mode, Routes, Rule, Rules, Server};

@@ -1,0 +1,100 @@
+//! A store that does one thing otherwise than it should, and all else as the reference store does.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use tinaja_store::{
+    Cursor, FillId, HeadEdit, Hint, Hit, Key, Lookup, Pending, Reference, Removed, ScanPage, Stats, Store, StoreError,
+    Updated, Writer,
+};
+
+type OnLookup = Box<dyn Fn(&Reference, &Key, Instant) -> Lookup + Send + Sync>;
+type OnFind = Box<dyn Fn(&Reference, &Key) -> Pending<Option<Hit>> + Send + Sync>;
+type OnPut = Box<dyn Fn(&Bytes) + Send + Sync>;
+
+pub struct Altered {
+    inner: Reference,
+    on_lookup: OnLookup,
+    on_find: OnFind,
+    on_put: OnPut,
+}
+
+impl Altered {
+    fn new() -> Altered {
+        Altered {
+            inner: Reference::new(),
+            on_lookup: Box::new(|store, key, deadline| store.lookup(key, deadline)),
+            on_find: Box::new(|store, key| store.find(key)),
+            on_put: Box::new(|_| {}),
+        }
+    }
+
+    /// Finds as this says.
+    pub fn finding(find: impl Fn(&Reference, &Key) -> Pending<Option<Hit>> + Clone + Send + Sync + 'static) -> Altered {
+        let looks = find.clone();
+        let on_lookup: OnLookup = Box::new(move |store, key, _| Lookup::Wait(looks(store, key)));
+        Altered { on_lookup, on_find: Box::new(find), ..Altered::new() }
+    }
+
+    /// Never comes back from a find without a deadline, as on a disk that stalls; lookups go well.
+    pub fn stuck() -> Altered {
+        Altered { on_find: Box::new(|_, _| Box::pin(std::future::pending())), ..Altered::new() }
+    }
+
+    /// Panics when it is to keep an object whose head has `x-panic` in it, as if one of its invariants did not hold.
+    pub fn broken() -> Arc<dyn Store> {
+        let on_put: OnPut = Box::new(|head| {
+            let named = head.to_ascii_lowercase().windows(7).any(|window| window == b"x-panic");
+            assert!(!named, "the test asks for it");
+        });
+        Arc::new(Altered { on_put, ..Altered::new() })
+    }
+}
+
+impl Store for Altered {
+    fn lookup(&self, key: &Key, deadline: Instant) -> Lookup {
+        (self.on_lookup)(&self.inner, key, deadline)
+    }
+
+    fn find(&self, key: &Key) -> Pending<Option<Hit>> {
+        (self.on_find)(&self.inner, key)
+    }
+
+    fn follow(&self, key: &Key, fill: FillId) -> Option<Hit> {
+        self.inner.follow(key, fill)
+    }
+
+    fn followers(&self, key: &Key, fill: FillId) -> usize {
+        self.inner.followers(key, fill)
+    }
+
+    fn put(&self, key: &Key, head: Bytes, hint: Hint) -> Writer {
+        (self.on_put)(&head);
+        self.inner.put(key, head, hint)
+    }
+
+    fn update_head(&self, key: &Key, edit: HeadEdit) -> Pending<Result<Updated, StoreError>> {
+        self.inner.update_head(key, edit)
+    }
+
+    fn remove(&self, key: &Key) -> Pending<Result<Removed, StoreError>> {
+        self.inner.remove(key)
+    }
+
+    fn scan(&self, from: Cursor, most: usize) -> Pending<Result<ScanPage, StoreError>> {
+        self.inner.scan(from, most)
+    }
+
+    fn flush(&self) -> Pending<Result<(), StoreError>> {
+        self.inner.flush()
+    }
+
+    fn stats(&self) -> Stats {
+        self.inner.stats()
+    }
+
+    fn close(&self) -> Pending<Result<(), StoreError>> {
+        self.inner.close()
+    }
+}
