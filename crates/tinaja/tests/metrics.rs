@@ -6,6 +6,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 use support::home::{Home, reverse, telling};
 use support::tools::{client, run};
@@ -31,6 +32,18 @@ fn scrape(address: SocketAddr) -> BTreeMap<String, f64> {
         .collect()
 }
 
+/// Scrapes until a figure is what it should become: what is counted is counted behind the answer.
+fn scrape_until(address: SocketAddr, name: &str, value: f64) -> BTreeMap<String, f64> {
+    for _ in 0..500 {
+        let figures = scrape(address);
+        if figures[name] >= value {
+            return figures;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("{name} has not become {value} within 10 s");
+}
+
 #[test]
 fn what_happens_is_counted() {
     let origin = telling();
@@ -40,7 +53,9 @@ fn what_happens_is_counted() {
     // Above the listener: it is no setting of one.
     home.top = format!("metrics = \"{metrics}\"\n");
     let tinaja = home.start(&reverse(&origin));
-    let before = scrape(metrics);
+    // Whoever waited for it to listen has connected, and left without a handshake.
+    let failed = "tinaja_tls_handshakes_failed_total";
+    let before = scrape_until(metrics, failed, 1.0);
     for path in ["/a", "/a", "/b", "/a"] {
         assert_eq!(home.curl(&www.authority, "www.test", path, &[]).0, 200);
     }
@@ -48,14 +63,17 @@ fn what_happens_is_counted() {
     let mut garbage = TcpStream::connect(home.listen).unwrap();
     garbage.write_all(b"no TLS at all, and long enough to be seen for what it is\r\n\r\n").unwrap();
     let _ = garbage.read_to_end(&mut Vec::new());
-    let after = scrape(metrics);
+    scrape_until(metrics, failed, before[failed] + 1.0);
+    scrape_until(metrics, "tinaja_store_stored_total", 2.0);
+    let requests = "tinaja_request_duration_seconds_count";
+    let after = scrape_until(metrics, requests, before[requests] + 5.0);
     let grown = |name: &str| after[name] - before[name];
     assert_eq!(grown("tinaja_requests_total{result=\"miss\",status=\"2xx\"}"), 2.0);
     assert_eq!(grown("tinaja_requests_total{result=\"hit\",status=\"2xx\"}"), 2.0);
     assert_eq!(grown("tinaja_requests_total{result=\"miss\",status=\"5xx\"}"), 1.0);
-    assert_eq!(grown("tinaja_request_duration_seconds_count"), 5.0);
+    assert_eq!(grown(requests), 5.0);
     assert!(grown("tinaja_sent_bytes_total") >= 4.0 * "x-forwarded-proto: https".len() as f64);
-    assert_eq!(grown("tinaja_tls_handshakes_failed_total"), 1.0);
+    assert_eq!(grown(failed), 1.0);
     assert_eq!(grown("tinaja_store_stored_total"), 2.0);
     assert!(after["tinaja_store_slots"] > 0.0 && after["tinaja_store_capacity_bytes"] > 1e7);
     assert!(after["tinaja_connections"] <= 2.0, "{}", after["tinaja_connections"]);

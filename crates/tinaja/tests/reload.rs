@@ -8,10 +8,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Output;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use support::home::{Home, reverse, telling};
+use support::home::{Home, eventually, reverse, telling};
 use support::tinaja::binary;
 use support::tools::{client, output, run};
 
@@ -20,14 +19,6 @@ fn reload(home: &Home) -> (bool, String) {
     let mut reload = binary(&home.dir);
     let Output { status, stdout, stderr } = output(reload.args(["reload", "--cache"]).arg(home.path("cache")));
     (status.success(), String::from_utf8([stdout, stderr].concat()).unwrap())
-}
-
-fn eventually(what: &str, mut done: impl FnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(10);
-    while !done() {
-        assert!(Instant::now() < until, "not in time: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 #[test]
@@ -51,7 +42,7 @@ fn certificates_and_rules_are_exchanged() {
         curl.args(["--resolve", &format!("www.test:{port}:127.0.0.1"), &format!("https://www.test:{port}/")]);
         output(&mut curl).status.success()
     });
-    assert!(tinaja.output().contains("the settings were read again"), "{}", tinaja.output());
+    eventually("it is logged", || tinaja.output().contains("the settings were read again"));
     // What was stored is there.
     assert!(home.curl(&second.authority, "www.test", "/", &[]).2);
     // A rule more, by the command; and settings that wait.

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use support::home::{Home, reverse, telling};
+use support::home::{Home, eventually, reverse, telling};
 use support::tinaja::binary;
 use support::tools::{client, output, run};
 
@@ -39,8 +39,8 @@ fn curl_and_h2load_over_both_versions() {
         let said = run(&mut h2load);
         assert!(said.contains("2000 succeeded, 0 failed, 0 errored"), "{said}");
     }
-    let log = fs::read_to_string(home.path("access.log")).unwrap();
-    assert!(log.contains("https://www.test/load"), "{log:.300}");
+    let log = || fs::read_to_string(home.path("access.log")).unwrap();
+    eventually("it is logged", || log().contains("https://www.test/load"));
     assert!(tinaja.terminate().success(), "{}", tinaja.output());
 }
 

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -94,4 +95,13 @@ pub fn telling() -> Origin {
 
 pub fn reverse(origin: &Origin) -> String {
     format!("mode = \"reverse\"\norigin = \"{}\"", origin.url(""))
+}
+
+/// Waits for what happens behind an answer, or on another thread.
+pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(10);
+    while !done() {
+        assert!(Instant::now() < until, "not in time: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
