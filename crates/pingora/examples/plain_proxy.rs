@@ -6,25 +6,25 @@
 //! ```
 
 use async_trait::async_trait;
-use pingora::cache::lock::{CacheKeyLockImpl, CacheLock};
+use pingora::cache::lock::CacheKeyLockImpl;
 use pingora::cache::{CacheKey, CacheMetaDefaults, NoCacheReason, RespCacheable, cache_control::CacheControl, filters};
 use pingora::http::ResponseHeader;
 use pingora::prelude::*;
 use pingora::server::{RunArgs, configuration::ServerConf};
 use std::net::{SocketAddr, TcpListener};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 use tinaja_pingora::TinajaStorage;
 use tinaja_store::{Cache, CacheOptions, Store, block_on};
 
-/// Of many requests for one new object one goes to the origin; the others read along.
-static LOCK: LazyLock<Box<CacheKeyLockImpl>> = LazyLock::new(|| CacheLock::new_boxed(Duration::from_secs(10)));
 /// Without a lifetime from the origin nothing is cached.
 const DEFAULTS: CacheMetaDefaults = CacheMetaDefaults::new(|_| None, 0, 0);
 
 struct Plain {
     origin: SocketAddr,
     storage: &'static TinajaStorage,
+    /// Of many requests for one new object one goes to the origin; the others read along.
+    lock: &'static CacheKeyLockImpl,
 }
 
 #[async_trait]
@@ -38,7 +38,7 @@ impl ProxyHttp for Plain {
 
     fn request_cache_filter(&self, session: &mut Session, ctx: &mut ()) -> Result<()> {
         if filters::request_cacheable(session.req_header()) || self.is_purge(session, ctx) {
-            session.cache.enable(self.storage, None, None, Some(&**LOCK), None);
+            session.cache.enable(self.storage, None, None, Some(self.lock), None);
         }
         Ok(())
     }
@@ -81,12 +81,13 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     drop(TcpListener::bind(listen).map_err(|error| format!("{listen}: {error}"))?);
     let store: Arc<dyn Store> = Arc::new(Cache::open(CacheOptions::new(dir)).map_err(|error| error.to_string())?);
     let storage = TinajaStorage::new(store.clone());
+    let lock = storage.lock(Duration::from_secs(10));
     let mut conf = ServerConf::default();
     // On SIGTERM end within ten seconds, and then close the store.
     (conf.grace_period_seconds, conf.graceful_shutdown_timeout_seconds) = (Some(5), Some(5));
     let mut server = Server::new_with_opt_and_conf(None, conf);
     server.bootstrap();
-    let mut proxy = http_proxy_service(&server.configuration, Plain { origin, storage });
+    let mut proxy = http_proxy_service(&server.configuration, Plain { origin, storage, lock });
     proxy.add_tcp(&listen.to_string());
     server.add_service(proxy);
     server.run(RunArgs::default());

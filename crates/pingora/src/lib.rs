@@ -6,14 +6,17 @@
 //!
 //! ```
 //! use std::sync::Arc;
+//! use std::time::Duration;
 //! use pingora_cache::storage::Storage;
 //! use tinaja_pingora::TinajaStorage;
 //! use tinaja_store::{Reference, Store};
 //!
 //! let store: Arc<dyn Store> = Arc::new(Reference::new());
 //! let storage = TinajaStorage::new(store);
-//! // In ProxyHttp::request_cache_filter, with a cache lock so that one request fetches and the others follow:
-//! //     session.cache.enable(storage, None, None, Some(&*CACHE_LOCK), None);
+//! // One request fetches and the others follow.
+//! let lock = storage.lock(Duration::from_secs(10));
+//! // In ProxyHttp::request_cache_filter:
+//! //     session.cache.enable(storage, None, None, Some(lock), None);
 //! assert!(storage.support_streaming_partial_write());
 //! ```
 //!
@@ -40,6 +43,7 @@
 
 mod head;
 mod hit;
+mod lock;
 mod meta;
 mod miss;
 mod relay;

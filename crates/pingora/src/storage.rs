@@ -2,10 +2,11 @@
 
 use std::any::Any;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use pingora_cache::key::CacheHashKey;
+use pingora_cache::lock::CacheKeyLockImpl;
 use pingora_cache::meta::CacheMeta;
 use pingora_cache::storage::streaming_write::U64WriteId;
 use pingora_cache::storage::{HitHandler, MissHandler, PurgeOutcome, PurgeTarget, Storage};
@@ -17,6 +18,7 @@ use tinaja_store::{FillId, Hint, Hit, Key, Removed, Store, Updated};
 use crate::fault;
 use crate::head::{StoredHead, encode, is_old};
 use crate::hit::HitReader;
+use crate::lock::{FillLock, looked_up};
 use crate::miss::{MissWriter, announced_bytes};
 use crate::relay::Relays;
 
@@ -35,6 +37,17 @@ impl TinajaStorage {
     #[allow(clippy::new_ret_no_self)]
     pub fn new(store: Arc<dyn Store>) -> &'static TinajaStorage {
         Box::leak(Box::new(TinajaStorage { store, relays: Relays::default() }))
+    }
+
+    /// A cache lock for this storage, to be given to `session.cache.enable`: of many requests for one new object one
+    /// asks the origin, the others read along. Pingora's own [`CacheLock`] now and then lets two ask (`lock.rs` says
+    /// when). A fill that has not begun after `age_timeout` is no longer waited for; 10 s is usual.
+    ///
+    /// Pingora wants a lock that lives for ever, so this leaks a few kilobytes: call it once for each storage.
+    ///
+    /// [`CacheLock`]: pingora_cache::lock::CacheLock
+    pub fn lock(&'static self, age_timeout: Duration) -> &'static CacheKeyLockImpl {
+        Box::leak(Box::new(FillLock::new(self, age_timeout)))
     }
 
     /// The store behind: for its counters, listings, flushes, and to close it.
@@ -103,7 +116,9 @@ fn place_of(target: PurgeTarget<'_>) -> Option<Key> {
 impl Storage for TinajaStorage {
     async fn lookup(&'static self, key: &CacheKey, _: &SpanHandle) -> Result<Option<(CacheMeta, HitHandler)>> {
         let place = Self::store_key(key);
-        let Some(hit) = self.store.find(&place).await else {
+        let found = self.store.find(&place).await;
+        looked_up(key, found.is_none());
+        let Some(hit) = found else {
             return Ok(None);
         };
         let Some(meta) = self.meta(&place, key, &hit).await else {

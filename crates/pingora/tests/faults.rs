@@ -5,9 +5,10 @@ mod common;
 
 use std::ops::Range;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
+use common::altered::Altered;
 use common::narrow::Narrow;
 use common::*;
 use pingora_cache::storage::{HitHandler, MissHandler, Storage};
@@ -117,12 +118,7 @@ async fn a_client_that_left_does_not_hold_the_fill() {
     miss.finish().await.unwrap();
 }
 
-/// A store whose bodies break off after some pieces.
-struct Breaking {
-    pieces: usize,
-    inner: Reference,
-}
-
+/// The bodies of [`breaking`].
 struct BreakingBody(usize);
 
 impl BodySource for BreakingBody {
@@ -143,62 +139,31 @@ impl BodySource for BreakingBody {
     }
 }
 
-impl Store for Breaking {
-    fn lookup(&self, key: &Key, deadline: Instant) -> Lookup {
-        let Lookup::Here(hit) = self.inner.lookup(key, deadline) else {
-            return Lookup::Absent;
-        };
-        let body = Body::from_source(Box::new(BreakingBody(self.pieces)));
-        Lookup::Wait(Box::pin(std::future::ready(Some(Hit { body, source: Source::Disk, ..hit }))))
-    }
-
-    fn follow(&self, key: &Key, id: FillId) -> Option<Hit> {
-        self.inner.follow(key, id)
-    }
-
-    fn followers(&self, key: &Key, id: FillId) -> usize {
-        self.inner.followers(key, id)
-    }
-
-    fn put(&self, key: &Key, head: Bytes, hint: Hint) -> Writer {
-        self.inner.put(key, head, hint)
-    }
-
-    fn update_head(&self, _: &Key, _: HeadEdit) -> Pending<Result<Updated, StoreError>> {
-        Box::pin(std::future::ready(Ok(Updated::NotStored(WhyNot::Device))))
-    }
-
-    fn remove(&self, key: &Key) -> Pending<Result<Removed, StoreError>> {
-        self.inner.remove(key)
-    }
-
-    fn scan(&self, from: Cursor, most: usize) -> Pending<Result<ScanPage, StoreError>> {
-        self.inner.scan(from, most)
-    }
-
-    fn flush(&self) -> Pending<Result<(), StoreError>> {
-        self.inner.flush()
-    }
-
-    fn stats(&self) -> Stats {
-        self.inner.stats()
-    }
-
-    fn close(&self) -> Pending<Result<(), StoreError>> {
-        self.inner.close()
+/// A store whose bodies break off after some pieces, and which can replace no head.
+fn breaking(pieces: usize) -> Altered {
+    Altered {
+        on_lookup: Box::new(move |inner, key, deadline| {
+            let Lookup::Here(hit) = inner.lookup(key, deadline) else {
+                return Lookup::Absent;
+            };
+            let body = Body::from_source(Box::new(BreakingBody(pieces)));
+            Lookup::Wait(Box::pin(std::future::ready(Some(Hit { body, source: Source::Disk, ..hit }))))
+        }),
+        on_update: Box::new(move |_, _, _| Box::pin(std::future::ready(Ok(Updated::NotStored(WhyNot::Device))))),
+        ..Altered::default()
     }
 }
 
 #[tokio::test]
 async fn an_object_whose_first_piece_cannot_be_read_is_a_miss() {
-    let storage = over(Breaking { pieces: 0, inner: Reference::new() });
+    let storage = over(breaking(0));
     fill(storage, &key("/b"), &plain(), &body(1, 10)).await;
     assert!(found(storage, &key("/b")).await.is_none());
 }
 
 #[tokio::test]
 async fn an_object_that_goes_while_it_is_read_is_an_error_and_no_short_end() {
-    let storage = over(Breaking { pieces: 2, inner: Reference::new() });
+    let storage = over(breaking(2));
     fill(storage, &key("/b"), &plain(), &body(1, 10)).await;
     let (_, mut hit) = found(storage, &key("/b")).await.unwrap();
     assert!(rest(&mut hit).await.is_err() && hit.read_body().await.is_err());
@@ -206,7 +171,7 @@ async fn an_object_that_goes_while_it_is_read_is_an_error_and_no_short_end() {
 
 #[tokio::test]
 async fn what_cannot_be_marked_stale_is_removed() {
-    let storage = over(Breaking { pieces: 1, inner: Reference::new() });
+    let storage = over(breaking(1));
     fill(storage, &key("/b"), &plain(), &body(1, 10)).await;
     let compact = key("/b").to_compact();
     assert!(!storage.update_meta(&key("/b"), &plain(), &span()).await.unwrap());

@@ -1,6 +1,7 @@
 //! What the tests share: storages, metadata, and bodies that are a function of a number.
 #![allow(dead_code)] // Each test file is a program of its own and uses a part.
 
+pub mod altered;
 pub mod narrow;
 pub mod origin;
 
