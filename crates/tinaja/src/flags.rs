@@ -37,6 +37,17 @@ pub enum Action {
     Reload(Reload),
     /// Run an experiment of the laboratory: a table or figure of a paper, measured again. Alone: list them.
     Lab(Lab),
+    /// Write man pages and shell completions, for packages.
+    #[command(hide = true)]
+    Generate(Generate),
+}
+
+/// The flags of `generate`.
+#[derive(Debug, Args)]
+pub struct Generate {
+    /// Where to; the directory is made.
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
 }
 
 /// The flags of `reload`.

@@ -5,8 +5,10 @@
 mod check;
 mod control;
 mod flags;
+mod generate;
 mod inspect;
 mod lab;
+mod notify;
 mod place;
 mod purge;
 mod reload;
@@ -67,6 +69,7 @@ fn run(flags: Flags) -> Result<()> {
             log(flags.log.as_ref().map_or(DEFAULT_LOG, |filter| &filter.0));
             lab::lab(lab)
         }
+        Action::Generate(generate) => generate::generate(&generate),
     }
 }
 

@@ -11,6 +11,7 @@ use tinaja_proxy::{Config, Reload};
 use tinaja_store::device::is_block_device;
 use tinaja_store::{Cache, CacheOptions, Store, block_on};
 
+use crate::notify;
 use crate::place;
 use crate::report::shown;
 use crate::settings::Settings;
@@ -49,8 +50,11 @@ pub fn serve(settings: Settings, read: impl Fn() -> Result<Settings> + Send + 's
         }
         // A closed standard output keeps nobody from serving.
         let _ = stdout().write_all(welcome.text().as_bytes());
+        let listen: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        notify::ready(&format!("listening on {}", listen.join(", ")));
     };
     let served = tinaja_proxy::serve(config, store.clone(), ready, again);
+    notify::stopping("writing what is stored to the disk");
     // Whatever ended the service, what is stored is kept.
     let closed = block_on(store.close()).context("the last objects could not be written to disk");
     served?;
