@@ -28,6 +28,12 @@ pub enum LabError {
         "{0} replays requests: name a log with --trace FILE (Squid, Common, Combined or JSON, .tsv or .csv, also .gz)"
     )]
     NeedsTrace(&'static str),
+    /// The experiment makes disks and limits of its own, which only root may.
+    #[error(
+        "this makes a disk (losetup, mount) and limits to it and to memory (control groups), which only root may: run it with \
+         sudo, or in a virtual machine of your own; the page of the last run is docs/lab/hashcache-peers.md"
+    )]
+    NeedsRoot,
     /// A log could not be read.
     #[error("cannot read the requests in {path}: {why}")]
     Trace {

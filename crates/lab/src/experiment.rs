@@ -17,6 +17,8 @@ pub struct Experiment {
     pub paper: &'static str,
     /// Whether it replays a log that [`Setup::traces`] must name.
     pub needs_trace: bool,
+    /// Whether only root may run it: it makes disks, and limits in the kernel. `all` leaves it out.
+    pub needs_root: bool,
     /// Carry it out. Errors: [`LabError`].
     pub run: fn(&Setup) -> Result<Report, LabError>,
 }

@@ -1,12 +1,13 @@
 //! The laboratory: each table and figure of a paper that Tinaja is built from is one [`Experiment`], run with one command.
 //!
 //! An experiment runs the engines of `tinaja-store` themselves, over devices that keep virtual time, and prints what the
-//! paper says, what its model says, what was measured, and why they differ. Nothing here knows HTTP or a network.
+//! paper says, what its model says, what was measured, and why they differ. Only [`peers`] knows HTTP and a network.
 //!
 //! - [`experiment`]: what an experiment is, and the list of them;
 //! - [`report`] and [`show`]: what came out, as tables, as JSON and as plots;
 //! - [`rig`]: an engine over disks that are counted, slowed down by a model, and held in little memory;
 //! - [`load`]: requests, generated or read from logs, and the driver that puts them to a rig;
+//! - [`peers`]: whole proxies, ours and others, on a disk that the kernel limits;
 //! - [`paper`]: the papers' own figures.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
@@ -15,6 +16,7 @@ pub mod experiment;
 mod experiments;
 pub mod load;
 pub mod paper;
+pub mod peers;
 mod random;
 pub mod report;
 pub mod rig;

@@ -45,8 +45,12 @@ pub fn lab(flags: Lab) -> Result<()> {
 /// The experiment of this name, or all that can be run without a log, or with the one that was given.
 fn chosen(name: &str, without_trace: bool) -> Result<Vec<Experiment>> {
     if name == "all" {
+        let (alone, others): (Vec<_>, Vec<_>) = experiment::all().iter().partition(|experiment| experiment.needs_root);
+        for Experiment { name, .. } in alone {
+            tracing::warn!("{name} is left out: it makes disks and limits as root, run it by its name");
+        }
         let (waiting, ready): (Vec<_>, Vec<_>) =
-            experiment::all().iter().partition(|experiment| experiment.needs_trace && without_trace);
+            others.into_iter().partition(|experiment| experiment.needs_trace && without_trace);
         for Experiment { name, .. } in waiting {
             tracing::warn!("{name} is left out: it replays requests, name a log with --trace FILE");
         }

@@ -17,6 +17,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "the two deployments in their memory: 50 GB with Log in 300 MB, 20 GB with Set in 128 MB",
     paper: "HashCache, section 7",
     needs_trace: false,
+    needs_root: false,
     run,
 };
 

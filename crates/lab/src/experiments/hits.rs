@@ -14,6 +14,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "hit ratios and byte hit ratios by policy and cache size, beside LRU; of logs too, with --trace",
     paper: "HashCache, Figure 6",
     needs_trace: false,
+    needs_root: false,
     run,
 };
 

@@ -15,6 +15,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "the largest disk that 2 GB of memory indexes, by bits as allocated",
     paper: "HashCache, Figure 8",
     needs_trace: false,
+    needs_root: false,
     run,
 };
 

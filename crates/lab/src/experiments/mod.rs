@@ -3,6 +3,7 @@
 mod deployments;
 mod hits;
 mod index_size;
+mod peers;
 mod prefetch;
 mod table3;
 mod throughput;
@@ -17,4 +18,5 @@ pub const ALL: &[Experiment] = &[
     hits::EXPERIMENT,
     prefetch::EXPERIMENT,
     deployments::EXPERIMENT,
+    peers::EXPERIMENT,
 ];

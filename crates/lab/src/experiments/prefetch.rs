@@ -15,6 +15,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "reads a hit with and without prefetching, and bytes read for nothing; of logs too, with --trace",
     paper: "HashCache, sections 3.5 and 4.3",
     needs_trace: false,
+    needs_root: false,
     run,
 };
 

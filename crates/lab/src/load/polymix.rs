@@ -129,6 +129,11 @@ impl PolyMix {
         PolyMix { options, zipf, random, seed, views: 0, next_view: 0, pending: BinaryHeap::new(), sequence: 0 }
     }
 
+    /// From now on views begin so often that it comes to so many requests a second.
+    pub fn set_rate(&mut self, rate: f64) {
+        self.options.rate = rate;
+    }
+
     /// Random numbers that belong to one thing, the same each time.
     fn of(&self, view: u64, part: u64) -> Random {
         Random::new(mix(mix(self.seed ^ mix(view)).wrapping_add(part)))

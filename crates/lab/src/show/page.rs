@@ -34,7 +34,8 @@ pub fn page(report: &Report, picture: Option<&str>) -> String {
 pub fn contents(experiments: &[Experiment], has_page: impl Fn(&str) -> bool) -> String {
     let mut page = String::from(
         "# The laboratory's pages\n\nEach is one experiment, as `tinaja lab` lists them. `tinaja lab all --docs docs/lab` \
-         makes them again; those that replay requests need logs, named with `--trace`.\n\n\
+         makes them again; those that replay requests need logs, named with `--trace`, and those that need root are run by \
+         their names.\n\n\
          | experiment | shows | paper |\n|---|---|---|\n",
     );
     for Experiment { name, shows, paper, .. } in experiments {

@@ -26,9 +26,10 @@ pub fn text(report: &Report) -> String {
 pub fn list(experiments: &[Experiment]) -> String {
     let mut grid = Grid::new();
     grid.load_preset(presets::NOTHING);
-    for Experiment { name, shows, paper, needs_trace, .. } in experiments {
+    for Experiment { name, shows, paper, needs_trace, needs_root, .. } in experiments {
         let trace = if *needs_trace { " (needs --trace)" } else { "" };
-        grid.add_row([(*name).to_owned(), format!("{shows}{trace}"), (*paper).to_owned()]);
+        let root = if *needs_root { " (needs root, by its name only)" } else { "" };
+        grid.add_row([(*name).to_owned(), format!("{shows}{trace}{root}"), (*paper).to_owned()]);
     }
     format!("{grid}\n")
 }

@@ -23,6 +23,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "what each policy costs: bits a slot and a live object, losses to full sets, seeks",
     paper: "HashCache, Table 3",
     needs_trace: false,
+    needs_root: false,
     run,
 };
 

@@ -1,0 +1,153 @@
+//! One proxy on the limited disk: filled, limited, driven as fast as it can, then at four fifths of that.
+
+use std::time::{Duration, Instant};
+
+use crate::error::LabError;
+use crate::experiment::Setup;
+use crate::load::{Embedded, PolyMix, PolyMixOptions};
+use crate::peers::{
+    Bench, BenchOptions, Clients, DiskCount, Origin, Peer, ProcessCount, Server, Share, Tally, fill, flat_out, timed,
+};
+
+/// Reads a second that the disk takes, and writes a second: the kernel counts each for itself.
+pub const LIMIT: u64 = 70;
+/// Bytes of memory for hot objects.
+pub const HOT_BYTES: u64 = 8 << 20;
+/// Requests that are always under way when a proxy is driven as fast as it can.
+pub const AT_ONCE: usize = 32;
+/// At a rate, so many may wait at most.
+const WAITING: usize = 128;
+/// Of the peak, the rate at which times are measured.
+pub const SHARE_OF_PEAK: f64 = 0.8;
+
+/// What the kernel counted while requests were put, and what came of these.
+#[derive(Clone, Debug)]
+pub struct Phase {
+    /// The requests.
+    pub tally: Tally,
+    /// What the disk did meanwhile.
+    pub disk: DiskCount,
+    /// What the proxy's processes took: time meanwhile, memory at the end.
+    pub processes: ProcessCount,
+    /// Bytes of files in memory at the end.
+    pub page_cache_bytes: u64,
+}
+
+/// What was measured of one proxy.
+pub struct Ran {
+    pub peer: Peer,
+    pub version: String,
+    /// Requests with which it was filled.
+    pub filled: Tally,
+    /// Memory when it had just started, and once it was filled.
+    pub empty_bytes: u64,
+    pub full_bytes: u64,
+    /// See [`Server::index_bytes`].
+    pub index_bytes: Option<u64>,
+    pub peak: Phase,
+    /// The rate that was asked for, and what came of it.
+    pub rate: f64,
+    pub timed: Phase,
+}
+
+/// Bytes of disk for objects.
+pub fn disk_bytes(setup: &Setup) -> u64 {
+    setup.choose(2 << 30, 256 << 20)
+}
+
+/// Bytes of memory for everything, the page cache included.
+pub const MEMORY_BYTES: u64 = 192 << 20;
+
+/// The load: its working set fills three tenths of the disk, as 18 GB of 60 GB did (section 5.2).
+fn options(setup: &Setup) -> PolyMixOptions {
+    let options = PolyMixOptions::new(Embedded::Zipf13, 100.0, 1);
+    let working_set = 0.3 * disk_bytes(setup) as f64 / options.stored_bytes_a_view();
+    PolyMixOptions { working_set: working_set as u64, ..options }
+}
+
+/// How long it is warmed up and measured; longer than the kernel keeps back writes, which is half a minute.
+pub fn lengths(setup: &Setup) -> (Duration, Duration, Duration) {
+    let seconds = setup.choose([40, 60, 45], [1, 3, 2]);
+    seconds.map(Duration::from_secs).into()
+}
+
+/// Run it. Errors: it cannot be started, an answer is wrong, or most have none.
+pub fn run(peer: Peer, setup: &Setup, origin: &Origin) -> Result<Ran, LabError> {
+    tracing::info!("{}", peer.name());
+    let share = Share { disk_bytes: disk_bytes(setup), hot_bytes: HOT_BYTES };
+    let bench = Bench::make(&BenchOptions {
+        scratch: setup.scratch.clone(),
+        // A file system takes its share, and files of whole blocks are longer than their objects.
+        disk_bytes: share.disk_bytes / 4 * 5,
+        memory_bytes: MEMORY_BYTES,
+    })?;
+    let mut server = Server::start(peer, &bench, &share)?;
+    let ran = drive(peer, setup, origin, &bench, &server);
+    // Why it ended says more than that nobody answered.
+    server.still_runs()?;
+    ran
+}
+
+fn drive(peer: Peer, setup: &Setup, origin: &Origin, bench: &Bench, server: &Server) -> Result<Ran, LabError> {
+    let empty_bytes = bench.processes().resident_bytes;
+    let options = options(setup);
+    let clients = Clients::new(options.clients, server.address(), origin.address());
+    let mut mix = PolyMix::new(options, setup.seed);
+    let requests = options.working_set as f64 * options.requests_a_view() / options.share_of_new_views();
+    let filled = fill(&clients, &mut mix, requests as usize, 16)?;
+    let full_bytes = bench.processes().resident_bytes;
+    tracing::info!("filled with {} objects, {:.0} a second", filled.requests(), filled.rate());
+
+    bench.limit(LIMIT)?;
+    let (warm_up, peak, at_rate) = lengths(setup);
+    flat_out(&clients, &mut mix, warm_up, AT_ONCE)?;
+    let peak = phase(bench, || flat_out(&clients, &mut mix, peak, AT_ONCE))?;
+    let rate = peak.tally.rate() * SHARE_OF_PEAK;
+    tracing::info!("{:.1} a second, {:.1} % hits", peak.tally.rate(), peak.tally.hit_ratio() * 100.0);
+    // What the peak left to be written or waited for is not of this rate.
+    timed(&clients, &mut mix, rate, at_rate / 4, WAITING)?;
+    let timed = phase(bench, || timed(&clients, &mut mix, rate, at_rate, WAITING))?;
+    let index_bytes = server.index_bytes();
+    Ok(Ran { peer, version: peer.version(), filled, empty_bytes, full_bytes, index_bytes, peak, rate, timed })
+}
+
+fn phase(bench: &Bench, put: impl FnOnce() -> Result<Tally, LabError>) -> Result<Phase, LabError> {
+    let (disk, before, begin) = (bench.disk(), bench.processes(), Instant::now());
+    let mut tally = put()?;
+    tally.span = begin.elapsed();
+    let after = bench.processes();
+    let (user_s, system_s) = (after.user_s - before.user_s, after.system_s - before.system_s);
+    let page_cache_bytes = bench.page_cache_bytes();
+    Ok(Phase {
+        tally,
+        disk: bench.disk() - disk,
+        processes: ProcessCount { user_s, system_s, ..after },
+        page_cache_bytes,
+    })
+}
+
+impl Phase {
+    /// Reads and writes of the disk for each request.
+    pub fn disk_requests(&self) -> (f64, f64) {
+        let requests = self.tally.requests().max(1) as f64;
+        (self.disk.reads as f64 / requests, self.disk.writes as f64 / requests)
+    }
+
+    /// Reads and writes of the disk a second.
+    pub fn disk_rates(&self) -> (f64, f64) {
+        let seconds = self.tally.span.as_secs_f64().max(1e-9);
+        (self.disk.reads as f64 / seconds, self.disk.writes as f64 / seconds)
+    }
+
+    /// How busy the disk was, of what the limit lets it do: by its reads or by its writes, whichever is more.
+    pub fn disk_busy(&self) -> f64 {
+        let (reads, writes) = self.disk_rates();
+        reads.max(writes) / LIMIT as f64
+    }
+
+    /// Requests a second if reads and writes shared the limit, as they share a disk's arm.
+    pub fn rate_of_one_arm(&self) -> f64 {
+        let (reads, writes) = self.disk_requests();
+        LIMIT as f64 / (reads + writes).max(1e-9)
+    }
+}

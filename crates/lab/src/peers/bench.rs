@@ -1,0 +1,154 @@
+//! What a proxy is run on: a disk that the kernel limits, with a file system, and a group of processes with little memory.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use super::cleaner::Cleaner;
+use super::counters::{self, DiskCount, ProcessCount};
+use super::limits::Group;
+use crate::error::LabError;
+
+/// How a bench is made.
+#[derive(Clone, Debug)]
+pub struct BenchOptions {
+    /// Where its files lie for a while; it must be on a disk, not in memory.
+    pub scratch: PathBuf,
+    /// Bytes of the disk.
+    pub disk_bytes: u64,
+    /// Bytes of memory that the proxy and its files' page cache may take together.
+    pub memory_bytes: u64,
+}
+
+/// A file as a disk (a loop device past the page cache), ext4 on it, and a control group. One at a time is in use.
+///
+/// Dropped, killed or crashed: the limits are lifted, what runs in the group is ended, and all of it is removed.
+pub struct Bench {
+    scratch: PathBuf,
+    /// The loop device, as in /dev/loop0, and its numbers, as in 7:0.
+    device: String,
+    numbers: String,
+    group: Group,
+    // Dropped last, it waits until all is gone.
+    _cleaner: Cleaner,
+}
+
+/// Why a bench cannot be made by this user, if so.
+///
+/// Errors: it is not root.
+pub fn needs_root() -> Result<(), LabError> {
+    if rustix::process::geteuid().is_root() { Ok(()) } else { Err(LabError::NeedsRoot) }
+}
+
+impl Bench {
+    /// Make one. Errors: not root, no loop devices, no control groups, or a file system in memory.
+    pub fn make(options: &BenchOptions) -> Result<Bench, LabError> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        needs_root()?;
+        let name = format!("tinaja-lab-peers-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        let scratch = options.scratch.join(&name);
+        let failed = |why: std::io::Error| LabError::failed("making a directory", why);
+        fs::create_dir(&scratch).map_err(failed)?;
+        // From here on whatever is made is taken away again.
+        let cleaner = Cleaner::begin(&scratch, &Group::path_of(&name))?;
+        // Squid gives up root's rights and must reach its files still.
+        fs::set_permissions(&scratch, fs::Permissions::from_mode(0o755)).map_err(failed)?;
+        fs::create_dir(scratch.join("mounted")).map_err(failed)?;
+        let device = attach(&scratch, options.disk_bytes)?;
+        let numbers = system_file(&device, "dev")?;
+        let group = Group::make(&name, options.memory_bytes)?;
+        Ok(Bench { scratch, device, numbers, group, _cleaner: cleaner })
+    }
+
+    /// Where the limited disk is mounted.
+    pub fn mounted(&self) -> PathBuf {
+        self.scratch.join("mounted")
+    }
+
+    /// A directory that is on another disk, without limits: for settings and logs.
+    pub fn aside(&self) -> &Path {
+        &self.scratch
+    }
+
+    /// A command that will run in the group, with all that it starts.
+    pub fn command(&self, program: &Path) -> Command {
+        // It enters before the program begins, so that all of its memory is on the group's account.
+        let mut command = Command::new("sh");
+        command.args(["-c", r#"echo $$ >"$0" && exec "$@""#]).arg(self.group.processes()).arg(program);
+        command
+    }
+
+    /// Write a file of zeros and more over itself, as it will have been once a cache was full.
+    ///
+    /// Of a file that was only allocated ext4 keeps what was written apart from what was not, and one request of a program
+    /// becomes one to the disk for each written part.
+    pub fn write_through(&self, file: &Path) -> Result<(), LabError> {
+        let name = |kind: &str| format!("{kind}={}", file.display());
+        let mut copy = Command::new("dd");
+        copy.args([name("if"), name("of")]).args([
+            "bs=1M",
+            "conv=notrunc,fsync",
+            "iflag=direct",
+            "oflag=direct",
+            "status=none",
+        ]);
+        run(&mut copy).map(drop)
+    }
+
+    /// Have all that was written go to the disk, and from now on let it take so many reads and so many writes a second.
+    pub fn limit(&self, requests: u64) -> Result<(), LabError> {
+        run(Command::new("sync").arg("--file-system").arg(self.mounted()))?;
+        self.group.limit_disk(&self.numbers, Some(requests))
+    }
+
+    /// What the disk did so far.
+    pub fn disk(&self) -> DiskCount {
+        counters::disk(self.device.trim_start_matches("/dev/")).unwrap_or_default()
+    }
+
+    /// What the processes of the group took so far.
+    pub fn processes(&self) -> ProcessCount {
+        self.group.count()
+    }
+
+    /// Bytes of the page cache on the group's account.
+    pub fn page_cache_bytes(&self) -> u64 {
+        self.group.page_cache_bytes()
+    }
+}
+
+/// Make the disk and mount it; its name.
+fn attach(scratch: &Path, bytes: u64) -> Result<String, LabError> {
+    let (image, mounted) = (scratch.join("disk"), scratch.join("mounted"));
+    run(Command::new("fallocate").args(["--length", &bytes.to_string()]).arg(&image))?;
+    let device = run(Command::new("losetup").args(["--find", "--show", "--direct-io=on"]).arg(&image))?;
+    let device = device.trim().to_owned();
+    if system_file(&device, "loop/dio")? != "1" {
+        let why =
+            format!("{} is in memory, or cannot be read past the page cache: set TMPDIR to a disk", scratch.display());
+        return Err(LabError::failed("making a disk of a file", why));
+    }
+    // Without lazy initialisation, whose writes would be counted as the proxy's.
+    run(Command::new("mkfs.ext4").args(["-q", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0", &device]))?;
+    run(Command::new("mount").args(["-o", "noatime", &device]).arg(mounted))?;
+    Ok(device)
+}
+
+fn system_file(device: &str, file: &str) -> Result<String, LabError> {
+    let path = Path::new("/sys/block").join(device.trim_start_matches("/dev/")).join(file);
+    let text = fs::read_to_string(&path);
+    text.map(|text| text.trim().to_owned()).map_err(|why| LabError::failed("asking for a loop device", why))
+}
+
+/// Run a tool; what it said.
+pub fn run(command: &mut Command) -> Result<String, LabError> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let failed = |why: String| LabError::failed("preparing a disk or a server", format!("{name}: {why}"));
+    let output = command.output().map_err(|why| failed(why.to_string()))?;
+    if !output.status.success() {
+        return Err(failed(format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim())));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

@@ -1,0 +1,155 @@
+//! What the kernel counted: requests of a disk, time and memory of processes.
+
+use std::fs;
+use std::iter::Sum;
+use std::ops::Sub;
+
+/// Requests of a disk, as /proc/diskstats counts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskCount {
+    /// Reads that were carried out.
+    pub reads: u64,
+    /// Bytes of these.
+    pub read_bytes: u64,
+    /// Writes that were carried out.
+    pub writes: u64,
+    /// Bytes of these.
+    pub write_bytes: u64,
+    /// Milliseconds in which at least one was under way.
+    pub busy_ms: u64,
+}
+
+/// Time and memory of processes, as /proc tells them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ProcessCount {
+    /// Seconds of processor time, in the programs.
+    pub user_s: f64,
+    /// Seconds of processor time, in the kernel on their account.
+    pub system_s: f64,
+    /// Bytes of memory that they hold.
+    pub resident_bytes: u64,
+    /// The most that each held, added up.
+    pub peak_bytes: u64,
+}
+
+/// A sector of /proc/diskstats, whatever the disk's own are.
+const SECTOR: u64 = 512;
+/// A tick of /proc/PID/stat, on every Linux that Rust runs on.
+const TICKS_A_SECOND: f64 = 100.0;
+
+/// What a disk of this name, as in loop0, has done so far; `None` if there is none.
+pub fn disk(name: &str) -> Option<DiskCount> {
+    parse_disk(&fs::read_to_string("/proc/diskstats").ok()?, name)
+}
+
+fn parse_disk(text: &str, name: &str) -> Option<DiskCount> {
+    let mut lines = text.lines().map(|line| line.split_ascii_whitespace());
+    let fields = lines.find_map(|mut fields| (fields.nth(2)? == name).then_some(fields))?;
+    let numbers: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
+    let [reads, _, sectors_read, _, writes, _, sectors_written, _, _, busy_ms, ..] = *numbers.as_slice() else {
+        return None;
+    };
+    let (read_bytes, write_bytes) = (sectors_read * SECTOR, sectors_written * SECTOR);
+    Some(DiskCount { reads, read_bytes, writes, write_bytes, busy_ms })
+}
+
+/// What a process has taken so far; `None` if it is gone.
+pub fn process(pid: &str) -> Option<ProcessCount> {
+    let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
+    parse_process(&read("stat")?, &read("status")?)
+}
+
+fn parse_process(stat: &str, status: &str) -> Option<ProcessCount> {
+    // The second field is the program's name, in brackets, and may hold anything, brackets and spaces too.
+    let (_, after_name) = stat.rsplit_once(')')?;
+    let mut times = after_name.split_ascii_whitespace().skip(11).map(|ticks| ticks.parse::<u64>());
+    let (user, system) = (times.next()?.ok()?, times.next()?.ok()?);
+    let bytes = |name| field(status, name).unwrap_or_default() << 10;
+    Some(ProcessCount {
+        user_s: user as f64 / TICKS_A_SECOND,
+        system_s: system as f64 / TICKS_A_SECOND,
+        resident_bytes: bytes("VmRSS:"),
+        peak_bytes: bytes("VmHWM:"),
+    })
+}
+
+/// The number behind a name, in a text with one name a line.
+pub fn field(text: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines().map(str::split_ascii_whitespace);
+    lines.find_map(|mut words| (words.next()? == name).then(|| words.next()?.parse().ok()).flatten())
+}
+
+impl Sub for DiskCount {
+    type Output = DiskCount;
+
+    fn sub(self, before: DiskCount) -> DiskCount {
+        DiskCount {
+            reads: self.reads.saturating_sub(before.reads),
+            read_bytes: self.read_bytes.saturating_sub(before.read_bytes),
+            writes: self.writes.saturating_sub(before.writes),
+            write_bytes: self.write_bytes.saturating_sub(before.write_bytes),
+            busy_ms: self.busy_ms.saturating_sub(before.busy_ms),
+        }
+    }
+}
+
+impl Sum for ProcessCount {
+    fn sum<I: Iterator<Item = ProcessCount>>(counts: I) -> ProcessCount {
+        counts.fold(ProcessCount::default(), |sum, one| ProcessCount {
+            user_s: sum.user_s + one.user_s,
+            system_s: sum.system_s + one.system_s,
+            resident_bytes: sum.resident_bytes + one.resident_bytes,
+            peak_bytes: sum.peak_bytes + one.peak_bytes,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DISKSTATS: &str =
+        "   7       0 loop0 190586 5 19355038 41959 30911 8079 13663905 63840 0 43760 120361 44 0 48497 421 6811 14139
+   7       1 loop1 0 0 0 0 0 0 0 0 0 0 0
+ 254       0 vda 1 2 3 4 5 6 7 8 9 10 11
+   8       0 sda 1 2 3
+";
+
+    #[test]
+    fn a_disks_line_is_found_by_its_whole_name() {
+        let loop0 = DiskCount {
+            reads: 190_586,
+            read_bytes: 19_355_038 * 512,
+            writes: 30_911,
+            write_bytes: 13_663_905 * 512,
+            busy_ms: 43_760,
+        };
+        assert_eq!(parse_disk(DISKSTATS, "loop0"), Some(loop0));
+        assert_eq!(parse_disk(DISKSTATS, "loop1"), Some(DiskCount::default()), "an older kernel's shorter line");
+        assert_eq!(parse_disk(DISKSTATS, "loop"), None);
+        assert_eq!(parse_disk(DISKSTATS, "sda"), None, "cut off");
+        let vda = parse_disk(DISKSTATS, "vda").unwrap();
+        assert_eq!((loop0 - vda).reads, 190_585);
+        assert_eq!((vda - loop0), DiskCount::default(), "counters that began anew are no time travel");
+    }
+
+    #[test]
+    fn a_process_is_read_whatever_its_name_is() {
+        let stat = "42 (a) b) (c) S 1 42 42 0 -1 4194560 1 2 3 4 1234 567 0 0 20 0 9 0 100 200 300";
+        let status = "Name:\ta) b\nVmHWM:\t    2048 kB\nVmRSS:\t 1024 kB\n";
+        let count = parse_process(stat, status).unwrap();
+        assert_eq!((count.user_s, count.system_s), (12.34, 5.67));
+        assert_eq!((count.resident_bytes, count.peak_bytes), (1 << 20, 2 << 20));
+        let two: ProcessCount = [count, count].into_iter().sum();
+        assert_eq!((two.user_s, two.peak_bytes), (24.68, 4 << 20));
+        assert!(parse_process("42 (a) S 1", status).is_none());
+        assert!(process("0").is_none());
+        assert!(process(&std::process::id().to_string()).is_some_and(|own| own.peak_bytes > 1 << 20));
+    }
+
+    #[test]
+    fn fields_are_found_by_their_whole_names() {
+        let text = "cached 1\ncache 4096\ntotal_cache 9\nempty\n";
+        assert_eq!((field(text, "cache"), field(text, "cach"), field(text, "empty")), (Some(4096), None, None));
+    }
+}

@@ -1,0 +1,85 @@
+//! Control groups: how much memory the servers may take, and how many requests a second the disk takes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::counters::{self, ProcessCount};
+use crate::error::LabError;
+
+const ROOT: &str = "/sys/fs/cgroup";
+
+/// A control group of the servers' own.
+///
+/// In the first version of control groups the disk is limited for everybody, in the root group: a child's limit would hold
+/// direct requests only, not what the kernel writes later. In the second version a group's limit holds both.
+pub struct Group {
+    path: PathBuf,
+    is_first_version: bool,
+}
+
+/// Where the group of this name lies, and whether it is of the first version.
+fn place(name: &str) -> (PathBuf, bool) {
+    let first = Path::new(ROOT).join("memory");
+    let is_first_version = first.is_dir();
+    (if is_first_version { first } else { PathBuf::from(ROOT) }.join(name), is_first_version)
+}
+
+impl Group {
+    /// Where a group of this name would lie.
+    pub fn path_of(name: &str) -> PathBuf {
+        place(name).0
+    }
+
+    /// A group that may take so much memory, the caches of its files included. Errors: it cannot be made.
+    pub fn make(name: &str, memory_bytes: u64) -> Result<Group, LabError> {
+        let failed = |why: std::io::Error| LabError::failed("making a control group with a memory limit", why);
+        let (path, is_first_version) = place(name);
+        if !is_first_version {
+            // Already so under most inits; where it cannot be, the limit below fails and says it.
+            let _ = fs::write(Path::new(ROOT).join("cgroup.subtree_control"), "+memory +io");
+        }
+        fs::create_dir(&path).map_err(failed)?;
+        let limit = if is_first_version { "memory.limit_in_bytes" } else { "memory.max" };
+        fs::write(path.join(limit), memory_bytes.to_string()).map_err(failed)?;
+        Ok(Group { path, is_first_version })
+    }
+
+    /// The file that takes a process in.
+    pub fn processes(&self) -> PathBuf {
+        self.path.join("cgroup.procs")
+    }
+
+    /// Let the disk with these numbers, as in 7:0, take so many reads and so many writes a second, or any number again.
+    /// Errors: the kernel has no such limit.
+    pub fn limit_disk(&self, numbers: &str, requests: Option<u64>) -> Result<(), LabError> {
+        let write = |file: PathBuf, line: String| {
+            fs::write(&file, line).map_err(|why| {
+                LabError::failed(
+                    "limiting the disk",
+                    format!("{}: {why} (is block throttling in the kernel?)", file.display()),
+                )
+            })
+        };
+        if self.is_first_version {
+            for kind in ["read", "write"] {
+                let file = Path::new(ROOT).join(format!("blkio/blkio.throttle.{kind}_iops_device"));
+                write(file, format!("{numbers} {}", requests.unwrap_or_default()))?;
+            }
+            return Ok(());
+        }
+        let most = requests.map_or("max".to_owned(), |requests| requests.to_string());
+        write(self.path.join("io.max"), format!("{numbers} riops={most} wiops={most}"))
+    }
+
+    /// What all processes of the group have taken so far.
+    pub fn count(&self) -> ProcessCount {
+        let pids = fs::read_to_string(self.processes()).unwrap_or_default();
+        pids.split_ascii_whitespace().filter_map(counters::process).sum()
+    }
+
+    /// Bytes of files that the kernel keeps in memory on the group's account.
+    pub fn page_cache_bytes(&self) -> u64 {
+        let text = fs::read_to_string(self.path.join("memory.stat")).unwrap_or_default();
+        counters::field(&text, if self.is_first_version { "cache" } else { "file" }).unwrap_or_default()
+    }
+}

@@ -1,0 +1,28 @@
+//! Proxies beside each other: real programs on a real file system on a disk that the kernel limits, asked over sockets.
+//!
+//! Everything else in the laboratory runs engines over modelled disks. Here whole proxies run, ours and others, each in its
+//! turn and alone:
+//!
+//! - [`bench`](Bench) makes what a proxy runs on, a limited disk and a limited group of processes, and takes it away again
+//!   whatever happens;
+//! - [`servers`](Server) starts one of the proxies there;
+//! - [`origin`](Origin) gives the objects that it does not have;
+//! - [`client`] and [`load`] ask for them and judge each answer;
+//! - [`counters`] reads from the kernel what it cost.
+
+mod bench;
+mod body;
+mod cleaner;
+mod client;
+mod counters;
+mod limits;
+mod load;
+mod origin;
+mod servers;
+
+pub use bench::{Bench, BenchOptions, needs_root};
+pub use client::Clients;
+pub use counters::{DiskCount, ProcessCount};
+pub use load::{Tally, fill, flat_out, percentile, timed};
+pub use origin::Origin;
+pub use servers::{Peer, Server, Share};
