@@ -24,8 +24,16 @@ const BUFFER_BYTES: usize = 64 * 1024;
 #[derive(Debug)]
 pub struct Sink {
     lines: Option<SyncSender<String>>,
-    dropped: Arc<AtomicU64>,
+    counts: Arc<Counts>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What became of lines.
+#[derive(Debug, Default)]
+struct Counts {
+    queued: AtomicU64,
+    taken: AtomicU64,
+    dropped: AtomicU64,
 }
 
 impl Sink {
@@ -35,19 +43,29 @@ impl Sink {
     pub fn open(path: &Path) -> io::Result<Sink> {
         let file = OpenOptions::new().create(true).append(true).open(path)?;
         let (lines, queue) = sync_channel(LINES_QUEUED);
-        let dropped = Arc::new(AtomicU64::new(0));
+        let counts = Arc::new(Counts::default());
         let task = Task { file: BufWriter::with_capacity(BUFFER_BYTES, file), path: path.into(), failing: false };
-        let count = dropped.clone();
-        let thread = std::thread::Builder::new().name("access-log".into()).spawn(move || task.run(&queue, &count))?;
-        Ok(Sink { lines: Some(lines), dropped, thread: Some(thread) })
+        let of_task = counts.clone();
+        let thread = std::thread::Builder::new().name("access-log".into()).spawn(move || task.run(&queue, &of_task))?;
+        Ok(Sink { lines: Some(lines), counts, thread: Some(thread) })
     }
 
     /// Queues one line, newline included. Never blocks: a line that finds the queue full is dropped and counted.
     pub fn send(&self, line: String) {
         let sent = self.lines.as_ref().is_some_and(|lines| lines.try_send(line).is_ok());
-        if !sent {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
-        }
+        let count = if sent { &self.counts.queued } else { &self.counts.dropped };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Lines that wait to be written. Of lines that are just being sent, some may be missing.
+    pub fn waiting(&self) -> u64 {
+        let taken = self.counts.taken.load(Ordering::Relaxed);
+        self.counts.queued.load(Ordering::Relaxed).saturating_sub(taken)
+    }
+
+    /// Lines that were dropped since the sink was opened.
+    pub fn dropped(&self) -> u64 {
+        self.counts.dropped.load(Ordering::Relaxed)
     }
 }
 
@@ -70,11 +88,13 @@ struct Task {
 }
 
 impl Task {
-    fn run(mut self, queue: &Receiver<String>, dropped: &AtomicU64) {
+    fn run(mut self, queue: &Receiver<String>, counts: &Counts) {
+        let mut said = 0;
         let mut flush_at = Instant::now() + FLUSH_EVERY;
         loop {
             let ended = match queue.recv_timeout(flush_at.saturating_duration_since(Instant::now())) {
                 Ok(line) => {
+                    counts.taken.fetch_add(1, Ordering::Relaxed);
                     let written = self.file.write_all(line.as_bytes());
                     self.note(written);
                     false
@@ -85,7 +105,7 @@ impl Task {
             if ended || Instant::now() >= flush_at {
                 let flushed = self.file.flush();
                 self.note(flushed);
-                report_dropped(dropped);
+                report_dropped(counts.dropped.load(Ordering::Relaxed), &mut said);
                 flush_at = Instant::now() + FLUSH_EVERY;
             }
             if ended {
@@ -110,8 +130,10 @@ impl Task {
     }
 }
 
-fn report_dropped(dropped: &AtomicU64) {
-    let count = dropped.swap(0, Ordering::Relaxed);
+/// Says how many were dropped since it last said so.
+fn report_dropped(dropped: u64, said: &mut u64) {
+    let count = dropped - *said;
+    *said = dropped;
     if count > 0 {
         tracing::warn!(count, "access log lines were dropped: the disk is slower than the requests");
     }

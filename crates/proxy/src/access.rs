@@ -5,7 +5,10 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::{Instant, SystemTime};
 
+use prometheus::proto::MetricFamily;
 use tinaja_logs::{Format, Record, Sink};
+
+use crate::metrics::{counter, gauge};
 
 /// Longest URL in a line, in bytes; longer ones are cut, as Squid does.
 const MAX_URL_BYTES: usize = 8 * 1024;
@@ -28,6 +31,19 @@ impl AccessLog {
     /// Whether records are wanted at all.
     pub fn is_on(&self) -> bool {
         self.sink.is_some()
+    }
+
+    /// How the log keeps up, for Prometheus; nothing where there is none.
+    pub fn families(&self) -> Vec<MetricFamily> {
+        let Some(sink) = &self.sink else { return Vec::new() };
+        vec![
+            gauge("tinaja_access_log_waiting_lines", "Lines that wait for the disk.", sink.waiting() as f64),
+            counter(
+                "tinaja_access_log_dropped_lines_total",
+                "Lines that were dropped since too many waited.",
+                sink.dropped(),
+            ),
+        ]
     }
 
     /// Writes one line; never blocks.

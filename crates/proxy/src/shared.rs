@@ -9,7 +9,7 @@ use tinaja_logs::CacheResult;
 use crate::access::AccessLog;
 use crate::config::{Limits, Listener, Mode};
 use crate::failure::Failure;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Source};
 use crate::rules::Asked;
 
 /// One running proxy's settings and its access log.
@@ -27,10 +27,16 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Counts a request that has ended.
-    pub fn count(&self, result: &CacheResult, status: u16, bytes: u64, began: Instant) {
+    pub fn count(&self, result: &CacheResult, source: Source, status: u16, bytes: u64, began: Instant) {
         if let Some(metrics) = &self.metrics {
-            metrics.count(result, status, bytes, began);
+            metrics.count(result, source, status, bytes, began);
         }
+    }
+
+    /// Waits for something, and is counted as waiting meanwhile.
+    pub async fn waiting<T>(&self, wait: impl Future<Output = T>) -> T {
+        let _counted = self.metrics.as_ref().map(Metrics::wait);
+        wait.await
     }
 
     /// Whether this address may be connected to for what a listener was asked. The proxy itself never may: that is a

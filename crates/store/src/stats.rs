@@ -1,5 +1,7 @@
 //! Counters that every store keeps, exact since it was opened.
 
+use crate::device::Times;
+
 /// What a store holds and what it has done since it was opened. Sizes are bytes; counters only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -50,6 +52,16 @@ pub struct Stats {
     pub write_bytes: u64,
     /// Requests that did not start where the one before ended.
     pub seeks: u64,
+    /// Requests to the devices that have not ended: those in their queues and those under way. It grows and falls.
+    pub disk_waiting: u64,
+    /// Lookups and readers that wait for a turn at a device. It grows and falls.
+    pub turns_waiting: u64,
+    /// How long reads from the devices took, the time in their queues included.
+    pub read_times: Times,
+    /// How long writes to the devices took.
+    pub write_times: Times,
+    /// How long their syncs took.
+    pub sync_times: Times,
     /// Objects stored.
     pub stored: u64,
     /// Writes that ended otherwise: aborted by their writer, or refused by the store.
@@ -110,6 +122,11 @@ impl Stats {
             writes: self.writes + other.writes,
             write_bytes: self.write_bytes + other.write_bytes,
             seeks: self.seeks + other.seeks,
+            disk_waiting: self.disk_waiting + other.disk_waiting,
+            turns_waiting: self.turns_waiting + other.turns_waiting,
+            read_times: self.read_times.with(other.read_times),
+            write_times: self.write_times.with(other.write_times),
+            sync_times: self.sync_times.with(other.sync_times),
             stored: self.stored + other.stored,
             not_stored: self.not_stored + other.not_stored,
             stored_bytes: self.stored_bytes + other.stored_bytes,

@@ -60,7 +60,7 @@ impl Exchange {
 
     /// Sends a request with this head. Where a kept connection turns out to be closed, it is sent again; requests that
     /// must not be sent twice get a connection of their own.
-    pub(super) async fn ask(
+    pub(super) async fn ask_origin(
         &self,
         request: &Request,
         mut head: RequestHeader,

@@ -10,6 +10,7 @@ use tinaja_logs::{CacheResult, Record};
 
 use super::ticket::Request;
 use crate::access::record;
+use crate::metrics::Source;
 
 /// What is noted of one request on its way.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +28,8 @@ pub(super) struct Entry {
     /// Seconds of freshness that are left of a stored answer.
     pub ttl: Option<i64>,
     pub result: CacheResult,
+    /// Where the answer comes from, if not from the origin that was asked for it.
+    pub source: Option<Source>,
     /// The answer's status, once it has one, and its media type.
     pub status: u16,
     pub content_type: Option<String>,
@@ -42,6 +45,11 @@ impl Entry {
             stored: self.stored,
             collapsed: self.collapsed,
         }
+    }
+
+    /// Where the answer came from.
+    pub fn source(&self) -> Source {
+        self.source.unwrap_or(if self.fwd_status.is_some() { Source::Origin } else { Source::Proxy })
     }
 
     /// Notes what the client is told.

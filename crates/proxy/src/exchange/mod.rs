@@ -3,7 +3,7 @@
 //! - `mod`: which way a request goes: a stored answer, a fetch that others wait for, or past the cache
 //! - `reuse`: may a stored answer be used? `plan`: what of it; `serve`: sending it; `resume`: when it cannot be read to
 //!   its end
-//! - `ask`: sending a request and reading the answer's head; `flights`: one asks, the others wait
+//! - `count`: what was asked, counted; `ask`: sending a request and reading the answer's head; `flights`: one asks, the others wait
 //! - `fetch`: an answer that may be stored; `keep`: storing it; `fill`: its body; `refresh`: a stored answer that the
 //!   origin says still holds; `change`: what an unsafe method makes invalid
 //! - `parts`: an object of which pieces are stored; `piece`: storing one; `pieced`: reading them
@@ -14,6 +14,7 @@
 
 mod ask;
 mod change;
+mod count;
 mod entry;
 mod errand;
 mod fetch;
@@ -57,6 +58,7 @@ use crate::client::{Client, Left};
 use crate::crowd::Crowd;
 use crate::failure::Failure;
 use crate::group::Groups;
+use crate::metrics::Source;
 use crate::origin::Origins;
 use crate::shared::Shared;
 use crate::stored::{Families, Found, Looked, find};
@@ -134,10 +136,13 @@ impl Exchange {
                 if failure.is_denial() {
                     entry.result = CacheResult::Denied;
                 }
+                if !client.has_begun() {
+                    entry.source = Some(Source::Proxy);
+                }
                 self.give_up(request, client, &mut entry, &failure).await;
             }
         }
-        self.shared.count(&entry.result, entry.status, client.sent_bytes(), request.ticket.began);
+        self.shared.count(&entry.result, entry.source(), entry.status, client.sent_bytes(), request.ticket.began);
         if self.shared.log.is_on() {
             self.shared.log.write(entry.record(request, client.sent_bytes()));
         }
@@ -211,7 +216,7 @@ impl Exchange {
             }
             match self.flights.board(&place) {
                 Ok(pilot) => return self.fetch(request, client, entry, stale, Some(pilot)).await,
-                Err(passenger) => match passenger.wait(self.shared.limits.collapse).await {
+                Err(passenger) => match self.shared.waiting(passenger.wait(self.shared.limits.collapse)).await {
                     Landed::Stored => entry.collapsed = true,
                     Landed::NotShared => break,
                     Landed::Failed(failure) => return Err(failure.into()),

@@ -75,6 +75,7 @@ impl Exchange {
     ) -> Result<Sent, Ended> {
         let now = SystemTime::now();
         let fetched = matches!(given, Given::Fetched(_) | Given::Filling);
+        entry.source = (!fetched).then(|| found.hit.source.into());
         let stored = |found: &Found| Some((found.head.header()?, Some(found.head.facts.age(now))));
         let (with_age, gap, kept) = match given {
             Given::Fetched(head) => (Some((*head, None)), None, None),

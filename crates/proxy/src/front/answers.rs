@@ -15,6 +15,7 @@ use crate::admin::purge_name;
 use crate::client::Gate;
 use crate::exchange::{Ticket, record_of};
 use crate::failure::Failure;
+use crate::metrics::Source;
 use crate::page::{raw_answer, raw_text};
 
 /// How long a client that was refused may still send, so that it can read the answer: closing a connection with
@@ -42,7 +43,7 @@ impl Front {
     pub(super) fn log_purge(&self, judged: &Judged, ticket: Ticket, status: u16, length: usize) {
         let (method, bytes) = (judged.method.clone(), length as u64);
         let record = record(ticket.client, ticket.began);
-        self.shared.count(&CacheResult::None, status, bytes, ticket.began);
+        self.shared.count(&CacheResult::None, Source::Proxy, status, bytes, ticket.began);
         self.shared.log.write(Record { method, url: ticket.url, status, bytes, result: CacheResult::None, ..record });
     }
 
@@ -80,7 +81,7 @@ impl Front {
     }
 
     pub(super) fn log_hit(&self, judged: &Judged, ticket: Ticket, answer: &Answered) {
-        self.shared.count(&CacheResult::Hit, answer.status, answer.body_bytes, ticket.began);
+        self.shared.count(&CacheResult::Hit, answer.source, answer.status, answer.body_bytes, ticket.began);
         if !self.shared.log.is_on() {
             return;
         }
@@ -119,7 +120,7 @@ impl Front {
         };
         let result = if failure.is_denial() { CacheResult::Denied } else { CacheResult::None };
         let status = failure.status();
-        self.shared.count(&result, status, 0, began);
+        self.shared.count(&result, Source::Proxy, status, 0, began);
         self.shared.log.write(Record { method, url, status, result, ..record(client, began) });
     }
 }

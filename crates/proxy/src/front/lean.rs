@@ -26,6 +26,7 @@ use tokio::time::timeout;
 use crate::Storage;
 use crate::client::{Gate, write_as_one};
 use crate::exchange::{READ_PIECE_BYTES, Reuse, Ticket, judge, not_for_cache};
+use crate::metrics::Source;
 use crate::shared::Shared;
 use crate::stored::{Found, Kind, Looked, find};
 
@@ -44,6 +45,7 @@ pub(super) enum Lean {
 /// An answer that was given.
 pub(super) struct Answered {
     pub status: u16,
+    pub source: Source,
     /// Bytes of body sent.
     pub body_bytes: u64,
     pub content_type: Option<String>,
@@ -130,7 +132,8 @@ impl Request<'_> {
         let Plain { mut found, first, now } = plain;
         let asks_to_close = hops::closes_to_client(&headers, self.judged.http11, self.ticket.is_reverse());
         let keep = !self.stopping && !asks_to_close;
-        let mut answer = Answered { status: 0, body_bytes: 0, content_type: None, headers, keep };
+        let source = found.hit.source.into();
+        let mut answer = Answered { status: 0, source, body_bytes: 0, content_type: None, headers, keep };
         let head = self.head(&found, &mut answer, now);
         answer.body_bytes = first.len() as u64;
         let stall = self.shared.limits.client_stall;

@@ -37,6 +37,7 @@ use crate::config::{Listener, Mode};
 use crate::crowd::Crowd;
 use crate::exchange::{Exchange, Ticket};
 use crate::failure::Failure;
+use crate::metrics::Source;
 use crate::origin::{Destination, default_port};
 use crate::page::raw_answer;
 use crate::reload::Current;
@@ -234,7 +235,7 @@ impl Front {
             Ok((origin, address)) => {
                 let (stream, ahead) = gate.into_parts();
                 let relayed = tunnel::run(&self.shared, stream, ahead, origin).await;
-                self.shared.count(&CacheResult::Tunnel, 200, relayed.to_client, began);
+                self.shared.count(&CacheResult::Tunnel, Source::Tunnel, 200, relayed.to_client, began);
                 self.shared.log.write(Record {
                     method: judged.method.clone(),
                     url: authority.to_string(),

@@ -94,7 +94,7 @@ impl Desk {
             "/metrics" => {
                 let stats = self.storage.stats();
                 let metrics = self.shared.metrics.as_ref();
-                match metrics.map(|metrics| metrics.text(&stats, self.crowd.present())) {
+                match metrics.map(|metrics| metrics.text(&stats, self.crowd.present(), self.shared.log.families())) {
                     Some(Ok(figures)) => ("200 OK", "text/plain; version=0.0.4; charset=utf-8", figures),
                     _ => text("500 Internal Server Error", "the figures cannot be written"),
                 }

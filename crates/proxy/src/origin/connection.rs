@@ -11,6 +11,7 @@ use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderValue, Method, StatusCode, Version};
 use pingora_core::protocols::Stream;
 use pingora_http::{RequestHeader, ResponseHeader};
+use prometheus::IntCounter;
 use tinaja_http::answer::{AnswerEnd, JudgedAnswer, answer_head_end, judge_answer};
 use tinaja_http::body::{BodyWalk, Framing};
 use tinaja_http::hops;
@@ -46,6 +47,8 @@ pub(crate) struct Connection {
     content: Content,
     /// Another request may follow.
     pub(super) keep: bool,
+    /// Counts the bytes of its content.
+    pub received: Option<IntCounter>,
     /// Reading the answer has failed, and does so from then on.
     failed: Option<Failure>,
 }
@@ -74,6 +77,7 @@ impl Connection {
             waiting: BytesMut::new(),
             content: Content::Unknown,
             keep: true,
+            received: None,
             failed: None,
         }
     }
@@ -194,6 +198,9 @@ impl Connection {
             Ok(read) => read,
             Err(_) => Err(Failure::OriginTimeout),
         };
+        if let (Some(counter), Ok(Some(piece))) = (&self.received, &read) {
+            counter.inc_by(piece.len() as u64);
+        }
         if let Err(failure) = &read {
             self.keep = false;
             self.failed = Some(failure.clone());

@@ -106,8 +106,9 @@ impl Device for Memory {
         if self.stopped.load(SeqCst) {
             return op.fail(io::Error::other("the device was stopped"));
         }
-        self.tally.accepted(&op.request);
+        let accepted = self.tally.accepted(&op.request);
         let outcome = self.carry_out(op.request);
+        self.tally.ended(accepted);
         (op.done)(outcome);
     }
 

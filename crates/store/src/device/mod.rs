@@ -9,6 +9,7 @@ mod memory;
 mod progress;
 mod tally;
 mod threads;
+mod times;
 mod uring;
 pub mod wrap;
 
@@ -22,6 +23,7 @@ pub use block::is_block_device;
 pub use engine::IoEngine;
 pub use file::{Access, Disk, OpenDiskError};
 pub use memory::{Medium, Memory};
+pub use times::{TIME_BOUNDS_US, Times};
 
 /// What a device looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,4 +141,12 @@ pub struct Counters {
     pub write_bytes: u64,
     /// Requests that did not begin where the one before, in order of submission, ended.
     pub seeks: u64,
+    /// Requests that were accepted and have not ended: those in the queue and those under way. The one number that falls.
+    pub waiting: u64,
+    /// How long reads took, the time in the queue included.
+    pub read_times: Times,
+    /// How long writes took.
+    pub write_times: Times,
+    /// How long syncs took.
+    pub sync_times: Times,
 }

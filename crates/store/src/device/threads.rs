@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use parking_lot::{Condvar, Mutex};
 
 use super::progress::{Progress, explain};
-use super::tally::Tally;
+use super::tally::{Accepted, Tally};
 use super::{Op, Outcome, Request};
 use crate::limits::MAX_QUEUED_REQUESTS;
 
@@ -29,7 +29,7 @@ struct Queue {
 
 #[derive(Default)]
 struct Waiting {
-    ops: VecDeque<Op>,
+    ops: VecDeque<(Op, Accepted)>,
     stopped: bool,
 }
 
@@ -52,8 +52,8 @@ impl Threads {
             drop(waiting);
             return op.fail(io::Error::other(why));
         }
-        self.queue.counters.accepted(&op.request);
-        waiting.ops.push_back(op);
+        let accepted = self.queue.counters.accepted(&op.request);
+        waiting.ops.push_back((op, accepted));
         drop(waiting);
         self.queue.arrived.notify_one();
     }
@@ -79,13 +79,14 @@ impl Drop for Threads {
 
 impl Queue {
     fn work(&self) {
-        while let Some(op) = self.next() {
+        while let Some((op, accepted)) = self.next() {
             let outcome = self.carry_out(op.request);
+            self.counters.ended(accepted);
             (op.done)(outcome);
         }
     }
 
-    fn next(&self) -> Option<Op> {
+    fn next(&self) -> Option<(Op, Accepted)> {
         let mut waiting = self.waiting.lock();
         loop {
             if let Some(op) = waiting.ops.pop_front() {

@@ -15,7 +15,7 @@ use io_uring::{IoUring, Probe, opcode, squeue, types};
 use parking_lot::Mutex;
 
 use super::progress::{Progress, explain};
-use super::tally::Tally;
+use super::tally::{Accepted, Tally};
 use super::{Op, Outcome, Request};
 use crate::limits::{MAX_IN_FLIGHT, MAX_QUEUED_REQUESTS};
 
@@ -41,7 +41,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Waiting {
-    ops: VecDeque<Op>,
+    ops: VecDeque<(Op, Accepted)>,
     /// The thread took all there was and sleeps until it is woken or something is done.
     asleep: bool,
     stopped: bool,
@@ -79,8 +79,8 @@ impl Uring {
             drop(waiting);
             return op.fail(io::Error::other(why));
         }
-        self.shared.tally.accepted(&op.request);
-        waiting.ops.push_back(op);
+        let accepted = self.shared.tally.accepted(&op.request);
+        waiting.ops.push_back((op, accepted));
         let asleep = std::mem::take(&mut waiting.asleep);
         drop(waiting);
         if asleep {
@@ -121,6 +121,7 @@ impl Shared {
 /// A request that the kernel works on. It owns the memory that the kernel reads or writes.
 struct InFlight {
     op: Op,
+    accepted: Accepted,
     progress: Progress,
 }
 
@@ -168,14 +169,14 @@ impl Reactor {
             let mut waiting = self.shared.waiting.lock();
             waiting.asleep = false;
             let Some(slot) = self.free.pop() else { return true };
-            let Some(op) = waiting.ops.pop_front() else {
+            let Some((op, accepted)) = waiting.ops.pop_front() else {
                 self.free.push(slot);
                 waiting.asleep = !waiting.stopped;
                 return !waiting.stopped || self.free.len() < MAX_IN_FLIGHT;
             };
             drop(waiting);
             let progress = Progress::of(op.request.extent().map_or(0, |(_, bytes)| bytes as usize));
-            self.begin(slot, InFlight { op, progress });
+            self.begin(slot, InFlight { op, accepted, progress });
         }
     }
 
@@ -193,6 +194,7 @@ impl Reactor {
             }
             Err(full) => {
                 self.free.push(slot);
+                self.shared.tally.ended(request.accepted);
                 request.op.fail(io::Error::other(full));
             }
         }
@@ -241,7 +243,10 @@ impl Drop for Reactor {
         }
         // A ring that cannot even be waited for: better to leak the buffers than to free what the kernel writes to.
         self.in_flight.drain(..).flatten().for_each(|request| std::mem::forget(request.op.request));
-        left.into_iter().for_each(|op| op.fail(io::Error::other("the disk's io_uring failed")));
+        for (op, accepted) in left {
+            self.shared.tally.ended(accepted);
+            op.fail(io::Error::other("the disk's io_uring failed"));
+        }
     }
 }
 
@@ -274,6 +279,7 @@ impl InFlight {
     }
 
     fn end(self, result: io::Result<()>, tally: &Tally) {
+        tally.ended(self.accepted);
         let Op { request, done } = self.op;
         let (at, bytes) = request.extent().unwrap_or_default();
         let bytes = bytes as usize;

@@ -62,6 +62,11 @@ impl Gate {
         may.then(|| (0..turns).map(|_| Turn(self.clone())).collect())
     }
 
+    /// How many wait for a turn.
+    pub(crate) fn waiting(&self) -> usize {
+        self.0.lock().waiting.len()
+    }
+
     pub(crate) fn enter(&self) -> Entering {
         Entering { gate: self.clone(), ticket: None }
     }

@@ -129,6 +129,7 @@ impl Device for Counted {
             writes: writes.requests,
             write_bytes: writes.bytes,
             seeks: reads.seeks + writes.seeks,
+            ..self.below.counters()
         }
     }
 

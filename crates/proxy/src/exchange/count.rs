@@ -1,0 +1,34 @@
+//! What origins are asked, counted.
+
+use std::time::Instant;
+
+use pingora_http::RequestHeader;
+
+use super::Exchange;
+use super::ask::{Reply, With};
+use super::entry::Entry;
+use super::ticket::Request;
+use crate::failure::Failure;
+
+impl Exchange {
+    /// Sends a request with this head, as [`Exchange::ask_origin`] does.
+    pub(super) async fn ask(
+        &self,
+        request: &Request,
+        head: RequestHeader,
+        cached: bool,
+        with: With<'_>,
+        entry: &mut Entry,
+    ) -> Result<Reply, Failure> {
+        let fetches = self.shared.metrics.as_ref().map(|metrics| &metrics.fetches);
+        let (began, _waiting) = (Instant::now(), fetches.map(|fetches| fetches.wait()));
+        let mut reply = self.ask_origin(request, head, cached, with, entry).await;
+        if let Some(fetches) = fetches {
+            fetches.count(reply.as_ref().map(|reply| reply.head.status.as_u16()), began.elapsed());
+            if let Ok(reply) = &mut reply {
+                reply.connection.received = Some(fetches.received.clone());
+            }
+        }
+        reply
+    }
+}
