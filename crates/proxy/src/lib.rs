@@ -36,6 +36,7 @@ mod stored;
 mod tls;
 
 pub use config::{Config, Limits, Listener, Mode};
+pub use metrics::{count_panics, panics};
 pub use origin::{BadOrigin, OriginUrl};
 pub use reload::{Reload, ReloadError};
 pub use routes::{BadRoutes, Route, Routes};

@@ -27,6 +27,7 @@ pub mod device;
 pub mod engine;
 pub mod external;
 pub mod files;
+mod fuse;
 mod hit;
 pub mod index;
 mod key;

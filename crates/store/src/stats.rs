@@ -81,6 +81,8 @@ pub struct Stats {
     pub sync_errors: u64,
     /// Disks given up: [`crate::limits::MAX_WRITE_FAILURES`] writes or syncs in a row have failed. They are read on.
     pub disks_retired: u64,
+    /// Engines that found one of their invariants broken: their disks are left alone until a restart.
+    pub engines_stopped: u64,
     /// Lookups given up at their deadline.
     pub timeouts: u64,
     /// Bytes of records that were read because they are related to one that was asked for.
@@ -136,6 +138,7 @@ impl Stats {
             write_errors: self.write_errors + other.write_errors,
             sync_errors: self.sync_errors + other.sync_errors,
             disks_retired: self.disks_retired + other.disks_retired,
+            engines_stopped: self.engines_stopped + other.engines_stopped,
             timeouts: self.timeouts + other.timeouts,
             ahead_bytes: self.ahead_bytes + other.ahead_bytes,
             ahead_used_bytes: self.ahead_used_bytes + other.ahead_used_bytes,

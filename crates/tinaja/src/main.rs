@@ -47,6 +47,7 @@ fn run(flags: Flags) -> Result<()> {
             let read = move || Settings::new((*serve).clone(), log_filter.clone());
             let settings = read()?;
             log(&settings.log);
+            tinaja_proxy::count_panics();
             if check { check::check(&settings) } else { serve::serve(settings, read) }
         }
         Action::Inspect(inspect) => {

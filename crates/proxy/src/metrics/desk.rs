@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tinaja_http::judge::{Target, judge};
+use tinaja_store::Stats;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
@@ -100,13 +101,21 @@ impl Desk {
                 }
             }
             // It runs. Less than well is no reason to end it: what is stored on the other disks is served on.
-            "/healthz" => match self.storage.stats().disks_retired {
-                0 => text("200 OK", "ok"),
-                disks => text("200 OK", &format!("degraded: {disks} of the disks fail and are written to no more")),
-            },
+            "/healthz" => text("200 OK", &health(&self.storage.stats())),
             "/readyz" if *self.stopping.borrow() => text("503 Service Unavailable", "stopping"),
             "/readyz" => text("200 OK", "ready"),
             _ => text("404 Not Found", "there are /metrics, /healthz and /readyz"),
         }
     }
+}
+
+/// Whether all of the store is in use, in words.
+fn health(stats: &Stats) -> String {
+    let faults = [
+        (stats.disks_retired, "of the disks fail and are written to no more"),
+        (stats.engines_stopped, "of the engines found themselves broken; restart, and report what the log says"),
+    ];
+    let faults: Vec<_> =
+        faults.iter().filter(|(count, _)| *count > 0).map(|(count, of)| format!("{count} {of}")).collect();
+    if faults.is_empty() { "ok".into() } else { format!("degraded: {}", faults.join("; ")) }
 }

@@ -8,6 +8,7 @@
 mod desk;
 mod family;
 mod fetches;
+mod panics;
 mod process;
 mod requests;
 mod store;
@@ -23,6 +24,7 @@ use tinaja_store::Stats;
 pub(crate) use desk::Desk;
 pub(crate) use family::{counter, gauge};
 use fetches::{Fetches, Waiting};
+pub use panics::{count_panics, panics};
 use requests::Requests;
 pub(crate) use requests::Source;
 
@@ -80,6 +82,7 @@ impl Metrics {
         let mut families: Vec<MetricFamily> = self.registry.gather();
         families.extend(store::families(stats));
         families.extend(process::families());
+        families.push(panics::family());
         families.extend(kept);
         // Some stand in several places here, and a scrape has each name once and in one order.
         families.sort_by(|one, other| one.name().cmp(other.name()));

@@ -47,7 +47,7 @@ const COUNTERS: [Figure; 24] = [
 ];
 
 /// What holds at this moment.
-const GAUGES: [Figure; 11] = [
+const GAUGES: [Figure; 12] = [
     ("tinaja_store_slots", "Index entries there is room for.", |stats| stats.slots),
     ("tinaja_store_live_objects", "Objects that the index knows.", |stats| stats.live_objects),
     ("tinaja_store_index_bytes", "Memory of the index.", |stats| stats.index_bytes),
@@ -63,6 +63,9 @@ const GAUGES: [Figure; 11] = [
     }),
     ("tinaja_store_waiting_lookups", "Lookups and readers that wait for a turn at a disk.", |stats| {
         stats.turns_waiting
+    }),
+    ("tinaja_store_stopped_engines", "Engines found broken: their disks are left alone until a restart.", |stats| {
+        stats.engines_stopped
     }),
     ("tinaja_store_retired_disks", "Disks that are written to no more, since they fail.", |stats| stats.disks_retired),
 ];

@@ -100,11 +100,11 @@ impl Drop for Proxy {
 
 /// Waits until `done`, for something that happens on another thread.
 pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
-    for _ in 0..500 {
+    for _ in 0..3000 {
         if done() {
             return;
         }
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    panic!("not within 10 s: {what}");
+    panic!("not within 60 s: {what}");
 }

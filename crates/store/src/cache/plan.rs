@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use super::options::EngineName;
 use crate::device::Device;
+use crate::device::fused::FusedDevice;
 use crate::engine::Engine;
+use crate::engine::fused::Fused;
 use crate::engine::hashcache::{Bins, HashCacheLog, HashCacheLogOptions, HashCacheTable, TableOptions, TablePolicy};
+use crate::fuse::Fuse;
 use crate::layout::{LogLayout, Stamp, Superblock};
 
 /// How a disk is cut for an engine, and what the engine is opened with.
@@ -203,11 +206,19 @@ impl Plan {
         self
     }
 
-    /// Open what is on the device, or begin on one that holds nothing yet. Errors: the device's, as text.
+    /// Open what is on the device, or begin on one that holds nothing yet. An engine that panics, now or later, is stopped:
+    /// its store then finds nothing and stores nothing, and the device is left alone. Errors: the device's, as text, or
+    /// that the engine was stopped.
     pub fn open(&self, device: Arc<dyn Device>) -> Result<Arc<dyn Engine>, String> {
-        Ok(match self {
-            Plan::Log(plan) => Arc::new(HashCacheLog::open(device, plan)?),
-            Plan::Table(plan) => Arc::new(HashCacheTable::open(device, plan)?),
-        })
+        let fuse = Fuse::new();
+        let device = FusedDevice::over(device, fuse.clone());
+        let opened = fuse.guard(|| -> Result<Arc<dyn Engine>, String> {
+            Ok(match self {
+                Plan::Log(plan) => Arc::new(HashCacheLog::open(device, plan)?),
+                Plan::Table(plan) => Arc::new(HashCacheTable::open(device, plan)?),
+            })
+        });
+        let engine = opened.unwrap_or_else(|| Err(fuse.why().into()))?;
+        Ok(Fused::over(engine, fuse))
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod block;
 pub mod blocking;
 mod engine;
 pub mod file;
+pub(crate) mod fused;
 pub mod lending;
 mod memory;
 mod progress;
@@ -11,6 +12,7 @@ mod tally;
 mod threads;
 mod times;
 mod uring;
+pub(crate) mod worker;
 pub mod wrap;
 
 use std::io;
@@ -126,6 +128,10 @@ pub trait Device: Send + Sync + 'static {
 
     /// Finish what waits and end the threads. Idempotent.
     fn stop(&self);
+
+    /// Whoever uses the device has found itself broken, on a thread of its own; the text says what it found. Default:
+    /// nothing. The device that a [`Plan`](crate::Plan) puts under its engine is left alone from then on.
+    fn give_up(&self, _found: &str) {}
 }
 
 /// Requests, bytes and seeks since the device was opened.

@@ -4,6 +4,7 @@
 //! them: streams, followers, large objects, memory, limits. An engine keeps whole records up to a maximum size. It
 //! owns its index and its device; it never waits on the caller's thread, and its completions run on its own threads.
 
+pub(crate) mod fused;
 pub mod hashcache;
 pub mod spread;
 

@@ -24,7 +24,7 @@ use parking_lot::{Condvar, Mutex};
 use super::reach::Reach;
 use super::record::{self, Stamp};
 use super::region::{LogLayout, SummaryEntry};
-use crate::device::{Device, Op};
+use crate::device::{Device, Op, worker};
 use crate::engine::{Kind, Place, Record};
 use crate::limits::WRITE_PATIENCE;
 use crate::memory::AlignedBuf;
@@ -149,9 +149,7 @@ impl Frontier {
             stop: Condvar::new(),
         });
         let weak = Arc::downgrade(&frontier);
-        std::thread::Builder::new()
-            .name("tinaja-behind".into())
-            .spawn(move || end::write_behind(&weak, flush_every))?;
+        worker::spawn("tinaja-behind", &frontier.device, move || end::write_behind(&weak, flush_every))?;
         Ok(frontier)
     }
 

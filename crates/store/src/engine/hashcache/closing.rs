@@ -5,7 +5,7 @@ use std::sync::mpsc::sync_channel;
 
 use parking_lot::Mutex;
 
-use crate::device::Device;
+use crate::device::{Device, worker};
 use crate::engine::SyncDone;
 
 /// Close in order: `begin` writes everything out and tells; then `last` writes what opening is quicker with, unless
@@ -19,7 +19,7 @@ pub(super) fn close(
     let (tell, told) = sync_channel(1);
     begin(Box::new(move |result| drop(tell.send(result))));
     let done = Arc::new(Mutex::new(Some(done)));
-    let end = done.clone();
+    let (end, owner) = (done.clone(), device.clone());
     let finish = move || {
         let result = told.recv().unwrap_or_else(|error| Err(error.to_string()));
         if result.is_ok() {
@@ -28,7 +28,7 @@ pub(super) fn close(
         device.stop();
         end.lock().take().into_iter().for_each(|done| done(result.clone()));
     };
-    if std::thread::Builder::new().name("tinaja-close".into()).spawn(finish).is_err() {
+    if worker::spawn("tinaja-close", &owner, finish).is_err() {
         let error = "the system has no thread to close the cache with; it ends as if it had been killed";
         done.lock().take().into_iter().for_each(|done| done(Err(error.into())));
     }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::lru_set::{At, POSITION_BYTES, WAYS};
-use crate::device::{Device, Op, Outcome, Request, blocking};
+use crate::device::{Device, Op, Outcome, Request, blocking, worker};
 use crate::layout::changed::Changed;
 use crate::layout::reach::Reach;
 use crate::layout::take::take_u32;
@@ -230,7 +230,7 @@ impl Offsets {
     /// the system has no more threads.
     pub fn start(self: &Arc<Self>, free: impl Fn(u64, usize) + Send + 'static) -> std::io::Result<()> {
         let weak = Arc::downgrade(self);
-        std::thread::Builder::new().name("tinaja-offsets".into()).spawn(move || work(&weak, &free)).map(drop)
+        worker::spawn("tinaja-offsets", &self.device, move || work(&weak, &free))
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::log::Inner;
+use crate::device::worker;
 use crate::layout::{SnapshotHeader, Snapshots};
 use crate::limits::SNAPSHOT_SHARE;
 
@@ -16,7 +17,7 @@ const TICK: Duration = Duration::from_millis(250);
 /// a snapshot's size. It ends when the engine is closed or dropped. Errors: the system has no more threads.
 pub fn start(engine: &Arc<Inner>) -> std::io::Result<()> {
     let weak = Arc::downgrade(engine);
-    std::thread::Builder::new().name("tinaja-snapshot".into()).spawn(move || work(&weak)).map(drop)
+    worker::spawn("tinaja-snapshot", &engine.log.device, move || work(&weak))
 }
 
 fn work(engine: &Weak<Inner>) {

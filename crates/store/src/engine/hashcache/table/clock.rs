@@ -5,6 +5,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use super::Inner;
+use crate::device::worker;
 
 /// How often it is looked.
 const TICK: Duration = Duration::from_millis(100);
@@ -12,7 +13,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// Start the thread. It ends when the engine is closed or dropped. Errors: the system has no more threads.
 pub(super) fn start(engine: &Arc<Inner>) -> std::io::Result<()> {
     let weak = Arc::downgrade(engine);
-    std::thread::Builder::new().name("tinaja-table".into()).spawn(move || work(&weak)).map(drop)
+    worker::spawn("tinaja-table", &engine.log.device, move || work(&weak))
 }
 
 fn work(engine: &Weak<Inner>) {
