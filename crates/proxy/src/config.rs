@@ -155,6 +155,9 @@ pub struct Limits {
     pub quick_abort_percent: u8,
     /// After a signal to stop, requests in progress have this long to end. Default 5 s.
     pub stop: Duration,
+    /// After another process has taken over, connections have this long to end: each ends with its next answer. Default
+    /// 60 s; as long, both processes have their memory.
+    pub drain: Duration,
 }
 
 impl Default for Limits {
@@ -175,6 +178,7 @@ impl Default for Limits {
             quick_abort_bytes: 64 << 10,
             quick_abort_percent: 90,
             stop: seconds(5),
+            drain: seconds(60),
         }
     }
 }

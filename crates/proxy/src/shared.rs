@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
 use tinaja_logs::CacheResult;
+use tokio::sync::watch;
 
 use crate::access::AccessLog;
 use crate::config::{Limits, Listener, Mode};
@@ -23,6 +24,9 @@ pub(crate) struct Shared {
     pub log: AccessLog,
     /// What is counted, if anybody may ask for it.
     pub metrics: Option<Metrics>,
+    /// Whether connections without a request are to end now. A proxy that hands over lets each bring its next request, and
+    /// says at its answer that it is the last: closed before, some would have sent one already.
+    pub ending: watch::Sender<bool>,
 }
 
 impl Shared {

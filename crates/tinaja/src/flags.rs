@@ -70,6 +70,10 @@ pub struct Serve {
     /// Check all settings and say what would be done, without doing it.
     #[arg(long)]
     pub check: bool,
+    /// Take over from the server that runs on the same cache, without a refused connection or a failed request: from its
+    /// sockets on. It ends once its connections have.
+    #[arg(long, conflicts_with = "check")]
+    pub take_over: bool,
     /// Where to listen; may be given several times. By default what the file says, or 127.0.0.1:3128.
     #[arg(long, value_name = "ADDR:PORT")]
     pub listen: Vec<Address>,

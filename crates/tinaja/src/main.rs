@@ -42,13 +42,13 @@ fn main() -> ExitCode {
 fn run(flags: Flags) -> Result<()> {
     match flags.action {
         Action::Serve(serve) => {
-            let check = serve.check;
+            let (check, take_over) = (serve.check, serve.take_over);
             let log_filter = flags.log;
             let read = move || Settings::new((*serve).clone(), log_filter.clone());
             let settings = read()?;
             log(&settings.log);
             tinaja_proxy::count_panics();
-            if check { check::check(&settings) } else { serve::serve(settings, read) }
+            if check { check::check(&settings) } else { serve::serve(settings, take_over, read) }
         }
         Action::Inspect(inspect) => {
             log(flags.log.as_ref().map_or(DEFAULT_LOG, |filter| &filter.0));

@@ -19,6 +19,11 @@ pub fn stopping(status: &str) {
     tell(&format!("STOPPING=1\nSTATUS={}", one_line(status)));
 }
 
+/// Another process goes on with the service, and is the one to watch from now on.
+pub fn handed_over(process: u32) {
+    tell(&format!("MAINPID={process}"));
+}
+
 /// Sends lines of `NAME=VALUE`, as sd_notify(3) has them.
 pub fn tell(lines: &str) {
     let Some(socket) = env::var_os("NOTIFY_SOCKET") else { return };

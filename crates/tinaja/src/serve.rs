@@ -4,10 +4,11 @@ use std::io::{Write, stdout};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tinaja_proxy::{Config, Reload};
+use tinaja_proxy::{Config, Opener, Predecessor, Reload, Service, Switch};
 use tinaja_store::device::is_block_device;
 use tinaja_store::{Cache, CacheOptions, Store, block_on};
 
@@ -18,21 +19,30 @@ use crate::settings::Settings;
 use crate::tune;
 use crate::welcome::Welcome;
 
-/// Run the proxy until a signal asks it to stop; then write down what is not yet on disk. `read` reads the settings
-/// again, when another signal asks for that.
+/// Run the proxy until a signal asks it to stop, or another process takes over; then write down what is not yet on disk.
+/// `read` reads the settings again, when another signal asks for that. With `take_over` it goes on where the server that
+/// runs on the same cache ends.
 ///
-/// Errors: the cache cannot be opened, an address cannot be listened on, the access log cannot be written, or the last
-/// objects could not be written down.
-pub fn serve(settings: Settings, read: impl Fn() -> Result<Settings> + Send + 'static) -> Result<()> {
+/// Errors: the cache cannot be opened, an address cannot be listened on, the access log cannot be written, there is nobody
+/// to take over from, or the last objects could not be written down.
+pub fn serve(settings: Settings, take_over: bool, read: impl Fn() -> Result<Settings> + Send + 'static) -> Result<()> {
     raise_open_files(settings.proxy.limits.connections);
     let (options, disk_why) = cache_options(&settings)?;
-    let options = tune::of_new_cache(options);
-    let store: Arc<dyn Store> = Arc::new(Cache::open(options)?);
-
+    let open: Opener = {
+        let options = options.clone();
+        Arc::new(move || Ok(Arc::new(Cache::open(options.clone())?)))
+    };
+    // Settings of no use are found before anybody is asked for anything.
+    tinaja_proxy::check(&settings.proxy)?;
+    let predecessor = take_over.then(|| Predecessor::ask(&settings.cache)).transpose()?;
+    let cache = match predecessor {
+        Some(_) => Switch::waiting(),
+        None => Switch::holding(Arc::new(Cache::open(tune::of_new_cache(options))?)),
+    };
     let mut welcome = Welcome {
         listeners: settings.proxy.listeners.clone(),
         cache: shown(&settings.cache),
-        disk_bytes: store.stats().capacity_bytes,
+        disk_bytes: (!take_over).then(|| cache.stats().capacity_bytes),
         disk_why,
         memory_bytes: settings.memory_bytes,
     };
@@ -53,10 +63,25 @@ pub fn serve(settings: Settings, read: impl Fn() -> Result<Settings> + Send + 's
         let listen: Vec<String> = addresses.iter().map(ToString::to_string).collect();
         notify::ready(&format!("listening on {}", listen.join(", ")));
     };
-    let served = tinaja_proxy::serve(config, store.clone(), ready, again);
-    notify::stopping("writing what is stored to the disk");
+    let handed_over = Arc::new(AtomicBool::new(false));
+    let handed = handed_over.clone();
+    let service = Service {
+        cache: cache.clone(),
+        dirs: settings.cache,
+        open,
+        reload: Box::new(again),
+        predecessor,
+        on_handed_over: Box::new(move |process| {
+            handed.store(true, Ordering::Release);
+            notify::handed_over(process);
+        }),
+    };
+    let served = tinaja_proxy::serve(config, service, ready);
+    if !handed_over.load(Ordering::Acquire) {
+        notify::stopping("writing what is stored to the disk");
+    }
     // Whatever ended the service, what is stored is kept.
-    let closed = block_on(store.close()).context("the last objects could not be written to disk");
+    let closed = block_on(cache.close()).context("the last objects could not be written to disk");
     served?;
     closed
 }

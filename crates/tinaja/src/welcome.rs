@@ -13,8 +13,8 @@ pub struct Welcome {
     pub listeners: Vec<Listener>,
     /// The cache's directory.
     pub cache: String,
-    /// The cache's size in bytes.
-    pub disk_bytes: u64,
+    /// The cache's size in bytes; none where it is still another process's.
+    pub disk_bytes: Option<u64>,
     /// Where that size comes from.
     pub disk_why: &'static str,
     /// The budget for hot objects in bytes.
@@ -45,10 +45,12 @@ impl Welcome {
         }
         let _ = writeln!(
             text,
-            "  cache      {}: {} on disk ({}), {} of memory for hot objects",
+            "  cache      {}: {}, {} of memory for hot objects",
             self.cache,
-            size(self.disk_bytes),
-            self.disk_why,
+            match self.disk_bytes {
+                Some(bytes) => format!("{} on disk ({})", size(bytes), self.disk_why),
+                None => "taken over from the server that runs on it".to_owned(),
+            },
             size(self.memory_bytes),
         );
         text.push_str("  stop       Ctrl-C; the cache is kept\n");
@@ -104,7 +106,7 @@ mod tests {
         Welcome {
             listeners: vec![reverse.unwrap_or(Listener::forward(address))],
             cache: "/var/cache/tinaja".into(),
-            disk_bytes: 10 << 30,
+            disk_bytes: Some(10 << 30),
             disk_why: "as set",
             memory_bytes: 64 << 20,
         }

@@ -1,19 +1,20 @@
 //! The server's side of the socket: reads a request, has it done, answers.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{sleep, timeout};
 
 use super::purge::{Url, purge};
-use super::socket::Socket;
 use super::top::top_hosts;
 use super::words::{Answer, Ask, Figures};
 use crate::Storage;
+use crate::handover::{Heir, Heirs, PROTOCOL};
 use crate::reload::{Current, Requests};
 
 /// Requests that are worked on at a time; further ones wait to be accepted.
@@ -33,17 +34,22 @@ pub(crate) struct Desk {
     pub current: Arc<Current>,
     /// Who reads settings again, if somebody does.
     pub reload: Option<Requests>,
+    /// To whom this server is handed over.
+    pub heirs: Option<Heirs>,
+    /// One hand-over at a time.
+    pub handing_over: Arc<Semaphore>,
+    /// The cache's directories, as the system knows them.
+    pub dirs: Vec<PathBuf>,
 }
 
 impl Desk {
     /// Answers until it is dropped. Nothing that one client does is felt by another, or by the server.
-    pub async fn open(self, socket: Socket) {
-        let accept = socket.listener.try_clone().and_then(UnixListener::from_std);
-        let accept = match accept {
+    pub async fn open(self: Arc<Self>, listener: io::Result<std::os::unix::net::UnixListener>) {
+        let accept = match listener.and_then(UnixListener::from_std) {
             Ok(accept) => accept,
             Err(error) => return tracing::warn!(%error, "purge and inspect cannot reach this server"),
         };
-        let desk = Arc::new(self);
+        let desk = self;
         let places = Arc::new(Semaphore::new(MOST_AT_ONCE));
         loop {
             let Ok(place) = places.clone().acquire_owned().await else { return };
@@ -68,6 +74,10 @@ impl Desk {
 
     async fn serve(&self, mut stream: UnixStream) -> io::Result<()> {
         let answer = match self.question(&mut stream).await {
+            Ok(Ask::HandOver { protocol, cache }) => match self.heir(protocol, &cache) {
+                Ok((heirs, only)) => return heirs.send(Heir::new(stream, only)).await.map_err(io::Error::other),
+                Err(why) => Answer::Failed { why },
+            },
             Ok(ask) => self.answer(ask).await,
             Err(why) => Answer::Failed { why },
         };
@@ -92,6 +102,25 @@ impl Desk {
         serde_json::from_str(&line).map_err(|error| format!("this server does not know the request: {error}"))
     }
 
+    /// Whether this server may be handed over to whoever asks so, and by whom.
+    fn heir(&self, protocol: u32, dirs: &[PathBuf]) -> Result<(&Heirs, OwnedSemaphorePermit), String> {
+        if protocol != PROTOCOL {
+            return Err(format!(
+                "it speaks version {PROTOCOL} of the hand-over, and the new process version {protocol}: stop it, and \
+                 then start the new one"
+            ));
+        }
+        if dirs != self.dirs {
+            let shown =
+                |dirs: &[PathBuf]| dirs.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(", ");
+            let (own, other) = (shown(&self.dirs), shown(dirs));
+            return Err(format!("its cache is in {own}, and the new process was told {other}: name the same ones"));
+        }
+        let only = self.handing_over.clone().try_acquire_owned();
+        let only = only.map_err(|_| "it is handing over to another process already: wait for the end of that")?;
+        Ok((self.heirs.as_ref().ok_or("it runs inside another program, which would have to end with it")?, only))
+    }
+
     /// Has the settings read again; the names of those that wait for the next start.
     async fn reload(&self) -> Result<Vec<String>, String> {
         let (done, wait) = oneshot::channel();
@@ -112,6 +141,8 @@ impl Desk {
                 },
                 Err(error) => failed(error.to_string()),
             },
+            // Its connection goes another way, and is not for one answer.
+            Ask::HandOver { .. } => failed("a hand-over goes on by itself".into()),
             Ask::Reload => match self.reload().await {
                 Ok(later) => Answer::Reloaded { later },
                 Err(why) => failed(why),

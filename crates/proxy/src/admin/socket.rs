@@ -12,11 +12,13 @@ pub const NAME: &str = "tinaja.sock";
 /// The system takes 107 bytes of path and no more.
 const MOST_PATH_BYTES: usize = 100;
 
-/// A socket that is gone when this is dropped.
+/// A socket whose file is gone when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Socket {
     pub listener: UnixListener,
     path: PathBuf,
+    /// Whether the file is this process's to remove.
+    own: bool,
 }
 
 impl Socket {
@@ -36,14 +38,27 @@ impl Socket {
         // Until this is done others may connect; they are turned away by their user.
         fs::set_permissions(&path, Permissions::from_mode(0o600))?;
         listener.set_nonblocking(true)?;
-        Ok(Socket { listener, path })
+        Ok(Socket { listener, path, own: true })
+    }
+
+    /// The socket in `dir` that another process has made and passed on; its file is the other's until [`Socket::own`].
+    ///
+    /// Errors: what the system says.
+    pub fn passed_on(listener: UnixListener, dir: &Path) -> io::Result<Socket> {
+        listener.set_nonblocking(true)?;
+        Ok(Socket { listener, path: dir.join(NAME), own: false })
+    }
+
+    /// Whether the file is this process's to remove, or that of another one, which listens on the same socket.
+    pub fn own(&mut self, own: bool) {
+        self.own = own;
     }
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
         // Left behind, it is removed by the next server, and answered as stale until then.
-        let _ = fs::remove_file(&self.path);
+        let _ = self.own.then(|| fs::remove_file(&self.path));
     }
 }
 
@@ -99,7 +114,7 @@ mod tests {
             assert_eq!(mode & 0o777, 0o600);
             assert!(connect(&dir).unwrap().is_some());
             // As a killed process leaves it: the file, and nobody behind it.
-            let Socket { listener, path } = &socket;
+            let Socket { listener, path, .. } = &socket;
             let (_other, path) = (listener.try_clone().unwrap(), path.clone());
             let stale = path.with_file_name("kept");
             fs::hard_link(&path, &stale).unwrap();

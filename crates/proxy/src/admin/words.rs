@@ -1,5 +1,7 @@
 //! What is said through the socket: one JSON object on one line, and one in return.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 use tinaja_store::Stats;
 
@@ -14,6 +16,13 @@ pub enum Ask {
     },
     /// Read the settings again, and go by them.
     Reload,
+    /// Hand over to whoever asks this, which goes on in a conversation of its own.
+    HandOver {
+        /// The version of that conversation.
+        protocol: u32,
+        /// The cache's directories as the new process has them, in order.
+        cache: Vec<PathBuf>,
+    },
     /// What the cache holds.
     Inspect {
         /// How many hosts to list; 0 looks at no object.

@@ -58,6 +58,7 @@ use crate::client::{Client, Left};
 use crate::crowd::Crowd;
 use crate::failure::Failure;
 use crate::group::Groups;
+use crate::handover::Switch;
 use crate::metrics::Source;
 use crate::origin::Origins;
 use crate::shared::Shared;
@@ -72,6 +73,8 @@ const KEPT_CONNECTIONS: usize = 128;
 pub(crate) struct Exchange {
     pub shared: Arc<Shared>,
     pub store: Storage,
+    /// The same, where it matters whether it is there.
+    pub switch: Arc<Switch>,
     origins: Origins,
     flights: Flights,
     families: Families,
@@ -113,12 +116,13 @@ impl From<Box<pingora_error::Error>> for Ended {
 }
 
 impl Exchange {
-    pub fn new(shared: Arc<Shared>, store: Storage, workers: usize) -> Exchange {
+    pub fn new(shared: Arc<Shared>, switch: Arc<Switch>, workers: usize) -> Exchange {
+        let store: Storage = switch.clone();
         let origins = Origins::new(KEPT_CONNECTIONS * workers, shared.limits);
         let (flights, families, groups) = (Flights::default(), Families::default(), Groups::default());
         let errands = Errands::new();
         let fills = Crowd::new(usize::MAX);
-        Exchange { shared, store, origins, flights, families, groups, errands, fills }
+        Exchange { shared, store, switch, origins, flights, families, groups, errands, fills }
     }
 
     /// Waits until the fetches that go on by themselves have ended, at most for `limit`. Whether they have.
@@ -165,6 +169,9 @@ impl Exchange {
             } else {
                 self.pass(request, client, entry, None).await
             };
+        }
+        if self.switch.is_away() {
+            return self.pass_by(request, client, entry).await;
         }
         self.from_cache(request, client, entry, looked).await
     }

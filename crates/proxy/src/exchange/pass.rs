@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_LENGTH, MAX_FORWARDS};
 use http::{Method, StatusCode};
 use pingora_http::ResponseHeader;
+use tinaja_http::status::Outcome;
 
 use super::ask::{Reply, With, send_on};
 use super::entry::Entry;
@@ -13,6 +14,7 @@ use super::piece::Keeping;
 use super::ticket::Request;
 use super::{Ended, Exchange, headers};
 use crate::client::{BadContent, Client};
+use crate::failure::Failure;
 use crate::page;
 use crate::stored::Found;
 
@@ -25,7 +27,9 @@ impl Exchange {
         entry: &mut Entry,
         found: Option<Found>,
     ) -> Result<(), Ended> {
-        let cached = matches!(*request.method(), Method::GET | Method::HEAD) && !request.directives.no_store;
+        let cached = matches!(*request.method(), Method::GET | Method::HEAD)
+            && !request.directives.no_store
+            && !self.switch.is_away();
         let mut head = request.head.clone();
         match max_forwards(request) {
             Some(0) => return self.answer_options(client, entry).await,
@@ -38,6 +42,21 @@ impl Exchange {
             self.note_head(request, found, &reply).await?;
         }
         self.hand_on(request, client, entry, reply, cached).await
+    }
+
+    /// The cache is another process's at this moment, which this one takes over from or hands over to.
+    pub(super) async fn pass_by(
+        self: &Arc<Self>,
+        request: &Request,
+        client: &mut Client,
+        entry: &mut Entry,
+    ) -> Result<(), Ended> {
+        if request.directives.only_if_cached {
+            return Err(Failure::NotCached.into());
+        }
+        self.shared.metrics.as_ref().inspect(|metrics| metrics.hand_over.passed.inc());
+        entry.outcome = Outcome::Bypass;
+        self.pass(request, client, entry, None).await
     }
 
     /// Gives an origin's answer to the client as it is. If it is `cached`, a part is kept, or the whole fetched behind it.

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::header::HOST;
 use http::{HeaderMap, HeaderValue, Version};
-use pingora_core::server::ShutdownWatch;
 use pingora_http::RequestHeader;
 use tinaja_http::control::request_directives;
 use tinaja_http::head::{HeadEnd, head_end};
 use tinaja_http::judge::{Judged, judge};
 use tinaja_http::lines::{header_map, lines};
 use tinaja_http::refusal::Refusal;
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::client::Gate;
@@ -38,9 +38,9 @@ pub(super) async fn next_request(
     gate: &mut Gate,
     first: bool,
     limits: &Limits,
-    shutdown: &mut ShutdownWatch,
+    ending: &mut watch::Receiver<bool>,
 ) -> Arrival {
-    if gate.waiting().is_empty() && !first_byte(gate, limits.idle, shutdown).await {
+    if gate.waiting().is_empty() && !first_byte(gate, limits.idle, ending).await {
         return Arrival::Gone;
     }
     let began = Instant::now();
@@ -63,11 +63,11 @@ pub(super) async fn next_request(
 }
 
 /// Whether a byte came before the connection was idle for too long. A proxy that stops does not wait.
-async fn first_byte(gate: &mut Gate, idle: Duration, shutdown: &mut ShutdownWatch) -> bool {
+async fn first_byte(gate: &mut Gate, idle: Duration, ending: &mut watch::Receiver<bool>) -> bool {
     tokio::select! {
         biased;
         read = timeout(idle, gate.read_more()) => matches!(read, Ok(Ok(1..))),
-        _ = shutdown.wait_for(|stopping| *stopping) => false,
+        _ = ending.wait_for(|ending| *ending) => false,
     }
 }
 

@@ -98,11 +98,11 @@ impl ServerApp for Front {
                 return None;
             }
         }
-        let mut stop = shutdown.clone();
+        let mut ending = self.shared.ending.subscribe();
         let mut gate = Gate::new(stream);
         // What a request needs is boxed, or each idle connection would hold the room for it.
         loop {
-            match next_request(&mut gate, std::mem::take(&mut first), &self.shared.limits, &mut stop).await {
+            match next_request(&mut gate, std::mem::take(&mut first), &self.shared.limits, &mut ending).await {
                 Arrival::Gone => return None,
                 Arrival::Http2 => {
                     let (stream, ahead) = gate.into_parts();

@@ -8,6 +8,7 @@
 mod desk;
 mod family;
 mod fetches;
+mod hand_over;
 mod panics;
 mod process;
 mod requests;
@@ -24,6 +25,7 @@ use tinaja_store::Stats;
 pub(crate) use desk::Desk;
 pub(crate) use family::{counter, gauge};
 use fetches::{Fetches, Waiting};
+use hand_over::HandOver;
 pub use panics::{count_panics, panics};
 use requests::Requests;
 pub(crate) use requests::Source;
@@ -37,6 +39,7 @@ pub(crate) struct Metrics {
     pub handshakes_failed: IntCounter,
     reloads: [IntCounter; 2],
     waiting: IntGauge,
+    pub hand_over: HandOver,
     connections: IntGauge,
 }
 
@@ -51,11 +54,12 @@ impl Metrics {
         let reloads = register(&registry, IntCounterVec::new(reloads, &["result"])?)?;
         let reload = |result| reloads.get_metric_with_label_values(&[result]);
         let reloads = [reload("refused")?, reload("done")?];
+        let hand_over = HandOver::new(&registry)?;
         let waiting = "Requests that wait for another client's fetch of the same object.";
         let waiting = register(&registry, IntGauge::new("tinaja_waiting_requests", waiting)?)?;
         let connections = "Connections from clients that are open.";
         let connections = register(&registry, IntGauge::new("tinaja_connections", connections)?)?;
-        Ok(Metrics { registry, requests, fetches, handshakes_failed: failed, reloads, waiting, connections })
+        Ok(Metrics { registry, requests, fetches, handshakes_failed: failed, reloads, hand_over, waiting, connections })
     }
 
     /// Counts a request that has ended. `bytes` of its answer's body were sent.

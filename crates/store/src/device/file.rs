@@ -8,13 +8,14 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
 use super::block::{self, is_block_device};
 use super::engine::{Carrier, IoEngine};
 use super::tally::Tally;
-use super::{Counters, Device, Geometry, Op};
+use super::{Counters, Device, Geometry, Kind, Op};
 use crate::memory::AlignedBuf;
 
 /// What a file is opened for.
@@ -76,8 +77,10 @@ pub struct Disk {
     /// The same, for whoever reads it himself.
     reader: Arc<File>,
     counters: Arc<Tally>,
-    /// Closed when the disk is stopped: a block device is held by the open file itself.
+    /// Closed when the disk is stopped or released: a block device is held by the open file itself.
     lock: Mutex<Option<File>>,
+    /// Another process may have it, so nothing is written here.
+    released: AtomicBool,
 }
 
 impl Disk {
@@ -118,7 +121,7 @@ impl Disk {
         }))?;
         let geometry = Geometry { bytes, block_bytes, direct: is_direct };
         let (reader, lock) = (Arc::new(reader), Mutex::new(Some(plain)));
-        Ok(Disk { carrier, geometry, reader, counters, lock })
+        Ok(Disk { carrier, geometry, reader, counters, lock, released: AtomicBool::new(false) })
     }
 
     /// Who carries out the requests: [`IoEngine::Uring`] or [`IoEngine::Threads`].
@@ -205,6 +208,9 @@ impl Device for Disk {
     }
 
     fn submit(&self, op: Op) {
+        if op.request.kind() != Kind::Read && self.released.load(Ordering::Acquire) {
+            return op.fail(io::Error::other("the disk was left to another process"));
+        }
         self.carrier.submit(op);
     }
 
@@ -214,6 +220,11 @@ impl Device for Disk {
 
     fn stop(&self) {
         self.carrier.stop();
+        self.release();
+    }
+
+    fn release(&self) {
+        self.released.store(true, Ordering::Release);
         // Now, not when the last reference goes: whoever opens the file next need not wait for that.
         if let Some(lock) = self.lock.lock().take() {
             let _ = lock.unlock();

@@ -45,6 +45,10 @@ impl Device for FusedDevice {
         self.below.stop();
     }
 
+    fn release(&self) {
+        self.below.release();
+    }
+
     fn give_up(&self, found: &str) {
         self.fuse.blow(found);
     }

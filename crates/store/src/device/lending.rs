@@ -125,4 +125,8 @@ impl Device for Lending {
     fn stop(&self) {
         self.below.stop();
     }
+
+    fn release(&self) {
+        self.below.release();
+    }
 }

@@ -200,6 +200,7 @@ pub struct FileLimits {
     quick_abort_bytes: Option<Text<Size>>,
     quick_abort_percent: Option<Number<0, 100>>,
     stop: Option<Text<Limit>>,
+    drain: Option<Text<Limit>>,
 }
 
 impl FileLimits {
@@ -226,6 +227,7 @@ impl FileLimits {
                 .quick_abort_percent
                 .map_or(default.quick_abort_percent, |Number(part)| part as u8),
             stop: time(self.stop, default.stop),
+            drain: time(self.drain, default.drain),
         }
     }
 }

@@ -9,6 +9,7 @@ pub mod body;
 pub mod client;
 pub mod halting;
 pub mod home;
+pub mod load;
 pub mod name_server;
 pub mod nginx;
 pub mod origin;

@@ -134,6 +134,13 @@ impl Setup {
         Some(Tinaja { process, address: self.address })
     }
 
+    /// Start another one, with further flags, that takes over from the one that runs; `name` is where it prints to.
+    pub fn successor(&self, name: &str, flags: &[&str]) -> Process {
+        let mut command = self.command();
+        command.arg("--take-over").args(flags);
+        Process::start("tinaja", &mut command, &self.dir.path().join(name))
+    }
+
     /// Run it to its end, for starts that must fail.
     pub fn run(&self) -> Output {
         tools::output(&mut self.command())
@@ -162,6 +169,11 @@ impl Setup {
 }
 
 impl Tinaja {
+    /// A process that listens there already.
+    pub fn of(process: Process, address: SocketAddr) -> Tinaja {
+        Tinaja { process, address }
+    }
+
     pub fn address(&self) -> SocketAddr {
         self.address
     }

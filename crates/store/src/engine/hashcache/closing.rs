@@ -9,7 +9,8 @@ use crate::device::{Device, worker};
 use crate::engine::SyncDone;
 
 /// Close in order: `begin` writes everything out and tells; then `last` writes what opening is quicker with, unless
-/// something failed; then the device stops, and `done` is told. On a thread of its own, since the device's are needed.
+/// something failed; then the device is released, and `done` is told. What is still being read may be read to its end,
+/// even where another process opens the cache meanwhile. On a thread of its own, since the device's are needed.
 pub(super) fn close(
     device: Arc<dyn Device>,
     begin: impl FnOnce(SyncDone),
@@ -25,7 +26,7 @@ pub(super) fn close(
         if result.is_ok() {
             last();
         }
-        device.stop();
+        device.release();
         end.lock().take().into_iter().for_each(|done| done(result.clone()));
     };
     if worker::spawn("tinaja-close", &owner, finish).is_err() {

@@ -1,0 +1,150 @@
+//! The cache as the rest of the proxy sees it: a store that may be another process's for a while.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use parking_lot::RwLock;
+use tinaja_store::{
+    Cursor, FillId, HeadEdit, Hint, Hit, Key, Lookup, Pending, Removed, ScanPage, Stats, Store, StoreError, Updated,
+    Writer,
+};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::nothing::Nothing;
+use crate::Storage;
+
+/// A removal waits so long for the cache to come. What is removed must not be found in it afterwards.
+const REMOVAL_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Whose the cache is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    Ours,
+    /// Another process's, which is about to leave it to this one.
+    Coming,
+    /// Another process's, to which this one has left it.
+    Theirs,
+}
+
+/// A store that can be exchanged while it is used. Memory: that of the store in it.
+pub struct Switch {
+    store: Arc<RwLock<Storage>>,
+    whose: watch::Sender<Whose>,
+}
+
+impl Switch {
+    /// With a store in it.
+    pub fn holding(store: Storage) -> Arc<Switch> {
+        Arc::new(Switch { store: Arc::new(RwLock::new(store)), whose: watch::Sender::new(Whose::Ours) })
+    }
+
+    /// Without one: nothing is found, and nothing is stored, until [`Switch::take_in`]. Removals wait for that, ten
+    /// seconds at most, and then fail.
+    pub fn waiting() -> Arc<Switch> {
+        let store: Storage = Arc::new(Nothing);
+        Arc::new(Switch { store: Arc::new(RwLock::new(store)), whose: watch::Sender::new(Whose::Coming) })
+    }
+
+    /// Use this store from now on. What was begun with the one before is ended with it.
+    pub fn take_in(&self, store: Storage) {
+        *self.store.write() = store;
+        self.whose.send_replace(Whose::Ours);
+    }
+
+    /// Leave it to another process: requests are to pass by from now on. What is going on goes on.
+    pub(crate) fn leave(&self) {
+        self.whose.send_replace(Whose::Theirs);
+    }
+
+    /// Whether the cache is another process's at this moment, so that requests are to pass by.
+    pub(crate) fn is_away(&self) -> bool {
+        *self.whose.borrow() != Whose::Ours
+    }
+}
+
+impl Store for Switch {
+    fn lookup(&self, key: &Key, deadline: Instant) -> Lookup {
+        self.store.read().lookup(key, deadline)
+    }
+
+    fn follow(&self, key: &Key, fill: FillId) -> Option<Hit> {
+        self.store.read().follow(key, fill)
+    }
+
+    fn followers(&self, key: &Key, fill: FillId) -> usize {
+        self.store.read().followers(key, fill)
+    }
+
+    fn max_object_bytes(&self) -> u64 {
+        self.store.read().max_object_bytes()
+    }
+
+    fn put(&self, key: &Key, head: Bytes, hint: Hint) -> Writer {
+        self.store.read().put(key, head, hint)
+    }
+
+    fn update_head(&self, key: &Key, edit: HeadEdit) -> Pending<Result<Updated, StoreError>> {
+        self.store.read().update_head(key, edit)
+    }
+
+    fn remove(&self, key: &Key) -> Pending<Result<Removed, StoreError>> {
+        if *self.whose.borrow() != Whose::Coming {
+            return self.store.read().remove(key);
+        }
+        let (key, store, mut whose) = (key.clone(), self.store.clone(), self.whose.subscribe());
+        Box::pin(async move {
+            let came = whose.wait_for(|whose| *whose == Whose::Ours);
+            if !timeout(REMOVAL_PATIENCE, came).await.is_ok_and(|came| came.is_ok()) {
+                return Err(StoreError::Closed);
+            }
+            let removal = store.read().remove(&key);
+            removal.await
+        })
+    }
+
+    fn scan(&self, from: Cursor, most: usize) -> Pending<Result<ScanPage, StoreError>> {
+        self.store.read().scan(from, most)
+    }
+
+    fn flush(&self) -> Pending<Result<(), StoreError>> {
+        self.store.read().flush()
+    }
+
+    fn stats(&self) -> Stats {
+        self.store.read().stats()
+    }
+
+    fn close(&self) -> Pending<Result<(), StoreError>> {
+        self.store.read().close()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tinaja_store::{Reference, block_on};
+
+    use super::*;
+
+    #[test]
+    fn a_store_comes_and_goes() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let key = Key::from_name(b"a");
+        let store: Storage = Arc::new(Reference::new());
+        let writer = store.put(&key, Bytes::from_static(b"head"), Hint::default());
+        assert!(matches!(block_on(writer.commit()), tinaja_store::Commit::Stored { .. }));
+        let switch = Switch::waiting();
+        assert!(switch.is_away() && matches!(switch.lookup(&key, Instant::now()), Lookup::Absent));
+        // In vain, since it does not come; and one that waits for it.
+        assert_eq!(runtime.block_on(switch.remove(&key)), Err(StoreError::Closed));
+        let removal = switch.remove(&key);
+        switch.take_in(store);
+        assert!(!switch.is_away() && matches!(switch.lookup(&key, Instant::now()), Lookup::Here(_)));
+        assert_eq!(runtime.block_on(removal), Ok(Removed::Gone));
+        assert!(matches!(switch.lookup(&key, Instant::now()), Lookup::Absent));
+        switch.leave();
+        assert!(switch.is_away());
+        assert_eq!(runtime.block_on(switch.remove(&key)), Ok(Removed::Absent), "not waited for");
+    }
+}

@@ -1,0 +1,269 @@
+//! Serving, until it is stopped or handed over.
+
+use std::os::fd::IntoRawFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pingora_core::server::Fds;
+use pingora_core::services::Service as _;
+use tinaja_store::{OpenError, Store};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::handover::{Heir, Predecessor, TakeOverError, open_unlocked};
+use crate::metrics;
+use crate::serve::Opener;
+use crate::server::{Proxy, Server};
+
+/// When the proxy is handed over, fetches that are nearly done have so long to be stored. Clients' requests pass by the cache
+/// meanwhile.
+const SETTLING: Duration = Duration::from_millis(250);
+/// The system may have no open file left for one more; it is asked again after so long.
+const NO_FILES: Duration = Duration::from_millis(100);
+
+/// What accepts connections at this moment. Dropped, it answers no more about metrics.
+struct Accepting {
+    stopping: watch::Sender<bool>,
+    listeners: JoinSet<()>,
+    _metrics: JoinSet<()>,
+}
+
+impl Accepting {
+    /// Accepts no more. Connections that there are learn of it, and go on to their end.
+    async fn stop(&mut self) {
+        // Nobody listening means that the service has ended already.
+        let _ = self.stopping.send(true);
+        while self.listeners.join_next().await.is_some() {}
+    }
+}
+
+impl Server {
+    /// Serves until `stop` returns, and then ends requests in progress within `limits.stop`, or when `stop`, called
+    /// once more, returns again. Nothing uses the storage when this returns.
+    pub fn run(self, stop: impl AsyncFnMut()) {
+        let nothing: Opener = Arc::new(|| Err(OpenError::Setting("there is nothing to open".into())));
+        if let Err(error) = self.run_after(None, &nothing, Box::new(|_| ()), stop) {
+            tracing::error!(%error, "the proxy has ended");
+        }
+    }
+
+    /// The same, or until another process has taken over. Where there is a predecessor, its cache is taken over first,
+    /// while requests pass by.
+    ///
+    /// Errors: [`TakeOverError`], when what was to be taken over could not be.
+    pub(crate) fn run_after(
+        self,
+        predecessor: Option<Predecessor>,
+        open: &Opener,
+        on_handed_over: Box<dyn FnOnce(u32) + Send>,
+        mut stop: impl AsyncFnMut(),
+    ) -> Result<(), TakeOverError> {
+        let Server { runtime, mut proxy } = self;
+        let ended = runtime.block_on(proxy.live(predecessor, open, on_handed_over, &mut stop));
+        drop(proxy);
+        runtime.shutdown_timeout(Duration::from_secs(1));
+        ended
+    }
+}
+
+impl Proxy {
+    async fn live(
+        &mut self,
+        predecessor: Option<Predecessor>,
+        open: &Opener,
+        on_handed_over: Box<dyn FnOnce(u32) + Send>,
+        stop: &mut impl AsyncFnMut(),
+    ) -> Result<(), TakeOverError> {
+        let mut accepting = self.accept().await;
+        if let Some(predecessor) = predecessor
+            && let Err(error) = self.take_over(predecessor, open, &mut accepting, stop).await
+        {
+            self.drain(stop).await;
+            return Err(error);
+        }
+        let mut desk = self.open_desk();
+        loop {
+            let heir = tokio::select! {
+                () = stop() => break,
+                Some(heir) = self.heirs.recv() => heir,
+            };
+            let left = tokio::select! {
+                () = stop() => break,
+                left = self.hand_over(heir, &mut accepting, &mut desk, open) => left,
+            };
+            match left {
+                Left::All { process } => {
+                    on_handed_over(process);
+                    self.drain(stop).await;
+                    return Ok(());
+                }
+                Left::Nothing => {}
+            }
+        }
+        desk.shutdown().await;
+        accepting.stop().await;
+        self.end(stop).await;
+        Ok(())
+    }
+
+    /// Begins to accept connections, and questions about metrics.
+    async fn accept(&self) -> Accepting {
+        let mut fds = Fds::new();
+        for ((_, listener), address) in self.sockets.listeners.iter().zip(&self.addresses) {
+            // The socket itself is kept: it may have to be handed over.
+            let socket = loop {
+                match listener.try_clone() {
+                    Ok(socket) => break socket,
+                    Err(error) => tracing::error!(%error, %address, "no connections can be accepted yet"),
+                }
+                sleep(NO_FILES).await;
+            };
+            fds.add(address.to_string(), socket.into_raw_fd());
+        }
+        let fds = Arc::new(Mutex::new(fds));
+        let (stopping, stopped) = watch::channel(false);
+        let mut answering = JoinSet::new();
+        match self.sockets.metrics.as_ref().map(|(_, listener)| listener.try_clone()) {
+            Some(Ok(listener)) => {
+                let (shared, storage) = (self.exchange.shared.clone(), self.exchange.store.clone());
+                let desk = metrics::Desk { shared, storage, crowd: self.crowd.clone(), stopping: stopped.clone() };
+                answering.spawn(desk.open(listener));
+            }
+            Some(Err(error)) => tracing::warn!(%error, "nobody can ask for metrics"),
+            None => {}
+        }
+        let mut listeners = JoinSet::new();
+        for mut service in self.services() {
+            let (fds, stopped) = (fds.clone(), stopped.clone());
+            listeners.spawn(async move { service.start_service(Some(fds), stopped, 1).await });
+        }
+        Accepting { stopping, listeners, _metrics: answering }
+    }
+
+    /// Begins to answer those who administer.
+    fn open_desk(&self) -> JoinSet<()> {
+        let mut desk = JoinSet::new();
+        if let Some(socket) = &self.sockets.control {
+            desk.spawn(self.desk.clone().open(socket.try_clone()));
+        }
+        desk
+    }
+
+    /// Lets connections end with their next answer, and what they carry come to its end.
+    async fn drain(&self, stop: &mut impl AsyncFnMut()) {
+        let limit = self.exchange.shared.limits.drain;
+        tokio::select! {
+            () = stop() => {}
+            emptied = self.crowd.emptied(limit) => if !emptied {
+                let left = self.crowd.present();
+                tracing::warn!("{left} connections have not ended within limits.drain ({limit:?}), and are cut off");
+            }
+        }
+        self.end(stop).await;
+    }
+
+    /// Ends connections that wait, and lets the others come to their end within `limits.stop`.
+    async fn end(&self, stop: &mut impl AsyncFnMut()) {
+        let shared = &self.exchange.shared;
+        shared.ending.send_replace(true);
+        tokio::select! {
+            () = stop() => {}
+            _ = async {
+                self.crowd.emptied(shared.limits.stop).await;
+                self.exchange.finished(shared.limits.stop).await
+            } => {}
+        }
+    }
+}
+
+/// What came of a hand-over.
+enum Left {
+    /// Another process has it all.
+    All { process: u32 },
+    /// It is as it was before.
+    Nothing,
+}
+
+impl Proxy {
+    /// Takes over from another process, which has passed on its sockets already.
+    async fn take_over(
+        &mut self,
+        predecessor: Predecessor,
+        open: &Opener,
+        accepting: &mut Accepting,
+        stop: &mut impl AsyncFnMut(),
+    ) -> Result<(), TakeOverError> {
+        let mut talk = predecessor.talk()?;
+        let taken = tokio::select! {
+            () = stop() => Err(TakeOverError::Refused("this one was told to stop before it had the cache".into())),
+            taken = talk.take_cache(&self.switch, open) => taken,
+        };
+        match taken {
+            Ok(without) => {
+                self.own_control(true);
+                self.exchange.shared.metrics.as_ref().inspect(|metrics| metrics.hand_over.took(without));
+                tracing::info!("took over; requests passed by the cache for {} ms", without.as_millis());
+                Ok(())
+            }
+            Err(error) => {
+                accepting.stop().await;
+                talk.give_up(error.to_string()).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Hands over to another process. While that goes on, what comes is first this process's and then the other's.
+    async fn hand_over(
+        &mut self,
+        mut heir: Heir,
+        accepting: &mut Accepting,
+        desk: &mut JoinSet<()>,
+        open: &Opener,
+    ) -> Left {
+        let shared = self.exchange.shared.clone();
+        if let Err(why) = heir.equip(&self.sockets).await {
+            tracing::error!("a new process was to take over and did not; this one serves on: {why}");
+            shared.metrics.as_ref().inspect(|metrics| metrics.hand_over.refused.inc());
+            return Left::Nothing;
+        }
+        accepting.stop().await;
+        desk.shutdown().await;
+        self.own_control(false);
+        self.exchange.finished(SETTLING).await;
+        self.switch.leave();
+        if let Err(error) = self.switch.close().await {
+            tracing::error!(%error, "the last objects could not be written to disk before the hand-over");
+        }
+        heir.release().await;
+        match heir.settled().await {
+            Ok(()) => {
+                tracing::info!("handed over; {} connections are to end", self.crowd.present());
+                Left::All { process: heir.process() }
+            }
+            Err(why) => {
+                tracing::error!("a new process took over and failed; this one takes everything back: {why}");
+                shared.metrics.as_ref().inspect(|metrics| metrics.hand_over.taken_back.inc());
+                self.take_back(open).await;
+                *accepting = self.accept().await;
+                self.own_control(true);
+                *desk = self.open_desk();
+                Left::Nothing
+            }
+        }
+    }
+
+    /// Opens the cache again. Without it, the proxy serves on all the same.
+    async fn take_back(&self, open: &Opener) {
+        match open_unlocked(open).await {
+            Ok(storage) => self.switch.take_in(storage),
+            Err(error) => tracing::error!(%error, "serving without a cache until the next start"),
+        }
+    }
+
+    fn own_control(&mut self, own: bool) {
+        self.control.iter_mut().for_each(|socket| socket.own(own));
+    }
+}

@@ -1,0 +1,166 @@
+//! A proxy with all it needs, before it serves.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use http::Version;
+use pingora_core::services::listening::Service;
+use tinaja_http::hops::via_member;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{Semaphore, mpsc, watch};
+
+use crate::Storage;
+use crate::access::AccessLog;
+use crate::admin::Desk;
+use crate::admin::socket::{NAME, Socket};
+use crate::config::Config;
+use crate::crowd::Crowd;
+use crate::exchange::Exchange;
+use crate::front::Front;
+use crate::handover::{Heir, Sockets, Switch, listen};
+use crate::metrics::Metrics;
+use crate::reload::{Current, Reloader, Requests};
+use crate::serve::{ServeError, check};
+use crate::shared::{Shared, unique_name};
+
+/// Threads that wait for name servers, or for a cache to open, at most; they exist while there is something to wait for.
+const MOST_WAITING: usize = 64;
+
+/// A proxy that listens, and does not serve yet.
+pub struct Server {
+    pub(crate) runtime: Runtime,
+    pub(crate) proxy: Proxy,
+}
+
+/// What runs on the threads of a [`Server`].
+pub(crate) struct Proxy {
+    pub(crate) sockets: Sockets,
+    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) crowd: Crowd,
+    pub(crate) exchange: Arc<Exchange>,
+    pub(crate) current: Arc<Current>,
+    pub(crate) switch: Arc<Switch>,
+    pub(crate) desk: Arc<Desk>,
+    pub(crate) control: Option<Socket>,
+    /// Processes that are to take over.
+    pub(crate) heirs: mpsc::Receiver<Heir>,
+}
+
+/// What a proxy is asked to do from outside, and by whom.
+#[derive(Default)]
+pub(crate) struct Outside {
+    /// Sockets that another process has passed on. Those that the settings do not name are closed.
+    pub given: Sockets,
+    /// Who reads settings again, if somebody does.
+    pub reload: Option<Requests>,
+    /// The cache's directories as the system knows them, where it may be handed over.
+    pub dirs: Option<Vec<PathBuf>>,
+}
+
+impl Server {
+    /// Listens on every address and prepares everything, so that what can go wrong goes wrong now.
+    pub fn bind(config: Config, storage: Storage) -> Result<Server, ServeError> {
+        let (runtime, switch) = (runtime(&config)?, Switch::holding(storage));
+        let (proxy, _) = Proxy::bind(config, switch, Outside::default())?;
+        Ok(Server { runtime, proxy })
+    }
+
+    /// Where it listens, in the order of the listeners; ports that were given as 0 are the real ones here.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.proxy.addresses
+    }
+}
+
+impl Proxy {
+    /// Listens, over a cache that may come later.
+    pub fn bind(config: Config, switch: Arc<Switch>, outside: Outside) -> Result<(Proxy, Reloader), ServeError> {
+        let Outside { mut given, reload, dirs } = outside;
+        check(&config)?;
+        let current = Arc::new(Current::load(&config.listeners)?);
+        let began = config.clone();
+        // Before anybody can connect: whoever finds the proxy listening finds this as well.
+        let control = config.control.as_deref().and_then(|dir| control(dir, given.control.take()));
+        let mut place = |told| given.take(told).map_or_else(|| listen(told), Ok);
+        let listeners = config.listeners.iter().map(|listener| Ok((listener.address, place(listener.address)?)));
+        let listeners: Vec<(SocketAddr, TcpListener)> = listeners.collect::<Result<_, ServeError>>()?;
+        let addresses = listeners.iter().map(|(_, listener)| listener.local_addr());
+        let addresses: Vec<_> = addresses.collect::<Result<_, _>>()?;
+        let known = given.metrics.take().filter(|(told, _)| Some(*told) == config.metrics);
+        let metrics = match (config.metrics, known) {
+            (Some(told), None) => Some((told, listen(told)?)),
+            (_, known) => known,
+        };
+        let sockets = Sockets {
+            listeners,
+            metrics,
+            control: control.as_ref().map(|socket| socket.listener.try_clone()).transpose()?,
+        };
+        let log = AccessLog::open(config.access_log.as_deref(), config.access_log_format)
+            .map_err(|cause| ServeError::AccessLog { path: config.access_log.unwrap_or_default(), cause })?;
+        let workers = config.workers.max(1);
+        let shared = Arc::new(Shared {
+            limits: config.limits,
+            name: config.name.unwrap_or_else(unique_name),
+            addresses: addresses.clone(),
+            log,
+            metrics: config.metrics.map(|_| Metrics::new()).transpose().map_err(io::Error::other)?,
+            ending: watch::Sender::new(false),
+        });
+        let crowd = Crowd::new(config.limits.connections);
+        let exchange = Arc::new(Exchange::new(shared.clone(), switch.clone(), workers));
+        let (come, heirs) = mpsc::channel(1);
+        let desk = Arc::new(Desk {
+            storage: switch.clone(),
+            current: current.clone(),
+            reload,
+            heirs: dirs.is_some().then_some(come),
+            handing_over: Arc::new(Semaphore::new(1)),
+            dirs: dirs.unwrap_or_default(),
+        });
+        let reloader = Reloader { shared, current: current.clone(), began };
+        Ok((Proxy { sockets, addresses, crowd, exchange, current, switch, desk, control, heirs }, reloader))
+    }
+
+    /// What accepts connections, one for each listener.
+    pub(crate) fn services(&self) -> Vec<Service<Front>> {
+        let shared = &self.exchange.shared;
+        let services = self.addresses.iter().enumerate().map(|(index, address)| {
+            let (shared, current) = (shared.clone(), self.current.clone());
+            let (exchange, crowd) = (self.exchange.clone(), self.crowd.clone());
+            let via = via_member(Version::HTTP_11, &shared.name);
+            let mut service = Service::new("proxy".into(), Front { shared, current, index, exchange, crowd, via });
+            service.add_tcp(&address.to_string());
+            service
+        });
+        services.collect()
+    }
+}
+
+/// Threads for requests, and for waiting for name servers.
+pub(crate) fn runtime(config: &Config) -> Result<Runtime, ServeError> {
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(config.workers.max(1))
+        .max_blocking_threads(MOST_WAITING)
+        .thread_name("proxy")
+        .enable_all()
+        .build()?;
+    Ok(runtime)
+}
+
+/// The socket for [`crate::admin`]: the one that was passed on, or a new one. Without it the proxy serves all the same.
+fn control(dir: &Path, given: Option<std::os::unix::net::UnixListener>) -> Option<Socket> {
+    let made = match given {
+        Some(listener) => Socket::passed_on(listener, dir),
+        None => Socket::make(dir),
+    };
+    match made {
+        Ok(socket) => Some(socket),
+        Err(error) => {
+            let path = dir.join(NAME);
+            tracing::warn!(path = %path.display(), %error, "no control socket: purge and inspect cannot reach this server");
+            None
+        }
+    }
+}
