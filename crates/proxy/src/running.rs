@@ -96,7 +96,9 @@ impl Proxy {
             match left {
                 Left::All { process } => {
                     on_handed_over(process);
+                    self.desk.upgrade.handed_over(process);
                     self.drain(stop).await;
+                    self.desk.upgrade.told().await;
                     return Ok(());
                 }
                 Left::Nothing => {}
@@ -226,6 +228,7 @@ impl Proxy {
         let shared = self.exchange.shared.clone();
         if let Err(why) = heir.equip(&self.sockets).await {
             tracing::error!("a new process was to take over and did not; this one serves on: {why}");
+            self.desk.upgrade.failed(&why);
             shared.metrics.as_ref().inspect(|metrics| metrics.hand_over.refused.inc());
             return Left::Nothing;
         }
@@ -245,6 +248,7 @@ impl Proxy {
             }
             Err(why) => {
                 tracing::error!("a new process took over and failed; this one takes everything back: {why}");
+                self.desk.upgrade.failed(&why);
                 shared.metrics.as_ref().inspect(|metrics| metrics.hand_over.taken_back.inc());
                 self.take_back(open).await;
                 *accepting = self.accept().await;

@@ -10,6 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::Storage;
+use crate::admin::Successor;
 use crate::config::{Config, Listener, Mode};
 use crate::handover::{Predecessor, Switch, TakeOverError, canonical};
 use crate::origin::authorities;
@@ -86,6 +87,8 @@ pub struct Service {
     pub reload: Box<dyn FnMut() -> Result<Reload, String> + Send>,
     /// Whoever is taken over from.
     pub predecessor: Option<Predecessor>,
+    /// Starts a process that takes over, when [`crate::admin`] is asked to.
+    pub successor: Option<Successor>,
     /// Called with the id of the process that has taken over, as soon as it has.
     pub on_handed_over: Box<dyn FnOnce(u32) + Send>,
 }
@@ -101,7 +104,7 @@ pub struct Service {
 /// Returns when nothing uses the cache any more. Errors: [`ServeError`], before `on_ready` is called; and
 /// [`ServeError::TakeOver`] after it.
 pub fn serve(config: Config, service: Service, on_ready: impl FnOnce(&[SocketAddr])) -> Result<(), ServeError> {
-    let Service { cache, dirs, open, reload, mut predecessor, on_handed_over } = service;
+    let Service { cache, dirs, open, reload, mut predecessor, successor, on_handed_over } = service;
     let runtime = runtime(&config)?;
     // Before anybody can see that it runs, and ask it to stop: that would kill it otherwise.
     let (mut term, mut int, hangup) = {
@@ -110,7 +113,7 @@ pub fn serve(config: Config, service: Service, on_ready: impl FnOnce(&[SocketAdd
     };
     let (requests, asked) = mpsc::channel(1);
     let given = predecessor.as_mut().map(Predecessor::sockets).unwrap_or_default();
-    let outside = Outside { given, reload: Some(requests), dirs: Some(canonical(&dirs)) };
+    let outside = Outside { given, reload: Some(requests), dirs: Some(canonical(&dirs)), successor };
     let (proxy, reloader) = Proxy::bind(config, cache, outside)?;
     runtime.spawn(reloader.run(hangup, asked, reload));
     on_ready(&proxy.addresses);

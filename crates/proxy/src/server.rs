@@ -13,8 +13,8 @@ use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::Storage;
 use crate::access::AccessLog;
-use crate::admin::Desk;
 use crate::admin::socket::{NAME, Socket};
+use crate::admin::{Desk, Successor, Upgrade};
 use crate::config::Config;
 use crate::crowd::Crowd;
 use crate::exchange::Exchange;
@@ -57,6 +57,8 @@ pub(crate) struct Outside {
     pub reload: Option<Requests>,
     /// The cache's directories as the system knows them, where it may be handed over.
     pub dirs: Option<Vec<PathBuf>>,
+    /// Who starts a process that takes over.
+    pub successor: Option<Successor>,
 }
 
 impl Server {
@@ -76,7 +78,7 @@ impl Server {
 impl Proxy {
     /// Listens, over a cache that may come later.
     pub fn bind(config: Config, switch: Arc<Switch>, outside: Outside) -> Result<(Proxy, Reloader), ServeError> {
-        let Outside { mut given, reload, dirs } = outside;
+        let Outside { mut given, reload, dirs, successor } = outside;
         check(&config)?;
         let current = Arc::new(Current::load(&config.listeners)?);
         let began = config.clone();
@@ -118,6 +120,7 @@ impl Proxy {
             heirs: dirs.is_some().then_some(come),
             handing_over: Arc::new(Semaphore::new(1)),
             dirs: dirs.unwrap_or_default(),
+            upgrade: Upgrade::new(successor),
         });
         let reloader = Reloader { shared, current: current.clone(), began };
         Ok((Proxy { sockets, addresses, crowd, exchange, current, switch, desk, control, heirs }, reloader))

@@ -10,6 +10,8 @@ use tinaja_proxy::admin::words::{Answer, Ask};
 
 /// A server takes half a minute at most; more is a server that hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// But for one that starts another process and waits for it.
+const UPGRADE_PATIENCE: Duration = Duration::from_secs(240);
 /// No answer is longer.
 const MOST_ANSWER_BYTES: u64 = 64 << 20;
 
@@ -30,7 +32,8 @@ fn ask_in(dir: &Path, ask: &Ask) -> Result<Option<Answer>> {
         _ => anyhow!(error),
     });
     let Some(mut stream) = connected? else { return Ok(None) };
-    stream.set_read_timeout(Some(PATIENCE))?;
+    let patience = if *ask == Ask::Upgrade { UPGRADE_PATIENCE } else { PATIENCE };
+    stream.set_read_timeout(Some(patience))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut line = serde_json::to_vec(ask)?;
     line.push(b'\n');

@@ -35,6 +35,9 @@ pub enum Action {
     Purge(Purge),
     /// Have a running server read its settings again: modes, routes, rules and certificates of its listeners.
     Reload(Reload),
+    /// Have a running server start the program that lies in its place now, with the same flags, and hand over to it: no
+    /// connection is refused, no request fails, and the cache stays.
+    Upgrade(Upgrade),
     /// Run an experiment of the laboratory: a table or figure of a paper, measured again. Alone: list them.
     Lab(Lab),
     /// Write man pages and shell completions, for packages.
@@ -53,6 +56,17 @@ pub struct Generate {
 /// The flags of `reload`.
 #[derive(Debug, Args)]
 pub struct Reload {
+    /// The server's settings file, which says where its cache lives.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The server's cache, by which it is found; by default tinaja in the user's cache directory.
+    #[arg(long, value_name = "DIR")]
+    pub cache: Vec<PathBuf>,
+}
+
+/// The flags of `upgrade`.
+#[derive(Debug, Args)]
+pub struct Upgrade {
     /// The server's settings file, which says where its cache lives.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,

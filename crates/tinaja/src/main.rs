@@ -16,6 +16,7 @@ mod report;
 mod serve;
 mod settings;
 mod tune;
+mod upgrade;
 mod welcome;
 
 use std::io::{Write, stderr};
@@ -61,6 +62,10 @@ fn run(flags: Flags) -> Result<()> {
         Action::Reload(reload) => {
             log(flags.log.as_ref().map_or(DEFAULT_LOG, |filter| &filter.0));
             reload::reload(reload)
+        }
+        Action::Upgrade(upgrade) => {
+            log(flags.log.as_ref().map_or(DEFAULT_LOG, |filter| &filter.0));
+            upgrade::upgrade(upgrade)
         }
         Action::Purge(purge) => {
             log(flags.log.as_ref().map_or(DEFAULT_LOG, |filter| &filter.0));

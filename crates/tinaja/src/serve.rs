@@ -17,6 +17,7 @@ use crate::place;
 use crate::report::shown;
 use crate::settings::Settings;
 use crate::tune;
+use crate::upgrade;
 use crate::welcome::Welcome;
 
 /// Run the proxy until a signal asks it to stop, or another process takes over; then write down what is not yet on disk.
@@ -71,6 +72,7 @@ pub fn serve(settings: Settings, take_over: bool, read: impl Fn() -> Result<Sett
         open,
         reload: Box::new(again),
         predecessor,
+        successor: upgrade::successor(),
         on_handed_over: Box::new(move |process| {
             handed.store(true, Ordering::Release);
             notify::handed_over(process);

@@ -12,6 +12,7 @@ use tokio::time::{sleep, timeout};
 
 use super::purge::{Url, purge};
 use super::top::top_hosts;
+use super::upgrade::Upgrade;
 use super::words::{Answer, Ask, Figures};
 use crate::Storage;
 use crate::handover::{Heir, Heirs, PROTOCOL};
@@ -40,6 +41,8 @@ pub(crate) struct Desk {
     pub handing_over: Arc<Semaphore>,
     /// The cache's directories, as the system knows them.
     pub dirs: Vec<PathBuf>,
+    /// Who starts a new process, and what became of it.
+    pub upgrade: Upgrade,
 }
 
 impl Desk {
@@ -73,6 +76,7 @@ impl Desk {
     }
 
     async fn serve(&self, mut stream: UnixStream) -> io::Result<()> {
+        let _telling = self.upgrade.telling();
         let answer = match self.question(&mut stream).await {
             Ok(Ask::HandOver { protocol, cache }) => match self.heir(protocol, &cache) {
                 Ok((heirs, only)) => return heirs.send(Heir::new(stream, only)).await.map_err(io::Error::other),
@@ -145,6 +149,10 @@ impl Desk {
             Ask::HandOver { .. } => failed("a hand-over goes on by itself".into()),
             Ask::Reload => match self.reload().await {
                 Ok(later) => Answer::Reloaded { later },
+                Err(why) => failed(why),
+            },
+            Ask::Upgrade => match self.upgrade.run().await {
+                Ok(process) => Answer::Upgraded { process },
                 Err(why) => failed(why),
             },
             Ask::Inspect { top } => {

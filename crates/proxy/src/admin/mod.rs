@@ -7,9 +7,12 @@ mod desk;
 mod purge;
 pub mod socket;
 mod top;
+mod upgrade;
 pub mod words;
 
 pub(crate) use desk::Desk;
 pub(crate) use purge::purge_name;
 pub use purge::{BadUrl, PurgeError, Url, purge_stopped};
 pub use top::{MOST_HOSTS, top_hosts};
+pub use upgrade::Successor;
+pub(crate) use upgrade::Upgrade;

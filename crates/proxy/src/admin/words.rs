@@ -16,6 +16,8 @@ pub enum Ask {
     },
     /// Read the settings again, and go by them.
     Reload,
+    /// Start a new process of the same program, and hand over to it.
+    Upgrade,
     /// Hand over to whoever asks this, which goes on in a conversation of its own.
     HandOver {
         /// The version of that conversation.
@@ -43,6 +45,11 @@ pub enum Answer {
     Reloaded {
         /// The names of those that have changed and wait for the next start.
         later: Vec<String>,
+    },
+    /// Another process serves from now on.
+    Upgraded {
+        /// Its id.
+        process: u32,
     },
     /// What the cache holds.
     Inspected {

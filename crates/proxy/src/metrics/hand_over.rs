@@ -23,7 +23,7 @@ pub(crate) struct HandOver {
 impl HandOver {
     pub fn new(registry: &Registry) -> prometheus::Result<HandOver> {
         let passed = "Requests that passed by the cache since it was still another process's.";
-        let passed = register(registry, IntCounter::new("tinaja_hand_over_passed_total", passed)?)?;
+        let passed = register(registry, IntCounter::new("tinaja_hand_over_passed_requests_total", passed)?)?;
         let seconds = "How long this process served before it had the cache of the one before it.";
         let seconds = register(registry, Gauge::new("tinaja_hand_over_without_cache_seconds", seconds)?)?;
         let all = Opts::new("tinaja_hand_overs_total", "Times that one process was to take over from another.");

@@ -1,0 +1,100 @@
+//! Starting the process that is to take over from this one, and finding out what becomes of it.
+
+use std::process::Child;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{sleep, timeout};
+
+use crate::crowd::Crowd;
+
+/// Starts a process that takes over. Errors: why there is none, in words.
+pub type Successor = Arc<dyn Fn() -> Result<Child, String> + Send + Sync>;
+
+/// The new process must have taken over within this; it is ended if not.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How often it is looked at meanwhile.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Whoever asked for it is told within this, though the server ends.
+const TELLING: Duration = Duration::from_secs(2);
+
+/// One upgrade at a time, and how the last hand-over went.
+pub(crate) struct Upgrade {
+    successor: Option<Successor>,
+    only: Semaphore,
+    asking: Crowd,
+    /// Whoever has taken over.
+    heir: watch::Sender<Option<u32>>,
+    /// Why nobody has, the last time that somebody was to.
+    failed: Mutex<String>,
+}
+
+impl Upgrade {
+    pub fn new(successor: Option<Successor>) -> Upgrade {
+        let failed = Mutex::new(String::new());
+        let (only, asking) = (Semaphore::new(1), Crowd::new(usize::MAX));
+        Upgrade { successor, only, asking, heir: watch::Sender::new(None), failed }
+    }
+
+    /// Starts a process, and waits until it has taken over; its id.
+    ///
+    /// Errors: it has not, and why.
+    pub async fn run(&self) -> Result<u32, String> {
+        let successor = self.successor.clone().ok_or("this server does not know how it was started")?;
+        let _only = self.only.try_acquire().map_err(|_| "it is being upgraded already: wait for the end of that")?;
+        self.failed.lock().clear();
+        let started = tokio::task::spawn_blocking(move || successor()).await;
+        let mut child = started.map_err(|error| format!("starting a new process was ended: {error}"))??;
+        let mut heir = self.heir.subscribe();
+        let taken = async {
+            tokio::select! {
+                Ok(process) = heir.wait_for(Option::is_some) => Ok(process.unwrap_or_default()),
+                ended = ended(&mut child) => Err(ended),
+            }
+        };
+        let why = match timeout(PATIENCE, taken).await {
+            Ok(Ok(process)) => return Ok(process),
+            Ok(Err(why)) => why,
+            Err(_) => format!("it had not taken over after {} s, and was ended", PATIENCE.as_secs()),
+        };
+        // It may have ended by itself.
+        let _ = child.kill();
+        let _ = child.wait();
+        let told = self.failed.lock().clone();
+        let told = if told.is_empty() { "its log says why".to_owned() } else { told };
+        Err(format!("the new process did not take over, and this one serves on: {why}; {told}"))
+    }
+
+    /// Somebody has taken over.
+    pub fn handed_over(&self, process: u32) {
+        self.heir.send_replace(Some(process));
+    }
+
+    /// Somebody was to take over and has not.
+    pub fn failed(&self, why: &str) {
+        *self.failed.lock() = why.to_owned();
+    }
+
+    /// Held while somebody is waiting for an answer.
+    pub fn telling(&self) -> Option<OwnedSemaphorePermit> {
+        self.asking.enter()
+    }
+
+    /// Waits until whoever asked for something, the upgrade above all, has been told how it went.
+    pub async fn told(&self) {
+        self.asking.emptied(TELLING).await;
+    }
+}
+
+/// How a process has ended, once it has.
+async fn ended(child: &mut Child) -> String {
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return format!("it ended with {status}"),
+            Ok(None) => sleep(LOOK_EVERY).await,
+            Err(error) => return format!("it cannot be waited for: {error}"),
+        }
+    }
+}
