@@ -55,7 +55,8 @@ impl Reader {
 }
 
 fn get(url: &str) -> String {
-    format!("GET {url} HTTP/1.1\r\nHost: x\r\n\r\n")
+    let host = url.split('/').nth(2).unwrap();
+    format!("GET {url} HTTP/1.1\r\nHost: {host}\r\n\r\n")
 }
 
 /// Has a second process take over.
@@ -89,7 +90,8 @@ fn what_is_under_way_goes_on() {
     let (mut idle, head) = Reader::ask(setup.address(), &get(&small));
     assert!(head.contains("Connection: keep-alive"), "{head}");
     idle.bytes(9);
-    let (mut tunnel, head) = Reader::ask(setup.address(), &format!("CONNECT 127.0.0.1:{port} HTTP/1.1\r\nHost: x\r\n\r\n"));
+    let connect = format!("CONNECT 127.0.0.1:{port} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n");
+    let (mut tunnel, head) = Reader::ask(setup.address(), &connect);
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
     let (mut far, _) = echo.accept().unwrap();
     let mut new = Tinaja::of(take_over(&setup, "new"), setup.address());
