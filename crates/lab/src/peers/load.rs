@@ -25,6 +25,8 @@ pub struct Tally {
     pub hit_times: Vec<Duration>,
     /// How long each took that came from the origin.
     pub miss_times: Vec<Duration>,
+    /// Misses of what may be stored.
+    pub cachable_misses: u64,
     /// Requests without a whole answer.
     pub failed: u64,
     /// How long it took in total.
@@ -52,11 +54,17 @@ impl Tally {
         self.hit_bytes as f64 / self.bytes.max(1) as f64
     }
 
+    /// The share of misses that may be stored.
+    pub fn cachable_ratio(&self) -> f64 {
+        self.cachable_misses as f64 / self.miss_times.len().max(1) as f64
+    }
+
     fn add(&mut self, other: Tally) {
         self.bytes += other.bytes;
         self.hit_bytes += other.hit_bytes;
         self.hit_times.extend(other.hit_times);
         self.miss_times.extend(other.miss_times);
+        self.cachable_misses += other.cachable_misses;
         self.failed += other.failed;
     }
 }
@@ -126,6 +134,7 @@ fn put(
                 Ok(answer) => {
                     tally.bytes += request.bytes;
                     tally.hit_bytes += if answer.is_hit { request.bytes } else { 0 };
+                    tally.cachable_misses += u64::from(!answer.is_hit && request.cachable);
                     let times = if answer.is_hit { &mut tally.hit_times } else { &mut tally.miss_times };
                     times.push(due.elapsed());
                 }
@@ -188,6 +197,7 @@ mod tests {
             mix().take(2000).filter(|request| request.cachable).map(|request| request.object).collect();
         let tally = fill(&clients, &mut mix(), 2000, 4).unwrap();
         assert_eq!((tally.requests(), tally.failed, tally.hit_times.len()), (objects.len() as u64, 0, 0));
+        assert_eq!(tally.cachable_misses, objects.len() as u64);
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! The proxy beside Squid and Traffic Server on one disk that the kernel limits: Figures 3, 5, 7 and 9 of the HashCache paper.
 
 mod notes;
+mod plots;
 mod runs;
 mod tables;
+mod theory;
 
 use tinaja_store::EngineName;
 
@@ -42,6 +44,7 @@ const fn ours(engine: EngineName, prefetch: bool) -> Peer {
 fn run(setup: &Setup) -> Result<Report, LabError> {
     needs_root()?;
     let origin = Origin::begin()?;
+    let disk = runs::disk_speed(setup)?;
     let (mut ran, mut left_out) = (Vec::new(), Vec::new());
     for peer in setup.choose(&PEERS[..], &FEW[..]) {
         if peer.program().is_none() {
@@ -60,8 +63,15 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
     if ran.is_empty() {
         return Err(LabError::failed("running the proxies", left_out.join("; ")));
     }
-    let tables = vec![tables::peak(&ran), tables::resources(&ran), tables::times(&ran), tables::versions(&ran)];
-    let plots = vec![tables::figure_3(&ran), tables::figure_5(&ran), tables::hit_times(&ran)];
+    let tables = vec![
+        tables::peak(&ran),
+        tables::resources(&ran),
+        tables::times(&ran),
+        theory::table_4(&ran, &disk),
+        theory::table_6(&disk),
+        tables::versions(&ran),
+    ];
+    let plots = vec![plots::figure_3(&ran), plots::figure_5(&ran), plots::hit_times(&ran)];
     let Experiment { name, shows, paper, .. } = EXPERIMENT;
     let notes = notes::notes(setup, &left_out);
     Ok(Report { name, shows, paper, quick: setup.quick, seed: setup.seed, tables, plots, notes })

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use tinaja_store::tune::DiskSpeed;
+
 use crate::error::LabError;
 use crate::experiment::Setup;
 use crate::load::{Embedded, PolyMix, PolyMixOptions};
@@ -69,6 +71,15 @@ fn options(setup: &Setup) -> PolyMixOptions {
 pub fn lengths(setup: &Setup) -> (Duration, Duration, Duration) {
     let seconds = setup.choose([40, 60, 45], [1, 3, 2]);
     seconds.map(Duration::from_secs).into()
+}
+
+/// What the limited disk itself does, by the size of a read: Table 6, and the `t` of Table 4. Errors: it cannot be made.
+pub fn disk_speed(setup: &Setup) -> Result<DiskSpeed, LabError> {
+    let (scratch, disk_bytes) = (setup.scratch.clone(), 512 << 20);
+    let bench = Bench::make(&BenchOptions { scratch, disk_bytes, memory_bytes: MEMORY_BYTES })?;
+    bench.limit(LIMIT)?;
+    let budget = Duration::from_secs(setup.choose(60, 5));
+    DiskSpeed::measure(&bench.mounted(), budget).map_err(|why| LabError::failed("measuring the limited disk", why))
 }
 
 /// Run it. Errors: it cannot be started, an answer is wrong, or most have none.

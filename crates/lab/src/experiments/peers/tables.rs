@@ -1,14 +1,14 @@
-//! What was measured, as tables and plots.
+//! What was measured, as tables.
 
 use tinaja_store::EngineName;
 
 use super::runs::Ran;
 use crate::paper::hashcache::{FIGURE_3_OTHERS, figure_3 as figure_3_of};
 use crate::peers::{Peer, percentile};
-use crate::report::{Cell, Plot, Series, Table};
+use crate::report::{Cell, Table};
 
 /// What Figure 3 says of it. The paper's engines with a table prefetch; its commercial cache stands where Traffic Server does.
-fn paper(peer: Peer) -> Option<f64> {
+pub fn paper(peer: Peer) -> Option<f64> {
     match peer {
         Peer::Tinaja { engine: EngineName::HashCacheLog, prefetch: false, .. } | Peer::Tinaja { is_new: true, .. } => {
             None
@@ -78,7 +78,7 @@ pub fn resources(ran: &[Ran]) -> Table {
         "busy by the device %",
     ];
     let mut table = Table::new("What it took meanwhile (Figures 5, 7 and 9)", &columns);
-    for Ran { peer, peak, empty_bytes, full_bytes, index_bytes, .. } in ran {
+    for Ran { peer, peak, timed, empty_bytes, full_bytes, index_bytes, .. } in ran {
         let (requests, seconds) = (peak.tally.requests().max(1) as f64, peak.tally.span.as_secs_f64().max(1e-9));
         let ((reads, writes), taken) = (peak.disk_rates(), peak.processes);
         table.row([
@@ -87,7 +87,7 @@ pub fn resources(ran: &[Ran]) -> Table {
             Cell::number(taken.system_s * 1e3 / requests, 2),
             Cell::percent(taken.user_s / seconds),
             Cell::percent(taken.system_s / seconds),
-            megabytes(taken.peak_bytes),
+            megabytes(timed.processes.peak_bytes),
             megabytes(*empty_bytes),
             megabytes(*full_bytes),
             index_bytes.map_or(Cell::Nothing, |bytes| Cell::number(bytes as f64 / 1e6, 2)),
@@ -147,44 +147,4 @@ pub fn versions(ran: &[Ran]) -> Table {
         table.row([peer.name().into(), version.clone().into(), filled.requests().into(), rate]);
     }
     table
-}
-
-fn bars(title: &str, y: &str, ran: &[Ran], series: Vec<Series>) -> Plot {
-    let groups = ran.iter().map(|ran| short(ran.peer)).collect();
-    Plot::Bars { title: title.into(), y: y.into(), groups, series }
-}
-
-/// Names that have room below bars.
-fn short(peer: Peer) -> String {
-    peer.name()
-        .replace("hashcache-", "")
-        .replace(" + prefetch", "+p")
-        .replace("Traffic Server", "TS")
-        .replace(", new file", " new")
-}
-
-fn series(name: &str, ran: &[Ran], height: impl Fn(&Ran) -> f64) -> Series {
-    Series::bars(name, ran.iter().map(height))
-}
-
-pub fn figure_3(ran: &[Ran]) -> Plot {
-    let measured = series("measured", ran, |ran| ran.peak.tally.rate());
-    let shared = series("if reads and writes share the limit", ran, |ran| ran.peak.rate_of_one_arm());
-    let paper = series("paper's Figure 3", ran, |ran| paper(ran.peer).unwrap_or_default());
-    bars("Peak requests a second on one limited disk", "requests/s", ran, vec![measured, shared, paper])
-}
-
-pub fn figure_5(ran: &[Ran]) -> Plot {
-    let seconds = |ran: &Ran| ran.peak.tally.span.as_secs_f64().max(1e-9);
-    let user = series("user CPU, % of a core", ran, |ran| ran.peak.processes.user_s * 100.0 / seconds(ran));
-    let system = series("system CPU, % of a core", ran, |ran| ran.peak.processes.system_s * 100.0 / seconds(ran));
-    let memory = series("peak memory, MB", ran, |ran| ran.peak.processes.peak_bytes as f64 / 1e6);
-    let disk = series("disk, % of its limit", ran, |ran| ran.peak.disk_busy() * 100.0);
-    bars("What it takes at the peak", "% or MB", ran, vec![user, system, memory, disk])
-}
-
-pub fn hit_times(ran: &[Ran]) -> Plot {
-    let at = |percent: f64| move |ran: &Ran| percentile(&ran.timed.tally.hit_times, percent).unwrap_or_default();
-    let all = vec![series("median", ran, at(50.0)), series("95 %", ran, at(95.0))];
-    bars("Times of hits at four fifths of the peak", "ms", ran, all)
 }
