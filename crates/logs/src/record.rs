@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 /// One request that was answered. Text fields are as they came: the writers escape them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
+    /// The request's id, if it has one. In the JSON format alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
     /// When the request was answered, in milliseconds since 1970.
     pub time_ms: u64,
     /// From the request's first byte to the answer's last, in milliseconds.

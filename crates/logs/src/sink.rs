@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -34,6 +34,8 @@ struct Counts {
     queued: AtomicU64,
     taken: AtomicU64,
     dropped: AtomicU64,
+    /// The file is to be opened anew by its name.
+    reopen: AtomicBool,
 }
 
 impl Sink {
@@ -41,7 +43,7 @@ impl Sink {
     ///
     /// Errors: what the system says when the file cannot be opened or the thread cannot be started.
     pub fn open(path: &Path) -> io::Result<Sink> {
-        let file = OpenOptions::new().create(true).append(true).open(path)?;
+        let file = open(path)?;
         let (lines, queue) = sync_channel(LINES_QUEUED);
         let counts = Arc::new(Counts::default());
         let task = Task { file: BufWriter::with_capacity(BUFFER_BYTES, file), path: path.into(), failing: false };
@@ -55,6 +57,17 @@ impl Sink {
         let sent = self.lines.as_ref().is_some_and(|lines| lines.try_send(line).is_ok());
         let count = if sent { &self.counts.queued } else { &self.counts.dropped };
         count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Has the file opened anew by its name, and made if it is not there: whoever rotates logs has renamed it. Lines that
+    /// were sent before may go to either. A file that cannot be opened is reported, and the one from before is written on.
+    pub fn reopen(&self) {
+        self.counts.reopen.store(true, Ordering::Release);
+        // Wakes the thread. Where the queue is full it is awake.
+        let woken = self.lines.as_ref().is_some_and(|lines| lines.try_send(String::new()).is_ok());
+        if woken {
+            self.counts.queued.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Lines that wait to be written. Of lines that are just being sent, some may be missing.
@@ -102,6 +115,9 @@ impl Task {
                 Err(RecvTimeoutError::Timeout) => false,
                 Err(RecvTimeoutError::Disconnected) => true,
             };
+            if counts.reopen.swap(false, Ordering::AcqRel) {
+                self.reopen();
+            }
             if ended || Instant::now() >= flush_at {
                 let flushed = self.file.flush();
                 self.note(flushed);
@@ -110,6 +126,22 @@ impl Task {
             }
             if ended {
                 return;
+            }
+        }
+    }
+
+    /// Opens the file anew, or keeps the one that is open.
+    fn reopen(&mut self) {
+        let flushed = self.file.flush();
+        self.note(flushed);
+        match open(&self.path) {
+            Ok(file) => {
+                self.file = BufWriter::with_capacity(BUFFER_BYTES, file);
+                tracing::info!(path = %self.path.display(), "the access log was opened anew");
+            }
+            Err(error) => {
+                let path = self.path.display();
+                tracing::error!(%path, %error, "the access log cannot be opened anew, and is written on where it was");
             }
         }
     }
@@ -130,11 +162,52 @@ impl Task {
     }
 }
 
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
 /// Says how many were dropped since it last said so.
 fn report_dropped(dropped: u64, said: &mut u64) {
     let count = dropped - *said;
     *said = dropped;
     if count > 0 {
         tracing::warn!(count, "access log lines were dropped: the disk is slower than the requests");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn until(what: impl Fn() -> bool) {
+        let began = Instant::now();
+        while !what() {
+            assert!(began.elapsed() < Duration::from_secs(60), "not in time");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn a_renamed_file_is_left_and_one_that_cannot_be_opened_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let (log, old) = (dir.path().join("log"), dir.path().join("old"));
+        let sink = Sink::open(&log).unwrap();
+        sink.send("1\n".into());
+        fs::rename(&log, &old).unwrap();
+        sink.reopen();
+        until(|| log.exists());
+        sink.send("2\n".into());
+        until(|| sink.waiting() == 0);
+        // A directory in its place: the file from before is kept.
+        let kept = dir.path().join("kept");
+        fs::rename(&log, &kept).unwrap();
+        fs::create_dir(&log).unwrap();
+        sink.reopen();
+        sink.send("3\n".into());
+        drop(sink);
+        assert_eq!(fs::read_to_string(&old).unwrap(), "1\n");
+        assert_eq!(fs::read_to_string(&kept).unwrap(), "2\n3\n");
     }
 }

@@ -33,6 +33,11 @@ impl AccessLog {
         self.sink.is_some()
     }
 
+    /// Has the file opened anew by its name.
+    pub fn reopen(&self) {
+        self.sink.as_ref().inspect(|sink| sink.reopen());
+    }
+
     /// How the log keeps up, for Prometheus; nothing where there is none.
     pub fn families(&self) -> Vec<MetricFamily> {
         let Some(sink) = &self.sink else { return Vec::new() };

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tinaja_logs::Format;
 
+use crate::ids::RequestIds;
 use crate::origin::OriginUrl;
 use crate::routes::Routes;
 use crate::rules::Rules;
@@ -28,6 +29,8 @@ pub struct Config {
     pub control: Option<PathBuf>,
     /// Where `/metrics`, `/healthz` and `/readyz` are asked for, by plain HTTP. Nowhere by default.
     pub metrics: Option<SocketAddr>,
+    /// Whom ids of requests are told, and whose are taken over. Nobody by default.
+    pub request_ids: RequestIds,
     /// Caps and time limits.
     pub limits: Limits,
     /// The name in Via. `None` (the default) makes one up that differs from every other proxy's.
@@ -66,6 +69,7 @@ impl Default for Config {
             access_log_format: Format::default(),
             control: None,
             metrics: None,
+            request_ids: RequestIds::default(),
             limits: Limits::default(),
             name: None,
         }

@@ -25,6 +25,7 @@ mod failure;
 mod front;
 mod group;
 mod handover;
+mod ids;
 mod metrics;
 mod origin;
 mod page;
@@ -40,6 +41,7 @@ mod tls;
 
 pub use config::{Config, Limits, Listener, Mode};
 pub use handover::{Predecessor, Switch, TakeOverError};
+pub use ids::RequestIds;
 pub use metrics::{count_panics, panics};
 pub use origin::{BadOrigin, OriginUrl};
 pub use reload::{Reload, ReloadError};

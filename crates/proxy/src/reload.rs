@@ -114,6 +114,7 @@ impl Reloader {
             ("workers", config.workers != began.workers),
             ("access_log", config.access_log != began.access_log),
             ("access_log_format", config.access_log_format != began.access_log_format),
+            ("request_id", config.request_ids != began.request_ids),
             ("name", config.name != began.name),
             ("metrics", config.metrics != began.metrics),
         ] {
@@ -126,19 +127,27 @@ impl Reloader {
 }
 
 impl Reloader {
-    /// Exchanges settings whenever somebody asks for it.
+    /// Exchanges settings whenever somebody asks for it, and has logs opened anew then and whenever they were rotated.
     pub async fn run(
         self,
         mut hangup: Signal,
         mut asked: mpsc::Receiver<oneshot::Sender<Result<Vec<String>, String>>>,
         mut reload: impl FnMut() -> Result<Reload, String> + Send,
+        (mut rotated, mut reopen): (Signal, impl FnMut() + Send),
     ) {
         loop {
             let asks = tokio::select! {
+                Some(()) = rotated.recv() => {
+                    self.shared.log.reopen();
+                    reopen();
+                    continue;
+                }
                 Some(()) = hangup.recv() => None,
                 Some(asks) = asked.recv() => Some(asks),
                 else => return,
             };
+            self.shared.log.reopen();
+            reopen();
             let read = reload().map_err(ReloadError::Settings);
             let done = read.and_then(|reload| self.apply(reload)).map_err(|error| error.to_string());
             self.shared.metrics.as_ref().inspect(|metrics| metrics.reloaded(done.is_ok()));

@@ -85,6 +85,8 @@ pub struct Service {
     pub open: Opener,
     /// Reads the settings again.
     pub reload: Box<dyn FnMut() -> Result<Reload, String> + Send>,
+    /// Opens logs that are not the proxy's anew by their names.
+    pub reopen: Box<dyn FnMut() + Send>,
     /// Whoever is taken over from.
     pub predecessor: Option<Predecessor>,
     /// Starts a process that takes over, when [`crate::admin`] is asked to.
@@ -97,25 +99,31 @@ pub struct Service {
 /// ends them at once. `on_ready` is told the addresses once clients can connect.
 ///
 /// On SIGHUP, and when [`crate::admin`] is asked to, `reload` is called for other settings, which are gone by from then
-/// on if they are good; if not, that is logged, and those from before stay. When another process asks to take over, its
+/// on if they are good; if not, that is logged, and those from before stay. Then and on SIGUSR1 the access log is opened
+/// anew by its name, and `reopen` is called for other logs. When another process asks to take over, its
 /// is the cache and all that comes, and this returns once the connections that there are have ended, within
 /// `limits.drain`.
 ///
 /// Returns when nothing uses the cache any more. Errors: [`ServeError`], before `on_ready` is called; and
 /// [`ServeError::TakeOver`] after it.
 pub fn serve(config: Config, service: Service, on_ready: impl FnOnce(&[SocketAddr])) -> Result<(), ServeError> {
-    let Service { cache, dirs, open, reload, mut predecessor, successor, on_handed_over } = service;
+    let Service { cache, dirs, open, reload, reopen, mut predecessor, successor, on_handed_over } = service;
     let runtime = runtime(&config)?;
     // Before anybody can see that it runs, and ask it to stop: that would kill it otherwise.
-    let (mut term, mut int, hangup) = {
+    let (mut term, mut int, hangup, rotated) = {
         let _inside = runtime.enter();
-        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?, signal(SignalKind::hangup())?)
+        (
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::hangup())?,
+            signal(SignalKind::user_defined1())?,
+        )
     };
     let (requests, asked) = mpsc::channel(1);
     let given = predecessor.as_mut().map(Predecessor::sockets).unwrap_or_default();
     let outside = Outside { given, reload: Some(requests), dirs: Some(canonical(&dirs)), successor };
     let (proxy, reloader) = Proxy::bind(config, cache, outside)?;
-    runtime.spawn(reloader.run(hangup, asked, reload));
+    runtime.spawn(reloader.run(hangup, asked, reload, (rotated, reopen)));
     on_ready(&proxy.addresses);
     let server = Server { runtime, proxy };
     let stop = async move || {

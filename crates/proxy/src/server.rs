@@ -20,6 +20,7 @@ use crate::crowd::Crowd;
 use crate::exchange::Exchange;
 use crate::front::Front;
 use crate::handover::{Heir, Sockets, Switch, listen};
+use crate::ids::Ids;
 use crate::metrics::Metrics;
 use crate::reload::{Current, Reloader, Requests};
 use crate::serve::{ServeError, check};
@@ -107,6 +108,7 @@ impl Proxy {
             name: config.name.unwrap_or_else(unique_name),
             addresses: addresses.clone(),
             log,
+            ids: Ids::new(config.request_ids),
             metrics: config.metrics.map(|_| Metrics::new()).transpose().map_err(io::Error::other)?,
             ending: watch::Sender::new(false),
         });

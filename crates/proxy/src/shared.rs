@@ -4,12 +4,14 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
+use pingora_http::ResponseHeader;
 use tinaja_logs::CacheResult;
 use tokio::sync::watch;
 
 use crate::access::AccessLog;
 use crate::config::{Limits, Listener, Mode};
 use crate::failure::Failure;
+use crate::ids::{Ids, RequestId};
 use crate::metrics::{Metrics, Source};
 use crate::rules::Asked;
 
@@ -22,6 +24,7 @@ pub(crate) struct Shared {
     /// Where the proxy listens.
     pub addresses: Vec<SocketAddr>,
     pub log: AccessLog,
+    pub ids: Ids,
     /// What is counted, if anybody may ask for it.
     pub metrics: Option<Metrics>,
     /// Whether connections without a request are to end now. A proxy that hands over lets each bring its next request, and
@@ -30,6 +33,14 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Tells a client the id of its request, if clients are told.
+    pub fn tell(&self, id: &RequestId, head: &mut ResponseHeader) -> pingora_error::Result<()> {
+        match (self.ids.header(), id.value()) {
+            (Some(name), Some(value)) => head.insert_header(name.clone(), value),
+            _ => Ok(()),
+        }
+    }
+
     /// Counts a request that has ended.
     pub fn count(&self, result: &CacheResult, source: Source, status: u16, bytes: u64, began: Instant) {
         if let Some(metrics) = &self.metrics {

@@ -11,6 +11,7 @@ use tinaja_proxy::{Listener, Mode};
 use tinaja_store::device::{OpenDiskError, is_block_device};
 use tinaja_store::{Cache, OpenError};
 
+use crate::limits;
 use crate::report::shown;
 use crate::serve::cache_options;
 use crate::settings::Settings;
@@ -26,6 +27,9 @@ pub fn check(settings: &Settings) -> Result<()> {
     if let Some(log) = &settings.proxy.access_log {
         writable_file(log).with_context(|| format!("cannot write the access log {}", log.display()))?;
     }
+    if let Some(log) = &settings.log_to.file {
+        writable_file(log).with_context(|| format!("cannot write the log {}", log.display()))?;
+    }
     let mut text = String::from("The settings are good. With them Tinaja\n");
     for listener in &settings.proxy.listeners {
         text.push_str(&listening(listener));
@@ -38,6 +42,9 @@ pub fn check(settings: &Settings) -> Result<()> {
         Some(log) => writeln!(text, "  logs requests to {} as {}", log.display(), settings.proxy.access_log_format),
         None => writeln!(text, "  logs no requests"),
     };
+    for what in limits::missing(settings) {
+        let _ = writeln!(text, "  would warn: {what}");
+    }
     match stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result.context("cannot write to standard output"),

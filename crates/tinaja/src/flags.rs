@@ -7,7 +7,7 @@ use tinaja_proxy::{Cidr, LogFormat, OriginUrl};
 use tinaja_store::EngineName;
 use tinaja_store::device::IoEngine;
 
-use crate::settings::values::{Address, FileOrOff, Filter, Size};
+use crate::settings::values::{Address, FileOrOff, Filter, LogFormatName, Size};
 
 /// A web cache for those with more disk than memory.
 #[derive(Debug, Parser)]
@@ -149,6 +149,12 @@ pub struct Serve {
     /// How to log requests: squid (its native format, the default), common, combined or json.
     #[arg(long, value_name = "FORMAT")]
     pub access_log_format: Option<LogFormat>,
+    /// Say what happens in this file; or off: on stderr, which is the default.
+    #[arg(long, value_name = "FILE|off")]
+    pub log_file: Option<FileOrOff>,
+    /// How to say it: as text, which is the default, or as JSON, an object a line.
+    #[arg(long, value_name = "text|json")]
+    pub log_format: Option<LogFormatName>,
     /// Let clients of a forward proxy reach these addresses, though private or local, as in 192.168.0.0/16; may be
     /// given several times.
     #[arg(long, value_name = "CIDR", conflicts_with = "origin")]

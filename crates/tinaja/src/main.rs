@@ -8,6 +8,8 @@ mod flags;
 mod generate;
 mod inspect;
 mod lab;
+mod limits;
+mod log;
 mod notify;
 mod place;
 mod purge;
@@ -24,10 +26,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-use tracing_subscriber::EnvFilter;
 
 use crate::flags::{Action, Flags};
-use crate::settings::{DEFAULT_LOG, Settings};
+use crate::settings::{DEFAULT_LOG, LogTo, Settings};
 
 fn main() -> ExitCode {
     match run(Flags::parse()) {
@@ -41,48 +42,46 @@ fn main() -> ExitCode {
 }
 
 fn run(flags: Flags) -> Result<()> {
+    let filter = flags.log.clone();
+    let to_stderr = || log::begin(filter.as_ref().map_or(DEFAULT_LOG, |filter| &filter.0), &LogTo::default());
     match flags.action {
         Action::Serve(serve) => {
             let (check, take_over) = (serve.check, serve.take_over);
             let log_filter = flags.log;
             let read = move || Settings::new((*serve).clone(), log_filter.clone());
             let settings = read()?;
-            log(&settings.log);
+            if check {
+                log::begin(&settings.log, &LogTo::default())?;
+                return check::check(&settings);
+            }
+            let file = log::begin(&settings.log, &settings.log_to)?;
             tinaja_proxy::count_panics();
-            if check { check::check(&settings) } else { serve::serve(settings, take_over, read) }
+            serve::serve(settings, take_over, file, read)
         }
         Action::Inspect(inspect) => {
-            log(flags.log.as_ref().map_or(DEFAULT_LOG, |filter| &filter.0));
+            to_stderr()?;
             inspect::inspect(inspect)
         }
         Action::Tune(tune) => {
-            log(flags.log.as_ref().map_or(DEFAULT_LOG, |filter| &filter.0));
+            to_stderr()?;
             tune::tune(&tune)
         }
         Action::Reload(reload) => {
-            log(flags.log.as_ref().map_or(DEFAULT_LOG, |filter| &filter.0));
+            to_stderr()?;
             reload::reload(reload)
         }
         Action::Upgrade(upgrade) => {
-            log(flags.log.as_ref().map_or(DEFAULT_LOG, |filter| &filter.0));
+            to_stderr()?;
             upgrade::upgrade(upgrade)
         }
         Action::Purge(purge) => {
-            log(flags.log.as_ref().map_or(DEFAULT_LOG, |filter| &filter.0));
+            to_stderr()?;
             purge::purge(purge)
         }
         Action::Lab(lab) => {
-            log(flags.log.as_ref().map_or(DEFAULT_LOG, |filter| &filter.0));
+            to_stderr()?;
             lab::lab(lab)
         }
         Action::Generate(generate) => generate::generate(&generate),
     }
-}
-
-/// Says what the filter lets through on stderr.
-fn log(filter: &str) {
-    // The filter was checked when it was read; what cannot be read now says nothing less.
-    // `h2` would say what clients send, as often as they send it; whoever wants that asks for it by name.
-    let filter = EnvFilter::try_new(format!("h2=off,{filter}")).unwrap_or_default();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).init();
 }

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tinaja_proxy::{Config, Opener, Predecessor, Reload, Service, Switch};
 use tinaja_store::device::is_block_device;
 use tinaja_store::{Cache, CacheOptions, Store, block_on};
 
+use crate::limits;
+use crate::log::LogFile;
 use crate::notify;
 use crate::place;
 use crate::report::shown;
@@ -22,12 +23,17 @@ use crate::welcome::Welcome;
 
 /// Run the proxy until a signal asks it to stop, or another process takes over; then write down what is not yet on disk.
 /// `read` reads the settings again, when another signal asks for that. With `take_over` it goes on where the server that
-/// runs on the same cache ends.
+/// runs on the same cache ends. `log` is opened anew when whoever rotates logs asks.
 ///
 /// Errors: the cache cannot be opened, an address cannot be listened on, the access log cannot be written, there is nobody
 /// to take over from, or the last objects could not be written down.
-pub fn serve(settings: Settings, take_over: bool, read: impl Fn() -> Result<Settings> + Send + 'static) -> Result<()> {
-    raise_open_files(settings.proxy.limits.connections);
+pub fn serve(
+    settings: Settings,
+    take_over: bool,
+    log: Option<LogFile>,
+    read: impl Fn() -> Result<Settings> + Send + 'static,
+) -> Result<()> {
+    limits::raise(&settings);
     let (options, disk_why) = cache_options(&settings)?;
     let open: Opener = {
         let options = options.clone();
@@ -71,6 +77,9 @@ pub fn serve(settings: Settings, take_over: bool, read: impl Fn() -> Result<Sett
         dirs: settings.cache,
         open,
         reload: Box::new(again),
+        reopen: Box::new(move || {
+            log.as_ref().inspect(|log| log.reopen());
+        }),
         predecessor,
         successor: upgrade::successor(),
         on_handed_over: Box::new(move |process| {
@@ -96,7 +105,7 @@ fn waiting(began: &Settings, new: &Settings) -> Vec<String> {
         ("memory", (began.memory_bytes, began.memory_yields) != (new.memory_bytes, new.memory_yields)),
         ("engine", began.engine != new.engine || began.tuning != new.tuning),
         ("io", began.io != new.io),
-        ("log", began.log != new.log),
+        ("log", began.log != new.log || began.log_to != new.log_to),
     ];
     changed.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name.to_owned()).collect()
 }
@@ -128,21 +137,4 @@ fn disk(asked: Option<u64>, dirs: &[PathBuf]) -> Result<(Option<u64>, &'static s
             (Some(place::untold_disk_bytes(new)?), "a quarter of what is free, 10 GiB at most; --disk sets it")
         }
     })
-}
-
-/// Each client and each origin is an open file, and the usual limit of 1024 is few; the system allows more on request.
-/// If that is not enough for so many clients, it says so.
-fn raise_open_files(connections: usize) {
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
-        tracing::debug!(%error, "the limit of open files stays as it is");
-    }
-    if let Some(files) = getrlimit(Resource::Nofile).current
-        && files < connections as u64 * 2
-    {
-        tracing::warn!(
-            "the system allows {files} open files, and {connections} clients with their origins may need twice as many \
-             as there are clients: raise the limit (ulimit -H -n) or lower limits.connections"
-        );
-    }
 }

@@ -1,4 +1,4 @@
-//! What origins are asked, counted.
+//! What origins are asked, counted; and what they say of the request's id, taken away.
 
 use std::time::Instant;
 
@@ -28,6 +28,10 @@ impl Exchange {
             if let Ok(reply) = &mut reply {
                 reply.connection.received = Some(fetches.received.clone());
             }
+        }
+        if let (Some(name), Ok(reply)) = (self.shared.ids.header(), &mut reply) {
+            // The id that an origin repeats is this request's alone, and is not stored for others.
+            reply.head.remove_header(name);
         }
         reply
     }

@@ -10,11 +10,14 @@ use tinaja_logs::{CacheResult, Record};
 
 use super::ticket::Request;
 use crate::access::record;
+use crate::ids::RequestId;
 use crate::metrics::Source;
 
 /// What is noted of one request on its way.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Entry {
+    /// The request's, which its client is told.
+    pub id: Option<RequestId>,
     /// Why the origin had to be asked, or that it had not.
     pub outcome: Outcome,
     /// The origin's last status.
@@ -62,6 +65,7 @@ impl Entry {
     pub fn record(self, request: &Request, bytes: u64) -> Record {
         let ticket = &request.ticket;
         Record {
+            id: Some(ticket.id.to_string()),
             method: request.method().to_string(),
             url: ticket.url.clone(),
             status: self.status,

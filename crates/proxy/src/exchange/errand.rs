@@ -11,6 +11,7 @@ use http::{Method, StatusCode};
 use pingora_http::ResponseHeader;
 use tinaja_http::range::ContentRange;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tracing::Instrument as _;
 
 use super::Exchange;
 use super::fetch::whole;
@@ -45,10 +46,13 @@ impl Exchange {
         };
         let exchange = self.clone();
         // It ends by itself, by the limits of any request.
-        tokio::spawn(async move {
-            exchange.fetch_unasked(&request, false, pilot).await;
-            drop(turn);
-        });
+        tokio::spawn(
+            async move {
+                exchange.fetch_unasked(&request, false, pilot).await;
+                drop(turn);
+            }
+            .in_current_span(),
+        );
     }
 
     /// Whether the answer to a request for a part says that the whole is small and may be stored.

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use tinaja_store::{Commit, Key, Writer};
 use tokio::time::{MissedTickBehavior, interval};
+use tracing::Instrument as _;
 
 use super::Exchange;
 use super::resume::Source;
@@ -76,10 +77,13 @@ impl Exchange {
         let exchange = self.clone();
         // There is room for as many as there can be; whoever stops the proxy waits for them.
         let place = self.fills.enter();
-        tokio::spawn(async move {
-            exchange.fill(fill).await;
-            drop(place);
-        });
+        tokio::spawn(
+            async move {
+                exchange.fill(fill).await;
+                drop(place);
+            }
+            .in_current_span(),
+        );
     }
 
     /// Fetches to the end, or until it is of no use. What is not whole is not stored, and those who follow fail.

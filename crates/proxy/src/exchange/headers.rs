@@ -56,6 +56,9 @@ pub(super) fn to_origin(shared: &Shared, request: &Request, head: &mut RequestHe
         forwarded_for(&request.ticket, head)?;
         head.insert_header("X-Forwarded-Proto", if request.ticket.tls { "https" } else { "http" })?;
     }
+    if let (Some(name), Some(value)) = (shared.ids.header(), request.ticket.id.value()) {
+        head.insert_header(name.clone(), value)?;
+    }
     head.set_version(Version::HTTP_11);
     Ok(())
 }
@@ -98,6 +101,9 @@ pub(super) fn to_client(shared: &Shared, head: &mut ResponseHeader, age: Option<
     let received = head.version;
     head.set_version(Version::HTTP_11);
     head.append_header("Via", hops::via_member(received, &shared.name))?;
+    if let Some(id) = &entry.id {
+        shared.tell(id, head)?;
+    }
     head.append_header("Cache-Status", entry.cache_status().to_string()).map(drop)
 }
 

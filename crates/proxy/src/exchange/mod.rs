@@ -42,6 +42,7 @@ use http::header::{IF_MATCH, IF_UNMODIFIED_SINCE, RANGE};
 use tinaja_http::status::Outcome;
 use tinaja_http::{hops, reuse as rules};
 use tinaja_logs::CacheResult;
+use tracing::Instrument as _;
 
 use entry::Entry;
 pub(crate) use entry::record_of;
@@ -133,8 +134,10 @@ impl Exchange {
     /// Answers one request, or cuts its client off, and writes the access log's line. `looked` is what was found on the
     /// way here, if somebody looked.
     pub async fn answer(self: &Arc<Self>, request: &Request, client: &mut Client, looked: Option<Looked>) {
-        let mut entry = Entry::default();
-        if let Err(ended) = self.carry_out(request, client, &mut entry, looked).await {
+        let mut entry = Entry { id: Some(request.ticket.id.clone()), ..Entry::default() };
+        let span = tracing::error_span!("request", id = %request.ticket.id);
+        let carried_out = self.carry_out(request, client, &mut entry, looked).instrument(span.clone()).await;
+        if let Err(ended) = carried_out {
             client.close_after();
             if let Ended::Failed(failure) = ended {
                 if failure.is_denial() {
@@ -143,7 +146,7 @@ impl Exchange {
                 if !client.has_begun() {
                     entry.source = Some(Source::Proxy);
                 }
-                self.give_up(request, client, &mut entry, &failure).await;
+                self.give_up(request, client, &mut entry, &failure).instrument(span).await;
             }
         }
         self.shared.count(&entry.result, entry.source(), entry.status, client.sent_bytes(), request.ticket.began);

@@ -14,6 +14,7 @@ use tinaja_http::conditional::strong_etag;
 use tinaja_http::range::ContentRange;
 use tinaja_store::{Commit, Hint, Key, State, Writer};
 use tokio::time::timeout;
+use tracing::Instrument as _;
 
 use super::Exchange;
 use super::ask::Reply;
@@ -148,10 +149,13 @@ impl Exchange {
     pub(super) fn keep_apart(self: &Arc<Self>, keeping: Keeping) {
         let exchange = self.clone();
         let place = self.fills.enter();
-        tokio::spawn(async move {
-            exchange.keep_piece(keeping).await;
-            drop(place);
-        });
+        tokio::spawn(
+            async move {
+                exchange.keep_piece(keeping).await;
+                drop(place);
+            }
+            .in_current_span(),
+        );
     }
 
     async fn keep_piece(&self, keeping: Keeping) -> Option<()> {

@@ -8,6 +8,7 @@ use http::StatusCode;
 use tinaja_http::reuse::State;
 use tinaja_http::validate::update;
 use tinaja_store::Updated;
+use tracing::Instrument as _;
 
 use super::ask::{Reply, With};
 use super::entry::Entry;
@@ -72,10 +73,13 @@ impl Exchange {
             return;
         };
         let (exchange, request) = (self.clone(), request.clone());
-        tokio::spawn(async move {
-            exchange.fetch_unasked(&request, true, pilot).await;
-            drop(turn);
-        });
+        tokio::spawn(
+            async move {
+                exchange.fetch_unasked(&request, true, pilot).await;
+                drop(turn);
+            }
+            .in_current_span(),
+        );
     }
 
     /// Fetches an object, or validates it, without a client. Others may wait for it.

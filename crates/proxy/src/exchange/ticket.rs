@@ -10,6 +10,7 @@ use tinaja_http::body::Framing;
 use tinaja_http::control::RequestDirectives;
 
 use crate::config::{Listener, Mode};
+use crate::ids::RequestId;
 use crate::origin::Destination;
 use crate::rules::Asked;
 use crate::stored::{Name, name_of};
@@ -17,6 +18,7 @@ use crate::stored::{Name, name_of};
 /// What the front knows about a request that it hands on.
 #[derive(Clone, Debug)]
 pub(crate) struct Ticket {
+    pub id: RequestId,
     pub began: Instant,
     pub client: Option<IpAddr>,
     /// Where the request came in.

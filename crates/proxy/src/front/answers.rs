@@ -15,6 +15,7 @@ use crate::admin::purge_name;
 use crate::client::Gate;
 use crate::exchange::{Ticket, record_of};
 use crate::failure::Failure;
+use crate::ids::RequestId;
 use crate::metrics::Source;
 use crate::page::{raw_answer, raw_text};
 
@@ -26,7 +27,9 @@ impl Front {
     /// Forgets what is stored under a URL, all variants, and says whether there was something.
     pub(super) async fn purge(&self, mut gate: Gate, judged: &Judged, ticket: Ticket) {
         let (status, text) = self.purged(&ticket).await;
-        let sent = self.send(&mut gate, &raw_text(status, &text)).await;
+        let mut answer = raw_text(status, &text);
+        self.tell(&ticket.id, &mut answer);
+        let sent = self.send(&mut gate, &answer).await;
         self.log_purge(judged, ticket, status, text.len());
         linger(gate, sent).await;
     }
@@ -44,7 +47,9 @@ impl Front {
         let (method, bytes) = (judged.method.clone(), length as u64);
         let record = record(ticket.client, ticket.began);
         self.shared.count(&CacheResult::None, Source::Proxy, status, bytes, ticket.began);
-        self.shared.log.write(Record { method, url: ticket.url, status, bytes, result: CacheResult::None, ..record });
+        let id = Some(ticket.id.to_string());
+        let result = CacheResult::None;
+        self.shared.log.write(Record { id, method, url: ticket.url, status, bytes, result, ..record });
     }
 
     /// A line for a connection over HTTP/2 that was closed because its client sent more than it may of something.
@@ -59,13 +64,25 @@ impl Front {
         mut gate: Gate,
         client: Option<IpAddr>,
         began: Instant,
-        judged: Option<&Judged>,
+        judged: Option<(&Judged, &RequestId)>,
         failure: &Failure,
     ) {
-        let answer = raw_answer(failure, judged.is_none_or(|judged| judged.method != "HEAD"));
+        let mut answer = raw_answer(failure, judged.is_none_or(|(judged, _)| judged.method != "HEAD"));
+        if let Some((_, id)) = judged {
+            self.tell(id, &mut answer);
+        }
         let sent = self.send(&mut gate, &answer).await;
         self.log_failure(client, began, judged, failure);
         linger(gate, sent).await;
+    }
+
+    /// Adds a request's id to a whole answer, if clients are told.
+    fn tell(&self, id: &RequestId, answer: &mut Vec<u8>) {
+        let end_of_line = answer.windows(2).position(|two| two == b"\r\n");
+        if let (Some(name), Some(at)) = (self.shared.ids.header(), end_of_line) {
+            let field = format!("\r\n{name}: {id}");
+            answer.splice(at..at, field.into_bytes());
+        }
     }
 
     /// Sends a whole answer, the connection's last. Whether the client took it.
@@ -87,6 +104,7 @@ impl Front {
         }
         let media_type = |value: &str| value.split(';').next().unwrap_or_default().trim().to_owned();
         self.shared.log.write(Record {
+            id: Some(ticket.id.to_string()),
             method: judged.method.clone(),
             url: ticket.url,
             status: answer.status,
@@ -101,11 +119,11 @@ impl Front {
         &self,
         client: Option<IpAddr>,
         began: Instant,
-        judged: Option<&Judged>,
+        judged: Option<(&Judged, &RequestId)>,
         failure: &Failure,
     ) {
         let (method, url) = match (judged, failure) {
-            (Some(judged), _) => {
+            (Some((judged, _)), _) => {
                 let host = judged.authority.as_ref().map(ToString::to_string).unwrap_or_default();
                 let url = match &judged.target {
                     Target::Tunnel => host,
@@ -121,7 +139,8 @@ impl Front {
         let result = if failure.is_denial() { CacheResult::Denied } else { CacheResult::None };
         let status = failure.status();
         self.shared.count(&result, Source::Proxy, status, 0, began);
-        self.shared.log.write(Record { method, url, status, result, ..record(client, began) });
+        let id = judged.map(|(_, id)| id.to_string());
+        self.shared.log.write(Record { id, method, url, status, result, ..record(client, began) });
     }
 }
 

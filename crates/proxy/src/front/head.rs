@@ -124,6 +124,7 @@ mod tests {
 
     use super::*;
     use crate::config::Listener;
+    use crate::ids::RequestId;
     use crate::origin::Destination;
 
     #[test]
@@ -131,6 +132,7 @@ mod tests {
         let head = Bytes::from_static(b"GET http://A:80/x HTTP/1.1\r\nHOST: a\r\nX: y\r\nHosted: z\r\n\r\n");
         let judged = judge(&head).unwrap();
         let ticket = Ticket {
+            id: RequestId::Made(1),
             began: Instant::now(),
             client: None,
             listener: Arc::new(Listener::forward("127.0.0.1:80".parse().unwrap())),

@@ -122,7 +122,7 @@ impl Request<'_> {
         match found.hit.body.next(READ_PIECE_BYTES).await {
             Ok(first) => Ok(Plain { found, first: first.unwrap_or_default(), now }),
             Err(error) => {
-                tracing::debug!("a stored object counts as a miss: {error}");
+                tracing::debug!(id = %self.ticket.id, "a stored object counts as a miss: {error}");
                 Err(Looked::Nothing)
             }
         }
@@ -144,7 +144,7 @@ impl Request<'_> {
                 Ok(Some(piece)) => piece,
                 Ok(None) => break,
                 Err(error) => {
-                    tracing::debug!("an object was lost while it was sent: {error}");
+                    tracing::debug!(id = %self.ticket.id, "an object was lost while it was sent: {error}");
                     sent = false;
                     break;
                 }
@@ -186,6 +186,9 @@ impl Request<'_> {
         let status = CacheStatus { outcome: Outcome::Hit, ttl: Some(ttl), ..CacheStatus::default() };
         let (age, via) = (found.head.facts.age(now), self.via.to_str().unwrap_or_default());
         add(format_args!("Age: {age}\r\nVia: {via}\r\nCache-Status: {status}\r\n"));
+        if let Some(name) = self.shared.ids.header() {
+            add(format_args!("{name}: {}\r\n", self.ticket.id));
+        }
         let connection = if answer.keep { "keep-alive" } else { "close" };
         add(format_args!("Connection: {connection}\r\n\r\n"));
         head

@@ -22,6 +22,7 @@ use pingora_core::protocols::Stream;
 use pingora_core::server::ShutdownWatch;
 use tinaja_http::authority::Authority;
 use tinaja_http::judge::{Judged, Target};
+use tinaja_http::lines::lines;
 use tinaja_http::refusal::Refusal;
 use tinaja_logs::{CacheResult, Record};
 use tokio::io::AsyncWriteExt;
@@ -37,6 +38,7 @@ use crate::config::{Listener, Mode};
 use crate::crowd::Crowd;
 use crate::exchange::{Exchange, Ticket};
 use crate::failure::Failure;
+use crate::ids::RequestId;
 use crate::metrics::Source;
 use crate::origin::{Destination, default_port};
 use crate::page::raw_answer;
@@ -113,8 +115,9 @@ impl ServerApp for Front {
                     Box::pin(self.refuse(gate, caller.address, began, None, &Failure::Refused(refusal))).await;
                     return None;
                 }
-                Arrival::Request { judged, began, .. } if judged.target == Target::Tunnel => {
-                    Box::pin(self.tunnel(gate, caller.address, began, &judged)).await;
+                Arrival::Request { judged, began, head } if judged.target == Target::Tunnel => {
+                    let id = self.id(&caller, &judged, &head);
+                    Box::pin(self.tunnel(gate, caller.address, began, (&judged, &id))).await;
                     return None;
                 }
                 Arrival::Request { judged, head, began } => {
@@ -136,10 +139,11 @@ impl Front {
         head: Bytes,
         shutdown: &ShutdownWatch,
     ) -> Option<Gate> {
-        let ticket = match self.ticket(caller, began, &judged) {
+        let id = self.id(caller, &judged, &head);
+        let ticket = match self.ticket(caller, began, &judged, id.clone()) {
             Ok(ticket) => ticket,
             Err(failure) => {
-                self.refuse(gate, caller.address, began, Some(&judged), &failure).await;
+                self.refuse(gate, caller.address, began, Some((&judged, &id)), &failure).await;
                 return None;
             }
         };
@@ -168,7 +172,7 @@ impl Front {
         let request = match request_of(&judged, &head, ticket) {
             Ok(request) => request,
             Err(failure) => {
-                self.refuse(gate, caller.address, began, Some(&judged), &failure).await;
+                self.refuse(gate, caller.address, began, Some((&judged, &id)), &failure).await;
                 return None;
             }
         };
@@ -191,8 +195,14 @@ impl Front {
         serving.map(|serving| serving.listener).ok_or_else(|| Failure::Internal("it has lost a listener".into()))
     }
 
+    /// The id of a request with this head.
+    fn id(&self, caller: &Caller, judged: &Judged, head: &Bytes) -> RequestId {
+        let fields = head.get(judged.fields.clone()).unwrap_or_default();
+        self.shared.ids.of(caller.address, |name| lines(fields).find(|line| line.is(name)).map(|line| line.value))
+    }
+
     /// Where a judged request goes and what is known of it, if rules and routes let it go there.
-    fn ticket(&self, caller: &Caller, began: Instant, judged: &Judged) -> Result<Ticket, Failure> {
+    fn ticket(&self, caller: &Caller, began: Instant, judged: &Judged, id: RequestId) -> Result<Ticket, Failure> {
         let listener = self.listener()?;
         let way = way(&listener, judged)?;
         let client = caller.address;
@@ -211,6 +221,7 @@ impl Front {
         let host_tls = way.host_tls || (tls && is_reverse);
         let default_port = default_port(host_tls);
         Ok(Ticket {
+            id,
             began,
             client,
             listener,
@@ -223,20 +234,22 @@ impl Front {
         })
     }
 
-    async fn tunnel(&self, gate: Gate, client: Option<IpAddr>, began: Instant, judged: &Judged) {
+    async fn tunnel(&self, gate: Gate, client: Option<IpAddr>, began: Instant, (judged, id): (&Judged, &RequestId)) {
         let Some(authority) = &judged.authority else {
-            return self.refuse(gate, client, began, Some(judged), &Failure::Refused(Refusal::ConnectTarget)).await;
+            let failure = Failure::Refused(Refusal::ConnectTarget);
+            return self.refuse(gate, client, began, Some((judged, id)), &failure).await;
         };
         let destination = Destination::of(true, authority);
         let Ok(listener) = self.listener() else { return };
         let asked = Asked { client, method: &judged.method, port: destination.port };
         match tunnel::reach(&self.shared, &listener, asked, &destination).await {
-            Err(failure) => self.refuse(gate, client, began, Some(judged), &failure).await,
+            Err(failure) => self.refuse(gate, client, began, Some((judged, id)), &failure).await,
             Ok((origin, address)) => {
                 let (stream, ahead) = gate.into_parts();
                 let relayed = tunnel::run(&self.shared, stream, ahead, origin).await;
                 self.shared.count(&CacheResult::Tunnel, Source::Tunnel, 200, relayed.to_client, began);
                 self.shared.log.write(Record {
+                    id: Some(id.to_string()),
                     method: judged.method.clone(),
                     url: authority.to_string(),
                     status: 200,

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
-use tinaja_proxy::{Action, Cidr, Limits, LogFormat, OriginUrl, Ports};
+use tinaja_proxy::{Action, Cidr, Limits, LogFormat, OriginUrl, Ports, RequestIds};
 use tinaja_store::EngineName;
 use tinaja_store::device::IoEngine;
 use toml::Spanned;
 
-use super::values::{Address, FileOrOff, Filter, Limit, Number, OneOrMore, Size, Text};
+use super::values::{Address, FieldName, FileOrOff, Filter, Limit, LogFormatName, Number, OneOrMore, Size, Text};
 
 /// The longest file that is read: far more than anybody writes by hand.
 const MOST_BYTES: u64 = 4 << 20;
@@ -37,11 +37,33 @@ pub struct File {
     pub access_log: Option<Text<FileOrOff>>,
     pub access_log_format: Option<Text<LogFormat>>,
     pub log: Option<Text<Filter>>,
+    pub log_file: Option<Text<FileOrOff>>,
+    pub log_format: Option<Text<LogFormatName>>,
+    pub request_id: FileRequestId,
     pub metrics: Option<Text<Address>>,
     /// The name in Via.
     pub name: Option<Text<Name>>,
     pub limits: FileLimits,
     pub listener: Vec<FileListener>,
+}
+
+/// `[request_id]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FileRequestId {
+    pub header: Option<Text<FieldName>>,
+    pub trust: Option<OneOrMore<Text<Cidr>>>,
+}
+
+impl FileRequestId {
+    /// As the proxy takes it.
+    pub fn ids(self) -> RequestIds {
+        let trust = self.trust.map_or(Vec::new(), |OneOrMore(networks)| networks);
+        RequestIds {
+            header: self.header.map(|Text(FieldName(name))| name),
+            trust: trust.into_iter().map(|Text(network)| network).collect(),
+        }
+    }
 }
 
 /// One `[[listener]]`.

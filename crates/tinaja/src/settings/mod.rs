@@ -17,7 +17,7 @@ use tinaja_store::{Bins, EngineName, Tuning};
 use crate::flags::Serve;
 use crate::place;
 use file::File;
-use values::{Address, FileOrOff, Filter, Number, OneOrMore, Size, Text};
+use values::{Address, FileOrOff, Filter, LogFormatName, Number, OneOrMore, Size, Text};
 
 /// The budget for hot objects where nothing else is said.
 pub const DEFAULT_MEMORY_BYTES: u64 = 64 << 20;
@@ -47,8 +47,19 @@ pub struct Settings {
     pub io: IoEngine,
     /// What to say on stderr.
     pub log: String,
+    /// Where and how.
+    pub log_to: LogTo,
     /// What the proxy itself is told.
     pub proxy: Config,
+}
+
+/// Where the program says what happens, and how.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogTo {
+    /// A file instead of stderr.
+    pub file: Option<PathBuf>,
+    /// An object a line instead of text.
+    pub json: bool,
 }
 
 impl Settings {
@@ -85,6 +96,9 @@ impl Settings {
         let workers = flags.workers.map(usize::from).or(workers.map(|Number(workers)| workers as usize));
         let access_log = flags.access_log.or(file.access_log.map(|Text(to)| to)).unwrap_or(FileOrOff(None));
         let format = flags.access_log_format.or(file.access_log_format.map(|Text(format)| format));
+        let log_file = flags.log_file.or(file.log_file.map(|Text(to)| to)).unwrap_or(FileOrOff(None));
+        let log_format = flags.log_format.or(file.log_format.map(|Text(format)| format));
+        let log_to = LogTo { file: log_file.0, json: log_format == Some(LogFormatName::Json) };
         let log = log.or(file.log.map(|Text(filter)| filter));
         let proxy = Config {
             listeners,
@@ -93,6 +107,7 @@ impl Settings {
             access_log_format: format.unwrap_or_default(),
             limits: file.limits.limits(),
             control: None,
+            request_ids: file.request_id.ids(),
             metrics: file.metrics.map(|Text(Address(address))| address),
             name: file.name.map(|Text(name)| name.0),
         };
@@ -117,6 +132,7 @@ impl Settings {
             object_bytes: size(flags.object_size, file.object_size).map(|Size(bytes)| bytes),
             io: flags.io.or(file.io.map(|Text(io)| io)).unwrap_or_default(),
             log: log.map_or(DEFAULT_LOG.into(), |Filter(filter)| filter),
+            log_to,
             proxy,
         })
     }

@@ -77,7 +77,7 @@ fn the_example_shows_every_setting() {
     let all = all_of_the_example();
     let listener = "[[listener]]\naddress = \"127.0.0.1:1\"\n";
     let of = |table| format!("{listener}[[listener.{table}]]");
-    for table in ["", "[limits]", listener, &of("route"), &of("rule"), &of("certificate")] {
+    for table in ["", "[limits]", "[request_id]", listener, &of("route"), &of("rule"), &of("certificate")] {
         for name in known(table) {
             let shown =
                 all.lines().any(|line| line.starts_with(&format!("{name} = ")) || line.contains(&format!("{name}]")));
@@ -100,6 +100,29 @@ fn every_flag_has_its_setting() {
         };
         assert!(settings.contains(&setting), "{setting}");
     }
+}
+
+/// The package's settings, as they are installed.
+#[test]
+fn the_package_has_good_settings() {
+    let packaged = include_str!("../../../../ops/debian/tinaja.toml");
+    let file = file::parse(packaged).unwrap();
+    let Command::Serve(serve) = Flags::parse_from(["tinaja", "serve"]).action else { panic!("not serve") };
+    let settings = Settings::over(*serve, None, file, "tinaja.toml", packaged).unwrap();
+    assert_eq!(settings.cache, [PathBuf::from("/var/cache/tinaja")]);
+    assert!(settings.proxy.listeners.iter().all(|listener| listener.address.ip().is_loopback()));
+}
+
+#[test]
+fn ids_and_logs_are_read() {
+    let text =
+        "log_file = \"/l\"\nlog_format = \"json\"\n[request_id]\nheader = \"X-Request-Id\"\ntrust = \"10.0.0.0/8\"\n";
+    let settings = read("", text).unwrap();
+    assert_eq!(settings.log_to, LogTo { file: Some("/l".into()), json: true });
+    assert_eq!(settings.proxy.request_ids.header.as_ref().unwrap(), "x-request-id");
+    assert_eq!(settings.proxy.request_ids.trust, ["10.0.0.0/8".parse().unwrap()]);
+    let flags = read("--log-file off --log-format text", text).unwrap();
+    assert_eq!(flags.log_to, LogTo::default());
 }
 
 #[test]
@@ -188,6 +211,10 @@ fn nonsense_is_named_with_its_line() {
         ("bin_size = 8192".to_owned(), 1, vec!["string"]),
         ("log = \"chatty\"".to_owned(), 1, vec!["warn"]),
         ("name = \"a b\"".to_owned(), 1, vec!["letters"]),
+        ("log_format = \"xml\"".to_owned(), 1, vec!["text or json"]),
+        ("[request_id]\nheader = \"Cookie\"".to_owned(), 2, vec!["X-Request-Id"]),
+        ("[request_id]\nheader = \"X-Forwarded-For\"".to_owned(), 2, vec!["X-Request-Id"]),
+        ("[request_id]\ntrust = \"here\"".to_owned(), 2, vec!["192.168.0.0/16"]),
         ("access_log_format = \"xml\"".to_owned(), 1, vec!["combined"]),
         ("[[listener]]\nmode = \"forward\"".to_owned(), 1, vec!["address"]),
         ("[[listener]]\naddress = \"localhost:1\"".to_owned(), 2, vec!["127.0.0.1:3128"]),

@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use bytesize::ByteSize;
+use http::HeaderName;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
@@ -39,6 +40,47 @@ pub struct Text<T>(pub T);
 /// A number from `LEAST` to `MOST`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Number<const LEAST: u32, const MOST: u32>(pub u32);
+
+/// A field of requests by which ids are told: none that means something else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldName(pub HeaderName);
+
+/// How the program's own log is written: as text, or as JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormatName {
+    /// For people.
+    Text,
+    /// An object a line.
+    Json,
+}
+
+impl FromStr for FieldName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let name = text.parse::<HeaderName>().ok();
+        // Whatever else is told in fields of requests does not begin so.
+        let fits = name.filter(|name| name.as_str().starts_with("x-") || name.as_str().ends_with("-id"));
+        let fits = fits.filter(|name| !name.as_str().starts_with("x-forwarded"));
+        fits.map(FieldName).ok_or_else(|| {
+            format!(
+                "{text:?} is no field for ids; say X-Request-Id, or another name that begins with X- or ends with -Id"
+            )
+        })
+    }
+}
+
+impl FromStr for LogFormatName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "text" => Ok(LogFormatName::Text),
+            "json" => Ok(LogFormatName::Json),
+            _ => Err(format!("{text:?} is no way to write the log; say text or json")),
+        }
+    }
+}
 
 impl FromStr for FileOrOff {
     type Err = String;

@@ -20,6 +20,7 @@ use crate::exchange::{Request, Ticket};
 use crate::failure::Failure;
 use crate::front::head::request_of;
 use crate::front::{Caller, Front};
+use crate::ids::RequestId;
 use crate::page;
 
 impl Front {
@@ -45,6 +46,7 @@ impl Front {
                 return self.refuse_stream(client, address, began, None, &failure).await;
             }
         };
+        let id = self.id(&caller, &judged, &head);
         // Tunnels are for connections of their own, so far.
         let tunnel = judged.target == Target::Tunnel || parts.extensions.get::<Protocol>().is_some();
         let ticket = if crowded {
@@ -52,11 +54,11 @@ impl Front {
         } else if tunnel {
             Err(Failure::Refused(Refusal::Method))
         } else {
-            self.ticket(&caller, began, &judged)
+            self.ticket(&caller, began, &judged, id.clone())
         };
         let request = ticket.and_then(|ticket| Ok((request_of(&judged, &head, ticket.clone())?.1, ticket)));
         match request {
-            Err(failure) => self.refuse_stream(client, address, began, Some(&judged), &failure).await,
+            Err(failure) => self.refuse_stream(client, address, began, Some((&judged, &id)), &failure).await,
             Ok((_, ticket)) if judged.method == "PURGE" => self.purge_stream(client, &judged, ticket).await,
             Ok((request, _)) => {
                 let mut client = Client::H2(Box::new(client));
@@ -73,11 +75,16 @@ impl Front {
         client: H2,
         address: Option<IpAddr>,
         began: Instant,
-        judged: Option<&Judged>,
+        judged: Option<(&Judged, &RequestId)>,
         failure: &Failure,
     ) {
         let body = page::page(failure);
-        let head = page::head(failure, body.len());
+        let head = page::head(failure, body.len()).and_then(|mut head| {
+            if let Some((_, id)) = judged {
+                self.shared.tell(id, &mut head)?;
+            }
+            Ok(head)
+        });
         self.log_failure(address, began, judged, failure);
         send(client, head, body).await;
     }
