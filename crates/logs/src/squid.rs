@@ -65,8 +65,7 @@ pub fn parse(line: &str) -> Result<Record, ParseError> {
         result,
         origin,
         content_type,
-        referer: None,
-        user_agent: None,
+        ..Record::default()
     })
 }
 

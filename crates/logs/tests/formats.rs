@@ -16,8 +16,7 @@ fn example() -> Record {
         result: CacheResult::Hit,
         origin: Some("93.184.216.34".into()),
         content_type: Some("text/css".into()),
-        referer: None,
-        user_agent: None,
+        ..Record::default()
     }
 }
 
@@ -65,6 +64,7 @@ fn hostile_fields_stay_on_their_line() {
     let record = Record {
         url: "http://x/\r\n1.0 1 c TCP_HIT/200 1 GET http://forged/ - - -\u{1b}]0;title\u{7}".into(),
         method: "G\tT".into(),
+        id: Some("i\r\n".into()),
         user_agent: Some("a\" 200 1\r\nfake".into()),
         content_type: Some("text/html\u{0}".into()),
         ..example()

@@ -20,11 +20,11 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// Answers with the id that it was told, in its body and in its own field; `/broken` ends early.
 fn repeating() -> Origin {
-    Origin::start_with_heads(|_, head, stream| {
+    Origin::start_with_heads(|path, head, stream| {
         let id =
             head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("x-request-id: ").map(str::to_owned));
         let id = id.unwrap_or_default();
-        let length = if head.contains(" /broken ") { 1000 } else { id.len() };
+        let length = if path == "/broken" { 1000 } else { id.len() };
         write!(stream, "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nX-Request-Id: of-{id}\r\n")?;
         write!(stream, "Content-Length: {length}\r\nConnection: close\r\n\r\n{id}")
     })

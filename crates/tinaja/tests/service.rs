@@ -125,3 +125,24 @@ fn every_command_has_a_page_and_completions() {
     let denied = support::tools::output(binary(&dir).args(["generate", "/proc/no"]));
     assert!(String::from_utf8_lossy(&denied.stderr).contains("cannot write the pages into /proc/no"));
 }
+
+#[test]
+fn the_package_names_files_that_there_are_and_scripts_that_are_sound() {
+    let crate_dir = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let manifest: toml::Table = fs::read_to_string(crate_dir.join("Cargo.toml")).unwrap().parse().unwrap();
+    let deb = &manifest["package"]["metadata"]["deb"];
+    let assets: Vec<&str> = deb["assets"].as_array().unwrap().iter().map(|asset| asset[0].as_str().unwrap()).collect();
+    let generated = |path: &&&str| path.contains("target/");
+    for path in assets.iter().filter(|path| !generated(path)) {
+        assert!(crate_dir.join(path).is_file(), "{path}");
+    }
+    // Those that `generate` makes, and the binary.
+    assert_eq!(assets.iter().filter(generated).count(), 5, "{assets:?}");
+    for script in ["postinst", "prerm", "postrm"] {
+        run(Command::new("sh").arg("-n").arg(ops("debian").join(script)));
+        let text = fs::read_to_string(ops("debian").join(script)).unwrap();
+        assert!(text.contains("\nset -e\n") && text.contains("\n#DEBHELPER#\n"), "{script}");
+    }
+    let unit = fs::read_to_string(ops("systemd/tinaja.service")).unwrap();
+    assert!(unit.contains("--config /etc/tinaja/tinaja.toml") && assets.contains(&"../../ops/debian/tinaja.toml"));
+}
