@@ -12,7 +12,7 @@ use support::tools::run;
 
 /// What names end with, but for `_total`: units, and what is counted.
 const UNITS: &str = "bytes seconds bits connections requests fetches failures handshakes reloads hits misses reads writes \
-                     seeks errors timeouts objects records lookups slots disks laps lines files limit overs panics attempts \
+                     seeks errors timeouts objects records lookups slots disks engines laps lines files limit overs panics attempts \
                      retries checks up";
 
 /// A family of figures, as a scrape has it.

@@ -94,7 +94,7 @@ fn every_flag_has_its_setting() {
     let serve = command.find_subcommand("serve").unwrap();
     for flag in serve.get_arguments().filter_map(|flag| flag.get_long()).chain(["log"]) {
         let setting = match flag {
-            "config" | "check" | "help" => continue,
+            "config" | "check" | "take-over" | "help" => continue,
             "listen" => "address".to_owned(),
             flag => flag.replace('-', "_"),
         };
