@@ -105,6 +105,8 @@ impl Proxy {
             }
         }
         desk.shutdown().await;
+        // Before connections learn that they are to end: they need not wait for another request then.
+        self.exchange.shared.ending.send_replace(true);
         accepting.stop().await;
         self.end(stop).await;
         Ok(())

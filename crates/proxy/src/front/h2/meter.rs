@@ -1,5 +1,6 @@
 //! Counting the frames of one connection as they come (RFC 9113 4.1). Nothing is judged here but their number.
 
+use std::ops::Range;
 use std::time::Instant;
 
 use super::limits::{Buckets, Flood, SMALL_DATA_BYTES};
@@ -15,6 +16,8 @@ const PING: u8 = 6;
 const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
 
+/// On PING: it is the answer to one.
+const ACK: u8 = 1;
 /// On DATA and HEADERS: the client's part of the stream is whole.
 const END_STREAM: u8 = 1;
 /// On HEADERS and CONTINUATION: so is the header block.
@@ -35,12 +38,29 @@ pub(super) struct Meter {
     pub head_since: Option<Instant>,
     /// The first limit that was exceeded.
     pub flood: Option<Flood>,
+    /// Answers to PING are not to be known again.
+    pub hides_pongs: bool,
+    /// Such an answer is passing by.
+    is_pong: bool,
+    /// Where bytes of such answers were in what came last.
+    hidden: Vec<Range<usize>>,
 }
 
 impl Meter {
     pub fn new(now: Instant) -> Meter {
         let buckets = Buckets::new(now);
-        Meter { skip: PREFACE.len(), head: [0; 9], filled: 0, buckets, ends_head: false, head_since: None, flood: None }
+        Meter {
+            skip: PREFACE.len(),
+            head: [0; 9],
+            filled: 0,
+            buckets,
+            ends_head: false,
+            head_since: None,
+            flood: None,
+            hides_pongs: false,
+            is_pong: false,
+            hidden: Vec::new(),
+        }
     }
 
     /// So many bytes were sent to the client.
@@ -50,8 +70,13 @@ impl Meter {
 
     /// These bytes came from the client.
     pub fn read(&mut self, mut bytes: &[u8], now: Instant) {
+        let all = bytes.len();
         while !bytes.is_empty() {
             let passed = self.skip.min(bytes.len());
+            if self.is_pong && self.hides_pongs {
+                let at = all - bytes.len();
+                self.hidden.push(at..at + passed);
+            }
             self.skip -= passed;
             bytes = bytes.get(passed..).unwrap_or_default();
             if self.skip == 0 && self.ends_head {
@@ -74,10 +99,18 @@ impl Meter {
         }
     }
 
+    /// Makes the answers to PING that were among `bytes`, the last that were read, those to another PING.
+    pub fn hide(&mut self, bytes: &mut [u8]) {
+        for place in self.hidden.drain(..) {
+            bytes.get_mut(place).into_iter().flatten().for_each(|byte| *byte = !*byte);
+        }
+    }
+
     /// A frame's header is whole.
     fn frame(&mut self, now: Instant) {
         let [high, middle, low, kind, flags, ..] = self.head;
         self.skip = u32::from_be_bytes([0, high, middle, low]) as usize;
+        self.is_pong = kind == PING && flags & ACK != 0;
         let buckets = &mut self.buckets;
         let (bucket, flood) = match kind {
             DATA if self.skip < SMALL_DATA_BYTES && flags & END_STREAM == 0 => {
@@ -161,6 +194,26 @@ mod tests {
             meter.read(&frame(WINDOW_UPDATE, 0, &[0; 4]), now);
         }
         assert_eq!(meter.flood, None);
+    }
+
+    #[test]
+    fn answers_to_ping_are_hidden_and_nothing_else() {
+        let ping = frame(PING, 0, b"question");
+        let pong = frame(PING, ACK, b"the ping");
+        let hidden = frame(PING, ACK, &b"the ping".map(|byte| !byte));
+        let rest = frame(HEADERS, END_HEADERS, b"the ping");
+        for (hides, expected) in [(false, &pong), (true, &hidden)] {
+            for piece in [1, 3, 9, 12, 100] {
+                let (mut meter, now) = meter();
+                meter.hides_pongs = hides;
+                let mut came = [&ping[..], &pong, &rest].concat();
+                for bytes in came.chunks_mut(piece) {
+                    meter.read(bytes, now);
+                    meter.hide(bytes);
+                }
+                assert_eq!(came, [&ping[..], expected, &rest].concat(), "{hides} {piece}");
+            }
+        }
     }
 
     #[test]

@@ -123,7 +123,13 @@ impl Front {
                     self.log_flood(caller.address, began, flood.name());
                     session.cut(Reason::ENHANCE_YOUR_CALM);
                 }
-                Event::Stop => session.leave(),
+                Event::Stop => {
+                    if !*self.shared.ending.borrow() {
+                        // There is time: the last stream is named once nothing has come for a while.
+                        session.watch.hide_pongs();
+                    }
+                    session.leave();
+                }
                 Event::Ended(panicked) => {
                     if panicked {
                         tracing::error!("a request panicked; its stream was reset, and the others go on");

@@ -31,6 +31,12 @@ impl Watch {
         self.0.lock().flood
     }
 
+    /// Keeps from `h2` that the client has heard that the connection ends. It would name the last stream that it takes
+    /// then, and clients answer a PING before they send requests that they have begun: these would be lost.
+    pub fn hide_pongs(&self) {
+        self.0.lock().hides_pongs = true;
+    }
+
     /// Since when a header block is on its way that is not whole yet.
     pub fn head_since(&self) -> Option<Instant> {
         self.0.lock().head_since
@@ -73,7 +79,10 @@ impl AsyncRead for Wire {
                 this.ahead = BytesMut::new();
             }
         }
-        this.meter.lock().read(buffer.filled().get(before..).unwrap_or_default(), Instant::now());
+        let mut meter = this.meter.lock();
+        let came = buffer.filled_mut().get_mut(before..).unwrap_or_default();
+        meter.read(came, Instant::now());
+        meter.hide(came);
         Poll::Ready(Ok(()))
     }
 }
