@@ -39,6 +39,8 @@ pub(crate) enum Failure {
     ConnectTimeout { address: SocketAddr },
     #[error("TLS with {host} at {address} failed: {error}.")]
     Tls { host: String, address: SocketAddr, error: String },
+    #[error("None of the {origins} origins can be asked now; they are tried again soon. The last failure: {last}")]
+    AllOut { origins: usize, last: String },
     #[error("The origin failed: {0}.")]
     Origin(String),
     #[error("The origin did not answer in time.")]
@@ -62,7 +64,7 @@ impl Failure {
             Failure::Misdirected { .. } => 421,
             Failure::Denied(_) => 403,
             Failure::Loop => 508,
-            Failure::TooManyConnections => 503,
+            Failure::TooManyConnections | Failure::AllOut { .. } => 503,
             Failure::Resolve { .. } | Failure::Connect { .. } | Failure::Tls { .. } | Failure::Origin(_) => 502,
             Failure::NotCached
             | Failure::ResolveTimeout { .. }
@@ -75,7 +77,15 @@ impl Failure {
     /// Whether the origin could not be reached, whoever asks.
     pub fn is_unreachable(&self) -> bool {
         use Failure::*;
-        matches!(self, Resolve { .. } | ResolveTimeout { .. } | Connect { .. } | ConnectTimeout { .. } | Tls { .. })
+        matches!(
+            self,
+            Resolve { .. }
+                | ResolveTimeout { .. }
+                | Connect { .. }
+                | ConnectTimeout { .. }
+                | Tls { .. }
+                | AllOut { .. }
+        )
     }
 
     /// Whether a rule refused the request, rather than something failing.
@@ -112,6 +122,7 @@ mod tests {
             (Failure::Connect { address, error: text() }, 502),
             (Failure::ConnectTimeout { address }, 504),
             (Failure::Tls { host: text(), address, error: text() }, 502),
+            (Failure::AllOut { origins: 3, last: text() }, 503),
             (Failure::Origin(text()), 502),
             (Failure::OriginTimeout, 504),
             (Failure::Internal(text()), 500),

@@ -43,7 +43,7 @@ pub use config::{Config, Limits, Listener, Mode};
 pub use handover::{Predecessor, Switch, TakeOverError};
 pub use ids::RequestIds;
 pub use metrics::{count_panics, panics};
-pub use origin::{BadOrigin, OriginUrl};
+pub use origin::{BadOrigin, Balance, Check, OriginTls, OriginUrl, Upstream};
 pub use reload::{Reload, ReloadError};
 pub use routes::{BadRoutes, Route, Routes};
 pub use rules::{Action, BadCidr, BadPorts, Cidr, Ports, Rule, Rules};

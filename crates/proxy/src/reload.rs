@@ -11,6 +11,7 @@ use tokio::signal::unix::Signal;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::config::{Config, Listener};
+use crate::origin::Origins;
 use crate::serve::{ServeError, check};
 use crate::shared::Shared;
 use crate::tls::Tls;
@@ -92,6 +93,7 @@ pub(crate) struct Reloader {
     pub current: Arc<Current>,
     /// The settings that it began with.
     pub began: Config,
+    pub origins: Arc<Origins>,
 }
 
 impl Reloader {
@@ -107,6 +109,8 @@ impl Reloader {
         }
         check(&config)?;
         let fresh = Current::load(&config.listeners)?;
+        let origins = self.origins.prepare(&config.listeners)?;
+        self.origins.exchange(origins);
         *self.current.0.write() = fresh.0.into_inner();
         let began = &self.began;
         for (name, changed) in [

@@ -1,11 +1,12 @@
 //! Which origin a reverse proxy asks: by the host and the path of a request.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use tinaja_http::authority::Authority;
 
 use crate::failure::Failure;
-use crate::origin::OriginUrl;
+use crate::origin::{Behind, OriginUrl, Upstream};
 
 /// One way from a request to its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,8 +15,8 @@ pub struct Route {
     pub host: Option<String>,
     /// What the path begins with, by whole segments: `/img` leads `/img` and `/img/a.png`, not `/images`.
     pub path: String,
-    /// The server to ask. It gets the host and the path as the client sent them.
-    pub origin: OriginUrl,
+    /// The servers to ask. They get the host and the path as the client sent them.
+    pub origin: Upstream,
 }
 
 /// All ways of one reverse proxy. A route that names the host goes before those for any host, then the longest path
@@ -24,7 +25,7 @@ pub struct Route {
 pub struct Routes {
     hosts: HashMap<String, Vec<Way>>,
     any: Vec<Way>,
-    default: Option<OriginUrl>,
+    default: Option<Arc<Behind>>,
 }
 
 /// Longest path first.
@@ -32,7 +33,7 @@ pub struct Routes {
 struct Way {
     /// Without a slash at its end.
     path: String,
-    origin: OriginUrl,
+    behind: Arc<Behind>,
 }
 
 /// Why routes make no sense together.
@@ -41,6 +42,12 @@ pub enum BadRoutes {
     /// There is nowhere to go.
     #[error("a reverse proxy needs an origin, or at least one route to one")]
     None,
+    /// A route that leads nowhere.
+    #[error("the list of origins is empty; name at least one, as in http://127.0.0.1:8080")]
+    NoOrigin,
+    /// One origin, two times.
+    #[error("{0} is in the list of origins twice; remove one of them")]
+    OriginTwice(OriginUrl),
     /// A host that is no name or address.
     #[error("{0:?} is no host; write a name or an address without scheme, port and path, as in www.example.org")]
     Host(String),
@@ -61,14 +68,17 @@ impl Routes {
     /// Checks the routes and puts them in order. Takes a few hundred bytes of memory for each.
     ///
     /// Errors: [`BadRoutes`].
-    pub fn new(routes: Vec<Route>, default: Option<OriginUrl>) -> Result<Routes, BadRoutes> {
+    pub fn new(routes: Vec<Route>, default: Option<Upstream>) -> Result<Routes, BadRoutes> {
         if routes.is_empty() && default.is_none() {
             return Err(BadRoutes::None);
         }
+        let default = default.map(|upstream| behind(ALL_ELSE, upstream)).transpose()?;
         let mut made = Routes { default, ..Routes::default() };
         for Route { host, path, origin } in routes {
-            let way = Way { path: beginning(&path).ok_or(BadRoutes::Path(path))?, origin };
+            let path = beginning(&path).ok_or(BadRoutes::Path(path))?;
             let host = host.map(|host| name(&host).ok_or(BadRoutes::Host(host))).transpose()?;
+            let route = format!("{}{path}/", host.as_deref().unwrap_or("*"));
+            let way = Way { behind: behind(&route, origin)?, path };
             let ways = match &host {
                 Some(host) => made.hosts.entry(host.clone()).or_default(),
                 None => &mut made.any,
@@ -87,12 +97,18 @@ impl Routes {
 
     /// Everything goes to one origin.
     pub fn to(origin: OriginUrl) -> Routes {
-        Routes { default: Some(origin), ..Routes::default() }
+        let behind = Behind { route: ALL_ELSE.into(), upstream: origin.into() };
+        Routes { default: Some(Arc::new(behind)), ..Routes::default() }
     }
 
     /// Every origin that is led to, in no order.
     pub fn origins(&self) -> impl Iterator<Item = &OriginUrl> {
-        self.hosts.values().flatten().chain(&self.any).map(|way| &way.origin).chain(&self.default)
+        self.behind().flat_map(|behind| &behind.upstream.origins)
+    }
+
+    /// What each route leads to, in no order.
+    pub(crate) fn behind(&self) -> impl Iterator<Item = &Arc<Behind>> {
+        self.hosts.values().flatten().chain(&self.any).map(|way| &way.behind).chain(&self.default)
     }
 
     /// Every route, hosts in alphabetical order and those for any host last, longer paths first.
@@ -102,18 +118,18 @@ impl Routes {
         hosts.push((None, &self.any));
         let route = |host: &Option<String>, way: &Way| {
             let path = if way.path.is_empty() { "/".into() } else { way.path.clone() };
-            Route { host: host.clone(), path, origin: way.origin.clone() }
+            Route { host: host.clone(), path, origin: way.behind.upstream.clone() }
         };
         hosts.iter().flat_map(|(host, ways)| ways.iter().map(move |way| route(host, way))).collect()
     }
 
     /// Where everything else goes.
-    pub fn all_else(&self) -> Option<&OriginUrl> {
-        self.default.as_ref()
+    pub fn all_else(&self) -> Option<&Upstream> {
+        self.default.as_ref().map(|behind| &behind.upstream)
     }
 
-    /// The origin for a path (with its query) at a host.
-    pub(crate) fn find(&self, host: Option<&str>, path: &str) -> Result<&OriginUrl, Failure> {
+    /// The origins for a path (with its query) at a host.
+    pub(crate) fn find(&self, host: Option<&str>, path: &str) -> Result<&Arc<Behind>, Failure> {
         let path = path.split('?').next().unwrap_or_default();
         let named = host.and_then(|host| self.hosts.get(host)).map(Vec::as_slice).unwrap_or_default();
         let mut ways = named.iter().chain(&self.any);
@@ -121,9 +137,24 @@ impl Routes {
             // The origin would take it for another path than the one that the route was chosen by.
             return Err(Failure::DotSegments);
         }
-        let found = ways.find(|way| way.leads(path)).map(|way| &way.origin);
+        let found = ways.find(|way| way.leads(path)).map(|way| &way.behind);
         found.or(self.default.as_ref()).ok_or_else(|| Failure::NoRoute { host: host.unwrap_or("-").into() })
     }
+}
+
+/// The name that figures have for what no route fits.
+const ALL_ELSE: &str = "*";
+
+/// Checks a list of origins.
+fn behind(route: &str, upstream: Upstream) -> Result<Arc<Behind>, BadRoutes> {
+    if upstream.origins.is_empty() {
+        return Err(BadRoutes::NoOrigin);
+    }
+    let mut seen = HashSet::new();
+    if let Some(twice) = upstream.origins.iter().find(|origin| !seen.insert(origin.destination())) {
+        return Err(BadRoutes::OriginTwice(twice.clone()));
+    }
+    Ok(Arc::new(Behind { route: route.into(), upstream }))
 }
 
 impl Way {
@@ -196,9 +227,9 @@ mod tests {
             ("::1", "/x", "six"),
         ] {
             let found = routes.find(Some(host), path).unwrap();
-            assert_eq!(found.to_string(), format!("http://{origin}"), "{host} {path}");
+            assert_eq!(found.upstream.to_string(), format!("http://{origin}"), "{host} {path}");
         }
-        assert_eq!(routes.find(None, "/img").unwrap().to_string(), "http://images");
+        assert_eq!(routes.find(None, "/img").unwrap().upstream.to_string(), "http://images");
     }
 
     #[test]
@@ -229,6 +260,11 @@ mod tests {
         for path in ["", "x", "/a?b", "/a/../b", "/%61", "/a b", "http://a/"] {
             assert!(new(vec![route("", path, "a")]).contains(&format!("{path:?}")), "{path}");
         }
+        let mut list = route("a", "/", "a");
+        list.origin.origins.push("http://A:80/".parse().unwrap());
+        assert!(new(vec![list.clone()]).contains("http://a:80 is in the list of origins twice"));
+        list.origin.origins.clear();
+        assert!(new(vec![list]).contains("list of origins is empty"));
         for host in ["a:80", "http://a", "a/b", "*", "a b"] {
             assert!(new(vec![route(host, "/", "a")]).contains(&format!("{host:?}")), "{host}");
         }

@@ -14,6 +14,7 @@ use tokio::time::sleep;
 
 use crate::handover::{Heir, Predecessor, TakeOverError, open_unlocked};
 use crate::metrics;
+use crate::origin::check_all;
 use crate::serve::Opener;
 use crate::server::{Proxy, Server};
 
@@ -23,11 +24,11 @@ const SETTLING: Duration = Duration::from_millis(250);
 /// The system may have no open file left for one more; it is asked again after so long.
 const NO_FILES: Duration = Duration::from_millis(100);
 
-/// What accepts connections at this moment. Dropped, it answers no more about metrics.
+/// What accepts connections at this moment. Dropped, it answers no more about metrics, and checks no origins.
 struct Accepting {
     stopping: watch::Sender<bool>,
     listeners: JoinSet<()>,
-    _metrics: JoinSet<()>,
+    _beside: JoinSet<()>,
 }
 
 impl Accepting {
@@ -132,18 +133,22 @@ impl Proxy {
         match self.sockets.metrics.as_ref().map(|(_, listener)| listener.try_clone()) {
             Some(Ok(listener)) => {
                 let (shared, storage) = (self.exchange.shared.clone(), self.exchange.store.clone());
-                let desk = metrics::Desk { shared, storage, crowd: self.crowd.clone(), stopping: stopped.clone() };
+                let (crowd, origins) = (self.crowd.clone(), self.exchange.origins.clone());
+                let desk = metrics::Desk { shared, storage, crowd, origins, stopping: stopped.clone() };
                 answering.spawn(desk.open(listener));
             }
             Some(Err(error)) => tracing::warn!(%error, "nobody can ask for metrics"),
             None => {}
         }
+        let shared = self.exchange.shared.clone();
+        let refuse = move |address| shared.check_self(address);
+        answering.spawn(check_all(self.exchange.origins.clone(), refuse));
         let mut listeners = JoinSet::new();
         for mut service in self.services() {
             let (fds, stopped) = (fds.clone(), stopped.clone());
             listeners.spawn(async move { service.start_service(Some(fds), stopped, 1).await });
         }
-        Accepting { stopping, listeners, _metrics: answering }
+        Accepting { stopping, listeners, _beside: answering }
     }
 
     /// Begins to answer those who administer.

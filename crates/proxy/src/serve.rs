@@ -13,7 +13,7 @@ use crate::Storage;
 use crate::admin::Successor;
 use crate::config::{Config, Listener, Mode};
 use crate::handover::{Predecessor, Switch, TakeOverError, canonical};
-use crate::origin::authorities;
+use crate::origin::{Behind, Origins, authorities};
 use crate::reload::{Current, Reload};
 use crate::server::{Outside, Proxy, Server, runtime};
 use crate::tls::BadCertificate;
@@ -67,6 +67,14 @@ pub enum ServeError {
     /// Another process's work could not be taken over, after this one had begun to serve.
     #[error(transparent)]
     TakeOver(#[from] TakeOverError),
+    /// What a route speaks TLS to its origins with is of no use.
+    #[error("the route {route} cannot speak TLS to its origins: {cause}")]
+    OriginTls {
+        /// The route's host and path, `*` for any.
+        route: String,
+        /// What is wrong with which file.
+        cause: BadCertificate,
+    },
     /// Threads or signal handlers could not be set up.
     #[error("cannot start: {0}")]
     Start(#[from] io::Error),
@@ -141,17 +149,22 @@ pub fn serve(config: Config, service: Service, on_ready: impl FnOnce(&[SocketAdd
 pub fn check(config: &Config) -> Result<(), ServeError> {
     config.check()?;
     Current::load(&config.listeners)?;
+    Origins::new(0, config.limits).prepare(&config.listeners)?;
     check_authorities(&config.listeners)
 }
 
 /// Finds out now whether origins' certificates can be checked: Pingora panics if it cannot read what it checks against.
 fn check_authorities(listeners: &[Listener]) -> Result<(), ServeError> {
     let trusted = authorities().map_err(ServeError::Certificates)?;
-    let mut origins = listeners.iter().filter_map(|listener| match &listener.mode {
-        Mode::Forward => None,
-        Mode::Reverse(routes) => Some(routes.origins()),
+    let needs = |behind: &Arc<Behind>| {
+        let upstream = &behind.upstream;
+        upstream.tls.authority.is_none() && upstream.origins.iter().any(|origin| origin.destination().tls)
+    };
+    let needed = listeners.iter().any(|listener| match &listener.mode {
+        Mode::Forward => false,
+        Mode::Reverse(routes) => routes.behind().any(needs),
     });
-    if trusted == 0 && origins.any(|mut origins| origins.any(|origin| origin.destination().tls)) {
+    if trusted == 0 && needed {
         return Err(ServeError::Certificates("there is none, and the origin's would be refused".into()));
     }
     Ok(())

@@ -114,6 +114,7 @@ impl Proxy {
         });
         let crowd = Crowd::new(config.limits.connections);
         let exchange = Arc::new(Exchange::new(shared.clone(), switch.clone(), workers));
+        exchange.origins.exchange(exchange.origins.prepare(&began.listeners)?);
         let (come, heirs) = mpsc::channel(1);
         let desk = Arc::new(Desk {
             storage: switch.clone(),
@@ -124,7 +125,8 @@ impl Proxy {
             dirs: dirs.unwrap_or_default(),
             upgrade: Upgrade::new(successor),
         });
-        let reloader = Reloader { shared, current: current.clone(), began };
+        let origins = exchange.origins.clone();
+        let reloader = Reloader { shared, current: current.clone(), began, origins };
         Ok((Proxy { sockets, addresses, crowd, exchange, current, switch, desk, control, heirs }, reloader))
     }
 

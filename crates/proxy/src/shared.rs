@@ -57,13 +57,16 @@ impl Shared {
     /// Whether this address may be connected to for what a listener was asked. The proxy itself never may: that is a
     /// loop.
     pub fn check_address(&self, listener: &Listener, asked: Asked<'_>, address: SocketAddr) -> Result<(), Failure> {
-        if self.is_self(address) {
-            return Err(Failure::Loop);
-        }
+        self.check_self(address)?;
         match listener.mode {
             Mode::Forward => Ok(listener.rules.check_address(asked, address.ip())?),
             Mode::Reverse(_) => Ok(listener.rules.check_listed(asked, Some(address.ip()))?),
         }
+    }
+
+    /// Whether this address is not the proxy itself.
+    pub fn check_self(&self, address: SocketAddr) -> Result<(), Failure> {
+        if self.is_self(address) { Err(Failure::Loop) } else { Ok(()) }
     }
 
     fn is_self(&self, address: SocketAddr) -> bool {

@@ -68,9 +68,10 @@ impl Url {
         let mut keys = vec![Name::of(&self.destination(), "", &self.path)];
         for listener in listeners {
             let Mode::Reverse(routes) = &listener.mode else { continue };
-            if let Ok(origin) = routes.find(Some(self.authority.host()), &self.path) {
+            let behind = routes.find(Some(self.authority.host()), &self.path);
+            if let Some(destination) = behind.ok().and_then(|behind| behind.upstream.destination()) {
                 for site in self.sites() {
-                    let key = Name::of(&origin.destination(), &site, &self.path);
+                    let key = Name::of(&destination, &site, &self.path);
                     if !keys.contains(&key) {
                         keys.push(key);
                     }

@@ -1,7 +1,8 @@
 //! Sending a request to its origin and reading the head of the answer.
 
-use std::net::SocketAddr;
-use std::time::SystemTime;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Instant, SystemTime};
 
 use http::Version;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
@@ -16,7 +17,7 @@ use super::keep::Received;
 use super::ticket::Request;
 use crate::client::{BadContent, Client};
 use crate::failure::Failure;
-use crate::origin::{Connection, resolve};
+use crate::origin::{Backend, Connection, Destination, Target, resolve};
 
 /// Times that one request is sent on kept connections that turn out to have been closed; then it gets its own. A retry
 /// that fails is not retried (RFC 9110 9.2.2).
@@ -49,17 +50,37 @@ pub(super) enum With<'a> {
     Nobody,
 }
 
-impl Exchange {
-    /// The addresses that a request may go to, in the order to try.
-    async fn addresses(&self, request: &Request) -> Result<Vec<SocketAddr>, Failure> {
-        let ticket = &request.ticket;
-        let asked = ticket.asked(request.method());
-        let check = |address| self.shared.check_address(&ticket.listener, asked, address);
-        resolve(&ticket.destination, self.shared.limits.resolve, check).await
-    }
+/// How far one request has got, which decides whether it may be sent again.
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    /// An origin may have it, and carry it out.
+    sent: bool,
+    /// Of its content something has been taken from the client, who will not send it twice.
+    taken: bool,
+    /// The client has heard something of an answer.
+    heard: bool,
+}
 
-    /// Sends a request with this head. Where a kept connection turns out to be closed, it is sent again; requests that
-    /// must not be sent twice get a connection of their own.
+impl Progress {
+    /// Whether it may be sent to another origin after a failure (RFC 9110 9.2.2).
+    fn may_go_on(self, request: &Request, failure: &Failure) -> bool {
+        let harmless = !self.sent || request.method().is_idempotent();
+        failure.is_upstream() && harmless && !self.taken && !self.heard
+    }
+}
+
+/// What is sent to an origin, whichever one.
+struct Asking<'a> {
+    head: RequestHeader,
+    request: &'a Request,
+    /// The client sends content.
+    with_content: bool,
+    progress: Progress,
+}
+
+impl Exchange {
+    /// Sends a request with this head: to its destination, or to one after the other of its route's origins as long as
+    /// that is safe.
     pub(super) async fn ask_origin(
         &self,
         request: &Request,
@@ -68,20 +89,65 @@ impl Exchange {
         mut with: With<'_>,
         entry: &mut Entry,
     ) -> Result<Reply, Failure> {
-        let internal = |error: Box<pingora_error::Error>| Failure::Internal(error.to_string());
         headers::to_origin(&self.shared, request, &mut head, cached).map_err(internal)?;
         let with_content = matches!(with, With::Content(_)) && request.ticket.framing != Framing::Length(0);
         frame(&mut head, request.ticket.framing, with_content).map_err(internal)?;
-        let addresses = self.addresses(request).await?;
+        let mut asking = Asking { head, request, with_content, progress: Progress::default() };
+        let ticket = &request.ticket;
+        let Some(behind) = &ticket.behind else {
+            return self.ask_at(&ticket.destination, &self.origins.anywhere(), &mut asking, &mut with, entry).await;
+        };
+        let group = self.origins.group(behind)?;
+        let mut course = group.course(ticket.name().primary());
+        let (began, mut last) = (Instant::now(), None::<(Arc<Backend>, Failure)>);
+        let repeatable = request.method().is_idempotent() && !with_content;
+        while let Some(attempt) = course.next(repeatable) {
+            let backend = attempt.backend.clone();
+            let (destination, target) = (&backend.destination, Target::of(&group, &backend));
+            if let Some((failed, _)) = &last {
+                failed.counts.retries.fetch_add(1, Ordering::Relaxed);
+            }
+            match self.ask_at(destination, &target, &mut asking, &mut with, entry).await {
+                Ok(reply) => {
+                    attempt.succeeded();
+                    return Ok(reply);
+                }
+                Err(failure) => {
+                    attempt.failed(&failure);
+                    let late = began.elapsed() >= behind.upstream.retry_within;
+                    if late || !asking.progress.may_go_on(request, &failure) {
+                        return Err(failure);
+                    }
+                    last = Some((backend, failure));
+                }
+            }
+        }
+        Err(last.map_or_else(|| group.none_left(), |(_, failure)| failure))
+    }
+
+    /// Sends a request to one destination. Where a kept connection turns out to be closed, it is sent again; requests
+    /// that must not be sent twice get a connection of their own.
+    async fn ask_at(
+        &self,
+        destination: &Destination,
+        target: &Target,
+        asking: &mut Asking<'_>,
+        with: &mut With<'_>,
+        entry: &mut Entry,
+    ) -> Result<Reply, Failure> {
+        let ticket = &asking.request.ticket;
+        let asked = ticket.asked_of(asking.request.method(), destination);
+        let check = |address| self.shared.check_address(&ticket.listener, asked, address);
+        let addresses = resolve(destination, self.shared.limits.resolve, check).await?;
         entry.origin = addresses.first().copied();
-        let idempotent = request.method().is_idempotent() && !with_content;
+        let idempotent = asking.request.method().is_idempotent() && !asking.with_content;
         for attempt in 0.. {
             let single = !idempotent || attempt == MOST_KEPT;
-            let mut connection = self.origins.connect(&request.ticket.destination, &addresses, single).await?;
+            let mut connection = self.origins.connect(destination, target, &addresses, single).await?;
             entry.origin = Some(connection.address);
             let asked = SystemTime::now();
-            let mut sending = with_content;
-            match self.ask_on(&mut connection, head.clone(), request, &mut with, &mut sending).await {
+            let mut sending = asking.with_content;
+            match self.ask_on(&mut connection, asking, with, &mut sending).await {
                 Ok(mut head) => {
                     let answered = SystemTime::now();
                     headers::from_origin(&mut head, answered).map_err(internal)?;
@@ -99,18 +165,20 @@ impl Exchange {
     async fn ask_on(
         &self,
         connection: &mut Connection,
-        head: RequestHeader,
-        request: &Request,
+        asking: &mut Asking<'_>,
         with: &mut With<'_>,
         sending: &mut bool,
     ) -> Result<ResponseHeader, Failure> {
-        connection.send(&head).await?;
+        let Asking { head, request, progress, .. } = asking;
+        progress.sent = true;
+        connection.send(head).await?;
         let mut interim = 0;
         loop {
             let head = match with {
                 With::Content(client) if *sending => tokio::select! {
                     head = connection.read_head() => head?,
                     piece = client.read_content() => {
+                        progress.taken = true;
                         *sending = send_on(connection, piece).await?;
                         continue;
                     }
@@ -133,6 +201,7 @@ impl Exchange {
                     for name in hops::not_interim(&head.headers) {
                         head.remove_header(&name);
                     }
+                    progress.heard = true;
                     // A client that has left is noticed when it gets its answer.
                     let _ = client.interim(&head).await;
                 }
@@ -140,6 +209,10 @@ impl Exchange {
             }
         }
     }
+}
+
+fn internal(error: Box<pingora_error::Error>) -> Failure {
+    Failure::Internal(error.to_string())
 }
 
 /// Passes a piece of a request's content on. Whether there is more to send.

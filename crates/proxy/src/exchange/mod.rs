@@ -76,7 +76,7 @@ pub(crate) struct Exchange {
     pub store: Storage,
     /// The same, where it matters whether it is there.
     pub switch: Arc<Switch>,
-    origins: Origins,
+    pub origins: Arc<Origins>,
     flights: Flights,
     families: Families,
     groups: Groups,
@@ -119,7 +119,7 @@ impl From<Box<pingora_error::Error>> for Ended {
 impl Exchange {
     pub fn new(shared: Arc<Shared>, switch: Arc<Switch>, workers: usize) -> Exchange {
         let store: Storage = switch.clone();
-        let origins = Origins::new(KEPT_CONNECTIONS * workers, shared.limits);
+        let origins = Arc::new(Origins::new(KEPT_CONNECTIONS * workers, shared.limits));
         let (flights, families, groups) = (Flights::default(), Families::default(), Groups::default());
         let errands = Errands::new();
         let fills = Crowd::new(usize::MAX);

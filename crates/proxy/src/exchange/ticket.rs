@@ -11,7 +11,7 @@ use tinaja_http::control::RequestDirectives;
 
 use crate::config::{Listener, Mode};
 use crate::ids::RequestId;
-use crate::origin::Destination;
+use crate::origin::{Behind, Destination};
 use crate::rules::Asked;
 use crate::stored::{Name, name_of};
 
@@ -23,7 +23,10 @@ pub(crate) struct Ticket {
     pub client: Option<IpAddr>,
     /// Where the request came in.
     pub listener: Arc<Listener>,
+    /// Where it goes, or the first of the places where it may go: what is stored is named after it.
     pub destination: Destination,
+    /// The origins of a reverse proxy's route.
+    pub behind: Option<Arc<Behind>>,
     /// The client came by TLS.
     pub tls: bool,
     /// The one Host, in its canonical form.
@@ -39,6 +42,11 @@ impl Ticket {
     /// What the rules can see of the request.
     pub fn asked<'a>(&self, method: &'a Method) -> Asked<'a> {
         Asked { client: self.client, method: method.as_str(), port: self.destination.port }
+    }
+
+    /// The same for a request that goes to one of several destinations.
+    pub fn asked_of<'a>(&self, method: &'a Method, destination: &Destination) -> Asked<'a> {
+        Asked { port: destination.port, ..self.asked(method) }
     }
 
     /// The name of what is asked for.

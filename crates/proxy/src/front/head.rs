@@ -137,6 +137,7 @@ mod tests {
             client: None,
             listener: Arc::new(Listener::forward("127.0.0.1:80".parse().unwrap())),
             destination: Destination { tls: false, host: "a".into(), port: 80 },
+            behind: None,
             tls: false,
             host: "a".into(),
             path: "/x".into(),

@@ -40,7 +40,7 @@ use crate::exchange::{Exchange, Ticket};
 use crate::failure::Failure;
 use crate::ids::RequestId;
 use crate::metrics::Source;
-use crate::origin::{Destination, default_port};
+use crate::origin::{Behind, Destination, default_port};
 use crate::page::raw_answer;
 use crate::reload::Current;
 use crate::rules::Asked;
@@ -226,6 +226,7 @@ impl Front {
             client,
             listener,
             destination: way.destination,
+            behind: way.behind,
             tls,
             host: way.host.host_field(default_port),
             path: way.path.to_owned(),
@@ -269,6 +270,7 @@ struct Way<'a> {
     host: Authority,
     host_tls: bool,
     destination: Destination,
+    behind: Option<Arc<Behind>>,
 }
 
 /// Where a request goes, by what it asks for and whom the proxy speaks for.
@@ -281,13 +283,17 @@ fn way<'a>(listener: &Listener, judged: &'a Judged) -> Result<Way<'a>, Failure> 
     };
     match (&listener.mode, target_tls, &judged.authority) {
         (Mode::Forward, Some(tls), Some(authority)) => {
-            Ok(Way { path, host: authority.clone(), host_tls: tls, destination: Destination::of(tls, authority) })
+            let destination = Destination::of(tls, authority);
+            Ok(Way { path, host: authority.clone(), host_tls: tls, destination, behind: None })
         }
         (Mode::Forward, ..) => Err(Failure::NotForProxy),
         (Mode::Reverse(routes), _, host) => {
-            let origin = routes.find(host.as_ref().map(Authority::host), path)?;
-            let host = host.clone().unwrap_or_else(|| origin.authority().clone());
-            Ok(Way { path, host, host_tls: false, destination: origin.destination() })
+            let behind = routes.find(host.as_ref().map(Authority::host), path)?;
+            let none = || Failure::Internal("a route has lost its origins".into());
+            let first = behind.upstream.names().ok_or_else(none)?;
+            let host = host.clone().unwrap_or_else(|| first.authority().clone());
+            let destination = first.destination();
+            Ok(Way { path, host, host_tls: false, destination, behind: Some(behind.clone()) })
         }
     }
 }

@@ -14,6 +14,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::Storage;
 use crate::crowd::Crowd;
+use crate::origin::Origins;
 use crate::shared::Shared;
 
 /// Questions that are answered at a time; further ones wait to be accepted.
@@ -28,6 +29,7 @@ pub(crate) struct Desk {
     pub shared: Arc<Shared>,
     pub storage: Storage,
     pub crowd: Crowd,
+    pub origins: Arc<Origins>,
     /// Whether the proxy stops.
     pub stopping: watch::Receiver<bool>,
 }
@@ -95,7 +97,8 @@ impl Desk {
             "/metrics" => {
                 let stats = self.storage.stats();
                 let metrics = self.shared.metrics.as_ref();
-                match metrics.map(|metrics| metrics.text(&stats, self.crowd.present(), self.shared.log.families())) {
+                let kept = || [self.shared.log.families(), super::origins::families(&self.origins)].concat();
+                match metrics.map(|metrics| metrics.text(&stats, self.crowd.present(), kept())) {
                     Some(Ok(figures)) => ("200 OK", "text/plain; version=0.0.4; charset=utf-8", figures),
                     _ => text("500 Internal Server Error", "the figures cannot be written"),
                 }

@@ -1,14 +1,16 @@
 //! What the proxy counts, for Prometheus, and whether it is well.
 //!
-//! Labels have fixed values, so nothing that a client sends can make more series: some 350 altogether.
+//! Labels have fixed values, so nothing that a client sends can make more series: some 350
+//! altogether, and 12 for each origin of each route.
 //!
-//! - `requests`, `fetches`: what clients and origins were answered; `store`, `process`: figures that are kept elsewhere
+//! - `requests`, `fetches`: what clients and origins were answered; `store`, `process`, `origins`: figures that are kept elsewhere
 //! - `family`: the form that those take; `desk`: who is asked for them
 
 mod desk;
 mod family;
 mod fetches;
 mod hand_over;
+mod origins;
 mod panics;
 mod process;
 mod requests;

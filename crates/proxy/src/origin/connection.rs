@@ -4,12 +4,11 @@
 //! is not whole.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderValue, Method, StatusCode, Version};
-use pingora_core::protocols::Stream;
 use pingora_http::{RequestHeader, ResponseHeader};
 use prometheus::IntCounter;
 use tinaja_http::answer::{AnswerEnd, JudgedAnswer, answer_head_end, judge_answer};
@@ -19,6 +18,9 @@ use tinaja_http::lines::lines;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
+use super::handshake;
+use super::reach::Reach;
+use super::wire::{Place, Wire};
 use crate::failure::Failure;
 
 /// Room for what is read at once of a head.
@@ -30,15 +32,15 @@ const GATHERED_BYTES: usize = 16 * 1024;
 
 /// A connection with one request on it. Memory: one read, or a head.
 pub(crate) struct Connection {
-    stream: Stream,
+    wire: Wire,
     /// Which connections may take each other's place.
-    pool: u64,
+    place: Place,
+    reach: Arc<Reach>,
     pub address: SocketAddr,
     /// It had an earlier request, and may have been closed behind that.
     pub reused: bool,
     /// Something of an answer has come.
     pub has_answered: bool,
-    stall: Duration,
     /// The answer to HEAD has no content.
     head_only: bool,
     chunked_request: bool,
@@ -63,15 +65,15 @@ enum Content {
 }
 
 impl Connection {
-    /// A new connection on `stream`, which may take the place of others of the same `pool`.
-    pub(super) fn new(stream: Stream, address: SocketAddr, pool: u64, stall: Duration) -> Connection {
+    /// A connection, which may take that of others of the same place.
+    pub(super) fn new(wire: Wire, address: SocketAddr, place: Place, reach: Arc<Reach>) -> Connection {
         Connection {
-            stream,
-            pool,
+            wire,
+            place,
+            reach,
             address,
             reused: false,
             has_answered: false,
-            stall,
             head_only: false,
             chunked_request: false,
             waiting: BytesMut::new(),
@@ -82,10 +84,10 @@ impl Connection {
         }
     }
 
-    /// The stream and its pool, if its answer was whole and nothing else came.
-    pub(super) fn reusable(mut self) -> Option<(Stream, u64)> {
+    /// What is kept of it, if its answer was whole and nothing else came.
+    pub(super) fn reusable(mut self) -> Option<(Wire, Place, Arc<Reach>)> {
         let clean = self.is_done() && self.keep && self.waiting.is_empty();
-        clean.then_some((self.stream, self.pool))
+        clean.then_some((self.wire, self.place, self.reach))
     }
 
     /// Sends a request's head.
@@ -124,8 +126,8 @@ impl Connection {
     }
 
     async fn write(&mut self, parts: &[&[u8]]) -> Result<(), Failure> {
-        let Connection { stream, stall, .. } = self;
-        let written = timeout(*stall, async {
+        let Connection { wire: Wire { stream, .. }, reach, .. } = self;
+        let written = timeout(reach.stall, async {
             for part in parts {
                 stream.write_all(part).await?;
             }
@@ -143,7 +145,7 @@ impl Connection {
     /// The next head: of an interim answer, or of the final one. It has `origin_stall` to come whole. Dropped before it
     /// is ready, it has taken nothing.
     pub async fn read_head(&mut self) -> Result<ResponseHeader, Failure> {
-        let head = timeout(self.stall, self.whole_head()).await.unwrap_or(Err(Failure::OriginTimeout));
+        let head = timeout(self.reach.stall, self.whole_head()).await.unwrap_or(Err(Failure::OriginTimeout));
         let head = head.inspect_err(|_| self.keep = false)?;
         let judged = judge_answer(&head).map_err(|bad| {
             self.keep = false;
@@ -182,8 +184,9 @@ impl Connection {
     /// Reads some more; 0 at the connection's end.
     async fn read_more(&mut self, room: usize) -> Result<usize, Failure> {
         self.waiting.reserve(room);
-        let read = self.stream.read_buf(&mut self.waiting).await;
-        let read = read.map_err(|error| Failure::Origin(format!("its connection failed: {error}")))?;
+        let read = self.wire.stream.read_buf(&mut self.waiting).await;
+        let read =
+            read.map_err(|error| Failure::Origin(format!("its connection failed: {}", handshake::reason(&error))))?;
         self.has_answered |= read > 0;
         Ok(read)
     }
@@ -194,7 +197,7 @@ impl Connection {
         if let Some(failure) = &self.failed {
             return Err(failure.clone());
         }
-        let read = match timeout(self.stall, self.next_piece()).await {
+        let read = match timeout(self.reach.stall, self.next_piece()).await {
             Ok(read) => read,
             Err(_) => Err(Failure::OriginTimeout),
         };

@@ -1,25 +1,35 @@
 //! Origins: where a request goes, and how it gets there.
 
+mod backend;
+mod checks;
 mod connection;
 mod dial;
+mod group;
 mod handshake;
-mod peer;
-mod pool;
+mod health;
+mod origins;
+mod reach;
 mod resolve;
 mod trust;
+mod upstream;
 mod url;
+mod wire;
 
+pub(crate) use backend::{Backend, Outcome};
+pub(crate) use checks::check_all;
 pub(crate) use connection::Connection;
 pub(crate) use dial::dial;
-pub(crate) use pool::Origins;
+pub(crate) use origins::{Origins, Target};
 pub(crate) use resolve::resolve;
 pub(crate) use trust::authorities;
+pub(crate) use upstream::Behind;
+pub use upstream::{Balance, Check, OriginTls, Upstream};
 pub use url::{BadOrigin, OriginUrl};
 
 use tinaja_http::authority::Authority;
 
 /// Where one request goes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Destination {
     /// Whether to speak TLS to it.
     pub tls: bool,

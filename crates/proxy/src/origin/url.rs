@@ -8,7 +8,7 @@ use tinaja_http::authority::Authority;
 use super::{Destination, default_port};
 
 /// A server: `http://HOST:PORT` or `https://HOST:PORT`. The port may be left out.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OriginUrl {
     tls: bool,
     authority: Authority,

@@ -15,7 +15,7 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
 
 /// Where a certificate and its key lie, both in PEM.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CertificateFiles {
     /// The certificate, and behind it those that lead to an authority.
     pub certificate: PathBuf,
@@ -135,23 +135,48 @@ impl ResolvesServerCert for Certificates {
 /// One certificate with its key, and its names.
 fn load(files: &CertificateFiles, provider: &CryptoProvider) -> Result<(CertifiedKey, Vec<String>), BadCertificate> {
     let path = &files.certificate;
-    let malformed = |cause: String| BadCertificate::Malformed { path: path.clone(), wanted: "certificate", cause };
-    let chain = CertificateDer::pem_file_iter(path).map_err(|error| in_pem(path, "certificate", error))?;
-    let chain: Vec<_> = chain.collect::<Result<_, _>>().map_err(|error| in_pem(path, "certificate", error))?;
-    let first = chain.first().ok_or_else(|| malformed("there is none in it".into()))?;
-    let (_, certificate) = X509Certificate::from_der(first).map_err(|error| malformed(error.to_string()))?;
-    check_time(path, &certificate)?;
-    let names = names(&certificate);
+    let chain = certificates_in(path)?;
+    let names = names(&check_now(path, &chain)?);
     if names.is_empty() {
         return Err(BadCertificate::NoName { path: path.clone() });
     }
-    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| in_pem(&files.key, "private key", error))?;
+    let key = key_in(&files.key)?;
     let unfit = |error: rustls::Error| BadCertificate::Key {
         certificate: path.clone(),
         key: files.key.clone(),
         cause: error.to_string(),
     };
     Ok((CertifiedKey::from_der(chain, key, provider).map_err(unfit)?, names))
+}
+
+/// The certificates in a file, at least one.
+pub(crate) fn certificates_in(path: &Path) -> Result<Vec<CertificateDer<'static>>, BadCertificate> {
+    let chain = CertificateDer::pem_file_iter(path).map_err(|error| in_pem(path, "certificate", error))?;
+    let chain: Vec<_> = chain.collect::<Result<_, _>>().map_err(|error| in_pem(path, "certificate", error))?;
+    if chain.is_empty() {
+        return Err(malformed(path, "there is none in it".into()));
+    }
+    Ok(chain)
+}
+
+/// The private key in a file.
+pub(crate) fn key_in(path: &Path) -> Result<PrivateKeyDer<'static>, BadCertificate> {
+    PrivateKeyDer::from_pem_file(path).map_err(|error| in_pem(path, "private key", error))
+}
+
+/// The first certificate of a file, if it is valid now.
+pub(crate) fn check_now<'a>(
+    path: &Path,
+    chain: &'a [CertificateDer<'_>],
+) -> Result<X509Certificate<'a>, BadCertificate> {
+    let first = chain.first().ok_or_else(|| malformed(path, "there is none in it".into()))?;
+    let (_, certificate) = X509Certificate::from_der(first).map_err(|error| malformed(path, error.to_string()))?;
+    check_time(path, &certificate)?;
+    Ok(certificate)
+}
+
+fn malformed(path: &Path, cause: String) -> BadCertificate {
+    BadCertificate::Malformed { path: path.to_owned(), wanted: "certificate", cause }
 }
 
 fn in_pem(path: &Path, wanted: &'static str, error: pem::Error) -> BadCertificate {

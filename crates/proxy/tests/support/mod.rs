@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 pub use altered::Altered;
 pub use client::{Client, Response};
 pub use origin::{Origin, Request, reply};
-use tinaja_proxy::{Config, Listener, Mode, Routes, Rule, Rules, Server};
+use tinaja_proxy::{Config, Listener, Mode, Routes, Rule, Rules, Server, Upstream};
 use tinaja_store::{Reference, Store};
 use tokio::sync::mpsc;
 
@@ -37,6 +37,14 @@ impl Proxy {
     pub fn reverse(origin: &Origin) -> Proxy {
         let origin = format!("http://{}", origin.address).parse().unwrap();
         Proxy::with(|config| config.listeners[0].mode = Mode::Reverse(Routes::to(origin)))
+    }
+
+    /// A reverse proxy for a list of origins, asked as `change` says.
+    pub fn before(origins: &[SocketAddr], change: impl FnOnce(&mut Upstream)) -> Proxy {
+        let origins: Vec<_> = origins.iter().map(|address| format!("http://{address}").parse().unwrap()).collect();
+        let mut upstream = Upstream { origins: origins.clone(), ..Upstream::from(origins[0].clone()) };
+        change(&mut upstream);
+        Proxy::with(|config| config.listeners[0].mode = Mode::Reverse(Routes::new(vec![], Some(upstream)).unwrap()))
     }
 
     /// A forward proxy that may reach this host, with further settings.

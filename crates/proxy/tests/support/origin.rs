@@ -32,7 +32,14 @@ pub struct Origin {
 impl Origin {
     /// Serves each request by `answer`, which writes to the connection and says whether it stays open.
     pub fn start(answer: impl Fn(&Request, &mut TcpStream) -> bool + Send + Sync + 'static) -> Origin {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Origin::on(TcpListener::bind("127.0.0.1:0").unwrap(), answer)
+    }
+
+    /// The same where somebody listens already.
+    pub fn on(
+        listener: TcpListener,
+        answer: impl Fn(&Request, &mut TcpStream) -> bool + Send + Sync + 'static,
+    ) -> Origin {
         let address = listener.local_addr().unwrap();
         let requests = Arc::new(Mutex::new(Vec::new()));
         let answer = Arc::new(answer);

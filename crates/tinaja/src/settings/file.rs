@@ -12,6 +12,7 @@ use tinaja_store::EngineName;
 use tinaja_store::device::IoEngine;
 use toml::Spanned;
 
+use super::upstream::FileUpstream;
 use super::values::{Address, FieldName, FileOrOff, Filter, Limit, LogFormatName, Number, OneOrMore, Size, Text};
 
 /// The longest file that is read: far more than anybody writes by hand.
@@ -76,6 +77,10 @@ pub struct FileListener {
     #[serde(default)]
     pub origin: Option<Spanned<Text<OriginUrl>>>,
     #[serde(default)]
+    pub origins: Option<Spanned<Vec<Text<OriginUrl>>>>,
+    #[serde(default)]
+    pub upstream: Option<Spanned<FileUpstream>>,
+    #[serde(default)]
     pub allow_destination: Option<Spanned<OneOrMore<Text<Cidr>>>>,
     #[serde(default)]
     pub allow_connect_port: Option<Spanned<OneOrMore<Number<1, 65535>>>>,
@@ -104,7 +109,12 @@ pub struct FileRoute {
     pub host: Option<String>,
     #[serde(default)]
     pub path: Option<String>,
-    pub origin: Text<OriginUrl>,
+    #[serde(default)]
+    pub origin: Option<Text<OriginUrl>>,
+    #[serde(default)]
+    pub origins: Option<Vec<Text<OriginUrl>>>,
+    #[serde(default)]
+    pub upstream: Option<FileUpstream>,
 }
 
 /// One `[[listener.certificate]]`.

@@ -3,10 +3,11 @@
 use std::ops::Range;
 
 use anyhow::{Result, bail};
-use tinaja_proxy::{Action, CertificateFiles, Cidr, Config, Listener, Mode, Route, Routes, Rule};
+use tinaja_proxy::{Action, CertificateFiles, Cidr, Config, Listener, Mode, OriginUrl, Route, Routes, Rule, Upstream};
 use toml::Spanned;
 
 use super::file::{FileCertificate, FileListener, FileMode, FileRule};
+use super::upstream::upstream;
 use super::values::{Number, OneOrMore, Text};
 
 /// Where in the file something stands.
@@ -43,8 +44,9 @@ fn listener(file: FileListener, source: &Source<'_>) -> Result<Listener> {
     let mut rules = Vec::new();
     let mode = match file.mode {
         FileMode::Forward => {
-            let route = file.route.first().map(Spanned::span);
-            if let Some(at) = file.origin.as_ref().map(Spanned::span).or(route) {
+            let route = file.route.first().map(Spanned::span).or(file.upstream.as_ref().map(Spanned::span));
+            let origin = file.origin.as_ref().map(Spanned::span).or(file.origins.as_ref().map(Spanned::span));
+            if let Some(at) = origin.or(route) {
                 let what = "a forward proxy's clients name the origin: say mode = \"reverse\", or remove this";
                 return Err(source.error(at, what));
             }
@@ -65,7 +67,12 @@ fn listener(file: FileListener, source: &Source<'_>) -> Result<Listener> {
                 return Err(source.error(at, what));
             }
             let at = file.address.span();
-            Mode::Reverse(routes(file.route, file.origin.map(|origin| origin.into_inner().0), at, source)?)
+            let origin = file.origin.map(|origin| origin.into_inner().0);
+            let origins = file.origins.map(|origins| all_of(origins.into_inner()));
+            let there = file.upstream.as_ref().map_or(at.clone(), Spanned::span);
+            let default = upstream(origin, origins, file.upstream.map(Spanned::into_inner));
+            let default = default.map_err(|error| source.error(there, error))?;
+            Mode::Reverse(routes(file.route, default, at, source)?)
         }
     };
     // The rules as they are written come first: whoever writes them wants them to decide.
@@ -79,7 +86,7 @@ fn listener(file: FileListener, source: &Source<'_>) -> Result<Listener> {
 
 fn routes(
     files: Vec<Spanned<super::file::FileRoute>>,
-    default: Option<tinaja_proxy::OriginUrl>,
+    default: Option<Upstream>,
     at: Range<usize>,
     source: &Source<'_>,
 ) -> Result<Routes> {
@@ -90,10 +97,17 @@ fn routes(
         if file.host.is_none() && file.path.is_none() {
             bail!(source.error(at, "a route needs a host or a path; for all the rest, set the listener's origin"));
         }
-        routes.push(Route { host: file.host, path: file.path.unwrap_or("/".into()), origin: file.origin.0 });
+        let origin = upstream(file.origin.map(|Text(one)| one), file.origins.map(all_of), file.upstream);
+        let origin = origin.and_then(|origin| origin.ok_or("a route needs an origin, or a list of origins".into()));
+        let origin = origin.map_err(|error| source.error(at.clone(), error))?;
+        routes.push(Route { host: file.host, path: file.path.unwrap_or("/".into()), origin });
         Routes::new(routes.clone(), None).map_err(|error| source.error(at, error))?;
     }
     Routes::new(routes, default).map_err(|error| source.error(at, error))
+}
+
+fn all_of(origins: Vec<Text<OriginUrl>>) -> Vec<OriginUrl> {
+    origins.into_iter().map(|Text(origin)| origin).collect()
 }
 
 fn rule(file: FileRule) -> Rule {

@@ -2,6 +2,7 @@
 
 pub mod file;
 mod listeners;
+mod upstream;
 pub mod values;
 
 use std::net::SocketAddr;

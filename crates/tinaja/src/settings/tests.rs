@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use clap::{CommandFactory, Parser};
-use tinaja_proxy::{Action, Limits, Mode, Route, Rules};
+use tinaja_proxy::{Action, Balance, Check, Limits, Mode, Route, Rules, Upstream};
 
 use super::*;
 use crate::flags::{Action as Command, Flags};
@@ -61,7 +61,19 @@ fn all_of_the_example_is_good() {
     assert_eq!((listeners.len(), listeners[0].rules.len()), (2, 4));
     let Mode::Reverse(routes) = &listeners[1].mode else { panic!("not reverse") };
     assert_eq!(routes.list().len(), 3);
-    assert_eq!(routes.all_else().unwrap().to_string(), "http://127.0.0.1:8000");
+    let default = routes.all_else().unwrap();
+    assert_eq!(default.to_string(), "https://127.0.0.1:8000, https://127.0.0.1:8003");
+    // It says the defaults, where there are any.
+    let plain = Upstream::from(default.origins[0].clone());
+    let shown = Upstream {
+        origins: default.origins.clone(),
+        check: default.check.as_ref().map(|check| tinaja_proxy::Check::of(check.path.clone())),
+        connect: Some(Limits::default().connect),
+        stall: Some(Limits::default().origin_stall),
+        tls: default.tls.clone(),
+        ..plain
+    };
+    assert_eq!(*default, shown);
 }
 
 /// What a table takes, by what it says when it is given something else.
@@ -77,7 +89,8 @@ fn the_example_shows_every_setting() {
     let all = all_of_the_example();
     let listener = "[[listener]]\naddress = \"127.0.0.1:1\"\n";
     let of = |table| format!("{listener}[[listener.{table}]]");
-    for table in ["", "[limits]", "[request_id]", listener, &of("route"), &of("rule"), &of("certificate")] {
+    let upstream = format!("{listener}[listener.upstream]");
+    for table in ["", "[limits]", "[request_id]", listener, &of("route"), &of("rule"), &of("certificate"), &upstream] {
         for name in known(table) {
             let shown =
                 all.lines().any(|line| line.starts_with(&format!("{name} = ")) || line.contains(&format!("{name}]")));
@@ -192,9 +205,40 @@ fn rules_and_routes_are_read() {
 }
 
 #[test]
+fn lists_of_origins_are_read() {
+    let text = "[[listener]]\naddress = \"127.0.0.1:2\"\nmode = \"reverse\"\norigins = [\"http://a\", \"https://b\"]\n\
+                [listener.upstream]\nbalance = \"hash\"\nfails = 5\nrest = \"1s\"\ncheck = \"/up?x\"\n\
+                check_passes = 7\nconnect = \"2s\"\norigin_stall = \"3s\"\nkeep = 0\nkeep_for = \"9s\"\ntries = 2\n\
+                retry_within = \"4s\"\nauthority = \"/ca\"\ncertificate = \"/c\"\nkey = \"/k\"\n\
+                [[listener.route]]\npath = \"/x\"\norigins = [\"http://c\"]\nupstream = { balance = \"round-robin\" }\n";
+    let listeners = read("", text).unwrap().proxy.listeners;
+    let Mode::Reverse(routes) = &listeners[0].mode else { panic!("not reverse") };
+    let seconds = std::time::Duration::from_secs;
+    let files = tinaja_proxy::CertificateFiles { certificate: "/c".into(), key: "/k".into() };
+    let expected = Upstream {
+        origins: ["http://a", "https://b"].map(|url| url.parse().unwrap()).into(),
+        balance: Balance::Hash,
+        tries: 2,
+        retry_within: seconds(4),
+        fails: 5,
+        rest: seconds(1),
+        check: Some(Check { passes: 7, ..Check::of("/up?x".into()) }),
+        connect: Some(seconds(2)),
+        stall: Some(seconds(3)),
+        keep: 0,
+        keep_for: seconds(9),
+        tls: tinaja_proxy::OriginTls { authority: Some("/ca".into()), certificate: Some(files) },
+    };
+    assert_eq!(routes.all_else(), Some(&expected));
+    let c: Upstream = "http://c".parse().unwrap();
+    assert_eq!(routes.list()[0].origin, Upstream { balance: Balance::RoundRobin, ..c });
+}
+
+#[test]
 fn nonsense_is_named_with_its_line() {
     let listener = "[[listener]]\naddress = \"127.0.0.1:80\"\n";
     let reverse = format!("{listener}mode = \"reverse\"\n");
+    let up = "origin = \"http://a\"\n[listener.upstream]\n";
     for (text, line, words) in [
         ("memry = \"1GiB\"".to_owned(), 1, vec!["memry", "memory"]),
         ("\nmemory = \"many\"".to_owned(), 2, vec!["4GiB"]),
@@ -246,6 +290,19 @@ fn nonsense_is_named_with_its_line() {
         (format!("{listener}[[listener.rule]]\naction = \"deny\"\nport = [0]"), 5, vec!["8000-8999"]),
         (format!("{listener}[[listener.rule]]\naction = \"deny\"\nmethod = \"get\""), 5, vec!["GET"]),
         (format!("{listener}allow_connect_port = [443, 70000]"), 3, vec!["from 1 to 65535"]),
+        (format!("{reverse}origins = []"), 2, vec!["list of origins is empty"]),
+        (format!("{reverse}origins = [\"http://a\", \"http://A:80\"]"), 2, vec!["http://a:80 is in the list", "twice"]),
+        (format!("{reverse}origin = \"http://a\"\norigins = [\"http://b\"]"), 2, vec!["into the list"]),
+        (format!("{reverse}{up}balance = \"best\""), 6, vec!["round-robin"]),
+        (format!("{reverse}{up}blance = \"first\""), 6, vec!["blance", "balance"]),
+        (format!("{reverse}{up}tries = 0"), 6, vec!["from 1 to 10"]),
+        (format!("{reverse}{up}check = \"healthz\""), 6, vec!["/healthz"]),
+        (format!("{reverse}{up}check_passes = 3"), 5, vec!["check", "/healthz"]),
+        (format!("{reverse}{up}certificate = \"/c\""), 5, vec!["certificate and key"]),
+        (format!("{reverse}{up}authority = \"/c\""), 5, vec!["https"]),
+        (format!("{reverse}[listener.upstream]\nfails = 1"), 4, vec!["name some"]),
+        (format!("{listener}[listener.upstream]\nfails = 1"), 3, vec!["mode = \"reverse\""]),
+        (format!("{reverse}[[listener.route]]\npath = \"/b\""), 4, vec!["needs an origin"]),
         ("cache = \"/a".to_owned(), 1, vec![]),
         ("cache = 5".to_owned(), 1, vec!["string"]),
     ] {

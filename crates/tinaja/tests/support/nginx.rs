@@ -54,12 +54,18 @@ impl Nginx {
         let address = SocketAddr::from(([127, 0, 0, 1], super::free_port()));
         let conf = dir.path().join("nginx.conf");
         fs::write(&conf, configuration(dir.path(), address, certificates)).unwrap();
-        // By path: /usr/sbin is not in every PATH.
-        let mut command = Command::new("/usr/sbin/nginx");
-        command.arg("-p").arg(dir.path()).arg("-c").arg(&conf).args(["-e", "stderr"]);
-        let mut process = Process::start("nginx", &mut command, &dir.path().join("output"));
-        process.wait_until_listening(address);
+        let process = run(dir.path(), address);
         Nginx { process, dir, address, tls: certificates.is_some() }
+    }
+
+    /// End it as a crash would.
+    pub fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// Start it again at the same address.
+    pub fn revive(&mut self) {
+        self.process = run(self.dir.path(), self.address);
     }
 
     /// The absolute URL of `path`, which starts with a slash.
@@ -81,6 +87,15 @@ impl Nginx {
     pub fn stop(&mut self) {
         self.process.terminate();
     }
+}
+
+fn run(dir: &Path, address: SocketAddr) -> Process {
+    // By path: /usr/sbin is not in every PATH.
+    let mut command = Command::new("/usr/sbin/nginx");
+    command.arg("-p").arg(dir).arg("-c").arg(dir.join("nginx.conf")).args(["-e", "stderr"]);
+    let mut process = Process::start("nginx", &mut command, &dir.join("output"));
+    process.wait_until_listening(address);
+    process
 }
 
 fn parse_line(line: &str) -> Logged {

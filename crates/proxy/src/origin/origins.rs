@@ -1,0 +1,158 @@
+//! Connections to origins: made, kept for the next request, and why they fail.
+
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::backend::{Backend, Counts};
+use super::connection::Connection;
+use super::group::{Group, Groups};
+use super::reach::Reach;
+use super::wire::{Place, Pool, Stream, Wire};
+use super::{Behind, Destination, handshake};
+use crate::config::{Limits, Listener};
+use crate::failure::Failure;
+use crate::serve::ServeError;
+
+/// All that the proxy knows of origins, and its connections to them.
+pub(crate) struct Origins {
+    pool: Arc<Pool>,
+    groups: Groups,
+    limits: Limits,
+    /// For destinations that clients name.
+    anywhere: Target,
+}
+
+/// How a destination is connected to.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub counts: Arc<Counts>,
+    pub reach: Arc<Reach>,
+}
+
+impl Target {
+    /// How one of a route's origins is.
+    pub fn of(group: &Group, backend: &Backend) -> Target {
+        Target { counts: backend.counts.clone(), reach: group.reach.clone() }
+    }
+}
+
+impl Origins {
+    /// Keeps at most `kept` connections for later.
+    pub fn new(kept: usize, limits: Limits) -> Origins {
+        let anywhere = Target { counts: Arc::default(), reach: Arc::new(Reach::anywhere(&limits, kept)) };
+        Origins { pool: Arc::new(Pool::new(kept)), groups: Groups::default(), limits, anywhere }
+    }
+
+    /// For destinations that clients name.
+    pub fn anywhere(&self) -> Target {
+        self.anywhere.clone()
+    }
+
+    /// A route's origins.
+    pub fn group(&self, behind: &Arc<Behind>) -> Result<Arc<Group>, Failure> {
+        self.groups.of(behind, &self.limits)
+    }
+
+    /// What these listeners need, to be exchanged for what there is once all else is known to be good.
+    ///
+    /// Errors: [`ServeError::OriginTls`].
+    pub fn prepare(&self, listeners: &[Listener]) -> Result<Groups, ServeError> {
+        self.groups.prepare(listeners, &self.limits)
+    }
+
+    /// Goes by other origins from now on; of those that stay all that is known stays.
+    pub fn exchange(&self, groups: Groups) {
+        self.groups.exchange(groups);
+    }
+
+    /// Connects to the first of `addresses` that accepts. `single` takes a new connection that is closed afterwards:
+    /// for requests that must not be sent twice, as one on a kept connection might have to be.
+    ///
+    /// Errors: what the last address failed with, or an earlier one that did answer, but not to TLS.
+    pub async fn connect(
+        &self,
+        destination: &Destination,
+        target: &Target,
+        addresses: &[SocketAddr],
+        single: bool,
+    ) -> Result<Connection, Failure> {
+        let mut failure = Failure::Internal("no address is left to try".into());
+        for address in addresses {
+            let secured = destination.tls.then_some(destination.host.as_str());
+            let place = Place::new(&target.counts, target.reach.mark, secured, *address);
+            let kept = if single { None } else { self.pool.take(&place) };
+            let reused = kept.is_some();
+            let made = match kept {
+                Some(wire) => Ok(wire),
+                None => open(destination, target, *address).await,
+            };
+            match made {
+                Ok(wire) => {
+                    let mut connection = Connection::new(wire, *address, place, target.reach.clone());
+                    (connection.reused, connection.keep) = (reused, !single);
+                    return Ok(connection);
+                }
+                Err(error) if !matches!(failure, Failure::Tls { .. }) => failure = error,
+                Err(_) => {}
+            }
+        }
+        Err(failure)
+    }
+
+    /// Gives a connection back, to be used again if its answer was whole and nothing else came.
+    pub fn release(&self, connection: Connection) {
+        if let Some((wire, place, reach)) = connection.reusable() {
+            self.pool.put(place, wire, reach.keep, reach.keep_for);
+        }
+    }
+
+    /// Each route's origins.
+    pub fn groups(&self) -> Vec<Arc<Group>> {
+        self.groups.all()
+    }
+}
+
+/// A new connection, with TLS if the destination wants it.
+async fn open(destination: &Destination, target: &Target, address: SocketAddr) -> Result<Wire, Failure> {
+    let opened = timeout(target.reach.connect, async {
+        let stream = TcpStream::connect(address).await.map_err(|error| refused(address, &error))?;
+        // Heads and their content are written as one; waiting for more only delays them. Failing is harmless.
+        let _ = stream.set_nodelay(true);
+        secure(stream, destination, target, address).await
+    });
+    let stream = opened.await.unwrap_or(Err(Failure::ConnectTimeout { address }))?;
+    Ok(Wire::new(stream, &target.counts))
+}
+
+async fn secure(
+    stream: TcpStream,
+    destination: &Destination,
+    target: &Target,
+    address: SocketAddr,
+) -> Result<Box<dyn Stream>, Failure> {
+    if !destination.tls {
+        return Ok(Box::new(stream));
+    }
+    let host = &destination.host;
+    let failed = |error: String| Failure::Tls { host: host.clone(), address, error };
+    let tls = target.reach.tls().ok_or_else(|| failed("there is no TLS here".into()))?;
+    let name =
+        ServerName::try_from(host.clone()).map_err(|_| failed("no certificate could be for that name".into()))?;
+    let secured = tls.connect(name, stream).await.map_err(|error| failed(handshake::reason(&error)))?;
+    Ok(Box::new(secured))
+}
+
+fn refused(address: SocketAddr, error: &io::Error) -> Failure {
+    let error = match error.kind() {
+        ErrorKind::ConnectionRefused => "it was refused".into(),
+        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => "there is no route to it".into(),
+        ErrorKind::TimedOut => return Failure::ConnectTimeout { address },
+        _ => error.to_string(),
+    };
+    Failure::Connect { address, error }
+}

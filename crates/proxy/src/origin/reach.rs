@@ -1,0 +1,131 @@
+//! How a route's origins are connected to: with whose certificates, and for how long.
+
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use pingora_rustls::load_native_certs;
+use rustls::crypto::ring;
+use rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::TlsConnector;
+
+use super::{OriginTls, Upstream};
+use crate::config::Limits;
+use crate::tls::{BadCertificate, certificates_in, check_now, key_in};
+
+/// What it takes to connect. Memory: with authorities of its own some KB for each of them.
+pub(crate) struct Reach {
+    /// Connections that were made by other files are not taken for those that are made by these.
+    pub mark: u64,
+    pub connect: Duration,
+    pub stall: Duration,
+    pub keep: usize,
+    pub keep_for: Duration,
+    tls: Option<Arc<ClientConfig>>,
+}
+
+impl fmt::Debug for Reach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reach").field("mark", &self.mark).finish_non_exhaustive()
+    }
+}
+
+impl Reach {
+    /// How clients of a forward proxy get to wherever they want.
+    pub fn anywhere(limits: &Limits, keep: usize) -> Reach {
+        let keep_for = Duration::from_secs(4);
+        Reach { mark: 0, connect: limits.connect, stall: limits.origin_stall, keep, keep_for, tls: None }
+    }
+
+    /// Reads what a route's TLS needs.
+    ///
+    /// Errors: [`BadCertificate`].
+    pub fn load(upstream: &Upstream, limits: &Limits) -> Result<Reach, BadCertificate> {
+        let tls = &upstream.tls;
+        let own = (*tls != OriginTls::default()).then(|| own(tls)).transpose()?;
+        Ok(Reach {
+            mark: own.as_ref().map_or(0, |(mark, _)| *mark),
+            connect: upstream.connect.unwrap_or(limits.connect),
+            stall: upstream.stall.unwrap_or(limits.origin_stall),
+            keep: upstream.keep,
+            keep_for: upstream.keep_for,
+            tls: own.map(|(_, config)| config),
+        })
+    }
+
+    /// Who shakes hands; nobody where the library lacks what it takes, which no system does.
+    pub fn tls(&self) -> Option<TlsConnector> {
+        self.tls.clone().or_else(trusting_the_system).map(TlsConnector::from)
+    }
+}
+
+/// TLS as one route says, and a mark of the files' content.
+fn own(tls: &OriginTls) -> Result<(u64, Arc<ClientConfig>), BadCertificate> {
+    let mut mark = DefaultHasher::new();
+    let roots = match &tls.authority {
+        Some(path) => Some(authorities_in(path, &mut mark)?),
+        None => None,
+    };
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let unfit = |path: &Path, error: rustls::Error| BadCertificate::Malformed {
+        path: path.to_owned(),
+        wanted: "certificate",
+        cause: error.to_string(),
+    };
+    let builder = builder.with_safe_default_protocol_versions().map_err(|error| unfit(Path::new("TLS"), error))?;
+    let roots = roots.map_or_else(system, Arc::new);
+    let builder = builder.with_root_certificates(roots);
+    let config = match &tls.certificate {
+        None => builder.with_no_client_auth(),
+        Some(files) => {
+            let (path, chain) = (&files.certificate, certificates_in(&files.certificate)?);
+            check_now(path, &chain)?;
+            let key = key_in(&files.key)?;
+            (&chain, key.secret_der()).hash(&mut mark);
+            let unfit = |error: rustls::Error| BadCertificate::Key {
+                certificate: path.clone(),
+                key: files.key.clone(),
+                cause: error.to_string(),
+            };
+            builder.with_client_auth_cert(chain, key).map_err(unfit)?
+        }
+    };
+    Ok((mark.finish() | 1, Arc::new(config)))
+}
+
+fn authorities_in(path: &Path, mark: &mut impl Hasher) -> Result<RootCertStore, BadCertificate> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates_in(path)? {
+        certificate.hash(mark);
+        let malformed = |cause: rustls::Error| BadCertificate::Malformed {
+            path: path.to_owned(),
+            wanted: "authority's certificate",
+            cause: cause.to_string(),
+        };
+        roots.add(certificate).map_err(malformed)?;
+    }
+    Ok(roots)
+}
+
+/// The system's authorities. They are checked before anything is served (`trust`); what is bad in them then is passed over.
+fn system() -> Arc<RootCertStore> {
+    static SYSTEM: OnceLock<Arc<RootCertStore>> = OnceLock::new();
+    let load = || {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(load_native_certs().unwrap_or_default());
+        Arc::new(roots)
+    };
+    SYSTEM.get_or_init(load).clone()
+}
+
+fn trusting_the_system() -> Option<Arc<ClientConfig>> {
+    static CONFIG: OnceLock<Option<Arc<ClientConfig>>> = OnceLock::new();
+    let load = || {
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let builder = builder.with_safe_default_protocol_versions().ok()?;
+        Some(Arc::new(builder.with_root_certificates(system()).with_no_client_auth()))
+    };
+    CONFIG.get_or_init(load).clone()
+}

@@ -1,0 +1,162 @@
+//! A connection to an origin as bytes: made, or kept until the next request.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::backend::Counts;
+
+/// How often connections that nobody may use any more are closed.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// A connection, with TLS or without.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Stream for T {}
+
+/// A connection that is counted as long as it is open.
+pub(super) struct Wire {
+    pub stream: Box<dyn Stream>,
+    counts: Arc<Counts>,
+}
+
+impl Wire {
+    pub fn new(stream: Box<dyn Stream>, counts: &Arc<Counts>) -> Wire {
+        counts.open.fetch_add(1, Ordering::Relaxed);
+        Wire { stream, counts: counts.clone() }
+    }
+
+    /// Whether nothing has come on it: neither its end nor bytes that nobody asked for.
+    fn is_silent(&mut self) -> bool {
+        let mut byte = [0];
+        let mut room = ReadBuf::new(&mut byte);
+        let mut nobody = Context::from_waker(Waker::noop());
+        Pin::new(&mut self.stream).poll_read(&mut nobody, &mut room).is_pending()
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.counts.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Which connections may take each other's place: those of one origin of a route to one address, with the same TLS.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    /// Stands for the origin. What is kept holds on to what is counted, so no other can have the same.
+    origin: usize,
+    /// [`super::reach::Reach::mark`].
+    mark: u64,
+    /// The name that its certificate was checked for.
+    secured: Option<String>,
+    address: SocketAddr,
+}
+
+impl Place {
+    pub fn new(counts: &Arc<Counts>, mark: u64, secured: Option<&str>, address: SocketAddr) -> Place {
+        Place { origin: Arc::as_ptr(counts).addr(), mark, secured: secured.map(str::to_owned), address }
+    }
+}
+
+/// Connections that wait for their next request. Memory: a socket and some hundred bytes each; with TLS some 20 KB.
+pub(super) struct Pool {
+    most: usize,
+    idle: Mutex<Idle>,
+    sweeping: AtomicBool,
+}
+
+#[derive(Default)]
+struct Idle {
+    kept: HashMap<Place, VecDeque<(Wire, Instant)>>,
+    count: usize,
+}
+
+impl Pool {
+    /// Keeps at most so many connections, whoever they lead to.
+    pub fn new(most: usize) -> Pool {
+        Pool { most, idle: Mutex::default(), sweeping: AtomicBool::new(false) }
+    }
+
+    /// The connection that was used last, if it is of use still.
+    pub fn take(&self, place: &Place) -> Option<Wire> {
+        let now = Instant::now();
+        loop {
+            let (mut wire, until) = self.idle.lock().take(place)?;
+            wire.counts.idle.fetch_sub(1, Ordering::Relaxed);
+            if now < until && wire.is_silent() {
+                return Some(wire);
+            }
+        }
+    }
+
+    /// Keeps a connection for so long. Beyond `keep` to one place, or too many in all, it is closed.
+    pub fn put(self: &Arc<Self>, place: Place, wire: Wire, keep: usize, keep_for: Duration) {
+        let mut idle = self.idle.lock();
+        if idle.count >= self.most || idle.kept.get(&place).map_or(0, VecDeque::len) >= keep {
+            return;
+        }
+        wire.counts.idle.fetch_add(1, Ordering::Relaxed);
+        idle.kept.entry(place).or_default().push_back((wire, Instant::now() + keep_for));
+        idle.count += 1;
+        drop(idle);
+        if !self.sweeping.swap(true, Ordering::AcqRel) {
+            tokio::spawn(self.clone().sweep());
+        }
+    }
+
+    /// Closes what is too old, or was closed at its other end, until nothing is kept.
+    async fn sweep(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(SWEEP).await;
+            let mut idle = self.idle.lock();
+            idle.sweep(Instant::now());
+            if idle.count == 0 {
+                // Whoever puts something next has to wait for the lock, and finds that nobody sweeps.
+                self.sweeping.store(false, Ordering::Release);
+                return;
+            }
+        }
+    }
+}
+
+impl Idle {
+    fn take(&mut self, place: &Place) -> Option<(Wire, Instant)> {
+        let kept = self.kept.get_mut(place)?;
+        let taken = kept.pop_back();
+        self.count -= usize::from(taken.is_some());
+        if kept.is_empty() {
+            self.kept.remove(place);
+        }
+        taken
+    }
+
+    fn sweep(&mut self, now: Instant) {
+        for kept in self.kept.values_mut() {
+            kept.retain_mut(|(wire, until)| {
+                let stays = now < *until && wire.is_silent();
+                if !stays {
+                    wire.counts.idle.fetch_sub(1, Ordering::Relaxed);
+                    self.count -= 1;
+                }
+                stays
+            });
+        }
+        self.kept.retain(|_, kept| !kept.is_empty());
+    }
+}
+
+impl Drop for Idle {
+    fn drop(&mut self) {
+        for (wire, _) in self.kept.values().flatten() {
+            wire.counts.idle.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
