@@ -152,7 +152,7 @@ fn slow_heads_and_idle_connections_end() {
     assert_eq!((response.status, response.field("x-refusal").as_str()), (408, "too-slow"));
     assert!(slow.is_closed());
     assert!(proxy.client().is_closed(), "idle");
-    assert!(began.elapsed() < Duration::from_secs(5));
+    assert!(began.elapsed() < Duration::from_secs(15));
 
     let mut dripping = proxy.client();
     let began = Instant::now();

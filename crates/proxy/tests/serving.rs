@@ -7,7 +7,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use support::{Client, Origin, Proxy, reply};
+use support::{Client, Origin, Proxy, eventually, reply};
 use tinaja_logs::{CacheResult, squid};
 use tinaja_proxy::{Config, Listener, LogFormat, Server};
 use tinaja_store::{Reference, Store};
@@ -62,10 +62,10 @@ fn stopping_waits_for_requests_but_not_for_ever() {
             client.send(format!("GET {url} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
             client.read("GET").map(|response| response.text())
         });
-        std::thread::sleep(Duration::from_millis(300));
+        eventually("the origin is asked", || origin.count() == 1);
         let began = Instant::now();
         proxy.stop();
-        assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(7), "{:?}", began.elapsed());
         assert_eq!(waiting.join().unwrap(), whole.then(|| "late".to_owned()));
         drop(idle);
     }

@@ -41,7 +41,8 @@ impl Exchange {
     /// Fetches the whole of an object of which a part was just given, if turns are left and nobody fetches it already.
     pub(super) fn run_errand(self: &Arc<Self>, request: &Request) {
         let request = Request { head: whole(request), ..request.clone() };
-        let (Some(turn), Ok(pilot)) = (self.errands.turn(), self.flights.board(&request.ticket.name().place())) else {
+        let place = request.ticket.name().place();
+        let (Some(turn), Ok(pilot)) = (self.errands.turn(), self.flights.board(&place, request.ticket.began)) else {
             return;
         };
         let exchange = self.clone();

@@ -1,8 +1,9 @@
 //! Of many requests for one thing that is not there, one goes to the origin and the others wait for its answer's head.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tinaja_store::Key;
@@ -21,16 +22,54 @@ pub(super) enum Landed {
     Failed(Failure),
 }
 
-/// The requests under way, by what they fetch. Memory: one entry for each fetch whose head has not come.
+/// Landings that are remembered, for those who looked before one and board after it. Who cannot be told for certain looks
+/// once more: ten thousand landings a second leave a slow lookup 100 ms.
+const REMEMBERED: usize = 1024;
+
+/// The requests under way, by what they fetch. Memory: one entry for each fetch whose head has not come, and
+/// [`REMEMBERED`] of those that have, of 32 bytes.
 #[derive(Debug, Default)]
-pub(super) struct Flights(Arc<Mutex<HashMap<Key, watch::Receiver<Option<Landed>>>>>);
+pub(super) struct Flights(Arc<Mutex<Board>>);
+
+#[derive(Debug, Default)]
+struct Board {
+    under_way: HashMap<Key, watch::Receiver<Option<Landed>>>,
+    /// What has been stored, or is on its way to be, oldest first: its place, hashed, and when.
+    landed: VecDeque<(u64, Instant)>,
+    hasher: RandomState,
+}
+
+impl Board {
+    fn note(&mut self, place: &Key) {
+        if self.landed.len() == REMEMBERED {
+            self.landed.pop_front();
+        }
+        self.landed.push_back((self.hasher.hash_one(place), Instant::now()));
+    }
+
+    /// Whether something may have landed at a place since then.
+    fn has_landed(&self, place: &Key, since: Instant) -> bool {
+        let forgotten = self.landed.len() == REMEMBERED && self.landed.front().is_some_and(|(_, at)| *at >= since);
+        let hash = self.hasher.hash_one(place);
+        forgotten || self.landed.iter().rev().take_while(|(_, at)| *at >= since).any(|(other, _)| *other == hash)
+    }
+}
+
+/// Why a request does not go itself.
+#[derive(Debug)]
+pub(super) enum Grounded {
+    /// Somebody goes: wait.
+    Wait(Passenger),
+    /// Somebody went and is back since this request looked: it is to look again.
+    LookAgain,
+}
 
 /// The one that goes. Dropped without a word, it has brought nothing for others.
 #[derive(Debug)]
 pub(super) struct Pilot {
     place: Key,
     landed: watch::Sender<Option<Landed>>,
-    flights: Arc<Mutex<HashMap<Key, watch::Receiver<Option<Landed>>>>>,
+    flights: Arc<Mutex<Board>>,
 }
 
 /// One that waits.
@@ -38,14 +77,18 @@ pub(super) struct Pilot {
 pub(super) struct Passenger(watch::Receiver<Option<Landed>>);
 
 impl Flights {
-    /// Goes for what is to stand at `place`, or waits for whoever does.
-    pub fn board(&self, place: &Key) -> Result<Pilot, Passenger> {
+    /// Goes for what is to stand at `place`, or waits for whoever does. `looked` is when this request looked for it, or
+    /// began: who has come for it since may have brought it.
+    pub fn board(&self, place: &Key, looked: Instant) -> Result<Pilot, Grounded> {
         let mut flights = self.0.lock();
-        if let Some(flight) = flights.get(place) {
-            return Err(Passenger(flight.clone()));
+        if let Some(flight) = flights.under_way.get(place) {
+            return Err(Grounded::Wait(Passenger(flight.clone())));
+        }
+        if flights.has_landed(place, looked) {
+            return Err(Grounded::LookAgain);
         }
         let (landed, waiting) = watch::channel(None);
-        flights.insert(place.clone(), waiting);
+        flights.under_way.insert(place.clone(), waiting);
         Ok(Pilot { place: place.clone(), landed, flights: self.0.clone() })
     }
 }
@@ -60,7 +103,12 @@ impl Pilot {
 impl Drop for Pilot {
     fn drop(&mut self) {
         // Those who look from now on find what there is; those who wait are told, here at the latest.
-        self.flights.lock().remove(&self.place);
+        let mut flights = self.flights.lock();
+        flights.under_way.remove(&self.place);
+        if matches!(*self.landed.borrow(), Some(Landed::Stored)) {
+            flights.note(&self.place);
+        }
+        drop(flights);
         self.landed.send_if_modified(|landed| {
             let silent = landed.is_none();
             landed.get_or_insert(Landed::NotShared);
@@ -86,29 +134,57 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(10);
 
+    fn passenger(flights: &Flights, place: &Key) -> Passenger {
+        match flights.board(place, Instant::now()) {
+            Err(Grounded::Wait(passenger)) => passenger,
+            other => panic!("{other:?}"),
+        }
+    }
+
     #[tokio::test]
     async fn one_goes_and_all_others_hear() {
         let flights = Flights::default();
         let (here, there) = (Key::from_name(b"here"), Key::from_name(b"there"));
-        let pilot = flights.board(&here).unwrap();
-        assert!(flights.board(&there).is_ok());
-        let waiting: Vec<_> = (0..3).map(|_| flights.board(&here).unwrap_err()).collect();
+        let pilot = flights.board(&here, Instant::now()).unwrap();
+        assert!(flights.board(&there, Instant::now()).is_ok());
+        let waiting: Vec<_> = (0..3).map(|_| passenger(&flights, &here)).collect();
         pilot.land(Landed::Stored);
         for passenger in waiting {
             assert!(matches!(passenger.wait(LONG).await, Landed::Stored));
         }
-        let next = flights.board(&here).unwrap();
-        let passenger = flights.board(&here).unwrap_err();
+        let next = flights.board(&here, Instant::now()).unwrap();
+        let passenger = passenger(&flights, &here);
         drop(next);
         assert!(matches!(passenger.wait(LONG).await, Landed::NotShared));
-        assert!(flights.0.lock().is_empty());
+        assert!(flights.0.lock().under_way.is_empty());
+    }
+
+    /// A request that had looked and found nothing, and was then overtaken by the whole flight, went itself.
+    #[test]
+    fn who_looked_before_a_landing_looks_again() {
+        let flights = Flights::default();
+        let (here, there) = (Key::from_name(b"here"), Key::from_name(b"there"));
+        let looked = Instant::now();
+        flights.board(&here, looked).unwrap().land(Landed::Stored);
+        assert!(matches!(flights.board(&here, looked), Err(Grounded::LookAgain)));
+        assert!(flights.board(&there, looked).is_ok() && flights.board(&here, Instant::now()).is_ok());
+        // What brought nothing is no reason to look.
+        flights.board(&there, looked).unwrap().land(Landed::NotShared);
+        assert!(flights.board(&there, looked).is_ok());
+        // Too long ago to tell: so many have landed since.
+        let before = Instant::now();
+        let others = (0..REMEMBERED).map(|n| Key::from_name(&n.to_le_bytes()));
+        others.for_each(|place| flights.board(&place, before).unwrap().land(Landed::Stored));
+        assert!(matches!(flights.board(&there, before), Err(Grounded::LookAgain)));
+        assert!(flights.board(&there, Instant::now()).is_ok());
+        assert_eq!(flights.0.lock().landed.len(), REMEMBERED);
     }
 
     #[tokio::test]
     async fn nobody_waits_for_ever() {
         let flights = Flights::default();
-        let pilot = flights.board(&Key::from_name(b"x")).unwrap();
-        let passenger = flights.board(&Key::from_name(b"x")).unwrap_err();
+        let pilot = flights.board(&Key::from_name(b"x"), Instant::now()).unwrap();
+        let passenger = passenger(&flights, &Key::from_name(b"x"));
         assert!(matches!(passenger.wait(Duration::from_millis(20)).await, Landed::NotShared));
         drop(pilot);
     }

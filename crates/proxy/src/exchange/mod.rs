@@ -35,7 +35,7 @@ mod serve;
 mod ticket;
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use http::Method;
 use http::header::{IF_MATCH, IF_UNMODIFIED_SINCE, RANGE};
@@ -47,7 +47,7 @@ use tracing::Instrument as _;
 use entry::Entry;
 pub(crate) use entry::record_of;
 use errand::Errands;
-use flights::{Flights, Landed};
+use flights::{Flights, Grounded, Landed};
 use plan::{Wants, wants};
 pub(crate) use reuse::{Reuse, judge, not_for_cache};
 pub(crate) use serve::READ_PIECE_BYTES;
@@ -188,11 +188,14 @@ impl Exchange {
         mut looked: Option<Looked>,
     ) -> Result<(), Ended> {
         let name = request.ticket.name();
-        let mut stale = None;
+        let (mut stale, mut looking) = (None, request.ticket.began);
         for attempt in 0..=COLLAPSE_TRIES {
             let found = match looked.take() {
                 Some(looked) => looked,
-                None => find(&self.store, &name, &request.head.headers).await,
+                None => {
+                    looking = Instant::now();
+                    find(&self.store, &name, &request.head.headers).await
+                }
             };
             let mut place = name.place();
             (entry.outcome, stale) = match found {
@@ -224,13 +227,16 @@ impl Exchange {
             if attempt == COLLAPSE_TRIES {
                 break;
             }
-            match self.flights.board(&place) {
+            match self.flights.board(&place, looking) {
                 Ok(pilot) => return self.fetch(request, client, entry, stale, Some(pilot)).await,
-                Err(passenger) => match self.shared.waiting(passenger.wait(self.shared.limits.collapse)).await {
-                    Landed::Stored => entry.collapsed = true,
-                    Landed::NotShared => break,
-                    Landed::Failed(failure) => return Err(failure.into()),
-                },
+                Err(Grounded::LookAgain) => entry.collapsed = true,
+                Err(Grounded::Wait(passenger)) => {
+                    match self.shared.waiting(passenger.wait(self.shared.limits.collapse)).await {
+                        Landed::Stored => entry.collapsed = true,
+                        Landed::NotShared => break,
+                        Landed::Failed(failure) => return Err(failure.into()),
+                    }
+                }
             }
         }
         self.fetch(request, client, entry, stale, None).await

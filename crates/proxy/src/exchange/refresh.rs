@@ -69,7 +69,8 @@ impl Exchange {
 
     /// Validates what is just being served stale, unless somebody is about that already.
     pub(super) fn validate_later(self: &Arc<Self>, request: &Request, found: &Found) {
-        let (Some(turn), Ok(pilot)) = (self.errands.turn(), self.flights.board(&found.place)) else {
+        let (Some(turn), Ok(pilot)) = (self.errands.turn(), self.flights.board(&found.place, request.ticket.began))
+        else {
             return;
         };
         let (exchange, request) = (self.clone(), request.clone());

@@ -1,6 +1,7 @@
 //! A store that does one thing otherwise than it should, and all else as the reference store does.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -35,6 +36,16 @@ impl Altered {
         let looks = find.clone();
         let on_lookup: OnLookup = Box::new(move |store, key, _| Lookup::Wait(looks(store, key)));
         Altered { on_lookup, on_find: Box::new(find), ..Altered::new() }
+    }
+
+    /// Looks up as this says, of which the number is how many lookups there were before.
+    pub fn looking(look: impl Fn(u64) -> Option<Pending<Option<Hit>>> + Send + Sync + 'static) -> Altered {
+        let calls = AtomicU64::new(0);
+        let on_lookup: OnLookup = Box::new(move |store, key, deadline| match look(calls.fetch_add(1, SeqCst)) {
+            Some(pending) => Lookup::Wait(pending),
+            None => store.lookup(key, deadline),
+        });
+        Altered { on_lookup, ..Altered::new() }
     }
 
     /// Never comes back from a find without a deadline, as on a disk that stalls; lookups go well.
