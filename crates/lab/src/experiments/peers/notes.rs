@@ -59,8 +59,9 @@ fn reasons() -> [&'static str; 10] {
         "Table 4 is below what was measured as in hashcache-throughput: it charges a hit a read of the log beside that of its \
          block, here most objects fit their block, and with a log the first read. rel is reads a request without prefetching by those \
          with it (1 where the run without was left out, as in short runs).",
-        "Set and SetMem above Figure 3: writes do not hold up reads here; with a shared limit both are at the paper's or below. \
-         Log passes t / chr because few hits need a second read, and with prefetching one read brings several objects of a page.",
+        "Set and SetMem above Figure 3: writes do not hold up reads here; with a shared limit Set is near the paper's and SetMem \
+         below. Log passes t / chr because few hits need a second read, and with prefetching one read brings several objects of a \
+         page.",
         "On a new file a set takes more than one request: ext4 keeps what was written apart from what was only allocated, \
          and a read that crosses both becomes a request for each written part. Once all of the file has been written, as \
          in the other rows, where it was written through before, a set is one request. A new cache of Tinaja with a Disk \
@@ -71,9 +72,9 @@ fn reasons() -> [&'static str; 10] {
          Traffic Server reads one object at a time, in one read.",
         "Times are those of waiting for the limit, not of seeks: below it a request passes at once, so that medians are \
          short, and what exceeds it waits for its turn. A page's objects come together, so that even at four fifths there \
-         are queues; whose hits need no disk, or one read, has the shortest. Compare the proxies with each other, not with the \
-         paper's milliseconds. Log with prefetching carries more than twice the others' rates there, and its 95 % are longer than \
-         Traffic Server's.",
+         are queues, for all. Percentiles of so short a time differ by a factor of two and more from run to run, and \
+         cannot be compared with the paper's milliseconds. Rates differ less: in two runs on a machine that others used, Squid had \
+         60 and 78 requests a second, the others were within 6 %.",
         "Disk busy is the share of the limit that was used by reads or by writes, whichever is more. The device's own counter \
          says little here: who waits for the limit does not wait at the device.",
         "Where Tinaja is weaker: memory, and the processor. Set has no index and yet holds more than Squid with all of its; the \
