@@ -3,12 +3,12 @@
 //! Everything else in the laboratory runs engines over modelled disks. Here whole proxies run, ours and others, each in its
 //! turn and alone:
 //!
-//! - [`bench`](Bench) makes what a proxy runs on, a limited disk and a limited group of processes, and takes it away again
+//! - [`Bench`] makes what a proxy runs on, a limited disk and a limited group of processes, and takes it away again
 //!   whatever happens;
-//! - [`servers`](Server) starts one of the proxies there;
-//! - [`origin`](Origin) gives the objects that it does not have;
-//! - [`client`] and [`load`] ask for them and judge each answer;
-//! - [`counters`] reads from the kernel what it cost.
+//! - [`Server`] starts one of the proxies there;
+//! - [`Origin`] gives the objects that it does not have;
+//! - [`Clients`] ask for them, driven by [`fill`], [`flat_out`] and [`timed`], and judge each answer;
+//! - [`DiskCount`] and [`ProcessCount`] are what the kernel says that it cost.
 
 mod bench;
 mod body;
