@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use super::{BadContent, Left};
 
 /// Fields that HTTP/2 has not (RFC 9113 8.2.2).
-const CONNECTION_FIELDS: [HeaderName; 5] = [
+pub(crate) const CONNECTION_FIELDS: [HeaderName; 5] = [
     CONNECTION,
     TRANSFER_ENCODING,
     UPGRADE,

@@ -7,7 +7,7 @@ mod h1;
 mod h2;
 mod write;
 
-pub(crate) use self::h2::H2;
+pub(crate) use self::h2::{CONNECTION_FIELDS, H2};
 use bytes::Bytes;
 pub(crate) use gate::Gate;
 pub(crate) use h1::H1;

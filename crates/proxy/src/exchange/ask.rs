@@ -154,8 +154,15 @@ impl Exchange {
                     entry.fwd_status = Some(head.status.as_u16());
                     return Ok(Reply { head, connection, asked, answered, sending });
                 }
-                Err(_) if connection.reused && !connection.has_answered && idempotent => {}
-                Err(failure) => return Err(failure),
+                Err(failure) => {
+                    let unprocessed = connection.is_unprocessed();
+                    asking.progress.sent &= !unprocessed;
+                    let closed = connection.reused && !connection.has_answered() && idempotent;
+                    let again = closed || (unprocessed && !asking.progress.taken);
+                    if !again || attempt == MOST_KEPT {
+                        return Err(failure);
+                    }
+                }
             }
         }
         Err(Failure::Internal("a request was sent too often".into()))

@@ -11,7 +11,10 @@ use tokio::time::timeout;
 use super::backend::{Backend, Counts};
 use super::connection::Connection;
 use super::group::{Group, Groups};
-use super::reach::Reach;
+use super::h1::H1;
+use super::h2::H2;
+use super::reach::{ALPN_HTTP2, Reach};
+use super::session::{Session, Sessions};
 use super::wire::{Place, Pool, Stream, Wire};
 use super::{Behind, Destination, handshake};
 use crate::config::{Limits, Listener};
@@ -21,6 +24,7 @@ use crate::serve::ServeError;
 /// All that the proxy knows of origins, and its connections to them.
 pub(crate) struct Origins {
     pool: Arc<Pool>,
+    sessions: Arc<Sessions>,
     groups: Groups,
     limits: Limits,
     /// For destinations that clients name.
@@ -45,7 +49,8 @@ impl Origins {
     /// Keeps at most `kept` connections for later.
     pub fn new(kept: usize, limits: Limits) -> Origins {
         let anywhere = Target { counts: Arc::default(), reach: Arc::new(Reach::anywhere(&limits, kept)) };
-        Origins { pool: Arc::new(Pool::new(kept)), groups: Groups::default(), limits, anywhere }
+        let sessions = Arc::default();
+        Origins { pool: Arc::new(Pool::new(kept)), sessions, groups: Groups::default(), limits, anywhere }
     }
 
     /// For destinations that clients name.
@@ -85,23 +90,43 @@ impl Origins {
         for address in addresses {
             let secured = destination.tls.then_some(destination.host.as_str());
             let place = Place::new(&target.counts, target.reach.mark, secured, *address);
-            let kept = if single { None } else { self.pool.take(&place) };
-            let reused = kept.is_some();
-            let made = match kept {
-                Some(wire) => Ok(wire),
-                None => open(destination, target, *address).await,
-            };
-            match made {
-                Ok(wire) => {
-                    let mut connection = Connection::new(wire, *address, place, target.reach.clone());
-                    (connection.reused, connection.keep) = (reused, !single);
-                    return Ok(connection);
-                }
+            match self.connect_one(destination, target, place, *address, single).await {
+                Ok(connection) => return Ok(connection),
                 Err(error) if !matches!(failure, Failure::Tls { .. }) => failure = error,
                 Err(_) => {}
             }
         }
         Err(failure)
+    }
+
+    /// Connects to one address, or takes a connection that is there.
+    async fn connect_one(
+        &self,
+        destination: &Destination,
+        target: &Target,
+        place: Place,
+        address: SocketAddr,
+        single: bool,
+    ) -> Result<Connection, Failure> {
+        let (reach, tls) = (&target.reach, destination.tls);
+        if !single {
+            if let Some(seat) = self.sessions.seat(&place) {
+                return Ok(Connection::h2(H2::new(seat, reach.clone(), tls), address, true));
+            }
+            if let Some(wire) = self.pool.take(&place) {
+                return Ok(Connection::h1(H1::new(wire, place, reach.clone(), true), address, true));
+            }
+        }
+        let (wire, http2) = open(destination, target, address).await?;
+        if !http2 {
+            return Ok(Connection::h1(H1::new(wire, place, reach.clone(), !single), address, false));
+        }
+        let session = Session::begin(wire).await?;
+        let seat = session.seat().ok_or_else(|| Failure::Origin("HTTP/2 ended as it began".into()))?;
+        if !single {
+            self.sessions.put(place, session, reach.keep_for);
+        }
+        Ok(Connection::h2(H2::new(seat, reach.clone(), tls), address, false))
     }
 
     /// Gives a connection back, to be used again if its answer was whole and nothing else came.
@@ -117,16 +142,16 @@ impl Origins {
     }
 }
 
-/// A new connection, with TLS if the destination wants it.
-async fn open(destination: &Destination, target: &Target, address: SocketAddr) -> Result<Wire, Failure> {
+/// A new connection, with TLS if the destination wants it, and whether HTTP/2 is to be spoken on it.
+async fn open(destination: &Destination, target: &Target, address: SocketAddr) -> Result<(Wire, bool), Failure> {
     let opened = timeout(target.reach.connect, async {
         let stream = TcpStream::connect(address).await.map_err(|error| refused(address, &error))?;
         // Heads and their content are written as one; waiting for more only delays them. Failing is harmless.
         let _ = stream.set_nodelay(true);
         secure(stream, destination, target, address).await
     });
-    let stream = opened.await.unwrap_or(Err(Failure::ConnectTimeout { address }))?;
-    Ok(Wire::new(stream, &target.counts))
+    let (stream, http2) = opened.await.unwrap_or(Err(Failure::ConnectTimeout { address }))?;
+    Ok((Wire::new(stream, &target.counts), http2))
 }
 
 async fn secure(
@@ -134,9 +159,9 @@ async fn secure(
     destination: &Destination,
     target: &Target,
     address: SocketAddr,
-) -> Result<Box<dyn Stream>, Failure> {
+) -> Result<(Box<dyn Stream>, bool), Failure> {
     if !destination.tls {
-        return Ok(Box::new(stream));
+        return Ok((Box::new(stream), target.reach.http2));
     }
     let host = &destination.host;
     let failed = |error: String| Failure::Tls { host: host.clone(), address, error };
@@ -144,7 +169,8 @@ async fn secure(
     let name =
         ServerName::try_from(host.clone()).map_err(|_| failed("no certificate could be for that name".into()))?;
     let secured = tls.connect(name, stream).await.map_err(|error| failed(handshake::reason(&error)))?;
-    Ok(Box::new(secured))
+    let http2 = secured.get_ref().1.alpn_protocol() == Some(ALPN_HTTP2);
+    Ok((Box::new(secured), http2))
 }
 
 fn refused(address: SocketAddr, error: &io::Error) -> Failure {

@@ -15,6 +15,9 @@ use super::{OriginTls, Upstream};
 use crate::config::Limits;
 use crate::tls::{BadCertificate, certificates_in, check_now, key_in};
 
+/// The name of HTTP/2 in TLS (RFC 9113 3.2).
+pub(super) const ALPN_HTTP2: &[u8] = b"h2";
+
 /// What it takes to connect. Memory: with authorities of its own some KB for each of them.
 pub(crate) struct Reach {
     /// Connections that were made by other files are not taken for those that are made by these.
@@ -23,6 +26,8 @@ pub(crate) struct Reach {
     pub stall: Duration,
     pub keep: usize,
     pub keep_for: Duration,
+    /// Whether HTTP/2 is spoken: by TLS where the origin chooses it, else without asking.
+    pub http2: bool,
     tls: Option<Arc<ClientConfig>>,
 }
 
@@ -36,7 +41,8 @@ impl Reach {
     /// How clients of a forward proxy get to wherever they want.
     pub fn anywhere(limits: &Limits, keep: usize) -> Reach {
         let keep_for = Duration::from_secs(4);
-        Reach { mark: 0, connect: limits.connect, stall: limits.origin_stall, keep, keep_for, tls: None }
+        let (connect, stall) = (limits.connect, limits.origin_stall);
+        Reach { mark: 0, connect, stall, keep, keep_for, http2: false, tls: None }
     }
 
     /// Reads what a route's TLS needs.
@@ -44,13 +50,15 @@ impl Reach {
     /// Errors: [`BadCertificate`].
     pub fn load(upstream: &Upstream, limits: &Limits) -> Result<Reach, BadCertificate> {
         let tls = &upstream.tls;
-        let own = (*tls != OriginTls::default()).then(|| own(tls)).transpose()?;
+        let plain = *tls == OriginTls::default() && !upstream.http2;
+        let own = (!plain).then(|| own(tls, upstream.http2)).transpose()?;
         Ok(Reach {
             mark: own.as_ref().map_or(0, |(mark, _)| *mark),
             connect: upstream.connect.unwrap_or(limits.connect),
             stall: upstream.stall.unwrap_or(limits.origin_stall),
             keep: upstream.keep,
             keep_for: upstream.keep_for,
+            http2: upstream.http2,
             tls: own.map(|(_, config)| config),
         })
     }
@@ -62,7 +70,7 @@ impl Reach {
 }
 
 /// TLS as one route says, and a mark of the files' content.
-fn own(tls: &OriginTls) -> Result<(u64, Arc<ClientConfig>), BadCertificate> {
+fn own(tls: &OriginTls, http2: bool) -> Result<(u64, Arc<ClientConfig>), BadCertificate> {
     let mut mark = DefaultHasher::new();
     let roots = match &tls.authority {
         Some(path) => Some(authorities_in(path, &mut mark)?),
@@ -77,7 +85,7 @@ fn own(tls: &OriginTls) -> Result<(u64, Arc<ClientConfig>), BadCertificate> {
     let builder = builder.with_safe_default_protocol_versions().map_err(|error| unfit(Path::new("TLS"), error))?;
     let roots = roots.map_or_else(system, Arc::new);
     let builder = builder.with_root_certificates(roots);
-    let config = match &tls.certificate {
+    let mut config = match &tls.certificate {
         None => builder.with_no_client_auth(),
         Some(files) => {
             let (path, chain) = (&files.certificate, certificates_in(&files.certificate)?);
@@ -92,6 +100,10 @@ fn own(tls: &OriginTls) -> Result<(u64, Arc<ClientConfig>), BadCertificate> {
             builder.with_client_auth_cert(chain, key).map_err(unfit)?
         }
     };
+    if http2 {
+        config.alpn_protocols = vec![ALPN_HTTP2.to_vec(), b"http/1.1".to_vec()];
+    }
+    http2.hash(&mut mark);
     Ok((mark.finish() | 1, Arc::new(config)))
 }
 

@@ -35,6 +35,9 @@ pub struct Upstream {
     /// They are closed after this. Default 4 s, less than servers usually allow, so that requests seldom meet a
     /// connection that is just being closed.
     pub keep_for: Duration,
+    /// Speak HTTP/2: by TLS with origins that choose it, in the clear with all, which have to know it then. Up to 64
+    /// requests share a connection. Default no: HTTP/1.1.
+    pub http2: bool,
     /// How TLS is spoken, where it is.
     pub tls: OriginTls,
 }
@@ -93,6 +96,7 @@ impl From<OriginUrl> for Upstream {
             stall: None,
             keep: 64,
             keep_for: Duration::from_secs(4),
+            http2: false,
             tls: OriginTls::default(),
         }
     }

@@ -209,7 +209,7 @@ fn lists_of_origins_are_read() {
     let text = "[[listener]]\naddress = \"127.0.0.1:2\"\nmode = \"reverse\"\norigins = [\"http://a\", \"https://b\"]\n\
                 [listener.upstream]\nbalance = \"hash\"\nfails = 5\nrest = \"1s\"\ncheck = \"/up?x\"\n\
                 check_passes = 7\nconnect = \"2s\"\norigin_stall = \"3s\"\nkeep = 0\nkeep_for = \"9s\"\ntries = 2\n\
-                retry_within = \"4s\"\nauthority = \"/ca\"\ncertificate = \"/c\"\nkey = \"/k\"\n\
+                retry_within = \"4s\"\nhttp2 = true\nauthority = \"/ca\"\ncertificate = \"/c\"\nkey = \"/k\"\n\
                 [[listener.route]]\npath = \"/x\"\norigins = [\"http://c\"]\nupstream = { balance = \"round-robin\" }\n";
     let listeners = read("", text).unwrap().proxy.listeners;
     let Mode::Reverse(routes) = &listeners[0].mode else { panic!("not reverse") };
@@ -227,6 +227,7 @@ fn lists_of_origins_are_read() {
         stall: Some(seconds(3)),
         keep: 0,
         keep_for: seconds(9),
+        http2: true,
         tls: tinaja_proxy::OriginTls { authority: Some("/ca".into()), certificate: Some(files) },
     };
     assert_eq!(routes.all_else(), Some(&expected));

@@ -24,6 +24,7 @@ pub struct FileUpstream {
     origin_stall: Option<Text<Limit>>,
     keep: Option<Number<0, 10_000>>,
     keep_for: Option<Text<Limit>>,
+    http2: Option<bool>,
     authority: Option<PathBuf>,
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
@@ -118,6 +119,7 @@ impl FileUpstream {
             stall: time(self.origin_stall),
             keep: self.keep.map_or(default.keep, |Number(keep)| keep as usize),
             keep_for: time(self.keep_for).unwrap_or(default.keep_for),
+            http2: self.http2.unwrap_or(default.http2),
             tls,
             origins: default.origins,
         })

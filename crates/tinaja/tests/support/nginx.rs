@@ -47,13 +47,22 @@ impl Nginx {
         Nginx::start_on(fill, Some(certificates))
     }
 
+    /// Speak HTTP/2: over TLS to those who choose it, else to all.
+    pub fn start_http2(certificates: Option<&Certificates>, fill: impl FnOnce(&Path)) -> Self {
+        Nginx::start_as(fill, certificates, " http2")
+    }
+
     fn start_on(fill: impl FnOnce(&Path), certificates: Option<&Certificates>) -> Self {
+        Nginx::start_as(fill, certificates, "")
+    }
+
+    fn start_as(fill: impl FnOnce(&Path), certificates: Option<&Certificates>, version: &str) -> Self {
         let dir = TempDir::new().unwrap();
         fs::create_dir(dir.path().join("root")).unwrap();
         fill(&dir.path().join("root"));
         let address = SocketAddr::from(([127, 0, 0, 1], super::free_port()));
         let conf = dir.path().join("nginx.conf");
-        fs::write(&conf, configuration(dir.path(), address, certificates)).unwrap();
+        fs::write(&conf, configuration(dir.path(), address, certificates, version)).unwrap();
         let process = run(dir.path(), address);
         Nginx { process, dir, address, tls: certificates.is_some() }
     }
@@ -110,7 +119,7 @@ fn parse_line(line: &str) -> Logged {
 }
 
 /// One process in the foreground, under whatever user runs the test, everything it writes below `dir`.
-fn configuration(dir: &Path, address: SocketAddr, certificates: Option<&Certificates>) -> String {
+fn configuration(dir: &Path, address: SocketAddr, certificates: Option<&Certificates>, version: &str) -> String {
     let dir = dir.display();
     let tls = certificates.map_or(String::new(), |files| {
         let (certificate, key) = (files.certificate.display(), files.key.display());
@@ -127,7 +136,7 @@ fn configuration(dir: &Path, address: SocketAddr, certificates: Option<&Certific
              fastcgi_temp_path {dir}/tmp-fastcgi; uwsgi_temp_path {dir}/tmp-uwsgi; scgi_temp_path {dir}/tmp-scgi;
              types {{ text/html html; text/css css; text/javascript js; image/svg+xml svg; }}
              default_type application/octet-stream;
-             server {{ listen {address}{ssl}; {tls} root {dir}/root; index index.html; }}
+             server {{ listen {address}{ssl}{version}; {tls} add_header X-Protocol $server_protocol; root {dir}/root; index index.html; }}
          }}\n"
     )
 }
