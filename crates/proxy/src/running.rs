@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::handover::{Heir, Predecessor, TakeOverError, open_unlocked};
+use crate::handover::{Heir, Predecessor, Sockets, TakeOverError, open_unlocked};
 use crate::metrics;
 use crate::origin::check_all;
 use crate::serve::Opener;
@@ -81,6 +81,7 @@ impl Proxy {
         if let Some(predecessor) = predecessor
             && let Err(error) = self.take_over(predecessor, open, &mut accepting, stop).await
         {
+            self.listen_no_more();
             self.drain(stop).await;
             return Err(error);
         }
@@ -98,6 +99,7 @@ impl Proxy {
                 Left::All { process } => {
                     on_handed_over(process);
                     self.desk.upgrade.handed_over(process);
+                    self.listen_no_more();
                     self.drain(stop).await;
                     self.desk.upgrade.told().await;
                     return Ok(());
@@ -109,8 +111,15 @@ impl Proxy {
         // Before connections learn that they are to end: they need not wait for another request then.
         self.exchange.shared.ending.send_replace(true);
         accepting.stop().await;
+        self.listen_no_more();
         self.end(stop).await;
         Ok(())
+    }
+
+    /// Gives up the sockets that were kept to be handed over. Nobody accepts on them here any more, and a client that comes
+    /// is to be refused, not to wait for the end of this process.
+    fn listen_no_more(&mut self) {
+        self.sockets = Sockets::default();
     }
 
     /// Begins to accept connections, and questions about metrics.

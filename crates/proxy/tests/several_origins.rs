@@ -11,12 +11,16 @@ use std::time::Duration;
 
 use support::{Origin, Proxy, Response, eventually, reply};
 use tinaja_proxy::{Balance, Check};
+use tokio::net::TcpSocket;
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// An address that refuses connections, until somebody listens there.
-fn dead() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+/// An address that refuses connections, for as long as the socket is kept: it is bound, so that nobody else gets it, and does
+/// not listen.
+fn dead() -> (SocketAddr, TcpSocket) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    (socket.local_addr().unwrap(), socket)
 }
 
 /// Says its name, which may not be stored.
@@ -36,11 +40,12 @@ fn body(proxy: &Proxy, path: &str) -> (u16, String) {
 
 #[test]
 fn the_next_stands_in_for_one_that_is_dead_and_it_is_asked_again_once_it_lives() {
-    let (first, second) = (dead(), named("second"));
+    let ((first, kept), second) = (dead(), named("second"));
     let proxy = Proxy::before(&[first, second.address], |upstream| upstream.rest = Duration::from_millis(200));
     for _ in 0..5 {
         assert_eq!(body(&proxy, "/"), (200, "second".into()));
     }
+    drop(kept);
     let listener = TcpListener::bind(first).unwrap();
     let revived =
         Origin::on(listener, |request, stream| reply(stream, request, 200, "Cache-Control: no-store\r\n", b"1"));
@@ -79,8 +84,8 @@ fn only_what_may_be_repeated_is_sent_on_once_it_was_sent() {
 
 #[test]
 fn what_never_reached_an_origin_is_sent_on_whatever_it_is() {
-    let second = named("second");
-    let proxy = Proxy::before(&[dead(), second.address], |_| {});
+    let ((first, _kept), second) = (dead(), named("second"));
+    let proxy = Proxy::before(&[first, second.address], |_| {});
     let mut client = proxy.client();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello");
     assert_eq!(client.read("POST").unwrap().status, 200);
@@ -163,7 +168,7 @@ fn what_is_stale_stands_in_when_all_are_out() {
 
 #[test]
 fn what_one_origin_sent_is_a_hit_for_all() {
-    let (first, second) = (dead(), Origin::fixed("Cache-Control: max-age=600\r\n", "second"));
+    let ((first, _kept), second) = (dead(), Origin::fixed("Cache-Control: max-age=600\r\n", "second"));
     let proxy = Proxy::before(&[first, second.address], |_| {});
     assert_eq!(body(&proxy, "/"), (200, "second".into()));
     let again = proxy.get("http://a/");
