@@ -69,6 +69,10 @@ impl Store for Switch {
         self.store.read().lookup(key, deadline)
     }
 
+    fn find(&self, key: &Key) -> Pending<Option<Hit>> {
+        self.store.read().find(key)
+    }
+
     fn follow(&self, key: &Key, fill: FillId) -> Option<Hit> {
         self.store.read().follow(key, fill)
     }
