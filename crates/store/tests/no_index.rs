@@ -30,18 +30,31 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
+/// What is allocated once nothing changes any more: threads begin with something, and those of the cache before end late.
+fn settled() -> i64 {
+    for _ in 0..100 {
+        let bytes = BYTES.load(SeqCst);
+        std::thread::sleep(Duration::from_millis(300));
+        if BYTES.load(SeqCst) == bytes {
+            return bytes;
+        }
+    }
+    panic!("the memory that is allocated goes on changing");
+}
+
 /// What an open, empty cache of so many MiB holds, and what its engine says that the index takes.
 fn held(engine: EngineName, mebibytes: u64) -> (i64, u64) {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let (engine, disk_bytes) = (Some(engine), Some(mebibytes << 20));
     let options = CacheOptions { engine, disk_bytes, memory_bytes: 0, ..CacheOptions::new(dir.path()) };
-    let before = BYTES.load(SeqCst);
+    let before = settled();
     let cache = Cache::open(options).unwrap();
     assert!(block_on(cache.find(&Key::from_name(b"nothing"))).is_none());
-    // What its threads allocate when they begin.
-    std::thread::sleep(Duration::from_millis(300));
-    (BYTES.load(SeqCst) - before, cache.stats().index_bytes)
+    (settled() - before, cache.stats().index_bytes)
 }
+
+/// What two caches may differ by for other reasons, in bytes.
+const SLACK: i64 = 16 << 10;
 
 #[test]
 fn without_an_index_a_larger_disk_takes_no_more_memory() {
@@ -49,10 +62,10 @@ fn without_an_index_a_larger_disk_takes_no_more_memory() {
         let [small, large] = [256, 4096].map(|mebibytes| held(engine, mebibytes));
         println!("{engine}: {} bytes with 256 MiB of disk, {} with 4 GiB", small.0, large.0);
         assert_eq!((small.1, large.1), (0, 0));
-        assert!(large.0 < small.0 + (16 << 10), "{engine}");
+        assert!(large.0 < small.0 + SLACK, "{engine}");
     }
     let [small, large] = [256, 4096].map(|mebibytes| held(EngineName::HashCacheSetMem, mebibytes));
     println!("hashcache-setmem: {} bytes with 256 MiB of disk, {} with 4 GiB", small.0, large.0);
     let grown = (large.1 - small.1) as i64;
-    assert!(grown > 400 << 10 && large.0 - small.0 >= grown, "and an index is seen by this");
+    assert!(grown > 400 << 10 && large.0 - small.0 + SLACK >= grown, "and an index is seen by this");
 }
