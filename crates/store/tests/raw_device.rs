@@ -6,11 +6,19 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tempfile::TempDir;
 use tinaja_store::contract::bytes_of;
 use tinaja_store::device::{Access, Device, Disk, IoEngine};
 use tinaja_store::{Cache, CacheOptions, Commit, Hint, Key, OpenError, Store, block_on};
+
+/// One test at a time: a program that another one starts has this process's open files for the moment until it runs, and with
+/// them its claim to a device that was closed meanwhile.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A loop device over a file of zeros, detached when it goes.
 struct Loop {
@@ -95,6 +103,7 @@ fn found(cache: &Cache) -> usize {
 
 #[test]
 fn a_blank_device_becomes_a_cache_that_is_found_again() {
+    let _alone = alone();
     for (sector, io) in [(512, IoEngine::Auto), (4096, IoEngine::Auto), (4096, IoEngine::Threads)] {
         let Some(device) = Loop::attach(32 << 20, sector) else { return };
         let disk = Disk::open(&device.path, Access::Alone, io, 1).unwrap();
@@ -122,6 +131,7 @@ fn a_blank_device_becomes_a_cache_that_is_found_again() {
 
 #[test]
 fn whatever_else_a_device_holds_is_left_alone() {
+    let _alone = alone();
     let Some(device) = Loop::attach(32 << 20, 512) else { return };
     // A boot sector's mark, an ext4 superblock's magic, a RAID superblock, Btrfs: each where it belongs.
     for (at, bytes) in
@@ -148,6 +158,7 @@ fn whatever_else_a_device_holds_is_left_alone() {
 
 #[test]
 fn a_mounted_device_is_refused() {
+    let _alone = alone();
     let Some(device) = Loop::attach(64 << 20, 512) else { return };
     let made = Command::new("mkfs.ext4").arg("-q").arg(&device.path).status();
     let at = device.dir.path().join("mounted");
@@ -167,6 +178,7 @@ fn a_mounted_device_is_refused() {
 
 #[test]
 fn devices_of_odd_sizes_are_refused_or_rounded() {
+    let _alone = alone();
     let Some(device) = Loop::attach(1 << 20, 512) else { return };
     assert!(device.refused(device.options()).contains("too small"));
     let more = CacheOptions { disk_bytes: Some(8 << 20), ..device.options() };
@@ -179,6 +191,7 @@ fn devices_of_odd_sizes_are_refused_or_rounded() {
 
 #[test]
 fn what_is_no_block_device_is_said_to_be_none() {
+    let _alone = alone();
     for path in [Path::new("/dev/null"), Path::new("/no/such/device"), Path::new("/")] {
         let options = CacheOptions { device: Some(path.into()), ..CacheOptions::new("/no/such/directory") };
         let error = Cache::open(options).err().unwrap();
