@@ -20,6 +20,7 @@
 //! assert_eq!(block_on(hit.body.collect(1024)).unwrap(), "the rain it keeps");
 //! ```
 
+pub mod backend;
 pub mod cache;
 #[cfg(any(test, feature = "contract"))]
 pub mod contract;

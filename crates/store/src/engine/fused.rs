@@ -8,7 +8,9 @@ use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 
-use super::{Engine, FetchDone, Fetched, Limits, Part, PartsDone, Place, Places, Probe, Record, SyncDone, Together};
+use super::{
+    Engine, FetchDone, Fetched, Hold, Limits, Part, PartsDone, Place, Places, Probe, Record, SyncDone, Together,
+};
 use crate::fuse::Fuse;
 use crate::key::Digest;
 use crate::limits::MAX_OPEN_WRITES;
@@ -188,12 +190,20 @@ impl Engine for Fused {
         self.call(|engine| engine.touch(id, place));
     }
 
+    fn hold(&self, place: Place) -> Hold {
+        self.call(|engine| engine.hold(place)).unwrap_or_default()
+    }
+
     fn is_live(&self, place: Place) -> bool {
         self.call(|engine| engine.is_live(place)).unwrap_or(false)
     }
 
     fn sync(&self, of: Option<&Digest>, done: SyncDone) {
         self.call_sync(done, |engine, done| engine.sync(of, done));
+    }
+
+    fn write_out(&self) {
+        self.call(|engine| engine.write_out());
     }
 
     fn walk(&self, cursor: u64, most: usize) -> (Vec<Place>, Option<u64>) {

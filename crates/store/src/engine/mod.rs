@@ -174,6 +174,32 @@ pub type FetchDone = Box<dyn FnOnce(Fetched) + Send>;
 /// Called once when a sync has ended; the text says which call failed and where.
 pub type SyncDone = Box<dyn FnOnce(Result<(), String>) + Send>;
 
+/// Keeps what lies at a place from being overwritten to make room, until dropped: but never longer than
+/// [`crate::limits::LEASE`], and never at the price of nothing being stored any more. A place that is held may be gone.
+#[derive(Default)]
+pub struct Hold(Option<Box<dyn FnOnce() + Send + Sync>>);
+
+impl Hold {
+    /// A hold that ends with a call.
+    pub fn ending(with: impl FnOnce() + Send + Sync + 'static) -> Self {
+        Hold(Some(Box::new(with)))
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if let Some(end) = self.0.take() {
+            end();
+        }
+    }
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Hold({})", if self.0.is_some() { "something" } else { "nothing" })
+    }
+}
+
 /// The sizes an engine works with, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -275,11 +301,21 @@ pub trait Engine: Send + Sync + 'static {
     /// The record at `place` was asked for: what the set's replacement goes by.
     fn touch(&self, id: &Digest, place: Place);
 
+    /// Somebody has the record at a place open, and will read it once more: the engine makes room elsewhere if it can. Cheap;
+    /// no I/O. Default: nothing is held, in engines that overwrite in an order of their own.
+    fn hold(&self, _place: Place) -> Hold {
+        Hold::default()
+    }
+
     /// Whether the bytes at `place` are still those of the record written there.
     fn is_live(&self, place: Place) -> bool;
 
     /// Make records appended so far survive power loss: all of them, or at least those of one object.
     fn sync(&self, of: Option<&Digest>, done: SyncDone);
+
+    /// Send what was appended to the disk now, not some moments later; what has arrived need not last yet. For whoever keeps a
+    /// clock of its own. Default: nothing, in engines that hold nothing back.
+    fn write_out(&self) {}
 
     /// Some of the indexed places, from a cursor (0 at first), and the next cursor.
     fn walk(&self, cursor: u64, most: usize) -> (Vec<Place>, Option<u64>);

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use parking_lot::Mutex;
 
 use super::{
-    Engine, FetchDone, Fetched, Kind, Limits, Part, PartsDone, Place, Places, Probe, Record, SyncDone, Together,
+    Engine, FetchDone, Fetched, Hold, Kind, Limits, Part, PartsDone, Place, Places, Probe, Record, SyncDone, Together,
 };
 use crate::key::Digest;
 use crate::layout::table::with_places;
@@ -221,6 +221,10 @@ impl Engine for Spread {
         }
     }
 
+    fn hold(&self, place: Place) -> Hold {
+        self.engine_at(place).map(|(_, disk)| disk.hold(inside(place))).unwrap_or_default()
+    }
+
     fn is_live(&self, place: Place) -> bool {
         self.engine_at(place).is_some_and(|(_, disk)| disk.is_live(inside(place)))
     }
@@ -230,6 +234,10 @@ impl Engine for Spread {
             Some((_, disk)) => disk.sync(of, done),
             None => self.all(done, |disk, done| disk.sync(None, done)),
         }
+    }
+
+    fn write_out(&self) {
+        self.disks.iter().for_each(|disk| disk.write_out());
     }
 
     fn walk(&self, cursor: u64, most: usize) -> (Vec<Place>, Option<u64>) {

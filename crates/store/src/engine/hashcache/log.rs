@@ -202,6 +202,10 @@ impl Engine for HashCacheLog {
         self.0.log.frontier.sync(done);
     }
 
+    fn write_out(&self) {
+        self.0.log.frontier.write_out();
+    }
+
     fn walk(&self, cursor: u64, most: usize) -> (Vec<Place>, Option<u64>) {
         let mut found = Vec::new();
         let mut set = cursor;

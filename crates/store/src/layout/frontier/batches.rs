@@ -14,6 +14,13 @@ use crate::memory::AlignedBuf;
 use crate::memory::aligned::round_up;
 
 impl Frontier {
+    /// Send what has gathered to the disk now, if not too much is on its way there.
+    pub fn write_out(self: &Arc<Self>) {
+        let mut ops = Vec::new();
+        self.seal(&mut self.state.lock(), &mut ops);
+        self.submit(ops);
+    }
+
     /// Send the batch to the disk; false if too many are on their way.
     pub(super) fn seal(self: &Arc<Self>, state: &mut State, ops: &mut Vec<Op>) -> bool {
         if state.batch_len == 0 {

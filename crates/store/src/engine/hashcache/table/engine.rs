@@ -113,6 +113,10 @@ impl Engine for HashCacheTable {
         self.0.table.sync(done);
     }
 
+    fn write_out(&self) {
+        self.0.log.frontier.write_out();
+    }
+
     fn walk(&self, cursor: u64, most: usize) -> (Vec<Place>, Option<u64>) {
         let (engine, ways) = (&self.0, self.0.ways() as u64);
         let bins = engine.options.table.bins();
