@@ -7,10 +7,12 @@
 //! - [`report`] and [`show`]: what came out, as tables, as JSON and as plots;
 //! - [`rig`]: an engine over disks that are counted, slowed down by a model, and held in little memory;
 //! - [`load`]: requests, generated or read from logs, and the driver that puts them to a rig;
+//! - [`browser`]: what a browser asks of its cache, as traces in the form of a paper, read, made and prepared;
 //! - [`peers`]: whole proxies, ours and others, on a disk that the kernel limits;
 //! - [`paper`]: the papers' own figures.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
+pub mod browser;
 mod error;
 pub mod experiment;
 mod experiments;

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::time::Duration;
 
@@ -67,11 +67,15 @@ const FORMS: [Form; 6] = [
 /// a form that is known.
 pub fn read_trace(path: &Path) -> Result<Trace, LabError> {
     let refused = |why: String| LabError::Trace { path: path.to_path_buf(), why };
-    let file = File::open(path).map_err(|error| refused(error.to_string()))?;
-    let mut packed = BufReader::with_capacity(1 << 16, file);
-    let is_gzip = packed.fill_buf().map_err(|error| refused(error.to_string()))?.starts_with(&[0x1F, 0x8B]);
+    read(open_text(path).map_err(|error| refused(error.to_string()))?).map_err(refused)
+}
+
+/// A file's text, unpacked if it is packed by gzip. Errors: it cannot be opened or read.
+pub(crate) fn open_text(path: &Path) -> io::Result<impl BufRead> {
+    let mut packed = BufReader::with_capacity(1 << 16, File::open(path)?);
+    let is_gzip = packed.fill_buf()?.starts_with(&[0x1F, 0x8B]);
     let plain: Box<dyn Read> = if is_gzip { Box::new(MultiGzDecoder::new(packed)) } else { Box::new(packed) };
-    read(BufReader::new(plain)).map_err(refused)
+    Ok(BufReader::new(plain))
 }
 
 fn read(mut from: impl BufRead) -> Result<Trace, String> {
@@ -112,7 +116,7 @@ fn read(mut from: impl BufRead) -> Result<Trace, String> {
 }
 
 /// The next line without its end, cut where it is too long; `None` at the end.
-fn next_line(from: &mut impl BufRead) -> std::io::Result<Option<String>> {
+pub(crate) fn next_line(from: &mut impl BufRead) -> io::Result<Option<String>> {
     let mut line = Vec::new();
     if from.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line)? == 0 {
         return Ok(None);
