@@ -22,6 +22,7 @@ pub mod peers;
 mod random;
 pub mod report;
 pub mod rig;
+pub mod rival;
 pub mod show;
 
 pub use error::LabError;

@@ -4,9 +4,12 @@
 //! the store -> the engine -> Counted -> Limited, in virtual time, one for each model -> Sparse
 //! ```
 
+mod clock;
+mod emmc;
 pub mod memory;
 mod meter;
 mod models;
+mod page_cache;
 mod sparse;
 
 use std::fs::File;
@@ -21,8 +24,11 @@ use tinaja_store::engine::spread::Spread;
 use tinaja_store::layout::Stamp;
 use tinaja_store::{Cache, Commit, EngineName, Hint, Key, Plan, Secret, Store, Tuning, block_on};
 
+pub use clock::Clock;
+pub use emmc::{Emmc, EmmcModel};
 pub use meter::{Reading, Requests};
 pub use models::{random_reads_a_second, sata_7200, scsi_10000, scsi_15000, usb_7200};
+pub use page_cache::{PAGE, PageCache, PageCacheOptions};
 pub use sparse::Sparse;
 
 use crate::error::LabError;
