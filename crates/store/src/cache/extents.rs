@@ -9,12 +9,12 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::held::{Held, Share, counted};
 use crate::engine::{Engine, Fetched, Part, Together};
 use crate::hit::ReadError;
 use crate::key::Digest;
 use crate::layout::table::Extent;
 use crate::limits::{MAX_HELD_BYTES, MAX_REQUEST_BYTES, READ_TURNS_KEPT};
+use crate::memory::held::{Held, Share, counted};
 use crate::wait::{Gate, Turn, promise};
 
 /// Reads extents of one object, and holds those that it read last and that were not taken yet. Memory: one request,

@@ -1,8 +1,9 @@
-//! Memory: aligned buffers for the device, buffers of reads used again, one cut into locked parts, copies past the caches, and the hot objects, in memory that the
-//! kernel may take back if that is wanted.
+//! Memory: aligned buffers for the device, buffers of reads used again, one cut into locked parts, copies past the caches,
+//! shares of what may be held, and the hot objects, in memory that the kernel may take back if that is wanted.
 
 pub mod aligned;
 pub mod arena;
+pub(crate) mod held;
 pub mod hot;
 pub mod parts;
 pub mod pool;

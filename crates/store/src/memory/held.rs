@@ -1,26 +1,41 @@
-//! Bytes that readers hold between two pieces, counted for all readers of a store.
+//! Bytes of memory that many share the right to, counted for all of them: what readers hold between two pieces, and
+//! what is being written.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use bytes::Bytes;
 
-/// How many bytes all readers hold.
+/// How many bytes all of them hold.
 #[derive(Clone, Default)]
-pub(super) struct Held(Arc<AtomicUsize>);
+pub(crate) struct Held(Arc<AtomicUsize>);
 
-/// One reader's share; given back when dropped.
-pub(super) struct Share {
+/// One's share; given back when dropped.
+pub(crate) struct Share {
     bytes: usize,
     all: Held,
 }
 
 impl Held {
-    /// Hold so many bytes, unless all readers would then hold more than `most`.
-    pub(super) fn hold(&self, bytes: usize, most: usize) -> Option<Share> {
+    /// Hold so many bytes, unless all would then hold more than `most`.
+    pub(crate) fn hold(&self, bytes: usize, most: usize) -> Option<Share> {
         let before = self.0.fetch_add(bytes, Relaxed);
         let share = Share { bytes, all: self.clone() };
         (before + bytes <= most).then_some(share)
+    }
+}
+
+impl Share {
+    /// Hold so many bytes from now on, unless that is more than before and all would then hold more than `most`.
+    pub(crate) fn resize(&mut self, bytes: usize, most: usize) -> bool {
+        if bytes > self.bytes {
+            let Some(mut more) = self.all.hold(bytes - self.bytes, most) else { return false };
+            more.bytes = 0;
+        } else {
+            self.all.0.fetch_sub(self.bytes - bytes, Relaxed);
+        }
+        self.bytes = bytes;
+        true
     }
 }
 
@@ -43,13 +58,23 @@ impl AsRef<[u8]> for Counted {
 }
 
 /// `bytes`, which give their share back with the last piece of them and of all others of that share.
-pub(super) fn counted(bytes: Bytes, share: &Arc<Share>) -> Bytes {
+pub(crate) fn counted(bytes: Bytes, share: &Arc<Share>) -> Bytes {
     Bytes::from_owner(Counted { bytes, _share: share.clone() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_share_grows_as_far_as_there_is_room_and_shrinks_always() {
+        let held = Held::default();
+        let (mut one, other) = (held.hold(0, 100).unwrap(), held.hold(50, 100).unwrap());
+        assert!(one.resize(50, 100) && !one.resize(51, 100) && one.resize(10, 0));
+        assert!(held.hold(41, 100).is_none() && held.hold(40, 100).is_some());
+        drop((one, other));
+        assert!(held.hold(100, 100).is_some());
+    }
 
     #[test]
     fn shares_are_bounded_and_given_back_with_the_last_piece() {
