@@ -93,6 +93,14 @@ pub struct Stats {
     pub ahead_wasted_bytes: u64,
     /// Hot objects that the kernel took back, as far as they were asked for since.
     pub hot_taken: u64,
+    /// Segments cleaned: their objects were evicted, or kept.
+    pub segments_cleaned: u64,
+    /// Times a segment was not cleaned though it was the oldest, since somebody had it open.
+    pub segments_passed_over: u64,
+    /// Objects evicted with their segments.
+    pub evicted: u64,
+    /// Bytes of records that were written once more so that they outlive their segment.
+    pub kept_bytes: u64,
     /// Bytes of stored objects that wait in memory for the rest of their group, to be written with it.
     pub gathered_bytes: u64,
 }
@@ -144,6 +152,10 @@ impl Stats {
             ahead_used_bytes: self.ahead_used_bytes + other.ahead_used_bytes,
             ahead_wasted_bytes: self.ahead_wasted_bytes + other.ahead_wasted_bytes,
             hot_taken: self.hot_taken + other.hot_taken,
+            segments_cleaned: self.segments_cleaned + other.segments_cleaned,
+            segments_passed_over: self.segments_passed_over + other.segments_passed_over,
+            evicted: self.evicted + other.evicted,
+            kept_bytes: self.kept_bytes + other.kept_bytes,
             gathered_bytes: self.gathered_bytes + other.gathered_bytes,
         }
     }

@@ -33,11 +33,13 @@ pub enum EngineName {
     /// HashCache-Log (3.4): 47 bits a slot, one read a hit.
     #[default]
     HashCacheLog,
+    /// The log-structured cache (Log-structured cache, section 3): segments whose cleaning is eviction, for slow flash.
+    Segmented,
 }
 
 impl EngineName {
     /// Every engine.
-    pub const ALL: [EngineName; 7] = [
+    pub const ALL: [EngineName; 8] = [
         EngineName::HashCacheBasic,
         EngineName::HashCacheSet,
         EngineName::HashCacheSetMem,
@@ -45,6 +47,7 @@ impl EngineName {
         EngineName::HashCacheLogLru,
         EngineName::HashCacheLogN,
         EngineName::HashCacheLog,
+        EngineName::Segmented,
     ];
 
     /// The name users give it.
@@ -57,6 +60,7 @@ impl EngineName {
             EngineName::HashCacheLogLru => "hashcache-loglru",
             EngineName::HashCacheLogN => "hashcache-logn",
             EngineName::HashCacheLog => "hashcache-log",
+            EngineName::Segmented => "segmented",
         }
     }
 
@@ -67,7 +71,10 @@ impl EngineName {
             | EngineName::HashCacheSet
             | EngineName::HashCacheSetMem
             | EngineName::HashCacheSetMemLru => true,
-            EngineName::HashCacheLogLru | EngineName::HashCacheLogN | EngineName::HashCacheLog => false,
+            EngineName::HashCacheLogLru
+            | EngineName::HashCacheLogN
+            | EngineName::HashCacheLog
+            | EngineName::Segmented => false,
         }
     }
 
@@ -78,7 +85,7 @@ impl EngineName {
 
     /// Whether it can read related objects together (3.5).
     pub fn can_prefetch(self) -> bool {
-        self != EngineName::HashCacheLogN
+        !matches!(self, EngineName::HashCacheLogN | EngineName::Segmented)
     }
 
     /// The name in a superblock, which has 16 bytes for it. One that reads related objects together has another: its index
@@ -86,7 +93,7 @@ impl EngineName {
     pub fn on_disk(self, prefetch: bool) -> &'static str {
         match (self, prefetch) {
             (EngineName::HashCacheSetMemLru, false) => "hashcache-smlru",
-            (_, false) | (EngineName::HashCacheLogN, true) => self.as_str(),
+            (_, false) | (EngineName::HashCacheLogN | EngineName::Segmented, true) => self.as_str(),
             (EngineName::HashCacheBasic, true) => "hc-basic+ahead",
             (EngineName::HashCacheSet, true) => "hc-set+ahead",
             (EngineName::HashCacheSetMem, true) => "hc-setmem+ahead",

@@ -9,6 +9,7 @@ use crate::device::fused::FusedDevice;
 use crate::engine::Engine;
 use crate::engine::fused::Fused;
 use crate::engine::hashcache::{Bins, HashCacheLog, HashCacheLogOptions, HashCacheTable, TableOptions, TablePolicy};
+use crate::engine::segmented::{Segmented, SegmentedOptions};
 use crate::fuse::Fuse;
 use crate::layout::{LogLayout, Stamp, Superblock};
 
@@ -19,6 +20,8 @@ pub enum Plan {
     Log(HashCacheLogOptions),
     /// An engine with a Disk Table.
     Table(TableOptions),
+    /// The log-structured cache.
+    Segmented(SegmentedOptions),
 }
 
 /// Settings of engines.
@@ -34,11 +37,17 @@ pub struct Tuning {
     /// costs 8 bits for each position in memory and up to 16 MiB a disk, and is written on the disk. `None`: as the cache
     /// was made, and not in a new one. HashCache-LogN never does.
     pub prefetch: Option<bool>,
+    /// Of what is stored, how many bytes in a hundred the log-structured cache may write once more, so that the most valuable
+    /// of the objects it would evict with a segment stay. 0 to 50. Default 0: what leaves is what is oldest.
+    pub keep_percent: u8,
 }
+
+/// The most that [`Tuning::keep_percent`] may be: every byte stored would be written one and a half times.
+const MOST_KEPT_PERCENT: u8 = 50;
 
 impl Default for Tuning {
     fn default() -> Self {
-        Tuning { sets_in_memory_percent: 40, positions_in_memory: 4, prefetch: None }
+        Tuning { sets_in_memory_percent: 40, positions_in_memory: 4, prefetch: None, keep_percent: 0 }
     }
 }
 
@@ -52,6 +61,21 @@ pub(super) fn wrong(engine: EngineName, tuning: Tuning, bins: Bins, disk_bytes: 
         return Some(format!(
             "of {kept} of a set's 8 positions there cannot be a copy in memory: choose 1 to 8, or leave it out"
         ));
+    }
+    match tuning.keep_percent {
+        0 => {}
+        percent if percent > MOST_KEPT_PERCENT => {
+            return Some(format!(
+                "{percent} in a hundred bytes cannot be kept when segments are cleaned: choose 0 to {MOST_KEPT_PERCENT}, or \
+                 leave it out"
+            ));
+        }
+        _ if engine != EngineName::Segmented => {
+            return Some(format!(
+                "{engine} cleans no segments, so it keeps nothing of them: leave that out, or choose segmented"
+            ));
+        }
+        _ => {}
     }
     match policy(engine, tuning) {
         Some(policy) => bins.wrong(policy, disk_bytes),
@@ -78,7 +102,9 @@ fn policy(engine: EngineName, tuning: Tuning) -> Option<TablePolicy> {
         EngineName::HashCacheSetMemLru => {
             Some(TablePolicy::SetMemLru { percent: tuning.sets_in_memory_percent.clamp(1, 100) })
         }
-        EngineName::HashCacheLogLru | EngineName::HashCacheLog | EngineName::HashCacheLogN => None,
+        EngineName::HashCacheLogLru | EngineName::HashCacheLog | EngineName::HashCacheLogN | EngineName::Segmented => {
+            None
+        }
     }
 }
 
@@ -112,6 +138,10 @@ impl Plan {
             let plan = TableOptions::plan(policy, bins, bytes, reserved, mean_object_bytes, stamp)?;
             return Some(Plan::Table(TableOptions { reads_ahead, ..plan }));
         }
+        if engine == EngineName::Segmented {
+            let plan = SegmentedOptions::plan(bytes, reserved, mean_object_bytes, stamp)?;
+            return Some(Plan::Segmented(SegmentedOptions { keep_percent: tuning.keep_percent, ..plan }));
+        }
         if engine == EngineName::HashCacheLogLru {
             let kept = (tuning.positions_in_memory.into(), reads_ahead);
             let plan = HashCacheLogOptions::plan_lru(kept, bytes, reserved, mean_object_bytes, stamp);
@@ -131,6 +161,10 @@ impl Plan {
             let plan = TableOptions::of(policy, log, bins, reserved, mean_object_bytes, stamp)?;
             return Some(Plan::Table(TableOptions { reads_ahead, ..plan }));
         }
+        if engine == EngineName::Segmented {
+            let plan = SegmentedOptions::of(log, slots, reserved, mean_object_bytes, stamp)?;
+            return Some(Plan::Segmented(SegmentedOptions { keep_percent: tuning.keep_percent, ..plan }));
+        }
         if engine == EngineName::HashCacheLogLru {
             let kept = (tuning.positions_in_memory.into(), reads_ahead);
             let plan = HashCacheLogOptions::of_lru(kept, log, slots, reserved, mean_object_bytes, stamp);
@@ -145,6 +179,7 @@ impl Plan {
         match self {
             Plan::Log(plan) => &plan.layout,
             Plan::Table(plan) => &plan.log,
+            Plan::Segmented(plan) => &plan.layout,
         }
     }
 
@@ -153,6 +188,7 @@ impl Plan {
         match self {
             Plan::Log(plan) => plan.reads_ahead,
             Plan::Table(plan) => plan.reads_ahead,
+            Plan::Segmented(_) => false,
         }
     }
 
@@ -161,13 +197,14 @@ impl Plan {
         match self {
             Plan::Log(plan) => plan.slots,
             Plan::Table(plan) => plan.table.bins(),
+            Plan::Segmented(plan) => plan.slots,
         }
     }
 
     /// Bytes of a bin, 0 without a Disk Table.
     pub fn block_bytes(&self) -> u64 {
         match self {
-            Plan::Log(_) => 0,
+            Plan::Log(_) | Plan::Segmented(_) => 0,
             Plan::Table(plan) => plan.table.block_bytes,
         }
     }
@@ -175,7 +212,7 @@ impl Plan {
     /// Bins of a set as a superblock has them: 0 for as many as the engine has by default.
     pub fn ways_on_disk(&self) -> u32 {
         match self {
-            Plan::Log(_) => 0,
+            Plan::Log(_) | Plan::Segmented(_) => 0,
             Plan::Table(plan) => plan.ways_on_disk(),
         }
     }
@@ -185,6 +222,7 @@ impl Plan {
         match self {
             Plan::Log(plan) => plan.mean_object_bytes,
             Plan::Table(plan) => plan.mean_object_bytes,
+            Plan::Segmented(plan) => plan.mean_object_bytes,
         }
     }
 
@@ -193,6 +231,7 @@ impl Plan {
         match &mut self {
             Plan::Log(plan) => plan.flush_every = every,
             Plan::Table(plan) => plan.flush_every = every,
+            Plan::Segmented(plan) => plan.flush_every = every,
         }
         self
     }
@@ -202,6 +241,7 @@ impl Plan {
         match &mut self {
             Plan::Log(plan) => plan.read_only = read_only,
             Plan::Table(plan) => plan.read_only = read_only,
+            Plan::Segmented(plan) => plan.read_only = read_only,
         }
         self
     }
@@ -216,6 +256,7 @@ impl Plan {
             Ok(match self {
                 Plan::Log(plan) => Arc::new(HashCacheLog::open(device, plan)?),
                 Plan::Table(plan) => Arc::new(HashCacheTable::open(device, plan)?),
+                Plan::Segmented(plan) => Arc::new(Segmented::open(device, plan)?),
             })
         });
         let engine = opened.unwrap_or_else(|| Err(fuse.why().into()))?;

@@ -4,8 +4,11 @@
 //! them: streams, followers, large objects, memory, limits. An engine keeps whole records up to a maximum size. It
 //! owns its index and its device; it never waits on the caller's thread, and its completions run on its own threads.
 
+mod answer;
+mod closing;
 pub(crate) mod fused;
 pub mod hashcache;
+pub mod segmented;
 pub mod spread;
 
 use std::fmt;

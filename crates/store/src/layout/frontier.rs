@@ -24,6 +24,7 @@ use parking_lot::{Condvar, Mutex};
 use super::reach::Reach;
 use super::record::{self, Stamp};
 use super::region::{LogLayout, SummaryEntry};
+use super::segments::Segments;
 use crate::device::{Device, Op, worker};
 use crate::engine::{Kind, Place, Record};
 use crate::limits::WRITE_PATIENCE;
@@ -49,6 +50,8 @@ pub struct Frontier {
     next: AtomicU64,
     /// The end of the region being written: what lies a whole log before it is void.
     limit: AtomicU64,
+    /// Which regions may be written anew, in a log whose regions are cleaned first.
+    segments: Option<Arc<Segments>>,
     /// For each region, one more than the place of its lap that is poisoned.
     poisoned: Box<[AtomicU64]>,
     write_errors: AtomicU64,
@@ -105,7 +108,7 @@ impl State {
 }
 
 impl Frontier {
-    /// A frontier that begins a fresh region at `start`. Starts the thread that writes old batches out, and syncs as
+    /// A frontier that begins a fresh region at `start`; of `segments`, if there are any, it is the current one. Starts the thread that writes old batches out, and syncs as
     /// often as asked. Errors: the system has no more threads.
     pub fn start(
         device: Arc<dyn Device>,
@@ -113,6 +116,7 @@ impl Frontier {
         stamp: Stamp,
         start: Place,
         flush_every: Option<Duration>,
+        segments: Option<Arc<Segments>>,
     ) -> std::io::Result<Arc<Self>> {
         let state = State {
             region: start,
@@ -143,6 +147,7 @@ impl Frontier {
             state: Mutex::new(state),
             next: AtomicU64::new(start.0),
             limit: AtomicU64::new(start.0 + layout.region_bytes),
+            segments,
             poisoned: (0..layout.regions).map(|_| AtomicU64::new(0)).collect(),
             write_errors: AtomicU64::new(0),
             sync_errors: AtomicU64::new(0),
@@ -158,10 +163,19 @@ impl Frontier {
         self.is_reachable(place) && !self.is_poisoned(self.layout.region_of(place))
     }
 
-    /// Whether a place lies in the lap that is being written or before it in the one before, poisoned or not.
+    /// Whether nothing was written over a place yet, poisoned or not: it lies in the lap that is being written or before
+    /// it in the one before, or its segment was not cleaned.
     pub fn is_reachable(&self, place: Place) -> bool {
         place.0 < self.next.load(Ordering::Acquire)
-            && place.0 + self.layout.log_bytes() >= self.limit.load(Ordering::Acquire)
+            && match &self.segments {
+                None => place.0 + self.layout.log_bytes() >= self.limit.load(Ordering::Acquire),
+                Some(segments) => segments.is_there(self.layout.region_of(place)),
+            }
+    }
+
+    /// The segments of a log whose regions are cleaned before they are written anew.
+    pub fn segments(&self) -> Option<&Arc<Segments>> {
+        self.segments.as_ref()
     }
 
     /// The first place not yet given to a record.
@@ -202,7 +216,7 @@ impl Frontier {
         let mut ops = Vec::new();
         let mut state = self.state.lock();
         let mut outcome = self.append(&mut state, &mut ops, record, bytes, sum);
-        if outcome.is_pending() && state.is_stalled() {
+        if outcome.is_pending() && self.is_stalled(&state) {
             outcome = Poll::Ready(Err(WhyNot::Slow));
         }
         if outcome.is_pending() && !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
@@ -232,7 +246,9 @@ impl Frontier {
             let place = Place(state.batch_at.0 + offset as u64);
             let end = place.0 + bytes as u64 - state.region.0;
             let summary = self.layout.summary_bytes(state.summary.len() + 1);
-            if round_up(end, self.layout.align) + summary > self.layout.region_bytes || self.is_poisoned(state.region) {
+            let full = round_up(end, self.layout.align) + summary > self.layout.region_bytes
+                || self.segments.as_ref().is_some_and(|segments| state.summary.len() >= segments.most_entries());
+            if full || self.is_poisoned(state.region) {
                 if !self.end_region(state, ops) {
                     return Poll::Pending;
                 }
@@ -267,10 +283,19 @@ impl Frontier {
         mark.is_some_and(|mark| mark.load(Ordering::Acquire) == region.0 + 1)
     }
 
+    /// What segments were passed over on the way to has another place, and is no worse for it.
     fn poison(&self, region: Place) {
+        if self.segments.as_ref().is_some_and(|segments| !segments.is_there(region)) {
+            return;
+        }
         if let Some(mark) = self.poisoned.get(self.layout.region_number(region)) {
             mark.store(region.0 + 1, Ordering::Release);
         }
+    }
+
+    /// Whether nobody should wait for the disk, or for a segment to be cleaned.
+    fn is_stalled(&self, state: &State) -> bool {
+        state.is_stalled() || self.segments.as_ref().is_some_and(|segments| segments.is_starved())
     }
 
     /// Outside the lock, since a device may complete a request at once.

@@ -14,6 +14,7 @@ use crate::engine::Place;
 use crate::key::Digest;
 use crate::memory::Pool;
 use crate::memory::aligned::{round_down, round_up};
+use crate::stats::Stats;
 
 /// A record as it was written, verified.
 #[derive(Clone, Debug)]
@@ -94,6 +95,36 @@ pub(super) enum Unparsed {
 }
 
 impl Log {
+    /// What the log and its device count; an engine adds its own.
+    pub fn stats(&self) -> Stats {
+        let device = self.device.counters();
+        let next = self.frontier.next();
+        let ahead = self.ahead.as_ref().map(Ahead::bytes).unwrap_or_default();
+        Stats {
+            capacity_bytes: self.layout.log_bytes(),
+            frontier_bytes: next.0 % self.layout.log_bytes(),
+            lap: self.layout.lap(next),
+            reads: device.reads,
+            read_bytes: device.read_bytes,
+            writes: device.writes,
+            write_bytes: device.write_bytes,
+            seeks: device.seeks,
+            disk_waiting: device.waiting,
+            read_times: device.read_times,
+            write_times: device.write_times,
+            sync_times: device.sync_times,
+            corrupt: self.counters.corrupt.load(Relaxed),
+            read_errors: self.counters.read_errors.load(Relaxed),
+            write_errors: self.frontier.write_errors(),
+            sync_errors: self.frontier.sync_errors(),
+            disks_retired: u64::from(self.frontier.is_retired()),
+            ahead_bytes: ahead.read,
+            ahead_used_bytes: ahead.used,
+            ahead_wasted_bytes: ahead.wasted,
+            ..Stats::default()
+        }
+    }
+
     /// Read the record at `place`, if it is that of `of`; `guess` is its likely size in bytes. One request if the guess
     /// was large enough (or no request, while the record is still in memory), two otherwise; of another object's record
     /// only the header is looked at. Memory: the record, or the guess.

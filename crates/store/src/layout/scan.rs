@@ -211,6 +211,12 @@ impl Scan<'_> {
         Ok(footer)
     }
 
+    /// What the summary of a region says, if it has one of this lap that verifies.
+    pub fn summary(&self, region: Place) -> Option<Vec<SummaryEntry>> {
+        let footer = self.footer(self.layout.region_number(region)).ok().flatten();
+        self.entries(&footer.filter(|footer| footer.region == region)?)
+    }
+
     fn entries(&self, footer: &region::Footer) -> Option<Vec<SummaryEntry>> {
         let bytes = self.layout.summary_bytes(footer.entries);
         let at = self.region_end(self.layout.region_number(footer.region)) - bytes;

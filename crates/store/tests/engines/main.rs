@@ -25,7 +25,7 @@ struct Opened {
 
 impl OnDisk {
     fn has_table(&self) -> bool {
-        !matches!(self.engine, EngineName::HashCacheLog | EngineName::HashCacheLogN | EngineName::HashCacheLogLru)
+        self.engine.has_table()
     }
 }
 
@@ -127,6 +127,7 @@ contract_of!(hashcache_setmemlru, EngineName::HashCacheSetMemLru);
 contract_of!(hashcache_log, EngineName::HashCacheLog);
 contract_of!(hashcache_loglru, EngineName::HashCacheLogLru);
 contract_of!(hashcache_logn, EngineName::HashCacheLogN);
+contract_of!(segmented, EngineName::Segmented);
 
 /// Every rule for one engine that reads related objects together: on one disk without hot objects, and on two with them.
 macro_rules! contract_with_prefetching_of {

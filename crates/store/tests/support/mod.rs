@@ -75,6 +75,10 @@ macro_rules! for_every_engine {
                 super::$test(EngineName::HashCacheLog);
             }
             #[test]
+            fn segmented() {
+                super::$test(EngineName::Segmented);
+            }
+            #[test]
             fn hashcache_set_with_prefetching() {
                 $crate::support::with_prefetching(|| super::$test(EngineName::HashCacheSet));
             }
@@ -115,7 +119,7 @@ pub fn prefetches() -> bool {
 
 /// Whether an engine keeps objects in a Disk Table: what a new version is written over is gone from then on.
 pub fn has_table(engine: EngineName) -> bool {
-    !matches!(engine, EngineName::HashCacheLog | EngineName::HashCacheLogN | EngineName::HashCacheLogLru)
+    engine.has_table()
 }
 
 /// How [`open_as`] cuts a disk of so many bytes.

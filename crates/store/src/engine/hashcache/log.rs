@@ -240,39 +240,15 @@ impl Engine for HashCacheLog {
     }
 
     fn stats(&self) -> Stats {
-        let log = &self.0.log;
-        let device = log.device.counters();
-        let next = log.frontier.next();
-        let ahead = log.ahead.as_ref().map(Ahead::bytes).unwrap_or_default();
         Stats {
             slots: self.0.index.sets() * WAYS as u64,
             mean_object_bytes: self.0.mean_object_bytes,
             live_objects: self.0.index.live(),
             lost_to_full_sets: self.0.index.lost(),
-            capacity_bytes: log.layout.log_bytes(),
-            frontier_bytes: next.0 % log.layout.log_bytes(),
-            lap: log.layout.lap(next),
             index_bytes: self.index_bytes(),
             false_reads: self.0.false_reads.load(Relaxed),
-            reads: device.reads,
-            read_bytes: device.read_bytes,
-            writes: device.writes,
-            write_bytes: device.write_bytes,
-            seeks: device.seeks,
-            disk_waiting: device.waiting,
-            read_times: device.read_times,
-            write_times: device.write_times,
-            sync_times: device.sync_times,
             damaged_at_open: self.0.damaged_at_open,
-            corrupt: log.counters.corrupt.load(Relaxed),
-            read_errors: log.counters.read_errors.load(Relaxed),
-            write_errors: log.frontier.write_errors(),
-            sync_errors: log.frontier.sync_errors(),
-            disks_retired: u64::from(log.frontier.is_retired()),
-            ahead_bytes: ahead.read,
-            ahead_used_bytes: ahead.used,
-            ahead_wasted_bytes: ahead.wasted,
-            ..Stats::default()
+            ..self.0.log.stats()
         }
     }
 

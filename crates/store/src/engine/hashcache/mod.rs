@@ -12,8 +12,6 @@
 //!   those behind it may be versions that it replaced.
 //! - A slot's lap has 4 bits and so repeats after 16 laps; every set is swept once a lap, so no slot lives to see it.
 
-mod answer;
-mod closing;
 mod finding;
 mod format;
 mod index;
@@ -30,6 +28,7 @@ mod recover;
 mod snapshot;
 mod table;
 
+use super::{answer, closing};
 pub use log::HashCacheLog;
 pub use options::HashCacheLogOptions;
 pub use table::{Bins, HashCacheTable, TableOptions, TablePolicy};

@@ -1,19 +1,17 @@
 //! Opening HashCache-Log: the newest whole snapshot of the index, and what the log holds beyond it.
 
-use std::cell::RefCell;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::index::Index;
 use super::lru_index::LruIndex;
 use super::offsets::OffsetLayout;
 use super::options::HashCacheLogOptions;
 use super::positions::Positions;
-use crate::device::{Device, blocking};
+use crate::device::Device;
 use crate::engine::{Kind, Place};
 use crate::index::Sets;
-use crate::layout::scan::{Recovered, Scan};
-use crate::layout::{Frontier, LogLayout, SnapshotHeader, Snapshots, Stamp};
+use crate::layout::opening::{OpenedLog, open_log};
+use crate::layout::{Frontier, SnapshotHeader, Snapshots};
 
 /// What was found: an index ready for use, the frontier it goes on at, and the snapshot it came from.
 pub struct Opened {
@@ -36,7 +34,7 @@ pub fn open(device: &Arc<dyn Device>, options: &HashCacheLogOptions) -> Result<O
     let (sets, snapshot, damaged) = newest_snapshot(&**device, options);
     let covered = snapshot.map_or(Place(0), |header| header.up_to);
     let OpenedLog { frontier, found, damaged: in_log } =
-        open_log(device, layout, stamp, read_only, flush_every, covered)?;
+        open_log(device, layout, stamp, read_only, flush_every, covered, None)?;
     let index = Index::over(sets, frontier.clone(), layout);
     if snapshot.is_some() {
         index.keep_between(found.floor, covered);
@@ -62,43 +60,11 @@ fn open_lru(
     kept: usize,
 ) -> Result<Opened, String> {
     let HashCacheLogOptions { layout, stamp, flush_every, .. } = *options;
-    let OpenedLog { frontier, found, damaged } = open_log(device, layout, stamp, false, flush_every, Place(0))?;
+    let OpenedLog { frontier, found, damaged } = open_log(device, layout, stamp, false, flush_every, Place(0), None)?;
     let index = LruIndex::new(device.clone(), file, kept, frontier.clone(), layout);
     index.fill(found.entries, |entry| entry.kind == Kind::Tombstone).map_err(|error| error.to_string())?;
     index.start().map_err(|error| error.to_string())?;
     Ok(Opened { index: Positions::Some(index), frontier, snapshot: None, damaged })
-}
-
-/// A log ready to be written to.
-pub struct OpenedLog {
-    pub frontier: Arc<Frontier>,
-    /// What it held.
-    pub found: Recovered,
-    /// Parts of it that did not verify.
-    pub damaged: u64,
-}
-
-/// Open the log from `covered` on; see [`Scan::recover`]. Errors: the device's, as text.
-pub fn open_log(
-    device: &Arc<dyn Device>,
-    layout: LogLayout,
-    stamp: Stamp,
-    read_only: bool,
-    flush_every: Option<Duration>,
-    covered: Place,
-) -> Result<OpenedLog, String> {
-    let scan = Scan { device: &**device, layout, stamp, damaged: RefCell::default() };
-    let found = scan.recover(covered);
-    if !read_only {
-        // A process that was killed may have left records unsynced that are found from now on, and that summaries are to
-        // vouch for.
-        blocking::sync(&**device).map_err(|error| error.to_string())?;
-        scan.seal(&found.unsealed);
-    }
-    let frontier =
-        Frontier::start(device.clone(), layout, stamp, found.next, flush_every).map_err(|error| error.to_string())?;
-    let damaged = scan.damaged.borrow().len() as u64;
-    Ok(OpenedLog { frontier, found, damaged })
 }
 
 /// The sets of the newest snapshot that is whole, or empty ones; and how many snapshots are damaged.

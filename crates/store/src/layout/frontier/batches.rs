@@ -59,8 +59,9 @@ impl Frontier {
         ops.push(Op { request, done });
     }
 
-    /// Close the region and begin the next; false if too many writes or summaries are on their way.
+    /// Close the region and begin the next; false if too many writes or summaries are on their way, or no segment is free.
     pub(super) fn end_region(self: &Arc<Self>, state: &mut State, ops: &mut Vec<Op>) -> bool {
+        let Some(next) = self.next_region(state.region) else { return false };
         if self.is_poisoned(state.region) {
             // Nothing of it is trusted, so nothing more of it is written and no summary vouches for it.
             let (at, len) = (state.batch_at, state.batch_len);
@@ -74,12 +75,28 @@ impl Frontier {
             self.keep_summary(state);
         }
         state.summary.clear();
-        state.region = Place(state.region.0 + self.layout.region_bytes);
-        state.batch_at = state.region;
+        state.region = next;
+        state.batch_at = next;
+        if let Some(segments) = &self.segments {
+            segments.begin(next);
+        }
         self.next.store(state.region.0, Ordering::Release);
         self.limit.store(state.region.0 + self.layout.region_bytes, Ordering::Release);
         ops.extend(self.sync_for_summaries(state));
         true
+    }
+
+    fn next_region(&self, region: Place) -> Option<Place> {
+        match &self.segments {
+            None => Some(Place(region.0 + self.layout.region_bytes)),
+            Some(segments) => segments.next_after(region),
+        }
+    }
+
+    /// A segment was cleaned: those who wait for one may go on.
+    pub fn room_was_made(&self) {
+        let waiting = mem::take(&mut self.state.lock().waiting);
+        waiting.into_iter().for_each(Waker::wake);
     }
 
     /// A write ended: its records are on disk from now on, or its region is poisoned. A region whose summary could not

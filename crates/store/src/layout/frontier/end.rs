@@ -53,7 +53,7 @@ impl Frontier {
 impl Frontier {
     /// Those that wait for a disk that stalls: they are to ask once more, and are told so.
     fn give_up_waiting(&self, state: &mut State) -> Vec<Waker> {
-        let stalled = state.is_stalled();
+        let stalled = self.is_stalled(state);
         if stalled != mem::replace(&mut state.said_stalled, stalled) {
             let seconds = WRITE_PATIENCE.as_secs();
             match stalled {

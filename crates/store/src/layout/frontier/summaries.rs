@@ -11,7 +11,7 @@ use super::syncs::Sync;
 use super::{Flying, Frontier, State};
 use crate::device::Op;
 use crate::engine::Place;
-use crate::layout::region;
+use crate::layout::{Segments, region};
 use crate::limits::MAX_SUMMARIES_WAITING;
 use crate::memory::AlignedBuf;
 
@@ -49,7 +49,8 @@ impl Frontier {
     /// Everything before `synced` lasts, but for what is poisoned: write the summaries that waited for it.
     pub(super) fn write_summaries(self: &Arc<Self>, state: &mut State, ops: &mut Vec<Op>, synced: Place) {
         for summary in mem::take(&mut state.summaries) {
-            if self.is_poisoned(summary.region) {
+            let cleaned = |segments: &Arc<Segments>| !segments.is_there(summary.region);
+            if self.is_poisoned(summary.region) || self.segments.as_ref().is_some_and(cleaned) {
                 // No summary vouches for it.
             } else if summary.used_to > synced {
                 state.summaries.push_back(summary);

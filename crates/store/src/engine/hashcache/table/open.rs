@@ -16,10 +16,10 @@ use super::survivors::Survivors;
 use super::{HashCacheTable, Inner, clock};
 use crate::device::{Device, blocking};
 use crate::engine::Place;
-use crate::engine::hashcache::recover::{OpenedLog, open_log};
 use crate::index::{Row, Sets, SomeSets};
 use crate::layout::ahead::Ahead;
 use crate::layout::log::LogCounters;
+use crate::layout::opening::{OpenedLog, open_log};
 use crate::layout::{DiskTable, Log, LogLayout, SnapshotHeader, Snapshots};
 use crate::limits::{MAX_AHEAD_BYTES, MAX_SETS_AT_HAND};
 
@@ -50,7 +50,8 @@ impl HashCacheTable {
         let TableOptions { log: layout, stamp, read_only, .. } = *options;
         let snapshots = Snapshots { device: &*device, layout: options.snapshots, stamp };
         let mut before = look(&snapshots);
-        let OpenedLog { frontier, found, damaged } = open_log(&device, layout, stamp, read_only, None, before.covered)?;
+        let OpenedLog { frontier, found, damaged } =
+            open_log(&device, layout, stamp, read_only, None, before.covered, None)?;
         before.is_new &= found.next.0 == layout.log_bytes();
         let rows = rows(&snapshots, options, &mut before);
         let opened = state(before.number + 2, &layout, found.next, false);

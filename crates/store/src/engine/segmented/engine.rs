@@ -1,0 +1,241 @@
+//! The engine.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll, ready};
+
+use parking_lot::RwLock;
+
+use super::clean;
+use super::format::WAYS;
+use super::index::Index;
+use super::keep::Budget;
+use super::options::SegmentedOptions;
+use super::recover::{self, Opened};
+use crate::device::Device;
+use crate::engine::answer::{found, limits, lying, of_part, read_error};
+use crate::engine::closing;
+use crate::engine::{
+    Engine, FetchDone, Fetched, Hold, Kind, Limits, Part, PartsDone, Place, Places, Probe, Record, SyncDone, Together,
+};
+use crate::key::Digest;
+use crate::layout::log::{LogCounters, LogFault, RawRecord};
+use crate::layout::record::HEADER_BYTES;
+use crate::layout::{Log, Segments};
+use crate::memory::aligned::ALIGN;
+use crate::stats::Stats;
+use crate::writer::WhyNot;
+
+/// The log-structured cache. Memory: its index, the frontier's buffers, and one segment while one is cleaned whose best
+/// objects are kept.
+pub struct Segmented(Arc<Inner>);
+
+pub(super) struct Inner {
+    pub(super) options: SegmentedOptions,
+    pub(super) index: Index,
+    pub(super) log: Arc<Log>,
+    pub(super) segments: Arc<Segments>,
+    damaged_at_open: u64,
+    first_read_bytes: usize,
+    false_reads: AtomicU64,
+    pub(super) cleaned: AtomicU64,
+    pub(super) evicted: AtomicU64,
+    /// What may be written once more.
+    pub(super) budget: Budget,
+    /// Read while a record is appended and entered; written where nothing else may be.
+    pub(super) publishing: RwLock<()>,
+}
+
+impl Segmented {
+    /// Open what is on the device, and begin a fresh segment. A device that holds nothing yet opens empty. Errors: the
+    /// device's, as text.
+    pub fn open(device: Arc<dyn Device>, options: &SegmentedOptions) -> Result<Self, String> {
+        let Opened { index, frontier, damaged } = recover::open(&device, options)?;
+        let segments = frontier.segments().cloned().ok_or("the log has no segments")?;
+        let (layout, stamp) = (options.layout, options.stamp);
+        let (counters, pool) = (LogCounters::default(), Arc::default());
+        let log = Arc::new(Log { device, layout, stamp, frontier, counters, pool, ahead: None });
+        let mean = options.mean_object_bytes as usize;
+        let first_read_bytes = mean.saturating_add((mean / 2).min(ALIGN));
+        let inner = Arc::new(Inner {
+            options: *options,
+            index,
+            log,
+            segments,
+            damaged_at_open: damaged,
+            first_read_bytes: first_read_bytes.clamp(HEADER_BYTES, layout.max_record_bytes()),
+            false_reads: AtomicU64::new(0),
+            cleaned: AtomicU64::new(0),
+            evicted: AtomicU64::new(0),
+            budget: Budget::of(options.keep_percent),
+            publishing: RwLock::new(()),
+        });
+        if !options.read_only {
+            clean::start(&inner).map_err(|error| error.to_string())?;
+        }
+        Ok(Segmented(inner))
+    }
+}
+
+impl Inner {
+    /// Append a record and enter it. Nothing else may come in between: `publishing` is held.
+    pub(super) fn append(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
+        let place = ready!(self.log.frontier.poll_append(cx, record))?;
+        match record.kind {
+            Kind::Whole | Kind::Large => self.index.insert_low(record.id.low(), place),
+            Kind::Tombstone => self.index.remove_low(record.id.low()),
+            Kind::Extent => {}
+        }
+        Poll::Ready(Ok(place))
+    }
+}
+
+impl Engine for Segmented {
+    fn name(&self) -> &'static str {
+        "segmented"
+    }
+
+    fn limits(&self) -> Limits {
+        limits(&self.0.log.layout)
+    }
+
+    fn is_in_memory(&self, place: Place) -> bool {
+        self.0.log.is_in_memory(place)
+    }
+
+    fn probe(&self, id: &Digest) -> Probe {
+        match self.0.index.find(id.low()) {
+            Some(place) if self.0.log.frontier.is_live(place) => Probe::At(Places::newest_first(&mut [place])),
+            _ => Probe::Absent,
+        }
+    }
+
+    fn fetch(&self, id: &Digest, mut places: Places, done: FetchDone) {
+        let Some(place) = places.pop() else { return done(Fetched::Missing) };
+        let (inner, id) = (self.0.clone(), *id);
+        let arrived = move |read: Result<RawRecord, LogFault>| match read {
+            Ok(record) if record.header.kind.is_indexed() => done(found(record)),
+            Ok(_) | Err(LogFault::Another) => {
+                inner.false_reads.fetch_add(1, Relaxed);
+                done(Fetched::Missing);
+            }
+            Err(LogFault::Gone) => done(Fetched::Missing),
+            Err(fault) => {
+                inner.index.remove_to(id.low(), place);
+                done(Fetched::Failed(read_error(fault)));
+            }
+        };
+        self.0.log.read(place, Some(id), self.0.first_read_bytes, Box::new(arrived));
+    }
+
+    fn fetch_at(&self, id: &Digest, place: Place, body_bytes: usize, done: FetchDone) {
+        let arrived = move |read| done(of_part(read));
+        self.0.log.read_reachable(place, Some(*id), HEADER_BYTES + body_bytes, Box::new(arrived));
+    }
+
+    fn together(&self, parts: &[Part], most_bytes: usize) -> Together {
+        let (parts, bytes) = self.0.log.together(&lying(parts), most_bytes);
+        Together { parts, bytes }
+    }
+
+    fn fetch_together(&self, id: &Digest, parts: &[Part], done: PartsDone) {
+        let arrived = move |all: Vec<_>| done(all.into_iter().map(of_part).collect());
+        self.0.log.read_run(lying(parts), *id, Box::new(arrived));
+    }
+
+    fn poll_append(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
+        // What lies behind it is nothing to this engine.
+        let record = &Record { related_bytes: 0, ..*record };
+        let _publishing = self.0.publishing.read();
+        let place = ready!(self.0.append(cx, record));
+        if place.is_ok() {
+            self.0.budget.earn(self.0.log.layout.bytes_of(record) as u64);
+        }
+        Poll::Ready(place)
+    }
+
+    fn keeps_body_at(&self, _place: Place) -> bool {
+        // It would be gone with its segment, long before the new head: a new version is written whole (3.2.5).
+        false
+    }
+
+    fn forget(&self, id: &Digest, place: Place) {
+        self.0.index.remove_to(id.low(), place);
+    }
+
+    fn touch(&self, id: &Digest, place: Place) {
+        // Who leaves depends on nothing else.
+        if self.0.options.keep_percent > 0 {
+            self.0.index.touch(id.low(), place);
+        }
+    }
+
+    fn hold(&self, place: Place) -> Hold {
+        if !self.0.segments.hold(place) {
+            return Hold::default();
+        }
+        let segments = self.0.segments.clone();
+        Hold::ending(move || segments.release(place))
+    }
+
+    fn is_live(&self, place: Place) -> bool {
+        self.0.log.frontier.is_live(place)
+    }
+
+    fn sync(&self, _of: Option<&Digest>, done: SyncDone) {
+        self.0.log.frontier.sync(done);
+    }
+
+    fn write_out(&self) {
+        self.0.log.frontier.write_out();
+    }
+
+    fn walk(&self, cursor: u64, most: usize) -> (Vec<Place>, Option<u64>) {
+        let (mut found, mut set, sets) = (Vec::new(), cursor, self.0.index.slots().len());
+        while set < sets && found.len() + WAYS <= most.max(WAYS) {
+            found.extend(self.0.index.places(set));
+            set += 1;
+        }
+        (found, (set < sets).then_some(set))
+    }
+
+    fn fetch_any(&self, place: Place, done: FetchDone) {
+        let arrived = move |read: Result<RawRecord, LogFault>| match read {
+            Ok(record) => done(found(record)),
+            Err(LogFault::Gone) => done(Fetched::Missing),
+            Err(fault) => done(Fetched::Failed(read_error(fault))),
+        };
+        self.0.log.read(place, None, self.0.first_read_bytes, Box::new(arrived));
+    }
+
+    fn index_bytes(&self) -> u64 {
+        self.0.index.slots().allocated_bytes()
+    }
+
+    fn stats(&self) -> Stats {
+        let inner = &self.0;
+        Stats {
+            slots: inner.index.slots().len() * WAYS as u64,
+            mean_object_bytes: inner.options.mean_object_bytes,
+            live_objects: inner.index.live(),
+            lost_to_full_sets: inner.index.lost(),
+            index_bytes: self.index_bytes(),
+            false_reads: inner.false_reads.load(Relaxed),
+            damaged_at_open: inner.damaged_at_open,
+            segments_cleaned: inner.cleaned.load(Relaxed),
+            segments_passed_over: inner.segments.passed_over(),
+            evicted: inner.evicted.load(Relaxed),
+            kept_bytes: inner.budget.spent(),
+            ..inner.log.stats()
+        }
+    }
+
+    fn refuse_appends(&self) {
+        self.0.log.frontier.refuse();
+    }
+
+    fn close(&self, done: SyncDone) {
+        let begin = |told| self.0.log.frontier.close(told);
+        closing::close(self.0.log.device.clone(), begin, || (), done);
+    }
+}

@@ -1,0 +1,88 @@
+//! The 46 bits of a slot, and a set of eight of them.
+//!
+//! ```text
+//! bits 0-11 fingerprint | 12-13 hits, 3 = three or more | 14-45 position in the log / unit, all ones = empty
+//! ```
+
+use crate::index::Field;
+
+/// Slots of a set.
+pub const WAYS: usize = 8;
+/// Bits of a slot: 12 + 2 + 32. A set of eight has as many bytes.
+pub const SLOT_BITS: usize = 46;
+/// The most hits that a slot counts.
+pub const MOST_HITS: u8 = 3;
+
+const SLOT: Field = Field { shift: 0, bits: SLOT_BITS };
+const EMPTY: u64 = u32::MAX as u64;
+
+/// The bits of a digest that a slot keeps: none of those that chose the set.
+pub fn fingerprint(id_low: u64) -> u16 {
+    (id_low & 0xFFF) as u16
+}
+
+/// One slot, unpacked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// See [`fingerprint`].
+    pub fingerprint: u16,
+    /// How often it was asked for since it was written, up to [`MOST_HITS`].
+    pub hits: u8,
+    /// Where on the log it lies, in units; `None` if the slot is empty.
+    pub position: Option<u32>,
+}
+
+/// A set of packed slots.
+pub struct Set<'a>(pub &'a mut [u8]);
+
+impl Set<'_> {
+    /// An empty set.
+    pub fn empty() -> Vec<u8> {
+        let mut bytes = vec![0; SLOT_BITS];
+        let mut set = Set(&mut bytes);
+        (0..WAYS).for_each(|way| set.put(way, Slot { fingerprint: 0, hits: 0, position: None }));
+        bytes
+    }
+
+    /// The slot in way 0 to 7.
+    pub fn get(&self, way: usize) -> Slot {
+        let bits = SLOT.get(self.0, SLOT_BITS, way);
+        let position = bits >> 14 & EMPTY;
+        Slot {
+            fingerprint: (bits & 0xFFF) as u16,
+            hits: (bits >> 12 & 3) as u8,
+            position: (position != EMPTY).then_some(position as u32),
+        }
+    }
+
+    /// Replace a slot.
+    pub fn put(&mut self, way: usize, slot: Slot) {
+        let position = slot.position.map_or(EMPTY, u64::from);
+        let bits = u64::from(slot.fingerprint & 0xFFF) | u64::from(slot.hits & 3) << 12 | position << 14;
+        SLOT.set(self.0, SLOT_BITS, way, bits);
+    }
+
+    /// Every way with its slot.
+    pub fn slots(&self) -> impl Iterator<Item = (usize, Slot)> + '_ {
+        (0..WAYS).map(|way| (way, self.get(way)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_keeps_every_field_in_as_many_bytes_as_a_slot_has_bits() {
+        let mut bytes = Set::empty();
+        assert_eq!(bytes.len() * 8, SLOT_BITS * WAYS);
+        let mut set = Set(&mut bytes);
+        assert!(set.slots().all(|(_, slot)| slot.position.is_none()));
+        let slot =
+            |n: u32| Slot { fingerprint: 0xFFF - n as u16, hits: (n % 4) as u8, position: Some(u32::MAX - 1 - n) };
+        (0..8).for_each(|n| set.put(n as usize, slot(n)));
+        (0..8).for_each(|n| assert_eq!(set.get(n as usize), slot(n)));
+        set.put(3, Slot { position: None, ..slot(3) });
+        assert_eq!((set.get(2), set.get(3).position, set.get(4)), (slot(2), None, slot(4)));
+    }
+}

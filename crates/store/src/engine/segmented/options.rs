@@ -1,0 +1,60 @@
+//! What the log-structured cache is opened with.
+
+use std::time::Duration;
+
+use crate::layout::{LogLayout, Stamp};
+use crate::limits::MAX_SLOTS;
+
+/// What the log-structured cache is opened with.
+#[derive(Clone, Copy, Debug)]
+pub struct SegmentedOptions {
+    /// How the log is cut: its regions are the segments.
+    pub layout: LogLayout,
+    /// Index entries: as many as all segments have room for; rounded up to whole sets of eight.
+    pub slots: u64,
+    /// The likely size of an object: the first read of a record is half as long again, by 4 KiB at most.
+    pub mean_object_bytes: u64,
+    /// Of the bytes stored, how many in a hundred may be written once more so that the most valuable objects of a segment
+    /// outlive it. 0: none, as in the paper.
+    pub keep_percent: u8,
+    /// Seeds the checksums.
+    pub stamp: Stamp,
+    /// How often the log is synced without being asked.
+    pub flush_every: Option<Duration>,
+    /// Nothing is written; appends are refused.
+    pub read_only: bool,
+}
+
+impl SegmentedOptions {
+    /// How a disk of `bytes`, of which the first `reserved` are taken, becomes segments for objects of such a mean size. A
+    /// segment is a 64th of the disk, 256 KiB to 8 MiB: twice the flash's cleaning unit of 4 MiB (section 3.2) where the disk
+    /// has 512 MiB or more. `None` if the disk is too small.
+    pub fn plan(bytes: u64, reserved: u64, mean_object_bytes: u64, stamp: Stamp) -> Option<Self> {
+        let layout = LogLayout::new(reserved, bytes.checked_sub(reserved)?, 4096)?;
+        let entries = Self::entries_for(&layout, mean_object_bytes);
+        Self::of(layout, layout.regions.checked_mul(entries)?.min(MAX_SLOTS), reserved, mean_object_bytes, stamp)
+    }
+
+    /// The same for a disk that was planned before. `None` if its numbers do not fit each other.
+    pub fn of(layout: LogLayout, slots: u64, reserved: u64, mean_object_bytes: u64, stamp: Stamp) -> Option<Self> {
+        (layout.base == reserved && slots > 0).then_some(SegmentedOptions {
+            layout,
+            slots,
+            mean_object_bytes,
+            keep_percent: 0,
+            stamp,
+            flush_every: None,
+            read_only: false,
+        })
+    }
+
+    /// Slots of a segment's summary: it is closed when they are used up, or its bytes. As many as it would hold objects of
+    /// half the mean size: of 4 KiB by default, as the paper has it (3.2).
+    pub fn entries(&self) -> usize {
+        Self::entries_for(&self.layout, self.mean_object_bytes) as usize
+    }
+
+    fn entries_for(layout: &LogLayout, mean_object_bytes: u64) -> u64 {
+        (layout.region_bytes / (mean_object_bytes / 2).max(64)).max(16)
+    }
+}

@@ -1,0 +1,268 @@
+//! Which segments of a log are free, and which is to be cleaned next (Log-structured cache, sections 3.2.6 and 3.2.7).
+//!
+//! A segment is a region of the log. It is *free*, then *current* while records are appended to it, then *closed* until it
+//! is cleaned, which in a cache is eviction: what the index still finds in it is dropped, and it is free again. Segments
+//! are cleaned oldest first, but those that somebody has open are passed over. So the log grows into the next segment that
+//! is free, and not always into the one behind it; a segment that was passed over keeps the place at which it was written.
+//!
+//! After a crash the log is read as one that was written round and round, in which what was passed over is overdue: it is
+//! given up. So nothing that a later segment had replaced or removed comes to light when that segment was overwritten
+//! first.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::region::LogLayout;
+use crate::engine::Place;
+use crate::limits::{LEASE, WRITE_PATIENCE};
+
+/// The segments of one log. Memory: 40 bytes each.
+pub struct Segments {
+    layout: LogLayout,
+    /// For each segment one more than the place at which it begins, and 0 while it is free.
+    homes: Box<[AtomicU64]>,
+    /// Records that an index needs, at the most, of each.
+    entries: usize,
+    state: Mutex<State>,
+    /// Something is to be cleaned, or nothing ever again.
+    work: Condvar,
+}
+
+struct State {
+    holds: Box<[Holds]>,
+    free: usize,
+    current: Place,
+    /// Since when nothing is free though something is asked for.
+    starved_since: Option<Instant>,
+    passed_over: u64,
+}
+
+/// Who has a segment open.
+#[derive(Clone, Copy, Default)]
+struct Holds {
+    count: u32,
+    /// When the lease of the last one ends.
+    until: Option<Instant>,
+}
+
+impl Holds {
+    fn is_open(&self, now: Instant) -> bool {
+        self.count > 0 && self.until.is_some_and(|until| now < until)
+    }
+}
+
+impl Segments {
+    /// Segments of such a log, all free but those that begin at `closed` and the one at `current`. At most `entries` of the
+    /// records in each are such as an index needs.
+    pub fn new(layout: LogLayout, entries: usize, closed: impl Iterator<Item = Place>, current: Place) -> Self {
+        let homes: Box<[AtomicU64]> = (0..layout.regions).map(|_| AtomicU64::new(0)).collect();
+        for place in closed.chain(std::iter::once(current)) {
+            if let Some(home) = homes.get(layout.region_number(place)) {
+                home.store(place.0 + 1, Ordering::Release);
+            }
+        }
+        let free = homes.iter().filter(|home| home.load(Ordering::Relaxed) == 0).count();
+        let holds = vec![Holds::default(); homes.len()].into_boxed_slice();
+        let state = Mutex::new(State { holds, free, current, starved_since: None, passed_over: 0 });
+        Segments { layout, homes, entries: entries.max(1), state, work: Condvar::new() }
+    }
+
+    /// Records of a segment that an index needs, at the most: it is closed when it has so many.
+    pub fn most_entries(&self) -> usize {
+        self.entries
+    }
+
+    /// Fewer free segments than this, and cleaning begins: two, so that one may be begun while the next is cleaned.
+    fn low(&self) -> usize {
+        2
+    }
+
+    /// So many free segments, and cleaning ends: a 64th of all, so that little of the disk lies idle.
+    fn high(&self) -> usize {
+        (self.homes.len() / 64).clamp(3, 32).min(self.homes.len() / 2)
+    }
+
+    /// Where the segment of this number begins, unless it is free.
+    pub fn home(&self, number: usize) -> Option<Place> {
+        self.homes.get(number)?.load(Ordering::Acquire).checked_sub(1).map(Place)
+    }
+
+    /// Where every segment begins that is not free, oldest first.
+    pub fn homes(&self) -> Vec<Place> {
+        let mut homes: Vec<_> = (0..self.homes.len()).filter_map(|number| self.home(number)).collect();
+        homes.sort_unstable();
+        homes
+    }
+
+    /// Whether the segment that was begun at this place is there still.
+    pub fn is_there(&self, region: Place) -> bool {
+        self.home(self.layout.region_number(region)) == Some(region)
+    }
+
+    /// The segment that the log grows into behind `region`: the next one round the log that is free. `None` while none is.
+    pub fn next_after(&self, region: Place) -> Option<Place> {
+        let steps = 1..=self.layout.regions;
+        let next = steps.map(|step| Place(region.0 + step * self.layout.region_bytes));
+        let free = next.into_iter().find(|place| self.home(self.layout.region_number(*place)).is_none());
+        if free.is_none() {
+            self.state.lock().starved_since.get_or_insert_with(Instant::now);
+            self.work.notify_all();
+        }
+        free
+    }
+
+    /// The log grows into this segment; the one before is closed.
+    pub fn begin(&self, region: Place) {
+        let mut state = self.state.lock();
+        if let Some(home) = self.homes.get(self.layout.region_number(region)) {
+            home.store(region.0 + 1, Ordering::Release);
+            state.free = state.free.saturating_sub(1);
+        }
+        state.current = region;
+        if state.free < self.low() {
+            self.work.notify_all();
+        }
+    }
+
+    /// Whether nothing has been free for so long that nobody should wait for it.
+    pub fn is_starved(&self) -> bool {
+        self.state.lock().starved_since.is_some_and(|since| since.elapsed() >= WRITE_PATIENCE)
+    }
+
+    /// Wait until fewer are free than there should be, but no longer than `most`; whether that is so.
+    pub fn wait_for_work(&self, most: Duration) -> bool {
+        let mut state = self.state.lock();
+        if state.free >= self.low() {
+            self.work.wait_for(&mut state, most);
+        }
+        state.free < self.low()
+    }
+
+    /// Whether enough are free.
+    pub fn is_enough(&self) -> bool {
+        self.state.lock().free >= self.high()
+    }
+
+    /// How many are free.
+    pub fn free(&self) -> usize {
+        self.state.lock().free
+    }
+
+    /// How often a segment was passed over since somebody had it open.
+    pub fn passed_over(&self) -> u64 {
+        self.state.lock().passed_over
+    }
+
+    /// The segment to be cleaned next: the oldest that is closed and that nobody has open. Where all are open and nothing is
+    /// free, the oldest all the same: readers never keep everything else from being stored.
+    pub fn next_to_clean(&self) -> Option<Place> {
+        let now = Instant::now();
+        let mut state = self.state.lock();
+        let closed: Vec<_> = self.homes().into_iter().filter(|place| *place != state.current).collect();
+        let is_open =
+            |place: &Place| state.holds.get(self.layout.region_number(*place)).is_some_and(|holds| holds.is_open(now));
+        let first = closed.iter().position(|place| !is_open(place));
+        state.passed_over += first.unwrap_or(closed.len()) as u64;
+        match first {
+            Some(first) => closed.get(first).copied(),
+            None if state.free == 0 => closed.first().copied(),
+            None => None,
+        }
+    }
+
+    /// A segment was cleaned: no index leads to it.
+    pub fn freed(&self, region: Place) {
+        let mut state = self.state.lock();
+        if self.is_there(region)
+            && let Some(home) = self.homes.get(self.layout.region_number(region))
+        {
+            home.store(0, Ordering::Release);
+            state.free += 1;
+            state.starved_since = None;
+        }
+    }
+
+    /// Somebody has what lies at a place open: its segment is passed over until [`Segments::release`], but not beyond the
+    /// store's lease. False if it is not there any more.
+    pub fn hold(&self, place: Place) -> bool {
+        let region = self.layout.region_of(place);
+        let mut state = self.state.lock();
+        let there = self.is_there(region);
+        if let Some(holds) = state.holds.get_mut(self.layout.region_number(region)).filter(|_| there) {
+            holds.count = holds.count.saturating_add(1);
+            holds.until = Some(Instant::now() + LEASE);
+        }
+        there
+    }
+
+    /// Whoever had this place open has closed it.
+    pub fn release(&self, place: Place) {
+        if let Some(holds) = self.state.lock().holds.get_mut(self.layout.region_number(place)) {
+            holds.count = holds.count.saturating_sub(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout() -> LogLayout {
+        LogLayout::new(4096, 2 << 20, 4096).unwrap()
+    }
+
+    fn region(number: u64) -> Place {
+        Place(number * layout().region_bytes)
+    }
+
+    /// Eight segments, of which the first six of lap 1 are closed, the seventh is current, and one is free.
+    fn segments() -> Segments {
+        assert_eq!(layout().regions, 8);
+        Segments::new(layout(), 64, (8..14).map(region), region(14))
+    }
+
+    #[test]
+    fn the_oldest_is_cleaned_and_the_log_goes_on_round() {
+        let segments = segments();
+        assert_eq!((segments.free(), segments.next_after(region(14))), (1, Some(region(15))));
+        assert!(segments.wait_for_work(Duration::ZERO));
+        assert_eq!(segments.next_to_clean(), Some(region(8)));
+        segments.freed(region(8));
+        assert!(!segments.is_there(region(8)) && segments.is_there(region(9)));
+        segments.begin(region(15));
+        assert_eq!(segments.next_after(region(15)), Some(region(16)), "the first of the next lap");
+    }
+
+    #[test]
+    fn one_that_is_open_is_passed_over_and_keeps_its_place() {
+        let segments = segments();
+        assert!(segments.hold(Place(region(8).0 + 77)) && segments.hold(region(8)));
+        assert_eq!(segments.next_to_clean(), Some(region(9)));
+        segments.freed(region(9));
+        segments.begin(region(15));
+        assert_eq!(segments.next_after(region(15)), Some(region(17)), "not over what is open");
+        segments.begin(region(17));
+        assert!(segments.is_there(region(8)) && !segments.is_there(region(9)));
+        segments.release(region(8));
+        assert_eq!(segments.next_to_clean(), Some(region(10)), "there is another reader");
+        segments.release(region(8));
+        assert_eq!(segments.next_to_clean(), Some(region(8)), "it is the oldest");
+        assert_eq!(segments.passed_over(), 2);
+    }
+
+    #[test]
+    fn readers_of_all_segments_do_not_stop_the_cleaning() {
+        let segments = segments();
+        for number in 8..14 {
+            assert!(segments.hold(region(number)));
+        }
+        assert_eq!(segments.next_to_clean(), None, "one is free still");
+        segments.begin(region(15));
+        assert_eq!(segments.next_after(region(15)), None);
+        assert_eq!(segments.next_to_clean(), Some(region(8)));
+        assert!(!segments.is_starved(), "not for long");
+        assert!(!segments.hold(region(16)) && !segments.hold(region(0)), "nothing of these laps is there");
+    }
+}
