@@ -116,7 +116,7 @@ pub struct Serve {
     pub workers: Option<u16>,
     /// How objects are kept and found on disk; by default as the cache was made, or hashcache-log for a new one. From the
     /// least memory to the most: hashcache-basic, hashcache-set, hashcache-setmemlru, hashcache-setmem,
-    /// hashcache-loglru, hashcache-logn, hashcache-log.
+    /// hashcache-loglru, hashcache-logn, hashcache-log; and segmented, for slow flash.
     #[arg(long, value_name = "NAME")]
     pub engine: Option<EngineName>,
     /// Of how many sets in a hundred hashcache-setmemlru keeps the index in memory; by default 40.
@@ -129,6 +129,10 @@ pub struct Serve {
     /// by default as the cache was made, or false for a new one. Costs 8 bits an object with hashcache-log and -loglru.
     #[arg(long, value_name = "true|false")]
     pub prefetch: Option<bool>,
+    /// Of what is stored, how many bytes in a hundred segmented may write once more, so that the objects asked for most stay
+    /// when what is oldest leaves; by default 0.
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=50))]
+    pub keep: Option<u8>,
     /// How large a bin of a new cache is, for engines with a Disk Table (hashcache-basic to -setmem): 4KiB, 8KiB, 16KiB,
     /// 32KiB or 64KiB. By default what suits the disk, which is measured for two seconds when the cache is made.
     #[arg(long, value_name = "SIZE")]

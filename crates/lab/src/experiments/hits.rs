@@ -82,7 +82,7 @@ fn sizes(load: &Load) -> Result<(Table, Plot), LabError> {
         (part, bytes, hits, byte_hits)
     };
     add("LRU", sizes.iter().copied().map(reference).collect());
-    for engine in EngineName::ALL {
+    for engine in EngineName::HASHCACHE {
         tracing::info!("{engine}: {}", load.title);
         let mut ratios = Vec::new();
         for (part, bytes) in sizes.iter().filter(|(_, bytes)| *bytes >= LEAST_BYTES) {
@@ -141,7 +141,7 @@ mod tests {
         };
         let lru = hits("LRU");
         assert!(lru.is_sorted() && (50.0..62.0).contains(lru.last().unwrap()), "{lru:?}");
-        for engine in EngineName::ALL {
+        for engine in EngineName::HASHCACHE {
             let (ratios, best) = (hits(engine.as_str()), lru.last().unwrap());
             let last = ratios.last().unwrap();
             let lost = if engine == EngineName::HashCacheBasic { 3.0..25.0 } else { -0.1..3.0 };

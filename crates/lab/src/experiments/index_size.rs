@@ -28,7 +28,7 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
     let columns = ["system", "bits an object", "formula", "largest disk, TB", "GB of memory for 1 TB"];
     let mut table = Table::new("Disks of objects of 8 KiB that 2 GB of memory index", &columns);
     let (mut names, mut heights) = (Vec::new(), Vec::new());
-    for engine in EngineName::ALL {
+    for engine in EngineName::HASHCACHE {
         let stats = Rig::new(&Spec::new(engine, setup.choose(64 << 30, 4 << 30)))?.store.stats();
         let (bits, formula) = (stats.bits_per_slot(), bits_a_slot(engine, Tuning::default(), stats.slots));
         table.row(row(engine.as_str(), bits, Some(formula)));

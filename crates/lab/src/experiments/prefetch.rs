@@ -96,7 +96,7 @@ fn policies(load: &Load) -> Result<(Table, [f64; 2]), LabError> {
     ];
     let title = format!("{}, {} MB of disk", load.title, load.disk_bytes / 1_000_000);
     let (mut table, mut of_log) = (Table::new(title, &columns), [0.0; 2]);
-    for engine in EngineName::ALL.into_iter().filter(|engine| engine.can_prefetch()) {
+    for engine in EngineName::HASHCACHE.into_iter().filter(|engine| engine.can_prefetch()) {
         for (prefetch, of_log) in [false, true].into_iter().zip(&mut of_log) {
             let outcome = measure(engine, prefetch, load)?;
             table.row(row(engine, prefetch, &outcome));

@@ -50,6 +50,17 @@ impl EngineName {
         EngineName::Segmented,
     ];
 
+    /// Those of the HashCache paper, in its order.
+    pub const HASHCACHE: [EngineName; 7] = [
+        EngineName::HashCacheBasic,
+        EngineName::HashCacheSet,
+        EngineName::HashCacheSetMem,
+        EngineName::HashCacheSetMemLru,
+        EngineName::HashCacheLogLru,
+        EngineName::HashCacheLogN,
+        EngineName::HashCacheLog,
+    ];
+
     /// The name users give it.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -125,6 +125,7 @@ impl Settings {
                 positions_in_memory: small(flags.positions_in_memory, file.positions_in_memory)
                     .unwrap_or(Tuning::default().positions_in_memory),
                 prefetch: flags.prefetch.or(file.prefetch),
+                keep_percent: small(flags.keep, file.keep).unwrap_or(Tuning::default().keep_percent),
             },
             bins: Bins {
                 bytes: size(flags.bin_size, file.bin_size).map(|Size(bytes)| bytes),

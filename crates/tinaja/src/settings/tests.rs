@@ -153,11 +153,15 @@ fn flags_override_the_file() {
     assert_eq!(both.proxy.listeners, file.proxy.listeners);
 
     let tuned = |flags| {
-        read(flags, &format!("sets_in_memory = 30\npositions_in_memory = 6\nprefetch = true\n{text}")).unwrap().tuning
+        let set = "sets_in_memory = 30\npositions_in_memory = 6\nprefetch = true\nkeep = 10";
+        read(flags, &format!("{set}\n{text}")).unwrap().tuning
     };
-    let numbers = |tuning: Tuning| (tuning.sets_in_memory_percent, tuning.positions_in_memory, tuning.prefetch);
-    assert_eq!(numbers(tuned("")), (30, 6, Some(true)));
-    assert_eq!(numbers(tuned("--sets-in-memory 70 --positions-in-memory 1 --prefetch false")), (70, 1, Some(false)));
+    let numbers = |tuning: Tuning| {
+        (tuning.sets_in_memory_percent, tuning.positions_in_memory, tuning.prefetch, tuning.keep_percent)
+    };
+    assert_eq!(numbers(tuned("")), (30, 6, Some(true), 10));
+    let flags = "--sets-in-memory 70 --positions-in-memory 1 --prefetch false --keep 0";
+    assert_eq!(numbers(tuned(flags)), (70, 1, Some(false), 0));
 
     let cut = |flags| {
         let settings = read(flags, &format!("bin_size = \"8KiB\"\nways = 4\nobject_size = \"5kB\"\n{text}")).unwrap();
@@ -252,6 +256,7 @@ fn nonsense_is_named_with_its_line() {
         ("engine = \"perpetual-motion\"".to_owned(), 1, vec!["hashcache-basic", "hashcache-loglru", "hashcache-log"]),
         ("sets_in_memory = 0".to_owned(), 1, vec!["from 1 to 100"]),
         ("positions_in_memory = 9".to_owned(), 1, vec!["from 1 to 8"]),
+        ("keep = 51".to_owned(), 1, vec!["from 0 to 50"]),
         ("ways = 9".to_owned(), 1, vec!["from 1 to 8"]),
         ("bin_size = 8192".to_owned(), 1, vec!["string"]),
         ("log = \"chatty\"".to_owned(), 1, vec!["warn"]),

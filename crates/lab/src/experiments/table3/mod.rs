@@ -46,7 +46,7 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
 
 /// Every engine; those that can prefetch a second time, with it.
 pub fn with_and_without_prefetch() -> impl Iterator<Item = (EngineName, bool)> {
-    let both = EngineName::ALL.into_iter().flat_map(|engine| [(engine, false), (engine, true)]);
+    let both = EngineName::HASHCACHE.into_iter().flat_map(|engine| [(engine, false), (engine, true)]);
     both.filter(|(engine, prefetch)| !prefetch || engine.can_prefetch())
 }
 
@@ -80,7 +80,7 @@ fn losses(setup: &Setup) -> Result<(Table, Vec<Plot>), LabError> {
     let columns = ["policy", "objects a slot", "bits a live object", "lost, %", "predicted, %"];
     let mut table = Table::new("Objects lost to full sets, nothing ever overwritten", &columns);
     let mut series = Vec::new();
-    for engine in EngineName::ALL {
+    for engine in EngineName::HASHCACHE {
         tracing::info!("{engine}: filling sets");
         let losses = full_sets::losses(engine, setup)?;
         for (load, loss) in full_sets::LOADS.iter().zip(&losses) {
@@ -114,7 +114,7 @@ fn seeks(setup: &Setup, title: &str, load: f64, size: &dyn Fn(&mut Random) -> u6
         "found, %",
     ];
     let mut table = Table::new(format!("{title}, {load} a slot"), &columns);
-    for engine in EngineName::ALL {
+    for engine in EngineName::HASHCACHE {
         tracing::info!("{engine}: counting seeks");
         let spec = Spec::new(engine, setup.choose(512 << 20, 64 << 20));
         let Costs { found, hit, miss, store } = costs::costs(&spec, load, setup.seed, size)?;
