@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::extents::ExtentReader;
 use super::wanted::Wanted;
-use crate::engine::Engine;
+use crate::engine::{Engine, Hold};
 use crate::hit::{BodySource, ReadError};
 use crate::layout::table::Table;
 
@@ -17,12 +17,15 @@ pub(super) struct LargeBody {
     reader: ExtentReader,
     wanted: Wanted,
     failed: Option<ReadError>,
+    _hold: Hold,
 }
 
 impl LargeBody {
-    pub(super) fn new(table: Table, reader: ExtentReader) -> Self {
+    /// A body that nobody has begun to read; `engine` holds what it can of it from here on.
+    pub(super) fn new(table: Table, reader: ExtentReader, engine: &dyn Engine) -> Self {
         let wanted = Wanted::all(table.body_bytes);
-        LargeBody { table, reader, wanted, failed: None }
+        let places: Vec<_> = table.extents.iter().map(|extent| extent.place).collect();
+        LargeBody { table, reader, wanted, failed: None, _hold: engine.hold(&places) }
     }
 
     /// The body, if it is one extent: an object whose body is gone must be a miss and not a broken answer. Of longer

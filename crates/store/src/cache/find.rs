@@ -45,7 +45,7 @@ impl Inner {
                 Body::from_bytes(found.body)
             }
             _ => {
-                let mut body = LargeBody::new(Table::decode(&found.body)?, self.extent_reader(*digest));
+                let mut body = LargeBody::new(Table::decode(&found.body)?, self.extent_reader(*digest), &*self.engine);
                 let only = if body.has_left(&*self.engine) { Err(ReadError::Gone) } else { body.only_piece().await };
                 let Ok(only) = only else {
                     self.engine.forget(digest, found.place);

@@ -190,8 +190,8 @@ impl Engine for Fused {
         self.call(|engine| engine.touch(id, place));
     }
 
-    fn hold(&self, place: Place) -> Hold {
-        self.call(|engine| engine.hold(place)).unwrap_or_default()
+    fn hold(&self, places: &[Place]) -> Hold {
+        self.call(|engine| engine.hold(places)).unwrap_or_default()
     }
 
     fn is_live(&self, place: Place) -> bool {

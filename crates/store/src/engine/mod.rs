@@ -304,9 +304,9 @@ pub trait Engine: Send + Sync + 'static {
     /// The record at `place` was asked for: what the set's replacement goes by.
     fn touch(&self, id: &Digest, place: Place);
 
-    /// Somebody has the record at a place open, and will read it once more: the engine makes room elsewhere if it can. Cheap;
-    /// no I/O. Default: nothing is held, in engines that overwrite in an order of their own.
-    fn hold(&self, _place: Place) -> Hold {
+    /// Somebody has what lies at these places open, and will read it once more: the engine makes room elsewhere if it can.
+    /// Cheap; no I/O. Default: nothing is held, in engines that overwrite in an order of their own.
+    fn hold(&self, _places: &[Place]) -> Hold {
         Hold::default()
     }
 

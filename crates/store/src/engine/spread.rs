@@ -221,8 +221,10 @@ impl Engine for Spread {
         }
     }
 
-    fn hold(&self, place: Place) -> Hold {
-        self.engine_at(place).map(|(_, disk)| disk.hold(inside(place))).unwrap_or_default()
+    fn hold(&self, places: &[Place]) -> Hold {
+        // Parts of one object lie on one disk.
+        let Some((_, disk)) = places.first().and_then(|first| self.engine_at(*first)) else { return Hold::default() };
+        disk.hold(&places.iter().copied().map(inside).collect::<Vec<_>>())
     }
 
     fn is_live(&self, place: Place) -> bool {

@@ -9,7 +9,7 @@
 //! given up. So nothing that a later segment had replaced or removed comes to light when that segment was overwritten
 //! first.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -25,6 +25,8 @@ pub struct Segments {
     homes: Box<[AtomicU64]>,
     /// Records that an index needs, at the most, of each.
     entries: usize,
+    /// Free segments that the log does not grow into now.
+    reserve: AtomicUsize,
     state: Mutex<State>,
     /// Something is to be cleaned, or nothing ever again.
     work: Condvar,
@@ -66,7 +68,7 @@ impl Segments {
         let free = homes.iter().filter(|home| home.load(Ordering::Relaxed) == 0).count();
         let holds = vec![Holds::default(); homes.len()].into_boxed_slice();
         let state = Mutex::new(State { holds, free, current, starved_since: None, passed_over: 0 });
-        Segments { layout, homes, entries: entries.max(1), state, work: Condvar::new() }
+        Segments { layout, homes, entries: entries.max(1), reserve: AtomicUsize::new(0), state, work: Condvar::new() }
     }
 
     /// Records of a segment that an index needs, at the most: it is closed when it has so many.
@@ -101,11 +103,18 @@ impl Segments {
         self.home(self.layout.region_number(region)) == Some(region)
     }
 
+    /// Leave so many free segments to whoever cleans, which then need not wait for itself to write something once more.
+    pub fn reserve(&self, segments: usize) {
+        self.reserve.store(segments, Ordering::Release);
+    }
+
     /// The segment that the log grows into behind `region`: the next one round the log that is free. `None` while none is.
     pub fn next_after(&self, region: Place) -> Option<Place> {
         let steps = 1..=self.layout.regions;
         let next = steps.map(|step| Place(region.0 + step * self.layout.region_bytes));
-        let free = next.into_iter().find(|place| self.home(self.layout.region_number(*place)).is_none());
+        let is_free = |place: &Place| self.home(self.layout.region_number(*place)).is_none();
+        let is_left = self.free() > self.reserve.load(Ordering::Acquire);
+        let free = next.into_iter().filter(|_| is_left).find(is_free);
         if free.is_none() {
             self.state.lock().starved_since.get_or_insert_with(Instant::now);
             self.work.notify_all();

@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 use super::clean;
 use super::format::WAYS;
 use super::index::Index;
-use super::keep::Budget;
+use super::keep::{Budget, RESERVE};
 use super::options::SegmentedOptions;
 use super::recover::{self, Opened};
 use crate::device::Device;
@@ -35,6 +35,8 @@ pub(super) struct Inner {
     pub(super) index: Index,
     pub(super) log: Arc<Log>,
     pub(super) segments: Arc<Segments>,
+    /// The number of the header that says that the cache is open.
+    opened: u64,
     damaged_at_open: u64,
     first_read_bytes: usize,
     false_reads: AtomicU64,
@@ -50,7 +52,8 @@ impl Segmented {
     /// Open what is on the device, and begin a fresh segment. A device that holds nothing yet opens empty. Errors: the
     /// device's, as text.
     pub fn open(device: Arc<dyn Device>, options: &SegmentedOptions) -> Result<Self, String> {
-        let Opened { index, frontier, damaged } = recover::open(&device, options)?;
+        let Opened { index, frontier, number, damaged, was_clean } = recover::open(&device, options)?;
+        tracing::debug!(was_clean, damaged, "the index of the segments is there");
         let segments = frontier.segments().cloned().ok_or("the log has no segments")?;
         let (layout, stamp) = (options.layout, options.stamp);
         let (counters, pool) = (LogCounters::default(), Arc::default());
@@ -62,6 +65,7 @@ impl Segmented {
             index,
             log,
             segments,
+            opened: number,
             damaged_at_open: damaged,
             first_read_bytes: first_read_bytes.clamp(HEADER_BYTES, layout.max_record_bytes()),
             false_reads: AtomicU64::new(0),
@@ -70,6 +74,9 @@ impl Segmented {
             budget: Budget::of(options.keep_percent),
             publishing: RwLock::new(()),
         });
+        if options.keep_percent > 0 {
+            inner.segments.reserve(RESERVE);
+        }
         if !options.read_only {
             clean::start(&inner).map_err(|error| error.to_string())?;
         }
@@ -170,12 +177,16 @@ impl Engine for Segmented {
         }
     }
 
-    fn hold(&self, place: Place) -> Hold {
-        if !self.0.segments.hold(place) {
+    fn hold(&self, places: &[Place]) -> Hold {
+        let mut regions: Vec<_> = places.iter().map(|place| self.0.log.layout.region_of(*place)).collect();
+        regions.sort_unstable();
+        regions.dedup();
+        regions.retain(|region| self.0.segments.hold(*region));
+        if regions.is_empty() {
             return Hold::default();
         }
         let segments = self.0.segments.clone();
-        Hold::ending(move || segments.release(place))
+        Hold::ending(move || regions.into_iter().for_each(|region| segments.release(region)))
     }
 
     fn is_live(&self, place: Place) -> bool {
@@ -235,7 +246,13 @@ impl Engine for Segmented {
     }
 
     fn close(&self, done: SyncDone) {
+        let (inner, device) = (self.0.clone(), self.0.log.device.clone());
         let begin = |told| self.0.log.frontier.close(told);
-        closing::close(self.0.log.device.clone(), begin, || (), done);
+        let save = move || {
+            // Nobody is between appending a record and entering it.
+            let _alone = inner.publishing.write();
+            recover::save(&*inner.log.device, &inner.options, inner.opened, &inner.index, &inner.log.frontier);
+        };
+        closing::close(device, begin, save, done);
     }
 }

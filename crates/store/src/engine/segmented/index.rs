@@ -139,13 +139,21 @@ impl Index {
     /// million.
     pub fn sweep(&self, number: usize) {
         let units = self.layout.region_bytes / self.layout.unit;
-        let within = |position: u32| u64::from(position) / units == number as u64;
+        self.drop_all(|slot| slot.position.is_some_and(|position| u64::from(position) / units == number as u64));
+    }
+
+    /// Drop every slot that leads into a segment that is free.
+    pub fn drop_homeless(&self) {
+        self.drop_all(|slot| self.place(slot).is_none());
+    }
+
+    fn drop_all(&self, which: impl Fn(&Slot) -> bool) {
         for set in 0..self.sets.len() {
             self.sets.with(set, |bytes| {
                 let mut set = Set(bytes);
                 for way in 0..WAYS {
                     let slot = set.get(way);
-                    if slot.position.is_some_and(within) {
+                    if which(&slot) {
                         set.put(way, Slot { position: None, ..slot });
                     }
                 }

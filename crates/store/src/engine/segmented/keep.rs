@@ -76,8 +76,11 @@ fn choose(mut candidates: Vec<Candidate>, mut room: u64) -> Vec<Candidate> {
     candidates
 }
 
-/// Append the most valuable records of a segment once more: up to a share of its bytes, within the budget, and only while
-/// another segment is free. Memory: the segment.
+/// Free segments that are left to the cleaning, so that it may write something once more.
+pub const RESERVE: usize = 1;
+
+/// Append the most valuable records of a segment once more: up to a share of its bytes, and within the budget. Memory: the
+/// segment.
 pub fn keep(engine: &Inner, region: Place, entries: &[SummaryEntry]) {
     let layout = engine.log.layout;
     let share = layout.region_bytes / 100 * u64::from(engine.options.keep_percent);
@@ -85,7 +88,7 @@ pub fn keep(engine: &Inner, region: Place, entries: &[SummaryEntry]) {
     let worth = |entry: &&SummaryEntry| {
         entry.kind == Kind::Whole && engine.index.hits(entry.id_low, entry.place).is_some_and(|hits| hits > 0)
     };
-    if room == 0 || engine.segments.free() == 0 || !entries.iter().any(|entry| worth(&entry)) {
+    if room == 0 || !entries.iter().any(|entry| worth(&entry)) {
         return;
     }
     let Ok(bytes) = blocking::read(&*engine.log.device, layout.device_offset(region), layout.region_bytes as usize)
@@ -130,7 +133,10 @@ fn append_again(engine: &Inner, chosen: &Candidate, header: &Header, payload: &[
         if engine.index.hits(chosen.id_low, chosen.place).is_none() {
             return Poll::Ready(true);
         }
-        match engine.log.frontier.poll_append(cx, &record) {
+        engine.segments.reserve(0);
+        let again = engine.log.frontier.poll_append(cx, &record);
+        engine.segments.reserve(RESERVE);
+        match again {
             Poll::Ready(Ok(place)) => {
                 engine.index.follow(chosen.id_low, chosen.place, place);
                 engine.budget.spent.fetch_add(chosen.bytes, Relaxed);

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::layout::{LogLayout, Stamp};
+use super::format::SLOT_BITS;
+use super::index::Index;
+use crate::index::Sets;
+use crate::layout::{LogLayout, SnapshotLayout, Stamp};
 use crate::limits::MAX_SLOTS;
 
 /// What the log-structured cache is opened with.
@@ -12,6 +15,8 @@ pub struct SegmentedOptions {
     pub layout: LogLayout,
     /// Index entries: as many as all segments have room for; rounded up to whole sets of eight.
     pub slots: u64,
+    /// Where the index is saved when the cache is closed.
+    pub saved: SnapshotLayout,
     /// The likely size of an object: the first read of a record is half as long again, by 4 KiB at most.
     pub mean_object_bytes: u64,
     /// Of the bytes stored, how many in a hundred may be written once more so that the most valuable objects of a segment
@@ -30,16 +35,22 @@ impl SegmentedOptions {
     /// segment is a 64th of the disk, 256 KiB to 8 MiB: twice the flash's cleaning unit of 4 MiB (section 3.2) where the disk
     /// has 512 MiB or more. `None` if the disk is too small.
     pub fn plan(bytes: u64, reserved: u64, mean_object_bytes: u64, stamp: Stamp) -> Option<Self> {
-        let layout = LogLayout::new(reserved, bytes.checked_sub(reserved)?, 4096)?;
-        let entries = Self::entries_for(&layout, mean_object_bytes);
-        Self::of(layout, layout.regions.checked_mul(entries)?.min(MAX_SLOTS), reserved, mean_object_bytes, stamp)
+        let most_segments = 128 + bytes / (8 << 20);
+        let slots = (bytes / entry_bytes(mean_object_bytes)).max(most_segments * LEAST_ENTRIES).min(MAX_SLOTS);
+        let base = reserved.checked_add(saved(slots, reserved).area_bytes().checked_mul(2)?)?;
+        let layout = LogLayout::new(base, bytes.checked_sub(base)?, 4096)?;
+        Self::of(layout, slots, reserved, mean_object_bytes, stamp)
     }
 
     /// The same for a disk that was planned before. `None` if its numbers do not fit each other.
     pub fn of(layout: LogLayout, slots: u64, reserved: u64, mean_object_bytes: u64, stamp: Stamp) -> Option<Self> {
-        (layout.base == reserved && slots > 0).then_some(SegmentedOptions {
+        let saved = saved(slots, reserved);
+        let fits = reserved.checked_add(saved.area_bytes().checked_mul(2)?)? == layout.base
+            && slots / LEAST_ENTRIES >= layout.regions;
+        fits.then_some(SegmentedOptions {
             layout,
             slots,
+            saved,
             mean_object_bytes,
             keep_percent: 0,
             stamp,
@@ -51,10 +62,20 @@ impl SegmentedOptions {
     /// Slots of a segment's summary: it is closed when they are used up, or its bytes. As many as it would hold objects of
     /// half the mean size: of 4 KiB by default, as the paper has it (3.2).
     pub fn entries(&self) -> usize {
-        Self::entries_for(&self.layout, self.mean_object_bytes) as usize
+        (self.layout.region_bytes / entry_bytes(self.mean_object_bytes)).max(LEAST_ENTRIES) as usize
     }
+}
 
-    fn entries_for(layout: &LogLayout, mean_object_bytes: u64) -> u64 {
-        (layout.region_bytes / (mean_object_bytes / 2).max(64)).max(16)
-    }
+/// The least that a segment has slots for, however large objects are.
+const LEAST_ENTRIES: u64 = 16;
+
+fn entry_bytes(mean_object_bytes: u64) -> u64 {
+    (mean_object_bytes / 2).max(64)
+}
+
+/// Where the index is saved: its shards, and behind them where the segments begin, 8 bytes each.
+fn saved(slots: u64, base: u64) -> SnapshotLayout {
+    let (shards, page_content_bytes) = Sets::shards_for(Index::sets_for(slots), SLOT_BITS);
+    let homes = (slots / LEAST_ENTRIES * 8).div_ceil(page_content_bytes);
+    SnapshotLayout { base, page_content_bytes, pages: shards + homes }
 }

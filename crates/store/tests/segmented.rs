@@ -1,0 +1,258 @@
+//! The log-structured cache: what leaves, what stays since it is open or valuable, and what a stop and a crash leave.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod support;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use support::{DISK_BYTES, blank, disk, get, key, open_planned, plan_tuned, put, sound};
+use tinaja_store::contract::bytes_of;
+use tinaja_store::device::wrap::Counted;
+use tinaja_store::device::{Device, Medium};
+use tinaja_store::layout::region::{encode, entries, footer};
+use tinaja_store::layout::{LogLayout, Stamp};
+use tinaja_store::{Cache, Commit, EngineName, Plan, Secret, Store, Tuning, block_on};
+
+fn plan(keep_percent: u8) -> Plan {
+    plan_tuned(EngineName::Segmented, Tuning { keep_percent, ..Tuning::default() }, DISK_BYTES as u64)
+}
+
+fn open(medium: &Medium) -> Cache {
+    open_planned(&plan(0), sound(medium)).unwrap()
+}
+
+fn layout() -> LogLayout {
+    *plan(0).log()
+}
+
+fn stored(commit: Commit) {
+    assert!(matches!(commit, Commit::Stored { .. }), "{commit:?}");
+}
+
+/// Objects `from` up to `to`, of so many bytes each.
+fn put_all(store: &Cache, from: u64, to: u64, bytes: usize) {
+    (from..to).for_each(|n| stored(put(store, n, 1, bytes)));
+}
+
+#[test]
+fn what_is_oldest_leaves_with_its_segment() {
+    let medium = blank();
+    let store = open(&medium);
+    put_all(&store, 0, 1000, 20_000);
+    block_on(store.flush()).unwrap();
+    // The youngest first, since cleaning may be at it still.
+    let mut there: Vec<_> = (0..1000).rev().map(|n| get(&store, n) == Some(1)).collect();
+    there.reverse();
+    let first = there.iter().position(|there| *there).unwrap();
+    assert!(there[first..].iter().all(|there| *there), "nothing younger than what is there left before it");
+    let stats = store.stats();
+    println!("{first} of 1000 left in {} segments of {}", stats.segments_cleaned, layout().regions);
+    let segment_objects = layout().region_bytes / 20_200;
+    assert!(
+        first as u64 / segment_objects <= stats.segments_cleaned && stats.evicted >= first as u64 - segment_objects
+    );
+    // All but the current segment and those kept free.
+    assert!((1000 - first) as u64 >= (layout().regions - 6) * segment_objects, "{first}");
+    assert_eq!((stats.segments_passed_over, stats.kept_bytes, stats.lost_to_full_sets), (0, 0, 0));
+}
+
+/// Each byte is written once: headers, summaries and what is left free at the ends of segments are all there is more.
+#[test]
+fn a_byte_stored_is_a_byte_written() {
+    let medium = blank();
+    let device = Arc::new(Counted::new(sound(&medium)));
+    let store = open_planned(&plan(0), device.clone()).unwrap();
+    let before = device.counters();
+    put_all(&store, 0, 2000, 8000);
+    block_on(store.flush()).unwrap();
+    let (now, stats) = (device.counters(), store.stats());
+    let amplification = (now.write_bytes - before.write_bytes) as f64 / stats.stored_bytes as f64;
+    let requests = now.writes - before.writes;
+    println!("{amplification:.4} bytes written a byte stored, in {requests} requests for 2000 objects");
+    assert!(amplification < 1.05, "{amplification}");
+    assert!(requests < 700, "{requests} requests");
+    let reads = now.reads - before.reads;
+    assert!(reads <= 2 * stats.segments_cleaned, "{reads} reads, to clean {} segments", stats.segments_cleaned);
+}
+
+#[test]
+fn a_segment_is_closed_when_its_slots_are_used_up() {
+    let medium = blank();
+    let store = open(&medium);
+    let Plan::Segmented(plan) = plan(0) else { panic!() };
+    put_all(&store, 0, 1 + 4 * plan.entries() as u64, 10);
+    assert_eq!(store.stats().frontier_bytes / layout().region_bytes, 4, "the fifth segment has one object");
+}
+
+#[test]
+fn what_somebody_has_open_is_passed_over() {
+    let medium = blank();
+    let store = open(&medium);
+    stored(put(&store, 7777, 1, 700_000));
+    let mut open = block_on(store.find(&key(7777))).unwrap();
+    let first = block_on(open.body.next(1000)).unwrap().unwrap();
+    put_all(&store, 0, 1000, 20_000);
+    block_on(store.flush()).unwrap();
+    assert_eq!((20..40).filter(|n| get(&store, *n).is_some()).count(), 0, "what lay behind it has left");
+    assert!(store.stats().segments_passed_over > 0);
+    let rest = block_on(open.body.collect(usize::MAX)).unwrap();
+    assert!([first, rest].concat() == bytes_of(7777 * 1000 + 1, 700_000));
+    drop(open);
+    let before = store.stats().segments_passed_over;
+    put_all(&store, 2000, 3000, 20_000);
+    assert_eq!(get(&store, 7777), None, "nobody has it open any more");
+    assert_eq!(store.stats().segments_passed_over, before);
+}
+
+/// Two versions of objects in segments that are passed over and in later ones that are not: when the later ones are
+/// overwritten, the older versions must not come to light, neither at once nor after a crash or a clean stop.
+#[test]
+fn no_older_version_comes_to_light_when_its_segment_was_passed_over() {
+    let medium = blank();
+    let store = open(&medium);
+    stored(put(&store, 7777, 1, 700_000));
+    put_all(&store, 0, 20, 1000);
+    let held = block_on(store.find(&key(7777))).unwrap();
+    put_all(&store, 1000, 1020, 20_000);
+    for n in 0..20 {
+        if n % 2 == 0 { stored(put(&store, n, 2, 1000)) } else { drop(block_on(store.remove(&key(n)))) }
+    }
+    put_all(&store, 2000, 3000, 20_000);
+    block_on(store.flush()).unwrap();
+    assert!(store.stats().segments_passed_over > 0);
+    let crashed = medium.copy();
+    let gone = |store: &Cache| (0..20).for_each(|n| assert_ne!(get(store, n), Some(1), "object {n} is back"));
+    gone(&store);
+    gone(&open(&crashed));
+    drop(held);
+    block_on(store.close()).unwrap();
+    gone(&open(&medium));
+}
+
+/// After a clean stop the index is read as it was saved; after a crash it is made anew from the summaries. Both find the
+/// same.
+#[test]
+fn a_stop_saves_the_index_and_a_crash_has_the_summaries() {
+    let medium = blank();
+    let store = open(&medium);
+    put_all(&store, 0, 600, 20_000);
+    (590..600).for_each(|n| drop(block_on(store.remove(&key(n)))));
+    block_on(store.flush()).unwrap();
+    let all: Vec<_> = (0..600).map(|n| get(&store, n)).collect();
+    let crashed = medium.copy();
+    block_on(store.close()).unwrap();
+    let look = |medium: &Medium| {
+        let disk = disk(medium, |_, _| None);
+        let store = open_planned(&plan(0), disk.clone()).unwrap();
+        let calls = disk.calls();
+        let found: Vec<_> = (0..600).map(|n| get(&store, n)).collect();
+        (calls, found, store.stats().damaged_at_open)
+    };
+    let Plan::Segmented(plan) = plan(0) else { panic!() };
+    let (calls, found, damaged) = look(&medium);
+    // Two headers and every page read; two headers written, and a sync.
+    assert_eq!((calls, damaged), (2 + plan.saved.pages + 3, 0));
+    // A fresh segment was begun, so the oldest may have been cleaned for it.
+    let lost: Vec<_> = (0..600).filter(|n| found[*n] != all[*n]).collect();
+    let first = all.iter().position(Option::is_some).unwrap();
+    let few = 5 * layout().region_bytes as usize / 20_000;
+    assert!(lost.iter().all(|n| (first..first + few).contains(n)), "{lost:?}");
+    let (calls, found, damaged) = look(&crashed);
+    assert!(calls > layout().regions, "{calls} requests");
+    assert_eq!(damaged, 0);
+    // Segments that had been cleaned and not overwritten are found again, and nothing else is.
+    let lost: Vec<_> = (0..600).filter(|n| all[*n].is_some() && found[*n] != all[*n]).collect();
+    assert!(lost.iter().all(|n| (first..first + few).contains(n)), "{lost:?}");
+    assert!(found[590..].iter().all(Option::is_none), "removed is removed");
+}
+
+/// Every block of the saved index damaged in turn: the segments say the same.
+#[test]
+fn a_damaged_saved_index_is_not_believed() {
+    let medium = blank();
+    let store = open(&medium);
+    put_all(&store, 0, 300, 3000);
+    drop(block_on(store.remove(&key(7))));
+    block_on(store.close()).unwrap();
+    let (from, to) = (4096, layout().base as usize);
+    for at in (from..to).step_by(4096) {
+        let left = medium.copy();
+        left.with(|bytes| bytes[at + at % 1000] ^= 0x20);
+        let store = open(&left);
+        assert!((0..300).all(|n| get(&store, n) == (n != 7).then_some(1)), "block at {at}");
+    }
+}
+
+#[test]
+fn what_is_asked_for_most_stays_within_the_budget() {
+    let found = |keep_percent| {
+        let medium = blank();
+        let device = Arc::new(Counted::new(sound(&medium)));
+        let store = open_planned(&plan(keep_percent), device.clone()).unwrap();
+        // Twenty small objects that are asked for all the time, and a stream that nobody asks for again.
+        put_all(&store, 0, 20, 1000);
+        for n in 1000..3000 {
+            stored(put(&store, n, 1, 20_000));
+            drop(get(&store, n % 20));
+        }
+        block_on(store.flush()).unwrap();
+        let there = (0..20).filter(|n| get(&store, *n).is_some()).count();
+        let (stats, written) = (store.stats(), device.counters().write_bytes);
+        println!("{keep_percent} %: {there} of 20 there, {} bytes kept, {written} written", stats.kept_bytes);
+        assert!(stats.kept_bytes * 100 <= stats.stored_bytes * u64::from(keep_percent) * 102 / 100);
+        (there, stats.kept_bytes)
+    };
+    assert_eq!(found(0), (0, 0));
+    let (there, kept) = found(10);
+    assert!(there == 20 && kept >= 20_000, "{there} there");
+}
+
+/// A summary that leads to other places than its records': what it says is checked against the records.
+#[test]
+fn a_summary_that_lies_finds_nothing_wrong() {
+    let medium = blank();
+    let store = open(&medium);
+    put_all(&store, 0, 300, 3000);
+    block_on(store.flush()).unwrap();
+    let crashed = medium.copy();
+    let (layout, stamp) = (layout(), Stamp { seed: Secret::from_bytes([7; 32]).seed() });
+    let end = (layout.base + layout.region_bytes) as usize;
+    let lied = crashed.with(|bytes| {
+        let region = &bytes[end - layout.region_bytes as usize..end];
+        let read = footer(&layout, stamp, 0, region).unwrap();
+        let mut all = entries(&layout, stamp, &read, region).unwrap();
+        let places: Vec<_> = all.iter().map(|entry| entry.place).collect();
+        all.iter_mut().zip(places.iter().rev()).for_each(|(entry, place)| entry.place = *place);
+        let summary = encode(&layout, stamp, read.region, read.used, &all);
+        bytes[end - summary.len()..end].copy_from_slice(&summary);
+        all.len() as u64
+    });
+    let store = open(&crashed);
+    let found = (0..300).filter(|n| get(&store, *n).is_some()).count() as u64;
+    println!("{lied} entries lie, {found} of 300 found");
+    assert!(lied > 50 && found >= 300 - lied && found <= 301 - lied);
+}
+
+/// Readers of everything: room is made all the same, and they are told.
+#[test]
+fn readers_of_everything_stop_nobody() {
+    let medium = blank();
+    let store = open(&medium);
+    let large = layout().region_bytes as usize * 2;
+    let mut hits: Vec<_> = (0..20)
+        .filter_map(|n| {
+            let _ = put(&store, n, 1, large);
+            block_on(store.find(&key(n)))
+        })
+        .collect();
+    let begun = Instant::now();
+    put_all(&store, 1000, 1600, 20_000);
+    assert!(begun.elapsed() < Duration::from_secs(25), "no lease had to end for it");
+    for hit in &mut hits {
+        let body = block_on(hit.body.collect(usize::MAX));
+        assert!(
+            body.is_err_and(|error| error == tinaja_store::ReadError::Gone) || hit.body.len() == Some(large as u64)
+        );
+    }
+}
