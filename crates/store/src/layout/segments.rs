@@ -269,6 +269,7 @@ mod tests {
         }
         assert_eq!(segments.next_to_clean(), None, "one is free still");
         segments.begin(region(15));
+        assert!(segments.hold(region(14)));
         assert_eq!(segments.next_after(region(15)), None);
         assert_eq!(segments.next_to_clean(), Some(region(8)));
         assert!(!segments.is_starved(), "not for long");

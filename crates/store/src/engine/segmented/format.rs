@@ -82,6 +82,10 @@ mod tests {
             |n: u32| Slot { fingerprint: 0xFFF - n as u16, hits: (n % 4) as u8, position: Some(u32::MAX - 1 - n) };
         (0..8).for_each(|n| set.put(n as usize, slot(n)));
         (0..8).for_each(|n| assert_eq!(set.get(n as usize), slot(n)));
+        // Version 1, as docs/formats/segmented.md has it: a change is another version.
+        let golden = "ff8fffffffbfffd7ffffffdffff2fffffff3fffbfffffffb";
+        let hex: String = set.0.iter().take(24).map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, golden);
         set.put(3, Slot { position: None, ..slot(3) });
         assert_eq!((set.get(2), set.get(3).position, set.get(4)), (slot(2), None, slot(4)));
     }
