@@ -92,7 +92,7 @@ impl Shared {
                 Err(why) => return Poll::Ready(Err(BackendError::NotKept(why.to_string()))),
             };
             let left_behind = state.files_left_behind();
-            let hold = self.inner.engine.hold(place);
+            let hold = self.inner.engine.hold(&[place]);
             state.stored = Some(Stored { place, head: head.clone(), files: state.files(), _hold: hold });
             if state.handles > 0 {
                 // Somebody has opened it meanwhile: it is stored now, and held as others are.

@@ -79,7 +79,7 @@ impl Inner {
         }
         let place = found.place;
         // From here on nothing makes room where it lies, unless that was under way.
-        let hold = self.engine.hold(place);
+        let hold = self.engine.hold(&[place]);
         let body_bytes = match found.kind {
             Kind::Large => Extents::decode(&found.body).map(|table| table.body_bytes),
             _ => Some(found.body.len() as u64),
