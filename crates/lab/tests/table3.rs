@@ -47,6 +47,12 @@ fn bits_losses_and_seeks_are_table_3s() {
             assert!((found - paper).abs() < 0.06, "{found} seeks, {paper} in the paper");
         }
     };
+    // What does not fit its bin begins there all the same (section 3.1).
+    let sizes = table(&report, "Requests for objects of Table 5's sizes");
+    for engine in ["hashcache-basic", "hashcache-set", "hashcache-setmem", "hashcache-setmemlru"] {
+        let [beginning, whole] = row(sizes, engine, &["reads of a beginning", "reads a hit"])[..] else { panic!() };
+        assert!((0.99..1.01).contains(&beginning) && whole > 1.1, "{engine}: {beginning}, {whole} for all of it");
+    }
     near(cost("hashcache-basic"), [1.0, 1.0, 1.0]);
     near(cost("hashcache-set"), [1.0, 1.0, 1.0]);
     near(cost("hashcache-setmem"), [1.0, 1.0, 0.0]);

@@ -3,8 +3,12 @@
 use std::time::Duration;
 
 /// Writes open at once; more are relayed to their readers and not stored. Each holds up to one extent (256 KiB), so
-/// this bounds them to 128 MiB.
+/// this bounds them to 128 MiB; and the beginning of a long body, up to a bin of 64 KiB, with an engine that has a Disk Table.
 pub const MAX_OPEN_WRITES: usize = 512;
+
+/// Parts for whose places there is room beside a body's beginning where nobody said how long the body is: 16 MiB. The
+/// head of a longer one moves into the log, with the beginning.
+pub const UNTOLD_EXTENTS: usize = 64;
 
 /// Reads under way at once on each disk; lookups beyond wait their turn. Each holds a buffer of up to one record (256 KiB and its
 /// head), so this bounds them to about 40 MiB, and keeps any disk busy. A request for several parts of a large object

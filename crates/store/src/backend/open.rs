@@ -81,7 +81,7 @@ impl Inner {
         // From here on nothing makes room where it lies, unless that was under way.
         let hold = self.engine.hold(&[place]);
         let body_bytes = match found.kind {
-            Kind::Large => Extents::decode(&found.body).map(|table| table.body_bytes),
+            Kind::Large => Extents::decode(&found.body).map(|table| table.body_bytes()),
             _ => Some(found.body.len() as u64),
         };
         let head = body_bytes.and_then(|bytes| EntryHead::decode(&found.head, bytes));
@@ -107,7 +107,7 @@ impl Inner {
             return Ok(self.hold(found.body));
         }
         // Kept in parts: read once now, or else once for each piece.
-        let bytes = Extents::decode(&found.body).map_or(0, |table| table.body_bytes) as usize;
+        let bytes = Extents::decode(&found.body).map_or(0, |table| table.body_bytes()) as usize;
         let Some(share) = self.held.hold(bytes, self.options.held_bytes) else { return Ok(None) };
         Ok(Some(counted(self.body_of(id, found).await?, &Arc::new(share))))
     }

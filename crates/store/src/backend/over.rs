@@ -159,7 +159,7 @@ impl Inner {
         }
         let damaged = || BackendError::Unreadable("the table of its parts is not as it was written".into());
         let extents = Extents::decode(&found.body).ok_or_else(damaged)?;
-        let mut body = BytesMut::new();
+        let mut body = BytesMut::from(&extents.first[..]);
         for extent in extents.extents {
             let turn = self.reads.enter().await;
             let (done, answer) = promise();

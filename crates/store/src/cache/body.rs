@@ -9,23 +9,39 @@ use super::extents::ExtentReader;
 use super::wanted::Wanted;
 use crate::engine::{Engine, Hold};
 use crate::hit::{BodySource, ReadError};
-use crate::layout::table::Table;
+use crate::layout::table::{Extent, Table};
 
-/// A body in extents.
+/// Takes what came of a body beside its beginning, once.
+pub(super) type Rest = Box<dyn FnOnce(&Bytes) + Send + Sync>;
+
+/// A body in extents, but for its beginning where that came with the head.
 pub(super) struct LargeBody {
     table: Table,
     reader: ExtentReader,
     wanted: Wanted,
     failed: Option<ReadError>,
+    /// Who is to have the rest of a body of one extent when it is read.
+    rest: Option<Rest>,
     _hold: Hold,
 }
 
 impl LargeBody {
     /// A body that nobody has begun to read; `engine` holds what it can of it from here on.
     pub(super) fn new(table: Table, reader: ExtentReader, engine: &dyn Engine) -> Self {
-        let wanted = Wanted::all(table.body_bytes);
+        let wanted = Wanted::all(table.body_bytes());
         let places: Vec<_> = table.extents.iter().map(|extent| extent.place).collect();
-        LargeBody { table, reader, wanted, failed: None, _hold: engine.hold(&places) }
+        LargeBody { table, reader, wanted, failed: None, rest: None, _hold: engine.hold(&places) }
+    }
+
+    /// Whether nothing of it came with the head.
+    pub(super) fn begins_in_extents(&self) -> bool {
+        self.table.first.is_empty()
+    }
+
+    /// Tell when what goes on behind the beginning has been read, if that is one extent.
+    pub(super) fn telling(mut self, rest: impl FnOnce() -> Rest) -> Self {
+        self.rest = (self.table.extents.len() == 1).then(rest);
+        self
     }
 
     /// The body, if it is one extent: an object whose body is gone must be a miss and not a broken answer. Of longer
@@ -40,11 +56,46 @@ impl LargeBody {
     pub(super) fn has_left(&self, engine: &dyn Engine) -> bool {
         self.table.extents.iter().any(|extent| !engine.is_live(extent.place))
     }
+
+    /// A piece of the beginning. Whoever wants more than that of a body of one extent more is given it only when the rest
+    /// has been read too: an object that has lost its rest is noticed before an answer begins.
+    fn poll_beginning(&mut self, cx: &mut Context<'_>, from: Bytes, want: usize) -> Poll<Result<Bytes, ReadError>> {
+        if want > from.len()
+            && let &[only] = &self.table.extents[..]
+        {
+            ready!(self.poll_only(cx, only))?;
+        }
+        Poll::Ready(Ok(from.slice(..want.min(from.len()))))
+    }
+
+    /// All that lies behind the beginning of a body of one extent.
+    fn poll_only(&mut self, cx: &mut Context<'_>, only: Extent) -> Poll<Result<(), ReadError>> {
+        let bytes = ready!(self.reader.poll_extent(cx, only, Vec::new))?;
+        if let Some(rest) = self.rest.take() {
+            rest(&bytes);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_rest(&mut self, cx: &mut Context<'_>, want: usize) -> Poll<Result<Bytes, ReadError>> {
+        let (first_bytes, extent_bytes) = (self.table.first.len() as u64, u64::from(self.table.extent_bytes));
+        let numbers = self.wanted.extents(first_bytes, extent_bytes);
+        if self.rest.is_some()
+            && let &[only] = &self.table.extents[..]
+        {
+            ready!(self.poll_only(cx, only))?;
+        }
+        let Some((&extent, others)) = self.table.extents.get(numbers).and_then(<[_]>::split_first) else {
+            return Poll::Ready(Err(ReadError::Corrupt));
+        };
+        let skip = (self.wanted.at().saturating_sub(first_bytes) % extent_bytes) as usize;
+        self.reader.poll_piece(cx, extent, || others.to_vec(), skip, want)
+    }
 }
 
 impl BodySource for LargeBody {
     fn length(&self) -> Option<u64> {
-        Some(self.table.body_bytes)
+        Some(self.table.body_bytes())
     }
 
     fn seek(&mut self, range: Range<u64>) -> Result<(), ReadError> {
@@ -59,13 +110,11 @@ impl BodySource for LargeBody {
         if want == 0 {
             return Poll::Ready(Ok(None));
         }
-        let extent_bytes = u64::from(self.table.extent_bytes);
-        let numbers = self.wanted.extents(extent_bytes);
-        let Some((&extent, others)) = self.table.extents.get(numbers).and_then(<[_]>::split_first) else {
-            return Poll::Ready(Err(ReadError::Corrupt));
-        };
-        let skip = (self.wanted.at() % extent_bytes) as usize;
-        let piece = ready!(self.reader.poll_piece(cx, extent, || others.to_vec(), skip, want));
+        let at = usize::try_from(self.wanted.at()).unwrap_or(usize::MAX);
+        let piece = ready!(match at < self.table.first.len() {
+            true => self.poll_beginning(cx, self.table.first.slice(at..), want),
+            false => self.poll_rest(cx, want),
+        });
         match &piece {
             Ok(piece) => self.wanted.took(piece.len()),
             Err(error) => self.failed = Some(*error),

@@ -114,6 +114,7 @@ impl Inner {
             return (found.kind, found.body.clone());
         }
         let extents = vec![Extent { place: found.place, bytes }];
-        (Kind::Large, Table { body_bytes: u64::from(bytes), extent_bytes: bytes, extents }.encode().into())
+        let table = Table { first: Bytes::new(), rest_bytes: u64::from(bytes), extent_bytes: bytes, extents };
+        (Kind::Large, table.encode().into())
     }
 }

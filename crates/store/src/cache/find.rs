@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::body::LargeBody;
+use super::body::{LargeBody, Rest};
 use super::extents::turn;
 use super::{Inner, add};
 use crate::engine::{FetchDone, Fetched, Found, Kind, Place, Places, Probe};
@@ -44,24 +44,44 @@ impl Inner {
                 self.keep_hot(key, digest, &found.head, &found.body, found.place);
                 Body::from_bytes(found.body)
             }
-            _ => {
-                let mut body = LargeBody::new(Table::decode(&found.body)?, self.extent_reader(*digest), &*self.engine);
-                let only = if body.has_left(&*self.engine) { Err(ReadError::Gone) } else { body.only_piece().await };
-                let Ok(only) = only else {
-                    self.engine.forget(digest, found.place);
-                    return None;
-                };
-                match only.filter(|only| body.length() == Some(only.len() as u64)) {
-                    // A body of one piece, apart from its head since that was updated.
-                    Some(whole) => {
-                        self.keep_hot(key, digest, &found.head, &whole, found.place);
-                        Body::from_bytes(whole)
-                    }
-                    None => Body::from_source(Box::new(body)),
-                }
-            }
+            _ => self.large_body(key, digest, &found).await?,
         };
         Some(Hit { head: found.head, state: State::Whole, source, body })
+    }
+
+    /// The body of an object of which this is the head's record; `None` if part of it is gone.
+    async fn large_body(self: &Arc<Self>, key: &Key, digest: &Digest, found: &Found) -> Option<Body> {
+        let mut body = LargeBody::new(Table::decode(&found.body)?, self.extent_reader(*digest), &*self.engine);
+        let only = match body.has_left(&*self.engine) {
+            true => Err(ReadError::Gone),
+            // Whoever wants no more than what came with the head pays for no other read.
+            false if !body.begins_in_extents() => Ok(None),
+            false => body.only_piece().await,
+        };
+        let Ok(only) = only else {
+            self.engine.forget(digest, found.place);
+            return None;
+        };
+        Some(match only.filter(|only| body.length() == Some(only.len() as u64)) {
+            // A body of one piece, apart from its head since that was updated.
+            Some(whole) => {
+                self.keep_hot(key, digest, &found.head, &whole, found.place);
+                Body::from_bytes(whole)
+            }
+            None => Body::from_source(Box::new(body.telling(|| self.keeps_hot_when_read(key, digest, found)))),
+        })
+    }
+
+    /// Keeps an object in memory once the rest of it has been read.
+    fn keeps_hot_when_read(self: &Arc<Self>, key: &Key, digest: &Digest, found: &Found) -> Rest {
+        let (store, key, digest, found) = (Arc::downgrade(self), key.clone(), *digest, found.clone());
+        Box::new(move |rest| {
+            if let (Some(store), Some(table)) = (store.upgrade(), Table::decode(&found.body))
+                && store.hot.takes(key.name().len() + found.head.len() + table.first.len() + rest.len())
+            {
+                store.keep_hot(&key, &digest, &found.head, &[&table.first[..], rest].concat(), found.place);
+            }
+        })
     }
 
     /// The record of a key, with its whole name compared.
@@ -101,7 +121,7 @@ impl Inner {
         for place in places {
             if let Some(found) = self.current(place).await {
                 let table = (found.kind == Kind::Large).then(|| Table::decode(&found.body)).flatten();
-                let body_bytes = table.map_or(found.body.len() as u64, |table| table.body_bytes);
+                let body_bytes = table.map_or(found.body.len() as u64, |table| table.body_bytes());
                 entries.push(ScanEntry { name: found.name, head: found.head, body_bytes });
             }
         }

@@ -31,7 +31,7 @@ use crate::engine::{Engine, Limits, Place, Places, Probe};
 use crate::external::Index;
 use crate::hit::{Body, Hit, Source, State};
 use crate::key::{Digest, Key, Secret};
-use crate::limits::{MAX_HEAD_BYTES, MAX_OPEN_WRITES, MAX_READS};
+use crate::limits::{MAX_HEAD_BYTES, MAX_OPEN_WRITES, MAX_READS, UNTOLD_EXTENTS};
 use crate::memory::HotObjects;
 use crate::memory::held::Held;
 use crate::stats::Stats;
@@ -140,6 +140,15 @@ impl Inner {
         ExtentReader::new(self.engine.clone(), self.gate(self.engine.disk_of(&digest)), self.held.clone(), digest)
     }
 
+    /// The bytes of the parts that a long body is cut into, and how much of its beginning goes with its head instead.
+    fn parts_of(&self, digest: &Digest, key: &Key, head: &Bytes, hint: &Hint) -> (usize, usize) {
+        let extent_bytes = self.limits.extent_bytes;
+        let extents = hint.expected_bytes.map_or(UNTOLD_EXTENTS as u64, |bytes| bytes.div_ceil(extent_bytes as u64));
+        let table_bytes = Table::bytes_for(usize::try_from(extents).unwrap_or(usize::MAX));
+        let beside_bytes = (key.name().len() + head.len()).saturating_add(table_bytes);
+        (extent_bytes, self.engine.first_bytes(digest, beside_bytes))
+    }
+
     /// Keep a whole object in memory if the record at `place` is its newest.
     pub(crate) fn keep_hot(&self, key: &Key, digest: &Digest, head: &[u8], body: &[u8], place: Place) {
         let newest = || self.engine.is_newest(digest, place, Places::newest_first(&mut [place]));
@@ -214,7 +223,8 @@ impl Store for Cache {
         let digest = self.0.secret.digest(key);
         let id = FillId(self.0.next_fill.fetch_add(1, Ordering::Relaxed));
         let refusal = self.0.refusal(&head, &hint);
-        let fill = Arc::new(Fill::new(id, key.clone(), digest, head, hint, self.0.limits.extent_bytes));
+        let parts = self.0.parts_of(&digest, key, &head, &hint);
+        let fill = Arc::new(Fill::new(id, key.clone(), digest, head, hint, parts));
         if let Some(why) = refusal {
             fill.give_up(why);
         }

@@ -49,6 +49,7 @@ pub(super) fn refused(path: &Path, error: &SuperblockError) -> OpenError {
     let found = match error {
         SuperblockError::NotOurs => "holds something that is not a Tinaja cache".to_string(),
         SuperblockError::OtherVersion(version) => format!("holds a Tinaja cache of format version {version}"),
+        SuperblockError::OldTable => "holds a Tinaja cache with a Disk Table of format version 1".to_string(),
         SuperblockError::Damaged => "holds a Tinaja cache with a damaged superblock".to_string(),
     };
     OpenError::Occupied { path: path.to_path_buf(), found }

@@ -45,10 +45,10 @@ impl Wanted {
 
     /// The numbers of the extents that one request may read, the next first: those that lie in the next
     /// [`TOGETHER_BYTES`] where it is sure that the reader wants them. It said so, or little is left, or it has read on
-    /// beyond an extent; whoever only began to read, and may stop, gets one.
-    pub(crate) fn extents(&self, extent_bytes: u64) -> Range<usize> {
+    /// beyond an extent; whoever only began to read, and may stop, gets one. The first extent begins at `first_bytes`.
+    pub(crate) fn extents(&self, first_bytes: u64, extent_bytes: u64) -> Range<usize> {
         let Range { start, end } = self.left;
-        let number = |at: u64| at / extent_bytes.max(1);
+        let number = |at: u64| at.saturating_sub(first_bytes) / extent_bytes.max(1);
         let together = end.min(start.saturating_add(TOGETHER_BYTES as u64));
         let sure = self.said_end || together == end || number(start) > number(self.begun_at);
         let last = if sure { number(together.saturating_sub(1)).max(number(start)) } else { number(start) };
@@ -65,11 +65,11 @@ mod tests {
     #[test]
     fn only_what_is_sure_to_be_wanted_is_read_at_once() {
         let mut wanted = Wanted::all(10_000 * KIB);
-        assert_eq!(wanted.extents(256 * KIB), 0..1, "it may stop");
+        assert_eq!(wanted.extents(0, 256 * KIB), 0..1, "it may stop");
         wanted.took(200 * KIB as usize);
-        assert_eq!(wanted.extents(256 * KIB), 0..1);
+        assert_eq!(wanted.extents(0, 256 * KIB), 0..1);
         wanted.took(56 * KIB as usize);
-        assert_eq!(wanted.extents(256 * KIB), 1..5, "it reads on");
+        assert_eq!(wanted.extents(0, 256 * KIB), 1..5, "it reads on");
         for (range, extents) in [
             (300 * KIB..300 * KIB + 100, 1..2),
             (512 * KIB - 50..512 * KIB + 50, 1..3),
@@ -82,13 +82,13 @@ mod tests {
             (512 * KIB..512 * KIB, 2..3),
         ] {
             wanted.seek(range.clone(), Some(10_000 * KIB)).unwrap();
-            assert_eq!(wanted.extents(256 * KIB), extents, "{range:?}");
+            assert_eq!(wanted.extents(0, 256 * KIB), extents, "{range:?}");
         }
         // Of a body whose end is not known.
         let mut wanted = Wanted::all(u64::MAX);
-        assert_eq!(wanted.extents(256 * KIB), 0..1);
+        assert_eq!(wanted.extents(0, 256 * KIB), 0..1);
         wanted.took(256 * KIB as usize);
-        assert_eq!(wanted.extents(256 * KIB), 1..5);
+        assert_eq!(wanted.extents(0, 256 * KIB), 1..5);
     }
 
     #[test]

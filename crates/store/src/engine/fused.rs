@@ -174,6 +174,10 @@ impl Engine for Fused {
         self.call(|engine| engine.log_bytes(record)).unwrap_or(0)
     }
 
+    fn first_bytes(&self, id: &Digest, beside_bytes: usize) -> usize {
+        self.call(|engine| engine.first_bytes(id, beside_bytes)).unwrap_or(0)
+    }
+
     fn is_newest(&self, id: &Digest, place: Place, seen: Places) -> bool {
         self.call(|engine| engine.is_newest(id, place, seen)).unwrap_or(false)
     }

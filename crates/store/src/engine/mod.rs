@@ -82,7 +82,7 @@ impl fmt::Debug for Places {
 pub enum Kind {
     /// An object with its whole body.
     Whole = 1,
-    /// An object whose body is the table of its extents.
+    /// An object whose body is the table of its extents, and what of its beginning is in none of them.
     Large = 2,
     /// A part of a body; found by place only.
     Extent = 3,
@@ -282,6 +282,12 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Bytes that a record takes where related records lie together: 0 if it lies elsewhere. Default 0.
     fn log_bytes(&self, _record: &Record<'_>) -> usize {
+        0
+    }
+
+    /// How much of the beginning of a body that is too long for one record lies best with its head, in the record that
+    /// lookups read, of an object whose name, head and table take `beside_bytes` there. Default 0: all of it lies in extents.
+    fn first_bytes(&self, _id: &Digest, _beside_bytes: usize) -> usize {
         0
     }
 

@@ -200,6 +200,10 @@ impl Engine for Spread {
         self.engine_of(&record.id).map_or(0, |(_, disk)| disk.log_bytes(record))
     }
 
+    fn first_bytes(&self, id: &Digest, beside_bytes: usize) -> usize {
+        self.engine_of(id).map_or(0, |(_, disk)| disk.first_bytes(id, beside_bytes))
+    }
+
     fn is_newest(&self, id: &Digest, place: Place, seen: Places) -> bool {
         self.engine_of(id).is_some_and(|(_, disk)| disk.is_newest(id, inside(place), each_inside(seen)))
     }

@@ -150,15 +150,16 @@ impl Index {
         Step::Missing
     }
 
-    /// The bytes of an object from `at` on: of a small one all of them, of a large one the parts that lie in a row, up to
-    /// 1 MiB, of which the first holds that byte. Several may be asked for at once. [`Step::Missing`] if they were
+    /// The bytes of an object from `at` on: of a small one all of them; of a large one what came with its head, or the parts
+    /// that lie in a row, up to 1 MiB, of which the first holds that byte. Several may be asked for at once. [`Step::Missing`] if they were
     /// overwritten since. Errors: [`ExternalError`].
     pub fn part(&self, object: &Object, at: u64) -> Next {
         if at >= object.length() {
             return at_once(Err(ExternalError::BeyondEnd { at, length: object.length() }));
         }
-        if let Some(body) = object.body() {
-            return at_once(Ok(Step::Part(Part::new(0, vec![body.clone()]))));
+        let beginning = object.beginning();
+        if at < beginning.len() as u64 {
+            return at_once(Ok(Step::Part(Part::new(0, vec![beginning.clone()]))));
         }
         let share = match self.share() {
             Ok(share) => share,

@@ -20,8 +20,8 @@
 //! | those with a Disk Table | then the place in the log, of a record that does not fit its bin |
 //!
 //! In a log the first length is a guess, half as long again as the mean object; of a longer record the next step is the
-//! whole. A large object's head comes first, with a table of its parts; [`Index::part`] then hands out the parts from a
-//! given byte on that lie in a row, up to 1 MiB of them.
+//! whole. A large object's head comes first, with a table of its parts, and in a bin with the beginning of its body, which
+//! needs no further read; [`Index::part`] then hands out the parts from a given byte on that lie in a row, up to 1 MiB.
 //!
 //! Calls never wait for the disk where the engine reads on the caller's thread, as all of them do; an engine that asks
 //! its disk by itself makes the call wait, which is why they return futures. [`crate::block_on`] blocks on one; any

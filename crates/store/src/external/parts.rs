@@ -70,7 +70,7 @@ impl Object {
     pub fn length(&self) -> u64 {
         match &self.body {
             Body::Whole(body) => body.len() as u64,
-            Body::Large(_, table) => table.body_bytes,
+            Body::Large(_, table) => table.body_bytes(),
         }
     }
 
@@ -82,17 +82,26 @@ impl Object {
         }
     }
 
+    /// What of its body came with the head: all of it, or its beginning, or nothing.
+    pub(super) fn beginning(&self) -> &Bytes {
+        match &self.body {
+            Body::Whole(body) => body,
+            Body::Large(_, table) => &table.first,
+        }
+    }
+
     /// What to ask the engine for to get the bytes from `at` on.
     pub(super) fn parts_from(&self, at: u64, engine: &dyn Engine) -> Option<(PartsSought, Vec<engine::Part>)> {
         let Body::Large(digest, table) = &self.body else { return None };
         let each = u64::from(table.extent_bytes).max(1);
-        let first = at / each;
+        let begun = table.first.len() as u64;
+        let first = at.checked_sub(begun)? / each;
         let wanted = (TOGETHER_BYTES as u64).div_ceil(each).max(1) as usize;
         let part = |extent: &Extent| engine::Part { place: extent.place, body_bytes: extent.bytes as usize };
         let mut parts: Vec<_> = table.extents.iter().skip(first as usize).take(wanted).map(part).collect();
         parts.truncate(engine.together(&parts, MAX_REQUEST_BYTES).parts);
         let lengths = parts.iter().map(|part| part.body_bytes).collect();
-        (!parts.is_empty()).then_some((PartsSought { digest: *digest, at: first * each, lengths }, parts))
+        (!parts.is_empty()).then_some((PartsSought { digest: *digest, at: begun + first * each, lengths }, parts))
     }
 }
 

@@ -7,12 +7,15 @@
 //! 16  [16] engine's name         56  u64  unit            112  u64  checksum of bytes 0 to 111
 //! ```
 //!
-//! Behind it, of engines with a Disk Table only, whose slots are its bins:
+//! Behind it in version 2, which engines with a Disk Table have; their slots are its bins:
 //!
 //! ```text
 //! 128  u32  bytes of a bin       136  u64  checksum of bytes 0 to 135
 //! 132  u32  bins of a set, 0 for as many as its engine has by default
 //! ```
+//!
+//! Caches without one are of version 1: nothing of theirs has changed. Those with one were of version 1 while their bins
+//! held nothing of a larger object's body, and are refused.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -22,8 +25,9 @@ use crate::key::Secret;
 
 const MAGIC: [u8; 8] = *b"Tinaja\0\0";
 
-/// The version of everything on disk. Another one is refused.
-pub const FORMAT_VERSION: u32 = 1;
+/// The version of everything on disk, without a Disk Table and with one. Others are refused.
+const LOG_VERSION: u32 = 1;
+const TABLE_VERSION: u32 = 2;
 
 /// Bytes of the superblock. Snapshots follow, then the log.
 pub const SUPERBLOCK_BYTES: u64 = 4096;
@@ -59,10 +63,17 @@ pub enum SuperblockError {
     NotOurs,
     /// Another version wrote it.
     #[error(
-        "has format version {0}, and this program reads version {FORMAT_VERSION}: use the program that wrote it, or \
-         delete the file and start with an empty cache; it was not touched"
+        "has format version {0}, and this program reads versions {LOG_VERSION} and {TABLE_VERSION}: use the program that \
+         wrote it, or delete the file and start with an empty cache; it was not touched"
     )]
     OtherVersion(u32),
+    /// It has a Disk Table of the version before.
+    #[error(
+        "has a Disk Table of format version {LOG_VERSION}, and this program reads version {TABLE_VERSION}, whose bins hold \
+         the beginning of what does not fit them: use the program that wrote it, or delete the file and start with an \
+         empty cache; it was not touched"
+    )]
+    OldTable,
     /// It was damaged.
     #[error("has a damaged superblock: delete the file to start with an empty cache; it was not touched")]
     Damaged,
@@ -73,7 +84,8 @@ impl Superblock {
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(SUPERBLOCK_BYTES as usize);
         bytes.extend_from_slice(&MAGIC);
-        bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        let has_table = self.block_bytes > 0;
+        bytes.extend_from_slice(&if has_table { TABLE_VERSION } else { LOG_VERSION }.to_le_bytes());
         bytes.extend_from_slice(&self.disk.0.to_le_bytes());
         bytes.extend_from_slice(&self.disk.1.to_le_bytes());
         let mut name = self.engine.clone().into_bytes();
@@ -85,7 +97,7 @@ impl Superblock {
         }
         bytes.extend_from_slice(self.secret.bytes());
         bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
-        if self.block_bytes > 0 {
+        if has_table {
             bytes.resize(TABLE_AT, 0);
             bytes.extend_from_slice(&(self.block_bytes | u64::from(self.ways) << 32).to_le_bytes());
             bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
@@ -102,17 +114,22 @@ impl Superblock {
             return Err(SuperblockError::NotOurs);
         }
         let version = take_u32(&mut rest).ok_or(SuperblockError::Damaged)?;
-        if version != FORMAT_VERSION {
+        if ![LOG_VERSION, TABLE_VERSION].contains(&version) {
             return Err(SuperblockError::OtherVersion(version));
         }
+        let bins = Self::bins(bytes);
         Self::fields(rest)
             .filter(|(_, sum)| bytes.get(..CHECKED_BYTES).is_some_and(|checked| xxh3_64(checked) == *sum))
             .and_then(|(found, _)| found.sane(block, device_bytes))
-            .map(|found| {
-                let bins = Self::bins(bytes).unwrap_or(0);
-                Superblock { block_bytes: bins & u64::from(u32::MAX), ways: (bins >> 32) as u32, ..found }
-            })
             .ok_or(SuperblockError::Damaged)
+            .and_then(|found| match (version, bins) {
+                (TABLE_VERSION, None) => Err(SuperblockError::Damaged),
+                (LOG_VERSION, Some(_)) => Err(SuperblockError::OldTable),
+                (_, bins) => {
+                    let bins = bins.unwrap_or(0);
+                    Ok(Superblock { block_bytes: bins & u64::from(u32::MAX), ways: (bins >> 32) as u32, ..found })
+                }
+            })
     }
 
     /// The size of a bin and the number in a set, in one number.
@@ -171,14 +188,14 @@ mod tests {
     #[test]
     fn the_size_of_bins_is_read_as_it_was_written_or_not_at_all() {
         let mut bytes = Superblock { block_bytes: 8192, ways: 4, ..example() }.encode();
-        let read = |bytes: &[u8]| Superblock::decode(bytes, 512, 65 << 20).unwrap().block_bytes;
-        assert_eq!((read(&bytes), Superblock::decode(&bytes, 512, 65 << 20).unwrap().ways), (8192, 4));
+        let read = |bytes: &[u8]| Superblock::decode(bytes, 512, 65 << 20).map(|found| (found.block_bytes, found.ways));
+        assert_eq!(read(&bytes), Ok((8192, 4)));
         for bit in 120 * 8..144 * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(read(&bytes), 0, "bit {bit}");
+            assert_eq!(read(&bytes), Err(SuperblockError::Damaged), "bit {bit}");
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
-        assert_eq!(read(&example().encode()), 0);
+        assert_eq!(read(&example().encode()), Ok((0, 0)));
     }
 
     #[test]

@@ -116,9 +116,8 @@ impl Walked {
             self.entries.push(SummaryEntry { id_low, place, kind, reach: Reach::default() });
         }
         if header.kind == Kind::Large {
-            let body = payload.get(header.name_bytes + header.head_bytes..).and_then(Table::decode);
-            let extents = body.map_or(Vec::new(), |table| table.extents);
-            self.bodies.push((header.place, extents.into_iter().map(|extent| inside(extent.place)).collect()));
+            let body = payload.get(header.name_bytes + header.head_bytes..).unwrap_or_default();
+            self.bodies.push((header.place, Table::places(body).into_iter().map(inside).collect()));
         }
     }
 

@@ -1,7 +1,8 @@
 //! One unfinished write.
 //!
 //! Bytes gather in `tail`. A full tail goes to the engine as an extent, and is read back from there by followers that
-//! are late; so a write of any length takes one extent of memory. When the object can no longer be stored (the device
+//! are late; so a write of any length takes one extent of memory, and the beginning of the body where the engine keeps that
+//! with the head. When the object can no longer be stored (the device
 //! failed, it is too large, it was removed), the write becomes a relay: the tail is then a window that moves with the
 //! slowest follower.
 
@@ -27,6 +28,8 @@ pub(crate) struct Fill {
     pub(crate) head: Bytes,
     pub(crate) hint: Hint,
     pub(crate) extent_bytes: usize,
+    /// How much of the body's beginning goes into no extent, should there be any.
+    first_bytes: usize,
     state: Mutex<FillState>,
 }
 
@@ -34,6 +37,8 @@ pub(crate) struct FillState {
     pub(crate) phase: Phase,
     /// Whether it was a relay, if it has ended.
     pub(super) was_relay: bool,
+    /// The beginning of the body, which lies before the first extent; empty while there is none.
+    pub(crate) first: Bytes,
     /// Parts already with the engine, each but the last of `extent_bytes`.
     pub(crate) extents: Vec<Extent>,
     /// Where the parts with the engine end.
@@ -81,10 +86,20 @@ impl FillState {
 }
 
 impl Fill {
-    pub(crate) fn new(id: FillId, key: Key, digest: Digest, head: Bytes, hint: Hint, extent_bytes: usize) -> Self {
+    /// A write of which nothing has come. Its parts are to be of so many bytes, the last but for its beginning, of which
+    /// so much goes with the head.
+    pub(crate) fn new(
+        id: FillId,
+        key: Key,
+        digest: Digest,
+        head: Bytes,
+        hint: Hint,
+        (extent_bytes, first_bytes): (usize, usize),
+    ) -> Self {
         let state = FillState {
             phase: Phase::Open,
             was_relay: false,
+            first: Bytes::new(),
             extents: Vec::new(),
             stored_to: 0,
             base: 0,
@@ -95,7 +110,7 @@ impl Fill {
             writer: None,
             pushed_back: None,
         };
-        Fill { id, key, digest, head, hint, extent_bytes, state: Mutex::new(state) }
+        Fill { id, key, digest, head, hint, extent_bytes, first_bytes, state: Mutex::new(state) }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, FillState> {
@@ -138,11 +153,11 @@ impl Fill {
                     state.phase = Phase::Relay(WhyNot::TooLarge);
                     continue;
                 }
-                Phase::Open if state.tail.len() == self.extent_bytes => {
+                Phase::Open if state.tail.len() >= self.most_in_tail(&state) => {
                     std::task::ready!(self.poll_extent(engine, cx, &mut state));
                     continue;
                 }
-                Phase::Open => self.extent_bytes - state.tail.len(),
+                Phase::Open => self.most_in_tail(&state) - state.tail.len(),
                 _ if state.make_room() => {
                     state.pushed_back = None;
                     RELAY_BYTES - state.tail.len()
@@ -170,10 +185,16 @@ impl Fill {
     /// How long the tail will be when it is handed on, where that is known: an extent, or what is left of the body.
     fn tail_bytes(&self, state: &FillState, taken: usize) -> Option<usize> {
         let left = self.hint.expected_bytes.map(|expected| expected.saturating_sub(state.base));
+        let most = self.most_in_tail(state);
         match left.and_then(|left| usize::try_from(left).ok()) {
-            Some(left) => Some(left.min(self.extent_bytes)),
-            None => (taken == self.extent_bytes).then_some(taken),
+            Some(left) => Some(left.min(most)),
+            None => (taken == most).then_some(taken),
         }
+    }
+
+    /// How long the tail may be: an extent, and before the first one the beginning that goes into none.
+    fn most_in_tail(&self, state: &FillState) -> usize {
+        self.extent_bytes + if state.extents.is_empty() { self.first_bytes } else { 0 }
     }
 
     /// When a writer that is pushed back by its followers goes on at the latest.
@@ -188,11 +209,16 @@ impl Fill {
         cx: &mut Context<'_>,
         state: &mut FillState,
     ) -> Poll<()> {
-        let record =
-            Record { id: self.digest, kind: Kind::Extent, name: &[], head: &[], body: &state.tail, related_bytes: 0 };
+        let begun = if state.extents.is_empty() && state.tail.len() > self.first_bytes { self.first_bytes } else { 0 };
+        let (first, body) = state.tail.split_at(begun);
+        let record = Record { id: self.digest, kind: Kind::Extent, name: &[], head: &[], body, related_bytes: 0 };
         match std::task::ready!(engine.poll_append(cx, &record)) {
             Ok(place) => {
-                state.extents.push(Extent { place, bytes: state.tail.len() as u32 });
+                let extent = Extent { place, bytes: body.len() as u32 };
+                if begun > 0 {
+                    state.first = Bytes::copy_from_slice(first);
+                }
+                state.extents.push(extent);
                 state.base += state.tail.len() as u64;
                 state.stored_to = state.base;
                 state.tail.clear();

@@ -59,15 +59,25 @@ impl Follower {
             self.fill.wait(&mut state, cx);
             return Poll::Pending;
         }
+        let first_bytes = state.first.len() as u64;
+        if let Some(piece) =
+            usize::try_from(at).ok().and_then(|at| state.first.get(at..)).filter(|left| !left.is_empty())
+        {
+            let piece = Bytes::copy_from_slice(piece.get(..want).unwrap_or(piece));
+            self.wanted.took(piece.len());
+            self.fill.read_to(&mut state, self.number, self.wanted.at());
+            return Poll::Ready(Ok(Some(piece)));
+        }
         let extent_bytes = self.fill.extent_bytes as u64;
-        let numbers = self.wanted.extents(extent_bytes);
+        let numbers = self.wanted.extents(first_bytes, extent_bytes);
         let Some(&extent) = state.extents.get(numbers.start) else {
             return Poll::Ready(Err(ReadError::Behind));
         };
         drop(state);
         let fill = &self.fill;
         let others = || fill.lock().extents.iter().take(numbers.end).skip(numbers.start + 1).copied().collect();
-        let read = ready!(self.reader.poll_piece(cx, extent, others, (at % extent_bytes) as usize, want));
+        let read =
+            ready!(self.reader.poll_piece(cx, extent, others, ((at - first_bytes) % extent_bytes) as usize, want));
         let piece = read.map_err(|error| self.fill.lock().told(error))?;
         if piece.is_empty() {
             return Poll::Ready(Err(ReadError::Corrupt));

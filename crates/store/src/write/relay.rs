@@ -109,7 +109,7 @@ mod tests {
             let options = HashCacheLog::plan(8 << 20, 4096, 4096, 4096, Stamp { seed: 1 }, false).unwrap();
             let engine = Arc::new(HashCacheLog::open(disk, &options).unwrap());
             let (key, digest) = (Key::from_name(b"a"), Digest([7; 16]));
-            let fill = Fill::new(FillId(1), key, digest, Bytes::new(), Hint::default(), EXTENT);
+            let fill = Fill::new(FillId(1), key, digest, Bytes::new(), Hint::default(), (EXTENT, 0));
             let given = Given { fill, engine };
             let numbers = followers.iter().map(|_| given.fill.join()).collect::<Vec<_>>();
             assert_eq!(given.write(STORED as usize + 1), 0);

@@ -66,9 +66,13 @@ impl FillSink {
                 // So slow that the log went round meanwhile.
                 return Err(WhyNot::Evicted);
             }
-            record =
-                Table { body_bytes: arrived, extent_bytes: fill.extent_bytes as u32, extents: state.extents.clone() }
-                    .encode();
+            record = Table {
+                first: state.first.clone(),
+                rest_bytes: arrived - state.first.len() as u64,
+                extent_bytes: fill.extent_bytes as u32,
+                extents: state.extents.clone(),
+            }
+            .encode();
         }
         let kind = if large { Kind::Large } else { Kind::Whole };
         let place = poll_fn(|cx| {

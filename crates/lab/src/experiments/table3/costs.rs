@@ -6,6 +6,9 @@ use crate::error::LabError;
 use crate::random::Random;
 use crate::rig::{Requests, Rig, Spec};
 
+/// The first bytes of an object that some requests are content with: a condition, a HEAD, or the first part of a range.
+const BEGINNING_BYTES: u64 = 1024;
+
 /// The means over many operations of one kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Costs {
@@ -13,6 +16,8 @@ pub struct Costs {
     pub found: f64,
     /// Of a hit.
     pub hit: Cost,
+    /// Of a hit of which no more than the head and the first bytes are wanted.
+    pub beginning: Cost,
     /// Of a lookup of what was never stored.
     pub miss: Cost,
     /// Of storing an object that was looked for just before.
@@ -64,6 +69,13 @@ pub fn costs(spec: &Spec, load: f64, seed: u64, size: &dyn Fn(&mut Random) -> u6
             hit = hit.with(rig.requests().since(before));
         }
     }
+    let mut beginning = Requests::default();
+    for turn in 0..objects {
+        let before = rig.requests();
+        if rig.get_part(turn * 1_000_033 % objects, BEGINNING_BYTES)?.is_some() {
+            beginning = beginning.with(rig.requests().since(before));
+        }
+    }
     let before = rig.requests();
     for object in 0..objects {
         rig.get(objects + object)?;
@@ -72,6 +84,7 @@ pub fn costs(spec: &Spec, load: f64, seed: u64, size: &dyn Fn(&mut Random) -> u6
     Ok(Costs {
         found: hits as f64 / objects.max(1) as f64,
         hit: Cost::of(hit, hits),
+        beginning: Cost::of(beginning, hits),
         miss: Cost::of(miss, objects),
         store: Cost::of(store, objects),
     })

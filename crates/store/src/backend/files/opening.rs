@@ -96,7 +96,7 @@ fn is_spoken_of(files: &Files, engine: &dyn Engine, number: u64, path: &Path) ->
         Some(Fetched::Failed(_)) | None => return true,
     };
     let body_bytes = match found.kind {
-        Kind::Large => Table::decode(&found.body).map_or(0, |table| table.body_bytes),
+        Kind::Large => Table::decode(&found.body).map_or(0, |table| table.body_bytes()),
         _ => found.body.len() as u64,
     };
     let head = EntryHead::decode(&found.head, body_bytes);

@@ -5,6 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
+use bytes::Bytes;
+
 use super::Inner;
 use crate::engine::hashcache::places::at_moment;
 use crate::engine::{Kind, Place, Record};
@@ -14,7 +16,7 @@ use crate::key::Digest;
 use crate::layout::bin::{self, Content, Seen};
 use crate::layout::disk_table::View;
 use crate::layout::reach::Reach;
-use crate::layout::table::{Extent, ONE_EXTENT_BYTES, Table};
+use crate::layout::table::{Extent, Table};
 use crate::limits::WRITE_PATIENCE;
 use crate::memory::AlignedBuf;
 use crate::writer::WhyNot;
@@ -47,6 +49,12 @@ enum Target {
     Nothing,
     /// It was known what the set holds, and is not any more.
     Unknown,
+}
+
+/// The body of a bin whose object goes on in the log.
+fn one_extent(first: &[u8], place: Place, bytes: u32) -> Vec<u8> {
+    let first = Bytes::copy_from_slice(first);
+    Table { first, rest_bytes: bytes.into(), extent_bytes: bytes, extents: vec![Extent { place, bytes }] }.encode()
 }
 
 impl Inner {
@@ -133,29 +141,44 @@ impl Inner {
         self.table.stamp().bin(&nothing, Content::Record(Kind::Tombstone), Reach::default())
     }
 
-    /// The bin of a record. What does not fit goes into the log first: the body, or all of it.
+    /// The bin of a record. What does not fit goes into the log first: the rest of the body, or all of the record.
     fn poll_image(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<AlignedBuf, WhyNot>> {
-        let (stamp, block) = (self.table.stamp(), self.options.table.block_bytes);
-        if bin::fits(record, block) {
+        let stamp = self.table.stamp();
+        if bin::fits(record, self.options.table.block_bytes) {
             return Poll::Ready(Ok(stamp.bin(record, Content::Record(record.kind), Reach::default())));
         }
-        let bytes = record.body.len() as u32;
-        let table = |place| {
-            Table { body_bytes: bytes.into(), extent_bytes: bytes, extents: vec![Extent { place, bytes }] }.encode()
-        };
-        let mut short = Record { kind: Kind::Large, body: &table(Place(0)), ..*record };
-        if record.kind == Kind::Whole && bytes > 0 && bin::fits(&short, block) {
-            let extent = Record { kind: Kind::Extent, name: &[], head: &[], ..*record };
+        if let Some((first, extent)) = self.split(record) {
             let place = ready!(self.log.frontier.poll_append(cx, &extent))?;
-            let body = table(place);
-            short.body = &body;
-            return Poll::Ready(Ok(stamp.bin(&short, Content::Record(Kind::Large), self.reach(place, &extent))));
+            let body = one_extent(first, place, extent.body.len() as u32);
+            let begun = Record { kind: Kind::Large, body: &body, ..*record };
+            return Poll::Ready(Ok(stamp.bin(&begun, Content::Record(Kind::Large), self.reach(place, &extent))));
         }
         let place = ready!(self.log.frontier.poll_append(cx, record))?;
         let all = crate::layout::record::record_bytes(record).unwrap_or(0);
         let body = bin::pointer(place, all);
         let elsewhere = Record { name: &[], head: &[], body: &body, ..*record };
         Poll::Ready(Ok(stamp.bin(&elsewhere, Content::Elsewhere, self.reach(place, record))))
+    }
+
+    /// What of the body of an object that does not fit its bin lies there, and the record of the rest in the log; `None`
+    /// if not even its name and head fit, or its body lies in extents already.
+    fn split<'a>(&self, record: &Record<'a>) -> Option<(&'a [u8], Record<'a>)> {
+        let beside = record.name.len() + record.head.len() + Table::bytes_for(1);
+        let table = [0; Table::bytes_for(1)];
+        let barely = Record { kind: Kind::Large, body: &table, ..*record };
+        if record.kind != Kind::Whole || !bin::fits(&barely, self.options.table.block_bytes) {
+            return None;
+        }
+        let (first, rest) = record.body.split_at_checked(self.first_bytes(beside))?;
+        let extent = Record { kind: Kind::Extent, name: &[], head: &[], body: rest, ..*record };
+        (!rest.is_empty()).then_some((first, extent))
+    }
+
+    /// See [`crate::engine::Engine::first_bytes`]. Not much beside the largest record either: should a longer head come that
+    /// does not fit the bin with it, all of it goes into the log.
+    pub(super) fn first_bytes(&self, beside_bytes: usize) -> usize {
+        let room = bin::room_beside(beside_bytes, self.options.table.block_bytes);
+        room.min(self.log.layout.max_record_bytes() / 4)
     }
 
     /// How far a record at a place in the log reaches, with what is related to it; nothing where nothing is read ahead.
@@ -165,15 +188,10 @@ impl Inner {
 
     /// See [`crate::engine::Engine::log_bytes`].
     pub(super) fn log_bytes(&self, record: &Record<'_>) -> usize {
-        let block = self.options.table.block_bytes;
-        let table = [0; ONE_EXTENT_BYTES];
-        let short = Record { kind: Kind::Large, body: &table, ..*record };
-        let extent = Record { kind: Kind::Extent, name: &[], head: &[], ..*record };
         match record.kind {
             Kind::Tombstone => 0,
-            _ if bin::fits(record, block) => 0,
-            Kind::Whole if !record.body.is_empty() && bin::fits(&short, block) => self.log.layout.bytes_of(&extent),
-            _ => self.log.layout.bytes_of(record),
+            _ if bin::fits(record, self.options.table.block_bytes) => 0,
+            _ => self.log.layout.bytes_of(&self.split(record).map_or(*record, |(_, extent)| extent)),
         }
     }
 

@@ -75,6 +75,10 @@ impl Engine for HashCacheTable {
         self.0.log_bytes(record)
     }
 
+    fn first_bytes(&self, _id: &Digest, beside_bytes: usize) -> usize {
+        self.0.first_bytes(beside_bytes)
+    }
+
     fn is_newest(&self, id: &Digest, place: Place, _seen: Places) -> bool {
         let Where::Moment(moment) = meaning(place) else { return false };
         !self.0.banned.has(id)

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use bytes::Bytes;
+
 use super::Inner;
 use crate::engine::hashcache::answer::{found, read_error};
 use crate::engine::hashcache::places::at_moment;
@@ -124,7 +126,7 @@ impl Inner {
     }
 
     /// Where the body of a bin's object lies in the log, and its record's length, if what lies behind it is related to it.
-    fn related(&self, header: &BinHeader, body: &[u8]) -> Option<(Place, usize)> {
+    fn related(&self, header: &BinHeader, body: &Bytes) -> Option<(Place, usize)> {
         if self.log.ahead.is_none() || header.content != Content::Record(Kind::Large) || header.reach == Reach(0) {
             return None;
         }

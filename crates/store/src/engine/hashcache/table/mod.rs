@@ -1,8 +1,9 @@
 //! HashCache with a Disk Table (sections 3.1 to 3.3): **Basic**, **Set**, **SetMem** and **SetMemLRU**.
 //!
 //! An object's digest names its set, and so where on the disk it lies: memory need not say. A bin holds the whole record
-//! of a small object. Of a larger one it holds name, head and where in a circular log the body lies; a name and head that
-//! do not fit either lie in the log with it, and the bin says where.
+//! of a small object. Of a larger one it holds name, head, the beginning of the body and where in a circular log the rest
+//! lies, so whoever wants the beginning needs the bin alone; a name and head that do not fit either lie in the log with all
+//! of the body, and the bin says where.
 //!
 //! | policy | ways | memory says of a set | a hit | a write | a miss |
 //! |---|---|---|---|---|---|
