@@ -20,6 +20,7 @@ pub mod load;
 pub mod paper;
 pub mod peers;
 mod random;
+pub mod replay;
 pub mod report;
 pub mod rig;
 pub mod rival;

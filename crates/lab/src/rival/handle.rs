@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use bytes::Bytes;
 use tinaja_store::backend::{Answer, BackendError, Entry, STREAMS};
 
-use super::{Shared, answer};
+use super::{Shared, call};
 
 /// One who has an entry open.
 pub struct Handle {
@@ -17,8 +17,8 @@ pub struct Handle {
 }
 
 impl Handle {
-    pub fn new(shared: Arc<Shared>, id: u64, key: &[u8]) -> Self {
-        Handle { shared, id, key: key.into(), closed: AtomicBool::new(false) }
+    pub fn new(shared: Arc<Shared>, id: u64, key: Box<[u8]>) -> Self {
+        Handle { shared, id, key, closed: AtomicBool::new(false) }
     }
 
     fn check(&self, stream: usize) -> Result<(), BackendError> {
@@ -44,13 +44,13 @@ impl Entry for Handle {
     }
 
     fn read_data(&self, stream: usize, offset: u64, most_bytes: usize) -> Answer<Bytes> {
-        let read = || self.shared.state.lock().read(self.id, stream, offset, most_bytes);
-        answer(self.check(stream).and_then(|()| read()))
+        let (checked, shared, id) = (self.check(stream), self.shared.clone(), self.id);
+        call(move || checked.and_then(|()| shared.state.lock().read(id, stream, offset, most_bytes)))
     }
 
     fn write_data(&self, stream: usize, offset: u64, data: Bytes, truncate: bool) -> Answer<()> {
-        let write = || self.shared.state.lock().write(self.id, stream, offset, &data, truncate);
-        answer(self.check(stream).and_then(|()| write()))
+        let (checked, shared, id) = (self.check(stream), self.shared.clone(), self.id);
+        call(move || checked.and_then(|()| shared.state.lock().write(id, stream, offset, &data, truncate)))
     }
 
     fn doom(&self) {
@@ -60,7 +60,7 @@ impl Entry for Handle {
     }
 
     fn close(self: Arc<Self>) -> Answer<()> {
-        answer(self.end())
+        call(move || self.end())
     }
 }
 

@@ -23,7 +23,6 @@ mod space;
 mod state;
 mod streams;
 
-use std::future::ready;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -71,36 +70,46 @@ impl Blockfile {
     }
 }
 
-fn answer<T: Send + 'static>(result: Result<T, BackendError>) -> Answer<T> {
-    Box::pin(ready(result))
+/// A call that is made when it is waited for first, and ends at once: time is the clock's matter.
+fn call<T: Send + 'static>(make: impl FnOnce() -> Result<T, BackendError> + Send + 'static) -> Answer<T> {
+    Box::pin(async move { make() })
 }
 
 impl Blockfile {
-    fn handle(&self, key: &[u8], opened: Result<u64, BackendError>) -> Answer<Arc<dyn Entry>> {
-        answer(opened.map(|id| Arc::new(Handle::new(self.shared.clone(), id, key)) as Arc<dyn Entry>))
+    fn handle(
+        &self,
+        key: &[u8],
+        open: impl FnOnce(&mut State, &[u8]) -> Result<u64, BackendError> + Send + 'static,
+    ) -> Answer<Arc<dyn Entry>> {
+        let (shared, key) = (self.shared.clone(), Box::<[u8]>::from(key));
+        call(move || {
+            let id = open(&mut shared.state.lock(), &key)?;
+            Ok(Arc::new(Handle::new(shared, id, key)) as Arc<dyn Entry>)
+        })
     }
 }
 
-/// Every call ends before it returns: time is the clock's matter.
 impl Backend for Blockfile {
     fn create_entry(&self, key: &[u8]) -> Answer<Arc<dyn Entry>> {
-        let created = self.shared.state.lock().create(key);
-        self.handle(key, created)
+        self.handle(key, |state, key| state.create(key))
     }
 
     fn open_entry(&self, key: &[u8]) -> Answer<Arc<dyn Entry>> {
-        let opened = self.shared.state.lock().open(key);
-        self.handle(key, opened)
+        self.handle(key, |state, key| state.open(key))
     }
 
     fn flush(&self) -> Answer<()> {
-        answer(self.shared.state.lock().flush())
+        let shared = self.shared.clone();
+        call(move || shared.state.lock().flush())
     }
 
     fn stop(&self) -> Answer<()> {
-        let mut state = self.shared.state.lock();
-        state.stopped = true;
-        answer(state.flush())
+        let shared = self.shared.clone();
+        call(move || {
+            let mut state = shared.state.lock();
+            state.stopped = true;
+            state.flush()
+        })
     }
 }
 

@@ -176,6 +176,9 @@ impl State {
             () => {}
         }
         let before = self.data_bytes(id, at)?;
+        if data.is_empty() && !truncate {
+            return Ok(());
+        }
         self.make_room(asked.saturating_sub(before))?;
         let (space, stored) = (&mut self.space, self.entries.get_mut(&id).ok_or(BackendError::NotFound)?);
         stored.dirty = true;

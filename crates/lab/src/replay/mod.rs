@@ -1,0 +1,10 @@
+//! Replays of what a browser asked of its cache (sections 4.1 and 4.2 of the paper on the log-structured cache), on any
+//! backend, over a modelled disk in virtual time or over a real one.
+
+mod driver;
+mod stand;
+mod times;
+
+pub use driver::{Replayed, replay};
+pub use stand::{Disk, Place, Stand};
+pub use times::{Kind, Times};
