@@ -1,5 +1,5 @@
-//! The backend over engines keeps the contract of a backend: over a log, also without memory to hold what is open and
-//! where most of what is written goes into files, and over a table in place.
+//! The backend over engines keeps the contract of a backend: over segments and over a log, also without memory to hold
+//! what is open and where most of what is written goes into files, and over a table in place.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod support;
@@ -73,13 +73,18 @@ mod over_a_log {
     });
 }
 
-mod with_memory_for_little {
+mod over_segments {
     use super::*;
     tinaja_store::backend_contract_tests!(Over {
-        engine: EngineName::HashCacheLog,
-        written_bytes: 3000,
-        held_bytes: 0,
+        engine: EngineName::Segmented,
+        written_bytes: 4 << 20,
+        held_bytes: 4 << 20,
     });
+}
+
+mod with_memory_for_little {
+    use super::*;
+    tinaja_store::backend_contract_tests!(Over { engine: EngineName::Segmented, written_bytes: 3000, held_bytes: 0 });
 }
 
 mod over_a_table {

@@ -6,7 +6,40 @@
 //! answer's head when it has asked the server whether its body is still right. Every call is asynchronous, and several
 //! readers may have the same entry open.
 //!
-//! The traits are what programs, and the laboratory's replay, are written against.
+//! The traits are what programs, and the laboratory's replay, are written against. [`EngineBackend`] is the paper's cache:
+//! each entry is one record of an engine, made in memory until all have closed it, and appended whole (3.2.2). An entry that
+//! is written to again is written anew, with the streams that were not touched copied (3.2.5). Streams that no record holds go
+//! into files of their own.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use tinaja_store::backend::{Backend, BackendError, EngineBackend, EngineBackendOptions};
+//! use tinaja_store::device::{Medium, Memory};
+//! use tinaja_store::layout::Stamp;
+//! use tinaja_store::{EngineName, Plan, Secret, Tuning, block_on};
+//!
+//! let (secret, disk) = (Secret::from_bytes([7; 32]), Memory::over(&Medium::zeroed(8 << 20)));
+//! let stamp = Stamp { seed: secret.seed() };
+//! let plan = Plan::new(EngineName::HashCacheLog, Tuning::default(), 8 << 20, 4096, 4096, stamp).unwrap();
+//! let engine = plan.open(Arc::new(disk)).unwrap();
+//! let cache = EngineBackend::over(engine, secret, EngineBackendOptions::default()).unwrap();
+//!
+//! block_on(async {
+//!     let entry = cache.create_entry(b"http://example.net/").await?;
+//!     entry.write_data(0, 0, "200 OK".into(), false).await?;
+//!     entry.write_data(1, 0, "the rain ".into(), false).await?;
+//!     entry.write_data(1, 9, "it keeps".into(), false).await?;
+//!     entry.close().await?;
+//!
+//!     let entry = cache.open_entry(b"http://example.net/").await?;
+//!     assert_eq!(entry.read_data(1, 4, 100).await?, "rain it keeps");
+//!     entry.doom();
+//!     entry.close().await?;
+//!     assert!(matches!(cache.open_entry(b"http://example.net/").await, Err(BackendError::NotFound)));
+//!     cache.stop().await
+//! })?;
+//! # Ok::<(), BackendError>(())
+//! ```
 
 mod close;
 mod counted;

@@ -10,7 +10,7 @@ use super::files::{FileFault, StreamFile};
 use super::format::EntryHead;
 use super::over::Inner;
 use super::{BackendError, STREAMS};
-use crate::engine::{Hold, Place};
+use crate::engine::{Hold, Place, Places, Probe};
 use crate::key::Digest;
 use crate::memory::held::Share;
 use crate::wait::Gate;
@@ -182,14 +182,18 @@ impl Shared {
         }
     }
 
-    /// The body of the very record that was opened, read again.
+    /// The body of the very record that was opened, read again: where it was, or where it has been moved to since.
     pub(super) async fn stored_body(&self, place: Place, head: &Bytes) -> Result<Bytes, BackendError> {
-        let places = crate::engine::Places::newest_first(&mut [place]);
-        let found = self.inner.fetch(&self.id, places).await?.ok_or_else(gone)?;
-        if found.name[..] != self.key[..] || found.head != head {
-            return Err(gone());
+        let there = Places::newest_first(&mut [place]);
+        let mut found = self.inner.fetch(&self.id, there).await?;
+        if found.is_none()
+            && let Probe::At(places) = self.inner.engine.probe(&self.id)
+            && places != there
+        {
+            found = self.inner.fetch(&self.id, places).await?;
         }
-        self.inner.body_of(&self.id, found).await
+        let found = found.filter(|found| found.name[..] == self.key[..] && found.head == head);
+        self.inner.body_of(&self.id, found.ok_or_else(gone)?).await
     }
 }
 

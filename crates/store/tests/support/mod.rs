@@ -9,8 +9,10 @@
 )]
 
 pub mod bits;
+pub mod entries;
 pub mod parking;
 pub mod reading;
+pub mod watched;
 
 use std::cell::Cell;
 use std::future::Future;

@@ -1,0 +1,311 @@
+//! The backend over an engine: what it asks of the engine, counted; engines that push back, mislead, or overwrite what is open.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+use bytes::Bytes;
+use support::entries::{create, get, keep, open_entry, over, read, with_files, write};
+use support::watched::Watched;
+use support::{blank, plan_as, poll, sound};
+use tinaja_store::backend::{Backend, BackendError, EngineBackend, EngineBackendOptions};
+use tinaja_store::contract::bytes_of;
+use tinaja_store::device::{Device, Medium};
+use tinaja_store::{EngineName, Key, Secret, block_on};
+
+/// Bytes of an entry's head: its table of streams.
+const HEAD_BYTES: u64 = 88;
+
+fn watched(medium: &Medium, options: &EngineBackendOptions) -> (Arc<Watched>, EngineBackend) {
+    let plan = plan_as(EngineName::HashCacheLog, medium.with(|bytes| bytes.len()) as u64);
+    let engine = Watched::over(plan.open(sound(medium)).unwrap());
+    (engine.clone(), over(engine, options))
+}
+
+fn fresh() -> (Arc<Watched>, EngineBackend) {
+    watched(&blank(), &EngineBackendOptions::default())
+}
+
+fn streams(seed: u64) -> [Bytes; 3] {
+    [bytes_of(seed, 300), bytes_of(seed + 1, 5000), bytes_of(seed + 2, 0)]
+}
+
+/// However often an entry is written to while it is open, closing it appends it once, whole, and nothing else (3.2.2); a new head
+/// appends all of it again (3.2.5); opening, reading and closing appends nothing.
+#[test]
+fn an_entry_is_appended_once_and_whole() {
+    let (engine, backend) = fresh();
+    for n in 0..50_u64 {
+        let entry = create(&backend, &n.to_le_bytes()).unwrap();
+        (0..20).for_each(|piece| write(&entry, 1, piece * 250, bytes_of(n, 250), false).unwrap());
+        write(&entry, 0, 0, bytes_of(n, 300), false).unwrap();
+        assert_eq!(engine.count().0, n, "nothing before the close");
+        block_on(entry.close()).unwrap();
+    }
+    let each = 8 + HEAD_BYTES + 5300;
+    assert_eq!((engine.count(), engine.append_bytes.load(SeqCst)), ((50, 0, 0), 50 * each), "and no read");
+    for n in 0..50_u64 {
+        let entry = open_entry(&backend, &n.to_le_bytes()).unwrap();
+        assert_eq!((read(&entry, 0).unwrap().len(), read(&entry, 1).unwrap().len()), (300, 5000));
+        block_on(entry.close()).unwrap();
+    }
+    assert_eq!(engine.count(), (50, 0, 50), "one read for each, and no write");
+    let entry = open_entry(&backend, &7_u64.to_le_bytes()).unwrap();
+    write(&entry, 0, 0, bytes_of(1, 200), true).unwrap();
+    block_on(entry.close()).unwrap();
+    assert_eq!((engine.count(), engine.append_bytes.load(SeqCst)), ((51, 0, 51), 51 * each - 100));
+}
+
+/// What was never closed never reaches the disk, nor does its removal; a stored entry's removal is one tombstone (3.2.4).
+#[test]
+fn a_doom_before_the_close_writes_nothing() {
+    let (engine, backend) = fresh();
+    for n in 0..20_u64 {
+        let entry = create(&backend, &n.to_le_bytes()).unwrap();
+        write(&entry, 1, 0, bytes_of(n, 5000), false).unwrap();
+        entry.doom();
+        block_on(entry.close()).unwrap();
+    }
+    assert_eq!(engine.count(), (0, 0, 0));
+    keep(&backend, b"stored", streams(1)).unwrap();
+    let entry = open_entry(&backend, b"stored").unwrap();
+    write(&entry, 0, 0, "changed".into(), true).unwrap();
+    entry.doom();
+    block_on(entry.close()).unwrap();
+    assert_eq!(engine.count(), (1, 1, 1));
+}
+
+/// What a device writes for what was kept: the log's headers, alignment, summaries and snapshots.
+#[test]
+fn a_device_writes_little_more_than_entries() {
+    let medium = Medium::zeroed(64 << 20);
+    let disk = sound(&medium);
+    let engine = plan_as(EngineName::HashCacheLog, 64 << 20).open(disk.clone()).unwrap();
+    let backend = over(engine, &EngineBackendOptions::default());
+    let (opening, mut kept) = (disk.counters(), 0);
+    for n in 0..2000_u64 {
+        let body = bytes_of(n, (n * 977 % 12_000) as usize);
+        kept += 300 + body.len() as u64;
+        keep(&backend, &n.to_le_bytes(), [bytes_of(n, 300), body, Bytes::new()]).unwrap();
+    }
+    block_on(backend.flush()).unwrap();
+    let counters = disk.counters();
+    let amplification = (counters.write_bytes - opening.write_bytes) as f64 / kept as f64;
+    let reads = counters.reads - opening.reads;
+    println!(
+        "{kept} bytes of 2000 entries: {} writes of {} bytes, {amplification:.4} each byte",
+        counters.writes, counters.write_bytes
+    );
+    assert!(amplification < 1.1 && reads < 100, "{reads} reads, where a fingerprint of 8 bits was another's");
+}
+
+/// While an entry is open its place is held, and so is that of what it becomes if somebody still has it open.
+#[test]
+fn what_is_open_is_held() {
+    let (engine, backend) = fresh();
+    let holds = || engine.holds.load(SeqCst);
+    keep(&backend, b"key", streams(1)).unwrap();
+    assert_eq!(holds(), 0);
+    let (one, two) = (open_entry(&backend, b"key").unwrap(), open_entry(&backend, b"key").unwrap());
+    assert_eq!(holds(), 1, "one entry");
+    write(&one, 0, 0, "x".into(), true).unwrap();
+    block_on(one.close()).unwrap();
+    assert_eq!(holds(), 1);
+    drop(two);
+    assert_eq!(holds(), 0);
+}
+
+/// The log goes round while an entry is open: what was held in memory is read on, what was not is an error; never another's.
+#[test]
+fn an_entry_that_is_overwritten_while_open_is_an_error() {
+    for held_bytes in [0, 1 << 20] {
+        let (_, backend) = watched(&blank(), &EngineBackendOptions { held_bytes, ..EngineBackendOptions::default() });
+        keep(&backend, b"key", streams(1)).unwrap();
+        let entry = open_entry(&backend, b"key").unwrap();
+        assert_eq!(read(&entry, 1).unwrap(), streams(1)[1]);
+        (0..1000_u64)
+            .for_each(|n| keep(&backend, &n.to_le_bytes(), [Bytes::new(), bytes_of(n, 20_000), Bytes::new()]).unwrap());
+        match held_bytes {
+            0 => {
+                assert!(matches!(read(&entry, 1), Err(BackendError::Unreadable(_))));
+                let refused = write(&entry, 0, 0, "new head".into(), true);
+                assert!(matches!(refused, Err(BackendError::Unreadable(_))), "the rest cannot be copied: {refused:?}");
+                block_on(entry.close()).expect("it was not changed");
+                assert!(matches!(open_entry(&backend, b"key"), Err(BackendError::NotFound)));
+            }
+            _ => {
+                assert_eq!(read(&entry, 1).unwrap(), streams(1)[1]);
+                write(&entry, 0, 0, "new head".into(), true).unwrap();
+                block_on(entry.close()).unwrap();
+                assert_eq!(
+                    get(&backend, b"key").unwrap(),
+                    [Bytes::from("new head"), streams(1)[1].clone(), Bytes::new()]
+                );
+            }
+        }
+    }
+}
+
+/// Segments are cleaned in their order, but for those with something open: it is read on, though nothing of it is in memory.
+#[test]
+fn a_segment_with_an_open_entry_is_passed_over() {
+    let engine = plan_as(EngineName::Segmented, 8 << 20).open(sound(&blank())).unwrap();
+    let backend = over(engine, &EngineBackendOptions { held_bytes: 0, ..EngineBackendOptions::default() });
+    let fill = |n: u64| keep(&backend, &n.to_le_bytes(), [Bytes::new(), bytes_of(n, 20_000), Bytes::new()]).unwrap();
+    keep(&backend, b"key", streams(1)).unwrap();
+    let entry = open_entry(&backend, b"key").unwrap();
+    (0..1000).for_each(fill);
+    assert_eq!(read(&entry, 1).unwrap(), streams(1)[1]);
+    assert_eq!(get(&backend, b"key").unwrap(), streams(1));
+    write(&entry, 0, 0, "new head".into(), true).unwrap();
+    block_on(entry.close()).unwrap();
+    assert_eq!(get(&backend, b"key").unwrap()[1], streams(1)[1]);
+    (0..1000).for_each(fill);
+    assert!(matches!(open_entry(&backend, b"key"), Err(BackendError::NotFound)), "it is not held any more");
+}
+
+/// An entry doomed in a table, where its successor is written in its place: what is not in memory is an error, not the new one's.
+#[test]
+fn a_successor_in_the_same_bin_is_not_taken_for_it() {
+    let engine = plan_as(EngineName::HashCacheBasic, 8 << 20).open(sound(&blank())).unwrap();
+    let backend = over(engine, &EngineBackendOptions { held_bytes: 0, ..EngineBackendOptions::default() });
+    let same_length = |byte: u8| [Bytes::new(), vec![byte; 500].into(), Bytes::new()];
+    keep(&backend, b"key", same_length(1)).unwrap();
+    let old = open_entry(&backend, b"key").unwrap();
+    old.doom();
+    keep(&backend, b"key", same_length(2)).unwrap();
+    assert!(matches!(read(&old, 1), Err(BackendError::Unreadable(_))));
+    assert_eq!(get(&backend, b"key").unwrap(), same_length(2));
+}
+
+/// An index that leads to another's record: it is not found, and made beside it.
+#[test]
+fn a_false_fingerprint_is_a_miss() {
+    let (engine, backend) = fresh();
+    keep(&backend, b"there", streams(1)).unwrap();
+    let there = Secret::from_bytes([7; 32]).digest(&Key::from_name(b"there"));
+    *engine.misleads.lock() = Some(there);
+    assert!(matches!(open_entry(&backend, b"other"), Err(BackendError::NotFound)));
+    let other = create(&backend, b"other").unwrap();
+    *engine.misleads.lock() = None;
+    write(&other, 0, 0, "other".into(), false).unwrap();
+    block_on(other.close()).unwrap();
+    assert_eq!(get(&backend, b"there").unwrap(), streams(1));
+    assert_eq!(get(&backend, b"other").unwrap()[0], "other");
+}
+
+/// A disk that takes nothing: who closes waits, nobody else does; what is closed is found meanwhile, and kept even if nobody
+/// waits any more.
+#[test]
+fn a_close_that_nobody_waits_for_ends_when_the_disk_goes_on() {
+    let (engine, backend) = fresh();
+    let entry = create(&backend, b"key").unwrap();
+    write(&entry, 0, 0, "one".into(), false).unwrap();
+    engine.push_back(true);
+    let mut closing = entry.close();
+    assert!(poll(&mut closing).is_pending());
+    drop(closing);
+    let dropped = create(&backend, b"dropped").unwrap();
+    write(&dropped, 0, 0, "two".into(), false).unwrap();
+    drop(dropped);
+    let mut flushing = backend.flush();
+    assert!(poll(&mut flushing).is_pending(), "a flush waits for what was closed before");
+    let again = open_entry(&backend, b"key").unwrap();
+    assert_eq!(read(&again, 0).unwrap(), "one");
+    assert!(matches!(create(&backend, b"key"), Err(BackendError::Exists)));
+    drop(again);
+    engine.push_back(false);
+    block_on(flushing).unwrap();
+    assert_eq!(engine.count().0, 2);
+    assert_eq!(get(&backend, b"key").unwrap()[0], "one");
+    assert_eq!(get(&backend, b"dropped").unwrap()[0], "two");
+}
+
+/// Doomed while its record waits for the disk, an entry never gets there; and a key is not made anew before its removal is in
+/// the log, or that would remove the new one.
+#[test]
+fn a_removal_and_what_follows_it_keep_their_order() {
+    let (engine, backend) = fresh();
+    let entry = create(&backend, b"never").unwrap();
+    engine.push_back(true);
+    let mut closing = entry.close();
+    assert!(poll(&mut closing).is_pending());
+    let again = open_entry(&backend, b"never").unwrap();
+    again.doom();
+    engine.push_back(false);
+    block_on(closing).unwrap();
+    assert!(matches!(open_entry(&backend, b"never"), Err(BackendError::NotFound)));
+    assert_eq!(engine.count(), (0, 0, 0));
+
+    keep(&backend, b"key", streams(1)).unwrap();
+    let entry = open_entry(&backend, b"key").unwrap();
+    engine.push_back(true);
+    entry.doom();
+    let mut making = backend.create_entry(b"key");
+    assert!(poll(&mut making).is_pending());
+    engine.push_back(false);
+    let new = block_on(making).unwrap();
+    write(&new, 0, 0, "new".into(), false).unwrap();
+    block_on(new.close()).unwrap();
+    assert_eq!(get(&backend, b"key").unwrap()[0], "new");
+    assert_eq!(engine.count().1, 1);
+}
+
+/// With no memory to hold what is open each piece is a read; all of it counts what it holds, and gives it back.
+#[test]
+fn memory_for_what_is_open_is_bounded() {
+    let medium = blank();
+    let options = EngineBackendOptions { held_bytes: 11_000, ..EngineBackendOptions::default() };
+    let (engine, backend) = watched(&medium, &options);
+    (0..4_u64).for_each(|n| keep(&backend, &n.to_le_bytes(), streams(n)).unwrap());
+    let open: Vec<_> = (0..4_u64).map(|n| open_entry(&backend, &n.to_le_bytes()).unwrap()).collect();
+    let before = engine.count().2;
+    for (n, entry) in open.iter().enumerate() {
+        assert_eq!(read(entry, 1).unwrap(), streams(n as u64)[1]);
+    }
+    assert_eq!(engine.count().2 - before, 2, "two are held, two are read again");
+    let piece = block_on(open[0].read_data(1, 0, 10)).unwrap();
+    drop(open);
+    let held = |open: &[u64]| {
+        let open: Vec<_> = open.iter().map(|n| open_entry(&backend, &n.to_le_bytes()).unwrap()).collect();
+        let before = engine.count().2;
+        open.iter().for_each(|entry| drop(read(entry, 1).unwrap()));
+        open.len() as u64 - (engine.count().2 - before)
+    };
+    assert_eq!(held(&[2, 3]), 1, "a piece that somebody still has keeps the whole of its record");
+    drop(piece);
+    assert_eq!(held(&[2, 3]), 2);
+}
+
+/// How many may be open is a setting; those that are doomed or wait to be written count until they are done.
+#[test]
+fn those_that_wait_to_be_written_count_as_open() {
+    let (engine, backend) =
+        watched(&blank(), &EngineBackendOptions { open_entries: 3, ..EngineBackendOptions::default() });
+    let open: Vec<_> = (0..3_u64).map(|n| create(&backend, &n.to_le_bytes()).unwrap()).collect();
+    assert!(matches!(create(&backend, b"4th"), Err(BackendError::Full(_))));
+    engine.push_back(true);
+    drop(open);
+    assert!(matches!(create(&backend, b"4th"), Err(BackendError::Full(_))));
+    engine.push_back(false);
+    block_on(backend.flush()).unwrap();
+    drop(create(&backend, b"4th").unwrap());
+}
+
+/// A record that is no entry, in an engine that somebody else wrote to with the same secret.
+#[test]
+fn what_is_no_entry_cannot_be_read() {
+    let medium = blank();
+    let store = support::open_as(EngineName::HashCacheLog, sound(&medium)).unwrap();
+    let mut writer = tinaja_store::Store::put(&store, &Key::from_name(b"key"), "head".into(), Default::default());
+    block_on(writer.write("body".into()));
+    assert!(matches!(block_on(writer.commit()), tinaja_store::Commit::Stored { .. }));
+    drop(store);
+    let directory = tempfile::tempdir().unwrap();
+    let (_, backend) = watched(&medium, &with_files(directory.path(), 1 << 20));
+    assert!(matches!(open_entry(&backend, b"key"), Err(BackendError::Unreadable(_))));
+    keep(&backend, b"key", streams(1)).unwrap();
+    assert_eq!(get(&backend, b"key").unwrap(), streams(1));
+}
