@@ -69,10 +69,15 @@ impl Shared {
 
     /// Write out what there is. Whoever opens it meanwhile reads on from memory.
     async fn store(&self) -> Result<(), BackendError> {
-        let unfinished = self.lock().files().into_iter().filter(|file| !file.is_finished());
-        for file in unfinished.collect::<Vec<_>>() {
+        let (unfinished, replaces) = {
+            let state = self.lock();
+            let unfinished = state.files().into_iter().filter(|file| !file.is_finished());
+            (unfinished.collect::<Vec<_>>(), state.stored.is_some())
+        };
+        for file in unfinished {
             let Some(files) = &self.inner.files else { continue };
-            files.run(move || file.finish()).await?.map_err(not_written)?;
+            // A record that outlives a cut of the power must not hide the version before if its file does not.
+            files.run(move || file.finish(replaces)).await?.map_err(not_written)?;
         }
         let (what, body) = {
             let mut state = self.lock();

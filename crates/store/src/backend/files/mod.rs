@@ -197,7 +197,12 @@ impl Files {
                 _ => {}
             }
         }
+        result.and(self.sync_names())
+    }
+
+    /// Make the names that files have now survive a cut of the power. Blocks. Errors: the system's.
+    fn sync_names(&self) -> Result<(), FileFault> {
         let synced = File::open(&self.directory).and_then(|directory| directory.sync_all());
-        result.and(synced.map_err(|error| FileFault::of("sync of", &self.directory, &error)))
+        synced.map_err(|error| FileFault::of("sync of", &self.directory, &error))
     }
 }

@@ -220,8 +220,9 @@ impl StreamFile {
         Ok(copy)
     }
 
-    /// Give it its end and its lasting name; once is enough. Errors: [`FileFault`].
-    pub(in crate::backend) fn finish(&self) -> Result<(), FileFault> {
+    /// Give it its end and its lasting name; once is enough. With `lasting` it survives a cut of the power from then on. Errors:
+    /// [`FileFault`].
+    pub(in crate::backend) fn finish(&self, lasting: bool) -> Result<(), FileFault> {
         let mut content = self.content.lock();
         if self.is_finished() {
             return Ok(());
@@ -231,11 +232,17 @@ impl StreamFile {
         let (end, sum) = self.seal.end(content.bytes, &content.sums);
         let io = |error: std::io::Error| FileFault::Io(format!("write of a stream's file: {error}"));
         content.file.write_all_at(&end, content.bytes).map_err(io)?;
+        if lasting {
+            content.file.sync_all().map_err(io)?;
+        }
         fs::rename(self.files.part(self.seal.number), self.files.lasting(self.seal.number)).map_err(io)?;
         content.reserved = 0;
         // Nobody else finishes it: the content is locked.
         let _ = self.sum.set(sum);
         drop(content);
+        if lasting {
+            self.files.sync_names()?;
+        }
         self.files.finished(self.seal.number, bytes)
     }
 }
