@@ -51,14 +51,14 @@ impl FoyerHybrid {
         FoyerHybrid { cache, objects, room, unacknowledged: Arc::default() }
     }
 
-    /// How many of the objects numbered from 0 on its index has.
+    /// How many of the objects numbered from 0 on its index has, of as many as its disk has room for.
     pub fn found(&self) -> u64 {
-        let mut found = 0;
-        let most = self.cache.storage().device().capacity() as u64 / self.objects.bytes_on_foyer();
-        for number in 0..most {
-            found += u64::from(self.cache.storage().may_contains(&Objects::name(number)));
-        }
-        found
+        self.found_of(self.cache.storage().device().capacity() as u64 / self.objects.bytes_on_foyer())
+    }
+
+    /// How many of the first so many objects its index has.
+    pub fn found_of(&self, objects: u64) -> u64 {
+        (0..objects).map(|number| u64::from(self.cache.storage().may_contains(&Objects::name(number)))).sum()
     }
 
     /// What an object takes on its disk.
@@ -87,7 +87,7 @@ impl Side for FoyerHybrid {
     }
 
     async fn put(&self, number: u64) -> bool {
-        let pages = self.objects.bytes_on_foyer() as usize / PAGE;
+        let pages = self.objects.one_on_foyer(number) as usize / PAGE;
         self.room.acquire_many(pages as u32).await.unwrap().forget();
         drop(self.cache.insert(Objects::name(number), self.objects.body(number)));
         if self.unacknowledged.fetch_add(pages, Relaxed) + pages >= WINDOW_PAGES {

@@ -19,6 +19,21 @@ pub fn bytes_written() -> u64 {
     field("/proc/self/io", "write_bytes").and_then(|bytes| bytes.parse().ok()).unwrap()
 }
 
+/// What this process asked disks for so far.
+#[derive(Clone, Copy, Debug)]
+pub struct Io {
+    /// Bytes read and written.
+    pub bytes: (u64, u64),
+    /// Calls of the kinds of `read` and `write`: none for what goes through io_uring.
+    pub calls: (u64, u64),
+}
+
+/// See [`Io`].
+pub fn io() -> Io {
+    let of = |name| field("/proc/self/io", name).and_then(|number| number.parse().ok()).unwrap();
+    Io { bytes: (of("read_bytes"), of("write_bytes")), calls: (of("syscr"), of("syscw")) }
+}
+
 fn field(path: &str, name: &str) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     let line = text.lines().find(|line| line.starts_with(name))?;

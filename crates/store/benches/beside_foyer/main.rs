@@ -3,6 +3,7 @@
 //! ```text
 //! cargo bench -p tinaja-store                        the whole comparison, about four minutes; writes docs/bench/beside-foyer.md
 //! cargo bench -p tinaja-store -- --foyer-uring       the same, foyer with io_uring; prints and writes nothing down
+//! cargo bench -p tinaja-store -- --replay            hashcache-log, segmented and foyer under one workload; writes docs/bench/three-caches.md
 //! cargo bench -p tinaja-store -- --smoke             a few seconds, to see that it runs; its numbers mean nothing
 //! cargo bench -p tinaja-store -- --pair get 8192 1   one line of the table: operation, size, tasks; five rounds of both
 //! cargo bench -p tinaja-store -- --only get 8192 1   the same of Tinaja's alone, for three seconds: for a profiler
@@ -17,6 +18,7 @@ mod foyer_side;
 mod machine;
 mod objects;
 mod phase;
+mod replay;
 mod report;
 mod tinaja_side;
 
@@ -60,6 +62,9 @@ fn main() {
         let op = [("put", Op::Put), ("get", Op::Get), ("absent", Op::Absent)].into_iter().find(|(name, _)| name == op);
         let line = One { op: op.unwrap().1, size: size.parse().unwrap(), tasks: tasks.parse().unwrap() };
         return runtime.block_on(one(dir.path(), line, has("--pair").is_some()));
+    }
+    if has("--replay").is_some() {
+        return runtime.block_on(replay::replay(dir.path(), has("--smoke").is_some()));
     }
     // Cargo says `--bench` only when it is asked for benchmarks, not when it runs all targets as tests.
     let smoke = has("--smoke").is_some() || has("--bench").is_none();

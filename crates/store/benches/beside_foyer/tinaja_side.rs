@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tinaja_store::device::IoEngine;
-use tinaja_store::{Cache, CacheOptions, Commit, Hint, Key, Lookup, Stats, Store};
+use tinaja_store::{Cache, CacheOptions, Commit, EngineName, Hint, Key, Lookup, Stats, Store, Tuning};
 
 use crate::objects::Objects;
 use crate::phase::Side;
@@ -20,9 +20,15 @@ pub struct Tinaja {
 
 impl Tinaja {
     pub fn open(dir: &Path, objects: Objects, disk_bytes: u64) -> Self {
+        Self::open_as(dir, EngineName::default(), Tuning::default(), objects, disk_bytes)
+    }
+
+    pub fn open_as(dir: &Path, engine: EngineName, tuning: Tuning, objects: Objects, disk_bytes: u64) -> Self {
         let threads = std::env::args().any(|argument| argument == "--threads");
         let cache = Cache::open(CacheOptions {
             io: if threads { IoEngine::Threads } else { IoEngine::Auto },
+            engine: Some(engine),
+            tuning,
             disk_bytes: Some(disk_bytes),
             memory_bytes: 0,
             mean_object_bytes: objects.size as u64,
@@ -48,7 +54,7 @@ impl Side for Tinaja {
     }
 
     async fn put(&self, number: u64) -> bool {
-        let hint = Hint { expected_bytes: Some(self.objects.size as u64), ..Hint::default() };
+        let hint = Hint { expected_bytes: Some(self.objects.size_of(number) as u64), ..Hint::default() };
         let mut writer = self.cache.put(&Key::from_name(&Objects::name(number)), Bytes::new(), hint);
         writer.write(self.objects.body(number)).await;
         matches!(writer.commit().await, Commit::Stored { .. })
@@ -62,7 +68,12 @@ impl Side for Tinaja {
             Lookup::Wait(pending) => pending.await,
         };
         let Some(mut hit) = hit else { return false };
-        let body = hit.body.next(usize::MAX).await.unwrap().unwrap();
+        let Ok(Some(mut body)) = hit.body.next(usize::MAX).await else { return false };
+        if body.len() < self.objects.size_of(number) {
+            // On small disks the larger ones lie in several pieces.
+            let Ok(rest) = hit.body.collect(usize::MAX).await else { return false };
+            body = [body, rest].concat().into();
+        }
         assert!(self.objects.is_body(number, &body), "wrong bytes");
         true
     }

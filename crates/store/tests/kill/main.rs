@@ -51,9 +51,7 @@ fn kill(engine: EngineName, kills: u64, least: f64) {
     let mut dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     dir.disable_cleanup(setting("TINAJA_KILL_KEEP").is_some());
     // Three fifths of the log: it may be anybody's turn to be overwritten after that. With a table a third of the disk is log.
-    let has_log_alone =
-        matches!(engine, EngineName::HashCacheLog | EngineName::HashCacheLogN | EngineName::HashCacheLogLru);
-    let kept_bytes = load::DISK_BYTES * 3 / if has_log_alone { 5 } else { 15 };
+    let kept_bytes = load::DISK_BYTES * 3 / if engine.has_table() { 15 } else { 5 };
     let (mut model, mut random, mut laps) = (Model::new(kept_bytes), Random(seed.wrapping_mul(0x9E37_79B9) | 1), 0);
     let begun = Instant::now();
     for number in 1..=kills {
