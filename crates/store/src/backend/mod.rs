@@ -118,7 +118,8 @@ pub trait Entry: Send + Sync {
 
     /// The entry is to be dropped: it is found no more, and what was never closed never reaches the disk (3.2.4). Those
     /// who have it open may read on what is in memory, and what is on disk as long as it is there: where removing writes over
-    /// it in place, that is [`BackendError::Unreadable`] at once. Twice is the same as once, and by who has closed it nothing.
+    /// it in place, that is [`BackendError::Unreadable`] at once. A cut of the power before the next flush may bring back what
+    /// was stored. Twice is the same as once, and by who has closed it nothing.
     fn doom(&self);
 
     /// Close it. When all have, and it was written to, the whole of it is appended to the cache (3.2.2, 3.2.5), whether or

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::counted::One;
 use super::entry::Handle;
 use super::files::{FileFault, StreamFile};
 use super::format::EntryHead;
@@ -22,7 +23,7 @@ type Opened = Result<Arc<dyn Entry>, BackendError>;
 impl Inner {
     /// See [`super::Backend::create_entry`].
     pub(super) async fn create(self: Arc<Self>, key: Arc<[u8]>) -> Opened {
-        let one = self.may_open(&key)?;
+        let one = self.may_open()?;
         let Claimed::Mine(claim) = self.table.claim(&key, false).await else { return Err(BackendError::Exists) };
         let id = self.digest(&key);
         let may_be_stored = match self.look(&key, &id).await {
@@ -36,7 +37,7 @@ impl Inner {
 
     /// See [`super::Backend::open_entry`].
     pub(super) async fn open(self: Arc<Self>, key: Arc<[u8]>) -> Opened {
-        let one = self.may_open(&key)?;
+        let one = self.may_open()?;
         match self.table.claim(&key, true).await {
             Claimed::Open(shared) => Ok(Handle::first(one, shared)),
             Claimed::Mine(claim) => {
@@ -53,13 +54,18 @@ impl Inner {
         shared
     }
 
-    fn may_open(&self, key: &[u8]) -> Result<super::counted::One, BackendError> {
+    fn may_open(&self) -> Result<One, BackendError> {
         self.is_running()?;
+        self.opened.take().ok_or(BackendError::Full("too many entries are open"))
+    }
+
+    /// A copy of a key, unless it is too long.
+    pub(super) fn checked(&self, key: &[u8]) -> Result<Arc<[u8]>, BackendError> {
         let most = MAX_NAME_BYTES.min(self.limits.max_record_bytes / 2);
         if key.len() > most {
             return Err(BackendError::KeyTooLong { asked: key.len(), most });
         }
-        self.opened.take().ok_or(BackendError::Full("too many entries are open"))
+        Ok(key.into())
     }
 
     fn digest(&self, key: &[u8]) -> Digest {

@@ -184,6 +184,7 @@ impl Inner {
         let mut synced = Ok(());
         let mut leaving = Vec::new();
         if let Some(files) = &self.files {
+            files.have_left().await;
             leaving = files.leaving();
             let all = files.clone();
             synced = files.run(move || all.sync()).await?.map_err(|fault| fault.to_string());
@@ -217,13 +218,13 @@ impl Inner {
 
 impl Backend for EngineBackend {
     fn create_entry(&self, key: &[u8]) -> Answer<Arc<dyn Entry>> {
-        let (inner, key) = (self.0.clone(), Arc::from(key));
-        self.0.call(async move { inner.create(key).await })
+        let (inner, key) = (self.0.clone(), self.0.checked(key));
+        self.0.call(async move { inner.create(key?).await })
     }
 
     fn open_entry(&self, key: &[u8]) -> Answer<Arc<dyn Entry>> {
-        let (inner, key) = (self.0.clone(), Arc::from(key));
-        self.0.call(async move { inner.open(key).await })
+        let (inner, key) = (self.0.clone(), self.0.checked(key));
+        self.0.call(async move { inner.open(key?).await })
     }
 
     fn flush(&self) -> Answer<()> {

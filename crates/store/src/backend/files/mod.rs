@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 pub(super) use stream::StreamFile;
 
 use super::BackendError;
+use super::counted::Ongoing;
 use super::format::InFile;
 use super::options::StreamFiles;
 use crate::engine::Engine;
@@ -73,6 +74,8 @@ pub(super) struct Files {
     most_bytes: u64,
     room: Mutex<Room>,
     workers: Workers,
+    /// Files that are being let go of.
+    leaving: Ongoing,
 }
 
 impl Files {
@@ -89,6 +92,7 @@ impl Files {
             most_bytes: *most_bytes,
             room: Mutex::default(),
             workers: Workers::start()?,
+            leaving: Ongoing::default(),
         });
         opening::look_around(&files, engine).map_err(named)?;
         Ok(files)
@@ -178,6 +182,20 @@ impl Files {
     /// What may be removed once the records written so far last.
     pub(super) fn leaving(&self) -> Vec<InFile> {
         self.room.lock().leaving.iter().map(|number| InFile { number: *number, sum: 0 }).collect()
+    }
+
+    /// Close a file, and remove its part if it has no lasting name, on one of the threads.
+    fn let_go(&self, part: Option<PathBuf>, file: impl Send + 'static) {
+        let begun = self.leaving.begin();
+        self.workers.push(move || {
+            drop(part.map(fs::remove_file));
+            drop((file, begun));
+        });
+    }
+
+    /// Wait until all files that nobody has open any more are closed, and parts of them removed.
+    pub(super) async fn have_left(&self) {
+        self.leaving.wait().await;
     }
 
     /// Make all files that have their lasting names survive a cut of the power. Blocks. Errors: the system's; what could not

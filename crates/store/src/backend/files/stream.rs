@@ -22,7 +22,8 @@ pub(in crate::backend) struct StreamFile {
     bytes: AtomicU64,
     /// The last sum, once it is finished.
     sum: OnceLock<u64>,
-    content: Mutex<Content>,
+    /// Shared with the thread that lets go of it in the end.
+    content: Arc<Mutex<Content>>,
 }
 
 struct Content {
@@ -54,7 +55,7 @@ impl StreamFile {
             seal,
             bytes: AtomicU64::new(content.bytes),
             sum: OnceLock::new(),
-            content: Mutex::new(content),
+            content: Arc::new(Mutex::new(content)),
         }
     }
 
@@ -249,9 +250,12 @@ impl StreamFile {
 
 impl Drop for StreamFile {
     fn drop(&mut self) {
-        if !self.is_finished() {
-            self.files.release(self.content.get_mut().reserved);
-            drop(fs::remove_file(self.files.part(self.seal.number)));
+        let part = (!self.is_finished()).then(|| self.files.part(self.seal.number));
+        if part.is_some() {
+            let reserved = std::mem::take(&mut self.content.lock().reserved);
+            self.files.release(reserved);
         }
+        // The last to close a file without a name waits until the system has freed its blocks.
+        self.files.let_go(part, self.content.clone());
     }
 }

@@ -43,9 +43,14 @@ impl Workers {
             drop(turn);
             done.keep(result);
         };
+        self.push(job);
+        answer.await
+    }
+
+    /// Do this some time soon: for what must not wait, and of which there is no more than there are files.
+    pub(super) fn push(&self, job: impl FnOnce() + Send + 'static) {
         self.queue.state.lock().0.push_back(Box::new(job));
         self.queue.changed.notify_one();
-        answer.await
     }
 }
 
