@@ -17,7 +17,7 @@ pub use known::{KEPT, Known};
 pub use lines::{BadLine, parse_line};
 pub use make::{MakeOptions, trace_of};
 pub use prepare::{MOST_PAUSE_US, Prepared, TRIM_BYTES, prepare};
-pub use read::{BackendTrace, read_backend_trace, write_backend_trace};
+pub use read::{BackendTrace, is_backend_trace, read_backend_trace, write_backend_trace};
 
 /// A key as a trace has it: 160 bits of a hash, and how long the key was.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -29,6 +29,17 @@ pub fn read_backend_trace(path: &Path) -> Result<BackendTrace, LabError> {
     read(text).map_err(refused)
 }
 
+/// Whether a file's first line that says anything is of the form. Errors: it cannot be read.
+pub fn is_backend_trace(path: &Path) -> io::Result<bool> {
+    let mut text = open_text(path)?;
+    while let Some(line) = next_line(&mut text)? {
+        if !line.is_empty() && !line.starts_with('#') {
+            return Ok(parse_line(&line).is_ok());
+        }
+    }
+    Ok(false)
+}
+
 fn read(mut from: impl BufRead) -> Result<BackendTrace, String> {
     let mut trace = BackendTrace::default();
     let (mut starts_session, mut before, mut number) = (false, 0, 0_u64);
@@ -99,6 +110,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("trace");
         std::fs::write(&path, FIGURE_7.replace("Doom", "doom")).unwrap();
+        assert!(is_backend_trace(&path).unwrap() && is_backend_trace(&dir.path().join("none")).is_err());
         let refused = read_backend_trace(&path).unwrap_err().to_string();
         assert!(refused.contains("line 6: operation: \"doom\" is none of"), "{refused}");
         let refused = read(FIGURE_7.replace("4332790794491", "1").as_bytes()).unwrap_err();

@@ -5,6 +5,7 @@ mod hits;
 mod index_size;
 mod peers;
 mod prefetch;
+mod segmented;
 mod table3;
 mod throughput;
 
@@ -19,4 +20,7 @@ pub const ALL: &[Experiment] = &[
     prefetch::EXPERIMENT,
     deployments::EXPERIMENT,
     peers::EXPERIMENT,
+    segmented::LATENCY,
+    segmented::HITS,
+    segmented::BREAK_EVEN,
 ];

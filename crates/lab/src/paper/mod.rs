@@ -1,3 +1,4 @@
 //! The papers' own figures, to stand beside ours.
 
 pub mod hashcache;
+pub mod segmented;
