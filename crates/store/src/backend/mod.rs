@@ -112,8 +112,8 @@ pub trait Entry: Send + Sync {
     /// behind what is written. Nothing written at all changes a stream only with `truncate`, which then ends it at `offset`.
     /// Errors: [`BackendError::NoSuchStream`], [`BackendError::OutOfRange`] for what lies beyond what an entry may have,
     /// [`BackendError::Doomed`], [`BackendError::Closed`], [`BackendError::Unreadable`] if what is to be kept of the older
-    /// version cannot be read, [`BackendError::Full`] while too much is being written, [`BackendError::NotKept`] if the disk
-    /// failed (then the entry is not kept at all), [`BackendError::Stopped`].
+    /// version cannot be read, [`BackendError::Full`] while too much is being written, [`BackendError::NotKept`] if a disk
+    /// failed (whether the entry is kept without this its close says), [`BackendError::Stopped`].
     fn write_data(&self, stream: usize, offset: u64, data: Bytes, truncate: bool) -> Answer<()>;
 
     /// The entry is to be dropped: it is found no more, and what was never closed never reaches the disk (3.2.4). Those

@@ -94,8 +94,9 @@ impl Inner {
         let head = head.ok_or_else(|| BackendError::Unreadable("what is stored under its key is no entry".into()))?;
         let files = match self.open_files(*id, &head).await {
             Ok(files) => files,
+            // The system has no descriptors left, or a read failed: it may be whole all the same.
+            Err(fault @ FileFault::Io(_)) => return Err(unreadable(fault)),
             Err(fault) => {
-                // It will not be whole again.
                 self.engine.forget(id, place);
                 return if fault == FileFault::Missing { Ok(None) } else { Err(unreadable(fault)) };
             }
