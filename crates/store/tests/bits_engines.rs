@@ -10,11 +10,12 @@ use tinaja_store::{Commit, EngineName, Store, block_on};
 
 const OBJECTS: u64 = 24;
 
-/// LogLRU, and Log that reads related objects together: no wrong byte, and whatever a flipped bit changes is counted. In
+/// LogLRU, segments, and Log that reads related objects together: no wrong byte, and whatever a flipped bit changes is counted. In
 /// LogLRU's file of positions a bit changes nothing, since opening writes it anew.
 #[test]
 fn a_flipped_bit_of_the_other_logs_never_shows_uncounted() {
     flipped_bits_of_a_log(EngineName::HashCacheLogLru);
+    flipped_bits_of_a_log(EngineName::Segmented);
     support::put_in_groups();
     support::with_prefetching(|| {
         flipped_bits_of_a_log(EngineName::HashCacheLog);

@@ -169,16 +169,18 @@ impl Segments {
     pub fn next_to_clean(&self) -> Option<Place> {
         let now = Instant::now();
         let mut state = self.state.lock();
-        let closed: Vec<_> = self.homes().into_iter().filter(|place| *place != state.current).collect();
-        let is_open =
-            |place: &Place| state.holds.get(self.layout.region_number(*place)).is_some_and(|holds| holds.is_open(now));
-        let first = closed.iter().position(|place| !is_open(place));
-        state.passed_over += first.unwrap_or(closed.len()) as u64;
-        match first {
-            Some(first) => closed.get(first).copied(),
-            None if state.free == 0 => closed.first().copied(),
-            None => None,
-        }
+        let current = state.current;
+        let closed = || {
+            let all = (0..self.homes.len()).zip(state.holds.iter());
+            all.filter_map(|(number, holds)| Some((self.home(number)?, holds.is_open(now))))
+                .filter(|(place, _)| *place != current)
+        };
+        let oldest = closed().filter(|(_, is_open)| !is_open).map(|(place, _)| place).min();
+        let passed_over = closed().filter(|(place, is_open)| *is_open && oldest.is_none_or(|oldest| *place < oldest));
+        let passed_over = passed_over.count() as u64;
+        let all_open = if state.free == 0 { closed().map(|(place, _)| place).min() } else { None };
+        state.passed_over += passed_over;
+        oldest.or(all_open)
     }
 
     /// A segment was cleaned: no index leads to it.
