@@ -177,6 +177,10 @@ pub const ENTRIES_HELD_BYTES: usize = 64 << 20;
 /// than [`MAX_READS`] of them.
 pub const ENTRIES_READ_BYTES: usize = 64 << 20;
 
+/// Entries that are rewritten at once while there is no memory for them: each holds a record until its longest stream is in
+/// a file. As many as there are threads for files.
+pub const MAX_SPILLING_ENTRIES: usize = FILE_THREADS;
+
 /// The most that one read of an entry's stream gives. An entry may be larger than memory; whoever wants all of it asks
 /// again.
 pub const MAX_ENTRY_READ_BYTES: usize = 16 << 20;

@@ -19,7 +19,7 @@ use crate::engine::{Engine, Fetched, Found, Kind, Limits, Places};
 use crate::key::{Digest, Secret};
 use crate::layout::record::HEADER_BYTES;
 use crate::layout::table::Table as Extents;
-use crate::limits::{ENTRIES_READ_BYTES, MAX_ENTRY_CALLS, MAX_OPEN_ENTRIES, MAX_READS};
+use crate::limits::{ENTRIES_READ_BYTES, MAX_ENTRY_CALLS, MAX_OPEN_ENTRIES, MAX_READS, MAX_SPILLING_ENTRIES};
 use crate::memory::held::Held;
 use crate::wait::{Gate, block_on, promise};
 
@@ -49,6 +49,8 @@ pub(super) struct Inner {
     pub(super) ongoing: Ongoing,
     /// Turns to read records.
     reads: Gate,
+    /// Turns to rewrite an entry for which there is no memory.
+    pub(super) spilling: Gate,
     versions: AtomicU64,
     /// What was not kept and nobody has heard of.
     lost: Mutex<Option<String>>,
@@ -82,6 +84,7 @@ impl EngineBackend {
             calls: Count::new(MAX_ENTRY_CALLS),
             ongoing: Ongoing::default(),
             reads: Gate::new(reads),
+            spilling: Gate::new(MAX_SPILLING_ENTRIES),
             versions: AtomicU64::new(first_version),
             lost: Mutex::default(),
             stopped: AtomicBool::new(false),

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::files::{FileFault, StreamFile};
 use super::shared::{Shared, State, Stream, not_written};
 use super::{BackendError, STREAMS};
+use crate::wait::Turn;
 
 /// What is to be written.
 pub(super) struct Change {
@@ -116,7 +117,7 @@ impl Shared {
     }
 
     async fn write_in_turn(&self, change: &Change) -> Result<(), BackendError> {
-        self.load().await?;
+        let _few = self.load().await?;
         loop {
             match self.next_step(change)? {
                 Step::Done => return Ok(()),
@@ -131,25 +132,32 @@ impl Shared {
         }
     }
 
-    /// Take what is in the stored record into memory: all of it will be written anew (3.2.5).
-    async fn load(&self) -> Result<(), BackendError> {
+    /// Take what is in the stored record into memory: all of it will be written anew (3.2.5). Where there is no memory for it,
+    /// few may do so at a time, and put it into files.
+    async fn load(&self) -> Result<Option<Turn>, BackendError> {
         let (place, head, memory_bytes) = {
             let state = self.lock();
             let lying = state.streams.iter().filter(|stream| matches!(stream, Stream::InRecord(_)));
             let bytes: u64 = lying.map(Stream::bytes).sum();
-            let Some(stored) = state.stored.as_ref().filter(|_| bytes > 0) else { return Ok(()) };
+            let Some(stored) = state.stored.as_ref().filter(|_| bytes > 0) else { return Ok(None) };
             (stored.place, stored.head.clone(), bytes as usize)
         };
-        if !self.charge(&mut self.lock(), memory_bytes) && self.inner.files.is_none() {
-            return Err(no_memory());
-        }
+        let turn = match self.may_charge(memory_bytes) {
+            true => None,
+            false if self.inner.files.is_none() => return Err(no_memory()),
+            false => Some(self.inner.spilling.enter().await),
+        };
         let body = self.stored_body(place, &head).await?;
         for stream in &mut self.lock().streams {
             if let Stream::InRecord(range) = stream {
                 *stream = Stream::Kept(body.slice(range.start as usize..range.end as usize));
             }
         }
-        Ok(())
+        Ok(turn)
+    }
+
+    fn may_charge(&self, bytes: usize) -> bool {
+        self.charge(&mut self.lock(), bytes)
     }
 
     /// Take so much of the memory for what is being written, all in all; false if there is no room.
