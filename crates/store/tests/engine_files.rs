@@ -184,6 +184,7 @@ fn superblocks(prefetch: bool) -> String {
             mean_object_bytes: plan.mean_object_bytes(),
             block_bytes: plan.block_bytes(),
             ways: plan.ways_on_disk(),
+            hash_bits: plan.hash_bits(),
             secret,
             disk: (0, 1),
         };

@@ -140,6 +140,10 @@ pub struct Serve {
     /// How many bins a set of a new cache has, for the same engines: 2, 4 or 8. By default what suits the disk.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8))]
     pub ways: Option<u8>,
+    /// How many bits of each object's hash the index of a new cache keeps, for hashcache-setmem, -setmemlru and those with a log
+    /// alone: 8 to 16; by default 8. Each costs a bit an object, and halves the reads for what is not there.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(8..=16))]
+    pub hash_bits: Option<u8>,
     /// How large objects are on average, by which a new cache counts how many there is room for; by default 8KiB.
     #[arg(long, value_name = "SIZE")]
     pub object_size: Option<Size>,
@@ -197,6 +201,10 @@ pub struct Tune {
     /// .csv, all of them also packed by gzip.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// Of how many lookups in a hundred of what is not there the disk may be read for nothing: the fewer, the more bits of hash
+    /// are chosen. By default 4, which the paper's 8 bits are enough for.
+    #[arg(long, value_name = "PERCENT")]
+    pub false_reads: Option<f64>,
     /// How many seconds to measure for.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=600))]
     pub seconds: u32,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tinaja_lab::load::read_trace;
-use tinaja_store::tune::{Choice, DiskSpeed, Sizes, choose};
+use tinaja_store::tune::{Choice, DiskSpeed, Sizes, choose, choose_for};
 use tinaja_store::{Cache, CacheOptions, EngineName};
 
 use crate::flags::Tune;
@@ -25,7 +25,10 @@ pub fn tune(flags: &Tune) -> Result<()> {
         Some(trace) => of_trace(trace)?,
         None => of_cache(&flags.dir)?,
     };
-    let choice = choose(&disk, &sizes);
+    let choice = match flags.false_reads {
+        Some(percent) => choose_for(&disk, &sizes, percent / 100.0),
+        None => choose(&disk, &sizes),
+    };
     let text = format!("{disk}\n{sizes}\nChosen:\n{choice}\n{}", advice(&choice, Cache::exists(&flags.dir)));
     match stdout().write_all(text.as_bytes()) {
         // Whoever reads through `head` has seen enough.
@@ -54,10 +57,11 @@ fn of_cache(dir: &Path) -> Result<Sizes> {
 
 /// How to use what was chosen.
 fn advice(choice: &Choice, exists: bool) -> String {
-    let Choice { bin_bytes, ways, mean_object_bytes, .. } = choice;
+    let Choice { bin_bytes, ways, hash_bits, mean_object_bytes, .. } = choice;
     let kept = if exists { "A cache keeps what it was made with: to have another one, delete it.\n" } else { "" };
     format!(
-        "tinaja serve --engine hashcache-setmem --bin-size {}KiB --ways {ways} --object-size {mean_object_bytes}B\n{kept}",
+        "tinaja serve --engine hashcache-setmem --bin-size {}KiB --ways {ways} --hash-bits {hash_bits} --object-size \
+         {mean_object_bytes}B\n{kept}",
         bin_bytes >> 10
     )
 }

@@ -41,6 +41,7 @@ fn both_tables_the_choice_and_how_to_use_it_are_printed() {
         "bins of",
         "sets of",
         "8 bits of hash",
+        "--hash-bits 8",
         "tinaja serve --engine",
     ] {
         assert!(text.contains(words), "{words} in {text}");
@@ -61,6 +62,8 @@ fn both_tables_the_choice_and_how_to_use_it_are_printed() {
     ] {
         assert!(text.contains(words), "{words} in {text}");
     }
+    let text = said(&tune(&home, dir.path(), &["--false-reads", "0.5"]));
+    assert!(text.contains("bits of hash an object: 0.") && !text.contains("--hash-bits 8"), "{text}");
     let missing = tune(&home, dir.path(), &["--trace", "/no/such/log"]);
     let complaint = String::from_utf8_lossy(&missing.stderr).into_owned();
     assert!(missing.status.code() == Some(1) && complaint.contains("/no/such/log"), "{complaint}");

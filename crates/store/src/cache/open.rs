@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::options::{CacheOptions, DEFAULT_DISK_BYTES, EngineName, OpenError};
-use super::plan::{Plan, Tuning, bins_of, wrong};
+use super::plan::{Plan, Tuning, bins_of, wrong, wrong_hash};
 use super::{Cache, raw};
 use crate::device::file::free_bytes;
 use crate::device::lending::Lending;
@@ -154,6 +154,7 @@ fn format(path: &Path, options: &CacheOptions, secret: Secret, disk: (u16, u16))
         mean_object_bytes: plan.mean_object_bytes(),
         block_bytes: plan.block_bytes(),
         ways: plan.ways_on_disk(),
+        hash_bits: plan.hash_bits(),
         secret,
         disk,
     };
@@ -241,6 +242,12 @@ fn check(path: &Path, options: &CacheOptions, superblock: &Superblock) -> Result
     if let Some(asked) = options.tuning.prefetch.filter(|asked| *asked != prefetch) {
         return other("prefetching", on(prefetch).into(), on(asked).into());
     }
+    if let Some(asked) = options.tuning.hash_bits.filter(|asked| *asked != superblock.hash_bits) {
+        if let Some(why) = wrong_hash(engine, asked) {
+            return Err(OpenError::Setting(why));
+        }
+        return other("hashes of", format!("{} bits", superblock.hash_bits), format!("{asked} bits"));
+    }
     let there = superblock.log.base + superblock.log.log_bytes();
     let stamp = Stamp { seed: superblock.secret.seed() };
     let bins = bins_of(engine, superblock);
@@ -257,7 +264,8 @@ fn check(path: &Path, options: &CacheOptions, superblock: &Superblock) -> Result
             return other(what, format!("{there} {unit}"), format!("{asked} {unit}"));
         }
     }
-    let tuning = Tuning { prefetch: Some(prefetch), ..options.tuning };
+    let hash_bits = Some(superblock.hash_bits);
+    let tuning = Tuning { prefetch: Some(prefetch), hash_bits, ..options.tuning };
     let options = CacheOptions { engine: Some(engine), tuning, bins, ..options.clone() };
     let asked = |bytes| plan(&options, bytes, superblock.mean_object_bytes, stamp);
     let end = |plan: Plan| plan.log().base + plan.log().log_bytes();

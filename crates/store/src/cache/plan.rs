@@ -11,6 +11,7 @@ use crate::engine::fused::Fused;
 use crate::engine::hashcache::{Bins, HashCacheLog, HashCacheLogOptions, HashCacheTable, TableOptions, TablePolicy};
 use crate::engine::segmented::{Segmented, SegmentedOptions};
 use crate::fuse::Fuse;
+use crate::index::hash::{HASH_BITS, MOST_HASH_BITS};
 use crate::layout::{LogLayout, Stamp, Superblock};
 
 /// How a disk is cut for an engine, and what the engine is opened with.
@@ -37,6 +38,10 @@ pub struct Tuning {
     /// costs 8 bits for each position in memory and up to 16 MiB a disk, and is written on the disk. `None`: as the cache
     /// was made, and not in a new one. HashCache-LogN never does.
     pub prefetch: Option<bool>,
+    /// How many bits of an object's hash the index in memory keeps of it, 8 to 16 (3.3, 4.4): with each bit more, which costs
+    /// one a slot, half as many lookups of what is not there read the disk for nothing. It is written on the disk. `None`:
+    /// as the cache was made, and 8 in a new one. HashCache-Basic and -Set keep none.
+    pub hash_bits: Option<u8>,
     /// Of what is stored, how many bytes in a hundred the log-structured cache may write once more, so that the most valuable
     /// of the objects it would evict with a segment stay. 0 to 50. Default 0: what leaves is what is oldest.
     pub keep_percent: u8,
@@ -47,7 +52,7 @@ const MOST_KEPT_PERCENT: u8 = 50;
 
 impl Default for Tuning {
     fn default() -> Self {
-        Tuning { sets_in_memory_percent: 40, positions_in_memory: 4, prefetch: None, keep_percent: 0 }
+        Tuning { sets_in_memory_percent: 40, positions_in_memory: 4, prefetch: None, hash_bits: None, keep_percent: 0 }
     }
 }
 
@@ -61,6 +66,9 @@ pub(super) fn wrong(engine: EngineName, tuning: Tuning, bins: Bins, disk_bytes: 
         return Some(format!(
             "of {kept} of a set's 8 positions there cannot be a copy in memory: choose 1 to 8, or leave it out"
         ));
+    }
+    if let Some(why) = tuning.hash_bits.and_then(|bits| wrong_hash(engine, bits)) {
+        return Some(why);
     }
     match tuning.keep_percent {
         0 => {}
@@ -85,6 +93,23 @@ pub(super) fn wrong(engine: EngineName, tuning: Tuning, bins: Bins, disk_bytes: 
              hashcache-set, hashcache-setmem or hashcache-setmemlru"
         )),
     }
+}
+
+/// What is wrong with so many bits of hash.
+pub(super) fn wrong_hash(engine: EngineName, bits: u8) -> Option<String> {
+    let (least, most) = (MOST_HASH_BITS.start(), MOST_HASH_BITS.end());
+    if !MOST_HASH_BITS.contains(&bits) {
+        return Some(format!(
+            "an index cannot keep {bits} bits of an object's hash: choose {least} to {most}, or leave it out"
+        ));
+    }
+    let has_none = matches!(engine, EngineName::HashCacheBasic | EngineName::HashCacheSet | EngineName::Segmented);
+    has_none.then(|| {
+        format!(
+            "{engine} has no index with a choice of hash bits: leave that out, or choose hashcache-setmem, \
+             hashcache-setmemlru, hashcache-loglru, hashcache-logn or hashcache-log"
+        )
+    })
 }
 
 /// How the bins of an existing cache are cut, as far as its superblock says.
@@ -134,8 +159,12 @@ impl Plan {
         stamp: Stamp,
     ) -> Option<Plan> {
         let reads_ahead = tuning.prefetch == Some(true) && engine.can_prefetch();
+        let hash_bits = tuning.hash_bits.unwrap_or(HASH_BITS);
+        if wrong_hash(engine, hash_bits).is_some() && hash_bits != HASH_BITS {
+            return None;
+        }
         if let Some(policy) = policy(engine, tuning) {
-            let plan = TableOptions::plan(policy, bins, bytes, reserved, mean_object_bytes, stamp)?;
+            let plan = TableOptions::plan(policy, bins, bytes, reserved, mean_object_bytes, (stamp, hash_bits))?;
             return Some(Plan::Table(TableOptions { reads_ahead, ..plan }));
         }
         if engine == EngineName::Segmented {
@@ -143,22 +172,23 @@ impl Plan {
             return Some(Plan::Segmented(SegmentedOptions { keep_percent: tuning.keep_percent, ..plan }));
         }
         if engine == EngineName::HashCacheLogLru {
-            let kept = (tuning.positions_in_memory.into(), reads_ahead);
+            let kept = (tuning.positions_in_memory.into(), hash_bits, reads_ahead);
             let plan = HashCacheLogOptions::plan_lru(kept, bytes, reserved, mean_object_bytes, stamp);
             return plan.map(Plan::Log);
         }
-        let plan = HashCacheLog::plan(bytes, reserved, 4096, mean_object_bytes, stamp, reads_ahead)?;
+        let cut = (hash_bits, reads_ahead);
+        let plan = HashCacheLog::plan_cut(bytes, reserved, 4096, mean_object_bytes, stamp, cut)?;
         Some(Plan::Log(HashCacheLogOptions { name: engine.as_str(), ..plan }))
     }
 
     /// How the disk under a superblock was cut; whether related objects are read together says the superblock. `None` if its numbers do not fit each other.
     pub fn of(engine: EngineName, tuning: Tuning, superblock: &Superblock, reserved: u64) -> Option<Plan> {
-        let Superblock { log, slots, mean_object_bytes, block_bytes, ways, .. } = *superblock;
+        let Superblock { log, slots, mean_object_bytes, block_bytes, ways, hash_bits, .. } = *superblock;
         let stamp = Stamp { seed: superblock.secret.seed() };
         let (_, reads_ahead) = EngineName::of_disk(&superblock.engine)?;
         if let Some(policy) = policy(engine, tuning) {
             let bins = (slots, block_bytes, ways);
-            let plan = TableOptions::of(policy, log, bins, reserved, mean_object_bytes, stamp)?;
+            let plan = TableOptions::of(policy, log, bins, reserved, mean_object_bytes, (stamp, hash_bits))?;
             return Some(Plan::Table(TableOptions { reads_ahead, ..plan }));
         }
         if engine == EngineName::Segmented {
@@ -166,11 +196,12 @@ impl Plan {
             return Some(Plan::Segmented(SegmentedOptions { keep_percent: tuning.keep_percent, ..plan }));
         }
         if engine == EngineName::HashCacheLogLru {
-            let kept = (tuning.positions_in_memory.into(), reads_ahead);
+            let kept = (tuning.positions_in_memory.into(), hash_bits, reads_ahead);
             let plan = HashCacheLogOptions::of_lru(kept, log, slots, reserved, mean_object_bytes, stamp);
             return plan.map(Plan::Log);
         }
-        let plan = HashCacheLogOptions::of(log, slots, reserved, mean_object_bytes, stamp, reads_ahead)?;
+        let cut = (hash_bits, reads_ahead);
+        let plan = HashCacheLogOptions::of(log, slots, reserved, mean_object_bytes, stamp, cut)?;
         Some(Plan::Log(HashCacheLogOptions { name: engine.as_str(), ..plan }))
     }
 
@@ -189,6 +220,15 @@ impl Plan {
             Plan::Log(plan) => plan.reads_ahead,
             Plan::Table(plan) => plan.reads_ahead,
             Plan::Segmented(_) => false,
+        }
+    }
+
+    /// Bits of hash in the index.
+    pub fn hash_bits(&self) -> u8 {
+        match self {
+            Plan::Log(plan) => plan.hash_bits,
+            Plan::Table(plan) => plan.hash_bits,
+            Plan::Segmented(_) => HASH_BITS,
         }
     }
 

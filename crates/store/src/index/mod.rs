@@ -1,5 +1,6 @@
 //! Indexes in memory: what engines find places by.
 
+pub mod hash;
 pub mod packed;
 pub mod ranks;
 pub mod row;

@@ -1,6 +1,6 @@
 //! Numbers of a few bits each, packed without gaps into bytes.
 
-/// A field of up to 57 bits inside slots that follow each other without a gap.
+/// A field of up to 64 bits inside slots that follow each other without a gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     /// Bits before the field inside its slot.
@@ -13,12 +13,21 @@ impl Field {
     /// The value in slot `slot` of slots of `slot_bits`; 0 outside `bytes`.
     pub fn get(&self, bytes: &[u8], slot_bits: usize, slot: usize) -> u64 {
         let at = slot * slot_bits + self.shift;
-        (load(bytes, at / 8) >> (at % 8)) & self.mask()
+        match self.is_wide() {
+            true => (load_wide(bytes, at / 8) >> (at % 8)) as u64 & self.mask(),
+            false => (load(bytes, at / 8) >> (at % 8)) & self.mask(),
+        }
     }
 
     /// Set the value; bits beyond the field are dropped, and nothing happens outside `bytes`.
     pub fn set(&self, bytes: &mut [u8], slot_bits: usize, slot: usize, value: u64) {
         let at = slot * slot_bits + self.shift;
+        if self.is_wide() {
+            let mask = u128::from(self.mask()) << (at % 8);
+            let word = (load_wide(bytes, at / 8) & !mask) | ((u128::from(value) << (at % 8)) & mask);
+            bytes.iter_mut().skip(at / 8).zip(word.to_le_bytes()).take(9).for_each(|(byte, new)| *byte = new);
+            return;
+        }
         let word = load(bytes, at / 8);
         let mask = self.mask() << (at % 8);
         let word = (word & !mask) | ((value << (at % 8)) & mask);
@@ -28,8 +37,18 @@ impl Field {
     }
 
     fn mask(&self) -> u64 {
-        (1 << self.bits) - 1
+        if self.bits == 0 { 0 } else { u64::MAX >> (64 - self.bits.min(64)) }
     }
+
+    /// Whether it may lie in nine bytes.
+    fn is_wide(&self) -> bool {
+        self.bits > 57
+    }
+}
+
+/// Nine bytes from `at`, zeroes past the end.
+fn load_wide(bytes: &[u8], at: usize) -> u128 {
+    u128::from(load(bytes, at)) | u128::from(bytes.get(at + 8).copied().unwrap_or(0)) << 64
 }
 
 /// Eight bytes from `at`, zeroes past the end.
@@ -50,7 +69,7 @@ mod tests {
         /// Fields of neighbouring slots never disturb each other, at any width.
         #[test]
         fn fields_keep_to_themselves(
-            widths in proptest::collection::vec(1..=57_usize, 1..5),
+            widths in proptest::collection::vec(1..=64_usize, 1..5),
             writes in proptest::collection::vec((0..8_usize, 0..5_usize, any::<u64>()), 0..60),
         ) {
             let slot_bits: usize = widths.iter().sum();

@@ -7,14 +7,14 @@
 use parking_lot::Mutex;
 
 use super::packed::Field;
-use super::row::{ROW_BYTES, Row};
+use super::row::{Row, row_bytes};
 
 /// Parts, each under its own lock.
 const SHARDS: u64 = 16;
 /// Rows to a bucket, on average: heads of buckets then cost a quarter of a link each, and few rows are looked at.
 const ROWS_TO_A_BUCKET: u64 = 4;
 
-/// The rows of up to so many sets. Memory: for each row 88 bits, the number of its set, and three and a quarter links.
+/// The rows of up to so many sets. Memory: for each row 88 bits or with more bits of hash up to 152, the number of its set, and three and a quarter links.
 pub struct SomeSets {
     shards: Box<[Mutex<Shard>]>,
 }
@@ -28,6 +28,7 @@ struct Cut {
     next: Field,
     head: Field,
     entry_bytes: usize,
+    hash_bits: u8,
 }
 
 struct Shard {
@@ -46,11 +47,11 @@ fn bits_for(most: u64) -> usize {
 }
 
 impl SomeSets {
-    /// Room for the rows of at least one and up to `rows` of `sets` sets. Allocates all of it now.
-    pub fn new(sets: u64, rows: u64) -> Self {
+    /// Room for the rows, with so many bits of hash, of at least one and up to `rows` of `sets` sets. Allocates all of it now.
+    pub fn new(sets: u64, rows: u64, hash_bits: u8) -> Self {
         let each = rows.min(sets).div_ceil(SHARDS).max(1);
         let sets_each = sets.div_ceil(SHARDS).max(1);
-        SomeSets { shards: (0..SHARDS).map(|_| Mutex::new(Shard::new(sets_each, each))).collect() }
+        SomeSets { shards: (0..SHARDS).map(|_| Mutex::new(Shard::new(sets_each, each, hash_bits))).collect() }
     }
 
     fn with<T>(&self, set: u64, work: impl FnOnce(&mut Shard, u64) -> T) -> Option<T> {
@@ -64,7 +65,7 @@ impl SomeSets {
             let at = shard.find(set)?;
             shard.unlink(at);
             shard.link_newest(at);
-            let mut row = Row::from_bytes(shard.entry(at))?;
+            let mut row = Row::from_bytes(shard.entry(at), shard.cut.hash_bits)?;
             let done = work(&mut row);
             shard.set_row(at, &row);
             Some(done)
@@ -91,7 +92,8 @@ impl SomeSets {
         let each = self.shards.iter().map(|shard| {
             let shard = shard.lock();
             let rows = shard.entries.chunks_exact(shard.cut.entry_bytes).take(shard.used);
-            let ways = rows.filter_map(Row::from_bytes).map(|row| row.used() as u64).sum::<u64>();
+            let rows = rows.filter_map(|row| Row::from_bytes(row, shard.cut.hash_bits));
+            let ways = rows.map(|row| row.used() as u64).sum::<u64>();
             (shard.used as u64, ways)
         });
         each.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
@@ -108,16 +110,16 @@ impl SomeSets {
 }
 
 impl Shard {
-    fn new(sets: u64, rows: u64) -> Self {
+    fn new(sets: u64, rows: u64, hash_bits: u8) -> Self {
         let buckets = rows.div_ceil(ROWS_TO_A_BUCKET);
         let link = bits_for(rows);
         let field = |shift: usize, bits: usize| Field { shift, bits };
-        let number = field(8 * ROW_BYTES, bits_for(sets.div_ceil(buckets)));
+        let number = field(8 * row_bytes(hash_bits), bits_for(sets.div_ceil(buckets)));
         let newer = field(number.shift + number.bits, link);
         let older = field(newer.shift + link, link);
         let next = field(older.shift + link, bits_for(rows + buckets));
         let entry_bytes = (next.shift + next.bits).div_ceil(8);
-        let cut = Cut { number, newer, older, next, head: field(0, link), entry_bytes };
+        let cut = Cut { number, newer, older, next, head: field(0, link), entry_bytes, hash_bits };
         let heads = vec![0; (buckets as usize * link).div_ceil(8)].into();
         let entries = vec![0; rows as usize * entry_bytes].into();
         Shard { cut, rows: rows as usize, used: 0, buckets, newest: 0, oldest: 0, entries, heads }
@@ -134,9 +136,7 @@ impl Shard {
     }
 
     fn set_row(&mut self, at: u64, row: &Row) {
-        if let Some(to) = self.entry_mut(at).first_chunk_mut() {
-            *to = *row.bytes();
-        }
+        self.entry_mut(at).iter_mut().zip(row.bytes()).for_each(|(to, from)| *to = *from);
     }
 
     fn field(&self, row: u64, field: Field) -> u64 {
@@ -234,8 +234,8 @@ mod tests {
     }
 
     fn row(n: u64) -> Row {
-        let mut row = Row::empty();
-        row.put(Row::fingerprint(n), 8);
+        let mut row = Row::empty(9);
+        row.put(Row::fingerprint(n, 9), 8);
         row
     }
 
@@ -244,7 +244,7 @@ mod tests {
     fn at_forty_percent_it_takes_less_than_a_full_array() {
         for sets in [1 << 10, 1 << 14, 1 << 20, 1 << 22] {
             let bits = |percent: u64| {
-                SomeSets::new(sets, sets * percent / 100).allocated_bytes() as f64 * 8.0 / (sets * 8) as f64
+                SomeSets::new(sets, sets * percent / 100, 8).allocated_bytes() as f64 * 8.0 / (sets * 8) as f64
             };
             println!(
                 "{sets} sets: {:.2} bits a slot at 30 %, {:.2} at 40 %, {:.2} at 50 %",
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn the_set_used_least_recently_gives_way() {
-        let some = SomeSets::new(1000, 32);
+        let some = SomeSets::new(1000, 32, 9);
         // Sets 0, 16, 32 and so on share a shard, which has two rows.
         some.put(0, row(1));
         some.put(16, row(2));
@@ -273,7 +273,7 @@ mod tests {
         /// Against a list in the order of use, one for each shard.
         #[test]
         fn rows_come_and_go_in_the_order_of_use(steps in proptest::collection::vec((any::<bool>(), 0..400_u64, 1..255_u64), 0..600)) {
-            let some = SomeSets::new(400, 80);
+            let some = SomeSets::new(400, 80, 9);
             let mut model: Vec<Vec<(u64, Row)>> = vec![Vec::new(); SHARDS as usize];
             for (puts, set, n) in steps {
                 let list = &mut model[(set % SHARDS) as usize];

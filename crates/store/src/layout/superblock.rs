@@ -7,25 +7,28 @@
 //! 16  [16] engine's name         56  u64  unit            112  u64  checksum of bytes 0 to 111
 //! ```
 //!
-//! Behind it in version 2, which engines with a Disk Table have; their slots are its bins:
+//! Behind it in version 2, which engines with a Disk Table have, whose slots are its bins, and those with more than 8 bits of
+//! hash:
 //!
 //! ```text
-//! 128  u32  bytes of a bin       136  u64  checksum of bytes 0 to 135
-//! 132  u32  bins of a set, 0 for as many as its engine has by default
+//! 128  u32  bytes of a bin, 0 without a table       136  u64  checksum of bytes 0 to 135
+//! 132  u8   bins of a set, 0 for as many as its engine has by default
+//! 133  u8   bits of hash in the index, 0 for 8       134  u16  0
 //! ```
 //!
-//! Caches without one are of version 1: nothing of theirs has changed. Those with one were of version 1 while their bins
-//! held nothing of a larger object's body, and are refused.
+//! All others are of version 1: nothing of theirs has changed. Those with a table were of version 1 while their bins held
+//! nothing of a larger object's body, and are refused.
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::region::LogLayout;
 use super::take::{take, take_u16, take_u32, take_u64};
+use crate::index::hash::{HASH_BITS, MOST_HASH_BITS};
 use crate::key::Secret;
 
 const MAGIC: [u8; 8] = *b"Tinaja\0\0";
 
-/// The version of everything on disk, without a Disk Table and with one. Others are refused.
+/// The version of everything on disk: with less to say, and with a Disk Table or more bits of hash. Others are refused.
 const LOG_VERSION: u32 = 1;
 const TABLE_VERSION: u32 = 2;
 
@@ -49,6 +52,8 @@ pub struct Superblock {
     pub block_bytes: u64,
     /// Bins of a set; 0 for as many as the engine has by default, and without a Disk Table.
     pub ways: u32,
+    /// Bits of hash in the index, 8 to 16.
+    pub hash_bits: u8,
     /// The store's secret, the same on all its disks.
     pub secret: Secret,
     /// Which of the store's disks this is, and how many there are.
@@ -84,8 +89,8 @@ impl Superblock {
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(SUPERBLOCK_BYTES as usize);
         bytes.extend_from_slice(&MAGIC);
-        let has_table = self.block_bytes > 0;
-        bytes.extend_from_slice(&if has_table { TABLE_VERSION } else { LOG_VERSION }.to_le_bytes());
+        let says_more = self.block_bytes > 0 || self.hash_bits != HASH_BITS;
+        bytes.extend_from_slice(&if says_more { TABLE_VERSION } else { LOG_VERSION }.to_le_bytes());
         bytes.extend_from_slice(&self.disk.0.to_le_bytes());
         bytes.extend_from_slice(&self.disk.1.to_le_bytes());
         let mut name = self.engine.clone().into_bytes();
@@ -97,9 +102,11 @@ impl Superblock {
         }
         bytes.extend_from_slice(self.secret.bytes());
         bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
-        if has_table {
+        if says_more {
             bytes.resize(TABLE_AT, 0);
-            bytes.extend_from_slice(&(self.block_bytes | u64::from(self.ways) << 32).to_le_bytes());
+            bytes.extend_from_slice(&(self.block_bytes as u32).to_le_bytes());
+            let hash_bits = if self.hash_bits == HASH_BITS { 0 } else { self.hash_bits };
+            bytes.extend_from_slice(&[self.ways as u8, hash_bits, 0, 0]);
             bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
         }
         bytes.resize(SUPERBLOCK_BYTES as usize, 0);
@@ -125,19 +132,22 @@ impl Superblock {
             .and_then(|found| match (version, bins) {
                 (TABLE_VERSION, None) => Err(SuperblockError::Damaged),
                 (LOG_VERSION, Some(_)) => Err(SuperblockError::OldTable),
-                (_, bins) => {
-                    let bins = bins.unwrap_or(0);
-                    Ok(Superblock { block_bytes: bins & u64::from(u32::MAX), ways: (bins >> 32) as u32, ..found })
+                (_, None) => Ok(found),
+                (_, Some((block_bytes, ways, hash_bits))) => {
+                    let hash_bits = if hash_bits == 0 { HASH_BITS } else { hash_bits };
+                    let found = Superblock { block_bytes: block_bytes.into(), ways: ways.into(), hash_bits, ..found };
+                    Some(found).filter(|_| MOST_HASH_BITS.contains(&hash_bits)).ok_or(SuperblockError::Damaged)
                 }
             })
     }
 
-    /// The size of a bin and the number in a set, in one number.
-    fn bins(bytes: &[u8]) -> Option<u64> {
+    /// The size of a bin, the number in a set, and the bits of hash.
+    fn bins(bytes: &[u8]) -> Option<(u32, u8, u8)> {
         let checked = bytes.get(..TABLE_AT + 8)?;
         let mut rest = bytes.get(TABLE_AT..)?;
-        let (bins, sum) = (take_u64(&mut rest)?, take_u64(&mut rest)?);
-        (sum == xxh3_64(checked)).then_some(bins)
+        let block_bytes = take_u32(&mut rest)?;
+        let [ways, hash_bits, _, _] = take(&mut rest)?;
+        (take_u64(&mut rest)? == xxh3_64(checked)).then_some((block_bytes, ways, hash_bits))
     }
 
     fn fields(mut rest: &[u8]) -> Option<(Superblock, u64)> {
@@ -150,8 +160,9 @@ impl Superblock {
         let (slots, mean_object_bytes) = (number()?, number()?);
         let secret = Secret::from_bytes(take(rest)?);
         let log = LogLayout { base, region_bytes, regions, unit, align: unit };
-        let (block_bytes, ways) = (0, 0);
-        Some((Superblock { engine, log, slots, mean_object_bytes, block_bytes, ways, secret, disk }, take_u64(rest)?))
+        let (block_bytes, ways, hash_bits) = (0, 0, HASH_BITS);
+        let sum = take_u64(rest)?;
+        Some((Superblock { engine, log, slots, mean_object_bytes, block_bytes, ways, hash_bits, secret, disk }, sum))
     }
 
     fn sane(mut self, block: u64, device_bytes: u64) -> Option<Self> {
@@ -175,7 +186,9 @@ mod tests {
         let log = LogLayout::new(SUPERBLOCK_BYTES, 64 << 20, 512).unwrap();
         let secret = Secret::from_bytes([3; 32]);
         let engine = "hashcache-log".into();
-        Superblock { engine, log, slots: 8192, mean_object_bytes: 8192, block_bytes: 0, ways: 0, secret, disk: (0, 1) }
+        let (block_bytes, ways, hash_bits) = (0, 0, 8);
+        let (slots, mean_object_bytes) = (8192, 8192);
+        Superblock { engine, log, slots, mean_object_bytes, block_bytes, ways, hash_bits, secret, disk: (0, 1) }
     }
 
     #[test]
@@ -196,6 +209,12 @@ mod tests {
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
         assert_eq!(read(&example().encode()), Ok((0, 0)));
+        let bits = |hash_bits| {
+            let bytes = Superblock { hash_bits, ..example() }.encode();
+            Superblock::decode(&bytes, 512, 65 << 20).map(|found| found.hash_bits)
+        };
+        (8..=16).for_each(|hash_bits| assert_eq!(bits(hash_bits), Ok(hash_bits)));
+        assert_eq!([7, 17, 255].map(bits), [const { Err(SuperblockError::Damaged) }; 3]);
     }
 
     #[test]

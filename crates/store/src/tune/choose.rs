@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::{DiskSpeed, Sizes};
 use crate::engine::hashcache::Bins;
+use crate::index::hash::MOST_HASH_BITS;
 
 /// A set may be as large as the largest read that takes so much longer than the smallest, and no longer: beyond 64 KiB the
 /// paper's disks lose a third, up to there a tenth.
@@ -14,8 +15,9 @@ const MOST_OBJECTS: f64 = 0.7;
 const LEAST_WAYS: u64 = 4;
 /// What a row in memory has room for.
 const MOST_WAYS: u64 = 8;
-/// The bits of hash that a row keeps of each object.
-const HASH_BITS: u32 = 8;
+/// So many of the lookups of what is not there may read for nothing where nothing else is said: the paper's 8 bits and 8 ways
+/// have 3.1 %.
+const MOST_FALSE_READS: f64 = 0.04;
 const LEAST_BIN_BYTES: u64 = 4096;
 const MOST_BIN_BYTES: u64 = 64 << 10;
 /// The largest mean size that a disk is cut for: beyond that there would be hardly any bins.
@@ -28,8 +30,8 @@ pub struct Choice {
     pub bin_bytes: u64,
     /// Bins of a set, for all engines with a Disk Table but Basic, which has one.
     pub ways: usize,
-    /// Bits of each object's hash in memory. The format has 8: see [`Choice::false_reads`].
-    pub hash_bits: u32,
+    /// Bits of each object's hash in memory, 8 to 16: see [`Choice::false_reads`].
+    pub hash_bits: u8,
     /// The mean object size: what engines with a log alone count their slots by.
     pub mean_object_bytes: u64,
     /// Of how many lookups of absent objects the hash, in a full set, leads to a read for nothing.
@@ -57,6 +59,12 @@ impl fmt::Display for Choice {
 /// Choose from what a disk does and how large objects are. Whatever the tables say, what is chosen is a geometry that a
 /// cache can be made with.
 pub fn choose(disk: &DiskSpeed, sizes: &Sizes) -> Choice {
+    choose_for(disk, sizes, MOST_FALSE_READS)
+}
+
+/// [`choose`], with as few bits of hash as let at most this share of the lookups of what is not there read the disk for
+/// nothing, 0 to 1; 16 bits where none do.
+pub fn choose_for(disk: &DiskSpeed, sizes: &Sizes, most_false_reads: f64) -> Choice {
     let knee = disk.knee_bytes(MOST_LONGER);
     let fits = |bytes: u64| sizes.below(bytes);
     let bins = || (LEAST_BIN_BYTES.ilog2()..=MOST_BIN_BYTES.ilog2()).map(|log| 1_u64 << log);
@@ -66,7 +74,10 @@ pub fn choose(disk: &DiskSpeed, sizes: &Sizes) -> Choice {
     let bin_bytes = 1 << largest.min(holds_most).ilog2();
     let ways = bins_in(knee, bin_bytes);
     let mean_object_bytes = sizes.mean().clamp(LEAST_BIN_BYTES / 8, MOST_MEAN_BYTES);
-    let false_reads = false_reads(ways, HASH_BITS);
+    let enough = MOST_HASH_BITS.into_iter().find(|bits| false_reads(ways, *bits) <= most_false_reads);
+    let hash_bits = enough.unwrap_or(*MOST_HASH_BITS.end());
+    let most_bits = *MOST_HASH_BITS.end();
+    let false_reads = |bits| false_reads(ways, bits);
 
     let kib = |bytes: u64| format!("{} KiB", bytes >> 10);
     let held = 100.0 * fits(bin_bytes);
@@ -100,11 +111,14 @@ pub fn choose(disk: &DiskSpeed, sizes: &Sizes) -> Choice {
         if ways as u64 == MOST_WAYS { "as many as a row in memory has room for" } else { "as many as that size holds" },
     ));
     why.push(format!(
-        "{HASH_BITS} bits of hash an object, which all rows have: {:.1} % of the lookups of what is not there read for nothing",
-        100.0 * false_reads
+        "{hash_bits} bits of hash an object: {:.2} % of the lookups of what is not there read for nothing{}; each bit more costs a \
+         bit an object and halves that, to {:.3} % with {most_bits}",
+        100.0 * false_reads(hash_bits),
+        if enough.is_some() { "" } else { ", which is more than was asked for" },
+        100.0 * false_reads(most_bits)
     ));
     why.push(format!("objects of {mean_object_bytes} bytes on average: what a log's slots are counted by"));
-    Choice { bin_bytes, ways, hash_bits: HASH_BITS, mean_object_bytes, false_reads, why }
+    Choice { bin_bytes, ways, hash_bits, mean_object_bytes, false_reads: false_reads(hash_bits), why }
 }
 
 fn bins_in(set_bytes: u64, bin_bytes: u64) -> usize {
@@ -112,8 +126,8 @@ fn bins_in(set_bytes: u64, bin_bytes: u64) -> usize {
     1 << ways.ilog2()
 }
 
-/// One in 255 of each way's hashes is the one that is looked for, since 0 means that the way is free.
-fn false_reads(ways: usize, hash_bits: u32) -> f64 {
+/// With 8 bits one in 255 of each way's hashes is the one that is looked for, since 0 means that the way is free.
+fn false_reads(ways: usize, hash_bits: u8) -> f64 {
     let one = 1.0 / ((1_u64 << hash_bits) - 1) as f64;
     1.0 - (1.0 - one).powi(ways as i32)
 }
@@ -144,10 +158,24 @@ mod tests {
             "64 KiB takes 1.09 times as long as one of 4 KiB, and one of 128 KiB 1.49 times",
             "74.8 %",
             "sets of 8 bins, 64 KiB",
-            "3.1 %",
+            "3.09 %",
         ] {
             assert!(text.contains(words), "{words} in {text}");
         }
+    }
+
+    #[test]
+    fn as_many_bits_of_hash_as_the_false_reads_allow() {
+        let (disk, sizes) = (DiskSpeed::of_the_paper(), Sizes::of_the_paper());
+        for (most, bits) in
+            [(1.0, 8), (0.04, 8), (0.02, 9), (0.01, 10), (0.001, 13), (0.000_2, 16), (0.0, 16), (-1.0, 16)]
+        {
+            let choice = choose_for(&disk, &sizes, most);
+            assert_eq!(choice.hash_bits, bits, "{choice}");
+            assert_eq!(choice.to_string().contains("more than was asked for"), most < 0.000_1);
+            assert!(choice.false_reads <= most || bits == 16);
+        }
+        assert_eq!(choose_for(&disk, &sizes, f64::NAN).hash_bits, 16);
     }
 
     #[test]

@@ -24,6 +24,6 @@ mod disk;
 mod scratch;
 mod sizes;
 
-pub use choose::{Choice, choose};
+pub use choose::{Choice, choose, choose_for};
 pub use disk::{DiskSpeed, ReadSpeed, TuneError};
 pub use sizes::{BESIDE_BODY_BYTES, Sizes};

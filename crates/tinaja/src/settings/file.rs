@@ -34,6 +34,7 @@ pub struct File {
     pub prefetch: Option<bool>,
     pub bin_size: Option<Text<Size>>,
     pub ways: Option<Number<1, 8>>,
+    pub hash_bits: Option<Number<8, 16>>,
     pub object_size: Option<Text<Size>>,
     pub io: Option<Text<IoEngine>>,
     pub access_log: Option<Text<FileOrOff>>,

@@ -125,6 +125,7 @@ impl Settings {
                 positions_in_memory: small(flags.positions_in_memory, file.positions_in_memory)
                     .unwrap_or(Tuning::default().positions_in_memory),
                 prefetch: flags.prefetch.or(file.prefetch),
+                hash_bits: small(flags.hash_bits, file.hash_bits),
                 keep_percent: small(flags.keep, file.keep).unwrap_or(Tuning::default().keep_percent),
             },
             bins: Bins {

@@ -38,7 +38,7 @@ fn the_example_says_the_defaults() {
     // What has a fixed default is not commented out: it would not be compared.
     let silent: Vec<&str> = EXAMPLE.lines().filter(|line| line.starts_with('#') && line.contains(" = ")).collect();
     let top = silent.iter().take_while(|line| !line.contains("[[")).filter(|line| !line.starts_with("# "));
-    let top: Vec<&str> = top.map(|line| line.split(' ').next().unwrap()).take(10).collect();
+    let top: Vec<&str> = top.map(|line| line.split(' ').next().unwrap()).take(11).collect();
     let silent = [
         "#cache",
         "#disk",
@@ -47,6 +47,7 @@ fn the_example_says_the_defaults() {
         "#prefetch",
         "#bin_size",
         "#ways",
+        "#hash_bits",
         "#object_size",
         "#metrics",
         "#name",
@@ -153,15 +154,16 @@ fn flags_override_the_file() {
     assert_eq!(both.proxy.listeners, file.proxy.listeners);
 
     let tuned = |flags| {
-        let set = "sets_in_memory = 30\npositions_in_memory = 6\nprefetch = true\nkeep = 10";
+        let set = "sets_in_memory = 30\npositions_in_memory = 6\nprefetch = true\nhash_bits = 12\nkeep = 10";
         read(flags, &format!("{set}\n{text}")).unwrap().tuning
     };
     let numbers = |tuning: Tuning| {
-        (tuning.sets_in_memory_percent, tuning.positions_in_memory, tuning.prefetch, tuning.keep_percent)
+        let Tuning { sets_in_memory_percent, positions_in_memory, prefetch, hash_bits, keep_percent } = tuning;
+        (sets_in_memory_percent, positions_in_memory, prefetch, hash_bits, keep_percent)
     };
-    assert_eq!(numbers(tuned("")), (30, 6, Some(true), 10));
-    let flags = "--sets-in-memory 70 --positions-in-memory 1 --prefetch false --keep 0";
-    assert_eq!(numbers(tuned(flags)), (70, 1, Some(false), 0));
+    assert_eq!(numbers(tuned("")), (30, 6, Some(true), Some(12), 10));
+    let flags = "--sets-in-memory 70 --positions-in-memory 1 --prefetch false --hash-bits 9 --keep 0";
+    assert_eq!(numbers(tuned(flags)), (70, 1, Some(false), Some(9), 0));
 
     let cut = |flags| {
         let settings = read(flags, &format!("bin_size = \"8KiB\"\nways = 4\nobject_size = \"5kB\"\n{text}")).unwrap();
@@ -258,6 +260,7 @@ fn nonsense_is_named_with_its_line() {
         ("positions_in_memory = 9".to_owned(), 1, vec!["from 1 to 8"]),
         ("keep = 51".to_owned(), 1, vec!["from 0 to 50"]),
         ("ways = 9".to_owned(), 1, vec!["from 1 to 8"]),
+        ("hash_bits = 7".to_owned(), 1, vec!["from 8 to 16"]),
         ("bin_size = 8192".to_owned(), 1, vec!["string"]),
         ("log = \"chatty\"".to_owned(), 1, vec!["warn"]),
         ("name = \"a b\"".to_owned(), 1, vec!["letters"]),

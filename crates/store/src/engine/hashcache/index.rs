@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::format::{LAPS, REACHING_SLOT_BITS, SLOT_BITS, Set, Slot, WAYS};
+use super::format::{Cut, LAPS, Set, Slot, WAYS};
 use super::policy::{self, Inserted};
 use crate::engine::{Place, Places};
+use crate::index::hash::hash;
 use crate::index::{Sets, ranks};
 use crate::layout::reach::Reach;
 use crate::layout::{Frontier, LogLayout, SnapshotLayout};
@@ -13,9 +14,11 @@ use crate::layout::{Frontier, LogLayout, SnapshotLayout};
 /// No record lies here: the first lap is lap 1.
 const NOWHERE: Place = Place(0);
 
-/// The set-associative array of slots. Memory: 47 bytes a set of eight, 55 with reaches, and 24 bytes a thousand sets.
+/// The set-associative array of slots. Memory: 47 bytes a set of eight, 55 with reaches, one more for each bit of hash beyond
+/// eight, and 24 bytes a thousand sets.
 pub struct Index {
     sets: Sets,
+    cut: Cut,
     frontier: Arc<Frontier>,
     layout: LogLayout,
     lost: AtomicU64,
@@ -45,25 +48,28 @@ pub(super) fn slot_place(layout: &LogLayout, place: Place) -> (u32, u8) {
 }
 
 impl Index {
-    /// Bits of a slot, with a reach or without.
-    pub fn slot_bits(reads_ahead: bool) -> usize {
-        if reads_ahead { REACHING_SLOT_BITS } else { SLOT_BITS }
-    }
-
-    /// Sets with room for `slots` entries of so many bits, rounded up to whole sets. Allocates all of it now.
-    pub fn room(slots: u64, slot_bits: usize) -> Sets {
-        Sets::new(sets_for(slots), &Set::empty(slot_bits))
+    /// Sets with room for `slots` entries cut so, rounded up to whole sets. Allocates all of it now.
+    pub fn room(slots: u64, cut: Cut) -> Sets {
+        Sets::new(sets_for(slots), &Set::empty(cut))
     }
 
     /// Where snapshots of such an index lie, if they begin at `base`.
-    pub fn snapshot_layout(slots: u64, slot_bits: usize, base: u64) -> SnapshotLayout {
-        let (pages, page_content_bytes) = Sets::shards_for(sets_for(slots), slot_bits);
+    pub fn snapshot_layout(slots: u64, cut: Cut, base: u64) -> SnapshotLayout {
+        let (pages, page_content_bytes) = Sets::shards_for(sets_for(slots), cut.slot_bits());
         SnapshotLayout { base, page_content_bytes, pages }
     }
 
     /// An index over such sets.
-    pub fn over(sets: Sets, frontier: Arc<Frontier>, layout: LogLayout) -> Self {
-        Index { sets, frontier, layout, lost: AtomicU64::new(0) }
+    pub fn over(sets: Sets, cut: Cut, frontier: Arc<Frontier>, layout: LogLayout) -> Self {
+        Index { sets, cut, frontier, layout, lost: AtomicU64::new(0) }
+    }
+
+    fn set<'a>(&self, bytes: &'a mut [u8]) -> Set<'a> {
+        Set::over(bytes, self.cut)
+    }
+
+    fn fingerprint(&self, id_low: u64) -> u16 {
+        hash(id_low, self.cut.hash_bits)
     }
 
     /// Drop every slot but those that lead to places from `floor` up to `covered`.
@@ -71,7 +77,7 @@ impl Index {
         for set in 0..self.sets.len() {
             self.sets.with(set, |bytes| {
                 let kept = |slot: &Slot| self.place(slot).is_some_and(|place| place >= floor && place < covered);
-                policy::clear(&mut Set(bytes), |slot| !kept(slot))
+                policy::clear(&mut self.set(bytes), |slot| !kept(slot))
             });
         }
     }
@@ -121,7 +127,7 @@ impl Index {
         let mut found = [NOWHERE; WAYS];
         let mut count = 0;
         self.sets.with(self.sets.set_of(id_low), |bytes| {
-            for (_, slot) in Set(bytes).slots().filter(|(_, slot)| slot.fingerprint == id_low as u8) {
+            for (_, slot) in self.set(bytes).slots().filter(|(_, slot)| slot.fingerprint == self.fingerprint(id_low)) {
                 if let (Some(place), Some(to)) = (self.reachable(&slot), found.get_mut(count)) {
                     *to = place;
                     count += 1;
@@ -139,7 +145,7 @@ impl Index {
     pub fn reach(&self, id_low: u64, place: Place) -> Reach {
         let wanted = Some(self.slot_place(place));
         let reach = self.sets.with(self.sets.set_of(id_low), |bytes| {
-            Set(bytes).slots().find(|(_, slot)| slot.place == wanted).map(|(_, slot)| slot.reach)
+            self.set(bytes).slots().find(|(_, slot)| slot.place == wanted).map(|(_, slot)| slot.reach)
         });
         reach.flatten().unwrap_or_default()
     }
@@ -151,7 +157,13 @@ impl Index {
         let inserted = self.sets.with(self.sets.set_of(id_low), |bytes| {
             // A lost record's slot is not free: it keeps what it replaced from coming to light.
             let is_live = |slot: &Slot| self.reachable(slot).is_some();
-            policy::insert(&mut Set(bytes), id_low as u8, (self.slot_place(place), reach), is_live, age)
+            policy::insert(
+                &mut self.set(bytes),
+                self.fingerprint(id_low),
+                (self.slot_place(place), reach),
+                is_live,
+                age,
+            )
         });
         if inserted == Some(Inserted::Replaced) {
             self.lost.fetch_add(1, Relaxed);
@@ -161,16 +173,17 @@ impl Index {
     /// Drop every candidate of this fingerprint.
     pub fn remove_low(&self, id_low: u64) {
         self.sets.with(self.sets.set_of(id_low), |bytes| {
-            policy::clear(&mut Set(bytes), |slot| slot.fingerprint == id_low as u8)
+            policy::clear(&mut self.set(bytes), |slot| slot.fingerprint == self.fingerprint(id_low))
         });
     }
 
     /// Drop the candidates of this fingerprint that are not newer than `place`.
     pub fn remove_to(&self, id_low: u64, place: Place) {
         self.sets.with(self.sets.set_of(id_low), |bytes| {
-            let old =
-                |slot: &Slot| slot.fingerprint == id_low as u8 && self.reachable(slot).is_none_or(|at| at <= place);
-            policy::clear(&mut Set(bytes), old)
+            let old = |slot: &Slot| {
+                slot.fingerprint == self.fingerprint(id_low) && self.reachable(slot).is_none_or(|at| at <= place)
+            };
+            policy::clear(&mut self.set(bytes), old)
         });
     }
 
@@ -178,7 +191,7 @@ impl Index {
     pub fn touch(&self, id_low: u64, place: Place) {
         let wanted = Some(self.slot_place(place));
         self.sets.with(self.sets.set_of(id_low), |bytes| {
-            let mut set = Set(bytes);
+            let mut set = self.set(bytes);
             let Some((way, touched)) = set.slots().find(|(_, slot)| slot.place == wanted) else { return };
             ranks::touch(&mut set, way);
             // What may be a later version of it must not leave before it: the order of use follows that of writing.
@@ -197,14 +210,14 @@ impl Index {
         let share = |n: u64| (u128::from(n) * u128::from(self.sets.len()) / u128::from(self.layout.regions)) as u64;
         let number = region % self.layout.regions;
         for set in share(number)..share(number + 1) {
-            self.sets.with(set, |bytes| policy::clear(&mut Set(bytes), |slot| self.reachable(slot).is_none()));
+            self.sets.with(set, |bytes| policy::clear(&mut self.set(bytes), |slot| self.reachable(slot).is_none()));
         }
     }
 
     /// The live places of one set.
     pub fn places(&self, set: u64) -> Vec<Place> {
         self.sets
-            .with(set, |bytes| Set(bytes).slots().filter_map(|(_, slot)| self.place(&slot)).collect())
+            .with(set, |bytes| self.set(bytes).slots().filter_map(|(_, slot)| self.place(&slot)).collect())
             .unwrap_or_default()
     }
 

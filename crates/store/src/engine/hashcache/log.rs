@@ -8,7 +8,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::answer::{found, limits, lying, of_part, read_error};
 use super::closing;
-use super::format::WAYS;
+use super::format::{Cut, WAYS};
 use super::index::Index;
 use super::options::HashCacheLogOptions;
 use super::places::{Where, meaning};
@@ -19,6 +19,7 @@ use crate::device::Device;
 use crate::engine::{
     Engine, FetchDone, Fetched, Kind, Limits, Part, PartsDone, Place, Places, Probe, Record, SyncDone, Together,
 };
+use crate::index::hash::HASH_BITS;
 use crate::key::Digest;
 use crate::layout::ahead::Ahead;
 use crate::layout::log::{LogCounters, LogFault, RawRecord};
@@ -60,11 +61,23 @@ impl HashCacheLog {
         stamp: Stamp,
         reads_ahead: bool,
     ) -> Option<HashCacheLogOptions> {
+        Self::plan_cut(bytes, reserved, block, mean_object_bytes, stamp, (HASH_BITS, reads_ahead))
+    }
+
+    /// [`HashCacheLog::plan`], with so many bits of hash.
+    pub(crate) fn plan_cut(
+        bytes: u64,
+        reserved: u64,
+        block: u64,
+        mean_object_bytes: u64,
+        stamp: Stamp,
+        (hash_bits, has_reaches): (u8, bool),
+    ) -> Option<HashCacheLogOptions> {
         let slots = (bytes / mean_object_bytes.max(1)).clamp(1, MAX_SLOTS);
-        let snapshots = Index::snapshot_layout(slots, Index::slot_bits(reads_ahead), reserved);
+        let snapshots = Index::snapshot_layout(slots, Cut { hash_bits, has_reaches }, reserved);
         let base = reserved.checked_add(snapshots.area_bytes().checked_mul(2)?)?;
         let layout = LogLayout::new(base, bytes.checked_sub(base)?, block)?;
-        HashCacheLogOptions::of(layout, slots, reserved, mean_object_bytes, stamp, reads_ahead)
+        HashCacheLogOptions::of(layout, slots, reserved, mean_object_bytes, stamp, (hash_bits, has_reaches))
     }
 
     /// Open what is on the device: the newest snapshot, and the log from there on; then begin a fresh region. A device

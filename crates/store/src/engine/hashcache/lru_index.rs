@@ -33,7 +33,8 @@ pub enum Said {
 /// The index. Memory: 15 + 4k bytes a set of eight, 15 + 5k with reaches, and what [`Offsets`] takes.
 pub struct LruIndex {
     pub(super) sets: Sets,
-    kept: usize,
+    /// Positions of each set in memory, and bits of hash in a slot.
+    cut: (usize, u8),
     has_reaches: bool,
     pub offsets: Arc<Offsets>,
     frontier: Arc<Frontier>,
@@ -42,19 +43,19 @@ pub struct LruIndex {
 }
 
 impl LruIndex {
-    /// An empty index of these sets, with `kept` positions of each in memory. Allocates all of it now.
+    /// An empty index of these sets, with `kept` positions of each in memory and so many bits of hash. Allocates all of it now.
     pub fn new(
         device: Arc<dyn Device>,
         file: OffsetLayout,
-        kept: usize,
+        (kept, hash_bits): (usize, u8),
         frontier: Arc<Frontier>,
         layout: LogLayout,
     ) -> Arc<Self> {
-        let kept = kept.clamp(1, WAYS);
+        let cut = (kept.clamp(1, WAYS), hash_bits);
         let has_reaches = file.has_reaches;
-        let sets = Sets::new(file.sets, &LruSet::empty(kept, has_reaches));
+        let sets = Sets::new(file.sets, &LruSet::empty(cut, has_reaches));
         let (offsets, lost) = (Offsets::on(device, file), AtomicU64::new(0));
-        Arc::new(LruIndex { sets, kept, has_reaches, offsets, frontier, layout, lost })
+        Arc::new(LruIndex { sets, cut, has_reaches, offsets, frontier, layout, lost })
     }
 
     /// Begin to send positions out. Errors: the system has no more threads.
@@ -79,10 +80,10 @@ impl LruIndex {
         let mut next = || {
             let entries = of_sets.next()?;
             let number = self.sets.set_of(entries.first()?.id_low);
-            let mut whole = LruSet::empty(WAYS, self.has_reaches);
-            let mut all = LruSet::over(&mut whole, WAYS);
+            let mut whole = LruSet::empty((WAYS, self.cut.1), self.has_reaches);
+            let mut all = LruSet::over(&mut whole, (WAYS, self.cut.1));
             for entry in entries {
-                let fingerprint = Row::fingerprint(entry.id_low);
+                let fingerprint = self.fingerprint(entry.id_low);
                 let (position, lap) = slot_place(&self.layout, entry.place);
                 if removes(entry) {
                     all.way_of(fingerprint).into_iter().for_each(|way| all.clear(way));
@@ -101,7 +102,12 @@ impl LruIndex {
     }
 
     pub(super) fn with<T>(&self, set: u64, work: impl FnOnce(&mut LruSet<'_>) -> T) -> Option<T> {
-        self.sets.with(set, |bytes| work(&mut LruSet::over(bytes, self.kept)))
+        self.sets.with(set, |bytes| work(&mut LruSet::over(bytes, self.cut)))
+    }
+
+    /// As in a Disk Table's rows, 0 means that a slot is free.
+    pub(super) fn fingerprint(&self, id_low: u64) -> u16 {
+        Row::fingerprint(id_low, self.cut.1)
     }
 
     pub(super) fn place(&self, position: u32, lap: u8) -> Option<Place> {
@@ -118,7 +124,7 @@ impl LruIndex {
     pub fn say(&self, id_low: u64) -> Said {
         let number = self.sets.set_of(id_low);
         let said = self.with(number, |set| {
-            let Some(way) = set.way_of(Row::fingerprint(id_low)) else { return Said::Absent };
+            let Some(way) = set.way_of(self.fingerprint(id_low)) else { return Said::Absent };
             match self.known(number, set, way) {
                 Some(at) => self.place(at.position, set.lap(way)).map_or(Said::Absent, Said::At),
                 // What four bits of lap say suffices to see that it is long overwritten.
@@ -133,7 +139,7 @@ impl LruIndex {
     pub fn reach(&self, id_low: u64, place: Place) -> Reach {
         let number = self.sets.set_of(id_low);
         let reach = self.with(number, |set| {
-            let way = set.way_of(Row::fingerprint(id_low))?;
+            let way = set.way_of(self.fingerprint(id_low))?;
             let (position, lap) = slot_place(&self.layout, place);
             let at = self.known(number, set, way)?;
             (at.position == position && set.lap(way) == lap).then_some(at.reach)
@@ -153,7 +159,7 @@ impl LruIndex {
             return;
         }
         self.with(number, |set| {
-            let way = set.way_of(Row::fingerprint(id_low));
+            let way = set.way_of(self.fingerprint(id_low));
             if let Some(way) = way.filter(|_| !self.offsets.changed_since(number, moment)) {
                 self.offsets.note(number);
                 let (position, _) = slot_place(&self.layout, place);
@@ -167,7 +173,7 @@ impl LruIndex {
     pub fn touch(&self, id_low: u64, place: Place) {
         let number = self.sets.set_of(id_low);
         self.with(number, |set| {
-            let Some(way) = set.way_of(Row::fingerprint(id_low)) else { return };
+            let Some(way) = set.way_of(self.fingerprint(id_low)) else { return };
             let at = set.at(way).filter(|at| (at.position, set.lap(way)) == slot_place(&self.layout, place));
             if let Some(at) = at {
                 // No position leaves memory, and none on disk is another's than before.
@@ -183,7 +189,7 @@ impl LruIndex {
         let put = self.with(number, |set| {
             self.offsets.note(number);
             let is_dead = |set: &LruSet<'_>, way: usize| self.is_dead(set, way);
-            let (put, demoted) = set.insert(Row::fingerprint(id_low), lap, At { position, reach }, is_dead);
+            let (put, demoted) = set.insert(self.fingerprint(id_low), lap, At { position, reach }, is_dead);
             self.keep(number, demoted);
             put
         });
@@ -205,7 +211,7 @@ impl LruIndex {
     fn remove_if(&self, id_low: u64, and: impl Fn(Option<Place>) -> bool) {
         let number = self.sets.set_of(id_low);
         self.with(number, |set| {
-            let Some(way) = set.way_of(Row::fingerprint(id_low)) else { return };
+            let Some(way) = set.way_of(self.fingerprint(id_low)) else { return };
             let at = self.known(number, set, way);
             let place = at.and_then(|at| written_at(&self.layout, &self.frontier, at.position, set.lap(way)));
             if and(place) {

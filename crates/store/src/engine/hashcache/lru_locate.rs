@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::lru_index::LruIndex;
 use super::lru_set::{At, LruSet, WAYS};
 use crate::engine::Place;
-use crate::index::Row;
 use crate::layout::reach::Reach;
 
 /// Times that a set is read again because it changed meanwhile.
@@ -18,8 +17,8 @@ pub type LocateDone = Box<dyn FnOnce(Option<(Place, Reach, u64)>) + Send>;
 impl LruIndex {
     /// Find out where an object's record is, on the disk if memory does not say.
     pub fn locate(self: &Arc<Self>, id_low: u64, done: LocateDone) {
-        let number = self.sets.set_of(id_low);
-        self.locate_in(number, move |set| set.way_of(Row::fingerprint(id_low)), 1, done);
+        let (number, fingerprint) = (self.sets.set_of(id_low), self.fingerprint(id_low));
+        self.locate_in(number, move |set| set.way_of(fingerprint), 1, done);
     }
 
     /// The same of a slot, by the number that [`LruIndex::places`] gave it.

@@ -1,8 +1,8 @@
-//! A set of which only the positions used last are in memory (section 3.4): for each of eight slots 15 bits, and behind
-//! them so many positions, in the order of use. A slot's rank says which position is its own, so no bits do.
+//! A set of which only the positions used last are in memory (section 3.4): for each of eight slots 15 bits, more with more than 8
+//! bits of hash, and behind them so many positions, in the order of use. A slot's rank says which position is its own, so no bits do.
 //!
 //! ```text
-//! slot:      bits 0-7 fingerprint, 0 = free | 8-10 rank, 0 = most recently used | 11-14 lap
+//! slot:      h bits fingerprint, 0 = free | 3 rank, 0 = most recently used | 4 lap
 //! positions: k times 32 bits, that of rank 0 first; positions of rank k and beyond are on disk
 //! reaches:   k times 8 bits in the same order, where related records are read together (3.5)
 //! ```
@@ -16,16 +16,10 @@ use crate::layout::reach::Reach;
 
 /// Slots of a set.
 pub const WAYS: usize = 8;
-/// Bits of a slot without its position: 8 + 3 + 4.
-const SLOT_BITS: usize = 15;
-const SLOTS_BYTES: usize = WAYS * SLOT_BITS / 8;
+const RANK_BITS: usize = 3;
+const LAP_BITS: usize = 4;
 /// Bytes of a position.
 pub const POSITION_BYTES: usize = 4;
-
-const FINGERPRINT: Field = Field { shift: 0, bits: 8 };
-const RANK: Field = Field { shift: 8, bits: 3 };
-const LAP: Field = Field { shift: 11, bits: 4 };
-const POSITION: Field = Field { shift: SLOTS_BYTES * 8, bits: 32 };
 
 /// Where a record lies, and how far it reaches with those related to it: nothing in a set without room for that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,6 +34,12 @@ pub struct At {
 pub struct LruSet<'a> {
     bytes: &'a mut [u8],
     kept: usize,
+    hash_bits: usize,
+}
+
+/// Bits of a slot without its position: 15 with 8 bits of hash. Eight slots have as many bytes.
+fn slot_bits(hash_bits: usize) -> usize {
+    hash_bits + RANK_BITS + LAP_BITS
 }
 
 /// A position that memory has no room for any more.
@@ -57,40 +57,62 @@ impl Ranked for LruSet<'_> {
     }
 
     fn rank(&self, way: usize) -> u8 {
-        RANK.get(self.bytes, SLOT_BITS, way) as u8
+        self.rank_field().get(self.bytes, self.slot_bits(), way) as u8
     }
 
     fn set_rank(&mut self, way: usize, rank: u8) {
-        RANK.set(self.bytes, SLOT_BITS, way, rank.into());
+        let (field, slot_bits) = (self.rank_field(), self.slot_bits());
+        field.set(self.bytes, slot_bits, way, rank.into());
     }
 }
 
 impl<'a> LruSet<'a> {
-    /// The set in these bytes, with room for `kept` positions, 1 to 8.
-    pub fn over(bytes: &'a mut [u8], kept: usize) -> Self {
-        LruSet { bytes, kept }
+    /// The set in these bytes, with room for `kept` positions, 1 to 8, and so many bits of hash in a slot.
+    pub fn over(bytes: &'a mut [u8], (kept, hash_bits): (usize, u8)) -> Self {
+        LruSet { bytes, kept, hash_bits: hash_bits.into() }
+    }
+
+    fn slot_bits(&self) -> usize {
+        slot_bits(self.hash_bits)
+    }
+
+    fn fingerprint_field(&self) -> Field {
+        Field { shift: 0, bits: self.hash_bits }
+    }
+
+    fn rank_field(&self) -> Field {
+        Field { shift: self.hash_bits, bits: RANK_BITS }
+    }
+
+    fn lap_field(&self) -> Field {
+        Field { shift: self.hash_bits + RANK_BITS, bits: LAP_BITS }
+    }
+
+    fn position_field(&self) -> Field {
+        Field { shift: self.slot_bits() * 8, bits: 32 }
     }
 
     /// An empty set, with room for reaches or without.
-    pub fn empty(kept: usize, has_reaches: bool) -> Vec<u8> {
-        let mut bytes = vec![0; SLOTS_BYTES + kept * (POSITION_BYTES + usize::from(has_reaches))];
-        let mut set = LruSet::over(&mut bytes, kept);
+    pub fn empty((kept, hash_bits): (usize, u8), has_reaches: bool) -> Vec<u8> {
+        let positions = kept * (POSITION_BYTES + usize::from(has_reaches));
+        let mut bytes = vec![0; slot_bits(hash_bits.into()) + positions];
+        let mut set = LruSet::over(&mut bytes, (kept, hash_bits));
         (0..WAYS).for_each(|way| set.set_rank(way, way as u8));
         bytes
     }
 
     /// The fingerprint in a slot, 0 if it is free.
-    pub fn fingerprint(&self, way: usize) -> u8 {
-        FINGERPRINT.get(self.bytes, SLOT_BITS, way) as u8
+    pub fn fingerprint(&self, way: usize) -> u16 {
+        self.fingerprint_field().get(self.bytes, self.slot_bits(), way) as u16
     }
 
     /// The lap of a slot's record, modulo 16.
     pub fn lap(&self, way: usize) -> u8 {
-        LAP.get(self.bytes, SLOT_BITS, way) as u8
+        self.lap_field().get(self.bytes, self.slot_bits(), way) as u8
     }
 
     /// The slot of a fingerprint.
-    pub fn way_of(&self, fingerprint: u8) -> Option<usize> {
+    pub fn way_of(&self, fingerprint: u16) -> Option<usize> {
         (0..WAYS).find(|way| fingerprint != 0 && self.fingerprint(*way) == fingerprint)
     }
 
@@ -106,12 +128,13 @@ impl<'a> LruSet<'a> {
     }
 
     fn at_rank(&self, rank: usize) -> At {
-        let position = POSITION.get(self.bytes, 32, rank) as u32;
+        let position = self.position_field().get(self.bytes, 32, rank) as u32;
         At { position, reach: Reach(self.bytes.get(self.reaches() + rank).copied().unwrap_or(0)) }
     }
 
     fn put_at_rank(&mut self, rank: usize, at: At) {
-        POSITION.set(self.bytes, 32, rank, at.position.into());
+        let field = self.position_field();
+        field.set(self.bytes, 32, rank, at.position.into());
         let reach = self.reaches() + rank;
         if let Some(to) = self.bytes.get_mut(reach) {
             *to = at.reach.0;
@@ -120,18 +143,24 @@ impl<'a> LruSet<'a> {
 
     /// Become a copy of a set that keeps every position, as far as there is room for them.
     pub fn take_from(&mut self, all: &LruSet<'_>) {
-        self.bytes.iter_mut().zip(&*all.bytes).take(SLOTS_BYTES).for_each(|(to, from)| *to = *from);
+        let slots_bytes = self.slot_bits();
+        self.bytes.iter_mut().zip(&*all.bytes).take(slots_bytes).for_each(|(to, from)| *to = *from);
         (0..self.kept).for_each(|rank| self.put_at_rank(rank, all.at_rank(rank)));
     }
 
     /// Where the reaches begin: past the end, if there are none.
     fn reaches(&self) -> usize {
-        SLOTS_BYTES + self.kept * POSITION_BYTES
+        self.slot_bits() + self.kept * POSITION_BYTES
+    }
+
+    fn put_fingerprint(&mut self, way: usize, fingerprint: u16) {
+        let (field, slot_bits) = (self.fingerprint_field(), self.slot_bits());
+        field.set(self.bytes, slot_bits, way, fingerprint.into());
     }
 
     /// Free a slot.
     pub fn clear(&mut self, way: usize) {
-        FINGERPRINT.set(self.bytes, SLOT_BITS, way, 0);
+        self.put_fingerprint(way, 0);
     }
 
     /// Make a slot the most recently used, with its position in memory.
@@ -152,7 +181,7 @@ impl<'a> LruSet<'a> {
     /// says that its record is gone, or the one used least recently.
     pub fn insert(
         &mut self,
-        fingerprint: u8,
+        fingerprint: u16,
         lap: u8,
         at: At,
         is_dead: impl Fn(&LruSet<'_>, usize) -> bool,
@@ -164,8 +193,9 @@ impl<'a> LruSet<'a> {
             (None, Some(way)) => (way, Put::Free),
             (None, None) => ((0..WAYS).max_by_key(|way| self.rank(*way)).unwrap_or(0), Put::Replaced),
         };
-        FINGERPRINT.set(self.bytes, SLOT_BITS, way, fingerprint.into());
-        LAP.set(self.bytes, SLOT_BITS, way, lap.into());
+        self.put_fingerprint(way, fingerprint);
+        let (field, slot_bits) = (self.lap_field(), self.slot_bits());
+        field.set(self.bytes, slot_bits, way, lap.into());
         (put, self.promote(way, at))
     }
 
@@ -182,21 +212,27 @@ mod tests {
 
     #[test]
     fn a_set_takes_fifteen_bits_a_slot_and_its_positions() {
-        assert_eq!([1, 4, 8].map(|kept| LruSet::empty(kept, false).len() * 8), [15 * 8 + 32, 15 * 8 + 4 * 32, 47 * 8]);
-        assert_eq!([1, 4, 8].map(|kept| LruSet::empty(kept, true).len() * 8), [20 * 8, 35 * 8, 55 * 8]);
+        assert_eq!(
+            [1, 4, 8].map(|kept| LruSet::empty((kept, 8), false).len() * 8),
+            [15 * 8 + 32, 15 * 8 + 4 * 32, 47 * 8]
+        );
+        assert_eq!([1, 4, 8].map(|kept| LruSet::empty((kept, 8), true).len() * 8), [20 * 8, 35 * 8, 55 * 8]);
+        assert_eq!([8, 11, 16].map(|bits| LruSet::empty((4, bits), false).len() * 8), [31 * 8, 34 * 8, 39 * 8]);
     }
 
     proptest! {
         /// What was demoted and what is in memory together are the positions of all slots, whatever happens.
         #[test]
-        fn no_position_is_lost(kept in 1..=8_usize, has_reaches: bool, steps in proptest::collection::vec((0..4_u8, 1..20_u8, any::<u32>()), 0..200)) {
-            let mut bytes = LruSet::empty(kept, has_reaches);
+        fn no_position_is_lost(kept in 1..=8_usize, bits in 8..=16_u8, has_reaches: bool, steps in proptest::collection::vec((0..4_u8, 1..20_u16, any::<u32>()), 0..200)) {
+            let mut bytes = LruSet::empty((kept, bits), has_reaches);
             let at_of = |position: u32| At { position, reach: Reach(if has_reaches { (position >> 7) as u8 } else { 0 }) };
-            let mut set = LruSet::over(&mut bytes, kept);
+            let mut set = LruSet::over(&mut bytes, (kept, bits));
             let mut on_disk = [At::default(); WAYS];
             // Fingerprint, lap and position, the one used last first.
-            let mut model: Vec<(u8, u8, At)> = Vec::new();
+            let mut model: Vec<(u16, u8, At)> = Vec::new();
             for (what, fingerprint, position) in steps {
+                // Told apart by their highest bits.
+                let fingerprint = fingerprint << (bits - 5);
                 let at = model.iter().position(|(other, ..)| *other == fingerprint);
                 match (what, set.way_of(fingerprint)) {
                     (0, Some(way)) => {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::format::Cut;
 use super::index::Index;
 use super::lru_set::WAYS;
 use super::offsets::OffsetLayout;
@@ -23,6 +24,8 @@ pub struct HashCacheLogOptions {
     pub snapshots: Option<SnapshotLayout>,
     /// Whether related records are read together (section 3.5): then slots have 8 bits more.
     pub reads_ahead: bool,
+    /// Bits of hash in a slot, 8 to 16.
+    pub hash_bits: u8,
     /// Where positions lie that memory has no room for, and for how many slots of each set it has; LogLRU's only.
     pub offsets: Option<(OffsetLayout, usize)>,
     /// Seeds the checksums.
@@ -41,9 +44,9 @@ impl HashCacheLogOptions {
         reserved: u64,
         mean_object_bytes: u64,
         stamp: Stamp,
-        reads_ahead: bool,
+        (hash_bits, reads_ahead): (u8, bool),
     ) -> Option<HashCacheLogOptions> {
-        let snapshots = Index::snapshot_layout(slots, Index::slot_bits(reads_ahead), reserved);
+        let snapshots = Index::snapshot_layout(slots, Cut { hash_bits, has_reaches: reads_ahead }, reserved);
         let fits = reserved.checked_add(snapshots.area_bytes().checked_mul(2)?)? == layout.base;
         let snapshots = Some(snapshots);
         fits.then_some(HashCacheLogOptions {
@@ -53,6 +56,7 @@ impl HashCacheLogOptions {
             mean_object_bytes,
             snapshots,
             reads_ahead,
+            hash_bits,
             offsets: None,
             stamp,
             flush_every: None,
@@ -63,7 +67,7 @@ impl HashCacheLogOptions {
     /// Options for HashCache-LogLRU on a disk of `bytes`, of which the first `reserved` are taken, for objects of such a mean
     /// size, with `kept` positions of each set in memory. `None` if the disk is too small.
     pub fn plan_lru(
-        (kept, reads_ahead): (usize, bool),
+        (kept, hash_bits, reads_ahead): (usize, u8, bool),
         bytes: u64,
         reserved: u64,
         mean_object_bytes: u64,
@@ -72,12 +76,12 @@ impl HashCacheLogOptions {
         let slots = (bytes / mean_object_bytes.max(1)).clamp(1, MAX_SLOTS);
         let base = reserved.checked_add(Self::file(slots, reads_ahead, reserved).bytes())?;
         let layout = LogLayout::new(base, bytes.checked_sub(base)?, 4096)?;
-        Self::of_lru((kept, reads_ahead), layout, slots, reserved, mean_object_bytes, stamp)
+        Self::of_lru((kept, hash_bits, reads_ahead), layout, slots, reserved, mean_object_bytes, stamp)
     }
 
     /// The same for a log that was planned before. `None` if its numbers do not fit each other.
     pub fn of_lru(
-        (kept, reads_ahead): (usize, bool),
+        (kept, hash_bits, reads_ahead): (usize, u8, bool),
         layout: LogLayout,
         slots: u64,
         reserved: u64,
@@ -92,11 +96,17 @@ impl HashCacheLogOptions {
             mean_object_bytes,
             snapshots: None,
             reads_ahead,
+            hash_bits,
             offsets: Some((file, kept.clamp(1, WAYS))),
             stamp,
             flush_every: None,
             read_only: false,
         })
+    }
+
+    /// How a slot is cut of which everything is in memory.
+    pub(super) fn cut(&self) -> Cut {
+        Cut { hash_bits: self.hash_bits, has_reaches: self.reads_ahead }
     }
 
     fn file(slots: u64, has_reaches: bool, base: u64) -> OffsetLayout {

@@ -20,7 +20,7 @@ pub enum Inserted {
 /// this one replaces); else the least recently used.
 pub fn insert(
     set: &mut Set<'_>,
-    fingerprint: u8,
+    fingerprint: u16,
     (place, reach): ((u32, u8), Reach),
     is_live: impl Fn(&Slot) -> bool,
     age: impl Fn(&Slot) -> u64,
@@ -55,15 +55,17 @@ pub fn clear(set: &mut Set<'_>, dead: impl Fn(&Slot) -> bool) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::format::SLOT_BITS;
+    use super::super::format::Cut;
     use super::*;
     use proptest::prelude::*;
+
+    const CUT: Cut = Cut { hash_bits: 8, has_reaches: false };
 
     fn live(slot: &Slot) -> bool {
         slot.place.is_some()
     }
 
-    fn add(set: &mut Set<'_>, fingerprint: u8, position: u32) -> Inserted {
+    fn add(set: &mut Set<'_>, fingerprint: u16, position: u32) -> Inserted {
         insert(set, fingerprint, ((position, 1), Reach(0)), live, |slot| {
             u64::MAX - u64::from(slot.place.map_or(0, |place| place.0))
         })
@@ -71,8 +73,8 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_leaves_a_full_set() {
-        let mut bytes = Set::empty(SLOT_BITS);
-        let mut set = Set(&mut bytes);
+        let mut bytes = Set::empty(CUT);
+        let mut set = Set::over(&mut bytes, CUT);
         for n in 0..8 {
             assert_eq!(add(&mut set, n, u32::from(n)), Inserted::Free);
         }
@@ -85,8 +87,8 @@ mod tests {
 
     #[test]
     fn in_a_full_set_the_oldest_of_the_same_fingerprint_leaves_first() {
-        let mut bytes = Set::empty(SLOT_BITS);
-        let mut set = Set(&mut bytes);
+        let mut bytes = Set::empty(CUT);
+        let mut set = Set::over(&mut bytes, CUT);
         for n in 0..6 {
             add(&mut set, n, u32::from(n));
         }
@@ -102,9 +104,9 @@ mod tests {
     proptest! {
         /// Ranks stay an order of all eight slots whatever happens.
         #[test]
-        fn ranks_stay_an_order(steps in proptest::collection::vec((0..3_u8, any::<u8>(), 0..1000_u32), 0..100)) {
-            let mut bytes = Set::empty(SLOT_BITS);
-            let mut set = Set(&mut bytes);
+        fn ranks_stay_an_order(steps in proptest::collection::vec((0..3_u8, 0..256_u16, 0..1000_u32), 0..100)) {
+            let mut bytes = Set::empty(CUT);
+            let mut set = Set::over(&mut bytes, CUT);
             for (what, fingerprint, position) in steps {
                 match what {
                     0 => touch(&mut set, fingerprint as usize % WAYS),

@@ -35,7 +35,7 @@ pub fn open(device: &Arc<dyn Device>, options: &HashCacheLogOptions) -> Result<O
     let covered = snapshot.map_or(Place(0), |header| header.up_to);
     let OpenedLog { frontier, found, damaged: in_log } =
         open_log(device, layout, stamp, read_only, flush_every, covered, None)?;
-    let index = Index::over(sets, frontier.clone(), layout);
+    let index = Index::over(sets, options.cut(), frontier.clone(), layout);
     if snapshot.is_some() {
         index.keep_between(found.floor, covered);
     }
@@ -61,7 +61,7 @@ fn open_lru(
 ) -> Result<Opened, String> {
     let HashCacheLogOptions { layout, stamp, flush_every, .. } = *options;
     let OpenedLog { frontier, found, damaged } = open_log(device, layout, stamp, false, flush_every, Place(0), None)?;
-    let index = LruIndex::new(device.clone(), file, kept, frontier.clone(), layout);
+    let index = LruIndex::new(device.clone(), file, (kept, options.hash_bits), frontier.clone(), layout);
     index.fill(found.entries, |entry| entry.kind == Kind::Tombstone).map_err(|error| error.to_string())?;
     index.start().map_err(|error| error.to_string())?;
     Ok(Opened { index: Positions::Some(index), frontier, snapshot: None, damaged })
@@ -69,7 +69,7 @@ fn open_lru(
 
 /// The sets of the newest snapshot that is whole, or empty ones; and how many snapshots are damaged.
 fn newest_snapshot(device: &dyn Device, options: &HashCacheLogOptions) -> (Sets, Option<SnapshotHeader>, u64) {
-    let room = || Index::room(options.slots, Index::slot_bits(options.reads_ahead));
+    let room = || Index::room(options.slots, options.cut());
     let Some(layout) = options.snapshots else { return (room(), None, 0) };
     let snapshots = Snapshots { device, layout, stamp: options.stamp };
     let (headers, mut damaged) = snapshots.headers();

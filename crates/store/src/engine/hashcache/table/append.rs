@@ -114,7 +114,7 @@ impl Inner {
     }
 
     fn target(&self, record: &Record<'_>, set: u64) -> Target {
-        let (first, fingerprint) = (self.first_bin(set), Row::fingerprint(record.id.low()));
+        let (first, fingerprint) = (self.first_bin(set), self.fingerprint(record.id.low()));
         let at = |way: usize| Target::Bin(first + way as u64);
         if record.kind == Kind::Tombstone {
             let taken = self.rows.update(set, |row| {
@@ -258,14 +258,14 @@ impl Inner {
     pub(super) fn learn(&self, set: u64, view: &View) {
         let ways = view.seen(&self.table).into_iter().map(|seen| match seen {
             Seen::Bin(header) if header.content != Content::Record(Kind::Tombstone) => {
-                (Row::fingerprint(header.id.low()), header.order)
+                (self.fingerprint(header.id.low()), header.order)
             }
             _ => (0, 0),
         });
         let ways: Vec<_> = ways.collect();
         let state = self.table.lock();
         if !state.changed_since(set, view.moment) {
-            self.rows.learn(set, Row::learned(&ways));
+            self.rows.learn(set, Row::learned(&ways, self.options.hash_bits));
         }
     }
 }

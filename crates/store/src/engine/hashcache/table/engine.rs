@@ -12,7 +12,7 @@ use crate::engine::hashcache::places::{Where, at_bin, meaning};
 use crate::engine::{
     Engine, FetchDone, Fetched, Limits, Part, PartsDone, Place, Places, Probe, Record, SyncDone, Together,
 };
-use crate::index::{Row, ranks};
+use crate::index::ranks;
 use crate::key::Digest;
 use crate::layout::Snapshots;
 use crate::layout::ahead::Ahead;
@@ -36,7 +36,7 @@ impl Engine for HashCacheTable {
     fn probe(&self, id: &Digest) -> Probe {
         let engine = &self.0;
         let is_there = || {
-            let (set, fingerprint) = (engine.set_of(id.low()), Row::fingerprint(id.low()));
+            let (set, fingerprint) = (engine.set_of(id.low()), engine.fingerprint(id.low()));
             engine.rows.update(set, |row| row.way_of(fingerprint).is_some())
         };
         let absent = engine.banned.has(id) || (engine.rows.is_index() && is_there() == Some(false));
@@ -97,7 +97,7 @@ impl Engine for HashCacheTable {
     }
 
     fn touch(&self, id: &Digest, _place: Place) {
-        let fingerprint = Row::fingerprint(id.low());
+        let fingerprint = self.0.fingerprint(id.low());
         self.0.rows.update(self.0.set_of(id.low()), |row| {
             if let Some(way) = row.way_of(fingerprint) {
                 ranks::touch(row, way);

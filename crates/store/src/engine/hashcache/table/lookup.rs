@@ -10,7 +10,6 @@ use crate::engine::hashcache::answer::{found, read_error};
 use crate::engine::hashcache::places::at_moment;
 use crate::engine::{FetchDone, Fetched, Found, Kind, Place};
 use crate::hit::ReadError;
-use crate::index::Row;
 use crate::key::Digest;
 use crate::layout::bin::{BIN_HEADER_BYTES, BinHeader, Content, Seen, read_pointer};
 use crate::layout::disk_table::{Slot, View};
@@ -28,7 +27,7 @@ impl Inner {
         if let Some((slot, moment)) = self.table.unwritten(id) {
             return self.answer(slot, moment, done);
         }
-        let (id, set, fingerprint) = (*id, self.set_of(id.low()), Row::fingerprint(id.low()));
+        let (id, set, fingerprint) = (*id, self.set_of(id.low()), self.fingerprint(id.low()));
         let row = if self.rows.is_index() { self.rows.update(set, |row| row.way_of(fingerprint)) } else { None };
         let (first, count) = match row {
             Some(None) => return done(Fetched::Missing),

@@ -39,6 +39,7 @@ use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
 
+use crate::index::Row;
 use crate::layout::{DiskTable, Log, SnapshotHeader};
 use append::Learning;
 use banned::Banned;
@@ -74,6 +75,10 @@ impl Inner {
 
     fn set_of(&self, id_low: u64) -> u64 {
         self.options.table.set_of(id_low)
+    }
+
+    fn fingerprint(&self, id_low: u64) -> u16 {
+        Row::fingerprint(id_low, self.options.hash_bits)
     }
 
     fn first_bin(&self, set: u64) -> u64 {

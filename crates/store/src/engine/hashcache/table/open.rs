@@ -20,7 +20,7 @@ use crate::index::{Row, Sets, SomeSets};
 use crate::layout::ahead::Ahead;
 use crate::layout::log::LogCounters;
 use crate::layout::opening::{OpenedLog, open_log};
-use crate::layout::{DiskTable, Log, LogLayout, SnapshotHeader, Snapshots};
+use crate::layout::{DiskTable, Log, LogLayout, SnapshotHeader, Snapshots, TableLayout};
 use crate::limits::{MAX_AHEAD_BYTES, MAX_SETS_AT_HAND};
 
 /// Numbers of bins that go with each number of a header: no process writes so many.
@@ -105,23 +105,23 @@ fn look(snapshots: &Snapshots<'_>) -> State {
 }
 
 fn rows(snapshots: &Snapshots<'_>, options: &TableOptions, before: &mut State) -> Rows {
-    let sets = options.table.sets;
+    let TableOptions { table: TableLayout { sets, .. }, hash_bits, .. } = *options;
     match options.policy {
-        TablePolicy::Basic | TablePolicy::Set => Rows::AtHand(SomeSets::new(sets, MAX_SETS_AT_HAND)),
+        TablePolicy::Basic | TablePolicy::Set => Rows::AtHand(SomeSets::new(sets, MAX_SETS_AT_HAND, hash_bits)),
         TablePolicy::SetMemLru { percent } => {
             let rows = (u128::from(sets) * u128::from(percent) / 100) as u64;
-            Rows::Some(SomeSets::new(sets, rows))
+            Rows::Some(SomeSets::new(sets, rows, hash_bits))
         }
-        TablePolicy::SetMem if before.is_new => Rows::All(Sets::new(sets, Row::empty().bytes())),
+        TablePolicy::SetMem if before.is_new => Rows::All(Sets::new(sets, Row::empty(hash_bits).bytes()), hash_bits),
         TablePolicy::SetMem => {
-            let all = Sets::new(sets, &Row::UNKNOWN);
-            let Some(header) = before.clean else { return Rows::All(all) };
+            let all = Sets::new(sets, &Row::unknown(hash_bits));
+            let Some(header) = before.clean else { return Rows::All(all, hash_bits) };
             if snapshots.read(header, |page, bytes| all.load_shard(page, bytes)) {
-                return Rows::All(all);
+                return Rows::All(all, hash_bits);
             }
             before.damaged += 1;
             tracing::warn!("the index kept on disk is damaged: each set is read when it is first asked for");
-            Rows::All(Sets::new(sets, &Row::UNKNOWN))
+            Rows::All(Sets::new(sets, &Row::unknown(hash_bits)), hash_bits)
         }
     }
 }

@@ -95,6 +95,8 @@ pub struct TableOptions {
     pub snapshots: SnapshotLayout,
     /// The mean object size that the disk was cut for.
     pub mean_object_bytes: u64,
+    /// Bits of hash in a row, 8 to 16.
+    pub hash_bits: u8,
     /// Seeds the checksums.
     pub stamp: Stamp,
     /// Whether what lies in the log of related objects is read together (section 3.5). Default false.
@@ -116,7 +118,7 @@ impl TableOptions {
         bytes: u64,
         reserved: u64,
         mean_object_bytes: u64,
-        stamp: Stamp,
+        (stamp, hash_bits): (Stamp, u8),
     ) -> Option<TableOptions> {
         let mean = mean_object_bytes.clamp(1, 64 << 10);
         if bins.wrong(policy, bytes).is_some() {
@@ -126,7 +128,7 @@ impl TableOptions {
         let block_bytes = bins.bytes.unwrap_or(mean.next_power_of_two().max(4096));
         let each = block_bytes + (block_bytes / 2).max(mean_object_bytes / 2) + 4;
         let sets = (bytes.saturating_sub(reserved) / each).min(MAX_SLOTS) / ways as u64;
-        let (snapshots, table) = Self::table(policy, sets, ways, block_bytes, reserved)?;
+        let (snapshots, table) = Self::table((policy, hash_bits), sets, ways, block_bytes, reserved)?;
         let base = table.base + table.bytes();
         let log = LogLayout::new(base, bytes.checked_sub(base)?, 4096)?;
         Some(TableOptions {
@@ -135,6 +137,7 @@ impl TableOptions {
             log,
             snapshots,
             mean_object_bytes,
+            hash_bits,
             stamp,
             reads_ahead: false,
             flush_every: None,
@@ -150,13 +153,14 @@ impl TableOptions {
         (bins, block_bytes, ways): (u64, u64, u32),
         reserved: u64,
         mean_object_bytes: u64,
-        stamp: Stamp,
+        (stamp, hash_bits): (Stamp, u8),
     ) -> Option<TableOptions> {
         let ways = if ways == 0 { policy.ways() } else { ways as usize };
         let asked = Bins { bytes: Some(block_bytes), ways: Some(ways) };
         let sane = asked.wrong(policy, u64::MAX).is_none() && bins.is_multiple_of(ways as u64);
         let sets = bins / ways.max(1) as u64;
-        let (snapshots, table) = Self::table(policy, sets, ways, block_bytes, reserved).filter(|_| sane)?;
+        let (snapshots, table) =
+            Self::table((policy, hash_bits), sets, ways, block_bytes, reserved).filter(|_| sane)?;
         let fits = table.base.checked_add(table.bins().checked_mul(block_bytes)?)? == log.base;
         fits.then_some(TableOptions {
             policy,
@@ -164,6 +168,7 @@ impl TableOptions {
             log,
             snapshots,
             mean_object_bytes,
+            hash_bits,
             stamp,
             reads_ahead: false,
             flush_every: None,
@@ -177,13 +182,14 @@ impl TableOptions {
     }
 
     fn table(
-        policy: TablePolicy,
+        (policy, hash_bits): (TablePolicy, u8),
         sets: u64,
         ways: usize,
         block_bytes: u64,
         reserved: u64,
     ) -> Option<(SnapshotLayout, TableLayout)> {
-        let (pages, page_content_bytes) = if policy == TablePolicy::SetMem { Rows::pages(sets) } else { (0, 0) };
+        let (pages, page_content_bytes) =
+            if policy == TablePolicy::SetMem { Rows::pages(sets, hash_bits) } else { (0, 0) };
         let snapshots = SnapshotLayout { base: reserved, page_content_bytes, pages };
         let base = reserved.checked_add(snapshots.area_bytes().checked_mul(2)?)?;
         let table = TableLayout { base, sets, ways, block_bytes };

@@ -1,6 +1,6 @@
 //! What memory says of the sets: nothing lasting, all of them, or those used last.
 
-use crate::index::row::ROW_BYTES;
+use crate::index::row::row_bytes;
 use crate::index::{Row, Sets, SomeSets};
 
 /// Rows, by policy.
@@ -10,8 +10,8 @@ pub(super) enum Rows {
     AtHand(SomeSets),
     /// Those of the sets used last.
     Some(SomeSets),
-    /// Every set's; a row may be unknown still.
-    All(Sets),
+    /// Every set's, with so many bits of hash; a row may be unknown still.
+    All(Sets, u8),
 }
 
 impl Rows {
@@ -24,8 +24,8 @@ impl Rows {
     pub(super) fn update<T>(&self, set: u64, work: impl FnOnce(&mut Row) -> T) -> Option<T> {
         match self {
             Rows::AtHand(some) | Rows::Some(some) => some.update(set, work),
-            Rows::All(sets) => sets.with(set, |bytes| {
-                let mut row = Row::from_bytes(bytes)?;
+            Rows::All(sets, hash_bits) => sets.with(set, |bytes| {
+                let mut row = Row::from_bytes(bytes, *hash_bits)?;
                 let done = work(&mut row);
                 bytes.copy_from_slice(row.bytes());
                 Some(done)
@@ -41,9 +41,9 @@ impl Rows {
                     some.put(set, row);
                 }
             }
-            Rows::All(sets) => {
+            Rows::All(sets, hash_bits) => {
                 sets.with(set, |bytes| {
-                    if Row::from_bytes(bytes).is_none() {
+                    if Row::from_bytes(bytes, *hash_bits).is_none() {
                         bytes.copy_from_slice(row.bytes());
                     }
                 });
@@ -55,8 +55,11 @@ impl Rows {
     pub(super) fn live(&self) -> u64 {
         match self {
             Rows::AtHand(_) | Rows::Some(_) => 0,
-            Rows::All(sets) => (0..sets.len())
-                .filter_map(|set| sets.with(set, |bytes| Row::from_bytes(bytes).map_or(0, |row| row.used() as u64)))
+            Rows::All(sets, hash_bits) => (0..sets.len())
+                .filter_map(|set| {
+                    let used = |bytes: &mut [u8]| Row::from_bytes(bytes, *hash_bits).map_or(0, |row| row.used() as u64);
+                    sets.with(set, used)
+                })
                 .sum(),
         }
     }
@@ -65,13 +68,13 @@ impl Rows {
     pub(super) fn page(&self, page: u64) -> Vec<u8> {
         match self {
             Rows::AtHand(_) | Rows::Some(_) => Vec::new(),
-            Rows::All(sets) => sets.copy_shard(page),
+            Rows::All(sets, _) => sets.copy_shard(page),
         }
     }
 
     /// How many pages a snapshot of every row has, and how many bytes each.
-    pub(super) fn pages(sets: u64) -> (u64, u64) {
-        Sets::shards_for(sets, ROW_BYTES)
+    pub(super) fn pages(sets: u64, hash_bits: u8) -> (u64, u64) {
+        Sets::shards_for(sets, row_bytes(hash_bits))
     }
 
     /// Memory allocated for the index, in bytes.
@@ -79,7 +82,7 @@ impl Rows {
         match self {
             Rows::AtHand(_) => 0,
             Rows::Some(some) => some.allocated_bytes(),
-            Rows::All(sets) => sets.allocated_bytes(),
+            Rows::All(sets, _) => sets.allocated_bytes(),
         }
     }
 }
