@@ -8,6 +8,7 @@ mod answer;
 mod closing;
 pub(crate) mod fused;
 pub mod hashcache;
+mod parts;
 pub mod segmented;
 pub mod spread;
 

@@ -6,23 +6,24 @@ use std::task::{Context, Poll, ready};
 
 use parking_lot::{Mutex, RwLock};
 
-use super::answer::{found, limits, lying, of_part, read_error};
+use super::answer::limits;
 use super::closing;
 use super::format::{Cut, WAYS};
 use super::index::Index;
 use super::options::HashCacheLogOptions;
+use super::parts;
 use super::places::{Where, meaning};
 use super::positions::Positions;
 use super::recover::{self, Opened};
 use super::snapshot;
 use crate::device::Device;
 use crate::engine::{
-    Engine, FetchDone, Fetched, Kind, Limits, Part, PartsDone, Place, Places, Probe, Record, SyncDone, Together,
+    Engine, FetchDone, Kind, Limits, Part, PartsDone, Place, Places, Probe, Record, SyncDone, Together,
 };
 use crate::index::hash::HASH_BITS;
 use crate::key::Digest;
 use crate::layout::ahead::Ahead;
-use crate::layout::log::{LogCounters, LogFault, RawRecord};
+use crate::layout::log::{LogCounters, LogFault};
 use crate::layout::reach::Reach;
 use crate::layout::record::HEADER_BYTES;
 use crate::layout::{Log, LogLayout, SnapshotHeader, SnapshotLayout, Stamp};
@@ -145,18 +146,15 @@ impl Engine for HashCacheLog {
     }
 
     fn fetch_at(&self, id: &Digest, place: Place, body_bytes: usize, done: FetchDone) {
-        let arrived = move |read| done(of_part(read));
-        self.0.log.read_reachable(place, Some(*id), HEADER_BYTES + body_bytes, Box::new(arrived));
+        parts::fetch_at(&self.0.log, id, place, body_bytes, done);
     }
 
     fn together(&self, parts: &[Part], most_bytes: usize) -> Together {
-        let (parts, bytes) = self.0.log.together(&lying(parts), most_bytes);
-        Together { parts, bytes }
+        parts::together(&self.0.log, parts, most_bytes)
     }
 
     fn fetch_together(&self, id: &Digest, parts: &[Part], done: PartsDone) {
-        let arrived = move |all: Vec<_>| done(all.into_iter().map(of_part).collect());
-        self.0.log.read_run(lying(parts), *id, Box::new(arrived));
+        parts::fetch_together(&self.0.log, id, parts, done);
     }
 
     fn poll_append(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
@@ -230,11 +228,7 @@ impl Engine for HashCacheLog {
     }
 
     fn fetch_any(&self, place: Place, done: FetchDone) {
-        let arrived = move |read: Result<RawRecord, LogFault>| match read {
-            Ok(record) => done(found(record)),
-            Err(LogFault::Gone) => done(Fetched::Missing),
-            Err(fault) => done(Fetched::Failed(read_error(fault))),
-        };
+        let arrived = parts::of_any(done);
         let (log, bytes) = (self.0.log.clone(), self.0.first_read_bytes);
         match (&self.0.index, meaning(place)) {
             (Positions::Some(index), Where::Bin(slot)) => index.locate_slot(

@@ -28,7 +28,7 @@ mod recover;
 mod snapshot;
 mod table;
 
-use super::{answer, closing};
+use super::{answer, closing, parts};
 pub use log::HashCacheLog;
 pub use options::HashCacheLogOptions;
 pub use table::{Bins, HashCacheTable, TableOptions, TablePolicy};

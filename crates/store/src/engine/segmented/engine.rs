@@ -13,11 +13,11 @@ use super::keep::{Budget, RESERVE};
 use super::options::SegmentedOptions;
 use super::recover::{self, Opened};
 use crate::device::Device;
-use crate::engine::answer::{found, limits, lying, of_part, read_error};
-use crate::engine::closing;
+use crate::engine::answer::{found, limits, read_error};
 use crate::engine::{
     Engine, FetchDone, Fetched, Hold, Kind, Limits, Part, PartsDone, Place, Places, Probe, Record, SyncDone, Together,
 };
+use crate::engine::{closing, parts};
 use crate::key::Digest;
 use crate::layout::log::{LogCounters, LogFault, RawRecord};
 use crate::layout::record::HEADER_BYTES;
@@ -136,18 +136,15 @@ impl Engine for Segmented {
     }
 
     fn fetch_at(&self, id: &Digest, place: Place, body_bytes: usize, done: FetchDone) {
-        let arrived = move |read| done(of_part(read));
-        self.0.log.read_reachable(place, Some(*id), HEADER_BYTES + body_bytes, Box::new(arrived));
+        parts::fetch_at(&self.0.log, id, place, body_bytes, done);
     }
 
     fn together(&self, parts: &[Part], most_bytes: usize) -> Together {
-        let (parts, bytes) = self.0.log.together(&lying(parts), most_bytes);
-        Together { parts, bytes }
+        parts::together(&self.0.log, parts, most_bytes)
     }
 
     fn fetch_together(&self, id: &Digest, parts: &[Part], done: PartsDone) {
-        let arrived = move |all: Vec<_>| done(all.into_iter().map(of_part).collect());
-        self.0.log.read_run(lying(parts), *id, Box::new(arrived));
+        parts::fetch_together(&self.0.log, id, parts, done);
     }
 
     fn poll_append(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
@@ -211,12 +208,7 @@ impl Engine for Segmented {
     }
 
     fn fetch_any(&self, place: Place, done: FetchDone) {
-        let arrived = move |read: Result<RawRecord, LogFault>| match read {
-            Ok(record) => done(found(record)),
-            Err(LogFault::Gone) => done(Fetched::Missing),
-            Err(fault) => done(Fetched::Failed(read_error(fault))),
-        };
-        self.0.log.read(place, None, self.0.first_read_bytes, Box::new(arrived));
+        self.0.log.read(place, None, self.0.first_read_bytes, Box::new(parts::of_any(done)));
     }
 
     fn index_bytes(&self) -> u64 {

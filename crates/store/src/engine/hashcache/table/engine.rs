@@ -6,17 +6,16 @@ use std::task::{Context, Poll, Waker};
 use super::open::state;
 use super::{HashCacheTable, Inner};
 use crate::device::blocking;
-use crate::engine::hashcache::answer::{limits, lying, of_part};
+use crate::engine::hashcache::answer::limits;
 use crate::engine::hashcache::closing;
 use crate::engine::hashcache::places::{Where, at_bin, meaning};
+use crate::engine::parts;
 use crate::engine::{
     Engine, FetchDone, Fetched, Limits, Part, PartsDone, Place, Places, Probe, Record, SyncDone, Together,
 };
 use crate::index::ranks;
 use crate::key::Digest;
 use crate::layout::Snapshots;
-use crate::layout::ahead::Ahead;
-use crate::layout::record::HEADER_BYTES;
 use crate::stats::Stats;
 use crate::writer::WhyNot;
 
@@ -49,18 +48,15 @@ impl Engine for HashCacheTable {
 
     fn fetch_at(&self, id: &Digest, place: Place, body_bytes: usize, done: FetchDone) {
         let Where::Log(place) = meaning(place) else { return done(Fetched::Missing) };
-        let arrived = move |read| done(of_part(read));
-        self.0.log.read_reachable(place, Some(*id), HEADER_BYTES + body_bytes, Box::new(arrived));
+        parts::fetch_at(&self.0.log, id, place, body_bytes, done);
     }
 
     fn together(&self, parts: &[Part], most_bytes: usize) -> Together {
-        let (parts, bytes) = self.0.log.together(&lying(parts), most_bytes);
-        Together { parts, bytes }
+        parts::together(&self.0.log, parts, most_bytes)
     }
 
     fn fetch_together(&self, id: &Digest, parts: &[Part], done: PartsDone) {
-        let arrived = move |all: Vec<_>| done(all.into_iter().map(of_part).collect());
-        self.0.log.read_run(lying(parts), *id, Box::new(arrived));
+        parts::fetch_together(&self.0.log, id, parts, done);
     }
 
     fn poll_append(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
@@ -150,9 +146,7 @@ impl Engine for HashCacheTable {
 
     fn stats(&self) -> Stats {
         let Inner { log, table, options, .. } = &*self.0;
-        let device = log.device.counters();
-        let next = log.frontier.next();
-        let ahead = log.ahead.as_ref().map(Ahead::bytes).unwrap_or_default();
+        let of_log = log.stats();
         Stats {
             slots: options.table.bins(),
             mean_object_bytes: options.mean_object_bytes,
@@ -160,30 +154,13 @@ impl Engine for HashCacheTable {
             ways: options.table.ways as u64,
             live_objects: self.0.rows.live(),
             lost_to_full_sets: self.0.lost_to_full_sets.load(Relaxed),
-            capacity_bytes: options.table.bytes() + log.layout.log_bytes(),
-            frontier_bytes: next.0 % log.layout.log_bytes(),
-            lap: log.layout.lap(next),
+            capacity_bytes: options.table.bytes() + of_log.capacity_bytes,
             index_bytes: self.index_bytes(),
             false_reads: self.0.false_reads.load(Relaxed),
-            reads: device.reads,
-            read_bytes: device.read_bytes,
-            writes: device.writes,
-            write_bytes: device.write_bytes,
-            seeks: device.seeks,
-            disk_waiting: device.waiting,
-            read_times: device.read_times,
-            write_times: device.write_times,
-            sync_times: device.sync_times,
             damaged_at_open: self.0.damaged_at_open,
-            corrupt: log.counters.corrupt.load(Relaxed) + table.damaged.load(Relaxed),
-            read_errors: log.counters.read_errors.load(Relaxed) + table.read_errors.load(Relaxed),
-            write_errors: log.frontier.write_errors(),
-            sync_errors: log.frontier.sync_errors(),
-            disks_retired: u64::from(log.frontier.is_retired()),
-            ahead_bytes: ahead.read,
-            ahead_used_bytes: ahead.used,
-            ahead_wasted_bytes: ahead.wasted,
-            ..Stats::default()
+            corrupt: of_log.corrupt + table.damaged.load(Relaxed),
+            read_errors: of_log.read_errors + table.read_errors.load(Relaxed),
+            ..of_log
         }
     }
 
