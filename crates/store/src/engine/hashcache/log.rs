@@ -267,6 +267,10 @@ impl Engine for HashCacheLog {
         let (engine, device) = (self.0.clone(), self.0.log.device.clone());
         self.0.index.close();
         let begin = |told| self.0.log.frontier.close(told);
-        closing::close(device, begin, move || snapshot::take(&engine), done);
+        let last = move || {
+            engine.index.ended();
+            snapshot::take(&engine);
+        };
+        closing::close(device, begin, last, done);
     }
 }

@@ -83,6 +83,8 @@ pub struct Offsets {
     device: Arc<dyn Device>,
     layout: OffsetLayout,
     state: Mutex<State>,
+    /// Held while a block is on its way out.
+    writing: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -101,7 +103,8 @@ pub type PositionsDone = Box<dyn FnOnce(Option<[At; WAYS]>) + Send>;
 impl Offsets {
     /// The file on a device, not looked at.
     pub fn on(device: Arc<dyn Device>, layout: OffsetLayout) -> Arc<Self> {
-        Arc::new(Offsets { device, layout, state: Mutex::new(State { moment: 1, ..State::default() }) })
+        let state = Mutex::new(State { moment: 1, ..State::default() });
+        Arc::new(Offsets { device, layout, state, writing: Mutex::new(()) })
     }
 
     /// Whether another position may be put here. Pending: the waker is called when there is room.
@@ -196,6 +199,10 @@ impl Offsets {
         };
         for block in going.chunk_by(|((a, _), _), ((b, _), _)| self.layout.block_at(*a) == self.layout.block_at(*b)) {
             let Some(((first, _), _)) = block.first() else { continue };
+            let _writing = self.writing.lock();
+            if self.state.lock().closed {
+                return;
+            }
             let at = self.layout.block_at(*first);
             let written = blocking::read(&*self.device, at, ALIGN).and_then(|mut bytes| {
                 block.iter().for_each(|((set, way), (at, _))| self.layout.put(&mut bytes, *set, *way, *at));
@@ -221,9 +228,15 @@ impl Offsets {
         }
     }
 
-    /// Send no more.
+    /// Send no more; what is on its way goes on.
     pub fn close(&self) {
         self.state.lock().closed = true;
+    }
+
+    /// Wait for what was on its way when [`Offsets::close`] was called: another process may open the cache then, and write a
+    /// file of its own.
+    pub fn ended(&self) {
+        drop(self.writing.lock());
     }
 
     /// Start the thread that sends positions out; `free` frees a slot. It ends when the file is closed or dropped. Errors:

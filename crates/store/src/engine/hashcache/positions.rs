@@ -114,6 +114,13 @@ impl Positions {
         }
     }
 
+    /// Wait until nothing is being written any more, after [`Positions::close`].
+    pub fn ended(&self) {
+        if let Positions::Some(index) = self {
+            index.offsets.ended();
+        }
+    }
+
     /// Write nothing more.
     pub fn close(&self) {
         if let Positions::Some(index) = self {
