@@ -4,6 +4,8 @@
 
 mod support;
 
+use std::time::Duration;
+
 use support::{get, open_as, open_planned, plan_as, plan_tuned, put, sound};
 use tinaja_store::device::{Counters, Device, Medium};
 use tinaja_store::{Cache, CacheOptions, Commit, EngineName, Store, Tuning, block_on};
@@ -189,6 +191,17 @@ fn in_a_log_writes_are_gathered() {
     }
 }
 
+/// Until every position that memory has no room for is on the disk: ten times a second some are written, each read before.
+fn settle(disk: &dyn Device) {
+    let requests = || disk.counters().reads + disk.counters().writes;
+    let (mut before, mut quiet) = (requests(), 0);
+    while quiet < 5 {
+        std::thread::sleep(Duration::from_millis(120));
+        quiet = if requests() == before { quiet + 1 } else { 0 };
+        before = requests();
+    }
+}
+
 /// Objects of full sets, asked for at random: the fewer positions are in memory, the more of them are read first; and what
 /// is asked for again and again has its position in memory.
 #[test]
@@ -201,9 +214,8 @@ fn with_some_positions_in_memory_a_hit_costs_little_more_than_one() {
         for n in 0..4000 {
             assert!(matches!(put(&store, n, 1, 2000), Commit::Stored { .. }));
         }
-        // Until every position that memory has no room for is on the disk.
         block_on(store.flush()).unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(500));
+        settle(&*disk);
         let written = disk.counters().writes as f64 / 4000.0;
         let hits = |keys: &mut dyn Iterator<Item = u64>| {
             // Of what was lost to full sets a few cost a read all the same: another's fingerprint is theirs.
@@ -213,6 +225,7 @@ fn with_some_positions_in_memory_a_hit_costs_little_more_than_one() {
             (reads() - before) as f64 / hits as f64
         };
         let random = hits(&mut (0..4000).map(|n| n * 997 % 4000));
+        settle(&*disk);
         let hot = hits(&mut (0..4000).map(|n| n % 40));
         println!(
             "{positions_in_memory} of 8: {random:.3} reads a hit at random, {hot:.3} of a few; {written:.4} writes a put"
