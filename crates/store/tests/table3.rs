@@ -226,13 +226,14 @@ fn with_some_positions_in_memory_a_hit_costs_little_more_than_one() {
         };
         let random = hits(&mut (0..4000).map(|n| n * 997 % 4000));
         settle(&*disk);
-        let hot = hits(&mut (0..4000).map(|n| n % 40));
+        // So few that no two of them share a set, where with one position in memory they would take turns in it.
+        let hot = hits(&mut (0..4000).map(|n| n % 8));
         println!(
             "{positions_in_memory} of 8: {random:.3} reads a hit at random, {hot:.3} of a few; {written:.4} writes a put"
         );
         assert!(random < before && random < 2.2 && written < 0.1);
-        // The file is written by the clock, which reads a block first.
-        assert!(hot < 1.03);
+        // The first time each costs a read more, and one by the clock for the position that had to go.
+        assert!(hot < 1.03, "{hot}");
         assert!((positions_in_memory == 8) == (random < 1.05));
         before = random;
     }
