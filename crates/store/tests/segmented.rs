@@ -4,11 +4,12 @@
 mod support;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use support::{DISK_BYTES, blank, disk, get, key, open_planned, plan_tuned, put, sound};
+use support::{DISK_BYTES, blank, disk, get, is_write, key, open_planned, plan_tuned, put, sound};
 use tinaja_store::contract::bytes_of;
-use tinaja_store::device::wrap::Counted;
+use tinaja_store::device::wrap::{Counted, Fault};
 use tinaja_store::device::{Device, Medium};
 use tinaja_store::layout::region::{encode, entries, footer};
 use tinaja_store::layout::{LogLayout, Stamp};
@@ -255,4 +256,27 @@ fn readers_of_everything_stop_nobody() {
             body.is_err_and(|error| error == tinaja_store::ReadError::Gone) || hit.body.len() == Some(large as u64)
         );
     }
+}
+
+/// A write failed, a flush told so, and nothing was stored before the cache was closed: its segment was left out of what is
+/// saved, and the next opening took the one before for the last and began it once more, with places that had been given out.
+#[test]
+fn a_segment_that_was_given_up_is_not_begun_again() {
+    let medium = blank();
+    let fails = Arc::new(AtomicBool::new(false));
+    let broken = fails.clone();
+    let failing = move |_, request: &_| (is_write(request) && broken.load(SeqCst)).then_some(Fault::Full);
+    let store = open_planned(&plan(0), disk(&medium, failing)).unwrap();
+    put_all(&store, 0, 40, 20_000);
+    block_on(store.flush()).unwrap();
+    fails.store(true, SeqCst);
+    stored(put(&store, 40, 1, 1000));
+    assert!(block_on(store.flush()).is_err());
+    fails.store(false, SeqCst);
+    let segment = |store: &Cache| store.stats().frontier_bytes / layout().region_bytes;
+    let given_up = segment(&store);
+    block_on(store.close()).unwrap();
+    let store = open(&medium);
+    assert_eq!((segment(&store), get(&store, 40)), (given_up + 1, None));
+    assert_eq!((0..20).filter(|n| get(&store, *n) == Some(1)).count(), 20, "what lies in other segments is there");
 }

@@ -18,7 +18,7 @@ use super::region::LogLayout;
 use crate::engine::Place;
 use crate::limits::{LEASE, WRITE_PATIENCE};
 
-/// The segments of one log. Memory: 40 bytes each.
+/// The segments of one log. Memory: 32 bytes each.
 pub struct Segments {
     layout: LogLayout,
     /// For each segment one more than the place at which it begins, and 0 while it is free.

@@ -82,7 +82,8 @@ fn as_saved(
         return None;
     }
     let homes = decode_homes(&homes, options);
-    let last = homes.iter().copied().max().unwrap_or(layout.region_of(Place(header.up_to.0 >> 1)));
+    // Not the newest of those saved: one that was given up is not among them, and its places were given out.
+    let last = layout.region_of(Place(header.up_to.0 >> 1));
     let old = Segments::new(layout, options.entries(), homes.iter().copied(), last);
     let next = old.next_after(last)?;
     let segments = Arc::new(Segments::new(layout, options.entries(), homes.into_iter(), next));
