@@ -17,6 +17,16 @@ pub enum Embedded {
     TenToTwenty,
 }
 
+impl Embedded {
+    /// How many that are, in tables.
+    pub fn a_page(self) -> &'static str {
+        match self {
+            Embedded::Zipf13 => "4",
+            Embedded::TenToTwenty => "10-20",
+        }
+    }
+}
+
 /// What a load is like. [`PolyMixOptions::new`] gives PolyMix-4's numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct PolyMixOptions {

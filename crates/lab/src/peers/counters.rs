@@ -1,7 +1,6 @@
 //! What the kernel counted: requests of a disk, time and memory of processes.
 
 use std::fs;
-use std::iter::Sum;
 use std::ops::Sub;
 
 /// Requests of a disk, as /proc/diskstats counts them.
@@ -30,6 +29,39 @@ pub struct ProcessCount {
     pub resident_bytes: u64,
     /// The most that each held, added up.
     pub peak_bytes: u64,
+    /// Of these, memory that processes share on purpose.
+    pub shared_bytes: u64,
+    /// Of these, files that are mapped: the program and its libraries.
+    pub code_bytes: u64,
+}
+
+impl ProcessCount {
+    /// What processes of one program took together. What they share counts once, and not once for each process that has
+    /// it: its code, and of shared memory so many bytes, which is all that there is of it.
+    pub fn together(counts: impl Iterator<Item = ProcessCount>, shared_bytes: u64) -> ProcessCount {
+        let (mut sum, mut code_bytes) = (ProcessCount::default(), 0);
+        for one in counts {
+            sum = sum.plus(one);
+            code_bytes = one.code_bytes.max(code_bytes);
+        }
+        let shared_bytes = sum.shared_bytes.min(shared_bytes);
+        let twice = sum.shared_bytes - shared_bytes + sum.code_bytes - code_bytes;
+        // What is shared is not given back, so that it was in the most that each held, too.
+        let (resident_bytes, peak_bytes) =
+            (sum.resident_bytes.saturating_sub(twice), sum.peak_bytes.saturating_sub(twice));
+        ProcessCount { resident_bytes, peak_bytes, shared_bytes, code_bytes, ..sum }
+    }
+
+    fn plus(self, other: ProcessCount) -> ProcessCount {
+        ProcessCount {
+            user_s: self.user_s + other.user_s,
+            system_s: self.system_s + other.system_s,
+            resident_bytes: self.resident_bytes + other.resident_bytes,
+            peak_bytes: self.peak_bytes + other.peak_bytes,
+            shared_bytes: self.shared_bytes + other.shared_bytes,
+            code_bytes: self.code_bytes + other.code_bytes,
+        }
+    }
 }
 
 /// A sector of /proc/diskstats, whatever the disk's own are.
@@ -70,6 +102,8 @@ fn parse_process(stat: &str, status: &str) -> Option<ProcessCount> {
         system_s: system as f64 / TICKS_A_SECOND,
         resident_bytes: bytes("VmRSS:"),
         peak_bytes: bytes("VmHWM:"),
+        shared_bytes: bytes("RssShmem:"),
+        code_bytes: bytes("RssFile:"),
     })
 }
 
@@ -90,17 +124,6 @@ impl Sub for DiskCount {
             write_bytes: self.write_bytes.saturating_sub(before.write_bytes),
             busy_ms: self.busy_ms.saturating_sub(before.busy_ms),
         }
-    }
-}
-
-impl Sum for ProcessCount {
-    fn sum<I: Iterator<Item = ProcessCount>>(counts: I) -> ProcessCount {
-        counts.fold(ProcessCount::default(), |sum, one| ProcessCount {
-            user_s: sum.user_s + one.user_s,
-            system_s: sum.system_s + one.system_s,
-            resident_bytes: sum.resident_bytes + one.resident_bytes,
-            peak_bytes: sum.peak_bytes + one.peak_bytes,
-        })
     }
 }
 
@@ -136,12 +159,17 @@ mod tests {
     #[test]
     fn a_process_is_read_whatever_its_name_is() {
         let stat = "42 (a) b) (c) S 1 42 42 0 -1 4194560 1 2 3 4 1234 567 0 0 20 0 9 0 100 200 300";
-        let status = "Name:\ta) b\nVmHWM:\t    2048 kB\nVmRSS:\t 1024 kB\n";
+        let status = "Name:\ta) b\nVmHWM:\t    2048 kB\nVmRSS:\t 1024 kB\nRssFile:\t 128 kB\nRssShmem:\t 256 kB\n";
         let count = parse_process(stat, status).unwrap();
         assert_eq!((count.user_s, count.system_s), (12.34, 5.67));
         assert_eq!((count.resident_bytes, count.peak_bytes), (1 << 20, 2 << 20));
-        let two: ProcessCount = [count, count].into_iter().sum();
-        assert_eq!((two.user_s, two.peak_bytes), (24.68, 4 << 20));
+        let two = ProcessCount::together([count, count].into_iter(), 300 << 10);
+        assert_eq!((two.user_s, two.system_s), (24.68, 11.34));
+        assert_eq!((two.shared_bytes, two.code_bytes), (300 << 10, 128 << 10), "once");
+        let twice = (512 - 300 + 128) << 10;
+        assert_eq!((two.resident_bytes, two.peak_bytes), ((2 << 20) - twice, (4 << 20) - twice));
+        // One process alone shares with nobody, and there is no more of shared memory than it has.
+        assert_eq!(ProcessCount::together([count].into_iter(), 1 << 30), count);
         assert!(parse_process("42 (a) S 1", status).is_none());
         assert!(process("0").is_none());
         assert!(process(&std::process::id().to_string()).is_some_and(|own| own.peak_bytes > 1 << 20));

@@ -74,12 +74,18 @@ impl Group {
     /// What all processes of the group have taken so far.
     pub fn count(&self) -> ProcessCount {
         let pids = fs::read_to_string(self.processes()).unwrap_or_default();
-        pids.split_ascii_whitespace().filter_map(counters::process).sum()
+        ProcessCount::together(pids.split_ascii_whitespace().filter_map(counters::process), self.memory("shmem"))
     }
 
-    /// Bytes of files that the kernel keeps in memory on the group's account.
+    /// Bytes of files that the kernel keeps in memory on the group's account; memory that processes share is none.
     pub fn page_cache_bytes(&self) -> u64 {
+        // Both versions count shared memory as a file.
+        self.memory(if self.is_first_version { "cache" } else { "file" }).saturating_sub(self.memory("shmem"))
+    }
+
+    /// Bytes of one kind of the group's memory.
+    fn memory(&self, kind: &str) -> u64 {
         let text = fs::read_to_string(self.path.join("memory.stat")).unwrap_or_default();
-        counters::field(&text, if self.is_first_version { "cache" } else { "file" }).unwrap_or_default()
+        counters::field(&text, kind).unwrap_or_default()
     }
 }

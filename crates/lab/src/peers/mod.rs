@@ -25,4 +25,4 @@ pub use client::Clients;
 pub use counters::{DiskCount, ProcessCount};
 pub use load::{Tally, fill, flat_out, percentile, timed};
 pub use origin::Origin;
-pub use servers::{Peer, Server, Share};
+pub use servers::{Peer, Server, Share, SquidStore};

@@ -10,7 +10,8 @@ use tinaja_store::EngineName;
 
 use crate::error::LabError;
 use crate::experiment::{Experiment, Setup};
-use crate::peers::{Origin, Peer, needs_root};
+use crate::load::Embedded::{self, TenToTwenty, Zipf13};
+use crate::peers::{Origin, Peer, SquidStore, needs_root};
 use crate::report::Report;
 
 /// See the module.
@@ -23,19 +24,32 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Each in its turn.
-const PEERS: [Peer; 7] = [
-    ours(EngineName::HashCacheSet, false),
-    Peer::Tinaja { engine: EngineName::HashCacheSet, prefetch: false, is_new: true },
-    ours(EngineName::HashCacheSetMem, false),
-    ours(EngineName::HashCacheLog, false),
-    ours(EngineName::HashCacheLog, true),
-    Peer::Squid,
-    Peer::TrafficServer,
+/// Each in its turn, under its load. With more objects a page what prefetching and stores make of a page may differ; a new
+/// file, and a log without prefetching, are what they are.
+const RUNS: [(Embedded, Peer); 14] = [
+    (Zipf13, ours(EngineName::HashCacheSet, false)),
+    (Zipf13, Peer::Tinaja { engine: EngineName::HashCacheSet, prefetch: false, is_new: true }),
+    (Zipf13, ours(EngineName::HashCacheSetMem, false)),
+    (Zipf13, ours(EngineName::HashCacheLog, false)),
+    (Zipf13, ours(EngineName::HashCacheLog, true)),
+    (Zipf13, Peer::Squid(SquidStore::Aufs)),
+    (Zipf13, Peer::Squid(SquidStore::Rock)),
+    (Zipf13, Peer::TrafficServer),
+    (TenToTwenty, ours(EngineName::HashCacheSet, false)),
+    (TenToTwenty, ours(EngineName::HashCacheSetMem, false)),
+    (TenToTwenty, ours(EngineName::HashCacheLog, true)),
+    (TenToTwenty, Peer::Squid(SquidStore::Aufs)),
+    (TenToTwenty, Peer::Squid(SquidStore::Rock)),
+    (TenToTwenty, Peer::TrafficServer),
 ];
 /// In short runs.
-const FEW: [Peer; 4] =
-    [ours(EngineName::HashCacheSet, false), ours(EngineName::HashCacheLog, true), Peer::Squid, Peer::TrafficServer];
+const FEW: [(Embedded, Peer); 5] = [
+    (Zipf13, ours(EngineName::HashCacheSet, false)),
+    (Zipf13, Peer::Squid(SquidStore::Aufs)),
+    (Zipf13, Peer::TrafficServer),
+    (TenToTwenty, ours(EngineName::HashCacheLog, true)),
+    (TenToTwenty, Peer::Squid(SquidStore::Rock)),
+];
 
 const fn ours(engine: EngineName, prefetch: bool) -> Peer {
     Peer::Tinaja { engine, prefetch, is_new: false }
@@ -46,17 +60,18 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
     let origin = Origin::begin()?;
     let disk = runs::disk_speed(setup)?;
     let (mut ran, mut left_out) = (Vec::new(), Vec::new());
-    for peer in setup.choose(&PEERS[..], &FEW[..]) {
+    for &(embedded, peer) in setup.choose(&RUNS[..], &FEW[..]) {
+        let name = format!("{}, {} a page", peer.name(), embedded.a_page());
         if peer.program().is_none() {
-            left_out.push(format!("{}: it is not installed", peer.name()));
+            left_out.push(format!("{name}: it is not installed"));
             continue;
         }
-        match runs::run(*peer, setup, &origin) {
+        match runs::run(peer, embedded, setup, &origin) {
             Ok(measured) => ran.push(measured),
             // The others take minutes each and can be shown all the same.
             Err(error) => {
-                tracing::error!("{}: {error}", peer.name());
-                left_out.push(format!("{}: {error}", peer.name()));
+                tracing::error!("{name}: {error}");
+                left_out.push(format!("{name}: {error}"));
             }
         }
     }
@@ -71,7 +86,7 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
         theory::table_6(&disk),
         tables::versions(&ran),
     ];
-    let plots = vec![plots::figure_3(&ran), plots::figure_5(&ran), plots::hit_times(&ran)];
+    let plots = plots::all(&ran);
     let Experiment { name, shows, paper, .. } = EXPERIMENT;
     let notes = notes::notes(setup, &left_out);
     Ok(Report { name, shows, paper, quick: setup.quick, seed: setup.seed, tables, plots, notes })

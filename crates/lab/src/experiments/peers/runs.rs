@@ -38,6 +38,8 @@ pub struct Phase {
 /// What was measured of one proxy.
 pub struct Ran {
     pub peer: Peer,
+    /// Under which load.
+    pub embedded: Embedded,
     pub version: String,
     /// Requests with which it was filled.
     pub filled: Tally,
@@ -61,15 +63,15 @@ pub fn disk_bytes(setup: &Setup) -> u64 {
 pub const MEMORY_BYTES: u64 = 192 << 20;
 
 /// The load: its working set fills three tenths of the disk, as 18 GB of 60 GB did (section 5.2).
-fn options(setup: &Setup) -> PolyMixOptions {
-    let options = PolyMixOptions::new(Embedded::Zipf13, 100.0, 1);
+fn options(embedded: Embedded, setup: &Setup) -> PolyMixOptions {
+    let options = PolyMixOptions::new(embedded, 100.0, 1);
     let working_set = 0.3 * disk_bytes(setup) as f64 / options.stored_bytes_a_view();
     PolyMixOptions { working_set: working_set as u64, ..options }
 }
 
 /// How long it is warmed up and measured; longer than the kernel keeps back writes, which is half a minute.
 pub fn lengths(setup: &Setup) -> (Duration, Duration, Duration) {
-    let seconds = setup.choose([40, 60, 45], [1, 3, 2]);
+    let seconds = setup.choose([35, 60, 40], [1, 2, 2]);
     seconds.map(Duration::from_secs).into()
 }
 
@@ -78,13 +80,13 @@ pub fn disk_speed(setup: &Setup) -> Result<DiskSpeed, LabError> {
     let (scratch, disk_bytes) = (setup.scratch.clone(), 512 << 20);
     let bench = Bench::make(&BenchOptions { scratch, disk_bytes, memory_bytes: MEMORY_BYTES })?;
     bench.limit(LIMIT)?;
-    let budget = Duration::from_secs(setup.choose(60, 5));
+    let budget = Duration::from_secs(setup.choose(60, 4));
     DiskSpeed::measure(&bench.mounted(), budget).map_err(|why| LabError::failed("measuring the limited disk", why))
 }
 
 /// Run it. Errors: it cannot be started, an answer is wrong, or most have none.
-pub fn run(peer: Peer, setup: &Setup, origin: &Origin) -> Result<Ran, LabError> {
-    tracing::info!("{}", peer.name());
+pub fn run(peer: Peer, embedded: Embedded, setup: &Setup, origin: &Origin) -> Result<Ran, LabError> {
+    tracing::info!("{}, {} objects a page", peer.name(), embedded.a_page());
     let share = Share { disk_bytes: disk_bytes(setup), hot_bytes: HOT_BYTES };
     let bench = Bench::make(&BenchOptions {
         scratch: setup.scratch.clone(),
@@ -93,15 +95,21 @@ pub fn run(peer: Peer, setup: &Setup, origin: &Origin) -> Result<Ran, LabError> 
         memory_bytes: MEMORY_BYTES,
     })?;
     let mut server = Server::start(peer, &bench, &share)?;
-    let ran = drive(peer, setup, origin, &bench, &server);
+    let ran = drive((peer, embedded), setup, origin, &bench, &server);
     // Why it ended says more than that nobody answered.
     server.still_runs()?;
     ran
 }
 
-fn drive(peer: Peer, setup: &Setup, origin: &Origin, bench: &Bench, server: &Server) -> Result<Ran, LabError> {
+fn drive(
+    (peer, embedded): (Peer, Embedded),
+    setup: &Setup,
+    origin: &Origin,
+    bench: &Bench,
+    server: &Server,
+) -> Result<Ran, LabError> {
     let empty_bytes = bench.processes().resident_bytes;
-    let options = options(setup);
+    let options = options(embedded, setup);
     let clients = Clients::new(options.clients, server.address(), origin.address());
     let mut mix = PolyMix::new(options, setup.seed);
     let requests = options.working_set as f64 * options.requests_a_view() / options.share_of_new_views();
@@ -119,7 +127,8 @@ fn drive(peer: Peer, setup: &Setup, origin: &Origin, bench: &Bench, server: &Ser
     timed(&clients, &mut mix, rate, at_rate / 4, WAITING)?;
     let timed = phase(bench, || timed(&clients, &mut mix, rate, at_rate, WAITING))?;
     let index_bytes = server.index_bytes();
-    Ok(Ran { peer, version: peer.version(), filled, empty_bytes, full_bytes, index_bytes, peak, rate, timed })
+    let version = peer.version();
+    Ok(Ran { peer, embedded, version, filled, empty_bytes, full_bytes, index_bytes, peak, rate, timed })
 }
 
 fn phase(bench: &Bench, put: impl FnOnce() -> Result<Tally, LabError>) -> Result<Phase, LabError> {

@@ -4,7 +4,7 @@ use tinaja_store::EngineName;
 
 use super::runs::Ran;
 use crate::paper::hashcache::{FIGURE_3_OTHERS, figure_3 as figure_3_of};
-use crate::peers::{Peer, percentile};
+use crate::peers::{Peer, SquidStore, percentile};
 use crate::report::{Cell, Table};
 
 /// What Figure 3 says of it. The paper's engines with a table prefetch; its commercial cache stands where Traffic Server does.
@@ -14,7 +14,9 @@ pub fn paper(peer: Peer) -> Option<f64> {
             None
         }
         Peer::Tinaja { engine, .. } => figure_3_of(engine),
-        Peer::Squid => FIGURE_3_OTHERS.first().map(|(_, rate)| *rate),
+        Peer::Squid(SquidStore::Aufs) => FIGURE_3_OTHERS.first().map(|(_, rate)| *rate),
+        // The paper's Squid has files; rock came later.
+        Peer::Squid(SquidStore::Rock) => None,
         Peer::TrafficServer => FIGURE_3_OTHERS.get(1).map(|(_, rate)| *rate),
     }
 }
@@ -26,6 +28,7 @@ fn megabytes(bytes: u64) -> Cell {
 pub fn peak(ran: &[Ran]) -> Table {
     let columns = [
         "proxy",
+        "a page",
         "requests/s",
         "Figure 3",
         "Mbit/s",
@@ -39,11 +42,12 @@ pub fn peak(ran: &[Ran]) -> Table {
         "failed",
     ];
     let mut table = Table::new("As fast as each can", &columns);
-    for Ran { peer, peak, .. } in ran {
+    for Ran { peer, embedded, peak, .. } in ran {
         let ((reads, writes), disk) = (peak.disk_requests(), peak.disk);
         let mean = |bytes: u64, count: u64| Cell::number(bytes as f64 / 1e3 / count as f64, 1);
         table.row([
             peer.name().into(),
+            embedded.a_page().into(),
             Cell::number(peak.tally.rate(), 0),
             Cell::maybe(paper(*peer), 0),
             Cell::number(peak.tally.bytes as f64 * 8e-6 / peak.tally.span.as_secs_f64(), 2),
@@ -63,6 +67,7 @@ pub fn peak(ran: &[Ran]) -> Table {
 pub fn resources(ran: &[Ran]) -> Table {
     let columns = [
         "proxy",
+        "a page",
         "user ms a request",
         "system ms a request",
         "user CPU %",
@@ -71,6 +76,7 @@ pub fn resources(ran: &[Ran]) -> Table {
         "empty MB",
         "filled MB",
         "index MB",
+        "shared MB",
         "page cache MB",
         "reads/s",
         "writes/s",
@@ -78,11 +84,12 @@ pub fn resources(ran: &[Ran]) -> Table {
         "busy by the device %",
     ];
     let mut table = Table::new("What it took meanwhile (Figures 5, 7 and 9)", &columns);
-    for Ran { peer, peak, timed, empty_bytes, full_bytes, index_bytes, .. } in ran {
+    for Ran { peer, embedded, peak, timed, empty_bytes, full_bytes, index_bytes, .. } in ran {
         let (requests, seconds) = (peak.tally.requests().max(1) as f64, peak.tally.span.as_secs_f64().max(1e-9));
         let ((reads, writes), taken) = (peak.disk_rates(), peak.processes);
         table.row([
             peer.name().into(),
+            embedded.a_page().into(),
             Cell::number(taken.user_s * 1e3 / requests, 2),
             Cell::number(taken.system_s * 1e3 / requests, 2),
             Cell::percent(taken.user_s / seconds),
@@ -91,6 +98,7 @@ pub fn resources(ran: &[Ran]) -> Table {
             megabytes(*empty_bytes),
             megabytes(*full_bytes),
             index_bytes.map_or(Cell::Nothing, |bytes| Cell::number(bytes as f64 / 1e6, 2)),
+            megabytes(peak.processes.shared_bytes),
             megabytes(peak.page_cache_bytes),
             Cell::number(reads, 1),
             Cell::number(writes, 1),
@@ -104,6 +112,7 @@ pub fn resources(ran: &[Ran]) -> Table {
 pub fn times(ran: &[Ran]) -> Table {
     let columns = [
         "proxy",
+        "a page",
         "asked/s",
         "answered/s",
         "hit p50 ms",
@@ -118,7 +127,7 @@ pub fn times(ran: &[Ran]) -> Table {
         "disk busy %",
     ];
     let mut table = Table::new("Times at four fifths of that rate", &columns);
-    for Ran { peer, rate, timed, .. } in ran {
+    for Ran { peer, embedded, rate, timed, .. } in ran {
         let (hits, misses) = (&timed.tally.hit_times, &timed.tally.miss_times);
         let all = || hits.iter().chain(misses);
         let times = [
@@ -131,7 +140,12 @@ pub fn times(ran: &[Ran]) -> Table {
             percentile(all(), 95.0),
             percentile(all(), 99.0),
         ];
-        let mut row = vec![peer.name().into(), Cell::number(*rate, 0), Cell::number(timed.tally.rate(), 0)];
+        let mut row = vec![
+            peer.name().into(),
+            embedded.a_page().into(),
+            Cell::number(*rate, 0),
+            Cell::number(timed.tally.rate(), 0),
+        ];
         row.extend(times.map(|time| Cell::maybe(time, 1)));
         row.extend([Cell::percent(timed.tally.hit_ratio()), Cell::percent(timed.disk_busy())]);
         table.row(row);
@@ -140,11 +154,17 @@ pub fn times(ran: &[Ran]) -> Table {
 }
 
 pub fn versions(ran: &[Ran]) -> Table {
-    let columns = ["proxy", "version", "objects it was filled with", "fill, objects/s"];
+    let columns = ["proxy", "a page", "version", "objects it was filled with", "fill, objects/s"];
     let mut table = Table::new("What was run", &columns);
-    for Ran { peer, version, filled, .. } in ran {
+    for Ran { peer, embedded, version, filled, .. } in ran {
         let rate = Cell::number(filled.rate(), 0);
-        table.row([peer.name().into(), version.clone().into(), filled.requests().into(), rate]);
+        table.row([
+            peer.name().into(),
+            embedded.a_page().into(),
+            version.clone().into(),
+            filled.requests().into(),
+            rate,
+        ]);
     }
     table
 }

@@ -12,6 +12,7 @@ use crate::report::{Cell, Table};
 pub fn table_4(ran: &[Ran], disk: &DiskSpeed) -> Table {
     let columns = [
         "proxy",
+        "a page",
         "CHR %",
         "CBR %",
         "rel",
@@ -32,6 +33,7 @@ pub fn table_4(ran: &[Ran], disk: &DiskSpeed) -> Table {
         let t = reads_a_second(disk, read_bytes);
         table.row([
             one.peer.name().into(),
+            one.embedded.a_page().into(),
             Cell::percent(chr),
             Cell::percent(cbr),
             Cell::number(rel, 2),
@@ -46,7 +48,8 @@ pub fn table_4(ran: &[Ran], disk: &DiskSpeed) -> Table {
     table
 }
 
-/// How many times fewer reads this engine needs than without prefetching.
+/// How many times fewer reads this engine needs than without prefetching, which was run with few objects a page only: an
+/// object costs it the same reads, however many others its page has.
 fn related(ran: &[Ran], engine: EngineName, reads: f64) -> f64 {
     let plain = Peer::Tinaja { engine, prefetch: false, is_new: false };
     let plain = ran.iter().find(|ran| ran.peer == plain).map(|ran| ran.peak.disk_requests().0);

@@ -31,10 +31,19 @@ pub enum Peer {
         /// On a file whose parts have not all been written once: see [`write_through`](super::Bench::write_through).
         is_new: bool,
     },
-    /// Squid, with the kind of store that keeps each object in a file and asks the disk from threads.
-    Squid,
+    /// Squid, with one of its stores.
+    Squid(SquidStore),
     /// Apache Traffic Server.
     TrafficServer,
+}
+
+/// Where Squid keeps objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SquidStore {
+    /// Each object in a file, the disk asked from threads, an index on the heap.
+    Aufs,
+    /// All objects in slots of one file, the disk asked by a process of its own, an index in shared memory.
+    Rock,
 }
 
 /// What all proxies are given alike.
@@ -46,7 +55,7 @@ pub struct Share {
     pub hot_bytes: u64,
 }
 
-/// A proxy that runs in a bench. Dropped, it is killed.
+/// A proxy that runs in a bench. Dropped, it is killed; processes that it started itself end with the bench.
 pub struct Server {
     peer: Peer,
     child: Child,
@@ -70,7 +79,8 @@ impl Peer {
                     (if prefetch { " + prefetch" } else { "" }, if is_new { ", new file" } else { "" });
                 format!("{engine}{prefetch}{new}")
             }
-            Peer::Squid => "Squid, aufs".to_owned(),
+            Peer::Squid(SquidStore::Aufs) => "Squid, aufs".to_owned(),
+            Peer::Squid(SquidStore::Rock) => "Squid, rock".to_owned(),
             Peer::TrafficServer => "Traffic Server".to_owned(),
         }
     }
@@ -80,14 +90,14 @@ impl Peer {
         match self {
             // The one that this runs in.
             Peer::Tinaja { .. } => std::env::current_exe().ok(),
-            Peer::Squid => find("squid"),
+            Peer::Squid(_) => find("squid"),
             Peer::TrafficServer => find("traffic_server"),
         }
     }
 
     /// What it calls itself, with its version.
     pub fn version(self) -> String {
-        let option = if self == Peer::Squid { "-v" } else { "--version" };
+        let option = if matches!(self, Peer::Squid(_)) { "-v" } else { "--version" };
         let output = self.program().and_then(|program| Command::new(program).arg(option).output().ok());
         let text = output.map(|output| [output.stdout, output.stderr].concat()).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
@@ -126,7 +136,7 @@ impl Server {
         let setting = Setting { bench, program: &program, address, share };
         let Start { mut command, cache } = match peer {
             Peer::Tinaja { engine, prefetch, .. } => tinaja::start(&setting, engine, prefetch),
-            Peer::Squid => squid::start(&setting)?,
+            Peer::Squid(store) => squid::start(&setting, store)?,
             Peer::TrafficServer => traffic_server::start(&setting)?,
         };
         let log = bench.aside().join("output");
@@ -134,7 +144,7 @@ impl Server {
         command.stdin(Stdio::null()).stdout(output.try_clone().map_err(failed)?).stderr(output);
         let child = command.spawn().map_err(failed)?;
         let mut server = Server { peer, child, address, cache, log };
-        server.wait_until_up()?;
+        server.wait_until_up(bench)?;
         Ok(server)
     }
 
@@ -147,7 +157,8 @@ impl Server {
     pub fn index_bytes(&self) -> Option<u64> {
         match self.peer {
             Peer::Tinaja { .. } => tinaja::index_bytes(self.peer, &self.cache),
-            Peer::Squid => squid::index_bytes(self.address),
+            Peer::Squid(SquidStore::Aufs) => squid::index_bytes(self.address),
+            Peer::Squid(SquidStore::Rock) => squid::rock_index_bytes(self.child.id()),
             Peer::TrafficServer => traffic_server::index_bytes(&self.cache),
         }
     }
@@ -162,13 +173,15 @@ impl Server {
         }
     }
 
-    fn wait_until_up(&mut self) -> Result<(), LabError> {
+    fn wait_until_up(&mut self, bench: &Bench) -> Result<(), LabError> {
         let begin = Instant::now();
         while begin.elapsed() < PATIENCE {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return Err(self.refused(&format!("it ended with {status}")));
             }
-            if TcpStream::connect(self.address).is_ok() {
+            // While Squid still looks through its store it has no room for objects in it.
+            let is_ready = !matches!(self.peer, Peer::Squid(_)) || squid::has_read_its_store(bench);
+            if is_ready && TcpStream::connect(self.address).is_ok() {
                 return Ok(());
             }
             std::thread::sleep(Duration::from_millis(50));
