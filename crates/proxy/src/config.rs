@@ -125,7 +125,7 @@ fn v6_only() -> bool {
 /// Caps and time limits. Each bounds what one client or origin can hold on to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Connections from clients at once; further ones get 503. Default 10,000: at about 21 KB each this is 210 MB,
+    /// Connections from clients at once; further ones get 503. Default 10,000: at about 13 KB each this is 130 MB,
     /// or 373 MB where all speak HTTP/2 (37 KB each, and 160 KB more for each answer that is read slowly).
     pub connections: usize,
     /// Requests at once over one HTTP/2 connection; further ones are refused and may be sent again. Default 100, what

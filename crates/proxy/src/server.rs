@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use http::Version;
+use pingora_core::listeners::{L4BufferSettings, ListenerConfig};
 use pingora_core::services::listening::Service;
 use tinaja_http::hops::via_member;
 use tokio::runtime::{Builder, Runtime};
@@ -138,7 +139,10 @@ impl Proxy {
             let (exchange, crowd) = (self.exchange.clone(), self.crowd.clone());
             let via = via_member(Version::HTTP_11, &shared.name);
             let mut service = Service::new("proxy".into(), Front { shared, current, index, exchange, crowd, via });
-            service.add_tcp(&address.to_string());
+            // Whoever reads from a connection has room of its own while it does. A buffer of Pingora's, 64 KiB by default,
+            // is there as long as the connection is, and idle ones are most.
+            let unread = L4BufferSettings::default().read(0);
+            service.add_listener(ListenerConfig::tcp(address.to_string()).l4_buffer(unread));
             service
         });
         services.collect()

@@ -15,7 +15,7 @@ use support::tinaja::Setup;
 /// The default of `limits.connections`.
 const MOST: usize = 10_000;
 /// What its documentation says one takes, and some.
-const EACH_BYTES: u64 = 25_000;
+const EACH_BYTES: u64 = 18_000;
 
 #[test]
 fn ten_thousand_idle_connections() {

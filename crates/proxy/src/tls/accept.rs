@@ -13,7 +13,7 @@ use pingora_core::protocols::{
 };
 use rustls::ServerConfig;
 use rustls::crypto::ring;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, ReadBuf};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
@@ -22,6 +22,9 @@ use super::certificates::{BadCertificate, CertificateFiles, Certificates};
 /// HTTP versions that clients may choose from, the better one first (RFC 7301).
 const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
+
+/// Bytes of ciphertext that are read at once: Rustls asks for 4 KiB, and a record has up to 16.
+const READ_BYTES: usize = 16 * 1024;
 
 /// One listener's TLS.
 #[derive(Debug)]
@@ -70,6 +73,7 @@ impl Tls {
     ///
     /// Errors: the client's, or the connection's.
     pub async fn accept(&self, stream: Stream) -> io::Result<Accepted> {
+        let stream = BufReader::with_capacity(READ_BYTES, stream);
         let stream = TlsAcceptor::from(self.config.clone()).accept(stream).await?;
         let (_, connection) = stream.get_ref();
         let name = connection.server_name().map(str::to_owned);
@@ -97,11 +101,11 @@ fn loaded(files: &[CertificateFiles]) -> Result<Tls, BadCertificate> {
 
 /// A client's connection under TLS, as Pingora's streams are.
 #[derive(Debug)]
-struct Secured(TlsStream<Stream>);
+struct Secured(TlsStream<BufReader<Stream>>);
 
 impl Secured {
     fn below(&self) -> &Stream {
-        self.0.get_ref().0
+        self.0.get_ref().0.get_ref()
     }
 }
 
