@@ -11,6 +11,7 @@ mod options;
 mod over;
 mod plan;
 mod raw;
+mod tuning;
 mod wanted;
 
 use std::sync::Arc;
@@ -24,7 +25,8 @@ pub(crate) use crate::layout::table::{Extent, Table};
 pub(crate) use extents::ExtentReader;
 use gather::Gather;
 pub use options::{CacheOptions, DEFAULT_DISK_BYTES, EngineName, OpenError};
-pub use plan::{Plan, Tuning};
+pub use plan::Plan;
+pub use tuning::Tuning;
 pub(crate) use wanted::Wanted;
 
 use crate::engine::{Engine, Limits, Place, Places, Probe};

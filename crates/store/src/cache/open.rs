@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::options::{CacheOptions, DEFAULT_DISK_BYTES, EngineName, OpenError};
-use super::plan::{Plan, Tuning, bins_of, wrong, wrong_hash};
+use super::plan::{Plan, bins_of};
+use super::tuning::{Tuning, wrong, wrong_hash};
 use super::{Cache, raw};
 use crate::device::file::free_bytes;
 use crate::device::lending::Lending;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::plan::Tuning;
+use super::tuning::Tuning;
 use crate::device::{IoEngine, OpenDiskError};
 use crate::engine::hashcache::Bins;
 use crate::engine::spread::MAX_DISKS;
