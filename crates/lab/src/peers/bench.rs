@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 use super::cleaner::Cleaner;
 use super::counters::{self, DiskCount, ProcessCount};
 use super::limits::Group;
@@ -40,6 +42,22 @@ pub struct Bench {
 /// Errors: it is not root.
 pub fn needs_root() -> Result<(), LabError> {
     if rustix::process::geteuid().is_root() { Ok(()) } else { Err(LabError::NeedsRoot) }
+}
+
+/// Files that this process, and each that it starts, can have open: both ends of what 200 clients and a proxy keep open, and
+/// more. Login shells have 1024.
+const OPEN_FILES: u64 = 16_384;
+
+/// See to it that clients and origin can have their connections. Errors: this user may not have so many files open.
+pub fn allow_open_files() -> Result<(), LabError> {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current.is_none_or(|current| current >= OPEN_FILES) {
+        return Ok(());
+    }
+    let maximum = maximum.map(|maximum| maximum.max(OPEN_FILES));
+    setrlimit(Resource::Nofile, Rlimit { current: Some(OPEN_FILES), maximum }).map_err(|why| {
+        LabError::failed("allowing for connections", format!("{OPEN_FILES} open files: {why}; see ulimit -H -n"))
+    })
 }
 
 impl Bench {
@@ -101,6 +119,12 @@ impl Bench {
     pub fn limit(&self, requests: u64) -> Result<(), LabError> {
         run(Command::new("sync").arg("--file-system").arg(self.mounted()))?;
         self.group.limit_disk(&self.numbers, Some(requests))
+    }
+
+    /// Do something under the same limits as what [`Bench::command`] starts: all of this process, and for good what it
+    /// starts meanwhile. Errors: this process is not let into the group.
+    pub fn within<T>(&self, work: impl FnOnce() -> T) -> Result<T, LabError> {
+        self.group.within(work)
     }
 
     /// What the disk did so far.

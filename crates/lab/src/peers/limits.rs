@@ -49,6 +49,23 @@ impl Group {
         self.path.join("cgroup.procs")
     }
 
+    /// Do something as a process of this group, and be one of the former group again. What is started meanwhile stays in it.
+    /// Errors: the kernel takes us in neither.
+    pub fn within<T>(&self, work: impl FnOnce() -> T) -> Result<T, LabError> {
+        let enter = |group: &Path| {
+            fs::write(group.join("cgroup.procs"), std::process::id().to_string())
+                .map_err(|why| LabError::failed("entering a control group", format!("{}: {why}", group.display())))
+        };
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let former = former(&own, self.is_first_version).ok_or_else(|| {
+            LabError::failed("entering a control group", "/proc/self/cgroup does not say which one this process is in")
+        })?;
+        enter(&self.path)?;
+        let done = work();
+        enter(&former)?;
+        Ok(done)
+    }
+
     /// Let the disk with these numbers, as in 7:0, take so many reads and so many writes a second, or any number again.
     /// Errors: the kernel has no such limit.
     pub fn limit_disk(&self, numbers: &str, requests: Option<u64>) -> Result<(), LabError> {
@@ -87,5 +104,30 @@ impl Group {
     fn memory(&self, kind: &str) -> u64 {
         let text = fs::read_to_string(self.path.join("memory.stat")).unwrap_or_default();
         counters::field(&text, kind).unwrap_or_default()
+    }
+}
+
+/// The group that a process is in, from its /proc/PID/cgroup: a line for each controller of the first version, and one
+/// without any for the second.
+fn former(text: &str, is_first_version: bool) -> Option<PathBuf> {
+    let mut lines = text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
+    let wanted = if is_first_version { "memory" } else { "" };
+    let (_, path) = lines.find(|(controllers, _)| controllers.split(',').any(|one| one == wanted))?;
+    let root = if is_first_version { Path::new(ROOT).join("memory") } else { PathBuf::from(ROOT) };
+    Some(root.join(path.trim_start_matches('/')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_former_group_is_that_of_the_version_in_use() {
+        let first = "12:pids:/a:b\n5:cpu,memory:/jobs/7\n1:name=systemd:/\n0::/other\n";
+        assert_eq!(former(first, true), Some(Path::new(ROOT).join("memory/jobs/7")));
+        assert_eq!(former(first, false), Some(Path::new(ROOT).join("other")));
+        assert_eq!(former("0::/\n", false), Some(PathBuf::from(ROOT).join("")));
+        assert_eq!(former("0::/\n", true), None);
+        assert_eq!(former("nonsense\n\n", false), None);
     }
 }

@@ -20,7 +20,7 @@ mod load;
 mod origin;
 mod servers;
 
-pub use bench::{Bench, BenchOptions, needs_root};
+pub use bench::{Bench, BenchOptions, allow_open_files, needs_root};
 pub use client::Clients;
 pub use counters::{DiskCount, ProcessCount};
 pub use load::{Tally, fill, flat_out, percentile, timed};

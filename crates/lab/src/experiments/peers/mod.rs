@@ -11,7 +11,7 @@ use tinaja_store::EngineName;
 use crate::error::LabError;
 use crate::experiment::{Experiment, Setup};
 use crate::load::Embedded::{self, TenToTwenty, Zipf13};
-use crate::peers::{Origin, Peer, SquidStore, needs_root};
+use crate::peers::{Origin, Peer, SquidStore, allow_open_files, needs_root};
 use crate::report::Report;
 
 /// See the module.
@@ -57,6 +57,7 @@ const fn ours(engine: EngineName, prefetch: bool) -> Peer {
 
 fn run(setup: &Setup) -> Result<Report, LabError> {
     needs_root()?;
+    allow_open_files()?;
     let origin = Origin::begin()?;
     let disk = runs::disk_speed(setup)?;
     let (mut ran, mut left_out) = (Vec::new(), Vec::new());

@@ -36,20 +36,16 @@ pub fn start(setting: &Setting<'_>, store: SquidStore) -> Result<Start, LabError
              coredump_dir {log}\npinger_enable off\nshutdown_lifetime 0 seconds\n"
         ),
     )?;
-    run(bench.command(program).args(["-N", "-z", "-f"]).arg(&file))?;
-    let command = match store {
-        SquidStore::Aufs => {
-            let mut command = bench.command(program);
-            command.args(["-N", "-f"]).arg(&file);
-            command
-        }
-        SquidStore::Rock => {
-            bench.write_through(&cache.join("rock"))?;
-            let mut command = bench.command(Path::new("unshare"));
-            command.args(["--mount", "sh", "-c", APART, USER]).arg(program).args(["--foreground", "-f"]).arg(&file);
-            command
-        }
+    let command = |options: &[&str]| {
+        let mut command = bench.command(Path::new("unshare"));
+        command.args(["--mount", "sh", "-c", APART, USER]).arg(program).args(options).arg("-f").arg(&file);
+        command
     };
+    run(&mut command(&["-N", "-z"]))?;
+    if store == SquidStore::Rock {
+        bench.write_through(&cache.join("rock"))?;
+    }
+    let command = command(if store == SquidStore::Rock { &["--foreground"] } else { &["-N"] });
     Ok(Start { command, cache })
 }
 
