@@ -2,6 +2,12 @@
 
 use std::time::Duration;
 
+use crate::memory::machine::memory_bytes;
+
+/// On a small machine, or in a control group with little memory, what is under way may take one part in so many of the memory
+/// that there is: see [`reads`] and [`held_bytes`].
+pub const MEMORY_SHARE: u64 = 16;
+
 /// Writes open at once; more are relayed to their readers and not stored. Each holds up to one extent (256 KiB), so
 /// this bounds them to 128 MiB; and the beginning of a long body, up to a bin of 64 KiB, with an engine that has a Disk Table.
 pub const MAX_OPEN_WRITES: usize = 512;
@@ -15,9 +21,29 @@ pub const UNTOLD_EXTENTS: usize = 64;
 /// takes a turn for each part's worth of bytes.
 pub const MAX_READS: usize = 128;
 
+/// The fewest [`reads`] there may be: enough to keep a disk that turns, or a flash card, busy.
+pub const MIN_READS: usize = 16;
+
+/// [`MAX_READS`], or as many as take a [`MEMORY_SHARE`] of the memory that there is with 256 KiB each, should that be fewer: 32 with
+/// 128 MiB, all with 512. At least [`MIN_READS`].
+pub fn reads() -> usize {
+    reads_with(memory_bytes())
+}
+
+fn reads_with(memory_bytes: u64) -> usize {
+    share(memory_bytes >> 18, MIN_READS, MAX_READS)
+}
+
+/// A share of this, within bounds.
+fn share(all: u64, least: usize, most: usize) -> usize {
+    usize::try_from(all / MEMORY_SHARE).unwrap_or(most).clamp(least, most)
+}
+
 /// Turns that are left for others by readers that take several for one request: half. A busy disk is asked for one part
 /// at a time, in the order in which readers came.
-pub const READ_TURNS_KEPT: usize = MAX_READS / 2;
+pub fn read_turns_kept() -> usize {
+    reads() / 2
+}
 
 /// Bytes of a large body that one request reads where they lie together and the reader is sure to want them. A disk
 /// that turns reads so much while it would seek once; one that does not, at nearly its full speed.
@@ -36,6 +62,19 @@ pub const MAX_SPARE_BYTES: usize = 4 << 20;
 /// parts are read in one request only while less than half of this is held; such a request counts until the last piece of
 /// it is let go of, wherever that is.
 pub const MAX_HELD_BYTES: usize = 64 << 20;
+
+/// The least that [`held_bytes`] may be: one request for several parts for each of two readers.
+pub const MIN_HELD_BYTES: usize = 4 << 20;
+
+/// [`MAX_HELD_BYTES`], or a [`MEMORY_SHARE`] of the memory that there is, should that be less: 8 MiB with 128 MiB, all with 1 GiB. At
+/// least [`MIN_HELD_BYTES`].
+pub fn held_bytes() -> usize {
+    held_bytes_with(memory_bytes())
+}
+
+fn held_bytes_with(memory_bytes: u64) -> usize {
+    share(memory_bytes, MIN_HELD_BYTES, MAX_HELD_BYTES)
+}
 
 /// Bytes that were read along with what was asked for and are kept for who asks next, on each disk: the pages that a few
 /// dozen readers are at. Requests under way are not counted in it; their turns bound them.
@@ -135,6 +174,10 @@ pub const MAX_CHANGED_SETS: usize = 4096;
 /// after it was looked for, and then the set need not be read again. 20 bytes each, however large the disk.
 pub const MAX_SETS_AT_HAND: u64 = 1024;
 
+/// Sets that are read at once because they are to be written to and nothing is known of them; further writes wait. Lookups have
+/// [`MAX_READS`] beside. With sets of 64 KiB this is 4 MiB, and as much as a disk works on at a time.
+pub const MAX_SETS_LEARNED: usize = 64;
+
 /// Removals that could not be written down, kept in memory until a restart; 16 bytes each. A disk that failed more of
 /// them is not read any more.
 pub const MAX_UNWRITTEN_REMOVALS: usize = 65_536;
@@ -200,3 +243,16 @@ pub const MAX_UNSYNCED_FILES: usize = 1024;
 
 /// An entry may take one part in so many of the bytes that files of streams may take, or a few would push out all the rest.
 pub const ENTRY_FILES_SHARE: u64 = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_memory_makes_small_limits() {
+        let with = |mib: u64| (reads_with(mib << 20), held_bytes_with(mib << 20) >> 20);
+        assert_eq!([with(1), with(64), with(128)], [(16, 4), (16, 4), (32, 8)]);
+        assert_eq!([with(256), with(512), with(1024)], [(64, 16), (128, 32), (128, 64)]);
+        assert_eq!((reads_with(u64::MAX), held_bytes_with(u64::MAX)), (MAX_READS, MAX_HELD_BYTES));
+    }
+}

@@ -13,12 +13,12 @@ use crate::engine::{Engine, Fetched, Part, Together};
 use crate::hit::ReadError;
 use crate::key::Digest;
 use crate::layout::table::Extent;
-use crate::limits::{MAX_HELD_BYTES, MAX_REQUEST_BYTES, READ_TURNS_KEPT};
+use crate::limits::{MAX_REQUEST_BYTES, held_bytes, read_turns_kept};
 use crate::memory::held::{Held, Share, counted};
 use crate::wait::{Gate, Turn, promise};
 
 /// Reads extents of one object, and holds those that it read last and that were not taken yet. Memory: one request,
-/// within [`MAX_HELD_BYTES`] for all.
+/// within [`held_bytes`] for all.
 pub(crate) struct ExtentReader {
     disk: Disk,
     held: VecDeque<HeldExtent>,
@@ -94,7 +94,7 @@ impl ExtentReader {
         if all.len() > 1 {
             let held = |(extent, bytes)| HeldExtent { extent, bytes, _share: None };
             self.held.extend(extents.into_iter().zip(all).map(held));
-        } else if let Some(share) = self.disk.all.hold(first.len(), MAX_HELD_BYTES) {
+        } else if let Some(share) = self.disk.all.hold(first.len(), held_bytes()) {
             self.held.push_back(HeldExtent { extent, bytes: first.clone(), _share: Some(share) });
         }
         Poll::Ready(Ok(first))
@@ -166,8 +166,8 @@ impl Disk {
         if together.parts < 2 {
             return None;
         }
-        let share = Arc::new(self.all.hold(together.bytes, MAX_HELD_BYTES / 2)?);
-        let turns = self.gate.try_enter_more(together.bytes.div_ceil(one_bytes) - 1, READ_TURNS_KEPT)?;
+        let share = Arc::new(self.all.hold(together.bytes, held_bytes() / 2)?);
+        let turns = self.gate.try_enter_more(together.bytes.div_ceil(one_bytes) - 1, read_turns_kept())?;
         Some(Several { together, turns, share })
     }
 }

@@ -33,7 +33,7 @@ use crate::engine::{Engine, Limits, Place, Places, Probe};
 use crate::external::Index;
 use crate::hit::{Body, Hit, Source, State};
 use crate::key::{Digest, Key, Secret};
-use crate::limits::{MAX_HEAD_BYTES, MAX_OPEN_WRITES, MAX_READS, UNTOLD_EXTENTS};
+use crate::limits::{self, MAX_HEAD_BYTES, MAX_OPEN_WRITES, UNTOLD_EXTENTS};
 use crate::memory::HotObjects;
 use crate::memory::held::Held;
 use crate::stats::Stats;
@@ -135,7 +135,7 @@ impl Inner {
     /// Turns to read from the disk of this number.
     fn gate(&self, disk: usize) -> Gate {
         let gate = self.gates.get(disk).or(self.gates.first());
-        gate.cloned().unwrap_or_else(|| Gate::new(MAX_READS))
+        gate.cloned().unwrap_or_else(|| Gate::new(limits::reads()))
     }
 
     pub(crate) fn extent_reader(&self, digest: Digest) -> ExtentReader {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use super::{Cache, Counters, Gate, Held, Inner, groups};
 use crate::engine::Engine;
 use crate::key::Secret;
-use crate::limits::MAX_READS;
+use crate::limits;
 use crate::memory::HotObjects;
 use crate::wait::Alarm;
 use crate::write::Fills;
@@ -23,7 +23,7 @@ impl Cache {
         secret: Secret,
         (hot, hot_budget_bytes): (HotObjects, u64),
     ) -> std::io::Result<Cache> {
-        let gates: Arc<[Gate]> = (0..engine.disks()).map(|_| Gate::new(MAX_READS)).collect();
+        let gates: Arc<[Gate]> = (0..engine.disks()).map(|_| Gate::new(limits::reads())).collect();
         let turns = gates.clone();
         let gathers = groups::gathers(&*engine);
         let store = Arc::new(Inner {

@@ -75,6 +75,13 @@ pub struct BinHeader {
     payload_sum: u64,
 }
 
+impl BinHeader {
+    /// Bytes of the bin that mean anything: header, name, head and body.
+    pub fn used_bytes(&self) -> usize {
+        BIN_HEADER_BYTES + self.name_bytes + self.head_bytes + self.body_bytes
+    }
+}
+
 /// What the bytes of a bin are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
@@ -184,8 +191,7 @@ impl Stamp {
 
     /// Name, head and body of a bin, if they are what was written behind this header.
     pub fn bin_payload<'a>(&self, header: &BinHeader, bytes: &'a [u8]) -> Option<&'a [u8]> {
-        let end = BIN_HEADER_BYTES + header.name_bytes + header.head_bytes + header.body_bytes;
-        let payload = bytes.get(BIN_HEADER_BYTES..end)?;
+        let payload = bytes.get(BIN_HEADER_BYTES..header.used_bytes())?;
         (xxh3_64_with_seed(payload, self.seed) == header.payload_sum).then_some(payload)
     }
 }

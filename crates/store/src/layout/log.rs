@@ -27,6 +27,13 @@ pub struct RawRecord {
     pub from_memory: bool,
 }
 
+impl RawRecord {
+    /// A copy that holds nothing of what was read with it: who reads an object slowly would keep all of a request of 1 MiB.
+    pub(super) fn alone(self) -> RawRecord {
+        RawRecord { payload: Bytes::copy_from_slice(&self.payload), ..self }
+    }
+}
+
 /// Why a record could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFault {
@@ -181,7 +188,7 @@ impl Log {
         match self.parse(&wanted, &buffer, skip, false) {
             Ok(record) => {
                 self.keep_ahead(&wanted, &record, &buffer, skip);
-                done(Ok(record));
+                done(Ok(if wanted.ahead.is_some() { record.alone() } else { record }));
             }
             Err(Unparsed::Longer(whole)) if wanted.may_grow => {
                 self.read_disk(Wanted { may_grow: false, ahead: None, ..wanted }, whole, done);

@@ -84,7 +84,7 @@ impl Log {
         };
         let Some(bytes) = bytes.or_else(kept) else { return Some(done) };
         match self.parse(wanted, &bytes, 0, true) {
-            Ok(record) => done(Ok(record)),
+            Ok(record) => done(Ok(record.alone())),
             Err(Unparsed::Another) => done(Err(LogFault::Another)),
             Err(Unparsed::Longer(_) | Unparsed::Damaged) => return Some(done),
         }

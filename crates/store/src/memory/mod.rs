@@ -1,10 +1,11 @@
-//! Memory: aligned buffers for the device, buffers of reads used again, one cut into locked parts, copies past the caches,
+//! Memory: how much there is, aligned buffers for the device, buffers of reads used again, one cut into locked parts, copies past the caches,
 //! shares of what may be held, and the hot objects, in memory that the kernel may take back if that is wanted.
 
 pub mod aligned;
 pub mod arena;
 pub(crate) mod held;
 pub mod hot;
+pub mod machine;
 pub mod parts;
 pub mod pool;
 pub mod room;

@@ -13,8 +13,9 @@ use crate::limits::{MAX_REQUEST_BYTES, MAX_SPARE_BYTES};
 /// Sizes that are kept: so long are nearly all records, and then one that is long enough for each request for several.
 const SIZES: usize = 42;
 
-/// Buffers of this many bytes or more have pages of their own.
-const OWN_PAGES: usize = 128 << 10;
+/// Buffers of this many bytes or more have pages of their own: those of sets, of parts, and of several records. Of these there
+/// are many for as long as a disk is slow, and the heap gives back hardly any of what it grew by meanwhile.
+const OWN_PAGES: usize = 64 << 10;
 
 /// Blocks of the longest size but one, 512 KiB.
 const LONG_BLOCKS: usize = 128;

@@ -46,16 +46,22 @@ impl View {
         bins.map(|(bytes, bin)| table.stamp.bin_seen(bytes, bin)).collect()
     }
 
-    /// The bin of an object: the newest of them, should there be several.
+    /// The bin of an object: the newest of them, should there be several. Of a whole set it is a copy, so that who reads the
+    /// object slowly holds no more than the object: the set's buffer is free for the next read.
     pub fn slot_of(&self, table: &DiskTable, id: &Digest) -> Option<Slot> {
         let slots = self.seen(table).into_iter().zip(&self.bins).zip(&self.from_memory);
         let mine = slots.filter_map(|((seen, bytes), from_memory)| match seen {
             Seen::Bin(header) if header.id == *id && header.content != Content::Record(Kind::Tombstone) => {
-                Some(Slot { header, bytes: bytes.clone(), from_memory: *from_memory })
+                Some((header, bytes, *from_memory))
             }
             _ => None,
         });
-        mine.max_by_key(|slot| slot.header.order)
+        let (header, bytes, from_memory) = mine.max_by_key(|(header, ..)| header.order)?;
+        let bytes = match self.bins.len() {
+            1 => bytes.clone(),
+            _ => Bytes::copy_from_slice(bytes.get(..header.used_bytes()).unwrap_or(bytes)),
+        };
+        Some(Slot { header, bytes, from_memory })
     }
 }
 

@@ -81,6 +81,10 @@ pub(super) fn write_behind(frontier: &Weak<Frontier>, flush_every: Option<Durati
             frontier.seal(&mut state, &mut ops);
         }
         state.lost.let_go();
+        if state.flying.is_empty() && state.batch_since.is_none() {
+            // The load is over: the next batch needs no more than one.
+            state.spare.truncate(1);
+        }
         let waiting = frontier.give_up_waiting(&mut state);
         if ops.is_empty() && waiting.is_empty() {
             frontier.stop.wait_for(&mut state, WRITE_BEHIND / 2);

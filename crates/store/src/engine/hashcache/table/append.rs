@@ -17,7 +17,7 @@ use crate::layout::bin::{self, Content, Seen};
 use crate::layout::disk_table::View;
 use crate::layout::reach::Reach;
 use crate::layout::table::{Extent, Table};
-use crate::limits::WRITE_PATIENCE;
+use crate::limits::{MAX_SETS_LEARNED, WRITE_PATIENCE};
 use crate::memory::AlignedBuf;
 use crate::writer::WhyNot;
 
@@ -34,6 +34,13 @@ pub(super) struct Learning {
 impl Learning {
     fn new() -> Self {
         Learning { wakers: Vec::new(), failed: false, since: Instant::now() }
+    }
+
+    /// Have somebody told when it ends.
+    fn wakes(&mut self, waker: &Waker) {
+        if !self.wakers.iter().any(|other| other.will_wake(waker)) {
+            self.wakers.push(waker.clone());
+        }
     }
 
     fn is_stalled(&self) -> bool {
@@ -208,14 +215,19 @@ impl Inner {
             if learning.values().any(Learning::is_stalled) {
                 return Poll::Ready(Err(WhyNot::Slow));
             }
-            let is_new = !learning.contains_key(&set);
-            let wakers = &mut learning.entry(set).or_insert_with(Learning::new).wakers;
-            if !wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
-                wakers.push(cx.waker().clone());
-            }
-            if !is_new {
+            if let Some(under_way) = learning.get_mut(&set) {
+                under_way.wakes(cx.waker());
                 return Poll::Pending;
             }
+            let under_way = || learning.values().filter(|learning| !learning.failed);
+            if under_way().count() >= MAX_SETS_LEARNED {
+                // When the oldest ends there is room.
+                let oldest = under_way().map(|learning| learning.since).min();
+                let oldest = learning.values_mut().find(|learning| !learning.failed && Some(learning.since) == oldest);
+                oldest.into_iter().for_each(|oldest| oldest.wakes(cx.waker()));
+                return Poll::Pending;
+            }
+            learning.entry(set).or_insert_with(Learning::new).wakes(cx.waker());
         }
         let engine = self.clone();
         self.table.view(self.first_bin(set), self.ways(), Box::new(move |view| engine.learned(set, view)));
