@@ -15,8 +15,8 @@ pub struct Experiment {
     pub shows: &'static str,
     /// Where in which paper.
     pub paper: &'static str,
-    /// Whether it replays a log that [`Setup::traces`] must name.
-    pub needs_trace: bool,
+    /// Whether it also replays the logs that [`Setup::traces`] names, if there are any.
+    pub replays_logs: bool,
     /// Whether only root may run it: it makes disks, and limits in the kernel. `all` leaves it out.
     pub needs_root: bool,
     /// Carry it out. Errors: [`LabError`].

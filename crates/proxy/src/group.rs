@@ -11,14 +11,13 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use http::HeaderMap;
 use http::header::{CONTENT_TYPE, REFERER};
 use parking_lot::Mutex;
+use tinaja_store::limits::GROUP_WINDOW;
 
-/// A group ends when nothing has joined it for so long: a page's objects come one after the other, even on a thin link.
-const WINDOW: Duration = Duration::from_secs(5);
 /// Clients that are remembered; the one that was away longest is forgotten first.
 const MOST_CLIENTS: usize = 1024;
 /// URLs that are remembered for each: the pages, style sheets and frames of a few tabs.
@@ -84,7 +83,7 @@ impl Groups {
         }
         let pages = clients.entry(client).or_insert_with(|| Pages { urls: VecDeque::new(), last: now });
         pages.last = now;
-        while pages.urls.front().is_some_and(|url| now.saturating_duration_since(url.last) >= WINDOW) {
+        while pages.urls.front().is_some_and(|url| now.saturating_duration_since(url.last) >= GROUP_WINDOW) {
             pages.urls.pop_front();
         }
         if member.is_page() {
@@ -133,6 +132,8 @@ impl Pages {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const CLIENT: &str = "192.0.2.1";
@@ -180,9 +181,9 @@ mod tests {
         let (groups, began) = (Groups::default(), Instant::now());
         let at = |seconds| join(&groups, CLIENT, "a.example/1", "http://p.example/", "image/png", began + seconds);
         let first = at(Duration::ZERO);
-        assert_eq!(at(WINDOW - Duration::from_millis(1)), first);
-        assert_eq!(at(WINDOW * 2 - Duration::from_millis(2)), first, "as long as somebody joins");
-        assert_ne!(at(WINDOW * 4), first);
+        assert_eq!(at(GROUP_WINDOW - Duration::from_millis(1)), first);
+        assert_eq!(at(GROUP_WINDOW * 2 - Duration::from_millis(2)), first, "as long as somebody joins");
+        assert_ne!(at(GROUP_WINDOW * 4), first);
     }
 
     #[test]

@@ -93,6 +93,10 @@ pub const MAX_GROUPS: usize = 512;
 /// Objects of a group that are written together: as many as fit one request of 1 MiB, were they of a block each.
 pub const MAX_GROUP_OBJECTS: usize = 256;
 
+/// What a client fetches for one page belongs together until nothing has joined it for so long: a page's objects come one
+/// after the other, even on a thin link. The proxy groups by it, and so does the laboratory.
+pub const GROUP_WINDOW: Duration = Duration::from_secs(5);
+
 /// A group is written when nothing more has come for it for so long, since the next may be a while.
 pub const GROUP_QUIET: Duration = Duration::from_millis(500);
 

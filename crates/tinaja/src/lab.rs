@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{ErrorKind, Write, stdout};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use tinaja_lab::{Experiment, Report, Setup, experiment, show};
@@ -17,7 +17,7 @@ pub fn lab(flags: Lab) -> Result<()> {
             show::list(experiment::all())
         ));
     };
-    let chosen = chosen(name, flags.trace.is_empty())?;
+    let chosen = chosen(name)?;
     if flags.plot.is_some() && chosen.len() > 1 {
         bail!("--plot takes the plots of one experiment: with all, say --docs DIR");
     }
@@ -36,25 +36,20 @@ pub fn lab(flags: Lab) -> Result<()> {
             show::draw(&report, file)?;
         }
         if let Some(dir) = &flags.docs {
-            document(&report, dir)?;
+            document(&report, dir, if experiment.replays_logs { &flags.trace } else { &[] })?;
         }
     }
     Ok(())
 }
 
-/// The experiment of this name, or all that can be run without a log, or with the one that was given.
-fn chosen(name: &str, without_trace: bool) -> Result<Vec<Experiment>> {
+/// The experiment of this name, or all that do not want root and the machine for themselves.
+fn chosen(name: &str) -> Result<Vec<Experiment>> {
     if name == "all" {
         let (alone, others): (Vec<_>, Vec<_>) = experiment::all().iter().partition(|experiment| experiment.needs_root);
         for Experiment { name, .. } in alone {
             tracing::warn!("{name} is left out: it makes disks and limits as root, run it by its name");
         }
-        let (waiting, ready): (Vec<_>, Vec<_>) =
-            others.into_iter().partition(|experiment| experiment.needs_trace && without_trace);
-        for Experiment { name, .. } in waiting {
-            tracing::warn!("{name} is left out: it replays requests, name a log with --trace FILE");
-        }
-        return Ok(ready);
+        return Ok(others);
     }
     match experiment::find(name) {
         Some(experiment) => Ok(vec![*experiment]),
@@ -62,8 +57,8 @@ fn chosen(name: &str, without_trace: bool) -> Result<Vec<Experiment>> {
     }
 }
 
-/// Write a report's page and picture, and the page that leads to all.
-fn document(report: &Report, dir: &Path) -> Result<()> {
+/// Write a report's page and picture, and the page that leads to all. `logs` were replayed for it.
+fn document(report: &Report, dir: &Path, logs: &[PathBuf]) -> Result<()> {
     let write = |name: &str, text: String| {
         let path = dir.join(name);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
@@ -73,7 +68,7 @@ fn document(report: &Report, dir: &Path) -> Result<()> {
     if let Some(picture) = &picture {
         show::draw(report, &dir.join(picture))?;
     }
-    write(&format!("{}.md", report.name), show::page(report, picture.as_deref()))?;
+    write(&format!("{}.md", report.name), show::page(report, picture.as_deref(), logs))?;
     write("README.md", show::contents(experiment::all(), |name| dir.join(format!("{name}.md")).exists()))
 }
 

@@ -13,7 +13,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "hashcache-hits",
     shows: "hit ratios and byte hit ratios by policy and cache size, beside LRU; of logs too, with --trace",
     paper: "HashCache, Figure 6",
-    needs_trace: false,
+    replays_logs: true,
     needs_root: false,
     run,
 };

@@ -1,8 +1,9 @@
 //! Prefetching (sections 3.5 and 4.3 of the HashCache paper): reads a hit with and without, and bytes read for nothing.
 
-use tinaja_store::{EngineName, Tuning};
+use tinaja_store::EngineName;
+use tinaja_store::limits::GROUP_WINDOW;
 
-use super::table3::name;
+use super::table3::{name, usual};
 use crate::error::LabError;
 use crate::experiment::{Experiment, Setup};
 use crate::load::{Drive, Embedded, Outcome, PolyMix, PolyMixOptions, Request, drive, read_trace};
@@ -14,7 +15,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "hashcache-prefetch",
     shows: "reads a hit with and without prefetching, and bytes read for nothing; of logs too, with --trace",
     paper: "HashCache, sections 3.5 and 4.3",
-    needs_trace: false,
+    replays_logs: true,
     needs_root: false,
     run,
 };
@@ -109,8 +110,8 @@ fn policies(load: &Load) -> Result<(Table, [f64; 2]), LabError> {
 }
 
 fn measure(engine: EngineName, prefetch: bool, load: &Load) -> Result<Outcome, LabError> {
-    tracing::info!("{}: {}", name(engine, prefetch), load.title);
-    let tuning = Tuning { prefetch: Some(prefetch), ..Tuning::default() };
+    let tuning = usual(prefetch);
+    tracing::info!("{}: {}", name(engine, tuning), load.title);
     let rig = Rig::new(&Spec { tuning, models: vec![sata_7200()], ..Spec::new(engine, load.disk_bytes) })?;
     drive(&rig, load.requests.iter().copied(), &Drive { warm_up: load.warm_up, ..Drive::default() })
 }
@@ -121,7 +122,7 @@ fn row(engine: EngineName, prefetch: bool, outcome: &Outcome) -> [Cell; 9] {
     let each = |bytes: u64, of: u64| Cell::number(bytes as f64 / 1000.0 / of.max(1) as f64, 1);
     let known = |cell: Cell| if prefetch { cell } else { Cell::Nothing };
     [
-        name(engine, prefetch).into(),
+        name(engine, usual(prefetch)).into(),
         Cell::percent(outcome.hit_ratio()),
         Cell::number(outcome.reads_a_hit(), 3),
         each(reads.bytes, reads.requests),
@@ -133,14 +134,18 @@ fn row(engine: EngineName, prefetch: bool, outcome: &Outcome) -> [Cell; 9] {
     ]
 }
 
+/// Who is related: how long [`GROUP_WINDOW`] is stands in it, and must.
+const RELATED: &str = "Related are objects that one client was given for one referer (or that are themselves the page), each \
+    within 5 s of the one before, the proxy's window. The driver ends a group when by the requests' times half a second has \
+    gone by without another object or two seconds since its first, as the store does by the wall's clock.";
+const _: () = assert!(GROUP_WINDOW.as_secs() == 5);
+
 fn notes() -> Vec<String> {
     [
         "Disks have room for all objects, so that hits are the same with prefetching and without; no hot objects are kept. \
          Reads a hit are those that happen while a hit is served, divided by all hits; those served by what was read ahead, \
          or was not written yet, have none.",
-        "Related are objects that one client was given for one referer (or that are themselves the page) within 10 s. The \
-         driver ends a group when by the requests' times half a second has gone by without another object or two seconds since \
-         its first, as the store does by the wall's clock.",
+        RELATED,
         "Bytes ahead are those of records that were read because they are related to one that was asked for; used are those \
          that were asked for while they were kept, for nothing those that were let go of (8 MiB are kept for each disk). What \
          is missing to 100 % is kept still when the run ends.",

@@ -16,15 +16,12 @@ pub struct Drive {
     pub clock: Option<usize>,
     /// How long the origin takes to give an object.
     pub origin: Duration,
-    /// Requests of one client for one page belong together until so much time has gone by.
-    pub group_window: Duration,
 }
 
 impl Default for Drive {
     fn default() -> Self {
         // PolyMix-4's origins take 2.5 s (HashCache, section 5.1).
-        let (origin, group_window) = (Duration::from_millis(2500), Duration::from_secs(10));
-        Drive { warm_up: 0, clock: None, origin, group_window }
+        Drive { warm_up: 0, clock: None, origin: Duration::from_millis(2500) }
     }
 }
 
@@ -108,13 +105,8 @@ impl Outcome {
 /// Put requests to a rig: `warm_up` first, then all others, which are counted. Errors: those of [`Rig::get`].
 pub fn drive(rig: &Rig, requests: impl Iterator<Item = Request>, how: &Drive) -> Result<Outcome, LabError> {
     let mut requests = requests.peekable();
-    let mut driver = Driver {
-        rig,
-        how,
-        grouping: Grouping::new(how.group_window),
-        endings: Endings::default(),
-        outcome: Outcome::default(),
-    };
+    let mut driver =
+        Driver { rig, how, grouping: Grouping::default(), endings: Endings::default(), outcome: Outcome::default() };
     for _ in 0..how.warm_up {
         if let Some(request) = requests.next() {
             driver.one(&request, None)?;

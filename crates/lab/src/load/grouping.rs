@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use tinaja_store::limits::{GROUP_HOLD, GROUP_QUIET};
+use tinaja_store::limits::{GROUP_HOLD, GROUP_QUIET, GROUP_WINDOW};
 
 use super::Request;
 use crate::random::mix;
@@ -12,9 +12,10 @@ use crate::random::mix;
 /// Clients that are remembered, at most; beyond that all are forgotten at once. 40 bytes each.
 const MAX_CLIENTS: usize = 1 << 16;
 
-/// Gives requests of one client, for one page, within a time window the number of one group.
+/// Gives requests of one client, for one page, the number of one group; it ends when [`GROUP_WINDOW`] has gone by since its
+/// last request, as in the proxy.
+#[derive(Default)]
 pub struct Grouping {
-    window: Duration,
     last: HashMap<u64, Last>,
     groups: u64,
 }
@@ -26,11 +27,6 @@ struct Last {
 }
 
 impl Grouping {
-    /// A group ends when so much time has gone by since its last request.
-    pub fn new(window: Duration) -> Self {
-        Grouping { window, last: HashMap::new(), groups: 0 }
-    }
-
     /// The group of a request, which comes after all before it.
     pub fn group(&mut self, request: &Request) -> u64 {
         // A page itself is related to what it embeds.
@@ -44,7 +40,7 @@ impl Grouping {
             mix(*groups)
         };
         let last = self.last.entry(request.client).or_insert_with(|| Last { page, time: request.time, group: new() });
-        if last.page != page || request.time.saturating_sub(last.time) > self.window {
+        if last.page != page || request.time.saturating_sub(last.time) >= GROUP_WINDOW {
             last.group = new();
         }
         last.page = page;
@@ -104,9 +100,9 @@ mod tests {
 
     #[test]
     fn a_group_is_one_clients_page_within_a_window() {
-        let mut grouping = Grouping::new(Duration::from_secs(5));
-        let mut group = |seconds, client, object, referer| {
-            let time = Duration::from_secs(seconds);
+        let mut grouping = Grouping::default();
+        let mut group = |windows: f64, client, object, referer| {
+            let time = GROUP_WINDOW.mul_f64(windows);
             grouping.group(&Request {
                 time,
                 object,
@@ -119,12 +115,12 @@ mod tests {
                 cachable: true,
             })
         };
-        let page = group(0, 1, 100, None);
-        assert_eq!(group(1, 1, 101, Some(100)), page);
-        let other = group(1, 2, 101, Some(100));
+        let page = group(0.0, 1, 100, None);
+        assert_eq!(group(0.2, 1, 101, Some(100)), page);
+        let other = group(0.2, 2, 101, Some(100));
         assert_ne!(other, page, "another client");
-        assert_eq!(group(4, 1, 102, Some(100)), page);
-        assert_ne!(group(10, 1, 103, Some(100)), page, "too late");
-        assert_ne!(group(10, 2, 103, Some(200)), other, "another page");
+        assert_eq!(group(1.1, 1, 102, Some(100)), page, "the window begins with each");
+        assert_ne!(group(2.1, 1, 103, Some(100)), page, "too late");
+        assert_ne!(group(2.1, 2, 103, Some(200)), other, "another page");
     }
 }

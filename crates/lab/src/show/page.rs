@@ -1,6 +1,7 @@
 //! A report as a page of documentation.
 
 use std::fmt::Write;
+use std::path::{Path, PathBuf};
 
 use comfy_table::presets::ASCII_MARKDOWN;
 
@@ -8,12 +9,15 @@ use super::text::grid;
 use crate::experiment::Experiment;
 use crate::report::Report;
 
-/// A report as Markdown, with the picture of this name if there is one.
-pub fn page(report: &Report, picture: Option<&str>) -> String {
+/// A report as Markdown, with the picture of this name if there is one. It says by which command it was made: the logs that
+/// were replayed are named by their files' names, wherever they lay.
+pub fn page(report: &Report, picture: Option<&str>, logs: &[PathBuf]) -> String {
     let quick = if report.quick { " --quick" } else { "" };
+    let traces: String = logs.iter().map(|log| format!(" --trace {}", plain_name(log))).collect();
     let Report { name, shows, paper, seed, .. } = report;
-    let mut page =
-        format!("# {name}\n\n{shows}; {paper}.\n\nMade by `tinaja lab {name}{quick} --seed {seed}`. Do not edit.\n");
+    let mut page = format!(
+        "# {name}\n\n{shows}; {paper}.\n\nMade by `tinaja lab {name}{quick} --seed {seed}{traces}`. Do not edit.\n"
+    );
     if let Some(picture) = picture {
         // Writing into a String cannot fail.
         let _ = write!(page, "\n![{name}]({picture})\n");
@@ -30,11 +34,17 @@ pub fn page(report: &Report, picture: Option<&str>) -> String {
     page
 }
 
+/// The name of a log's file, without what would end the command that it stands in.
+fn plain_name(log: &Path) -> String {
+    let name = log.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    name.chars().map(|letter| if letter == '`' || letter.is_control() { '_' } else { letter }).collect()
+}
+
 /// The page that leads to those of the experiments that have one.
 pub fn contents(experiments: &[Experiment], has_page: impl Fn(&str) -> bool) -> String {
     let mut page = String::from(
         "# The laboratory's pages\n\nEach is one experiment, as `tinaja lab` lists them. `tinaja lab all --docs docs/lab` \
-         makes them again; those that replay requests need logs, named with `--trace`, and those that need root are run by \
+         makes them again; a page that was made with logs names them, for `--trace`, and those that need root are run by \
          their names.\n\n\
          | experiment | shows | paper |\n|---|---|---|\n",
     );
@@ -44,4 +54,31 @@ pub fn contents(experiments: &[Experiment], has_page: impl Fn(&str) -> bool) -> 
         let _ = writeln!(page, "| {named} | {shows} | {paper} |");
     }
     page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A page said that it was made without logs, and half of its tables were of logs: the command it named made another.
+    #[test]
+    fn a_page_names_the_command_that_makes_it_with_its_logs() {
+        let report = Report {
+            name: "n",
+            shows: "s",
+            paper: "p",
+            quick: true,
+            seed: 7,
+            tables: Vec::new(),
+            plots: Vec::new(),
+            notes: Vec::new(),
+        };
+        let made = |logs: &[&str]| page(&report, None, &logs.iter().map(PathBuf::from).collect::<Vec<_>>());
+        assert!(made(&[]).contains("Made by `tinaja lab n --quick --seed 7`."));
+        let of_logs = made(&["/var/log/site.tsv.gz", "b`ad\n.log"]);
+        assert!(
+            of_logs.contains("`tinaja lab n --quick --seed 7 --trace site.tsv.gz --trace b_ad_.log`."),
+            "{of_logs}"
+        );
+    }
 }

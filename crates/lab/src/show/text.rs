@@ -26,10 +26,9 @@ pub fn text(report: &Report) -> String {
 pub fn list(experiments: &[Experiment]) -> String {
     let mut grid = Grid::new();
     grid.load_preset(presets::NOTHING);
-    for Experiment { name, shows, paper, needs_trace, needs_root, .. } in experiments {
-        let trace = if *needs_trace { " (needs --trace)" } else { "" };
+    for Experiment { name, shows, paper, needs_root, .. } in experiments {
         let root = if *needs_root { " (needs root, by its name only)" } else { "" };
-        grid.add_row([(*name).to_owned(), format!("{shows}{trace}{root}"), (*paper).to_owned()]);
+        grid.add_row([(*name).to_owned(), format!("{shows}{root}"), (*paper).to_owned()]);
     }
     format!("{grid}\n")
 }

@@ -19,7 +19,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "hashcache-peers",
     shows: "the proxy beside Squid and Traffic Server on a disk of 70 requests a second: rates, processor, memory, disk",
     paper: "HashCache, Figures 3, 5, 7 and 9",
-    needs_trace: false,
+    replays_logs: false,
     needs_root: true,
     run,
 };

@@ -18,7 +18,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "segmented-breakeven",
     shows: "equation (1): the network speed from which on segments are faster in spite of fewer hits",
     paper: "Log-Structured Cache, section 4.3",
-    needs_trace: false,
+    replays_logs: true,
     needs_root: false,
     run,
 };

@@ -19,7 +19,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "segmented-hits",
     shows: "hit rates in segments, keeping some too, in place, by LRU and without end; of logs too, with --trace",
     paper: "Log-Structured Cache, Figure 10",
-    needs_trace: false,
+    replays_logs: true,
     needs_root: false,
     run,
 };

@@ -16,7 +16,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "segmented-latency",
     shows: "times of reads and writes in place and in segments, on a phone's modelled flash and on this disk",
     paper: "Log-Structured Cache, Figures 8 and 9",
-    needs_trace: false,
+    replays_logs: true,
     needs_root: false,
     run,
 };

@@ -22,7 +22,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "hashcache-table3",
     shows: "what each policy costs: bits a slot and a live object, losses to full sets, seeks",
     paper: "HashCache, Table 3",
-    needs_trace: false,
+    replays_logs: false,
     needs_root: false,
     run,
 };
@@ -50,9 +50,18 @@ pub fn with_and_without_prefetch() -> impl Iterator<Item = (EngineName, bool)> {
     both.filter(|(engine, prefetch)| !prefetch || engine.can_prefetch())
 }
 
-/// An engine's name in a table.
-pub fn name(engine: EngineName, prefetch: bool) -> String {
-    if prefetch { format!("{engine} + prefetch") } else { engine.to_string() }
+/// An engine's name in a table, with what it is set to.
+pub fn name(engine: EngineName, tuning: Tuning) -> String {
+    let share = match engine {
+        EngineName::HashCacheSetMemLru => format!(" {} %", tuning.sets_in_memory_percent),
+        _ => String::new(),
+    };
+    format!("{engine}{share}{}", if tuning.prefetch == Some(true) { " + prefetch" } else { "" })
+}
+
+/// The settings that an engine has of itself, with prefetching or without.
+pub fn usual(prefetch: bool) -> Tuning {
+    Tuning { prefetch: Some(prefetch), ..Tuning::default() }
 }
 
 /// Bits a slot: the paper's row, its formula, and what was allocated.
@@ -60,11 +69,11 @@ fn bits(setup: &Setup) -> Result<Table, LabError> {
     let columns = ["policy", "slots", "paper", "formula", "bits a slot", "index bytes"];
     let mut table = Table::new("Bits a slot, all that is allocated for the index", &columns);
     for (engine, prefetch) in with_and_without_prefetch() {
-        let tuning = Tuning { prefetch: Some(prefetch), ..Tuning::default() };
+        let tuning = usual(prefetch);
         let rig = Rig::new(&Spec { tuning, ..Spec::new(engine, setup.choose(16 << 30, 1 << 30)) })?;
         let stats = rig.store.stats();
         table.row([
-            name(engine, prefetch).into(),
+            name(engine, tuning).into(),
             stats.slots.into(),
             paper_bits(engine, prefetch).into(),
             Cell::number(formula::bits_a_slot(engine, tuning, stats.slots), 2),

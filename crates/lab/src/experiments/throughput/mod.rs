@@ -19,7 +19,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "hashcache-throughput",
     shows: "peak request rates by policy and disk: Table 4's formula, Table 7, and measured; times at four fifths",
     paper: "HashCache, Tables 4, 7 and 9, Figures 3 and 4",
-    needs_trace: false,
+    replays_logs: false,
     needs_root: false,
     run,
 };
