@@ -12,6 +12,18 @@ pub const MEMORY_SHARE: u64 = 16;
 /// this bounds them to 128 MiB; and the beginning of a long body, up to a bin of 64 KiB, with an engine that has a Disk Table.
 pub const MAX_OPEN_WRITES: usize = 512;
 
+/// Bytes of all unfinished writes that are not with the engine yet: what [`MAX_OPEN_WRITES`] of them hold.
+pub const MAX_WRITTEN_BYTES: usize = MAX_OPEN_WRITES * (256 << 10);
+
+/// The least that [`written_bytes`] may be: sixteen parts of 256 KiB, or some hundred small objects.
+pub const MIN_WRITTEN_BYTES: usize = 4 << 20;
+
+/// [`MAX_WRITTEN_BYTES`], or a [`MEMORY_SHARE`] of the memory that there is, should that be less: 8 MiB with 128 MiB, all with 2 GiB. At
+/// least [`MIN_WRITTEN_BYTES`]. A write that would take more is relayed to its readers and not stored.
+pub fn written_bytes() -> usize {
+    share(memory_bytes(), MIN_WRITTEN_BYTES, MAX_WRITTEN_BYTES)
+}
+
 /// Parts for whose places there is room beside a body's beginning where nobody said how long the body is: 16 MiB. The
 /// head of a longer one moves into the log, with the beginning.
 pub const UNTOLD_EXTENTS: usize = 64;
@@ -119,6 +131,9 @@ pub const HOT_OBJECT_SHARE: usize = 8;
 /// Bytes of a write that cannot be stored which wait for the slowest of the readers that keep up with it. Whoever is
 /// further behind reads what was stored, and then [`crate::ReadError::Behind`].
 pub const RELAY_BYTES: usize = 1 << 20;
+
+/// The same where there is no room for that within [`written_bytes`].
+pub const SHORT_RELAY_BYTES: usize = 64 << 10;
 
 /// How long a reader may hold up anything: a write it follows that cannot be stored.
 pub const LEASE: Duration = Duration::from_secs(30);

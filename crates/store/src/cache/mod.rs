@@ -61,6 +61,8 @@ pub(crate) struct Inner {
     /// Turns to read, for each disk: one that stalls keeps its own.
     gates: Arc<[Gate]>,
     held: Held,
+    /// What unfinished writes hold.
+    written: Held,
     /// Reads left to programs that read the disk themselves.
     pub(crate) handed_out: AtomicUsize,
     /// Objects that wait for their group, for each disk; none where related objects are not read together.
@@ -226,7 +228,7 @@ impl Store for Cache {
         let id = FillId(self.0.next_fill.fetch_add(1, Ordering::Relaxed));
         let refusal = self.0.refusal(&head, &hint);
         let parts = self.0.parts_of(&digest, key, &head, &hint);
-        let fill = Arc::new(Fill::new(id, key.clone(), digest, head, hint, parts));
+        let fill = Arc::new(Fill::new(id, key.clone(), digest, head, hint, parts).among(&self.0.written));
         if let Some(why) = refusal {
             fill.give_up(why);
         }

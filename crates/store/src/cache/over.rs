@@ -37,6 +37,7 @@ impl Cache {
             hot_budget_bytes,
             gates,
             held: Held::default(),
+            written: Held::default(),
             handed_out: AtomicUsize::new(0),
             gathers,
             stripes: [const { parking_lot::Mutex::new(()) }; 64],

@@ -17,6 +17,11 @@ pub(crate) struct Share {
 }
 
 impl Held {
+    /// A share of nothing yet.
+    pub(crate) fn share(&self) -> Share {
+        Share { bytes: 0, all: self.clone() }
+    }
+
     /// Hold so many bytes, unless all would then hold more than `most`.
     pub(crate) fn hold(&self, bytes: usize, most: usize) -> Option<Share> {
         let before = self.0.fetch_add(bytes, Relaxed);
@@ -36,6 +41,18 @@ impl Share {
         }
         self.bytes = bytes;
         true
+    }
+}
+
+impl Share {
+    /// Hold so many bytes from now on, whatever all hold then: they are there already.
+    pub(crate) fn set(&mut self, bytes: usize) {
+        self.resize(bytes, usize::MAX);
+    }
+
+    /// Whether all hold more than `most`.
+    pub(crate) fn is_beyond(&self, most: usize) -> bool {
+        self.all.0.load(Relaxed) > most
     }
 }
 

@@ -18,7 +18,8 @@ use super::tail::Tail;
 use crate::cache::Extent;
 use crate::engine::{Engine, Kind, Record};
 use crate::key::{Digest, Key};
-use crate::limits::{LEASE, RELAY_BYTES};
+use crate::limits::{LEASE, written_bytes};
+use crate::memory::held::{Held, Share};
 use crate::writer::{FillId, Hint, WhyNot};
 
 pub(crate) struct Fill {
@@ -46,6 +47,8 @@ pub(crate) struct FillState {
     /// Offset of the tail's first byte.
     pub(crate) base: u64,
     pub(crate) tail: Tail,
+    /// What the tail takes of the bytes that all unfinished writes may hold.
+    pub(super) share: Share,
     /// How far each follower has read, but for those that were left behind while they stood still.
     pub(super) followers: HashMap<u64, u64>,
     next_follower: u64,
@@ -71,6 +74,13 @@ impl FillState {
     /// Bytes that have arrived.
     pub(crate) fn arrived(&self) -> u64 {
         self.base + self.tail.len() as u64
+    }
+
+    /// Whether so many bytes more may be held. A relay holds them in any case, within its window.
+    fn may_hold(&mut self, more: usize) -> bool {
+        let bytes = self.tail.len() + more;
+        let most = if self.phase == Phase::Open { written_bytes() } else { usize::MAX };
+        self.share.resize(bytes, most)
     }
 
     fn join(&mut self) -> u64 {
@@ -104,6 +114,7 @@ impl Fill {
             stored_to: 0,
             base: 0,
             tail: Tail::default(),
+            share: Held::default().share(),
             followers: HashMap::new(),
             next_follower: 0,
             waiting: Vec::new(),
@@ -111,6 +122,12 @@ impl Fill {
             pushed_back: None,
         };
         Fill { id, key, digest, head, hint, extent_bytes, first_bytes, state: Mutex::new(state) }
+    }
+
+    /// Count its bytes among those of all.
+    pub(crate) fn among(self, all: &Held) -> Self {
+        self.lock().share = all.share();
+        self
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, FillState> {
@@ -160,7 +177,7 @@ impl Fill {
                 Phase::Open => self.most_in_tail(&state) - state.tail.len(),
                 _ if state.make_room() => {
                     state.pushed_back = None;
-                    RELAY_BYTES - state.tail.len()
+                    state.window_bytes().saturating_sub(state.tail.len())
                 }
                 _ => {
                     let since = *state.pushed_back.get_or_insert_with(Instant::now);
@@ -174,7 +191,12 @@ impl Fill {
                     return Poll::Pending;
                 }
             };
-            let taken = data.split_to(room.min(data.len()));
+            let taken_bytes = room.min(data.len());
+            if !state.may_hold(taken_bytes) {
+                state.phase = Phase::Relay(WhyNot::Busy);
+                continue;
+            }
+            let taken = data.split_to(taken_bytes);
             let whole_bytes = if phase == Phase::Open { self.tail_bytes(&state, taken.len()) } else { None };
             state.tail.push(taken, whole_bytes);
             state.wake_followers();
@@ -222,6 +244,7 @@ impl Fill {
                 state.base += state.tail.len() as u64;
                 state.stored_to = state.base;
                 state.tail.clear();
+                state.share.set(0);
             }
             Err(why) => state.phase = Phase::Relay(why),
         }

@@ -9,7 +9,7 @@
 use super::fill::{FillState, Phase};
 use super::tail::Tail;
 use crate::hit::ReadError;
-use crate::limits::RELAY_BYTES;
+use crate::limits::{RELAY_BYTES, SHORT_RELAY_BYTES, written_bytes};
 
 impl FillState {
     /// Drop what everybody in the window has read. True if there is room in it.
@@ -17,15 +17,21 @@ impl FillState {
         let in_window = self.followers.values().filter(|at| **at >= self.base);
         let slowest = match in_window.min() {
             // What fits is kept for those who may come yet.
-            _ if self.is_sought() && self.tail.len() < RELAY_BYTES => self.base,
+            _ if self.is_sought() && self.tail.len() < self.window_bytes() => self.base,
             Some(slowest) => *slowest,
             None if self.is_sought() => self.base,
             None => u64::MAX,
         };
         let read = (slowest - self.base).min(self.tail.len() as u64);
         self.tail.advance(read as usize);
+        self.share.set(self.tail.len());
         self.base += read;
-        self.tail.len() < RELAY_BYTES
+        self.tail.len() < self.window_bytes()
+    }
+
+    /// How long the window may be: less while all writes hold much.
+    pub(super) fn window_bytes(&self) -> usize {
+        if self.share.is_beyond(written_bytes() - RELAY_BYTES) { SHORT_RELAY_BYTES } else { RELAY_BYTES }
     }
 
     /// Whether somebody reads what was stored and may yet reach the window.
@@ -65,6 +71,7 @@ impl FillState {
             Phase::Aborted => self.tail = Tail::default(),
             _ => {}
         }
+        self.share.set(self.tail.len());
     }
 
     /// What a follower is told when a stored part cannot be read. What never got to the disk of a write that failed is
@@ -90,6 +97,7 @@ mod tests {
     use crate::key::{Digest, Key};
     use crate::layout::Stamp;
     use crate::limits::LEASE;
+    use crate::memory::held::Held;
     use crate::write::Fill;
     use crate::writer::{FillId, Hint, WhyNot};
 
@@ -103,14 +111,19 @@ mod tests {
     }
 
     impl Given {
-        /// Followers that have read so far, by their numbers, and the write.
-        fn up_with(followers: &[u64]) -> (Given, Vec<u64>) {
+        /// A write of which nothing has come, one of all these.
+        fn fresh(all: &Held) -> Given {
             let disk = Arc::new(Memory::over(&Medium::zeroed(8 << 20)));
             let options = HashCacheLog::plan(8 << 20, 4096, 4096, 4096, Stamp { seed: 1 }, false).unwrap();
             let engine = Arc::new(HashCacheLog::open(disk, &options).unwrap());
             let (key, digest) = (Key::from_name(b"a"), Digest([7; 16]));
-            let fill = Fill::new(FillId(1), key, digest, Bytes::new(), Hint::default(), (EXTENT, 0));
-            let given = Given { fill, engine };
+            let fill = Fill::new(FillId(1), key, digest, Bytes::new(), Hint::default(), (EXTENT, 0)).among(all);
+            Given { fill, engine }
+        }
+
+        /// Followers that have read so far, by their numbers, and the write.
+        fn up_with(followers: &[u64]) -> (Given, Vec<u64>) {
+            let given = Given::fresh(&Held::default());
             let numbers = followers.iter().map(|_| given.fill.join()).collect::<Vec<_>>();
             assert_eq!(given.write(STORED as usize + 1), 0);
             numbers.iter().zip(followers).for_each(|(number, at)| given.read(*number, *at));
@@ -139,6 +152,30 @@ mod tests {
         fn left_behind(&self, number: u64) -> bool {
             self.fill.lock().left_behind(number)
         }
+    }
+
+    /// Bytes of all unfinished writes are counted, and given back with each.
+    #[test]
+    fn what_there_is_no_room_for_goes_through_a_short_window_and_is_not_stored() {
+        let all = Held::default();
+        let stored = Given::fresh(&all);
+        assert_eq!(stored.write(3 * EXTENT + 100), 0);
+        assert!(all.hold(written_bytes() - 100, written_bytes()).is_some(), "100 bytes are not with the engine");
+        assert!(all.hold(written_bytes() - 99, written_bytes()).is_none());
+        let rest = all.hold(written_bytes() - 100, written_bytes());
+
+        let relayed = Given::fresh(&all);
+        let number = relayed.fill.join();
+        assert_eq!(relayed.write(RELAY_BYTES), RELAY_BYTES - SHORT_RELAY_BYTES);
+        assert_eq!(relayed.fill.lock().phase, Phase::Relay(WhyNot::Busy));
+        relayed.read(number, 1000);
+        assert_eq!(relayed.write(RELAY_BYTES), RELAY_BYTES - 1000, "its reader has room made");
+        assert_eq!(stored.fill.lock().phase, Phase::Open);
+        // There is room again: for a longer window, and for others.
+        drop(rest);
+        assert_eq!(relayed.write(RELAY_BYTES), SHORT_RELAY_BYTES);
+        drop((stored, relayed));
+        assert!(all.hold(written_bytes(), written_bytes()).is_some());
     }
 
     #[test]
