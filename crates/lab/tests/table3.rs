@@ -37,7 +37,7 @@ fn bits_losses_and_seeks_are_table_3s() {
         assert!((lost - predicted).abs() < 2.5, "{lost} % lost, {predicted} % predicted");
     }
     let one_block = table(&report, "Requests for objects of one block");
-    let cost = |engine| {
+    let cost = |engine: &str| {
         let columns = ["seeks a hit", "seeks a store", "seeks a miss"];
         row(one_block, engine, &columns).try_into().unwrap()
     };
@@ -49,7 +49,7 @@ fn bits_losses_and_seeks_are_table_3s() {
     };
     // What does not fit its bin begins there all the same (section 3.1).
     let sizes = table(&report, "Requests for objects of Table 5's sizes");
-    for engine in ["hashcache-basic", "hashcache-set", "hashcache-setmem", "hashcache-setmemlru"] {
+    for engine in ["hashcache-basic", "hashcache-set", "hashcache-setmem", "hashcache-setmemlru 40 %"] {
         let [beginning, whole] = row(sizes, engine, &["reads of a beginning", "reads a hit"])[..] else { panic!() };
         assert!((0.99..1.01).contains(&beginning) && whole > 1.1, "{engine}: {beginning}, {whole} for all of it");
     }
@@ -58,8 +58,17 @@ fn bits_losses_and_seeks_are_table_3s() {
     near(cost("hashcache-setmem"), [1.0, 1.0, 0.0]);
     near(cost("hashcache-logn"), [1.0, 0.0, 0.0]);
     near(cost("hashcache-log"), [1.0, 0.0, 0.0]);
-    let [hit, store, miss] = cost("hashcache-setmemlru");
+    let [hit, store, miss] = cost("hashcache-setmemlru 40 %");
     assert!(hit < 1.01 && store <= 1.02 && (0.4..0.8).contains(&miss), "{hit} {store} {miss}");
+    // "< 1 / ~0 / 0": five related objects in one read, and a second one for the position that is on disk.
+    for (engine, most) in [("hashcache-log", 0.3), ("hashcache-loglru", 0.6)] {
+        let [hit, store, miss] = cost(&format!("{engine} + prefetch"));
+        assert!((0.19..most).contains(&hit) && store < 0.2 && miss < 0.06, "{engine}: {hit} {store} {miss}");
+    }
+    for engine in ["hashcache-basic", "hashcache-set", "hashcache-setmem"] {
+        let [alone, together] = [engine.to_owned(), format!("{engine} + prefetch")].map(|name| cost(&name)[0]);
+        assert!((alone - together).abs() < 0.06, "{engine}: a bin for each object, {alone} {together}");
+    }
     let [hit, store, miss] = cost("hashcache-loglru");
     assert!((1.0..1.6).contains(&hit) && store < 0.2 && miss < 0.05, "{hit} {store} {miss}");
 }

@@ -20,6 +20,21 @@ fn rates_follow_from_requests_and_are_in_the_papers_order() {
         for (measured, counted) in measured.iter().zip(counted) {
             assert!((0.9..1.8).contains(&(measured / counted)), "{measured} and {counted}: shorter seeks, no more");
         }
+        // What is counted of each kind of request is all that is charged: the page can be recomputed from its columns.
+        let columns = ["t", "CHR %", "CBR %", "reads a hit", "reads a miss", "reads a store", "writes a store"];
+        let columns = columns.map(|name| numbers(table, name));
+        for (line, counted) in numbers(table, "t / requests").into_iter().enumerate() {
+            let [t, chr, cbr, hit, miss, read, written] = columns.each_ref().map(|column| column[line]);
+            let (chr, cbr) = (chr / 100.0, cbr / 100.0);
+            let again = t / (chr * hit + (1.0 - chr) * (miss + cbr * (read + written)));
+            assert!((again / counted - 1.0).abs() < 0.01, "line {line}: {again} from the columns, {counted}");
+        }
+        // Batches that go out ten times a second are more than the full ones of a run in virtual time.
+        let paced = numbers(table, "at real pace");
+        for (name, (paced, measured)) in table.column("policy").iter().zip(paced.iter().zip(&measured)) {
+            assert!((0.6..1.001).contains(&(paced / measured)), "{name}: {paced} of {measured}");
+            assert!(name.to_string() != "hashcache-logn" || *paced < measured * 0.97, "{paced} of {measured}");
+        }
         let rate = |name: &str| measured[row(table, name)];
         for suffix in ["", " + prefetch"] {
             let rate = |name: &str| rate(&format!("{name}{suffix}"));
@@ -44,6 +59,10 @@ fn rates_follow_from_requests_and_are_in_the_papers_order() {
         let least = if name.to_string().contains("log") && name.to_string().ends_with("prefetch") { 1.2 } else { 1.7 };
         assert!((least..2.3).contains(&gain), "{name}: {gain}");
     }
+    let eight = &report.tables[4];
+    let [log, _, _, ours] = &numbers(eight, "requests/s")[..] else { panic!("{eight:?}") };
+    assert!(ours > &(log * 0.5) && numbers(eight, "miss ms")[3] >= 2500.0, "{eight:?}");
+    assert!(numbers(eight, "busy %")[3] < 100.0, "four fifths of the peak are carried: {eight:?}");
     let large = report.tables.last().unwrap();
     let of_two = large.rows.iter().filter(|row| row[1].to_string() == "2").count();
     assert_eq!((large.rows.len() - of_two, of_two), (6, 3));

@@ -40,12 +40,10 @@ pub struct Outcome {
     pub cachable_misses: u64,
     /// Objects stored.
     pub stored: u64,
-    /// Reads of the disks on account of hits, of misses, and of objects stored.
+    /// Reads of the disks on account of hits, and of misses. All others are for what is stored.
     pub hit_reads: u64,
     /// See [`Outcome::hit_reads`].
     pub miss_reads: u64,
-    /// See [`Outcome::hit_reads`].
-    pub store_reads: u64,
     /// Times of all hits added up, by the clock of the driver.
     pub hit_time: Duration,
     /// Times of all misses added up.
@@ -89,6 +87,12 @@ impl Outcome {
     /// Reads that a miss costs.
     pub fn reads_a_miss(&self) -> f64 {
         share(self.miss_reads, self.misses())
+    }
+
+    /// Reads that an object stored costs: all that were for no hit and no miss, such as an index on the disk that is kept in
+    /// step, whenever that happens.
+    pub fn reads_a_store(&self) -> f64 {
+        share(self.spent.reads.requests.saturating_sub(self.hit_reads + self.miss_reads), self.stored)
     }
 
     /// Writes that an object stored costs.
@@ -168,12 +172,10 @@ impl Driver<'_> {
         outcome.miss_time += waited + self.how.origin;
         if request.cachable {
             outcome.cachable_misses += 1;
-            let before = rig.requests();
             if rig.put(request.object, request.bytes, Some(group)) {
                 outcome.stored += 1;
                 self.endings.stored(group, request.time);
             }
-            outcome.store_reads += rig.requests().since(before).reads;
         }
         Ok(())
     }

@@ -105,6 +105,7 @@ fn sum(kinds: impl Iterator<Item = KindCounters>) -> KindCounters {
         all.bytes += one.bytes;
         all.failed += one.failed;
         all.seeks += one.seeks;
+        all.way_bytes += one.way_bytes;
         all.sizes.iter_mut().zip(one.sizes).for_each(|(all, one)| *all += one);
         all
     })
@@ -116,6 +117,7 @@ fn less(now: &KindCounters, before: &KindCounters) -> KindCounters {
     gained.bytes -= before.bytes;
     gained.failed -= before.failed;
     gained.seeks -= before.seeks;
+    gained.way_bytes -= before.way_bytes;
     gained.sizes.iter_mut().zip(before.sizes).for_each(|(now, before)| *now -= before);
     gained
 }

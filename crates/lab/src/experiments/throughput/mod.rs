@@ -1,9 +1,13 @@
-//! Tables 4, 7 and 9 and Figures 3 and 4 of the HashCache paper: requests a second that a policy carries.
+//! Tables 4 and 7 to 9 and Figures 3 and 4 of the HashCache paper: requests a second that a policy carries.
 
+mod high_end;
 mod large_disks;
 mod notes;
+mod pace;
+mod plots;
 mod runs;
 mod tables;
+mod times;
 
 use tinaja_store::{EngineName, Tuning};
 
@@ -18,7 +22,7 @@ use crate::report::Report;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "hashcache-throughput",
     shows: "peak request rates by policy and disk: Table 4's formula, Table 7, and measured; times at four fifths",
-    paper: "HashCache, Tables 4, 7 and 9, Figures 3 and 4",
+    paper: "HashCache, Tables 4 and 7 to 9, Figures 3 and 4",
     replays_logs: false,
     needs_root: false,
     run,
@@ -40,11 +44,12 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
         tables::rates("One disk of 7200 turns, 10 to 20 objects a page", &fifteen),
         tables::speeds(&four, &fifteen),
     ];
-    let mut plots = vec![tables::figure_3(&four, &fifteen)];
+    let mut plots = vec![plots::figure_3(&four, &fifteen)];
 
     let two = two_disks(setup)?;
     tables.push(tables::two_disks(&four, &two));
-    plots.push(tables::figure_4(&four, &two));
+    plots.push(plots::figure_4(&four, &two));
+    tables.push(high_end::table(setup)?);
     tables.push(large_disks::table(setup)?);
     let Experiment { name, shows, paper, .. } = EXPERIMENT;
     Ok(Report { name, shows, paper, quick: setup.quick, seed: setup.seed, tables, plots, notes: notes::notes() })

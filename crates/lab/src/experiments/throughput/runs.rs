@@ -1,10 +1,11 @@
 //! One engine under the PolyMix-like load, as fast as its disks can.
 
+use tinaja_store::device::wrap::Model;
 use tinaja_store::{EngineName, Tuning};
 
 use crate::error::LabError;
 use crate::experiment::Setup;
-use crate::experiments::table3::formula;
+use crate::experiments::table3::{formula, usual};
 use crate::load::{Drive, Embedded, Outcome, PolyMix, PolyMixOptions, drive};
 use crate::rig::{Rig, Spec, sata_7200, scsi_10000, scsi_15000};
 
@@ -27,6 +28,13 @@ pub struct Ran {
     pub case: Case,
     /// What was counted.
     pub outcome: Outcome,
+    /// Bytes of each disk.
+    pub disk_bytes: u64,
+}
+
+/// Disks of 7200, 10,000 and 15,000 turns, whose clocks run along.
+pub fn models() -> [Model; 3] {
+    [sata_7200(), scsi_10000(), scsi_15000()]
 }
 
 /// Bytes of all disks together.
@@ -54,21 +62,20 @@ pub fn run(case: Case, setup: &Setup) -> Result<Ran, LabError> {
     let spec = Spec {
         tuning: case.tuning,
         disks: case.disks,
-        models: vec![sata_7200(), scsi_10000(), scsi_15000()],
+        models: models().to_vec(),
         ..Spec::new(case.engine, disk_bytes(setup) / case.disks as u64)
     };
     let options = load(setup, case.embedded, 100.0);
     let (warm_up, measured) = lengths(setup, &options);
     let requests = PolyMix::new(options, setup.seed).take(warm_up + measured);
     let outcome = drive(&Rig::new(&spec)?, requests, &Drive { warm_up, ..Drive::default() })?;
-    Ok(Ran { case, outcome })
+    Ok(Ran { case, outcome, disk_bytes: spec.disk_bytes })
 }
 
 impl Case {
     /// One disk, and the settings that an engine has of itself.
     pub fn new(engine: EngineName, prefetch: bool, embedded: Embedded) -> Case {
-        let tuning = Tuning { prefetch: Some(prefetch), ..Tuning::default() };
-        Case { engine, tuning, disks: 1, embedded }
+        Case { engine, tuning: usual(prefetch), disks: 1, embedded }
     }
 }
 
@@ -76,9 +83,21 @@ impl Ran {
     /// The paper's `rel`: how many times fewer reads of the log its hits take than those of the same engine without
     /// prefetching. With a Disk Table a hit's first read is of the table.
     pub fn related(&self, without: &Ran) -> f64 {
-        let has_table = formula::bits_a_slot(self.case.engine, self.case.tuning, 1 << 20) < 15.0;
-        let reads = |ran: &Ran| ran.outcome.reads_a_hit() - if has_table { 1.0 } else { 0.0 };
+        let reads = |ran: &Ran| ran.outcome.reads_a_hit() - if self.has_table() { 1.0 } else { 0.0 };
         if reads(self) > 0.0 { (reads(without) / reads(self)).max(1.0) } else { 1.0 }
+    }
+
+    /// Whether objects lie in a Disk Table: then no position is in memory.
+    pub fn has_table(&self) -> bool {
+        formula::bits_a_slot(self.case.engine, self.case.tuning, 1 << 20) < 15.0
+    }
+
+    /// How far the arm goes for a request, on average over reads and writes, as a share of the disk; a third between random
+    /// places.
+    pub fn way(&self) -> f64 {
+        let (reads, writes) = (&self.outcome.spent.reads, &self.outcome.spent.writes);
+        let requests = (reads.requests + writes.requests).max(1);
+        (reads.way_bytes + writes.way_bytes) as f64 / requests as f64 / self.disk_bytes.max(1) as f64
     }
 
     /// Whether related objects are read together.

@@ -20,6 +20,9 @@ pub struct KindCounters {
     pub failed: u64,
     /// Requests submitted that did not begin where the one submitted before, of whatever kind, ended.
     pub seeks: u64,
+    /// Bytes of the device between where each request began and where the one submitted before, of whatever kind, ended, added
+    /// up: the way of a disk's arm.
+    pub way_bytes: u64,
     /// Requests that succeeded, by size: see [`SIZES`].
     pub sizes: [u64; SIZES],
 }
@@ -41,6 +44,7 @@ struct Atomics {
     bytes: AtomicU64,
     failed: AtomicU64,
     seeks: AtomicU64,
+    way_bytes: AtomicU64,
     sizes: [AtomicU64; SIZES],
 }
 
@@ -66,6 +70,7 @@ impl Atomics {
             bytes: get(&self.bytes),
             failed: get(&self.failed),
             seeks: get(&self.seeks),
+            way_bytes: get(&self.way_bytes),
             sizes: array::from_fn(|class| self.sizes.get(class).map_or(0, get)),
         }
     }
@@ -107,10 +112,11 @@ impl Device for Counted {
 
     fn submit(&self, op: Op) {
         let (kind, extent) = (op.request.kind(), op.request.extent());
-        if let Some((at, bytes)) = extent
-            && self.head_at.swap(at.saturating_add(bytes), Relaxed) != at
-        {
-            of(&self.kinds, kind).seeks.fetch_add(1, Relaxed);
+        if let Some((at, bytes)) = extent {
+            let way = self.head_at.swap(at.saturating_add(bytes), Relaxed).abs_diff(at);
+            let counters = of(&self.kinds, kind);
+            counters.way_bytes.fetch_add(way, Relaxed);
+            counters.seeks.fetch_add(u64::from(way > 0), Relaxed);
         }
         let kinds = self.kinds.clone();
         let done = op.done;
