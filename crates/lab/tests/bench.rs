@@ -28,6 +28,24 @@ fn bench(scratch: &Path) -> Option<Bench> {
     }
 }
 
+/// A proxy that began its worker anew each time the kernel ended it was measured: two thousand requests a second, all of them
+/// passed on to the origin.
+#[test]
+fn who_is_ended_for_want_of_memory_is_counted() {
+    let _alone = ALONE.lock();
+    let scratch = tempfile::tempdir().unwrap();
+    let Some(bench) = bench(scratch.path()) else { return };
+    assert_eq!(bench.ended_for_memory(), 0);
+    // Twice the group's memory in one block, which `dd` fills before it writes.
+    let mut dd = bench.command(Path::new("dd"));
+    let status = dd.args(["if=/dev/zero", "of=/dev/null", "bs=384M", "count=1", "status=none"]).status().unwrap();
+    if status.success() {
+        eprintln!("SKIPPED: this machine swaps, and nothing was ended");
+        return;
+    }
+    assert_eq!(bench.ended_for_memory(), 1);
+}
+
 /// Copy by `dd`, in the group.
 fn copy(bench: &Bench, arguments: &[&str]) {
     let mut dd = bench.command(Path::new("dd"));

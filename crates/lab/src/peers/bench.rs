@@ -137,6 +137,12 @@ impl Bench {
         self.group.count()
     }
 
+    /// Processes of the group that the kernel has ended so far because there was no more memory for them. Others may go on:
+    /// a proxy of several processes begins such a one anew.
+    pub fn ended_for_memory(&self) -> u64 {
+        self.group.ended_for_memory()
+    }
+
     /// Bytes of the page cache on the group's account.
     pub fn page_cache_bytes(&self) -> u64 {
         self.group.page_cache_bytes()

@@ -100,6 +100,13 @@ impl Group {
         self.memory(if self.is_first_version { "cache" } else { "file" }).saturating_sub(self.memory("shmem"))
     }
 
+    /// How many of the group's processes the kernel has ended so far because the group had no more memory.
+    pub fn ended_for_memory(&self) -> u64 {
+        let file = if self.is_first_version { "memory.oom_control" } else { "memory.events" };
+        let text = fs::read_to_string(self.path.join(file)).unwrap_or_default();
+        counters::field(&text, "oom_kill").unwrap_or_default()
+    }
+
     /// Bytes of one kind of the group's memory.
     fn memory(&self, kind: &str) -> u64 {
         let text = fs::read_to_string(self.path.join("memory.stat")).unwrap_or_default();

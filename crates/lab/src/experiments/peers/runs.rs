@@ -100,7 +100,17 @@ pub fn run(peer: Peer, embedded: Embedded, setup: &Setup, origin: &Origin) -> Re
     let ran = drive((peer, embedded), setup, origin, &bench, &server);
     // Why it ended says more than that nobody answered.
     server.still_runs()?;
-    ran
+    match bench.ended_for_memory() {
+        0 => ran,
+        // What begins anew has no cache for a while, and passes on whatever it is asked for at the rate of the origin.
+        ended => Err(LabError::failed(
+            "running a proxy",
+            format!(
+                "{ended} of its processes were ended for want of memory: it does not fit {} MiB",
+                MEMORY_BYTES >> 20
+            ),
+        )),
+    }
 }
 
 fn drive(
