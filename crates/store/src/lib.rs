@@ -44,7 +44,7 @@ mod wait;
 mod write;
 mod writer;
 
-pub use cache::{Cache, CacheOptions, EngineName, OpenError, Plan, Tuning};
+pub use cache::{Cache, CacheOptions, EngineName, NameOnDisk, OpenError, Plan, Tuning};
 pub use engine::hashcache::Bins;
 pub use hit::{Body, BodySource, Hit, ReadError, Source, State};
 pub use key::{Digest, Key, MAX_NAME_BYTES, Secret};

@@ -201,9 +201,10 @@ pub const MAX_SETS_LEARNED: usize = 64;
 /// them is not read any more.
 pub const MAX_UNWRITTEN_REMOVALS: usize = 65_536;
 
-/// Positions of HashCache-LogLRU on their way to its offset file; objects that would add to them wait. 40 bytes each: they
-/// go out ten times a second, and a disk that is slow at it pushes back.
-pub const MAX_POSITIONS_WAITING: usize = 16_384;
+/// Positions of HashCache-LogLRU that memory keeps until they go out to its offset file, at the most and of a disk of 134
+/// million slots, 1 TiB of objects of 8 KiB; smaller ones keep fewer. Objects that would add to them wait. 12 bytes each, 24 at
+/// worst: 3 to 6 MiB.
+pub const MAX_POSITIONS_WAITING: usize = 262_144;
 
 /// Reads handed out to programs that read the disk themselves, and not ended yet: each remembers a key's name of up to
 /// 16 KiB and some hundred bytes more, so this bounds them to 64 MiB at worst, and keeps any number of disks busy.

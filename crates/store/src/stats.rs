@@ -1,6 +1,6 @@
 //! Counters that every store keeps, exact since it was opened.
 
-use crate::device::Times;
+use crate::device::{Counters, Times};
 
 /// What a store holds and what it has done since it was opened. Sizes are bytes; counters only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,7 +79,8 @@ pub struct Stats {
     pub write_errors: u64,
     /// Syncs that the device failed. Each poisoned what had been written since the last good one.
     pub sync_errors: u64,
-    /// Disks given up: [`crate::limits::MAX_WRITE_FAILURES`] writes or syncs in a row have failed. They are read on.
+    /// Disks given up: [`crate::limits::MAX_WRITE_FAILURES`] writes or syncs in a row have failed. They are read on, but
+    /// for one that has nothing but positions: what memory does not have of these is forgotten.
     pub disks_retired: u64,
     /// Engines that found one of their invariants broken: their disks are left alone until a restart.
     pub engines_stopped: u64,
@@ -106,6 +107,22 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// What a device did.
+    pub(crate) fn of_device(device: Counters) -> Stats {
+        Stats {
+            reads: device.reads,
+            read_bytes: device.read_bytes,
+            writes: device.writes,
+            write_bytes: device.write_bytes,
+            seeks: device.seeks,
+            disk_waiting: device.waiting,
+            read_times: device.read_times,
+            write_times: device.write_times,
+            sync_times: device.sync_times,
+            ..Stats::default()
+        }
+    }
+
     /// Both together: counts and sizes add up, of two laps, means or cuts the larger counts.
     pub fn with(self, other: Stats) -> Stats {
         Stats {

@@ -9,7 +9,9 @@ use bytes::Bytes;
 use tempfile::TempDir;
 use tinaja_store::contract::bytes_of;
 use tinaja_store::layout::{Stamp, Superblock};
-use tinaja_store::{Cache, CacheOptions, Commit, Cursor, EngineName, Hint, Key, Plan, Secret, Store, Tuning, block_on};
+use tinaja_store::{
+    Cache, CacheOptions, Commit, Cursor, EngineName, Hint, Key, NameOnDisk, Plan, Secret, Store, Tuning, block_on,
+};
 
 fn place() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
@@ -135,6 +137,10 @@ fn every_geometry_is_made_or_refused() {
 fn superblocks_are_those_of_the_golden_file() {
     assert_eq!(superblocks(false), include_str!("golden/superblocks-v2.txt"));
     assert_eq!(superblocks(true), include_str!("golden/superblocks-ahead-v2.txt"));
+    let apart = [false, true].map(|prefetch| {
+        superblock(NameOnDisk { engine: EngineName::HashCacheLogLru, prefetch, positions_apart: true })
+    });
+    assert_eq!(apart.concat(), include_str!("golden/superblocks-apart-v2.txt"));
 }
 
 /// Of version 1, logs are opened as ever; tables, whose bins held no beginnings of larger objects, are refused untouched.
@@ -173,31 +179,31 @@ fn of_the_version_before_logs_are_opened_and_tables_refused() {
 /// Those of engines that read related objects together, or those of all that need not.
 fn superblocks(prefetch: bool) -> String {
     let engines = EngineName::ALL.into_iter().filter(|engine| engine.can_prefetch() || !prefetch);
-    let line = |engine: EngineName| {
-        let secret = Secret::from_bytes([7; 32]);
-        let stamp = Stamp { seed: secret.seed() };
-        let plan =
-            Plan::new(engine, Tuning { prefetch: Some(prefetch), ..Tuning::default() }, 64 << 20, 4096, 8192, stamp)
-                .unwrap();
-        let superblock = Superblock {
-            engine: engine.on_disk(prefetch).into(),
-            log: *plan.log(),
-            slots: plan.slots(),
-            mean_object_bytes: plan.mean_object_bytes(),
-            block_bytes: plan.block_bytes(),
-            ways: plan.ways_on_disk(),
-            hash_bits: plan.hash_bits(),
-            secret,
-            disk: (0, 1),
-        };
-        let bytes = superblock.encode();
-        assert!(bytes[144..].iter().all(|&byte| byte == 0));
-        assert_eq!(
-            EngineName::of_disk(&Superblock::decode(&bytes, 4096, 64 << 20).unwrap().engine),
-            Some((engine, prefetch))
-        );
-        let hex: String = bytes[..144].iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("{engine} {hex}\n")
+    engines.map(|engine| superblock(NameOnDisk { engine, prefetch, positions_apart: false })).collect()
+}
+
+/// A superblock's first 144 bytes, behind the engine's name.
+fn superblock(name: NameOnDisk) -> String {
+    let NameOnDisk { engine, prefetch, positions_apart } = name;
+    let secret = Secret::from_bytes([7; 32]);
+    let stamp = Stamp { seed: secret.seed() };
+    let tuning = Tuning { prefetch: Some(prefetch), positions_apart, ..Tuning::default() };
+    let plan = Plan::new(engine, tuning, 64 << 20, 4096, 8192, stamp).unwrap();
+    let superblock = Superblock {
+        engine: name.as_str().into(),
+        log: *plan.log(),
+        slots: plan.slots(),
+        mean_object_bytes: plan.mean_object_bytes(),
+        block_bytes: plan.block_bytes(),
+        ways: plan.ways_on_disk(),
+        hash_bits: plan.hash_bits(),
+        secret,
+        disk: (0, 1),
     };
-    engines.map(line).collect()
+    let bytes = superblock.encode();
+    assert!(bytes[144..].iter().all(|&byte| byte == 0));
+    let read = Superblock::decode(&bytes, 4096, 64 << 20).unwrap().engine;
+    assert_eq!(NameOnDisk::read(&read), Some(name));
+    let hex: String = bytes[..144].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{engine} {hex}\n")
 }

@@ -125,6 +125,11 @@ pub struct Serve {
     /// Of how many of the eight objects of a set hashcache-loglru keeps the position in memory; by default 4.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8))]
     pub positions_in_memory: Option<u8>,
+    /// Where the other positions lie: a directory on a disk of its own, as an SSD beside large disks, so that they cost the
+    /// cache's disk nothing. By default beside the objects. Nothing in it need be kept: it is made anew at each start, here
+    /// or elsewhere.
+    #[arg(long, value_name = "DIR")]
+    pub positions_dir: Option<PathBuf>,
     /// Whether objects of one page are written together and read together, so that the disk is asked once for all of them;
     /// by default as the cache was made, or false for a new one. Costs 8 bits an object with hashcache-log and -loglru.
     #[arg(long, value_name = "true|false")]

@@ -29,7 +29,8 @@ pub struct Needs {
 impl Needs {
     /// What these need where the kernel is of this version.
     pub fn of(settings: &Settings, kernel: (u32, u32)) -> Needs {
-        let disks = settings.cache.len() as u64;
+        // One with positions has a file for each of the others.
+        let disks = settings.cache.len() as u64 * if settings.positions_dir.is_some() { 2 } else { 1 };
         let clients = settings.proxy.limits.connections as u64;
         let kept = KEPT_BY_WORKER * settings.proxy.workers as u64;
         // Each client may wait for an origin.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use tinaja_proxy::admin::words::{Answer, Ask};
 use tinaja_proxy::admin::{Url, purge_stopped};
-use tinaja_store::{Cache, CacheOptions, OpenError, Store, block_on};
+use tinaja_store::{Cache, CacheOptions, OpenError, Store, Tuning, block_on};
 
 use crate::control;
 use crate::flags::Purge;
@@ -48,7 +48,9 @@ fn open(dirs: &[PathBuf]) -> Result<Arc<dyn Store>> {
     }
     let mut more_dirs = dirs.to_vec();
     let first = more_dirs.remove(0);
-    let options = CacheOptions { memory_bytes: 0, more_dirs, ..CacheOptions::new(first) };
+    // With all positions in memory nobody need say where the others lie.
+    let tuning = Tuning { positions_in_memory: 8, ..Tuning::default() };
+    let options = CacheOptions { memory_bytes: 0, more_dirs, tuning, ..CacheOptions::new(first) };
     let cache = Cache::open(options).context("no server answers, so the cache itself was tried");
     Ok(Arc::new(cache?))
 }

@@ -104,6 +104,7 @@ fn waiting(began: &Settings, new: &Settings) -> Vec<String> {
         ("disk", began.disk_bytes != new.disk_bytes),
         ("memory", (began.memory_bytes, began.memory_yields) != (new.memory_bytes, new.memory_yields)),
         ("engine", began.engine != new.engine || began.tuning != new.tuning),
+        ("positions_dir", began.positions_dir != new.positions_dir),
         ("io", began.io != new.io),
         ("log", began.log != new.log || began.log_to != new.log_to),
     ];
@@ -120,6 +121,7 @@ pub fn cache_options(settings: &Settings) -> Result<(CacheOptions, &'static str)
     let Settings { memory_bytes, engine, tuning, bins, io, .. } = *settings;
     let mut options = CacheOptions { disk_bytes, memory_bytes, engine, tuning, bins, io, ..CacheOptions::new(first) };
     options.more_dirs = more_dirs;
+    options.positions_dir.clone_from(&settings.positions_dir);
     options.memory_yields = settings.memory_yields;
     options.mean_object_bytes = settings.object_bytes.unwrap_or(options.mean_object_bytes);
     Ok((options, disk_why))

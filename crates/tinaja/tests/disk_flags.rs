@@ -110,3 +110,36 @@ fn a_block_device_is_a_cache() {
     assert_eq!(refused.status.code(), Some(1), "{said}");
     assert!(said.contains("holds something that is not a Tinaja cache") && said.contains("dd if=/dev/zero"), "{said}");
 }
+
+/// Positions in a directory of their own: made there, asked for at the next start, and in no command's way that need not have
+/// them.
+#[test]
+fn positions_lie_where_they_are_said_to() {
+    let (origin, dir) = (Origin::of_patterns(), TempDir::new().unwrap());
+    let (cache, positions) = (dir.path().join("cache"), dir.path().join("fast"));
+    let with = |flags: &[&str]| Setup::forward().cache(&cache).flags(&["--engine", "hashcache-loglru"]).flags(flags);
+    let named = ["--positions-dir", positions.to_str().unwrap()];
+    for _ in 0..2 {
+        let setup = with(&named);
+        let mut proxy = setup.start();
+        assert_object(&proxy, &origin);
+        assert_eq!(proxy.process.terminate().code(), Some(0));
+        assert_eq!(inspected(&setup)["live_objects"], 1, "inspecting needs no positions");
+    }
+    assert_eq!(origin.requests().len(), 1, "the second start found it");
+    assert!(fs::metadata(positions.join("tinaja-1.positions")).unwrap().len() > 4096);
+
+    let refused = with(&[]).run();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("--positions-dir") && said.contains("--positions-in-memory 8"), "{said}");
+
+    let url = origin.url("/20000/x");
+    let purged = Command::new(env!("CARGO_BIN_EXE_tinaja")).arg("purge").arg(&url).arg("--cache").arg(&cache).output();
+    let purged = purged.unwrap();
+    let said = String::from_utf8_lossy(&purged.stdout).into_owned() + &String::from_utf8_lossy(&purged.stderr);
+    assert!(purged.status.success() && said.contains("purged"), "{said}");
+    let proxy = with(&named).start();
+    assert_object(&proxy, &origin);
+    assert_eq!(origin.requests().len(), 2, "it was purged");
+}

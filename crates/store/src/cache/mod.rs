@@ -1,15 +1,18 @@
 //! [`Cache`]: the contract, implemented once over any engine.
 
+mod asked;
 mod body;
 mod change;
 mod extents;
 mod find;
 mod gather;
 mod groups;
+mod on_disk;
 mod open;
 mod options;
 mod over;
 mod plan;
+mod positions;
 mod raw;
 mod tuning;
 mod wanted;
@@ -24,6 +27,7 @@ use parking_lot::{Mutex, MutexGuard};
 pub(crate) use crate::layout::table::{Extent, Table};
 pub(crate) use extents::ExtentReader;
 use gather::Gather;
+pub use on_disk::NameOnDisk;
 pub use options::{CacheOptions, DEFAULT_DISK_BYTES, EngineName, OpenError};
 pub use plan::Plan;
 pub use tuning::Tuning;

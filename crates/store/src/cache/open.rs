@@ -3,15 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::options::{CacheOptions, DEFAULT_DISK_BYTES, EngineName, OpenError};
-use super::plan::{Plan, bins_of};
-use super::tuning::{Tuning, wrong, wrong_hash};
-use super::{Cache, raw};
+use super::asked::{in_its_place, name_of};
+use super::on_disk::NameOnDisk;
+use super::options::{CacheOptions, DEFAULT_DISK_BYTES, OpenError};
+use super::plan::Plan;
+use super::tuning::wrong;
+use super::{Cache, positions, raw};
 use crate::device::file::free_bytes;
 use crate::device::lending::Lending;
 use crate::device::{Access, Device, Disk, blocking, is_block_device};
 use crate::engine::Engine;
-use crate::engine::hashcache::Bins;
 use crate::engine::spread::{MAX_DISKS, Spread};
 use crate::key::Secret;
 use crate::layout::superblock::SUPERBLOCK_BYTES;
@@ -27,11 +28,12 @@ impl Cache {
     /// newest snapshot of the index and what the log holds beyond it. Errors: [`OpenError`]; an existing file is never
     /// reformatted.
     pub fn open(options: CacheOptions) -> Result<Cache, OpenError> {
-        let dirs = dirs_of(&options)?;
+        let options = &with_positions(options);
+        let dirs = dirs_of(options)?;
         for dir in dirs.iter().filter(|dir| !is_block_device(dir)) {
             std::fs::create_dir_all(dir).map_err(|error| OpenError::Directory { path: dir.clone(), error })?;
         }
-        open_all(&dirs, &options, Access::Alone)
+        open_all(&dirs, options, Access::Alone)
     }
 
     /// Open an existing cache for looking at it: nothing on disk changes, and nothing can be stored. Errors as
@@ -48,14 +50,17 @@ impl Cache {
     /// without reading the index: directories, sizes, superblocks. Errors as [`Cache::open`]; also that a running
     /// process has the cache.
     pub fn check(options: &CacheOptions) -> Result<(), OpenError> {
+        let options = &with_positions(options.clone());
         let dirs = dirs_of(options)?;
         let mut secret: Option<Secret> = None;
         for (number, path) in (0_u16..).zip(dirs.iter().map(|dir| path_in(dir))) {
             if !raw::is_there(&path) {
                 plan_new(&path, options, Stamp { seed: Secret::from_bytes([0; 32]).seed() })?;
+                options.positions_dir.iter().try_for_each(|dir| positions::check(dir, number, options))?;
                 continue;
             }
             let disk = check_disk(path, options, Access::ReadOnly)?;
+            positions_dir(&disk, options)?.map_or(Ok(()), |dir| positions::check(dir, number, options))?;
             in_its_place(&disk, (number, dirs.len() as u16), secret.get_or_insert(disk.superblock.secret.clone()))?;
         }
         Ok(())
@@ -66,6 +71,12 @@ impl Cache {
         let path = path_in(dir);
         path.exists() && raw::is_there(&path)
     }
+}
+
+/// The options, with what the engine is to know of a directory for positions.
+fn with_positions(mut options: CacheOptions) -> CacheOptions {
+    options.tuning.positions_apart = options.positions_dir.is_some();
+    options
 }
 
 /// Where the cache of a directory is: in its file, or on it if it is a block device.
@@ -84,11 +95,11 @@ fn dirs_of(options: &CacheOptions) -> Result<Vec<PathBuf>, OpenError> {
 }
 
 /// A disk whose superblock was read and found right.
-struct Checked {
-    path: PathBuf,
+pub(super) struct Checked {
+    pub(super) path: PathBuf,
     device: Arc<dyn Device>,
-    superblock: Superblock,
-    engine: EngineName,
+    pub(super) superblock: Superblock,
+    name: NameOnDisk,
 }
 
 fn open_all(dirs: &[PathBuf], options: &CacheOptions, access: Access) -> Result<Cache, OpenError> {
@@ -111,7 +122,7 @@ fn open_all(dirs: &[PathBuf], options: &CacheOptions, access: Access) -> Result<
         disks.push((number, disk));
     }
     disks.sort_by_key(|(number, _)| *number);
-    let engines = disks.into_iter().map(|(_, disk)| open_engine(disk, options, access));
+    let engines = disks.into_iter().map(|(number, disk)| open_engine(number, disk, options, access));
     let mut engines = engines.collect::<Result<Vec<_>, _>>()?;
     let one = if engines.len() == 1 { engines.pop() } else { None };
     let all = |engines| Spread::over(engines).map(|spread| Arc::new(spread) as Arc<dyn Engine>);
@@ -128,17 +139,6 @@ fn open_all(dirs: &[PathBuf], options: &CacheOptions, access: Access) -> Result<
     Cache::over_hot(engine, secret, hot).map_err(failed)
 }
 
-/// Whether a disk is the one that this cache has in this place.
-fn in_its_place(disk: &Checked, given: (u16, u16), secret: &Secret) -> Result<(), OpenError> {
-    let same = secret.bytes() == disk.superblock.secret.bytes();
-    if disk.superblock.disk == given && same {
-        return Ok(());
-    }
-    let name = |(number, of): (u16, u16)| format!("disk {} of {of}", number + 1);
-    let there = name(disk.superblock.disk) + if same { "" } else { " of another cache" };
-    Err(OpenError::OtherDisk { path: disk.path.clone(), there, given: name(given) })
-}
-
 fn new_secret(path: &Path) -> Result<Secret, OpenError> {
     let mut secret = [0; 32];
     let failed = |error: getrandom::Error| OpenError::Device { path: path.to_path_buf(), error: error.to_string() };
@@ -148,8 +148,10 @@ fn new_secret(path: &Path) -> Result<Secret, OpenError> {
 
 fn format(path: &Path, options: &CacheOptions, secret: Secret, disk: (u16, u16)) -> Result<(), OpenError> {
     let plan = plan_new(path, options, Stamp { seed: secret.seed() })?;
+    let (engine, positions_apart) = (options.engine.unwrap_or_default(), plan.positions_bytes().is_some());
+    let name = NameOnDisk { engine, prefetch: plan.reads_ahead(), positions_apart };
     let superblock = Superblock {
-        engine: options.engine.unwrap_or_default().on_disk(plan.reads_ahead()).to_string(),
+        engine: name.as_str().to_string(),
         log: *plan.log(),
         slots: plan.slots(),
         mean_object_bytes: plan.mean_object_bytes(),
@@ -190,7 +192,7 @@ fn plan_new(path: &Path, options: &CacheOptions, stamp: Stamp) -> Result<Plan, O
 }
 
 /// How a cache of so many bytes is cut.
-fn plan(options: &CacheOptions, bytes: u64, mean_object_bytes: u64, stamp: Stamp) -> Option<Plan> {
+pub(super) fn plan(options: &CacheOptions, bytes: u64, mean_object_bytes: u64, stamp: Stamp) -> Option<Plan> {
     let engine = options.engine.unwrap_or_default();
     Plan::with_bins(engine, options.tuning, options.bins, bytes, SUPERBLOCK_BYTES, mean_object_bytes, stamp)
 }
@@ -209,69 +211,31 @@ fn check_disk(path: PathBuf, options: &CacheOptions, access: Access) -> Result<C
         Err(_) if device.geometry().bytes < SUPERBLOCK_BYTES => return Err(refused(SuperblockError::NotOurs)),
         Err(error) => return Err(OpenError::Device { path, error: error.to_string() }),
     };
-    let engine = check(&path, options, &superblock)?;
-    Ok(Checked { path, device, superblock, engine })
+    let name = name_of(&path, options, &superblock)?;
+    Ok(Checked { path, device, superblock, name })
 }
 
-fn open_engine(disk: Checked, options: &CacheOptions, access: Access) -> Result<Arc<dyn Engine>, OpenError> {
-    let Checked { path, device, superblock, engine } = disk;
+/// Where a cache's positions lie, if not beside its log and not all in memory. Errors: nobody said where.
+fn positions_dir<'a>(disk: &Checked, options: &'a CacheOptions) -> Result<Option<&'a Path>, OpenError> {
+    if !disk.name.positions_apart || options.tuning.all_positions_in_memory() {
+        return Ok(None);
+    }
+    let dir = options.positions_dir.as_deref();
+    dir.map(Some).ok_or_else(|| OpenError::NoPositions(disk.path.clone()))
+}
+
+fn open_engine(
+    number: u16,
+    disk: Checked,
+    options: &CacheOptions,
+    access: Access,
+) -> Result<Arc<dyn Engine>, OpenError> {
+    let dir = if access == Access::Alone { positions_dir(&disk, options)? } else { None };
+    let Checked { path, device, superblock, name: NameOnDisk { engine, .. } } = disk;
     let refused = || OpenError::Superblock { path: path.clone(), error: SuperblockError::Damaged };
     let plan = Plan::of(engine, options.tuning, &superblock, SUPERBLOCK_BYTES).ok_or_else(refused)?;
     let plan = plan.reading_only(access == Access::ReadOnly).flushing(options.flush_every);
-    plan.open(device).map_err(|error| OpenError::Device { path: path.clone(), error })
-}
-
-/// The engine of an existing cache, if it and its size are those asked for.
-fn check(path: &Path, options: &CacheOptions, superblock: &Superblock) -> Result<EngineName, OpenError> {
-    let other = |what, there: String, asked: String| {
-        Err(OpenError::OtherGeometry { path: path.to_path_buf(), what, there, asked })
-    };
-    let (engine, prefetch) = match EngineName::of_disk(&superblock.engine) {
-        Some(both) => both,
-        None => {
-            return other(
-                "the engine",
-                superblock.engine.clone(),
-                EngineName::ALL.map(EngineName::as_str).join(" or "),
-            );
-        }
-    };
-    if let Some(asked) = options.engine.filter(|asked| *asked != engine) {
-        return other("the engine", engine.to_string(), asked.to_string());
-    }
-    let on = |prefetch| if prefetch { "on" } else { "off" };
-    if let Some(asked) = options.tuning.prefetch.filter(|asked| *asked != prefetch) {
-        return other("prefetching", on(prefetch).into(), on(asked).into());
-    }
-    if let Some(asked) = options.tuning.hash_bits.filter(|asked| *asked != superblock.hash_bits) {
-        if let Some(why) = wrong_hash(engine, asked) {
-            return Err(OpenError::Setting(why));
-        }
-        return other("hashes of", format!("{} bits", superblock.hash_bits), format!("{asked} bits"));
-    }
-    let there = superblock.log.base + superblock.log.log_bytes();
-    let stamp = Stamp { seed: superblock.secret.seed() };
-    let bins = bins_of(engine, superblock);
-    if let Some(why) = wrong(engine, options.tuning, options.bins, there) {
-        return Err(OpenError::Setting(why));
-    }
-    let number = |bins: Bins| bins.ways.map(|ways| ways as u64);
-    for (what, unit, there, asked) in
-        [("bins of", "bytes", bins.bytes, options.bins.bytes), ("sets of", "bins", number(bins), number(options.bins))]
-    {
-        if let (Some(there), Some(asked)) = (there, asked)
-            && there != asked
-        {
-            return other(what, format!("{there} {unit}"), format!("{asked} {unit}"));
-        }
-    }
-    let hash_bits = Some(superblock.hash_bits);
-    let tuning = Tuning { prefetch: Some(prefetch), hash_bits, ..options.tuning };
-    let options = CacheOptions { engine: Some(engine), tuning, bins, ..options.clone() };
-    let asked = |bytes| plan(&options, bytes, superblock.mean_object_bytes, stamp);
-    let end = |plan: Plan| plan.log().base + plan.log().log_bytes();
-    match options.disk_bytes.filter(|bytes| asked(*bytes).map(end) != Some(there)) {
-        Some(bytes) => other("a size of", format!("{there} bytes"), format!("{bytes} bytes")),
-        None => Ok(engine),
-    }
+    let bytes = plan.positions_bytes().unwrap_or_default();
+    let positions = dir.map(|dir| positions::open(dir, number, bytes, options)).transpose()?;
+    plan.open_beside(device, positions).map_err(|error| OpenError::Device { path: path.clone(), error })
 }

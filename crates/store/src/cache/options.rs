@@ -98,27 +98,6 @@ impl EngineName {
     pub fn can_prefetch(self) -> bool {
         !matches!(self, EngineName::HashCacheLogN | EngineName::Segmented)
     }
-
-    /// The name in a superblock, which has 16 bytes for it. One that reads related objects together has another: its index
-    /// is cut otherwise.
-    pub fn on_disk(self, prefetch: bool) -> &'static str {
-        match (self, prefetch) {
-            (EngineName::HashCacheSetMemLru, false) => "hashcache-smlru",
-            (_, false) | (EngineName::HashCacheLogN | EngineName::Segmented, true) => self.as_str(),
-            (EngineName::HashCacheBasic, true) => "hc-basic+ahead",
-            (EngineName::HashCacheSet, true) => "hc-set+ahead",
-            (EngineName::HashCacheSetMem, true) => "hc-setmem+ahead",
-            (EngineName::HashCacheSetMemLru, true) => "hc-smlru+ahead",
-            (EngineName::HashCacheLogLru, true) => "hc-loglru+ahead",
-            (EngineName::HashCacheLog, true) => "hc-log+ahead",
-        }
-    }
-
-    /// The engine of this name in a superblock, and whether it reads related objects together.
-    pub fn of_disk(name: &str) -> Option<(EngineName, bool)> {
-        let both = EngineName::ALL.into_iter().flat_map(|engine| [(engine, false), (engine, true)]);
-        both.into_iter().find(|(engine, prefetch)| engine.on_disk(*prefetch) == name)
-    }
 }
 
 impl fmt::Display for EngineName {
@@ -154,6 +133,12 @@ pub struct CacheOptions {
     /// Disk space in bytes in each directory, everything included, rounded down to whole regions of a 64th. `None`: what the existing cache has, or
     /// [`DEFAULT_DISK_BYTES`]. An existing cache of another size is refused.
     pub disk_bytes: Option<u64>,
+    /// A directory on a disk of its own for the positions that HashCache-LogLRU has no room for in memory (section 5.4), so
+    /// that reading and writing them moves no arm over the log; created if missing. A file for each of the cache's disks is
+    /// made in it, 4 bytes for each index slot or 5 with prefetching. Nothing in them lasts: they are made anew at each
+    /// opening, here or in another directory. Default none: they lie beside the log. A cache remembers which of both; made
+    /// with one, it is refused without, unless all positions are in memory. Other engines refuse it.
+    pub positions_dir: Option<PathBuf>,
     /// The whole budget for hot objects in memory, in bytes. Default 64 MiB; 0 keeps none.
     pub memory_bytes: u64,
     /// Whether the kernel may take that memory back when it is short of it, so that the budget may be all that is free:
@@ -186,6 +171,7 @@ impl CacheOptions {
             device: None,
             more_dirs: Vec::new(),
             disk_bytes: None,
+            positions_dir: None,
             memory_bytes: 64 << 20,
             memory_yields: false,
             engine: None,
@@ -203,7 +189,7 @@ impl CacheOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The directory could not be made.
-    #[error("cannot create the cache directory {path}: {error} (choose another directory with --cache)")]
+    #[error("cannot create the directory {path}: {error} (choose another one with --cache, or --positions-dir)")]
     Directory {
         /// Which.
         path: PathBuf,
@@ -216,6 +202,15 @@ pub enum OpenError {
     /// There is no cache here to look at.
     #[error("there is no cache in {0}")]
     NoCache(PathBuf),
+    /// The cache's positions lie in a directory of their own, and none was named.
+    #[error(
+        "{0} was made with its positions in a directory of their own: name one with --positions-dir, the same or another, \
+         or keep all of them in memory with --positions-in-memory 8"
+    )]
+    NoPositions(PathBuf),
+    /// What is in the place of the file for positions is something else.
+    #[error("{0} holds no positions of a Tinaja cache: move it away or choose another directory; it was not touched")]
+    NotPositions(PathBuf),
     /// The file is not a cache that this program reads.
     #[error("{path} {error}")]
     Superblock {

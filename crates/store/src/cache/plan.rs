@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::on_disk::NameOnDisk;
 use super::options::EngineName;
 use super::tuning::{Tuning, policy, wrong_hash};
 use crate::device::Device;
 use crate::device::fused::FusedDevice;
 use crate::engine::Engine;
 use crate::engine::fused::Fused;
-use crate::engine::hashcache::{Bins, HashCacheLog, HashCacheLogOptions, HashCacheTable, TableOptions};
+use crate::engine::hashcache::{Bins, HashCacheLog, HashCacheLogOptions, HashCacheTable, LruCut, TableOptions};
 use crate::engine::segmented::{Segmented, SegmentedOptions};
 use crate::fuse::Fuse;
 use crate::index::hash::HASH_BITS;
@@ -31,6 +32,10 @@ pub(super) fn bins_of(engine: EngineName, superblock: &Superblock) -> Bins {
     let Some(policy) = policy(engine, Tuning::default()) else { return Bins::default() };
     let ways = if superblock.ways == 0 { policy.ways() } else { superblock.ways as usize };
     Bins { bytes: Some(superblock.block_bytes).filter(|bytes| *bytes > 0), ways: Some(ways) }
+}
+
+fn lru_cut(tuning: Tuning, hash_bits: u8, reads_ahead: bool, is_apart: bool) -> LruCut {
+    LruCut { kept: tuning.positions_in_memory.into(), hash_bits, reads_ahead, is_apart }
 }
 
 impl Plan {
@@ -72,8 +77,8 @@ impl Plan {
             return Some(Plan::Segmented(SegmentedOptions { keep_percent: tuning.keep_percent, ..plan }));
         }
         if engine == EngineName::HashCacheLogLru {
-            let kept = (tuning.positions_in_memory.into(), hash_bits, reads_ahead);
-            let plan = HashCacheLogOptions::plan_lru(kept, bytes, reserved, mean_object_bytes, stamp);
+            let cut = lru_cut(tuning, hash_bits, reads_ahead, tuning.positions_apart);
+            let plan = HashCacheLogOptions::plan_lru(cut, bytes, reserved, mean_object_bytes, stamp);
             return plan.map(Plan::Log);
         }
         let cut = (hash_bits, reads_ahead);
@@ -81,11 +86,12 @@ impl Plan {
         Some(Plan::Log(HashCacheLogOptions { name: engine.as_str(), ..plan }))
     }
 
-    /// How the disk under a superblock was cut; whether related objects are read together says the superblock. `None` if its numbers do not fit each other.
+    /// How the disk under a superblock was cut; whether related objects are read together, and whether positions lie apart,
+    /// says the superblock. `None` if its numbers do not fit each other.
     pub fn of(engine: EngineName, tuning: Tuning, superblock: &Superblock, reserved: u64) -> Option<Plan> {
         let Superblock { log, slots, mean_object_bytes, block_bytes, ways, hash_bits, .. } = *superblock;
         let stamp = Stamp { seed: superblock.secret.seed() };
-        let (_, reads_ahead) = EngineName::of_disk(&superblock.engine)?;
+        let NameOnDisk { prefetch: reads_ahead, positions_apart, .. } = NameOnDisk::read(&superblock.engine)?;
         if let Some(policy) = policy(engine, tuning) {
             let bins = (slots, block_bytes, ways);
             let plan = TableOptions::of(policy, log, bins, reserved, mean_object_bytes, (stamp, hash_bits))?;
@@ -96,8 +102,8 @@ impl Plan {
             return Some(Plan::Segmented(SegmentedOptions { keep_percent: tuning.keep_percent, ..plan }));
         }
         if engine == EngineName::HashCacheLogLru {
-            let kept = (tuning.positions_in_memory.into(), hash_bits, reads_ahead);
-            let plan = HashCacheLogOptions::of_lru(kept, log, slots, reserved, mean_object_bytes, stamp);
+            let cut = lru_cut(tuning, hash_bits, reads_ahead, positions_apart);
+            let plan = HashCacheLogOptions::of_lru(cut, log, slots, reserved, mean_object_bytes, stamp);
             return plan.map(Plan::Log);
         }
         let cut = (hash_bits, reads_ahead);
@@ -129,6 +135,14 @@ impl Plan {
             Plan::Log(plan) => plan.hash_bits,
             Plan::Table(plan) => plan.hash_bits,
             Plan::Segmented(_) => HASH_BITS,
+        }
+    }
+
+    /// Bytes of the device that has the positions of HashCache-LogLRU alone; `None` where there is none.
+    pub fn positions_bytes(&self) -> Option<u64> {
+        match self {
+            Plan::Log(plan) => plan.positions_bytes(),
+            Plan::Table(_) | Plan::Segmented(_) => None,
         }
     }
 
@@ -190,11 +204,22 @@ impl Plan {
     /// its store then finds nothing and stores nothing, and the device is left alone. Errors: the device's, as text, or
     /// that the engine was stopped.
     pub fn open(&self, device: Arc<dyn Device>) -> Result<Arc<dyn Engine>, String> {
+        self.open_beside(device, None)
+    }
+
+    /// [`Plan::open`], with the device that has the positions alone, of [`Plan::positions_bytes`]. Errors: also that it is
+    /// missing, unless memory has room for all positions.
+    pub fn open_beside(
+        &self,
+        device: Arc<dyn Device>,
+        positions: Option<Arc<dyn Device>>,
+    ) -> Result<Arc<dyn Engine>, String> {
         let fuse = Fuse::new();
         let device = FusedDevice::over(device, fuse.clone());
+        let positions = positions.map(|positions| FusedDevice::over(positions, fuse.clone()));
         let opened = fuse.guard(|| -> Result<Arc<dyn Engine>, String> {
             Ok(match self {
-                Plan::Log(plan) => Arc::new(HashCacheLog::open(device, plan)?),
+                Plan::Log(plan) => Arc::new(HashCacheLog::open_beside(device, positions, plan)?),
                 Plan::Table(plan) => Arc::new(HashCacheTable::open(device, plan)?),
                 Plan::Segmented(plan) => Arc::new(Segmented::open(device, plan)?),
             })

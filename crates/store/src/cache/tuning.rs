@@ -13,6 +13,9 @@ pub struct Tuning {
     /// Of how many slots in each set of eight HashCache-LogLRU keeps the position in memory, 1 to 8. Default 4: half of the
     /// objects are rarely asked for again (3.4).
     pub positions_in_memory: u8,
+    /// Whether the other positions lie on a device of their own, and not before the log (5.4). It is written on the disk, and
+    /// [`Cache::open`](crate::Cache::open) takes it from [`CacheOptions::positions_dir`](crate::CacheOptions::positions_dir).
+    pub positions_apart: bool,
     /// Whether related objects are written together and read together (3.5): what is asked for next is in memory then. It
     /// costs 8 bits for each position in memory and up to 16 MiB a disk, and is written on the disk. `None`: as the cache
     /// was made, and not in a new one. HashCache-LogN never does.
@@ -26,12 +29,26 @@ pub struct Tuning {
     pub keep_percent: u8,
 }
 
+impl Tuning {
+    /// Whether HashCache-LogLRU has all positions in memory, so that it needs none on disk.
+    pub(super) fn all_positions_in_memory(&self) -> bool {
+        self.positions_in_memory >= 8
+    }
+}
+
 /// The most that [`Tuning::keep_percent`] may be: every byte stored would be written one and a half times.
 const MOST_KEPT_PERCENT: u8 = 50;
 
 impl Default for Tuning {
     fn default() -> Self {
-        Tuning { sets_in_memory_percent: 40, positions_in_memory: 4, prefetch: None, hash_bits: None, keep_percent: 0 }
+        Tuning {
+            sets_in_memory_percent: 40,
+            positions_in_memory: 4,
+            positions_apart: false,
+            prefetch: None,
+            hash_bits: None,
+            keep_percent: 0,
+        }
     }
 }
 
@@ -44,6 +61,11 @@ pub(super) fn wrong(engine: EngineName, tuning: Tuning, bins: Bins, disk_bytes: 
     if !(1..=8).contains(&kept) {
         return Some(format!(
             "of {kept} of a set's 8 positions there cannot be a copy in memory: choose 1 to 8, or leave it out"
+        ));
+    }
+    if tuning.positions_apart && engine != EngineName::HashCacheLogLru {
+        return Some(format!(
+            "{engine} keeps no positions on disk, so they need no directory: leave that out, or choose hashcache-loglru"
         ));
     }
     if let Some(why) = tuning.hash_bits.and_then(|bits| wrong_hash(engine, bits)) {

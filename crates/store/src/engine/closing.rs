@@ -9,10 +9,11 @@ use crate::device::{Device, worker};
 use crate::engine::SyncDone;
 
 /// Close in order: `begin` writes everything out and tells; then `last` writes what opening is quicker with, unless
-/// something failed; then the device is released, and `done` is told. What is still being read may be read to its end,
+/// something failed; then the devices are released, the first one last, and `done` is told. What is still being read may be read to its end,
 /// even where another process opens the cache meanwhile. On a thread of its own, since the device's are needed.
 pub(super) fn close(
     device: Arc<dyn Device>,
+    beside: Option<Arc<dyn Device>>,
     begin: impl FnOnce(SyncDone),
     last: impl FnOnce() + Send + 'static,
     done: SyncDone,
@@ -26,7 +27,7 @@ pub(super) fn close(
         if result.is_ok() {
             last();
         }
-        device.release();
+        beside.iter().chain([&device]).for_each(|device| device.release());
         end.lock().take().into_iter().for_each(|done| done(result.clone()));
     };
     if worker::spawn("tinaja-close", &owner, finish).is_err() {

@@ -104,22 +104,12 @@ pub(super) enum Unparsed {
 impl Log {
     /// What the log and its device count; an engine adds its own.
     pub fn stats(&self) -> Stats {
-        let device = self.device.counters();
         let next = self.frontier.next();
         let ahead = self.ahead.as_ref().map(Ahead::bytes).unwrap_or_default();
         Stats {
             capacity_bytes: self.layout.log_bytes(),
             frontier_bytes: next.0 % self.layout.log_bytes(),
             lap: self.layout.lap(next),
-            reads: device.reads,
-            read_bytes: device.read_bytes,
-            writes: device.writes,
-            write_bytes: device.write_bytes,
-            seeks: device.seeks,
-            disk_waiting: device.waiting,
-            read_times: device.read_times,
-            write_times: device.write_times,
-            sync_times: device.sync_times,
             corrupt: self.counters.corrupt.load(Relaxed),
             read_errors: self.counters.read_errors.load(Relaxed),
             write_errors: self.frontier.write_errors(),
@@ -128,7 +118,7 @@ impl Log {
             ahead_bytes: ahead.read,
             ahead_used_bytes: ahead.used,
             ahead_wasted_bytes: ahead.wasted,
-            ..Stats::default()
+            ..Stats::of_device(self.device.counters())
         }
     }
 

@@ -15,6 +15,14 @@ struct OnDisk {
     memory_bytes: u64,
     disks: usize,
     prefetch: bool,
+    /// Whether positions lie in a directory of their own.
+    apart: bool,
+}
+
+impl Default for OnDisk {
+    fn default() -> Self {
+        OnDisk { engine: EngineName::HashCacheLog, memory_bytes: 0, disks: 1, prefetch: false, apart: false }
+    }
 }
 
 struct Opened {
@@ -40,6 +48,7 @@ impl Harness for OnDisk {
         let log_bytes = if size == Size::Ample { 128 << 20 } else { 8 << 20 };
         options.disk_bytes = Some(if self.has_table() { 2 * log_bytes } else { log_bytes });
         options.more_dirs = (1..self.disks).map(|n| dir.path().join(n.to_string())).collect();
+        options.positions_dir = self.apart.then(|| dir.path().join("positions"));
         options.mean_object_bytes = 8192;
         if self.has_table() {
             with_known_secret(&options);
@@ -94,29 +103,25 @@ impl Subject for Opened {
     }
 }
 
-/// Every rule for one engine: with hot objects and without, and on two disks.
+/// Every rule for one engine, in each of these ways.
 macro_rules! contract_of {
-    ($name:ident, $engine:expr) => {
+    ($name:ident, $engine:expr, $($way:ident: { $($field:ident: $value:expr),* }),+ $(,)?) => {
         mod $name {
             use super::*;
-            mod without_hot_objects {
+            $(mod $way {
                 use super::*;
-                tinaja_store::contract_tests!(OnDisk { engine: $engine, memory_bytes: 0, disks: 1, prefetch: false });
-            }
-            mod with_hot_objects {
-                use super::*;
-                tinaja_store::contract_tests!(OnDisk {
-                    engine: $engine,
-                    memory_bytes: 4 << 20,
-                    disks: 1,
-                    prefetch: false
-                });
-            }
-            mod on_two_disks {
-                use super::*;
-                tinaja_store::contract_tests!(OnDisk { engine: $engine, memory_bytes: 0, disks: 2, prefetch: false });
-            }
+                tinaja_store::contract_tests!(OnDisk { engine: $engine, $($field: $value,)* ..OnDisk::default() });
+            })+
         }
+    };
+    // Without hot objects and with, and on two disks.
+    ($name:ident, $engine:expr) => {
+        contract_of!(
+            $name, $engine,
+            without_hot_objects: {},
+            with_hot_objects: { memory_bytes: 4 << 20 },
+            on_two_disks: { disks: 2 },
+        );
     };
 }
 
@@ -129,25 +134,21 @@ contract_of!(hashcache_loglru, EngineName::HashCacheLogLru);
 contract_of!(hashcache_logn, EngineName::HashCacheLogN);
 contract_of!(segmented, EngineName::Segmented);
 
+contract_of!(
+    loglru_with_positions_apart,
+    EngineName::HashCacheLogLru,
+    on_one_disk: { apart: true },
+    on_two_disks_with_prefetching: { apart: true, disks: 2, prefetch: true },
+);
+
 /// Every rule for one engine that reads related objects together: on one disk without hot objects, and on two with them.
 macro_rules! contract_with_prefetching_of {
     ($name:ident, $engine:expr) => {
-        mod $name {
-            use super::*;
-            mod on_one_disk {
-                use super::*;
-                tinaja_store::contract_tests!(OnDisk { engine: $engine, memory_bytes: 0, disks: 1, prefetch: true });
-            }
-            mod on_two_disks {
-                use super::*;
-                tinaja_store::contract_tests!(OnDisk {
-                    engine: $engine,
-                    memory_bytes: 4 << 20,
-                    disks: 2,
-                    prefetch: true
-                });
-            }
-        }
+        contract_of!(
+            $name, $engine,
+            on_one_disk: { prefetch: true },
+            on_two_disks: { prefetch: true, disks: 2, memory_bytes: 4 << 20 },
+        );
     };
 }
 

@@ -146,6 +146,11 @@ pub fn open_planned(plan: &Plan, disk: Arc<dyn Device>) -> Result<Cache, String>
     Ok(Cache::over(plan.open(disk)?, Secret::from_bytes(SECRET), 0).unwrap())
 }
 
+/// The same, with the device that has the positions alone.
+pub fn open_beside(plan: &Plan, disk: Arc<dyn Device>, positions: Arc<dyn Device>) -> Result<Cache, String> {
+    Ok(Cache::over(plan.open_beside(disk, Some(positions))?, Secret::from_bytes(SECRET), 0).unwrap())
+}
+
 /// How [`open`] cuts a disk of so many bytes.
 pub fn plan(disk_bytes: u64) -> HashCacheLogOptions {
     let stamp = Stamp { seed: Secret::from_bytes(SECRET).seed() };

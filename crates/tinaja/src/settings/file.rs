@@ -30,6 +30,7 @@ pub struct File {
     pub engine: Option<Text<EngineName>>,
     pub sets_in_memory: Option<Number<1, 100>>,
     pub positions_in_memory: Option<Number<1, 8>>,
+    pub positions_dir: Option<PathBuf>,
     pub keep: Option<Number<0, 50>>,
     pub prefetch: Option<bool>,
     pub bin_size: Option<Text<Size>>,

@@ -40,6 +40,8 @@ pub struct Settings {
     pub engine: Option<EngineName>,
     /// What engines are told beside.
     pub tuning: Tuning,
+    /// Where positions lie that memory has no room for, if not beside the objects.
+    pub positions_dir: Option<PathBuf>,
     /// How the bins of a new cache are cut, as far as it was said.
     pub bins: Bins,
     /// The mean object size by which a new cache is cut, if it was said.
@@ -127,7 +129,9 @@ impl Settings {
                 prefetch: flags.prefetch.or(file.prefetch),
                 hash_bits: small(flags.hash_bits, file.hash_bits),
                 keep_percent: small(flags.keep, file.keep).unwrap_or(Tuning::default().keep_percent),
+                ..Tuning::default()
             },
+            positions_dir: flags.positions_dir.or(file.positions_dir),
             bins: Bins {
                 bytes: size(flags.bin_size, file.bin_size).map(|Size(bytes)| bytes),
                 ways: small(flags.ways, file.ways).map(usize::from),

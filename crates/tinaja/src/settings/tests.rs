@@ -38,12 +38,13 @@ fn the_example_says_the_defaults() {
     // What has a fixed default is not commented out: it would not be compared.
     let silent: Vec<&str> = EXAMPLE.lines().filter(|line| line.starts_with('#') && line.contains(" = ")).collect();
     let top = silent.iter().take_while(|line| !line.contains("[[")).filter(|line| !line.starts_with("# "));
-    let top: Vec<&str> = top.map(|line| line.split(' ').next().unwrap()).take(11).collect();
+    let top: Vec<&str> = top.map(|line| line.split(' ').next().unwrap()).take(12).collect();
     let silent = [
         "#cache",
         "#disk",
         "#workers",
         "#engine",
+        "#positions_dir",
         "#prefetch",
         "#bin_size",
         "#ways",
@@ -153,12 +154,15 @@ fn flags_override_the_file() {
     assert_eq!((both.disk_bytes, both.proxy.access_log_format.name()), (Some(1 << 30), "json"));
     assert_eq!(both.proxy.listeners, file.proxy.listeners);
 
+    let positions = |flags| read(flags, &format!("positions_dir = \"/ssd\"\n{text}")).unwrap().positions_dir;
+    assert_eq!([positions(""), positions("--positions-dir /b")], [Some("/ssd".into()), Some("/b".into())]);
+
     let tuned = |flags| {
         let set = "sets_in_memory = 30\npositions_in_memory = 6\nprefetch = true\nhash_bits = 12\nkeep = 10";
         read(flags, &format!("{set}\n{text}")).unwrap().tuning
     };
     let numbers = |tuning: Tuning| {
-        let Tuning { sets_in_memory_percent, positions_in_memory, prefetch, hash_bits, keep_percent } = tuning;
+        let Tuning { sets_in_memory_percent, positions_in_memory, prefetch, hash_bits, keep_percent, .. } = tuning;
         (sets_in_memory_percent, positions_in_memory, prefetch, hash_bits, keep_percent)
     };
     assert_eq!(numbers(tuned("")), (30, 6, Some(true), Some(12), 10));

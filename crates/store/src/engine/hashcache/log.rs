@@ -84,8 +84,18 @@ impl HashCacheLog {
     /// Open what is on the device: the newest snapshot, and the log from there on; then begin a fresh region. A device
     /// that holds nothing yet opens empty. Errors: the device's, as text.
     pub fn open(device: Arc<dyn Device>, options: &HashCacheLogOptions) -> Result<Self, String> {
+        Self::open_beside(device, None, options)
+    }
+
+    /// [`HashCacheLog::open`], for LogLRU with the device of its positions where that is not the log's. Errors: it is
+    /// missing, or fails.
+    pub fn open_beside(
+        device: Arc<dyn Device>,
+        positions: Option<Arc<dyn Device>>,
+        options: &HashCacheLogOptions,
+    ) -> Result<Self, String> {
         let HashCacheLogOptions { layout, stamp, .. } = *options;
-        let Opened { index, frontier, snapshot, damaged } = recover::open(&device, options)?;
+        let Opened { index, frontier, snapshot, damaged } = recover::open(&device, positions, options)?;
         let ahead = options.reads_ahead.then(|| Ahead::of(MAX_AHEAD_BYTES));
         let (counters, pool) = (LogCounters::default(), Arc::default());
         let log = Arc::new(Log { device, layout, stamp, frontier, counters, pool, ahead });
@@ -159,7 +169,7 @@ impl Engine for HashCacheLog {
 
     fn poll_append(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
         if record.kind.is_indexed() {
-            ready!(self.0.index.poll_room(cx.waker()))?;
+            ready!(self.0.index.poll_room(cx.waker()));
         }
         // A record that nothing is known to be related to is read by its own length.
         let related_bytes = self.0.log.related_bytes(record);
@@ -255,7 +265,7 @@ impl Engine for HashCacheLog {
             index_bytes: self.index_bytes(),
             false_reads: self.0.false_reads.load(Relaxed),
             damaged_at_open: self.0.damaged_at_open,
-            ..self.0.log.stats()
+            ..self.0.log.stats().with(self.0.index.stats())
         }
     }
 
@@ -271,6 +281,6 @@ impl Engine for HashCacheLog {
             engine.index.ended();
             snapshot::take(&engine);
         };
-        closing::close(device, begin, last, done);
+        closing::close(device, self.0.index.device_apart(), begin, last, done);
     }
 }

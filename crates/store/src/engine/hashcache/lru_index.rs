@@ -1,5 +1,5 @@
 //! HashCache-LogLRU's index: of every slot fingerprint, rank and lap in memory, the position of the `k` used last of each
-//! set too, and of the others in a file on the same disk ([`Offsets`]).
+//! set too, and of the others in a file ([`Offsets`]).
 //!
 //! A lookup of a slot whose position is on disk reads it there first, and then the object. The slot is then the one used
 //! last: its position comes into memory, and another goes out. What was read of the file is used only if its set has not
@@ -45,7 +45,7 @@ pub struct LruIndex {
 impl LruIndex {
     /// An empty index of these sets, with `kept` positions of each in memory and so many bits of hash. Allocates all of it now.
     pub fn new(
-        device: Arc<dyn Device>,
+        device: Option<Arc<dyn Device>>,
         file: OffsetLayout,
         (kept, hash_bits): (usize, u8),
         frontier: Arc<Frontier>,
@@ -127,8 +127,7 @@ impl LruIndex {
             let Some(way) = set.way_of(self.fingerprint(id_low)) else { return Said::Absent };
             match self.known(number, set, way) {
                 Some(at) => self.place(at.position, set.lap(way)).map_or(Said::Absent, Said::At),
-                // What four bits of lap say suffices to see that it is long overwritten.
-                None if full_lap(&self.layout, &self.frontier, set.lap(way)).is_none() => Said::Absent,
+                None if self.is_dead(set, way) => Said::Absent,
                 None => Said::OnDisk,
             }
         });
@@ -147,8 +146,13 @@ impl LruIndex {
         reach.flatten().unwrap_or_default()
     }
 
-    fn keep(&self, set: u64, demoted: Option<Demoted>) {
-        demoted.into_iter().for_each(|Demoted { way, at }| self.offsets.put(set, way, at));
+    /// Let the disk have a position that memory has no room for any more. If it does not take it, the object is forgotten.
+    fn keep(&self, number: u64, set: &mut LruSet<'_>, demoted: Option<Demoted>) {
+        if let Some(Demoted { way, at }) = demoted
+            && !self.offsets.put(number, way, at)
+        {
+            set.clear(way);
+        }
     }
 
     /// The record of an object was found at a place, as of a moment: it becomes the one used last, and its position comes
@@ -164,9 +168,10 @@ impl LruIndex {
                 self.offsets.note(number);
                 let (position, _) = slot_place(&self.layout, place);
                 let demoted = set.promote(way, At { position, reach });
-                self.keep(number, demoted);
+                self.keep(number, set, demoted);
             }
         });
+        self.offsets.write_if_due();
     }
 
     /// Make the slot of this place the most recently used of its set, if its position is in memory.
@@ -190,7 +195,7 @@ impl LruIndex {
             self.offsets.note(number);
             let is_dead = |set: &LruSet<'_>, way: usize| self.is_dead(set, way);
             let (put, demoted) = set.insert(self.fingerprint(id_low), lap, At { position, reach }, is_dead);
-            self.keep(number, demoted);
+            self.keep(number, set, demoted);
             put
         });
         if put == Some(Put::Replaced) {
@@ -198,12 +203,13 @@ impl LruIndex {
         }
     }
 
-    /// Whether the record of a slot is known to be overwritten.
+    /// Whether the record of a slot is known to be overwritten, or nobody knows any more where it is.
     fn is_dead(&self, set: &LruSet<'_>, way: usize) -> bool {
         let lap = set.lap(way);
         match set.position(way) {
             Some(position) => written_at(&self.layout, &self.frontier, position, lap).is_none(),
-            None => full_lap(&self.layout, &self.frontier, lap).is_none(),
+            // What four bits of lap say suffices to see that it is long overwritten.
+            None => full_lap(&self.layout, &self.frontier, lap).is_none() || self.offsets.is_lost(),
         }
     }
 
@@ -265,8 +271,8 @@ impl LruIndex {
         self.lost.load(Relaxed)
     }
 
-    /// Memory allocated, in bytes: slots, positions, locks and pointers.
+    /// Memory allocated, in bytes: slots, positions, those that may wait to go out, locks and pointers.
     pub fn allocated_bytes(&self) -> u64 {
-        self.sets.allocated_bytes() + size_of::<Self>() as u64
+        self.sets.allocated_bytes() + self.offsets.memory_bytes() + size_of::<Self>() as u64
     }
 }

@@ -26,7 +26,8 @@ pub struct HashCacheLogOptions {
     pub reads_ahead: bool,
     /// Bits of hash in a slot, 8 to 16.
     pub hash_bits: u8,
-    /// Where positions lie that memory has no room for, and for how many slots of each set it has; LogLRU's only.
+    /// Where positions lie that memory has no room for, and for how many slots of each set it has; LogLRU's only. On a
+    /// device of their own they lie behind as many reserved bytes as the log's has.
     pub offsets: Option<(OffsetLayout, usize)>,
     /// Seeds the checksums.
     pub stamp: Stamp,
@@ -65,31 +66,31 @@ impl HashCacheLogOptions {
     }
 
     /// Options for HashCache-LogLRU on a disk of `bytes`, of which the first `reserved` are taken, for objects of such a mean
-    /// size, with `kept` positions of each set in memory. `None` if the disk is too small.
+    /// size. `None` if the disk is too small.
     pub fn plan_lru(
-        (kept, hash_bits, reads_ahead): (usize, u8, bool),
+        cut: LruCut,
         bytes: u64,
         reserved: u64,
         mean_object_bytes: u64,
         stamp: Stamp,
     ) -> Option<HashCacheLogOptions> {
         let slots = (bytes / mean_object_bytes.max(1)).clamp(1, MAX_SLOTS);
-        let base = reserved.checked_add(Self::file(slots, reads_ahead, reserved).bytes())?;
+        let base = cut.log_base(slots, reserved)?;
         let layout = LogLayout::new(base, bytes.checked_sub(base)?, 4096)?;
-        Self::of_lru((kept, hash_bits, reads_ahead), layout, slots, reserved, mean_object_bytes, stamp)
+        Self::of_lru(cut, layout, slots, reserved, mean_object_bytes, stamp)
     }
 
     /// The same for a log that was planned before. `None` if its numbers do not fit each other.
     pub fn of_lru(
-        (kept, hash_bits, reads_ahead): (usize, u8, bool),
+        cut: LruCut,
         layout: LogLayout,
         slots: u64,
         reserved: u64,
         mean_object_bytes: u64,
         stamp: Stamp,
     ) -> Option<HashCacheLogOptions> {
-        let file = Self::file(slots, reads_ahead, reserved);
-        (reserved.checked_add(file.bytes())? == layout.base).then_some(HashCacheLogOptions {
+        let LruCut { kept, hash_bits, reads_ahead, .. } = cut;
+        (cut.log_base(slots, reserved)? == layout.base).then_some(HashCacheLogOptions {
             name: "hashcache-loglru",
             layout,
             slots,
@@ -97,7 +98,7 @@ impl HashCacheLogOptions {
             snapshots: None,
             reads_ahead,
             hash_bits,
-            offsets: Some((file, kept.clamp(1, WAYS))),
+            offsets: Some((cut.file(slots, reserved), kept.clamp(1, WAYS))),
             stamp,
             flush_every: None,
             read_only: false,
@@ -109,7 +110,33 @@ impl HashCacheLogOptions {
         Cut { hash_bits: self.hash_bits, has_reaches: self.reads_ahead }
     }
 
-    fn file(slots: u64, has_reaches: bool, base: u64) -> OffsetLayout {
-        OffsetLayout { base, sets: slots.div_ceil(WAYS as u64), has_reaches }
+    /// Bytes of the device that has the positions alone, what is reserved on it included; `None` without one.
+    pub fn positions_bytes(&self) -> Option<u64> {
+        self.offsets.filter(|(file, _)| file.is_apart).map(|(file, _)| file.base + file.bytes())
+    }
+}
+
+/// How LogLRU's sets are cut, and where the rest of them lies.
+#[derive(Clone, Copy, Debug)]
+pub struct LruCut {
+    /// Positions of each set in memory, 1 to 8.
+    pub kept: usize,
+    /// Bits of hash in a slot, 8 to 16.
+    pub hash_bits: u8,
+    /// Whether related records are read together (section 3.5).
+    pub reads_ahead: bool,
+    /// Whether the file of positions lies on a device of its own (5.4), and not before the log.
+    pub is_apart: bool,
+}
+
+impl LruCut {
+    fn file(&self, slots: u64, base: u64) -> OffsetLayout {
+        let LruCut { reads_ahead: has_reaches, is_apart, .. } = *self;
+        OffsetLayout { base, sets: slots.div_ceil(WAYS as u64), has_reaches, is_apart }
+    }
+
+    /// Where the log begins on a disk of which so much is reserved.
+    fn log_base(&self, slots: u64, reserved: u64) -> Option<u64> {
+        if self.is_apart { Some(reserved) } else { reserved.checked_add(self.file(slots, reserved).bytes()) }
     }
 }

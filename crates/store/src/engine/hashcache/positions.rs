@@ -5,9 +5,10 @@ use std::task::{Poll, Waker};
 
 use super::index::Index;
 use super::lru_index::{LruIndex, Said};
+use crate::device::Device;
 use crate::engine::{Place, Places, Probe};
 use crate::layout::reach::Reach;
-use crate::writer::WhyNot;
+use crate::stats::Stats;
 
 /// The index of an engine over a log.
 pub enum Positions {
@@ -44,9 +45,9 @@ impl Positions {
     }
 
     /// Whether another object may be entered now.
-    pub fn poll_room(&self, waker: &Waker) -> Poll<Result<(), WhyNot>> {
+    pub fn poll_room(&self, waker: &Waker) -> Poll<()> {
         match self {
-            Positions::All(_) => Poll::Ready(Ok(())),
+            Positions::All(_) => Poll::Ready(()),
             Positions::Some(index) => index.offsets.poll_room(waker),
         }
     }
@@ -118,6 +119,22 @@ impl Positions {
     pub fn ended(&self) {
         if let Positions::Some(index) = self {
             index.offsets.ended();
+        }
+    }
+
+    /// What a file of positions and a device of its own did and failed at.
+    pub fn stats(&self) -> Stats {
+        match self {
+            Positions::All(_) => Stats::default(),
+            Positions::Some(index) => index.offsets.stats(),
+        }
+    }
+
+    /// The device of a file of positions, if it is one of its own.
+    pub fn device_apart(&self) -> Option<Arc<dyn Device>> {
+        match self {
+            Positions::All(_) => None,
+            Positions::Some(index) => index.offsets.device_apart(),
         }
     }
 

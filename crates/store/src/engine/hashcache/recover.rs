@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::index::Index;
 use super::lru_index::LruIndex;
+use super::lru_set::WAYS;
 use super::offsets::OffsetLayout;
 use super::options::HashCacheLogOptions;
 use super::positions::Positions;
@@ -22,14 +23,19 @@ pub struct Opened {
     pub damaged: u64,
 }
 
-/// Open what is on the device. Errors: the device's, as text.
+/// Open what is on the device, with that of the positions if it is another one. Errors: the devices', as text.
 ///
 /// The order of use becomes that of the snapshot, then that of writing. A slot is a hint, so an entry that does not
 /// match its record costs one read.
-pub fn open(device: &Arc<dyn Device>, options: &HashCacheLogOptions) -> Result<Opened, String> {
+pub fn open(
+    device: &Arc<dyn Device>,
+    positions: Option<Arc<dyn Device>>,
+    options: &HashCacheLogOptions,
+) -> Result<Opened, String> {
     let HashCacheLogOptions { layout, stamp, read_only, flush_every, .. } = *options;
     if let Some((file, kept)) = options.offsets.filter(|_| !read_only) {
-        return open_lru(device, options, file, kept);
+        let beside = if file.is_apart { positions } else { Some(device.clone()) }.filter(|_| kept < WAYS);
+        return open_lru(device, beside, options, (file, kept));
     }
     let (sets, snapshot, damaged) = newest_snapshot(&**device, options);
     let covered = snapshot.map_or(Place(0), |header| header.up_to);
@@ -52,17 +58,22 @@ pub fn open(device: &Arc<dyn Device>, options: &HashCacheLogOptions) -> Result<O
 }
 
 /// Open a log whose index has some positions on disk: all of them are written anew. Looked at only, it has them all in
-/// memory, since nothing may be written. Memory while opening: 32 bytes a record.
+/// memory, since nothing may be written. Memory while opening: 32 bytes a record. Errors: also that there is no device for
+/// the positions that memory has no room for.
 fn open_lru(
     device: &Arc<dyn Device>,
+    positions: Option<Arc<dyn Device>>,
     options: &HashCacheLogOptions,
-    file: OffsetLayout,
-    kept: usize,
+    (file, kept): (OffsetLayout, usize),
 ) -> Result<Opened, String> {
+    if positions.is_none() && kept < WAYS {
+        return Err("there is no device for its positions, and memory has room for some only".into());
+    }
     let HashCacheLogOptions { layout, stamp, flush_every, .. } = *options;
     let OpenedLog { frontier, found, damaged } = open_log(device, layout, stamp, false, flush_every, Place(0), None)?;
-    let index = LruIndex::new(device.clone(), file, (kept, options.hash_bits), frontier.clone(), layout);
-    index.fill(found.entries, |entry| entry.kind == Kind::Tombstone).map_err(|error| error.to_string())?;
+    let index = LruIndex::new(positions, file, (kept, options.hash_bits), frontier.clone(), layout);
+    let filled = index.fill(found.entries, |entry| entry.kind == Kind::Tombstone);
+    filled.map_err(|error| format!("the positions of its objects could not be written: {error}"))?;
     index.start().map_err(|error| error.to_string())?;
     Ok(Opened { index: Positions::Some(index), frontier, snapshot: None, damaged })
 }

@@ -245,6 +245,6 @@ impl Engine for Segmented {
             let _alone = inner.publishing.write();
             recover::save(&*inner.log.device, &inner.options, inner.opened, &inner.index, &inner.log.frontier);
         };
-        closing::close(device, begin, save, done);
+        closing::close(device, None, begin, save, done);
     }
 }

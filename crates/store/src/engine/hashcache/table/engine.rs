@@ -178,7 +178,7 @@ impl Engine for HashCacheTable {
                 log.frontier.close(Box::new(move |log| told(table.and(log))));
             }));
         };
-        closing::close(self.0.log.device.clone(), begin, move || engine.say_clean(), done);
+        closing::close(self.0.log.device.clone(), None, begin, move || engine.say_clean(), done);
     }
 }
 
