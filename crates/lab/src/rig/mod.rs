@@ -4,6 +4,7 @@
 //! the store -> the engine -> Counted -> Limited, in virtual time, one for each model -> Sparse
 //! ```
 
+mod apart;
 mod clock;
 mod emmc;
 pub mod memory;
@@ -32,13 +33,14 @@ pub use page_cache::{PAGE, PageCache, PageCacheOptions};
 pub use sparse::Sparse;
 
 use crate::error::LabError;
+use apart::Apart;
 
 /// What is put on the bench.
 #[derive(Clone, Debug)]
 pub struct Spec {
     /// Which engine.
     pub engine: EngineName,
-    /// Its settings.
+    /// Its settings. Where positions lie on a disk of their own, one more disk has those of all others.
     pub tuning: Tuning,
     /// Bytes of each disk.
     pub disk_bytes: u64,
@@ -108,13 +110,17 @@ impl Rig {
 
     fn over(spec: &Spec, disks: impl Iterator<Item = Arc<dyn Device>>) -> Result<Rig, LabError> {
         let plan = spec.plan()?;
-        let mut spindles = Vec::new();
+        let new = |disk| Spindle::new(disk, spec).map_err(|error| spec.refused(error));
+        let mut spindles = disks.map(new).collect::<Result<Vec<_>, _>>()?;
+        let apart = plan.positions_bytes().map(|bytes| (bytes, Arc::new(Sparse::new(bytes * spindles.len() as u64))));
+        let apart = apart.map(|(bytes, disk)| Ok::<_, LabError>((bytes, new(disk)?))).transpose()?;
         let mut engines = Vec::new();
-        for disk in disks {
-            let spindle = Spindle::new(disk, spec).map_err(|error| spec.refused(error))?;
-            engines.push(plan.open(spindle.counted.clone()).map_err(|error| spec.refused(error))?);
-            spindles.push(spindle);
+        for (number, spindle) in (0_u64..).zip(&spindles) {
+            let positions = apart.as_ref().map(|(bytes, positions)| positions.part(number * bytes, *bytes, spindle));
+            let engine = plan.open_beside(spindle.counted.clone(), positions);
+            engines.push(engine.map_err(|error| spec.refused(error))?);
         }
+        spindles.extend(apart.map(|(_, positions)| positions));
         let one = if engines.len() == 1 { engines.pop() } else { None };
         let all = |engines| Spread::over(engines).map(|spread| Arc::new(spread) as Arc<dyn Engine>);
         let engine =
@@ -216,6 +222,12 @@ impl Spindle {
         }
         Ok(Spindle { counted: Arc::new(Counted::new(below)), limited })
     }
+
+    /// A part of this disk for the positions of what lies on another.
+    fn part(&self, at: u64, bytes: u64, log: &Spindle) -> Arc<dyn Device> {
+        let clocks = self.limited.iter().cloned().zip(log.limited.iter().cloned());
+        Arc::new(Apart::new(self.counted.clone(), at, bytes, clocks))
+    }
 }
 
 const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: image/gif\r\nCache-Control: max-age=86400\r\n\r\n";
@@ -258,6 +270,24 @@ mod tests {
             let spent = rig.read().since(&before);
             assert!(spent.reads.requests >= 6 && spent.busy(0) > Duration::from_millis(6), "{engine}: {spent:?}");
         }
+    }
+
+    #[test]
+    fn positions_of_two_disks_lie_on_a_third() {
+        let tuning = Tuning { positions_in_memory: 1, positions_apart: true, ..Tuning::default() };
+        let spec =
+            Spec { tuning, disks: 2, models: vec![sata_7200()], ..Spec::new(EngineName::HashCacheLogLru, 32 << 20) };
+        let rig = Rig::new(&spec).unwrap();
+        (0..12_000).for_each(|object| assert!(rig.put(object, 1000, None)));
+        rig.settle().unwrap();
+        let (requests, clocks) = (rig.requests(), rig.clocks(0).collect::<Vec<_>>());
+        assert_eq!(clocks.len(), 3);
+        let found = (0..12_000).filter(|object| rig.get(*object).unwrap().is_some()).count() as u64;
+        let spent = rig.requests().since(requests);
+        assert!(found > 6000 && spent.reads > found * 3 / 2, "{found} found with {spent:?}");
+        // A lookup has its position before it reads the log: neither disk's clock is much behind the third's.
+        let now: Vec<_> = rig.clocks(0).collect();
+        assert!(now.iter().all(|now| *now > clocks[2]) && now[2] > clocks[2], "{clocks:?} {now:?}");
     }
 
     #[test]

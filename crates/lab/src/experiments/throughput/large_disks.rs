@@ -17,7 +17,8 @@ const LOAD: f64 = 0.8;
 /// Memory for hot objects, as a share of the data: 1 GB beside 50 GB.
 const HOT: f64 = 0.02;
 
-/// Each policy of Table 9 on one disk and on two, the paper's row above ours.
+/// Each policy of Table 9 on one disk and on two, the paper's row above ours; LogLRU also with its positions on a further
+/// disk, as the paper has them (section 5.4).
 pub fn table(setup: &Setup) -> Result<Table, LabError> {
     let columns = [
         "policy",
@@ -46,31 +47,48 @@ pub fn table(setup: &Setup) -> Result<Table, LabError> {
                 names("paper").into_iter().chain([Cell::number(rate, 0), Cell::Nothing, Cell::Nothing]).chain(numbers),
             );
         }
-        let (peak, at_rest) = measure(row.engine, row.disks, setup)?;
-        let rate = peak * LOAD;
-        let mbits = at_rest.bytes as f64 * 8.0 / at_rest.span.as_secs_f64() / 1e6;
-        let each = |time: Duration, of: u64| Cell::number(time.as_secs_f64() * 1000.0 / of.max(1) as f64, 0);
-        let all = at_rest.hit_time + at_rest.miss_time;
-        table.row(names("measured").into_iter().chain([
-            Cell::number(rate, 0),
-            Cell::number(peak, 0),
-            Cell::percent(at_rest.spent.busy(0).as_secs_f64() / at_rest.span.as_secs_f64()),
-            Cell::number(mbits, 2),
-            each(at_rest.hit_time, at_rest.hits),
-            each(all, at_rest.requests),
-            each(at_rest.miss_time, at_rest.misses()),
-            Cell::percent(at_rest.hit_ratio()),
-            Cell::percent(at_rest.byte_hit_ratio()),
-        ]));
+        for positions_apart in
+            [false, true].into_iter().filter(|apart| !apart || row.engine == EngineName::HashCacheLogLru)
+        {
+            let whose = if positions_apart { "positions apart" } else { "measured" };
+            let columns = measured(row.engine, row.disks, positions_apart, setup)?;
+            table.row(names(whose).into_iter().chain(columns));
+        }
     }
     Ok(table)
 }
 
+/// The columns of a row, all but its name.
+fn measured(
+    engine: EngineName,
+    disks: usize,
+    positions_apart: bool,
+    setup: &Setup,
+) -> Result<impl Iterator<Item = Cell>, LabError> {
+    let (peak, at_rest) = measure(engine, disks, positions_apart, setup)?;
+    let rate = peak * LOAD;
+    let mbits = at_rest.bytes as f64 * 8.0 / at_rest.span.as_secs_f64() / 1e6;
+    let each = |time: Duration, of: u64| Cell::number(time.as_secs_f64() * 1000.0 / of.max(1) as f64, 0);
+    let all = at_rest.hit_time + at_rest.miss_time;
+    Ok([
+        Cell::number(rate, 0),
+        Cell::number(peak, 0),
+        Cell::percent(at_rest.spent.busy(0).as_secs_f64() / at_rest.span.as_secs_f64()),
+        Cell::number(mbits, 2),
+        each(at_rest.hit_time, at_rest.hits),
+        each(all, at_rest.requests),
+        each(at_rest.miss_time, at_rest.misses()),
+        Cell::percent(at_rest.hit_ratio()),
+        Cell::percent(at_rest.byte_hit_ratio()),
+    ]
+    .into_iter())
+}
+
 /// The peak rate, and what came of the same load at [`LOAD`] of it.
-fn measure(engine: EngineName, disks: usize, setup: &Setup) -> Result<(f64, Outcome), LabError> {
-    tracing::info!("{engine} on {disks} large disks");
+fn measure(engine: EngineName, disks: usize, positions_apart: bool, setup: &Setup) -> Result<(f64, Outcome), LabError> {
+    tracing::info!("{engine} on {disks} large disks, positions on one of their own: {positions_apart}");
     let spec = Spec {
-        tuning: Tuning { positions_in_memory: 6, prefetch: Some(true), ..Tuning::default() },
+        tuning: Tuning { positions_in_memory: 6, positions_apart, prefetch: Some(true), ..Tuning::default() },
         disks,
         hot_bytes: (disk_bytes(setup) as f64 * 0.3 * HOT) as u64,
         models: vec![usb_7200()],

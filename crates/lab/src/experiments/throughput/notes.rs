@@ -29,8 +29,8 @@ pub fn notes() -> Vec<String> {
         "With a Disk Table prefetching brings little, since most objects fit their bins and each bin is a seek: Table 4's \
          formula has a read of the log for each object. Basic and Set even lose: an object that waits for its group is written \
          up to two seconds after its set was read, and the arm has gone elsewhere: `way %` and `ms a request` are more.",
-        "LogLRU's file of positions is written ten times a second by the wall's clock, so that its writes depend on how fast \
-         the run went.",
+        "LogLRU's positions go out by stripes of 512 KiB, each read, changed and written once some dozens of its positions \
+         wait: their number depends on what was stored and found, not on how fast the run went.",
         "Batches: by its virtual clock a run is over in seconds of real time, so that batches are full (2 MiB). `At real pace` \
          corrects for the tenth of a second after which a batch is written anyway: ten a second, or one for each object that \
          has something for the log where these are fewer, each as long as a random read. It is the rate to be put beside the \
@@ -51,8 +51,9 @@ pub fn notes() -> Vec<String> {
          and LogLRU. The rate is four fifths \
          of what the same load gave as fast as it could, with pages further apart; `busy` is what it came to: at these rates more pages are loaded at once, and less of \
          what was read ahead is kept still when it is asked for, so that with two disks and prefetching the rate is beyond what \
-         is carried, and the hit times are those of a queue that grows. Disk Table and log \
-         share a disk here, where the paper has one for each.",
+         is carried, and the hit times are those of a queue that grows. The paper has its \
+         Disk Table on a disk of its own: we read that as LogLRU's offset file, which is what the rows `positions apart` have; \
+         SetMem's Disk Table and log share a disk here.",
         "Table 8: Log on five disks of 10,000 turns, a part of them in memory as large as 1 GB is of 90 GB. The rate is four \
          fifths of the peak at real pace. Its page is spread over all five disks, a request to each that has some of it, so that \
          what prefetching brings on one disk is mostly lost; the paper has 440 requests a second and disk where its formula \
