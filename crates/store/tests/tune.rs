@@ -35,6 +35,17 @@ fn a_disk_is_measured_and_nothing_is_left_behind() {
     assert!(error.to_string().contains("not/there"), "{error}");
     let error = DiskSpeed::measure(Path::new("/proc"), Duration::from_secs(1)).unwrap_err();
     assert!(error.to_string().contains("/proc"), "{error}");
+    // Whoever must have something to choose by gets the paper's figures, as printed, and is told why.
+    let text = DiskSpeed::measured_or_the_papers(Path::new("/proc"), Duration::from_secs(1)).to_string();
+    assert!(text.contains("three SATA disks of the HashCache paper, since there are 0 bytes free in /proc"), "{text}");
+    for row in ["1 KiB", "78  12.5", "76  12.9", "76  13.1", "74  13.3", "72  13.7", "70  14.1", "53  19.2"] {
+        assert!(text.contains(row), "{row} in {text}");
+    }
+    let paper = DiskSpeed::of_the_paper().to_string();
+    assert!(
+        !paper.contains("80") && !paper.contains("77"),
+        "one second over a latency is not what is printed: {paper}"
+    );
 }
 
 /// Time that is up at once still reads each size once, and no more: there is something to choose by.
@@ -50,6 +61,10 @@ fn every_size_is_read_once_at_least_and_no_more_than_time_allows() {
     assert!(sizes.ends_with(&[4, 8, 16, 32, 64, 128, 256, 512]), "{sizes:?}");
     let long = DiskSpeed::of_device(&counted, 8 << 20, Duration::from_secs(3600), wall).unwrap();
     assert!(long.reads.iter().all(|speed| speed.reads == 500), "it ends when the mean does not change any more");
+    assert!(speed.reads.iter().all(|speed| speed.doubt == 1.0), "of one read nothing is certain");
+    assert!(long.reads.iter().all(|speed| speed.doubt.is_finite()), "{long}");
+    let choice = choose(&speed, &Sizes::of_the_paper());
+    assert_eq!((choice.bin_bytes, choice.ways), (8192, 8), "hardly anything was measured: {choice}");
     let failing = disk(&blank(), |nth, request| (nth > 5 && is_read(request)).then_some(Fault::Error));
     let error = DiskSpeed::of_device(&*failing, 8 << 20, Duration::from_secs(5), wall).unwrap_err();
     assert!(error.to_string().contains("the disk failed while it was measured"), "{error}");

@@ -5,9 +5,10 @@ use std::io::{ErrorKind, Write, stdout};
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use tinaja_lab::load::read_trace;
-use tinaja_store::tune::{Choice, DiskSpeed, Sizes, choose, choose_for};
+use tinaja_store::device::is_block_device;
+use tinaja_store::tune::{Choice, DiskSpeed, Sizes, TuneError, choose, choose_for};
 use tinaja_store::{Cache, CacheOptions, EngineName};
 
 use crate::flags::Tune;
@@ -17,10 +18,11 @@ const AT_START: Duration = Duration::from_secs(2);
 
 /// Measure and choose, and print both tables, the choice and why.
 ///
-/// Errors: the log or the cache cannot be read, or standard output cannot be written to. A disk that cannot be measured is
-/// no error: then the paper's is printed, and why.
+/// Errors: there is no such directory, there is no room for a file to measure by, or none can be made in it; the disk fails; the
+/// log or the cache cannot be read; standard output cannot be written to. A file system that keeps files in memory is no error,
+/// and neither is a block device, which is not written to: then the paper's disk is gone by, and why is printed.
 pub fn tune(flags: &Tune) -> Result<()> {
-    let disk = DiskSpeed::measured_or_the_papers(&flags.dir, Duration::from_secs(flags.seconds.into()));
+    let disk = measured(&flags.dir, Duration::from_secs(flags.seconds.into()))?;
     let sizes = match &flags.trace {
         Some(trace) => of_trace(trace)?,
         None => of_cache(&flags.dir)?,
@@ -35,6 +37,40 @@ pub fn tune(flags: &Tune) -> Result<()> {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result.context("cannot write to standard output"),
     }
+}
+
+/// What the disk under a directory does. A directory that `serve` would make is not measured by the one above it: whether it is
+/// on the same disk nobody knows before it is there, and a name with a slip in it looks the same.
+fn measured(dir: &Path, budget: Duration) -> Result<DiskSpeed> {
+    if is_block_device(dir) {
+        return Ok(DiskSpeed::measured_or_the_papers(dir, budget));
+    }
+    match dir.metadata() {
+        Ok(found) if found.is_dir() => {}
+        Ok(_) => {
+            bail!("{0} is no directory: name a directory on the disk to measure, as the one that {0} is in", shown(dir))
+        }
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            let above = dir.ancestors().skip(1).find(|above| above.is_dir()).unwrap_or(Path::new("."));
+            bail!(
+                "there is no directory {0}: make it first (mkdir -p {0}), or name {1}, if that is on the same disk",
+                shown(dir),
+                shown(above)
+            )
+        }
+        Err(error) => return Err(error).with_context(|| format!("cannot look at {}", shown(dir))),
+    }
+    match DiskSpeed::measure(dir, budget) {
+        Err(why @ TuneError::Cached(_)) => Ok(DiskSpeed::of_the_paper_since(&why)),
+        Err(TuneError::Scratch(why)) => Err(why).context(
+            "the disk cannot be measured without a file on it: name a directory that this user may write to, on the same disk",
+        ),
+        measured => Ok(measured?),
+    }
+}
+
+fn shown(path: &Path) -> std::path::Display<'_> {
+    if path.as_os_str().is_empty() { Path::new(".").display() } else { path.display() }
 }
 
 /// The sizes of the objects in a log, each object once.

@@ -55,7 +55,8 @@ fn both_tables_the_choice_and_how_to_use_it_are_printed() {
     let text = said(&tune(&home, dir.path(), &["--trace", log.to_str().unwrap()]));
     for words in [
         "10 objects asked for in",
-        "         4 KiB           90.0\n",
+        "         4 KiB            90.0 |                     -\n",
+        "         8 KiB            90.0 |                  74.8\n",
         "bins of 4 KiB",
         "--bin-size 4KiB",
         "--object-size 7412B",
@@ -67,10 +68,32 @@ fn both_tables_the_choice_and_how_to_use_it_are_printed() {
     let missing = tune(&home, dir.path(), &["--trace", "/no/such/log"]);
     let complaint = String::from_utf8_lossy(&missing.stderr).into_owned();
     assert!(missing.status.code() == Some(1) && complaint.contains("/no/such/log"), "{complaint}");
-    // A place that cannot be measured: the paper's disks, and why.
-    let text = said(&tune(&home, &dir.path().join("not/there"), &[]));
-    assert!(text.contains("three SATA disks of the HashCache paper, since cannot create"), "{text}");
-    assert!(text.contains("bins of 8 KiB") && text.contains("sets of 8 bins, 64 KiB"), "{text}");
+    // What the paper does not say is called assumed, also where it is a reason.
+    let text = said(&tune(&home, dir.path(), &[]));
+    assert!(text.contains("50.0 assumed |                     -"), "{text}");
+    assert_eq!(text.contains("50.0 %"), text.contains("50.0 %, a share that is assumed"), "{text}");
+}
+
+/// Found where `tune /nonexistent` and `tune /etc/passwd` ended well, with all that the paper's disks lead to.
+#[test]
+fn a_wrong_directory_is_an_error_that_says_what_to_do() {
+    let (home, dir) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let (there, file) = (dir.path().display().to_string(), dir.path().join("file"));
+    fs::write(&file, "of another program").unwrap();
+    for (wrong, says) in [
+        (dir.path().join("not/there"), format!("mkdir -p {there}/not/there), or name {there}, if")),
+        (file.join("below"), format!("mkdir -p {there}/file/below), or name {there}, if")),
+        (file.clone(), format!("{there}/file is no directory: name a directory on the disk to measure")),
+        (Path::new("not-here").into(), "or name ., if".into()),
+        // Where there is no room for a file.
+        (Path::new("/proc").into(), "there are 0 bytes free in /proc".into()),
+    ] {
+        let output = tune(&home, &wrong, &[]);
+        let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{wrong:?}: {complaint}");
+        assert!(complaint.contains(&says) && output.stdout.is_empty(), "{wrong:?}: {says} in {complaint}");
+    }
+    assert!(!dir.path().join("not").exists() && fs::read_to_string(&file).unwrap() == "of another program");
 }
 
 #[test]

@@ -21,6 +21,7 @@
 
 mod choose;
 mod disk;
+mod paper;
 mod scratch;
 mod sizes;
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::paper;
 use crate::cache::Cache;
 use crate::layout::bin::BIN_HEADER_BYTES;
 use crate::limits::MAX_MEASURED_OBJECTS;
@@ -15,9 +16,8 @@ const FIRST_CLASS_BYTES: u64 = 4096;
 /// What lies in a bin beside a web object's body, roughly: its URL, the fields of its head, and the bin's own header.
 pub const BESIDE_BODY_BYTES: u64 = 512;
 
-/// The paper's Table 5: of objects in the cache of CoDeeN, how many per cent are smaller than so many bytes.
-const CODEEN: [(u64, f64); 6] =
-    [(8 << 10, 74.8), (16 << 10, 87.2), (32 << 10, 93.8), (64 << 10, 97.1), (128 << 10, 98.8), (256 << 10, 99.5)];
+/// The share of objects below 4 KiB where the paper's are gone by, which says nothing of them: two thirds of those below 8.
+const ASSUMED_BELOW_FIRST: f64 = 0.5;
 
 /// The sizes of objects. Memory: some hundred bytes, however many there are.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,17 +36,16 @@ fn end_of(class: usize) -> u64 {
 }
 
 impl Sizes {
-    /// What the paper gives: three quarters below 8 KiB. It says nothing of those below 4 KiB, which are taken to be two
-    /// thirds of these, nor of the mean, which is taken to be 8 KiB as in its section 2.
+    /// What the paper gives: three quarters below 8 KiB. It says nothing of those below 4 KiB, nor of those above 256, which
+    /// are assumed to be half of all and none: see [`Sizes::is_assumed`]. The mean is 8 KiB, by which the paper counts.
     pub fn of_the_paper() -> Self {
         let share = |class| {
-            let end = end_of(class);
-            let known = CODEEN.iter().find(|(bytes, _)| *bytes == end).map(|(_, percent)| percent / 100.0);
-            known.unwrap_or(if end == FIRST_CLASS_BYTES { 0.5 } else { 1.0 })
+            let printed = paper::table_5(end_of(class)).map(|percent| percent / 100.0);
+            printed.unwrap_or(if class == 0 { ASSUMED_BELOW_FIRST } else { 1.0 })
         };
         Sizes {
             below: std::array::from_fn(share),
-            mean: 8192,
+            mean: paper::MEAN_BYTES,
             objects: 0,
             of: "CoDeeN's in the HashCache paper, since there are no others to go by".into(),
         }
@@ -106,6 +105,11 @@ impl Sizes {
         fits.next_back().map_or(0.0, |(_, share)| *share)
     }
 
+    /// Whether [`Sizes::below`] of so many bytes is assumed: neither counted nor in the paper.
+    pub fn is_assumed(&self, bytes: u64) -> bool {
+        self.objects == 0 && paper::table_5(bytes).is_none()
+    }
+
     /// Their mean size in bytes.
     pub fn mean(&self) -> u64 {
         self.mean
@@ -128,11 +132,19 @@ impl Sizes {
 }
 
 impl fmt::Display for Sizes {
+    /// What was counted, and beside it what the paper prints.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "Object sizes (HashCache, Table 5): {}", self.of)?;
-        writeln!(f, "  smaller than   % of objects")?;
+        writeln!(f, "Object sizes: {}; beside them, Table 5 as the HashCache paper prints it", self.of)?;
+        writeln!(f, "  smaller than    % of objects | Table 5: % of objects")?;
         for (bytes, share) in self.classes() {
-            writeln!(f, "  {:>8} KiB   {:>12.1}", bytes >> 10, 100.0 * share)?;
+            let percent = format!("{:.1}", 100.0 * share);
+            let counted = match (self.objects, self.is_assumed(bytes)) {
+                (_, true) => format!("{percent} assumed"),
+                (0, false) => "-".into(),
+                (_, false) => percent,
+            };
+            let printed = paper::table_5(bytes).map_or("-".into(), |percent| format!("{percent:.1}"));
+            writeln!(f, "  {:>8} KiB   {counted:>13} | {printed:>21}", bytes >> 10)?;
         }
         Ok(())
     }
@@ -155,10 +167,18 @@ mod tests {
     #[test]
     fn the_papers_table_is_the_papers() {
         let paper = Sizes::of_the_paper();
-        for (bytes, percent) in CODEEN {
-            assert!((paper.below(bytes) * 100.0 - percent).abs() < 1e-9);
+        for (kib, percent) in paper::TABLE_5 {
+            assert!((paper.below(kib << 10) * 100.0 - percent).abs() < 1e-9 && !paper.is_assumed(kib << 10));
         }
         assert_eq!(Sizes::from_bytes([]), paper);
-        assert!(paper.to_string().contains("       8 KiB           74.8"), "{paper}");
+        for row in [
+            "       4 KiB    50.0 assumed |                     -\n",
+            "       8 KiB               - |                  74.8\n",
+            "     512 KiB   100.0 assumed |                     -\n",
+        ] {
+            assert!(paper.to_string().contains(row), "{paper}");
+        }
+        let counted = Sizes::from_bytes([5000, 9000]);
+        assert!(!counted.is_assumed(4096) && counted.to_string().contains("50.0 |                  74.8"), "{counted}");
     }
 }

@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn t_is_that_of_the_next_larger_read() {
-        let speed = |bytes, latency_ms| ReadSpeed { bytes, reads: 9, latency_ms, median_ms: latency_ms };
+        let speed = |bytes, latency_ms| ReadSpeed { bytes, reads: 9, latency_ms, quick_ms: latency_ms, doubt: 0.0 };
         let disk = DiskSpeed { reads: vec![speed(4096, 10.0), speed(65_536, 20.0)], of: "a test".into() };
         assert_eq!([1, 4096, 4097, 1 << 20].map(|bytes| reads_a_second(&disk, bytes)), [100.0, 100.0, 50.0, 50.0]);
         assert_eq!(table_6(&disk).column("paper"), [&Cell::Number(76.0, 0), &Cell::Number(70.0, 0)]);
