@@ -15,7 +15,8 @@
 #include "tinaja.h"
 
 // With its name and 64 bytes of its own, a chunk fits a bin of 8 KiB.
-enum { CHUNK = 8000, CHUNKS = 200, LARGE = 3000000 };
+// So many come with each transfer, and are asked for together again: they are one group.
+enum { CHUNK = 8000, CHUNKS = 200, TRANSFER = 20, LARGE = 3000000 };
 
 struct fingerprint {
     uint8_t bytes[16];
@@ -46,9 +47,9 @@ static void fill(uint8_t *chunk, size_t bytes, uint32_t number) {
     }
 }
 
-static void store(int64_t cache, const uint8_t *chunk, size_t bytes) {
+static void store(int64_t cache, const uint8_t *chunk, size_t bytes, uint64_t transfer) {
     struct fingerprint name = fingerprint_of(chunk, bytes);
-    int64_t file = tinaja_create(cache, name.bytes, sizeof name.bytes, NULL, 0, (int64_t)bytes);
+    int64_t file = tinaja_create(cache, name.bytes, sizeof name.bytes, NULL, 0, (int64_t)bytes, transfer);
     if (file < 0) die("create");
     if (tinaja_write(file, chunk, bytes) < 0) die("write");
     // A cache may decline to keep a chunk; it is then sent again some day.
@@ -101,8 +102,14 @@ int main(int arguments, char **argument) {
         fprintf(stderr, "usage: %s DIRECTORY [ENGINE]\n", argument[0]);
         return 2;
     }
+    // What belongs together is written and read together: where chunks lie in a log, a transfer's are a read or two.
     struct tinaja_options options = {
-        .engine = arguments == 3 ? argument[2] : "hashcache-setmem", .disk_bytes = 64 << 20, .mean_object_bytes = 8192};
+        .struct_bytes = sizeof options,
+        .engine = arguments == 3 ? argument[2] : "hashcache-setmem",
+        .disk_bytes = 64 << 20,
+        .mean_object_bytes = 8192,
+        .prefetch = TINAJA_ON,
+    };
     int64_t cache = tinaja_cache_open(argument[1], &options);
     if (cache < 0) die("open");
 
@@ -111,12 +118,12 @@ int main(int arguments, char **argument) {
     for (uint32_t n = 0; n < CHUNKS; n++) {
         fill(chunk, CHUNK, n);
         names[n] = fingerprint_of(chunk, CHUNK);
-        store(cache, chunk, CHUNK);
+        store(cache, chunk, CHUNK, 1 + n / TRANSFER);
     }
     uint8_t *large = malloc(LARGE), *again = malloc(LARGE);
     if (large == NULL || again == NULL) abort();
     fill(large, LARGE, 12345);
-    store(cache, large, LARGE);
+    store(cache, large, LARGE, 0); // No more is related to it than its own bytes.
 
     // As after a restart: nothing is in memory.
     if (tinaja_cache_close(cache) != TINAJA_OK) die("close");

@@ -89,16 +89,51 @@
 // A length that is not known when an object is created.
 #define TINAJA_ANY_LENGTH -1
 
-// How to open a cache. Zeros and nulls mean the defaults.
+// A setting that is left as the cache was made, or at its default.
+#define TINAJA_UNSET 0
+
+// A setting that is off.
+#define TINAJA_OFF 1
+
+// A setting that is on.
+#define TINAJA_ON 2
+
+// How to open a cache. Zeros and nulls mean the defaults, but for `struct_bytes`. What an engine does not have is refused
+// where it is not zero.
+//
+// The struct grows at its end only. A program says with `struct_bytes` how much of it its header had: what a newer library
+// has more is zero, and what an older one has less must be.
 struct tinaja_options {
+  // `sizeof(struct tinaja_options)`.
+  uint64_t struct_bytes;
   // The engine, as in "hashcache-log"; null: what the cache was made with, or hashcache-log.
   const char *engine;
-  // Bytes of disk; 0: what the cache has, or 1 GiB. A cache that is there and of another size is refused.
+  // Bytes of disk in each directory; 0: what the cache has, or 1 GiB. A cache that is there and of another size is refused.
   uint64_t disk_bytes;
   // Bytes of memory for hot objects; 0: none.
   uint64_t memory_bytes;
   // The mean size of objects, in bytes, by which a new cache is cut; 0: 8 KiB.
   uint64_t mean_object_bytes;
+  // Directories on further disks, over which objects are spread: always the same ones, in the same order. Null if there are
+  // none.
+  const char *const *more_dirs;
+  // How many; 63 at most.
+  uint64_t more_dirs_count;
+  // Bytes of a bin of a new Disk Table, a power of two from 4 to 64 KiB; 0: as the mean size says.
+  uint64_t bin_bytes;
+  // Bins of a set of a new Disk Table, 2, 4 or 8; 0: 8.
+  uint32_t ways;
+  // Bits of each object's hash that a new cache's index has in memory, 8 to 16; 0: 8.
+  uint32_t hash_bits;
+  // Whether a new cache writes and reads related objects together, see the group of `tinaja_create`: `TINAJA_ON`,
+  // `TINAJA_OFF`, or `TINAJA_UNSET`, which is off in a new one. A cache that is there and was made otherwise is refused.
+  uint32_t prefetch;
+  // Of how many of a set's 8 slots hashcache-loglru has the position in memory, 1 to 8; 0: 4.
+  uint32_t positions_in_memory;
+  // Of how many sets in a hundred hashcache-setmemlru has the row in memory, 1 to 100; 0: 40.
+  uint32_t sets_in_memory_percent;
+  // Of what is stored, how many bytes in a hundred segmented may write once more to keep what is asked for most, up to 50.
+  uint32_t keep_percent;
 };
 
 // What to do next.
@@ -124,8 +159,10 @@ extern "C" {
 // Open the cache in a directory, or make one there. `options` may be null. Returns its handle, or a code.
 //
 // # Safety
-// `dir` is null or a text that ends in a zero; `options` is null or may be read, and so may the text in it.
-int64_t tinaja_cache_open(const char *dir, const struct tinaja_options *options);
+// `dir` is null or a text that ends in a zero; `options` is null or as many bytes may be read there as it says, and so may the
+// texts in it, of `more_dirs` as many as `more_dirs_count` says.
+int64_t tinaja_cache_open(const char *dir,
+                          const struct tinaja_options *options);
 
 // Write everything out and close a cache. The handle is closed whatever comes of it; what its files and tickets are
 // asked afterwards fails, and they are closed by themselves. Returns 0 or a code.
@@ -203,7 +240,9 @@ int32_t tinaja_drop(int64_t handle);
 int64_t tinaja_open(int64_t cache, const uint8_t *key, uintptr_t key_bytes);
 
 // Open a new object for writing, in place of what is there. `head` is kept with it, as it is. `length` is the number of
-// bytes to come, or `TINAJA_ANY_LENGTH`; of another length it is not stored. Returns the file's handle, or a code.
+// bytes to come, or `TINAJA_ANY_LENGTH`; of another length it is not stored. Objects of one `group`, a number of the program's
+// choice, are likely to be read together: a cache that prefetches writes those that come within a moment one behind the
+// other, and reads them in one request. 0: it is related to none. Returns the file's handle, or a code.
 //
 // # Safety
 // `key` is null, or `key_bytes` bytes may be read there; and so for `head`.
@@ -212,7 +251,8 @@ int64_t tinaja_create(int64_t cache,
                       uintptr_t key_bytes,
                       const uint8_t *head,
                       uintptr_t head_bytes,
-                      int64_t length);
+                      int64_t length,
+                      uint64_t group);
 
 // Read up to `bytes` bytes into `into`. Returns how many were read, 0 at the end, or a code.
 //

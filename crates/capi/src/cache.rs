@@ -5,13 +5,13 @@ use std::sync::{Arc, LazyLock};
 
 use tinaja_store::files::Handle;
 use tinaja_store::files::handles::{Handles, NoSuch};
-use tinaja_store::{Cache, CacheOptions, EngineName, Key, Removed, Store, block_on};
+use tinaja_store::{Cache, Key, Removed, Store, block_on};
 
-use crate::args;
 use crate::error::{
     Failure, TINAJA_ARGUMENT, TINAJA_CLOSED_HANDLE, TINAJA_FULL, TINAJA_NOT_FOUND, TINAJA_UNKNOWN_HANDLE,
 };
-use crate::guard;
+use crate::options::tinaja_options;
+use crate::{args, guard, options};
 
 /// Caches open at once: a program has one, or one for each of its users.
 const MAX_CACHES: usize = 256;
@@ -19,20 +19,6 @@ const MAX_CACHES: usize = 256;
 const CACHES: u8 = 2;
 
 static OPEN: LazyLock<Handles<Arc<Cache>>> = LazyLock::new(|| Handles::new(CACHES, MAX_CACHES));
-
-/// How to open a cache. Zeros and nulls mean the defaults.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct tinaja_options {
-    /// The engine, as in "hashcache-log"; null: what the cache was made with, or hashcache-log.
-    pub engine: *const c_char,
-    /// Bytes of disk; 0: what the cache has, or 1 GiB. A cache that is there and of another size is refused.
-    pub disk_bytes: u64,
-    /// Bytes of memory for hot objects; 0: none.
-    pub memory_bytes: u64,
-    /// The mean size of objects, in bytes, by which a new cache is cut; 0: 8 KiB.
-    pub mean_object_bytes: u64,
-}
 
 /// A cache that is open. Errors: of the handle.
 pub(crate) fn cache(handle: i64) -> Result<Arc<Cache>, Failure> {
@@ -66,25 +52,14 @@ pub(crate) unsafe fn key(name: *const u8, bytes: usize) -> Result<Key, Failure> 
 /// Open the cache in a directory, or make one there. `options` may be null. Returns its handle, or a code.
 ///
 /// # Safety
-/// `dir` is null or a text that ends in a zero; `options` is null or may be read, and so may the text in it.
+/// `dir` is null or a text that ends in a zero; `options` is null or as many bytes may be read there as it says, and so may the
+/// texts in it, of `more_dirs` as many as `more_dirs_count` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tinaja_cache_open(dir: *const c_char, options: *const tinaja_options) -> i64 {
     guard::count(|| {
         // SAFETY: the caller's word.
-        let (dir, options) = unsafe { (args::some_text(dir, "the directory")?, args::value(options)) };
-        let mut opened = CacheOptions { memory_bytes: 0, ..CacheOptions::new(dir) };
-        if let Some(options) = options {
-            // SAFETY: the caller's word.
-            let engine = unsafe { args::text(options.engine, "the engine's name") }?;
-            let engine = engine.map(str::parse::<EngineName>).transpose();
-            opened.engine = engine.map_err(|message| Failure::new(TINAJA_ARGUMENT, message))?;
-            opened.disk_bytes = Some(options.disk_bytes).filter(|bytes| *bytes > 0);
-            opened.memory_bytes = options.memory_bytes;
-            if options.mean_object_bytes > 0 {
-                opened.mean_object_bytes = options.mean_object_bytes;
-            }
-        }
-        let cache = Arc::new(Cache::open(opened)?);
+        let options = unsafe { options::of_program(args::some_text(dir, "the directory")?, options) }?;
+        let cache = Arc::new(Cache::open(options)?);
         let full =
             || Failure::new(TINAJA_FULL, format!("{MAX_CACHES} caches are open, and there may be no more: close some"));
         OPEN.add(cache).map(|handle| handle.0 as u64).ok_or_else(full)

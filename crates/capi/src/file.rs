@@ -3,8 +3,8 @@
 use std::io::SeekFrom;
 use std::sync::{Arc, LazyLock};
 
-use tinaja_store::Store;
 use tinaja_store::files::{Files, Handle};
+use tinaja_store::{Hint, Store};
 
 use crate::cache::{cache, key};
 use crate::error::{Failure, TINAJA_ARGUMENT};
@@ -36,7 +36,9 @@ pub unsafe extern "C" fn tinaja_open(cache: i64, key: *const u8, key_bytes: usiz
 }
 
 /// Open a new object for writing, in place of what is there. `head` is kept with it, as it is. `length` is the number of
-/// bytes to come, or `TINAJA_ANY_LENGTH`; of another length it is not stored. Returns the file's handle, or a code.
+/// bytes to come, or `TINAJA_ANY_LENGTH`; of another length it is not stored. Objects of one `group`, a number of the program's
+/// choice, are likely to be read together: a cache that prefetches writes those that come within a moment one behind the
+/// other, and reads them in one request. 0: it is related to none. Returns the file's handle, or a code.
 ///
 /// # Safety
 /// `key` is null, or `key_bytes` bytes may be read there; and so for `head`.
@@ -48,6 +50,7 @@ pub unsafe extern "C" fn tinaja_create(
     head: *const u8,
     head_bytes: usize,
     length: i64,
+    group: u64,
 ) -> i64 {
     guard::count(|| {
         // SAFETY: the caller's word.
@@ -56,7 +59,8 @@ pub unsafe extern "C" fn tinaja_create(
             TINAJA_ANY_LENGTH => None,
             length => Some(u64::try_from(length).map_err(|_| negative(length))?),
         };
-        Ok(FILES.create(&store(cache)?, &key, head, length)?.0 as u64)
+        let hint = Hint { expected_bytes: length, group: Some(group).filter(|group| *group != 0), ..Hint::default() };
+        Ok(FILES.create(&store(cache)?, &key, head, hint)?.0 as u64)
     })
 }
 

@@ -17,8 +17,10 @@ mod error;
 mod external;
 mod file;
 mod guard;
+mod options;
 
 pub use cache::*;
 pub use error::*;
 pub use external::*;
 pub use file::*;
+pub use options::*;

@@ -51,6 +51,10 @@ fn a_wan_accelerator_stands_on_every_engine() {
     ] {
         let said = run("examples/chunks.c", &[engine]);
         assert!(said.contains("of 200 chunks are here") && said.contains("3000000 bytes were read"), "{said}");
+        // The chunks of a transfer are one group: in a log they lie one behind the other, and are read together.
+        let reads = said.split("found with ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+        let reads: u32 = reads.parse().unwrap();
+        assert!(reads > 0 && (reads < 100) == engine.starts_with("hashcache-log"), "{engine}: {reads} reads");
     }
 }
 

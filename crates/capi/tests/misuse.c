@@ -39,7 +39,7 @@ static const uint8_t OTHER[] = "other";
 static uint8_t buffer[4096];
 
 static int64_t create(int64_t cache, int64_t length) {
-    int64_t file = tinaja_create(cache, KEY, sizeof KEY, (const uint8_t *)"head", 4, length);
+    int64_t file = tinaja_create(cache, KEY, sizeof KEY, (const uint8_t *)"head", 4, length, 0);
     WORKS(file);
     return file;
 }
@@ -48,7 +48,7 @@ static void caches(const char *dir) {
     FAILS(tinaja_cache_open(NULL, NULL), TINAJA_NULL);
     FAILS(tinaja_cache_open("/dev/null/no/directory", NULL), TINAJA_OPEN_FAILED);
     FAILS(tinaja_cache_open("\xff\xfe", NULL), TINAJA_ARGUMENT);
-    struct tinaja_options options = {.engine = "no such engine", .disk_bytes = 16 << 20};
+    struct tinaja_options options = {.struct_bytes = sizeof options, .engine = "no such engine", .disk_bytes = 16 << 20};
     FAILS(tinaja_cache_open(dir, &options), TINAJA_ARGUMENT);
     options.engine = "\xff";
     FAILS(tinaja_cache_open(dir, &options), TINAJA_ARGUMENT);
@@ -63,6 +63,84 @@ static void caches(const char *dir) {
     FAILS(tinaja_remove(INT64_MIN, KEY, sizeof KEY), TINAJA_UNKNOWN_HANDLE);
 }
 
+// Options that an engine does not have, or no engine; each is refused before anything is made.
+static void settings(const char *dir) {
+    const struct tinaja_options good = {.struct_bytes = sizeof good, .disk_bytes = 16 << 20};
+    struct tinaja_options bad;
+#define REFUSED(set, code)                          \
+    do {                                            \
+        bad = good;                                 \
+        set;                                        \
+        FAILS(tinaja_cache_open(dir, &bad), code);  \
+    } while (0)
+    REFUSED(bad.prefetch = 3, TINAJA_ARGUMENT);
+    REFUSED(bad.prefetch = UINT32_MAX, TINAJA_ARGUMENT);
+    REFUSED((bad.engine = "hashcache-logn", bad.prefetch = TINAJA_ON), TINAJA_OPEN_FAILED);
+    REFUSED(bad.hash_bits = 7, TINAJA_OPEN_FAILED);
+    REFUSED(bad.hash_bits = 17, TINAJA_OPEN_FAILED);
+    REFUSED(bad.hash_bits = 8 + 256, TINAJA_ARGUMENT);
+    REFUSED((bad.engine = "hashcache-set", bad.hash_bits = 8), TINAJA_OPEN_FAILED);
+    REFUSED((bad.engine = "hashcache-loglru", bad.positions_in_memory = 9), TINAJA_OPEN_FAILED);
+    REFUSED((bad.engine = "hashcache-loglru", bad.positions_in_memory = 4 + 256), TINAJA_ARGUMENT);
+    REFUSED(bad.positions_in_memory = 4, TINAJA_OPEN_FAILED);
+    REFUSED((bad.engine = "hashcache-setmemlru", bad.sets_in_memory_percent = 101), TINAJA_OPEN_FAILED);
+    REFUSED((bad.engine = "hashcache-setmemlru", bad.sets_in_memory_percent = UINT32_MAX), TINAJA_ARGUMENT);
+    REFUSED(bad.sets_in_memory_percent = 40, TINAJA_OPEN_FAILED);
+    REFUSED((bad.engine = "segmented", bad.keep_percent = 51), TINAJA_OPEN_FAILED);
+    REFUSED(bad.keep_percent = 10, TINAJA_OPEN_FAILED);
+    REFUSED(bad.bin_bytes = 8192, TINAJA_OPEN_FAILED);
+    REFUSED((bad.engine = "hashcache-set", bad.bin_bytes = 5000), TINAJA_OPEN_FAILED);
+    REFUSED((bad.engine = "hashcache-set", bad.bin_bytes = UINT64_MAX), TINAJA_OPEN_FAILED);
+    REFUSED((bad.engine = "hashcache-set", bad.ways = 3), TINAJA_OPEN_FAILED);
+    REFUSED((bad.engine = "hashcache-set", bad.ways = UINT32_MAX), TINAJA_OPEN_FAILED);
+    REFUSED(bad.mean_object_bytes = 1, TINAJA_OPEN_FAILED);
+    REFUSED(bad.mean_object_bytes = UINT64_MAX, TINAJA_OPEN_FAILED);
+
+    // Directories: an array that is not there, one with nothing in it, and more than there may be.
+    const char *dirs[64] = {NULL};
+    REFUSED(bad.more_dirs_count = 1, TINAJA_NULL);
+    REFUSED((bad.more_dirs = dirs, bad.more_dirs_count = 1), TINAJA_NULL);
+    for (size_t i = 0; i < 64; i++) dirs[i] = "/dev/null/no/directory";
+    REFUSED((bad.more_dirs = dirs, bad.more_dirs_count = 64), TINAJA_ARGUMENT);
+    REFUSED((bad.more_dirs = dirs, bad.more_dirs_count = UINT64_MAX), TINAJA_ARGUMENT);
+    dirs[1] = "\xff";
+    REFUSED((bad.more_dirs = dirs, bad.more_dirs_count = 2), TINAJA_ARGUMENT);
+    dirs[1] = dirs[0];
+    REFUSED((bad.more_dirs = dirs, bad.more_dirs_count = 63), TINAJA_OPEN_FAILED);
+
+    // How large the struct is: not said, nonsense, smaller than it ever was.
+    REFUSED(bad.struct_bytes = 0, TINAJA_ARGUMENT);
+    REFUSED(bad.struct_bytes = 8, TINAJA_ARGUMENT);
+    REFUSED(bad.struct_bytes = UINT64_MAX, TINAJA_ARGUMENT);
+    // A program with a newer header: what this library does not have must be 0.
+    struct {
+        struct tinaja_options known;
+        uint64_t newer;
+    } grown = {.known = good, .newer = 1};
+    grown.known.struct_bytes = sizeof grown;
+    FAILS(tinaja_cache_open(dir, &grown.known), TINAJA_ARGUMENT);
+    if (access(dir, F_OK) == 0) {
+        char file[4096];
+        snprintf(file, sizeof file, "%s/tinaja.cache", dir);
+        if (access(file, F_OK) == 0) exit(1); // Nothing was made.
+    }
+    char apart[4096], other[4096];
+    snprintf(apart, sizeof apart, "%s-grown", dir);
+    snprintf(other, sizeof other, "%s-second-disk", dir);
+    const char *second[] = {other};
+    grown.newer = 0;
+    grown.known.more_dirs = second;
+    grown.known.more_dirs_count = 1;
+    int64_t cache = tinaja_cache_open(apart, &grown.known);
+    WORKS(cache);
+    WORKS(tinaja_close(create(cache, TINAJA_ANY_LENGTH)));
+    WORKS(tinaja_cache_close(cache));
+    // Both disks, in this order, or it is not this cache.
+    FAILS(tinaja_cache_open(apart, NULL), TINAJA_OPEN_FAILED);
+    second[0] = apart;
+    FAILS(tinaja_cache_open(other, &grown.known), TINAJA_OPEN_FAILED);
+}
+
 static void files(int64_t cache, const char *dir) {
     FAILS(tinaja_cache_open(dir, NULL), TINAJA_OPEN_FAILED);
     FAILS(tinaja_open(cache, NULL, 3), TINAJA_NULL);
@@ -71,10 +149,10 @@ static void files(int64_t cache, const char *dir) {
     FAILS(tinaja_open(cache, KEY, sizeof KEY), TINAJA_NOT_FOUND);
     FAILS(tinaja_remove(cache, KEY, sizeof KEY), TINAJA_NOT_FOUND);
     FAILS(tinaja_remove(cache, NULL, 1), TINAJA_NULL);
-    FAILS(tinaja_create(cache, NULL, 3, NULL, 0, -1), TINAJA_NULL);
-    FAILS(tinaja_create(cache, KEY, sizeof KEY, NULL, 3, -1), TINAJA_NULL);
-    FAILS(tinaja_create(cache, KEY, sizeof KEY, NULL, 0, -2), TINAJA_ARGUMENT);
-    FAILS(tinaja_create(0, KEY, sizeof KEY, NULL, 0, -1), TINAJA_UNKNOWN_HANDLE);
+    FAILS(tinaja_create(cache, NULL, 3, NULL, 0, -1, 0), TINAJA_NULL);
+    FAILS(tinaja_create(cache, KEY, sizeof KEY, NULL, 3, -1, 0), TINAJA_NULL);
+    FAILS(tinaja_create(cache, KEY, sizeof KEY, NULL, 0, -2, UINT64_MAX), TINAJA_ARGUMENT);
+    FAILS(tinaja_create(0, KEY, sizeof KEY, NULL, 0, -1, 1), TINAJA_UNKNOWN_HANDLE);
 
     int64_t written = create(cache, TINAJA_ANY_LENGTH);
     FAILS(tinaja_read(written, buffer, sizeof buffer), TINAJA_NOT_FOR_READING);
@@ -117,7 +195,7 @@ static void files(int64_t cache, const char *dir) {
     FAILS(tinaja_close(shorter), TINAJA_NOT_STORED);
     FAILS(tinaja_close(shorter), TINAJA_CLOSED_HANDLE);
 
-    int64_t along_of = tinaja_create(cache, OTHER, sizeof OTHER, NULL, 0, TINAJA_ANY_LENGTH);
+    int64_t along_of = tinaja_create(cache, OTHER, sizeof OTHER, NULL, 0, TINAJA_ANY_LENGTH, 1);
     int64_t along = tinaja_open(cache, OTHER, sizeof OTHER);
     WORKS(along);
     FAILS(tinaja_length(along), TINAJA_LENGTH_UNKNOWN);
@@ -200,7 +278,8 @@ int main(int arguments, char **argument) {
     const char *dir = argument[1];
     if (tinaja_last_error()[0] != '\0' || strcmp(tinaja_strerror(0), "done") != 0) return 1;
     caches(dir);
-    struct tinaja_options options = {.disk_bytes = 16 << 20};
+    settings(dir);
+    struct tinaja_options options = {.struct_bytes = sizeof options, .disk_bytes = 16 << 20};
     int64_t cache = tinaja_cache_open(dir, &options);
     WORKS(cache);
     files(cache, dir);

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use tinaja_store::contract::bytes_of;
 use tinaja_store::files::{FileError, Files, Handle};
 use tinaja_store::limits::MAX_OPEN_FILES;
-use tinaja_store::{Cache, CacheOptions, EngineName, Key, Store, WhyNot, block_on};
+use tinaja_store::{Cache, CacheOptions, EngineName, Hint, Key, Store, Tuning, WhyNot, block_on};
 
 fn open(dir: &std::path::Path, engine: EngineName) -> Arc<dyn Store> {
     let options = CacheOptions { disk_bytes: Some(32 << 20), engine: Some(engine), ..CacheOptions::new(dir) };
@@ -23,6 +23,10 @@ fn store() -> (tempfile::TempDir, Arc<dyn Store>) {
 
 fn key(name: &str) -> Key {
     Key::from_name(name.as_bytes())
+}
+
+fn of_length(bytes: u64) -> Hint {
+    Hint { expected_bytes: Some(bytes), ..Hint::default() }
 }
 
 /// Read to the end with a buffer of so many bytes.
@@ -44,7 +48,7 @@ fn what_is_written_is_read_by_every_engine_and_after_a_restart() {
         let files = Files::default();
         let sizes = [0, 1, 5000, 70_000, 1_000_000];
         for size in sizes {
-            let file = files.create(&store, &key(&size.to_string()), b"head", Some(size as u64)).unwrap();
+            let file = files.create(&store, &key(&size.to_string()), b"head", of_length(size as u64)).unwrap();
             bytes_of(7, size).chunks(3333).for_each(|piece| assert_eq!(files.write(file, piece), Ok(piece.len())));
             assert_eq!(
                 (files.length(file), files.seek(file, SeekFrom::Current(0))),
@@ -78,7 +82,7 @@ fn what_is_written_is_read_by_every_engine_and_after_a_restart() {
 fn seeks_are_those_of_posix_but_none_leads_outside() {
     let (_dir, store) = store();
     let files = Files::default();
-    let file = files.create(&store, &key("a"), b"", None).unwrap();
+    let file = files.create(&store, &key("a"), b"", Hint::default()).unwrap();
     files.write(file, b"0123456789").unwrap();
     assert_eq!(files.seek(file, SeekFrom::Start(3)), Err(FileError::NotForReading(file)));
     assert_eq!(files.seek(file, SeekFrom::End(0)), Ok(10));
@@ -116,7 +120,7 @@ proptest! {
         let (files, length) = (Files::default(), if large { 1_000_003 } else { 5000 });
         let (key, body) = (key(if large { "large" } else { "small" }), bytes_of(u64::from(large), length));
         if let Err(FileError::NotFound) = files.open(&STORE.1, &key) {
-            let file = files.create(&STORE.1, &key, b"", None).unwrap();
+            let file = files.create(&STORE.1, &key, b"", Hint::default()).unwrap();
             files.write(file, &body).unwrap();
             files.close(file).unwrap();
         }
@@ -155,7 +159,7 @@ fn misuse_is_an_error_each_time() {
     let (_dir, store) = store();
     let files = Files::default();
     assert_eq!(files.open(&store, &key("a")), Err(FileError::NotFound));
-    let written = files.create(&store, &key("a"), b"", None).unwrap();
+    let written = files.create(&store, &key("a"), b"", Hint::default()).unwrap();
     assert_eq!(files.read(written, &mut [0; 10]), Err(FileError::NotForReading(written)));
     files.write(written, b"x").unwrap();
     files.close(written).unwrap();
@@ -188,10 +192,10 @@ fn misuse_is_an_error_each_time() {
 fn the_table_of_files_is_bounded() {
     let (_dir, store) = store();
     let files = Files::with_room_for(10);
-    files.close(files.create(&store, &key("a"), b"", None).unwrap()).unwrap();
+    files.close(files.create(&store, &key("a"), b"", Hint::default()).unwrap()).unwrap();
     let all: Vec<_> = (0..10).map(|_| files.open(&store, &key("a")).unwrap()).collect();
     assert_eq!(files.open(&store, &key("a")), Err(FileError::Full(10)));
-    assert_eq!(files.create(&store, &key("b"), b"", None), Err(FileError::Full(10)));
+    assert_eq!(files.create(&store, &key("b"), b"", Hint::default()), Err(FileError::Full(10)));
     files.close(all[3]).unwrap();
     assert!(files.open(&store, &key("a")).is_ok());
     assert_eq!(files.read(all[3], &mut [0]), Err(FileError::Closed(all[3])));
@@ -204,19 +208,19 @@ fn the_table_of_files_is_bounded() {
 fn what_is_not_stored_is_told_at_the_end_and_what_is_discarded_never_was() {
     let (_dir, store) = store();
     let files = Files::default();
-    let short = files.create(&store, &key("a"), b"", Some(5)).unwrap();
+    let short = files.create(&store, &key("a"), b"", of_length(5)).unwrap();
     files.write(short, b"four").unwrap();
     assert_eq!(files.close(short), Err(FileError::NotStored(WhyNot::LengthMismatch)));
     assert_eq!(files.close(short), Err(FileError::Closed(short)));
     for body in [&b"first"[..], b"second"] {
-        let file = files.create(&store, &key("a"), b"", None).unwrap();
+        let file = files.create(&store, &key("a"), b"", Hint::default()).unwrap();
         files.write(file, body).unwrap();
         if body == b"first" { files.close(file).map(drop) } else { files.discard(file) }.unwrap();
     }
     let file = files.open(&store, &key("a")).unwrap();
     assert_eq!(rest(&files, file, 100), b"first");
     // Who reads along hears of the end.
-    let written = files.create(&store, &key("b"), b"", None).unwrap();
+    let written = files.create(&store, &key("b"), b"", Hint::default()).unwrap();
     let along = files.open(&store, &key("b")).unwrap();
     assert_eq!(
         (files.length(along), files.seek(along, SeekFrom::End(0))),
@@ -227,9 +231,40 @@ fn what_is_not_stored_is_told_at_the_end_and_what_is_discarded_never_was() {
     files.discard(written).unwrap();
     assert!(matches!(files.read(along, &mut [0; 10]), Err(FileError::Read(_))));
     block_on(store.close()).unwrap();
-    let late = files.create(&store, &key("c"), b"", None).unwrap();
+    let late = files.create(&store, &key("c"), b"", Hint::default()).unwrap();
     assert_eq!(files.close(late), Err(FileError::NotStored(WhyNot::Closed)));
     assert_eq!(files.open(&store, &key("a")), Err(FileError::NotFound));
+}
+
+/// Programs say what is related (HashCache, section 3.5): twenty files of one group are read in a few reads, and without it each
+/// is a read of its own.
+#[test]
+fn files_of_one_group_are_read_together() {
+    const FILES: u64 = 20;
+    for (group, most_reads) in [(Some(7), FILES / 2), (None, FILES + 2)] {
+        let dir = tempfile::tempdir().unwrap();
+        let tuning = Tuning { prefetch: Some(true), ..Tuning::default() };
+        let options =
+            CacheOptions { disk_bytes: Some(32 << 20), tuning, memory_bytes: 0, ..CacheOptions::new(dir.path()) };
+        let (store, files): (Arc<dyn Store>, _) = (Arc::new(Cache::open(options.clone()).unwrap()), Files::default());
+        for n in 0..FILES {
+            let file = files.create(&store, &key(&n.to_string()), b"", Hint { group, ..Hint::default() }).unwrap();
+            files.write(file, &bytes_of(n, 4000)).unwrap();
+            files.close(file).unwrap();
+        }
+        block_on(store.close()).unwrap();
+        drop(store);
+        let store: Arc<dyn Store> = Arc::new(Cache::open(options).unwrap());
+        let before = store.stats().reads;
+        for n in 0..FILES {
+            let file = files.open(&store, &key(&n.to_string())).unwrap();
+            assert_eq!(rest(&files, file, 4096), bytes_of(n, 4000));
+            files.close(file).unwrap();
+        }
+        let reads = store.stats().reads - before;
+        println!("group {group:?}: {FILES} files in {reads} reads");
+        assert!(reads <= most_reads && (group.is_some() || reads >= FILES), "group {group:?}: {reads} reads");
+    }
 }
 
 #[test]
@@ -237,7 +272,7 @@ fn one_handle_used_by_many_threads_loses_no_byte() {
     let (_dir, store) = store();
     let files = Files::default();
     let body = bytes_of(9, 400_000);
-    let file = files.create(&store, &key("a"), b"", None).unwrap();
+    let file = files.create(&store, &key("a"), b"", Hint::default()).unwrap();
     files.write(file, &body).unwrap();
     files.close(file).unwrap();
     let file = files.open(&store, &key("a")).unwrap();

@@ -14,11 +14,11 @@
 //! use std::io::SeekFrom;
 //! use std::sync::Arc;
 //! use tinaja_store::files::{FileError, Files};
-//! use tinaja_store::{Key, Reference, Store};
+//! use tinaja_store::{Hint, Key, Reference, Store};
 //!
 //! let store: Arc<dyn Store> = Arc::new(Reference::new());
 //! let (files, key) = (Files::default(), Key::from_name(b"chunk 1"));
-//! let file = files.create(&store, &key, b"head", None)?;
+//! let file = files.create(&store, &key, b"head", Hint { group: Some(7), ..Hint::default() })?;
 //! files.write(file, b"the rain it keeps")?;
 //! files.close(file)?;
 //! assert_eq!(files.write(file, b"more"), Err(FileError::Closed(file)));
@@ -78,16 +78,10 @@ impl Files {
         self.add(Open::Reading(Reading::of(hit)))
     }
 
-    /// Open a new object for writing, in place of what is there. `expected_bytes`, if given, is its length: of another
-    /// length it is not stored. Others find it at once, and read along. Errors: [`FileError::Full`].
-    pub fn create(
-        &self,
-        store: &Arc<dyn Store>,
-        key: &Key,
-        head: &[u8],
-        expected_bytes: Option<u64>,
-    ) -> Result<Handle, FileError> {
-        let hint = Hint { expected_bytes, ..Hint::default() };
+    /// Open a new object for writing, in place of what is there. The hint says what the program knows of it: its length, and of
+    /// another length it is not stored; its group, whose objects a cache that prefetches writes and reads together (section
+    /// 3.5). Others find it at once, and read along. Errors: [`FileError::Full`].
+    pub fn create(&self, store: &Arc<dyn Store>, key: &Key, head: &[u8], hint: Hint) -> Result<Handle, FileError> {
         let head = Bytes::copy_from_slice(head);
         self.add(Open::Writing(Writing::to(store.put(key, head.clone(), hint), head)))
     }

@@ -1,0 +1,170 @@
+//! How caches are opened: a struct that grows, and what its numbers mean.
+
+use std::ffi::c_char;
+use std::mem::{self, MaybeUninit};
+use std::path::PathBuf;
+use std::{ptr, slice};
+
+use tinaja_store::engine::hashcache::Bins;
+use tinaja_store::{CacheOptions, EngineName};
+
+use crate::args;
+use crate::error::{Failure, TINAJA_ARGUMENT, TINAJA_NULL};
+
+/// A setting that is left as the cache was made, or at its default.
+pub const TINAJA_UNSET: u32 = 0;
+/// A setting that is off.
+pub const TINAJA_OFF: u32 = 1;
+/// A setting that is on.
+pub const TINAJA_ON: u32 = 2;
+
+/// A struct of more bytes than this is none of ours, however new the program's header is.
+const MOST_STRUCT_BYTES: u64 = 4096;
+/// The directories that a cache may have besides the first.
+const MOST_DIRS: usize = tinaja_store::engine::spread::MAX_DISKS - 1;
+
+/// How to open a cache. Zeros and nulls mean the defaults, but for `struct_bytes`. What an engine does not have is refused
+/// where it is not zero.
+///
+/// The struct grows at its end only. A program says with `struct_bytes` how much of it its header had: what a newer library
+/// has more is zero, and what an older one has less must be.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct tinaja_options {
+    /// `sizeof(struct tinaja_options)`.
+    pub struct_bytes: u64,
+    /// The engine, as in "hashcache-log"; null: what the cache was made with, or hashcache-log.
+    pub engine: *const c_char,
+    /// Bytes of disk in each directory; 0: what the cache has, or 1 GiB. A cache that is there and of another size is refused.
+    pub disk_bytes: u64,
+    /// Bytes of memory for hot objects; 0: none.
+    pub memory_bytes: u64,
+    /// The mean size of objects, in bytes, by which a new cache is cut; 0: 8 KiB.
+    pub mean_object_bytes: u64,
+    /// Directories on further disks, over which objects are spread: always the same ones, in the same order. Null if there are
+    /// none.
+    pub more_dirs: *const *const c_char,
+    /// How many; 63 at most.
+    pub more_dirs_count: u64,
+    /// Bytes of a bin of a new Disk Table, a power of two from 4 to 64 KiB; 0: as the mean size says.
+    pub bin_bytes: u64,
+    /// Bins of a set of a new Disk Table, 2, 4 or 8; 0: 8.
+    pub ways: u32,
+    /// Bits of each object's hash that a new cache's index has in memory, 8 to 16; 0: 8.
+    pub hash_bits: u32,
+    /// Whether a new cache writes and reads related objects together, see the group of `tinaja_create`: `TINAJA_ON`,
+    /// `TINAJA_OFF`, or `TINAJA_UNSET`, which is off in a new one. A cache that is there and was made otherwise is refused.
+    pub prefetch: u32,
+    /// Of how many of a set's 8 slots hashcache-loglru has the position in memory, 1 to 8; 0: 4.
+    pub positions_in_memory: u32,
+    /// Of how many sets in a hundred hashcache-setmemlru has the row in memory, 1 to 100; 0: 40.
+    pub sets_in_memory_percent: u32,
+    /// Of what is stored, how many bytes in a hundred segmented may write once more to keep what is asked for most, up to 50.
+    pub keep_percent: u32,
+}
+
+/// How many bytes the struct had when it was first given out: what every program's has.
+const FIRST_BYTES: u64 = 88;
+const _: () = assert!(mem::size_of::<tinaja_options>() as u64 >= FIRST_BYTES || cfg!(target_pointer_width = "32"));
+
+fn wrong(message: String) -> Failure {
+    Failure::new(TINAJA_ARGUMENT, message)
+}
+
+/// A program's options, of whatever age; `None` at null. Errors: [`TINAJA_ARGUMENT`].
+///
+/// # Safety
+/// If `options` is not null, as many bytes may be read there as its `struct_bytes` says, and these 8 themselves.
+unsafe fn read(options: *const tinaja_options) -> Result<Option<tinaja_options>, Failure> {
+    // SAFETY: the caller's word; the number is the first of the struct.
+    let Some(said) = (unsafe { args::value(options.cast::<u64>()) }) else { return Ok(None) };
+    let known = mem::size_of::<tinaja_options>();
+    let first = FIRST_BYTES.min(known as u64);
+    if !(first..=MOST_STRUCT_BYTES).contains(&said) {
+        return Err(wrong(format!(
+            "the options say that they have {said} bytes: set struct_bytes to sizeof(struct tinaja_options)"
+        )));
+    }
+    // SAFETY: the caller's word, for a length that makes sense.
+    let bytes = unsafe { slice::from_raw_parts(options.cast::<u8>(), said as usize) };
+    let (ours, beyond) = bytes.split_at(known.min(bytes.len()));
+    if beyond.iter().any(|byte| *byte != 0) {
+        return Err(wrong(format!(
+            "an option is set that this library, whose options have {known} bytes, does not have yet: leave it 0, or take a \
+             newer library"
+        )));
+    }
+    let mut made = MaybeUninit::<tinaja_options>::zeroed();
+    // SAFETY: `ours` is no longer than the struct, and does not lie in it; zeros are valid numbers and null pointers, and so is
+    // whatever a program writes over them.
+    unsafe {
+        ptr::copy_nonoverlapping(ours.as_ptr(), made.as_mut_ptr().cast::<u8>(), ours.len());
+        Ok(Some(made.assume_init()))
+    }
+}
+
+/// The options of a cache in a directory. Errors: [`TINAJA_NULL`], [`TINAJA_ARGUMENT`]. What the numbers are good for, opening
+/// finds out.
+///
+/// # Safety
+/// As of [`crate::tinaja_cache_open`].
+pub(crate) unsafe fn of_program(dir: &str, options: *const tinaja_options) -> Result<CacheOptions, Failure> {
+    let mut opened = CacheOptions { memory_bytes: 0, ..CacheOptions::new(dir) };
+    // SAFETY: the caller's word.
+    let Some(said) = unsafe { read(options) }? else { return Ok(opened) };
+    // SAFETY: the caller's word.
+    let engine = unsafe { args::text(said.engine, "the engine's name") }?;
+    opened.engine = engine.map(str::parse::<EngineName>).transpose().map_err(wrong)?;
+    opened.disk_bytes = given(said.disk_bytes);
+    opened.memory_bytes = said.memory_bytes;
+    opened.mean_object_bytes = given(said.mean_object_bytes).unwrap_or(opened.mean_object_bytes);
+    // SAFETY: the caller's word.
+    opened.more_dirs = unsafe { dirs(said.more_dirs, said.more_dirs_count) }?;
+    opened.bins = Bins { bytes: given(said.bin_bytes), ways: given(said.ways).map(|ways| ways as usize) };
+    let tuning = &mut opened.tuning;
+    tuning.hash_bits = given(said.hash_bits).map(|bits| small(bits, "hash_bits")).transpose()?;
+    tuning.prefetch = match said.prefetch {
+        TINAJA_UNSET => None,
+        TINAJA_OFF => Some(false),
+        TINAJA_ON => Some(true),
+        other => {
+            let message = format!("prefetch is {other}: give TINAJA_UNSET, TINAJA_OFF or TINAJA_ON");
+            return Err(wrong(message));
+        }
+    };
+    tuning.positions_in_memory =
+        given(said.positions_in_memory).map(|kept| small(kept, "positions_in_memory")).transpose()?;
+    tuning.sets_in_memory_percent =
+        given(said.sets_in_memory_percent).map(|percent| small(percent, "sets_in_memory_percent")).transpose()?;
+    tuning.keep_percent = small(said.keep_percent, "keep_percent")?;
+    Ok(opened)
+}
+
+fn given<T: Default + PartialEq>(number: T) -> Option<T> {
+    Some(number).filter(|number| *number != T::default())
+}
+
+/// All settings that are this small have ranges that end far below.
+fn small(number: u32, what: &str) -> Result<u8, Failure> {
+    u8::try_from(number).map_err(|_| wrong(format!("{what} is {number}: tinaja.h says from where to where it goes")))
+}
+
+/// # Safety
+/// If `first` is not null, `count` pointers may be read there, and they need not be aligned; and each of these is null or leads
+/// to a text that ends in a zero.
+unsafe fn dirs(first: *const *const c_char, count: u64) -> Result<Vec<PathBuf>, Failure> {
+    let count = usize::try_from(count).ok().filter(|count| *count <= MOST_DIRS);
+    let Some(count) = count else {
+        return Err(wrong(format!("a cache may have {MOST_DIRS} directories besides the first, and no more")));
+    };
+    if first.is_null() && count > 0 {
+        let message = format!("more_dirs is null, and more_dirs_count is {count}: give as many texts, or say 0");
+        return Err(Failure::new(TINAJA_NULL, message));
+    }
+    let one = |nth| {
+        // SAFETY: not null, within the array, and the caller's word for the rest.
+        let dir = unsafe { args::some_text(ptr::read_unaligned(first.add(nth)), "one of more_dirs") };
+        dir.map(PathBuf::from)
+    };
+    (0..count).map(one).collect()
+}
