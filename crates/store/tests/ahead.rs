@@ -29,7 +29,7 @@ const WITH: [EngineName; 6] = [
 
 fn planned(engine: EngineName, prefetch: bool) -> Plan {
     // All positions in memory, so that none has to be looked up on the disk.
-    let tuning = Tuning { prefetch: Some(prefetch), positions_in_memory: 8, ..Tuning::default() };
+    let tuning = Tuning { prefetch: Some(prefetch), positions_in_memory: Some(8), ..Tuning::default() };
     plan_tuned(engine, tuning, DISK_BYTES)
 }
 

@@ -116,19 +116,89 @@ fn more_positions_than_a_set_has_are_an_error_new_or_not() {
         let tuning = Tuning { sets_in_memory_percent: percent, positions_in_memory: kept, ..Tuning::default() };
         CacheOptions { tuning, ..options(dir.path(), Some(EngineName::HashCacheLogLru), Bins::default()) }
     };
-    let wrong =
-        [(40, 9, "choose 1 to 8"), (40, 0, "choose 1 to 8"), (0, 4, "choose 1 to 100"), (101, 4, "choose 1 to 100")];
+    let wrong = [
+        (None, Some(9), "choose 1 to 8"),
+        (None, Some(0), "choose 1 to 8"),
+        (Some(0), None, "choose 1 to 100"),
+        (Some(101), Some(4), "choose 1 to 100"),
+    ];
     for made in [false, true] {
         if made {
-            drop(Cache::open(tuned(40, 8)).unwrap());
+            drop(Cache::open(tuned(None, Some(8))).unwrap());
         }
         for (percent, kept, says) in wrong {
             let error = refused(tuned(percent, kept));
             assert!(error.contains(says), "{error}");
         }
     }
-    let other = CacheOptions { engine: None, ..tuned(40, 9) };
+    let other = CacheOptions { engine: None, ..tuned(None, Some(9)) };
     assert!(refused(other).contains("of 9 of a set's 8 positions"));
-    let other = CacheOptions { bins: bins(8192, 8), engine: None, ..tuned(40, 4) };
+    let other = CacheOptions { bins: bins(8192, 8), engine: None, ..tuned(None, Some(4)) };
     assert!(refused(other).contains("hashcache-loglru keeps no bins"));
+}
+
+/// Found where each of these was accepted and did nothing: whoever says what an engine does not have is told, of a new cache and
+/// of one that is there, also where its engine is not said. What is not said is no fault of any engine's.
+#[test]
+fn what_an_engine_does_not_have_is_refused_where_it_was_said() {
+    let sets = Tuning { sets_in_memory_percent: Some(40), ..Tuning::default() };
+    let positions = Tuning { positions_in_memory: Some(4), ..Tuning::default() };
+    for engine in EngineName::ALL {
+        let dir = tempfile::tempdir().unwrap();
+        let tuned = |engine, tuning| CacheOptions { tuning, ..options(dir.path(), engine, Bins::default()) };
+        for made in [false, true] {
+            if made {
+                drop(Cache::open(tuned(Some(engine), Tuning::default())).unwrap());
+            }
+            for (tuning, only, of) in
+                [(sets, EngineName::HashCacheSetMemLru, "sets"), (positions, EngineName::HashCacheLogLru, "positions")]
+            {
+                let asked = if made { None } else { Some(engine) };
+                let checked = Cache::check(&tuned(asked, tuning)).map_err(|error| error.to_string());
+                if engine == only {
+                    assert_eq!(checked, Ok(()), "{engine}");
+                    continue;
+                }
+                let says = format!(
+                    "{engine} has no choice of how many {of} it has in memory: leave that out, or choose {only}"
+                );
+                assert_eq!(checked, Err(says.clone()));
+                assert_eq!(refused(tuned(asked, tuning)), says);
+            }
+        }
+    }
+}
+
+/// Found where an object size of 0, or of 1 GiB, was "a cache of 67108864 bytes is too small: choose a size from 4 MiB up", or
+/// was served with a slot or two.
+#[test]
+fn an_object_size_out_of_range_says_so_itself() {
+    for engine in EngineName::ALL {
+        for disk_bytes in [4 << 20, 64 << 20] {
+            for (mean_object_bytes, fits) in [
+                (0, false),
+                (63, false),
+                (64, true),
+                (disk_bytes / 64, true),
+                (disk_bytes / 64 + 1, false),
+                (u64::MAX, false),
+            ] {
+                let dir = tempfile::tempdir().unwrap();
+                let options = options(dir.path(), Some(engine), Bins::default());
+                let options = CacheOptions { disk_bytes: Some(disk_bytes), mean_object_bytes, ..options };
+                let most = disk_bytes / 64;
+                match Cache::open(options) {
+                    Ok(_) => assert!(fits, "{engine}: objects of {mean_object_bytes} in {disk_bytes}"),
+                    Err(error) => {
+                        let error = error.to_string();
+                        let says = format!("choose an object size from 64 bytes to {most}, or leave it out");
+                        assert!(
+                            !fits && error.contains(&says),
+                            "{engine}, {mean_object_bytes} in {disk_bytes}: {error}"
+                        );
+                    }
+                }
+            }
+        }
+    }
 }

@@ -23,7 +23,7 @@ fn planned(tuning: Tuning) -> Plan {
 }
 
 fn apart(positions_in_memory: u8) -> Plan {
-    planned(Tuning { positions_in_memory, positions_apart: true, ..Tuning::default() })
+    planned(Tuning { positions_in_memory: Some(positions_in_memory), positions_apart: true, ..Tuning::default() })
 }
 
 /// An empty disk for the positions of such a cache.

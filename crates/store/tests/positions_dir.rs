@@ -65,7 +65,7 @@ fn positions_are_written_anew_wherever_they_are_to_lie() {
     assert_eq!(fs::metadata(&file).unwrap().len(), 4096 + 512 * 32);
 
     let other = CacheOptions { positions_dir: Some(dir.path().join("elsewhere/deep")), ..options(dir.path()) };
-    let all_in_memory = Tuning { positions_in_memory: 8, ..Tuning::default() };
+    let all_in_memory = Tuning { positions_in_memory: Some(8), ..Tuning::default() };
     let none = CacheOptions { positions_dir: None, engine: None, tuning: all_in_memory, ..options(dir.path()) };
     let gone = || fs::remove_file(&file).unwrap();
     let cut = || fs::File::options().write(true).open(&file).unwrap().set_len(4096).unwrap();

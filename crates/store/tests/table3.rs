@@ -51,14 +51,20 @@ fn bits_a_slot_follow_the_settings() {
         open_planned(&plan_tuned(engine, tuning, 256 << 20), disk).unwrap().stats().bits_per_slot()
     };
     for positions_in_memory in 1..=8 {
-        let now = bits(EngineName::HashCacheLogLru, Tuning { positions_in_memory, ..Tuning::default() });
+        let now = bits(
+            EngineName::HashCacheLogLru,
+            Tuning { positions_in_memory: Some(positions_in_memory), ..Tuning::default() },
+        );
         let formula = 15.0 + 4.0 * f64::from(positions_in_memory);
         println!("hashcache-loglru, {positions_in_memory} of 8: {now:.3} bits a slot, formula {formula}");
         assert!((formula..=formula + 0.5).contains(&now));
     }
     let mut before = 0.0;
     for sets_in_memory_percent in [10, 30, 40, 50, 60, 100] {
-        let now = bits(EngineName::HashCacheSetMemLru, Tuning { sets_in_memory_percent, ..Tuning::default() });
+        let now = bits(
+            EngineName::HashCacheSetMemLru,
+            Tuning { sets_in_memory_percent: Some(sets_in_memory_percent), ..Tuning::default() },
+        );
         println!("hashcache-setmemlru, {sets_in_memory_percent} %: {now:.3} bits a slot");
         assert!(now > before && now > 0.11 * f64::from(sets_in_memory_percent));
         assert!(sets_in_memory_percent > 40 || now < 11.0);
@@ -80,7 +86,7 @@ fn prefetching_takes_eight_bits_for_each_position_in_memory() {
     println!("hashcache-log with prefetching: {log:.3} bits a slot");
     assert!((55.0..=55.5).contains(&log));
     for positions_in_memory in 1..=8 {
-        let now = bits(EngineName::HashCacheLogLru, Tuning { positions_in_memory, ..with });
+        let now = bits(EngineName::HashCacheLogLru, Tuning { positions_in_memory: Some(positions_in_memory), ..with });
         let formula = 15.0 + 5.0 * f64::from(positions_in_memory);
         println!(
             "hashcache-loglru with prefetching, {positions_in_memory} of 8: {now:.3} bits a slot, formula {formula}"
@@ -208,7 +214,7 @@ fn settle(disk: &dyn Device) {
 fn with_some_positions_in_memory_a_hit_costs_little_more_than_one() {
     let mut before = f64::INFINITY;
     for positions_in_memory in [1, 4, 8] {
-        let tuning = Tuning { positions_in_memory, ..Tuning::default() };
+        let tuning = Tuning { positions_in_memory: Some(positions_in_memory), ..Tuning::default() };
         let disk = sound(&Medium::zeroed(16 << 20));
         let store = open_planned(&plan_tuned(EngineName::HashCacheLogLru, tuning, 16 << 20), disk.clone()).unwrap();
         for n in 0..4000 {

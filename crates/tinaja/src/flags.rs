@@ -198,8 +198,8 @@ pub struct Inspect {
 /// The flags of `tune`.
 #[derive(Debug, Args)]
 pub struct Tune {
-    /// A directory on the disk to measure. For a while a file of up to 256 MiB is made in it. If a cache is there, the sizes
-    /// are those of its objects.
+    /// A directory on the disk to measure, which must be there. For a while a file of up to 256 MiB is made in it. If a cache
+    /// is there, the sizes are those of its objects.
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
     /// Take the sizes of objects from this log: Squid, Common, Combined or JSON access logs, or tables of requests as .tsv or

@@ -48,9 +48,15 @@ fn open(dirs: &[PathBuf]) -> Result<Arc<dyn Store>> {
     }
     let mut more_dirs = dirs.to_vec();
     let first = more_dirs.remove(0);
-    // With all positions in memory nobody need say where the others lie.
-    let tuning = Tuning { positions_in_memory: 8, ..Tuning::default() };
-    let options = CacheOptions { memory_bytes: 0, more_dirs, tuning, ..CacheOptions::new(first) };
-    let cache = Cache::open(options).context("no server answers, so the cache itself was tried");
+    let options = CacheOptions { memory_bytes: 0, more_dirs, ..CacheOptions::new(first) };
+    let cache = match Cache::open(options.clone()) {
+        // With all positions in memory nobody need say where the others lie.
+        Err(OpenError::NoPositions(_)) => {
+            let tuning = Tuning { positions_in_memory: Some(8), ..Tuning::default() };
+            Cache::open(CacheOptions { tuning, ..options })
+        }
+        opened => opened,
+    };
+    let cache = cache.context("no server answers, so the cache itself was tried");
     Ok(Arc::new(cache?))
 }

@@ -168,6 +168,27 @@ fn a_check_says_what_would_be_done_and_does_nothing() {
         (&["--disk", "128MiB"][..], ["size", "134217728"]),
         (&["--disk", "1KiB", "--cache", "new"], ["too small", "4 MiB"]),
         (&["--disk", "1000000TiB", "--cache", "new"], ["too large", "free"]),
+        // Found where --check took it: beside a name without a directory nothing was asked how much is free.
+        (&["--disk", "900TB", "--cache", "fresh"], ["too large", "which are free there"]),
+        // Found where these were taken and did nothing, or were called a cache that is too small.
+        (&["--sets-in-memory", "30"], ["hashcache-log has no choice", "choose hashcache-setmemlru"]),
+        (
+            &["--sets-in-memory", "30", "--cache", "other"],
+            ["hashcache-log has no choice", "choose hashcache-setmemlru"],
+        ),
+        (&["--positions-in-memory", "4"], ["hashcache-log has no choice", "choose hashcache-loglru"]),
+        (
+            &["--positions-in-memory", "2", "--engine", "hashcache-set", "--cache", "other"],
+            ["hashcache-set has no choice", "choose hashcache-loglru"],
+        ),
+        (
+            &["--object-size", "0", "--cache", "other"],
+            ["objects of 0 bytes on average", "choose an object size from 64"],
+        ),
+        (
+            &["--object-size", "1GiB", "--engine", "hashcache-loglru", "--cache", "other"],
+            ["objects of 1073741824 bytes", "from 64 bytes to 1048576"],
+        ),
         (&["--cache", "tinaja.toml"], ["tinaja.toml", "directory"]),
         (&["--cache", "tinaja.toml/below"], ["tinaja.toml", "directory"]),
         (&["--access-log", "missing/access.log"], ["missing/access.log", "no directory"]),

@@ -26,7 +26,7 @@ const LEAST_BYTES: u64 = 4 << 20;
 
 /// Every engine as it is of itself; and SetMemLRU with all sets in memory, which is to have SetMem's hits.
 fn policies() -> impl Iterator<Item = (EngineName, Tuning)> {
-    let all_sets = Tuning { sets_in_memory_percent: 100, ..Tuning::default() };
+    let all_sets = Tuning { sets_in_memory_percent: Some(100), ..Tuning::default() };
     let usual = EngineName::HASHCACHE.map(|engine| (engine, Tuning::default()));
     usual.into_iter().chain([(EngineName::HashCacheSetMemLru, all_sets)])
 }

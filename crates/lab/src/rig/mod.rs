@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn positions_of_two_disks_lie_on_a_third() {
-        let tuning = Tuning { positions_in_memory: 1, positions_apart: true, ..Tuning::default() };
+        let tuning = Tuning { positions_in_memory: Some(1), positions_apart: true, ..Tuning::default() };
         let spec =
             Spec { tuning, disks: 2, models: vec![sata_7200()], ..Spec::new(EngineName::HashCacheLogLru, 32 << 20) };
         let rig = Rig::new(&spec).unwrap();

@@ -7,7 +7,7 @@ use super::asked::{in_its_place, name_of};
 use super::on_disk::NameOnDisk;
 use super::options::{CacheOptions, DEFAULT_DISK_BYTES, OpenError};
 use super::plan::Plan;
-use super::tuning::wrong;
+use super::tuning::{wrong, wrong_mean};
 use super::{Cache, positions, raw};
 use crate::device::file::free_bytes;
 use crate::device::lending::Lending;
@@ -176,7 +176,9 @@ fn plan_new(path: &Path, options: &CacheOptions, stamp: Stamp) -> Result<Plan, O
     }
     let device_bytes = raw::device_bytes(path)?;
     let asked = options.disk_bytes.or(device_bytes).unwrap_or(DEFAULT_DISK_BYTES);
-    let existing = path.ancestors().skip(1).find(|dir| dir.exists()).unwrap_or(path);
+    // The one above "cache" is the one that the process is in, though its name is empty.
+    let above = path.ancestors().skip(1).map(|dir| if dir.as_os_str().is_empty() { Path::new(".") } else { dir });
+    let existing = above.into_iter().find(|dir| dir.exists()).unwrap_or(path);
     let free = device_bytes.or_else(|| free_bytes(existing));
     let limit = free.map_or(String::new(), |free| format!(" to {free} bytes, which are free there"));
     if let Some(why) = wrong(options.engine.unwrap_or_default(), options.tuning, options.bins, asked) {
@@ -184,6 +186,9 @@ fn plan_new(path: &Path, options: &CacheOptions, stamp: Stamp) -> Result<Plan, O
     }
     if asked < MIN_DISK_BYTES {
         return Err(OpenError::Size { asked, how: "small", limit });
+    }
+    if let Some(why) = wrong_mean(options.mean_object_bytes, asked) {
+        return Err(OpenError::Setting(why));
     }
     if free.is_some_and(|free| asked > free) || asked / options.mean_object_bytes.max(1) > MAX_SLOTS {
         return Err(OpenError::Size { asked, how: "large", limit });

@@ -152,7 +152,7 @@ pub struct CacheOptions {
     /// mean object size says. [`crate::tune`] measures what is best.
     pub bins: Bins,
     /// The mean object size in bytes by which a new cache counts its index slots. Default 8 KiB (HashCache,
-    /// section 2). Smaller means more objects and more memory: 47 bits each.
+    /// section 2). Smaller means more objects and more memory: 47 bits each. From 64 bytes to a 64th of the disk space.
     pub mean_object_bytes: u64,
     /// How often what was stored is made to survive power loss without being asked. Default 5 seconds; `None` leaves
     /// it to [`crate::Store::flush`]. A killed process loses a tenth of a second at most, whatever this is.

@@ -35,7 +35,7 @@ pub(super) fn bins_of(engine: EngineName, superblock: &Superblock) -> Bins {
 }
 
 fn lru_cut(tuning: Tuning, hash_bits: u8, reads_ahead: bool, is_apart: bool) -> LruCut {
-    LruCut { kept: tuning.positions_in_memory.into(), hash_bits, reads_ahead, is_apart }
+    LruCut { kept: tuning.positions_kept().into(), hash_bits, reads_ahead, is_apart }
 }
 
 impl Plan {

@@ -122,10 +122,8 @@ impl Settings {
             memory_yields: flags.memory_yields.or(file.memory_yields).unwrap_or(false),
             engine: flags.engine.or(engine.map(|Text(engine)| engine)),
             tuning: Tuning {
-                sets_in_memory_percent: small(flags.sets_in_memory, file.sets_in_memory)
-                    .unwrap_or(Tuning::default().sets_in_memory_percent),
-                positions_in_memory: small(flags.positions_in_memory, file.positions_in_memory)
-                    .unwrap_or(Tuning::default().positions_in_memory),
+                sets_in_memory_percent: small(flags.sets_in_memory, file.sets_in_memory),
+                positions_in_memory: small(flags.positions_in_memory, file.positions_in_memory),
                 prefetch: flags.prefetch.or(file.prefetch),
                 hash_bits: small(flags.hash_bits, file.hash_bits),
                 keep_percent: small(flags.keep, file.keep).unwrap_or(Tuning::default().keep_percent),

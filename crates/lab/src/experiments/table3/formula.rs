@@ -20,9 +20,9 @@ pub fn bits_a_slot(engine: EngineName, tuning: Tuning, slots: u64) -> f64 {
     let set_mem = hash_bits + RANK_BITS;
     match engine {
         EngineName::HashCacheSetMem => set_mem,
-        EngineName::HashCacheSetMemLru => some_sets(slots / WAYS, tuning.sets_in_memory_percent, set_mem),
+        EngineName::HashCacheSetMemLru => some_sets(slots / WAYS, tuning.sets_in_memory(), set_mem),
         EngineName::HashCacheLogLru => {
-            set_mem + LAP_BITS + (POSITION_BITS + length) * f64::from(tuning.positions_in_memory) / WAYS as f64
+            set_mem + LAP_BITS + (POSITION_BITS + length) * f64::from(tuning.positions_kept()) / WAYS as f64
         }
         EngineName::HashCacheLogN | EngineName::HashCacheLog => set_mem + LAP_BITS + POSITION_BITS + length,
         _ => 0.0,

@@ -53,7 +53,7 @@ pub fn with_and_without_prefetch() -> impl Iterator<Item = (EngineName, bool)> {
 /// An engine's name in a table, with what it is set to.
 pub fn name(engine: EngineName, tuning: Tuning) -> String {
     let share = match engine {
-        EngineName::HashCacheSetMemLru => format!(" {} %", tuning.sets_in_memory_percent),
+        EngineName::HashCacheSetMemLru => format!(" {} %", tuning.sets_in_memory()),
         _ => String::new(),
     };
     format!("{engine}{share}{}", if tuning.prefetch == Some(true) { " + prefetch" } else { "" })

@@ -31,14 +31,14 @@ pub struct Setting {
 
 /// SetMemLRU at each of [`SHARES`].
 pub fn set_mem_lru(setup: &Setup) -> Result<Vec<Setting>, LabError> {
-    let tuning = |sets_in_memory_percent| Tuning { sets_in_memory_percent, ..Tuning::default() };
+    let tuning = |share| Tuning { sets_in_memory_percent: Some(share), ..Tuning::default() };
     let shares = SHARES.iter().filter(|share| !setup.quick || **share % 20 == 0);
     shares.map(|share| setting(EngineName::HashCacheSetMemLru, *share, tuning(*share), setup)).collect()
 }
 
 /// LogLRU with one position of each set in memory, and so on to all eight.
 pub fn log_lru(setup: &Setup) -> Result<Vec<Setting>, LabError> {
-    let tuning = |positions_in_memory| Tuning { positions_in_memory, ..Tuning::default() };
+    let tuning = |kept| Tuning { positions_in_memory: Some(kept), ..Tuning::default() };
     let positions = (1..=8).filter(|kept| !setup.quick || kept % 4 == 0);
     positions.map(|kept| setting(EngineName::HashCacheLogLru, kept, tuning(kept), setup)).collect()
 }

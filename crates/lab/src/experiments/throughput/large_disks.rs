@@ -88,7 +88,7 @@ fn measured(
 fn measure(engine: EngineName, disks: usize, positions_apart: bool, setup: &Setup) -> Result<(f64, Outcome), LabError> {
     tracing::info!("{engine} on {disks} large disks, positions on one of their own: {positions_apart}");
     let spec = Spec {
-        tuning: Tuning { positions_in_memory: 6, positions_apart, prefetch: Some(true), ..Tuning::default() },
+        tuning: Tuning { positions_in_memory: Some(6), positions_apart, prefetch: Some(true), ..Tuning::default() },
         disks,
         hot_bytes: (disk_bytes(setup) as f64 * 0.3 * HOT) as u64,
         models: vec![usb_7200()],

@@ -63,9 +63,9 @@ fn two_disks(setup: &Setup) -> Result<Vec<Ran>, LabError> {
     for (engine, prefetch) in prefetching.filter(|(engine, _)| *engine != EngineName::HashCacheSetMemLru) {
         ran.push(runs::run(Case { disks: 2, ..Case::new(engine, prefetch, Embedded::Zipf13) }, setup)?);
     }
-    for sets_in_memory_percent in SHARES {
+    for share in SHARES {
         let case = Case::new(EngineName::HashCacheSetMemLru, true, Embedded::Zipf13);
-        let tuning = Tuning { sets_in_memory_percent, ..case.tuning };
+        let tuning = Tuning { sets_in_memory_percent: Some(share), ..case.tuning };
         for disks in [1, 2] {
             ran.push(runs::run(Case { disks, tuning, ..case.clone() }, setup)?);
         }
