@@ -29,7 +29,7 @@ pub fn notes() -> Vec<String> {
         "With a Disk Table prefetching brings little, since most objects fit their bins and each bin is a seek: Table 4's \
          formula has a read of the log for each object. Basic and Set even lose: an object that waits for its group is written \
          up to two seconds after its set was read, and the arm has gone elsewhere: `way %` and `ms a request` are more.",
-        "LogLRU's positions go out by stripes of 512 KiB, each read, changed and written once some dozens of its positions \
+        "LogLRU's positions go out by stripes of 512 KiB, each read, changed and written once some 200 of its positions \
          wait: their number depends on what was stored and found, not on how fast the run went.",
         "Batches: by its virtual clock a run is over in seconds of real time, so that batches are full (2 MiB). `At real pace` \
          corrects for the tenth of a second after which a batch is written anyway: ten a second, or one for each object that \
