@@ -134,6 +134,9 @@ struct tinaja_options {
   uint32_t sets_in_memory_percent;
   // Of what is stored, how many bytes in a hundred segmented may write once more to keep what is asked for most, up to 50.
   uint32_t keep_percent;
+  // A directory on a disk of its own for the positions that hashcache-loglru has no room for in memory. Null: they lie beside
+  // the objects. A cache remembers which; made with one, it is refused without, unless all positions are in memory.
+  const char *positions_dir;
 };
 
 // What to do next.

@@ -61,6 +61,9 @@ pub struct tinaja_options {
     pub sets_in_memory_percent: u32,
     /// Of what is stored, how many bytes in a hundred segmented may write once more to keep what is asked for most, up to 50.
     pub keep_percent: u32,
+    /// A directory on a disk of its own for the positions that hashcache-loglru has no room for in memory. Null: they lie beside
+    /// the objects. A cache remembers which; made with one, it is refused without, unless all positions are in memory.
+    pub positions_dir: *const c_char,
 }
 
 /// How many bytes the struct had when it was first given out: what every program's has.
@@ -137,6 +140,8 @@ pub(crate) unsafe fn of_program(dir: &str, options: *const tinaja_options) -> Re
     tuning.sets_in_memory_percent =
         given(said.sets_in_memory_percent).map(|percent| small(percent, "sets_in_memory_percent")).transpose()?;
     tuning.keep_percent = small(said.keep_percent, "keep_percent")?;
+    // SAFETY: the caller's word.
+    opened.positions_dir = unsafe { args::text(said.positions_dir, "positions_dir") }?.map(PathBuf::from);
     Ok(opened)
 }
 

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use bytesize::ByteSize;
 use rustix::fs::{Access, access};
 use tinaja_proxy::{Listener, Mode};
+use tinaja_store::device::file::existing;
 use tinaja_store::device::{OpenDiskError, is_block_device};
 use tinaja_store::{Cache, OpenError};
 
@@ -109,7 +110,7 @@ fn writable_file(path: &Path) -> Result<()> {
 
 /// Whether a directory could be made there, with all that it is in.
 fn writable_dir(dir: &Path) -> Result<()> {
-    let judged = dir.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("."));
+    let judged = existing(dir);
     if !judged.is_dir() {
         bail!("{} is no directory", judged.display());
     }

@@ -4,6 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use tinaja_store::device::file::existing;
 
 /// The most disk that a new cache takes without being told.
 pub const MOST_UNTOLD_BYTES: u64 = 10 << 30;
@@ -36,9 +37,9 @@ fn cache_dir_of(xdg_cache_home: Option<PathBuf>, home: Option<PathBuf>) -> Resul
 ///
 /// Errors: the file system cannot be asked.
 pub fn untold_disk_bytes(dir: &Path) -> Result<u64> {
-    let existing = dir.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("/"));
-    let stat = rustix::fs::statvfs(existing)
-        .with_context(|| format!("cannot find out how much disk is free at {}: say --disk SIZE", existing.display()))?;
+    let there = existing(dir);
+    let stat = rustix::fs::statvfs(there)
+        .with_context(|| format!("cannot find out how much disk is free at {}: say --disk SIZE", there.display()))?;
     Ok(quarter(stat.f_bavail.saturating_mul(stat.f_frsize)))
 }
 
@@ -71,5 +72,11 @@ mod tests {
     fn the_disk_is_asked_where_the_directory_will_be() {
         let dir = tempfile::tempdir().unwrap();
         assert!(untold_disk_bytes(&dir.path().join("not/there/yet")).unwrap() <= MOST_UNTOLD_BYTES);
+        assert_eq!(existing(&dir.path().join("not/there/yet")), dir.path());
+        assert_eq!(
+            [existing(Path::new("not/there")), existing(Path::new("yet"))],
+            [Path::new("."); 2],
+            "not the root's disk"
+        );
     }
 }

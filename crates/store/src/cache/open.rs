@@ -9,7 +9,7 @@ use super::options::{CacheOptions, DEFAULT_DISK_BYTES, OpenError};
 use super::plan::Plan;
 use super::tuning::{wrong, wrong_mean};
 use super::{Cache, positions, raw};
-use crate::device::file::free_bytes;
+use crate::device::file::{existing, free_bytes};
 use crate::device::lending::Lending;
 use crate::device::{Access, Device, Disk, blocking, is_block_device};
 use crate::engine::Engine;
@@ -176,9 +176,7 @@ fn plan_new(path: &Path, options: &CacheOptions, stamp: Stamp) -> Result<Plan, O
     }
     let device_bytes = raw::device_bytes(path)?;
     let asked = options.disk_bytes.or(device_bytes).unwrap_or(DEFAULT_DISK_BYTES);
-    // The one above "cache" is the one that the process is in, though its name is empty.
-    let above = path.ancestors().skip(1).map(|dir| if dir.as_os_str().is_empty() { Path::new(".") } else { dir });
-    let existing = above.into_iter().find(|dir| dir.exists()).unwrap_or(path);
+    let existing = existing(path.parent().unwrap_or(path));
     let free = device_bytes.or_else(|| free_bytes(existing));
     let limit = free.map_or(String::new(), |free| format!(" to {free} bytes, which are free there"));
     if let Some(why) = wrong(options.engine.unwrap_or_default(), options.tuning, options.bins, asked) {

@@ -160,6 +160,13 @@ impl Disk {
     }
 }
 
+/// What there is of a path: itself, or the nearest that it lies in. Of a relative one that may be the directory that the process
+/// is in.
+pub fn existing(path: &Path) -> &Path {
+    let above = path.ancestors().map(|above| if above.as_os_str().is_empty() { Path::new(".") } else { above });
+    above.into_iter().find(|above| above.exists()).unwrap_or(Path::new("."))
+}
+
 /// Bytes that a new file in `folder` could take, `None` if the system does not say.
 pub fn free_bytes(folder: &Path) -> Option<u64> {
     use std::os::unix::ffi::OsStrExt;

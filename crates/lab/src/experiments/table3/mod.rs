@@ -196,7 +196,8 @@ fn notes() -> Vec<String> {
          are longer: 40 % of the sets cost 6.98 bits a slot on this disk of 16 GiB, 6.6 on one of 4 GiB, 7.39 on one of 64 GiB \
          (hashcache-index).",
         "LogLRU's hits cost a second read where the position is on disk. In sets that are half full (0.5 objects a slot) \
-         it is for a quarter of them, with 0.4 for a fifth: a set of eight then holds more than k = 4 objects often enough.",
+         it is for a third of them, with 0.4 for a quarter: a set of eight then holds more than k = 4 objects often enough, \
+         and what is asked for here was asked for least lately.",
         "Of Table 5's sizes a quarter is larger than a block: engines with a Disk Table read the rest from the log, a second \
          seek; the head and the first bytes lie in the bin (section 3.1), one read. Engines with a log alone first read half as much again as the mean; of a longer record they read all in a \
          second request, which begins where the first began: a seek, if the shortest there is.",
