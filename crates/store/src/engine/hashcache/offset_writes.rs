@@ -52,37 +52,24 @@ impl Offsets {
     /// with a shard locked.
     pub fn write_if_due(self: &Arc<Self>) {
         let Some(device) = self.device.as_ref().filter(|_| !self.is_lost()) else { return };
-        let going = {
+        let (going, under_way) = {
             let mut state = self.state.lock();
             let is_due = state.to_go.len() >= self.layout.most_waiting() / 4 * 3;
             if state.closed || state.writing_since.is_some() || !is_due {
                 return;
             }
-            let going = state.to_go.fullest();
-            state.writing_since = Some(Instant::now()).filter(|_| !going.is_empty());
-            going
+            state.writing_since = Some(Instant::now());
+            (state.to_go.fullest(), UnderWay(self.clone()))
         };
         let (Some(((first, _), _)), Some(((last, _), _))) = (going.first(), going.last()) else { return };
         let extent = self.extent(*first, *last);
         let into = AlignedBuf::zeroed((extent.end - extent.start) as usize);
-        let (offsets, at) = (self.clone(), extent.start);
+        let at = extent.start;
         let done = move |outcome: Outcome| match (outcome.result, outcome.buffer) {
-            (Ok(()), Some(bytes)) => offsets.write(at, bytes, going),
-            (result, _) => offsets.written(result, going),
+            (Ok(()), Some(bytes)) => under_way.write(at, bytes, going),
+            (result, _) => under_way.0.written(result, going),
         };
         device.submit(Op { request: Request::Read { at, into }, done: Box::new(done) });
-    }
-
-    /// Change these positions among the bytes of the device from `at` on, and write them.
-    fn write(self: Arc<Self>, at: u64, mut bytes: AlignedBuf, going: Vec<((u64, usize), At)>) {
-        let Some(device) = self.device.clone() else { return };
-        for (slot, position) in &going {
-            self.layout.put(&mut bytes, at, *slot, *position);
-        }
-        let from = Arc::new(bytes);
-        let part = 0..from.len();
-        let done = move |outcome: Outcome| self.written(outcome.result, going);
-        device.submit(Op { request: Request::Write { at, from, part }, done: Box::new(done) });
     }
 
     /// A stripe is on the disk, or its positions are forgotten: their slots are freed first, or the disk's older positions
@@ -99,11 +86,6 @@ impl Offsets {
         let mut state = self.state.lock();
         // One that has come for the same slot meanwhile waits for the next time.
         going.into_iter().for_each(|(slot, at)| state.to_go.remove(slot, at));
-        state.writing_since = None;
-        let waiting = mem::take(&mut state.waiting);
-        drop(state);
-        self.idle.notify_all();
-        waiting.into_iter().for_each(Waker::wake);
     }
 
     /// Begin to send positions out; `free` frees a slot. A thread looks after those who wait for a disk that has stalled; it
@@ -113,6 +95,35 @@ impl Offsets {
         let _ = self.free.set(Box::new(free));
         let weak = Arc::downgrade(self);
         worker::spawn("tinaja-offsets", device, move || work(&weak))
+    }
+}
+
+/// A stripe on its way: while this lives no other one is, and who closes the file waits for it. A device may drop a request
+/// unanswered, as under an engine that was stopped, and with it this.
+struct UnderWay(Arc<Offsets>);
+
+impl UnderWay {
+    /// Change these positions among the bytes of the device from `at` on, and write them.
+    fn write(self, at: u64, mut bytes: AlignedBuf, going: Vec<((u64, usize), At)>) {
+        let Some(device) = self.0.device.clone() else { return };
+        for (slot, position) in &going {
+            self.0.layout.put(&mut bytes, at, *slot, *position);
+        }
+        let from = Arc::new(bytes);
+        let part = 0..from.len();
+        let done = move |outcome: Outcome| self.0.written(outcome.result, going);
+        device.submit(Op { request: Request::Write { at, from, part }, done: Box::new(done) });
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.writing_since = None;
+        let waiting = mem::take(&mut state.waiting);
+        drop(state);
+        self.0.idle.notify_all();
+        waiting.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -129,5 +140,61 @@ fn work(offsets: &Weak<Offsets>) {
         let_go.into_iter().for_each(Waker::wake);
         drop(offsets);
         std::thread::sleep(TICK);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::fused::FusedDevice;
+    use crate::device::wrap::{Fault, Faulty};
+    use crate::device::{Medium, Memory};
+    use crate::engine::hashcache::offset_layout::OffsetLayout;
+    use crate::fuse::Fuse;
+    use crate::layout::reach::Reach;
+
+    /// A file with as many positions waiting as there is room for, a stripe of which stalls on its way; and what makes its
+    /// device drop all requests.
+    fn stalled() -> (Arc<Offsets>, Arc<Fuse>, Arc<Faulty>) {
+        let layout = OffsetLayout { base: 0, sets: 512, has_reaches: false, is_apart: true };
+        let disk = Arc::new(Memory::over(&Medium::zeroed(layout.bytes() as usize)));
+        let (fuse, slow) = (Fuse::new(), Arc::new(Faulty::new(disk, |_, _| Some(Fault::Stalled))));
+        let offsets = Offsets::on(Some(FusedDevice::over(slow.clone(), fuse.clone())), layout);
+        for set in 0..layout.most_waiting() as u64 {
+            assert!(offsets.put(set, 7, At { position: set as u32, reach: Reach::default() }));
+        }
+        assert!(offsets.poll_room(Waker::noop()).is_pending());
+        (offsets, fuse, slow)
+    }
+
+    /// The engine is stopped while a stripe is on its way: its completion is dropped. Whoever closes the file was to wait for it,
+    /// and would have waited for ever.
+    #[test]
+    fn a_request_that_is_dropped_keeps_nobody_waiting() {
+        let (offsets, fuse, slow) = stalled();
+        fuse.blow("a test");
+        slow.release();
+        offsets.close();
+        offsets.ended();
+        assert!(offsets.poll_room(Waker::noop()).is_ready(), "closed");
+    }
+
+    #[test]
+    fn who_closes_waits_for_what_is_on_its_way() {
+        let (offsets, _, slow) = stalled();
+        offsets.close();
+        let waits = std::thread::spawn({
+            let offsets = offsets.clone();
+            move || offsets.ended()
+        });
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!waits.is_finished() && offsets.poll_room(Waker::noop()).is_ready());
+        // The read, and then the write, which stalls as well.
+        while !waits.is_finished() {
+            slow.release();
+            std::thread::yield_now();
+        }
+        waits.join().unwrap();
+        assert_eq!(offsets.unwritten(0, 7), None);
     }
 }

@@ -9,6 +9,7 @@
 //! A disk that fails at it is given up: the objects whose positions only it has are forgotten then, and so is each whose
 //! position memory has no room for any more. All else goes on.
 
+use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
@@ -93,12 +94,12 @@ impl Offsets {
         state.to_go.len() >= self.layout.most_waiting()
     }
 
-    /// Whether another position may be put here, or is not waited for since the disk takes none. Pending: the waker is
+    /// Whether another position may be put here, or is not waited for since the disk takes none or the file is closed. Pending: the waker is
     /// called when that is so.
     pub fn poll_room(self: &Arc<Self>, waker: &Waker) -> Poll<()> {
         self.write_if_due();
         let mut state = self.state.lock();
-        if !self.is_full(&state) || self.is_lost() || state.is_stalled() {
+        if !self.is_full(&state) || self.is_lost() || state.is_stalled() || state.closed {
             return Poll::Ready(());
         }
         if !state.waiting.iter().any(|other| other.will_wake(waker)) {
@@ -210,7 +211,11 @@ impl Offsets {
 
     /// Send no more; what is on its way goes on.
     pub fn close(&self) {
-        self.state.lock().closed = true;
+        let mut state = self.state.lock();
+        state.closed = true;
+        let waiting = mem::take(&mut state.waiting);
+        drop(state);
+        waiting.into_iter().for_each(Waker::wake);
     }
 
     /// Wait for what was on its way when [`Offsets::close`] was called: another process may open the cache then, and write a
