@@ -1,7 +1,9 @@
 //! Debian's nginx as the test's own process: its own configuration, prefix, port and log.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
@@ -74,6 +76,8 @@ impl Nginx {
 
     /// Start it again at the same address.
     pub fn revive(&mut self) {
+        // What was killed has left its socket's name behind, which another one cannot have.
+        let _ = fs::remove_file(self.dir.path().join("idle"));
         self.process = run(self.dir.path(), self.address);
     }
 
@@ -86,8 +90,12 @@ impl Nginx {
         self.address
     }
 
-    /// The requests answered so far.
+    /// The requests answered so far. It writes a line once it has sent the answer, and does one thing after the other: when it
+    /// answers on its own socket, the line of whatever a client has seen before is written.
     pub fn log(&self) -> Vec<Logged> {
+        if let Ok(mut socket) = UnixStream::connect(self.dir.path().join("idle")) {
+            let _ = socket.write_all(b"GET / HTTP/1.0\r\n\r\n").and_then(|()| socket.read_to_end(&mut Vec::new()));
+        }
         let log = fs::read_to_string(self.dir.path().join("access.log")).unwrap_or_default();
         log.lines().map(parse_line).collect()
     }
@@ -136,6 +144,7 @@ fn configuration(dir: &Path, address: SocketAddr, certificates: Option<&Certific
              fastcgi_temp_path {dir}/tmp-fastcgi; uwsgi_temp_path {dir}/tmp-uwsgi; scgi_temp_path {dir}/tmp-scgi;
              types {{ text/html html; text/css css; text/javascript js; image/svg+xml svg; }}
              default_type application/octet-stream;
+             server {{ listen unix:{dir}/idle; access_log off; return 204; }}
              server {{ listen {address}{ssl}{version}; {tls} add_header X-Protocol $server_protocol; root {dir}/root; index index.html; }}
          }}\n"
     )
