@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use support::{disk, get, is_read, is_write, open_beside, open_planned, plan_tuned, put, sound};
+use support::{disk, get, is_read, is_write, open_beside, open_planned, plan_tuned, put, settle, sound};
 use tinaja_store::device::wrap::{Counted, Fault};
 use tinaja_store::device::{Counters, Device, Medium, Memory, Request};
 use tinaja_store::limits::{MAX_WRITE_FAILURES, WRITE_PATIENCE};
@@ -38,17 +38,6 @@ fn stored(store: &Cache, numbers: impl Iterator<Item = u64>) {
 fn found(store: &Cache, numbers: std::ops::Range<u64>) -> u64 {
     let right = |version: Option<u64>| version.inspect(|version| assert_eq!(*version, 1)).is_some();
     numbers.map(|n| u64::from(right(get(store, n)))).sum()
-}
-
-/// Until a disk has been asked for nothing for a while: positions go out ten times a second.
-fn settle(disk: &dyn Device) {
-    let requests = || disk.counters().reads + disk.counters().writes;
-    let (mut before, mut quiet) = (requests(), 0);
-    while quiet < 5 {
-        std::thread::sleep(Duration::from_millis(120));
-        quiet = if requests() == before { quiet + 1 } else { 0 };
-        before = requests();
-    }
 }
 
 /// Wait until something is so, for half a minute at most.

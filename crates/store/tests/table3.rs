@@ -4,9 +4,7 @@
 
 mod support;
 
-use std::time::Duration;
-
-use support::{get, open_as, open_planned, plan_as, plan_tuned, put, sound};
+use support::{get, open_as, open_planned, plan_as, plan_tuned, put, settle, sound};
 use tinaja_store::device::{Counters, Device, Medium};
 use tinaja_store::{Cache, CacheOptions, Commit, EngineName, Store, Tuning, block_on};
 
@@ -194,17 +192,6 @@ fn in_a_log_writes_are_gathered() {
         let costs = costs(engine);
         assert!(costs.write < 0.1 && costs.write_seeks < 0.1 && costs.read_to_write == 0.0);
         assert!((0.95..1.01).contains(&costs.hit) && costs.hit_seeks > 0.95 && costs.miss < 0.01, "{costs:?}");
-    }
-}
-
-/// Until every position that memory has no room for is on the disk: ten times a second some are written, each read before.
-fn settle(disk: &dyn Device) {
-    let requests = || disk.counters().reads + disk.counters().writes;
-    let (mut before, mut quiet) = (requests(), 0);
-    while quiet < 5 {
-        std::thread::sleep(Duration::from_millis(120));
-        quiet = if requests() == before { quiet + 1 } else { 0 };
-        before = requests();
     }
 }
 

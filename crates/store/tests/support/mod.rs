@@ -19,6 +19,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tinaja_store::contract::bytes_of;
@@ -209,6 +210,17 @@ pub fn is_read(request: &Request) -> bool {
 
 pub fn is_sync(request: &Request) -> bool {
     matches!(request, Request::Sync)
+}
+
+/// Until a disk has been asked for nothing for a while: what engines do by themselves they do some times a second.
+pub fn settle(disk: &dyn Device) {
+    let requests = || disk.counters().reads + disk.counters().writes;
+    let (mut before, mut quiet) = (requests(), 0);
+    while quiet < 5 {
+        std::thread::sleep(Duration::from_millis(120));
+        quiet = if requests() == before { quiet + 1 } else { 0 };
+        before = requests();
+    }
 }
 
 /// Where the log begins on a disk of [`DISK_BYTES`].
