@@ -88,6 +88,7 @@ static void settings(const char *dir) {
     REFUSED(bad.sets_in_memory_percent = 40, TINAJA_OPEN_FAILED);
     REFUSED((bad.engine = "segmented", bad.keep_percent = 51), TINAJA_OPEN_FAILED);
     REFUSED(bad.keep_percent = 10, TINAJA_OPEN_FAILED);
+    REFUSED(bad.positions_dir = "no positions", TINAJA_OPEN_FAILED);
     REFUSED(bad.bin_bytes = 8192, TINAJA_OPEN_FAILED);
     REFUSED((bad.engine = "hashcache-set", bad.bin_bytes = 5000), TINAJA_OPEN_FAILED);
     REFUSED((bad.engine = "hashcache-set", bad.bin_bytes = UINT64_MAX), TINAJA_OPEN_FAILED);

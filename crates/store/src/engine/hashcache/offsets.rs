@@ -4,7 +4,7 @@
 //! It is part of the index and no more lasting: opening reads the log and writes the file anew, so that nothing in it need
 //! survive a crash. So a position may take its time: memory keeps a few that are to go out ([`OffsetLayout::most_waiting`]).
 //! When these are many, those of the stripe that most of them belong to go out together: it is read, changed and written, two
-//! requests for some dozens of positions, where one by one each would cost two.
+//! requests for some 200 positions, where one by one each would cost two.
 //!
 //! A disk that fails at it is given up: the objects whose positions only it has are forgotten then, and so is each whose
 //! position memory has no room for any more. All else goes on.
