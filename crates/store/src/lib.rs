@@ -29,29 +29,24 @@ pub mod engine;
 pub mod external;
 pub mod files;
 mod fuse;
-mod hit;
 pub mod index;
-mod key;
 pub mod layout;
 pub mod limits;
 pub mod memory;
 mod reference;
 pub mod replace;
-mod stats;
 mod store;
+mod terms;
 pub mod tune;
 mod wait;
 mod write;
-mod writer;
 
 pub use cache::{Cache, CacheOptions, EngineName, NameOnDisk, OpenError, Plan, Tuning};
 pub use engine::hashcache::Bins;
-pub use hit::{Body, BodySource, Hit, ReadError, Source, State};
-pub use key::{Digest, Key, MAX_NAME_BYTES, Secret};
 pub use reference::Reference;
-pub use stats::Stats;
 pub use store::{
-    Cursor, FIND_DEADLINE, HeadEdit, Lookup, Pending, Removed, ScanEntry, ScanPage, Store, StoreError, Updated,
+    Body, BodySource, Commit, Cursor, FIND_DEADLINE, FillId, HeadEdit, Hint, Hit, Lookup, Removed, Reuse, ScanEntry,
+    ScanPage, Sink, Source, State, Store, Updated, Writer,
 };
+pub use terms::{Digest, Key, MAX_NAME_BYTES, Pending, ReadError, Secret, Stats, StoreError, WhyNot};
 pub use wait::block_on;
-pub use writer::{Commit, FillId, Hint, Reuse, Sink, WhyNot, Writer};

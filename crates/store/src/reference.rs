@@ -10,11 +10,11 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 
-use crate::hit::{Body, BodySource, Hit, ReadError, Source, State, within};
-use crate::key::Key;
-use crate::stats::Stats;
-use crate::store::{Cursor, HeadEdit, Lookup, Pending, Removed, ScanEntry, ScanPage, Store, StoreError, Updated};
-use crate::writer::{Commit, FillId, Hint, Sink, WhyNot, Writer};
+use crate::store::{
+    Body, BodySource, Commit, Cursor, FillId, HeadEdit, Hint, Hit, Lookup, Removed, ScanEntry, ScanPage, Sink, Source,
+    State, Store, Updated, Writer, within,
+};
+use crate::terms::{Key, Pending, ReadError, Stats, StoreError, WhyNot};
 
 /// A [`Store`] that keeps everything in memory, without limit: for tests and examples, not for service.
 #[derive(Default)]

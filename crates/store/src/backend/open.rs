@@ -13,9 +13,9 @@ use super::shared::{Shared, State, Stored, Stream, in_record, unreadable};
 use super::table::{Claim, Claimed};
 use super::{BackendError, Entry, STREAMS};
 use crate::engine::{Found, Kind, Places, Probe};
-use crate::key::{Digest, Key, MAX_NAME_BYTES};
 use crate::layout::table::Table as Extents;
 use crate::memory::held::counted;
+use crate::terms::{Digest, Key, MAX_NAME_BYTES};
 
 /// An entry just opened.
 type Opened = Result<Arc<dyn Entry>, BackendError>;

@@ -16,11 +16,11 @@ use super::table::Table;
 use super::tasks::Tasks;
 use super::{Answer, Backend, BackendError, Entry};
 use crate::engine::{Engine, Fetched, Found, Kind, Limits, Places};
-use crate::key::{Digest, Secret};
 use crate::layout::record::HEADER_BYTES;
 use crate::layout::table::Table as Extents;
 use crate::limits::{ENTRIES_READ_BYTES, MAX_ENTRY_CALLS, MAX_OPEN_ENTRIES, MAX_READS, MAX_SPILLING_ENTRIES};
 use crate::memory::held::Held;
+use crate::terms::{Digest, Secret};
 use crate::wait::{Gate, block_on, promise};
 
 /// A [`Backend`] that keeps each entry as one record of an engine, and what fits none in files of its own. Memory: the

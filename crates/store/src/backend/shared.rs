@@ -11,8 +11,8 @@ use super::format::EntryHead;
 use super::over::Inner;
 use super::{BackendError, STREAMS};
 use crate::engine::{Hold, Place, Places, Probe};
-use crate::key::Digest;
 use crate::memory::held::Share;
+use crate::terms::Digest;
 use crate::wait::Gate;
 
 /// An entry that is open, or that is being written out.

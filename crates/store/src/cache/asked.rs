@@ -8,8 +8,8 @@ use super::options::{CacheOptions, EngineName, OpenError};
 use super::plan::{Plan, bins_of};
 use super::tuning::{Tuning, wrong, wrong_hash};
 use crate::engine::hashcache::Bins;
-use crate::key::Secret;
 use crate::layout::{Stamp, Superblock};
+use crate::terms::Secret;
 
 /// Whether a disk is the one that this cache has in this place.
 pub(super) fn in_its_place(disk: &Checked, given: (u16, u16), secret: &Secret) -> Result<(), OpenError> {

@@ -8,8 +8,9 @@ use bytes::Bytes;
 use super::extents::ExtentReader;
 use super::wanted::Wanted;
 use crate::engine::{Engine, Hold};
-use crate::hit::{BodySource, ReadError};
 use crate::layout::table::{Extent, Table};
+use crate::store::BodySource;
+use crate::terms::ReadError;
 
 /// Takes what came of a body beside its beginning, once.
 pub(super) type Rest = Box<dyn FnOnce(&Bytes) + Send + Sync>;

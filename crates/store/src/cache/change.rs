@@ -7,12 +7,11 @@ use bytes::Bytes;
 
 use super::{Extent, Inner, Table};
 use crate::engine::{Found, Kind, Place, Places, Probe, Record};
-use crate::key::{Digest, Key};
 use crate::limits::MAX_HEAD_BYTES;
 use crate::memory::aligned::ALIGN;
-use crate::store::{HeadEdit, Removed, StoreError, Updated};
+use crate::store::{HeadEdit, Removed, Updated};
+use crate::terms::{Digest, Key, StoreError, WhyNot};
 use crate::wait::promise;
-use crate::writer::WhyNot;
 
 impl Inner {
     pub(super) async fn sync(&self, of: Option<&Digest>) -> Result<(), StoreError> {

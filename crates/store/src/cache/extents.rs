@@ -10,11 +10,10 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::engine::{Engine, Fetched, Part, Together};
-use crate::hit::ReadError;
-use crate::key::Digest;
 use crate::layout::table::Extent;
 use crate::limits::{MAX_REQUEST_BYTES, held_bytes, read_turns_kept};
 use crate::memory::held::{Held, Share, counted};
+use crate::terms::{Digest, ReadError};
 use crate::wait::{Gate, Turn, promise};
 
 /// Reads extents of one object, and holds those that it read last and that were not taken yet. Memory: one request,

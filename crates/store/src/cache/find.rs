@@ -7,10 +7,9 @@ use super::body::{LargeBody, Rest};
 use super::extents::turn;
 use super::{Inner, add};
 use crate::engine::{FetchDone, Fetched, Found, Kind, Place, Places, Probe};
-use crate::hit::{Body, BodySource, Hit, ReadError, Source, State};
-use crate::key::{Digest, Key};
 use crate::layout::table::Table;
-use crate::store::{Cursor, ScanEntry, ScanPage, StoreError};
+use crate::store::{Body, BodySource, Cursor, Hit, ScanEntry, ScanPage, Source, State};
+use crate::terms::{Digest, Key, ReadError, StoreError};
 use crate::wait::promise;
 
 impl Inner {

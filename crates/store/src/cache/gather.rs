@@ -13,9 +13,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 
-use crate::key::{Digest, Key};
 use crate::layout::reach::MAX_REACH_BYTES;
 use crate::limits::{GROUP_HOLD, GROUP_QUIET, MAX_GATHERED_BYTES, MAX_GROUP_OBJECTS, MAX_GROUPS, WRITE_PATIENCE};
+use crate::terms::{Digest, Key};
 
 /// What an object takes beside its bytes.
 const OVERHEAD_BYTES: usize = 256;

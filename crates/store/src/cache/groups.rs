@@ -9,12 +9,10 @@ use bytes::Bytes;
 use super::gather::{Gather, Gathered};
 use super::{Cache, Inner};
 use crate::engine::{Engine, Kind, Record};
-use crate::hit::{Body, Hit, Source, State};
-use crate::key::{Digest, Key};
 use crate::limits::{MAX_GATHERED_OBJECT, MAX_HEAD_BYTES};
-use crate::store::{HeadEdit, Pending, Updated};
+use crate::store::{Body, HeadEdit, Hit, Source, State, Updated};
+use crate::terms::{Digest, Key, Pending, WhyNot};
 use crate::wait::block_on;
-use crate::writer::WhyNot;
 
 fn record<'a>(object: &'a Gathered, related_bytes: usize) -> Record<'a> {
     let Gathered { digest, key, head, body, .. } = object;

@@ -35,16 +35,15 @@ pub(crate) use wanted::Wanted;
 
 use crate::engine::{Engine, Limits, Place, Places, Probe};
 use crate::external::Index;
-use crate::hit::{Body, Hit, Source, State};
-use crate::key::{Digest, Key, Secret};
 use crate::limits::{self, MAX_HEAD_BYTES, MAX_OPEN_WRITES, UNTOLD_EXTENTS};
 use crate::memory::HotObjects;
 use crate::memory::held::Held;
-use crate::stats::Stats;
-use crate::store::{Cursor, HeadEdit, Lookup, Pending, Removed, ScanPage, Store, StoreError, Updated};
+use crate::store::{
+    Body, Cursor, FillId, HeadEdit, Hint, Hit, Lookup, Removed, ScanPage, Source, State, Store, Updated, Writer,
+};
+use crate::terms::{Digest, Key, Pending, Secret, Stats, StoreError, WhyNot};
 use crate::wait::{Alarm, Gate, Promise, block_on, promise};
 use crate::write::{Fill, FillSink, Fills};
-use crate::writer::{FillId, Hint, WhyNot, Writer};
 
 /// A store on disk. Memory: the engine's index and buffers, the hot objects' budget, one extent for each open write
 /// and up to one request for each open reader of a large object, bounded as [`crate::limits`] says.

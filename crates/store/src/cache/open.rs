@@ -14,11 +14,11 @@ use crate::device::lending::Lending;
 use crate::device::{Access, Device, Disk, blocking, is_block_device};
 use crate::engine::Engine;
 use crate::engine::spread::{MAX_DISKS, Spread};
-use crate::key::Secret;
 use crate::layout::superblock::SUPERBLOCK_BYTES;
 use crate::layout::{Stamp, Superblock, SuperblockError};
 use crate::limits::{MAX_SLOTS, MIN_DISK_BYTES};
 use crate::memory::HotObjects;
+use crate::terms::Secret;
 
 /// The cache's file inside its directory.
 const FILE_NAME: &str = "tinaja.cache";

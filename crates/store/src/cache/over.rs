@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use super::{Cache, Counters, Gate, Held, Inner, groups};
 use crate::engine::Engine;
-use crate::key::Secret;
 use crate::limits;
 use crate::memory::HotObjects;
+use crate::terms::Secret;
 use crate::wait::Alarm;
 use crate::write::Fills;
 

@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
-use crate::hit::{ReadError, within};
 use crate::limits::TOGETHER_BYTES;
+use crate::store::within;
+use crate::terms::ReadError;
 
 /// The part of a body that a reader still wants.
 pub(crate) struct Wanted {
@@ -20,7 +21,7 @@ impl Wanted {
         Wanted { left: 0..end, begun_at: 0, said_end: false }
     }
 
-    /// See [`crate::hit::BodySource::seek`].
+    /// See [`crate::BodySource::seek`].
     pub(crate) fn seek(&mut self, range: Range<u64>, length: Option<u64>) -> Result<(), ReadError> {
         let said_end = range.end != u64::MAX;
         let left = within(range, length)?;

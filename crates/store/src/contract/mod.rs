@@ -13,11 +13,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::hit::{Hit, State};
-use crate::key::Key;
-use crate::store::Store;
+use crate::store::{Commit, Hint, Hit, State, Store};
+use crate::terms::Key;
 use crate::wait::block_on;
-use crate::writer::{Commit, Hint};
 
 pub use model::random_histories_match_the_reference;
 pub use relayed::a_slow_reader_of_what_is_not_stored_is_left_behind;

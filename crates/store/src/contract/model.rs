@@ -7,7 +7,7 @@ use proptest::test_runner::{Config, TestRunner};
 
 use super::*;
 use crate::reference::Reference;
-use crate::writer::Writer;
+use crate::store::Writer;
 
 /// One step of a history. Writers and followers are named by their number, modulo those open.
 #[derive(Clone, Debug)]

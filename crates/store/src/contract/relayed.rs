@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::hit::ReadError;
+use crate::terms::ReadError;
 
 /// Rule 9: an object that turns out too large goes on for the reader that keeps up, without a pause for those that are
 /// still reading what was stored of it. These get right bytes and are told where they end.

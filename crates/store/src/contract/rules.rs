@@ -5,9 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::hit::{ReadError, Source};
-use crate::store::{Cursor, Lookup, Removed, Updated};
-use crate::writer::WhyNot;
+use crate::store::{Cursor, Lookup, Removed, Source, Updated};
+use crate::terms::{ReadError, WhyNot};
 
 /// Rule 1: heads and bodies of every size come back as they were.
 pub fn objects_of_every_size_come_back(harness: &dyn Harness) {

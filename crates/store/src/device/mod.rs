@@ -21,11 +21,11 @@ use std::sync::Arc;
 
 use crate::memory::AlignedBuf;
 
+pub use crate::terms::{Counters, TIME_BOUNDS_US, Times};
 pub use block::is_block_device;
 pub use engine::IoEngine;
 pub use file::{Access, Disk, OpenDiskError};
 pub use memory::{Medium, Memory};
-pub use times::{TIME_BOUNDS_US, Times};
 
 /// What a device looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,27 +138,4 @@ pub trait Device: Send + Sync + 'static {
     fn release(&self) {
         self.stop();
     }
-}
-
-/// Requests, bytes and seeks since the device was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Read requests that succeeded.
-    pub reads: u64,
-    /// Their bytes.
-    pub read_bytes: u64,
-    /// Write requests that succeeded.
-    pub writes: u64,
-    /// Their bytes.
-    pub write_bytes: u64,
-    /// Requests that did not begin where the one before, in order of submission, ended.
-    pub seeks: u64,
-    /// Requests that were accepted and have not ended: those in the queue and those under way. The one number that falls.
-    pub waiting: u64,
-    /// How long reads took, the time in the queue included.
-    pub read_times: Times,
-    /// How long writes took.
-    pub write_times: Times,
-    /// How long syncs took.
-    pub sync_times: Times,
 }

@@ -1,34 +1,11 @@
-//! How long requests to a device took, counted in classes.
+//! Counting how long requests to a device take, on many threads.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Upper ends of the classes of times, in microseconds; the last class has all that took longer. From a fast SSD's read
-/// to a disk that is about to be given up.
-pub const TIME_BOUNDS_US: [u64; 13] =
-    [50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 1_000_000, 5_000_000];
+use crate::terms::{TIME_BOUNDS_US, Times};
 
-/// How long requests took, from when they were handed in to when they ended, well or not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Times {
-    /// How many took up to each of [`TIME_BOUNDS_US`] and longer than the one before; the last took longer than any.
-    pub counts: [u64; TIME_BOUNDS_US.len() + 1],
-    /// What all of them took together, in microseconds.
-    pub total_us: u64,
-}
-
-impl Times {
-    /// Both together.
-    pub fn with(mut self, other: Times) -> Times {
-        for (count, more) in self.counts.iter_mut().zip(other.counts) {
-            *count += more;
-        }
-        self.total_us += other.total_us;
-        self
-    }
-}
-
-/// The same, counted by many threads. 112 bytes, two additions a request.
+/// [`Times`], counted by many threads. 112 bytes, two additions a request.
 #[derive(Default)]
 pub(super) struct SharedTimes {
     counts: [AtomicU64; TIME_BOUNDS_US.len() + 1],

@@ -1,11 +1,11 @@
 //! What the log was asked and what it read, in the words of the engine's contract.
 
 use crate::engine::{Fetched, Found, Limits, Part};
-use crate::hit::ReadError;
 use crate::layout::LogLayout;
 use crate::layout::log::{LogFault, RawRecord};
 use crate::layout::record::HEADER_BYTES;
 use crate::layout::run::Lying;
+use crate::terms::ReadError;
 
 pub(super) fn found(record: RawRecord) -> Fetched {
     let RawRecord { header, payload, from_memory } = record;

@@ -12,10 +12,8 @@ use super::{
     Engine, FetchDone, Fetched, Hold, Limits, Part, PartsDone, Place, Places, Probe, Record, SyncDone, Together,
 };
 use crate::fuse::Fuse;
-use crate::key::Digest;
 use crate::limits::MAX_OPEN_WRITES;
-use crate::stats::Stats;
-use crate::writer::WhyNot;
+use crate::terms::{Digest, Stats, WhyNot};
 
 /// An engine behind its fuse. Blown, it answers like one that is empty and takes nothing: reads miss, appends end with
 /// [`WhyNot::Device`], syncs and the close with an error that says what happened. Memory: those who wait for it now.

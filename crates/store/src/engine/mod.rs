@@ -15,12 +15,9 @@ pub mod spread;
 use std::fmt;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use crate::terms::{Digest, Stats, WhyNot};
 
-use crate::hit::ReadError;
-use crate::key::Digest;
-use crate::stats::Stats;
-use crate::writer::WhyNot;
+pub use crate::terms::{Fetched, Found, Kind, MAX_WAYS, Part, Place, Places, Record, SyncDone};
 
 /// How an engine answers from memory whether it has an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,133 +28,6 @@ pub enum Probe {
     At(Places),
     /// The index does not say; the disk must be asked.
     AskDisk,
-}
-
-/// Where a record lies, in terms only its engine understands. Never reused for other bytes during the life of a
-/// formatted store, so a place that outlived its record is recognised.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place(pub u64);
-
-/// The most records of one fingerprint that a probe may return.
-pub const MAX_WAYS: usize = 8;
-
-/// Up to [`MAX_WAYS`] places, newest record first.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-pub struct Places {
-    places: [Option<Place>; MAX_WAYS],
-}
-
-impl Places {
-    /// The places in `found` other than 0, put in order; what does not fit is dropped from the old end.
-    pub fn newest_first(found: &mut [Place]) -> Self {
-        found.sort_unstable_by(|a, b| b.cmp(a));
-        let mut places = [None; MAX_WAYS];
-        for (to, from) in places.iter_mut().zip(found.iter().filter(|place| place.0 != 0)) {
-            *to = Some(*from);
-        }
-        Places { places }
-    }
-
-    /// Newest first.
-    pub fn iter(&self) -> impl Iterator<Item = Place> + '_ {
-        self.places.iter().copied().flatten()
-    }
-
-    /// Take the newest off the list.
-    pub fn pop(&mut self) -> Option<Place> {
-        let first = self.places.first_mut()?.take();
-        self.places.rotate_left(1);
-        first
-    }
-}
-
-impl fmt::Debug for Places {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.iter()).finish()
-    }
-}
-
-/// What a record is to the store; engines keep it with the record and otherwise only look at [`Kind::is_indexed`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Kind {
-    /// An object with its whole body.
-    Whole = 1,
-    /// An object whose body is the table of its extents, and what of its beginning is in none of them.
-    Large = 2,
-    /// A part of a body; found by place only.
-    Extent = 3,
-    /// Says that every record of this digest before it is void.
-    Tombstone = 4,
-}
-
-impl Kind {
-    /// The kind with this number on disk.
-    pub fn from_byte(byte: u8) -> Option<Kind> {
-        [Kind::Whole, Kind::Large, Kind::Extent, Kind::Tombstone].into_iter().find(|kind| *kind as u8 == byte)
-    }
-
-    /// Whether lookups find such a record.
-    pub fn is_indexed(self) -> bool {
-        matches!(self, Kind::Whole | Kind::Large)
-    }
-}
-
-/// A record to be kept.
-#[derive(Clone, Copy, Debug)]
-pub struct Record<'a> {
-    /// The object it belongs to.
-    pub id: Digest,
-    /// What it is.
-    pub kind: Kind,
-    /// The key's name, empty if none.
-    pub name: &'a [u8],
-    /// The object's head.
-    pub head: &'a [u8],
-    /// The body, or an extent of it, or the table of extents.
-    pub body: &'a [u8],
-    /// Bytes of the log ([`Engine::log_bytes`]) that it and the records related to it take which are appended right behind
-    /// it, so that one request may read all of them; 0 where nothing is known.
-    pub related_bytes: usize,
-}
-
-/// A record read back and verified: place, lap, digest, lengths and every byte are those that were written.
-#[derive(Clone, Debug)]
-pub struct Found {
-    /// Where it lies.
-    pub place: Place,
-    /// What it is.
-    pub kind: Kind,
-    /// The object it belongs to.
-    pub id: Digest,
-    /// The key's name.
-    pub name: Bytes,
-    /// The object's head.
-    pub head: Bytes,
-    /// See [`Record::body`].
-    pub body: Bytes,
-    /// Whether it was still in memory.
-    pub from_memory: bool,
-}
-
-/// What a fetch ended with.
-#[derive(Clone, Debug)]
-pub enum Fetched {
-    /// The record.
-    Record(Found),
-    /// No record of that digest is there: another object's, or overwritten since.
-    Missing,
-    /// It may have been there, and cannot be read or verified.
-    Failed(ReadError),
-}
-
-/// A part of a large object, to be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// Where its record lies.
-    pub place: Place,
-    /// Its record's body length.
-    pub body_bytes: usize,
 }
 
 /// Parts of one object that one request reads.
@@ -174,9 +44,6 @@ pub type PartsDone = Box<dyn FnOnce(Vec<Fetched>) + Send>;
 
 /// Called once, on one of the engine's threads, or on the caller's when nothing had to be read. It must not block.
 pub type FetchDone = Box<dyn FnOnce(Fetched) + Send>;
-
-/// Called once when a sync has ended; the text says which call failed and where.
-pub type SyncDone = Box<dyn FnOnce(Result<(), String>) + Send>;
 
 /// Keeps what lies at a place from being overwritten to make room, until dropped: but never longer than
 /// [`crate::limits::LEASE`], and never at the price of nothing being stored any more. A place that is held may be gone.

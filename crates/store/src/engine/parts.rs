@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::answer::{found, lying, of_part, read_error};
 use super::{FetchDone, Fetched, Part, PartsDone, Place, Together};
-use crate::key::Digest;
 use crate::layout::Log;
 use crate::layout::log::{LogFault, RawRecord};
 use crate::layout::record::HEADER_BYTES;
+use crate::terms::Digest;
 
 /// See [`super::Engine::fetch_at`].
 pub(super) fn fetch_at(log: &Arc<Log>, id: &Digest, place: Place, body_bytes: usize, done: FetchDone) {

@@ -11,15 +11,11 @@ use parking_lot::Mutex;
 use super::{
     Engine, FetchDone, Fetched, Hold, Kind, Limits, Part, PartsDone, Place, Places, Probe, Record, SyncDone, Together,
 };
-use crate::key::Digest;
 use crate::layout::table::with_places;
-use crate::stats::Stats;
-use crate::writer::WhyNot;
+use crate::terms::{DISK_SHIFT, Digest, Stats, WhyNot, inside};
 
 /// The most disks a store may be spread over: their numbers take the top byte of a place.
 pub const MAX_DISKS: usize = 64;
-
-const DISK_SHIFT: u32 = 56;
 
 /// Several engines as one.
 pub struct Spread {
@@ -74,11 +70,6 @@ impl Spread {
 
 fn outside(number: usize, place: Place) -> Place {
     Place((number as u64) << DISK_SHIFT | inside(place).0)
-}
-
-/// A place without the number of its disk.
-pub(crate) fn inside(place: Place) -> Place {
-    Place(place.0 & ((1 << DISK_SHIFT) - 1))
 }
 
 fn each_inside(places: Places) -> Places {

@@ -9,10 +9,9 @@ use super::{ExternalError, Step};
 use crate::cache::{Inner, Table};
 use crate::device::lending::{Handed, catch};
 use crate::engine::{FetchDone, Fetched, Found, Kind, Places, Probe};
-use crate::hit::Source;
-use crate::key::{Digest, Key};
 use crate::limits::MAX_TICKETS;
-use crate::store::Pending;
+use crate::store::Source;
+use crate::terms::{Digest, Key, Pending};
 use crate::wait::promise;
 
 /// Times that an object is looked for anew because it was written or removed while it was read. After that it is taken as

@@ -2,8 +2,7 @@
 
 use super::Handle;
 use super::handles::NoSuch;
-use crate::hit::ReadError;
-use crate::writer::WhyNot;
+use crate::terms::{ReadError, WhyNot};
 
 /// Why a call on a file was refused or failed. Nothing was changed, unless it says so.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

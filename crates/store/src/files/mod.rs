@@ -42,11 +42,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use crate::key::Key;
 use crate::limits::MAX_OPEN_FILES;
-use crate::store::Store;
+use crate::store::{Commit, Hint, Store};
+use crate::terms::Key;
 use crate::wait::block_on;
-use crate::writer::{Commit, Hint};
 pub use error::FileError;
 pub use handles::Handle;
 use handles::Handles;

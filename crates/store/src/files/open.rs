@@ -5,9 +5,9 @@ use std::io::SeekFrom;
 use bytes::{Buf, Bytes};
 
 use super::FileError;
-use crate::hit::{Body, Hit, ReadError};
+use crate::store::{Body, Hit, Writer};
+use crate::terms::ReadError;
 use crate::wait::block_on;
-use crate::writer::Writer;
 
 pub(super) enum Open {
     Reading(Reading),

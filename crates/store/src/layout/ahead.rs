@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use crate::engine::Place;
+use crate::terms::Place;
 
 /// What an entry takes beside the record's bytes.
 const ENTRY_BYTES: usize = 128;

@@ -20,10 +20,9 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 use super::reach::Reach;
 use super::record::Stamp;
 use super::take::{take, take_u16, take_u32, take_u64};
-use crate::engine::{Kind, Place, Record};
-use crate::key::Digest;
 use crate::memory::AlignedBuf;
 use crate::memory::aligned::{ALIGN, round_up};
+use crate::terms::{Digest, Kind, Place, Record};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"TjB1");
 const VERSION: u8 = 2;

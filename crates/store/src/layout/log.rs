@@ -10,11 +10,9 @@ use super::frontier::Frontier;
 use super::record::{HEADER_BYTES, Header, Stamp};
 use super::region::LogLayout;
 use crate::device::{Device, Op, Outcome, Request};
-use crate::engine::Place;
-use crate::key::Digest;
 use crate::memory::Pool;
 use crate::memory::aligned::{round_down, round_up};
-use crate::stats::Stats;
+use crate::terms::{Digest, Place, Stats};
 
 /// A record as it was written, verified.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::scan::{Recovered, Scan};
 use super::{Frontier, LogLayout, Segments, Stamp};
 use crate::device::{Device, blocking};
-use crate::engine::Place;
+use crate::terms::Place;
 
 /// A log ready to be written to.
 pub struct OpenedLog {

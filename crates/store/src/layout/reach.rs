@@ -1,7 +1,7 @@
 //! How far a record reaches together with those related to it that were written right behind it (HashCache, section 3.5).
 
 use super::take::take;
-use crate::engine::{Place, Record};
+use crate::terms::{Place, Record};
 
 /// Bytes of the blocks that a reach is counted in.
 const BLOCK: u64 = 4096;

@@ -16,9 +16,8 @@
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
 use super::take::{take, take_u16, take_u32, take_u64};
-use crate::engine::{Kind, Place, Record};
-use crate::key::Digest;
 use crate::memory::stream;
+use crate::terms::{Digest, Kind, Place, Record};
 
 const VERSION: u8 = 1;
 

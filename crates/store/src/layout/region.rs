@@ -19,9 +19,9 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::reach::Reach;
 use super::record::{HEADER_BYTES, Stamp, record_bytes};
 use super::take::{take_u32, take_u64};
-use crate::engine::{Kind, Place, Record};
 use crate::memory::AlignedBuf;
 use crate::memory::aligned::round_up;
+use crate::terms::{Kind, Place, Record};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"TjS1");
 

@@ -10,10 +10,9 @@ use super::log::{Log, LogFault, RawRecord, ReadDone, Unparsed, Wanted};
 use super::reach::Reach;
 use super::record::HEADER_BYTES;
 use crate::device::lending::is_wanted;
-use crate::engine::{Place, Record};
-use crate::key::Digest;
 use crate::memory::Pool;
 use crate::memory::aligned::round_up;
+use crate::terms::{Digest, Place, Record};
 
 impl Log {
     /// [`Log::read`], and all that the reach of the record says is related to it is read in the same request and kept for

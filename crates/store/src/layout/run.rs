@@ -8,10 +8,9 @@ use std::sync::Arc;
 
 use super::log::{Log, LogFault, RawRecord, Wanted};
 use crate::device::{Op, Outcome, Request};
-use crate::engine::Place;
-use crate::key::Digest;
 use crate::memory::Pool;
 use crate::memory::aligned::{round_down, round_up};
+use crate::terms::{Digest, Place};
 
 /// A record to be read: its place, and its length in bytes.
 pub type Lying = (Place, usize);

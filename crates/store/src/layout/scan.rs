@@ -8,8 +8,8 @@ use super::record::Stamp;
 use super::region::{self, LogLayout, SummaryEntry};
 use super::walk::{Damaged, Walk, Walked};
 use crate::device::{Device, blocking};
-use crate::engine::Place;
 use crate::memory::AlignedBuf;
+use crate::terms::Place;
 
 /// Reads of a log when it is opened, before anything is written to it.
 pub struct Scan<'a> {

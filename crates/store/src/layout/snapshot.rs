@@ -20,9 +20,9 @@ use super::record::Stamp;
 use super::take::{take_u32, take_u64};
 use super::walk::Damaged;
 use crate::device::{Device, blocking};
-use crate::engine::Place;
 use crate::memory::AlignedBuf;
 use crate::memory::aligned::round_up;
+use crate::terms::Place;
 
 const PAGE_MAGIC: u32 = u32::from_le_bytes(*b"TjI1");
 const HEADER_MAGIC: u32 = u32::from_le_bytes(*b"TjI0");

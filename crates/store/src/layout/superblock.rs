@@ -24,7 +24,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::region::LogLayout;
 use super::take::{take, take_u16, take_u32, take_u64};
 use crate::index::hash::{HASH_BITS, MOST_HASH_BITS};
-use crate::key::Secret;
+use crate::terms::Secret;
 
 const MAGIC: [u8; 8] = *b"Tinaja\0\0";
 

@@ -7,7 +7,7 @@
 
 use bytes::Bytes;
 
-use crate::engine::Place;
+use crate::terms::Place;
 
 /// Bytes before the first place.
 const NUMBERS_BYTES: usize = 12;

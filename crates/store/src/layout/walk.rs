@@ -7,9 +7,8 @@ use super::record::{HEADER_BYTES, Header, Stamp};
 use super::region::{LogLayout, SummaryEntry};
 use super::table::Table;
 use super::take::take_u64;
-use crate::engine::spread::inside;
-use crate::engine::{Kind, Place};
 use crate::memory::aligned::round_up;
+use crate::terms::{Kind, Place, inside};
 
 /// What was found in a region.
 #[derive(Debug)]

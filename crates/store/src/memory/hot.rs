@@ -8,10 +8,9 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use crate::engine::Place;
-use crate::key::{Digest, Key};
 use crate::limits::{HOT_OBJECT_SHARE, HOT_SHARDS};
 use crate::replace::Lru;
+use crate::terms::{Digest, Key, Place};
 
 use super::yielding::{Lent, Yielding};
 

@@ -6,7 +6,8 @@ use super::paper;
 use crate::cache::Cache;
 use crate::layout::bin::BIN_HEADER_BYTES;
 use crate::limits::MAX_MEASURED_OBJECTS;
-use crate::store::{Cursor, Store, StoreError};
+use crate::store::{Cursor, Store};
+use crate::terms::StoreError;
 use crate::wait::block_on;
 
 /// Classes of sizes, by their upper ends: 4 KiB and its doublings up to 1 MiB, and what is larger.

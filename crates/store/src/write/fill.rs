@@ -16,11 +16,11 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::tail::Tail;
 use crate::cache::Extent;
-use crate::engine::{Engine, Kind, Record};
-use crate::key::{Digest, Key};
+use crate::engine::Engine;
 use crate::limits::{LEASE, written_bytes};
 use crate::memory::held::{Held, Share};
-use crate::writer::{FillId, Hint, WhyNot};
+use crate::store::{FillId, Hint};
+use crate::terms::{Digest, Key, Kind, Record, WhyNot};
 
 pub(crate) struct Fill {
     pub(crate) id: FillId,

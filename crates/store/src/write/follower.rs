@@ -8,7 +8,8 @@ use bytes::Bytes;
 
 use super::fill::{Fill, Phase};
 use crate::cache::{ExtentReader, Wanted};
-use crate::hit::{Body, BodySource, Hit, ReadError, Source, State};
+use crate::store::{Body, BodySource, Hit, Source, State};
+use crate::terms::ReadError;
 
 impl Fill {
     /// Read along from the first byte.

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use super::fill::Fill;
-use crate::key::{Digest, Key};
-use crate::writer::FillId;
+use crate::store::FillId;
+use crate::terms::{Digest, Key};
 
 /// All unfinished writes of a store. Memory: bounded by [`crate::limits::MAX_OPEN_WRITES`] fills and those refused.
 #[derive(Default)]

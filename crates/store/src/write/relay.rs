@@ -8,8 +8,8 @@
 
 use super::fill::{FillState, Phase};
 use super::tail::Tail;
-use crate::hit::ReadError;
 use crate::limits::{RELAY_BYTES, SHORT_RELAY_BYTES, written_bytes};
+use crate::terms::ReadError;
 
 impl FillState {
     /// Drop what everybody in the window has read. True if there is room in it.
@@ -94,12 +94,12 @@ mod tests {
     use crate::device::{Medium, Memory};
     use crate::engine::Engine;
     use crate::engine::hashcache::HashCacheLog;
-    use crate::key::{Digest, Key};
     use crate::layout::Stamp;
     use crate::limits::LEASE;
     use crate::memory::held::Held;
+    use crate::store::{FillId, Hint};
+    use crate::terms::{Digest, Key, WhyNot};
     use crate::write::Fill;
-    use crate::writer::{FillId, Hint, WhyNot};
 
     const EXTENT: usize = 32 << 10;
     const STORED: u64 = 4 * EXTENT as u64;

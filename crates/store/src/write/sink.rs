@@ -9,11 +9,9 @@ use bytes::Bytes;
 
 use super::fill::{Fill, Phase};
 use crate::cache::{Inner, Table};
-use crate::engine::{Kind, Record};
-use crate::hit::Hit;
-use crate::store::Pending;
+use crate::store::{Commit, FillId, Hit, Sink};
+use crate::terms::{Kind, Pending, Record, WhyNot};
 use crate::wait::At;
-use crate::writer::{Commit, FillId, Sink, WhyNot};
 
 pub(crate) struct FillSink {
     store: Arc<Inner>,

@@ -19,8 +19,8 @@
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
-use crate::key::Digest;
 use crate::layout::take::{take, take_u32, take_u64};
+use crate::terms::Digest;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"TjF1");
 

@@ -10,9 +10,9 @@ use super::Files;
 use super::format::{END_BYTES, claims, file_bytes};
 use crate::backend::format::EntryHead;
 use crate::engine::{Engine, Fetched, Kind, Places, Probe};
-use crate::key::Digest;
 use crate::layout::table::Table;
 use crate::limits::MAX_STREAM_FILES;
+use crate::terms::Digest;
 use crate::wait::{block_on, promise};
 
 /// A file that may be an entry's.

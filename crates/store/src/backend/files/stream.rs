@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use super::format::{BLOCK_BYTES, END_BYTES, Seal, blocks, file_bytes};
 use super::{FileFault, Files};
 use crate::backend::format::InFile;
-use crate::key::Digest;
+use crate::terms::Digest;
 
 /// A stream's file, open. Memory: 8 bytes for each block of 64 KiB. Its calls block. Who has it open reads on when its name is
 /// gone; if it was never finished, it goes with the last who has it.

@@ -7,9 +7,9 @@ use super::answer::{found, read_error};
 use super::log::Inner;
 use super::lru_index::LruIndex;
 use crate::engine::{FetchDone, Fetched, Place, Places};
-use crate::key::Digest;
 use crate::layout::log::{LogFault, RawRecord};
 use crate::layout::reach::Reach;
+use crate::terms::Digest;
 
 impl Inner {
     /// Find out where a record is, and read it; its position is in memory then.

@@ -21,7 +21,6 @@ use crate::engine::{
     Engine, FetchDone, Kind, Limits, Part, PartsDone, Place, Places, Probe, Record, SyncDone, Together,
 };
 use crate::index::hash::HASH_BITS;
-use crate::key::Digest;
 use crate::layout::ahead::Ahead;
 use crate::layout::log::{LogCounters, LogFault};
 use crate::layout::reach::Reach;
@@ -29,8 +28,7 @@ use crate::layout::record::HEADER_BYTES;
 use crate::layout::{Log, LogLayout, SnapshotHeader, SnapshotLayout, Stamp};
 use crate::limits::{MAX_AHEAD_BYTES, MAX_SLOTS};
 use crate::memory::aligned::ALIGN;
-use crate::stats::Stats;
-use crate::writer::WhyNot;
+use crate::terms::{Digest, Stats, WhyNot};
 
 /// The engine. Cheap to clone; the last clone that goes stops the device.
 pub struct HashCacheLog(Arc<Inner>);

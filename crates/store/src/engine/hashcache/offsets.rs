@@ -25,7 +25,7 @@ use crate::layout::changed::Changed;
 use crate::limits::{MAX_WRITE_FAILURES, WRITE_PATIENCE};
 use crate::memory::AlignedBuf;
 use crate::memory::aligned::ALIGN;
-use crate::stats::Stats;
+use crate::terms::Stats;
 
 /// The file. Memory: the positions that wait to go out, and a stripe while it is written.
 pub struct Offsets {

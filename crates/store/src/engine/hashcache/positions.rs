@@ -8,7 +8,7 @@ use super::lru_index::{LruIndex, Said};
 use crate::device::Device;
 use crate::engine::{Place, Places, Probe};
 use crate::layout::reach::Reach;
-use crate::stats::Stats;
+use crate::terms::Stats;
 
 /// The index of an engine over a log.
 pub enum Positions {

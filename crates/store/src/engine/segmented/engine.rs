@@ -18,13 +18,11 @@ use crate::engine::{
     Engine, FetchDone, Fetched, Hold, Kind, Limits, Part, PartsDone, Place, Places, Probe, Record, SyncDone, Together,
 };
 use crate::engine::{closing, parts};
-use crate::key::Digest;
 use crate::layout::log::{LogCounters, LogFault, RawRecord};
 use crate::layout::record::HEADER_BYTES;
 use crate::layout::{Log, Segments};
 use crate::memory::aligned::ALIGN;
-use crate::stats::Stats;
-use crate::writer::WhyNot;
+use crate::terms::{Digest, Stats, WhyNot};
 
 /// The log-structured cache. Memory: its index, the frontier's buffers, and one segment while one is cleaned whose best
 /// objects are kept.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{DiskTable, State};
-use crate::engine::SyncDone;
 use crate::limits::MAX_UNSYNCED_BINS;
+use crate::terms::SyncDone;
 
 /// Bins written since the last sync that succeeded, with the numbers they were given, in the order in which their
 /// writes ended.

@@ -7,10 +7,9 @@ use bytes::Bytes;
 
 use super::{DiskTable, State};
 use crate::device::{Op, Outcome, Request};
-use crate::engine::Kind;
-use crate::key::Digest;
 use crate::layout::bin::{BinHeader, Content, Seen};
 use crate::memory::AlignedBuf;
+use crate::terms::{Digest, Kind};
 
 /// Times that a read is repeated because its set was written meanwhile.
 const MOST_READS: u32 = 8;

@@ -9,7 +9,7 @@ use super::{DiskTable, State};
 use crate::device::{Op, Outcome, Request};
 use crate::limits::{MAX_BINS_IN_FLIGHT, MAX_LOST_BINS, MAX_UNSYNCED_BINS, WRITE_PATIENCE};
 use crate::memory::AlignedBuf;
-use crate::writer::WhyNot;
+use crate::terms::WhyNot;
 
 /// Failures whose numbers are kept.
 const MAX_LOST_ORDERS: usize = 1024;

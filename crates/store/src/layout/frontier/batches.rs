@@ -8,10 +8,10 @@ use std::time::Instant;
 
 use super::{Flying, Frontier, State};
 use crate::device::{Op, Outcome, Request};
-use crate::engine::Place;
 use crate::limits::MAX_BATCHES_IN_FLIGHT;
 use crate::memory::AlignedBuf;
 use crate::memory::aligned::round_up;
+use crate::terms::Place;
 
 impl Frontier {
     /// Send what has gathered to the disk now, if not too much is on its way there.

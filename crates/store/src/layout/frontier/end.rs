@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::syncs::Sync;
 use super::{Frontier, State};
-use crate::engine::{Place, SyncDone};
 use crate::limits::{WRITE_BEHIND, WRITE_PATIENCE};
+use crate::terms::{Place, SyncDone};
 
 impl Frontier {
     /// Whether appends are refused.

@@ -10,10 +10,10 @@ use std::time::Instant;
 use super::syncs::Sync;
 use super::{Flying, Frontier, State};
 use crate::device::Op;
-use crate::engine::Place;
 use crate::layout::{Segments, region};
 use crate::limits::MAX_SUMMARIES_WAITING;
 use crate::memory::AlignedBuf;
+use crate::terms::Place;
 
 /// The summary of a region that has ended.
 pub(super) struct Summary {

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use super::{Frontier, State};
 use crate::device::{Op, Outcome, Request};
-use crate::engine::{Place, SyncDone};
+use crate::terms::{Place, SyncDone};
 
 /// Somebody waits for all before a place to last.
 pub(super) struct Sync {

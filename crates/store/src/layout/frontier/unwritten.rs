@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use super::{Flying, Frontier, State};
-use crate::engine::Place;
 use crate::memory::AlignedBuf;
+use crate::terms::Place;
 
 impl Flying {
     fn has(&self, place: Place) -> bool {

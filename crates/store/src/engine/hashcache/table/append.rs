@@ -12,14 +12,13 @@ use crate::engine::hashcache::places::at_moment;
 use crate::engine::{Kind, Place, Record};
 use crate::index::Row;
 use crate::index::row::Put;
-use crate::key::Digest;
 use crate::layout::bin::{self, Content, Seen};
 use crate::layout::disk_table::View;
 use crate::layout::reach::Reach;
 use crate::layout::table::{Extent, Table};
 use crate::limits::{MAX_SETS_LEARNED, WRITE_PATIENCE};
 use crate::memory::AlignedBuf;
-use crate::writer::WhyNot;
+use crate::terms::{Digest, WhyNot};
 
 /// Reads that failed and that nobody asked about again, at most.
 const MAX_FAILED: usize = 1024;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::key::Digest;
 use crate::limits::MAX_UNWRITTEN_REMOVALS;
+use crate::terms::Digest;
 
 /// Removals that could not be written down: until a restart memory keeps them. Memory: 16 bytes each, up to
 /// [`MAX_UNWRITTEN_REMOVALS`]; beyond that nothing is found at all.

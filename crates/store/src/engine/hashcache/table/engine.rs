@@ -14,10 +14,8 @@ use crate::engine::{
     Engine, FetchDone, Fetched, Limits, Part, PartsDone, Place, Places, Probe, Record, SyncDone, Together,
 };
 use crate::index::ranks;
-use crate::key::Digest;
 use crate::layout::Snapshots;
-use crate::stats::Stats;
-use crate::writer::WhyNot;
+use crate::terms::{Digest, Stats, WhyNot};
 
 impl Engine for HashCacheTable {
     fn name(&self) -> &'static str {

@@ -9,14 +9,13 @@ use super::Inner;
 use crate::engine::hashcache::answer::{found, read_error};
 use crate::engine::hashcache::places::at_moment;
 use crate::engine::{FetchDone, Fetched, Found, Kind, Place};
-use crate::hit::ReadError;
-use crate::key::Digest;
 use crate::layout::bin::{BIN_HEADER_BYTES, BinHeader, Content, Seen, read_pointer};
 use crate::layout::disk_table::{Slot, View};
 use crate::layout::log::{LogFault, RawRecord};
 use crate::layout::reach::Reach;
 use crate::layout::record::HEADER_BYTES;
 use crate::layout::table::{Extent, Table};
+use crate::terms::{Digest, ReadError};
 
 impl Inner {
     /// See [`crate::engine::Engine::fetch`].

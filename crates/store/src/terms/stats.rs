@@ -1,6 +1,6 @@
 //! Counters that every store keeps, exact since it was opened.
 
-use crate::device::{Counters, Times};
+use super::{Counters, Times};
 
 /// What a store holds and what it has done since it was opened. Sizes are bytes; counters only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 
-use crate::hit::Hit;
-use crate::store::Pending;
+use super::Hit;
+use crate::terms::{Pending, WhyNot};
 
 /// What the caller knows about an object before its bytes arrive. All of it is advice except the length.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,38 +48,6 @@ pub enum Commit {
     /// announced ([`WhyNot::LengthMismatch`]): then followers fail with [`crate::ReadError::Aborted`]. Whoever was too
     /// slow got what had been stored before it was known, and then [`crate::ReadError::Behind`].
     NotStored(WhyNot),
-}
-
-/// Why an object was not stored. The names are stable: logs and metrics use them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WhyNot {
-    /// The object is larger than the store takes.
-    #[error("larger than the store takes")]
-    TooLarge,
-    /// The body had another length than announced.
-    #[error("the body had another length than announced")]
-    LengthMismatch,
-    /// The device failed, or its region is poisoned.
-    #[error("the device failed")]
-    Device,
-    /// The key was removed while the object was being written.
-    #[error("removed while it was being written")]
-    Removed,
-    /// Another version was stored meanwhile.
-    #[error("another version was stored meanwhile")]
-    Superseded,
-    /// The device has taken nothing for [`crate::limits::WRITE_PATIENCE`].
-    #[error("the device is too slow")]
-    Slow,
-    /// Too many writes are open at once.
-    #[error("too many open writes")]
-    Busy,
-    /// Part of the object was evicted before the rest had arrived.
-    #[error("evicted before it was whole")]
-    Evicted,
-    /// The store is closed.
-    #[error("the store is closed")]
-    Closed,
 }
 
 /// What stands behind a [`Writer`], for implementations of [`crate::Store`]. Dropping it aborts the write.

@@ -1,18 +1,17 @@
 //! The contract: what every store promises to the programs that use it.
 
-use std::future::Future;
-use std::pin::Pin;
+mod hit;
+mod writer;
+
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use crate::hit::Hit;
-use crate::key::Key;
-use crate::stats::Stats;
-use crate::writer::{FillId, Hint, WhyNot, Writer};
+use crate::terms::{Key, Pending, Stats, StoreError, WhyNot};
 
-/// A future of the store's: it may be awaited on any runtime and is woken from the store's own threads.
-pub type Pending<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
+pub(crate) use hit::within;
+pub use hit::{Body, BodySource, Hit, Source, State};
+pub use writer::{Commit, FillId, Hint, Reuse, Sink, Writer};
 
 /// How long [`Store::find`] waits for the disk.
 pub const FIND_DEADLINE: Duration = Duration::from_secs(10);
@@ -155,15 +154,4 @@ pub struct ScanEntry {
     pub head: Bytes,
     /// Its body's length in bytes.
     pub body_bytes: u64,
-}
-
-/// Why a store could not do what it was asked.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum StoreError {
-    /// The device failed; the text says which call and where.
-    #[error("the device failed: {0}")]
-    Device(String),
-    /// The store is closed.
-    #[error("the store is closed")]
-    Closed,
 }

@@ -6,6 +6,8 @@ use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 
+use crate::terms::ReadError;
+
 /// A found object. The head is already in memory and verified; the body is read through [`Body`].
 #[derive(Debug)]
 pub struct Hit {
@@ -37,31 +39,6 @@ pub enum Source {
     Disk,
     /// An unfinished write.
     Fill,
-}
-
-/// Why a body could not be read to its end. A body never ends short without one of these.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReadError {
-    /// The rest was evicted or overwritten while it was being read.
-    #[error("the object was evicted while it was being read")]
-    Gone,
-    /// The write that this reader followed can no longer be stored, and goes on without it: it was more than
-    /// [`crate::limits::RELAY_BYTES`] behind, or did not read for [`crate::limits::LEASE`]. All bytes before this error
-    /// are right, and nothing was skipped: whoever wants the rest has to ask where the object came from, from here on.
-    #[error("the write went on without this reader, for it cannot be stored and the reader was too slow")]
-    Behind,
-    /// The writer that this reader followed gave up.
-    #[error("the write that this reader followed was aborted")]
-    Aborted,
-    /// The bytes on disk are not the ones that were written.
-    #[error("the bytes on disk do not match their checksum")]
-    Corrupt,
-    /// The device failed.
-    #[error("the device failed to read")]
-    Device,
-    /// [`Body::seek`] was asked for a range outside the body.
-    #[error("the range lies outside the body")]
-    Range,
 }
 
 /// Where the pieces of a body come from, for implementations of [`crate::Store`].

@@ -1,0 +1,22 @@
+//! The words that all rooms share: what objects and records are called, where they lie, what went wrong, what is counted.
+
+mod counters;
+mod errors;
+mod key;
+mod place;
+mod record;
+mod stats;
+
+use std::future::Future;
+use std::pin::Pin;
+
+pub use counters::{Counters, TIME_BOUNDS_US, Times};
+pub use errors::{ReadError, StoreError, WhyNot};
+pub use key::{Digest, Key, MAX_NAME_BYTES, Secret};
+pub(crate) use place::{DISK_SHIFT, inside};
+pub use place::{MAX_WAYS, Place, Places};
+pub use record::{Fetched, Found, Kind, Part, Record, SyncDone};
+pub use stats::Stats;
+
+/// A future of the store's: it may be awaited on any runtime and is woken from the store's own threads.
+pub type Pending<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
