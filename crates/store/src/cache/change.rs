@@ -5,8 +5,9 @@ use std::task::Poll;
 
 use bytes::Bytes;
 
-use super::{Extent, Inner, Table};
+use super::Inner;
 use crate::engine::{Found, Kind, Place, Places, Probe, Record};
+use crate::layout::table::{Extent, Table};
 use crate::limits::MAX_HEAD_BYTES;
 use crate::memory::aligned::ALIGN;
 use crate::store::{HeadEdit, Removed, Updated};

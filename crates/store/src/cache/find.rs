@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::body::{LargeBody, Rest};
-use super::extents::turn;
-use super::{Inner, add};
+use super::Inner;
 use crate::engine::{FetchDone, Fetched, Found, Kind, Place, Places, Probe};
+use crate::extents::{LargeBody, Rest, turn};
 use crate::layout::table::Table;
 use crate::store::{Body, BodySource, Cursor, Hit, ScanEntry, ScanPage, Source, State};
 use crate::terms::{Digest, Key, ReadError, StoreError};
 use crate::wait::promise;
+use crate::write::add;
 
 impl Inner {
     /// Finish a lookup on the disk, or give it up at the deadline: then the caller asks the origin.

@@ -1,12 +1,8 @@
 //! [`Cache`]: the contract, implemented once over any engine.
 
 mod asked;
-mod body;
 mod change;
-mod extents;
 mod find;
-mod gather;
-mod groups;
 mod on_disk;
 mod open;
 mod options;
@@ -15,66 +11,55 @@ mod plan;
 mod positions;
 mod raw;
 mod tuning;
-mod wanted;
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
-pub(crate) use crate::layout::table::{Extent, Table};
-pub(crate) use extents::ExtentReader;
-use gather::Gather;
 pub use on_disk::NameOnDisk;
 pub use options::{CacheOptions, DEFAULT_DISK_BYTES, EngineName, OpenError};
 pub use plan::Plan;
 pub use tuning::Tuning;
-pub(crate) use wanted::Wanted;
 
-use crate::engine::{Engine, Limits, Place, Places, Probe};
-use crate::external::Index;
-use crate::limits::{self, MAX_HEAD_BYTES, MAX_OPEN_WRITES, UNTOLD_EXTENTS};
-use crate::memory::HotObjects;
-use crate::memory::held::Held;
+use crate::engine::{Places, Probe};
+use crate::layout::table::Table;
+use crate::limits::{MAX_HEAD_BYTES, MAX_OPEN_WRITES, UNTOLD_EXTENTS};
 use crate::store::{
     Body, Cursor, FillId, HeadEdit, Hint, Hit, Lookup, Removed, ScanPage, Source, State, Store, Updated, Writer,
 };
 use crate::terms::{Digest, Key, Pending, Secret, Stats, StoreError, WhyNot};
-use crate::wait::{Alarm, Gate, Promise, block_on, promise};
-use crate::write::{Fill, FillSink, Fills};
+use crate::wait::{Promise, block_on, promise};
+use crate::write::{Fill, FillSink, Gather, Objects, add};
 
 /// A store on disk. Memory: the engine's index and buffers, the hot objects' budget, one extent for each open write
 /// and up to one request for each open reader of a large object, bounded as [`crate::limits`] says.
 ///
 /// Dropped without [`Store::close`], it closes itself and waits for the disk.
-pub struct Cache(Arc<Inner>);
+pub struct Cache(pub(crate) Arc<Inner>);
 
-/// What a cache's futures, writers and readers share.
+/// What a cache's futures and readers share.
 pub(crate) struct Inner {
-    pub(crate) engine: Arc<dyn Engine>,
-    pub(crate) limits: Limits,
-    pub(crate) hot: HotObjects,
-    pub(crate) fills: Fills,
-    pub(crate) alarm: Arc<Alarm>,
-    pub(crate) counters: Counters,
+    objects: Arc<Objects>,
     pub(crate) secret: Secret,
     hot_budget_bytes: u64,
-    /// Turns to read, for each disk: one that stalls keeps its own.
-    gates: Arc<[Gate]>,
-    held: Held,
-    /// What unfinished writes hold.
-    written: Held,
     /// Reads left to programs that read the disk themselves.
     pub(crate) handed_out: AtomicUsize,
-    /// Objects that wait for their group, for each disk; none where related objects are not read together.
-    gathers: Arc<[Gather]>,
-    /// Publishing a version, updating a head and removing an object exclude each other, object by object.
-    stripes: [Mutex<()>; 64],
     next_fill: AtomicU64,
     closed: AtomicBool,
     closing: Mutex<Closing>,
+}
+
+/// What it shares with writers is its own.
+impl Deref for Inner {
+    type Target = Objects;
+
+    fn deref(&self) -> &Objects {
+        &self.objects
+    }
 }
 
 /// Who waits for the close, or how it ended.
@@ -84,69 +69,19 @@ pub(crate) struct Closing {
     ended: Option<Result<(), String>>,
 }
 
-/// What the store counts beside its engine.
-#[derive(Default)]
-pub(crate) struct Counters {
-    hits_memory: AtomicU64,
-    hits_disk: AtomicU64,
-    hits_fill: AtomicU64,
-    misses: AtomicU64,
-    stored: AtomicU64,
-    stored_bytes: AtomicU64,
-    not_stored: AtomicU64,
-    timeouts: AtomicU64,
-}
-
-fn add(counter: &AtomicU64, more: u64) {
-    counter.fetch_add(more, Ordering::Relaxed);
-}
-
-impl Counters {
-    /// An object was found.
-    pub(crate) fn found(&self, source: Source) {
-        add(if source == Source::Memory { &self.hits_memory } else { &self.hits_disk }, 1);
-    }
-
-    /// An object was not found.
-    pub(crate) fn missed(&self) {
-        add(&self.misses, 1);
-    }
-
-    /// A write ended, with so many bytes stored or none.
-    pub(crate) fn ended(&self, bytes: Option<u64>) {
-        match bytes {
-            Some(bytes) => {
-                add(&self.stored, 1);
-                add(&self.stored_bytes, bytes);
-            }
-            None => add(&self.not_stored, 1),
-        }
-    }
-}
-
 impl Cache {
-    /// Where objects lie, for a program that reads the disk itself: see [`crate::external`].
-    pub fn external(&self) -> Index {
-        Index::over(self.0.clone())
+    /// Say that no more objects of a group ([`Hint::group`]) will come: those that wait for it are written now. Nobody need
+    /// say so: without it they are written half a second after the last has come. For programs that know better, or whose
+    /// clock is not the wall's.
+    ///
+    /// [`Hint::group`]: crate::Hint::group
+    pub fn end_group(&self, group: u64) -> Pending<()> {
+        let objects = self.0.objects.clone();
+        Box::pin(async move { objects.end_group(group).await })
     }
 }
 
 impl Inner {
-    /// Lock the order of changes to an object. Held for memory work only.
-    pub(crate) fn stripe(&self, digest: &Digest) -> Option<MutexGuard<'_, ()>> {
-        self.stripes.get((digest.high() % 64) as usize).map(Mutex::lock)
-    }
-
-    /// Turns to read from the disk of this number.
-    fn gate(&self, disk: usize) -> Gate {
-        let gate = self.gates.get(disk).or(self.gates.first());
-        gate.cloned().unwrap_or_else(|| Gate::new(limits::reads()))
-    }
-
-    pub(crate) fn extent_reader(&self, digest: Digest) -> ExtentReader {
-        ExtentReader::new(self.engine.clone(), self.gate(self.engine.disk_of(&digest)), self.held.clone(), digest)
-    }
-
     /// The bytes of the parts that a long body is cut into, and how much of its beginning goes with its head instead.
     fn parts_of(&self, digest: &Digest, key: &Key, head: &Bytes, hint: &Hint) -> (usize, usize) {
         let extent_bytes = self.limits.extent_bytes;
@@ -154,12 +89,6 @@ impl Inner {
         let table_bytes = Table::bytes_for(usize::try_from(extents).unwrap_or(usize::MAX));
         let beside_bytes = (key.name().len() + head.len()).saturating_add(table_bytes);
         (extent_bytes, self.engine.first_bytes(digest, beside_bytes))
-    }
-
-    /// Keep a whole object in memory if the record at `place` is its newest.
-    pub(crate) fn keep_hot(&self, key: &Key, digest: &Digest, head: &[u8], body: &[u8], place: Place) {
-        let newest = || self.engine.is_newest(digest, place, Places::newest_first(&mut [place]));
-        self.hot.insert(digest, key, head, body, place, newest);
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -236,7 +165,7 @@ impl Store for Cache {
             fill.give_up(why);
         }
         self.0.fills.add(fill.clone());
-        Writer::new(Box::new(FillSink::new(self.0.clone(), fill)))
+        Writer::new(Box::new(FillSink::new(self.0.objects.clone(), fill)))
     }
 
     fn update_head(&self, key: &Key, edit: HeadEdit) -> Pending<Result<Updated, StoreError>> {

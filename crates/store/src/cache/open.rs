@@ -14,10 +14,10 @@ use crate::device::lending::Lending;
 use crate::device::{Access, Device, Disk, blocking, is_block_device};
 use crate::engine::Engine;
 use crate::engine::spread::{MAX_DISKS, Spread};
+use crate::hot::HotObjects;
 use crate::layout::superblock::SUPERBLOCK_BYTES;
 use crate::layout::{Stamp, Superblock, SuperblockError};
 use crate::limits::{MAX_SLOTS, MIN_DISK_BYTES};
-use crate::memory::HotObjects;
 use crate::terms::Secret;
 
 /// The cache's file inside its directory.

@@ -6,9 +6,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::parts::{Object, Part, PartsSought};
 use super::read::{Read, Ticket};
 use super::{ExternalError, Step};
-use crate::cache::{Inner, Table};
+use crate::cache::{Cache, Inner};
 use crate::device::lending::{Handed, catch};
 use crate::engine::{FetchDone, Fetched, Found, Kind, Places, Probe};
+use crate::layout::table::Table;
 use crate::limits::MAX_TICKETS;
 use crate::store::Source;
 use crate::terms::{Digest, Key, Pending};
@@ -22,6 +23,13 @@ const MOST_LOOKS: u32 = 8;
 /// [`crate::limits::MAX_TICKETS`].
 #[derive(Clone)]
 pub struct Index(Arc<Inner>);
+
+impl Cache {
+    /// Where objects lie, for a program that reads the disk itself: see [`crate::external`].
+    pub fn external(&self) -> Index {
+        Index(self.0.clone())
+    }
+}
 
 /// The outcome of a step.
 pub(super) type Next = Pending<Result<Step, ExternalError>>;
@@ -54,10 +62,6 @@ pub(super) fn at_once(step: Result<Step, ExternalError>) -> Next {
 }
 
 impl Index {
-    pub(crate) fn over(store: Arc<Inner>) -> Self {
-        Index(store)
-    }
-
     /// Look for an object: the one that was committed last, hot or on disk. Writes that are not finished are not looked
     /// at. It counts as a lookup, and as a use of the object. Errors: [`ExternalError::Closed`],
     /// [`ExternalError::TooMany`].

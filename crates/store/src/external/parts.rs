@@ -5,8 +5,8 @@ use std::fmt;
 use bytes::Bytes;
 
 use super::Step;
-use crate::cache::{Extent, Table};
 use crate::engine::{self, Engine, Fetched};
+use crate::layout::table::{Extent, Table};
 use crate::limits::{MAX_REQUEST_BYTES, TOGETHER_BYTES};
 use crate::terms::Digest;
 

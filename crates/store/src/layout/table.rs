@@ -4,6 +4,9 @@
 //! u64 bytes in extents, u32 extent bytes, then a u64 place for each extent; all but the last are full
 //! then the beginning of the body, which is in no extent: in a Disk Table's bins only
 //! ```
+//!
+//! Its readers stand above, in the room of extents. It stands here because engines read it too: a walk finds out what
+//! an object still needs, and several disks put their numbers into its places.
 
 use bytes::Bytes;
 

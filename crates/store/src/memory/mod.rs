@@ -1,10 +1,9 @@
 //! Memory: how much there is, aligned buffers for the device, buffers of reads used again, one cut into locked parts, copies past the caches,
-//! shares of what may be held, and the hot objects, in memory that the kernel may take back if that is wanted.
+//! shares of what may be held, and memory that the kernel may take back if that is wanted.
 
 pub mod aligned;
 pub mod arena;
 pub(crate) mod held;
-pub mod hot;
 pub mod machine;
 pub mod parts;
 pub mod pool;
@@ -13,6 +12,5 @@ pub mod stream;
 pub mod yielding;
 
 pub use aligned::AlignedBuf;
-pub use hot::HotObjects;
 pub use parts::Parts;
 pub use pool::Pool;

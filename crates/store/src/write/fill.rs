@@ -15,8 +15,8 @@ use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::tail::Tail;
-use crate::cache::Extent;
 use crate::engine::Engine;
+use crate::layout::table::Extent;
 use crate::limits::{LEASE, written_bytes};
 use crate::memory::held::{Held, Share};
 use crate::store::{FillId, Hint};

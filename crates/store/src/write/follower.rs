@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 
 use super::fill::{Fill, Phase};
-use crate::cache::{ExtentReader, Wanted};
+use crate::extents::{ExtentReader, Wanted};
 use crate::store::{Body, BodySource, Hit, Source, State};
 use crate::terms::ReadError;
 

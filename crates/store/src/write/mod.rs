@@ -2,11 +2,15 @@
 
 mod fill;
 mod follower;
+mod gather;
+mod groups;
 mod list;
+mod objects;
 mod relay;
 mod sink;
 mod tail;
 
 pub(crate) use fill::Fill;
-pub(crate) use list::Fills;
+pub(crate) use gather::Gather;
+pub(crate) use objects::{Objects, add};
 pub(crate) use sink::FillSink;

@@ -8,20 +8,21 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 
 use super::fill::{Fill, Phase};
-use crate::cache::{Inner, Table};
+use super::objects::Objects;
+use crate::layout::table::Table;
 use crate::store::{Commit, FillId, Hit, Sink};
 use crate::terms::{Kind, Pending, Record, WhyNot};
 use crate::wait::At;
 
 pub(crate) struct FillSink {
-    store: Arc<Inner>,
+    store: Arc<Objects>,
     fill: Arc<Fill>,
     lease: Option<At>,
     ended: bool,
 }
 
 impl FillSink {
-    pub(crate) fn new(store: Arc<Inner>, fill: Arc<Fill>) -> Self {
+    pub(crate) fn new(store: Arc<Objects>, fill: Arc<Fill>) -> Self {
         FillSink { store, fill, lease: None, ended: false }
     }
 

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 
-use super::extents::ExtentReader;
+use super::reader::ExtentReader;
 use super::wanted::Wanted;
 use crate::engine::{Engine, Hold};
 use crate::layout::table::{Extent, Table};
@@ -13,10 +13,10 @@ use crate::store::BodySource;
 use crate::terms::ReadError;
 
 /// Takes what came of a body beside its beginning, once.
-pub(super) type Rest = Box<dyn FnOnce(&Bytes) + Send + Sync>;
+pub(crate) type Rest = Box<dyn FnOnce(&Bytes) + Send + Sync>;
 
 /// A body in extents, but for its beginning where that came with the head.
-pub(super) struct LargeBody {
+pub(crate) struct LargeBody {
     table: Table,
     reader: ExtentReader,
     wanted: Wanted,
@@ -28,33 +28,33 @@ pub(super) struct LargeBody {
 
 impl LargeBody {
     /// A body that nobody has begun to read; `engine` holds what it can of it from here on.
-    pub(super) fn new(table: Table, reader: ExtentReader, engine: &dyn Engine) -> Self {
+    pub(crate) fn new(table: Table, reader: ExtentReader, engine: &dyn Engine) -> Self {
         let wanted = Wanted::all(table.body_bytes());
         let places: Vec<_> = table.extents.iter().map(|extent| extent.place).collect();
         LargeBody { table, reader, wanted, failed: None, rest: None, _hold: engine.hold(&places) }
     }
 
     /// Whether nothing of it came with the head.
-    pub(super) fn begins_in_extents(&self) -> bool {
+    pub(crate) fn begins_in_extents(&self) -> bool {
         self.table.first.is_empty()
     }
 
     /// Tell when what goes on behind the beginning has been read, if that is one extent.
-    pub(super) fn telling(mut self, rest: impl FnOnce() -> Rest) -> Self {
+    pub(crate) fn telling(mut self, rest: impl FnOnce() -> Rest) -> Self {
         self.rest = (self.table.extents.len() == 1).then(rest);
         self
     }
 
     /// The body, if it is one extent: an object whose body is gone must be a miss and not a broken answer. Of longer
     /// ones nothing is read here, since whoever wants their end should not pay for their beginning.
-    pub(super) async fn only_piece(&mut self) -> Result<Option<Bytes>, ReadError> {
+    pub(crate) async fn only_piece(&mut self) -> Result<Option<Bytes>, ReadError> {
         let &[only] = &self.table.extents[..] else { return Ok(None) };
         std::future::poll_fn(|cx| self.reader.poll_extent(cx, only, Vec::new)).await.map(Some)
     }
 
     /// Whether part of it has been overwritten or could not be written, as far as is known without the disk: better a
     /// miss than an answer that breaks off.
-    pub(super) fn has_left(&self, engine: &dyn Engine) -> bool {
+    pub(crate) fn has_left(&self, engine: &dyn Engine) -> bool {
         self.table.extents.iter().any(|extent| !engine.is_live(extent.place))
     }
 

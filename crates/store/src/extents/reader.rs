@@ -44,7 +44,7 @@ struct HeldExtent {
 type Reading = Pin<Box<dyn Future<Output = Result<Vec<Bytes>, ReadError>> + Send>>;
 
 impl ExtentReader {
-    pub(super) fn new(engine: Arc<dyn Engine>, gate: Gate, all: Held, id: Digest) -> Self {
+    pub(crate) fn new(engine: Arc<dyn Engine>, gate: Gate, all: Held, id: Digest) -> Self {
         let disk = Disk { engine, gate, id, all };
         ExtentReader { disk, held: VecDeque::new(), reading: Mutex::new(None) }
     }
@@ -172,7 +172,7 @@ impl Disk {
 }
 
 /// A turn to read. What is in memory needs none, but is asked for only when turns are short.
-pub(super) async fn turn(gate: &Gate, is_in_memory: impl FnOnce() -> bool) -> Option<Turn> {
+pub(crate) async fn turn(gate: &Gate, is_in_memory: impl FnOnce() -> bool) -> Option<Turn> {
     match gate.try_enter() {
         None if is_in_memory() => None,
         None => Some(gate.enter().await),

@@ -7,11 +7,11 @@ use std::task::Poll;
 use bytes::Bytes;
 
 use super::gather::{Gather, Gathered};
-use super::{Cache, Inner};
+use super::objects::Objects;
 use crate::engine::{Engine, Kind, Record};
 use crate::limits::{MAX_GATHERED_OBJECT, MAX_HEAD_BYTES};
 use crate::store::{Body, HeadEdit, Hit, Source, State, Updated};
-use crate::terms::{Digest, Key, Pending, WhyNot};
+use crate::terms::{Digest, Key, WhyNot};
 use crate::wait::block_on;
 
 fn record<'a>(object: &'a Gathered, related_bytes: usize) -> Record<'a> {
@@ -27,7 +27,7 @@ pub(super) fn gathers(engine: &dyn Engine) -> Arc<[Gather]> {
 
 /// Start the threads that write groups out, one for each disk, so that one that stalls keeps its own. They end when the
 /// store is closed or dropped. Errors: the system has no more threads.
-pub(super) fn start(store: &Arc<Inner>) -> std::io::Result<()> {
+pub(super) fn start(store: &Arc<Objects>) -> std::io::Result<()> {
     for disk in 0..store.gathers.len() {
         let (gathers, weak) = (store.gathers.clone(), Arc::downgrade(store));
         let work = move || {
@@ -40,30 +40,14 @@ pub(super) fn start(store: &Arc<Inner>) -> std::io::Result<()> {
     Ok(())
 }
 
-fn write_out(gather: &Gather, store: &Weak<Inner>) {
+fn write_out(gather: &Gather, store: &Weak<Objects>) {
     while let Some(due) = gather.wait() {
         let Some(store) = store.upgrade() else { return };
         due.iter().for_each(|group| block_on(store.write_group(gather, group)));
     }
 }
 
-impl Cache {
-    /// Say that no more objects of a group ([`Hint::group`]) will come: those that wait for it are written now. Nobody need
-    /// say so: without it they are written half a second after the last has come. For programs that know better, or whose
-    /// clock is not the wall's.
-    ///
-    /// [`Hint::group`]: crate::Hint::group
-    pub fn end_group(&self, group: u64) -> Pending<()> {
-        let store = self.0.clone();
-        Box::pin(async move {
-            for gather in &*store.gathers {
-                store.write_group(gather, &gather.end(group)).await;
-            }
-        })
-    }
-}
-
-impl Inner {
+impl Objects {
     fn gather_of(&self, digest: &Digest) -> Option<&Gather> {
         if self.gathers.is_empty() { None } else { self.gathers.get(self.engine.disk_of(digest)) }
     }
@@ -96,7 +80,7 @@ impl Inner {
     }
 
     /// A hit, if it waits for its group.
-    pub(super) fn find_gathered(&self, digest: &Digest, key: &Key) -> Option<Hit> {
+    pub(crate) fn find_gathered(&self, digest: &Digest, key: &Key) -> Option<Hit> {
         let object = self.gathered(digest, key)?;
         self.counters.found(Source::Memory);
         let body = Body::from_bytes(object.body.clone());
@@ -104,7 +88,7 @@ impl Inner {
     }
 
     /// Replace the head of an object that waits; gives `edit` back if none does.
-    pub(super) fn update_gathered(&self, digest: &Digest, key: &Key, edit: HeadEdit) -> Result<Updated, HeadEdit> {
+    pub(crate) fn update_gathered(&self, digest: &Digest, key: &Key, edit: HeadEdit) -> Result<Updated, HeadEdit> {
         let _order = self.stripe(digest);
         let found = self.gather_of(digest).and_then(|gather| Some((gather, gather.get(digest, key)?)));
         let Some((gather, object)) = found else { return Err(edit) };
@@ -118,7 +102,7 @@ impl Inner {
     }
 
     /// Write all that waits.
-    pub(super) async fn write_waiting(&self) {
+    pub(crate) async fn write_waiting(&self) {
         for gather in &*self.gathers {
             for group in gather.all() {
                 self.write_group(gather, &group).await;
@@ -127,10 +111,17 @@ impl Inner {
     }
 
     /// Write all that waits, and then tell what could not be written since this was last asked. Errors: the device's.
-    pub(super) async fn write_gathered(&self) -> Result<(), String> {
+    pub(crate) async fn write_gathered(&self) -> Result<(), String> {
         self.write_waiting().await;
         let lost = self.gathers.iter().fold(None, |lost, gather| gather.take_lost().or(lost));
         lost.map_or(Ok(()), Err)
+    }
+
+    /// Write what waits of a group that is over.
+    pub(crate) async fn end_group(&self, group: u64) {
+        for gather in &*self.gathers {
+            self.write_group(gather, &gather.end(group)).await;
+        }
     }
 
     /// Write the objects of a group one right behind the other, but for those that were written or replaced meanwhile.

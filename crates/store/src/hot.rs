@@ -1,7 +1,7 @@
 //! Hot objects: whole small objects kept in memory, least recently used first out (HashCache, section 4.3).
 //!
 //! Their bytes are the program's own, and a hit is given them as they are; or they lie in memory that the kernel may take
-//! back ([`super::yielding`]), and a hit is given a copy that was compared with a checksum, if they are still there.
+//! back ([`crate::memory::yielding`]), and a hit is given a copy that was compared with a checksum, if they are still there.
 
 use std::collections::HashMap;
 
@@ -9,10 +9,9 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::limits::{HOT_OBJECT_SHARE, HOT_SHARDS};
+use crate::memory::yielding::{Lent, Yielding};
 use crate::replace::Lru;
 use crate::terms::{Digest, Key, Place};
-
-use super::yielding::{Lent, Yielding};
 
 /// What each object costs beside its bytes: the map's entry and its spare room, the list's node, the buffers' headers.
 const OVERHEAD_BYTES: usize = 256;

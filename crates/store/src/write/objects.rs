@@ -1,0 +1,122 @@
+//! What lookups, writes and changes of one cache share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+
+use super::gather::Gather;
+use super::groups;
+use super::list::Fills;
+use crate::engine::{Engine, Limits, Place, Places};
+use crate::extents::ExtentReader;
+use crate::hot::HotObjects;
+use crate::limits;
+use crate::memory::held::Held;
+use crate::store::Source;
+use crate::terms::{Digest, Key};
+use crate::wait::{Alarm, Gate};
+
+/// An engine with all that stands before it: hot objects, unfinished writes, objects that wait for their group, turns.
+pub(crate) struct Objects {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) limits: Limits,
+    pub(crate) hot: HotObjects,
+    pub(crate) fills: Fills,
+    pub(crate) alarm: Arc<Alarm>,
+    pub(crate) counters: Counters,
+    /// Turns to read, for each disk: one that stalls keeps its own.
+    pub(crate) gates: Arc<[Gate]>,
+    held: Held,
+    /// What unfinished writes hold.
+    pub(crate) written: Held,
+    /// Objects that wait for their group, for each disk; none where related objects are not read together.
+    pub(crate) gathers: Arc<[Gather]>,
+    /// Publishing a version, updating a head and removing an object exclude each other, object by object.
+    stripes: [Mutex<()>; 64],
+}
+
+/// What the store counts beside its engine.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) hits_memory: AtomicU64,
+    pub(crate) hits_disk: AtomicU64,
+    pub(crate) hits_fill: AtomicU64,
+    pub(crate) misses: AtomicU64,
+    pub(crate) stored: AtomicU64,
+    pub(crate) stored_bytes: AtomicU64,
+    pub(crate) not_stored: AtomicU64,
+    pub(crate) timeouts: AtomicU64,
+}
+
+pub(crate) fn add(counter: &AtomicU64, more: u64) {
+    counter.fetch_add(more, Ordering::Relaxed);
+}
+
+impl Counters {
+    /// An object was found.
+    pub(crate) fn found(&self, source: Source) {
+        add(if source == Source::Memory { &self.hits_memory } else { &self.hits_disk }, 1);
+    }
+
+    /// An object was not found.
+    pub(crate) fn missed(&self) {
+        add(&self.misses, 1);
+    }
+
+    /// A write ended, with so many bytes stored or none.
+    pub(crate) fn ended(&self, bytes: Option<u64>) {
+        match bytes {
+            Some(bytes) => {
+                add(&self.stored, 1);
+                add(&self.stored_bytes, bytes);
+            }
+            None => add(&self.not_stored, 1),
+        }
+    }
+}
+
+impl Objects {
+    /// Over an engine, with nothing under way. Errors: the system has no more threads.
+    pub(crate) fn over(engine: Arc<dyn Engine>, hot: HotObjects) -> std::io::Result<Arc<Self>> {
+        let gates: Arc<[Gate]> = (0..engine.disks()).map(|_| Gate::new(limits::reads())).collect();
+        let turns = gates.clone();
+        let gathers = groups::gathers(&*engine);
+        let objects = Arc::new(Objects {
+            limits: engine.limits(),
+            engine,
+            hot,
+            fills: Fills::default(),
+            alarm: Alarm::start(move || turns.iter().for_each(Gate::tick))?,
+            counters: Counters::default(),
+            gates,
+            held: Held::default(),
+            written: Held::default(),
+            gathers,
+            stripes: [const { Mutex::new(()) }; 64],
+        });
+        groups::start(&objects)?;
+        Ok(objects)
+    }
+
+    /// Lock the order of changes to an object. Held for memory work only.
+    pub(crate) fn stripe(&self, digest: &Digest) -> Option<MutexGuard<'_, ()>> {
+        self.stripes.get((digest.high() % 64) as usize).map(Mutex::lock)
+    }
+
+    /// Turns to read from the disk of this number.
+    pub(crate) fn gate(&self, disk: usize) -> Gate {
+        let gate = self.gates.get(disk).or(self.gates.first());
+        gate.cloned().unwrap_or_else(|| Gate::new(limits::reads()))
+    }
+
+    pub(crate) fn extent_reader(&self, digest: Digest) -> ExtentReader {
+        ExtentReader::new(self.engine.clone(), self.gate(self.engine.disk_of(&digest)), self.held.clone(), digest)
+    }
+
+    /// Keep a whole object in memory if the record at `place` is its newest.
+    pub(crate) fn keep_hot(&self, key: &Key, digest: &Digest, head: &[u8], body: &[u8], place: Place) {
+        let newest = || self.engine.is_newest(digest, place, Places::newest_first(&mut [place]));
+        self.hot.insert(digest, key, head, body, place, newest);
+    }
+}
