@@ -8,10 +8,15 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use crate::limits::{HOT_OBJECT_SHARE, HOT_SHARDS};
 use crate::memory::yielding::{Lent, Yielding};
 use crate::replace::Lru;
 use crate::terms::{Digest, Key, Place};
+
+/// Parts of the hot objects, each under its own lock.
+pub const HOT_SHARDS: usize = 8;
+
+/// A hot object may take one part in so many of its shard, or a few large ones would push out all the rest.
+pub const HOT_OBJECT_SHARE: usize = 8;
 
 /// What each object costs beside its bytes: the map's entry and its spare room, the list's node, the buffers' headers.
 const OVERHEAD_BYTES: usize = 256;

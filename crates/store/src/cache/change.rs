@@ -8,11 +8,11 @@ use bytes::Bytes;
 use super::Inner;
 use crate::engine::{Found, Kind, Place, Places, Probe, Record};
 use crate::layout::table::{Extent, Table};
-use crate::limits::MAX_HEAD_BYTES;
 use crate::memory::aligned::ALIGN;
 use crate::store::{HeadEdit, Removed, Updated};
 use crate::terms::{Digest, Key, StoreError, WhyNot};
 use crate::wait::promise;
+use crate::write::limits::MAX_HEAD_BYTES;
 
 impl Inner {
     pub(super) async fn sync(&self, of: Option<&Digest>) -> Result<(), StoreError> {

@@ -3,6 +3,7 @@
 mod asked;
 mod change;
 mod find;
+pub(crate) mod limits;
 mod on_disk;
 mod open;
 mod options;
@@ -25,14 +26,15 @@ pub use options::{CacheOptions, DEFAULT_DISK_BYTES, EngineName, OpenError};
 pub use plan::Plan;
 pub use tuning::Tuning;
 
+use crate::cache::limits::UNTOLD_EXTENTS;
 use crate::engine::{Places, Probe};
 use crate::layout::table::Table;
-use crate::limits::{MAX_HEAD_BYTES, MAX_OPEN_WRITES, UNTOLD_EXTENTS};
 use crate::store::{
     Body, Cursor, FillId, HeadEdit, Hint, Hit, Lookup, Removed, ScanPage, Source, State, Store, Updated, Writer,
 };
 use crate::terms::{Digest, Key, Pending, Secret, Stats, StoreError, WhyNot};
 use crate::wait::{Promise, block_on, promise};
+use crate::write::limits::{MAX_HEAD_BYTES, MAX_OPEN_WRITES};
 use crate::write::{Fill, FillSink, Gather, Objects, add};
 
 /// A store on disk. Memory: the engine's index and buffers, the hot objects' budget, one extent for each open write

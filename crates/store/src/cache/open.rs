@@ -9,15 +9,16 @@ use super::options::{CacheOptions, DEFAULT_DISK_BYTES, OpenError};
 use super::plan::Plan;
 use super::tuning::{wrong, wrong_mean};
 use super::{Cache, positions, raw};
+use crate::cache::limits::MIN_DISK_BYTES;
 use crate::device::file::{existing, free_bytes};
 use crate::device::lending::Lending;
 use crate::device::{Access, Device, Disk, blocking, is_block_device};
 use crate::engine::Engine;
 use crate::engine::spread::{MAX_DISKS, Spread};
 use crate::hot::HotObjects;
+use crate::index::limits::MAX_SLOTS;
 use crate::layout::superblock::SUPERBLOCK_BYTES;
 use crate::layout::{Stamp, Superblock, SuperblockError};
-use crate::limits::{MAX_SLOTS, MIN_DISK_BYTES};
 use crate::terms::Secret;
 
 /// The cache's file inside its directory.

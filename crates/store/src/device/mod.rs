@@ -6,6 +6,7 @@ mod engine;
 pub mod file;
 pub(crate) mod fused;
 pub mod lending;
+pub(crate) mod limits;
 mod memory;
 mod progress;
 mod tally;

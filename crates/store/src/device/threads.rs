@@ -12,7 +12,7 @@ use parking_lot::{Condvar, Mutex};
 use super::progress::{Progress, explain};
 use super::tally::{Accepted, Tally};
 use super::{Op, Outcome, Request};
-use crate::limits::MAX_QUEUED_REQUESTS;
+use crate::device::limits::MAX_QUEUED_REQUESTS;
 
 /// A pool of threads over one file.
 pub(super) struct Threads {

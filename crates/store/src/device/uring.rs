@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use super::progress::{Progress, explain};
 use super::tally::{Accepted, Tally};
 use super::{Op, Outcome, Request};
-use crate::limits::{MAX_IN_FLIGHT, MAX_QUEUED_REQUESTS};
+use crate::device::limits::{MAX_IN_FLIGHT, MAX_QUEUED_REQUESTS};
 
 /// Marks the completion of the poll that wakes the thread.
 const WAKE: u64 = u64::MAX;

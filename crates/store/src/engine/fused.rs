@@ -12,8 +12,10 @@ use super::{
     Engine, FetchDone, Fetched, Hold, Limits, Part, PartsDone, Place, Places, Probe, Record, SyncDone, Together,
 };
 use crate::fuse::Fuse;
-use crate::limits::MAX_OPEN_WRITES;
 use crate::terms::{Digest, Stats, WhyNot};
+
+/// Appends that are remembered to be told: twice as many as there may be open writes.
+pub(crate) const MAX_WAITING_APPENDS: usize = 1024;
 
 /// An engine behind its fuse. Blown, it answers like one that is empty and takes nothing: reads miss, appends end with
 /// [`WhyNot::Device`], syncs and the close with an error that says what happened. Memory: those who wait for it now.
@@ -47,7 +49,7 @@ impl Waiting {
             return;
         }
         // Some have left without a word: those that are still there come again.
-        let full = if appends.len() < 2 * MAX_OPEN_WRITES { Vec::new() } else { mem::take(&mut *appends) };
+        let full = if appends.len() < MAX_WAITING_APPENDS { Vec::new() } else { mem::take(&mut *appends) };
         appends.push(waker.clone());
         drop(appends);
         full.into_iter().for_each(Waker::wake);

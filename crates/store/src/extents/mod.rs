@@ -3,6 +3,7 @@
 //! Where the extents lie says a table ([`crate::layout::table`]).
 
 mod body;
+pub(crate) mod limits;
 mod reader;
 mod wanted;
 

@@ -10,9 +10,10 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::engine::{Engine, Fetched, Part, Together};
+use crate::extents::limits::{held_bytes, read_turns_kept};
 use crate::layout::table::Extent;
-use crate::limits::{MAX_REQUEST_BYTES, held_bytes, read_turns_kept};
 use crate::memory::held::{Held, Share, counted};
+use crate::terms::limits::MAX_REQUEST_BYTES;
 use crate::terms::{Digest, ReadError};
 use crate::wait::{Gate, Turn, promise};
 

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use crate::limits::TOGETHER_BYTES;
 use crate::store::within;
 use crate::terms::ReadError;
+use crate::terms::limits::TOGETHER_BYTES;
 
 /// The part of a body that a reader still wants.
 pub(crate) struct Wanted {

@@ -10,10 +10,13 @@ use crate::cache::{Cache, Inner};
 use crate::device::lending::{Handed, catch};
 use crate::engine::{FetchDone, Fetched, Found, Kind, Places, Probe};
 use crate::layout::table::Table;
-use crate::limits::MAX_TICKETS;
 use crate::store::Source;
 use crate::terms::{Digest, Key, Pending};
 use crate::wait::promise;
+
+/// Reads handed out to programs that read the disk themselves, and not ended yet: each remembers a key's name of up to
+/// 16 KiB and some hundred bytes more, so this bounds them to 64 MiB at worst, and keeps any number of disks busy.
+pub const MAX_TICKETS: usize = 4096;
 
 /// Times that an object is looked for anew because it was written or removed while it was read. After that it is taken as
 /// it was found last, which is how it was at some moment since the last look.

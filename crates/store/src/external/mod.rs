@@ -58,7 +58,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod index;
+pub(crate) mod index;
 mod parts;
 mod read;
 

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use super::Step;
 use crate::engine::{self, Engine, Fetched};
 use crate::layout::table::{Extent, Table};
-use crate::limits::{MAX_REQUEST_BYTES, TOGETHER_BYTES};
 use crate::terms::Digest;
+use crate::terms::limits::{MAX_REQUEST_BYTES, TOGETHER_BYTES};
 
 /// An object, verified: its head, and its body or where the parts of its body lie. Memory: head and body of a small one;
 /// of a large one 16 bytes for each of its parts, which are 256 KiB each in all but small caches.

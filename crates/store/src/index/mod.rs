@@ -1,6 +1,7 @@
 //! Indexes in memory: what engines find places by.
 
 pub mod hash;
+pub(crate) mod limits;
 pub mod packed;
 pub mod ranks;
 pub mod row;

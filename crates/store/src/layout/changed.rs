@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::limits::MAX_CHANGED_SETS;
+use crate::layout::limits::MAX_CHANGED_SETS;
 
 /// The sets written last, each with the number of its last bin. Of others it is known only that nothing in them is newer
 /// than the newest that was forgotten.

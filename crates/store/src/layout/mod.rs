@@ -5,6 +5,7 @@ pub mod bin;
 pub(crate) mod changed;
 pub mod disk_table;
 pub mod frontier;
+pub(crate) mod limits;
 pub mod log;
 pub mod opening;
 pub mod reach;

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use super::region::LogLayout;
-use crate::limits::{LEASE, WRITE_PATIENCE};
 use crate::terms::Place;
+use crate::terms::limits::{LEASE, WRITE_PATIENCE};
 
 /// The segments of one log. Memory: 32 bytes each.
 pub struct Segments {

@@ -24,6 +24,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::region::LogLayout;
 use super::take::{take, take_u16, take_u32, take_u64};
 use crate::index::hash::{HASH_BITS, MOST_HASH_BITS};
+use crate::index::limits::MAX_SLOTS;
 use crate::terms::Secret;
 
 const MAGIC: [u8; 8] = *b"Tinaja\0\0";
@@ -173,7 +174,7 @@ impl Superblock {
             && log.base.is_multiple_of(SUPERBLOCK_BYTES)
             && log.base.checked_add(log.log_bytes())? <= device_bytes
             && self.disk.0 < self.disk.1
-            && (1..=crate::limits::MAX_SLOTS).contains(&self.slots);
+            && (1..=MAX_SLOTS).contains(&self.slots);
         fits.then_some(self)
     }
 }

@@ -4,6 +4,7 @@
 pub mod aligned;
 pub mod arena;
 pub(crate) mod held;
+pub(crate) mod limits;
 pub mod machine;
 pub mod parts;
 pub mod pool;

@@ -8,7 +8,8 @@ use parking_lot::Mutex;
 
 use super::AlignedBuf;
 use super::aligned::ALIGN;
-use crate::limits::{MAX_REQUEST_BYTES, MAX_SPARE_BYTES};
+use crate::memory::limits::MAX_SPARE_BYTES;
+use crate::terms::limits::MAX_REQUEST_BYTES;
 
 /// Sizes that are kept: so long are nearly all records, and then one that is long enough for each request for several.
 const SIZES: usize = 42;

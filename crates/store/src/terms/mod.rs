@@ -3,6 +3,7 @@
 mod counters;
 mod errors;
 mod key;
+pub(crate) mod limits;
 mod place;
 mod record;
 mod stats;

@@ -23,7 +23,7 @@ mod choose;
 mod disk;
 mod paper;
 mod scratch;
-mod sizes;
+pub(crate) mod sizes;
 
 pub use choose::{Choice, choose, choose_for};
 pub use disk::{DiskSpeed, ReadSpeed, TuneError};

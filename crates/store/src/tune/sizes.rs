@@ -5,10 +5,13 @@ use std::fmt;
 use super::paper;
 use crate::cache::Cache;
 use crate::layout::bin::BIN_HEADER_BYTES;
-use crate::limits::MAX_MEASURED_OBJECTS;
 use crate::store::{Cursor, Store};
 use crate::terms::StoreError;
 use crate::wait::block_on;
+
+/// Objects of a cache whose sizes are looked at to choose how a disk is cut: their distribution hardly changes beyond, and
+/// each is a read.
+pub const MAX_MEASURED_OBJECTS: usize = 20_000;
 
 /// Classes of sizes, by their upper ends: 4 KiB and its doublings up to 1 MiB, and what is larger.
 const CLASSES: usize = 10;

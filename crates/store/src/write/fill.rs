@@ -17,10 +17,11 @@ use parking_lot::{Mutex, MutexGuard};
 use super::tail::Tail;
 use crate::engine::Engine;
 use crate::layout::table::Extent;
-use crate::limits::{LEASE, written_bytes};
 use crate::memory::held::{Held, Share};
 use crate::store::{FillId, Hint};
+use crate::terms::limits::LEASE;
 use crate::terms::{Digest, Key, Kind, Record, WhyNot};
+use crate::write::limits::written_bytes;
 
 pub(crate) struct Fill {
     pub(crate) id: FillId,

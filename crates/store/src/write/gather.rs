@@ -14,8 +14,9 @@ use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 
 use crate::layout::reach::MAX_REACH_BYTES;
-use crate::limits::{GROUP_HOLD, GROUP_QUIET, MAX_GATHERED_BYTES, MAX_GROUP_OBJECTS, MAX_GROUPS, WRITE_PATIENCE};
+use crate::terms::limits::WRITE_PATIENCE;
 use crate::terms::{Digest, Key};
+use crate::write::limits::{GROUP_HOLD, GROUP_QUIET, MAX_GATHERED_BYTES, MAX_GROUP_OBJECTS, MAX_GROUPS};
 
 /// What an object takes beside its bytes.
 const OVERHEAD_BYTES: usize = 256;

@@ -9,10 +9,10 @@ use bytes::Bytes;
 use super::gather::{Gather, Gathered};
 use super::objects::Objects;
 use crate::engine::{Engine, Kind, Record};
-use crate::limits::{MAX_GATHERED_OBJECT, MAX_HEAD_BYTES};
 use crate::store::{Body, HeadEdit, Hit, Source, State, Updated};
 use crate::terms::{Digest, Key, WhyNot};
 use crate::wait::block_on;
+use crate::write::limits::{MAX_GATHERED_OBJECT, MAX_HEAD_BYTES};
 
 fn record<'a>(object: &'a Gathered, related_bytes: usize) -> Record<'a> {
     let Gathered { digest, key, head, body, .. } = object;

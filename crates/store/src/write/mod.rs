@@ -4,6 +4,7 @@ mod fill;
 mod follower;
 mod gather;
 mod groups;
+pub(crate) mod limits;
 mod list;
 mod objects;
 mod relay;

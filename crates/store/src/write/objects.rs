@@ -8,10 +8,10 @@ use parking_lot::{Mutex, MutexGuard};
 use super::gather::Gather;
 use super::groups;
 use super::list::Fills;
+use crate::device::limits::reads;
 use crate::engine::{Engine, Limits, Place, Places};
 use crate::extents::ExtentReader;
 use crate::hot::HotObjects;
-use crate::limits;
 use crate::memory::held::Held;
 use crate::store::Source;
 use crate::terms::{Digest, Key};
@@ -79,7 +79,7 @@ impl Counters {
 impl Objects {
     /// Over an engine, with nothing under way. Errors: the system has no more threads.
     pub(crate) fn over(engine: Arc<dyn Engine>, hot: HotObjects) -> std::io::Result<Arc<Self>> {
-        let gates: Arc<[Gate]> = (0..engine.disks()).map(|_| Gate::new(limits::reads())).collect();
+        let gates: Arc<[Gate]> = (0..engine.disks()).map(|_| Gate::new(reads())).collect();
         let turns = gates.clone();
         let gathers = groups::gathers(&*engine);
         let objects = Arc::new(Objects {
@@ -107,7 +107,7 @@ impl Objects {
     /// Turns to read from the disk of this number.
     pub(crate) fn gate(&self, disk: usize) -> Gate {
         let gate = self.gates.get(disk).or(self.gates.first());
-        gate.cloned().unwrap_or_else(|| Gate::new(limits::reads()))
+        gate.cloned().unwrap_or_else(|| Gate::new(reads()))
     }
 
     pub(crate) fn extent_reader(&self, digest: Digest) -> ExtentReader {

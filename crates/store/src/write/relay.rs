@@ -8,8 +8,8 @@
 
 use super::fill::{FillState, Phase};
 use super::tail::Tail;
-use crate::limits::{RELAY_BYTES, SHORT_RELAY_BYTES, written_bytes};
 use crate::terms::ReadError;
+use crate::write::limits::{RELAY_BYTES, SHORT_RELAY_BYTES, written_bytes};
 
 impl FillState {
     /// Drop what everybody in the window has read. True if there is room in it.
@@ -95,9 +95,9 @@ mod tests {
     use crate::engine::Engine;
     use crate::engine::hashcache::HashCacheLog;
     use crate::layout::Stamp;
-    use crate::limits::LEASE;
     use crate::memory::held::Held;
     use crate::store::{FillId, Hint};
+    use crate::terms::limits::LEASE;
     use crate::terms::{Digest, Key, WhyNot};
     use crate::write::Fill;
 

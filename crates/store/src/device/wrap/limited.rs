@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use super::Model;
+use crate::device::limits::MAX_QUEUED_REQUESTS;
 use crate::device::{Counters, Device, Geometry, Op, Outcome};
-use crate::limits::MAX_QUEUED_REQUESTS;
 
 /// By which clock a [`Limited`] is slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

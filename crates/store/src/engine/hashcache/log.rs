@@ -21,12 +21,13 @@ use crate::engine::{
     Engine, FetchDone, Kind, Limits, Part, PartsDone, Place, Places, Probe, Record, SyncDone, Together,
 };
 use crate::index::hash::HASH_BITS;
+use crate::index::limits::MAX_SLOTS;
 use crate::layout::ahead::Ahead;
+use crate::layout::limits::MAX_AHEAD_BYTES;
 use crate::layout::log::{LogCounters, LogFault};
 use crate::layout::reach::Reach;
 use crate::layout::record::HEADER_BYTES;
 use crate::layout::{Log, LogLayout, SnapshotHeader, SnapshotLayout, Stamp};
-use crate::limits::{MAX_AHEAD_BYTES, MAX_SLOTS};
 use crate::memory::aligned::ALIGN;
 use crate::terms::{Digest, Stats, WhyNot};
 

@@ -22,10 +22,11 @@ pub use super::offset_layout::OffsetLayout;
 use super::to_go::ToGo;
 use crate::device::{Counters, Device, Op, Outcome, Request};
 use crate::layout::changed::Changed;
-use crate::limits::{MAX_WRITE_FAILURES, WRITE_PATIENCE};
+use crate::layout::limits::MAX_WRITE_FAILURES;
 use crate::memory::AlignedBuf;
 use crate::memory::aligned::ALIGN;
 use crate::terms::Stats;
+use crate::terms::limits::WRITE_PATIENCE;
 
 /// The file. Memory: the positions that wait to go out, and a stripe while it is written.
 pub struct Offsets {

@@ -6,8 +6,8 @@ use super::format::Cut;
 use super::index::Index;
 use super::lru_set::WAYS;
 use super::offsets::OffsetLayout;
+use crate::index::limits::MAX_SLOTS;
 use crate::layout::{LogLayout, SnapshotLayout, Stamp};
-use crate::limits::MAX_SLOTS;
 
 /// What HashCache-Log is opened with.
 #[derive(Clone, Copy, Debug)]

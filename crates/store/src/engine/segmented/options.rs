@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::format::SLOT_BITS;
 use super::index::Index;
 use crate::index::Sets;
+use crate::index::limits::MAX_SLOTS;
 use crate::layout::{LogLayout, SnapshotLayout, Stamp};
-use crate::limits::MAX_SLOTS;
 
 /// What the log-structured cache is opened with.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{DiskTable, State};
-use crate::limits::MAX_UNSYNCED_BINS;
+use crate::layout::limits::MAX_UNSYNCED_BINS;
 use crate::terms::SyncDone;
 
 /// Bins written since the last sync that succeeded, with the numbers they were given, in the order in which their

@@ -7,9 +7,10 @@ use std::time::Instant;
 
 use super::{DiskTable, State};
 use crate::device::{Op, Outcome, Request};
-use crate::limits::{MAX_BINS_IN_FLIGHT, MAX_LOST_BINS, MAX_UNSYNCED_BINS, WRITE_PATIENCE};
+use crate::layout::limits::{MAX_BINS_IN_FLIGHT, MAX_LOST_BINS, MAX_UNSYNCED_BINS};
 use crate::memory::AlignedBuf;
 use crate::terms::WhyNot;
+use crate::terms::limits::WRITE_PATIENCE;
 
 /// Failures whose numbers are kept.
 const MAX_LOST_ORDERS: usize = 1024;

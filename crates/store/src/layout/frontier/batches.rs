@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use super::{Flying, Frontier, State};
 use crate::device::{Op, Outcome, Request};
-use crate::limits::MAX_BATCHES_IN_FLIGHT;
+use crate::layout::limits::MAX_BATCHES_IN_FLIGHT;
 use crate::memory::AlignedBuf;
 use crate::memory::aligned::round_up;
 use crate::terms::Place;

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::syncs::Sync;
 use super::{Frontier, State};
-use crate::limits::{WRITE_BEHIND, WRITE_PATIENCE};
+use crate::layout::limits::WRITE_BEHIND;
+use crate::terms::limits::WRITE_PATIENCE;
 use crate::terms::{Place, SyncDone};
 
 impl Frontier {

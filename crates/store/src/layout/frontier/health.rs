@@ -1,6 +1,6 @@
 //! When a disk is given up: it is read on, and nothing more is written to it.
 
-use crate::limits::MAX_WRITE_FAILURES;
+use crate::layout::limits::MAX_WRITE_FAILURES;
 
 /// Writes and syncs that failed in a row, each counted for itself: a disk whose every sync fails keeps nothing, however
 /// well its writes go.

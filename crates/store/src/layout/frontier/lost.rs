@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::Flying;
-use crate::limits::{LEASE, MAX_LOST_BATCHES};
+use crate::layout::limits::MAX_LOST_BATCHES;
 use crate::memory::AlignedBuf;
+use crate::terms::limits::LEASE;
 
 /// The last batches that could not be written, oldest first, as long as a reader may take.
 #[derive(Default)]

@@ -10,8 +10,8 @@ use std::time::Instant;
 use super::syncs::Sync;
 use super::{Flying, Frontier, State};
 use crate::device::Op;
+use crate::layout::limits::MAX_SUMMARIES_WAITING;
 use crate::layout::{Segments, region};
-use crate::limits::MAX_SUMMARIES_WAITING;
 use crate::memory::AlignedBuf;
 use crate::terms::Place;
 

@@ -9,6 +9,7 @@ use bytes::Bytes;
 
 use super::Inner;
 use crate::engine::hashcache::places::at_moment;
+use crate::engine::hashcache::table::limits::MAX_SETS_LEARNED;
 use crate::engine::{Kind, Place, Record};
 use crate::index::Row;
 use crate::index::row::Put;
@@ -16,8 +17,8 @@ use crate::layout::bin::{self, Content, Seen};
 use crate::layout::disk_table::View;
 use crate::layout::reach::Reach;
 use crate::layout::table::{Extent, Table};
-use crate::limits::{MAX_SETS_LEARNED, WRITE_PATIENCE};
 use crate::memory::AlignedBuf;
+use crate::terms::limits::WRITE_PATIENCE;
 use crate::terms::{Digest, WhyNot};
 
 /// Reads that failed and that nobody asked about again, at most.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::limits::MAX_UNWRITTEN_REMOVALS;
+use crate::engine::hashcache::table::limits::MAX_UNWRITTEN_REMOVALS;
 use crate::terms::Digest;
 
 /// Removals that could not be written down: until a restart memory keeps them. Memory: 16 bytes each, up to

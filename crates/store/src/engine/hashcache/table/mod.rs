@@ -27,6 +27,7 @@ mod append;
 mod banned;
 mod clock;
 mod engine;
+pub(crate) mod limits;
 mod lookup;
 mod open;
 mod options;

@@ -16,12 +16,13 @@ use super::survivors::Survivors;
 use super::{HashCacheTable, Inner, clock};
 use crate::device::{Device, blocking};
 use crate::engine::Place;
+use crate::engine::hashcache::table::limits::MAX_SETS_AT_HAND;
 use crate::index::{Row, Sets, SomeSets};
 use crate::layout::ahead::Ahead;
+use crate::layout::limits::MAX_AHEAD_BYTES;
 use crate::layout::log::LogCounters;
 use crate::layout::opening::{OpenedLog, open_log};
 use crate::layout::{DiskTable, Log, LogLayout, SnapshotHeader, Snapshots, TableLayout};
-use crate::limits::{MAX_AHEAD_BYTES, MAX_SETS_AT_HAND};
 
 /// Numbers of bins that go with each number of a header: no process writes so many.
 const ORDERS: u64 = 1 << 40;

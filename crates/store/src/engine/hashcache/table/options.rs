@@ -4,9 +4,9 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::rows::Rows;
+use crate::index::limits::MAX_SLOTS;
 use crate::index::row::ROW_WAYS;
 use crate::layout::{LogLayout, SnapshotLayout, Stamp, TableLayout};
-use crate::limits::MAX_SLOTS;
 
 /// What memory says of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
