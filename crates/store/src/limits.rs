@@ -7,8 +7,8 @@
 //! | `index` | slots |
 //! | `device` | reads under way, requests in queues |
 //! | `layout` | batches, bins, summaries, failures, changes that are remembered |
-//! | `engine/hashcache/snapshot` | how often `hashcache-log` writes its index |
-//! | `engine/hashcache/offset_layout` | positions of `hashcache-loglru` on their way to its file |
+//! | `engine/hashcache/log` | how often `hashcache-log` writes its index |
+//! | `engine/hashcache/loglru` | positions of `hashcache-loglru` on their way to its file |
 //! | `engine/hashcache/table` | what the engines with a Disk Table remember |
 //! | `hot` | hot objects |
 //! | `extents` | what readers of large objects hold |
@@ -20,8 +20,8 @@
 
 pub use crate::cache::limits::{MIN_DISK_BYTES, UNTOLD_EXTENTS};
 pub use crate::device::limits::{MAX_IN_FLIGHT, MAX_QUEUED_REQUESTS, MAX_READS, MIN_READS, reads};
-pub use crate::engine::hashcache::offset_layout::MAX_POSITIONS_WAITING;
-pub use crate::engine::hashcache::snapshot::SNAPSHOT_SHARE;
+pub use crate::engine::hashcache::log::limits::SNAPSHOT_SHARE;
+pub use crate::engine::hashcache::loglru::limits::MAX_POSITIONS_WAITING;
 pub use crate::engine::hashcache::table::limits::{MAX_SETS_AT_HAND, MAX_SETS_LEARNED, MAX_UNWRITTEN_REMOVALS};
 pub use crate::extents::limits::{MAX_HELD_BYTES, MIN_HELD_BYTES, held_bytes, read_turns_kept};
 pub use crate::external::index::MAX_TICKETS;

@@ -1,37 +1,21 @@
 //! HashCache (Badam, Park, Pai, Peterson, NSDI 2009): sets of slots so small that memory no longer bounds the disk.
 //!
-//! Two engines in several policies, made of the same parts. `table` has those with a Disk Table: Basic, Set, SetMem and
-//! SetMemLRU. **HashCache-Log** (section 3.4) has none: objects lie in a circular log, written in large sequential writes,
-//! and memory holds a set-associative array of 47-bit slots that say where. A hit reads the disk once, a miss not at all
-//! but for fingerprints that collide, and a write costs next to no seek. LogN is Log that never reads ahead; LogLRU keeps
-//! some of each set's positions in a file (`lru_index`).
+//! Two engines in several policies, made of the same parts:
 //!
-//! Invariants:
-//! - The index is a hint. Every record read is checked against its place, lap, digest and both checksums.
-//! - Candidates of one fingerprint are tried newest first, and one that cannot be verified ends the search, since
-//!   those behind it may be versions that it replaced.
-//! - A slot's lap has 4 bits and so repeats after 16 laps; every set is swept once a lap, so no slot lives to see it.
+//! | room | holds |
+//! |---|---|
+//! | `table` | with a Disk Table (sections 3.1 to 3.3): Basic, Set, SetMem, SetMemLRU |
+//! | `log` | a circular log and no table (section 3.4): Log, LogN, and LogLRU over the next room's index |
+//! | `loglru` | an index some of whose positions lie in a file |
+//! | `places` | what a place means where some are not in the log |
+//! | `laps` | what the four bits of a slot's lap mean |
 
-mod finding;
-mod format;
-mod index;
-mod log;
-mod lru_index;
-mod lru_locate;
-mod lru_set;
-pub(crate) mod offset_layout;
-mod offset_writes;
-mod offsets;
-mod options;
+mod laps;
+pub(crate) mod log;
+pub(crate) mod loglru;
 mod places;
-mod policy;
-mod positions;
-mod recover;
-pub(crate) mod snapshot;
 pub(crate) mod table;
-mod to_go;
 
-use super::{answer, closing, parts};
-pub use log::HashCacheLog;
-pub use options::{HashCacheLogOptions, LruCut};
+pub use log::{HashCacheLog, HashCacheLogOptions};
+pub use loglru::LruCut;
 pub use table::{Bins, HashCacheTable, TableOptions, TablePolicy};

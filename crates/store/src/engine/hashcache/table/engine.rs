@@ -6,8 +6,8 @@ use std::task::{Context, Poll, Waker};
 use super::open::state;
 use super::{HashCacheTable, Inner};
 use crate::device::blocking;
-use crate::engine::hashcache::answer::limits;
-use crate::engine::hashcache::closing;
+use crate::engine::answer::limits;
+use crate::engine::closing;
 use crate::engine::hashcache::places::{Where, at_bin, meaning};
 use crate::engine::parts;
 use crate::engine::{

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use bytes::Bytes;
 
 use super::Inner;
-use crate::engine::hashcache::answer::{found, read_error};
+use crate::engine::answer::{found, read_error};
 use crate::engine::hashcache::places::at_moment;
 use crate::engine::{FetchDone, Fetched, Found, Kind, Place};
 use crate::layout::bin::{BIN_HEADER_BYTES, BinHeader, Content, Seen, read_pointer};

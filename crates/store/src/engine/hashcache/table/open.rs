@@ -28,7 +28,7 @@ use crate::layout::{DiskTable, Log, LogLayout, SnapshotHeader, Snapshots, TableL
 const ORDERS: u64 = 1 << 40;
 
 /// What the headers say.
-struct State {
+struct Headers {
     number: u64,
     /// The log need not be looked at before this place.
     covered: Place,
@@ -90,7 +90,7 @@ impl HashCacheTable {
     }
 }
 
-fn look(snapshots: &Snapshots<'_>) -> State {
+fn look(snapshots: &Snapshots<'_>) -> Headers {
     let (headers, damaged) = snapshots.headers();
     let newest = headers.first().copied();
     let is_new = newest.is_none() && damaged == 0;
@@ -102,10 +102,10 @@ fn look(snapshots: &Snapshots<'_>) -> State {
     };
     let covered = newest.map_or(Place(0), |header| Place(header.up_to.0 >> 1));
     let clean = newest.filter(|header| header.up_to.0 & 1 == 1 && damaged == 0);
-    State { number, covered, clean, damaged, is_new }
+    Headers { number, covered, clean, damaged, is_new }
 }
 
-fn rows(snapshots: &Snapshots<'_>, options: &TableOptions, before: &mut State) -> Rows {
+fn rows(snapshots: &Snapshots<'_>, options: &TableOptions, before: &mut Headers) -> Rows {
     let TableOptions { table: TableLayout { sets, .. }, hash_bits, .. } = *options;
     match options.policy {
         TablePolicy::Basic | TablePolicy::Set => Rows::AtHand(SomeSets::new(sets, MAX_SETS_AT_HAND, hash_bits)),

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::lru_index::LruIndex;
-use super::lru_set::{At, LruSet, WAYS};
+use super::LruIndex;
 use crate::engine::Place;
+use crate::engine::hashcache::loglru::set::{At, LruSet, WAYS};
 use crate::layout::reach::Reach;
 
 /// Times that a set is read again because it changed meanwhile.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use super::index::Index;
-use super::lru_index::{LruIndex, Said};
 use crate::device::Device;
+use crate::engine::hashcache::loglru::{LruIndex, Said};
 use crate::engine::{Place, Places, Probe};
 use crate::layout::reach::Reach;
 use crate::terms::Stats;

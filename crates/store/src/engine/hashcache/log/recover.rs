@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use super::index::Index;
-use super::lru_index::LruIndex;
-use super::lru_set::WAYS;
-use super::offsets::OffsetLayout;
 use super::options::HashCacheLogOptions;
 use super::positions::Positions;
 use crate::device::Device;
+use crate::engine::hashcache::loglru::{LruIndex, OffsetLayout, WAYS};
 use crate::engine::{Kind, Place};
 use crate::index::Sets;
 use crate::layout::opening::{OpenedLog, open_log};

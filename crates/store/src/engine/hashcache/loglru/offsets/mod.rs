@@ -9,6 +9,10 @@
 //! A disk that fails at it is given up: the objects whose positions only it has are forgotten then, and so is each whose
 //! position memory has no room for any more. All else goes on.
 
+mod layout;
+mod to_go;
+mod writes;
+
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -17,9 +21,7 @@ use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::lru_set::{At, WAYS};
-pub use super::offset_layout::OffsetLayout;
-use super::to_go::ToGo;
+use super::set::{At, WAYS};
 use crate::device::{Counters, Device, Op, Outcome, Request};
 use crate::layout::changed::Changed;
 use crate::layout::limits::MAX_WRITE_FAILURES;
@@ -27,39 +29,41 @@ use crate::memory::AlignedBuf;
 use crate::memory::aligned::ALIGN;
 use crate::terms::Stats;
 use crate::terms::limits::WRITE_PATIENCE;
+pub use layout::OffsetLayout;
+use to_go::ToGo;
 
 /// The file. Memory: the positions that wait to go out, and a stripe while it is written.
 pub struct Offsets {
     /// None where memory has room for all positions.
-    pub(super) device: Option<Arc<dyn Device>>,
-    pub(super) layout: OffsetLayout,
-    pub(super) state: Mutex<State>,
+    device: Option<Arc<dyn Device>>,
+    layout: OffsetLayout,
+    state: Mutex<OffsetsState>,
     /// Told when no stripe is on its way any more.
-    pub(super) idle: Condvar,
+    idle: Condvar,
     /// See [`Offsets::is_lost`].
     lost: AtomicBool,
     read_errors: AtomicU64,
-    pub(super) write_errors: AtomicU64,
+    write_errors: AtomicU64,
     /// Frees a slot.
-    pub(super) free: OnceLock<Box<dyn Fn(u64, usize) + Send + Sync>>,
+    free: OnceLock<Box<dyn Fn(u64, usize) + Send + Sync>>,
 }
 
 /// What changes of it.
-pub(super) struct State {
+struct OffsetsState {
     moment: u64,
     changed: Changed,
-    pub(super) to_go: ToGo,
+    to_go: ToGo,
     /// Since when a stripe is on its way.
-    pub(super) writing_since: Option<Instant>,
-    pub(super) waiting: Vec<Waker>,
-    pub(super) closed: bool,
+    writing_since: Option<Instant>,
+    waiting: Vec<Waker>,
+    closed: bool,
     /// Requests that have failed in a row.
     failures: u32,
 }
 
-impl State {
+impl OffsetsState {
     /// Whether the disk has taken nothing for so long that nobody should wait for it.
-    pub(super) fn is_stalled(&self) -> bool {
+    fn is_stalled(&self) -> bool {
         self.writing_since.is_some_and(|since| since.elapsed() >= WRITE_PATIENCE)
     }
 }
@@ -70,7 +74,7 @@ pub type PositionsDone = Box<dyn FnOnce(Option<[At; WAYS]>) + Send>;
 impl Offsets {
     /// The file on a device, not looked at; without one, memory has to have room for all positions.
     pub fn on(device: Option<Arc<dyn Device>>, layout: OffsetLayout) -> Arc<Self> {
-        let state = State {
+        let state = OffsetsState {
             moment: 1,
             changed: Changed::default(),
             to_go: ToGo::new(layout),
@@ -91,7 +95,7 @@ impl Offsets {
         })
     }
 
-    fn is_full(&self, state: &State) -> bool {
+    fn is_full(&self, state: &OffsetsState) -> bool {
         state.to_go.len() >= self.layout.most_waiting()
     }
 
@@ -121,7 +125,7 @@ impl Offsets {
     }
 
     /// A request to the device ended, well or not.
-    pub(super) fn judge(&self, well: bool) {
+    fn judge(&self, well: bool) {
         let mut state = self.state.lock();
         state.failures = if well { 0 } else { state.failures + 1 };
         if state.failures >= MAX_WRITE_FAILURES && !self.lost.swap(true, Relaxed) {

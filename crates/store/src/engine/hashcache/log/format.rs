@@ -11,8 +11,6 @@ use crate::layout::reach::Reach;
 
 /// Slots of a set.
 pub const WAYS: usize = 8;
-/// Laps that a slot can tell apart.
-pub const LAPS: u64 = 16;
 
 const EMPTY: u64 = u32::MAX as u64;
 const RANK_BITS: usize = 3;
@@ -59,7 +57,7 @@ pub struct Slot {
     pub fingerprint: u16,
     /// Its place in the order of use: 0 is the most recent of the set.
     pub rank: u8,
-    /// Offset in the log in units, and lap modulo [`LAPS`]; `None` if the slot is empty.
+    /// Offset in the log in units, and lap modulo [`LAPS`](crate::engine::hashcache::laps::LAPS); `None` if the slot is empty.
     pub place: Option<(u32, u8)>,
     /// How far it and what is related to it reach; nothing in a slot without room for it.
     pub reach: Reach,

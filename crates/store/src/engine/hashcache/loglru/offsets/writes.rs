@@ -7,9 +7,9 @@ use std::sync::{Arc, Weak};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use super::lru_set::{At, WAYS};
-use super::offsets::Offsets;
+use super::Offsets;
 use crate::device::{Op, Outcome, Request, blocking, worker};
+use crate::engine::hashcache::loglru::set::{At, WAYS};
 use crate::memory::AlignedBuf;
 use crate::memory::aligned::ALIGN;
 
@@ -149,7 +149,7 @@ mod tests {
     use crate::device::fused::FusedDevice;
     use crate::device::wrap::{Fault, Faulty};
     use crate::device::{Medium, Memory};
-    use crate::engine::hashcache::offset_layout::OffsetLayout;
+    use crate::engine::hashcache::loglru::OffsetLayout;
     use crate::fuse::Fuse;
     use crate::layout::reach::Reach;
 

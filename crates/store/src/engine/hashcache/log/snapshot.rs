@@ -5,19 +5,17 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::log::Inner;
+use super::Inner;
+use super::limits::SNAPSHOT_SHARE;
 use crate::device::worker;
 use crate::layout::{SnapshotHeader, Snapshots};
-
-/// The log grows by so many times a snapshot's size between two snapshots: they are at most 2 % of what is written.
-pub const SNAPSHOT_SHARE: u64 = 50;
 
 /// How often it is looked whether a snapshot is due.
 const TICK: Duration = Duration::from_millis(250);
 
 /// Start the thread that takes snapshots as the log grows: one whenever the log has grown by [`SNAPSHOT_SHARE`] times
 /// a snapshot's size. It ends when the engine is closed or dropped. Errors: the system has no more threads.
-pub(super) fn start(engine: &Arc<Inner>) -> std::io::Result<()> {
+pub fn start(engine: &Arc<Inner>) -> std::io::Result<()> {
     let weak = Arc::downgrade(engine);
     worker::spawn("tinaja-snapshot", &engine.log.device, move || work(&weak))
 }
@@ -42,7 +40,7 @@ fn is_due(engine: &Inner) -> bool {
 }
 
 /// Take a snapshot now, and wait for the disk. A failure leaves the older snapshot, and is logged.
-pub(super) fn take(engine: &Inner) {
+pub fn take(engine: &Inner) {
     let Some(layout) = engine.snapshots.filter(|_| !engine.log.frontier.is_retired()) else { return };
     let mut newest = engine.snapshot.lock();
     let up_to = {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::answer::{found, read_error};
-use super::log::Inner;
-use super::lru_index::LruIndex;
+use super::Inner;
+use crate::engine::answer::{found, read_error};
+use crate::engine::hashcache::loglru::LruIndex;
 use crate::engine::{FetchDone, Fetched, Place, Places};
 use crate::layout::log::{LogFault, RawRecord};
 use crate::layout::reach::Reach;

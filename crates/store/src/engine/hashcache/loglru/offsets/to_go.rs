@@ -1,7 +1,7 @@
 //! Positions that are to go out to their file, by stripe.
 
-use super::lru_set::{At, WAYS};
-use super::offset_layout::OffsetLayout;
+use super::layout::OffsetLayout;
+use crate::engine::hashcache::loglru::set::{At, WAYS};
 
 /// A slot, by its number in its stripe, and its position.
 type Entry = (u32, At);

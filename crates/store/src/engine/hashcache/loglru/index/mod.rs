@@ -5,15 +5,17 @@
 //! last: its position comes into memory, and another goes out. What was read of the file is used only if its set has not
 //! changed meanwhile, so that no slot is ever given another's position.
 
+mod locate;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::index::{full_lap, slot_place, written_at};
-use super::lru_set::{At, Demoted, LruSet, WAYS};
 use super::offsets::{OffsetLayout, Offsets};
-use super::places::at_bin;
+use super::set::{At, Demoted, LruSet, WAYS};
 use crate::device::Device;
 use crate::engine::Place;
+use crate::engine::hashcache::laps::{full_lap, slot_place, written_at};
+use crate::engine::hashcache::places::at_bin;
 use crate::index::row::Put;
 use crate::index::{Row, Sets};
 use crate::layout::reach::Reach;
@@ -32,7 +34,7 @@ pub enum Said {
 
 /// The index. Memory: 15 + 4k bytes a set of eight, 15 + 5k with reaches, and what [`Offsets`] takes.
 pub struct LruIndex {
-    pub(super) sets: Sets,
+    sets: Sets,
     /// Positions of each set in memory, and bits of hash in a slot.
     cut: (usize, u8),
     has_reaches: bool,
@@ -101,22 +103,22 @@ impl LruIndex {
         self.offsets.write_anew(&mut std::iter::from_fn(&mut next))
     }
 
-    pub(super) fn with<T>(&self, set: u64, work: impl FnOnce(&mut LruSet<'_>) -> T) -> Option<T> {
+    fn with<T>(&self, set: u64, work: impl FnOnce(&mut LruSet<'_>) -> T) -> Option<T> {
         self.sets.with(set, |bytes| work(&mut LruSet::over(bytes, self.cut)))
     }
 
     /// As in a Disk Table's rows, 0 means that a slot is free.
-    pub(super) fn fingerprint(&self, id_low: u64) -> u16 {
+    fn fingerprint(&self, id_low: u64) -> u16 {
         Row::fingerprint(id_low, self.cut.1)
     }
 
-    pub(super) fn place(&self, position: u32, lap: u8) -> Option<Place> {
+    fn place(&self, position: u32, lap: u8) -> Option<Place> {
         let place = written_at(&self.layout, &self.frontier, position, lap);
         place.filter(|place| self.frontier.is_live(*place))
     }
 
     /// Where a slot's record lies, if memory has it: in the set, or on its way to the disk.
-    pub(super) fn known(&self, number: u64, set: &LruSet<'_>, way: usize) -> Option<At> {
+    fn known(&self, number: u64, set: &LruSet<'_>, way: usize) -> Option<At> {
         set.at(way).or_else(|| self.offsets.unwritten(number, way))
     }
 

@@ -1,4 +1,4 @@
-//! HashCache-Log: an index over a circular log.
+//! The engine's contract, over index and log; how it is planned and opened.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -6,17 +6,15 @@ use std::task::{Context, Poll, ready};
 
 use parking_lot::{Mutex, RwLock};
 
-use super::answer::limits;
-use super::closing;
 use super::format::{Cut, WAYS};
 use super::index::Index;
 use super::options::HashCacheLogOptions;
-use super::parts;
-use super::places::{Where, meaning};
 use super::positions::Positions;
 use super::recover::{self, Opened};
-use super::snapshot;
+use super::{HashCacheLog, Inner, snapshot};
 use crate::device::Device;
+use crate::engine::answer::limits;
+use crate::engine::hashcache::places::{Where, meaning};
 use crate::engine::{
     Engine, FetchDone, Kind, Limits, Part, PartsDone, Place, Places, Probe, Record, SyncDone, Together,
 };
@@ -30,25 +28,6 @@ use crate::layout::record::HEADER_BYTES;
 use crate::layout::{Log, LogLayout, SnapshotHeader, SnapshotLayout, Stamp};
 use crate::memory::aligned::ALIGN;
 use crate::terms::{Digest, Stats, WhyNot};
-
-/// The engine. Cheap to clone; the last clone that goes stops the device.
-pub struct HashCacheLog(Arc<Inner>);
-
-pub(super) struct Inner {
-    name: &'static str,
-    pub(super) index: Positions,
-    pub(super) log: Arc<Log>,
-    damaged_at_open: u64,
-    mean_object_bytes: u64,
-    pub(super) first_read_bytes: usize,
-    pub(super) false_reads: AtomicU64,
-    regions_swept: AtomicU64,
-    /// Read while a record is appended and entered; written to learn a place before which all are entered.
-    pub(super) publishing: RwLock<()>,
-    pub(super) snapshots: Option<SnapshotLayout>,
-    /// The newest snapshot on disk; locked while one is taken.
-    pub(super) snapshot: Mutex<SnapshotHeader>,
-}
 
 impl HashCacheLog {
     /// How a disk of `bytes`, of which the first `reserved` are taken, is shared between snapshots and log for objects

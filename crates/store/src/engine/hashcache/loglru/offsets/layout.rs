@@ -1,15 +1,11 @@
 //! How the file of positions is cut: 32 bytes a set (section 3.4), or 40 with reaches (3.5), none across a block; and blocks in
 //! stripes, which are written together.
 
-use super::lru_set::{At, POSITION_BYTES, WAYS};
+use crate::engine::hashcache::loglru::limits::MAX_POSITIONS_WAITING;
+use crate::engine::hashcache::loglru::set::{At, POSITION_BYTES, WAYS};
 use crate::layout::reach::Reach;
 use crate::layout::take::take_u32;
 use crate::memory::aligned::ALIGN;
-
-/// Positions of HashCache-LogLRU that memory keeps until they go out to its offset file, at the most and of a disk of 134
-/// million slots, 1 TiB of objects of 8 KiB; smaller ones keep fewer. Objects that would add to them wait. 12 bytes each, 24 at
-/// worst: 3 to 6 MiB.
-pub const MAX_POSITIONS_WAITING: usize = 262_144;
 
 /// Of so many slots one may have a position that waits to go out: a fifth of a bit for each slot.
 const SLOTS_A_POSITION_WAITING: u64 = 512;
