@@ -21,7 +21,7 @@ use crate::layout::table::Table as Extents;
 use crate::limits::{ENTRIES_READ_BYTES, MAX_ENTRY_CALLS, MAX_OPEN_ENTRIES, MAX_READS, MAX_SPILLING_ENTRIES};
 use crate::memory::held::Held;
 use crate::terms::{Digest, Secret};
-use crate::wait::{Gate, block_on, promise};
+use crate::wait::{Turns as Gate, block_on, promise};
 
 /// A [`Backend`] that keeps each entry as one record of an engine, and what fits none in files of its own. Memory: the
 /// engine's, and what [`EngineBackendOptions`] and [`crate::limits`] say: entries being written, entries held, records being

@@ -13,7 +13,7 @@ use super::{BackendError, STREAMS};
 use crate::engine::{Hold, Place, Places, Probe};
 use crate::memory::held::Share;
 use crate::terms::Digest;
-use crate::wait::Gate;
+use crate::wait::Turns as Gate;
 
 /// An entry that is open, or that is being written out.
 pub(super) struct Shared {

@@ -99,7 +99,7 @@ fn carry_on(queue: &Queue) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wait::{Gate, block_on};
+    use crate::wait::{Turns as Gate, block_on};
 
     #[test]
     fn what_nobody_waits_for_is_done_all_the_same() {

@@ -95,7 +95,7 @@ impl Inner {
     /// may sleep, and one that was given up still keeps the disk busy.
     async fn in_turn(&self, disk: usize, newest: Option<Place>, read: impl FnOnce(FetchDone)) -> Option<Found> {
         let in_memory = || newest.is_some_and(|place| self.engine.is_in_memory(place));
-        let turn = turn(&self.gate(disk), in_memory).await;
+        let turn = turn(&self.turns_of(disk), in_memory).await;
         let (done, answer) = promise();
         read(Box::new(move |fetched| {
             drop(turn);

@@ -203,7 +203,7 @@ impl Store for Cache {
             not_stored: get(&counters.not_stored),
             timeouts: get(&counters.timeouts),
             hot_taken: self.0.hot.taken(),
-            turns_waiting: self.0.gates.iter().map(|gate| gate.waiting() as u64).sum(),
+            turns_waiting: self.0.turns.iter().map(|turns| turns.waiting() as u64).sum(),
             gathered_bytes: self.0.gathers.iter().map(Gather::bytes).sum(),
             ..self.0.engine.stats()
         }

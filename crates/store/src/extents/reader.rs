@@ -15,7 +15,7 @@ use crate::layout::table::Extent;
 use crate::memory::held::{Held, Share, counted};
 use crate::terms::limits::MAX_REQUEST_BYTES;
 use crate::terms::{Digest, ReadError};
-use crate::wait::{Gate, Turn, promise};
+use crate::wait::{Turn, Turns, promise};
 
 /// Reads extents of one object, and holds those that it read last and that were not taken yet. Memory: one request,
 /// within [`held_bytes`] for all.
@@ -30,7 +30,7 @@ pub(crate) struct ExtentReader {
 #[derive(Clone)]
 struct Disk {
     engine: Arc<dyn Engine>,
-    gate: Gate,
+    turns: Turns,
     id: Digest,
     all: Held,
 }
@@ -45,8 +45,8 @@ struct HeldExtent {
 type Reading = Pin<Box<dyn Future<Output = Result<Vec<Bytes>, ReadError>> + Send>>;
 
 impl ExtentReader {
-    pub(crate) fn new(engine: Arc<dyn Engine>, gate: Gate, all: Held, id: Digest) -> Self {
-        let disk = Disk { engine, gate, id, all };
+    pub(crate) fn new(engine: Arc<dyn Engine>, turns: Turns, all: Held, id: Digest) -> Self {
+        let disk = Disk { engine, turns, id, all };
         ExtentReader { disk, held: VecDeque::new(), reading: Mutex::new(None) }
     }
 
@@ -114,7 +114,7 @@ impl Disk {
         let part = |extent: &Extent| Part { place: extent.place, body_bytes: extent.bytes as usize };
         let parts: Vec<_> = extents.iter().map(part).collect();
         let Some(first) = parts.first() else { return Ok(Vec::new()) };
-        let turn = turn(&self.gate, || self.engine.is_in_memory(first.place)).await;
+        let turn = turn(&self.turns, || self.engine.is_in_memory(first.place)).await;
         match turn.is_some().then(|| self.several(&parts)).flatten() {
             Some(several) => self.read_several(&parts, turn, several).await,
             None => self.read_one(first, turn).await.map(|body| vec![body]),
@@ -167,16 +167,16 @@ impl Disk {
             return None;
         }
         let share = Arc::new(self.all.hold(together.bytes, held_bytes() / 2)?);
-        let turns = self.gate.try_enter_more(together.bytes.div_ceil(one_bytes) - 1, read_turns_kept())?;
+        let turns = self.turns.try_enter_more(together.bytes.div_ceil(one_bytes) - 1, read_turns_kept())?;
         Some(Several { together, turns, share })
     }
 }
 
 /// A turn to read. What is in memory needs none, but is asked for only when turns are short.
-pub(crate) async fn turn(gate: &Gate, is_in_memory: impl FnOnce() -> bool) -> Option<Turn> {
-    match gate.try_enter() {
+pub(crate) async fn turn(turns: &Turns, is_in_memory: impl FnOnce() -> bool) -> Option<Turn> {
+    match turns.try_enter() {
         None if is_in_memory() => None,
-        None => Some(gate.enter().await),
+        None => Some(turns.enter().await),
         turn => turn,
     }
 }

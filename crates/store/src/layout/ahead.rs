@@ -19,14 +19,14 @@ const ENTRY_BYTES: usize = 128;
 /// What was read ahead. Memory: as many bytes as it was made with, buffers of the requests counted whole.
 pub struct Ahead {
     most_bytes: usize,
-    state: Mutex<State>,
+    state: Mutex<AheadState>,
     read: AtomicU64,
     used: AtomicU64,
     wasted: AtomicU64,
 }
 
 #[derive(Default)]
-struct State {
+struct AheadState {
     records: HashMap<Place, Kept>,
     /// Whose records are kept, oldest first.
     requests: VecDeque<Request>,

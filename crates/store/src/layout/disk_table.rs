@@ -75,7 +75,7 @@ pub struct DiskTable {
     stamp: Stamp,
     frontier: Arc<Frontier>,
     pool: Arc<Pool>,
-    state: Mutex<State>,
+    state: Mutex<DiskTableState>,
     /// Bins that did not verify.
     pub damaged: AtomicU64,
     /// Reads that the device failed.
@@ -83,7 +83,7 @@ pub struct DiskTable {
 }
 
 /// What changes of a table, locked for memory work only.
-pub struct State {
+pub struct DiskTableState {
     /// The number that the next bin written is given.
     order: u64,
     flying: HashMap<u64, Flying>,
@@ -112,7 +112,7 @@ impl DiskTable {
         pool: Arc<Pool>,
         order: u64,
     ) -> Arc<Self> {
-        let state = State {
+        let state = DiskTableState {
             order,
             flying: HashMap::new(),
             changed: Changed::default(),
@@ -150,14 +150,14 @@ impl DiskTable {
     }
 
     /// Look at or change what changes. Nothing that may end a request is done meanwhile.
-    pub fn lock(&self) -> MutexGuard<'_, State> {
+    pub fn lock(&self) -> MutexGuard<'_, DiskTableState> {
         let mut state = self.state.lock();
         state.notice_failed_syncs(self.frontier.sync_errors());
         state
     }
 }
 
-impl State {
+impl DiskTableState {
     /// The number of the next bin written: what is read from now on knows of all before it.
     pub fn moment(&self) -> u64 {
         self.order

@@ -44,7 +44,7 @@ pub struct Frontier {
     stamp: Stamp,
     /// Marks what this process writes.
     opening: u32,
-    state: Mutex<State>,
+    state: Mutex<FrontierState>,
     /// The first place not yet given to a record.
     next: AtomicU64,
     /// The end of the region being written: what lies a whole log before it is void.
@@ -58,7 +58,7 @@ pub struct Frontier {
     stop: Condvar,
 }
 
-struct State {
+struct FrontierState {
     region: Place,
     batch_at: Place,
     /// Empty until the first record comes.
@@ -97,7 +97,7 @@ struct Flying {
     since: Instant,
 }
 
-impl State {
+impl FrontierState {
     /// Whether the disk has been at a write or a sync for so long that nobody should wait for it.
     fn is_stalled(&self) -> bool {
         let syncs = self.syncing.then_some(self.syncing_since);
@@ -117,7 +117,7 @@ impl Frontier {
         flush_every: Option<Duration>,
         segments: Option<Arc<Segments>>,
     ) -> std::io::Result<Arc<Self>> {
-        let state = State {
+        let state = FrontierState {
             region: start,
             batch_at: start,
             batch: AlignedBuf::zeroed(0),
@@ -228,7 +228,7 @@ impl Frontier {
 
     fn append(
         self: &Arc<Self>,
-        state: &mut State,
+        state: &mut FrontierState,
         ops: &mut Vec<Op>,
         record: &Record<'_>,
         bytes: usize,
@@ -293,7 +293,7 @@ impl Frontier {
     }
 
     /// Whether nobody should wait for the disk, or for a segment to be cleaned.
-    fn is_stalled(&self, state: &State) -> bool {
+    fn is_stalled(&self, state: &FrontierState) -> bool {
         state.is_stalled() || self.segments.as_ref().is_some_and(|segments| segments.is_starved())
     }
 

@@ -27,12 +27,12 @@ pub struct Segments {
     entries: usize,
     /// Free segments that the log does not grow into now.
     reserve: AtomicUsize,
-    state: Mutex<State>,
+    state: Mutex<SegmentsState>,
     /// Something is to be cleaned, or nothing ever again.
     work: Condvar,
 }
 
-struct State {
+struct SegmentsState {
     holds: Box<[Holds]>,
     free: usize,
     current: Place,
@@ -67,7 +67,7 @@ impl Segments {
         }
         let free = homes.iter().filter(|home| home.load(Ordering::Relaxed) == 0).count();
         let holds = vec![Holds::default(); homes.len()].into_boxed_slice();
-        let state = Mutex::new(State { holds, free, current, starved_since: None, passed_over: 0 });
+        let state = Mutex::new(SegmentsState { holds, free, current, starved_since: None, passed_over: 0 });
         Segments { layout, homes, entries: entries.max(1), reserve: AtomicUsize::new(0), state, work: Condvar::new() }
     }
 

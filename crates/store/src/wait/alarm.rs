@@ -17,11 +17,11 @@ const TICK: Duration = Duration::from_millis(50);
 /// Wakes at deadlines. Memory: 64 bytes for each that waits. Its thread looks every [`TICK`] and is told nothing in
 /// between: nearly every deadline is met, and waking a thread for each would cost more than the work it watches.
 pub(crate) struct Alarm {
-    state: Mutex<State>,
+    state: Mutex<AlarmState>,
 }
 
 #[derive(Default)]
-struct State {
+struct AlarmState {
     next: u64,
     waiting: HashMap<u64, (Instant, Waker)>,
 }

@@ -1,12 +1,12 @@
 //! Waiting without a runtime: answers from other threads, turns, deadlines, and futures on a plain thread.
 
 mod alarm;
-mod gate;
 mod promise;
+mod turns;
 
 pub(crate) use alarm::{Alarm, At};
-pub(crate) use gate::{Gate, Turn};
 pub(crate) use promise::{Promise, promise};
+pub(crate) use turns::{Turn, Turns};
 
 use std::future::Future;
 use std::pin::pin;

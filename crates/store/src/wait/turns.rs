@@ -1,7 +1,7 @@
 //! A fixed number of turns, given in the order they were asked for.
 //!
 //! A turn that comes free is kept for whoever is first in the queue, who is woken. Some of those never come: their
-//! future sleeps in a list that nobody polls. [`Gate::tick`] passes them by, so that nobody waits behind them.
+//! future sleeps in a list that nobody polls. [`Turns::tick`] passes them by, so that nobody waits behind them.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -13,9 +13,9 @@ use parking_lot::Mutex;
 
 /// Lets so many pass at a time.
 #[derive(Clone)]
-pub(crate) struct Gate(Arc<Mutex<State>>);
+pub(crate) struct Turns(Arc<Mutex<TurnsState>>);
 
-struct State {
+struct TurnsState {
     free: usize,
     next_ticket: u64,
     /// In the order of their tickets.
@@ -33,17 +33,17 @@ struct Waiter {
 const ASLEEP: u8 = 3;
 
 /// A turn; given back when dropped.
-pub(crate) struct Turn(Gate);
+pub(crate) struct Turn(Turns);
 
 /// Waits for a turn.
 pub(crate) struct Entering {
-    gate: Gate,
+    turns: Turns,
     ticket: Option<u64>,
 }
 
-impl Gate {
+impl Turns {
     pub(crate) fn new(turns: usize) -> Self {
-        Gate(Arc::new(Mutex::new(State { free: turns, next_ticket: 0, waiting: VecDeque::new() })))
+        Turns(Arc::new(Mutex::new(TurnsState { free: turns, next_ticket: 0, waiting: VecDeque::new() })))
     }
 
     /// A turn at once, unless somebody waits for it.
@@ -68,7 +68,7 @@ impl Gate {
     }
 
     pub(crate) fn enter(&self) -> Entering {
-        Entering { gate: self.clone(), ticket: None }
+        Entering { turns: self.clone(), ticket: None }
     }
 }
 
@@ -76,8 +76,8 @@ impl Future for Entering {
     type Output = Turn;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Turn> {
-        let gate = self.gate.clone();
-        let mut state = gate.0.lock();
+        let turns = self.turns.clone();
+        let mut state = turns.0.lock();
         let ahead = self.ticket.map_or(state.waiting.len(), |ticket| state.ahead_of(ticket));
         let at = state.waiting.get(ahead).is_some_and(|waiter| Some(waiter.ticket) == self.ticket);
         // Free turns belong to the front of the queue.
@@ -87,7 +87,7 @@ impl Future for Entering {
                 state.waiting.remove(ahead);
             }
             self.ticket = None;
-            return Poll::Ready(Turn(gate.clone()));
+            return Poll::Ready(Turn(turns.clone()));
         }
         let ticket = *self.ticket.get_or_insert_with(|| {
             state.next_ticket += 1;
@@ -105,7 +105,7 @@ impl Future for Entering {
     }
 }
 
-impl State {
+impl TurnsState {
     fn ahead_of(&self, ticket: u64) -> usize {
         self.waiting.partition_point(|waiter| waiter.ticket < ticket)
     }
@@ -125,7 +125,7 @@ impl State {
     }
 }
 
-impl Gate {
+impl Turns {
     /// To be called now and then: whoever was woken and has not come for a whole tick loses the turn that was kept for
     /// it, and its place until it comes; everybody else is woken, since there is no telling how many more sleep.
     pub(crate) fn tick(&self) {
@@ -154,7 +154,7 @@ impl Gate {
 impl Drop for Entering {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket else { return };
-        let mut state = self.gate.0.lock();
+        let mut state = self.turns.0.lock();
         state.waiting.retain(|waiter| waiter.ticket != ticket);
         let passing = state.passing();
         drop(state);
@@ -181,18 +181,18 @@ mod tests {
 
     #[test]
     fn never_more_than_the_turns_and_nobody_waits_for_ever() {
-        let (gate, inside) = (Gate::new(3), Arc::new(AtomicUsize::new(0)));
+        let (turns, inside) = (Turns::new(3), Arc::new(AtomicUsize::new(0)));
         let threads: Vec<_> = (0..16)
             .map(|n| {
-                let (gate, inside) = (gate.clone(), inside.clone());
+                let (turns, inside) = (turns.clone(), inside.clone());
                 thread::spawn(move || {
                     for round in 0..500 {
                         if (n + round) % 7 == 0 {
                             // Given up while waiting.
-                            let mut entering = Box::pin(gate.enter());
+                            let mut entering = Box::pin(turns.enter());
                             let _ = entering.as_mut().poll(&mut Context::from_waker(Waker::noop()));
                         }
-                        let turn = block_on(gate.enter());
+                        let turn = block_on(turns.enter());
                         assert!(inside.fetch_add(1, SeqCst) < 3);
                         inside.fetch_sub(1, SeqCst);
                         drop(turn);
@@ -201,17 +201,17 @@ mod tests {
             })
             .collect();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        assert_eq!(gate.0.lock().free, 3);
+        assert_eq!(turns.0.lock().free, 3);
     }
 
     #[test]
     fn several_turns_are_given_only_where_there_are_plenty() {
-        let gate = Gate::new(10);
-        let four = gate.try_enter_more(4, 5).unwrap();
-        assert!(four.len() == 4 && gate.try_enter_more(2, 5).is_none());
-        let others: Vec<_> = (0..6).map(|_| gate.try_enter().unwrap()).collect();
-        assert!(gate.try_enter().is_none() && gate.try_enter_more(1, 0).is_none());
+        let turns = Turns::new(10);
+        let four = turns.try_enter_more(4, 5).unwrap();
+        assert!(four.len() == 4 && turns.try_enter_more(2, 5).is_none());
+        let others: Vec<_> = (0..6).map(|_| turns.try_enter().unwrap()).collect();
+        assert!(turns.try_enter().is_none() && turns.try_enter_more(1, 0).is_none());
         drop((four, others));
-        assert_eq!(gate.0.lock().free, 10);
+        assert_eq!(turns.0.lock().free, 10);
     }
 }

@@ -41,12 +41,12 @@ impl Gathered {
 pub(crate) struct Gather {
     /// So that lookups need no lock while nothing waits.
     count: AtomicUsize,
-    state: Mutex<State>,
+    state: Mutex<GatherState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct GatherState {
     objects: HashMap<Digest, Arc<Gathered>>,
     /// Those that have not begun to be written.
     groups: HashMap<u64, Group>,
@@ -75,7 +75,7 @@ impl Group {
     }
 }
 
-impl State {
+impl GatherState {
     /// Take an object out, from its group too if that has not begun to be written.
     fn take(&mut self, digest: &Digest) -> Option<Arc<Gathered>> {
         let object = self.objects.remove(digest)?;

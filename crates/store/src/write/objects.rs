@@ -15,7 +15,7 @@ use crate::hot::HotObjects;
 use crate::memory::held::Held;
 use crate::store::Source;
 use crate::terms::{Digest, Key};
-use crate::wait::{Alarm, Gate};
+use crate::wait::{Alarm, Turns};
 
 /// An engine with all that stands before it: hot objects, unfinished writes, objects that wait for their group, turns.
 pub(crate) struct Objects {
@@ -26,7 +26,7 @@ pub(crate) struct Objects {
     pub(crate) alarm: Arc<Alarm>,
     pub(crate) counters: Counters,
     /// Turns to read, for each disk: one that stalls keeps its own.
-    pub(crate) gates: Arc<[Gate]>,
+    pub(crate) turns: Arc<[Turns]>,
     held: Held,
     /// What unfinished writes hold.
     pub(crate) written: Held,
@@ -79,17 +79,17 @@ impl Counters {
 impl Objects {
     /// Over an engine, with nothing under way. Errors: the system has no more threads.
     pub(crate) fn over(engine: Arc<dyn Engine>, hot: HotObjects) -> std::io::Result<Arc<Self>> {
-        let gates: Arc<[Gate]> = (0..engine.disks()).map(|_| Gate::new(reads())).collect();
-        let turns = gates.clone();
+        let turns: Arc<[Turns]> = (0..engine.disks()).map(|_| Turns::new(reads())).collect();
+        let ticking = turns.clone();
         let gathers = groups::gathers(&*engine);
         let objects = Arc::new(Objects {
             limits: engine.limits(),
             engine,
             hot,
             fills: Fills::default(),
-            alarm: Alarm::start(move || turns.iter().for_each(Gate::tick))?,
+            alarm: Alarm::start(move || ticking.iter().for_each(Turns::tick))?,
             counters: Counters::default(),
-            gates,
+            turns,
             held: Held::default(),
             written: Held::default(),
             gathers,
@@ -105,13 +105,13 @@ impl Objects {
     }
 
     /// Turns to read from the disk of this number.
-    pub(crate) fn gate(&self, disk: usize) -> Gate {
-        let gate = self.gates.get(disk).or(self.gates.first());
-        gate.cloned().unwrap_or_else(|| Gate::new(reads()))
+    pub(crate) fn turns_of(&self, disk: usize) -> Turns {
+        let turns = self.turns.get(disk).or(self.turns.first());
+        turns.cloned().unwrap_or_else(|| Turns::new(reads()))
     }
 
     pub(crate) fn extent_reader(&self, digest: Digest) -> ExtentReader {
-        ExtentReader::new(self.engine.clone(), self.gate(self.engine.disk_of(&digest)), self.held.clone(), digest)
+        ExtentReader::new(self.engine.clone(), self.turns_of(self.engine.disk_of(&digest)), self.held.clone(), digest)
     }
 
     /// Keep a whole object in memory if the record at `place` is its newest.

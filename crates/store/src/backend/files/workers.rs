@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::{Condvar, Mutex};
 
 use crate::limits::{FILE_THREADS, MAX_FILE_JOBS};
-use crate::wait::{Gate, promise};
+use crate::wait::{Turns as Gate, promise};
 
 type Job = Box<dyn FnOnce() + Send>;
 

@@ -33,11 +33,11 @@ struct Shared {
     below: Arc<dyn Device>,
     model: Model,
     started: Instant,
-    state: Mutex<State>,
+    state: Mutex<LimitedState>,
     changed: Condvar,
 }
 
-struct State {
+struct LimitedState {
     /// Where the last request that began ends.
     head_at: u64,
     busy: Duration,
@@ -52,7 +52,7 @@ impl Limited {
     pub fn new(below: Arc<dyn Device>, model: Model, time: Time) -> io::Result<Self> {
         let count = model.lanes.max(1);
         let free_at = vec![Duration::ZERO; count];
-        let state = State { head_at: 0, busy: Duration::ZERO, free_at, waiting: Vec::new(), stopped: false };
+        let state = LimitedState { head_at: 0, busy: Duration::ZERO, free_at, waiting: Vec::new(), stopped: false };
         let (state, changed) = (Mutex::new(state), Condvar::new());
         let limited = Limited {
             shared: Arc::new(Shared { below, model, started: Instant::now(), state, changed }),
@@ -88,7 +88,7 @@ impl Limited {
     }
 }
 
-impl State {
+impl LimitedState {
     /// Begin a request: the time it takes.
     fn begin(&mut self, op: &Op, model: &Model, device_bytes: u64) -> Duration {
         let time = match op.request.extent() {

@@ -5,7 +5,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{DiskTable, State};
+use super::{DiskTable, DiskTableState};
 use crate::layout::limits::MAX_UNSYNCED_BINS;
 use crate::terms::SyncDone;
 
@@ -49,7 +49,7 @@ pub(super) struct TableSync {
     number: u64,
 }
 
-impl State {
+impl DiskTableState {
     /// A sync of the disk failed that others asked for: the kernel may have dropped what was written, and will not say
     /// so twice.
     pub(super) fn notice_failed_syncs(&mut self, errors: u64) {
@@ -87,7 +87,7 @@ impl DiskTable {
     }
 
     /// The syncs whose writes have ended, as their numbers; and one that nobody asked for, where many bins wait for one.
-    pub(super) fn due_syncs(&self, state: &mut State) -> Vec<u64> {
+    pub(super) fn due_syncs(&self, state: &mut DiskTableState) -> Vec<u64> {
         if state.unsynced.len() * 2 >= MAX_UNSYNCED_BINS && state.syncs.is_empty() {
             let moment = 0;
             state.syncs.push(TableSync { moment, since: Instant::now(), done: None, started: false, number: 0 });

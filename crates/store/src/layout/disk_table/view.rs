@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::Bytes;
 
-use super::{DiskTable, State};
+use super::{DiskTable, DiskTableState};
 use crate::device::{Op, Outcome, Request};
 use crate::layout::bin::{BinHeader, Content, Seen};
 use crate::memory::AlignedBuf;
@@ -17,7 +17,7 @@ const MOST_READS: u32 = 8;
 /// Bins of one set, as they were at a moment.
 #[derive(Clone)]
 pub struct View {
-    /// Nothing in it is newer; see [`State::moment`].
+    /// Nothing in it is newer; see [`DiskTableState::moment`].
     pub moment: u64,
     first: u64,
     bins: Vec<Bytes>,
@@ -75,7 +75,7 @@ struct Reading {
     reads: u32,
 }
 
-impl State {
+impl DiskTableState {
     /// The newest bytes of a bin that are not on disk yet.
     fn in_memory(&self, bin: u64) -> Option<&Arc<AlignedBuf>> {
         self.flying.get(&bin).map(|flying| flying.newest())

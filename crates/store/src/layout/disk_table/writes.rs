@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
-use super::{DiskTable, State};
+use super::{DiskTable, DiskTableState};
 use crate::device::{Op, Outcome, Request};
 use crate::layout::limits::{MAX_BINS_IN_FLIGHT, MAX_LOST_BINS, MAX_UNSYNCED_BINS};
 use crate::memory::AlignedBuf;
@@ -43,7 +43,7 @@ impl Flying {
     }
 }
 
-impl State {
+impl DiskTableState {
     /// Whether another bin may be written now. Pending: the waker is called when there is room.
     pub fn poll_room(&mut self, waker: &Waker, is_retired: bool) -> Poll<Result<(), WhyNot>> {
         let full = self.flying.len() >= MAX_BINS_IN_FLIGHT || self.unsynced.len() >= MAX_UNSYNCED_BINS;
@@ -99,7 +99,7 @@ impl State {
 impl DiskTable {
     /// Write a bin: it is served from memory at once. Returns the request to submit, if this bin is not being written
     /// already, and the moment after it.
-    pub fn write(self: &Arc<Self>, state: &mut State, bin: u64, mut image: AlignedBuf) -> (Option<Op>, u64) {
+    pub fn write(self: &Arc<Self>, state: &mut DiskTableState, bin: u64, mut image: AlignedBuf) -> (Option<Op>, u64) {
         let order = state.order;
         state.order += 1;
         self.stamp.bin_ordered(&mut image, bin, order);

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::task::Waker;
 use std::time::Instant;
 
-use super::{Flying, Frontier, State};
+use super::{Flying, Frontier, FrontierState};
 use crate::device::{Op, Outcome, Request};
 use crate::layout::limits::MAX_BATCHES_IN_FLIGHT;
 use crate::memory::AlignedBuf;
@@ -22,7 +22,7 @@ impl Frontier {
     }
 
     /// Send the batch to the disk; false if too many are on their way.
-    pub(super) fn seal(self: &Arc<Self>, state: &mut State, ops: &mut Vec<Op>) -> bool {
+    pub(super) fn seal(self: &Arc<Self>, state: &mut FrontierState, ops: &mut Vec<Op>) -> bool {
         if state.batch_len == 0 {
             return true;
         }
@@ -33,7 +33,7 @@ impl Frontier {
         true
     }
 
-    pub(super) fn seal_now(self: &Arc<Self>, state: &mut State, ops: &mut Vec<Op>) {
+    pub(super) fn seal_now(self: &Arc<Self>, state: &mut FrontierState, ops: &mut Vec<Op>) {
         if state.batch_len == 0 {
             return;
         }
@@ -49,7 +49,7 @@ impl Frontier {
         self.next.store(state.batch_at.0, Ordering::Release);
     }
 
-    pub(super) fn fly(self: &Arc<Self>, state: &mut State, ops: &mut Vec<Op>, flying: Flying) {
+    pub(super) fn fly(self: &Arc<Self>, state: &mut FrontierState, ops: &mut Vec<Op>, flying: Flying) {
         let Flying { at, len, is_summary, .. } = flying;
         let from = flying.buffer.clone();
         state.flying.push(flying);
@@ -60,7 +60,7 @@ impl Frontier {
     }
 
     /// Close the region and begin the next; false if too many writes or summaries are on their way, or no segment is free.
-    pub(super) fn end_region(self: &Arc<Self>, state: &mut State, ops: &mut Vec<Op>) -> bool {
+    pub(super) fn end_region(self: &Arc<Self>, state: &mut FrontierState, ops: &mut Vec<Op>) -> bool {
         let Some(next) = self.next_region(state.region) else { return false };
         if self.is_poisoned(state.region) {
             // Nothing of it is trusted, so nothing more of it is written and no summary vouches for it.

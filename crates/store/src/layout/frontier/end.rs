@@ -6,7 +6,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use super::syncs::Sync;
-use super::{Frontier, State};
+use super::{Frontier, FrontierState};
 use crate::layout::limits::WRITE_BEHIND;
 use crate::terms::limits::WRITE_PATIENCE;
 use crate::terms::{Place, SyncDone};
@@ -53,7 +53,7 @@ impl Frontier {
 
 impl Frontier {
     /// Those that wait for a disk that stalls: they are to ask once more, and are told so.
-    fn give_up_waiting(&self, state: &mut State) -> Vec<Waker> {
+    fn give_up_waiting(&self, state: &mut FrontierState) -> Vec<Waker> {
         let stalled = self.is_stalled(state);
         if stalled != mem::replace(&mut state.said_stalled, stalled) {
             let seconds = WRITE_PATIENCE.as_secs();

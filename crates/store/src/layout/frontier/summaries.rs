@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::syncs::Sync;
-use super::{Flying, Frontier, State};
+use super::{Flying, Frontier, FrontierState};
 use crate::device::Op;
 use crate::layout::limits::MAX_SUMMARIES_WAITING;
 use crate::layout::{Segments, region};
@@ -30,14 +30,14 @@ impl Frontier {
     }
 
     /// Encode the summary of the region being written, whose last batch is on its way.
-    pub(super) fn keep_summary(&self, state: &mut State) {
+    pub(super) fn keep_summary(&self, state: &mut FrontierState) {
         let (region, used_to) = (state.region, state.batch_at);
         let bytes = region::encode(&self.layout, self.stamp, region, used_to.0 - region.0, &state.summary);
         state.summaries.push_back(Summary { region, used_to, bytes });
     }
 
     /// A sync nobody asked for, if half of the summaries that may wait do so and no other sync is coming.
-    pub(super) fn sync_for_summaries(self: &Arc<Self>, state: &mut State) -> Option<Op> {
+    pub(super) fn sync_for_summaries(self: &Arc<Self>, state: &mut FrontierState) -> Option<Op> {
         let coming = state.syncing || !state.syncs.is_empty();
         if coming || state.summaries.len() * 2 < self.most_summaries() {
             return None;
@@ -47,7 +47,7 @@ impl Frontier {
     }
 
     /// Everything before `synced` lasts, but for what is poisoned: write the summaries that waited for it.
-    pub(super) fn write_summaries(self: &Arc<Self>, state: &mut State, ops: &mut Vec<Op>, synced: Place) {
+    pub(super) fn write_summaries(self: &Arc<Self>, state: &mut FrontierState, ops: &mut Vec<Op>, synced: Place) {
         for summary in mem::take(&mut state.summaries) {
             let cleaned = |segments: &Arc<Segments>| !segments.is_there(summary.region);
             if self.is_poisoned(summary.region) || self.segments.as_ref().is_some_and(cleaned) {

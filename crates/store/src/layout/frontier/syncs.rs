@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::task::Waker;
 use std::time::Instant;
 
-use super::{Frontier, State};
+use super::{Frontier, FrontierState};
 use crate::device::{Op, Outcome, Request};
 use crate::terms::{Place, SyncDone};
 
@@ -59,7 +59,7 @@ impl Frontier {
     }
 
     /// One sync for all those whose writes have ended.
-    pub(super) fn due_syncs(self: &Arc<Self>, state: &mut State) -> Option<Op> {
+    pub(super) fn due_syncs(self: &Arc<Self>, state: &mut FrontierState) -> Option<Op> {
         if state.syncing {
             return None;
         }

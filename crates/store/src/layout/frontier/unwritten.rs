@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{Flying, Frontier, State};
+use super::{Flying, Frontier, FrontierState};
 use crate::memory::AlignedBuf;
 use crate::terms::Place;
 
@@ -16,7 +16,7 @@ fn lies_within(place: Place, at: Place, len: usize) -> bool {
     place >= at && place.0 < at.0 + len as u64
 }
 
-impl State {
+impl FrontierState {
     fn batch_has(&self, place: Place) -> bool {
         lies_within(place, self.batch_at, self.batch_len)
     }

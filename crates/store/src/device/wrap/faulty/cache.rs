@@ -25,7 +25,7 @@ impl Held {
 }
 
 #[derive(Default)]
-struct State {
+struct WriteCacheState {
     held: VecDeque<Held>,
     next_number: u64,
 }
@@ -33,7 +33,7 @@ struct State {
 /// What lies between the plan and the device below.
 pub(super) struct WriteCache {
     below: Arc<dyn Device>,
-    state: Mutex<State>,
+    state: Mutex<WriteCacheState>,
     off: AtomicBool,
 }
 
