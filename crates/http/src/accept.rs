@@ -3,8 +3,8 @@
 use http::HeaderName;
 use http::header::{ACCEPT_ENCODING, ACCEPT_LANGUAGE};
 
-use crate::judge::is_token;
 use crate::limits::MAX_NORMALISED_MEMBERS;
+use crate::words::is_token;
 
 /// The form of a field's value that is the same for all values that mean the same; `None` for fields without one,
 /// and for values that are malformed: those are compared byte by byte.

@@ -5,8 +5,9 @@ use std::time::{Duration, SystemTime};
 use http::HeaderMap;
 use http::header::{AGE, DATE};
 
+use crate::dates;
 use crate::limits::MAX_SECONDS;
-use crate::{dates, text};
+use crate::words::text;
 
 /// The age of a response on arrival (RFC 9111 4.2.3): the time since its Date, or its Age and the time that asking
 /// took, whichever is more. `asked` is when the request was sent, `answered` when the response's head came.

@@ -7,9 +7,9 @@
 use http::StatusCode;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 
-use crate::judge::is_token;
 use crate::limits::MAX_ANSWER_HEAD_BYTES;
 use crate::lines::lines;
+use crate::words::is_token;
 
 /// Why a response head is not to be trusted (RFC 9112 4, 5, 6.1 and 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -191,7 +191,7 @@ fn check_trailer(line: &[u8], any: bool) -> Result<(), BadBody> {
     let name = line.get(..colon).unwrap_or_default();
     // Some servers read `_` as `-` in a name.
     let plain: Vec<u8> = name.iter().map(|byte| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() }).collect();
-    if !crate::judge::is_token(name) || (!any && FORBIDDEN_TRAILERS.contains(&plain.as_slice())) {
+    if !crate::words::is_token(name) || (!any && FORBIDDEN_TRAILERS.contains(&plain.as_slice())) {
         return Err(BadBody);
     }
     Ok(())

@@ -1,9 +1,9 @@
 //! The header lines of a raw head that decide where a message goes and where it ends.
 
 use crate::body::Framing;
-use crate::judge::is_token;
 use crate::limits::MAX_FIELDS;
 use crate::refusal::Refusal;
+use crate::words::is_token;
 
 /// The header lines that decide where a message goes and where it ends.
 #[derive(Default)]

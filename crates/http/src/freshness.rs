@@ -7,7 +7,7 @@ use http::{HeaderMap, StatusCode};
 
 use crate::dates;
 use crate::limits::{MAX_HEURISTIC_SECONDS, MAX_SECONDS};
-use crate::storable::Policy;
+use crate::policy::Policy;
 use crate::targeted::Chosen;
 
 /// Freshness lifetime in seconds: `s-maxage`, then `max-age`, then Expires unless a targeted field stands in for it

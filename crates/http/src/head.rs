@@ -1,8 +1,8 @@
 //! Where a raw request head ends.
 
-use crate::judge::is_token_byte;
 use crate::limits::{MAX_HEAD_BYTES, MAX_SKIPPED_BYTES};
 use crate::refusal::Refusal;
+use crate::words::is_token_byte;
 
 /// Where a head ends in what has been read so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

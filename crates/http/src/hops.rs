@@ -6,7 +6,7 @@ use http::header::{
 use http::{HeaderMap, HeaderName, StatusCode, Version};
 
 use crate::limits::MAX_INTERIM_RESPONSES;
-use crate::list_members;
+use crate::words::list_members;
 
 /// Fields that end at the next hop whether or not Connection names them (RFC 9110 7.6.1, RFC 9111 3.1), without
 /// Transfer-Encoding, which whoever frames the body sets.

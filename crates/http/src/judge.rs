@@ -8,6 +8,7 @@ use crate::body::Framing;
 use crate::fields::Fields;
 use crate::limits::{MAX_HEAD_BYTES, MAX_METHOD_BYTES, MAX_TARGET_BYTES};
 use crate::refusal::Refusal;
+pub use crate::words::is_token;
 
 /// A head that is beyond doubt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -196,15 +197,6 @@ fn settle_authority(
         _ => host.port_or(80) == authority.port_or(80),
     };
     if agreed && host.host() == authority.host() { Ok(Some(authority)) } else { Err(Refusal::HostMismatch) }
-}
-
-/// Whether these bytes are a token (RFC 9110 5.6.2): at least one byte, none of them special.
-pub fn is_token(bytes: &[u8]) -> bool {
-    !bytes.is_empty() && bytes.iter().all(|byte| is_token_byte(*byte))
-}
-
-pub(crate) fn is_token_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 #[cfg(test)]

@@ -44,6 +44,7 @@ pub mod limits;
 pub mod lines;
 pub mod multipart;
 pub mod partial;
+mod policy;
 pub mod range;
 pub mod refusal;
 pub mod reuse;
@@ -53,17 +54,4 @@ mod structured;
 pub mod targeted;
 pub mod validate;
 pub mod vary;
-
-/// The value of a field as text; a value that is not ASCII reads as empty.
-pub(crate) fn text(value: &http::HeaderValue) -> &str {
-    value.to_str().unwrap_or_default()
-}
-
-/// The members of a comma-separated list field, over all its lines, trimmed; empty members are skipped
-/// (RFC 9110 5.6.1). Quoted strings are not looked into: for lists of tokens only.
-pub(crate) fn list_members<'a>(
-    headers: &'a http::HeaderMap,
-    name: &http::HeaderName,
-) -> impl Iterator<Item = &'a str> + use<'a> {
-    headers.get_all(name).into_iter().flat_map(|value| text(value).split(',')).map(str::trim).filter(|m| !m.is_empty())
-}
+mod words;

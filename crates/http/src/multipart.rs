@@ -7,7 +7,7 @@ use http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE};
 
 use crate::edits::Edits;
 use crate::range::{byte_count, content_range};
-use crate::text;
+use crate::words::text;
 
 /// The frame around the parts of one `multipart/byteranges` body.
 #[derive(Clone, Debug)]

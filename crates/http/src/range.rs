@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderValue, Method};
 
 use crate::edits::Edits;
 use crate::limits::{MAX_RANGE_OVERLAPS, MAX_RANGES};
-use crate::text;
+use crate::words::text;
 
 /// What a request asks for of an object whose length is known.
 #[derive(Clone, Debug, PartialEq, Eq)]

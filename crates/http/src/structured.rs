@@ -104,7 +104,7 @@ impl<'a> Cursor<'a> {
             '-' | '0'..='9' => self.number(),
             '"' => self.string().map(Value::String),
             '*' | 'a'..='z' | 'A'..='Z' => {
-                let token = |c: char| u8::try_from(c).is_ok_and(crate::judge::is_token_byte) || ":/".contains(c);
+                let token = |c: char| u8::try_from(c).is_ok_and(crate::words::is_token_byte) || ":/".contains(c);
                 Some(Value::Token(self.take_while(token).to_owned()))
             }
             ':' => {

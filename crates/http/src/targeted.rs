@@ -4,7 +4,7 @@ use http::{HeaderMap, HeaderName};
 
 use crate::control::CacheControl;
 use crate::structured::{Value, dictionary};
-use crate::text;
+use crate::words::text;
 
 /// The field for caches that speak for an origin (RFC 9213 3): reverse proxies heed it, forward proxies do not.
 pub const CDN_CACHE_CONTROL: HeaderName = HeaderName::from_static("cdn-cache-control");

@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderName};
 
 use crate::accept::normal_form;
 use crate::limits::{MAX_VARIANTS, MAX_VARY_FIELDS};
-use crate::list_members;
+use crate::words::list_members;
 
 /// The fields a response varies by, in one order and without doubles; empty without Vary. `None` where the response
 /// must not be stored: `Vary: *`, a member that is no field name, or more than [`MAX_VARY_FIELDS`].
