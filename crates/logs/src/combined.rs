@@ -6,13 +6,13 @@
 use std::fmt::Write;
 
 use crate::civil;
-use crate::common::{self, or_dash};
 use crate::escape::{quoted, unquote};
 use crate::record::{CacheResult, ParseError, Record};
+use crate::shared::{or_dash, write_fields};
 
 /// Appends `record` to `line`, newline included.
 pub fn write(record: &Record, line: &mut String) {
-    common::write_fields(record, line);
+    write_fields(record, line);
     // Writing into a String cannot fail.
     let _ = writeln!(
         line,

@@ -17,6 +17,7 @@ mod escape;
 mod format;
 pub mod json;
 mod record;
+mod shared;
 mod sink;
 pub mod squid;
 
