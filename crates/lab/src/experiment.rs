@@ -1,9 +1,8 @@
-//! What an experiment is, and the list of them.
+//! What an experiment is.
 
 use std::path::PathBuf;
 
 use crate::error::LabError;
-use crate::experiments;
 use crate::report::Report;
 
 /// One table or figure of a paper, or one claim of ours. Each has a file of its own.
@@ -51,29 +50,5 @@ impl Setup {
     /// `full`, or `quick` if this is to be quick.
     pub fn choose<T>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
-    }
-}
-
-/// Every experiment, in the order in which they are listed.
-pub fn all() -> &'static [Experiment] {
-    experiments::ALL
-}
-
-/// The experiment of this name.
-pub fn find(name: &str) -> Option<&'static Experiment> {
-    all().iter().find(|experiment| experiment.name == name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_is_found_by_its_own_name() {
-        for experiment in all() {
-            assert!(std::ptr::eq(find(experiment.name).unwrap(), experiment), "{} is there twice", experiment.name);
-            assert!(experiment.shows.len() < 110 && !experiment.shows.ends_with('.'));
-        }
-        assert!(find("no-such").is_none());
     }
 }

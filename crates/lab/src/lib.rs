@@ -3,7 +3,7 @@
 //! An experiment runs the engines of `tinaja-store` themselves, over devices that keep virtual time, and prints what the
 //! paper says, what its model says, what was measured, and why they differ. Only [`peers`] knows HTTP and a network.
 //!
-//! - [`experiment`]: what an experiment is, and the list of them;
+//! - [`experiment`]: what an experiment is; [`experiments`]: the list of them;
 //! - [`report`] and [`show`]: what came out, as tables, as JSON and as plots;
 //! - [`rig`]: an engine over disks that are counted, slowed down by a model, and held in little memory;
 //! - [`load`]: requests, generated or read from logs, and the driver that puts them to a rig;
@@ -15,7 +15,7 @@
 pub mod browser;
 mod error;
 pub mod experiment;
-mod experiments;
+pub mod experiments;
 pub mod load;
 pub mod paper;
 pub mod peers;

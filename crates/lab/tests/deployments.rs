@@ -2,11 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use tinaja_lab::report::Plot;
-use tinaja_lab::{Setup, experiment};
+use tinaja_lab::{Setup, experiments};
 
 #[test]
 fn both_fit_their_memory() {
-    let report = (experiment::find("hashcache-deployments").unwrap().run)(&Setup::quick()).unwrap();
+    let report = (experiments::find("hashcache-deployments").unwrap().run)(&Setup::quick()).unwrap();
     let table = &report.tables[0];
     let numbers = |name: &str| table.column(name).into_iter().map(|cell| cell.value().unwrap()).collect::<Vec<_>>();
     println!("{table:?}");

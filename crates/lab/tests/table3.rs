@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use tinaja_lab::report::{Report, Table};
-use tinaja_lab::{Setup, experiment};
+use tinaja_lab::{Setup, experiments};
 
 fn table<'a>(report: &'a Report, start: &str) -> &'a Table {
     report.tables.iter().find(|table| table.title.starts_with(start)).unwrap()
@@ -20,7 +20,7 @@ fn row(table: &Table, engine: &str, columns: &[&str]) -> Vec<f64> {
 
 #[test]
 fn bits_losses_and_seeks_are_table_3s() {
-    let report = (experiment::find("hashcache-table3").unwrap().run)(&Setup::quick()).unwrap();
+    let report = (experiments::find("hashcache-table3").unwrap().run)(&Setup::quick()).unwrap();
     // Bits as allocated, within half a bit of the formula: of the table itself and of both sweeps.
     for start in ["Bits a slot", "SetMemLRU:", "LogLRU:"] {
         let table = table(&report, start);

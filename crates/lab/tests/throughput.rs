@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use tinaja_lab::report::Table;
-use tinaja_lab::{Setup, experiment};
+use tinaja_lab::{Setup, experiments};
 
 fn numbers(table: &Table, column: &str) -> Vec<f64> {
     table.column(column).into_iter().map(|cell| cell.value().unwrap_or(f64::NAN)).collect()
@@ -14,7 +14,7 @@ fn row(table: &Table, name: &str) -> usize {
 
 #[test]
 fn rates_follow_from_requests_and_are_in_the_papers_order() {
-    let report = (experiment::find("hashcache-throughput").unwrap().run)(&Setup::quick()).unwrap();
+    let report = (experiments::find("hashcache-throughput").unwrap().run)(&Setup::quick()).unwrap();
     for table in &report.tables[..2] {
         let (measured, counted) = (numbers(table, "measured"), numbers(table, "t / requests"));
         for (measured, counted) in measured.iter().zip(counted) {

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Write, stdout};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use tinaja_lab::{Experiment, Report, Setup, experiment, show};
+use tinaja_lab::{Experiment, Report, Setup, experiments, show};
 
 use crate::flags::Lab;
 
@@ -14,7 +14,7 @@ pub fn lab(flags: Lab) -> Result<()> {
     let Some(name) = &flags.name else {
         return say(&format!(
             "{}\nrun one with: tinaja lab NAME [--quick] [--json] [--plot FILE]\n",
-            show::list(experiment::all())
+            show::list(experiments::all())
         ));
     };
     let chosen = chosen(name)?;
@@ -45,13 +45,13 @@ pub fn lab(flags: Lab) -> Result<()> {
 /// The experiment of this name, or all that do not want root and the machine for themselves.
 fn chosen(name: &str) -> Result<Vec<Experiment>> {
     if name == "all" {
-        let (alone, others): (Vec<_>, Vec<_>) = experiment::all().iter().partition(|experiment| experiment.needs_root);
+        let (alone, others): (Vec<_>, Vec<_>) = experiments::all().iter().partition(|experiment| experiment.needs_root);
         for Experiment { name, .. } in alone {
             tracing::warn!("{name} is left out: it makes disks and limits as root, run it by its name");
         }
         return Ok(others);
     }
-    match experiment::find(name) {
+    match experiments::find(name) {
         Some(experiment) => Ok(vec![*experiment]),
         None => bail!("there is no experiment {name:?}; `tinaja lab` lists them"),
     }
@@ -69,7 +69,7 @@ fn document(report: &Report, dir: &Path, logs: &[PathBuf]) -> Result<()> {
         show::draw(report, &dir.join(picture))?;
     }
     write(&format!("{}.md", report.name), show::page(report, picture.as_deref(), logs))?;
-    write("README.md", show::contents(experiment::all(), |name| dir.join(format!("{name}.md")).exists()))
+    write("README.md", show::contents(experiments::all(), |name| dir.join(format!("{name}.md")).exists()))
 }
 
 fn say(text: &str) -> Result<()> {

@@ -1,4 +1,4 @@
-//! The experiments, one a file.
+//! The experiments, one a file, and the list of them.
 
 mod deployments;
 mod hits;
@@ -12,7 +12,7 @@ mod throughput;
 use crate::experiment::Experiment;
 
 /// In the order in which they are listed.
-pub const ALL: &[Experiment] = &[
+const ALL: &[Experiment] = &[
     table3::EXPERIMENT,
     index_size::EXPERIMENT,
     throughput::EXPERIMENT,
@@ -24,3 +24,27 @@ pub const ALL: &[Experiment] = &[
     segmented::HITS,
     segmented::BREAK_EVEN,
 ];
+
+/// Every experiment, in the order in which they are listed.
+pub fn all() -> &'static [Experiment] {
+    ALL
+}
+
+/// The experiment of this name.
+pub fn find(name: &str) -> Option<&'static Experiment> {
+    all().iter().find(|experiment| experiment.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_found_by_its_own_name() {
+        for experiment in all() {
+            assert!(std::ptr::eq(find(experiment.name).unwrap(), experiment), "{} is there twice", experiment.name);
+            assert!(experiment.shows.len() < 110 && !experiment.shows.ends_with('.'));
+        }
+        assert!(find("no-such").is_none());
+    }
+}
