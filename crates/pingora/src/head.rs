@@ -20,8 +20,9 @@ use bytes::Bytes;
 use pingora_cache::key::{CacheHashKey, CacheKey, HashBinary};
 use pingora_cache::meta::CacheMeta;
 use pingora_error::{Error, ErrorType, Result};
+use tinaja_store::Key;
 
-use crate::meta;
+use crate::meta::{self, Times};
 
 const VERSION: u8 = 2;
 /// The version of the first releases, whose objects are given up without a warning.
@@ -51,6 +52,11 @@ pub fn primary_key(head: &[u8]) -> Option<&[u8]> {
     StoredHead::decode(head).map(|head| head.primary)
 }
 
+/// What an object is called in the store: its combined hash alone, since purges know no more.
+pub(crate) fn store_key(key: &impl CacheHashKey) -> Key {
+    Key::from_digest(key.combined_bin())
+}
+
 /// A stored head, taken apart without copying anything.
 ///
 /// For programs that answer from the store by themselves, past Pingora's cache: the header lines can be sent as they
@@ -61,19 +67,6 @@ pub struct StoredHead<'a> {
     key_variance: Option<HashBinary>,
     pub(crate) times: Times,
     wire: &'a [u8],
-}
-
-/// What Pingora's metadata say beside the header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Times {
-    pub fresh_until: SystemTime,
-    pub created: SystemTime,
-    pub updated: SystemTime,
-    pub provenance: SystemTime,
-    pub epoch_override: Option<SystemTime>,
-    pub stale_while_revalidate_sec: u32,
-    pub stale_if_error_sec: u32,
-    pub variance: Option<HashBinary>,
 }
 
 impl<'a> StoredHead<'a> {

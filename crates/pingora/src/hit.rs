@@ -12,7 +12,7 @@ use pingora_cache::trace::SpanHandle;
 use pingora_error::{Error, ErrorType, Result};
 use tinaja_store::{Body, Hit, ReadError, State};
 
-use crate::fault;
+use crate::fault::fault;
 
 /// How many bytes of a body are read at a time.
 ///

@@ -41,6 +41,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
+mod fault;
 mod head;
 mod hit;
 mod lock;
@@ -54,10 +55,3 @@ pub use hit::{READ_PIECE_BYTES, StartsLater, prefetch};
 pub use miss::announced_bytes;
 pub use relay::RELAY_MOST_BYTES;
 pub use storage::TinajaStorage;
-
-use pingora_error::{BError, Error, ErrorType};
-
-/// Pingora's error for a fault of the store's.
-fn fault(doing: &'static str, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> BError {
-    Error::because(ErrorType::InternalError, doing, cause)
-}

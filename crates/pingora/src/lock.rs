@@ -5,15 +5,15 @@
 //! for what is on its way already. A storage cannot see this, a lock can: it is called in the same breath as the lookup.
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pingora_cache::CacheKey;
 use pingora_cache::key::{CacheHashKey, HashBinary};
 use pingora_cache::lock::{CacheKeyLock, CacheLock, LockStatus, Locked, WritePermit};
-use tinaja_store::Lookup;
+use tinaja_store::{Lookup, Store};
 
-use crate::head::StoredHead;
-use crate::storage::TinajaStorage;
+use crate::head::{StoredHead, store_key};
 
 thread_local! {
     /// What this thread has just looked up and not found. Between the answer of a lookup and the lock Pingora waits
@@ -27,21 +27,21 @@ pub(crate) fn looked_up(key: &CacheKey, absent: bool) {
     JUST_MISSED.set(absent.then(|| key.combined_bin()));
 }
 
-/// A [`CacheLock`] over one storage: see [`TinajaStorage::lock`].
+/// A [`CacheLock`] over one storage: see [`crate::TinajaStorage::lock`].
 pub(crate) struct FillLock {
-    storage: &'static TinajaStorage,
+    store: Arc<dyn Store>,
     locks: CacheLock,
 }
 
 impl FillLock {
-    pub(crate) fn new(storage: &'static TinajaStorage, age_timeout: Duration) -> FillLock {
-        FillLock { storage, locks: CacheLock::new(age_timeout) }
+    pub(crate) fn new(store: Arc<dyn Store>, age_timeout: Duration) -> FillLock {
+        FillLock { store, locks: CacheLock::new(age_timeout) }
     }
 
     /// Whether an object is there, or on its way, that was not a moment ago. Looks into memory alone: what was not
     /// there can be on disk only if it was filled and pushed out of memory since.
     fn has_come(&self, key: &CacheKey) -> bool {
-        match self.storage.store().lookup(&TinajaStorage::store_key(key), Instant::now()) {
+        match self.store.lookup(&store_key(key), Instant::now()) {
             Lookup::Here(hit) => StoredHead::decode(&hit.head).is_some_and(|head| head.belongs_to(key)),
             Lookup::Absent | Lookup::Wait(_) => false,
         }

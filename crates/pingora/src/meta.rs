@@ -13,8 +13,6 @@ use pingora_error::{Error, ErrorType, Result};
 use pingora_http::ResponseHeader;
 use serde::Serialize;
 
-use crate::head::Times;
-
 /// The array that Pingora's metadata are as MessagePack, in its order; the first is the version of that form.
 #[derive(Serialize)]
 struct Packed(
@@ -33,6 +31,19 @@ const PACKED_VERSION: u8 = 2;
 /// The start of a zstd frame (RFC 8878 3.1.1) that is one segment, has its length in four bytes, and no checksum: the
 /// store has its own.
 const FRAME_START: [u8; 5] = [0x28, 0xB5, 0x2F, 0xFD, 0xA0];
+
+/// What Pingora's metadata say beside the header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Times {
+    pub fresh_until: SystemTime,
+    pub created: SystemTime,
+    pub updated: SystemTime,
+    pub provenance: SystemTime,
+    pub epoch_override: Option<SystemTime>,
+    pub stale_while_revalidate_sec: u32,
+    pub stale_if_error_sec: u32,
+    pub variance: Option<HashBinary>,
+}
 
 pub(crate) fn times(meta: &CacheMeta) -> Times {
     Times {

@@ -13,12 +13,11 @@ use pingora_cache::storage::{HandleMiss, MissFinishType};
 use pingora_error::Result;
 use tinaja_store::{Commit, FillId, Writer};
 
-use crate::relay::{Pull, RELAY_FREE_BYTES, Relay};
-use crate::storage::TinajaStorage;
+use crate::relay::{Pull, RELAY_FREE_BYTES, Relay, Relays};
 
 /// A fill. Dropped before [`HandleMiss::finish`], it is aborted.
 pub(crate) struct MissWriter {
-    storage: &'static TinajaStorage,
+    relays: &'static Relays,
     /// There until the commit.
     writer: Option<Writer>,
     relay: Arc<Relay>,
@@ -27,10 +26,10 @@ pub(crate) struct MissWriter {
 }
 
 impl MissWriter {
-    pub(crate) fn new(storage: &'static TinajaStorage, writer: Writer) -> Self {
+    pub(crate) fn new(relays: &'static Relays, writer: Writer) -> Self {
         let fill = writer.id();
-        let relay = storage.relays().open(fill);
-        MissWriter { storage, writer: Some(writer), relay, tag: fill.0.into(), written_bytes: 0 }
+        let relay = relays.open(fill);
+        MissWriter { relays, writer: Some(writer), relay, tag: fill.0.into(), written_bytes: 0 }
     }
 
     /// Write all of `data`. While the store pushes back, read ahead for this fill's own client: see [`crate::relay`].
@@ -74,7 +73,7 @@ impl MissWriter {
 
 impl Drop for MissWriter {
     fn drop(&mut self) {
-        self.storage.relays().close(FillId(self.tag.into()));
+        self.relays.close(FillId(self.tag.into()));
     }
 }
 

@@ -21,7 +21,7 @@ use pingora_cache::trace::SpanHandle;
 use pingora_error::{BError, Error, ErrorType};
 use tinaja_store::{Body, FillId};
 
-use crate::fault;
+use crate::fault::fault;
 use crate::hit::READ_PIECE_BYTES;
 
 /// Read ahead without slowing down: enough to keep a fast client busy.

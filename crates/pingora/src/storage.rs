@@ -15,8 +15,8 @@ use pingora_cache::{CacheKey, PurgeType};
 use pingora_error::{Error, ErrorType, Result};
 use tinaja_store::{FillId, Hint, Hit, Key, Removed, Store, Updated};
 
-use crate::fault;
-use crate::head::{StoredHead, encode, is_old};
+use crate::fault::fault;
+use crate::head::{StoredHead, encode, is_old, store_key};
 use crate::hit::HitReader;
 use crate::lock::{FillLock, looked_up};
 use crate::miss::{MissWriter, announced_bytes};
@@ -47,7 +47,7 @@ impl TinajaStorage {
     ///
     /// [`CacheLock`]: pingora_cache::lock::CacheLock
     pub fn lock(&'static self, age_timeout: Duration) -> &'static CacheKeyLockImpl {
-        Box::leak(Box::new(FillLock::new(self, age_timeout)))
+        Box::leak(Box::new(FillLock::new(self.store.clone(), age_timeout)))
     }
 
     /// The store behind: for its counters, listings, flushes, and to close it.
@@ -58,7 +58,7 @@ impl TinajaStorage {
     /// What an object is called in the store: its combined hash alone, since purges know no more. The primary key is
     /// in the head ([`crate::primary_key`]).
     pub fn store_key(key: &impl CacheHashKey) -> Key {
-        Key::from_digest(key.combined_bin())
+        store_key(key)
     }
 
     /// How many requests read along the fill that `tag` names ([`HandleMiss::streaming_write_tag`]), the one that causes
@@ -70,10 +70,6 @@ impl TinajaStorage {
             return 0;
         };
         self.store.followers(&Self::store_key(key), FillId(write.into()))
-    }
-
-    pub(crate) fn relays(&self) -> &Relays {
-        &self.relays
     }
 
     /// The metadata of a found object; `None` if it is another key's, or cannot be read and was removed.
@@ -165,7 +161,7 @@ impl Storage for TinajaStorage {
     async fn get_miss_handler(&'static self, key: &CacheKey, meta: &CacheMeta, _: &SpanHandle) -> Result<MissHandler> {
         let hint = Hint { expected_bytes: announced_bytes(meta), ..Hint::default() };
         let writer = self.store.put(&Self::store_key(key), encode(key, meta)?, hint);
-        Ok(Box::new(MissWriter::new(self, writer)))
+        Ok(Box::new(MissWriter::new(&self.relays, writer)))
     }
 
     async fn purge(&'static self, target: PurgeTarget<'_>, _: PurgeType, _: &SpanHandle) -> Result<PurgeOutcome> {
