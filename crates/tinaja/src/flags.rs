@@ -7,7 +7,7 @@ use tinaja_proxy::{Cidr, LogFormat, OriginUrl};
 use tinaja_store::EngineName;
 use tinaja_store::device::IoEngine;
 
-use crate::settings::values::{Address, FileOrOff, Filter, LogFormatName, Size};
+use crate::values::{Address, FileOrOff, Filter, LogFormatName, Size};
 
 /// A web cache for those with more disk than memory.
 #[derive(Debug, Parser)]

@@ -19,6 +19,7 @@ mod serve;
 mod settings;
 mod tune;
 mod upgrade;
+mod values;
 mod welcome;
 
 use std::io::{Write, stderr};

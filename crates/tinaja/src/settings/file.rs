@@ -13,7 +13,7 @@ use tinaja_store::device::IoEngine;
 use toml::Spanned;
 
 use super::upstream::FileUpstream;
-use super::values::{Address, FieldName, FileOrOff, Filter, Limit, LogFormatName, Number, OneOrMore, Size, Text};
+use crate::values::{Address, FieldName, FileOrOff, Filter, Limit, LogFormatName, Number, OneOrMore, Size, Text};
 
 /// The longest file that is read: far more than anybody writes by hand.
 const MOST_BYTES: u64 = 4 << 20;

@@ -8,7 +8,7 @@ use toml::Spanned;
 
 use super::file::{FileCertificate, FileListener, FileMode, FileRule};
 use super::upstream::upstream;
-use super::values::{Number, OneOrMore, Text};
+use crate::values::{Number, OneOrMore, Text};
 
 /// Where in the file something stands.
 struct Source<'a> {

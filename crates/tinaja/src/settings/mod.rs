@@ -3,7 +3,6 @@
 pub mod file;
 mod listeners;
 mod upstream;
-pub mod values;
 
 use std::net::SocketAddr;
 use std::num::NonZero;
@@ -17,8 +16,8 @@ use tinaja_store::{Bins, EngineName, Tuning};
 
 use crate::flags::Serve;
 use crate::place;
+use crate::values::{Address, FileOrOff, Filter, LogFormatName, Number, OneOrMore, Size, Text};
 use file::File;
-use values::{Address, FileOrOff, Filter, LogFormatName, Number, OneOrMore, Size, Text};
 
 /// The budget for hot objects where nothing else is said.
 pub const DEFAULT_MEMORY_BYTES: u64 = 64 << 20;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::Deserialize;
 use tinaja_proxy::{Balance, CertificateFiles, Check, OriginTls, OriginUrl, Upstream};
 
-use super::values::{Limit, Number, Text};
+use crate::values::{Limit, Number, Text};
 
 /// The settings of one route's origins. What is not there keeps its default.
 #[derive(Clone, Debug, Default, Deserialize)]
