@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char};
 use std::{ptr, slice};
 
-use crate::error::{Failure, TINAJA_ARGUMENT, TINAJA_NULL};
+use crate::error::{Failure, TINAJA_ARGUMENT, TINAJA_NULL, TINAJA_TOO_SMALL};
 
 fn null(what: &str) -> Failure {
     Failure::new(TINAJA_NULL, format!("{what} is null: give a pointer to it"))
@@ -100,7 +100,7 @@ pub(crate) fn copy_all(from: &[u8], to: &mut [u8], what: &str) -> Result<u64, Fa
     let (needs, has) = (from.len(), to.len());
     let room = to.get_mut(..needs).ok_or_else(|| {
         let message = format!("{what} has {needs} bytes, and there is room for {has}: give as much room as it needs");
-        Failure::new(crate::TINAJA_TOO_SMALL, message)
+        Failure::new(TINAJA_TOO_SMALL, message)
     })?;
     room.copy_from_slice(from);
     Ok(needs as u64)

@@ -11,7 +11,7 @@ use tinaja_store::limits::MAX_TICKETS;
 
 use crate::args::Out;
 use crate::cache::{cache, key, no_such};
-use crate::error::{Failure, TINAJA_FULL, TINAJA_OUTSIDE};
+use crate::error::{Failure, TINAJA_ARGUMENT, TINAJA_FULL, TINAJA_OUTSIDE};
 use crate::{args, guard};
 
 /// The object is not there, or not any more; or what was read is not what was written.
@@ -147,7 +147,7 @@ pub unsafe extern "C" fn tinaja_part(object: i64, at: u64, step: *mut tinaja_ste
 }
 
 fn another(is: &str, wanted: &str) -> Failure {
-    Failure::new(crate::TINAJA_ARGUMENT, format!("the handle names {is}, and {wanted} is wanted"))
+    Failure::new(TINAJA_ARGUMENT, format!("the handle names {is}, and {wanted} is wanted"))
 }
 
 /// Copy the head of a found object to `into`. Returns its length, or a code: `TINAJA_TOO_SMALL` if there is not room for
