@@ -113,6 +113,6 @@ fn get(store: &dyn Store, key: &Key) -> Option<(Bytes, Bytes)> {
     Some((hit.head, body))
 }
 
-fn read_all(hit: &mut Hit) -> Result<Bytes, crate::ReadError> {
+fn read_all(hit: &mut Hit) -> Result<Bytes, crate::terms::ReadError> {
     block_on(hit.body.collect(usize::MAX))
 }

@@ -121,9 +121,9 @@ impl Run<'_> {
                 let head = bytes_of(self.version, head);
                 let new = head.clone();
                 let updated = block_on(self.subject.store().update_head(&key(name), Box::new(move |_| Some(new))));
-                if updated == Ok(crate::Updated::Done) {
+                if updated == Ok(crate::store::Updated::Done) {
                     let edited = block_on(self.reference.update_head(&key(name), Box::new(move |_| Some(head))));
-                    assert_eq!(edited, Ok(crate::Updated::Done), "an object that should be gone was updated");
+                    assert_eq!(edited, Ok(crate::store::Updated::Done), "an object that should be gone was updated");
                 }
             }
             Step::Flush => block_on(self.subject.store().flush()).unwrap(),
