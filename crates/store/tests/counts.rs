@@ -84,6 +84,11 @@ fn lookups_without_the_disk_allocate_nothing() {
 
 /// A body that comes in one piece, as long as was announced, is copied into the log and nowhere else; and a hit is read
 /// into a buffer that was read into before.
+///
+/// This failed on a busy machine, with 22 KB a put: a hundred puts were counted, and two buffers for batches fell among
+/// them. The log has as many buffers as it has batches on their way to the disk, so a disk that slows down has it make
+/// more. But there are no more than the limit, however many puts there are: a thousand puts leave them less than half of
+/// the bound, and a copy of each body still exceeds it four times.
 #[test]
 fn bodies_need_no_memory_of_their_own() {
     const SIZE: u64 = 65_536;
@@ -94,11 +99,11 @@ fn bodies_need_no_memory_of_their_own() {
         block_on(writer.write(bodies.slice(n as usize..n as usize + SIZE as usize)));
         assert!(matches!(block_on(writer.commit()), Commit::Stored { .. }));
     };
-    // Enough to have made all buffers for batches that there will be.
+    // Enough to have made most buffers for batches that there will be.
     (0..400).for_each(one);
     let before = BYTES.with(Cell::get);
-    (400..500).for_each(one);
-    let each = (BYTES.with(Cell::get) - before) / 100;
+    (400..1400).for_each(one);
+    let each = (BYTES.with(Cell::get) - before) / 1000;
     println!("a put of 64 KiB allocates {each} bytes");
     assert!(each < SIZE / 4, "{each} bytes a put");
 

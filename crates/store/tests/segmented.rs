@@ -4,13 +4,14 @@
 mod support;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use support::{DISK_BYTES, blank, disk, get, is_write, key, open_planned, plan_tuned, put, sound};
+use support::{DISK_BYTES, blank, disk, get, is_read, is_write, key, open_planned, plan_tuned, put, sound};
 use tinaja_store::contract::bytes_of;
 use tinaja_store::device::wrap::{Counted, Fault};
-use tinaja_store::device::{Device, Medium};
+use tinaja_store::device::{Device, Medium, Request};
 use tinaja_store::layout::region::{encode, entries, footer};
 use tinaja_store::layout::{LogLayout, Stamp};
 use tinaja_store::{Cache, Commit, EngineName, Plan, Secret, Store, Tuning, block_on};
@@ -133,6 +134,11 @@ fn no_older_version_comes_to_light_when_its_segment_was_passed_over() {
 
 /// After a clean stop the index is read as it was saved; after a crash it is made anew from the summaries. Both find the
 /// same.
+///
+/// This failed once in ten to twenty runs, with 8 to 11 requests where 7 were right. All that the disk had been asked for
+/// by the end of the opening was counted, and not all of it was the opening's: that begins a segment, after which too few
+/// may be free, and then the cleaner's thread reads summaries at once, one or two requests a segment. How many are free at
+/// the stop depends on how far the cleaner had come by then. So each request is counted for the thread that asks.
 #[test]
 fn a_stop_saves_the_index_and_a_crash_has_the_summaries() {
     let medium = blank();
@@ -144,10 +150,21 @@ fn a_stop_saves_the_index_and_a_crash_has_the_summaries() {
     let crashed = medium.copy();
     block_on(store.close()).unwrap();
     let look = |medium: &Medium| {
-        let disk = disk(medium, |_, _| None);
-        let store = open_planned(&plan(0), disk.clone()).unwrap();
-        let calls = disk.calls();
+        let (own, strays) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let (opener, log, opening, others) = (thread::current().id(), layout().base, own.clone(), strays.clone());
+        let count = move |_, request: &Request| {
+            let is_of_log = request.extent().is_some_and(|(at, _)| at >= log);
+            if thread::current().id() == opener {
+                opening.fetch_add(1, SeqCst);
+            } else if !is_read(request) || !is_of_log {
+                others.fetch_add(1, SeqCst);
+            }
+            None
+        };
+        let store = open_planned(&plan(0), disk(medium, count)).unwrap();
+        let calls = own.load(SeqCst);
         let found: Vec<_> = (0..600).map(|n| get(&store, n)).collect();
+        assert_eq!(strays.load(SeqCst), 0, "other threads read summaries, to clean segments, and ask for nothing else");
         (calls, found, store.stats().damaged_at_open)
     };
     let Plan::Segmented(plan) = plan(0) else { panic!() };
