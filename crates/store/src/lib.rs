@@ -20,14 +20,12 @@
 //! assert_eq!(block_on(hit.body.collect(1024)).unwrap(), "the rain it keeps");
 //! ```
 
-pub mod backend;
 pub mod cache;
 #[cfg(any(test, feature = "contract"))]
 pub mod contract;
 pub mod device;
 pub mod engine;
 pub mod external;
-pub mod files;
 mod fuse;
 mod hit;
 pub mod index;
@@ -40,7 +38,10 @@ pub mod replace;
 mod stats;
 mod store;
 pub mod tune;
+#[cfg(not(feature = "unstable"))]
 mod wait;
+#[cfg(feature = "unstable")]
+pub mod wait;
 mod write;
 mod writer;
 

@@ -5,8 +5,8 @@ mod gate;
 mod promise;
 
 pub(crate) use alarm::{Alarm, At};
-pub(crate) use gate::{Gate, Turn};
-pub(crate) use promise::{Promise, promise};
+pub use gate::{Entering, Gate, Turn};
+pub use promise::{Answer, Promise, promise};
 
 use std::future::Future;
 use std::pin::pin;
