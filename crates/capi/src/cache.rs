@@ -3,8 +3,8 @@
 use std::ffi::c_char;
 use std::sync::{Arc, LazyLock};
 
-use tinaja_store::files::Handle;
-use tinaja_store::files::handles::{Handles, NoSuch};
+use tinaja_files::Handle;
+use tinaja_files::handles::{Handles, NoSuch};
 use tinaja_store::{Cache, Key, Removed, Store, block_on};
 
 use crate::error::{

@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 
+use tinaja_files::FileError;
 use tinaja_store::external::ExternalError;
-use tinaja_store::files::FileError;
 use tinaja_store::{OpenError, StoreError};
 
 /// Done.

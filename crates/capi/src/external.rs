@@ -3,10 +3,10 @@
 use std::os::fd::AsRawFd;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
+use tinaja_files::Handle;
+use tinaja_files::handles::{Handles, NoSuch};
 use tinaja_store::block_on;
 use tinaja_store::external::{Index, Object, Part, Read, Step};
-use tinaja_store::files::Handle;
-use tinaja_store::files::handles::{Handles, NoSuch};
 use tinaja_store::limits::MAX_TICKETS;
 
 use crate::args::Out;

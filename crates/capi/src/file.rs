@@ -3,7 +3,7 @@
 use std::io::SeekFrom;
 use std::sync::{Arc, LazyLock};
 
-use tinaja_store::files::{Files, Handle};
+use tinaja_files::{Files, Handle};
 use tinaja_store::{Hint, Store};
 
 use crate::cache::{cache, key};

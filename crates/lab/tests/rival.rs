@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
+use tinaja_backend::Backend;
+use tinaja_backend::contract::{BackendHarness, BackendSubject};
 use tinaja_lab::rig::{Clock, PageCache, PageCacheOptions, Sparse};
 use tinaja_lab::rival::{Ages, Blockfile, BlockfileOptions};
-use tinaja_store::backend::Backend;
-use tinaja_store::contract::backend::{BackendHarness, BackendSubject};
 
 struct Rival;
 
@@ -32,4 +32,4 @@ impl BackendSubject for Subject {
     }
 }
 
-tinaja_store::backend_contract_tests!(Rival);
+tinaja_backend::backend_contract_tests!(Rival);

@@ -20,7 +20,6 @@
 //! assert_eq!(block_on(hit.body.collect(1024)).unwrap(), "the rain it keeps");
 //! ```
 
-pub mod backend;
 pub mod cache;
 #[cfg(any(test, feature = "contract"))]
 pub mod contract;
@@ -28,7 +27,6 @@ pub mod device;
 pub mod engine;
 mod extents;
 pub mod external;
-pub mod files;
 mod fuse;
 pub mod hot;
 pub mod index;
@@ -40,7 +38,10 @@ pub mod replace;
 mod store;
 mod terms;
 pub mod tune;
+#[cfg(not(feature = "unstable"))]
 mod wait;
+#[cfg(feature = "unstable")]
+pub mod wait;
 mod write;
 
 pub use cache::{Cache, CacheOptions, EngineName, NameOnDisk, OpenError, Plan, Tuning};

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::{Extent, TraceKey};
 
 /// Streams of an entry that are replayed: those that a backend has.
-pub const KEPT: usize = tinaja_store::backend::STREAMS;
+pub const KEPT: usize = tinaja_backend::STREAMS;
 
 /// Entries with the sizes of their streams. Memory: some 80 bytes an entry.
 #[derive(Clone, Debug, Default)]

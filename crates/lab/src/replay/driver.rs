@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tinaja_store::backend::{BackendError, Entry};
+use tinaja_backend::{BackendError, Entry};
 use tinaja_store::block_on;
 
 use super::{Kind, Stand, Times};

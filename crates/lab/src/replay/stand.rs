@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tempfile::NamedTempFile;
-use tinaja_store::backend::{Backend, EngineBackend, EngineBackendOptions};
+use tinaja_backend::{Backend, EngineBackend, EngineBackendOptions};
 use tinaja_store::device::wrap::{Counted, Detail};
 use tinaja_store::device::{Access, Device, Disk as RealDisk, IoEngine};
 use tinaja_store::engine::Engine;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use bytes::Bytes;
-use tinaja_store::backend::{Answer, BackendError, Entry, STREAMS};
+use tinaja_backend::{Answer, BackendError, Entry, STREAMS};
 
 use super::{Shared, call};
 

@@ -26,7 +26,7 @@ mod streams;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tinaja_store::backend::{Answer, Backend, BackendError, Entry};
+use tinaja_backend::{Answer, Backend, BackendError, Entry};
 
 pub use ranks::Ages;
 pub use state::Counts;

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::sync::Arc;
 
-use tinaja_store::backend::{BackendError, STREAMS};
+use tinaja_backend::{BackendError, STREAMS};
 
 use super::BlockfileOptions;
 use super::ranks::{Rank, Ranks};

@@ -3,7 +3,7 @@
 use std::io;
 
 use bytes::Bytes;
-use tinaja_store::backend::BackendError;
+use tinaja_backend::BackendError;
 
 use super::files::File;
 use super::space::{Class, Place, Space};

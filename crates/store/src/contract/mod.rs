@@ -4,7 +4,6 @@
 //! that drives the store and [`crate::Reference`] side by side through random histories.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test-suite")]
 
-pub mod backend;
 mod model;
 mod relayed;
 mod rules;

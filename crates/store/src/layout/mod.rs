@@ -17,8 +17,8 @@ pub mod scan;
 pub mod segments;
 pub mod snapshot;
 pub mod superblock;
-pub(crate) mod table;
-pub(crate) mod take;
+pub mod table;
+pub mod take;
 pub mod walk;
 
 pub use disk_table::{DiskTable, TableLayout};

@@ -17,34 +17,39 @@ const NUMBERS_BYTES: usize = 12;
 
 /// One part of a large body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Extent {
-    pub(crate) place: Place,
-    pub(crate) bytes: u32,
+pub struct Extent {
+    /// Where it lies.
+    pub place: Place,
+    /// Its bytes.
+    pub bytes: u32,
 }
 
 /// All parts of a large body, in order: its beginning, as far as that lies with the head, and then the extents.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Table {
+pub struct Table {
     /// The beginning, which lies before the first extent.
-    pub(crate) first: Bytes,
+    pub first: Bytes,
     /// Bytes in all extents.
-    pub(crate) rest_bytes: u64,
-    pub(crate) extent_bytes: u32,
-    pub(crate) extents: Vec<Extent>,
+    pub rest_bytes: u64,
+    /// Bytes of each extent but the last.
+    pub extent_bytes: u32,
+    /// The extents, in order.
+    pub extents: Vec<Extent>,
 }
 
 impl Table {
     /// The bytes of a table of so many extents, without the beginning of the body.
-    pub(crate) const fn bytes_for(extents: usize) -> usize {
+    pub const fn bytes_for(extents: usize) -> usize {
         NUMBERS_BYTES + extents.saturating_mul(8)
     }
 
     /// The length of the whole body.
-    pub(crate) fn body_bytes(&self) -> u64 {
+    pub fn body_bytes(&self) -> u64 {
         self.first.len() as u64 + self.rest_bytes
     }
 
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    /// The table as it is stored.
+    pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(Self::bytes_for(self.extents.len()) + self.first.len());
         bytes.extend_from_slice(&self.rest_bytes.to_le_bytes());
         bytes.extend_from_slice(&self.extent_bytes.to_le_bytes());
@@ -54,7 +59,7 @@ impl Table {
     }
 
     /// `None` if the numbers do not fit each other. Memory: 16 bytes for each 8 of the places; the beginning is not copied.
-    pub(crate) fn decode(bytes: &Bytes) -> Option<Table> {
+    pub fn decode(bytes: &Bytes) -> Option<Table> {
         let Numbers { rest_bytes, extent_bytes, places, first } = numbers(bytes)?;
         let left = |n: usize| rest_bytes - n as u64 * u64::from(extent_bytes);
         let extent = |(n, place): (usize, &[u8; 8])| Extent {
@@ -66,7 +71,7 @@ impl Table {
     }
 
     /// The places alone; none where [`Table::decode`] finds no table.
-    pub(crate) fn places(bytes: &[u8]) -> Vec<Place> {
+    pub fn places(bytes: &[u8]) -> Vec<Place> {
         let places = numbers(bytes).map_or(&[][..], |numbers| numbers.places);
         places.iter().map(|place| Place(u64::from_le_bytes(*place))).collect()
     }
@@ -91,7 +96,7 @@ fn numbers(bytes: &[u8]) -> Option<Numbers<'_>> {
 }
 
 /// A table as it was encoded, with every place changed: the same bytes where `change` leaves the first place as it is.
-pub(crate) fn with_places(bytes: Bytes, change: impl Fn(Place) -> Place) -> Bytes {
+pub fn with_places(bytes: Bytes, change: impl Fn(Place) -> Place) -> Bytes {
     let Some(mut table) = Table::decode(&bytes) else { return bytes };
     if table.extents.first().is_none_or(|extent| change(extent.place) == extent.place) {
         return bytes;

@@ -8,22 +8,22 @@ use bytes::Bytes;
 
 /// How many bytes all of them hold.
 #[derive(Clone, Default)]
-pub(crate) struct Held(Arc<AtomicUsize>);
+pub struct Held(Arc<AtomicUsize>);
 
 /// One's share; given back when dropped.
-pub(crate) struct Share {
+pub struct Share {
     bytes: usize,
     all: Held,
 }
 
 impl Held {
     /// A share of nothing yet.
-    pub(crate) fn share(&self) -> Share {
+    pub fn share(&self) -> Share {
         Share { bytes: 0, all: self.clone() }
     }
 
     /// Hold so many bytes, unless all would then hold more than `most`.
-    pub(crate) fn hold(&self, bytes: usize, most: usize) -> Option<Share> {
+    pub fn hold(&self, bytes: usize, most: usize) -> Option<Share> {
         let before = self.0.fetch_add(bytes, Relaxed);
         let share = Share { bytes, all: self.clone() };
         (before + bytes <= most).then_some(share)
@@ -32,7 +32,7 @@ impl Held {
 
 impl Share {
     /// Hold so many bytes from now on, unless that is more than before and all would then hold more than `most`.
-    pub(crate) fn resize(&mut self, bytes: usize, most: usize) -> bool {
+    pub fn resize(&mut self, bytes: usize, most: usize) -> bool {
         if bytes > self.bytes {
             let Some(mut more) = self.all.hold(bytes - self.bytes, most) else { return false };
             more.bytes = 0;
@@ -46,12 +46,12 @@ impl Share {
 
 impl Share {
     /// Hold so many bytes from now on, whatever all hold then: they are there already.
-    pub(crate) fn set(&mut self, bytes: usize) {
+    pub fn set(&mut self, bytes: usize) {
         self.resize(bytes, usize::MAX);
     }
 
     /// Whether all hold more than `most`.
-    pub(crate) fn is_beyond(&self, most: usize) -> bool {
+    pub fn is_beyond(&self, most: usize) -> bool {
         self.all.0.load(Relaxed) > most
     }
 }
@@ -75,7 +75,7 @@ impl AsRef<[u8]> for Counted {
 }
 
 /// `bytes`, which give their share back with the last piece of them and of all others of that share.
-pub(crate) fn counted(bytes: Bytes, share: &Arc<Share>) -> Bytes {
+pub fn counted(bytes: Bytes, share: &Arc<Share>) -> Bytes {
     Bytes::from_owner(Counted { bytes, _share: share.clone() })
 }
 

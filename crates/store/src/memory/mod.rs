@@ -3,7 +3,7 @@
 
 pub mod aligned;
 pub mod arena;
-pub(crate) mod held;
+pub mod held;
 pub(crate) mod limits;
 pub mod machine;
 pub mod parts;

@@ -5,8 +5,8 @@ mod promise;
 mod turns;
 
 pub(crate) use alarm::{Alarm, At};
-pub(crate) use promise::{Promise, promise};
-pub(crate) use turns::{Turn, Turns};
+pub use promise::{Answer, Promise, promise};
+pub use turns::{Entering, Turn, Turns};
 
 use std::future::Future;
 use std::pin::pin;

@@ -14,20 +14,20 @@ struct Cell<T> {
 }
 
 /// The sending end. Dropped unused, the answer is `None`.
-pub(crate) struct Promise<T>(Arc<Mutex<Cell<T>>>);
+pub struct Promise<T>(Arc<Mutex<Cell<T>>>);
 
 /// The receiving end.
-pub(crate) struct Answer<T>(Arc<Mutex<Cell<T>>>);
+pub struct Answer<T>(Arc<Mutex<Cell<T>>>);
 
 /// A promise and its answer.
-pub(crate) fn promise<T>() -> (Promise<T>, Answer<T>) {
+pub fn promise<T>() -> (Promise<T>, Answer<T>) {
     let cell = Arc::new(Mutex::new(Cell { value: None, dropped: false, waker: None }));
     (Promise(cell.clone()), Answer(cell))
 }
 
 impl<T> Promise<T> {
     /// Give the value and wake whoever waits for it.
-    pub(crate) fn keep(self, value: T) {
+    pub fn keep(self, value: T) {
         self.0.lock().value = Some(value);
     }
 }

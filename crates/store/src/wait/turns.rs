@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 /// Lets so many pass at a time.
 #[derive(Clone)]
-pub(crate) struct Turns(Arc<Mutex<TurnsState>>);
+pub struct Turns(Arc<Mutex<TurnsState>>);
 
 struct TurnsState {
     free: usize,
@@ -33,21 +33,22 @@ struct Waiter {
 const ASLEEP: u8 = 3;
 
 /// A turn; given back when dropped.
-pub(crate) struct Turn(Turns);
+pub struct Turn(Turns);
 
 /// Waits for a turn.
-pub(crate) struct Entering {
+pub struct Entering {
     turns: Turns,
     ticket: Option<u64>,
 }
 
 impl Turns {
-    pub(crate) fn new(turns: usize) -> Self {
+    /// So many turns.
+    pub fn new(turns: usize) -> Self {
         Turns(Arc::new(Mutex::new(TurnsState { free: turns, next_ticket: 0, waiting: VecDeque::new() })))
     }
 
     /// A turn at once, unless somebody waits for it.
-    pub(crate) fn try_enter(&self) -> Option<Turn> {
+    pub fn try_enter(&self) -> Option<Turn> {
         let mut state = self.0.lock();
         let may = state.waiting.len() < state.free;
         state.free -= usize::from(may);
@@ -55,7 +56,7 @@ impl Turns {
     }
 
     /// So many turns at once, if as many as `keep` are left for others after that, and nobody waits.
-    pub(crate) fn try_enter_more(&self, turns: usize, keep: usize) -> Option<Vec<Turn>> {
+    pub fn try_enter_more(&self, turns: usize, keep: usize) -> Option<Vec<Turn>> {
         let mut state = self.0.lock();
         let may = state.waiting.is_empty() && state.free >= turns.saturating_add(keep);
         state.free -= if may { turns } else { 0 };
@@ -63,11 +64,12 @@ impl Turns {
     }
 
     /// How many wait for a turn.
-    pub(crate) fn waiting(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         self.0.lock().waiting.len()
     }
 
-    pub(crate) fn enter(&self) -> Entering {
+    /// A turn, when it comes.
+    pub fn enter(&self) -> Entering {
         Entering { turns: self.clone(), ticket: None }
     }
 }
@@ -128,7 +130,7 @@ impl TurnsState {
 impl Turns {
     /// To be called now and then: whoever was woken and has not come for a whole tick loses the turn that was kept for
     /// it, and its place until it comes; everybody else is woken, since there is no telling how many more sleep.
-    pub(crate) fn tick(&self) {
+    pub fn tick(&self) {
         let mut state = self.0.lock();
         let free = state.free;
         if free == 0 || state.waiting.is_empty() {

@@ -9,10 +9,8 @@
 )]
 
 pub mod bits;
-pub mod entries;
 pub mod parking;
 pub mod reading;
-pub mod watched;
 
 use std::cell::Cell;
 use std::future::Future;
