@@ -25,6 +25,7 @@ pub mod cache;
 pub mod contract;
 pub mod device;
 pub mod engine;
+pub mod engines;
 mod extents;
 pub mod external;
 mod fuse;
@@ -44,8 +45,8 @@ mod wait;
 pub mod wait;
 mod write;
 
-pub use cache::{Cache, CacheOptions, EngineName, NameOnDisk, OpenError, Plan, Tuning};
-pub use engine::hashcache::Bins;
+pub use cache::{Cache, CacheOptions, OpenError};
+pub use engine::{EngineRef, Registry, Settings};
 pub use reference::Reference;
 pub use store::{
     Body, BodySource, Commit, Cursor, FIND_DEADLINE, FillId, HeadEdit, Hint, Hit, Lookup, Removed, Reuse, ScanEntry,

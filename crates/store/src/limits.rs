@@ -40,7 +40,6 @@ pub use crate::write::limits::{
     written_bytes,
 };
 
-
 #[cfg(test)]
 mod tests {
     use super::*;

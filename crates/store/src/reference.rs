@@ -37,7 +37,7 @@ impl Reference {
 }
 
 impl Store for Reference {
-    fn lookup(&self, key: &Key, _deadline: Instant) -> Lookup {
+    fn lookup_with(&self, key: &Key, _hint: &Hint, _deadline: Instant) -> Lookup {
         let mut inner = self.0.lock();
         if inner.closed {
             return Lookup::Absent;

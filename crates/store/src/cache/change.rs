@@ -6,10 +6,10 @@ use std::task::Poll;
 use bytes::Bytes;
 
 use super::Inner;
-use crate::engine::{Found, Kind, Place, Places, Probe, Record};
+use crate::engine::{Found, Kind, Placement, Places, Probe, Record};
 use crate::layout::table::{Extent, Table};
 use crate::memory::aligned::ALIGN;
-use crate::store::{HeadEdit, Removed, Updated};
+use crate::store::{HeadEdit, Hint, Removed, Updated};
 use crate::terms::{Digest, Key, StoreError, WhyNot};
 use crate::wait::promise;
 use crate::write::limits::MAX_HEAD_BYTES;
@@ -29,29 +29,23 @@ impl Inner {
         let was_there = !fills.is_empty()
             || self.hot.get(&digest, &key).is_some()
             || self.gathered(&digest, &key).is_some()
-            || match self.engine.probe(&digest) {
+            || match self.engine.probe(&Placement::of(digest).named(key.name())) {
                 Probe::Absent => false,
                 Probe::At(_) => true,
-                Probe::AskDisk => self.fetch(&key, &digest, Places::default()).await.is_some(),
+                Probe::AskDisk => self.fetch(&key, &digest, &Hint::default(), Places::default()).await.is_some(),
             };
-        let tombstone = Record { id: digest, kind: Kind::Tombstone, name: &[], head: &[], body: &[], related_bytes: 0 };
-        let appended = std::future::poll_fn(|cx| {
+        let removed = std::future::poll_fn(|cx| {
             let _order = self.stripe(&digest);
             self.ungather(&digest);
-            self.engine.poll_append(cx, &tombstone)
+            self.engine.poll_remove(cx, &Placement::of(digest).named(key.name()))
         })
         .await;
-        if appended.is_err() {
-            // It could not be written down; until a restart the index alone keeps the object away.
-            let newest = Place(u64::MAX);
-            self.engine.forget(&digest, newest);
-        }
         self.hot.remove(&digest);
-        match appended {
+        match removed {
             Ok(place) => {
                 self.sync(Some(&digest)).await?;
-                // A failure that another caller was told of first may have taken it.
-                if !self.engine.is_live(place) {
+                // A failure that another caller was told of first may have taken what says so.
+                if place.is_some_and(|place| !self.engine.is_live(place)) {
                     return Err(StoreError::Device("the removal was written and lost".into()));
                 }
             }
@@ -71,11 +65,12 @@ impl Inner {
             Ok(updated) => return Ok(updated),
             Err(edit) => edit,
         };
-        let seen = match self.engine.probe(&digest) {
+        let at = Placement::of(digest).named(key.name());
+        let seen = match self.engine.probe(&at) {
             Probe::At(seen) => seen,
             Probe::Absent | Probe::AskDisk => Places::default(),
         };
-        let Some(found) = self.fetch(&key, &digest, seen).await else {
+        let Some(found) = self.fetch(&key, &digest, &Hint::default(), seen).await else {
             // It may be served from memory still, though its record was overwritten.
             self.hot.remove(&digest);
             return Ok(Updated::Absent);
@@ -90,8 +85,8 @@ impl Inner {
         let record = Record { id: digest, kind, name: key.name(), head: &head, body: &body, related_bytes: 0 };
         let appended = std::future::poll_fn(|cx| {
             let _order = self.stripe(&digest);
-            match self.engine.is_newest(&digest, found.place, seen) && self.gathered(&digest, &key).is_none() {
-                true => self.engine.poll_append(cx, &record),
+            match self.engine.is_newest(&at, found.place, seen) && self.gathered(&digest, &key).is_none() {
+                true => self.engine.poll_append(cx, &at, &record),
                 false => Poll::Ready(Err(WhyNot::Superseded)),
             }
         })

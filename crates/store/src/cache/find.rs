@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::Inner;
-use crate::engine::{FetchDone, Fetched, Found, Kind, Place, Places, Probe};
+use crate::engine::{FetchDone, Fetched, Found, Kind, Place, Placement, Places, Probe};
 use crate::extents::{LargeBody, Rest, turn};
 use crate::layout::table::Table;
-use crate::store::{Body, BodySource, Cursor, Hit, ScanEntry, ScanPage, Source, State};
+use crate::store::{Body, BodySource, Cursor, Hint, Hit, ScanEntry, ScanPage, Source, State};
 use crate::terms::{Digest, Key, ReadError, StoreError};
 use crate::wait::promise;
 use crate::write::add;
@@ -18,11 +18,12 @@ impl Inner {
         self: Arc<Self>,
         key: Key,
         digest: Digest,
+        hint: Hint,
         places: Places,
         deadline: Instant,
     ) -> Option<Hit> {
         let alarm = self.alarm.clone();
-        let hit = alarm.within(deadline, self.hit(&key, &digest, places)).await;
+        let hit = alarm.within(deadline, self.hit(&key, &digest, &hint, places)).await;
         if hit.is_none() {
             add(&self.counters.timeouts, 1);
         }
@@ -34,9 +35,9 @@ impl Inner {
         hit
     }
 
-    async fn hit(self: &Arc<Self>, key: &Key, digest: &Digest, places: Places) -> Option<Hit> {
-        let found = self.fetch(key, digest, places).await?;
-        self.engine.touch(digest, found.place);
+    async fn hit(self: &Arc<Self>, key: &Key, digest: &Digest, hint: &Hint, places: Places) -> Option<Hit> {
+        let found = self.fetch(key, digest, hint, places).await?;
+        self.engine.touch(&hint.placement(*digest, key.name()), found.place);
         let source = if found.from_memory { Source::Memory } else { Source::Disk };
         let body = match found.kind {
             Kind::Whole => {
@@ -58,7 +59,7 @@ impl Inner {
             false => body.only_piece().await,
         };
         let Ok(only) = only else {
-            self.engine.forget(digest, found.place);
+            self.engine.forget(&Placement::of(*digest).named(key.name()), found.place);
             return None;
         };
         Some(match only.filter(|only| body.length() == Some(only.len() as u64)) {
@@ -84,10 +85,10 @@ impl Inner {
     }
 
     /// The record of a key, with its whole name compared.
-    pub(super) async fn fetch(&self, key: &Key, digest: &Digest, places: Places) -> Option<Found> {
+    pub(super) async fn fetch(&self, key: &Key, digest: &Digest, hint: &Hint, places: Places) -> Option<Found> {
         let newest = places.iter().next();
-        let fetched =
-            self.in_turn(self.engine.disk_of(digest), newest, |done| self.engine.fetch(digest, places, done)).await;
+        let read = |done| self.engine.fetch(&hint.placement(*digest, key.name()), places, done);
+        let fetched = self.in_turn(self.engine.disk_of(digest), newest, read).await;
         fetched.filter(|found| found.name == key.name())
     }
 
@@ -131,7 +132,8 @@ impl Inner {
     async fn current(&self, place: Place) -> Option<Found> {
         let disk = self.engine.disk_at(place);
         let found = self.in_turn(disk, Some(place), |done| self.engine.fetch_any(place, done)).await?;
-        let places = match self.engine.probe(&found.id) {
+        let at = Placement::of(found.id).named(&found.name);
+        let places = match self.engine.probe(&at) {
             Probe::Absent => return None,
             // Such an engine keeps one version of an object.
             Probe::AskDisk => return Some(found),
@@ -140,8 +142,7 @@ impl Inner {
         if places.iter().next() == Some(found.place) {
             return Some(found);
         }
-        let newest =
-            self.in_turn(disk, places.iter().next(), |done| self.engine.fetch(&found.id, places, done)).await?;
+        let newest = self.in_turn(disk, places.iter().next(), |done| self.engine.fetch(&at, places, done)).await?;
         (newest.place == found.place).then_some(found)
     }
 }

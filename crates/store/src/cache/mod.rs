@@ -4,14 +4,11 @@ mod asked;
 mod change;
 mod find;
 pub(crate) mod limits;
-mod on_disk;
 mod open;
 mod options;
 mod over;
-mod plan;
 mod positions;
 mod raw;
-mod tuning;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -21,10 +18,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-pub use on_disk::NameOnDisk;
-pub use options::{CacheOptions, DEFAULT_DISK_BYTES, EngineName, OpenError};
-pub use plan::Plan;
-pub use tuning::Tuning;
+pub use options::{CacheOptions, DEFAULT_DISK_BYTES, OpenError};
 
 use crate::cache::limits::UNTOLD_EXTENTS;
 use crate::engine::{Places, Probe};
@@ -90,7 +84,8 @@ impl Inner {
         let extents = hint.expected_bytes.map_or(UNTOLD_EXTENTS as u64, |bytes| bytes.div_ceil(extent_bytes as u64));
         let table_bytes = Table::bytes_for(usize::try_from(extents).unwrap_or(usize::MAX));
         let beside_bytes = (key.name().len() + head.len()).saturating_add(table_bytes);
-        (extent_bytes, self.engine.first_bytes(digest, beside_bytes))
+        let first = self.engine.capabilities().first_bytes;
+        (extent_bytes, first.map_or(0, |first| first.first_bytes(digest, beside_bytes)))
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -112,7 +107,7 @@ impl Inner {
 }
 
 impl Store for Cache {
-    fn lookup(&self, key: &Key, deadline: Instant) -> Lookup {
+    fn lookup_with(&self, key: &Key, hint: &Hint, deadline: Instant) -> Lookup {
         let store = &self.0;
         if store.is_closed() {
             return Lookup::Absent;
@@ -127,20 +122,19 @@ impl Store for Cache {
         }
         if let Some((head, body, place)) = store.hot.get(&digest, key) {
             add(&store.counters.hits_memory, 1);
-            store.engine.touch(&digest, place);
+            store.engine.touch(&hint.placement(digest, key.name()), place);
             let body = Body::from_bytes(body);
             return Lookup::Here(Hit { head, state: State::Whole, source: Source::Memory, body });
         }
-        match store.engine.probe(&digest) {
+        let places = match store.engine.probe(&hint.placement(digest, key.name())) {
             Probe::Absent => {
                 add(&store.counters.misses, 1);
-                Lookup::Absent
+                return Lookup::Absent;
             }
-            Probe::At(places) => Lookup::Wait(Box::pin(store.clone().find(key.clone(), digest, places, deadline))),
-            Probe::AskDisk => {
-                Lookup::Wait(Box::pin(store.clone().find(key.clone(), digest, Places::default(), deadline)))
-            }
-        }
+            Probe::At(places) => places,
+            Probe::AskDisk => Places::default(),
+        };
+        Lookup::Wait(Box::pin(store.clone().find(key.clone(), digest, *hint, places, deadline)))
     }
 
     fn follow(&self, key: &Key, fill: FillId) -> Option<Hit> {

@@ -1,20 +1,19 @@
-//! Opening a cache directory: formatting an empty one, and refusing what is not a cache of this program's.
+//! Opening a cache directory: making an empty one, and refusing what is not a cache of this program's.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::asked::{in_its_place, name_of};
-use super::on_disk::NameOnDisk;
+use super::asked::{in_its_place, made_so, other, wrong_mean};
 use super::options::{CacheOptions, DEFAULT_DISK_BYTES, OpenError};
-use super::plan::Plan;
-use super::tuning::{wrong, wrong_mean};
 use super::{Cache, positions, raw};
 use crate::cache::limits::MIN_DISK_BYTES;
 use crate::device::file::{existing, free_bytes};
 use crate::device::lending::Lending;
 use crate::device::{Access, Device, Disk, blocking, is_block_device};
-use crate::engine::Engine;
+use crate::engine::hashcache::settings::POSITIONS_APART;
+use crate::engine::registry::{Ask, Cut, Ground, Identity, InDirectory, LockedDirectory, Opening};
 use crate::engine::spread::{MAX_DISKS, Spread};
+use crate::engine::{Engine, EngineRef, Registry, Settings};
 use crate::hot::HotObjects;
 use crate::index::limits::MAX_SLOTS;
 use crate::layout::superblock::SUPERBLOCK_BYTES;
@@ -29,97 +28,148 @@ impl Cache {
     /// newest snapshot of the index and what the log holds beyond it. Errors: [`OpenError`]; an existing file is never
     /// reformatted.
     pub fn open(options: CacheOptions) -> Result<Cache, OpenError> {
-        let options = &with_positions(options);
-        let dirs = dirs_of(options)?;
-        for dir in dirs.iter().filter(|dir| !is_block_device(dir)) {
+        let sites = sites(&options)?;
+        for Site { dir, .. } in sites.iter().filter(|site| !is_block_device(&site.dir)) {
             std::fs::create_dir_all(dir).map_err(|error| OpenError::Directory { path: dir.clone(), error })?;
         }
-        open_all(&dirs, options, Access::Alone)
+        open_all(sites, &options, Access::Alone)
     }
 
     /// Open an existing cache for looking at it: nothing on disk changes, and nothing can be stored. Errors as
     /// [`Cache::open`], and [`OpenError::NoCache`].
     pub fn open_read_only(dirs: &[PathBuf]) -> Result<Cache, OpenError> {
-        if let Some(dir) = dirs.iter().find(|dir| !Cache::exists(dir)) {
-            return Err(OpenError::NoCache(dir.clone()));
+        let (first, others) =
+            dirs.split_first().map_or((PathBuf::new(), &[][..]), |(first, others)| (first.clone(), others));
+        Cache::look(&CacheOptions { more_dirs: others.to_vec(), memory_bytes: 0, ..CacheOptions::new(first) })
+    }
+
+    /// [`Cache::open_read_only`], with engines of the caller's. Errors as there.
+    pub fn look(options: &CacheOptions) -> Result<Cache, OpenError> {
+        let sites = sites(options)?;
+        if let Some(site) = sites.iter().find(|site| matches!(site.there, There::Nothing)) {
+            return Err(OpenError::NoCache(site.dir.clone()));
         }
-        let options = CacheOptions { memory_bytes: 0, ..CacheOptions::new("") };
-        open_all(dirs, &options, Access::ReadOnly)
+        open_all(sites, options, Access::ReadOnly)
     }
 
     /// Finds out whether [`Cache::open`] would refuse these options, as far as that can be told without writing and
     /// without reading the index: directories, sizes, superblocks. Errors as [`Cache::open`]; also that a running
     /// process has the cache.
     pub fn check(options: &CacheOptions) -> Result<(), OpenError> {
-        let options = &with_positions(options.clone());
-        let dirs = dirs_of(options)?;
+        let sites = sites(options)?;
+        let of = sites.len() as u16;
         let mut secret: Option<Secret> = None;
-        for (number, path) in (0_u16..).zip(dirs.iter().map(|dir| path_in(dir))) {
-            if !raw::is_there(&path) {
-                plan_new(&path, options, Stamp { seed: Secret::from_bytes([0; 32]).seed() })?;
+        for (number, site) in (0_u16..).zip(sites) {
+            if matches!(site.there, There::Nothing) {
+                plan_new(&site.path, options, Stamp { seed: Secret::from_bytes([0; 32]).seed() })?;
                 options.positions_dir.iter().try_for_each(|dir| positions::check(dir, number, options))?;
                 continue;
             }
-            let disk = check_disk(path, options, Access::ReadOnly)?;
+            let disk = check_disk(site, options, Access::ReadOnly)?;
             positions_dir(&disk, options)?.map_or(Ok(()), |dir| positions::check(dir, number, options))?;
-            in_its_place(&disk, (number, dirs.len() as u16), secret.get_or_insert(disk.superblock.secret.clone()))?;
+            in_its_place(&disk, (number, of), secret.get_or_insert(disk.identity().secret.clone()))?;
         }
         Ok(())
     }
 
     /// Whether there is a cache in a directory, or a file in its place.
     pub fn exists(dir: &Path) -> bool {
-        let path = path_in(dir);
-        path.exists() && raw::is_there(&path)
+        let site = site(dir.to_path_buf(), &CacheOptions::new("").engines);
+        !matches!(site.there, There::Nothing) && site.path.exists()
     }
 }
 
-/// The options, with what the engine is to know of a directory for positions.
-fn with_positions(mut options: CacheOptions) -> CacheOptions {
-    options.tuning.positions_apart = options.positions_dir.is_some();
-    options
+/// What was asked for, with what the engine is to know of a directory for positions.
+pub(super) fn asked_of(options: &CacheOptions) -> Settings {
+    let asked = options.settings.clone();
+    if options.positions_dir.is_some() { asked.with(&POSITIONS_APART, 1) } else { asked }
 }
 
-/// Where the cache of a directory is: in its file, or on it if it is a block device.
-fn path_in(dir: &Path) -> PathBuf {
-    if is_block_device(dir) { dir.to_path_buf() } else { dir.join(FILE_NAME) }
+/// Where one of a cache's disks is, or is to be.
+struct Site {
+    /// The directory or block device that was named.
+    dir: PathBuf,
+    /// The file in it, the device, or the directory itself.
+    path: PathBuf,
+    there: There,
+}
+
+/// What is there.
+enum There {
+    Nothing,
+    /// A file, or a device that is not blank.
+    Something,
+    /// Files of an engine's own.
+    Directory(EngineRef),
+}
+
+fn site(dir: PathBuf, engines: &Registry) -> Site {
+    let something = |path: &Path| if raw::is_there(path) { There::Something } else { There::Nothing };
+    if is_block_device(&dir) {
+        return Site { path: dir.clone(), there: something(&dir), dir };
+    }
+    let path = dir.join(FILE_NAME);
+    let has_files = |engine: &EngineRef| match &engine.ground {
+        Ground::Directory(files) => (files.is_there)(&dir),
+        Ground::Device(_) => false,
+    };
+    match (something(&path), engines.iter().find(has_files)) {
+        (There::Nothing, Some(engine)) => Site { path: dir.clone(), there: There::Directory(engine), dir },
+        (there, _) => Site { dir, path, there },
+    }
 }
 
 /// Every directory or device, in order.
-fn dirs_of(options: &CacheOptions) -> Result<Vec<PathBuf>, OpenError> {
+fn sites(options: &CacheOptions) -> Result<Vec<Site>, OpenError> {
     if let Some(path) = options.device.as_ref().filter(|path| !is_block_device(path)) {
         return Err(OpenError::NotADevice(path.clone()));
     }
     let first = options.device.as_ref().unwrap_or(&options.dir);
-    let dirs: Vec<_> = std::iter::once(first).chain(&options.more_dirs).cloned().collect();
-    if dirs.len() > MAX_DISKS { Err(OpenError::TooManyDisks(dirs.len())) } else { Ok(dirs) }
+    let dirs = || std::iter::once(first).chain(&options.more_dirs).cloned();
+    match dirs().count() {
+        count if count > MAX_DISKS => Err(OpenError::TooManyDisks(count)),
+        _ => Ok(dirs().map(|dir| site(dir, &options.engines)).collect()),
+    }
 }
 
-/// A disk whose superblock was read and found right.
+/// A disk that was locked, looked at and found right.
 pub(super) struct Checked {
     pub(super) path: PathBuf,
-    device: Arc<dyn Device>,
-    pub(super) superblock: Superblock,
-    name: NameOnDisk,
+    held: Held,
 }
 
-fn open_all(dirs: &[PathBuf], options: &CacheOptions, access: Access) -> Result<Cache, OpenError> {
-    let of = dirs.len() as u16;
+/// What there is of it.
+enum Held {
+    Device { device: Arc<dyn Device>, identity: Identity, cut: Box<dyn Cut> },
+    Directory { locked: Box<dyn LockedDirectory>, settings: Settings },
+}
+
+impl Checked {
+    pub(super) fn identity(&self) -> &Identity {
+        match &self.held {
+            Held::Device { identity, .. } => identity,
+            Held::Directory { locked, .. } => locked.identity(),
+        }
+    }
+}
+
+fn open_all(sites: Vec<Site>, options: &CacheOptions, access: Access) -> Result<Cache, OpenError> {
+    let of = sites.len() as u16;
     let mut secret: Option<Secret> = None;
     let mut disks = Vec::new();
     // Those that exist first: a new disk among them gets their secret.
-    let mut order: Vec<_> = (0_u16..).zip(dirs.iter().map(|dir| path_in(dir))).collect();
-    order.sort_by_key(|(_, path)| !raw::is_there(path));
-    for (number, path) in order {
-        if access == Access::Alone && !raw::is_there(&path) {
+    let mut order: Vec<_> = (0_u16..).zip(sites).collect();
+    order.sort_by_key(|(_, site)| matches!(site.there, There::Nothing));
+    for (number, mut site) in order {
+        if access == Access::Alone && matches!(site.there, There::Nothing) {
             let secret = match &secret {
                 Some(secret) => secret.clone(),
-                None => new_secret(&path)?,
+                None => new_secret(&site.path)?,
             };
-            format(&path, options, secret, (number, of))?;
+            site = make(site, options, Identity { secret, disk: (number, of) })?;
         }
-        let disk = check_disk(path, options, access)?;
-        in_its_place(&disk, (number, of), secret.get_or_insert(disk.superblock.secret.clone()))?;
+        let disk = check_disk(site, options, access)?;
+        in_its_place(&disk, (number, of), secret.get_or_insert(disk.identity().secret.clone()))?;
         disks.push((number, disk));
     }
     disks.sort_by_key(|(number, _)| *number);
@@ -128,7 +178,7 @@ fn open_all(dirs: &[PathBuf], options: &CacheOptions, access: Access) -> Result<
     let one = if engines.len() == 1 { engines.pop() } else { None };
     let all = |engines| Spread::over(engines).map(|spread| Arc::new(spread) as Arc<dyn Engine>);
     let (Some(engine), Some(secret)) = (one.or_else(|| all(engines)), secret) else {
-        return Err(OpenError::TooManyDisks(dirs.len()));
+        return Err(OpenError::TooManyDisks(of.into()));
     };
     if access == Access::ReadOnly {
         // Nothing may be appended to a device that cannot be written to.
@@ -147,40 +197,50 @@ fn new_secret(path: &Path) -> Result<Secret, OpenError> {
     Ok(Secret::from_bytes(secret))
 }
 
-fn format(path: &Path, options: &CacheOptions, secret: Secret, disk: (u16, u16)) -> Result<(), OpenError> {
-    let plan = plan_new(path, options, Stamp { seed: secret.seed() })?;
-    let (engine, positions_apart) = (options.engine.unwrap_or_default(), plan.positions_bytes().is_some());
-    let name = NameOnDisk { engine, prefetch: plan.reads_ahead(), positions_apart };
-    let superblock = Superblock {
-        engine: name.as_str().to_string(),
-        log: *plan.log(),
-        slots: plan.slots(),
-        mean_object_bytes: plan.mean_object_bytes(),
-        block_bytes: plan.block_bytes(),
-        ways: plan.ways_on_disk(),
-        hash_bits: plan.hash_bits(),
-        secret,
-        disk,
+/// Make a new, empty cache where nothing is.
+fn make(site: Site, options: &CacheOptions, identity: Identity) -> Result<Site, OpenError> {
+    let Site { dir, path, .. } = site;
+    let stamp = Stamp { seed: identity.secret.seed() };
+    let New { engine, bytes, how } = plan_new(&path, options, stamp)?;
+    let cut = match how {
+        How::Cut(cut) => cut,
+        How::Files(files) => {
+            let settings = &asked_of(options);
+            let mean_object_bytes = options.mean_object_bytes;
+            (files.create)(&dir, &Ask { bytes, reserved: 0, mean_object_bytes, stamp, settings }, &identity)?;
+            return Ok(Site { path: dir.clone(), there: There::Directory(engine), dir });
+        }
     };
-    if raw::device_bytes(path)?.is_some() {
-        return raw::format(path, options, &superblock);
+    let superblock = engine.superblock(&*cut, identity);
+    match raw::device_bytes(&path)? {
+        Some(_) => raw::format(&path, options, &superblock)?,
+        None => Disk::create(&path, cut.end(), &superblock.encode())?,
     }
-    let bytes = plan.log().base + plan.log().log_bytes();
-    Disk::create(path, bytes, &superblock.encode()).map_err(OpenError::Disk)
+    Ok(Site { dir, path, there: There::Something })
+}
+
+/// How a new cache becomes.
+struct New {
+    engine: EngineRef,
+    bytes: u64,
+    how: How,
+}
+
+enum How {
+    Cut(Box<dyn Cut>),
+    Files(&'static InDirectory),
 }
 
 /// How a new cache becomes, if there is room for it.
-fn plan_new(path: &Path, options: &CacheOptions, stamp: Stamp) -> Result<Plan, OpenError> {
-    let engine = options.engine.unwrap_or_default();
-    if options.tuning.prefetch == Some(true) && !engine.can_prefetch() {
-        return Err(OpenError::NoPrefetch(engine));
-    }
+fn plan_new(path: &Path, options: &CacheOptions, stamp: Stamp) -> Result<New, OpenError> {
+    let engine = options.engine.or(options.engines.default_engine()).ok_or(OpenError::NoEngine)?;
     let device_bytes = raw::device_bytes(path)?;
     let asked = options.disk_bytes.or(device_bytes).unwrap_or(DEFAULT_DISK_BYTES);
     let existing = existing(path.parent().unwrap_or(path));
     let free = device_bytes.or_else(|| free_bytes(existing));
     let limit = free.map_or(String::new(), |free| format!(" to {free} bytes, which are free there"));
-    if let Some(why) = wrong(options.engine.unwrap_or_default(), options.tuning, options.bins, asked) {
+    let settings = asked_of(options);
+    if let Some(why) = options.engines.wrong(engine, &settings, asked) {
         return Err(OpenError::Setting(why));
     }
     if asked < MIN_DISK_BYTES {
@@ -192,40 +252,90 @@ fn plan_new(path: &Path, options: &CacheOptions, stamp: Stamp) -> Result<Plan, O
     if free.is_some_and(|free| asked > free) || asked / options.mean_object_bytes.max(1) > MAX_SLOTS {
         return Err(OpenError::Size { asked, how: "large", limit });
     }
-    plan(options, asked, options.mean_object_bytes, stamp).ok_or(OpenError::Size { asked, how: "small", limit })
+    let how = match &engine.ground {
+        Ground::Directory(_) if device_bytes.is_some() => {
+            let why = format!("{engine} keeps files in a directory, and {} is a block device", path.display());
+            return Err(OpenError::Setting(why + ": name a directory, or choose another engine"));
+        }
+        Ground::Directory(files) => How::Files(files),
+        Ground::Device(_) => {
+            let ask = ask(asked, options.mean_object_bytes, stamp, &settings);
+            How::Cut(engine.cut(&ask).ok_or(OpenError::Size { asked, how: "small", limit })?)
+        }
+    };
+    Ok(New { engine, bytes: asked, how })
 }
 
-/// How a cache of so many bytes is cut.
-pub(super) fn plan(options: &CacheOptions, bytes: u64, mean_object_bytes: u64, stamp: Stamp) -> Option<Plan> {
-    let engine = options.engine.unwrap_or_default();
-    Plan::with_bins(engine, options.tuning, options.bins, bytes, SUPERBLOCK_BYTES, mean_object_bytes, stamp)
+fn ask(bytes: u64, mean_object_bytes: u64, stamp: Stamp, settings: &Settings) -> Ask<'_> {
+    Ask { bytes, reserved: SUPERBLOCK_BYTES, mean_object_bytes, stamp, settings }
 }
 
-fn check_disk(path: PathBuf, options: &CacheOptions, access: Access) -> Result<Checked, OpenError> {
-    let disk = Disk::open(&path, access, options.io, options.io_threads)?;
+/// Lock what is there, and look whether it is what was asked for.
+fn check_disk(site: Site, options: &CacheOptions, access: Access) -> Result<Checked, OpenError> {
+    let Site { path, there, .. } = site;
+    let held = match there {
+        There::Directory(engine) => check_directory(&path, engine, options, access)?,
+        There::Nothing | There::Something => check_device(&path, options, access)?,
+    };
+    Ok(Checked { path, held })
+}
+
+fn check_directory(path: &Path, engine: EngineRef, options: &CacheOptions, access: Access) -> Result<Held, OpenError> {
+    let Ground::Directory(files) = &engine.ground else { return Err(OpenError::NoCache(path.to_path_buf())) };
+    let locked = (files.lock)(path, access)?;
+    let made = locked.made_with();
+    made_so(path, options, engine, &made, locked.bytes())?;
+    same_size(path, options.disk_bytes, locked.bytes(), |bytes| bytes == locked.bytes())?;
+    Ok(Held::Directory { locked, settings: asked_of(options).over(&made) })
+}
+
+fn same_size(path: &Path, asked: Option<u64>, there: u64, is_same: impl Fn(u64) -> bool) -> Result<(), OpenError> {
+    match asked.filter(|bytes| !is_same(*bytes)) {
+        Some(bytes) => Err(other(path, "a size of", format!("{there} bytes"), format!("{bytes} bytes"))),
+        None => Ok(()),
+    }
+}
+
+fn check_device(path: &Path, options: &CacheOptions, access: Access) -> Result<Held, OpenError> {
+    let disk = Disk::open(path, access, options.io, options.io_threads)?;
     let reader = disk.reader();
     let device: Arc<dyn Device> = Arc::new(Lending::over(Arc::new(disk), reader));
-    let refused = |error| match is_block_device(&path) {
-        true => raw::refused(&path, &error),
-        false => OpenError::Superblock { path: path.clone(), error },
+    let refused = |error| match is_block_device(path) {
+        true => raw::refused(path, &error),
+        false => OpenError::Superblock { path: path.to_path_buf(), error },
     };
+    let device_bytes = device.geometry().bytes;
     let superblock = match blocking::read(&*device, 0, SUPERBLOCK_BYTES as usize) {
-        Ok(block) => Superblock::decode(&block, 4096, device.geometry().bytes).map_err(refused)?,
+        Ok(block) => Superblock::decode(&block).map_err(refused)?,
         // A file shorter than a superblock is not ours to read.
-        Err(_) if device.geometry().bytes < SUPERBLOCK_BYTES => return Err(refused(SuperblockError::NotOurs)),
-        Err(error) => return Err(OpenError::Device { path, error: error.to_string() }),
+        Err(_) if device_bytes < SUPERBLOCK_BYTES => return Err(refused(SuperblockError::NotOurs)),
+        Err(error) => return Err(OpenError::Device { path: path.to_path_buf(), error: error.to_string() }),
     };
-    let name = name_of(&path, options, &superblock)?;
-    Ok(Checked { path, device, superblock, name })
+    let made = |engine: EngineRef| engine.made_with(&superblock).map(|made| (engine, made));
+    let Some((engine, made)) = options.engines.iter().find_map(made) else {
+        let known = options.engines.iter().map(|engine| engine.name).collect::<Vec<_>>().join(" or ");
+        return Err(other(path, "the engine", superblock.engine, known));
+    };
+    let stamp = Stamp { seed: superblock.secret.seed() };
+    let settings = asked_of(options).over(&made);
+    let cut = engine.cut_before(&superblock, &ask(device_bytes, 0, stamp, &settings));
+    let cut = cut.ok_or_else(|| refused(SuperblockError::Damaged))?;
+    made_so(path, options, engine, &made, cut.end())?;
+    let end = |bytes| engine.cut(&ask(bytes, cut.mean_object_bytes(), stamp, &settings)).map(|cut| cut.end());
+    same_size(path, options.disk_bytes, cut.end(), |bytes| end(bytes) == Some(cut.end()))?;
+    let identity = Identity { secret: superblock.secret, disk: superblock.disk };
+    Ok(Held::Device { device, identity, cut })
 }
 
 /// Where a cache's positions lie, if not beside its log and not all in memory. Errors: nobody said where.
 fn positions_dir<'a>(disk: &Checked, options: &'a CacheOptions) -> Result<Option<&'a Path>, OpenError> {
-    if !disk.name.positions_apart || options.tuning.all_positions_in_memory() {
-        return Ok(None);
+    match &disk.held {
+        Held::Device { cut, .. } if cut.beside_bytes().is_some() => {
+            let dir = options.positions_dir.as_deref();
+            dir.map(Some).ok_or_else(|| OpenError::NoPositions(disk.path.clone()))
+        }
+        Held::Device { .. } | Held::Directory { .. } => Ok(None),
     }
-    let dir = options.positions_dir.as_deref();
-    dir.map(Some).ok_or_else(|| OpenError::NoPositions(disk.path.clone()))
 }
 
 fn open_engine(
@@ -234,12 +344,17 @@ fn open_engine(
     options: &CacheOptions,
     access: Access,
 ) -> Result<Arc<dyn Engine>, OpenError> {
-    let dir = if access == Access::Alone { positions_dir(&disk, options)? } else { None };
-    let Checked { path, device, superblock, name: NameOnDisk { engine, .. } } = disk;
-    let refused = || OpenError::Superblock { path: path.clone(), error: SuperblockError::Damaged };
-    let plan = Plan::of(engine, options.tuning, &superblock, SUPERBLOCK_BYTES).ok_or_else(refused)?;
-    let plan = plan.reading_only(access == Access::ReadOnly).flushing(options.flush_every);
-    let bytes = plan.positions_bytes().unwrap_or_default();
-    let positions = dir.map(|dir| positions::open(dir, number, bytes, options)).transpose()?;
-    plan.open_beside(device, positions).map_err(|error| OpenError::Device { path: path.clone(), error })
+    let read_only = access == Access::ReadOnly;
+    let dir = if read_only { None } else { positions_dir(&disk, options)? };
+    let Checked { path, held } = disk;
+    let flush_every = options.flush_every;
+    let opened = match held {
+        Held::Device { device, cut, .. } => {
+            let bytes = cut.beside_bytes().unwrap_or_default();
+            let beside = dir.map(|dir| positions::open(dir, number, bytes, options)).transpose()?;
+            cut.open(Opening { device, beside, flush_every, read_only })
+        }
+        Held::Directory { locked, settings } => locked.open_guarded(&settings, flush_every, read_only),
+    };
+    opened.map_err(|error| OpenError::Device { path, error })
 }

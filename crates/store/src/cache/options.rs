@@ -1,122 +1,16 @@
 //! What a cache is opened with, and why it may be refused.
 
-use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
-use super::tuning::Tuning;
 use crate::device::{IoEngine, OpenDiskError};
-use crate::engine::hashcache::Bins;
 use crate::engine::spread::MAX_DISKS;
+use crate::engine::{EngineRef, Registry, Settings};
+use crate::engines;
 use crate::layout::SuperblockError;
 
 /// The disk space a new cache takes where nothing else is said.
 pub const DEFAULT_DISK_BYTES: u64 = 1 << 30;
-
-/// An engine by name, as in `--engine`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum EngineName {
-    /// HashCache-Basic (HashCache, section 3.1): a hash table on disk, nothing in memory.
-    HashCacheBasic,
-    /// HashCache-Set (3.2): sets of eight bins on disk, nothing in memory.
-    HashCacheSet,
-    /// HashCache-SetMem (3.3): the same, and 11 bits a slot that spare a miss the disk.
-    HashCacheSetMem,
-    /// HashCache-SetMemLRU (3.3): the same for the sets used last.
-    HashCacheSetMemLru,
-    /// HashCache-LogLRU (3.4): Log with the positions used last in memory and the others in a file.
-    HashCacheLogLru,
-    /// HashCache-LogN: Log that never reads more than what was asked for (3.4 and 3.5).
-    HashCacheLogN,
-    /// HashCache-Log (3.4): 47 bits a slot, one read a hit.
-    #[default]
-    HashCacheLog,
-    /// The log-structured cache (Log-structured cache, section 3): segments whose cleaning is eviction, for slow flash.
-    Segmented,
-}
-
-impl EngineName {
-    /// Every engine.
-    pub const ALL: [EngineName; 8] = [
-        EngineName::HashCacheBasic,
-        EngineName::HashCacheSet,
-        EngineName::HashCacheSetMem,
-        EngineName::HashCacheSetMemLru,
-        EngineName::HashCacheLogLru,
-        EngineName::HashCacheLogN,
-        EngineName::HashCacheLog,
-        EngineName::Segmented,
-    ];
-
-    /// Those of the HashCache paper, in its order.
-    pub const HASHCACHE: [EngineName; 7] = [
-        EngineName::HashCacheBasic,
-        EngineName::HashCacheSet,
-        EngineName::HashCacheSetMem,
-        EngineName::HashCacheSetMemLru,
-        EngineName::HashCacheLogLru,
-        EngineName::HashCacheLogN,
-        EngineName::HashCacheLog,
-    ];
-
-    /// The name users give it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            EngineName::HashCacheBasic => "hashcache-basic",
-            EngineName::HashCacheSet => "hashcache-set",
-            EngineName::HashCacheSetMem => "hashcache-setmem",
-            EngineName::HashCacheSetMemLru => "hashcache-setmemlru",
-            EngineName::HashCacheLogLru => "hashcache-loglru",
-            EngineName::HashCacheLogN => "hashcache-logn",
-            EngineName::HashCacheLog => "hashcache-log",
-            EngineName::Segmented => "segmented",
-        }
-    }
-
-    /// Whether it keeps objects in a Disk Table, whose bins and sets have a size.
-    pub fn has_table(self) -> bool {
-        match self {
-            EngineName::HashCacheBasic
-            | EngineName::HashCacheSet
-            | EngineName::HashCacheSetMem
-            | EngineName::HashCacheSetMemLru => true,
-            EngineName::HashCacheLogLru
-            | EngineName::HashCacheLogN
-            | EngineName::HashCacheLog
-            | EngineName::Segmented => false,
-        }
-    }
-
-    /// Whether it knows how many objects it has: those without an index of all of them in memory do not.
-    pub fn counts_objects(self) -> bool {
-        !matches!(self, EngineName::HashCacheBasic | EngineName::HashCacheSet | EngineName::HashCacheSetMemLru)
-    }
-
-    /// Whether it can read related objects together (3.5).
-    pub fn can_prefetch(self) -> bool {
-        !matches!(self, EngineName::HashCacheLogN | EngineName::Segmented)
-    }
-}
-
-impl fmt::Display for EngineName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for EngineName {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let known = EngineName::ALL.map(EngineName::as_str).join(", ");
-        EngineName::ALL
-            .into_iter()
-            .find(|engine| engine.as_str() == name)
-            .ok_or_else(|| format!("there is no engine {name:?}; there are: {known}"))
-    }
-}
 
 /// How to open a cache.
 #[derive(Clone, Debug)]
@@ -144,13 +38,13 @@ pub struct CacheOptions {
     /// Whether the kernel may take that memory back when it is short of it, so that the budget may be all that is free:
     /// what it took is read from the disk again. Default false: a hit then costs a copy, a checksum and a system call.
     pub memory_yields: bool,
-    /// The engine. `None`: what the existing cache has, or the default.
-    pub engine: Option<EngineName>,
-    /// Settings of the engine.
-    pub tuning: Tuning,
-    /// How the bins of a new cache with a Disk Table are cut; an existing one with others is refused. By default as the
-    /// mean object size says. [`crate::tune`] measures what is best.
-    pub bins: Bins,
+    /// The engine. `None`: what the existing cache has, or the default of `engines`.
+    pub engine: Option<EngineRef>,
+    /// Settings of the engine, as far as they are said: see [`crate::engines`] for which there are. An engine is not given
+    /// what it does not have: that is refused. Of a setting that lasts, another value than the cache was made with is too.
+    pub settings: Settings,
+    /// The engines that there are. Default those that come with Tinaja.
+    pub engines: Registry,
     /// The mean object size in bytes by which a new cache counts its index slots. Default 8 KiB (HashCache,
     /// section 2). Smaller means more objects and more memory: 47 bits each. From 64 bytes to a 64th of the disk space.
     pub mean_object_bytes: u64,
@@ -175,8 +69,8 @@ impl CacheOptions {
             memory_bytes: 64 << 20,
             memory_yields: false,
             engine: None,
-            tuning: Tuning::default(),
-            bins: Bins::default(),
+            settings: Settings::new(),
+            engines: engines::built_in(),
             mean_object_bytes: 8192,
             flush_every: Some(Duration::from_secs(5)),
             io: IoEngine::Auto,
@@ -189,7 +83,7 @@ impl CacheOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The directory could not be made.
-    #[error("cannot create the directory {path}: {error} (choose another one with --cache, or --positions-dir)")]
+    #[error("cannot create the directory {path}: {error} (choose another one)")]
     Directory {
         /// Which.
         path: PathBuf,
@@ -204,8 +98,8 @@ pub enum OpenError {
     NoCache(PathBuf),
     /// The cache's positions lie in a directory of their own, and none was named.
     #[error(
-        "{0} was made with its positions in a directory of their own: name one with --positions-dir, the same or another, \
-         or keep all of them in memory with --positions-in-memory 8"
+        "{0} was made with its positions in a directory of their own: name one, the same or another, or keep all 8 positions \
+         of each set in memory"
     )]
     NoPositions(PathBuf),
     /// What is in the place of the file for positions is something else.
@@ -258,9 +152,9 @@ pub enum OpenError {
         /// What it was taken for.
         given: String,
     },
-    /// The engine does not do what was asked for.
-    #[error("{0} never prefetches: choose another engine, as hashcache-log, or leave the setting out")]
-    NoPrefetch(EngineName),
+    /// There is no engine to make a cache with.
+    #[error("there is no engine in the list of engines: name one")]
+    NoEngine,
     /// There are too many directories.
     #[error("a cache may be spread over {MAX_DISKS} directories, not {0}")]
     TooManyDisks(usize),

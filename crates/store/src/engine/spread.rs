@@ -9,7 +9,9 @@ use std::task::{Context, Poll};
 use parking_lot::Mutex;
 
 use super::{
-    Engine, FetchDone, Fetched, Hold, Kind, Limits, Part, PartsDone, Place, Places, Probe, Record, SyncDone, Together,
+    BodyWriter, Buffered, Capabilities, Disks, Engine, ExtentsTogether, FetchDone, Fetched, FirstBytes, Hold, Holds,
+    Kind, Limits, Part, PartsDone, Place, Placement, Places, Probe, Record, RelatedRuns, SyncDone, Together,
+    WholeBodies,
 };
 use crate::layout::table::with_places;
 use crate::terms::{DISK_SHIFT, Digest, Stats, WhyNot, inside};
@@ -42,6 +44,11 @@ impl Spread {
     fn engine_at(&self, place: Place) -> Option<(usize, &Arc<dyn Engine>)> {
         let number = (place.0 >> DISK_SHIFT) as usize;
         self.disks.get(number).map(|disk| (number, disk))
+    }
+
+    /// Itself, if any of its disks offers something.
+    fn offer(&self, is_offered: impl Fn(Capabilities<'_>) -> bool) -> Option<&Self> {
+        self.disks.iter().any(|disk| is_offered(disk.capabilities())).then_some(self)
     }
 
     /// Run `each` on every disk, and tell the first error once all have answered.
@@ -115,25 +122,21 @@ impl Engine for Spread {
         }
     }
 
-    fn disks(&self) -> usize {
-        self.disks.len()
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            disks: Some(self),
+            buffered: self.offer(|all| all.buffered.is_some()).map(|all| all as _),
+            related: self.offer(|all| all.related.is_some()).map(|all| all as _),
+            together: self.offer(|all| all.together.is_some()).map(|all| all as _),
+            holds: self.offer(|all| all.holds.is_some()).map(|all| all as _),
+            first_bytes: self.offer(|all| all.first_bytes.is_some()).map(|all| all as _),
+            bodies: self.offer(|all| all.bodies.is_some()).map(|all| all as _),
+        }
     }
 
-    fn disk_of(&self, id: &Digest) -> usize {
-        self.number_of(id)
-    }
-
-    fn disk_at(&self, place: Place) -> usize {
-        (place.0 >> DISK_SHIFT) as usize
-    }
-
-    fn is_in_memory(&self, place: Place) -> bool {
-        self.engine_at(place).is_some_and(|(_, disk)| disk.is_in_memory(inside(place)))
-    }
-
-    fn probe(&self, id: &Digest) -> Probe {
-        let Some((number, disk)) = self.engine_of(id) else { return Probe::Absent };
-        match disk.probe(id) {
+    fn probe(&self, at: &Placement<'_>) -> Probe {
+        let Some((number, disk)) = self.engine_of(&at.digest) else { return Probe::Absent };
+        match disk.probe(at) {
             Probe::At(places) => {
                 let mut all: Vec<_> = places.iter().map(|place| outside(number, place)).collect();
                 Probe::At(Places::newest_first(&mut all))
@@ -142,9 +145,9 @@ impl Engine for Spread {
         }
     }
 
-    fn fetch(&self, id: &Digest, places: Places, done: FetchDone) {
-        match self.engine_of(id) {
-            Some((number, disk)) => disk.fetch(id, each_inside(places), told_outside(number, done)),
+    fn fetch(&self, at: &Placement<'_>, places: Places, done: FetchDone) {
+        match self.engine_of(&at.digest) {
+            Some((number, disk)) => disk.fetch(at, each_inside(places), told_outside(number, done)),
             None => done(Fetched::Missing),
         }
     }
@@ -156,74 +159,54 @@ impl Engine for Spread {
         }
     }
 
-    fn together(&self, parts: &[Part], most_bytes: usize) -> Together {
-        // Parts of one object lie on one disk.
-        match parts.first().and_then(|first| self.engine_at(first.place)) {
-            Some((_, disk)) => disk.together(&parts_inside(parts), most_bytes),
-            None => Together { parts: 0, bytes: 0 },
+    fn fetch_any(&self, place: Place, done: FetchDone) {
+        match self.engine_at(place) {
+            Some((number, disk)) => disk.fetch_any(inside(place), told_outside(number, done)),
+            None => done(Fetched::Missing),
         }
     }
 
-    fn fetch_together(&self, id: &Digest, parts: &[Part], done: PartsDone) {
-        match parts.first().and_then(|first| self.engine_at(first.place)) {
-            Some((number, disk)) => {
-                let told = move |all: Vec<_>| {
-                    done(all.into_iter().map(|fetched| fetched_outside(number, fetched)).collect());
-                };
-                disk.fetch_together(id, &parts_inside(parts), Box::new(told));
-            }
-            None => done(vec![Fetched::Missing]),
-        }
-    }
-
-    fn poll_append(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
-        match self.engine_of(&record.id) {
-            Some((number, disk)) => disk.poll_append(cx, record).map_ok(|place| outside(number, place)),
+    fn poll_append(
+        &self,
+        cx: &mut Context<'_>,
+        at: &Placement<'_>,
+        record: &Record<'_>,
+    ) -> Poll<Result<Place, WhyNot>> {
+        match self.engine_of(&at.digest) {
+            Some((number, disk)) => disk.poll_append(cx, at, record).map_ok(|place| outside(number, place)),
             None => Poll::Ready(Err(WhyNot::Device)),
         }
     }
 
-    fn reads_ahead(&self) -> bool {
-        self.disks.iter().any(|disk| disk.reads_ahead())
-    }
-
-    fn log_bytes(&self, record: &Record<'_>) -> usize {
-        self.engine_of(&record.id).map_or(0, |(_, disk)| disk.log_bytes(record))
-    }
-
-    fn first_bytes(&self, id: &Digest, beside_bytes: usize) -> usize {
-        self.engine_of(id).map_or(0, |(_, disk)| disk.first_bytes(id, beside_bytes))
-    }
-
-    fn is_newest(&self, id: &Digest, place: Place, seen: Places) -> bool {
-        self.engine_of(id).is_some_and(|(_, disk)| disk.is_newest(id, inside(place), each_inside(seen)))
-    }
-
-    fn keeps_body_at(&self, place: Place) -> bool {
-        self.engine_at(place).is_some_and(|(_, disk)| disk.keeps_body_at(inside(place)))
-    }
-
-    fn forget(&self, id: &Digest, place: Place) {
-        if let Some((_, disk)) = self.engine_of(id) {
-            let everything = place == Place(u64::MAX);
-            disk.forget(id, if everything { place } else { inside(place) });
+    fn poll_remove(&self, cx: &mut Context<'_>, at: &Placement<'_>) -> Poll<Result<Option<Place>, WhyNot>> {
+        match self.engine_of(&at.digest) {
+            Some((number, disk)) => disk.poll_remove(cx, at).map_ok(|place| place.map(|place| outside(number, place))),
+            None => Poll::Ready(Err(WhyNot::Device)),
         }
     }
 
-    fn touch(&self, id: &Digest, place: Place) {
-        if let Some((_, disk)) = self.engine_of(id) {
-            disk.touch(id, inside(place));
+    fn forget(&self, at: &Placement<'_>, place: Place) {
+        if let Some((_, disk)) = self.engine_of(&at.digest) {
+            disk.forget(at, inside(place));
         }
     }
 
-    fn hold(&self, places: &[Place]) -> Hold {
-        // Parts of one object lie on one disk.
-        let Some((_, disk)) = places.first().and_then(|first| self.engine_at(*first)) else { return Hold::default() };
-        disk.hold(&places.iter().copied().map(inside).collect::<Vec<_>>())
+    fn touch(&self, at: &Placement<'_>, place: Place) {
+        if let Some((_, disk)) = self.engine_of(&at.digest) {
+            disk.touch(at, inside(place));
+        }
+    }
+
+    fn is_newest(&self, at: &Placement<'_>, place: Place, seen: Places) -> bool {
+        self.engine_of(&at.digest).is_some_and(|(_, disk)| disk.is_newest(at, inside(place), each_inside(seen)))
     }
 
     fn is_live(&self, place: Place) -> bool {
         self.engine_at(place).is_some_and(|(_, disk)| disk.is_live(inside(place)))
+    }
+
+    fn keeps_body_at(&self, place: Place) -> bool {
+        self.engine_at(place).is_some_and(|(_, disk)| disk.keeps_body_at(inside(place)))
     }
 
     fn sync(&self, of: Option<&Digest>, done: SyncDone) {
@@ -233,10 +216,6 @@ impl Engine for Spread {
         }
     }
 
-    fn write_out(&self) {
-        self.disks.iter().for_each(|disk| disk.write_out());
-    }
-
     fn walk(&self, cursor: u64, most: usize) -> (Vec<Place>, Option<u64>) {
         let number = (cursor >> DISK_SHIFT) as usize;
         let Some(disk) = self.disks.get(number) else { return (Vec::new(), None) };
@@ -244,17 +223,6 @@ impl Engine for Spread {
         let places = places.into_iter().map(|place| outside(number, place)).collect();
         let next_disk = (number + 1 < self.disks.len()).then(|| outside(number + 1, Place(0)).0);
         (places, next.map(|next| outside(number, Place(next)).0).or(next_disk))
-    }
-
-    fn fetch_any(&self, place: Place, done: FetchDone) {
-        match self.engine_at(place) {
-            Some((number, disk)) => disk.fetch_any(inside(place), told_outside(number, done)),
-            None => done(Fetched::Missing),
-        }
-    }
-
-    fn index_bytes(&self) -> u64 {
-        self.disks.iter().map(|disk| disk.index_bytes()).sum()
     }
 
     fn stats(&self) -> Stats {
@@ -267,5 +235,100 @@ impl Engine for Spread {
 
     fn close(&self, done: SyncDone) {
         self.all(done, |disk, done| disk.close(done));
+    }
+}
+
+impl Disks for Spread {
+    fn disks(&self) -> usize {
+        self.disks.len()
+    }
+
+    fn disk_of(&self, id: &Digest) -> usize {
+        self.number_of(id)
+    }
+
+    fn disk_at(&self, place: Place) -> usize {
+        (place.0 >> DISK_SHIFT) as usize
+    }
+}
+
+impl Buffered for Spread {
+    fn is_in_memory(&self, place: Place) -> bool {
+        let Some((_, disk)) = self.engine_at(place) else { return false };
+        disk.capabilities().buffered.is_some_and(|buffered| buffered.is_in_memory(inside(place)))
+    }
+
+    fn write_out(&self) {
+        self.disks.iter().filter_map(|disk| disk.capabilities().buffered).for_each(Buffered::write_out);
+    }
+}
+
+impl RelatedRuns for Spread {
+    fn log_bytes(&self, record: &Record<'_>) -> usize {
+        let Some((_, disk)) = self.engine_of(&record.id) else { return 0 };
+        disk.capabilities().related.map_or(0, |related| related.log_bytes(record))
+    }
+}
+
+/// Parts of one object lie on one disk.
+impl ExtentsTogether for Spread {
+    fn together(&self, parts: &[Part], most_bytes: usize) -> Together {
+        let disk = parts.first().and_then(|first| self.engine_at(first.place));
+        match disk.and_then(|(_, disk)| disk.capabilities().together) {
+            Some(together) => together.together(&parts_inside(parts), most_bytes),
+            None => Together { parts: 0, bytes: 0 },
+        }
+    }
+
+    fn fetch_together(&self, id: &Digest, parts: &[Part], done: PartsDone) {
+        let disk = parts.first().and_then(|first| self.engine_at(first.place));
+        match disk.and_then(|(number, disk)| Some((number, disk.capabilities().together?))) {
+            Some((number, together)) => {
+                let told = move |all: Vec<_>| {
+                    done(all.into_iter().map(|fetched| fetched_outside(number, fetched)).collect());
+                };
+                together.fetch_together(id, &parts_inside(parts), Box::new(told));
+            }
+            None => done(vec![Fetched::Missing]),
+        }
+    }
+}
+
+impl Holds for Spread {
+    fn hold(&self, places: &[Place]) -> Hold {
+        // Parts of one object lie on one disk.
+        let disk = places.first().and_then(|first| self.engine_at(*first));
+        let Some(holds) = disk.and_then(|(_, disk)| disk.capabilities().holds) else { return Hold::default() };
+        holds.hold(&places.iter().copied().map(inside).collect::<Vec<_>>())
+    }
+}
+
+impl FirstBytes for Spread {
+    fn first_bytes(&self, id: &Digest, beside_bytes: usize) -> usize {
+        let first = self.engine_of(id).and_then(|(_, disk)| disk.capabilities().first_bytes);
+        first.map_or(0, |first| first.first_bytes(id, beside_bytes))
+    }
+}
+
+impl WholeBodies for Spread {
+    fn begin(&self, at: &Placement<'_>) -> Box<dyn BodyWriter> {
+        let disk = self.engine_of(&at.digest);
+        let body = disk.and_then(|(number, disk)| Some((number, disk.capabilities().bodies?.begin(at))));
+        Box::new(SpreadBody(body))
+    }
+}
+
+/// A body on one of the disks, by its number; `None` where no disk takes it.
+struct SpreadBody(Option<(usize, Box<dyn BodyWriter>)>);
+
+impl BodyWriter for SpreadBody {
+    fn poll_part(&mut self, cx: &mut Context<'_>, part: &[u8]) -> Poll<Result<Place, WhyNot>> {
+        let Some((number, body)) = &mut self.0 else { return Poll::Ready(Err(WhyNot::Device)) };
+        body.poll_part(cx, part).map_ok(|place| outside(*number, place))
+    }
+
+    fn poll_end(&mut self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
+        let Some((number, body)) = &mut self.0 else { return Poll::Ready(Err(WhyNot::Device)) };
+        body.poll_end(cx, record).map_ok(|place| outside(*number, place))
     }
 }

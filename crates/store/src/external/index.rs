@@ -11,7 +11,7 @@ use crate::device::lending::{Handed, catch};
 use crate::engine::{FetchDone, Fetched, Found, Kind, Places, Probe};
 use crate::layout::table::Table;
 use crate::store::Source;
-use crate::terms::{Digest, Key, Pending};
+use crate::terms::{Digest, Key, Pending, Placement};
 use crate::wait::promise;
 
 /// Reads handed out to programs that read the disk themselves, and not ended yet: each remembers a key's name of up to
@@ -54,6 +54,12 @@ pub(super) struct Sought {
     looks: u32,
 }
 
+impl Sought {
+    fn placement(&self) -> Placement<'_> {
+        Placement::of(self.digest).named(self.key.name())
+    }
+}
+
 /// What a read is for, and where its outcome goes.
 pub(super) enum Purpose {
     Object(Sought, Pending<Option<Fetched>>),
@@ -80,7 +86,7 @@ impl Index {
         }
         if let Some((head, body, place)) = self.0.hot.get(&digest, key) {
             self.0.counters.found(Source::Memory);
-            self.0.engine.touch(&digest, place);
+            self.0.engine.touch(&Placement::of(digest).named(key.name()), place);
             return at_once(Ok(Step::Object(Object::whole(head, body))));
         }
         self.look(Sought { key: key.clone(), digest, seen: Places::default(), looks: 0 }, share)
@@ -88,7 +94,7 @@ impl Index {
 
     /// Look for an object, at first or once more.
     fn look(&self, sought: Sought, share: Share) -> Next {
-        let seen = match self.0.engine.probe(&sought.digest) {
+        let seen = match self.0.engine.probe(&sought.placement()) {
             Probe::Absent => return at_once(Ok(self.missed())),
             Probe::At(places) => places,
             Probe::AskDisk => Places::default(),
@@ -96,7 +102,7 @@ impl Index {
         let sought = Sought { seen, looks: sought.looks + 1, ..sought };
         let (done, answer) = promise();
         let told: FetchDone = Box::new(move |fetched| done.keep(fetched));
-        let ((), handed) = catch(|| self.0.engine.fetch(&sought.digest, seen, told));
+        let ((), handed) = catch(|| self.0.engine.fetch(&sought.placement(), seen, told));
         self.go_on(handed, Purpose::Object(sought, Box::pin(answer)), share)
     }
 
@@ -129,26 +135,26 @@ impl Index {
             self.0.counters.found(Source::Memory);
             return at_once(Ok(Step::Object(Object::whole(object.head.clone(), object.body.clone()))));
         }
-        if sought.looks < MOST_LOOKS && !engine.is_newest(&sought.digest, found.place, sought.seen) {
+        if sought.looks < MOST_LOOKS && !engine.is_newest(&sought.placement(), found.place, sought.seen) {
             return self.look(sought, share);
         }
         let source = if found.from_memory { Source::Memory } else { Source::Disk };
-        engine.touch(&sought.digest, found.place);
-        let Some(object) = self.object(&sought.digest, found) else { return at_once(Ok(self.missed())) };
+        engine.touch(&sought.placement(), found.place);
+        let Some(object) = self.object(&sought, found) else { return at_once(Ok(self.missed())) };
         self.0.counters.found(source);
         at_once(Ok(Step::Object(object)))
     }
 
-    fn object(&self, digest: &Digest, found: Found) -> Option<Object> {
+    fn object(&self, sought: &Sought, found: Found) -> Option<Object> {
         if found.kind == Kind::Whole {
             return Some(Object::whole(found.head, found.body));
         }
         let table = Table::decode(&found.body)?;
         if table.extents.iter().any(|extent| !self.0.engine.is_live(extent.place)) {
-            self.0.engine.forget(digest, found.place);
+            self.0.engine.forget(&sought.placement(), found.place);
             return None;
         }
-        Some(Object::large(found.head, *digest, table))
+        Some(Object::large(found.head, sought.digest, table))
     }
 
     fn missed(&self) -> Step {

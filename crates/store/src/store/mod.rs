@@ -45,8 +45,14 @@ pub const FIND_DEADLINE: Duration = Duration::from_secs(10);
 ///     what it can prove whole.
 pub trait Store: Send + Sync + 'static {
     /// Look an object up. Never blocks and does no I/O: what needs the disk is [`Lookup::Wait`], and that resolves
-    /// to nothing once `deadline` has passed. Absent objects and hits in memory cost no allocation.
-    fn lookup(&self, key: &Key, deadline: Instant) -> Lookup;
+    /// to nothing once `deadline` has passed. Absent objects and hits in memory cost no allocation. `hint` is what the
+    /// caller knows of the object beside its key, as the group of who asks; it may lead an engine to the object sooner.
+    fn lookup_with(&self, key: &Key, hint: &Hint, deadline: Instant) -> Lookup;
+
+    /// [`Store::lookup_with`], where nothing but the key is known.
+    fn lookup(&self, key: &Key, deadline: Instant) -> Lookup {
+        self.lookup_with(key, &Hint::default(), deadline)
+    }
 
     /// Follow one given unfinished write of `key`; `None` once it has ended.
     fn follow(&self, key: &Key, fill: FillId) -> Option<Hit>;

@@ -2,11 +2,13 @@
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 
 use super::Hit;
-use crate::terms::{Pending, WhyNot};
+pub use crate::terms::Reuse;
+use crate::terms::{Digest, Pending, Placement, WhyNot};
 
 /// What the caller knows about an object before its bytes arrive. All of it is advice except the length.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,18 +19,18 @@ pub struct Hint {
     pub expected_bytes: Option<u64>,
     /// Whether the object is likely to be read again.
     pub reuse: Reuse,
+    /// Until when it may be served without asking its origin, by the wall clock.
+    pub fresh_until: Option<SystemTime>,
+    /// Whether the origin can say later that it has not changed.
+    pub can_validate: Option<bool>,
 }
 
-/// Whether an object is likely to be read again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reuse {
-    /// Nothing is known.
-    #[default]
-    Unknown,
-    /// Likely.
-    Likely,
-    /// Unlikely.
-    Unlikely,
+impl Hint {
+    /// What an engine is told of the object of a digest and name.
+    pub(crate) fn placement<'a>(&self, digest: Digest, name: &'a [u8]) -> Placement<'a> {
+        let Hint { group, expected_bytes, reuse, fresh_until, can_validate } = *self;
+        Placement { digest, name, group, reuse, fresh_until, can_validate, expected_bytes }
+    }
 }
 
 /// Names one unfinished write among all of a store's, for the life of the process.

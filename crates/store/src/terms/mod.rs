@@ -5,6 +5,7 @@ mod errors;
 mod key;
 pub(crate) mod limits;
 mod place;
+mod placement;
 mod record;
 mod stats;
 
@@ -16,6 +17,7 @@ pub use errors::{ReadError, StoreError, WhyNot};
 pub use key::{Digest, Key, MAX_NAME_BYTES, Secret};
 pub(crate) use place::{DISK_SHIFT, inside};
 pub use place::{MAX_WAYS, Place, Places};
+pub use placement::{Placement, Reuse};
 pub use record::{Fetched, Found, Kind, Part, Record, SyncDone};
 pub use stats::Stats;
 

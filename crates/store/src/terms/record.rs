@@ -48,6 +48,13 @@ pub struct Record<'a> {
     pub related_bytes: usize,
 }
 
+impl Record<'_> {
+    /// What a log writes down of a removal: every record of this digest before it is void.
+    pub fn tombstone(id: Digest) -> Self {
+        Record { id, kind: Kind::Tombstone, name: &[], head: &[], body: &[], related_bytes: 0 }
+    }
+}
+
 /// A record read back and verified: place, lap, digest, lengths and every byte are those that were written.
 #[derive(Clone, Debug)]
 pub struct Found {

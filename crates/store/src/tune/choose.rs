@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::{DiskSpeed, Sizes};
-use crate::engine::hashcache::Bins;
+use crate::engine::Settings;
+use crate::engine::hashcache::settings::{BIN_SIZE, WAYS};
 use crate::index::hash::MOST_HASH_BITS;
 
 /// A set may be as large as the largest read that takes so much longer than the smallest, and no longer: beyond 64 KiB the
@@ -41,9 +42,10 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// What a new cache is made with; of Basic the size of a bin alone.
-    pub fn bins(&self, is_basic: bool) -> Bins {
-        Bins { bytes: Some(self.bin_bytes), ways: (!is_basic).then_some(self.ways) }
+    /// What a new cache with a Disk Table is made with; of Basic, whose sets are of one bin, the size of a bin alone.
+    pub fn settings(&self, is_basic: bool) -> Settings {
+        let size = Settings::new().with(&BIN_SIZE, self.bin_bytes);
+        if is_basic { size } else { size.with(&WAYS, self.ways as u64) }
     }
 }
 

@@ -15,12 +15,12 @@ use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::tail::Tail;
-use crate::engine::Engine;
+use crate::engine::{BodyWriter, Engine};
 use crate::layout::table::Extent;
 use crate::memory::held::{Held, Share};
 use crate::store::{FillId, Hint};
 use crate::terms::limits::LEASE;
-use crate::terms::{Digest, Key, Kind, Record, WhyNot};
+use crate::terms::{Digest, Key, Kind, Placement, Record, WhyNot};
 use crate::write::limits::written_bytes;
 
 pub(crate) struct Fill {
@@ -43,6 +43,8 @@ pub(crate) struct FillState {
     pub(crate) first: Bytes,
     /// Parts already with the engine, each but the last of `extent_bytes`.
     pub(crate) extents: Vec<Extent>,
+    /// Where they are written, with an engine that wants a long body as one stream. Dropped before its end, they are gone.
+    pub(crate) stream: Option<Box<dyn BodyWriter>>,
     /// Where the parts with the engine end.
     pub(super) stored_to: u64,
     /// Offset of the tail's first byte.
@@ -112,6 +114,7 @@ impl Fill {
             was_relay: false,
             first: Bytes::new(),
             extents: Vec::new(),
+            stream: None,
             stored_to: 0,
             base: 0,
             tail: Tail::default(),
@@ -123,6 +126,11 @@ impl Fill {
             pushed_back: None,
         };
         Fill { id, key, digest, head, hint, extent_bytes, first_bytes, state: Mutex::new(state) }
+    }
+
+    /// What the engine is told of it.
+    pub(crate) fn placement(&self) -> Placement<'_> {
+        self.hint.placement(self.digest, self.key.name())
     }
 
     /// Count its bytes among those of all.
@@ -234,8 +242,21 @@ impl Fill {
     ) -> Poll<()> {
         let begun = if state.extents.is_empty() && state.tail.len() > self.first_bytes { self.first_bytes } else { 0 };
         let (first, body) = state.tail.split_at(begun);
-        let record = Record { id: self.digest, kind: Kind::Extent, name: &[], head: &[], body, related_bytes: 0 };
-        match std::task::ready!(engine.poll_append(cx, &record)) {
+        let at = self.placement();
+        if let Some(bodies) =
+            engine.capabilities().bodies.filter(|_| state.extents.is_empty() && state.stream.is_none())
+        {
+            state.stream = Some(bodies.begin(&at));
+        }
+        let kept = match &mut state.stream {
+            Some(stream) => stream.poll_part(cx, body),
+            None => {
+                let (id, kind) = (self.digest, Kind::Extent);
+                let record = Record { id, kind, name: &[], head: &[], body, related_bytes: 0 };
+                engine.poll_append(cx, &at, &record)
+            }
+        };
+        match std::task::ready!(kept) {
             Ok(place) => {
                 let extent = Extent { place, bytes: body.len() as u32 };
                 if begun > 0 {

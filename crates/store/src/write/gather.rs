@@ -14,6 +14,7 @@ use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 
 use crate::layout::reach::MAX_REACH_BYTES;
+use crate::store::Hint;
 use crate::terms::limits::WRITE_PATIENCE;
 use crate::terms::{Digest, Key};
 use crate::write::limits::{GROUP_HOLD, GROUP_QUIET, MAX_GATHERED_BYTES, MAX_GROUP_OBJECTS, MAX_GROUPS};
@@ -28,6 +29,7 @@ pub(crate) struct Gathered {
     pub(crate) head: Bytes,
     pub(crate) body: Bytes,
     pub(crate) group: u64,
+    pub(crate) hint: Hint,
 }
 
 impl Gathered {
@@ -222,7 +224,7 @@ mod tests {
     fn object(n: u64, group: u64, size: usize) -> Gathered {
         let key = Key::from_name(&n.to_le_bytes());
         let digest = Digest(*key.digest());
-        Gathered { digest, key, head: Bytes::new(), body: vec![n as u8; size].into(), group }
+        Gathered { digest, key, head: Bytes::new(), body: vec![n as u8; size].into(), group, hint: Hint::default() }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::gather::{Gather, Gathered};
 use super::objects::Objects;
 use crate::engine::{Engine, Kind, Record};
-use crate::store::{Body, HeadEdit, Hit, Source, State, Updated};
+use crate::store::{Body, HeadEdit, Hint, Hit, Source, State, Updated};
 use crate::terms::{Digest, Key, WhyNot};
 use crate::wait::block_on;
 use crate::write::limits::{MAX_GATHERED_OBJECT, MAX_HEAD_BYTES};
@@ -21,7 +21,7 @@ fn record<'a>(object: &'a Gathered, related_bytes: usize) -> Record<'a> {
 
 /// What waits for each disk of an engine; nothing waits for one that does not read related objects together.
 pub(super) fn gathers(engine: &dyn Engine) -> Arc<[Gather]> {
-    let disks = if engine.reads_ahead() { engine.disks() } else { 0 };
+    let disks = if engine.capabilities().related.is_some() { engine.disks() } else { 0 };
     (0..disks).map(|_| Gather::default()).collect()
 }
 
@@ -53,13 +53,14 @@ impl Objects {
     }
 
     /// Let a whole object wait for its group; false if it is to be written at once. The caller holds the object's turn.
-    pub(crate) fn gather(&self, digest: &Digest, key: &Key, head: &Bytes, body: &[u8], group: u64) -> bool {
+    pub(crate) fn gather(&self, digest: &Digest, key: &Key, head: &Bytes, body: &[u8], hint: &Hint) -> bool {
+        let Some(group) = hint.group else { return false };
         let Some(gather) = self.gather_of(digest) else { return false };
         if !self.may_wait(key, head, body.len()) {
             return false;
         }
         let (key, head, body) = (key.clone(), head.clone(), Bytes::copy_from_slice(body));
-        gather.put(Gathered { digest: *digest, key, head, body, group })
+        gather.put(Gathered { digest: *digest, key, head, body, group, hint: *hint })
     }
 
     fn may_wait(&self, key: &Key, head: &Bytes, body_bytes: usize) -> bool {
@@ -97,7 +98,7 @@ impl Objects {
             return Ok(Updated::NotStored(WhyNot::TooLarge));
         }
         let (key, body) = (key.clone(), object.body.clone());
-        let is_kept = gather.put(Gathered { digest: *digest, key, head, body, group: object.group });
+        let is_kept = gather.put(Gathered { digest: *digest, key, head, body, group: object.group, hint: object.hint });
         Ok(if is_kept { Updated::Done } else { Updated::NotStored(WhyNot::Busy) })
     }
 
@@ -126,7 +127,9 @@ impl Objects {
 
     /// Write the objects of a group one right behind the other, but for those that were written or replaced meanwhile.
     async fn write_group(&self, gather: &Gather, group: &[Arc<Gathered>]) {
-        let sizes: Vec<_> = group.iter().map(|object| self.engine.log_bytes(&record(object, 0))).collect();
+        let related = self.engine.capabilities().related;
+        let size = |object: &Arc<Gathered>| related.map_or(0, |related| related.log_bytes(&record(object, 0)));
+        let sizes: Vec<_> = group.iter().map(size).collect();
         let mut related_bytes = sizes.iter().sum();
         for (object, bytes) in group.iter().zip(sizes) {
             self.write_one(gather, object, related_bytes).await;
@@ -135,12 +138,13 @@ impl Objects {
     }
 
     async fn write_one(&self, gather: &Gather, object: &Arc<Gathered>, related_bytes: usize) {
+        let at = object.hint.placement(object.digest, object.key.name());
         let place = poll_fn(|cx| {
             let _order = self.stripe(&object.digest);
             if !gather.has(object) {
                 return Poll::Ready(None);
             }
-            let appended = std::task::ready!(self.engine.poll_append(cx, &record(object, related_bytes)));
+            let appended = std::task::ready!(self.engine.poll_append(cx, &at, &record(object, related_bytes)));
             // Found on the engine from here on.
             match &appended {
                 Ok(_) => gather.take(&object.digest),

@@ -9,7 +9,7 @@ use super::gather::Gather;
 use super::groups;
 use super::list::Fills;
 use crate::device::limits::reads;
-use crate::engine::{Engine, Limits, Place, Places};
+use crate::engine::{Engine, Limits, Place, Placement, Places};
 use crate::extents::ExtentReader;
 use crate::hot::HotObjects;
 use crate::memory::held::Held;
@@ -116,7 +116,8 @@ impl Objects {
 
     /// Keep a whole object in memory if the record at `place` is its newest.
     pub(crate) fn keep_hot(&self, key: &Key, digest: &Digest, head: &[u8], body: &[u8], place: Place) {
-        let newest = || self.engine.is_newest(digest, place, Places::newest_first(&mut [place]));
+        let at = Placement::of(*digest).named(key.name());
+        let newest = || self.engine.is_newest(&at, place, Places::newest_first(&mut [place]));
         self.hot.insert(digest, key, head, body, place, newest);
     }
 }

@@ -76,20 +76,23 @@ impl FillSink {
         let kind = if large { Kind::Large } else { Kind::Whole };
         let place = poll_fn(|cx| {
             let _order = self.store.stripe(&fill.digest);
-            let state = fill.lock();
+            let mut state = fill.lock();
+            let state = &mut *state;
             match state.phase {
                 Phase::Open => {}
                 Phase::Relay(why) => return Poll::Ready(Err(why)),
                 Phase::Whole | Phase::Aborted => return Poll::Ready(Err(WhyNot::Closed)),
             }
             let body = if large { &record[..] } else { &state.tail[..] };
-            let group = fill.hint.group.filter(|_| !large);
-            if group.is_some_and(|group| self.store.gather(&fill.digest, &fill.key, &fill.head, body, group)) {
+            if !large && self.store.gather(&fill.digest, &fill.key, &fill.head, body, &fill.hint) {
                 return Poll::Ready(Ok(None));
             }
             let (id, name, related_bytes) = (fill.digest, fill.key.name(), 0);
             let record = Record { id, kind, name, head: &fill.head, body, related_bytes };
-            let appended = std::task::ready!(self.store.engine.poll_append(cx, &record));
+            let appended = std::task::ready!(match &mut state.stream {
+                Some(stream) => stream.poll_end(cx, &record),
+                None => self.store.engine.poll_append(cx, &fill.placement(), &record),
+            });
             if appended.is_ok() {
                 self.store.ungather(&fill.digest);
             }

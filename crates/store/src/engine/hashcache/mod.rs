@@ -14,8 +14,11 @@ mod laps;
 pub(crate) mod log;
 pub(crate) mod loglru;
 mod places;
+mod records;
+pub mod settings;
 pub(crate) mod table;
 
 pub use log::{HashCacheLog, HashCacheLogOptions};
 pub use loglru::LruCut;
-pub use table::{Bins, HashCacheTable, TableOptions, TablePolicy};
+pub use records::{LOG, LOGLRU, LOGN};
+pub use table::{BASIC, Bins, HashCacheTable, SET, SETMEM, SETMEMLRU, TableOptions, TablePolicy};

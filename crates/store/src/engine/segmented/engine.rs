@@ -15,7 +15,8 @@ use super::recover::{self, Opened};
 use crate::device::Device;
 use crate::engine::answer::{found, limits, read_error};
 use crate::engine::{
-    Engine, FetchDone, Fetched, Hold, Kind, Limits, Part, PartsDone, Place, Places, Probe, Record, SyncDone, Together,
+    Buffered, Capabilities, Engine, ExtentsTogether, FetchDone, Fetched, Hold, Holds, Kind, Limits, Part, PartsDone,
+    Place, Placement, Places, Probe, Record, SyncDone, Together,
 };
 use crate::engine::{closing, parts};
 use crate::layout::log::{LogCounters, LogFault, RawRecord};
@@ -93,6 +94,16 @@ impl Inner {
         }
         Poll::Ready(Ok(place))
     }
+
+    /// Append a record and enter it, beside others that do so. What it takes may be written once more.
+    fn append_alone(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
+        let _publishing = self.publishing.read();
+        let place = ready!(self.append(cx, record));
+        if place.is_ok() {
+            self.budget.earn(self.log.layout.bytes_of(record) as u64);
+        }
+        Poll::Ready(place)
+    }
 }
 
 impl Engine for Segmented {
@@ -104,20 +115,20 @@ impl Engine for Segmented {
         limits(&self.0.log.layout)
     }
 
-    fn is_in_memory(&self, place: Place) -> bool {
-        self.0.log.is_in_memory(place)
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities { buffered: Some(self), together: Some(self), holds: Some(self), ..Capabilities::default() }
     }
 
-    fn probe(&self, id: &Digest) -> Probe {
-        match self.0.index.find(id.low()) {
+    fn probe(&self, at: &Placement<'_>) -> Probe {
+        match self.0.index.find(at.digest.low()) {
             Some(place) if self.0.log.frontier.is_live(place) => Probe::At(Places::newest_first(&mut [place])),
             _ => Probe::Absent,
         }
     }
 
-    fn fetch(&self, id: &Digest, mut places: Places, done: FetchDone) {
+    fn fetch(&self, at: &Placement<'_>, mut places: Places, done: FetchDone) {
         let Some(place) = places.pop() else { return done(Fetched::Missing) };
-        let (inner, id) = (self.0.clone(), *id);
+        let (inner, id) = (self.0.clone(), at.digest);
         let arrived = move |read: Result<RawRecord, LogFault>| match read {
             Ok(record) if record.header.kind.is_indexed() => done(found(record)),
             Ok(_) | Err(LogFault::Another) => {
@@ -137,23 +148,23 @@ impl Engine for Segmented {
         parts::fetch_at(&self.0.log, id, place, body_bytes, done);
     }
 
-    fn together(&self, parts: &[Part], most_bytes: usize) -> Together {
-        parts::together(&self.0.log, parts, most_bytes)
-    }
-
-    fn fetch_together(&self, id: &Digest, parts: &[Part], done: PartsDone) {
-        parts::fetch_together(&self.0.log, id, parts, done);
-    }
-
-    fn poll_append(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
+    fn poll_append(
+        &self,
+        cx: &mut Context<'_>,
+        _at: &Placement<'_>,
+        record: &Record<'_>,
+    ) -> Poll<Result<Place, WhyNot>> {
         // What lies behind it is nothing to this engine.
-        let record = &Record { related_bytes: 0, ..*record };
-        let _publishing = self.0.publishing.read();
-        let place = ready!(self.0.append(cx, record));
-        if place.is_ok() {
-            self.0.budget.earn(self.0.log.layout.bytes_of(record) as u64);
+        self.0.append_alone(cx, &Record { related_bytes: 0, ..*record })
+    }
+
+    fn poll_remove(&self, cx: &mut Context<'_>, at: &Placement<'_>) -> Poll<Result<Option<Place>, WhyNot>> {
+        let removed = ready!(self.0.append_alone(cx, &Record::tombstone(at.digest)));
+        if removed.is_err() {
+            // It could not be written down; until a restart the index alone keeps the object away.
+            self.0.index.remove_low(at.digest.low());
         }
-        Poll::Ready(place)
+        Poll::Ready(removed.map(Some))
     }
 
     fn keeps_body_at(&self, _place: Place) -> bool {
@@ -161,27 +172,15 @@ impl Engine for Segmented {
         false
     }
 
-    fn forget(&self, id: &Digest, place: Place) {
-        self.0.index.remove_to(id.low(), place);
+    fn forget(&self, at: &Placement<'_>, place: Place) {
+        self.0.index.remove_to(at.digest.low(), place);
     }
 
-    fn touch(&self, id: &Digest, place: Place) {
+    fn touch(&self, at: &Placement<'_>, place: Place) {
         // Who leaves depends on nothing else.
         if self.0.options.keep_percent > 0 {
-            self.0.index.touch(id.low(), place);
+            self.0.index.touch(at.digest.low(), place);
         }
-    }
-
-    fn hold(&self, places: &[Place]) -> Hold {
-        let mut regions: Vec<_> = places.iter().map(|place| self.0.log.layout.region_of(*place)).collect();
-        regions.sort_unstable();
-        regions.dedup();
-        regions.retain(|region| self.0.segments.hold(*region));
-        if regions.is_empty() {
-            return Hold::default();
-        }
-        let segments = self.0.segments.clone();
-        Hold::ending(move || regions.into_iter().for_each(|region| segments.release(region)))
     }
 
     fn is_live(&self, place: Place) -> bool {
@@ -190,10 +189,6 @@ impl Engine for Segmented {
 
     fn sync(&self, _of: Option<&Digest>, done: SyncDone) {
         self.0.log.frontier.sync(done);
-    }
-
-    fn write_out(&self) {
-        self.0.log.frontier.write_out();
     }
 
     fn walk(&self, cursor: u64, most: usize) -> (Vec<Place>, Option<u64>) {
@@ -209,10 +204,6 @@ impl Engine for Segmented {
         self.0.log.read(place, None, self.0.first_read_bytes, Box::new(parts::of_any(done)));
     }
 
-    fn index_bytes(&self) -> u64 {
-        self.0.index.slots().allocated_bytes()
-    }
-
     fn stats(&self) -> Stats {
         let inner = &self.0;
         Stats {
@@ -220,7 +211,7 @@ impl Engine for Segmented {
             mean_object_bytes: inner.options.mean_object_bytes,
             live_objects: inner.index.live(),
             lost_to_full_sets: inner.index.lost(),
-            index_bytes: self.index_bytes(),
+            index_bytes: inner.index.slots().allocated_bytes(),
             false_reads: inner.false_reads.load(Relaxed),
             damaged_at_open: inner.damaged_at_open,
             segments_cleaned: inner.cleaned.load(Relaxed),
@@ -244,5 +235,39 @@ impl Engine for Segmented {
             recover::save(&*inner.log.device, &inner.options, inner.opened, &inner.index, &inner.log.frontier);
         };
         closing::close(device, None, begin, save, done);
+    }
+}
+
+impl Buffered for Segmented {
+    fn is_in_memory(&self, place: Place) -> bool {
+        self.0.log.is_in_memory(place)
+    }
+
+    fn write_out(&self) {
+        self.0.log.frontier.write_out();
+    }
+}
+
+impl ExtentsTogether for Segmented {
+    fn together(&self, parts: &[Part], most_bytes: usize) -> Together {
+        parts::together(&self.0.log, parts, most_bytes)
+    }
+
+    fn fetch_together(&self, id: &Digest, parts: &[Part], done: PartsDone) {
+        parts::fetch_together(&self.0.log, id, parts, done);
+    }
+}
+
+impl Holds for Segmented {
+    fn hold(&self, places: &[Place]) -> Hold {
+        let mut regions: Vec<_> = places.iter().map(|place| self.0.log.layout.region_of(*place)).collect();
+        regions.sort_unstable();
+        regions.dedup();
+        regions.retain(|region| self.0.segments.hold(*region));
+        if regions.is_empty() {
+            return Hold::default();
+        }
+        let segments = self.0.segments.clone();
+        Hold::ending(move || regions.into_iter().for_each(|region| segments.release(region)))
     }
 }

@@ -21,7 +21,9 @@ mod format;
 mod index;
 mod keep;
 mod options;
+mod record;
 mod recover;
 
 pub use engine::Segmented;
 pub use options::SegmentedOptions;
+pub use record::{KEEP, SEGMENTED};

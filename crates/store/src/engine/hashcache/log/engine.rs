@@ -16,7 +16,8 @@ use crate::device::Device;
 use crate::engine::answer::limits;
 use crate::engine::hashcache::places::{Where, meaning};
 use crate::engine::{
-    Engine, FetchDone, Kind, Limits, Part, PartsDone, Place, Places, Probe, Record, SyncDone, Together,
+    Buffered, Capabilities, Engine, ExtentsTogether, FetchDone, Kind, Limits, Part, PartsDone, Place, Placement,
+    Places, Probe, Record, RelatedRuns, SyncDone, Together, closing, parts,
 };
 use crate::index::hash::HASH_BITS;
 use crate::index::limits::MAX_SLOTS;
@@ -25,7 +26,7 @@ use crate::layout::limits::MAX_AHEAD_BYTES;
 use crate::layout::log::{LogCounters, LogFault};
 use crate::layout::reach::Reach;
 use crate::layout::record::HEADER_BYTES;
-use crate::layout::{Log, LogLayout, SnapshotHeader, SnapshotLayout, Stamp};
+use crate::layout::{Log, LogLayout, SnapshotHeader, Stamp};
 use crate::memory::aligned::ALIGN;
 use crate::terms::{Digest, Stats, WhyNot};
 
@@ -101,6 +102,26 @@ impl HashCacheLog {
 }
 
 impl Inner {
+    /// Append a record and enter it.
+    fn append(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
+        // A record that nothing is known to be related to is read by its own length.
+        let related_bytes = self.log.related_bytes(record);
+        let record = &Record { related_bytes, ..*record };
+        let _publishing = self.publishing.read();
+        let place = ready!(self.log.frontier.poll_append(cx, record));
+        if let Ok(place) = place {
+            match record.kind {
+                Kind::Whole | Kind::Large => {
+                    self.index.insert_low(record.id.low(), place, Reach::of_record(place, record));
+                }
+                Kind::Tombstone => self.index.remove_low(record.id.low()),
+                Kind::Extent => {}
+            }
+            self.sweep();
+        }
+        Poll::Ready(place)
+    }
+
     /// Sweep for every region begun since the last time. Whoever appends pays for its share: a few dozen sets.
     fn sweep(&self) {
         let now = self.log.frontier.next().0 / self.log.layout.region_bytes;
@@ -118,18 +139,19 @@ impl Engine for HashCacheLog {
         limits(&self.0.log.layout)
     }
 
-    fn is_in_memory(&self, place: Place) -> bool {
-        self.0.log.is_in_memory(place)
+    fn capabilities(&self) -> Capabilities<'_> {
+        let related = self.0.log.ahead.is_some().then_some(self as &dyn RelatedRuns);
+        Capabilities { buffered: Some(self), related, together: Some(self), ..Capabilities::default() }
     }
 
-    fn probe(&self, id: &Digest) -> Probe {
-        self.0.index.probe(id.low())
+    fn probe(&self, at: &Placement<'_>) -> Probe {
+        self.0.index.probe(at.digest.low())
     }
 
-    fn fetch(&self, id: &Digest, places: Places, done: FetchDone) {
+    fn fetch(&self, at: &Placement<'_>, places: Places, done: FetchDone) {
         match &self.0.index {
-            Positions::Some(index) if places == Places::default() => self.0.locate(index, *id, done),
-            _ => self.0.try_next(*id, places, done),
+            Positions::Some(index) if places == Places::default() => self.0.locate(index, at.digest, done),
+            _ => self.0.try_next(at.digest, places, done),
         }
     }
 
@@ -137,47 +159,30 @@ impl Engine for HashCacheLog {
         parts::fetch_at(&self.0.log, id, place, body_bytes, done);
     }
 
-    fn together(&self, parts: &[Part], most_bytes: usize) -> Together {
-        parts::together(&self.0.log, parts, most_bytes)
-    }
-
-    fn fetch_together(&self, id: &Digest, parts: &[Part], done: PartsDone) {
-        parts::fetch_together(&self.0.log, id, parts, done);
-    }
-
-    fn poll_append(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
+    fn poll_append(
+        &self,
+        cx: &mut Context<'_>,
+        _at: &Placement<'_>,
+        record: &Record<'_>,
+    ) -> Poll<Result<Place, WhyNot>> {
         if record.kind.is_indexed() {
             ready!(self.0.index.poll_room(cx.waker()));
         }
-        // A record that nothing is known to be related to is read by its own length.
-        let related_bytes = self.0.log.related_bytes(record);
-        let record = &Record { related_bytes, ..*record };
-        let _publishing = self.0.publishing.read();
-        let place = ready!(self.0.log.frontier.poll_append(cx, record));
-        if let Ok(place) = place {
-            match record.kind {
-                Kind::Whole | Kind::Large => {
-                    self.0.index.insert_low(record.id.low(), place, Reach::of_record(place, record));
-                }
-                Kind::Tombstone => self.0.index.remove_low(record.id.low()),
-                Kind::Extent => {}
-            }
-            self.0.sweep();
+        self.0.append(cx, record)
+    }
+
+    fn poll_remove(&self, cx: &mut Context<'_>, at: &Placement<'_>) -> Poll<Result<Option<Place>, WhyNot>> {
+        let removed = ready!(self.0.append(cx, &Record::tombstone(at.digest)));
+        if removed.is_err() {
+            // It could not be written down; until a restart the index alone keeps the object away.
+            self.0.index.remove_low(at.digest.low());
         }
-        Poll::Ready(place)
+        Poll::Ready(removed.map(Some))
     }
 
-    fn reads_ahead(&self) -> bool {
-        self.0.log.ahead.is_some()
-    }
-
-    fn log_bytes(&self, record: &Record<'_>) -> usize {
-        self.0.log.layout.bytes_of(record)
-    }
-
-    fn is_newest(&self, id: &Digest, place: Place, seen: Places) -> bool {
+    fn is_newest(&self, at: &Placement<'_>, place: Place, seen: Places) -> bool {
         let newer = |places: Places| places.iter().take_while(|other| *other >= place).collect::<Vec<_>>();
-        match self.probe(id) {
+        match self.probe(at) {
             // Before it was read, its position may not have been known.
             Probe::At(now) if matches!(self.0.index, Positions::Some(_)) => newer(now) == [place],
             Probe::At(now) => newer(now) == newer(seen),
@@ -185,12 +190,12 @@ impl Engine for HashCacheLog {
         }
     }
 
-    fn forget(&self, id: &Digest, place: Place) {
-        self.0.index.remove_to(id.low(), place);
+    fn forget(&self, at: &Placement<'_>, place: Place) {
+        self.0.index.remove_to(at.digest.low(), place);
     }
 
-    fn touch(&self, id: &Digest, place: Place) {
-        self.0.index.touch(id.low(), place);
+    fn touch(&self, at: &Placement<'_>, place: Place) {
+        self.0.index.touch(at.digest.low(), place);
     }
 
     fn is_live(&self, place: Place) -> bool {
@@ -199,10 +204,6 @@ impl Engine for HashCacheLog {
 
     fn sync(&self, _of: Option<&Digest>, done: SyncDone) {
         self.0.log.frontier.sync(done);
-    }
-
-    fn write_out(&self) {
-        self.0.log.frontier.write_out();
     }
 
     fn walk(&self, cursor: u64, most: usize) -> (Vec<Place>, Option<u64>) {
@@ -230,17 +231,13 @@ impl Engine for HashCacheLog {
         }
     }
 
-    fn index_bytes(&self) -> u64 {
-        self.0.index.allocated_bytes()
-    }
-
     fn stats(&self) -> Stats {
         Stats {
             slots: self.0.index.sets() * WAYS as u64,
             mean_object_bytes: self.0.mean_object_bytes,
             live_objects: self.0.index.live(),
             lost_to_full_sets: self.0.index.lost(),
-            index_bytes: self.index_bytes(),
+            index_bytes: self.0.index.allocated_bytes(),
             false_reads: self.0.false_reads.load(Relaxed),
             damaged_at_open: self.0.damaged_at_open,
             ..self.0.log.stats().with(self.0.index.stats())
@@ -260,5 +257,31 @@ impl Engine for HashCacheLog {
             snapshot::take(&engine);
         };
         closing::close(device, self.0.index.device_apart(), begin, last, done);
+    }
+}
+
+impl Buffered for HashCacheLog {
+    fn is_in_memory(&self, place: Place) -> bool {
+        self.0.log.is_in_memory(place)
+    }
+
+    fn write_out(&self) {
+        self.0.log.frontier.write_out();
+    }
+}
+
+impl RelatedRuns for HashCacheLog {
+    fn log_bytes(&self, record: &Record<'_>) -> usize {
+        self.0.log.layout.bytes_of(record)
+    }
+}
+
+impl ExtentsTogether for HashCacheLog {
+    fn together(&self, parts: &[Part], most_bytes: usize) -> Together {
+        parts::together(&self.0.log, parts, most_bytes)
+    }
+
+    fn fetch_together(&self, id: &Digest, parts: &[Part], done: PartsDone) {
+        parts::fetch_together(&self.0.log, id, parts, done);
     }
 }

@@ -109,8 +109,9 @@ impl HashCacheLogOptions {
         Cut { hash_bits: self.hash_bits, has_reaches: self.reads_ahead }
     }
 
-    /// Bytes of the device that has the positions alone, what is reserved on it included; `None` without one.
+    /// Bytes of the device that has the positions alone, what is reserved on it included; `None` without one, and where
+    /// memory has room for all of them.
     pub fn positions_bytes(&self) -> Option<u64> {
-        self.offsets.filter(|(file, _)| file.is_apart).map(|(file, _)| file.base + file.bytes())
+        self.offsets.filter(|(file, kept)| file.is_apart && *kept < WAYS).map(|(file, _)| file.base + file.bytes())
     }
 }

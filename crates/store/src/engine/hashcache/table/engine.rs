@@ -1,7 +1,7 @@
 //! The engine's contract, over table, log and rows.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use super::open::state;
 use super::{HashCacheTable, Inner};
@@ -11,7 +11,8 @@ use crate::engine::closing;
 use crate::engine::hashcache::places::{Where, at_bin, meaning};
 use crate::engine::parts;
 use crate::engine::{
-    Engine, FetchDone, Fetched, Limits, Part, PartsDone, Place, Places, Probe, Record, SyncDone, Together,
+    Buffered, Capabilities, Engine, ExtentsTogether, FetchDone, Fetched, FirstBytes, Limits, Part, PartsDone, Place,
+    Placement, Places, Probe, Record, RelatedRuns, SyncDone, Together,
 };
 use crate::index::ranks;
 use crate::layout::Snapshots;
@@ -26,12 +27,18 @@ impl Engine for HashCacheTable {
         limits(&self.0.log.layout)
     }
 
-    fn is_in_memory(&self, place: Place) -> bool {
-        matches!(meaning(place), Where::Log(place) if self.0.log.is_in_memory(place))
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            buffered: Some(self),
+            related: self.0.log.ahead.is_some().then_some(self as &dyn RelatedRuns),
+            together: Some(self),
+            first_bytes: Some(self),
+            ..Capabilities::default()
+        }
     }
 
-    fn probe(&self, id: &Digest) -> Probe {
-        let engine = &self.0;
+    fn probe(&self, at: &Placement<'_>) -> Probe {
+        let (engine, id) = (&self.0, &at.digest);
         let is_there = || {
             let (set, fingerprint) = (engine.set_of(id.low()), engine.fingerprint(id.low()));
             engine.rows.update(set, |row| row.way_of(fingerprint).is_some())
@@ -40,8 +47,8 @@ impl Engine for HashCacheTable {
         if absent { Probe::Absent } else { Probe::AskDisk }
     }
 
-    fn fetch(&self, id: &Digest, _places: Places, done: FetchDone) {
-        self.0.fetch(id, done);
+    fn fetch(&self, at: &Placement<'_>, _places: Places, done: FetchDone) {
+        self.0.fetch(&at.digest, done);
     }
 
     fn fetch_at(&self, id: &Digest, place: Place, body_bytes: usize, done: FetchDone) {
@@ -49,32 +56,25 @@ impl Engine for HashCacheTable {
         parts::fetch_at(&self.0.log, id, place, body_bytes, done);
     }
 
-    fn together(&self, parts: &[Part], most_bytes: usize) -> Together {
-        parts::together(&self.0.log, parts, most_bytes)
-    }
-
-    fn fetch_together(&self, id: &Digest, parts: &[Part], done: PartsDone) {
-        parts::fetch_together(&self.0.log, id, parts, done);
-    }
-
-    fn poll_append(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
+    fn poll_append(
+        &self,
+        cx: &mut Context<'_>,
+        _at: &Placement<'_>,
+        record: &Record<'_>,
+    ) -> Poll<Result<Place, WhyNot>> {
         self.0.poll_append(cx, record)
     }
 
-    fn reads_ahead(&self) -> bool {
-        self.0.log.ahead.is_some()
+    fn poll_remove(&self, cx: &mut Context<'_>, at: &Placement<'_>) -> Poll<Result<Option<Place>, WhyNot>> {
+        let removed = ready!(self.0.poll_append(cx, &Record::tombstone(at.digest)));
+        if removed.is_err() {
+            self.0.banned.add(&at.digest);
+        }
+        Poll::Ready(removed.map(Some))
     }
 
-    fn log_bytes(&self, record: &Record<'_>) -> usize {
-        self.0.log_bytes(record)
-    }
-
-    fn first_bytes(&self, _id: &Digest, beside_bytes: usize) -> usize {
-        self.0.first_bytes(beside_bytes)
-    }
-
-    fn is_newest(&self, id: &Digest, place: Place, _seen: Places) -> bool {
-        let Where::Moment(moment) = meaning(place) else { return false };
+    fn is_newest(&self, at: &Placement<'_>, place: Place, _seen: Places) -> bool {
+        let (Where::Moment(moment), id) = (meaning(place), &at.digest) else { return false };
         !self.0.banned.has(id)
             && !self.0.table.lock().changed_since(self.0.set_of(id.low()), self.0.first_order + moment)
     }
@@ -84,13 +84,10 @@ impl Engine for HashCacheTable {
     }
 
     /// A record that cannot be read stays in its bin, so that its next version takes its place.
-    fn forget(&self, id: &Digest, place: Place) {
-        if place == Place(u64::MAX) {
-            self.0.banned.add(id);
-        }
-    }
+    fn forget(&self, _at: &Placement<'_>, _place: Place) {}
 
-    fn touch(&self, id: &Digest, _place: Place) {
+    fn touch(&self, at: &Placement<'_>, _place: Place) {
+        let id = &at.digest;
         let fingerprint = self.0.fingerprint(id.low());
         self.0.rows.update(self.0.set_of(id.low()), |row| {
             if let Some(way) = row.way_of(fingerprint) {
@@ -109,10 +106,6 @@ impl Engine for HashCacheTable {
 
     fn sync(&self, _of: Option<&Digest>, done: SyncDone) {
         self.0.table.sync(done);
-    }
-
-    fn write_out(&self) {
-        self.0.log.frontier.write_out();
     }
 
     fn walk(&self, cursor: u64, most: usize) -> (Vec<Place>, Option<u64>) {
@@ -138,10 +131,6 @@ impl Engine for HashCacheTable {
         }
     }
 
-    fn index_bytes(&self) -> u64 {
-        self.0.rows.index_bytes()
-    }
-
     fn stats(&self) -> Stats {
         let Inner { log, table, options, .. } = &*self.0;
         let of_log = log.stats();
@@ -153,7 +142,7 @@ impl Engine for HashCacheTable {
             live_objects: self.0.rows.live(),
             lost_to_full_sets: self.0.lost_to_full_sets.load(Relaxed),
             capacity_bytes: options.table.bytes() + of_log.capacity_bytes,
-            index_bytes: self.index_bytes(),
+            index_bytes: self.0.rows.index_bytes(),
             false_reads: self.0.false_reads.load(Relaxed),
             damaged_at_open: self.0.damaged_at_open,
             corrupt: of_log.corrupt + table.damaged.load(Relaxed),
@@ -177,6 +166,38 @@ impl Engine for HashCacheTable {
             }));
         };
         closing::close(self.0.log.device.clone(), None, begin, move || engine.say_clean(), done);
+    }
+}
+
+impl Buffered for HashCacheTable {
+    fn is_in_memory(&self, place: Place) -> bool {
+        matches!(meaning(place), Where::Log(place) if self.0.log.is_in_memory(place))
+    }
+
+    fn write_out(&self) {
+        self.0.log.frontier.write_out();
+    }
+}
+
+impl RelatedRuns for HashCacheTable {
+    fn log_bytes(&self, record: &Record<'_>) -> usize {
+        self.0.log_bytes(record)
+    }
+}
+
+impl ExtentsTogether for HashCacheTable {
+    fn together(&self, parts: &[Part], most_bytes: usize) -> Together {
+        parts::together(&self.0.log, parts, most_bytes)
+    }
+
+    fn fetch_together(&self, id: &Digest, parts: &[Part], done: PartsDone) {
+        parts::fetch_together(&self.0.log, id, parts, done);
+    }
+}
+
+impl FirstBytes for HashCacheTable {
+    fn first_bytes(&self, _id: &Digest, beside_bytes: usize) -> usize {
+        self.0.first_bytes(beside_bytes)
     }
 }
 

@@ -31,6 +31,7 @@ pub(crate) mod limits;
 mod lookup;
 mod open;
 mod options;
+mod records;
 mod rows;
 mod survivors;
 
@@ -45,6 +46,7 @@ use crate::layout::{DiskTable, Log, SnapshotHeader};
 use append::Learning;
 use banned::Banned;
 pub use options::{Bins, TableOptions, TablePolicy};
+pub use records::{BASIC, SET, SETMEM, SETMEMLRU};
 use rows::Rows;
 use survivors::Survivors;
 
