@@ -50,11 +50,11 @@ pub fn sums(head: &[u8], body: &[u8]) -> String {
     format!("{} {} {} {}", head.len(), blake3::hash(head).to_hex(), body.len(), blake3::hash(body).to_hex())
 }
 
-/// What a store has under a name.
+/// What a store has under a name; or why it cannot be read.
 pub fn found(store: &impl Store, name: &str) -> Option<String> {
     let mut hit = block_on(store.find(&key(name)))?;
-    let body = block_on(hit.body.collect(MOST_BYTES)).unwrap();
-    Some(sums(&hit.head, &body))
+    let body = block_on(hit.body.collect(MOST_BYTES));
+    Some(body.map_or_else(|error| error.to_string(), |body| sums(&hit.head, &body)))
 }
 
 impl Manifest {
