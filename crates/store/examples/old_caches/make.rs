@@ -33,7 +33,7 @@ fn object(number: usize, version: u64) -> Object {
     let seed = number as u64 * 1000 + version;
     let large = LARGE.into_iter().find(|(at, ..)| *at == number);
     let body_bytes = large.map_or(BODIES[(number + version as usize) % BODIES.len()], |(_, bytes, _)| bytes);
-    let is_announced = large.map_or(number % 4 != 0, |(.., said)| said);
+    let is_announced = large.map_or(!number.is_multiple_of(4), |(.., said)| said);
     let body = bytes(2 * seed, body_bytes);
     let name = match number % 3 {
         0 => format!("{:032x}", u128::from(blake3::hash(&number.to_le_bytes()).as_bytes()[0]) << 64 | number as u128),
