@@ -1,9 +1,13 @@
 //! A cache's storage engine: objects in, objects out, every byte checked on the way back.
 //!
 //! The crate has two levels. [`Store`] is what programs use: streaming objects of any size, readers that follow
-//! a write, aborts, removal, limits. It is implemented once, by [`Cache`], over any [`engine::Engine`]: the small
+//! a write, aborts, removal, limits. It is implemented once, by [`Cache`], over any `engine::Engine`: the small
 //! trait that each published organisation of a cache disk implements. Nothing in here knows HTTP, a network or an
 //! async runtime; futures are woken from the store's own threads.
+//!
+//! The second level, `engine` and the rooms below it, is public only with the feature `unstable`, and so is what needs it, as
+//! `Cache::over`. **What is behind that feature may change with any version**, a patch too. Whoever builds on it names one
+//! version exactly.
 //!
 //! ```
 //! use tinaja_store::{block_on, Commit, Hint, Key, Reference, Store};
@@ -20,33 +24,64 @@
 //! assert_eq!(block_on(hit.body.collect(1024)).unwrap(), "the rain it keeps");
 //! ```
 
-pub mod cache;
+#![cfg_attr(
+    not(feature = "unstable"),
+    allow(dead_code, unused_imports, reason = "what only tests and the laboratory use is there for `unstable`")
+)]
+
+mod cache;
 #[cfg(any(test, feature = "contract"))]
 pub mod contract;
-pub mod device;
-pub mod engine;
 pub mod engines;
 mod extents;
 pub mod external;
 mod fuse;
-pub mod hot;
-pub mod index;
-pub mod layout;
+mod hot;
 pub mod limits;
-pub mod memory;
 mod reference;
-pub mod replace;
 mod store;
 mod terms;
 pub mod tune;
-#[cfg(not(feature = "unstable"))]
-mod wait;
-#[cfg(feature = "unstable")]
-pub mod wait;
 mod write;
 
-pub use cache::{Cache, CacheOptions, OpenError};
+// The rooms below the store.
+#[cfg(feature = "unstable")]
+pub mod device;
+#[cfg(feature = "unstable")]
+pub mod engine;
+#[cfg(feature = "unstable")]
+pub mod index;
+#[cfg(feature = "unstable")]
+pub mod layout;
+#[cfg(feature = "unstable")]
+pub mod memory;
+#[cfg(feature = "unstable")]
+pub mod replace;
+#[cfg(feature = "unstable")]
+pub mod wait;
+
+#[cfg(not(feature = "unstable"))]
+mod device;
+#[cfg(not(feature = "unstable"))]
+mod engine;
+#[cfg(not(feature = "unstable"))]
+mod index;
+#[cfg(not(feature = "unstable"))]
+mod layout;
+#[cfg(not(feature = "unstable"))]
+mod memory;
+#[cfg(not(feature = "unstable"))]
+mod replace;
+#[cfg(not(feature = "unstable"))]
+mod wait;
+
+pub use cache::{Cache, CacheOptions, DEFAULT_DISK_BYTES, OpenError};
+pub use device::file::existing;
+pub use device::{IoEngine, OpenDiskError, TIME_BOUNDS_US, Times, is_block_device};
+pub use engine::spread::MAX_DISKS;
 pub use engine::{EngineRef, Registry, Settings};
+pub use layout::SuperblockError;
+pub use memory::AlignedBuf;
 pub use reference::Reference;
 pub use store::{
     Body, BodySource, Commit, Cursor, FIND_DEADLINE, FillId, HeadEdit, Hint, Hit, Lookup, Removed, Reuse, ScanEntry,

@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tinaja_store::OpenError;
-use tinaja_store::device::OpenDiskError;
+use tinaja_store::{OpenDiskError, OpenError};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::time::{sleep, timeout};
 

@@ -1,7 +1,7 @@
 //! Figures that are kept elsewhere, in the form that Prometheus's library writes.
 
 use prometheus::proto::{Bucket, Counter, Gauge, Histogram, Metric, MetricFamily, MetricType};
-use tinaja_store::device::{TIME_BOUNDS_US, Times};
+use tinaja_store::{TIME_BOUNDS_US, Times};
 
 /// What holds at this moment.
 pub(crate) fn gauge(name: &str, help: &str, value: f64) -> MetricFamily {

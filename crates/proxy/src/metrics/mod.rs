@@ -107,7 +107,7 @@ fn register<C: Collector + Clone + 'static>(registry: &Registry, collector: C) -
 mod tests {
     use std::time::Duration;
 
-    use tinaja_store::device::Times;
+    use tinaja_store::Times;
 
     use super::*;
     use crate::failure::Failure;

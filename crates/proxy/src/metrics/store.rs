@@ -1,8 +1,7 @@
 //! The store's own figures, as it counts them.
 
 use prometheus::proto::MetricFamily;
-use tinaja_store::Stats;
-use tinaja_store::device::Times;
+use tinaja_store::{Stats, Times};
 
 use super::family::{counter, gauge, times};
 

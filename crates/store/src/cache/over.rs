@@ -12,6 +12,7 @@ use crate::write::Objects;
 impl Cache {
     /// A store over an engine of the caller's, with a budget of `memory_bytes` for hot objects. The secret must be the
     /// one with which the engine's records were written. Errors: the system has no more threads.
+    #[cfg(feature = "unstable")]
     pub fn over(engine: Arc<dyn Engine>, secret: Secret, memory_bytes: u64) -> std::io::Result<Cache> {
         Self::over_hot(engine, secret, (HotObjects::new(memory_bytes), memory_bytes))
     }

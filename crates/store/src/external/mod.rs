@@ -9,7 +9,7 @@
 //! key and its place have been compared; what was damaged, or overwritten meanwhile, is a miss.
 //!
 //! It works over every engine, since it is the engine that looks for the record: only its reads are handed out (see
-//! [`crate::device::lending`]). How many steps a lookup takes is the policy's:
+//! `device::lending`). How many steps a lookup takes is the policy's:
 //!
 //! | engine | what is handed out |
 //! |---|---|

@@ -21,7 +21,7 @@ pub fn round_down(value: u64, to: u64) -> u64 {
     value & !(to - 1)
 }
 
-/// A byte buffer aligned to [`ALIGN`]. Memory: its length when it was made.
+/// A byte buffer aligned to 4096 bytes, `ALIGN`. Memory: its length when it was made.
 pub struct AlignedBuf {
     start: NonNull<u8>,
     len: usize,
