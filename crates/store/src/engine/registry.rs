@@ -119,7 +119,7 @@ impl Opening {
     }
 }
 
-impl dyn Cut {
+impl dyn Cut + '_ {
     /// Open what is on the device, or begin on one that holds nothing yet. An engine that panics, now or later, is stopped:
     /// its store then finds nothing and stores nothing, and the device is left alone. Errors: the device's, as text; that
     /// the second device is missing; or that the engine was stopped.

@@ -43,7 +43,7 @@ pub struct Setting {
     pub unit: &'static str,
     /// What is said of an engine that does not have it, after the engine's name.
     pub missing: &'static str,
-    /// What is said of a number out of range; `{}` stands for the number.
+    /// What is said of a number out of range; `{}` stands for the number. Empty where the engine says it itself.
     pub out_of_range: &'static str,
     /// The value that asks for nothing, so that it is no fault to give it to an engine without the setting.
     pub nothing: Option<u64>,
@@ -62,6 +62,9 @@ impl Setting {
     /// What is wrong with a value whatever the engine, and what to do about it; `None` if nothing is.
     pub fn refusal(&self, value: u64) -> Option<String> {
         let Takes::Number { least, most } = self.takes else { return None };
+        if self.out_of_range.is_empty() {
+            return None;
+        }
         let wrong = || self.out_of_range.replace("{}", &value.to_string());
         (!(least..=most).contains(&value)).then(|| format!("{}: choose {least} to {most}, or leave it out", wrong()))
     }

@@ -147,6 +147,7 @@ fn false_reads(ways: usize, hash_bits: u8) -> f64 {
 mod tests {
     use super::super::ReadSpeed;
     use super::*;
+    use crate::engines;
     use proptest::prelude::*;
 
     fn disk(latencies_ms: &[(u64, f64)]) -> DiskSpeed {
@@ -250,8 +251,9 @@ mod tests {
         ) {
             let (disk, sizes) = (disk(&latencies), Sizes::from_bytes(sizes));
             let choice = choose(&disk, &sizes);
-            prop_assert_eq!(choice.bins(false).wrong(crate::engine::hashcache::TablePolicy::Set, 4 << 20), None);
-            prop_assert_eq!(choice.bins(true).wrong(crate::engine::hashcache::TablePolicy::Basic, 4 << 20), None);
+            for (engine, is_basic) in [(engines::HASHCACHE_SET, false), (engines::HASHCACHE_BASIC, true)] {
+                prop_assert_eq!(engines::built_in().wrong(engine, &choice.settings(is_basic), 4 << 20), None);
+            }
             prop_assert!(choice.mean_object_bytes >= 512 && choice.mean_object_bytes <= 1 << 20);
             prop_assert_eq!(choose(&disk, &sizes), choice);
         }

@@ -9,8 +9,10 @@
 //! | `loglru` | an index some of whose positions lie in a file |
 //! | `places` | what a place means where some are not in the log |
 //! | `laps` | what the four bits of a slot's lap mean |
+//! | `live` | how many slots lead into each region of a log |
 
 mod laps;
+mod live;
 pub(crate) mod log;
 pub(crate) mod loglru;
 mod places;

@@ -101,7 +101,7 @@ pub static BIN_SIZE: Setting = Setting {
 /// Bins of a set of a new Disk Table.
 pub static WAYS: Setting = Setting {
     name: "ways",
-    takes: Takes::Number { least: 0, most: u64::MAX },
+    takes: Takes::Number { least: 1, most: 8 },
     value_name: "N",
     help: "Bins in a set of a new cache: 2, 4 or 8. The default suits the disk",
     lasts: true,

@@ -17,40 +17,40 @@ pub enum Inserted {
 
 /// Put an object into a set and make it the most recently used. `is_live` says whether a slot's place still holds
 /// its record. The victim is a free or dead slot; else the oldest with this fingerprint (most likely a version that
-/// this one replaces); else the least recently used.
+/// this one replaces); else the least recently used. Returned with its slot as it was.
 pub fn insert(
     set: &mut Set<'_>,
     fingerprint: u16,
     (place, reach): ((u32, u8), Reach),
     is_live: impl Fn(&Slot) -> bool,
     age: impl Fn(&Slot) -> u64,
-) -> Inserted {
+) -> (Inserted, Slot) {
     let free = || set.slots().find(|(_, slot)| !is_live(slot));
     let same = || set.slots().filter(|(_, slot)| slot.fingerprint == fingerprint).max_by_key(|(_, slot)| age(slot));
     let oldest = || set.slots().max_by_key(|(_, slot)| slot.rank);
-    let (inserted, victim) = match (free(), same()) {
-        (Some(free), _) => (Inserted::Free, Some(free)),
-        (None, Some(same)) => (Inserted::Updated, Some(same)),
-        (None, None) => (Inserted::Replaced, oldest()),
+    let (inserted, victim) = match free() {
+        Some(free) => (Inserted::Free, Some(free)),
+        None => match same() {
+            Some(same) => (Inserted::Updated, Some(same)),
+            None => (Inserted::Replaced, oldest()),
+        },
     };
     let way = victim.map_or(0, |(way, _)| way);
-    let rank = set.get(way).rank;
-    set.put(way, Slot { fingerprint, rank, place: Some(place), reach });
+    let left = set.get(way);
+    set.put(way, Slot { fingerprint, rank: left.rank, place: Some(place), reach });
     touch(set, way);
-    inserted
+    (inserted, left)
 }
 
-/// Empty the slots that `dead` picks. Returns how many.
-pub fn clear(set: &mut Set<'_>, dead: impl Fn(&Slot) -> bool) -> u64 {
-    let mut cleared = 0;
+/// Empty the slots that `dead` picks, and tell where each of them led.
+pub fn clear(set: &mut Set<'_>, dead: impl Fn(&Slot) -> bool, mut cleared: impl FnMut((u32, u8))) {
     for way in 0..WAYS {
         let slot = set.get(way);
-        if slot.place.is_some() && dead(&slot) {
+        if let Some(place) = slot.place.filter(|_| dead(&slot)) {
             set.put(way, Slot { place: None, ..slot });
-            cleared += 1;
+            cleared(place);
         }
     }
-    cleared
 }
 
 #[cfg(test)]
@@ -69,6 +69,7 @@ mod tests {
         insert(set, fingerprint, ((position, 1), Reach(0)), live, |slot| {
             u64::MAX - u64::from(slot.place.map_or(0, |place| place.0))
         })
+        .0
     }
 
     #[test]
@@ -110,7 +111,7 @@ mod tests {
             for (what, fingerprint, position) in steps {
                 match what {
                     0 => touch(&mut set, fingerprint as usize % WAYS),
-                    1 => { clear(&mut set, |slot| slot.fingerprint % 4 == fingerprint % 4); }
+                    1 => clear(&mut set, |slot| slot.fingerprint % 4 == fingerprint % 4, |_| ()),
                     _ => { add(&mut set, fingerprint, position); }
                 }
                 let mut ranks: Vec<_> = set.slots().map(|(_, slot)| slot.rank).collect();

@@ -87,7 +87,7 @@ impl Positions {
         either!(self, index => index.places(set))
     }
 
-    /// Slots that lead to a record. Walks the index.
+    /// Slots that lead to a record, as they were counted.
     pub fn live(&self) -> u64 {
         either!(self, index => index.live())
     }

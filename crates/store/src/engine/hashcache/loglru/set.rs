@@ -51,6 +51,26 @@ pub struct Demoted {
     pub at: At,
 }
 
+/// What a slot in use says of its record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Used {
+    /// Its lap, modulo 16.
+    pub lap: u8,
+    /// Its position; `None` if that is on disk.
+    pub position: Option<u32>,
+}
+
+/// What an insertion did to a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inserted {
+    /// Which slot it took.
+    pub put: Put,
+    /// That slot as it was, if it was in use.
+    pub left: Option<Used>,
+    /// What memory has no room for any more.
+    pub demoted: Option<Demoted>,
+}
+
 impl Ranked for LruSet<'_> {
     fn ways(&self) -> usize {
         WAYS
@@ -127,6 +147,11 @@ impl<'a> LruSet<'a> {
         self.at(way).map(|at| at.position)
     }
 
+    /// What a slot says; `None` if it is free.
+    pub fn used_as(&self, way: usize) -> Option<Used> {
+        (self.fingerprint(way) != 0).then(|| Used { lap: self.lap(way), position: self.position(way) })
+    }
+
     fn at_rank(&self, rank: usize) -> At {
         let position = self.position_field().get(self.bytes, 32, rank) as u32;
         At { position, reach: Reach(self.bytes.get(self.reaches() + rank).copied().unwrap_or(0)) }
@@ -185,18 +210,21 @@ impl<'a> LruSet<'a> {
         lap: u8,
         at: At,
         is_dead: impl Fn(&LruSet<'_>, usize) -> bool,
-    ) -> (Put, Option<Demoted>) {
+    ) -> Inserted {
         let used_last = |ways: &mut dyn Iterator<Item = usize>| ways.min_by_key(|way| self.rank(*way));
-        let free = used_last(&mut (0..WAYS).filter(|way| self.fingerprint(*way) == 0 || is_dead(self, *way)));
-        let (way, put) = match (self.way_of(fingerprint), free) {
-            (Some(way), _) => (way, Put::Updated),
-            (None, Some(way)) => (way, Put::Free),
-            (None, None) => ((0..WAYS).max_by_key(|way| self.rank(*way)).unwrap_or(0), Put::Replaced),
+        let free = || used_last(&mut (0..WAYS).filter(|way| self.fingerprint(*way) == 0 || is_dead(self, *way)));
+        let (way, put) = match self.way_of(fingerprint) {
+            Some(way) => (way, Put::Updated),
+            None => match free() {
+                Some(way) => (way, Put::Free),
+                None => ((0..WAYS).max_by_key(|way| self.rank(*way)).unwrap_or(0), Put::Replaced),
+            },
         };
+        let left = self.used_as(way);
         self.put_fingerprint(way, fingerprint);
         let (field, slot_bits) = (self.lap_field(), self.slot_bits());
         field.set(self.bytes, slot_bits, way, lap.into());
-        (put, self.promote(way, at))
+        Inserted { put, left, demoted: self.promote(way, at) }
     }
 
     /// Slots in use.
@@ -248,7 +276,7 @@ mod tests {
                     }
                     (0 | 1, None) => {}
                     _ => {
-                        let (put, demoted) = set.insert(fingerprint, position as u8 % 16, at_of(position), |_, _| false);
+                        let Inserted { put, demoted, .. } = set.insert(fingerprint, position as u8 % 16, at_of(position), |_, _| false);
                         demoted.into_iter().for_each(|demoted| on_disk[demoted.way] = demoted.at);
                         model.retain(|(other, ..)| *other != fingerprint);
                         if put == Put::Replaced {

@@ -102,7 +102,7 @@ impl Inner {
         for lost in state.lost_among(self.first_bin(set), self.ways()) {
             if Some(lost) != bin {
                 let (op, after) = self.table.write(&mut state, lost, self.empty_bin(&record.id));
-                self.rows.update(set, |row| row.set((lost - self.first_bin(set)) as usize, 0));
+                self.rows.free_way(set, (lost - self.first_bin(set)) as usize);
                 ops.extend(op);
                 moment = after;
             }
@@ -124,14 +124,10 @@ impl Inner {
         let (first, fingerprint) = (self.first_bin(set), self.fingerprint(record.id.low()));
         let at = |way: usize| Target::Bin(first + way as u64);
         if record.kind == Kind::Tombstone {
-            let taken = self.rows.update(set, |row| {
-                let way = row.way_of(fingerprint);
-                way.into_iter().for_each(|way| row.set(way, 0));
-                way
-            });
+            let taken = self.rows.free(set, fingerprint);
             return taken.map_or(Target::Unknown, |way| way.map_or(Target::Nothing, at));
         }
-        match self.rows.update(set, |row| row.put(fingerprint, self.ways())) {
+        match self.rows.put(set, fingerprint, self.ways()) {
             Some((way, put)) => {
                 if put == Put::Replaced {
                     self.lost_to_full_sets.fetch_add(1, Relaxed);

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use super::banned::Banned;
 use super::options::{TableOptions, TablePolicy};
-use super::rows::Rows;
+use super::rows::{AllRows, Rows};
 use super::survivors::Survivors;
 use super::{HashCacheTable, Inner, clock};
 use crate::device::{Device, blocking};
@@ -113,16 +113,18 @@ fn rows(snapshots: &Snapshots<'_>, options: &TableOptions, before: &mut Headers)
             let rows = (u128::from(sets) * u128::from(percent) / 100) as u64;
             Rows::Some(SomeSets::new(sets, rows, hash_bits))
         }
-        TablePolicy::SetMem if before.is_new => Rows::All(Sets::new(sets, Row::empty(hash_bits).bytes()), hash_bits),
+        TablePolicy::SetMem if before.is_new => {
+            Rows::All(AllRows::unused(Sets::new(sets, Row::empty(hash_bits).bytes()), hash_bits))
+        }
         TablePolicy::SetMem => {
             let all = Sets::new(sets, &Row::unknown(hash_bits));
-            let Some(header) = before.clean else { return Rows::All(all, hash_bits) };
+            let Some(header) = before.clean else { return Rows::All(AllRows::unused(all, hash_bits)) };
             if snapshots.read(header, |page, bytes| all.load_shard(page, bytes)) {
-                return Rows::All(all, hash_bits);
+                return Rows::All(AllRows::saved(all, hash_bits));
             }
             before.damaged += 1;
             tracing::warn!("the index kept on disk is damaged: each set is read when it is first asked for");
-            Rows::All(Sets::new(sets, &Row::unknown(hash_bits)), hash_bits)
+            Rows::All(AllRows::unused(Sets::new(sets, &Row::unknown(hash_bits)), hash_bits))
         }
     }
 }

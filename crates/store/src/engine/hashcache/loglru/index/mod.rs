@@ -5,13 +5,14 @@
 //! last: its position comes into memory, and another goes out. What was read of the file is used only if its set has not
 //! changed meanwhile, so that no slot is ever given another's position.
 
+mod counts;
 mod locate;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::offsets::{OffsetLayout, Offsets};
-use super::set::{At, Demoted, LruSet, WAYS};
+use super::set::{At, Demoted, LruSet, Used, WAYS};
 use crate::device::Device;
 use crate::engine::Place;
 use crate::engine::hashcache::laps::{full_lap, slot_place, written_at};
@@ -20,6 +21,7 @@ use crate::index::row::Put;
 use crate::index::{Row, Sets};
 use crate::layout::reach::Reach;
 use crate::layout::{Frontier, LogLayout, SummaryEntry};
+use counts::Counts;
 
 /// What memory says of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +43,7 @@ pub struct LruIndex {
     pub offsets: Arc<Offsets>,
     frontier: Arc<Frontier>,
     layout: LogLayout,
+    live: Counts,
     lost: AtomicU64,
 }
 
@@ -56,8 +59,8 @@ impl LruIndex {
         let cut = (kept.clamp(1, WAYS), hash_bits);
         let has_reaches = file.has_reaches;
         let sets = Sets::new(file.sets, &LruSet::empty(cut, has_reaches));
-        let (offsets, lost) = (Offsets::on(device, file), AtomicU64::new(0));
-        Arc::new(LruIndex { sets, cut, has_reaches, offsets, frontier, layout, lost })
+        let (offsets, live, lost) = (Offsets::on(device, file), Counts::none(layout), AtomicU64::new(0));
+        Arc::new(LruIndex { sets, cut, has_reaches, offsets, frontier, layout, live, lost })
     }
 
     /// Begin to send positions out. Errors: the system has no more threads.
@@ -67,7 +70,7 @@ impl LruIndex {
             if let Some(index) = weak.upgrade() {
                 index.with(set, |set| {
                     if set.position(way).is_none() {
-                        set.clear(way);
+                        index.free(set, way);
                     }
                 });
             }
@@ -89,7 +92,7 @@ impl LruIndex {
                 let (position, lap) = slot_place(&self.layout, entry.place);
                 if removes(entry) {
                     all.way_of(fingerprint).into_iter().for_each(|way| all.clear(way));
-                } else if all.insert(fingerprint, lap, At { position, reach: entry.reach }, |_, _| false).0
+                } else if all.insert(fingerprint, lap, At { position, reach: entry.reach }, |_, _| false).put
                     == Put::Replaced
                 {
                     self.lost.fetch_add(1, Relaxed);
@@ -97,7 +100,10 @@ impl LruIndex {
             }
             let mut positions = [At::default(); WAYS];
             positions.iter_mut().enumerate().for_each(|(way, to)| *to = all.at(way).unwrap_or_default());
-            self.with(number, |set| set.take_from(&all));
+            self.with(number, |set| {
+                set.take_from(&all);
+                self.count(set);
+            });
             Some((number, positions))
         };
         self.offsets.write_anew(&mut std::iter::from_fn(&mut next))
@@ -150,10 +156,12 @@ impl LruIndex {
 
     /// Let the disk have a position that memory has no room for any more. If it does not take it, the object is forgotten.
     fn keep(&self, number: u64, set: &mut LruSet<'_>, demoted: Option<Demoted>) {
-        if let Some(Demoted { way, at }) = demoted
-            && !self.offsets.put(number, way, at)
-        {
-            set.clear(way);
+        let Some(Demoted { way, at }) = demoted else { return };
+        let lap = set.lap(way);
+        self.live.take(Used { lap, position: Some(at.position) });
+        match self.offsets.put(number, way, at) {
+            true => self.live.add_on_disk(lap),
+            false => set.clear(way),
         }
     }
 
@@ -169,6 +177,8 @@ impl LruIndex {
             if let Some(way) = way.filter(|_| !self.offsets.changed_since(number, moment)) {
                 self.offsets.note(number);
                 let (position, _) = slot_place(&self.layout, place);
+                self.live.add(place);
+                set.used_as(way).into_iter().for_each(|left| self.live.take(left));
                 let demoted = set.promote(way, At { position, reach });
                 self.keep(number, set, demoted);
             }
@@ -193,12 +203,14 @@ impl LruIndex {
     pub fn insert_low(&self, id_low: u64, place: Place, reach: Reach) {
         let number = self.sets.set_of(id_low);
         let (position, lap) = slot_place(&self.layout, place);
+        self.live.add(place);
         let put = self.with(number, |set| {
             self.offsets.note(number);
             let is_dead = |set: &LruSet<'_>, way: usize| self.is_dead(set, way);
-            let (put, demoted) = set.insert(self.fingerprint(id_low), lap, At { position, reach }, is_dead);
-            self.keep(number, set, demoted);
-            put
+            let inserted = set.insert(self.fingerprint(id_low), lap, At { position, reach }, is_dead);
+            inserted.left.into_iter().for_each(|left| self.live.take(left));
+            self.keep(number, set, inserted.demoted);
+            inserted.put
         });
         if put == Some(Put::Replaced) {
             self.lost.fetch_add(1, Relaxed);
@@ -224,7 +236,7 @@ impl LruIndex {
             let place = at.and_then(|at| written_at(&self.layout, &self.frontier, at.position, set.lap(way)));
             if and(place) {
                 self.offsets.note(number);
-                set.clear(way);
+                self.free(set, way);
             }
         });
     }
@@ -246,7 +258,7 @@ impl LruIndex {
         for number in share(number)..share(number + 1) {
             self.with(number, |set| {
                 let dead: Vec<_> = set.used().filter(|way| self.is_dead(set, *way)).collect();
-                dead.into_iter().for_each(|way| set.clear(way));
+                dead.into_iter().for_each(|way| self.free(set, way));
             });
         }
     }
@@ -256,11 +268,6 @@ impl LruIndex {
         let slot = |way: usize| at_bin(number * WAYS as u64 + way as u64);
         let used = |set: &mut LruSet<'_>| set.used().filter(|way| !self.is_dead(set, *way)).map(slot).collect();
         self.with(number, used).unwrap_or_default()
-    }
-
-    /// Slots that may lead to a record. Walks the index.
-    pub fn live(&self) -> u64 {
-        (0..self.sets.len()).map(|set| self.places(set).len() as u64).sum()
     }
 
     /// Sets of the index.
@@ -273,7 +280,8 @@ impl LruIndex {
         self.lost.load(Relaxed)
     }
 
-    /// Memory allocated, in bytes: slots, positions, those that may wait to go out, locks and pointers.
+    /// Memory allocated, in bytes: slots, positions, those that may wait to go out, locks and pointers, but not what is counted
+    /// of each region.
     pub fn allocated_bytes(&self) -> u64 {
         self.sets.allocated_bytes() + self.offsets.memory_bytes() + size_of::<Self>() as u64
     }
