@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Poll, ready};
 
 use bytes::{Bytes, BytesMut};
-use tinaja_store::engine::{Kind, Place, Record};
+use tinaja_store::engine::{Kind, Record};
 
 use super::BackendError;
 use super::counted::One;
@@ -92,7 +92,7 @@ impl Shared {
             if state.doomed {
                 return Poll::Ready(Ok(state.files()));
             }
-            let place = match ready!(self.inner.engine.poll_append(cx, &record)) {
+            let place = match ready!(self.inner.engine.poll_append(cx, &self.placement(), &record)) {
                 Ok(place) => place,
                 Err(why) => return Poll::Ready(Err(BackendError::NotKept(why.to_string()))),
             };
@@ -136,10 +136,7 @@ impl Shared {
     /// Remove what is on disk of a doomed entry. What cannot be written down holds until a restart.
     async fn erase(&self, may_be_stored: bool) {
         if may_be_stored {
-            let tombstone =
-                Record { id: self.id, kind: Kind::Tombstone, name: &[], head: &[], body: &[], related_bytes: 0 };
-            if let Err(why) = poll_fn(|cx| self.inner.engine.poll_append(cx, &tombstone)).await {
-                self.inner.engine.forget(&self.id, Place(u64::MAX));
+            if let Err(why) = poll_fn(|cx| self.inner.engine.poll_remove(cx, &self.placement())).await {
                 self.inner.lose(format!("a removal was not written, and holds until a restart: {why}"));
             }
         }

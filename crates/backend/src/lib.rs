@@ -15,13 +15,14 @@
 //! use std::sync::Arc;
 //! use tinaja_backend::{Backend, BackendError, EngineBackend, EngineBackendOptions};
 //! use tinaja_store::device::{Medium, Memory};
+//! use tinaja_store::engine::registry::{Ask, Opening};
 //! use tinaja_store::layout::Stamp;
-//! use tinaja_store::{EngineName, Plan, Secret, Tuning, block_on};
+//! use tinaja_store::{Secret, Settings, block_on, engines};
 //!
 //! let (secret, disk) = (Secret::from_bytes([7; 32]), Memory::over(&Medium::zeroed(8 << 20)));
-//! let stamp = Stamp { seed: secret.seed() };
-//! let plan = Plan::new(EngineName::HashCacheLog, Tuning::default(), 8 << 20, 4096, 4096, stamp).unwrap();
-//! let engine = plan.open(Arc::new(disk)).unwrap();
+//! let (stamp, settings) = (Stamp { seed: secret.seed() }, Settings::new());
+//! let ask = Ask { bytes: 8 << 20, reserved: 4096, mean_object_bytes: 4096, stamp, settings: &settings };
+//! let engine = engines::HASHCACHE_LOG.cut(&ask).unwrap().open(Opening::of(Arc::new(disk))).unwrap();
 //! let cache = EngineBackend::over(engine, secret, EngineBackendOptions::default()).unwrap();
 //!
 //! block_on(async {

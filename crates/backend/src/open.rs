@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tinaja_store::engine::{Found, Kind, Places, Probe};
+use tinaja_store::engine::{Found, Kind, Placement, Places, Probe};
 use tinaja_store::layout::table::Table as Extents;
 use tinaja_store::memory::held::counted;
 use tinaja_store::{Digest, Key, MAX_NAME_BYTES};
@@ -74,12 +74,13 @@ impl Inner {
 
     /// What is on disk under a key, if anything is. Errors: it cannot be read.
     async fn look(&self, key: &[u8], id: &Digest) -> Result<Option<EntryState>, BackendError> {
-        let places = match self.engine.probe(id) {
+        let at = Placement::of(*id).named(key);
+        let places = match self.engine.probe(&at) {
             Probe::Absent => return Ok(None),
             Probe::At(places) => places,
             Probe::AskDisk => Places::default(),
         };
-        let Some(found) = self.fetch(id, places).await? else { return Ok(None) };
+        let Some(found) = self.fetch(&at, places).await? else { return Ok(None) };
         if found.name[..] != *key {
             return Ok(None);
         }
@@ -97,11 +98,11 @@ impl Inner {
             // The system has no descriptors left, or a read failed: it may be whole all the same.
             Err(fault @ FileFault::Io(_)) => return Err(unreadable(fault)),
             Err(fault) => {
-                self.engine.forget(id, place);
+                self.engine.forget(&at, place);
                 return if fault == FileFault::Missing { Ok(None) } else { Err(unreadable(fault)) };
             }
         };
-        self.engine.touch(id, place);
+        self.engine.touch(&at, place);
         let stored_files = files.iter().flatten().cloned().collect();
         let stored = Stored { place, head: found.head.clone(), files: stored_files, _hold: hold };
         let streams = with_files(in_record(&head, self.held_body(id, found).await?.as_ref()), files);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
-use tinaja_store::engine::{Engine, Fetched, Found, Kind, Limits, Places};
+use tinaja_store::engine::{Engine, Fetched, Found, Kind, Limits, Placement, Places};
 use tinaja_store::layout::record::HEADER_BYTES;
 use tinaja_store::layout::table::Table as Extents;
 use tinaja_store::limits::MAX_READS;
@@ -140,14 +140,14 @@ impl Inner {
     }
 
     /// The newest record of an entry among these places, when it is its turn. Errors: it cannot be read.
-    pub(super) async fn fetch(&self, id: &Digest, places: Places) -> Result<Option<Found>, BackendError> {
+    pub(super) async fn fetch(&self, at: &Placement<'_>, places: Places) -> Result<Option<Found>, BackendError> {
         let turn = self.reads.enter().await;
         let (done, answer) = promise();
         let finish = move |fetched| {
             drop(turn);
             done.keep(fetched);
         };
-        self.engine.fetch(id, places, Box::new(finish));
+        self.engine.fetch(at, places, Box::new(finish));
         match answer.await {
             Some(Fetched::Record(found)) => Ok(Some(found)),
             Some(Fetched::Missing) => Ok(None),

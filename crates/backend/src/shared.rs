@@ -6,9 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use tinaja_store::Digest;
-use tinaja_store::engine::{Hold, Place, Places, Probe};
+use tinaja_store::engine::{Hold, Place, Placement, Places, Probe};
 use tinaja_store::memory::held::Share;
-use tinaja_store::wait::Gate;
+use tinaja_store::wait::Turns;
 
 use super::files::{FileFault, StreamFile};
 use super::format::EntryHead;
@@ -21,7 +21,7 @@ pub(super) struct Shared {
     pub(super) key: Arc<[u8]>,
     pub(super) id: Digest,
     /// Writes, and what follows the last close, take turns.
-    pub(super) turn: Gate,
+    pub(super) turn: Turns,
     state: Mutex<EntryState>,
 }
 
@@ -141,11 +141,16 @@ enum From {
 
 impl Shared {
     pub(super) fn new(inner: &Arc<Inner>, key: Arc<[u8]>, id: Digest, state: EntryState) -> Arc<Self> {
-        Arc::new(Shared { inner: inner.clone(), key, id, turn: Gate::new(1), state: Mutex::new(state) })
+        Arc::new(Shared { inner: inner.clone(), key, id, turn: Turns::new(1), state: Mutex::new(state) })
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, EntryState> {
         self.state.lock()
+    }
+
+    /// What the engine is told of it.
+    pub(super) fn placement(&self) -> Placement<'_> {
+        Placement::of(self.id).named(&self.key)
     }
 
     /// Up to `most` bytes of a stream from `offset` on.
@@ -185,12 +190,12 @@ impl Shared {
     /// The body of the very record that was opened, read again: where it was, or where it has been moved to since.
     pub(super) async fn stored_body(&self, place: Place, head: &Bytes) -> Result<Bytes, BackendError> {
         let there = Places::newest_first(&mut [place]);
-        let mut found = self.inner.fetch(&self.id, there).await?;
+        let mut found = self.inner.fetch(&self.placement(), there).await?;
         if found.is_none()
-            && let Probe::At(places) = self.inner.engine.probe(&self.id)
+            && let Probe::At(places) = self.inner.engine.probe(&self.placement())
             && places != there
         {
-            found = self.inner.fetch(&self.id, places).await?;
+            found = self.inner.fetch(&self.placement(), places).await?;
         }
         let found = found.filter(|found| found.name[..] == self.key[..] && found.head == head);
         self.inner.body_of(&self.id, found.ok_or_else(gone)?).await

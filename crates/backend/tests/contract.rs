@@ -10,13 +10,13 @@ use tempfile::TempDir;
 use tinaja_backend::contract::{BackendHarness, BackendSubject};
 use tinaja_backend::{Backend, EngineBackend, EngineBackendOptions, StreamFiles};
 use tinaja_store::device::{Access, Device, Disk, IoEngine, Medium, Memory};
-use tinaja_store::{EngineName, block_on};
+use tinaja_store::{EngineRef, block_on, engines};
 
-use crate::support::{plan_as, secret};
+use crate::support::{open_as, secret};
 
 /// How a backend is set up.
 struct Over {
-    engine: EngineName,
+    engine: EngineRef,
     /// Whether the disk is a file.
     is_real: bool,
     written_bytes: usize,
@@ -24,7 +24,7 @@ struct Over {
 }
 
 struct Subject {
-    engine: EngineName,
+    engine: EngineRef,
     disk: AnyDisk,
     options: EngineBackendOptions,
     backend: Option<Arc<EngineBackend>>,
@@ -48,8 +48,8 @@ impl AnyDisk {
     }
 }
 
-fn opened(engine: EngineName, disk: &AnyDisk, options: &EngineBackendOptions) -> Arc<EngineBackend> {
-    let engine = plan_as(engine, DISK_BYTES).open(disk.open()).unwrap();
+fn opened(engine: EngineRef, disk: &AnyDisk, options: &EngineBackendOptions) -> Arc<EngineBackend> {
+    let engine = open_as(engine, disk.open()).unwrap();
     Arc::new(EngineBackend::over(engine, secret(), options.clone()).unwrap())
 }
 
@@ -93,7 +93,7 @@ impl BackendSubject for Subject {
 mod over_a_log {
     use super::*;
     tinaja_backend::backend_contract_tests!(Over {
-        engine: EngineName::HashCacheLog,
+        engine: engines::HASHCACHE_LOG,
         is_real: false,
         written_bytes: 4 << 20,
         held_bytes: 4 << 20,
@@ -103,7 +103,7 @@ mod over_a_log {
 mod over_segments {
     use super::*;
     tinaja_backend::backend_contract_tests!(Over {
-        engine: EngineName::Segmented,
+        engine: engines::SEGMENTED,
         is_real: false,
         written_bytes: 4 << 20,
         held_bytes: 4 << 20,
@@ -113,7 +113,7 @@ mod over_segments {
 mod with_memory_for_little {
     use super::*;
     tinaja_backend::backend_contract_tests!(Over {
-        engine: EngineName::Segmented,
+        engine: engines::SEGMENTED,
         is_real: false,
         written_bytes: 3000,
         held_bytes: 0,
@@ -123,7 +123,7 @@ mod with_memory_for_little {
 mod over_a_table {
     use super::*;
     tinaja_backend::backend_contract_tests!(Over {
-        engine: EngineName::HashCacheSet,
+        engine: engines::HASHCACHE_SET,
         is_real: false,
         written_bytes: 4 << 20,
         held_bytes: 4 << 20,
@@ -133,7 +133,7 @@ mod over_a_table {
 mod on_a_real_disk {
     use super::*;
     tinaja_backend::backend_contract_tests!(Over {
-        engine: EngineName::Segmented,
+        engine: engines::SEGMENTED,
         is_real: true,
         written_bytes: 50_000,
         held_bytes: 50_000,

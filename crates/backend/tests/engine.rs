@@ -7,18 +7,17 @@ use bytes::Bytes;
 use tinaja_backend::{Backend, BackendError, EngineBackend, EngineBackendOptions};
 use tinaja_store::contract::bytes_of;
 use tinaja_store::device::{Device, Medium};
-use tinaja_store::{Cache, Commit, EngineName, Key, Store, block_on};
+use tinaja_store::{Cache, Commit, Key, Store, block_on, engines};
 
 use crate::support::entries::{create, get, keep, open_entry, over, read, with_files, write};
 use crate::support::watched::Watched;
-use crate::support::{blank, plan_as, secret, sound};
+use crate::support::{blank, open_as, secret, sound};
 
 /// Bytes of an entry's head: its table of streams.
 const HEAD_BYTES: u64 = 88;
 
 fn watched(medium: &Medium, options: &EngineBackendOptions) -> (Arc<Watched>, EngineBackend) {
-    let plan = plan_as(EngineName::HashCacheLog, medium.with(|bytes| bytes.len()) as u64);
-    let engine = Watched::over(plan.open(sound(medium)).unwrap());
+    let engine = Watched::over(open_as(engines::HASHCACHE_LOG, sound(medium)).unwrap());
     (engine.clone(), over(engine, options))
 }
 
@@ -56,7 +55,7 @@ fn an_entry_is_appended_once_and_whole() {
     assert_eq!((engine.count(), engine.append_bytes.load(SeqCst)), ((51, 0, 51), 51 * each - 100));
 }
 
-/// What was never closed never reaches the disk, nor does its removal; a stored entry's removal is one tombstone (3.2.4).
+/// What was never closed never reaches the disk, nor does its removal; a stored entry's removal is one record (3.2.4).
 #[test]
 fn a_doom_before_the_close_writes_nothing() {
     let (engine, backend) = fresh();
@@ -78,9 +77,9 @@ fn a_doom_before_the_close_writes_nothing() {
 /// What a device writes for what was kept: the log's headers, alignment, summaries and snapshots.
 #[test]
 fn a_device_writes_little_more_than_entries() {
-    for engine in [EngineName::Segmented, EngineName::HashCacheLog] {
+    for engine in [engines::SEGMENTED, engines::HASHCACHE_LOG] {
         let disk = sound(&Medium::zeroed(64 << 20));
-        let backend = over(plan_as(engine, 64 << 20).open(disk.clone()).unwrap(), &EngineBackendOptions::default());
+        let backend = over(open_as(engine, disk.clone()).unwrap(), &EngineBackendOptions::default());
         let (opening, mut kept) = (disk.counters(), 0);
         for n in 0..2000_u64 {
             let body = bytes_of(n, (n * 977 % 12_000) as usize);
@@ -149,7 +148,7 @@ fn an_entry_that_is_overwritten_while_open_is_an_error() {
 /// Segments are cleaned in their order, but for those with something open: it is read on, though nothing of it is in memory.
 #[test]
 fn a_segment_with_an_open_entry_is_passed_over() {
-    let engine = plan_as(EngineName::Segmented, 8 << 20).open(sound(&blank())).unwrap();
+    let engine = open_as(engines::SEGMENTED, sound(&blank())).unwrap();
     let backend = over(engine, &EngineBackendOptions { held_bytes: 0, ..EngineBackendOptions::default() });
     let fill = |n: u64| keep(&backend, &n.to_le_bytes(), [Bytes::new(), bytes_of(n, 20_000), Bytes::new()]).unwrap();
     keep(&backend, b"key", streams(1)).unwrap();
@@ -167,7 +166,7 @@ fn a_segment_with_an_open_entry_is_passed_over() {
 /// An entry doomed in a table, where its successor is written in its place: what is not in memory is an error, not the new one's.
 #[test]
 fn a_successor_in_the_same_bin_is_not_taken_for_it() {
-    let engine = plan_as(EngineName::HashCacheBasic, 8 << 20).open(sound(&blank())).unwrap();
+    let engine = open_as(engines::HASHCACHE_BASIC, sound(&blank())).unwrap();
     let backend = over(engine, &EngineBackendOptions { held_bytes: 0, ..EngineBackendOptions::default() });
     let same_length = |byte: u8| [Bytes::new(), vec![byte; 500].into(), Bytes::new()];
     keep(&backend, b"key", same_length(1)).unwrap();
@@ -224,7 +223,7 @@ fn memory_for_what_is_open_is_bounded() {
 #[test]
 fn what_is_no_entry_cannot_be_read() {
     let medium = blank();
-    let engine = plan_as(EngineName::HashCacheLog, 8 << 20).open(sound(&medium)).unwrap();
+    let engine = open_as(engines::HASHCACHE_LOG, sound(&medium)).unwrap();
     let store = Cache::over(engine, secret(), 0).unwrap();
     let mut writer = store.put(&Key::from_name(b"key"), "head".into(), Default::default());
     block_on(writer.write("body".into()));

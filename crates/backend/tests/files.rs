@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use tinaja_backend::{Backend, BackendError, EngineBackend, EngineBackendOptions};
 use tinaja_store::contract::bytes_of;
 use tinaja_store::device::Medium;
-use tinaja_store::{EngineName, block_on};
+use tinaja_store::{block_on, engines};
 
 use crate::support::entries::{create, get, keep, open_backend, open_entry, read, with_files, write};
-use crate::support::{blank, plan_as, secret, sound};
+use crate::support::{blank, open_as, secret, sound};
 
 const LONG: usize = 200_000;
 
@@ -270,7 +270,7 @@ fn a_directory_that_vanishes_is_an_error() {
     assert_eq!(get(&backend, b"short").unwrap()[1], bytes_of(2, 100));
     let file = directory.path().join("a file");
     fs::write(&file, "no directory").unwrap();
-    let engine = plan_as(EngineName::HashCacheLog, 8 << 20).open(sound(&blank())).unwrap();
+    let engine = open_as(engines::HASHCACHE_LOG, sound(&blank())).unwrap();
     let refused = EngineBackend::over(engine, secret(), with_files(&file, 1 << 20));
     assert!(refused.is_err_and(|error| error.to_string().contains("a file")));
 }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use tinaja_backend::{Backend, BackendError, EngineBackend, EngineBackendOptions};
 use tinaja_store::contract::bytes_of;
-use tinaja_store::{EngineName, block_on};
+use tinaja_store::{block_on, engines};
 
 use crate::support::entries::{create, get, keep, open_entry, over, read, write};
 use crate::support::watched::Watched;
-use crate::support::{blank, plan_as, poll, sound};
+use crate::support::{blank, open_as, poll, sound};
 
 fn watched(open_entries: usize) -> (Arc<Watched>, EngineBackend) {
-    let engine = Watched::over(plan_as(EngineName::Segmented, 8 << 20).open(sound(&blank())).unwrap());
+    let engine = Watched::over(open_as(engines::SEGMENTED, sound(&blank())).unwrap());
     let options = EngineBackendOptions { open_entries, ..EngineBackendOptions::default() };
     (engine.clone(), over(engine, &options))
 }

@@ -5,8 +5,8 @@ use std::mem::{self, MaybeUninit};
 use std::path::PathBuf;
 use std::{ptr, slice};
 
-use tinaja_store::engine::hashcache::Bins;
-use tinaja_store::{CacheOptions, EngineName};
+use tinaja_store::engines::{self, Setting, Takes};
+use tinaja_store::{CacheOptions, EngineRef, MAX_DISKS};
 
 use crate::args;
 use crate::error::{Failure, TINAJA_ARGUMENT, TINAJA_NULL};
@@ -21,7 +21,7 @@ pub const TINAJA_ON: u32 = 2;
 /// A struct of more bytes than this is none of ours, however new the program's header is.
 const MOST_STRUCT_BYTES: u64 = 4096;
 /// The directories that a cache may have besides the first.
-const MOST_DIRS: usize = tinaja_store::engine::spread::MAX_DISKS - 1;
+const MOST_DIRS: usize = MAX_DISKS - 1;
 
 /// How to open a cache. Zeros and nulls mean the defaults, but for `struct_bytes`. What an engine does not have is refused
 /// where it is not zero.
@@ -65,6 +65,18 @@ pub struct tinaja_options {
     /// the objects. A cache remembers which; made with one, it is refused without, unless all positions are in memory.
     pub positions_dir: *const c_char,
 }
+
+/// Which fields are settings of engines, and which ones.
+type Field = (&'static str, fn(&tinaja_options) -> u64, &'static Setting);
+static SETTINGS: [Field; 7] = [
+    ("bin_bytes", |said| said.bin_bytes, &engines::BIN_SIZE),
+    ("ways", |said| said.ways.into(), &engines::WAYS),
+    ("hash_bits", |said| said.hash_bits.into(), &engines::HASH_BITS),
+    ("prefetch", |said| said.prefetch.into(), &engines::PREFETCH),
+    ("positions_in_memory", |said| said.positions_in_memory.into(), &engines::POSITIONS_IN_MEMORY),
+    ("sets_in_memory_percent", |said| said.sets_in_memory_percent.into(), &engines::SETS_IN_MEMORY),
+    ("keep_percent", |said| said.keep_percent.into(), &engines::KEEP),
+];
 
 /// How many bytes the struct had when it was first given out: what every program's has.
 const FIRST_BYTES: u64 = 88;
@@ -117,29 +129,17 @@ pub(crate) unsafe fn of_program(dir: &str, options: *const tinaja_options) -> Re
     let Some(said) = unsafe { read(options) }? else { return Ok(opened) };
     // SAFETY: the caller's word.
     let engine = unsafe { args::text(said.engine, "the engine's name") }?;
-    opened.engine = engine.map(str::parse::<EngineName>).transpose().map_err(wrong)?;
+    opened.engine = engine.map(str::parse::<EngineRef>).transpose().map_err(wrong)?;
     opened.disk_bytes = given(said.disk_bytes);
     opened.memory_bytes = said.memory_bytes;
     opened.mean_object_bytes = given(said.mean_object_bytes).unwrap_or(opened.mean_object_bytes);
     // SAFETY: the caller's word.
     opened.more_dirs = unsafe { dirs(said.more_dirs, said.more_dirs_count) }?;
-    opened.bins = Bins { bytes: given(said.bin_bytes), ways: given(said.ways).map(|ways| ways as usize) };
-    let tuning = &mut opened.tuning;
-    tuning.hash_bits = given(said.hash_bits).map(|bits| small(bits, "hash_bits")).transpose()?;
-    tuning.prefetch = match said.prefetch {
-        TINAJA_UNSET => None,
-        TINAJA_OFF => Some(false),
-        TINAJA_ON => Some(true),
-        other => {
-            let message = format!("prefetch is {other}: give TINAJA_UNSET, TINAJA_OFF or TINAJA_ON");
-            return Err(wrong(message));
+    for (name, field, setting) in SETTINGS {
+        if let Some(value) = value_of(name, field(&said), setting)? {
+            opened.settings.set(setting, value);
         }
-    };
-    tuning.positions_in_memory =
-        given(said.positions_in_memory).map(|kept| small(kept, "positions_in_memory")).transpose()?;
-    tuning.sets_in_memory_percent =
-        given(said.sets_in_memory_percent).map(|percent| small(percent, "sets_in_memory_percent")).transpose()?;
-    tuning.keep_percent = small(said.keep_percent, "keep_percent")?;
+    }
     // SAFETY: the caller's word.
     opened.positions_dir = unsafe { args::text(said.positions_dir, "positions_dir") }?.map(PathBuf::from);
     Ok(opened)
@@ -149,9 +149,25 @@ fn given<T: Default + PartialEq>(number: T) -> Option<T> {
     Some(number).filter(|number| *number != T::default())
 }
 
-/// All settings that are this small have ranges that end far below.
-fn small(number: u32, what: &str) -> Result<u8, Failure> {
-    u8::try_from(number).map_err(|_| wrong(format!("{what} is {number}: tinaja.h says from where to where it goes")))
+/// What a field says of a setting; `None` where it is zero. Errors: [`TINAJA_ARGUMENT`].
+fn value_of(name: &str, said: u64, setting: &Setting) -> Result<Option<u64>, Failure> {
+    const OFF: u64 = TINAJA_OFF as u64;
+    const ON: u64 = TINAJA_ON as u64;
+    match (setting.takes, said) {
+        (_, 0) => Ok(None),
+        (Takes::Switch { .. }, OFF) => Ok(Some(0)),
+        (Takes::Switch { .. }, ON) => Ok(Some(1)),
+        (Takes::Switch { .. }, other) => {
+            Err(wrong(format!("{name} is {other}: give TINAJA_UNSET, TINAJA_OFF or TINAJA_ON")))
+        }
+        (Takes::Number { .. } | Takes::Bytes, number) => match setting.refusal(number) {
+            // What is wrong and smaller the cache refuses, with a code of its own: programs know both.
+            Some(_) if number > u8::MAX.into() => {
+                Err(wrong(format!("{name} is {number}: tinaja.h says from where to where it goes")))
+            }
+            _ => Ok(Some(number)),
+        },
+    }
 }
 
 /// # Safety

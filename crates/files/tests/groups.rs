@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tinaja_files::Files;
 use tinaja_store::contract::bytes_of;
-use tinaja_store::{Cache, CacheOptions, Hint, Store, Tuning, block_on};
+use tinaja_store::{Cache, CacheOptions, Hint, Settings, Store, block_on, engines};
 
 use crate::support::{key, rest};
 
@@ -15,9 +15,9 @@ fn files_of_one_group_are_read_together() {
     const FILES: u64 = 20;
     for (group, most_reads) in [(Some(7), FILES / 2), (None, FILES + 2)] {
         let dir = tempfile::tempdir().unwrap();
-        let tuning = Tuning { prefetch: Some(true), ..Tuning::default() };
+        let settings = Settings::new().with(&engines::PREFETCH, 1);
         let options =
-            CacheOptions { disk_bytes: Some(32 << 20), tuning, memory_bytes: 0, ..CacheOptions::new(dir.path()) };
+            CacheOptions { disk_bytes: Some(32 << 20), settings, memory_bytes: 0, ..CacheOptions::new(dir.path()) };
         let (store, files): (Arc<dyn Store>, _) = (Arc::new(Cache::open(options.clone()).unwrap()), Files::default());
         for n in 0..FILES {
             let file = files.create(&store, &key(&n.to_string()), b"", Hint { group, ..Hint::default() }).unwrap();

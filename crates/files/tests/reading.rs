@@ -6,13 +6,13 @@ use std::sync::{Arc, LazyLock};
 use proptest::prelude::*;
 use tinaja_files::{FileError, Files};
 use tinaja_store::contract::bytes_of;
-use tinaja_store::{EngineName, Hint, Store, block_on};
+use tinaja_store::{Hint, Store, block_on, engines};
 
 use crate::support::{key, of_length, open, rest, store};
 
 #[test]
 fn what_is_written_is_read_by_every_engine_and_after_a_restart() {
-    for engine in EngineName::ALL {
+    for engine in engines::built_in().iter() {
         let dir = tempfile::tempdir().unwrap();
         let mut store = open(dir.path(), engine);
         let files = Files::default();

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tinaja_lab::load::{Embedded, PolyMix, PolyMixOptions};
 use tinaja_lab::peers::{Bench, BenchOptions, Clients, Origin, Peer, Server, Share, SquidStore, Tally, fill, flat_out};
-use tinaja_store::EngineName;
+use tinaja_store::EngineRef;
 
 /// How long each number of clients asks.
 const EACH: Duration = Duration::from_secs(15);
@@ -35,7 +35,7 @@ fn main() {
         "traffic-server" => Peer::TrafficServer,
         name => {
             let (name, prefetch) = name.strip_suffix("+prefetch").map_or((name, false), |name| (name, true));
-            Peer::Tinaja { engine: name.parse::<EngineName>().expect("an engine"), prefetch, is_new: false }
+            Peer::Tinaja { engine: name.parse::<EngineRef>().expect("an engine"), prefetch, is_new: false }
         }
     };
     println!("{} in a group of {} MiB, {} MiB of disk", peer.name(), memory_bytes >> 20, disk_bytes >> 20);

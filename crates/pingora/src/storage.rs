@@ -159,7 +159,13 @@ impl Storage for TinajaStorage {
     }
 
     async fn get_miss_handler(&'static self, key: &CacheKey, meta: &CacheMeta, _: &SpanHandle) -> Result<MissHandler> {
-        let hint = Hint { expected_bytes: announced_bytes(meta), ..Hint::default() };
+        let can_validate = ["etag", "last-modified"].iter().any(|name| meta.headers().contains_key(*name));
+        let hint = Hint {
+            expected_bytes: announced_bytes(meta),
+            fresh_until: Some(meta.fresh_until()),
+            can_validate: Some(can_validate),
+            ..Hint::default()
+        };
         let writer = self.store.put(&Self::store_key(key), encode(key, meta)?, hint);
         Ok(Box::new(MissWriter::new(&self.relays, writer)))
     }

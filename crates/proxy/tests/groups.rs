@@ -7,16 +7,16 @@ use std::io::Write;
 use std::sync::Arc;
 
 use support::{Origin, Proxy};
-use tinaja_store::{Cache, CacheOptions, EngineName, Store, Tuning, block_on};
+use tinaja_store::{Cache, CacheOptions, Settings, Store, block_on, engines};
 
 const PAGES: usize = 6;
 const IMAGES: usize = 9;
 
 fn cold_store(dir: &std::path::Path, prefetch: bool) -> Arc<Cache> {
-    let tuning = Tuning { prefetch: Some(prefetch), ..Tuning::default() };
-    let engine = Some(EngineName::HashCacheLog);
+    let settings = Settings::new().with(&engines::PREFETCH, prefetch.into());
+    let engine = Some(engines::HASHCACHE_LOG);
     let options =
-        CacheOptions { disk_bytes: Some(256 << 20), memory_bytes: 0, engine, tuning, ..CacheOptions::new(dir) };
+        CacheOptions { disk_bytes: Some(256 << 20), memory_bytes: 0, engine, settings, ..CacheOptions::new(dir) };
     Arc::new(Cache::open(options).unwrap())
 }
 

@@ -12,21 +12,24 @@ use support::{Altered, Origin, Proxy, eventually, reply};
 use tinaja_proxy::{count_panics, panics};
 use tinaja_store::device::wrap::Faulty;
 use tinaja_store::device::{Medium, Memory};
+use tinaja_store::engine::registry::{Ask, Opening};
 use tinaja_store::layout::Stamp;
-use tinaja_store::{Cache, EngineName, Plan, Secret, Store, Tuning, block_on};
+use tinaja_store::{Cache, EngineRef, Secret, Settings, Store, block_on, engines};
 
 const DISK_BYTES: u64 = 16 << 20;
 
 /// A store whose engine meets a panic in whatever it asks of its disk, from when the switch is on.
-fn breaking(engine: EngineName, switch: &Arc<AtomicBool>) -> Cache {
+fn breaking(engine: EngineRef, switch: &Arc<AtomicBool>) -> Cache {
     let (memory, on) = (Memory::over(&Medium::zeroed(DISK_BYTES as usize)), switch.clone());
     let disk = Faulty::new(Arc::new(memory), move |_, _| {
         assert!(!on.load(SeqCst), "the test asks for it");
         None
     });
     let secret = Secret::from_bytes([1; 32]);
-    let plan = Plan::new(engine, Tuning::default(), DISK_BYTES, 4096, 8192, Stamp { seed: secret.seed() });
-    Cache::over(plan.unwrap().open(Arc::new(disk)).unwrap(), secret, 0).unwrap()
+    let (settings, stamp) = (Settings::new(), Stamp { seed: secret.seed() });
+    let ask = Ask { bytes: DISK_BYTES, reserved: 4096, mean_object_bytes: 8192, stamp, settings: &settings };
+    let cut = engine.cut(&ask).unwrap();
+    Cache::over(cut.open(Opening::of(Arc::new(disk))).unwrap(), secret, 0).unwrap()
 }
 
 fn ask(address: SocketAddr, path: &str) -> String {
@@ -71,7 +74,7 @@ fn each_panic_is_counted_and_a_broken_engine_lets_requests_pass() {
     drop(proxy);
 
     // An engine's: it stops, and everything is fetched.
-    for (number, engine) in [EngineName::HashCacheLog, EngineName::HashCacheSetMem].into_iter().enumerate() {
+    for (number, engine) in [engines::HASHCACHE_LOG, engines::HASHCACHE_SETMEM].into_iter().enumerate() {
         let switch = Arc::new(AtomicBool::new(false));
         let store: Arc<dyn Store> = Arc::new(breaking(engine, &switch));
         let desk = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

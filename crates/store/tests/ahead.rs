@@ -8,34 +8,34 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use support::{get, has_table, key, open_planned, plan_tuned, sound};
+use support::{get, has_table, key, open_planned, plan_with, sound};
 use tinaja_store::contract::bytes_of;
 use tinaja_store::device::{Counters, Device, Geometry, Medium, Memory, Op};
-use tinaja_store::{Cache, Commit, EngineName, Hint, Plan, Source, Store, Tuning, Updated, block_on};
+use tinaja_store::engine::registry::Cut;
+use tinaja_store::{Cache, Commit, EngineRef, Hint, Settings, Source, Store, Updated, block_on, engines};
 
 const PAGES: u64 = 40;
 /// Objects of a page.
 const RELATED: u64 = 8;
 const DISK_BYTES: u64 = 32 << 20;
 
-const WITH: [EngineName; 6] = [
-    EngineName::HashCacheBasic,
-    EngineName::HashCacheSet,
-    EngineName::HashCacheSetMem,
-    EngineName::HashCacheSetMemLru,
-    EngineName::HashCacheLogLru,
-    EngineName::HashCacheLog,
-];
-
-fn planned(engine: EngineName, prefetch: bool) -> Plan {
-    // All positions in memory, so that none has to be looked up on the disk.
-    let tuning = Tuning { prefetch: Some(prefetch), positions_in_memory: Some(8), ..Tuning::default() };
-    plan_tuned(engine, tuning, DISK_BYTES)
+/// The engines that prefetch.
+fn with() -> impl Iterator<Item = EngineRef> {
+    let all: Vec<_> = engines::built_in().iter().filter(|engine| engine.has(&engines::PREFETCH)).collect();
+    assert_eq!(all.len(), 6);
+    all.into_iter()
 }
 
-fn opened(engine: EngineName, prefetch: bool, medium: &Medium) -> (Cache, Arc<Memory>) {
+fn planned(engine: EngineRef, prefetch: bool) -> Box<dyn Cut> {
+    let settings = Settings::new().with(&engines::PREFETCH, prefetch.into());
+    // All positions in memory, so that none has to be looked up on the disk.
+    let settings = settings.with(&engines::POSITIONS_IN_MEMORY, 8);
+    plan_with(engine, &settings, DISK_BYTES)
+}
+
+fn opened(engine: EngineRef, prefetch: bool, medium: &Medium) -> (Cache, Arc<Memory>) {
     let disk = sound(medium);
-    (open_planned(&planned(engine, prefetch), disk.clone()).unwrap(), disk)
+    (open_planned(&*planned(engine, prefetch), disk.clone()).unwrap(), disk)
 }
 
 fn put(store: &Cache, n: u64, version: u64, size: usize, group: u64) {
@@ -51,7 +51,7 @@ fn size(n: u64) -> usize {
 
 /// Pages of several clients that come at once, object by object, and are asked for page by page after a restart: the
 /// requests of all hits, and the objects found.
-fn pages(engine: EngineName, prefetch: bool) -> (f64, tinaja_store::Stats) {
+fn pages(engine: EngineRef, prefetch: bool) -> (f64, tinaja_store::Stats) {
     let medium = Medium::zeroed(DISK_BYTES as usize);
     let (store, _) = opened(engine, prefetch, &medium);
     // A bin holds up to 4 KiB of each: the log is to hold as much where there is one.
@@ -73,7 +73,7 @@ fn pages(engine: EngineName, prefetch: bool) -> (f64, tinaja_store::Stats) {
     let reads = (disk.counters().reads - before) as f64;
     let stats = store.stats();
     let all = (PAGES * RELATED) as f64;
-    assert!(hits > all * if engine == EngineName::HashCacheBasic { 0.9 } else { 0.97 }, "{engine}: {hits} of {all}");
+    assert!(hits > all * if engine == engines::HASHCACHE_BASIC { 0.9 } else { 0.97 }, "{engine}: {hits} of {all}");
     println!(
         "{engine}, prefetching {prefetch}: {:.3} reads a hit; {} bytes read ahead, {} used, {} wasted",
         reads / hits,
@@ -89,10 +89,10 @@ fn pages(engine: EngineName, prefetch: bool) -> (f64, tinaja_store::Stats) {
 #[test]
 fn a_page_is_read_in_one_request() {
     let rel = RELATED as f64;
-    for engine in WITH {
+    for engine in with() {
         let (with, stats) = pages(engine, true);
         let (without, nothing) = pages(engine, false);
-        let is_log = matches!(engine, EngineName::HashCacheLog | EngineName::HashCacheLogLru);
+        let is_log = !has_table(engine);
         let (paper, paper_without) = if is_log { (1.0 / rel, 1.0) } else { (1.0 + 1.0 / rel, 2.0) };
         assert!((paper..paper + 0.15).contains(&with), "{engine}: {with}, not {paper}");
         assert!((paper_without - 0.1..paper_without + 0.1).contains(&without), "{engine}: {without}");
@@ -104,7 +104,7 @@ fn a_page_is_read_in_one_request() {
 /// Until it is written an object is served from memory, in its newest version, and removed, changed and listed like any.
 #[test]
 fn what_waits_for_its_group_is_there() {
-    for engine in WITH {
+    for engine in with() {
         let medium = Medium::zeroed(DISK_BYTES as usize);
         let (store, _) = opened(engine, true, &medium);
         (0..6).for_each(|n| put(&store, n, 1, 3000, 77));
@@ -135,7 +135,7 @@ fn what_waits_for_its_group_is_there() {
 #[test]
 fn a_group_does_not_wait_for_ever() {
     let medium = Medium::zeroed(DISK_BYTES as usize);
-    let (store, disk) = opened(EngineName::HashCacheLog, true, &medium);
+    let (store, disk) = opened(engines::HASHCACHE_LOG, true, &medium);
     let before = disk.counters().writes;
     put(&store, 1, 1, 3000, 5);
     let began = std::time::Instant::now();
@@ -149,7 +149,7 @@ fn a_group_does_not_wait_for_ever() {
 /// What was read along is verified when it is asked for, and must be what the index names then.
 #[test]
 fn neighbours_are_verified_and_current() {
-    for engine in [EngineName::HashCacheLog, EngineName::HashCacheLogLru] {
+    for engine in [engines::HASHCACHE_LOG, engines::HASHCACHE_LOGLRU] {
         let medium = Medium::zeroed(DISK_BYTES as usize);
         let (store, _) = opened(engine, true, &medium);
         (0..RELATED).for_each(|n| put(&store, n, 1, 4000, 9));
@@ -177,7 +177,7 @@ fn neighbours_are_verified_and_current() {
 fn a_neighbour_that_cannot_be_read_is_no_loss_to_others() {
     use tinaja_store::device::wrap::Fault;
     let medium = Medium::zeroed(DISK_BYTES as usize);
-    let (store, _) = opened(EngineName::HashCacheLog, true, &medium);
+    let (store, _) = opened(engines::HASHCACHE_LOG, true, &medium);
     (0..RELATED).for_each(|n| put(&store, n, 1, 30_000, 9));
     drop(store);
     let body = bytes_of(5 * 1000 + 1, 30_000);
@@ -187,7 +187,7 @@ fn a_neighbour_that_cannot_be_read_is_no_loss_to_others() {
         tinaja_store::device::Request::Read { at, into } if covers(*at, into.len()) => Some(Fault::Error),
         _ => None,
     });
-    let store = open_planned(&planned(EngineName::HashCacheLog, true), disk).unwrap();
+    let store = open_planned(&*planned(engines::HASHCACHE_LOG, true), disk).unwrap();
     let found: Vec<_> = (0..RELATED).map(|n| get(&store, n)).collect();
     assert_eq!(found.iter().filter(|found| found.is_some()).count() as u64, RELATED - 1, "{found:?}");
     assert_eq!(found[5], None);
@@ -201,7 +201,7 @@ fn what_waited_and_was_lost_is_told() {
     let broken = Arc::new(AtomicBool::new(false));
     let now = broken.clone();
     let plan = move |_, request: &_| (support::is_write(request) && now.load(SeqCst)).then_some(Fault::Error);
-    let store = open_planned(&planned(EngineName::HashCacheLog, true), support::disk(&medium, plan)).unwrap();
+    let store = open_planned(&*planned(engines::HASHCACHE_LOG, true), support::disk(&medium, plan)).unwrap();
     put(&store, 1, 1, 3000, 1);
     assert!(block_on(store.flush()).is_ok());
     broken.store(true, SeqCst);
@@ -219,11 +219,11 @@ fn what_waited_and_was_lost_is_told() {
 #[test]
 fn who_asks_for_what_is_being_read_waits_for_it() {
     let medium = Medium::zeroed(DISK_BYTES as usize);
-    let (store, _) = opened(EngineName::HashCacheLog, true, &medium);
+    let (store, _) = opened(engines::HASHCACHE_LOG, true, &medium);
     (0..RELATED).for_each(|n| put(&store, n, 1, 4000, 9));
     drop(store);
     let disk = Arc::new(HoldsReads { below: sound(&medium), holds: AtomicBool::new(false), held: Mutex::default() });
-    let store = open_planned(&planned(EngineName::HashCacheLog, true), disk.clone()).unwrap();
+    let store = open_planned(&*planned(engines::HASHCACHE_LOG, true), disk.clone()).unwrap();
     let before = disk.counters().reads;
     disk.holds.store(true, SeqCst);
     let mut finds: Vec<_> = (0..RELATED).map(|n| store.find(&key(n))).collect();
@@ -267,7 +267,7 @@ impl Device for HoldsReads {
 /// Who knows that a group is over says so, and it lies together at once; other groups still wait.
 #[test]
 fn a_group_that_is_over_is_written() {
-    let (store, disk) = opened(EngineName::HashCacheLog, true, &Medium::zeroed(DISK_BYTES as usize));
+    let (store, disk) = opened(engines::HASHCACHE_LOG, true, &Medium::zeroed(DISK_BYTES as usize));
     for n in 0..4 {
         put(&store, n, 1, 3000, 7);
         put(&store, 100 + n, 1, 3000, 8);

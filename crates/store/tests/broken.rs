@@ -13,8 +13,9 @@ use std::time::Duration;
 use support::{blank, disk, get, has_table, key, open_as, plan_as, put, sound};
 use tinaja_store::device::Device;
 use tinaja_store::device::wrap::{Fault, Faulty};
+use tinaja_store::engine::registry::Opening;
 use tinaja_store::engine::spread::Spread;
-use tinaja_store::{Cache, Commit, EngineName, Secret, Store, StoreError, WhyNot, block_on};
+use tinaja_store::{Cache, Commit, EngineRef, Secret, Store, StoreError, WhyNot, block_on};
 
 for_every_engine!(
     wherever_it_panics_the_engine_stops_and_its_disk_opens_again,
@@ -76,7 +77,7 @@ fn answers_as_stopped(store: &Cache, failing: &Faulty, n: u64) {
 }
 
 /// The Nth request panics, for every N: in opening, writing, reading, removing, flushing and closing.
-fn wherever_it_panics_the_engine_stops_and_its_disk_opens_again(engine: EngineName) {
+fn wherever_it_panics_the_engine_stops_and_its_disk_opens_again(engine: EngineRef) {
     hush();
     let (mut requests, mut n, mut in_use, mut in_opening) = (0, 0, 0, 0);
     while n <= requests {
@@ -119,7 +120,7 @@ fn wherever_it_panics_the_engine_stops_and_its_disk_opens_again(engine: EngineNa
 }
 
 /// Writers that wait for room, readers that wait for the disk, a flush: none waits for ever, or this would not end.
-fn requests_under_way_are_answered_when_the_engine_stops(engine: EngineName) {
+fn requests_under_way_are_answered_when_the_engine_stops(engine: EngineRef) {
     hush();
     let (stalls, panics, bytes) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)), blank());
     let (now, then) = (stalls.clone(), panics.clone());
@@ -154,7 +155,7 @@ fn requests_under_way_are_answered_when_the_engine_stops(engine: EngineName) {
 }
 
 /// Of two disks the one whose engine stopped is lost, and the other serves and takes what is its own.
-fn the_other_disk_goes_on(engine: EngineName) {
+fn the_other_disk_goes_on(engine: EngineRef) {
     hush();
     let (panics, media) = (Arc::new(AtomicBool::new(false)), [blank(), blank()]);
     let now = panics.clone();
@@ -163,7 +164,7 @@ fn the_other_disk_goes_on(engine: EngineName) {
         None
     });
     let plan = plan_as(engine, failing.geometry().bytes);
-    let engines = vec![plan.open(failing).unwrap(), plan.open(sound(&media[1])).unwrap()];
+    let engines = vec![plan.open(Opening::of(failing)).unwrap(), plan.open(Opening::of(sound(&media[1]))).unwrap()];
     let spread = Arc::new(Spread::over(engines).unwrap());
     let store = Cache::over(spread, Secret::from_bytes([7; 32]), 0).unwrap();
     (0..200).for_each(|n| drop(put(&store, n, 1, 3000)));

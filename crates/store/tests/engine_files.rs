@@ -8,16 +8,18 @@ use std::path::Path;
 use bytes::Bytes;
 use tempfile::TempDir;
 use tinaja_store::contract::bytes_of;
+use tinaja_store::engine::hashcache::settings::POSITIONS_APART;
+use tinaja_store::engine::registry::{Ask, Identity};
 use tinaja_store::layout::{Stamp, Superblock};
 use tinaja_store::{
-    Cache, CacheOptions, Commit, Cursor, EngineName, Hint, Key, NameOnDisk, Plan, Secret, Store, Tuning, block_on,
+    Cache, CacheOptions, Commit, Cursor, EngineRef, Hint, Key, Secret, Settings, Store, block_on, engines,
 };
 
 fn place() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-fn options(dir: &Path, engine: Option<EngineName>) -> CacheOptions {
+fn options(dir: &Path, engine: Option<EngineRef>) -> CacheOptions {
     CacheOptions { engine, disk_bytes: Some(16 << 20), memory_bytes: 0, ..CacheOptions::new(dir) }
 }
 
@@ -38,12 +40,12 @@ const SIZES: [usize; 3] = [100, 20_000, 200_000];
 ///
 /// In one of some 500 caches two of them have one bin, by the cache's secret, and the later one pushes out the other: such a
 /// cache is made anew.
-fn made(dir: &Path, engine: EngineName) -> Vec<u8> {
+fn made(dir: &Path, engine: EngineRef) -> Vec<u8> {
     let cache = Cache::open(options(dir, Some(engine))).unwrap();
     SIZES.into_iter().enumerate().for_each(|(n, size)| put(&cache, n as u64, size));
     let pushed_out = (0..3).any(|n| found(&cache, n).is_none());
     block_on(cache.close()).unwrap();
-    if pushed_out && engine == EngineName::HashCacheBasic {
+    if pushed_out && engine == engines::HASHCACHE_BASIC {
         drop(cache);
         fs::remove_file(dir.join("tinaja.cache")).unwrap();
         return made(dir, engine);
@@ -53,12 +55,12 @@ fn made(dir: &Path, engine: EngineName) -> Vec<u8> {
 
 #[test]
 fn looking_at_a_cache_of_any_engine_changes_nothing() {
-    for engine in EngineName::ALL {
+    for engine in engines::built_in().iter() {
         let dir = place();
         let before = made(dir.path(), engine);
         let [one, other] = [(); 2].map(|()| Cache::open_read_only(&[dir.path().into()]).unwrap());
         for cache in [&one, &other] {
-            assert_eq!(cache.stats().engine, engine.as_str());
+            assert_eq!(cache.stats().engine, engine.name);
             let found: Vec<_> = (0..4).map(|n| found(cache, n).map(|body| body.len())).collect();
             assert_eq!(found, [Some(100), Some(20_000), Some(200_000), None], "{engine}");
             let (mut listed, mut cursor) = (0, Some(Cursor::default()));
@@ -81,10 +83,10 @@ fn looking_at_a_cache_of_any_engine_changes_nothing() {
 /// that it was closed, and would have gone over those of a process that opened it next.
 #[test]
 fn no_engine_opens_another_ones_file() {
-    for engine in EngineName::ALL {
+    for engine in engines::built_in().iter() {
         let dir = place();
         let before = made(dir.path(), engine);
-        for other in EngineName::ALL.into_iter().filter(|other| *other != engine) {
+        for other in engines::built_in().iter().filter(|other| *other != engine) {
             let error = Cache::open(options(dir.path(), Some(other))).err().unwrap().to_string();
             let says = format!("was made with the engine {engine}, not {other}: leave the setting out");
             assert!(error.contains(&says) && error.contains("delete it"), "{error}");
@@ -101,15 +103,15 @@ fn no_engine_opens_another_ones_file() {
 #[test]
 fn every_geometry_is_made_or_refused() {
     let (mut made, mut refused) = (0, 0);
-    for engine in EngineName::ALL {
+    for engine in engines::built_in().iter() {
         for mean_object_bytes in [1, 100, 5000, 8192, 60_000, 1 << 20, 1 << 40] {
             for disk_bytes in [4 << 20, (5 << 20) + 12_345, 64 << 20] {
                 let dir = place();
                 let disk_bytes = Some(disk_bytes);
-                let prefetch = Some(engine.can_prefetch() && made % 2 == 0);
-                let tuning = Tuning { prefetch, ..Tuning::default() };
+                let prefetch = engine.has(&engines::PREFETCH) && made % 2 == 0;
+                let settings = Settings::new().with(&engines::PREFETCH, prefetch.into());
                 let engine = Some(engine);
-                let options = CacheOptions { mean_object_bytes, disk_bytes, tuning, ..options(dir.path(), engine) };
+                let options = CacheOptions { mean_object_bytes, disk_bytes, settings, ..options(dir.path(), engine) };
                 match Cache::open(options.clone()) {
                     Ok(cache) => {
                         put(&cache, 1, 3000);
@@ -139,7 +141,8 @@ fn superblocks_are_those_of_the_golden_file() {
     assert_eq!(superblocks(false), include_str!("golden/superblocks-v2.txt"));
     assert_eq!(superblocks(true), include_str!("golden/superblocks-ahead-v2.txt"));
     let apart = [false, true].map(|prefetch| {
-        superblock(NameOnDisk { engine: EngineName::HashCacheLogLru, prefetch, positions_apart: true })
+        let settings = Settings::new().with(&engines::PREFETCH, prefetch.into()).with(&POSITIONS_APART, 1);
+        superblock(engines::HASHCACHE_LOGLRU, &settings)
     });
     assert_eq!(apart.concat(), include_str!("golden/superblocks-apart-v2.txt"));
 }
@@ -150,7 +153,7 @@ fn of_the_version_before_logs_are_opened_and_tables_refused() {
     let lines = [include_str!("golden/superblocks-v1.txt"), include_str!("golden/superblocks-ahead-v1.txt")];
     for line in lines.iter().flat_map(|lines| lines.lines()) {
         let (name, hex) = line.split_once(' ').unwrap();
-        let engine: EngineName = name.parse().unwrap();
+        let engine: EngineRef = name.parse().unwrap();
         let mut block: Vec<_> = (0..144).map(|n| u8::from_str_radix(&hex[2 * n..2 * n + 2], 16).unwrap()).collect();
         block.resize(4096, 0);
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -159,13 +162,13 @@ fn of_the_version_before_logs_are_opened_and_tables_refused() {
         fs::File::options().write(true).open(&path).unwrap().set_len(64 << 20).unwrap();
         match Cache::open(CacheOptions { flush_every: None, ..CacheOptions::new(dir.path()) }) {
             Ok(cache) => {
-                assert!(!engine.has_table(), "{name}");
+                assert!(!engine.has(&engines::BIN_SIZE), "{name}");
                 put(&cache, 1, 3000);
                 assert_eq!(found(&cache, 1), Some(bytes_of(1, 3000)));
             }
             Err(error) => {
                 let error = error.to_string();
-                assert!(engine.has_table(), "{error}");
+                assert!(engine.has(&engines::BIN_SIZE), "{error}");
                 for words in
                     ["format version 1", "version 2", "the program that wrote it", "delete the file", "not touched"]
                 {
@@ -179,32 +182,26 @@ fn of_the_version_before_logs_are_opened_and_tables_refused() {
 
 /// Those of engines that read related objects together, or those of all that need not.
 fn superblocks(prefetch: bool) -> String {
-    let engines = EngineName::ALL.into_iter().filter(|engine| engine.can_prefetch() || !prefetch);
-    engines.map(|engine| superblock(NameOnDisk { engine, prefetch, positions_apart: false })).collect()
+    let all = engines::built_in();
+    let some = all.iter().filter(|engine| engine.has(&engines::PREFETCH) || !prefetch);
+    some.map(|engine| superblock(engine, &Settings::new().with(&engines::PREFETCH, prefetch.into()))).collect()
 }
 
 /// A superblock's first 144 bytes, behind the engine's name.
-fn superblock(name: NameOnDisk) -> String {
-    let NameOnDisk { engine, prefetch, positions_apart } = name;
+fn superblock(engine: EngineRef, settings: &Settings) -> String {
     let secret = Secret::from_bytes([7; 32]);
-    let stamp = Stamp { seed: secret.seed() };
-    let tuning = Tuning { prefetch: Some(prefetch), positions_apart, ..Tuning::default() };
-    let plan = Plan::new(engine, tuning, 64 << 20, 4096, 8192, stamp).unwrap();
-    let superblock = Superblock {
-        engine: name.as_str().into(),
-        log: *plan.log(),
-        slots: plan.slots(),
-        mean_object_bytes: plan.mean_object_bytes(),
-        block_bytes: plan.block_bytes(),
-        ways: plan.ways_on_disk(),
-        hash_bits: plan.hash_bits(),
-        secret,
-        disk: (0, 1),
-    };
+    let (stamp, bytes) = (Stamp { seed: secret.seed() }, 64 << 20);
+    let ask = Ask { bytes, reserved: 4096, mean_object_bytes: 8192, stamp, settings };
+    let cut = engine.cut(&ask).unwrap();
+    let superblock = engine.superblock(&*cut, Identity { secret, disk: (0, 1) });
     let bytes = superblock.encode();
     assert!(bytes[144..].iter().all(|&byte| byte == 0));
-    let read = Superblock::decode(&bytes, 4096, 64 << 20).unwrap().engine;
-    assert_eq!(NameOnDisk::read(&read), Some(name));
+    let read = Superblock::decode(&bytes).unwrap();
+    let made = engine.made_with(&read).unwrap();
+    assert!(settings.iter().all(|(setting, value)| made.get(setting).unwrap_or(0) == value), "{engine}: {made:?}");
+    assert!(engines::built_in().iter().all(|other| other == engine || other.made_with(&read).is_none()), "{engine}");
+    let again = engine.cut_before(&read, &Ask { settings: &made, ..ask }).unwrap();
+    assert_eq!((again.section(), again.end()), (read.section, cut.end()), "{engine}");
     let hex: String = bytes[..144].iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{engine} {hex}\n")
 }

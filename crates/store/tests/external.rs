@@ -6,9 +6,9 @@ mod support;
 use std::path::Path;
 
 use support::reading::{find, follow, version};
-use support::{get, has_table, key, prefetches, put};
+use support::{asked, get, has_table, key, prefetches, put};
 use tinaja_store::external::{ExternalError, Step};
-use tinaja_store::{Cache, CacheOptions, Commit, EngineName, Key, Store, Tuning, block_on};
+use tinaja_store::{Cache, CacheOptions, Commit, EngineRef, Key, Store, block_on, engines};
 
 for_every_engine!(
     every_object_is_read_by_the_program,
@@ -23,13 +23,13 @@ for_every_engine!(
 /// Objects of one engine's cache: enough for sets and a log, few enough that all stay.
 const OBJECTS: u64 = 300;
 
-fn open(dir: &Path, engine: EngineName) -> Cache {
-    let tuning = Tuning { prefetch: Some(prefetches()), ..Tuning::default() };
-    let options = CacheOptions { engine: Some(engine), tuning, disk_bytes: Some(16 << 20), ..CacheOptions::new(dir) };
+fn open(dir: &Path, engine: EngineRef) -> Cache {
+    let (engine, settings) = (Some(engine), asked());
+    let options = CacheOptions { engine, settings, disk_bytes: Some(16 << 20), ..CacheOptions::new(dir) };
     Cache::open(CacheOptions { memory_bytes: 0, mean_object_bytes: 4096, flush_every: None, ..options }).unwrap()
 }
 
-fn reopened(cache: Cache, dir: &Path, engine: EngineName) -> Cache {
+fn reopened(cache: Cache, dir: &Path, engine: EngineRef) -> Cache {
     block_on(cache.close()).unwrap();
     drop(cache);
     open(dir, engine)
@@ -40,7 +40,7 @@ fn size(n: u64) -> usize {
     [100, 3000, 4000, 9000, 40_000][n as usize % 5]
 }
 
-fn every_object_is_read_by_the_program(engine: EngineName) {
+fn every_object_is_read_by_the_program(engine: EngineRef) {
     let dir = tempfile::tempdir().unwrap();
     let cache = open(dir.path(), engine);
     (0..OBJECTS).for_each(|n| assert!(matches!(put(&cache, n, 1, size(n)), Commit::Stored { .. })));
@@ -59,7 +59,7 @@ fn every_object_is_read_by_the_program(engine: EngineName) {
     }
     // LogLRU keeps its offset file in step meanwhile, by a read and a write of whole blocks.
     let read = cache.stats().reads - before;
-    assert!(read == 0 || engine == EngineName::HashCacheLogLru, "the store itself read {read} times");
+    assert!(read == 0 || engine == engines::HASHCACHE_LOGLRU, "the store itself read {read} times");
     assert_eq!(found, (0..OBJECTS).filter(|n| get(&cache, *n) == Some(1)).count(), "those that the store finds");
     assert!(found > 200 && reads < 4 * OBJECTS as usize, "{found} found with {reads} reads");
     // A miss, and another name with the same digest.
@@ -73,7 +73,7 @@ fn every_object_is_read_by_the_program(engine: EngineName) {
     assert!(stats.hits_disk >= found as u64 && stats.misses >= 50, "lookups are counted: {stats:?}");
 }
 
-fn what_is_not_written_yet_needs_no_read(engine: EngineName) {
+fn what_is_not_written_yet_needs_no_read(engine: EngineRef) {
     let dir = tempfile::tempdir().unwrap();
     let cache = open(dir.path(), engine);
     let index = cache.external();
@@ -88,7 +88,7 @@ fn what_is_not_written_yet_needs_no_read(engine: EngineName) {
     assert!(has_table(engine) || from_memory > 25, "{from_memory}");
 }
 
-fn damage_is_a_miss(engine: EngineName) {
+fn damage_is_a_miss(engine: EngineRef) {
     let dir = tempfile::tempdir().unwrap();
     let cache = open(dir.path(), engine);
     (0..20).for_each(|n| assert!(matches!(put(&cache, n, 1, 3000), Commit::Stored { .. })));
@@ -103,7 +103,7 @@ fn damage_is_a_miss(engine: EngineName) {
     assert_eq!(index.handed_out(), 0);
 }
 
-fn a_ticket_tells_of_what_came_since(engine: EngineName) {
+fn a_ticket_tells_of_what_came_since(engine: EngineRef) {
     let dir = tempfile::tempdir().unwrap();
     let cache = open(dir.path(), engine);
     (0..60).for_each(|n| assert!(matches!(put(&cache, n, 1, 3000), Commit::Stored { .. })));
@@ -133,7 +133,7 @@ fn a_ticket_tells_of_what_came_since(engine: EngineName) {
     assert!(untouched > 10, "{untouched}: what nobody touched is found, but what others in its set pushed out");
 }
 
-fn what_was_overwritten_is_a_miss(engine: EngineName) {
+fn what_was_overwritten_is_a_miss(engine: EngineRef) {
     let dir = tempfile::tempdir().unwrap();
     let cache = open(dir.path(), engine);
     (0..40).for_each(|n| assert!(matches!(put(&cache, n, 1, 3000), Commit::Stored { .. })));
@@ -152,7 +152,7 @@ fn what_was_overwritten_is_a_miss(engine: EngineName) {
     assert!(lost >= 35, "the disk was written over twice: {lost} of 40 lost");
 }
 
-fn large_objects_are_read_part_by_part(engine: EngineName) {
+fn large_objects_are_read_part_by_part(engine: EngineRef) {
     let dir = tempfile::tempdir().unwrap();
     let cache = open(dir.path(), engine);
     for n in 0..3 {
@@ -184,7 +184,7 @@ fn large_objects_are_read_part_by_part(engine: EngineName) {
     assert!(matches!(block_on(index.part(&object, 300_000)).unwrap(), Step::Missing | Step::Read(_)));
 }
 
-fn many_are_in_flight(engine: EngineName) {
+fn many_are_in_flight(engine: EngineRef) {
     let dir = tempfile::tempdir().unwrap();
     let cache = open(dir.path(), engine);
     (0..OBJECTS).for_each(|n| assert!(matches!(put(&cache, n, 1, size(n)), Commit::Stored { .. })));

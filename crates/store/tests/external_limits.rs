@@ -11,7 +11,7 @@ use support::{get, key, put};
 use tinaja_store::contract::bytes_of;
 use tinaja_store::external::{ExternalError, Step};
 use tinaja_store::limits::MAX_TICKETS;
-use tinaja_store::{Cache, CacheOptions, Commit, Hint, Store, Tuning, block_on};
+use tinaja_store::{Cache, CacheOptions, Commit, Hint, Settings, Store, block_on, engines};
 
 fn open(dir: &Path) -> Cache {
     let options = CacheOptions { disk_bytes: Some(16 << 20), ..CacheOptions::new(dir) };
@@ -94,8 +94,8 @@ fn hot_objects_need_no_read_and_unfinished_writes_are_not_looked_at() {
 fn nobody_waits_for_a_read_that_was_handed_out() {
     let dir = tempfile::tempdir().unwrap();
     let options = || {
-        let tuning = Tuning { prefetch: Some(true), ..Tuning::default() };
-        let options = CacheOptions { tuning, disk_bytes: Some(16 << 20), ..CacheOptions::new(dir.path()) };
+        let settings = Settings::new().with(&engines::PREFETCH, 1);
+        let options = CacheOptions { settings, disk_bytes: Some(16 << 20), ..CacheOptions::new(dir.path()) };
         CacheOptions { memory_bytes: 0, mean_object_bytes: 4096, ..options }
     };
     let cache = Cache::open(options()).unwrap();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use support::{blank, disk, get, has_table, is_write, key, open_as, put, sound};
 use tinaja_store::device::wrap::{Fault, Rule, Rules, Tear};
 use tinaja_store::device::{Device, Request};
-use tinaja_store::{Commit, EngineName, Lookup, Store, StoreError, WhyNot, block_on};
+use tinaja_store::{Commit, EngineRef, Lookup, Store, StoreError, WhyNot, block_on, engines};
 
 for_every_engine!(
     after_a_failed_flush_nothing_of_its_regions_is_served,
@@ -24,12 +24,12 @@ for_every_engine!(
 );
 
 /// How many of so many objects there must be at the least: with one way they push out each other.
-fn least(engine: EngineName, objects: usize) -> usize {
-    if engine == EngineName::HashCacheBasic { objects * 4 / 5 } else { objects - objects / 50 }
+fn least(engine: EngineRef, objects: usize) -> usize {
+    if engine == engines::HASHCACHE_BASIC { objects * 4 / 5 } else { objects - objects / 50 }
 }
 
 /// A flush that failed is told, its region is never trusted again, and what its records replaced stays replaced.
-fn after_a_failed_flush_nothing_of_its_regions_is_served(engine: EngineName) {
+fn after_a_failed_flush_nothing_of_its_regions_is_served(engine: EngineRef) {
     for failing in ["sync", "write"] {
         let (broken, bytes) = (Arc::new(AtomicBool::new(false)), blank());
         let now = broken.clone();
@@ -59,7 +59,7 @@ fn after_a_failed_flush_nothing_of_its_regions_is_served(engine: EngineName) {
 }
 
 /// A disk that fails every write is no longer written to; what it holds is still served, and writers go on.
-fn a_disk_that_takes_no_more_writes_is_read_on(engine: EngineName) {
+fn a_disk_that_takes_no_more_writes_is_read_on(engine: EngineRef) {
     let (broken, bytes) = (Arc::new(AtomicBool::new(false)), blank());
     let now = broken.clone();
     let plan = move |_, request: &Request| {
@@ -80,7 +80,7 @@ fn a_disk_that_takes_no_more_writes_is_read_on(engine: EngineName) {
 }
 
 /// The Nth request fails, for every N: in writing, reading, removing, flushing, closing and reopening.
-fn every_request_may_fail(engine: EngineName) {
+fn every_request_may_fail(engine: EngineRef) {
     let (mut requests, mut reads, mut n) = (0, 0, 0);
     while n <= requests {
         let (bytes, was_read) = (blank(), Arc::new(AtomicBool::new(false)));
@@ -125,7 +125,7 @@ fn every_request_may_fail(engine: EngineName) {
 }
 
 /// A read that fails while the store opens hides objects; it must not bring older versions to light, then or later.
-fn a_failed_read_at_opening_revives_nothing(engine: EngineName) {
+fn a_failed_read_at_opening_revives_nothing(engine: EngineRef) {
     let whole = blank();
     let store = open_as(engine, sound(&whole)).unwrap();
     for n in 0..500 {
@@ -150,7 +150,7 @@ fn a_failed_read_at_opening_revives_nothing(engine: EngineName) {
         for object in 0..20 {
             let found = get(&store, object);
             let right = if stored[object as usize] { found == Some(3) } else { found != Some(1) };
-            let pushed_out = found.is_none() && engine == EngineName::HashCacheBasic;
+            let pushed_out = found.is_none() && engine == engines::HASHCACHE_BASIC;
             assert!(right || pushed_out, "read {n} failed, then object {object} is {found:?}");
         }
         (20..50).for_each(|object| assert_eq!(get(&store, object), None, "read {n} failed, then {object} was back"));
@@ -159,7 +159,7 @@ fn a_failed_read_at_opening_revives_nothing(engine: EngineName) {
 }
 
 /// A disk that stalls: lookups give up at their deadline, and the rest goes on.
-fn lookups_end_at_their_deadline(engine: EngineName) {
+fn lookups_end_at_their_deadline(engine: EngineRef) {
     let (stalled, bytes) = (Arc::new(AtomicBool::new(false)), blank());
     let now = stalled.clone();
     let stalls = move |_, request: &Request| {
@@ -179,13 +179,13 @@ fn lookups_end_at_their_deadline(engine: EngineName) {
     if !has_table(engine) {
         let _ = put(&store, 2, 1, 2000);
         assert_eq!(get(&store, 2), Some(1), "what is still in memory needs no disk");
-    } else if matches!(engine, EngineName::HashCacheSet | EngineName::HashCacheSetMemLru) {
+    } else if [engines::HASHCACHE_SET, engines::HASHCACHE_SETMEMLRU].contains(&engine) {
         assert_eq!(put(&store, 2, 1, 2000), Commit::NotStored(WhyNot::Slow), "its set cannot be read");
     }
 }
 
 /// Any byte of the disk flipped, cut or replaced: never another byte served, and the store opens.
-fn damaged_bytes_are_never_served(engine: EngineName) {
+fn damaged_bytes_are_never_served(engine: EngineRef) {
     let bytes = blank();
     let store = open_as(engine, sound(&bytes)).unwrap();
     (0..300).for_each(|n| assert!(matches!(put(&store, n, 1, (n * 67 % 9000) as usize), Commit::Stored { .. })));
@@ -213,7 +213,7 @@ fn damaged_bytes_are_never_served(engine: EngineName) {
 }
 
 /// All faults at random, at every hundredth request: what is found is the version stored last, or nothing.
-fn faults_at_random_never_show(engine: EngineName) {
+fn faults_at_random_never_show(engine: EngineRef) {
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos().into();
     let seed: u64 = std::env::var("TINAJA_SEED").ok().map_or_else(now, |seed| seed.parse().expect("a number"));
     println!("TINAJA_SEED={seed}");

@@ -8,14 +8,21 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use support::reading::{find, follow};
-use support::{get, key, open_as, open_planned, plan_as, sound};
+use support::{get, has_table, key, open_as, open_planned, plan_as, section_of, sound};
 use tinaja_store::contract::bytes_of;
 use tinaja_store::device::{Device, Medium, Memory};
+use tinaja_store::engine::registry::Opening;
 use tinaja_store::external::Step;
-use tinaja_store::{Bins, Cache, CacheOptions, Commit, EngineName, Hint, Secret, Source, Store, Updated, block_on};
+use tinaja_store::{
+    Cache, CacheOptions, Commit, EngineRef, Hint, Secret, Settings, Source, Store, Updated, block_on, engines,
+};
 
-const TABLES: [EngineName; 4] =
-    [EngineName::HashCacheBasic, EngineName::HashCacheSet, EngineName::HashCacheSetMem, EngineName::HashCacheSetMemLru];
+/// The engines with a Disk Table.
+fn tables() -> impl Iterator<Item = EngineRef> {
+    let all: Vec<_> = engines::built_in().iter().filter(|engine| has_table(*engine)).collect();
+    assert_eq!(all.len(), 4);
+    all.into_iter()
+}
 
 /// Bytes of a bin on the tests' disks, and what is left of one beside a header, the spare bytes and a table of one extent.
 const BIN: usize = 4096;
@@ -24,7 +31,7 @@ const FIRST: usize = BIN - 64 - 128 - 20;
 /// Bytes of a part of a long object on the tests' disks.
 const PART: usize = 128 << 10;
 
-fn made(engine: EngineName) -> (Arc<Memory>, Cache) {
+fn made(engine: EngineRef) -> (Arc<Memory>, Cache) {
     let disk = sound(&Medium::zeroed(256 << 20));
     let store = open_as(engine, disk.clone()).unwrap();
     assert_eq!(store.stats().bin_bytes, BIN as u64);
@@ -60,7 +67,7 @@ fn update(store: &Cache, n: u64, head: &str) {
 
 #[test]
 fn the_beginning_takes_the_bins_read_alone_and_the_rest_one_more() {
-    for engine in TABLES {
+    for engine in tables() {
         let (disk, store) = made(engine);
         let sizes = [(BIN, true), (30_000, true), (30_000, false), (100_000, true), (700_000, true), (700_000, false)];
         for (n, (size, told)) in (0..).zip(sizes) {
@@ -97,10 +104,10 @@ fn the_beginning_takes_the_bins_read_alone_and_the_rest_one_more() {
 
 #[test]
 fn nothing_lies_on_the_disk_twice() {
-    for engine in TABLES {
+    for engine in tables() {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let bins = Bins { bytes: Some(16_384), ways: None };
-        let options = CacheOptions { engine: Some(engine), bins, memory_bytes: 0, ..CacheOptions::new(dir.path()) };
+        let (engine_of, settings) = (Some(engine), Settings::new().with(&engines::BIN_SIZE, 16_384));
+        let options = CacheOptions { engine: engine_of, settings, memory_bytes: 0, ..CacheOptions::new(dir.path()) };
         let store = Cache::open(CacheOptions { disk_bytes: Some(512 << 20), ..options }).unwrap();
         (0..50).for_each(|n| put(&store, n, "head", 20_000, true));
         let used = store.stats().frontier_bytes;
@@ -114,7 +121,7 @@ fn nothing_lies_on_the_disk_twice() {
 
 #[test]
 fn a_head_may_grow_and_shrink_and_the_body_stays_as_it_was() {
-    for engine in TABLES {
+    for engine in tables() {
         let (disk, store) = made(engine);
         for (n, size) in [(1, 30_000), (2, 700_000)] {
             put(&store, n, "head", size, true);
@@ -140,17 +147,17 @@ fn a_head_may_grow_and_shrink_and_the_body_stays_as_it_was() {
 /// the object takes its place. Whoever wants the beginning alone is given it.
 #[test]
 fn an_object_that_lost_its_rest_is_a_miss_for_whoever_wants_it() {
-    for engine in TABLES {
+    for engine in tables() {
         let medium = Medium::zeroed(32 << 20);
         let plan = plan_as(engine, 32 << 20);
         let disk = sound(&medium);
-        let store = open_planned(&plan, disk.clone()).unwrap();
+        let store = open_planned(&*plan, disk.clone()).unwrap();
         put(&store, 1, "head", 30_000, true);
         block_on(store.close()).unwrap();
         let mut bytes = medium.bytes();
-        bytes[plan.log().base as usize + 20_000] ^= 4;
+        bytes[section_of(&*plan).log.base as usize + 20_000] ^= 4;
         let disk = sound(&Medium::from(bytes));
-        let store = open_planned(&plan, disk.clone()).unwrap();
+        let store = open_planned(&*plan, disk.clone()).unwrap();
         let (found, _) = read(&disk, &store, 1, 0..1000);
         assert_eq!(found.unwrap().1, bytes_of(1, 1000), "{engine}");
         let mut hit = block_on(store.find(&key(1))).unwrap();
@@ -164,9 +171,9 @@ fn an_object_that_lost_its_rest_is_a_miss_for_whoever_wants_it() {
 
 #[test]
 fn an_object_that_was_read_to_its_end_is_hot() {
-    for engine in TABLES {
+    for engine in tables() {
         let disk = sound(&Medium::zeroed(32 << 20));
-        let engine = plan_as(engine, 32 << 20).open(disk).unwrap();
+        let engine = plan_as(engine, 32 << 20).open(Opening::of(disk)).unwrap();
         let store = Cache::over(engine, Secret::from_bytes([7; 32]), 64 << 20).unwrap();
         put(&store, 1, "head", 30_000, true);
         update(&store, 1, "another");
@@ -188,7 +195,7 @@ fn an_object_that_was_read_to_its_end_is_hot() {
 
 #[test]
 fn a_program_that_reads_the_disk_itself_has_the_beginning_with_the_head() {
-    for engine in TABLES {
+    for engine in tables() {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let options = CacheOptions { engine: Some(engine), mean_object_bytes: 4096, ..CacheOptions::new(dir.path()) };
         let store = Cache::open(CacheOptions { disk_bytes: Some(64 << 20), memory_bytes: 0, ..options }).unwrap();
@@ -212,7 +219,7 @@ fn a_program_that_reads_the_disk_itself_has_the_beginning_with_the_head() {
 
 #[test]
 fn objects_around_the_size_of_a_bin_come_back_whole() {
-    for engine in TABLES {
+    for engine in tables() {
         let (_, store) = made(engine);
         for size in
             (BIN - 300..BIN + 50).chain([2 * BIN, (256 << 10) - 1, 256 << 10, (256 << 10) + 1, 260_000, 266_000])

@@ -7,15 +7,15 @@ mod support;
 use std::path::Path;
 
 use support::{get, put};
-use tinaja_store::{Bins, Cache, CacheOptions, Commit, EngineName, Store, Tuning, block_on};
+use tinaja_store::{Cache, CacheOptions, Commit, EngineRef, Settings, Store, block_on, engines};
 
-fn options(dir: &Path, engine: Option<EngineName>, bins: Bins) -> CacheOptions {
+fn options(dir: &Path, engine: Option<EngineRef>, settings: Settings) -> CacheOptions {
     let disk_bytes = Some(16 << 20);
-    CacheOptions { engine, bins, disk_bytes, memory_bytes: 0, flush_every: None, ..CacheOptions::new(dir) }
+    CacheOptions { engine, settings, disk_bytes, memory_bytes: 0, flush_every: None, ..CacheOptions::new(dir) }
 }
 
-fn bins(bytes: u64, ways: usize) -> Bins {
-    Bins { bytes: Some(bytes), ways: Some(ways) }
+fn bins(bytes: u64, ways: u64) -> Settings {
+    Settings::new().with(&engines::BIN_SIZE, bytes).with(&engines::WAYS, ways)
 }
 
 fn refused(options: CacheOptions) -> String {
@@ -27,17 +27,17 @@ fn refused(options: CacheOptions) -> String {
 
 #[test]
 fn every_cut_is_made_used_and_kept() {
-    let tables = EngineName::ALL.into_iter().filter(|engine| engine.has_table());
-    for engine in tables {
-        let ways: &[usize] = if engine == EngineName::HashCacheBasic { &[1] } else { &[2, 4, 8] };
+    let all = engines::built_in();
+    for engine in all.iter().filter(|engine| engine.has(&engines::BIN_SIZE)) {
+        let ways: &[u64] = if engine == engines::HASHCACHE_BASIC { &[1] } else { &[2, 4, 8] };
         for &ways in ways {
             for bytes in [4096, 8192, 64 << 10] {
                 let dir = tempfile::tempdir().unwrap();
                 let asked = bins(bytes, ways);
-                let cache = Cache::open(options(dir.path(), Some(engine), asked)).unwrap();
+                let cache = Cache::open(options(dir.path(), Some(engine), asked.clone())).unwrap();
                 let slots = cache.stats().slots;
-                assert_eq!((cache.stats().bin_bytes, cache.stats().ways), (bytes, ways as u64));
-                assert!(slots > 0 && slots.is_multiple_of(ways as u64) && slots * bytes <= 16 << 20, "{slots}");
+                assert_eq!((cache.stats().bin_bytes, cache.stats().ways), (bytes, ways));
+                assert!(slots > 0 && slots.is_multiple_of(ways) && slots * bytes <= 16 << 20, "{slots}");
                 let objects = (slots / 4).min(150);
                 for n in 0..objects {
                     let size = [100, 3900, 30_000][n as usize % 3];
@@ -56,8 +56,9 @@ fn every_cut_is_made_used_and_kept() {
                 block_on(cache.close()).unwrap();
                 drop(cache);
                 // As it was made, whether it is said again or not.
-                for bins in [asked, Bins::default(), Bins { ways: None, ..asked }] {
-                    let cache = Cache::open(options(dir.path(), None, bins)).unwrap();
+                let size = Settings::new().with(&engines::BIN_SIZE, bytes);
+                for said in [asked.clone(), Settings::new(), size] {
+                    let cache = Cache::open(options(dir.path(), None, said)).unwrap();
                     assert_eq!((cache.stats().slots, all(&cache)), (slots, before.clone()), "{engine} {asked:?}");
                 }
                 let other_bytes = if bytes == 8192 { 16_384 } else { 8192 };
@@ -79,7 +80,7 @@ fn every_cut_is_made_used_and_kept() {
 
 #[test]
 fn parameters_that_do_not_fit_are_errors_that_say_what_to_do() {
-    let set = Some(EngineName::HashCacheSet);
+    let set = Some(engines::HASHCACHE_SET);
     for (engine, cut, says) in [
         (set, bins(4 << 20, 8), "a set of 8 bins has 33554432 bytes, and the cache 16777216: choose smaller bins"),
         (set, bins(u64::MAX, 8), "larger cache"),
@@ -91,18 +92,18 @@ fn parameters_that_do_not_fit_are_errors_that_say_what_to_do() {
         (set, bins(4096, 1), "choose 2, 4 or 8"),
         (set, bins(4096, 0), "choose 2, 4 or 8"),
         (set, bins(4096, 16), "choose 2, 4 or 8"),
-        (set, bins(4096, usize::MAX), "choose smaller bins, fewer of them"),
+        (set, bins(4096, u64::MAX), "choose smaller bins, fewer of them"),
         (
-            Some(EngineName::HashCacheBasic),
+            Some(engines::HASHCACHE_BASIC),
             bins(4096, 8),
             "one bin in a set, not 8: leave the number out, or choose hashcache-set",
         ),
-        (Some(EngineName::HashCacheLog), bins(4096, 8), "hashcache-log keeps no bins"),
-        (Some(EngineName::HashCacheLogLru), Bins { bytes: None, ways: Some(8) }, "hashcache-loglru keeps no bins"),
-        (None, Bins { bytes: Some(8192), ways: None }, "choose hashcache-basic, hashcache-set"),
+        (Some(engines::HASHCACHE_LOG), bins(4096, 8), "hashcache-log keeps no bins"),
+        (Some(engines::HASHCACHE_LOGLRU), Settings::new().with(&engines::WAYS, 8), "hashcache-loglru keeps no bins"),
+        (None, Settings::new().with(&engines::BIN_SIZE, 8192), "choose hashcache-basic, hashcache-set"),
     ] {
         let dir = tempfile::tempdir().unwrap();
-        let error = refused(options(dir.path(), engine, cut));
+        let error = refused(options(dir.path(), engine, cut.clone()));
         assert!(error.contains(says), "{engine:?} {cut:?}: {error}");
         assert!(!dir.path().join("tinaja.cache").exists(), "something was made");
     }
@@ -112,28 +113,27 @@ fn parameters_that_do_not_fit_are_errors_that_say_what_to_do() {
 #[test]
 fn more_positions_than_a_set_has_are_an_error_new_or_not() {
     let dir = tempfile::tempdir().unwrap();
-    let tuned = |percent, kept| {
-        let tuning = Tuning { sets_in_memory_percent: percent, positions_in_memory: kept, ..Tuning::default() };
-        CacheOptions { tuning, ..options(dir.path(), Some(EngineName::HashCacheLogLru), Bins::default()) }
-    };
+    let tuned = |settings| options(dir.path(), Some(engines::HASHCACHE_LOGLRU), settings);
+    let kept = |positions| Settings::new().with(&engines::POSITIONS_IN_MEMORY, positions);
+    let percent = |sets| Settings::new().with(&engines::SETS_IN_MEMORY, sets);
     let wrong = [
-        (None, Some(9), "choose 1 to 8"),
-        (None, Some(0), "choose 1 to 8"),
-        (Some(0), None, "choose 1 to 100"),
-        (Some(101), Some(4), "choose 1 to 100"),
+        (kept(9), "choose 1 to 8"),
+        (kept(0), "choose 1 to 8"),
+        (percent(0), "choose 1 to 100"),
+        (kept(4).over(&percent(101)), "choose 1 to 100"),
     ];
     for made in [false, true] {
         if made {
-            drop(Cache::open(tuned(None, Some(8))).unwrap());
+            drop(Cache::open(tuned(kept(8))).unwrap());
         }
-        for (percent, kept, says) in wrong {
-            let error = refused(tuned(percent, kept));
+        for (settings, says) in &wrong {
+            let error = refused(tuned(settings.clone()));
             assert!(error.contains(says), "{error}");
         }
     }
-    let other = CacheOptions { engine: None, ..tuned(None, Some(9)) };
+    let other = CacheOptions { engine: None, ..tuned(kept(9)) };
     assert!(refused(other).contains("of 9 of a set's 8 positions"));
-    let other = CacheOptions { bins: bins(8192, 8), engine: None, ..tuned(None, Some(4)) };
+    let other = CacheOptions { engine: None, ..tuned(kept(4).over(&bins(8192, 8))) };
     assert!(refused(other).contains("hashcache-loglru keeps no bins"));
 }
 
@@ -141,20 +141,20 @@ fn more_positions_than_a_set_has_are_an_error_new_or_not() {
 /// of one that is there, also where its engine is not said. What is not said is no fault of any engine's.
 #[test]
 fn what_an_engine_does_not_have_is_refused_where_it_was_said() {
-    let sets = Tuning { sets_in_memory_percent: Some(40), ..Tuning::default() };
-    let positions = Tuning { positions_in_memory: Some(4), ..Tuning::default() };
-    for engine in EngineName::ALL {
+    let sets = Settings::new().with(&engines::SETS_IN_MEMORY, 40);
+    let positions = Settings::new().with(&engines::POSITIONS_IN_MEMORY, 4);
+    for engine in engines::built_in().iter() {
         let dir = tempfile::tempdir().unwrap();
-        let tuned = |engine, tuning| CacheOptions { tuning, ..options(dir.path(), engine, Bins::default()) };
+        let tuned = |engine, settings: &Settings| options(dir.path(), engine, settings.clone());
         for made in [false, true] {
             if made {
-                drop(Cache::open(tuned(Some(engine), Tuning::default())).unwrap());
+                drop(Cache::open(tuned(Some(engine), &Settings::new())).unwrap());
             }
-            for (tuning, only, of) in
-                [(sets, EngineName::HashCacheSetMemLru, "sets"), (positions, EngineName::HashCacheLogLru, "positions")]
+            for (settings, only, of) in
+                [(&sets, engines::HASHCACHE_SETMEMLRU, "sets"), (&positions, engines::HASHCACHE_LOGLRU, "positions")]
             {
                 let asked = if made { None } else { Some(engine) };
-                let checked = Cache::check(&tuned(asked, tuning)).map_err(|error| error.to_string());
+                let checked = Cache::check(&tuned(asked, settings)).map_err(|error| error.to_string());
                 if engine == only {
                     assert_eq!(checked, Ok(()), "{engine}");
                     continue;
@@ -163,7 +163,7 @@ fn what_an_engine_does_not_have_is_refused_where_it_was_said() {
                     "{engine} has no choice of how many {of} it has in memory: leave that out, or choose {only}"
                 );
                 assert_eq!(checked, Err(says.clone()));
-                assert_eq!(refused(tuned(asked, tuning)), says);
+                assert_eq!(refused(tuned(asked, settings)), says);
             }
         }
     }
@@ -173,7 +173,7 @@ fn what_an_engine_does_not_have_is_refused_where_it_was_said() {
 /// was served with a slot or two.
 #[test]
 fn an_object_size_out_of_range_says_so_itself() {
-    for engine in EngineName::ALL {
+    for engine in engines::built_in().iter() {
         for disk_bytes in [4 << 20, 64 << 20] {
             for (mean_object_bytes, fits) in [
                 (0, false),
@@ -184,7 +184,7 @@ fn an_object_size_out_of_range_says_so_itself() {
                 (u64::MAX, false),
             ] {
                 let dir = tempfile::tempdir().unwrap();
-                let options = options(dir.path(), Some(engine), Bins::default());
+                let options = options(dir.path(), Some(engine), Settings::new());
                 let options = CacheOptions { disk_bytes: Some(disk_bytes), mean_object_bytes, ..options };
                 let most = disk_bytes / 64;
                 match Cache::open(options) {

@@ -6,39 +6,39 @@ mod support;
 
 use std::path::Path;
 
-use support::{get, key, open_planned, plan_tuned, put, sound};
+use support::{get, key, open_planned, plan_with, put, sound};
 use tinaja_store::device::{Device, Medium};
-use tinaja_store::{Cache, CacheOptions, Commit, EngineName, Removed, Store, Tuning, block_on};
+use tinaja_store::{Cache, CacheOptions, Commit, EngineRef, Removed, Settings, Store, block_on, engines};
 
-const WITH: [EngineName; 5] = [
-    EngineName::HashCacheSetMem,
-    EngineName::HashCacheSetMemLru,
-    EngineName::HashCacheLogLru,
-    EngineName::HashCacheLogN,
-    EngineName::HashCacheLog,
-];
+/// The engines with a choice of bits.
+fn with() -> impl Iterator<Item = EngineRef> {
+    let all: Vec<_> = engines::built_in().iter().filter(|engine| engine.has(&engines::HASH_BITS)).collect();
+    assert_eq!(all.len(), 5);
+    all.into_iter()
+}
 
-fn tuned(hash_bits: u8, prefetch: bool) -> Tuning {
-    Tuning { hash_bits: Some(hash_bits), prefetch: Some(prefetch), ..Tuning::default() }
+fn settings(hash_bits: u8, prefetch: bool) -> Settings {
+    Settings::new().with(&engines::HASH_BITS, hash_bits.into()).with(&engines::PREFETCH, prefetch.into())
 }
 
 #[test]
 fn each_bit_of_hash_costs_a_bit_a_slot() {
-    for (engine, prefetch) in WITH.into_iter().flat_map(|engine| [(engine, false), (engine, true)]) {
+    for (engine, prefetch) in with().flat_map(|engine| [(engine, false), (engine, true)]) {
         for hash_bits in 8..=16 {
-            let plan = plan_tuned(engine, tuned(hash_bits, prefetch && engine.can_prefetch()), 256 << 20);
-            let store = open_planned(&plan, sound(&Medium::zeroed(256 << 20))).unwrap();
-            let (found, reach) = (store.stats().bits_per_slot(), if plan.reads_ahead() { 8.0 } else { 0.0 });
+            let plan = plan_with(engine, &settings(hash_bits, prefetch && engine.has(&engines::PREFETCH)), 256 << 20);
+            let store = open_planned(&*plan, sound(&Medium::zeroed(256 << 20))).unwrap();
+            let (found, reach) =
+                (store.stats().bits_per_slot(), if plan.made_with().is_on(&engines::PREFETCH) { 8.0 } else { 0.0 });
             let formula = f64::from(hash_bits)
-                + match engine {
-                    EngineName::HashCacheLogLru => 7.0 + (32.0 + reach) / 2.0,
-                    EngineName::HashCacheSetMem | EngineName::HashCacheSetMemLru => 3.0,
+                + match engine.name {
+                    "hashcache-loglru" => 7.0 + (32.0 + reach) / 2.0,
+                    "hashcache-setmem" | "hashcache-setmemlru" => 3.0,
                     _ => 39.0 + reach,
                 };
             println!("{engine}, prefetching {prefetch}, {hash_bits} bits of hash: {found:.3} bits a slot, {formula}");
-            match engine {
+            match engine.name {
                 // 40 % of the rows, each with links and the number of its set.
-                EngineName::HashCacheSetMemLru => assert!((0.4 * formula..0.4 * formula + 3.5).contains(&found)),
+                "hashcache-setmemlru" => assert!((0.4 * formula..0.4 * formula + 3.5).contains(&found)),
                 _ => assert!((formula..=formula + 0.5).contains(&found), "{engine}: {found}, not {formula}"),
             }
         }
@@ -49,10 +49,10 @@ fn each_bit_of_hash_costs_a_bit_a_slot() {
 #[test]
 fn with_each_bit_of_hash_half_as_many_lookups_read_for_nothing() {
     const OTHERS: u64 = 40_000;
-    for engine in [EngineName::HashCacheSetMem, EngineName::HashCacheLog] {
+    for engine in [engines::HASHCACHE_SETMEM, engines::HASHCACHE_LOG] {
         let false_reads = [8, 10, 12, 16].map(|hash_bits| {
             let disk = sound(&Medium::zeroed(16 << 20));
-            let store = open_planned(&plan_tuned(engine, tuned(hash_bits, false), 16 << 20), disk.clone()).unwrap();
+            let store = open_planned(&*plan_with(engine, &settings(hash_bits, false), 16 << 20), disk.clone()).unwrap();
             let objects = store.stats().slots;
             (0..objects).for_each(|n| assert!(matches!(put(&store, n, 1, 100), Commit::Stored { .. })));
             block_on(store.flush()).unwrap();
@@ -74,11 +74,11 @@ fn with_each_bit_of_hash_half_as_many_lookups_read_for_nothing() {
 /// Found, replaced, removed, after a clean stop and after a kill, whatever the number of bits.
 #[test]
 fn every_number_of_bits_works_as_eight_do() {
-    for (engine, hash_bits) in WITH.into_iter().flat_map(|engine| [9, 13, 16].map(|hash_bits| (engine, hash_bits))) {
-        let prefetch = hash_bits == 16 && engine.can_prefetch();
+    for (engine, hash_bits) in with().flat_map(|engine| [9, 13, 16].map(|hash_bits| (engine, hash_bits))) {
+        let prefetch = hash_bits == 16 && engine.has(&engines::PREFETCH);
         let medium = Medium::zeroed(16 << 20);
-        let plan = plan_tuned(engine, tuned(hash_bits, prefetch), 16 << 20);
-        let store = open_planned(&plan, sound(&medium)).unwrap();
+        let plan = plan_with(engine, &settings(hash_bits, prefetch), 16 << 20);
+        let store = open_planned(&*plan, sound(&medium)).unwrap();
         for version in [1, 2] {
             (0..500).for_each(|n| drop(put(&store, n, version, (n * 37 % 6000) as usize)));
         }
@@ -93,15 +93,16 @@ fn every_number_of_bits_works_as_eight_do() {
         let killed = medium.copy();
         block_on(store.close()).unwrap();
         for medium in [medium, killed] {
-            let store = open_planned(&plan, sound(&medium)).unwrap();
+            let store = open_planned(&*plan, sound(&medium)).unwrap();
             assert!(all(&store) == before, "{engine}, {hash_bits} bits");
         }
     }
 }
 
-fn options(dir: &Path, engine: Option<EngineName>, hash_bits: Option<u8>) -> CacheOptions {
-    let tuning = Tuning { hash_bits, ..Tuning::default() };
-    CacheOptions { engine, tuning, disk_bytes: Some(16 << 20), memory_bytes: 0, ..CacheOptions::new(dir) }
+fn options(dir: &Path, engine: Option<EngineRef>, hash_bits: Option<u8>) -> CacheOptions {
+    let none = Settings::new();
+    let settings = hash_bits.map_or(none, |bits| Settings::new().with(&engines::HASH_BITS, bits.into()));
+    CacheOptions { engine, settings, disk_bytes: Some(16 << 20), memory_bytes: 0, ..CacheOptions::new(dir) }
 }
 
 fn refused(options: CacheOptions) -> String {
@@ -113,7 +114,7 @@ fn refused(options: CacheOptions) -> String {
 
 #[test]
 fn a_cache_keeps_the_bits_it_was_made_with() {
-    for (engine, bits) in WITH.into_iter().flat_map(|engine| [None, Some(8), Some(12)].map(|bits| (engine, bits))) {
+    for (engine, bits) in with().flat_map(|engine| [None, Some(8), Some(12)].map(|bits| (engine, bits))) {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let cache = Cache::open(options(dir.path(), Some(engine), bits)).unwrap();
         assert!(matches!(put(&cache, 1, 1, 3000), Commit::Stored { .. }));
@@ -135,11 +136,11 @@ fn a_cache_keeps_the_bits_it_was_made_with() {
 #[test]
 fn what_makes_no_sense_is_refused_with_what_to_do() {
     for (engine, bits, says) in [
-        (EngineName::HashCacheLog, 7, "cannot keep 7 bits of an object's hash: choose 8 to 16"),
-        (EngineName::HashCacheSetMem, 17, "choose 8 to 16, or leave it out"),
-        (EngineName::HashCacheLogLru, 255, "choose 8 to 16"),
-        (EngineName::HashCacheBasic, 12, "hashcache-basic has no index with a choice of hash bits: leave that out"),
-        (EngineName::HashCacheSet, 8, "or choose hashcache-setmem"),
+        (engines::HASHCACHE_LOG, 7, "cannot keep 7 bits of an object's hash: choose 8 to 16"),
+        (engines::HASHCACHE_SETMEM, 17, "choose 8 to 16, or leave it out"),
+        (engines::HASHCACHE_LOGLRU, 255, "choose 8 to 16"),
+        (engines::HASHCACHE_BASIC, 12, "hashcache-basic has no index with a choice of hash bits: leave that out"),
+        (engines::HASHCACHE_SET, 8, "or choose hashcache-setmem"),
     ] {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let error = refused(options(dir.path(), Some(engine), Some(bits)));

@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::time::Duration;
 
-use tinaja_store::{Cache, CacheOptions, EngineName, Key, Store, block_on};
+use tinaja_store::{Cache, CacheOptions, EngineRef, Key, Store, block_on, engines};
 
 struct Counting;
 
@@ -43,7 +43,7 @@ fn settled() -> i64 {
 }
 
 /// What an open, empty cache of so many MiB holds, and what its engine says that the index takes.
-fn held(engine: EngineName, mebibytes: u64) -> (i64, u64) {
+fn held(engine: EngineRef, mebibytes: u64) -> (i64, u64) {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let (engine, disk_bytes) = (Some(engine), Some(mebibytes << 20));
     let options = CacheOptions { engine, disk_bytes, memory_bytes: 0, ..CacheOptions::new(dir.path()) };
@@ -58,13 +58,13 @@ const SLACK: i64 = 16 << 10;
 
 #[test]
 fn without_an_index_a_larger_disk_takes_no_more_memory() {
-    for engine in [EngineName::HashCacheBasic, EngineName::HashCacheSet] {
+    for engine in [engines::HASHCACHE_BASIC, engines::HASHCACHE_SET] {
         let [small, large] = [256, 4096].map(|mebibytes| held(engine, mebibytes));
         println!("{engine}: {} bytes with 256 MiB of disk, {} with 4 GiB", small.0, large.0);
         assert_eq!((small.1, large.1), (0, 0));
         assert!(large.0 < small.0 + SLACK, "{engine}");
     }
-    let [small, large] = [256, 4096].map(|mebibytes| held(EngineName::HashCacheSetMem, mebibytes));
+    let [small, large] = [256, 4096].map(|mebibytes| held(engines::HASHCACHE_SETMEM, mebibytes));
     println!("hashcache-setmem: {} bytes with 256 MiB of disk, {} with 4 GiB", small.0, large.0);
     let grown = (large.1 - small.1) as i64;
     assert!(grown > 400 << 10 && large.0 - small.0 + SLACK >= grown, "and an index is seen by this");

@@ -11,9 +11,10 @@ use support::{DISK_BYTES, blank, disk, get, is_read, is_sync, is_write, key, pla
 use tinaja_store::device::wrap::Fault;
 use tinaja_store::device::{Device, Request};
 use tinaja_store::engine::Engine;
+use tinaja_store::engine::registry::Opening;
 use tinaja_store::engine::spread::Spread;
 use tinaja_store::limits::MAX_WRITE_FAILURES;
-use tinaja_store::{Cache, Commit, EngineName, Secret, Store, StoreError, WhyNot, block_on};
+use tinaja_store::{Cache, Commit, EngineRef, Secret, Store, StoreError, WhyNot, block_on, engines};
 
 for_every_engine!(
     a_disk_that_fails_altogether_is_retired_alone,
@@ -24,18 +25,18 @@ for_every_engine!(
 /// A cache over a sound disk and one that fails at requests of a kind, once it is told to.
 struct Pair {
     store: Cache,
-    spread: Arc<Spread>,
+    spread: Arc<dyn Engine>,
     broken: Arc<AtomicBool>,
 }
 
 impl Pair {
-    fn of(engine: EngineName, fails: fn(&Request) -> bool) -> Pair {
+    fn of(engine: EngineRef, fails: fn(&Request) -> bool) -> Pair {
         let broken = Arc::new(AtomicBool::new(false));
         let now = broken.clone();
         let bad = disk(&blank(), move |_, request| (now.load(SeqCst) && fails(request)).then_some(Fault::Error));
         let plan = plan_as(engine, DISK_BYTES as u64);
-        let opened = |device: Arc<dyn Device>| plan.open(device).unwrap();
-        let spread = Arc::new(Spread::over(vec![opened(sound(&blank())), opened(bad)]).unwrap());
+        let opened = |device: Arc<dyn Device>| plan.open(Opening::of(device)).unwrap();
+        let spread: Arc<dyn Engine> = Arc::new(Spread::over(vec![opened(sound(&blank())), opened(bad)]).unwrap());
         let store = Cache::over(spread.clone(), Secret::from_bytes([7; 32]), 0).unwrap();
         Pair { store, spread, broken }
     }
@@ -95,7 +96,7 @@ impl Pair {
     }
 }
 
-fn a_disk_that_fails_altogether_is_retired_alone(engine: EngineName) {
+fn a_disk_that_fails_altogether_is_retired_alone(engine: EngineRef) {
     let pair = Pair::of(engine, |_| true);
     let found = pair.filled();
     pair.broken.store(true, SeqCst);
@@ -104,7 +105,7 @@ fn a_disk_that_fails_altogether_is_retired_alone(engine: EngineName) {
     pair.assert_retired();
 }
 
-fn a_disk_that_takes_no_write_is_read_on(engine: EngineName) {
+fn a_disk_that_takes_no_write_is_read_on(engine: EngineRef) {
     let pair = Pair::of(engine, |request| is_write(request) || is_sync(request));
     let found = pair.filled();
     pair.broken.store(true, SeqCst);
@@ -115,7 +116,7 @@ fn a_disk_that_takes_no_write_is_read_on(engine: EngineName) {
     assert!(read > before / 3, "{read} of the {before} that it held are read on");
 }
 
-fn a_disk_that_never_syncs_is_retired_alone(engine: EngineName) {
+fn a_disk_that_never_syncs_is_retired_alone(engine: EngineRef) {
     let pair = Pair::of(engine, is_sync);
     pair.filled();
     pair.broken.store(true, SeqCst);
@@ -137,7 +138,7 @@ fn a_disk_that_never_syncs_is_retired_alone(engine: EngineName) {
 /// A disk whose reads fail is no reason to write nothing: sectors that cannot be read are written anew, and mended by that.
 #[test]
 fn a_disk_that_cannot_be_read_costs_its_own_objects_only() {
-    for engine in EngineName::ALL {
+    for engine in engines::built_in().iter() {
         let pair = Pair::of(engine, is_read);
         let found = pair.filled();
         pair.broken.store(true, SeqCst);

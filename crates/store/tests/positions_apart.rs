@@ -9,26 +9,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use support::{disk, get, is_read, is_write, open_beside, open_planned, plan_tuned, put, settle, sound};
+use support::{disk, get, is_read, is_write, open_beside, open_planned, plan_with, put, section_of, settle, sound};
 use tinaja_store::device::wrap::{Counted, Fault};
 use tinaja_store::device::{Counters, Device, Medium, Memory, Request};
+use tinaja_store::engine::hashcache::settings::POSITIONS_APART;
+use tinaja_store::engine::registry::{Cut, Opening};
 use tinaja_store::limits::{MAX_WRITE_FAILURES, WRITE_PATIENCE};
-use tinaja_store::{Cache, Commit, EngineName, Plan, Store, Tuning, block_on};
+use tinaja_store::{Cache, Commit, Settings, Store, block_on, engines};
 
 const DISK: u64 = 16 << 20;
 const OBJECTS: u64 = 4000;
 
-fn planned(tuning: Tuning) -> Plan {
-    plan_tuned(EngineName::HashCacheLogLru, tuning, DISK)
+fn planned(settings: &Settings) -> Box<dyn Cut> {
+    plan_with(engines::HASHCACHE_LOGLRU, settings, DISK)
 }
 
-fn apart(positions_in_memory: u8) -> Plan {
-    planned(Tuning { positions_in_memory: Some(positions_in_memory), positions_apart: true, ..Tuning::default() })
+fn apart(positions_in_memory: u64) -> Box<dyn Cut> {
+    let in_memory = Settings::new().with(&engines::POSITIONS_IN_MEMORY, positions_in_memory);
+    planned(&in_memory.with(&POSITIONS_APART, 1))
 }
 
 /// An empty disk for the positions of such a cache.
-fn medium_for(plan: &Plan) -> Medium {
-    Medium::zeroed(plan.positions_bytes().unwrap() as usize)
+fn medium_for(plan: &dyn Cut) -> Medium {
+    Medium::zeroed(plan.beside_bytes().unwrap() as usize)
 }
 
 fn stored(store: &Cache, numbers: impl Iterator<Item = u64>) {
@@ -58,18 +61,18 @@ fn breaking(medium: &Medium, fault: Fault, fails: fn(&Request) -> bool) -> (Arc<
 
 #[test]
 fn the_log_has_its_disk_to_itself() {
-    let (beside, away) = (planned(Tuning::default()), apart(4));
-    assert_eq!(beside.positions_bytes(), None);
+    let (beside, away) = (planned(&Settings::new()), apart(4));
+    assert_eq!(beside.beside_bytes(), None);
     // 32 bytes a set, behind a block that says what the file is; the log has that room.
-    let sets = away.slots().div_ceil(8);
-    assert_eq!(away.positions_bytes(), Some(4096 + (sets * 32).next_multiple_of(4096)));
-    assert_eq!((away.log().base, beside.log().base), (4096, away.positions_bytes().unwrap()));
+    let sets = section_of(&*away).slots.div_ceil(8);
+    assert_eq!(away.beside_bytes(), Some(4096 + (sets * 32).next_multiple_of(4096)));
+    assert_eq!((section_of(&*away).log.base, section_of(&*beside).log.base), (4096, away.beside_bytes().unwrap()));
 
     let counted = |medium: &Medium| Arc::new(Counted::new(Arc::new(Memory::over(medium))));
     let one = counted(&Medium::zeroed(DISK as usize));
-    let (log, positions) = (counted(&Medium::zeroed(DISK as usize)), counted(&medium_for(&away)));
-    let together = open_planned(&beside, one.clone()).unwrap();
-    let two = open_beside(&away, log.clone(), positions.clone()).unwrap();
+    let (log, positions) = (counted(&Medium::zeroed(DISK as usize)), counted(&medium_for(&*away)));
+    let together = open_planned(&*beside, one.clone()).unwrap();
+    let two = open_beside(&*away, log.clone(), positions.clone()).unwrap();
     for (store, disk) in [(&together, &one), (&two, &positions)] {
         stored(store, 0..OBJECTS);
         block_on(store.flush()).unwrap();
@@ -107,9 +110,9 @@ fn the_log_has_its_disk_to_itself() {
 fn a_disk_of_positions_that_fails_takes_what_it_alone_knew() {
     for fails in [is_read as fn(&Request) -> bool, is_write, |_| true] {
         let plan = apart(4);
-        let (log, medium) = (Medium::zeroed(DISK as usize), medium_for(&plan));
+        let (log, medium) = (Medium::zeroed(DISK as usize), medium_for(&*plan));
         let (positions, broken) = breaking(&medium, Fault::Error, fails);
-        let store = open_beside(&plan, sound(&log), positions.clone()).unwrap();
+        let store = open_beside(&*plan, sound(&log), positions.clone()).unwrap();
         stored(&store, 0..OBJECTS);
         block_on(store.flush()).unwrap();
         settle(&*positions);
@@ -139,7 +142,7 @@ fn a_disk_of_positions_that_fails_takes_what_it_alone_knew() {
         drop(store);
 
         // The log has lost nothing.
-        let store = open_beside(&plan, sound(&log), sound(&medium_for(&plan))).unwrap();
+        let store = open_beside(&*plan, sound(&log), sound(&medium_for(&*plan))).unwrap();
         let again = found(&store, 0..OBJECTS);
         // A thousand newer ones are in their sets by now.
         assert!(again > all * 3 / 4, "{again} of {all}");
@@ -151,8 +154,8 @@ fn a_disk_of_positions_that_fails_takes_what_it_alone_knew() {
 #[test]
 fn a_disk_of_positions_that_stalls_holds_up_no_store() {
     let plan = apart(1);
-    let (positions, stalls) = breaking(&medium_for(&plan), Fault::Stalled, |_| true);
-    let store = open_beside(&plan, sound(&Medium::zeroed(DISK as usize)), positions.clone()).unwrap();
+    let (positions, stalls) = breaking(&medium_for(&*plan), Fault::Stalled, |_| true);
+    let store = open_beside(&*plan, sound(&Medium::zeroed(DISK as usize)), positions.clone()).unwrap();
     stalls.store(true, SeqCst);
     let mut longest = Duration::ZERO;
     for n in 0..OBJECTS {
@@ -171,9 +174,9 @@ fn a_disk_of_positions_that_stalls_holds_up_no_store() {
 #[test]
 fn whatever_the_file_holds_no_other_object_is_found() {
     let plan = apart(2);
-    let medium = medium_for(&plan);
+    let medium = medium_for(&*plan);
     let positions = sound(&medium);
-    let store = open_beside(&plan, sound(&Medium::zeroed(DISK as usize)), positions.clone()).unwrap();
+    let store = open_beside(&*plan, sound(&Medium::zeroed(DISK as usize)), positions.clone()).unwrap();
     stored(&store, 0..OBJECTS);
     block_on(store.flush()).unwrap();
     settle(&*positions);
@@ -193,22 +196,22 @@ fn whatever_the_file_holds_no_other_object_is_found() {
 fn it_is_opened_with_its_positions_somewhere_or_all_in_memory() {
     let plan = apart(4);
     let log = Medium::zeroed(DISK as usize);
-    let store = open_beside(&plan, sound(&log), sound(&medium_for(&plan))).unwrap();
+    let store = open_beside(&*plan, sound(&log), sound(&medium_for(&*plan))).unwrap();
     stored(&store, 0..300);
     block_on(store.close()).unwrap();
     drop(store);
-    let error = plan.open(sound(&log)).err().unwrap();
+    let error = plan.open(Opening::of(sound(&log))).err().unwrap();
     assert!(error.contains("there is no device for its positions"), "{error}");
-    let failing = disk(&medium_for(&plan), |_, request| is_write(request).then_some(Fault::Error));
-    let error = open_beside(&plan, sound(&log), failing).err().unwrap();
+    let failing = disk(&medium_for(&*plan), |_, request| is_write(request).then_some(Fault::Error));
+    let error = open_beside(&*plan, sound(&log), failing).err().unwrap();
     assert!(error.contains("positions of its objects could not be written"), "{error}");
     let small = Medium::zeroed(4096);
-    let error = open_beside(&plan, sound(&log), sound(&small)).err().unwrap();
+    let error = open_beside(&*plan, sound(&log), sound(&small)).err().unwrap();
     assert!(error.contains("positions of its objects could not be written"), "{error}");
     // All in memory: none is needed, and one that is there is not asked for anything.
     let all = apart(8);
     let unused = sound(&small);
-    for store in [open_planned(&all, sound(&log)).unwrap(), open_beside(&all, sound(&log), unused.clone()).unwrap()] {
+    for store in [open_planned(&*all, sound(&log)).unwrap(), open_beside(&*all, sound(&log), unused.clone()).unwrap()] {
         assert!(found(&store, 0..300) > 285);
         stored(&store, 300..310);
         assert!(found(&store, 300..310) > 8);

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use support::{get, put};
 use tempfile::TempDir;
-use tinaja_store::{Cache, CacheOptions, Commit, EngineName, OpenError, Store, Tuning, block_on};
+use tinaja_store::{Cache, CacheOptions, Commit, OpenError, Settings, Store, block_on, engines};
 
 fn place() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
@@ -18,7 +18,7 @@ fn place() -> TempDir {
 /// A cache in `cache` below a directory, and its positions in `positions`.
 fn options(dir: &Path) -> CacheOptions {
     CacheOptions {
-        engine: Some(EngineName::HashCacheLogLru),
+        engine: Some(engines::HASHCACHE_LOGLRU),
         positions_dir: Some(dir.join("positions")),
         disk_bytes: Some(16 << 20),
         memory_bytes: 0,
@@ -65,8 +65,8 @@ fn positions_are_written_anew_wherever_they_are_to_lie() {
     assert_eq!(fs::metadata(&file).unwrap().len(), 4096 + 512 * 32);
 
     let other = CacheOptions { positions_dir: Some(dir.path().join("elsewhere/deep")), ..options(dir.path()) };
-    let all_in_memory = Tuning { positions_in_memory: Some(8), ..Tuning::default() };
-    let none = CacheOptions { positions_dir: None, engine: None, tuning: all_in_memory, ..options(dir.path()) };
+    let all_in_memory = Settings::new().with(&engines::POSITIONS_IN_MEMORY, 8);
+    let none = CacheOptions { positions_dir: None, engine: None, settings: all_in_memory, ..options(dir.path()) };
     let gone = || fs::remove_file(&file).unwrap();
     let cut = || fs::File::options().write(true).open(&file).unwrap().set_len(4096).unwrap();
     let damaged = || {
@@ -118,13 +118,13 @@ fn what_does_not_fit_is_refused_and_says_what_to_do() {
     let before = fs::read(&file).unwrap();
 
     let forgotten = refused(CacheOptions { positions_dir: None, ..options(dir.path()) });
-    for words in ["in a directory of their own", "--positions-dir", "--positions-in-memory 8"] {
+    for words in ["in a directory of their own", "name one", "keep all 8 positions"] {
         assert!(forgotten.contains(words), "{forgotten}");
     }
     // A cache that has them beside its log, and one that has none.
     for (name, engine, says) in [
-        ("beside", EngineName::HashCacheLogLru, "with positions beside the log, not in a directory of their own"),
-        ("log", EngineName::HashCacheLog, "hashcache-log keeps no positions on disk"),
+        ("beside", engines::HASHCACHE_LOGLRU, "with positions beside the log, not in a directory of their own"),
+        ("log", engines::HASHCACHE_LOG, "hashcache-log keeps no positions on disk"),
     ] {
         let made = CacheOptions { positions_dir: None, engine: Some(engine), ..options(&dir.path().join(name)) };
         closed(Cache::open(made).unwrap());

@@ -9,10 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use parking_lot::Mutex;
-use support::{blank, disk, get, has_table, key, open_as, plan_as, put, put_in_groups, puts_in_groups, sound};
+use support::{
+    blank, disk, get, has_table, key, open_as, plan_as, put, put_in_groups, puts_in_groups, section_of, sound,
+};
 use tinaja_store::device::wrap::{Fault, Faulty, Tear};
 use tinaja_store::device::{Medium, Memory, Request};
-use tinaja_store::{Cache, Commit, EngineName, Store, block_on};
+use tinaja_store::{Cache, Commit, EngineRef, Store, block_on};
 
 const OBJECTS: u64 = 24;
 
@@ -49,7 +51,7 @@ impl Acknowledged {
 
 /// Versions of objects small and large, removals and flushes over five regions of the log. Events are numbered, and a
 /// version is its event's number. `floor` is kept up with each sync that succeeds; the first that fails ends the run, as a power cut does.
-fn script(engine: EngineName, store: &Cache, rounds: u64, floor: &Mutex<Acknowledged>) {
+fn script(engine: EngineRef, store: &Cache, rounds: u64, floor: &Mutex<Acknowledged>) {
     let mut now = Acknowledged::nothing();
     let mut event = 0;
     for round in 0..rounds {
@@ -89,7 +91,7 @@ fn script(engine: EngineName, store: &Cache, rounds: u64, floor: &Mutex<Acknowle
 /// With `flushed`, what a flush acknowledged must be there, or what a later version or removal of it was under way
 /// must be whole. So it was not once: a region's summary could reach the disk before the batches that it vouches for. The
 /// newer version's record was then known and not there, and the acknowledged one was taken to be replaced by it.
-fn check(engine: EngineName, medium: &Medium, floor: &Acknowledged, flushed: bool, why: &dyn Fn() -> String) -> usize {
+fn check(engine: EngineRef, medium: &Medium, floor: &Acknowledged, flushed: bool, why: &dyn Fn() -> String) -> usize {
     let store = open_as(engine, sound(medium)).unwrap_or_else(|error| panic!("{}: it does not open: {error}", why()));
     let (mut hits, mut lost) = (0, Vec::new());
     for n in 0..OBJECTS {
@@ -108,7 +110,7 @@ fn check(engine: EngineName, medium: &Medium, floor: &Acknowledged, flushed: boo
 }
 
 /// The state that the last flush before request `call` acknowledged, and the disk whose power went then.
-fn cut_at(engine: EngineName, call: u64, rounds: u64, medium: &Medium) -> (Acknowledged, Arc<Faulty>) {
+fn cut_at(engine: EngineRef, call: u64, rounds: u64, medium: &Medium) -> (Acknowledged, Arc<Faulty>) {
     put_in_groups();
     let plan = move |now, _: &Request| (now >= call).then_some(Fault::Error);
     let failing = Arc::new(Faulty::volatile(Arc::new(Memory::over(medium)), plan));
@@ -136,7 +138,7 @@ fn left(synced: &Medium, held: &[(u64, Vec<u8>)], survives: impl Fn(usize, usize
 }
 
 /// Every subset of what was under way, and every one of them torn in three ways, at every request.
-fn power_cuts(engine: EngineName, blank: &dyn Fn() -> Medium, rounds: u64, flushed: bool) {
+fn power_cuts(engine: EngineRef, blank: &dyn Fn() -> Medium, rounds: u64, flushed: bool) {
     let (mut call, mut openings, mut most_held) = (0, 0, 0);
     let calls = cut_at(engine, u64::MAX, rounds, &blank()).1.calls();
     while call < calls {
@@ -163,17 +165,17 @@ fn power_cuts(engine: EngineName, blank: &dyn Fn() -> Medium, rounds: u64, flush
     assert!(calls > 60 && openings > 300 && most_held > 1);
 }
 
-fn whatever_a_power_cut_leaves_what_was_flushed_is_there(engine: EngineName) {
+fn whatever_a_power_cut_leaves_what_was_flushed_is_there(engine: EngineRef) {
     power_cuts(engine, &blank, 8, true);
 }
 
 /// The same in a log of five regions that goes round and round: objects may be gone, but none is old or wrong.
-fn a_power_cut_after_many_laps_revives_nothing(engine: EngineName) {
+fn a_power_cut_after_many_laps_revives_nothing(engine: EngineRef) {
     power_cuts(engine, &|| small(engine), 14, false);
 }
 
 /// A disk whose log has few regions.
-fn small(engine: EngineName) -> Medium {
+fn small(engine: EngineRef) -> Medium {
     Medium::zeroed(if has_table(engine) { 4 << 20 } else { 1400 << 10 })
 }
 
@@ -194,10 +196,10 @@ struct Lie {
     floor_of_open_region: Acknowledged,
 }
 
-fn lie(engine: EngineName, blank: &dyn Fn() -> Medium, rounds: u64, target: u64, fault: Fault) -> Lie {
+fn lie(engine: EngineRef, blank: &dyn Fn() -> Medium, rounds: u64, target: u64, fault: Fault) -> Lie {
     let closed = blank();
     let bytes = closed.with(|bytes| bytes.len() as u64);
-    let layout = *plan_as(engine, bytes).log();
+    let layout = section_of(&*plan_as(engine, bytes)).log;
     let writes = Arc::new(AtomicU64::new(0));
     let floor = Arc::new(Mutex::new(Acknowledged::nothing()));
     let open_region = Arc::new(Mutex::new((0, Acknowledged::nothing())));
@@ -225,7 +227,7 @@ fn lie(engine: EngineName, blank: &dyn Fn() -> Medium, rounds: u64, target: u64,
 }
 
 /// Every write of the run is given each fault in turn.
-fn lies(engine: EngineName, blank: &dyn Fn() -> Medium, rounds: u64) {
+fn lies(engine: EngineRef, blank: &dyn Fn() -> Medium, rounds: u64) {
     let faults: Vec<_> = [Tear::Prefix(1), Tear::Prefix(9), Tear::Suffix(1), Tear::Suffix(9), Tear::Alternating]
         .map(Fault::Torn)
         .into_iter()
@@ -257,12 +259,12 @@ fn lies(engine: EngineName, blank: &dyn Fn() -> Medium, rounds: u64) {
     assert!(writes > 30 && hits as f64 / f64::from(runs) > 12.0);
 }
 
-fn a_disk_that_lies_about_a_write_makes_misses(engine: EngineName) {
+fn a_disk_that_lies_about_a_write_makes_misses(engine: EngineRef) {
     lies(engine, &|| if has_table(engine) { small(engine) } else { blank() }, 8);
 }
 
 /// The power goes at every request of an opening after a kill, again and again: the next opening finds the same.
-fn a_power_cut_while_opening_changes_nothing(engine: EngineName) {
+fn a_power_cut_while_opening_changes_nothing(engine: EngineRef) {
     let medium = blank();
     let floor = Mutex::new(Acknowledged::nothing());
     let store = open_as(engine, sound(&medium)).unwrap();

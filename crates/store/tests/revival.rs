@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use support::{get, has_table, key, open_as, put, sound};
 use tinaja_store::device::Medium;
-use tinaja_store::{Commit, EngineName, Store, Updated, block_on};
+use tinaja_store::{Commit, EngineRef, Store, Updated, block_on};
 
 for_every_engine!(no_older_version_comes_back);
 
@@ -36,7 +36,7 @@ struct May {
     newest: u64,
 }
 
-fn no_older_version_comes_back(engine: EngineName) {
+fn no_older_version_comes_back(engine: EngineRef) {
     support::put_in_groups();
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos().into();
     let seed: u64 = std::env::var("TINAJA_SEED").ok().map_or_else(now, |seed| seed.parse().expect("a number"));

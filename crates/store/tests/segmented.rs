@@ -8,24 +8,32 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use support::{DISK_BYTES, blank, disk, get, is_read, is_write, key, open_planned, plan_tuned, put, sound};
+use support::{BASE, DISK_BYTES, blank, disk, get, is_read, is_write, key, open_planned, plan_with, put, sound};
 use tinaja_store::contract::bytes_of;
 use tinaja_store::device::wrap::{Counted, Fault};
 use tinaja_store::device::{Device, Medium, Request};
+use tinaja_store::engine::registry::Cut;
+use tinaja_store::engine::segmented::SegmentedOptions;
 use tinaja_store::layout::region::{encode, entries, footer};
 use tinaja_store::layout::{LogLayout, Stamp};
-use tinaja_store::{Cache, Commit, EngineName, Plan, Secret, Store, Tuning, block_on};
+use tinaja_store::{Cache, Commit, Secret, Settings, Store, block_on, engines};
 
-fn plan(keep_percent: u8) -> Plan {
-    plan_tuned(EngineName::Segmented, Tuning { keep_percent, ..Tuning::default() }, DISK_BYTES as u64)
+fn plan(keep_percent: u64) -> Box<dyn Cut> {
+    plan_with(engines::SEGMENTED, &Settings::new().with(&engines::KEEP, keep_percent), DISK_BYTES as u64)
+}
+
+/// [`plan`] with nothing kept, in the engine's own words.
+fn options() -> SegmentedOptions {
+    let stamp = Stamp { seed: Secret::from_bytes([7; 32]).seed() };
+    SegmentedOptions::plan(DISK_BYTES as u64, BASE, 4096, stamp).unwrap()
 }
 
 fn open(medium: &Medium) -> Cache {
-    open_planned(&plan(0), sound(medium)).unwrap()
+    open_planned(&*plan(0), sound(medium)).unwrap()
 }
 
 fn layout() -> LogLayout {
-    *plan(0).log()
+    options().layout
 }
 
 fn stored(commit: Commit) {
@@ -64,7 +72,7 @@ fn what_is_oldest_leaves_with_its_segment() {
 fn a_byte_stored_is_a_byte_written() {
     let medium = blank();
     let device = Arc::new(Counted::new(sound(&medium)));
-    let store = open_planned(&plan(0), device.clone()).unwrap();
+    let store = open_planned(&*plan(0), device.clone()).unwrap();
     let before = device.counters();
     put_all(&store, 0, 2000, 8000);
     block_on(store.flush()).unwrap();
@@ -82,7 +90,7 @@ fn a_byte_stored_is_a_byte_written() {
 fn a_segment_is_closed_when_its_slots_are_used_up() {
     let medium = blank();
     let store = open(&medium);
-    let Plan::Segmented(plan) = plan(0) else { panic!() };
+    let plan = options();
     put_all(&store, 0, 1 + 4 * plan.entries() as u64, 10);
     assert_eq!(store.stats().frontier_bytes / layout().region_bytes, 4, "the fifth segment has one object");
 }
@@ -161,13 +169,13 @@ fn a_stop_saves_the_index_and_a_crash_has_the_summaries() {
             }
             None
         };
-        let store = open_planned(&plan(0), disk(medium, count)).unwrap();
+        let store = open_planned(&*plan(0), disk(medium, count)).unwrap();
         let calls = own.load(SeqCst);
         let found: Vec<_> = (0..600).map(|n| get(&store, n)).collect();
         assert_eq!(strays.load(SeqCst), 0, "other threads read summaries, to clean segments, and ask for nothing else");
         (calls, found, store.stats().damaged_at_open)
     };
-    let Plan::Segmented(plan) = plan(0) else { panic!() };
+    let plan = options();
     let (calls, found, damaged) = look(&medium);
     // Two headers and every page read; two headers written, and a sync.
     assert_eq!((calls, damaged), (2 + plan.saved.pages + 3, 0));
@@ -207,7 +215,7 @@ fn what_is_asked_for_most_stays_within_the_budget() {
     let found = |keep_percent| {
         let medium = blank();
         let device = Arc::new(Counted::new(sound(&medium)));
-        let store = open_planned(&plan(keep_percent), device.clone()).unwrap();
+        let store = open_planned(&*plan(keep_percent), device.clone()).unwrap();
         // Twenty small objects that are asked for all the time, and a stream that nobody asks for again.
         put_all(&store, 0, 20, 1000);
         for n in 1000..3000 {
@@ -218,7 +226,7 @@ fn what_is_asked_for_most_stays_within_the_budget() {
         let there = (0..20).filter(|n| get(&store, *n).is_some()).count();
         let (stats, written) = (store.stats(), device.counters().write_bytes);
         println!("{keep_percent} %: {there} of 20 there, {} bytes kept, {written} written", stats.kept_bytes);
-        assert!(stats.kept_bytes * 100 <= stats.stored_bytes * u64::from(keep_percent) * 102 / 100);
+        assert!(stats.kept_bytes * 100 <= stats.stored_bytes * keep_percent * 102 / 100);
         (there, stats.kept_bytes)
     };
     assert_eq!(found(0), (0, 0));
@@ -283,7 +291,7 @@ fn a_segment_that_was_given_up_is_not_begun_again() {
     let fails = Arc::new(AtomicBool::new(false));
     let broken = fails.clone();
     let failing = move |_, request: &_| (is_write(request) && broken.load(SeqCst)).then_some(Fault::Full);
-    let store = open_planned(&plan(0), disk(&medium, failing)).unwrap();
+    let store = open_planned(&*plan(0), disk(&medium, failing)).unwrap();
     put_all(&store, 0, 40, 20_000);
     block_on(store.flush()).unwrap();
     fails.store(true, SeqCst);

@@ -20,11 +20,12 @@ use bytes::Bytes;
 use support::*;
 use tinaja_store::device::Device;
 use tinaja_store::device::wrap::{Fault, Faulty};
+use tinaja_store::engine::registry::Opening;
 use tinaja_store::engine::spread::Spread;
 use tinaja_store::limits::{
     MAX_BATCHES_IN_FLIGHT, MAX_BINS_IN_FLIGHT, MAX_READS, MAX_SUMMARIES_WAITING, WRITE_PATIENCE,
 };
-use tinaja_store::{Cache, Commit, EngineName, Hint, Lookup, Secret, State, Store, WhyNot, block_on};
+use tinaja_store::{Cache, Commit, EngineRef, Hint, Lookup, Secret, State, Store, WhyNot, block_on, engines};
 
 const OBJECTS: u64 = 600;
 
@@ -44,15 +45,15 @@ for_every_engine!(a_disk_that_stalls_harms_nobody_else);
 
 /// How many of so many objects a store must have: a new object may push out any other where a set has one way, or where
 /// two have one fingerprint.
-fn least(engine: EngineName, objects: usize) -> usize {
-    match engine {
-        EngineName::HashCacheBasic => objects * 3 / 4,
-        EngineName::HashCacheLog => objects,
+fn least(engine: EngineRef, objects: usize) -> usize {
+    match engine.name {
+        "hashcache-basic" => objects * 3 / 4,
+        "hashcache-log" | "hashcache-logn" => objects,
         _ => objects * 19 / 20,
     }
 }
 
-fn disks(engine: EngineName) -> Disks {
+fn disks(engine: EngineRef) -> Disks {
     let (stalls, waiting) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let (now, count) = (stalls.clone(), waiting.clone());
     let slow = disk(&blank(), move |_, _| {
@@ -62,7 +63,8 @@ fn disks(engine: EngineName) -> Disks {
         })
     });
     let plan = plan_as(engine, DISK_BYTES as u64);
-    let disks = vec![plan.open(sound(&blank())).unwrap(), plan.open(slow.clone()).unwrap()];
+    let opened = |device: Arc<dyn Device>| plan.open(Opening::of(device)).unwrap();
+    let disks = vec![opened(sound(&blank())), opened(slow.clone())];
     let spread = Spread::over(disks).unwrap();
     let store = Cache::over(Arc::new(spread), Secret::from_bytes([7; 32]), 0).unwrap();
     (0..OBJECTS).for_each(|n| assert!(matches!(put(&store, n, 1, 3000), Commit::Stored { .. })));
@@ -99,7 +101,7 @@ fn lookups(disks: &Disks, objects: &[u64], patience: Duration) -> usize {
 /// [`WRITE_PATIENCE`], and those after it at once; when the disk goes on, so do they.
 #[test]
 fn a_disk_table_that_stalls_holds_up_no_download() {
-    for engine in [EngineName::HashCacheBasic, EngineName::HashCacheSet, EngineName::HashCacheSetMemLru] {
+    for engine in [engines::HASHCACHE_BASIC, engines::HASHCACHE_SET, engines::HASHCACHE_SETMEMLRU] {
         let stalls = Arc::new(AtomicBool::new(false));
         let now = stalls.clone();
         let slow = disk(&blank(), move |_, _| now.load(SeqCst).then_some(Fault::Stalled));
@@ -129,7 +131,7 @@ fn a_disk_table_that_stalls_holds_up_no_download() {
     }
 }
 
-fn a_disk_that_stalls_harms_nobody_else(engine: EngineName) {
+fn a_disk_that_stalls_harms_nobody_else(engine: EngineRef) {
     let seconds = std::env::var("TINAJA_STALL_SECONDS").ok().map_or(0, |text| text.parse().expect("seconds"));
     let disks = disks(engine);
     let Disks { store, sound, stalled, .. } = &disks;

@@ -4,11 +4,11 @@
 
 mod support;
 
-use support::{get, open_as, open_planned, plan_as, plan_tuned, put, settle, sound};
+use support::{get, open_as, open_planned, plan_as, plan_with, put, section_of, settle, sound};
 use tinaja_store::device::{Counters, Device, Medium};
-use tinaja_store::{Cache, CacheOptions, Commit, EngineName, Store, Tuning, block_on};
+use tinaja_store::{Cache, CacheOptions, Commit, EngineRef, Settings, Store, block_on, engines};
 
-fn cache(engine: EngineName, mebibytes: u64) -> Cache {
+fn cache(engine: EngineRef, mebibytes: u64) -> Cache {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let (engine, disk_bytes) = (Some(engine), Some(mebibytes << 20));
     Cache::open(CacheOptions { engine, disk_bytes, memory_bytes: 0, ..CacheOptions::new(dir.path()) }).unwrap()
@@ -18,11 +18,11 @@ fn cache(engine: EngineName, mebibytes: u64) -> Cache {
 #[test]
 fn bits_a_slot_are_the_papers() {
     for (engine, paper) in [
-        (EngineName::HashCacheBasic, 0.0),
-        (EngineName::HashCacheSet, 0.0),
-        (EngineName::HashCacheSetMem, 11.0),
-        (EngineName::HashCacheLogN, 47.0),
-        (EngineName::HashCacheLog, 47.0),
+        (engines::HASHCACHE_BASIC, 0.0),
+        (engines::HASHCACHE_SET, 0.0),
+        (engines::HASHCACHE_SETMEM, 11.0),
+        (engines::HASHCACHE_LOGN, 47.0),
+        (engines::HASHCACHE_LOG, 47.0),
     ] {
         for mebibytes in [64, 1024, 4096] {
             let stats = cache(engine, mebibytes).stats();
@@ -32,10 +32,10 @@ fn bits_a_slot_are_the_papers() {
         }
     }
     for mebibytes in [64, 1024, 4096] {
-        let bits = cache(EngineName::HashCacheSetMemLru, mebibytes).stats().bits_per_slot();
+        let bits = cache(engines::HASHCACHE_SETMEMLRU, mebibytes).stats().bits_per_slot();
         println!("hashcache-setmemlru at 40 %, {mebibytes} MiB: {bits:.3} bits a slot");
         assert!((0.4 * 11.0..11.0).contains(&bits));
-        let bits = cache(EngineName::HashCacheLogLru, mebibytes).stats().bits_per_slot();
+        let bits = cache(engines::HASHCACHE_LOGLRU, mebibytes).stats().bits_per_slot();
         println!("hashcache-loglru with 4 of 8, {mebibytes} MiB: {bits:.3} bits a slot");
         assert!((31.0..=31.5).contains(&bits), "section 3.4: 31 bits");
     }
@@ -44,27 +44,23 @@ fn bits_a_slot_are_the_papers() {
 /// Memory is a knob: LogLRU's bits are 15 + 32 k / 8, and SetMemLRU's grow with its share, past SetMem's near the half.
 #[test]
 fn bits_a_slot_follow_the_settings() {
-    let bits = |engine, tuning| {
+    let bits = |engine, settings: &Settings| {
         let disk = sound(&Medium::zeroed(256 << 20));
-        open_planned(&plan_tuned(engine, tuning, 256 << 20), disk).unwrap().stats().bits_per_slot()
+        open_planned(&*plan_with(engine, settings, 256 << 20), disk).unwrap().stats().bits_per_slot()
     };
     for positions_in_memory in 1..=8 {
-        let now = bits(
-            EngineName::HashCacheLogLru,
-            Tuning { positions_in_memory: Some(positions_in_memory), ..Tuning::default() },
-        );
-        let formula = 15.0 + 4.0 * f64::from(positions_in_memory);
+        let settings = Settings::new().with(&engines::POSITIONS_IN_MEMORY, positions_in_memory);
+        let now = bits(engines::HASHCACHE_LOGLRU, &settings);
+        let formula = 15.0 + 4.0 * positions_in_memory as f64;
         println!("hashcache-loglru, {positions_in_memory} of 8: {now:.3} bits a slot, formula {formula}");
         assert!((formula..=formula + 0.5).contains(&now));
     }
     let mut before = 0.0;
     for sets_in_memory_percent in [10, 30, 40, 50, 60, 100] {
-        let now = bits(
-            EngineName::HashCacheSetMemLru,
-            Tuning { sets_in_memory_percent: Some(sets_in_memory_percent), ..Tuning::default() },
-        );
+        let settings = Settings::new().with(&engines::SETS_IN_MEMORY, sets_in_memory_percent);
+        let now = bits(engines::HASHCACHE_SETMEMLRU, &settings);
         println!("hashcache-setmemlru, {sets_in_memory_percent} %: {now:.3} bits a slot");
-        assert!(now > before && now > 0.11 * f64::from(sets_in_memory_percent));
+        assert!(now > before && now > 0.11 * sets_in_memory_percent as f64);
         assert!(sets_in_memory_percent > 40 || now < 11.0);
         before = now;
     }
@@ -75,29 +71,29 @@ fn bits_a_slot_follow_the_settings() {
 /// of them. Policies without positions in memory have the length in the bin, and no bit more.
 #[test]
 fn prefetching_takes_eight_bits_for_each_position_in_memory() {
-    let bits = |engine, tuning| {
+    let bits = |engine, settings: &Settings| {
         let disk = sound(&Medium::zeroed(256 << 20));
-        open_planned(&plan_tuned(engine, tuning, 256 << 20), disk).unwrap().stats().bits_per_slot()
+        open_planned(&*plan_with(engine, settings, 256 << 20), disk).unwrap().stats().bits_per_slot()
     };
-    let with = Tuning { prefetch: Some(true), ..Tuning::default() };
-    let log = bits(EngineName::HashCacheLog, with);
+    let with = Settings::new().with(&engines::PREFETCH, 1);
+    let log = bits(engines::HASHCACHE_LOG, &with);
     println!("hashcache-log with prefetching: {log:.3} bits a slot");
     assert!((55.0..=55.5).contains(&log));
     for positions_in_memory in 1..=8 {
-        let now = bits(EngineName::HashCacheLogLru, Tuning { positions_in_memory: Some(positions_in_memory), ..with });
-        let formula = 15.0 + 5.0 * f64::from(positions_in_memory);
+        let settings = with.clone().with(&engines::POSITIONS_IN_MEMORY, positions_in_memory);
+        let now = bits(engines::HASHCACHE_LOGLRU, &settings);
+        let formula = 15.0 + 5.0 * positions_in_memory as f64;
         println!(
             "hashcache-loglru with prefetching, {positions_in_memory} of 8: {now:.3} bits a slot, formula {formula}"
         );
         assert!((formula..=formula + 0.5).contains(&now));
     }
-    for engine in [EngineName::HashCacheBasic, EngineName::HashCacheSet, EngineName::HashCacheSetMem] {
-        let without = Tuning { prefetch: Some(false), ..with };
-        assert_eq!(bits(engine, with), bits(engine, without), "{engine}");
+    for engine in [engines::HASHCACHE_BASIC, engines::HASHCACHE_SET, engines::HASHCACHE_SETMEM] {
+        assert_eq!(bits(engine, &with), bits(engine, &Settings::new()), "{engine}");
     }
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let engine = Some(EngineName::HashCacheLogN);
-    let refused = Cache::open(CacheOptions { engine, tuning: with, ..CacheOptions::new(dir.path()) });
+    let engine = Some(engines::HASHCACHE_LOGN);
+    let refused = Cache::open(CacheOptions { engine, settings: with, ..CacheOptions::new(dir.path()) });
     assert!(refused.is_err_and(|error| error.to_string().contains("never prefetches")));
 }
 
@@ -115,10 +111,10 @@ struct Costs {
 const OBJECTS: u64 = 2000;
 
 /// Of one block each, over a table of 10,900 bins, in an order that has nothing to do with where they lie.
-fn costs(engine: EngineName) -> Costs {
+fn costs(engine: EngineRef) -> Costs {
     let disk = sound(&Medium::zeroed(64 << 20));
     let store = open_as(engine, disk.clone()).unwrap();
-    assert!(plan_as(engine, 64 << 20).slots() > 10_000);
+    assert!(section_of(&*plan_as(engine, 64 << 20)).slots > 10_000);
     let counted = |work: &mut dyn FnMut()| {
         let before = disk.counters();
         work();
@@ -144,7 +140,7 @@ fn costs(engine: EngineName) -> Costs {
     let objects = OBJECTS as f64;
     let all = |sum: f64| sum / objects;
     println!("{engine}: {hits} of {objects} are there");
-    assert!(hits > objects * if engine == EngineName::HashCacheBasic { 0.8 } else { 0.95 });
+    assert!(hits > objects * if engine == engines::HASHCACHE_BASIC { 0.8 } else { 0.95 });
     let Costs { hit, hit_seeks, miss, write, write_seeks, read_to_write } = costs;
     let costs = Costs {
         // What is not there costs a read too, where nothing says so.
@@ -161,7 +157,7 @@ fn costs(engine: EngineName) -> Costs {
 
 #[test]
 fn a_table_without_an_index_costs_one_request_each() {
-    for engine in [EngineName::HashCacheBasic, EngineName::HashCacheSet] {
+    for engine in [engines::HASHCACHE_BASIC, engines::HASHCACHE_SET] {
         let costs = costs(engine);
         assert_eq!((costs.hit, costs.miss, costs.write, costs.read_to_write), (1.0, 1.0, 1.0, 0.0), "{engine}");
         assert!(costs.hit_seeks > 0.98 && costs.write_seeks > 0.0);
@@ -170,7 +166,7 @@ fn a_table_without_an_index_costs_one_request_each() {
 
 #[test]
 fn with_every_row_in_memory_a_miss_costs_nothing() {
-    let costs = costs(EngineName::HashCacheSetMem);
+    let costs = costs(engines::HASHCACHE_SETMEM);
     assert_eq!((costs.write, costs.read_to_write), (1.0, 0.0));
     assert!(costs.hit <= 1.0 && costs.hit > 0.95 && costs.hit_seeks > 0.95);
     // Fingerprints of eight bits, with up to 1.5 objects in a set while they come.
@@ -180,7 +176,7 @@ fn with_every_row_in_memory_a_miss_costs_nothing() {
 
 #[test]
 fn with_some_rows_in_memory_some_misses_cost_nothing() {
-    let costs = costs(EngineName::HashCacheSetMemLru);
+    let costs = costs(engines::HASHCACHE_SETMEMLRU);
     assert_eq!((costs.write, costs.read_to_write), (1.0, 0.0), "a set that was looked up is in memory");
     assert!((0.5..0.7).contains(&costs.miss), "two sets in five are in memory: {}", costs.miss);
     assert!(costs.hit <= 1.0 && costs.hit > 0.95);
@@ -188,7 +184,7 @@ fn with_some_rows_in_memory_some_misses_cost_nothing() {
 
 #[test]
 fn in_a_log_writes_are_gathered() {
-    for engine in [EngineName::HashCacheLogN, EngineName::HashCacheLog] {
+    for engine in [engines::HASHCACHE_LOGN, engines::HASHCACHE_LOG] {
         let costs = costs(engine);
         assert!(costs.write < 0.1 && costs.write_seeks < 0.1 && costs.read_to_write == 0.0);
         assert!((0.95..1.01).contains(&costs.hit) && costs.hit_seeks > 0.95 && costs.miss < 0.01, "{costs:?}");
@@ -201,9 +197,9 @@ fn in_a_log_writes_are_gathered() {
 fn with_some_positions_in_memory_a_hit_costs_little_more_than_one() {
     let mut before = f64::INFINITY;
     for positions_in_memory in [1, 4, 8] {
-        let tuning = Tuning { positions_in_memory: Some(positions_in_memory), ..Tuning::default() };
+        let settings = Settings::new().with(&engines::POSITIONS_IN_MEMORY, positions_in_memory);
         let disk = sound(&Medium::zeroed(16 << 20));
-        let store = open_planned(&plan_tuned(EngineName::HashCacheLogLru, tuning, 16 << 20), disk.clone()).unwrap();
+        let store = open_planned(&*plan_with(engines::HASHCACHE_LOGLRU, &settings, 16 << 20), disk.clone()).unwrap();
         for n in 0..4000 {
             assert!(matches!(put(&store, n, 1, 2000), Commit::Stored { .. }));
         }

@@ -10,7 +10,7 @@ use support::{blank, disk, is_read, put, sound};
 use tinaja_store::device::Medium;
 use tinaja_store::device::wrap::{Counted, Fault, Limited, Model, Time};
 use tinaja_store::tune::{DiskSpeed, Sizes, TuneError, choose};
-use tinaja_store::{Cache, CacheOptions, EngineName, Store, block_on};
+use tinaja_store::{Cache, CacheOptions, Store, block_on, engines};
 
 fn is_empty(dir: &Path) -> bool {
     std::fs::read_dir(dir).unwrap().next().is_none()
@@ -96,7 +96,7 @@ fn modelled_disks_are_measured_to_what_the_paper_says_of_them() {
 
 #[test]
 fn sizes_are_those_of_the_objects_in_a_cache() {
-    for engine in [EngineName::HashCacheLog, EngineName::HashCacheSetMem] {
+    for engine in [engines::HASHCACHE_LOG, engines::HASHCACHE_SETMEM] {
         let dir = tempfile::tempdir().unwrap();
         let options =
             CacheOptions { disk_bytes: Some(64 << 20), engine: Some(engine), ..CacheOptions::new(dir.path()) };
@@ -114,9 +114,8 @@ fn sizes_are_those_of_the_objects_in_a_cache() {
         block_on(cache.close()).unwrap();
         drop(cache);
         let again = tempfile::tempdir().unwrap();
-        let engine = EngineName::HashCacheSet;
-        let options =
-            CacheOptions { bins: choice.bins(false), engine: Some(engine), ..CacheOptions::new(again.path()) };
+        let (engine, settings) = (Some(engines::HASHCACHE_SET), choice.settings(false));
+        let options = CacheOptions { engine, settings, ..CacheOptions::new(again.path()) };
         let made = Cache::open(CacheOptions { disk_bytes: Some(16 << 20), ..options }).unwrap();
         assert!(made.stats().slots > 0);
     }

@@ -17,10 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use parking_lot::Mutex;
 use support::*;
 use tinaja_store::device::{Counters, Device, Geometry, Medium, Memory, Op, Request};
-use tinaja_store::engine::hashcache::Bins;
-use tinaja_store::layout::Stamp;
 use tinaja_store::limits::{MAX_READS, MAX_SETS_LEARNED, MAX_SPARE_BYTES};
-use tinaja_store::{Cache, Commit, EngineName, Hint, Key, Plan, Secret, Store, Tuning, block_on};
+use tinaja_store::{Cache, Commit, Hint, Key, Settings, Store, block_on, engines};
 
 /// Bytes on the heap. Buffers of 64 KiB and more have pages of their own and are not among them: those the disk counts.
 static ON_HEAP: AtomicUsize = AtomicUsize::new(0);
@@ -99,16 +97,14 @@ impl Device for Holding {
 /// HashCache-Set with bins of so many bytes and eight ways, on a disk that has objects and of which nothing is known.
 fn reopened(bin_bytes: u64) -> (Cache, Arc<Holding>) {
     let medium = Medium::zeroed(DISK);
-    let bins = Bins { bytes: Some(bin_bytes), ways: Some(8) };
-    let stamp = Stamp { seed: Secret::from_bytes([7; 32]).seed() };
-    let (engine, tuning) = (EngineName::HashCacheSet, Tuning::default());
-    let plan = Plan::with_bins(engine, tuning, bins, DISK as u64, BASE, 4096, stamp).unwrap();
-    let store = open_planned(&plan, sound(&medium)).unwrap();
+    let bins = Settings::new().with(&engines::BIN_SIZE, bin_bytes).with(&engines::WAYS, 8);
+    let plan = plan_with(engines::HASHCACHE_SET, &bins, DISK as u64);
+    let store = open_planned(&*plan, sound(&medium)).unwrap();
     (0..OBJECTS).for_each(|n| assert!(matches!(put(&store, n, 1, OBJECT_BYTES), Commit::Stored { .. })));
     block_on(store.close()).unwrap();
     drop(store);
     let disk = Holding::new(&medium);
-    (open_planned(&plan, disk.clone()).unwrap(), disk)
+    (open_planned(&*plan, disk.clone()).unwrap(), disk)
 }
 
 #[test]

@@ -8,11 +8,10 @@ use anyhow::{Context, Result, bail};
 use bytesize::ByteSize;
 use rustix::fs::{Access, access};
 use tinaja_proxy::{Listener, Mode};
-use tinaja_store::device::file::existing;
-use tinaja_store::device::{OpenDiskError, is_block_device};
-use tinaja_store::{Cache, OpenError};
+use tinaja_store::{Cache, OpenDiskError, OpenError, existing, is_block_device};
 
 use crate::limits;
+use crate::place;
 use crate::report::shown;
 use crate::serve::cache_options;
 use crate::settings::Settings;
@@ -85,7 +84,7 @@ fn cache(settings: &Settings) -> Result<String> {
     match Cache::check(&options) {
         Ok(()) => {}
         Err(OpenError::Disk(OpenDiskError::InUse(_))) => return Ok("it is in use by a server that runs".into()),
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(place::with_flags(error).into()),
     }
     for dir in settings.cache.iter().filter(|dir| !Cache::exists(dir)) {
         let writable = if is_block_device(dir) { may_write(dir) } else { writable_dir(dir) };

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use tinaja_proxy::{Cidr, LogFormat, OriginUrl};
-use tinaja_store::EngineName;
-use tinaja_store::device::IoEngine;
+use tinaja_store::{EngineRef, IoEngine};
 
+use crate::knobs::{self, Knobs};
 use crate::values::{Address, FileOrOff, Filter, LogFormatName, Size};
 
 /// A web cache for those with more disk than memory.
@@ -114,41 +114,15 @@ pub struct Serve {
     /// How many threads serve, in total over all addresses; by default one for each core. The disk has its own.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub workers: Option<u16>,
-    /// How objects are kept and found on disk; by default as the cache was made, or hashcache-log for a new one. From the
-    /// least memory to the most: hashcache-basic, hashcache-set, hashcache-setmemlru, hashcache-setmem,
-    /// hashcache-loglru, hashcache-logn, hashcache-log; and segmented, for slow flash.
-    #[arg(long, value_name = "NAME")]
-    pub engine: Option<EngineName>,
-    /// Of how many sets in a hundred hashcache-setmemlru keeps the index in memory; by default 40.
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
-    pub sets_in_memory: Option<u8>,
-    /// Of how many of the eight objects of a set hashcache-loglru keeps the position in memory; by default 4.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8))]
-    pub positions_in_memory: Option<u8>,
-    /// Where the other positions lie: a directory on a disk of its own, as an SSD beside large disks, so that they cost the
-    /// cache's disk nothing. By default beside the objects. Nothing in it need be kept: it is made anew at each start, here
-    /// or elsewhere.
+    #[arg(long, value_name = "NAME", help = knobs::engines_help())]
+    pub engine: Option<EngineRef>,
+    #[command(flatten)]
+    pub knobs: Knobs,
+    /// Where the positions lie that memory has no room for: a directory on a disk of its own, as an SSD beside large disks,
+    /// so that they cost the cache's disk nothing. By default beside the objects. Nothing in it need be kept: it is made
+    /// anew at each start, here or elsewhere.
     #[arg(long, value_name = "DIR")]
     pub positions_dir: Option<PathBuf>,
-    /// Whether objects of one page are written together and read together, so that the disk is asked once for all of them;
-    /// by default as the cache was made, or false for a new one. Costs 8 bits an object with hashcache-log and -loglru.
-    #[arg(long, value_name = "true|false")]
-    pub prefetch: Option<bool>,
-    /// Of what is stored, how many bytes in a hundred segmented may write once more, so that the objects asked for most stay
-    /// when what is oldest leaves; by default 0.
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=50))]
-    pub keep: Option<u8>,
-    /// How large a bin of a new cache is, for engines with a Disk Table (hashcache-basic to -setmem): 4KiB, 8KiB, 16KiB,
-    /// 32KiB or 64KiB. By default what suits the disk, which is measured for two seconds when the cache is made.
-    #[arg(long, value_name = "SIZE")]
-    pub bin_size: Option<Size>,
-    /// How many bins a set of a new cache has, for the same engines: 2, 4 or 8. By default what suits the disk.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8))]
-    pub ways: Option<u8>,
-    /// How many bits of each object's hash the index of a new cache keeps, for hashcache-setmem, -setmemlru and those with a log
-    /// alone: 8 to 16; by default 8. Each costs a bit an object, and halves the reads for what is not there.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(8..=16))]
-    pub hash_bits: Option<u8>,
     /// How large objects are on average, by which a new cache counts how many there is room for; by default 8KiB.
     #[arg(long, value_name = "SIZE")]
     pub object_size: Option<Size>,

@@ -2,7 +2,7 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::system::uname;
-use tinaja_store::device::IoEngine;
+use tinaja_store::IoEngine;
 
 use crate::settings::Settings;
 

@@ -7,6 +7,7 @@ mod control;
 mod flags;
 mod generate;
 mod inspect;
+mod knobs;
 mod lab;
 mod limits;
 mod log;

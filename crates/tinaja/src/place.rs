@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use tinaja_store::device::file::existing;
+use tinaja_store::{OpenError, existing};
 
 /// The most disk that a new cache takes without being told.
 pub const MOST_UNTOLD_BYTES: u64 = 10 << 30;
@@ -41,6 +41,16 @@ pub fn untold_disk_bytes(dir: &Path) -> Result<u64> {
     let stat = rustix::fs::statvfs(there)
         .with_context(|| format!("cannot find out how much disk is free at {}: say --disk SIZE", there.display()))?;
     Ok(quarter(stat.f_bavail.saturating_mul(stat.f_frsize)))
+}
+
+/// Why a cache cannot be opened, and with which flags that is mended.
+pub fn with_flags(error: OpenError) -> OpenError {
+    let flags = match &error {
+        OpenError::NoPositions(_) => "--positions-dir DIR, or --positions-in-memory 8",
+        OpenError::Directory { .. } => "--cache DIR, or --positions-dir DIR",
+        _ => return error,
+    };
+    OpenError::Setting(format!("{error}: give {flags}"))
 }
 
 fn quarter(free_bytes: u64) -> u64 {

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use tinaja_proxy::admin::words::{Answer, Ask};
 use tinaja_proxy::admin::{Url, purge_stopped};
-use tinaja_store::{Cache, CacheOptions, OpenError, Store, Tuning, block_on};
+use tinaja_store::engines::POSITIONS_IN_MEMORY;
+use tinaja_store::{Cache, CacheOptions, OpenError, Settings, Store, block_on};
 
 use crate::control;
 use crate::flags::Purge;
@@ -52,8 +53,8 @@ fn open(dirs: &[PathBuf]) -> Result<Arc<dyn Store>> {
     let cache = match Cache::open(options.clone()) {
         // With all positions in memory nobody need say where the others lie.
         Err(OpenError::NoPositions(_)) => {
-            let tuning = Tuning { positions_in_memory: Some(8), ..Tuning::default() };
-            Cache::open(CacheOptions { tuning, ..options })
+            let settings = Settings::new().with(&POSITIONS_IN_MEMORY, 8);
+            Cache::open(CacheOptions { settings, ..options })
         }
         opened => opened,
     };

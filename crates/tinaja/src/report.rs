@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use bytesize::ByteSize;
 use serde::Serialize;
 use tinaja_proxy::admin::words::{Figures, Top};
-use tinaja_store::EngineName;
+use tinaja_store::{EngineRef, Stats, engines};
 
 /// The figures of a cache. Sizes are bytes; the names are stable, scripts read them.
 #[derive(Debug, Serialize)]
@@ -28,11 +28,18 @@ impl Report {
         Report { cache: shown(dirs), running, figures, top }
     }
 
+    /// Its engine; `None` where this program does not know it, as that of a newer server.
+    fn engine(&self) -> Option<EngineRef> {
+        engines::built_in().find(&self.figures.engine).ok()
+    }
+
     /// What follows from the number of live objects, where the engine counts them.
     fn counted(&self, text: String) -> String {
-        let engine: Result<EngineName, _> = self.figures.engine.parse();
-        let counts = engine.map_or(true, EngineName::counts_objects);
-        if counts { text } else { "not counted: no index in memory says".to_owned() }
+        if self.engine().is_none_or(|engine| engine.counts_objects) {
+            text
+        } else {
+            "not counted: no index in memory says".to_owned()
+        }
     }
 
     fn bits_per_live_object_text(&self) -> String {
@@ -42,12 +49,11 @@ impl Report {
         }
     }
 
-    /// How a Disk Table is cut, where there is one.
+    /// How the slots are cut, where the engine has something to say of that.
     fn cut(&self) -> String {
-        match &self.figures {
-            Figures { bin_bytes: 0, .. } => String::new(),
-            figures => format!(", in bins of {}, {} to a set", size(figures.bin_bytes), figures.ways),
-        }
+        let Figures { mean_object_bytes, bin_bytes, ways, slots, .. } = self.figures;
+        let stats = Stats { mean_object_bytes, bin_bytes, ways, slots, ..Stats::default() };
+        self.engine().map_or(String::new(), |engine| (engine.inspect)(&stats))
     }
 
     fn rows(&self) -> [(&'static str, String); 14] {
@@ -112,7 +118,6 @@ fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use tinaja_proxy::admin::words::Host;
-    use tinaja_store::Stats;
 
     use super::*;
 
@@ -123,11 +128,11 @@ mod tests {
     /// An engine that has no index says 0 objects, which would read as if the cache were empty.
     #[test]
     fn what_an_engine_does_not_count_is_not_called_none() {
-        for engine in EngineName::ALL {
-            let stats = Stats { engine: engine.as_str(), slots: 1000, ..Stats::default() };
+        for engine in engines::built_in().iter() {
+            let stats = Stats { engine: engine.name, slots: 1000, ..Stats::default() };
             let table = report(&stats).to_string();
             let counts = table.contains("live objects          0\n");
-            assert_eq!(counts, engine.counts_objects(), "{table}");
+            assert_eq!(counts, engine.counts_objects, "{table}");
             assert_eq!(table.matches("not counted").count(), if counts { 0 } else { 3 });
         }
     }

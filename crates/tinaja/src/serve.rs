@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
 use tinaja_proxy::{Config, Opener, Predecessor, Reload, Service, Switch};
-use tinaja_store::device::is_block_device;
-use tinaja_store::{Cache, CacheOptions, Store, block_on};
+use tinaja_store::{Cache, CacheOptions, Store, block_on, is_block_device};
 
 use crate::limits;
 use crate::log::LogFile;
@@ -37,14 +36,14 @@ pub fn serve(
     let (options, disk_why) = cache_options(&settings)?;
     let open: Opener = {
         let options = options.clone();
-        Arc::new(move || Ok(Arc::new(Cache::open(options.clone())?)))
+        Arc::new(move || Ok(Arc::new(Cache::open(options.clone()).map_err(place::with_flags)?)))
     };
     // Settings of no use are found before anybody is asked for anything.
     tinaja_proxy::check(&settings.proxy)?;
     let predecessor = take_over.then(|| Predecessor::ask(&settings.cache)).transpose()?;
     let cache = match predecessor {
         Some(_) => Switch::waiting(),
-        None => Switch::holding(Arc::new(Cache::open(tune::of_new_cache(options))?)),
+        None => Switch::holding(Arc::new(Cache::open(tune::of_new_cache(options)).map_err(place::with_flags)?)),
     };
     let mut welcome = Welcome {
         listeners: settings.proxy.listeners.clone(),
@@ -103,7 +102,7 @@ fn waiting(began: &Settings, new: &Settings) -> Vec<String> {
         ("cache", began.cache != new.cache),
         ("disk", began.disk_bytes != new.disk_bytes),
         ("memory", (began.memory_bytes, began.memory_yields) != (new.memory_bytes, new.memory_yields)),
-        ("engine", began.engine != new.engine || began.tuning != new.tuning),
+        ("engine", began.engine != new.engine || began.knobs != new.knobs),
         ("positions_dir", began.positions_dir != new.positions_dir),
         ("io", began.io != new.io),
         ("log", began.log != new.log || began.log_to != new.log_to),
@@ -118,8 +117,9 @@ pub fn cache_options(settings: &Settings) -> Result<(CacheOptions, &'static str)
     let (disk_bytes, disk_why) = disk(settings.disk_bytes, &settings.cache)?;
     let mut more_dirs = settings.cache.clone();
     let first = more_dirs.remove(0);
-    let Settings { memory_bytes, engine, tuning, bins, io, .. } = *settings;
-    let mut options = CacheOptions { disk_bytes, memory_bytes, engine, tuning, bins, io, ..CacheOptions::new(first) };
+    let Settings { memory_bytes, engine, io, .. } = *settings;
+    let mut options = CacheOptions { disk_bytes, memory_bytes, engine, io, ..CacheOptions::new(first) };
+    options.settings.clone_from(&settings.knobs);
     options.more_dirs = more_dirs;
     options.positions_dir.clone_from(&settings.positions_dir);
     options.memory_yields = settings.memory_yields;

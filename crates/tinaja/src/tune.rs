@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tinaja_lab::load::read_trace;
-use tinaja_store::device::is_block_device;
+use tinaja_store::engines::{BIN_SIZE, HASHCACHE_BASIC, WAYS};
 use tinaja_store::tune::{Choice, DiskSpeed, Sizes, TuneError, choose, choose_for};
-use tinaja_store::{Cache, CacheOptions, EngineName};
+use tinaja_store::{Cache, CacheOptions, is_block_device};
 
 use crate::flags::Tune;
 
@@ -104,9 +104,10 @@ fn advice(choice: &Choice, exists: bool) -> String {
 
 /// Whether a cache is about to be made whose bins nobody has said the size or the number of.
 pub fn is_due(options: &CacheOptions) -> bool {
-    let CacheOptions { bins, engine, dir, more_dirs, .. } = options;
+    let CacheOptions { settings, engine, dir, more_dirs, .. } = options;
     let is_new = !std::iter::once(dir).chain(more_dirs).any(|dir| Cache::exists(dir));
-    is_new && bins.bytes.is_none() && bins.ways.is_none() && engine.is_some_and(EngineName::has_table)
+    let said = [&BIN_SIZE, &WAYS].iter().any(|setting| settings.get(setting).is_some());
+    is_new && !said && engine.is_some_and(|engine| engine.has(&BIN_SIZE))
 }
 
 /// The same options, with bins that suit the disk where that is due; what was chosen, and why, is logged.
@@ -120,6 +121,6 @@ pub fn of_new_cache(mut options: CacheOptions) -> CacheOptions {
     let choice = choose(&disk, &Sizes::of_the_paper());
     tracing::info!("the new cache is cut for {}; see tinaja tune", disk.of);
     choice.why.iter().for_each(|why| tracing::info!("{why}"));
-    options.bins = choice.bins(options.engine == Some(EngineName::HashCacheBasic));
+    options.settings = choice.settings(options.engine == Some(HASHCACHE_BASIC)).over(&options.settings);
     options
 }

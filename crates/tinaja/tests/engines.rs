@@ -8,14 +8,15 @@ use support::body::body;
 use support::origin::Origin;
 use support::tinaja::Setup;
 use tempfile::TempDir;
-use tinaja_store::EngineName;
+use tinaja_store::engines;
 
 #[test]
 fn every_engine_serves_and_is_kept() {
-    for engine in EngineName::ALL {
+    let all = engines::built_in();
+    for engine in all.iter() {
         let (origin, dir) = (Origin::of_patterns(), TempDir::new().unwrap());
         let setup = |flags: &[&str]| Setup::forward().cache(&dir.path().join("cache")).flags(flags);
-        for flags in [&["--engine", engine.as_str()][..], &[]] {
+        for flags in [&["--engine", engine.name][..], &[]] {
             let mut proxy = setup(flags).start();
             for path in ["/3000/a", "/20000/b", "/900000/c"] {
                 let response = proxy.get(&origin.url(path)).unwrap();
@@ -27,10 +28,10 @@ fn every_engine_serves_and_is_kept() {
         assert_eq!(origin.requests().len(), 3, "{engine}: the others were hits");
         let inspected = setup(&[]).inspect();
         let figures: serde_json::Value = serde_json::from_slice(&inspected.stdout).unwrap();
-        assert_eq!(figures["engine"], engine.as_str());
+        assert_eq!(figures["engine"], engine.name);
 
-        let other = EngineName::ALL.into_iter().find(|other| *other != engine).unwrap();
-        let refused = setup(&["--engine", other.as_str()]).run();
+        let other = all.iter().find(|other| *other != engine).unwrap();
+        let refused = setup(&["--engine", other.name]).run();
         let says = String::from_utf8_lossy(&refused.stderr).into_owned();
         let expected = format!("the engine {engine}, not {other}: leave the setting out");
         assert!(!refused.status.success() && says.contains(&expected), "{says}");

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::SystemTime;
 
-use tinaja_store::engine::{Engine, Fetched, Kind, Places, Probe};
+use tinaja_store::engine::{Engine, Fetched, Kind, Placement, Places, Probe};
 use tinaja_store::layout::table::Table;
 use tinaja_store::wait::promise;
 use tinaja_store::{Digest, block_on};
@@ -84,13 +84,15 @@ fn remove(path: &Path) {
 /// may read later: such a file stays.
 fn is_spoken_of(files: &Files, engine: &dyn Engine, number: u64, path: &Path) -> bool {
     let Some((id, sum)) = verified(files, number, path) else { return false };
-    let places = match engine.probe(&id) {
+    // A file does not say its entry's key.
+    let at = Placement::of(id);
+    let places = match engine.probe(&at) {
         Probe::Absent => return false,
         Probe::At(places) => places,
         Probe::AskDisk => Places::default(),
     };
     let (done, answer) = promise();
-    engine.fetch(&id, places, Box::new(move |fetched| done.keep(fetched)));
+    engine.fetch(&at, places, Box::new(move |fetched| done.keep(fetched)));
     let found = match block_on(answer) {
         Some(Fetched::Record(found)) => found,
         Some(Fetched::Missing) => return false,

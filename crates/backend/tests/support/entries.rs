@@ -7,9 +7,9 @@ use bytes::Bytes;
 use tinaja_backend::{Backend, BackendError, EngineBackend, EngineBackendOptions, Entry, StreamFiles};
 use tinaja_store::device::Device;
 use tinaja_store::engine::Engine;
-use tinaja_store::{EngineName, block_on};
+use tinaja_store::{block_on, engines};
 
-use super::{plan_as, secret};
+use super::{open_as, secret};
 
 /// Options with files in this directory.
 pub fn with_files(directory: &Path, most_bytes: u64) -> EngineBackendOptions {
@@ -24,8 +24,7 @@ pub fn over(engine: Arc<dyn Engine>, options: &EngineBackendOptions) -> EngineBa
 
 /// A backend over segments on a disk; `Err` when it cannot even be read.
 pub fn open_backend(disk: Arc<dyn Device>, options: &EngineBackendOptions) -> Result<EngineBackend, String> {
-    let engine = plan_as(EngineName::Segmented, disk.geometry().bytes).open(disk)?;
-    Ok(over(engine, options))
+    Ok(over(open_as(engines::SEGMENTED, disk)?, options))
 }
 
 pub fn create(backend: &dyn Backend, key: &[u8]) -> Result<Arc<dyn Entry>, BackendError> {

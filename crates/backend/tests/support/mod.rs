@@ -9,9 +9,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use tinaja_store::device::wrap::{Fault, Faulty};
-use tinaja_store::device::{Medium, Memory, Request};
+use tinaja_store::device::{Device, Medium, Memory, Request};
+use tinaja_store::engine::Engine;
+use tinaja_store::engine::registry::{Ask, Opening};
 use tinaja_store::layout::Stamp;
-use tinaja_store::{EngineName, Plan, Secret, Tuning};
+use tinaja_store::{EngineRef, Secret, Settings};
 
 /// An empty disk.
 pub fn blank() -> Medium {
@@ -33,10 +35,11 @@ pub fn secret() -> Secret {
     Secret::from_bytes([7; 32])
 }
 
-/// How an engine cuts a disk of so many bytes.
-pub fn plan_as(engine: EngineName, disk_bytes: u64) -> Plan {
-    let tuning = Tuning { prefetch: Some(false), ..Tuning::default() };
-    Plan::new(engine, tuning, disk_bytes, 4096, 4096, Stamp { seed: secret().seed() }).unwrap()
+/// An engine over the whole of a disk; `Err` when that cannot even be read.
+pub fn open_as(engine: EngineRef, disk: Arc<dyn Device>) -> Result<Arc<dyn Engine>, String> {
+    let (bytes, stamp, settings) = (disk.geometry().bytes, Stamp { seed: secret().seed() }, Settings::new());
+    let ask = Ask { bytes, reserved: 4096, mean_object_bytes: 4096, stamp, settings: &settings };
+    engine.cut(&ask).unwrap().open(Opening::of(disk))
 }
 
 /// Poll a future once, with nobody to wake.

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
-use tinaja_store::engine::{Engine, FetchDone, Hold, Kind, Limits, Place, Places, Probe, Record, SyncDone};
+use tinaja_store::engine::{
+    Capabilities, Engine, FetchDone, Hold, Holds, Limits, Place, Placement, Places, Probe, Record, SyncDone,
+};
 use tinaja_store::{Digest, Stats, WhyNot};
 
 /// Over a sound engine.
@@ -14,7 +16,7 @@ pub struct Watched {
     /// Records appended, and the bytes of their names, heads and bodies.
     pub appends: AtomicU64,
     pub append_bytes: AtomicU64,
-    pub tombstones: AtomicU64,
+    pub removals: AtomicU64,
     pub fetches: AtomicU64,
     /// Places held now.
     pub holds: Arc<AtomicUsize>,
@@ -30,7 +32,7 @@ impl Watched {
             below,
             appends: AtomicU64::new(0),
             append_bytes: AtomicU64::new(0),
-            tombstones: AtomicU64::new(0),
+            removals: AtomicU64::new(0),
             fetches: AtomicU64::new(0),
             holds: Arc::default(),
             misleads: Mutex::default(),
@@ -46,8 +48,19 @@ impl Watched {
         waiting.into_iter().for_each(Waker::wake);
     }
 
+    /// Whether it takes nothing now; whoever asks is woken when it does.
+    fn is_full(&self, cx: &Context<'_>) -> bool {
+        let mut waiting = self.waiting.lock();
+        let is_full = self.full.load(SeqCst);
+        if is_full {
+            waiting.push(cx.waker().clone());
+        }
+        is_full
+    }
+
+    /// Appends, removals and reads.
     pub fn count(&self) -> (u64, u64, u64) {
-        (self.appends.load(SeqCst), self.tombstones.load(SeqCst), self.fetches.load(SeqCst))
+        (self.appends.load(SeqCst), self.removals.load(SeqCst), self.fetches.load(SeqCst))
     }
 }
 
@@ -58,46 +71,53 @@ impl Engine for Watched {
     fn limits(&self) -> Limits {
         self.below.limits()
     }
-    fn probe(&self, id: &Digest) -> Probe {
-        let id = self.misleads.lock().unwrap_or(*id);
-        self.below.probe(&id)
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities { holds: Some(self), ..self.below.capabilities() }
     }
-    fn fetch(&self, id: &Digest, places: Places, done: FetchDone) {
+    fn probe(&self, at: &Placement<'_>) -> Probe {
+        let digest = self.misleads.lock().unwrap_or(at.digest);
+        self.below.probe(&Placement { digest, ..*at })
+    }
+    fn fetch(&self, at: &Placement<'_>, places: Places, done: FetchDone) {
         self.fetches.fetch_add(1, SeqCst);
-        self.below.fetch(id, places, done);
+        self.below.fetch(at, places, done);
     }
     fn fetch_at(&self, id: &Digest, place: Place, body_bytes: usize, done: FetchDone) {
         self.fetches.fetch_add(1, SeqCst);
         self.below.fetch_at(id, place, body_bytes, done);
     }
-    fn poll_append(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
-        let mut waiting = self.waiting.lock();
-        if self.full.load(SeqCst) {
-            waiting.push(cx.waker().clone());
+    fn poll_append(
+        &self,
+        cx: &mut Context<'_>,
+        at: &Placement<'_>,
+        record: &Record<'_>,
+    ) -> Poll<Result<Place, WhyNot>> {
+        if self.is_full(cx) {
             return Poll::Pending;
         }
-        drop(waiting);
-        let appended = self.below.poll_append(cx, record);
+        let appended = self.below.poll_append(cx, at, record);
         if appended.is_ready() {
-            let counter = if record.kind == Kind::Tombstone { &self.tombstones } else { &self.appends };
-            counter.fetch_add(1, SeqCst);
+            self.appends.fetch_add(1, SeqCst);
             let bytes = record.name.len() + record.head.len() + record.body.len();
             self.append_bytes.fetch_add(bytes as u64, SeqCst);
         }
         appended
     }
-    fn forget(&self, id: &Digest, place: Place) {
-        self.below.forget(id, place);
+    fn poll_remove(&self, cx: &mut Context<'_>, at: &Placement<'_>) -> Poll<Result<Option<Place>, WhyNot>> {
+        if self.is_full(cx) {
+            return Poll::Pending;
+        }
+        let removed = self.below.poll_remove(cx, at);
+        if removed.is_ready() {
+            self.removals.fetch_add(1, SeqCst);
+        }
+        removed
     }
-    fn touch(&self, id: &Digest, place: Place) {
-        self.below.touch(id, place);
+    fn forget(&self, at: &Placement<'_>, place: Place) {
+        self.below.forget(at, place);
     }
-    fn hold(&self, _places: &[Place]) -> Hold {
-        let holds = self.holds.clone();
-        holds.fetch_add(1, SeqCst);
-        Hold::ending(move || {
-            holds.fetch_sub(1, SeqCst);
-        })
+    fn touch(&self, at: &Placement<'_>, place: Place) {
+        self.below.touch(at, place);
     }
     fn is_live(&self, place: Place) -> bool {
         self.below.is_live(place)
@@ -111,9 +131,6 @@ impl Engine for Watched {
     fn fetch_any(&self, place: Place, done: FetchDone) {
         self.below.fetch_any(place, done);
     }
-    fn index_bytes(&self) -> u64 {
-        self.below.index_bytes()
-    }
     fn stats(&self) -> Stats {
         self.below.stats()
     }
@@ -122,5 +139,15 @@ impl Engine for Watched {
     }
     fn close(&self, done: SyncDone) {
         self.below.close(done);
+    }
+}
+
+impl Holds for Watched {
+    fn hold(&self, _places: &[Place]) -> Hold {
+        let holds = self.holds.clone();
+        holds.fetch_add(1, SeqCst);
+        Hold::ending(move || {
+            holds.fetch_sub(1, SeqCst);
+        })
     }
 }

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tinaja_files::{Files, Handle};
-use tinaja_store::{Cache, CacheOptions, EngineName, Hint, Key, Store};
+use tinaja_store::{Cache, CacheOptions, EngineRef, Hint, Key, Store, engines};
 
 /// A store in this directory.
-pub fn open(dir: &Path, engine: EngineName) -> Arc<dyn Store> {
+pub fn open(dir: &Path, engine: EngineRef) -> Arc<dyn Store> {
     let options = CacheOptions { disk_bytes: Some(32 << 20), engine: Some(engine), ..CacheOptions::new(dir) };
     Arc::new(Cache::open(CacheOptions { memory_bytes: 0, ..options }).unwrap())
 }
@@ -15,7 +15,7 @@ pub fn open(dir: &Path, engine: EngineName) -> Arc<dyn Store> {
 /// A store in a directory of its own.
 pub fn store() -> (tempfile::TempDir, Arc<dyn Store>) {
     let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path(), EngineName::default());
+    let store = open(dir.path(), engines::HASHCACHE_LOG);
     (dir, store)
 }
 

@@ -1,6 +1,6 @@
 //! Section 7 of the HashCache paper: its two deployments, in the memory that they were given.
 
-use tinaja_store::{EngineName, Stats, Store, Tuning};
+use tinaja_store::{EngineRef, Settings, Stats, Store, engines};
 
 use super::table3::formula::bits_a_slot;
 use super::table3::{name as policy, usual};
@@ -25,13 +25,13 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// What was deployed where.
 struct Deployment {
     place: &'static str,
-    engine: EngineName,
+    engine: EngineRef,
     disk_bytes: u64,
     /// What the cache, or the whole machine, may take.
     memory_bytes: u64,
     /// What of it is for hot objects.
     hot_bytes: u64,
-    tuning: Tuning,
+    settings: Settings,
 }
 
 /// What was measured.
@@ -47,24 +47,24 @@ struct Measured {
 
 fn deployments() -> [Deployment; 2] {
     // All policies but LogN prefetch from section 3.5 on, and so did these two.
-    let tuning = usual(true);
+    let settings = usual(true);
     let (university, router) = ("Obafemi Awolowo University", "Kokrobitey Institute");
     [
         Deployment {
             place: router,
-            engine: EngineName::HashCacheSet,
+            engine: engines::HASHCACHE_SET,
             disk_bytes: 20_000_000_000,
             memory_bytes: 128_000_000,
             hot_bytes: 16 << 20,
-            tuning,
+            settings: settings.clone(),
         },
         Deployment {
             place: university,
-            engine: EngineName::HashCacheLog,
+            engine: engines::HASHCACHE_LOG,
             disk_bytes: 50_000_000_000,
             memory_bytes: 300_000_000,
             hot_bytes: 128 << 20,
-            tuning,
+            settings,
         },
     ]
 }
@@ -96,10 +96,10 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
         let heights =
             [deployment.memory_bytes, measured.peak_bytes, charged, deployment.hot_bytes, measured.stats.index_bytes];
         bars.iter_mut().zip(heights).for_each(|(bars, bytes)| bars.push(bytes as f64 / 1e6));
-        let formula = bits_a_slot(deployment.engine, deployment.tuning, slots) * slots as f64 / 8.0;
+        let formula = bits_a_slot(deployment.engine, &deployment.settings, slots) * slots as f64 / 8.0;
         table.row([
             deployment.place.into(),
-            policy(deployment.engine, deployment.tuning).into(),
+            policy(deployment.engine, &deployment.settings).into(),
             Cell::number(deployment.disk_bytes as f64 / 1e9, 0),
             megabytes(deployment.memory_bytes),
             if measured.charged_bytes.is_some() { "yes" } else { "no" }.into(),
@@ -145,7 +145,7 @@ fn measure(deployment: &Deployment, setup: &Setup) -> Result<Measured, LabError>
     let dir = tempfile::Builder::new().prefix("tinaja-lab-").tempdir_in(&setup.scratch).map_err(failed)?;
     let spec = Spec {
         hot_bytes: deployment.hot_bytes,
-        tuning: deployment.tuning,
+        settings: deployment.settings.clone(),
         ..Spec::new(deployment.engine, deployment.disk_bytes >> 12 << 12)
     };
     let before_bytes = resident_bytes().0;

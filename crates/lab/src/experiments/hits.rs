@@ -1,11 +1,12 @@
 //! Figure 6 of the HashCache paper: hit ratios by policy, here over cache sizes as well.
 
-use tinaja_store::{EngineName, Tuning};
+use tinaja_store::{EngineRef, Settings, engines};
 
 use super::table3::name as policy;
 use crate::error::LabError;
 use crate::experiment::{Experiment, Setup};
 use crate::load::{ByteLru, Drive, Embedded, PolyMix, PolyMixOptions, Request, drive, read_trace};
+use crate::paper::hashcache;
 use crate::report::{Cell, Plot, Report, Series, Table};
 use crate::rig::{Rig, Spec};
 
@@ -25,10 +26,10 @@ const SIZES: [f64; 6] = [0.1, 0.2, 0.4, 0.8, 1.6, 3.2];
 const LEAST_BYTES: u64 = 4 << 20;
 
 /// Every engine as it is of itself; and SetMemLRU with all sets in memory, which is to have SetMem's hits.
-fn policies() -> impl Iterator<Item = (EngineName, Tuning)> {
-    let all_sets = Tuning { sets_in_memory_percent: Some(100), ..Tuning::default() };
-    let usual = EngineName::HASHCACHE.map(|engine| (engine, Tuning::default()));
-    usual.into_iter().chain([(EngineName::HashCacheSetMemLru, all_sets)])
+fn policies() -> impl Iterator<Item = (EngineRef, Settings)> {
+    let all_sets = Settings::new().with(&engines::SETS_IN_MEMORY, 100);
+    let usual = hashcache::policies().into_iter().map(|engine| (engine, Settings::new()));
+    usual.chain([(engines::HASHCACHE_SETMEMLRU, all_sets)])
 }
 
 /// Requests to be replayed.
@@ -93,12 +94,12 @@ fn sizes(load: &Load) -> Result<(Table, Plot), LabError> {
         (part, bytes, hits, byte_hits)
     };
     add("LRU", sizes.iter().copied().map(reference).collect());
-    for (engine, tuning) in policies() {
-        let name = policy(engine, tuning);
+    for (engine, settings) in policies() {
+        let name = policy(engine, &settings);
         tracing::info!("{name}: {}", load.title);
         let mut ratios = Vec::new();
         for (part, bytes) in sizes.iter().filter(|(_, bytes)| *bytes >= LEAST_BYTES) {
-            let rig = Rig::new(&Spec { tuning, ..Spec::new(engine, bytes >> 12 << 12) })?;
+            let rig = Rig::new(&Spec { settings: settings.clone(), ..Spec::new(engine, bytes >> 12 << 12) })?;
             let how = Drive { warm_up: load.warm_up, ..Drive::default() };
             let outcome = drive(&rig, load.requests.iter().copied(), &how)?;
             ratios.push((*part, *bytes, outcome.hit_ratio(), outcome.byte_hit_ratio()));
@@ -157,10 +158,10 @@ mod tests {
         };
         let lru = hits("LRU");
         assert!(lru.is_sorted() && (50.0..62.0).contains(lru.last().unwrap()), "{lru:?}");
-        for (engine, tuning) in policies() {
-            let (ratios, best) = (hits(&policy(engine, tuning)), lru.last().unwrap());
+        for (engine, settings) in policies() {
+            let (ratios, best) = (hits(&policy(engine, &settings)), lru.last().unwrap());
             let last = ratios.last().unwrap();
-            let lost = if engine == EngineName::HashCacheBasic { 3.0..25.0 } else { -0.1..3.0 };
+            let lost = if engine == engines::HASHCACHE_BASIC { 3.0..25.0 } else { -0.1..3.0 };
             assert!(lost.contains(&(best - last)), "{engine}: {ratios:?}, LRU {lru:?}");
             assert!(ratios.first().unwrap() + 5.0 < *last, "{engine}: {ratios:?}");
         }

@@ -1,6 +1,6 @@
 //! Figure 8 of the HashCache paper: the largest disk that 2 GB of memory can index.
 
-use tinaja_store::{EngineName, Store};
+use tinaja_store::{EngineRef, Store};
 
 use super::table3::formula::bits_a_slot;
 use super::table3::{name as policy, usual, with_and_without_prefetch};
@@ -38,15 +38,14 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
     let mut table = Table::new("Disks of objects of 8 KiB that 2 GB of memory index", &columns);
     let (mut names, mut heights) = (Vec::new(), Vec::new());
     // What an engine with a Disk Table reads together stands in its bins.
-    let costs_bits = |engine| bits_a_slot(engine, usual(true), 1 << 20) > bits_a_slot(engine, usual(false), 1 << 20);
+    let costs_bits = |engine| bits_a_slot(engine, &usual(true), 1 << 20) > bits_a_slot(engine, &usual(false), 1 << 20);
     for (engine, prefetch) in with_and_without_prefetch().filter(|(engine, prefetch)| !prefetch || costs_bits(*engine))
     {
-        let tuning = usual(prefetch);
-        let spec = Spec { tuning, ..Spec::new(engine, setup.choose(64 << 30, 4 << 30)) };
+        let spec = Spec { settings: usual(prefetch), ..Spec::new(engine, setup.choose(64 << 30, 4 << 30)) };
         let stats = Rig::new(&spec)?.store.stats();
-        let (bits, formula) = (stats.bits_per_slot(), bits_a_slot(engine, tuning, stats.slots));
-        let name = policy(engine, tuning);
-        let there = bits_there(bits, |slots| bits - formula + bits_a_slot(engine, tuning, slots));
+        let (bits, formula) = (stats.bits_per_slot(), bits_a_slot(engine, &spec.settings, stats.slots));
+        let name = policy(engine, &spec.settings);
+        let there = bits_there(bits, |slots| bits - formula + bits_a_slot(engine, &spec.settings, slots));
         table.row(row(&name, figure_8(engine, prefetch), bits, Some(formula), there));
         if bits > 0.0 {
             names.push(name.trim_start_matches("hashcache-").to_owned());
@@ -88,10 +87,10 @@ fn terabytes(bits: f64) -> f64 {
 }
 
 /// What the figure calls it, if it is there. From section 3.5 on all policies but LogN prefetch.
-fn figure_8(engine: EngineName, prefetch: bool) -> &'static str {
-    match (engine, prefetch) {
-        (EngineName::HashCacheSetMem, _) => "HC-SM",
-        (EngineName::HashCacheLog, true) => "HC-L",
+fn figure_8(engine: EngineRef, prefetch: bool) -> &'static str {
+    match (engine.name, prefetch) {
+        ("hashcache-setmem", _) => "HC-SM",
+        ("hashcache-log", true) => "HC-L",
         _ => "",
     }
 }

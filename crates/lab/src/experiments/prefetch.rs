@@ -1,12 +1,13 @@
 //! Prefetching (sections 3.5 and 4.3 of the HashCache paper): reads a hit with and without, and bytes read for nothing.
 
-use tinaja_store::EngineName;
 use tinaja_store::limits::GROUP_WINDOW;
+use tinaja_store::{EngineRef, engines};
 
 use super::table3::{name, usual};
 use crate::error::LabError;
 use crate::experiment::{Experiment, Setup};
 use crate::load::{Drive, Embedded, Outcome, PolyMix, PolyMixOptions, Request, drive, read_trace};
+use crate::paper::hashcache;
 use crate::report::{Cell, Plot, Report, Series, Table};
 use crate::rig::{Rig, Spec, sata_7200};
 
@@ -97,11 +98,11 @@ fn policies(load: &Load) -> Result<(Table, [f64; 2]), LabError> {
     ];
     let title = format!("{}, {} MB of disk", load.title, load.disk_bytes / 1_000_000);
     let (mut table, mut of_log) = (Table::new(title, &columns), [0.0; 2]);
-    for engine in EngineName::HASHCACHE.into_iter().filter(|engine| engine.can_prefetch()) {
+    for engine in hashcache::policies().into_iter().filter(|engine| engine.has(&engines::PREFETCH)) {
         for (prefetch, of_log) in [false, true].into_iter().zip(&mut of_log) {
             let outcome = measure(engine, prefetch, load)?;
             table.row(row(engine, prefetch, &outcome));
-            if engine == EngineName::HashCacheLog {
+            if engine == engines::HASHCACHE_LOG {
                 *of_log = outcome.reads_a_hit();
             }
         }
@@ -109,20 +110,20 @@ fn policies(load: &Load) -> Result<(Table, [f64; 2]), LabError> {
     Ok((table, of_log))
 }
 
-fn measure(engine: EngineName, prefetch: bool, load: &Load) -> Result<Outcome, LabError> {
-    let tuning = usual(prefetch);
-    tracing::info!("{}: {}", name(engine, tuning), load.title);
-    let rig = Rig::new(&Spec { tuning, models: vec![sata_7200()], ..Spec::new(engine, load.disk_bytes) })?;
+fn measure(engine: EngineRef, prefetch: bool, load: &Load) -> Result<Outcome, LabError> {
+    let settings = usual(prefetch);
+    tracing::info!("{}: {}", name(engine, &settings), load.title);
+    let rig = Rig::new(&Spec { settings, models: vec![sata_7200()], ..Spec::new(engine, load.disk_bytes) })?;
     drive(&rig, load.requests.iter().copied(), &Drive { warm_up: load.warm_up, ..Drive::default() })
 }
 
-fn row(engine: EngineName, prefetch: bool, outcome: &Outcome) -> [Cell; 9] {
+fn row(engine: EngineRef, prefetch: bool, outcome: &Outcome) -> [Cell; 9] {
     let (reads, stats) = (&outcome.spent.reads, &outcome.spent.stats);
     let share = |bytes: u64| Cell::percent(bytes as f64 / stats.ahead_bytes as f64);
     let each = |bytes: u64, of: u64| Cell::number(bytes as f64 / 1000.0 / of.max(1) as f64, 1);
     let known = |cell: Cell| if prefetch { cell } else { Cell::Nothing };
     [
-        name(engine, usual(prefetch)).into(),
+        name(engine, &usual(prefetch)).into(),
         Cell::percent(outcome.hit_ratio()),
         Cell::number(outcome.reads_a_hit(), 3),
         each(reads.bytes, reads.requests),

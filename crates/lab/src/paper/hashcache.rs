@@ -1,6 +1,11 @@
 //! HashCache: Cache Storage for the Next Billion (Badam, Park, Pai, Peterson; NSDI 2009).
 
-use tinaja_store::EngineName;
+use tinaja_store::{EngineRef, engines};
+
+/// The paper's engines, in the order in which engines are shown: those of its name.
+pub fn policies() -> Vec<EngineRef> {
+    engines::built_in().iter().filter(|engine| engine.name.starts_with("hashcache-")).collect()
+}
 
 /// One row of Table 3.
 #[derive(Clone, Copy, Debug)]
@@ -12,31 +17,31 @@ pub struct Table3 {
 }
 
 /// Table 3's row of an engine. LogLRU's and Log's are those without prefetch.
-pub fn table_3(engine: EngineName) -> Table3 {
-    let (bits, seeks) = match engine {
-        EngineName::HashCacheBasic | EngineName::HashCacheSet => ("0", "1 / 1 / 1"),
-        EngineName::HashCacheSetMem => ("11", "1 / 1 / 0"),
-        EngineName::HashCacheSetMemLru => ("< 11", "1 / 1 / < 1"),
-        EngineName::HashCacheLogLru => ("15-47", "1 + e / ~0 / 0"),
-        EngineName::HashCacheLogN | EngineName::HashCacheLog => ("47", "1 / ~0 / 0"),
+pub fn table_3(engine: EngineRef) -> Table3 {
+    let (bits, seeks) = match engine.name {
+        "hashcache-basic" | "hashcache-set" => ("0", "1 / 1 / 1"),
+        "hashcache-setmem" => ("11", "1 / 1 / 0"),
+        "hashcache-setmemlru" => ("< 11", "1 / 1 / < 1"),
+        "hashcache-loglru" => ("15-47", "1 + e / ~0 / 0"),
+        "hashcache-logn" | "hashcache-log" => ("47", "1 / ~0 / 0"),
         _ => ("", ""),
     };
     Table3 { bits, seeks }
 }
 
 /// Table 3's bits of an engine, with or without prefetching.
-pub fn paper_bits(engine: EngineName, prefetch: bool) -> &'static str {
-    match (engine, prefetch) {
-        (EngineName::HashCacheLogLru, true) => "23-55",
-        (EngineName::HashCacheLog, true) => "55",
+pub fn paper_bits(engine: EngineRef, prefetch: bool) -> &'static str {
+    match (engine.name, prefetch) {
+        ("hashcache-loglru", true) => "23-55",
+        ("hashcache-log", true) => "55",
         _ => table_3(engine).bits,
     }
 }
 
 /// Table 3's seeks of a read, a write and a miss, with or without prefetching; nothing where it has no row.
-pub fn paper_seeks(engine: EngineName, prefetch: bool) -> &'static str {
-    match (engine, prefetch) {
-        (EngineName::HashCacheLogLru | EngineName::HashCacheLog, true) => "< 1 / ~0 / 0",
+pub fn paper_seeks(engine: EngineRef, prefetch: bool) -> &'static str {
+    match (engine.name, prefetch) {
+        ("hashcache-loglru" | "hashcache-log", true) => "< 1 / ~0 / 0",
         (_, true) => "",
         (_, false) => table_3(engine).seeks,
     }
@@ -44,14 +49,14 @@ pub fn paper_seeks(engine: EngineName, prefetch: bool) -> &'static str {
 
 /// Table 4: the peak request rate of a policy, from `t` seeks a second, the hit ratio, the share of misses that may be
 /// stored, and how many related objects one read brings.
-pub fn table_4(engine: EngineName, t: f64, chr: f64, cbr: f64, rel: f64) -> Option<f64> {
+pub fn table_4(engine: EngineRef, t: f64, chr: f64, cbr: f64, rel: f64) -> Option<f64> {
     let stored = (1.0 - chr) * cbr;
-    let rate = match engine {
-        EngineName::HashCacheBasic | EngineName::HashCacheSet => t / (1.0 + 1.0 / rel + stored),
+    let rate = match engine.name {
+        "hashcache-basic" | "hashcache-set" => t / (1.0 + 1.0 / rel + stored),
         // SetMemLRU has no row; with every set asked for in memory it is SetMem.
-        EngineName::HashCacheSetMem | EngineName::HashCacheSetMemLru => t / (chr * (1.0 + 1.0 / rel) + stored),
-        EngineName::HashCacheLogN => t / (2.0 * chr + stored),
-        EngineName::HashCacheLogLru | EngineName::HashCacheLog => t * rel / (2.0 * chr + stored),
+        "hashcache-setmem" | "hashcache-setmemlru" => t / (chr * (1.0 + 1.0 / rel) + stored),
+        "hashcache-logn" => t / (2.0 * chr + stored),
+        "hashcache-loglru" | "hashcache-log" => t * rel / (2.0 * chr + stored),
         _ => return None,
     };
     Some(rate)
@@ -64,22 +69,22 @@ pub const TABLE_5: [(u64, f64); 6] = [(8, 74.8), (16, 87.2), (32, 93.8), (64, 97
 pub const TABLE_6: [(u64, f64); 7] = [(1, 78.0), (4, 76.0), (8, 76.0), (16, 74.0), (32, 72.0), (64, 70.0), (128, 53.0)];
 
 /// Table 7: requests a second on disks of 7200, 10,000 and 15,000 turns a minute.
-pub fn table_7(engine: EngineName) -> Option<[f64; 3]> {
-    match engine {
-        EngineName::HashCacheBasic | EngineName::HashCacheSet => Some([40.0, 50.0, 85.0]),
-        EngineName::HashCacheSetMem => Some([66.0, 85.0, 140.0]),
-        EngineName::HashCacheLogN => Some([132.0, 170.0, 280.0]),
-        EngineName::HashCacheLogLru | EngineName::HashCacheLog => Some([264.0, 340.0, 560.0]),
+pub fn table_7(engine: EngineRef) -> Option<[f64; 3]> {
+    match engine.name {
+        "hashcache-basic" | "hashcache-set" => Some([40.0, 50.0, 85.0]),
+        "hashcache-setmem" => Some([66.0, 85.0, 140.0]),
+        "hashcache-logn" => Some([132.0, 170.0, 280.0]),
+        "hashcache-loglru" | "hashcache-log" => Some([264.0, 340.0, 560.0]),
         _ => None,
     }
 }
 
 /// Figure 3 as the text tells it: peak requests a second on one SATA disk.
-pub fn figure_3(engine: EngineName) -> Option<f64> {
-    match engine {
-        EngineName::HashCacheBasic | EngineName::HashCacheSet => Some(45.0),
-        EngineName::HashCacheSetMem => Some(75.0),
-        EngineName::HashCacheLog => Some(275.0),
+pub fn figure_3(engine: EngineRef) -> Option<f64> {
+    match engine.name {
+        "hashcache-basic" | "hashcache-set" => Some(45.0),
+        "hashcache-setmem" => Some(75.0),
+        "hashcache-log" => Some(275.0),
         _ => None,
     }
 }
@@ -103,7 +108,7 @@ pub const TABLE_8: [(&str, [f64; 7]); 3] = [
 #[derive(Clone, Copy, Debug)]
 pub struct Table9 {
     /// Which engine; LogLRU with 6 positions of 8 in memory.
-    pub engine: EngineName,
+    pub engine: EngineRef,
     /// Disks of 1 TB.
     pub disks: usize,
     /// The seven columns. `None` where the copy of the paper at hand cannot be read.
@@ -112,15 +117,15 @@ pub struct Table9 {
 
 /// Table 9: large disks.
 pub const TABLE_9: [Table9; 6] = [
-    row(EngineName::HashCacheSetMem, 1, Some([75.0, 3.96, 27.0, 1142.0, 2508.0, 57.12, 40.11])),
-    row(EngineName::HashCacheLog, 1, Some([300.0, 16.02, 48.0, 1139.0, 2507.0, 57.88, 40.21])),
-    row(EngineName::HashCacheLogLru, 1, Some([300.0, 16.07, 68.0, 1158.0, 2510.0, 57.15, 40.08])),
-    row(EngineName::HashCacheSetMem, 2, None),
-    row(EngineName::HashCacheLog, 2, None),
-    row(EngineName::HashCacheLogLru, 2, None),
+    row(engines::HASHCACHE_SETMEM, 1, Some([75.0, 3.96, 27.0, 1142.0, 2508.0, 57.12, 40.11])),
+    row(engines::HASHCACHE_LOG, 1, Some([300.0, 16.02, 48.0, 1139.0, 2507.0, 57.88, 40.21])),
+    row(engines::HASHCACHE_LOGLRU, 1, Some([300.0, 16.07, 68.0, 1158.0, 2510.0, 57.15, 40.08])),
+    row(engines::HASHCACHE_SETMEM, 2, None),
+    row(engines::HASHCACHE_LOG, 2, None),
+    row(engines::HASHCACHE_LOGLRU, 2, None),
 ];
 
-const fn row(engine: EngineName, disks: usize, columns: Option<[f64; 7]>) -> Table9 {
+const fn row(engine: EngineRef, disks: usize, columns: Option<[f64; 7]>) -> Table9 {
     Table9 { engine, disks, columns }
 }
 
@@ -137,13 +142,13 @@ mod tests {
         let rate = |engine, t| table_4(engine, t, 0.58, 0.6, 2.0).unwrap();
         let paper = |engine| table_7(engine).unwrap()[0];
         for (engine, t) in
-            [(EngineName::HashCacheBasic, 70.0), (EngineName::HashCacheSet, 70.0), (EngineName::HashCacheSetMem, 74.0)]
+            [(engines::HASHCACHE_BASIC, 70.0), (engines::HASHCACHE_SET, 70.0), (engines::HASHCACHE_SETMEM, 74.0)]
         {
             assert!((rate(engine, t) - paper(engine)).abs() < 0.5, "{engine}: {}", rate(engine, t));
         }
-        assert!((rate(EngineName::HashCacheLogN, 74.0) - 52.4).abs() < 0.1);
-        assert!((rate(EngineName::HashCacheLog, 74.0) - 104.8).abs() < 0.2);
-        assert!((76.0 / 0.58 - paper(EngineName::HashCacheLogN)).abs() < 1.0);
-        assert!((2.0 * 76.0 / 0.58 - paper(EngineName::HashCacheLog)).abs() < 2.0);
+        assert!((rate(engines::HASHCACHE_LOGN, 74.0) - 52.4).abs() < 0.1);
+        assert!((rate(engines::HASHCACHE_LOG, 74.0) - 104.8).abs() < 0.2);
+        assert!((76.0 / 0.58 - paper(engines::HASHCACHE_LOGN)).abs() < 1.0);
+        assert!((2.0 * 76.0 / 0.58 - paper(engines::HASHCACHE_LOG)).abs() < 2.0);
     }
 }

@@ -1,4 +1,4 @@
-use tinaja_store::{EngineName, Tuning};
+use tinaja_store::{Settings, engines};
 
 use super::*;
 use crate::browser::{BrowserOptions, MOST_PAUSE_US, MakeOptions, Prepared, TRIM_BYTES, browse, prepare, trace_of};
@@ -17,7 +17,7 @@ fn rival(bytes: u64, place: Place) -> Stand {
 }
 
 fn log(bytes: u64, place: Place) -> Stand {
-    Stand::engine(EngineName::Segmented, Tuning::default(), bytes, &Disk { place, page_cache: None }).unwrap()
+    Stand::engine(engines::SEGMENTED, &Settings::new(), bytes, &Disk { place, page_cache: None }).unwrap()
 }
 
 #[test]

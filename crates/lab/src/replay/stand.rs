@@ -11,8 +11,9 @@ use tinaja_backend::{Backend, EngineBackend, EngineBackendOptions};
 use tinaja_store::device::wrap::{Counted, Detail};
 use tinaja_store::device::{Access, Device, Disk as RealDisk, IoEngine};
 use tinaja_store::engine::Engine;
+use tinaja_store::engine::registry::{Ask, Opening};
 use tinaja_store::layout::Stamp;
-use tinaja_store::{EngineName, Plan, Secret, Tuning, block_on};
+use tinaja_store::{EngineRef, Secret, Settings, block_on};
 
 use crate::error::LabError;
 use crate::rig::{Clock, Emmc, EmmcModel, PageCache, PageCacheOptions, Sparse};
@@ -108,16 +109,17 @@ impl Stand {
     }
 
     /// An engine over a disk of so many bytes, behind the same traits. Errors: the disk cannot be made, or is too small for it.
-    pub fn engine(name: EngineName, tuning: Tuning, bytes: u64, disk: &Disk) -> Result<Stand, LabError> {
-        let refused = |why: String| LabError::Engine { engine: name.to_string(), disk_bytes: bytes, why };
+    pub fn engine(engine: EngineRef, settings: &Settings, bytes: u64, disk: &Disk) -> Result<Stand, LabError> {
+        let refused = |why: String| LabError::Engine { engine: engine.to_string(), disk_bytes: bytes, why };
         let below = disk.below(bytes).map_err(|error| refused(error.to_string()))?;
         let pages = disk
             .page_cache
             .map(|options| Arc::new(PageCache::new(below.counted.clone(), options, below.clock.clone())));
         let device = pages.clone().map_or(below.counted.clone() as Arc<dyn Device>, |pages| pages);
         let stamp = Stamp { seed: Secret::from_bytes(SECRET).seed() };
-        let plan = Plan::new(name, tuning, bytes, RESERVED, MEAN_ENTRY, stamp);
-        let engine = plan.ok_or_else(|| refused("it is too small".into()))?.open(device).map_err(refused)?;
+        let cut = engine.cut(&Ask { bytes, reserved: RESERVED, mean_object_bytes: MEAN_ENTRY, stamp, settings });
+        let cut = cut.ok_or_else(|| refused("it is too small".into()))?;
+        let engine = cut.open(Opening::of(device)).map_err(refused)?;
         let options = EngineBackendOptions::default();
         let backend = EngineBackend::over(engine.clone(), Secret::from_bytes(SECRET), options);
         let backend = Arc::new(backend.map_err(|error| refused(error.to_string()))?);
@@ -141,7 +143,8 @@ impl Stand {
         let due = self.batch_since.lock().take_if(|since| *since + BATCH_AGE <= at);
         if let Some(since) = due {
             self.work_until(since + BATCH_AGE);
-            self.engine.iter().for_each(|engine| engine.write_out());
+            let buffered = self.engine.as_ref().and_then(|engine| engine.capabilities().buffered);
+            buffered.into_iter().for_each(|buffered| buffered.write_out());
         }
         self.work_until(at);
         // What was read meanwhile nobody waited for.

@@ -12,18 +12,19 @@ mod meter;
 mod models;
 mod page_cache;
 mod sparse;
+mod spec;
 
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tinaja_store::device::wrap::{Counted, Limited, Model, Time};
+use tinaja_store::device::wrap::{Counted, Limited, Time};
 use tinaja_store::device::{Access, Device, Disk, IoEngine};
 use tinaja_store::engine::Engine;
+use tinaja_store::engine::registry::Opening;
 use tinaja_store::engine::spread::Spread;
-use tinaja_store::layout::Stamp;
-use tinaja_store::{Cache, Commit, EngineName, Hint, Key, Plan, Secret, Store, Tuning, block_on};
+use tinaja_store::{Cache, Commit, Hint, Key, Secret, Store, block_on};
 
 pub use clock::Clock;
 pub use emmc::{Emmc, EmmcModel};
@@ -31,47 +32,11 @@ pub use meter::{Reading, Requests};
 pub use models::{random_reads_a_second, sata_7200, scsi_10000, scsi_15000, usb_7200};
 pub use page_cache::{PAGE, PageCache, PageCacheOptions};
 pub use sparse::Sparse;
+pub use spec::Spec;
 
 use crate::error::LabError;
 use apart::Apart;
-
-/// What is put on the bench.
-#[derive(Clone, Debug)]
-pub struct Spec {
-    /// Which engine.
-    pub engine: EngineName,
-    /// Its settings. Where positions lie on a disk of their own, one more disk has those of all others.
-    pub tuning: Tuning,
-    /// Bytes of each disk.
-    pub disk_bytes: u64,
-    /// How many disks; objects are spread over them.
-    pub disks: usize,
-    /// For which mean size of objects the disks are cut.
-    pub mean_object_bytes: u64,
-    /// Memory for hot objects, in bytes.
-    pub hot_bytes: u64,
-    /// The models whose clocks run along. May be empty.
-    pub models: Vec<Model>,
-}
-
-impl Spec {
-    /// One disk of so many bytes, for objects of 8 KiB, without hot objects and without a clock.
-    pub fn new(engine: EngineName, disk_bytes: u64) -> Self {
-        let (tuning, models) = (Tuning::default(), Vec::new());
-        Spec { engine, tuning, disk_bytes, disks: 1, mean_object_bytes: 8192, hot_bytes: 0, models }
-    }
-
-    /// How each disk is cut. Errors: it is too small.
-    pub fn plan(&self) -> Result<Plan, LabError> {
-        let stamp = Stamp { seed: Secret::from_bytes(SECRET).seed() };
-        let plan = Plan::new(self.engine, self.tuning, self.disk_bytes, RESERVED, self.mean_object_bytes, stamp);
-        plan.ok_or_else(|| self.refused("it is too small"))
-    }
-
-    fn refused(&self, why: impl ToString) -> LabError {
-        LabError::Engine { engine: self.engine.to_string(), disk_bytes: self.disk_bytes, why: why.to_string() }
-    }
-}
+use spec::SECRET;
 
 /// A store on the bench.
 pub struct Rig {
@@ -85,11 +50,6 @@ struct Spindle {
     counted: Arc<Counted>,
     limited: Vec<Arc<Limited>>,
 }
-
-/// The first block of a disk, where a cache has its superblock.
-const RESERVED: u64 = 4096;
-/// The same for every rig, so that objects lie at the same places each time.
-const SECRET: [u8; 32] = [0x5A; 32];
 
 impl Rig {
     /// Put an engine over empty disks. Memory: its index, the hot objects, and what its disks hold, packed. Errors: the
@@ -109,15 +69,15 @@ impl Rig {
     }
 
     fn over(spec: &Spec, disks: impl Iterator<Item = Arc<dyn Device>>) -> Result<Rig, LabError> {
-        let plan = spec.plan()?;
+        let cut = spec.cut()?;
         let new = |disk| Spindle::new(disk, spec).map_err(|error| spec.refused(error));
         let mut spindles = disks.map(new).collect::<Result<Vec<_>, _>>()?;
-        let apart = plan.positions_bytes().map(|bytes| (bytes, Arc::new(Sparse::new(bytes * spindles.len() as u64))));
+        let apart = cut.beside_bytes().map(|bytes| (bytes, Arc::new(Sparse::new(bytes * spindles.len() as u64))));
         let apart = apart.map(|(bytes, disk)| Ok::<_, LabError>((bytes, new(disk)?))).transpose()?;
         let mut engines = Vec::new();
         for (number, spindle) in (0_u64..).zip(&spindles) {
-            let positions = apart.as_ref().map(|(bytes, positions)| positions.part(number * bytes, *bytes, spindle));
-            let engine = plan.open_beside(spindle.counted.clone(), positions);
+            let beside = apart.as_ref().map(|(bytes, positions)| positions.part(number * bytes, *bytes, spindle));
+            let engine = cut.open(Opening { beside, ..Opening::of(spindle.counted.clone()) });
             engines.push(engine.map_err(|error| spec.refused(error))?);
         }
         spindles.extend(apart.map(|(_, positions)| positions));
@@ -250,10 +210,12 @@ fn body(object: u64, bytes: u64) -> Bytes {
 mod tests {
     use super::*;
     use std::time::Duration;
+    use tinaja_store::engine::hashcache::settings::POSITIONS_APART;
+    use tinaja_store::{Settings, engines};
 
     #[test]
     fn every_engine_gives_back_what_was_put_into_it() {
-        for engine in EngineName::ALL {
+        for engine in engines::built_in().iter() {
             let rig = Rig::new(&Spec { disks: 2, models: vec![sata_7200()], ..Spec::new(engine, 32 << 20) }).unwrap();
             let sizes = [0, 1, 100, 5000, 100_000, 700_000];
             for (object, bytes) in (1..).zip(sizes) {
@@ -274,9 +236,9 @@ mod tests {
 
     #[test]
     fn positions_of_two_disks_lie_on_a_third() {
-        let tuning = Tuning { positions_in_memory: Some(1), positions_apart: true, ..Tuning::default() };
+        let settings = Settings::new().with(&engines::POSITIONS_IN_MEMORY, 1).with(&POSITIONS_APART, 1);
         let spec =
-            Spec { tuning, disks: 2, models: vec![sata_7200()], ..Spec::new(EngineName::HashCacheLogLru, 32 << 20) };
+            Spec { settings, disks: 2, models: vec![sata_7200()], ..Spec::new(engines::HASHCACHE_LOGLRU, 32 << 20) };
         let rig = Rig::new(&spec).unwrap();
         (0..12_000).for_each(|object| assert!(rig.put(object, 1000, None)));
         rig.settle().unwrap();
@@ -292,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_disk_too_small_is_refused() {
-        let refused = Rig::new(&Spec::new(EngineName::HashCacheLog, 1 << 12)).err().unwrap().to_string();
+        let refused = Rig::new(&Spec::new(engines::HASHCACHE_LOG, 1 << 12)).err().unwrap().to_string();
         assert!(refused.starts_with("cannot open hashcache-log over 4096 bytes"), "{refused}");
     }
 }

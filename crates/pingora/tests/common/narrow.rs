@@ -142,7 +142,7 @@ impl Drop for Writing {
 }
 
 impl Store for Narrow {
-    fn lookup(&self, key: &Key, _: Instant) -> Lookup {
+    fn lookup_with(&self, key: &Key, _: &Hint, _: Instant) -> Lookup {
         let fills = self.fills.lock().unwrap();
         let open = |fill: &&Arc<Fill>| fill.shared.lock().unwrap().end.is_none();
         let found = fills.iter().filter(|((of, _), _)| of == key).map(|(_, fill)| fill).find(open);

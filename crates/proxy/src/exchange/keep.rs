@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant, SystemTime};
 
 use http::HeaderMap;
-use http::header::{AGE, CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::header::{AGE, CONNECTION, CONTENT_LENGTH, ETAG, LAST_MODIFIED, TRANSFER_ENCODING};
 use pingora_http::ResponseHeader;
 use tinaja_http::storable::{self, Keep, NotStorable, Policy};
 use tinaja_http::targeted::CDN_CACHE_CONTROL;
@@ -71,6 +71,12 @@ pub(super) fn header(keep: &Keep, head: &ResponseHeader) -> ResponseHeader {
     header
 }
 
+/// What the store is told of an answer that is stored with these facts and this header.
+pub(super) fn hint(facts: &Facts, header: &ResponseHeader) -> Hint {
+    let can_validate = [ETAG, LAST_MODIFIED].iter().any(|name| header.headers.contains_key(name));
+    Hint { fresh_until: Some(facts.fresh_until), can_validate: Some(can_validate), ..Hint::default() }
+}
+
 impl Exchange {
     /// Begins to store an answer, whose body is still to be written. `None` where it is not to be stored after all:
     /// its head is too large, or the store could not keep which variants there are.
@@ -84,9 +90,10 @@ impl Exchange {
         let (place, variant) = self.place(request, &answer.head.headers).await?;
         let facts = facts(keep, answer, variant);
         let name = request.ticket.name();
-        let head = StoredHead::encode(Kind::Whole, &facts, name.primary(), &header(keep, answer.head))?;
+        let header = header(keep, answer.head);
+        let head = StoredHead::encode(Kind::Whole, &facts, name.primary(), &header)?;
         let group = self.groups.join(&member(request, answer.head), Instant::now());
-        let hint = Hint { group, expected_bytes: length, ..Hint::default() };
+        let hint = Hint { group, expected_bytes: length, ..hint(&facts, &header) };
         Some((place.clone(), self.store.put(&place, head, hint)))
     }
 

@@ -19,7 +19,7 @@ use tracing::Instrument as _;
 use super::Exchange;
 use super::ask::Reply;
 use super::entry::media_type;
-use super::keep::{Received, announced, facts, header, keep};
+use super::keep::{Received, announced, facts, header, hint, keep};
 use super::plan::random;
 use super::ticket::Request;
 use crate::stored::{Facts, Found, Kind, Name, Piece, PieceList, StoredHead};
@@ -92,9 +92,9 @@ impl Exchange {
             let id = random().to_le_bytes();
             let mark = Piece { first, last: first, id }.mark();
             let none = ResponseHeader::build(StatusCode::PARTIAL_CONTENT, None).ok()?;
-            let Object { name, place, facts, .. } = object;
+            let Object { name, place, facts, header, .. } = object;
             let head = StoredHead::encode_pieces(Kind::Piece, &facts, name.primary(), &mark, &none)?;
-            let writer = self.store.put(&name.piece_place(&mark), head, Hint::default());
+            let writer = self.store.put(&name.piece_place(&mark), head, hint(&facts, &header));
             Some(Keeping { name, place, list, first, id, writer, written: 0, announced, sound: true })
         })
         .await
@@ -135,7 +135,7 @@ impl Exchange {
         list: &PieceList,
     ) -> Option<()> {
         let head = StoredHead::encode_pieces(Kind::Pieces, facts, name.primary(), &list.bytes(), header)?;
-        let writer = self.store.put(place, head, Hint { expected_bytes: Some(0), ..Hint::default() });
+        let writer = self.store.put(place, head, Hint { expected_bytes: Some(0), ..hint(facts, header) });
         match writer.commit().await {
             Commit::Stored { .. } => Some(()),
             Commit::NotStored(why) => {

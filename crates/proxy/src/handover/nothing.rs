@@ -19,7 +19,7 @@ pub(super) struct Nothing;
 const FILL: FillId = FillId(0);
 
 impl Store for Nothing {
-    fn lookup(&self, _: &Key, _: Instant) -> Lookup {
+    fn lookup_with(&self, _: &Key, _: &Hint, _: Instant) -> Lookup {
         Lookup::Absent
     }
 

@@ -65,8 +65,8 @@ impl Switch {
 }
 
 impl Store for Switch {
-    fn lookup(&self, key: &Key, deadline: Instant) -> Lookup {
-        self.store.read().lookup(key, deadline)
+    fn lookup_with(&self, key: &Key, hint: &Hint, deadline: Instant) -> Lookup {
+        self.store.read().lookup_with(key, hint, deadline)
     }
 
     fn find(&self, key: &Key) -> Pending<Option<Hit>> {

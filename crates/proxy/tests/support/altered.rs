@@ -64,7 +64,7 @@ impl Altered {
 }
 
 impl Store for Altered {
-    fn lookup(&self, key: &Key, deadline: Instant) -> Lookup {
+    fn lookup_with(&self, key: &Key, _: &Hint, deadline: Instant) -> Lookup {
         (self.on_lookup)(&self.inner, key, deadline)
     }
 

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::Instant;
 
-use tinaja_store::{EngineName, Tuning};
+use tinaja_store::{Settings, engines};
 
 use crate::foyer_side::FoyerHybrid;
 use crate::objects::Objects;
@@ -43,15 +43,15 @@ pub async fn replay(dir: &Path, quick: bool) {
     let disk_bytes = if quick { 32 << 20 } else { 256 << 20 };
     let objects = disk_bytes * 4 / Objects::of_many_sizes().size as u64;
     let load = Load { disk_bytes, objects, warm_up: objects * 2, measured: objects * 3 };
-    let keep = |keep_percent| Tuning { keep_percent, ..Tuning::default() };
+    let keep = Settings::new().with(&engines::KEEP, 10);
     let mut rows = Vec::new();
-    for (name, engine, tuning) in [
-        ("hashcache-log", EngineName::HashCacheLog, keep(0)),
-        ("segmented", EngineName::Segmented, keep(0)),
-        ("segmented, keeping 10 %", EngineName::Segmented, keep(10)),
+    for (name, engine, settings) in [
+        ("hashcache-log", engines::HASHCACHE_LOG, Settings::new()),
+        ("segmented", engines::SEGMENTED, Settings::new()),
+        ("segmented, keeping 10 %", engines::SEGMENTED, keep),
     ] {
         let dir = dir.join(name);
-        let cache = Tinaja::open_as(&dir, engine, tuning, Objects::of_many_sizes(), disk_bytes);
+        let cache = Tinaja::open_as(&dir, engine, settings, Objects::of_many_sizes(), disk_bytes);
         let mut before = cache.stats();
         let mut row = run(&cache, &load, || before = cache.stats()).await;
         let stats = cache.stats();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tinaja_store::device::IoEngine;
-use tinaja_store::{Cache, CacheOptions, Commit, EngineName, Hint, Key, Lookup, Stats, Store, Tuning};
+use tinaja_store::{Cache, CacheOptions, Commit, EngineRef, Hint, Key, Lookup, Settings, Stats, Store, engines};
 
 use crate::objects::Objects;
 use crate::phase::Side;
@@ -20,15 +20,15 @@ pub struct Tinaja {
 
 impl Tinaja {
     pub fn open(dir: &Path, objects: Objects, disk_bytes: u64) -> Self {
-        Self::open_as(dir, EngineName::default(), Tuning::default(), objects, disk_bytes)
+        Self::open_as(dir, engines::HASHCACHE_LOG, Settings::new(), objects, disk_bytes)
     }
 
-    pub fn open_as(dir: &Path, engine: EngineName, tuning: Tuning, objects: Objects, disk_bytes: u64) -> Self {
+    pub fn open_as(dir: &Path, engine: EngineRef, settings: Settings, objects: Objects, disk_bytes: u64) -> Self {
         let threads = std::env::args().any(|argument| argument == "--threads");
         let cache = Cache::open(CacheOptions {
             io: if threads { IoEngine::Threads } else { IoEngine::Auto },
             engine: Some(engine),
-            tuning,
+            settings,
             disk_bytes: Some(disk_bytes),
             memory_bytes: 0,
             mean_object_bytes: objects.size as u64,

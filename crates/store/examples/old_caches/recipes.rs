@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tinaja_store::{Bins, CacheOptions, Tuning};
+use tinaja_store::{CacheOptions, Settings, engines};
 
 /// How one is made.
 #[derive(Clone, Debug, Default)]
@@ -14,9 +14,9 @@ pub struct Recipe {
     pub prefetch: bool,
     /// Whether its positions lie in a directory of their own.
     pub apart: bool,
-    pub hash_bits: Option<u8>,
+    pub hash_bits: Option<u64>,
     /// Bytes of a bin, bins of a set.
-    pub bins: Option<(u64, usize)>,
+    pub bins: Option<(u64, u64)>,
     pub two_disks: bool,
     /// Whether it is filled more than twice over.
     pub laps: bool,
@@ -78,13 +78,21 @@ pub fn options(dir: &Path, two_disks: bool, apart: bool) -> CacheOptions {
 impl Recipe {
     /// What it is made with.
     pub fn options(&self, dir: &Path) -> CacheOptions {
-        let tuning = Tuning { prefetch: self.prefetch.then_some(true), hash_bits: self.hash_bits, ..Tuning::default() };
-        let bins = self.bins.map(|(bytes, ways)| Bins { bytes: Some(bytes), ways: Some(ways) }).unwrap_or_default();
+        let mut settings = Settings::new();
+        if self.prefetch {
+            settings.set(&engines::PREFETCH, 1);
+        }
+        if let Some(bits) = self.hash_bits {
+            settings.set(&engines::HASH_BITS, bits);
+        }
+        if let Some((bytes, ways)) = self.bins {
+            settings.set(&engines::BIN_SIZE, bytes);
+            settings.set(&engines::WAYS, ways);
+        }
         CacheOptions {
             engine: Some(self.engine.parse().unwrap()),
             disk_bytes: Some(32 << 20),
-            tuning,
-            bins,
+            settings,
             flush_every: None,
             ..options(dir, self.two_disks, self.apart)
         }

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use tinaja_store::contract::{Harness, Size, Subject};
 use tinaja_store::layout::Superblock;
-use tinaja_store::{Cache, CacheOptions, EngineName, Secret, Store, block_on};
+use tinaja_store::{Cache, CacheOptions, EngineRef, Secret, Store, block_on, engines};
 
 struct OnDisk {
-    engine: EngineName,
+    engine: EngineRef,
     memory_bytes: u64,
     disks: usize,
     prefetch: bool,
@@ -21,7 +21,7 @@ struct OnDisk {
 
 impl Default for OnDisk {
     fn default() -> Self {
-        OnDisk { engine: EngineName::HashCacheLog, memory_bytes: 0, disks: 1, prefetch: false, apart: false }
+        OnDisk { engine: engines::HASHCACHE_LOG, memory_bytes: 0, disks: 1, prefetch: false, apart: false }
     }
 }
 
@@ -33,7 +33,7 @@ struct Opened {
 
 impl OnDisk {
     fn has_table(&self) -> bool {
-        self.engine.has_table()
+        self.engine.has(&engines::BIN_SIZE)
     }
 }
 
@@ -43,7 +43,9 @@ impl Harness for OnDisk {
         let mut options = CacheOptions::new(dir.path());
         options.engine = Some(self.engine);
         options.memory_bytes = self.memory_bytes;
-        options.tuning.prefetch = Some(self.prefetch);
+        if self.prefetch {
+            options.settings.set(&engines::PREFETCH, 1);
+        }
         // A third of a disk with a table is log. It is to hold heads of 64 KiB, and 1 MB in one object where it is tiny.
         let log_bytes = if size == Size::Ample { 128 << 20 } else { 8 << 20 };
         options.disk_bytes = Some(if self.has_table() { 2 * log_bytes } else { log_bytes });
@@ -59,16 +61,16 @@ impl Harness for OnDisk {
 
     /// With one way 500 objects in 21,800 bins push out 6 of each other.
     fn keeps(&self) -> f64 {
-        match self.engine {
-            EngineName::HashCacheBasic => 0.97,
-            EngineName::HashCacheLog | EngineName::HashCacheLogN => 0.99,
+        match self.engine.name {
+            "hashcache-basic" => 0.97,
+            "hashcache-log" | "hashcache-logn" => 0.99,
             // Two of one fingerprint of eight bits in one of 2000 sets.
             _ => 0.98,
         }
     }
 
     fn counts(&self) -> bool {
-        self.engine.counts_objects()
+        self.engine.counts_objects
     }
 }
 
@@ -81,7 +83,7 @@ fn with_known_secret(options: &CacheOptions) {
         let bytes = file.metadata().unwrap().len();
         let mut block = vec![0; 4096];
         file.read_exact_at(&mut block, 0).unwrap();
-        let superblock = Superblock::decode(&block, 4096, bytes).unwrap();
+        let superblock = Superblock::decode(&block).unwrap();
         let superblock = Superblock { secret: Secret::from_bytes([7; 32]), ..superblock };
         file.set_len(0).unwrap();
         file.set_len(bytes).unwrap();
@@ -125,18 +127,18 @@ macro_rules! contract_of {
     };
 }
 
-contract_of!(hashcache_basic, EngineName::HashCacheBasic);
-contract_of!(hashcache_set, EngineName::HashCacheSet);
-contract_of!(hashcache_setmem, EngineName::HashCacheSetMem);
-contract_of!(hashcache_setmemlru, EngineName::HashCacheSetMemLru);
-contract_of!(hashcache_log, EngineName::HashCacheLog);
-contract_of!(hashcache_loglru, EngineName::HashCacheLogLru);
-contract_of!(hashcache_logn, EngineName::HashCacheLogN);
-contract_of!(segmented, EngineName::Segmented);
+/// [`contract_of`] each: see [`tinaja_store::for_built_in_engines`].
+macro_rules! contract_of_each {
+    (() $($name:ident: $engine:ident = $folder:ident::$record:ident,)*) => {
+        $(contract_of!($name, engines::$engine);)*
+    };
+}
+
+tinaja_store::for_built_in_engines!(contract_of_each);
 
 contract_of!(
     loglru_with_positions_apart,
-    EngineName::HashCacheLogLru,
+    engines::HASHCACHE_LOGLRU,
     on_one_disk: { apart: true },
     on_two_disks_with_prefetching: { apart: true, disks: 2, prefetch: true },
 );
@@ -152,9 +154,9 @@ macro_rules! contract_with_prefetching_of {
     };
 }
 
-contract_with_prefetching_of!(basic_with_prefetching, EngineName::HashCacheBasic);
-contract_with_prefetching_of!(set_with_prefetching, EngineName::HashCacheSet);
-contract_with_prefetching_of!(setmem_with_prefetching, EngineName::HashCacheSetMem);
-contract_with_prefetching_of!(setmemlru_with_prefetching, EngineName::HashCacheSetMemLru);
-contract_with_prefetching_of!(log_with_prefetching, EngineName::HashCacheLog);
-contract_with_prefetching_of!(loglru_with_prefetching, EngineName::HashCacheLogLru);
+contract_with_prefetching_of!(basic_with_prefetching, engines::HASHCACHE_BASIC);
+contract_with_prefetching_of!(set_with_prefetching, engines::HASHCACHE_SET);
+contract_with_prefetching_of!(setmem_with_prefetching, engines::HASHCACHE_SETMEM);
+contract_with_prefetching_of!(setmemlru_with_prefetching, engines::HASHCACHE_SETMEMLRU);
+contract_with_prefetching_of!(log_with_prefetching, engines::HASHCACHE_LOG);
+contract_with_prefetching_of!(loglru_with_prefetching, engines::HASHCACHE_LOGLRU);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tinaja_store::contract::bytes_of;
-use tinaja_store::{Cache, CacheOptions, Commit, EngineName, Hint, Key, Store, block_on};
+use tinaja_store::{Cache, CacheOptions, Commit, EngineRef, Hint, Key, Store, block_on};
 
 use crate::journal::{Journal, What};
 
@@ -17,7 +17,7 @@ const THREADS: u32 = 4;
 
 /// What the process is told.
 pub struct Orders {
-    pub engine: EngineName,
+    pub engine: EngineRef,
     /// The how manieth process this is, from 1 on. Versions are numbered from its multiple of 2^32 on.
     pub number: u64,
     pub seed: u64,

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use load::{Orders, Random};
 use model::Model;
-use tinaja_store::EngineName;
+use tinaja_store::engines::{self, EngineRef};
 
 fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -32,26 +32,27 @@ fn setting(name: &str) -> Option<u64> {
 /// No wrong byte, nothing older than what was flushed, nothing removed comes back, and 99 % of what was flushed is found.
 #[test]
 fn killed_at_any_point_it_opens_with_what_was_flushed() {
-    kill(EngineName::HashCacheLog, setting("TINAJA_KILLS").unwrap_or(50), 0.99);
+    kill(engines::HASHCACHE_LOG, setting("TINAJA_KILLS").unwrap_or(50), 0.99);
 }
 
 /// The same for the other engines. With a Disk Table an object may push out another one of its set.
 #[test]
 fn killed_at_any_point_every_engine_opens_with_what_was_flushed() {
-    for engine in EngineName::ALL.into_iter().filter(|engine| *engine != EngineName::HashCacheLog) {
-        let least = if engine == EngineName::HashCacheBasic { 0.85 } else { 0.97 };
+    let all = engines::built_in();
+    for engine in all.iter().filter(|engine| *engine != engines::HASHCACHE_LOG) {
+        let least = if engine == engines::HASHCACHE_BASIC { 0.85 } else { 0.97 };
         kill(engine, setting("TINAJA_KILLS").unwrap_or(12), least);
     }
 }
 
-fn kill(engine: EngineName, kills: u64, least: f64) {
+fn kill(engine: EngineRef, kills: u64, least: f64) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
     let seed = setting("TINAJA_KILL_SEED").unwrap_or(now % 1_000_000);
     println!("{engine}: {kills} kills, TINAJA_KILL_SEED={seed}");
     let mut dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     dir.disable_cleanup(setting("TINAJA_KILL_KEEP").is_some());
     // Three fifths of the log: it may be anybody's turn to be overwritten after that. With a table a third of the disk is log.
-    let kept_bytes = load::DISK_BYTES * 3 / if engine.has_table() { 15 } else { 5 };
+    let kept_bytes = load::DISK_BYTES * 3 / if engine.has(&engines::BIN_SIZE) { 15 } else { 5 };
     let (mut model, mut random, mut laps) = (Model::new(kept_bytes), Random(seed.wrapping_mul(0x9E37_79B9) | 1), 0);
     let begun = Instant::now();
     for number in 1..=kills {
@@ -104,7 +105,7 @@ fn start(dir: &Path, orders: &Orders) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "the_process_that_is_killed", "--ignored", "--nocapture"])
         .env("TINAJA_KILL_DIR", dir)
-        .env("TINAJA_KILL_ENGINE", orders.engine.as_str())
+        .env("TINAJA_KILL_ENGINE", orders.engine.name)
         .env("TINAJA_KILL_NUMBER", orders.number.to_string())
         .env("TINAJA_KILL_SEED", orders.seed.to_string())
         .env("TINAJA_KILL_CLOSE_AFTER", millis)

@@ -24,8 +24,9 @@ use tinaja_store::contract::bytes_of;
 use tinaja_store::device::wrap::{Fault, Faulty};
 use tinaja_store::device::{Device, Medium, Memory, Request};
 use tinaja_store::engine::hashcache::{HashCacheLog, HashCacheLogOptions};
-use tinaja_store::layout::Stamp;
-use tinaja_store::{Cache, Commit, EngineName, Hint, Key, Plan, Secret, Store, Tuning, block_on};
+use tinaja_store::engine::registry::{Ask, Cut, Opening};
+use tinaja_store::layout::{LogSection, Stamp};
+use tinaja_store::{Cache, Commit, EngineRef, Hint, Key, Secret, Settings, Store, block_on, engines};
 
 pub const DISK_BYTES: usize = 8 << 20;
 pub const BASE: u64 = 4096;
@@ -45,48 +46,32 @@ pub fn sound(medium: &Medium) -> Arc<Memory> {
     Arc::new(Memory::over(medium))
 }
 
-/// One test for each engine of each function named, which takes an engine.
+/// One test for each engine that there is of each function named, which takes an engine; and for some with prefetching.
 #[macro_export]
 macro_rules! for_every_engine {
     ($($test:ident),* $(,)?) => {
         $(mod $test {
-            use tinaja_store::EngineName;
-            #[test]
-            fn hashcache_basic() {
-                super::$test(EngineName::HashCacheBasic);
-            }
-            #[test]
-            fn hashcache_set() {
-                super::$test(EngineName::HashCacheSet);
-            }
-            #[test]
-            fn hashcache_setmem() {
-                super::$test(EngineName::HashCacheSetMem);
-            }
-            #[test]
-            fn hashcache_setmemlru() {
-                super::$test(EngineName::HashCacheSetMemLru);
-            }
-            #[test]
-            fn hashcache_loglru() {
-                super::$test(EngineName::HashCacheLogLru);
-            }
-            #[test]
-            fn hashcache_log() {
-                super::$test(EngineName::HashCacheLog);
-            }
-            #[test]
-            fn segmented() {
-                super::$test(EngineName::Segmented);
-            }
+            tinaja_store::for_built_in_engines!($crate::test_of_each, $test);
+
             #[test]
             fn hashcache_set_with_prefetching() {
-                $crate::support::with_prefetching(|| super::$test(EngineName::HashCacheSet));
+                $crate::support::with_prefetching(|| super::$test(tinaja_store::engines::HASHCACHE_SET));
             }
             #[test]
             fn hashcache_log_with_prefetching() {
-                $crate::support::with_prefetching(|| super::$test(EngineName::HashCacheLog));
+                $crate::support::with_prefetching(|| super::$test(tinaja_store::engines::HASHCACHE_LOG));
             }
+        })*
+    };
+}
+
+/// The tests of one function: see [`tinaja_store::for_built_in_engines`].
+#[macro_export]
+macro_rules! test_of_each {
+    (($test:ident) $($name:ident: $engine:ident = $folder:ident::$record:ident,)*) => {
+        $(#[test]
+        fn $name() {
+            super::$test(tinaja_store::engines::$engine);
         })*
     };
 }
@@ -119,35 +104,48 @@ pub fn prefetches() -> bool {
 }
 
 /// Whether an engine keeps objects in a Disk Table: what a new version is written over is gone from then on.
-pub fn has_table(engine: EngineName) -> bool {
-    engine.has_table()
+pub fn has_table(engine: EngineRef) -> bool {
+    engine.has(&engines::BIN_SIZE)
 }
 
 /// How [`open_as`] cuts a disk of so many bytes.
-pub fn plan_as(engine: EngineName, disk_bytes: u64) -> Plan {
-    let tuning = Tuning { prefetch: Some(PREFETCHES.get()), ..Tuning::default() };
-    plan_tuned(engine, tuning, disk_bytes)
+pub fn plan_as(engine: EngineRef, disk_bytes: u64) -> Box<dyn Cut> {
+    plan_with(engine, &asked(), disk_bytes)
 }
 
-/// [`plan_as`] with other settings than the default.
-pub fn plan_tuned(engine: EngineName, tuning: Tuning, disk_bytes: u64) -> Plan {
+/// Settings of this test's stores: whether related objects are read together.
+pub fn asked() -> Settings {
+    if prefetches() { Settings::new().with(&engines::PREFETCH, 1) } else { Settings::new() }
+}
+
+/// [`plan_as`] with other settings.
+pub fn plan_with(engine: EngineRef, settings: &Settings, bytes: u64) -> Box<dyn Cut> {
     let stamp = Stamp { seed: Secret::from_bytes(SECRET).seed() };
-    Plan::new(engine, tuning, disk_bytes, BASE, 4096, stamp).unwrap()
+    engine.cut(&Ask { bytes, reserved: BASE, mean_object_bytes: 4096, stamp, settings }).unwrap()
+}
+
+/// What the superblock says of a disk that is cut so.
+pub fn section_of(plan: &dyn Cut) -> LogSection {
+    LogSection::read(&plan.section()).unwrap()
 }
 
 /// A store of this engine over the whole of a disk; `Err` when it cannot even be read.
-pub fn open_as(engine: EngineName, disk: Arc<dyn Device>) -> Result<Cache, String> {
-    open_planned(&plan_as(engine, disk.geometry().bytes), disk)
+pub fn open_as(engine: EngineRef, disk: Arc<dyn Device>) -> Result<Cache, String> {
+    open_planned(&*plan_as(engine, disk.geometry().bytes), disk)
 }
 
 /// A store over the whole of a disk, as planned.
-pub fn open_planned(plan: &Plan, disk: Arc<dyn Device>) -> Result<Cache, String> {
-    Ok(Cache::over(plan.open(disk)?, Secret::from_bytes(SECRET), 0).unwrap())
+pub fn open_planned(plan: &dyn Cut, disk: Arc<dyn Device>) -> Result<Cache, String> {
+    open_over(plan, Opening::of(disk))
 }
 
 /// The same, with the device that has the positions alone.
-pub fn open_beside(plan: &Plan, disk: Arc<dyn Device>, positions: Arc<dyn Device>) -> Result<Cache, String> {
-    Ok(Cache::over(plan.open_beside(disk, Some(positions))?, Secret::from_bytes(SECRET), 0).unwrap())
+pub fn open_beside(plan: &dyn Cut, disk: Arc<dyn Device>, positions: Arc<dyn Device>) -> Result<Cache, String> {
+    open_over(plan, Opening { beside: Some(positions), ..Opening::of(disk) })
+}
+
+fn open_over(plan: &dyn Cut, opening: Opening) -> Result<Cache, String> {
+    Ok(Cache::over(plan.open(opening)?, Secret::from_bytes(SECRET), 0).unwrap())
 }
 
 /// How [`open`] cuts a disk of so many bytes.

@@ -8,11 +8,11 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use tinaja_proxy::{Action, Cidr, Limits, LogFormat, OriginUrl, Ports, RequestIds};
-use tinaja_store::EngineName;
-use tinaja_store::device::IoEngine;
+use tinaja_store::{EngineRef, IoEngine};
 use toml::Spanned;
 
 use super::upstream::FileUpstream;
+use crate::knobs;
 use crate::values::{Address, FieldName, FileOrOff, Filter, Limit, LogFormatName, Number, OneOrMore, Size, Text};
 
 /// The longest file that is read: far more than anybody writes by hand.
@@ -27,15 +27,11 @@ pub struct File {
     pub memory: Option<Text<Size>>,
     pub memory_yields: Option<bool>,
     pub workers: Option<Number<1, 1024>>,
-    pub engine: Option<Text<EngineName>>,
-    pub sets_in_memory: Option<Number<1, 100>>,
-    pub positions_in_memory: Option<Number<1, 8>>,
+    pub engine: Option<Text<EngineRef>>,
+    /// The settings of engines, which stand among the others.
+    #[serde(skip)]
+    pub knobs: tinaja_store::Settings,
     pub positions_dir: Option<PathBuf>,
-    pub keep: Option<Number<0, 50>>,
-    pub prefetch: Option<bool>,
-    pub bin_size: Option<Text<Size>>,
-    pub ways: Option<Number<1, 8>>,
-    pub hash_bits: Option<Number<8, 16>>,
     pub object_size: Option<Text<Size>>,
     pub io: Option<Text<IoEngine>>,
     pub access_log: Option<Text<FileOrOff>>,
@@ -284,5 +280,6 @@ pub fn read(path: &Path) -> Result<(File, String)> {
 
 /// Errors: as [`read`].
 pub fn parse(text: &str) -> Result<File, toml::de::Error> {
-    toml::from_str(text)
+    let (file, knobs) = knobs::read(toml::Deserializer::parse(text)?)?;
+    Ok(File { knobs, ..file })
 }

@@ -11,10 +11,10 @@ use std::thread::available_parallelism;
 
 use anyhow::{Context, Result, bail};
 use tinaja_proxy::{Config, Listener, Rule};
-use tinaja_store::device::IoEngine;
-use tinaja_store::{Bins, EngineName, Tuning};
+use tinaja_store::{EngineRef, IoEngine};
 
 use crate::flags::Serve;
+use crate::knobs;
 use crate::place;
 use crate::values::{Address, FileOrOff, Filter, LogFormatName, Number, OneOrMore, Size, Text};
 use file::File;
@@ -36,13 +36,11 @@ pub struct Settings {
     /// Whether the kernel may take it back.
     pub memory_yields: bool,
     /// The engine, if it was said.
-    pub engine: Option<EngineName>,
+    pub engine: Option<EngineRef>,
     /// What engines are told beside.
-    pub tuning: Tuning,
+    pub knobs: tinaja_store::Settings,
     /// Where positions lie that memory has no room for, if not beside the objects.
     pub positions_dir: Option<PathBuf>,
-    /// How the bins of a new cache are cut, as far as it was said.
-    pub bins: Bins,
     /// The mean object size by which a new cache is cut, if it was said.
     pub object_bytes: Option<u64>,
     /// How the disk is read and written.
@@ -120,19 +118,8 @@ impl Settings {
             memory_bytes: size(flags.memory, memory).map_or(DEFAULT_MEMORY_BYTES, |Size(bytes)| bytes),
             memory_yields: flags.memory_yields.or(file.memory_yields).unwrap_or(false),
             engine: flags.engine.or(engine.map(|Text(engine)| engine)),
-            tuning: Tuning {
-                sets_in_memory_percent: small(flags.sets_in_memory, file.sets_in_memory),
-                positions_in_memory: small(flags.positions_in_memory, file.positions_in_memory),
-                prefetch: flags.prefetch.or(file.prefetch),
-                hash_bits: small(flags.hash_bits, file.hash_bits),
-                keep_percent: small(flags.keep, file.keep).unwrap_or(Tuning::default().keep_percent),
-                ..Tuning::default()
-            },
+            knobs: flags.knobs.0.over(&file.knobs).over(&knobs::defaults()),
             positions_dir: flags.positions_dir.or(file.positions_dir),
-            bins: Bins {
-                bytes: size(flags.bin_size, file.bin_size).map(|Size(bytes)| bytes),
-                ways: small(flags.ways, file.ways).map(usize::from),
-            },
             object_bytes: size(flags.object_size, file.object_size).map(|Size(bytes)| bytes),
             io: flags.io.or(file.io.map(|Text(io)| io)).unwrap_or_default(),
             log: log.map_or(DEFAULT_LOG.into(), |Filter(filter)| filter),
@@ -140,11 +127,6 @@ impl Settings {
             proxy,
         })
     }
-}
-
-/// A flag over a setting of the file.
-fn small<const LEAST: u32, const MOST: u32>(flag: Option<u8>, file: Option<Number<LEAST, MOST>>) -> Option<u8> {
-    flag.or(file.and_then(|Number(number)| u8::try_from(number).ok()))
 }
 
 /// Where a cache lives that flags or a configuration file name.

@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 
 use clap::{CommandFactory, Parser};
 use tinaja_proxy::{Action, Balance, Check, Limits, Mode, Route, Rules, Upstream};
+use tinaja_store::engines::{self, BIN_SIZE, HASH_BITS, KEEP, POSITIONS_IN_MEMORY, PREFETCH, SETS_IN_MEMORY, WAYS};
 
 use super::*;
 use crate::flags::{Action as Command, Flags};
@@ -120,6 +121,15 @@ fn every_flag_has_its_setting() {
     }
 }
 
+/// And each setting of an engine has both, but for those that the store sets itself.
+#[test]
+fn every_setting_of_an_engine_is_in_the_file() {
+    let known = known("");
+    for setting in engines::built_in().settings() {
+        assert_eq!(known.contains(&setting.name.replace('-', "_")), !setting.help.is_empty(), "{}", setting.name);
+    }
+}
+
 /// The package's settings, as they are installed.
 #[test]
 fn the_package_has_good_settings() {
@@ -162,19 +172,16 @@ fn flags_override_the_file() {
 
     let tuned = |flags| {
         let set = "sets_in_memory = 30\npositions_in_memory = 6\nprefetch = true\nhash_bits = 12\nkeep = 10";
-        read(flags, &format!("{set}\n{text}")).unwrap().tuning
+        let said = read(flags, &format!("{set}\n{text}")).unwrap().knobs;
+        [&SETS_IN_MEMORY, &POSITIONS_IN_MEMORY, &PREFETCH, &HASH_BITS, &KEEP].map(|setting| said.get(setting))
     };
-    let numbers = |tuning: Tuning| {
-        let Tuning { sets_in_memory_percent, positions_in_memory, prefetch, hash_bits, keep_percent, .. } = tuning;
-        (sets_in_memory_percent, positions_in_memory, prefetch, hash_bits, keep_percent)
-    };
-    assert_eq!(numbers(tuned("")), (Some(30), Some(6), Some(true), Some(12), 10));
+    assert_eq!(tuned(""), [30, 6, 1, 12, 10].map(Some));
     let flags = "--sets-in-memory 70 --positions-in-memory 1 --prefetch false --hash-bits 9 --keep 0";
-    assert_eq!(numbers(tuned(flags)), (Some(70), Some(1), Some(false), Some(9), 0));
+    assert_eq!(tuned(flags), [70, 1, 0, 9, 0].map(Some));
 
     let cut = |flags| {
         let settings = read(flags, &format!("bin_size = \"8KiB\"\nways = 4\nobject_size = \"5kB\"\n{text}")).unwrap();
-        (settings.bins.bytes, settings.bins.ways, settings.object_bytes)
+        (settings.knobs.get(&BIN_SIZE), settings.knobs.get(&WAYS), settings.object_bytes)
     };
     assert_eq!(cut(""), (Some(8192), Some(4), Some(5000)));
     assert_eq!(cut("--bin-size 16KiB --ways 2 --object-size 1MiB"), (Some(16_384), Some(2), Some(1 << 20)));

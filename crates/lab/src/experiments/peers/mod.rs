@@ -6,7 +6,7 @@ mod runs;
 mod tables;
 mod theory;
 
-use tinaja_store::EngineName;
+use tinaja_store::{EngineRef, engines};
 
 use crate::error::LabError;
 use crate::experiment::{Experiment, Setup};
@@ -27,31 +27,31 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// Each in its turn, under its load. With more objects a page what prefetching and stores make of a page may differ; a new
 /// file, and a log without prefetching, are what they are.
 const RUNS: [(Embedded, Peer); 14] = [
-    (Zipf13, ours(EngineName::HashCacheSet, false)),
-    (Zipf13, Peer::Tinaja { engine: EngineName::HashCacheSet, prefetch: false, is_new: true }),
-    (Zipf13, ours(EngineName::HashCacheSetMem, false)),
-    (Zipf13, ours(EngineName::HashCacheLog, false)),
-    (Zipf13, ours(EngineName::HashCacheLog, true)),
+    (Zipf13, ours(engines::HASHCACHE_SET, false)),
+    (Zipf13, Peer::Tinaja { engine: engines::HASHCACHE_SET, prefetch: false, is_new: true }),
+    (Zipf13, ours(engines::HASHCACHE_SETMEM, false)),
+    (Zipf13, ours(engines::HASHCACHE_LOG, false)),
+    (Zipf13, ours(engines::HASHCACHE_LOG, true)),
     (Zipf13, Peer::Squid(SquidStore::Aufs)),
     (Zipf13, Peer::Squid(SquidStore::Rock)),
     (Zipf13, Peer::TrafficServer),
-    (TenToTwenty, ours(EngineName::HashCacheSet, false)),
-    (TenToTwenty, ours(EngineName::HashCacheSetMem, false)),
-    (TenToTwenty, ours(EngineName::HashCacheLog, true)),
+    (TenToTwenty, ours(engines::HASHCACHE_SET, false)),
+    (TenToTwenty, ours(engines::HASHCACHE_SETMEM, false)),
+    (TenToTwenty, ours(engines::HASHCACHE_LOG, true)),
     (TenToTwenty, Peer::Squid(SquidStore::Aufs)),
     (TenToTwenty, Peer::Squid(SquidStore::Rock)),
     (TenToTwenty, Peer::TrafficServer),
 ];
 /// In short runs.
 const FEW: [(Embedded, Peer); 5] = [
-    (Zipf13, ours(EngineName::HashCacheSet, false)),
+    (Zipf13, ours(engines::HASHCACHE_SET, false)),
     (Zipf13, Peer::Squid(SquidStore::Aufs)),
     (Zipf13, Peer::TrafficServer),
-    (TenToTwenty, ours(EngineName::HashCacheLog, true)),
+    (TenToTwenty, ours(engines::HASHCACHE_LOG, true)),
     (TenToTwenty, Peer::Squid(SquidStore::Rock)),
 ];
 
-const fn ours(engine: EngineName, prefetch: bool) -> Peer {
+const fn ours(engine: EngineRef, prefetch: bool) -> Peer {
     Peer::Tinaja { engine, prefetch, is_new: false }
 }
 

@@ -1,6 +1,6 @@
 //! What was measured, as tables.
 
-use tinaja_store::EngineName;
+use tinaja_store::engines;
 
 use super::runs::Ran;
 use crate::paper::hashcache::{FIGURE_3_OTHERS, figure_3 as figure_3_of};
@@ -10,9 +10,8 @@ use crate::report::{Cell, Table};
 /// What Figure 3 says of it. The paper's engines with a table prefetch; its commercial cache stands where Traffic Server does.
 pub fn paper(peer: Peer) -> Option<f64> {
     match peer {
-        Peer::Tinaja { engine: EngineName::HashCacheLog, prefetch: false, .. } | Peer::Tinaja { is_new: true, .. } => {
-            None
-        }
+        Peer::Tinaja { is_new: true, .. } => None,
+        Peer::Tinaja { engine, prefetch: false, .. } if engine == engines::HASHCACHE_LOG => None,
         Peer::Tinaja { engine, .. } => figure_3_of(engine),
         Peer::Squid(SquidStore::Aufs) => FIGURE_3_OTHERS.first().map(|(_, rate)| *rate),
         // The paper's Squid has files; rock came later.

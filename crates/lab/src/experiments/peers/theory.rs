@@ -1,6 +1,6 @@
 //! Tables 4 and 6 of the paper with what the limited disk itself was measured to do.
 
-use tinaja_store::EngineName;
+use tinaja_store::EngineRef;
 use tinaja_store::tune::DiskSpeed;
 
 use super::runs::Ran;
@@ -50,7 +50,7 @@ pub fn table_4(ran: &[Ran], disk: &DiskSpeed) -> Table {
 
 /// How many times fewer reads this engine needs than without prefetching, which was run with few objects a page only: an
 /// object costs it the same reads, however many others its page has.
-fn related(ran: &[Ran], engine: EngineName, reads: f64) -> f64 {
+fn related(ran: &[Ran], engine: EngineRef, reads: f64) -> f64 {
     let plain = Peer::Tinaja { engine, prefetch: false, is_new: false };
     let plain = ran.iter().find(|ran| ran.peer == plain).map(|ran| ran.peak.disk_requests().0);
     plain.map_or(1.0, |plain| (plain / reads.max(1e-9)).max(1.0))

@@ -1,7 +1,7 @@
 //! Caches that are compared, each on a disk of its own.
 
 use tinaja_store::device::wrap::Detail;
-use tinaja_store::{EngineName, Tuning};
+use tinaja_store::{Settings, engines};
 
 use crate::browser::Event;
 use crate::error::LabError;
@@ -44,9 +44,9 @@ impl Cache {
     pub fn run(self, bytes: u64, place: &Place, events: &[Event]) -> Result<Run, LabError> {
         let pages = Some(PageCacheOptions { clean_pages: (bytes / 8) as usize / PAGE, ..PageCacheOptions::phone() });
         let disk = |page_cache| Disk { place: place.clone(), page_cache };
-        let segments = |keep_percent, page_cache| {
-            let tuning = Tuning { keep_percent, ..Tuning::default() };
-            Stand::engine(EngineName::Segmented, tuning, bytes, &disk(page_cache))
+        let segments = |keep_percent: u8, page_cache| {
+            let settings = Settings::new().with(&engines::KEEP, keep_percent.into());
+            Stand::engine(engines::SEGMENTED, &settings, bytes, &disk(page_cache))
         };
         let stand = match self {
             Cache::Rival(ages) => Stand::rival(BlockfileOptions { bytes, ages }, &disk(pages)),

@@ -1,6 +1,6 @@
 //! What a hit, a miss and an object stored cost in requests to the disk, and how many of these are seeks.
 
-use tinaja_store::Store;
+use tinaja_store::{Store, engines};
 
 use crate::error::LabError;
 use crate::random::Random;
@@ -53,7 +53,7 @@ impl Cost {
 /// asked for together, page by page.
 pub fn costs(spec: &Spec, load: f64, seed: u64, size: &dyn Fn(&mut Random) -> u64) -> Result<Costs, LabError> {
     let rig = Rig::new(spec)?;
-    let page = if spec.tuning.prefetch == Some(true) { PAGE_OBJECTS } else { 1 };
+    let page = if spec.settings.is_on(&engines::PREFETCH) { PAGE_OBJECTS } else { 1 };
     let pages = (rig.store.stats().slots as f64 * load) as u64 / page;
     let objects = pages * page;
     let mut random = Random::new(seed);

@@ -1,6 +1,6 @@
 //! What is lost to full sets, and so what a live object costs.
 
-use tinaja_store::{EngineName, Store};
+use tinaja_store::{EngineRef, Store};
 
 use crate::error::LabError;
 use crate::experiment::Setup;
@@ -20,7 +20,7 @@ pub struct Loss {
 }
 
 /// Small objects put one after the other, none of them twice; after each of [`LOADS`] a sample of them is looked for.
-pub fn losses(engine: EngineName, setup: &Setup) -> Result<Vec<Loss>, LabError> {
+pub fn losses(engine: EngineRef, setup: &Setup) -> Result<Vec<Loss>, LabError> {
     let rig = Rig::new(&Spec::new(engine, setup.choose(512 << 20, 64 << 20)))?;
     let stats = rig.store.stats();
     let mut random = Random::new(setup.seed);
@@ -46,10 +46,10 @@ pub fn losses(engine: EngineName, setup: &Setup) -> Result<Vec<Loss>, LabError> 
 
 /// The share lost by chance: objects come to sets at random, so the number in a set is Poisson-distributed, and all beyond
 /// its ways are lost. Two with one fingerprint take one slot, where an engine cannot tell them apart without a read.
-pub fn predicted(engine: EngineName, load: f64) -> f64 {
-    let (ways, fingerprints) = match engine {
-        EngineName::HashCacheBasic => (1_u32, None),
-        EngineName::HashCacheLogN | EngineName::HashCacheLog => (8, None),
+pub fn predicted(engine: EngineRef, load: f64) -> f64 {
+    let (ways, fingerprints) = match engine.name {
+        "hashcache-basic" => (1_u32, None),
+        "hashcache-logn" | "hashcache-log" => (8, None),
         _ => (8, Some(255.0)),
     };
     let mean = load * f64::from(ways);
@@ -84,12 +84,13 @@ fn binomial(all: f64, chance: f64) -> impl Iterator<Item = f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tinaja_store::engines;
 
     #[test]
     fn predictions_are_right_where_they_are_known() {
-        let log = |load| predicted(EngineName::HashCacheLog, load);
+        let log = |load| predicted(engines::HASHCACHE_LOG, load);
         assert!((log(1.0) - 0.1396).abs() < 0.001, "8 objects a set of 8: {}", log(1.0));
-        assert!((predicted(EngineName::HashCacheBasic, 1.0) - (-1.0_f64).exp()).abs() < 1e-9);
-        assert!(predicted(EngineName::HashCacheSetMem, 1.0) > log(1.0) && log(0.5) < 0.01);
+        assert!((predicted(engines::HASHCACHE_BASIC, 1.0) - (-1.0_f64).exp()).abs() < 1e-9);
+        assert!(predicted(engines::HASHCACHE_SETMEM, 1.0) > log(1.0) && log(0.5) < 0.01);
     }
 }

@@ -5,14 +5,15 @@ pub mod formula;
 mod full_sets;
 mod sweeps;
 
-use tinaja_store::{EngineName, Store, Tuning};
+use tinaja_store::engine::hashcache::settings::DEFAULT_SETS_IN_MEMORY;
+use tinaja_store::{EngineRef, Settings, Store, engines};
 
 use self::costs::Costs;
 use self::sweeps::Setting;
 use crate::error::LabError;
 use crate::experiment::{Experiment, Setup};
 use crate::load::codeen_bytes;
-use crate::paper::hashcache::{paper_bits, paper_seeks};
+use crate::paper::hashcache::{paper_bits, paper_seeks, policies};
 use crate::random::Random;
 use crate::report::{Cell, Plot, Report, Series, Table};
 use crate::rig::{Rig, Spec};
@@ -45,23 +46,21 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
 }
 
 /// Every engine; those that can prefetch a second time, with it.
-pub fn with_and_without_prefetch() -> impl Iterator<Item = (EngineName, bool)> {
-    let both = EngineName::HASHCACHE.into_iter().flat_map(|engine| [(engine, false), (engine, true)]);
-    both.filter(|(engine, prefetch)| !prefetch || engine.can_prefetch())
+pub fn with_and_without_prefetch() -> impl Iterator<Item = (EngineRef, bool)> {
+    let both = policies().into_iter().flat_map(|engine| [(engine, false), (engine, true)]);
+    both.filter(|(engine, prefetch)| !prefetch || engine.has(&engines::PREFETCH))
 }
 
 /// An engine's name in a table, with what it is set to.
-pub fn name(engine: EngineName, tuning: Tuning) -> String {
-    let share = match engine {
-        EngineName::HashCacheSetMemLru => format!(" {} %", tuning.sets_in_memory()),
-        _ => String::new(),
-    };
-    format!("{engine}{share}{}", if tuning.prefetch == Some(true) { " + prefetch" } else { "" })
+pub fn name(engine: EngineRef, settings: &Settings) -> String {
+    let share = settings.get(&engines::SETS_IN_MEMORY).unwrap_or(DEFAULT_SETS_IN_MEMORY);
+    let share = if engine.has(&engines::SETS_IN_MEMORY) { format!(" {share} %") } else { String::new() };
+    format!("{engine}{share}{}", if settings.is_on(&engines::PREFETCH) { " + prefetch" } else { "" })
 }
 
 /// The settings that an engine has of itself, with prefetching or without.
-pub fn usual(prefetch: bool) -> Tuning {
-    Tuning { prefetch: Some(prefetch), ..Tuning::default() }
+pub fn usual(prefetch: bool) -> Settings {
+    Settings::new().with(&engines::PREFETCH, prefetch.into())
 }
 
 /// Bits a slot: the paper's row, its formula, and what was allocated.
@@ -69,14 +68,13 @@ fn bits(setup: &Setup) -> Result<Table, LabError> {
     let columns = ["policy", "slots", "paper", "formula", "bits a slot", "index bytes"];
     let mut table = Table::new("Bits a slot, all that is allocated for the index", &columns);
     for (engine, prefetch) in with_and_without_prefetch() {
-        let tuning = usual(prefetch);
-        let rig = Rig::new(&Spec { tuning, ..Spec::new(engine, setup.choose(16 << 30, 1 << 30)) })?;
-        let stats = rig.store.stats();
+        let spec = Spec { settings: usual(prefetch), ..Spec::new(engine, setup.choose(16 << 30, 1 << 30)) };
+        let stats = Rig::new(&spec)?.store.stats();
         table.row([
-            name(engine, tuning).into(),
+            name(engine, &spec.settings).into(),
             stats.slots.into(),
             paper_bits(engine, prefetch).into(),
-            Cell::number(formula::bits_a_slot(engine, tuning, stats.slots), 2),
+            Cell::number(formula::bits_a_slot(engine, &spec.settings, stats.slots), 2),
             Cell::number(stats.bits_per_slot(), 2),
             stats.index_bytes.into(),
         ]);
@@ -89,12 +87,12 @@ fn losses(setup: &Setup) -> Result<(Table, Vec<Plot>), LabError> {
     let columns = ["policy", "objects a slot", "bits a live object", "lost, %", "predicted, %"];
     let mut table = Table::new("Objects lost to full sets, nothing ever overwritten", &columns);
     let mut series = Vec::new();
-    for engine in EngineName::HASHCACHE {
+    for engine in policies() {
         tracing::info!("{engine}: filling sets");
         let losses = full_sets::losses(engine, setup)?;
         for (load, loss) in full_sets::LOADS.iter().zip(&losses) {
             table.row([
-                name(engine, Tuning::default()).into(),
+                name(engine, &Settings::new()).into(),
                 Cell::number(*load, 3),
                 Cell::number(loss.bits_a_live_object, 2),
                 Cell::percent(loss.lost),
@@ -102,7 +100,7 @@ fn losses(setup: &Setup) -> Result<(Table, Vec<Plot>), LabError> {
             ]);
         }
         let points = full_sets::LOADS.iter().zip(&losses).map(|(load, loss)| (*load, loss.lost * 100.0));
-        series.push(Series::new(engine.as_str(), points));
+        series.push(Series::new(engine.name, points));
     }
     let title = "Objects lost to full sets".to_owned();
     let plot = Plot::Lines { title, x: "objects put for each slot".into(), y: "% lost".into(), series };
@@ -125,13 +123,14 @@ fn seeks(setup: &Setup, title: &str, load: f64, size: &dyn Fn(&mut Random) -> u6
     ];
     let mut table = Table::new(format!("{title}, {load} a slot"), &columns);
     for (engine, prefetch) in with_and_without_prefetch() {
-        let tuning = usual(prefetch);
-        tracing::info!("{}: counting seeks", name(engine, tuning));
-        let spec = Spec { tuning, ..Spec::new(engine, setup.choose(512 << 20, 64 << 20)) };
+        let settings = usual(prefetch);
+        let policy = name(engine, &settings);
+        tracing::info!("{policy}: counting seeks");
+        let spec = Spec { settings, ..Spec::new(engine, setup.choose(512 << 20, 64 << 20)) };
         let Costs { found, hit, beginning, miss, store } = costs::costs(&spec, load, setup.seed, size)?;
         let beginning = beginning.map_or(f64::NAN, |beginning| beginning.reads);
         let numbers = [hit.reads, hit.seeks, beginning, store.writes, store.seeks, miss.reads, miss.seeks];
-        let names = [Cell::from(name(engine, tuning)), paper_seeks(engine, prefetch).into()];
+        let names = [Cell::from(policy), paper_seeks(engine, prefetch).into()];
         table.row(names.into_iter().chain(numbers.map(|number| Cell::number(number, 3))).chain([Cell::percent(found)]));
     }
     Ok(table)

@@ -1,6 +1,6 @@
 //! The two policies with a setting: SetMemLRU's share of sets in memory, and LogLRU's positions.
 
-use tinaja_store::{EngineName, Store, Tuning};
+use tinaja_store::{EngineRef, Settings, Store, engines};
 
 use super::costs::costs;
 use super::formula::bits_a_slot;
@@ -31,29 +31,29 @@ pub struct Setting {
 
 /// SetMemLRU at each of [`SHARES`].
 pub fn set_mem_lru(setup: &Setup) -> Result<Vec<Setting>, LabError> {
-    let tuning = |share| Tuning { sets_in_memory_percent: Some(share), ..Tuning::default() };
+    let settings = |share: u8| Settings::new().with(&engines::SETS_IN_MEMORY, share.into());
     let shares = SHARES.iter().filter(|share| !setup.quick || **share % 20 == 0);
-    shares.map(|share| setting(EngineName::HashCacheSetMemLru, *share, tuning(*share), setup)).collect()
+    shares.map(|share| setting(engines::HASHCACHE_SETMEMLRU, *share, settings(*share), setup)).collect()
 }
 
 /// LogLRU with one position of each set in memory, and so on to all eight.
 pub fn log_lru(setup: &Setup) -> Result<Vec<Setting>, LabError> {
-    let tuning = |kept| Tuning { positions_in_memory: Some(kept), ..Tuning::default() };
+    let settings = |kept: u8| Settings::new().with(&engines::POSITIONS_IN_MEMORY, kept.into());
     let positions = (1..=8).filter(|kept| !setup.quick || kept % 4 == 0);
-    positions.map(|kept| setting(EngineName::HashCacheLogLru, kept, tuning(kept), setup)).collect()
+    positions.map(|kept| setting(engines::HASHCACHE_LOGLRU, kept, settings(kept), setup)).collect()
 }
 
-fn setting(engine: EngineName, value: u8, tuning: Tuning, setup: &Setup) -> Result<Setting, LabError> {
+fn setting(engine: EngineRef, value: u8, settings: Settings, setup: &Setup) -> Result<Setting, LabError> {
     tracing::info!("{engine} set to {value}");
-    let spec = Spec { tuning, ..Spec::new(engine, setup.choose(256 << 20, 64 << 20)) };
+    let spec = Spec { settings, ..Spec::new(engine, setup.choose(256 << 20, 64 << 20)) };
     let at_random = costs(&spec, 1.0, setup.seed, &|_| 3000)?;
     // A disk of a usual size: on a small one the 4 KiB that any index has cost bits.
-    let large = |tuning| {
-        let spec = Spec { disk_bytes: setup.choose(16 << 30, 2 << 30), tuning, ..spec.clone() };
+    let large = |settings: Settings| {
+        let spec = Spec { disk_bytes: setup.choose(16 << 30, 2 << 30), settings, ..spec.clone() };
         let stats = Rig::new(&spec)?.store.stats();
-        Ok::<_, LabError>((stats.bits_per_slot(), bits_a_slot(engine, tuning, stats.slots)))
+        Ok::<_, LabError>((stats.bits_per_slot(), bits_a_slot(engine, &spec.settings, stats.slots)))
     };
-    let (bits, formula) = large(tuning)?;
+    let (bits, formula) = large(spec.settings.clone())?;
     let rig = Rig::new(&spec)?;
     let working_set = rig.store.stats().slots / 8;
     let options = PolyMixOptions::new(Embedded::Zipf13, 100.0, working_set);
@@ -64,7 +64,7 @@ fn setting(engine: EngineName, value: u8, tuning: Tuning, setup: &Setup) -> Resu
         value,
         bits,
         formula,
-        with_prefetch: large(Tuning { prefetch: Some(true), ..tuning })?,
+        with_prefetch: large(spec.settings.clone().with(&engines::PREFETCH, 1))?,
         random: (at_random.hit.reads, at_random.miss.reads),
         polymix: (outcome.reads_a_hit(), outcome.reads_a_miss()),
     })

@@ -1,6 +1,6 @@
 //! Table 8: a machine with five disks of 10,000 turns, where Log has memory enough.
 
-use tinaja_store::EngineName;
+use tinaja_store::engines;
 
 use super::pace::at_real_pace;
 use super::runs::{Case, Ran, disk_bytes, models};
@@ -40,12 +40,12 @@ pub fn table(setup: &Setup) -> Result<Table, LabError> {
         let rates = [Cell::number(rate, 0), Cell::Nothing, Cell::Nothing];
         table.row([name.into(), "paper".into()].into_iter().chain(rates).chain(paper_cells(others)));
     }
-    let case = Case { disks: DISKS, ..Case::new(EngineName::HashCacheLog, true, Embedded::TenToTwenty) };
+    let case = Case { disks: DISKS, ..Case::new(engines::HASHCACHE_LOG, true, Embedded::TenToTwenty) };
     tracing::info!("{} on {DISKS} disks of 10,000 turns", case.engine);
     let each = (disk_bytes(setup) / DISKS as u64) >> 12 << 12;
     let hot_bytes = each * DISKS as u64 / HOT;
     let spec = Spec {
-        tuning: case.tuning,
+        settings: case.settings.clone(),
         disks: DISKS,
         hot_bytes,
         models: models().to_vec(),
@@ -55,7 +55,7 @@ pub fn table(setup: &Setup) -> Result<Table, LabError> {
     let (peak, paced) = (fastest.outcome.peak_rate(MODEL), at_real_pace(&fastest, MODEL, &[]));
     let at_rest = run(&spec, paced * LOAD, Some(MODEL), setup)?;
     let rates = [paced * LOAD, peak, paced].map(|rate| Cell::number(rate, 0));
-    let names = [fastest.case.engine.as_str().into(), "measured".into()];
+    let names = [fastest.case.engine.name.into(), "measured".into()];
     table.row(names.into_iter().chain(rates).chain(cells(&at_rest, MODEL)));
     Ok(table)
 }

@@ -1,6 +1,7 @@
 //! Table 9: large disks, with its columns: rates, times, hits.
 
-use tinaja_store::{EngineName, Tuning};
+use tinaja_store::engine::hashcache::settings::POSITIONS_APART;
+use tinaja_store::{EngineRef, Settings, engines};
 
 use super::runs::disk_bytes;
 use super::times::{LOAD, cells, paper_cells, run};
@@ -35,13 +36,13 @@ pub fn table(setup: &Setup) -> Result<Table, LabError> {
         &columns,
     );
     for row in TABLE_9 {
-        let names = |whose: &str| [row.engine.as_str().into(), (row.disks as u64).into(), whose.into()];
+        let names = |whose: &str| [row.engine.name.into(), (row.disks as u64).into(), whose.into()];
         if let Some([rate, others @ ..]) = row.columns {
             let rates = [Cell::number(rate, 0), Cell::Nothing];
             table.row(names("paper").into_iter().chain(rates).chain(paper_cells(others)));
         }
         for positions_apart in
-            [false, true].into_iter().filter(|apart| !apart || row.engine == EngineName::HashCacheLogLru)
+            [false, true].into_iter().filter(|apart| !apart || row.engine == engines::HASHCACHE_LOGLRU)
         {
             let whose = if positions_apart { "positions apart" } else { "measured" };
             let columns = measured(row.engine, row.disks, positions_apart, setup)?;
@@ -53,14 +54,15 @@ pub fn table(setup: &Setup) -> Result<Table, LabError> {
 
 /// The columns of a row, all but its name: the peak rate, and what came of the same load at [`LOAD`] of it.
 fn measured(
-    engine: EngineName,
+    engine: EngineRef,
     disks: usize,
     positions_apart: bool,
     setup: &Setup,
 ) -> Result<impl Iterator<Item = Cell>, LabError> {
     tracing::info!("{engine} on {disks} large disks, positions on one of their own: {positions_apart}");
+    let settings = Settings::new().with(&engines::POSITIONS_IN_MEMORY, 6).with(&engines::PREFETCH, 1);
     let spec = Spec {
-        tuning: Tuning { positions_in_memory: Some(6), positions_apart, prefetch: Some(true), ..Tuning::default() },
+        settings: settings.with(&POSITIONS_APART, positions_apart.into()),
         disks,
         hot_bytes: (disk_bytes(setup) as f64 * 0.3 * HOT) as u64,
         models: vec![usb_7200()],

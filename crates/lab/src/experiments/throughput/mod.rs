@@ -9,7 +9,7 @@ mod runs;
 mod tables;
 mod times;
 
-use tinaja_store::{EngineName, Tuning};
+use tinaja_store::engines;
 
 use self::runs::{Case, Ran};
 use super::table3::with_and_without_prefetch;
@@ -29,7 +29,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 /// Shares of sets in memory, in percent, and the name of the curve in Figure 4.
-const SHARES: [u8; 2] = [30, 40];
+const SHARES: [u64; 2] = [30, 40];
 
 fn run(setup: &Setup) -> Result<Report, LabError> {
     let one_disk = |embedded| {
@@ -59,15 +59,16 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
 /// disk as well.
 fn two_disks(setup: &Setup) -> Result<Vec<Ran>, LabError> {
     let mut ran = Vec::new();
-    let prefetching = with_and_without_prefetch().filter(|(engine, prefetch)| *prefetch == engine.can_prefetch());
-    for (engine, prefetch) in prefetching.filter(|(engine, _)| *engine != EngineName::HashCacheSetMemLru) {
+    let prefetching =
+        with_and_without_prefetch().filter(|(engine, prefetch)| *prefetch == engine.has(&engines::PREFETCH));
+    for (engine, prefetch) in prefetching.filter(|(engine, _)| *engine != engines::HASHCACHE_SETMEMLRU) {
         ran.push(runs::run(Case { disks: 2, ..Case::new(engine, prefetch, Embedded::Zipf13) }, setup)?);
     }
     for share in SHARES {
-        let case = Case::new(EngineName::HashCacheSetMemLru, true, Embedded::Zipf13);
-        let tuning = Tuning { sets_in_memory_percent: Some(share), ..case.tuning };
+        let case = Case::new(engines::HASHCACHE_SETMEMLRU, true, Embedded::Zipf13);
+        let case = Case { settings: case.settings.clone().with(&engines::SETS_IN_MEMORY, share), ..case };
         for disks in [1, 2] {
-            ran.push(runs::run(Case { disks, tuning, ..case.clone() }, setup)?);
+            ran.push(runs::run(Case { disks, ..case.clone() }, setup)?);
         }
     }
     Ok(ran)

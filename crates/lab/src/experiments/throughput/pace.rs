@@ -3,7 +3,6 @@
 //!
 //! A run by a virtual clock is over in seconds of real time: its batches are full, 2 MiB each, as on no disk of such a rate.
 
-use tinaja_store::EngineName;
 use tinaja_store::limits::WRITE_BEHIND;
 
 use super::runs::{Ran, models};
@@ -36,8 +35,8 @@ pub fn at_real_pace(ran: &Ran, model: usize, all: &[Ran]) -> f64 {
 /// Batches of the log that were written.
 fn batches(ran: &Ran) -> f64 {
     let (outcome, writes) = (&ran.outcome, &ran.outcome.spent.writes);
-    let count = match ran.case.engine {
-        EngineName::HashCacheLogLru => writes.sizes.iter().skip(BATCH_CLASS).sum(),
+    let count = match ran.case.engine.name {
+        "hashcache-loglru" => writes.sizes.iter().skip(BATCH_CLASS).sum(),
         _ if ran.has_table() => writes.requests.saturating_sub(outcome.stored),
         _ => writes.requests,
     };

@@ -1,6 +1,6 @@
 //! Figures 3 and 4, the paper's bars beside ours.
 
-use tinaja_store::EngineName;
+use tinaja_store::EngineRef;
 
 use super::pace::at_real_pace;
 use super::runs::Ran;
@@ -12,7 +12,7 @@ use crate::report::{Plot, Series};
 pub fn figure_3(four: &[Ran], fifteen: &[Ran]) -> Plot {
     let engines: Vec<_> = four.iter().filter(|ran| is_the_papers(ran)).map(|ran| ran.case.engine).collect();
     let mut groups: Vec<_> =
-        engines.iter().map(|engine| engine.as_str().trim_start_matches("hashcache-").to_owned()).collect();
+        engines.iter().map(|engine| engine.name.trim_start_matches("hashcache-").to_owned()).collect();
     let mut paper: Vec<_> = engines.iter().map(|engine| paper_figure_3(*engine).unwrap_or_default()).collect();
     for (name, rate) in FIGURE_3_OTHERS {
         groups.push(name.to_owned());
@@ -20,7 +20,7 @@ pub fn figure_3(four: &[Ran], fifteen: &[Ran]) -> Plot {
     }
     let table_7 = engines.iter().map(|engine| table_7(*engine).map_or(0.0, |[rate, ..]| rate));
     let measured = |all: &[Ran], prefetch: bool| {
-        let of = |engine: EngineName| {
+        let of = |engine: EngineRef| {
             let run = all.iter().find(|ran| ran.case.engine == engine && ran.prefetches() == prefetch);
             run.map_or(0.0, |ran| at_real_pace(ran, 0, all))
         };
@@ -42,8 +42,7 @@ pub fn figure_3(four: &[Ran], fifteen: &[Ran]) -> Plot {
 
 /// Figure 4: SetMem and SetMemLRU on one disk and on two, at the pace of real time.
 pub fn figure_4(one: &[Ran], more: &[Ran]) -> Plot {
-    let is_set_mem =
-        |ran: &&Ran| matches!(ran.case.engine, EngineName::HashCacheSetMem | EngineName::HashCacheSetMemLru);
+    let is_set_mem = |ran: &&Ran| matches!(ran.case.engine.name, "hashcache-setmem" | "hashcache-setmemlru");
     let two: Vec<_> = more.iter().filter(is_set_mem).filter(|ran| ran.case.disks == 2).collect();
     let alone = |two: &Ran| {
         let same = more.iter().chain(one).find(|ran| ran.case.disks == 1 && name(ran) == name(two));

@@ -1,11 +1,11 @@
 //! One engine under the PolyMix-like load, as fast as its disks can.
 
 use tinaja_store::device::wrap::Model;
-use tinaja_store::{EngineName, Tuning};
+use tinaja_store::{EngineRef, Settings, engines};
 
 use crate::error::LabError;
 use crate::experiment::Setup;
-use crate::experiments::table3::{formula, usual};
+use crate::experiments::table3::usual;
 use crate::load::{Drive, Embedded, Outcome, PolyMix, PolyMixOptions, drive};
 use crate::rig::{Rig, Spec, sata_7200, scsi_10000, scsi_15000};
 
@@ -13,9 +13,9 @@ use crate::rig::{Rig, Spec, sata_7200, scsi_10000, scsi_15000};
 #[derive(Clone, Debug)]
 pub struct Case {
     /// Which engine.
-    pub engine: EngineName,
+    pub engine: EngineRef,
     /// With which settings.
-    pub tuning: Tuning,
+    pub settings: Settings,
     /// On how many disks.
     pub disks: usize,
     /// Under which of the two loads.
@@ -58,9 +58,9 @@ pub fn lengths(setup: &Setup, options: &PolyMixOptions) -> (usize, usize) {
 
 /// Run it. The disks share what [`disk_bytes`] says.
 pub fn run(case: Case, setup: &Setup) -> Result<Ran, LabError> {
-    tracing::info!("{:?} {} on {} disks, {:?}", case.tuning, case.engine, case.disks, case.embedded);
+    tracing::info!("{:?} {} on {} disks, {:?}", case.settings, case.engine, case.disks, case.embedded);
     let spec = Spec {
-        tuning: case.tuning,
+        settings: case.settings.clone(),
         disks: case.disks,
         models: models().to_vec(),
         ..Spec::new(case.engine, disk_bytes(setup) / case.disks as u64)
@@ -74,8 +74,8 @@ pub fn run(case: Case, setup: &Setup) -> Result<Ran, LabError> {
 
 impl Case {
     /// One disk, and the settings that an engine has of itself.
-    pub fn new(engine: EngineName, prefetch: bool, embedded: Embedded) -> Case {
-        Case { engine, tuning: usual(prefetch), disks: 1, embedded }
+    pub fn new(engine: EngineRef, prefetch: bool, embedded: Embedded) -> Case {
+        Case { engine, settings: usual(prefetch), disks: 1, embedded }
     }
 }
 
@@ -89,7 +89,7 @@ impl Ran {
 
     /// Whether objects lie in a Disk Table: then no position is in memory.
     pub fn has_table(&self) -> bool {
-        formula::bits_a_slot(self.case.engine, self.case.tuning, 1 << 20) < 15.0
+        self.case.engine.has(&engines::BIN_SIZE)
     }
 
     /// How far the arm goes for a request, on average over reads and writes, as a share of the disk; a third between random
@@ -102,7 +102,7 @@ impl Ran {
 
     /// Whether related objects are read together.
     pub fn prefetches(&self) -> bool {
-        self.case.tuning.prefetch == Some(true)
+        self.case.settings.is_on(&engines::PREFETCH)
     }
 
     /// Bytes of a request to the disk, on average over reads.

@@ -1,6 +1,6 @@
 //! What the runs are shown as.
 
-use tinaja_store::EngineName;
+use tinaja_store::engines;
 
 use super::pace::at_real_pace;
 use super::runs::{Ran, models};
@@ -69,7 +69,7 @@ fn related(one: &Ran, all: &[Ran]) -> f64 {
 
 /// Whether a run is as in the paper's measurements: all policies prefetch there but LogN.
 pub fn is_the_papers(ran: &Ran) -> bool {
-    ran.prefetches() == ran.case.engine.can_prefetch()
+    ran.prefetches() == ran.case.engine.has(&engines::PREFETCH)
 }
 
 /// Table 7's columns, beside the formula and the measured rates of both loads.
@@ -108,7 +108,7 @@ pub fn speeds(four: &[Ran], fifteen: &[Ran]) -> Table {
 
 /// A run's name, with its settings where it has some.
 pub fn name(ran: &Ran) -> String {
-    policy(ran.case.engine, ran.case.tuning)
+    policy(ran.case.engine, &ran.case.settings)
 }
 
 /// Rates on one disk and on two: `one` has them on one disk, `more` on two, and on one what `one` has not.
@@ -130,7 +130,7 @@ pub fn two_disks(one: &[Ran], more: &[Ran]) -> Table {
     for two in more.iter().filter(|ran| ran.case.disks == 2) {
         let alone = more.iter().chain(one).find(|ran| ran.case.disks == 1 && name(ran) == name(two));
         let (rate, before) = (two.outcome.peak_rate(0), alone.map(|ran| ran.outcome.peak_rate(0)));
-        let paper = (two.case.engine == EngineName::HashCacheSetMem).then_some(FIGURE_4_SETMEM);
+        let paper = (two.case.engine == engines::HASHCACHE_SETMEM).then_some(FIGURE_4_SETMEM);
         table.row([
             name(two).into(),
             Cell::maybe(before, 0),

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use tinaja_store::EngineName;
+use tinaja_store::EngineRef;
 
 use super::bench::Bench;
 use crate::error::LabError;
@@ -25,7 +25,7 @@ pub enum Peer {
     /// Ours.
     Tinaja {
         /// With which engine.
-        engine: EngineName,
+        engine: EngineRef,
         /// With or without prefetching.
         prefetch: bool,
         /// On a file whose parts have not all been written once: see [`write_through`](super::Bench::write_through).

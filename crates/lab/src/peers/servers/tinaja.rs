@@ -3,27 +3,21 @@
 use std::path::Path;
 use std::process::Command;
 
-use tinaja_store::EngineName;
+use tinaja_store::{EngineRef, engines};
 
 use super::{Peer, Setting, Start};
 
-pub fn start(setting: &Setting<'_>, engine: EngineName, prefetch: bool) -> Start {
+pub fn start(setting: &Setting<'_>, engine: EngineRef, prefetch: bool) -> Start {
     let Setting { bench, program, address, share } = setting;
     let cache = bench.mounted().join("cache");
     let mut command = bench.command(program);
     command.args(["serve", "--log", "warn", "--workers", "2", "--allow-destination", "127.0.0.0/8"]);
-    command.args(["--listen", &address.to_string(), "--engine", engine.as_str()]);
+    command.args(["--listen", &address.to_string(), "--engine", engine.name]);
     command.args(["--disk", &format!("{}B", share.disk_bytes), "--memory", &format!("{}B", share.hot_bytes)]);
-    if engine.can_prefetch() {
+    if engine.has(&engines::PREFETCH) {
         command.args(["--prefetch", &prefetch.to_string()]);
     }
-    if matches!(
-        engine,
-        EngineName::HashCacheBasic
-            | EngineName::HashCacheSet
-            | EngineName::HashCacheSetMem
-            | EngineName::HashCacheSetMemLru
-    ) {
+    if engine.has(&engines::BIN_SIZE) {
         // The paper's; measured now, the disk would be one without limits.
         command.args(["--bin-size", "8KiB", "--ways", "8"]);
     }
