@@ -35,12 +35,11 @@ pub fn defaults() -> Settings {
 pub fn engines_help() -> String {
     let all = engines::built_in();
     let default = all.default_engine().map_or("", |engine| engine.name);
-    let widest = all.iter().map(|engine| engine.name.len()).max().unwrap_or(0);
     let mut help = format!(
         "How objects are kept and found on disk; by default as the cache was made, or {default} for a new one. There are:"
     );
     for engine in all.iter() {
-        help.push_str(&format!("\n{:widest$}  {}", engine.name, engine.about));
+        help.push_str(&format!("\n- {engine}: {}", engine.about));
     }
     help
 }
@@ -119,8 +118,8 @@ mod tests {
     fn every_engine_has_its_line() {
         let help = engines_help();
         for engine in engines::built_in().iter() {
-            let line = help.lines().find(|line| line.split(' ').next() == Some(engine.name));
-            assert!(line.is_some_and(|line| line.ends_with(engine.about)), "{engine} in {help}");
+            let line = format!("- {engine}: {}", engine.about);
+            assert!(help.lines().any(|other| other == line), "{line} in {help}");
         }
         assert!(help.contains("hashcache-log for a new one"), "{help}");
     }
