@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use support::{BASE, DISK_BYTES, blank, disk, get, is_read, is_write, key, open_planned, plan_with, put, sound};
+use support::{
+    BASE, DISK_BYTES, blank, disk, get, is_read, is_write, key, open_planned, plan_with, put, settle, sound,
+};
 use tinaja_store::contract::bytes_of;
 use tinaja_store::device::wrap::{Counted, Fault};
 use tinaja_store::device::{Device, Medium, Request};
@@ -45,15 +47,16 @@ fn put_all(store: &Cache, from: u64, to: u64, bytes: usize) {
     (from..to).for_each(|n| stored(put(store, n, 1, bytes)));
 }
 
+/// What has left and how many segments were cleaned is counted once the cleaner rests: in the midst of a segment some of its
+/// objects have left, and it is not counted yet.
 #[test]
 fn what_is_oldest_leaves_with_its_segment() {
-    let medium = blank();
-    let store = open(&medium);
+    let device = sound(&blank());
+    let store = open_planned(&plan(0), device.clone()).unwrap();
     put_all(&store, 0, 1000, 20_000);
     block_on(store.flush()).unwrap();
-    // The youngest first, since cleaning may be at it still.
-    let mut there: Vec<_> = (0..1000).rev().map(|n| get(&store, n) == Some(1)).collect();
-    there.reverse();
+    settle(&*device);
+    let there: Vec<_> = (0..1000).map(|n| get(&store, n) == Some(1)).collect();
     let first = there.iter().position(|there| *there).unwrap();
     assert!(there[first..].iter().all(|there| *there), "nothing younger than what is there left before it");
     let stats = store.stats();
@@ -67,7 +70,8 @@ fn what_is_oldest_leaves_with_its_segment() {
     assert_eq!((stats.segments_passed_over, stats.kept_bytes, stats.lost_to_full_sets), (0, 0, 0));
 }
 
-/// Each byte is written once: headers, summaries and what is left free at the ends of segments are all there is more.
+/// Each byte is written once: headers, summaries and what is left free at the ends of segments are all there is more. Reads
+/// are counted once the cleaner rests: it may have read the summary of a segment that is not counted as cleaned yet.
 #[test]
 fn a_byte_stored_is_a_byte_written() {
     let medium = blank();
@@ -76,6 +80,7 @@ fn a_byte_stored_is_a_byte_written() {
     let before = device.counters();
     put_all(&store, 0, 2000, 8000);
     block_on(store.flush()).unwrap();
+    settle(&*device);
     let (now, stats) = (device.counters(), store.stats());
     let amplification = (now.write_bytes - before.write_bytes) as f64 / stats.stored_bytes as f64;
     let requests = now.writes - before.writes;
