@@ -4,11 +4,11 @@
 mod support;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread::sleep;
 use std::time::Duration;
 
-use support::{DISK_BYTES, blank, disk, get, is_sync, key, open, plan, put, sound};
+use support::{DISK_BYTES, blank, disk, get, is_sync, is_write, key, log_at, open, plan, put, sound, wait_until};
 use tinaja_store::device::Device;
 use tinaja_store::device::wrap::Fault;
 use tinaja_store::engine::Engine;
@@ -52,18 +52,27 @@ fn one_failing_disk_is_retired_alone() {
 }
 
 /// What the clock flushes survives a power cut; and a flush that failed by the clock is told to who asks next.
+///
+/// This slept half a second for the clock's thread to have been at work, which on a busy machine it may not have been; and
+/// took what the thread that takes snapshots asked for, late, for the clock's. Now it waits for what it tells of.
 #[test]
 fn the_clock_flushes_and_hides_no_failure() {
     let broken = Arc::new(AtomicBool::new(false));
     let (now, medium) = (broken.clone(), blank());
-    let bad = disk(&medium, move |_, request| (now.load(SeqCst) && is_sync(request)).then_some(Fault::Error));
+    let (wrote, syncs) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (writes, count) = (wrote.clone(), syncs.clone());
+    let bad = disk(&medium, move |_, request| {
+        let is_of_log = request.extent().is_some_and(|(at, _)| at >= log_at());
+        writes.fetch_or(is_write(request) && is_of_log, SeqCst);
+        count.fetch_add(u64::from(is_sync(request)), SeqCst);
+        (now.load(SeqCst) && is_sync(request)).then_some(Fault::Error)
+    });
     let options = HashCacheLogOptions { flush_every: Some(Duration::from_millis(100)), ..plan(DISK_BYTES as u64) };
     let engine = HashCacheLog::open(bad.clone(), &options).unwrap();
     let store = Cache::over(Arc::new(engine), Secret::from_bytes([7; 32]), 0).unwrap();
+    wait_until("it is opened with a sync, and a snapshot is taken with two", || syncs.load(SeqCst) == 3);
     let _ = put(&store, 1, 1, 3000);
-    let before = bad.calls();
-    sleep(Duration::from_millis(500));
-    assert!(bad.calls() > before, "a write and a sync, by themselves");
+    wait_until("a write and a sync, by themselves", || wrote.load(SeqCst) && syncs.load(SeqCst) == 4);
     let idle = bad.calls();
     sleep(Duration::from_millis(300));
     assert_eq!(bad.calls(), idle, "nothing new, nothing to sync");
@@ -71,7 +80,7 @@ fn the_clock_flushes_and_hides_no_failure() {
 
     broken.store(true, SeqCst);
     let _ = put(&store, 2, 1, 3000);
-    sleep(Duration::from_millis(500));
+    wait_until("a sync by the clock fails", || store.stats().sync_errors > 0);
     broken.store(false, SeqCst);
     assert!(matches!(block_on(store.flush()), Err(StoreError::Device(_))), "nobody was told so far");
     assert_eq!(block_on(store.flush()), Ok(()));

@@ -5,8 +5,6 @@ mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
-use std::thread::sleep;
-use std::time::Duration;
 
 use support::parking::Parking;
 use support::*;
@@ -208,7 +206,7 @@ fn flush_after_a_kill_syncs_what_is_found() {
     let s = syncs.clone();
     let store = open(sound(&bytes)).unwrap();
     let _ = put(&store, 1, 1, 2000);
-    sleep(Duration::from_millis(400));
+    wait_until("it is written out by the clock", || is_on_disk(&store, 1));
     let left = bytes.copy();
     std::mem::forget(store);
     let store = open(disk(&left, move |_, r| {
@@ -263,7 +261,7 @@ fn failed_sync_poisons_all_that_was_written() {
     for n in 100..400 {
         let _ = put(&store, n, 1, 3000);
     }
-    sleep(Duration::from_millis(300)); // all of it written, none of it synced
+    wait_until("all of it is written", || (100..400).all(|n| is_on_disk(&store, n))); // and none of it synced
     late.fail_held(); // the kernel drops every dirty page, and says so once
     assert!(block_on(a).is_err());
     let b = block_on(store.flush());

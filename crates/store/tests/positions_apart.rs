@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use support::{disk, get, is_read, is_write, open_beside, open_planned, plan_with, put, section_of, settle, sound};
+use support::{
+    disk, get, is_read, is_write, open_beside, open_planned, plan_with, put, section_of, settle, sound, wait_until,
+};
 use tinaja_store::device::wrap::{Counted, Fault};
 use tinaja_store::device::{Counters, Device, Medium, Memory, Request};
 use tinaja_store::engine::hashcache::settings::POSITIONS_APART;
@@ -41,15 +43,6 @@ fn stored(store: &Cache, numbers: impl Iterator<Item = u64>) {
 fn found(store: &Cache, numbers: std::ops::Range<u64>) -> u64 {
     let right = |version: Option<u64>| version.inspect(|version| assert_eq!(*version, 1)).is_some();
     numbers.map(|n| u64::from(right(get(store, n)))).sum()
-}
-
-/// Wait until something is so, for half a minute at most.
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let until = Instant::now() + Duration::from_secs(30);
-    while !is_so() {
-        assert!(Instant::now() < until, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// A disk that fails at requests of a kind, once it is told to.

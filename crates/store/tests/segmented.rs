@@ -52,7 +52,7 @@ fn put_all(store: &Cache, from: u64, to: u64, bytes: usize) {
 #[test]
 fn what_is_oldest_leaves_with_its_segment() {
     let device = sound(&blank());
-    let store = open_planned(&plan(0), device.clone()).unwrap();
+    let store = open_planned(&*plan(0), device.clone()).unwrap();
     put_all(&store, 0, 1000, 20_000);
     block_on(store.flush()).unwrap();
     settle(&*device);

@@ -3,21 +3,22 @@
 
 mod support;
 
-use std::thread::sleep;
-use std::time::Duration;
-
-use support::{BASE, blank, disk, get, key, open, put, sound};
+use support::{BASE, blank, disk, get, key, open, put, sound, wait_until};
 use tinaja_store::device::Medium;
 use tinaja_store::{Store, block_on};
 
-/// Two versions of everything, some removed, until a snapshot was due in between; then some more of the same.
+/// Two versions of everything, some removed, until a snapshot was taken in between; then some more of the same. The first
+/// is taken when it is opened, the second once the log has grown enough. This slept for as long as that takes on a machine
+/// that is not busy.
 fn history(bytes: &Medium) -> tinaja_store::Cache {
     let store = open(sound(bytes)).unwrap();
+    let is_taken = |area| bytes.with(|bytes| bytes[header_at(area)..][..4] == *b"TjI0");
+    wait_until("a snapshot is taken when it is opened", || is_taken(1));
     for n in 0..700 {
         let _ = (put(&store, n, 1, 3000), put(&store, n, 2, 2000));
     }
     (0..50).for_each(|n| drop(block_on(store.remove(&key(n)))));
-    sleep(Duration::from_millis(700));
+    wait_until("a second one is taken", || is_taken(0));
     (50..100).for_each(|n| drop(block_on(store.remove(&key(n)))));
     (100..150).for_each(|n| drop(put(&store, n, 3, 2500)));
     block_on(store.flush()).unwrap();

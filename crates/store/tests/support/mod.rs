@@ -17,7 +17,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tinaja_store::contract::bytes_of;
@@ -26,7 +26,7 @@ use tinaja_store::device::{Device, Medium, Memory, Request};
 use tinaja_store::engine::hashcache::{HashCacheLog, HashCacheLogOptions};
 use tinaja_store::engine::registry::{Ask, Cut, Opening};
 use tinaja_store::layout::{LogSection, Stamp};
-use tinaja_store::{Cache, Commit, EngineRef, Hint, Key, Secret, Settings, Store, block_on, engines};
+use tinaja_store::{Cache, Commit, EngineRef, Hint, Key, Secret, Settings, Source, Store, block_on, engines};
 
 pub const DISK_BYTES: usize = 8 << 20;
 pub const BASE: u64 = 4096;
@@ -206,6 +206,21 @@ pub fn is_read(request: &Request) -> bool {
 
 pub fn is_sync(request: &Request) -> bool {
     matches!(request, Request::Sync)
+}
+
+/// Wait until something is so that a thread of the store's makes so by itself, however busy the machine; half a minute at
+/// most.
+pub fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let until = Instant::now() + Duration::from_secs(30);
+    while !is_so() {
+        assert!(Instant::now() < until, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Whether an object is there and has left the log's memory for the disk.
+pub fn is_on_disk(store: &Cache, n: u64) -> bool {
+    block_on(store.find(&key(n))).is_some_and(|hit| hit.source == Source::Disk)
 }
 
 /// Until a disk has been asked for nothing for a while: what engines do by themselves they do some times a second.
