@@ -8,8 +8,8 @@ use std::task::{Poll, ready};
 use bytes::{Bytes, BytesMut};
 use tinaja_store::engine::{Kind, Record};
 
-use super::BackendError;
 use super::counted::One;
+use super::error::BackendError;
 use super::files::StreamFile;
 use super::format::{EntryHead, StreamAt};
 use super::shared::{EntryState, Shared, Stored, Stream, in_record, not_written};
@@ -122,7 +122,7 @@ impl Shared {
         EntryHead { version: self.inner.next_version(), streams: state.streams.each_ref().map(at) }
     }
 
-    /// See [`super::Entry::doom`].
+    /// See [`super::calls::Entry::doom`].
     pub(super) fn doom(self: &Arc<Self>) {
         let Some(claim) = self.inner.table.doom(self) else { return };
         let (shared, begun) = (self.clone(), self.inner.ongoing.begin());

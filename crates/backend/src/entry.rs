@@ -5,10 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use super::calls::{Answer, Entry};
 use super::counted::One;
+use super::error::BackendError;
 use super::shared::{Shared, Stream};
 use super::write::Change;
-use super::{Answer, BackendError, Entry};
 use crate::limits::MAX_ENTRY_READ_BYTES;
 
 /// Somebody's way to an entry.

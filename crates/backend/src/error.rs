@@ -1,6 +1,7 @@
 //! Why a call on a backend or an entry was refused or failed.
 
-use super::STREAMS;
+/// Streams of an entry, numbered from 0: a browser's cache uses two or three (section 3.1).
+pub const STREAMS: usize = 3;
 
 /// Why a call was refused or failed. Nothing was changed, unless it says so.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

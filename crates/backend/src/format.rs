@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use tinaja_store::layout::take::{take_u32, take_u64};
 
-use super::STREAMS;
+use super::error::STREAMS;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"TjE1");
 

@@ -8,20 +8,21 @@ use tinaja_store::layout::table::Table as Extents;
 use tinaja_store::memory::held::counted;
 use tinaja_store::{Digest, Key, MAX_NAME_BYTES};
 
+use super::calls::Entry;
 use super::counted::One;
 use super::entry::Handle;
+use super::error::{BackendError, STREAMS};
 use super::files::{FileFault, StreamFile};
 use super::format::EntryHead;
 use super::over::Inner;
 use super::shared::{EntryState, Shared, Stored, Stream, in_record, unreadable};
 use super::table::{Claim, Claimed};
-use super::{BackendError, Entry, STREAMS};
 
 /// An entry just opened.
 type Opened = Result<Arc<dyn Entry>, BackendError>;
 
 impl Inner {
-    /// See [`super::Backend::create_entry`].
+    /// See [`super::calls::Backend::create_entry`].
     pub(super) async fn create(self: Arc<Self>, key: Arc<[u8]>) -> Opened {
         let one = self.may_open()?;
         let Claimed::Mine(claim) = self.table.claim(&key, false).await else { return Err(BackendError::Exists) };
@@ -35,7 +36,7 @@ impl Inner {
         Ok(Handle::first(one, self.put(claim, key, id, EntryState { may_be_stored, ..EntryState::empty() })))
     }
 
-    /// See [`super::Backend::open_entry`].
+    /// See [`super::calls::Backend::open_entry`].
     pub(super) async fn open(self: Arc<Self>, key: Arc<[u8]>) -> Opened {
         let one = self.may_open()?;
         match self.table.claim(&key, true).await {

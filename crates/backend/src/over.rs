@@ -15,13 +15,14 @@ use tinaja_store::memory::held::Held;
 use tinaja_store::wait::{Turns, promise};
 use tinaja_store::{Digest, Secret, block_on};
 
+use super::calls::{Answer, Backend, Entry};
 use super::counted::{Count, Ongoing};
+use super::error::BackendError;
 use super::files::Files;
 use super::format::HEAD_BYTES;
 use super::options::EngineBackendOptions;
 use super::table::Table;
 use super::tasks::Tasks;
-use super::{Answer, Backend, BackendError, Entry};
 use crate::limits::{ENTRIES_READ_BYTES, MAX_ENTRY_CALLS, MAX_OPEN_ENTRIES, MAX_SPILLING_ENTRIES};
 
 /// A [`Backend`] that keeps each entry as one record of an engine, and what fits none in files of its own. Memory: the

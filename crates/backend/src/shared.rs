@@ -10,10 +10,10 @@ use tinaja_store::engine::{Hold, Place, Placement, Places, Probe};
 use tinaja_store::memory::held::Share;
 use tinaja_store::wait::Turns;
 
+use super::error::{BackendError, STREAMS};
 use super::files::{FileFault, StreamFile};
 use super::format::EntryHead;
 use super::over::Inner;
-use super::{BackendError, STREAMS};
 
 /// An entry that is open, or that is being written out.
 pub(super) struct Shared {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tinaja_store::wait::Turn;
 
+use super::error::{BackendError, STREAMS};
 use super::files::{FileFault, StreamFile};
 use super::shared::{EntryState, Shared, Stream, not_written};
-use super::{BackendError, STREAMS};
 
 /// What is to be written.
 pub(super) struct Change {
@@ -74,7 +74,7 @@ impl Change {
 }
 
 impl Shared {
-    /// See [`super::Entry::write_data`].
+    /// See [`super::calls::Entry::write_data`].
     pub(super) async fn write(self: Arc<Self>, change: Change) -> Result<(), BackendError> {
         let _turn = self.turn.enter().await;
         if !self.may_write(&change)? {

@@ -2,8 +2,7 @@
 
 use tinaja_store::{ReadError, WhyNot};
 
-use crate::Handle;
-use crate::handles::NoSuch;
+use crate::handles::{Handle, NoSuch};
 
 /// Why a call on a file was refused or failed. Nothing was changed, unless it says so.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -5,7 +5,7 @@ use std::io::SeekFrom;
 use bytes::{Buf, Bytes};
 use tinaja_store::{Body, Hit, ReadError, Writer, block_on};
 
-use crate::FileError;
+use crate::error::FileError;
 
 pub(super) enum Open {
     Reading(Reading),

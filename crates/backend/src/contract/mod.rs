@@ -13,7 +13,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tinaja_store::block_on;
 
-use crate::{Backend, BackendError, Entry, STREAMS};
+use crate::calls::{Backend, Entry};
+use crate::error::{BackendError, STREAMS};
 
 pub use model::random_histories_match_a_map;
 pub use rules::*;

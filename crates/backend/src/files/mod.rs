@@ -22,10 +22,10 @@ use tinaja_store::{Digest, Secret};
 
 pub(super) use stream::StreamFile;
 
-use super::BackendError;
 use super::counted::Ongoing;
 use super::format::InFile;
 use super::options::StreamFiles;
+use crate::error::BackendError;
 use crate::limits::{ENTRY_FILES_SHARE, MAX_UNSYNCED_FILES};
 use format::Seal;
 use room::Room;
