@@ -99,6 +99,28 @@ fn no_engine_opens_another_ones_file() {
     }
 }
 
+/// Found where a disk was cut by what was asked for, and only then compared with what it was made with: it was said to be
+/// damaged.
+#[test]
+fn a_cache_keeps_whether_it_prefetches() {
+    for engine in engines::built_in().iter().filter(|engine| engine.has(&engines::PREFETCH)) {
+        for (made, there, other) in [(0, "off", "on"), (1, "on", "off")] {
+            let dir = place();
+            let asked = |engine, prefetch| {
+                let settings = Settings::new().with(&engines::PREFETCH, prefetch);
+                CacheOptions { settings, ..options(dir.path(), engine) }
+            };
+            put(&Cache::open(asked(Some(engine), made)).unwrap(), 1, 3000);
+            let error = Cache::open(asked(None, 1 - made)).err().unwrap().to_string();
+            let says = format!("was made with prefetching {there}, not {other}: leave the setting out");
+            assert!(error.contains(&says), "{engine}: {error}");
+            for again in [asked(None, made), options(dir.path(), None)] {
+                assert_eq!(found(&Cache::open(again).unwrap(), 1), Some(bytes_of(1, 3000)), "{engine}");
+            }
+        }
+    }
+}
+
 /// From objects of a few bytes to ones of which not a set has room: made and used, or refused, and nothing left behind.
 #[test]
 fn every_geometry_is_made_or_refused() {

@@ -317,7 +317,8 @@ fn check_device(path: &Path, options: &CacheOptions, access: Access) -> Result<H
         return Err(other(path, "the engine", superblock.engine, known));
     };
     let stamp = Stamp { seed: superblock.secret.seed() };
-    let settings = asked_of(options).over(&made);
+    // What lasts is as the disk has it; whether something else was asked for is seen to below.
+    let settings = made.clone().over(&asked_of(options));
     let cut = engine.cut_before(&superblock, &ask(device_bytes, 0, stamp, &settings));
     let cut = cut.ok_or_else(|| refused(SuperblockError::Damaged))?;
     made_so(path, options, engine, &made, cut.end())?;

@@ -98,7 +98,12 @@ mod tests {
         /// Read a position, and have the slot used.
         fn use_slot(self: &Arc<Self>, id_low: u64) {
             let (tell, told) = sync_channel(1);
-            self.locate(id_low, Box::new(move |located| drop(tell.send(located))));
+            self.locate(
+                id_low,
+                Box::new(move |located| {
+                    let _ = tell.send(located);
+                }),
+            );
             if let Some((place, reach, moment)) = told.recv().unwrap() {
                 self.promote(id_low, (place, reach), moment);
             }

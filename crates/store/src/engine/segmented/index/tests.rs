@@ -1,0 +1,131 @@
+//! The index over segments that are there without a log; and what is counted, against a walk of every slot.
+
+use super::*;
+
+fn index(slots: u64) -> Index {
+    let layout = LogLayout::new(4096, 64 << 20, 4096).unwrap();
+    let closed = (1..60).map(|n| Place(layout.log_bytes() + n * layout.region_bytes));
+    let segments = Segments::new(layout, 64, closed, Place(layout.log_bytes() * 2));
+    Index::over(Index::room(slots), Arc::new(segments), layout)
+}
+
+fn place(region: u64, offset: u64) -> Place {
+    let layout = LogLayout::new(4096, 64 << 20, 4096).unwrap();
+    Place(layout.log_bytes() + region * layout.region_bytes + offset)
+}
+
+#[test]
+fn a_newer_version_takes_the_slot_of_the_older() {
+    let index = index(8);
+    index.insert_low(7, place(1, 100));
+    index.touch(7, place(1, 100));
+    assert_eq!((index.find(7), index.hits(7, place(1, 100))), (Some(place(1, 100)), Some(1)));
+    index.insert_low(7, place(2, 0));
+    assert_eq!((index.find(7), index.live(), index.lost()), (Some(place(2, 0)), 1, 0));
+    assert!(!index.evict(7, place(1, 100)) && index.evict(7, place(2, 0)));
+    assert_eq!(index.find(7), None);
+}
+
+#[test]
+fn a_full_set_loses_its_oldest() {
+    let index = index(8);
+    (1..=9).for_each(|n| index.insert_low(n, place(n, n)));
+    assert_eq!((index.find(1), index.live(), index.lost()), (None, 8, 1));
+    assert!((2..=9).all(|n| index.find(n) == Some(place(n, n))));
+    index.remove_to(5, place(4, 0));
+    assert!(index.find(5).is_some(), "it is newer than that");
+    index.remove_to(5, place(5, 5));
+    assert_eq!(index.find(5), None);
+}
+
+#[test]
+fn hits_are_counted_to_three_and_anew_once_it_was_kept() {
+    let index = index(80);
+    index.insert_low(7, place(1, 0));
+    (0..9).for_each(|_| index.touch(7, place(1, 0)));
+    index.touch(7, place(2, 0));
+    assert_eq!((index.hits(7, place(1, 0)), index.hits(7, place(2, 0))), (Some(3), None));
+    index.follow(7, place(1, 0), place(3, 0));
+    assert_eq!((index.find(7), index.hits(7, place(3, 0))), (Some(place(3, 0)), Some(0)));
+    index.follow(7, place(1, 0), place(4, 0));
+    assert_eq!(index.find(7), Some(place(3, 0)), "it had moved on");
+}
+
+#[test]
+fn a_sweep_drops_what_lies_in_one_segment() {
+    let index = index(8000);
+    (0..500).for_each(|n| index.insert_low(n << 55 | n, place(1 + n % 50, n * 8)));
+    index.sweep(place(7, 0).0 as usize / (1 << 20) % 64);
+    let left = (0..500).filter(|n| index.find(n << 55 | n).is_some()).count();
+    assert_eq!((left, index.live(), index.lost()), (490, 490, 0));
+}
+
+impl Index {
+    /// What [`Index::live`] says, of every slot.
+    fn live_by_walk(&self) -> u64 {
+        (0..self.sets.len()).map(|set| self.places(set).len() as u64).sum()
+    }
+}
+
+/// Records come and go, segments are cleaned and begun, and now and then the index is saved and opened without one of them.
+#[test]
+fn what_is_counted_is_what_a_walk_finds() {
+    let layout = LogLayout::new(4096, 4 << 20, 4096).unwrap();
+    let mut state = 7_u64;
+    let mut random = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let mut current = Place(layout.log_bytes());
+    let mut index = Index::over(Index::room(300), Arc::new(Segments::new(layout, 64, [].into_iter(), current)), layout);
+    let (mut held, mut offset, mut sum) = (Vec::new(), 0, 0);
+    for _ in 0..30_000 {
+        let id_low = random(500).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let (id_of, at) = held.get(random(100) as usize).copied().unwrap_or((id_low, current));
+        match random(12) {
+            0 => index.remove_low(id_low),
+            1 => index.remove_to(id_of, at),
+            2 => drop(index.evict(id_of, at)),
+            3 => index.touch(id_of, at),
+            4 => index.follow(id_of, at, Place(current.0 + offset)),
+            _ => {
+                index.insert_low(id_low, Place(current.0 + offset));
+                held.insert(0, (id_low, Place(current.0 + offset)));
+            }
+        }
+        sum += index.live();
+        assert_eq!(index.live(), index.live_by_walk());
+        offset += 2000 + random(4000);
+        if offset + 8000 > layout.region_bytes {
+            while !index.segments.is_enough() {
+                let region = index.segments.next_to_clean().unwrap();
+                index.sweep(layout.region_number(region));
+                index.segments.freed(region);
+                assert_eq!(index.live(), index.live_by_walk());
+            }
+            current = index.segments.next_after(current).unwrap();
+            index.segments.begin(current);
+            (held, offset) = (held.into_iter().take(200).collect(), 0);
+        }
+        if random(1000) == 0 {
+            let saved = Index::room(300);
+            saved.load_shard(0, &index.sets.copy_shard(0));
+            let homes = index.segments.homes().into_iter().filter(|home| home.0 / layout.region_bytes % 5 > 0);
+            let segments = Arc::new(Segments::new(layout, 64, homes, current));
+            index = Index::over(saved, segments, layout);
+            index.drop_homeless();
+            assert_eq!(index.live(), index.live_by_walk());
+        }
+    }
+    assert!(sum > 30_000 * 50 && layout.lap(current) > 10, "{sum}");
+}
+
+/// Whoever asks for figures waits for nobody that looks something up: here it would wait for itself.
+#[test]
+fn figures_lock_no_set() {
+    let index = index(80);
+    index.insert_low(7, place(1, 0));
+    let figures = || (index.live(), index.lost(), index.slots().len(), index.slots().allocated_bytes());
+    let (live, lost, sets, _) = index.sets.with(0, |_| figures()).unwrap();
+    assert_eq!((live, lost, sets), (1, 0, 10));
+}
