@@ -5,7 +5,7 @@
 //! instructions hot    ENGINE DIR BYTES COUNT    gets of objects that are in memory
 //! instructions disk   ENGINE DIR BYTES COUNT    gets that read the disk
 //! instructions absent ENGINE DIR BYTES COUNT    lookups of what is not there
-//! instructions put    ENGINE DIR BYTES COUNT    puts of new objects, each of which evicts something
+//! instructions put    ENGINE DIR BYTES COUNT    puts of new objects, most of which evict something; a flush after each 16
 //! ```
 //!
 //! All but `make` open what `make` left. So all runs place objects alike, and what a run of N and one of 2 N differ by is
@@ -24,6 +24,8 @@ const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nCache-Contr
 /// Objects that are asked for in turns, from disk and from memory.
 const ASKED: [usize; 2] = [1000, 500];
 const HOT_BYTES: u64 = 32 << 20;
+/// Puts between two flushes.
+const FLUSH_EVERY: u64 = 16;
 /// Where the file is that says which objects are there.
 const FOUND: &str = "found";
 
@@ -51,17 +53,24 @@ fn main() {
         "hot" => hot(&open(engine, dir, HOT_BYTES), &found(dir)[..ASKED[1]], count()),
         "disk" => disk(&open(engine, dir, 0), &found(dir)[..ASKED[0]], count()),
         "absent" => absent(&open(engine, dir, 0), count()),
-        "put" => (0..count()).for_each({
-            let cache = open(engine, dir, 0);
-            let body = Bytes::from(vec![0x5A; bytes]);
-            move |number| put(&cache, (1 << 40) + number, &body)
-        }),
+        "put" => puts(&open(engine, dir, 0), bytes, count()),
         _ => panic!("{what} is none of make, hot, disk, absent and put"),
     }
 }
 
 fn key(number: u64) -> Key {
     Key::from_name(format!("http://example.net/objects/{number}").as_bytes())
+}
+
+fn puts(cache: &Cache, bytes: usize, count: u64) {
+    let body = Bytes::from(vec![0x5A; bytes]);
+    for number in 0..count {
+        put(cache, (1 << 40) + number, &body);
+        // Else what a put costs depends on how many before it are still on their way to the disk.
+        if number % FLUSH_EVERY == FLUSH_EVERY - 1 {
+            block_on(cache.flush()).unwrap();
+        }
+    }
 }
 
 fn put(cache: &Cache, number: u64, body: &Bytes) {
