@@ -131,7 +131,7 @@ pub trait Device: Send + Sync + 'static {
     fn stop(&self);
 
     /// Whoever uses the device has found itself broken, on a thread of its own; the text says what it found. Default:
-    /// nothing. The device that a [`Plan`](crate::Plan) puts under its engine is left alone from then on.
+    /// nothing. The device that a store puts under its engine is left alone from then on.
     fn give_up(&self, _found: &str) {}
 
     /// Let another process have it: from now on nothing is written and no lock held, while those who still read may read

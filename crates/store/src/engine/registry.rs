@@ -96,7 +96,7 @@ pub trait Cut: fmt::Debug + Send + Sync {
     }
 
     /// Open what is on the device, or begin on one that holds nothing yet. Errors: the device's, as text. Call
-    /// [`open`](dyn Cut::open) instead, which stops an engine that panics.
+    /// `open` instead, which stops an engine that panics.
     fn open_unguarded(&self, opening: Opening) -> Result<Arc<dyn Engine>, String>;
 }
 
@@ -175,7 +175,7 @@ pub trait LockedDirectory: Send {
     fn made_with(&self) -> Settings;
 
     /// Open it. `settings` are what was said, over what it was made with. Errors: the system's, as text. Call
-    /// [`open_guarded`](dyn LockedDirectory::open_guarded) instead, which stops an engine that panics.
+    /// `open_guarded` instead, which stops an engine that panics.
     fn open(
         self: Box<Self>,
         settings: &Settings,
@@ -201,6 +201,11 @@ impl dyn LockedDirectory {
 }
 
 impl EngineRecord {
+    /// Whether a value asks for something that it does not have.
+    fn lacks(&self, setting: &Setting, value: u64) -> bool {
+        !self.has(setting) && setting.nothing != Some(value)
+    }
+
     /// Whether it has a setting.
     pub fn has(&self, setting: &Setting) -> bool {
         self.settings.iter().any(|other| **other == *setting)
@@ -214,8 +219,12 @@ impl EngineRecord {
         }
     }
 
-    /// How a new disk is cut; `None` if it is too small, or if the engine keeps files of its own.
+    /// How a new disk is cut; `None` if it is too small, if the engine keeps files of its own, or for a setting that it does
+    /// not have.
     pub fn cut(&self, ask: &Ask<'_>) -> Option<Box<dyn Cut>> {
+        if ask.settings.iter().any(|(setting, value)| self.lacks(setting, value)) {
+            return None;
+        }
         match &self.ground {
             Ground::Device(on_device) => (on_device.cut)(ask),
             Ground::Directory(_) => None,
@@ -333,9 +342,7 @@ impl Registry {
         if let Some(why) = settings.iter().find_map(|(setting, value)| setting.refusal(value)) {
             return Some(why);
         }
-        let lacks =
-            |(setting, value): &(&'static Setting, u64)| !engine.has(setting) && setting.nothing != Some(*value);
-        if let Some((setting, _)) = settings.iter().find(lacks) {
+        if let Some((setting, _)) = settings.iter().find(|(setting, value)| engine.lacks(setting, *value)) {
             let (missing, others) = (setting.missing, self.with_setting(setting));
             return Some(format!("{engine} {missing}: leave that out, or choose {others}"));
         }

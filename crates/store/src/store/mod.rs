@@ -20,7 +20,7 @@ pub const FIND_DEADLINE: Duration = Duration::from_secs(10);
 ///
 /// # Rules
 ///
-/// Every implementation keeps these; [`crate::contract`] tests each of them.
+/// Every implementation keeps these; the suite of the feature `contract` tests each of them.
 ///
 /// 1. **Forgetting is allowed, lying is not.** A store may forget any object at any time. It never returns another
 ///    key's object, never bytes other than those written, never a body that ends short without an error.

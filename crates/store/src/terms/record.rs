@@ -43,7 +43,7 @@ pub struct Record<'a> {
     pub head: &'a [u8],
     /// The body, or an extent of it, or the table of extents.
     pub body: &'a [u8],
-    /// Bytes of the log ([`crate::engine::Engine::log_bytes`]) that it and the records related to it take which are appended right behind
+    /// Bytes of the log (`RelatedRuns::log_bytes`) that it and the records related to it take which are appended right behind
     /// it, so that one request may read all of them; 0 where nothing is known.
     pub related_bytes: usize,
 }

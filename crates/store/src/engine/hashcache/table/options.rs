@@ -35,6 +35,11 @@ impl TablePolicy {
         }
     }
 
+    /// Whether memory keeps bits of each object's hash.
+    pub fn has_index(self) -> bool {
+        matches!(self, TablePolicy::SetMem | TablePolicy::SetMemLru { .. })
+    }
+
     /// Bins of a set where nothing else is said.
     pub fn ways(self) -> usize {
         if self == TablePolicy::Basic { 1 } else { ROW_WAYS }

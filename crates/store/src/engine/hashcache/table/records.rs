@@ -93,7 +93,8 @@ fn hash_bits(settings: &Settings) -> u8 {
 fn made_with(policy: TablePolicy, section: &[u8]) -> Settings {
     let Some(section) = LogSection::read(section) else { return Settings::new() };
     let ways = if section.ways == 0 { policy.ways() as u64 } else { section.ways.into() };
-    let made = Settings::new().with(&HASH_BITS, section.hash_bits.into()).with(&WAYS, ways);
+    let made = Settings::new().with(&WAYS, ways);
+    let made = if policy.has_index() { made.with(&HASH_BITS, section.hash_bits.into()) } else { made };
     if section.block_bytes > 0 { made.with(&BIN_SIZE, section.block_bytes) } else { made }
 }
 
