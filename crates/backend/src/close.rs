@@ -135,10 +135,8 @@ impl Shared {
 
     /// Remove what is on disk of a doomed entry. What cannot be written down holds until a restart.
     async fn erase(&self, may_be_stored: bool) {
-        if may_be_stored {
-            if let Err(why) = poll_fn(|cx| self.inner.engine.poll_remove(cx, &self.placement())).await {
-                self.inner.lose(format!("a removal was not written, and holds until a restart: {why}"));
-            }
+        if may_be_stored && let Err(why) = poll_fn(|cx| self.inner.engine.poll_remove(cx, &self.placement())).await {
+            self.inner.lose(format!("a removal was not written, and holds until a restart: {why}"));
         }
         let files = {
             let state = self.lock();

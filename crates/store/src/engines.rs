@@ -8,7 +8,7 @@ pub use crate::engine::hashcache::settings::{
 pub use crate::engine::segmented::KEEP;
 pub use crate::engine::{EngineRecord, EngineRef, Registry, Setting, Settings, Takes};
 
-/// Calls a macro with a line for each engine, from the least memory to the most: `name: CONSTANT = record`. With it tests
+/// Calls a macro with a line for each engine, in the order of their papers: `name: CONSTANT = record`. With it tests
 /// have a test of their own for each. What else is given comes first, in parentheses.
 #[macro_export]
 macro_rules! for_built_in_engines {

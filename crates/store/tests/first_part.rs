@@ -19,7 +19,7 @@ use tinaja_store::{
 
 /// The engines with a Disk Table.
 fn tables() -> impl Iterator<Item = EngineRef> {
-    let all: Vec<_> = engines::built_in().iter().filter(|engine| has_table(*engine)).collect();
+    let all: Vec<_> = engines::built_in().iter().filter(|engine| has_table(engine)).collect();
     assert_eq!(all.len(), 4);
     all.into_iter()
 }

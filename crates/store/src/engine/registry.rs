@@ -55,10 +55,13 @@ pub struct OnDevice {
     /// What else its section of the superblock says of settings.
     pub made_with: fn(&[u8]) -> Settings,
     /// How a new disk is cut. `None` if it is too small.
-    pub cut: fn(&Ask<'_>) -> Option<Box<dyn Cut>>,
+    pub cut: fn(&Ask<'_>) -> Planned,
     /// How the disk with this section was cut. `None` if its numbers do not fit each other, or the disk.
-    pub cut_before: fn(&[u8], &Ask<'_>) -> Option<Box<dyn Cut>>,
+    pub cut_before: fn(&[u8], &Ask<'_>) -> Planned,
 }
+
+/// How a disk is cut; `None` if it cannot be.
+pub type Planned = Option<Box<dyn Cut>>;
 
 /// What an engine is told of a disk that is to be cut for it, or was.
 #[derive(Clone, Debug)]
@@ -148,8 +151,11 @@ pub struct InDirectory {
     /// Make an empty one, all or nothing: a crash leaves a directory of which `is_there` says no.
     pub create: fn(&Path, &Ask<'_>, &Identity) -> Result<(), OpenDiskError>,
     /// Lock the one that is there against other processes and read what it says of itself.
-    pub lock: fn(&Path, Access) -> Result<Box<dyn LockedDirectory>, OpenDiskError>,
+    pub lock: fn(&Path, Access) -> Locked,
 }
+
+/// A directory that was locked, or why it was not.
+pub type Locked = Result<Box<dyn LockedDirectory>, OpenDiskError>;
 
 /// Whose a disk is.
 #[derive(Clone, Debug)]

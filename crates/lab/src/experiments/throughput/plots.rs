@@ -13,12 +13,12 @@ pub fn figure_3(four: &[Ran], fifteen: &[Ran]) -> Plot {
     let engines: Vec<_> = four.iter().filter(|ran| is_the_papers(ran)).map(|ran| ran.case.engine).collect();
     let mut groups: Vec<_> =
         engines.iter().map(|engine| engine.name.trim_start_matches("hashcache-").to_owned()).collect();
-    let mut paper: Vec<_> = engines.iter().map(|engine| paper_figure_3(*engine).unwrap_or_default()).collect();
+    let mut paper: Vec<_> = engines.iter().map(|engine| paper_figure_3(engine).unwrap_or_default()).collect();
     for (name, rate) in FIGURE_3_OTHERS {
         groups.push(name.to_owned());
         paper.push(rate);
     }
-    let table_7 = engines.iter().map(|engine| table_7(*engine).map_or(0.0, |[rate, ..]| rate));
+    let table_7 = engines.iter().map(|engine| table_7(engine).map_or(0.0, |[rate, ..]| rate));
     let measured = |all: &[Ran], prefetch: bool| {
         let of = |engine: EngineRef| {
             let run = all.iter().find(|ran| ran.case.engine == engine && ran.prefetches() == prefetch);

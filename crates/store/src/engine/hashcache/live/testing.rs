@@ -31,7 +31,7 @@ pub(in crate::engine::hashcache) fn disk(fails_one_in: u64) -> Arc<dyn Device> {
     let sound = Arc::new(Memory::over(&Medium::zeroed(4 << 20)));
     let fails = move |call: u64, request: &Request| {
         let is_write = matches!(request, Request::Write { .. });
-        let is_unlucky = is_write && fails_one_in > 0 && Random(call).id_low(1 << 30) % fails_one_in == 0;
+        let is_unlucky = is_write && fails_one_in > 0 && Random(call).id_low(1 << 30).is_multiple_of(fails_one_in);
         is_unlucky.then_some(Fault::Error)
     };
     Arc::new(Faulty::new(sound, fails))

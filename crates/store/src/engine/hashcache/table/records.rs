@@ -100,7 +100,7 @@ fn made_with(policy: TablePolicy, section: &[u8]) -> Settings {
 
 /// How `inspect` shows the cut of a table.
 fn inspect(stats: &Stats) -> String {
-    format!(", in bins of {} KiB, {} to a set", stats.bin_bytes >> 10, stats.ways)
+    format!(", in bins of {:.1} KiB, {} to a set", stats.bin_bytes as f64 / 1024.0, stats.ways)
 }
 
 fn plan(policy: TablePolicy, ask: &Ask<'_>) -> Option<Box<dyn Cut>> {

@@ -110,7 +110,8 @@ fn what_is_counted_is_what_a_walk_finds() {
         if random(1000) == 0 {
             let saved = Index::room(300);
             saved.load_shard(0, &index.sets.copy_shard(0));
-            let homes = index.segments.homes().into_iter().filter(|home| home.0 / layout.region_bytes % 5 > 0);
+            let homes =
+                index.segments.homes().into_iter().filter(|home| !(home.0 / layout.region_bytes).is_multiple_of(5));
             let segments = Arc::new(Segments::new(layout, 64, homes, current));
             index = Index::over(saved, segments, layout);
             index.drop_homeless();
