@@ -11,6 +11,7 @@ pub struct Field {
 
 impl Field {
     /// The value in slot `slot` of slots of `slot_bits`; 0 outside `bytes`.
+    #[inline]
     pub fn get(&self, bytes: &[u8], slot_bits: usize, slot: usize) -> u64 {
         let at = slot * slot_bits + self.shift;
         match self.is_wide() {
@@ -20,6 +21,7 @@ impl Field {
     }
 
     /// Set the value; bits beyond the field are dropped, and nothing happens outside `bytes`.
+    #[inline]
     pub fn set(&self, bytes: &mut [u8], slot_bits: usize, slot: usize, value: u64) {
         let at = slot * slot_bits + self.shift;
         if self.is_wide() {
@@ -36,22 +38,26 @@ impl Field {
         }
     }
 
+    #[inline]
     fn mask(&self) -> u64 {
         if self.bits == 0 { 0 } else { u64::MAX >> (64 - self.bits.min(64)) }
     }
 
     /// Whether it may lie in nine bytes.
+    #[inline]
     fn is_wide(&self) -> bool {
         self.bits > 57
     }
 }
 
 /// Nine bytes from `at`, zeroes past the end.
+#[inline]
 fn load_wide(bytes: &[u8], at: usize) -> u128 {
     u128::from(load(bytes, at)) | u128::from(bytes.get(at + 8).copied().unwrap_or(0)) << 64
 }
 
 /// Eight bytes from `at`, zeroes past the end.
+#[inline]
 fn load(bytes: &[u8], at: usize) -> u64 {
     let tail = bytes.get(at..).unwrap_or_default();
     match tail.first_chunk::<8>() {

@@ -34,10 +34,12 @@ impl Ranked for Row {
         ROW_WAYS
     }
 
+    #[inline]
     fn rank(&self, way: usize) -> u8 {
         self.rank_field().get(&self.bytes, self.slot_bits(), way) as u8
     }
 
+    #[inline]
     fn set_rank(&mut self, way: usize, rank: u8) {
         let (field, slot_bits) = (self.rank_field(), self.slot_bits());
         field.set(&mut self.bytes, slot_bits, way, rank.into());
@@ -66,14 +68,17 @@ impl Row {
         hash(id_low, hash_bits).max(1)
     }
 
+    #[inline]
     fn slot_bits(&self) -> usize {
         usize::from(self.hash_bits) + RANK_BITS
     }
 
+    #[inline]
     fn fingerprint_field(&self) -> Field {
         Field { shift: 0, bits: self.hash_bits.into() }
     }
 
+    #[inline]
     fn rank_field(&self) -> Field {
         Field { shift: self.hash_bits.into(), bits: RANK_BITS }
     }
@@ -100,6 +105,7 @@ impl Row {
     }
 
     /// Read a row as it lies in memory, at the front of these bytes; `None` if nothing is known of the set.
+    #[inline]
     pub fn from_bytes(bytes: &[u8], hash_bits: u8) -> Option<Row> {
         let bytes = bytes.get(..row_bytes(hash_bits)).filter(|bytes| bytes.iter().any(|&byte| byte != 0))?;
         let mut row = Row { bytes: [0; MOST_BYTES], hash_bits };
@@ -108,11 +114,13 @@ impl Row {
     }
 
     /// The row as it lies in memory.
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
         self.bytes.get(..row_bytes(self.hash_bits)).unwrap_or_default()
     }
 
     /// The fingerprint in a way, 0 if it is free.
+    #[inline]
     pub fn get(&self, way: usize) -> u16 {
         self.fingerprint_field().get(&self.bytes, self.slot_bits(), way) as u16
     }
@@ -124,6 +132,7 @@ impl Row {
     }
 
     /// The way that holds this fingerprint.
+    #[inline]
     pub fn way_of(&self, fingerprint: u16) -> Option<usize> {
         (0..ROW_WAYS).find(|way| fingerprint != 0 && self.get(*way) == fingerprint)
     }

@@ -345,7 +345,8 @@ impl Engine for Tree {
         // A new head of a long body: all of it is written once more.
         let ended = match record.kind {
             Kind::Large => {
-                let old = u64::from_le_bytes(record.body[12..20].try_into().unwrap()) >> 24;
+                // The top byte is the number of the disk, where there are several: of no account to an engine.
+                let old = (u64::from_le_bytes(record.body[12..20].try_into().unwrap()) << 8) >> 32;
                 match self.0.read(Some(&at.digest), old, |_| 0, |shape| shape.parts as usize) {
                     Some((_, parts)) => self.0.end(file, &parts, record, &moved(record.body, file)),
                     None => Err(WhyNot::Evicted),
