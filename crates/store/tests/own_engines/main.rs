@@ -157,6 +157,8 @@ fn they_are_named_checked_and_refused_like_any_other() {
 #[test]
 fn the_power_goes_and_what_was_flushed_is_there() {
     for (kind, engine) in [("ext4", &TREE), ("xfs", &TREE), ("ext4", &GROUPED), ("xfs", &GROUPED)] {
-        image::cut_under(kind, Duration::from_millis(700), |dir| options(dir, engine));
+        // Room for all that is looked at afterwards.
+        let roomy = |dir: &std::path::Path| CacheOptions { disk_bytes: Some(256 << 20), ..options(dir, engine) };
+        image::cut_under(kind, Duration::from_millis(700), roomy);
     }
 }
