@@ -14,8 +14,10 @@ use std::time::{Duration, Instant};
 use grouped::{BY_GROUP, GROUPED, SHADE};
 use tempfile::TempDir;
 use tinaja_store::contract::{Harness, Size, Subject, bytes_of};
+use tinaja_store::engine::registry::{Ask, Identity};
+use tinaja_store::layout::{Stamp, Superblock};
 use tinaja_store::{
-    Cache, CacheOptions, Commit, EngineRef, Hint, Key, Lookup, OpenError, Settings, Store, block_on, engines,
+    Cache, CacheOptions, Commit, EngineRef, Hint, Key, Lookup, OpenError, Secret, Settings, Store, block_on, engines,
 };
 use tree::TREE;
 
@@ -151,6 +153,23 @@ fn they_are_named_checked_and_refused_like_any_other() {
     assert!(matches!(Cache::look(&tree("none")), Err(OpenError::NoCache(_))));
     let looked = Cache::look(&CacheOptions { engine: None, ..tree("tree") }).unwrap();
     assert_eq!(looked.stats().live_objects, 1);
+}
+
+/// The golden file of superblocks of version 3: what an engine with a section of any length has.
+#[test]
+fn a_superblock_with_a_section_of_its_own_lies_as_it_did() {
+    let secret = Secret::from_bytes([7; 32]);
+    let settings = Settings::new().with(&SHADE, 5);
+    let (stamp, mean_object_bytes) = (Stamp { seed: secret.seed() }, 8192);
+    let ask = Ask { bytes: 64 << 20, reserved: 4096, mean_object_bytes, stamp, settings: &settings };
+    let cut = GROUPED.cut(&ask).unwrap();
+    let block = GROUPED.superblock(&*cut, Identity { secret, disk: (0, 1) }).encode();
+    let hex: String = block[..160].iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(hex, include_str!("../golden/superblock-v3.txt").trim());
+    assert!(block[160..].iter().all(|byte| *byte == 0));
+    let read = Superblock::decode(&block).unwrap();
+    assert_eq!(GROUPED.made_with(&read).unwrap().get(&SHADE), Some(5));
+    assert_eq!(GROUPED.cut_before(&read, &ask).unwrap().section(), cut.section());
 }
 
 /// Power cut under a real file system, as `power_real` has it for the engines that come with Tinaja.
