@@ -225,12 +225,12 @@ impl EngineRecord {
         }
     }
 
-    /// How a new disk is cut; `None` if it is too small, if the engine keeps files of its own, or for a setting that it does
-    /// not have.
+    /// How a new disk is cut; `None` if it is too small, or if the engine keeps files of its own. Settings that it does not have
+    /// are of no account here: [`Registry::wrong`] refuses them.
     pub fn cut(&self, ask: &Ask<'_>) -> Option<Box<dyn Cut>> {
-        if ask.settings.iter().any(|(setting, value)| self.lacks(setting, value)) {
-            return None;
-        }
+        let has = ask.settings.iter().filter(|(setting, _)| self.has(setting));
+        let settings = &has.fold(Settings::new(), |settings, (setting, value)| settings.with(setting, value));
+        let ask = &Ask { settings, ..*ask };
         match &self.ground {
             Ground::Device(on_device) => (on_device.cut)(ask),
             Ground::Directory(_) => None,
