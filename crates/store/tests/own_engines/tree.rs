@@ -5,7 +5,7 @@
 //! body, then a footer with lengths and a checksum of all of it. A place is a file's number and the number of a part, from 1;
 //! 0 is the record. An older version's file goes when the newer one lasts; when the directory is full the oldest go.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hasher};
 use std::io::Write;
@@ -38,6 +38,8 @@ pub static TREE: EngineRecord = EngineRecord {
 
 const EXTENT: usize = 256 << 10;
 const FOOTER: usize = 40;
+/// Files that are kept open for their readers once they are gone.
+const DEPARTED: usize = 64;
 const MAGIC: &[u8; 8] = b"testtree";
 
 fn is_there(dir: &Path) -> bool {
@@ -131,6 +133,8 @@ struct Files {
     new: Vec<u64>,
     /// To go once what is newer lasts.
     superseded: Vec<u64>,
+    /// Gone from the directory, the newest last, and open for those who are still reading: removal ends no reader.
+    departed: VecDeque<(u64, Info, Arc<File>)>,
     closed: bool,
     lock: Option<File>,
 }
@@ -242,6 +246,16 @@ impl Inner {
         Ok(place(file, 0))
     }
 
+    /// A file, in the directory or gone from it.
+    fn open(&self, file: u64) -> Option<(Info, Arc<File>)> {
+        let state = self.state.lock();
+        if let Some(info) = state.all.get(&file) {
+            return Some((info.clone(), Arc::new(File::open(&info.path).ok()?)));
+        }
+        let departed = state.departed.iter().find(|(other, ..)| *other == file);
+        departed.map(|(_, info, open)| (info.clone(), open.clone()))
+    }
+
     /// Bytes of a file, if it is still that of an object.
     fn read(
         &self,
@@ -250,13 +264,13 @@ impl Inner {
         at: impl Fn(&Shape) -> u64,
         len: impl Fn(&Shape) -> usize,
     ) -> Option<(Info, Bytes)> {
-        let info = self.state.lock().all.get(&file).cloned()?;
+        let (info, open) = self.open(file)?;
         if of.is_some_and(|of| *of != info.digest) {
             return None;
         }
         let shape = info.record.unwrap_or(Shape { kind: Kind::Extent, parts: 0, name: 0, head: 0, body: 0 });
         let mut bytes = vec![0; len(&shape)];
-        File::open(&info.path).ok()?.read_exact_at(&mut bytes, at(&shape)).ok()?;
+        open.read_exact_at(&mut bytes, at(&shape)).ok()?;
         Some((info, bytes.into()))
     }
 
@@ -279,7 +293,12 @@ impl Files {
         if self.newest.get(&info.digest) == Some(&file) {
             self.newest.remove(&info.digest);
         }
+        let open = File::open(&info.path);
         let _ = fs::remove_file(&info.path);
+        if let (Ok(open), Some(_)) = (open, info.record) {
+            self.departed.push_back((file, info, Arc::new(open)));
+            self.departed.drain(..self.departed.len().saturating_sub(DEPARTED));
+        }
     }
 }
 
