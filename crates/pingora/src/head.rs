@@ -20,7 +20,6 @@ use bytes::Bytes;
 use pingora_cache::key::{CacheHashKey, CacheKey, HashBinary};
 use pingora_cache::meta::CacheMeta;
 use pingora_error::{Error, ErrorType, Result};
-use tinaja_store::Key;
 
 use crate::meta::{self, Times};
 
@@ -50,11 +49,6 @@ const MAX_STATUS_LINE_BYTES: usize = 256;
 /// of this crate's.
 pub fn primary_key(head: &[u8]) -> Option<&[u8]> {
     StoredHead::decode(head).map(|head| head.primary)
-}
-
-/// What an object is called in the store: its combined hash alone, since purges know no more.
-pub(crate) fn store_key(key: &impl CacheHashKey) -> Key {
-    Key::from_digest(key.combined_bin())
 }
 
 /// A stored head, taken apart without copying anything.

@@ -47,6 +47,7 @@ mod hit;
 mod lock;
 mod meta;
 mod miss;
+mod name;
 mod relay;
 mod storage;
 

@@ -13,7 +13,8 @@ use pingora_cache::key::{CacheHashKey, HashBinary};
 use pingora_cache::lock::{CacheKeyLock, CacheLock, LockStatus, Locked, WritePermit};
 use tinaja_store::{Lookup, Store};
 
-use crate::head::{StoredHead, store_key};
+use crate::head::StoredHead;
+use crate::name::store_key;
 
 thread_local! {
     /// What this thread has just looked up and not found. Between the answer of a lookup and the lock Pingora waits

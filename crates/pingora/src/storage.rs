@@ -16,10 +16,11 @@ use pingora_error::{Error, ErrorType, Result};
 use tinaja_store::{FillId, Hint, Hit, Key, Removed, Store, Updated};
 
 use crate::fault::fault;
-use crate::head::{StoredHead, encode, is_old, store_key};
+use crate::head::{StoredHead, encode, is_old};
 use crate::hit::HitReader;
 use crate::lock::{FillLock, looked_up};
 use crate::miss::{MissWriter, announced_bytes};
+use crate::name::store_key;
 use crate::relay::Relays;
 
 /// A Tinaja store as Pingora's cache storage. See the [crate's page](crate) for what it promises.
