@@ -1,9 +1,9 @@
-//! The parts of large objects, in engines that keep them in a log.
+//! What engines over a log have in common: the parts of large objects, and what still waits in memory.
 
 use std::sync::Arc;
 
 use super::answer::{found, lying, of_part, read_error};
-use super::{FetchDone, Fetched, Part, PartsDone, Place, Together};
+use super::{Buffered, ExtentsTogether, FetchDone, Fetched, Part, PartsDone, Place, Together};
 use crate::layout::Log;
 use crate::layout::log::{LogFault, RawRecord};
 use crate::layout::record::HEADER_BYTES;
@@ -15,16 +15,28 @@ pub(super) fn fetch_at(log: &Arc<Log>, id: &Digest, place: Place, body_bytes: us
     log.read_reachable(place, Some(*id), HEADER_BYTES + body_bytes, Box::new(arrived));
 }
 
-/// See [`super::Engine::together`].
-pub(super) fn together(log: &Log, parts: &[Part], most_bytes: usize) -> Together {
-    let (parts, bytes) = log.together(&lying(parts), most_bytes);
-    Together { parts, bytes }
+/// What every engine over a log offers of it.
+impl ExtentsTogether for Arc<Log> {
+    fn together(&self, parts: &[Part], most_bytes: usize) -> Together {
+        let (parts, bytes) = Log::together(self, &lying(parts), most_bytes);
+        Together { parts, bytes }
+    }
+
+    fn fetch_together(&self, id: &Digest, parts: &[Part], done: PartsDone) {
+        let arrived = move |all: Vec<_>| done(all.into_iter().map(of_part).collect());
+        self.read_run(lying(parts), *id, Box::new(arrived));
+    }
 }
 
-/// See [`super::Engine::fetch_together`].
-pub(super) fn fetch_together(log: &Arc<Log>, id: &Digest, parts: &[Part], done: PartsDone) {
-    let arrived = move |all: Vec<_>| done(all.into_iter().map(of_part).collect());
-    log.read_run(lying(parts), *id, Box::new(arrived));
+/// What an engine offers whose places are all in its log.
+impl Buffered for Arc<Log> {
+    fn is_in_memory(&self, place: Place) -> bool {
+        Log::is_in_memory(self, place)
+    }
+
+    fn write_out(&self) {
+        self.frontier.write_out();
+    }
 }
 
 /// What tells `done` of whatever record lies at a place that was read.

@@ -15,8 +15,8 @@ use super::recover::{self, Opened};
 use crate::device::Device;
 use crate::engine::answer::{found, limits, read_error};
 use crate::engine::{
-    Buffered, Capabilities, Engine, ExtentsTogether, FetchDone, Fetched, Hold, Holds, Kind, Limits, Part, PartsDone,
-    Place, Placement, Places, Probe, Record, SyncDone, Together,
+    Capabilities, Engine, FetchDone, Fetched, Hold, Holds, Kind, Limits, Place, Placement, Places, Probe, Record,
+    SyncDone,
 };
 use crate::engine::{closing, parts};
 use crate::layout::log::{LogCounters, LogFault, RawRecord};
@@ -116,7 +116,12 @@ impl Engine for Segmented {
     }
 
     fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities { buffered: Some(self), together: Some(self), holds: Some(self), ..Capabilities::default() }
+        Capabilities {
+            buffered: Some(&self.0.log),
+            together: Some(&self.0.log),
+            holds: Some(self),
+            ..Capabilities::default()
+        }
     }
 
     fn probe(&self, at: &Placement<'_>) -> Probe {
@@ -235,26 +240,6 @@ impl Engine for Segmented {
             recover::save(&*inner.log.device, &inner.options, inner.opened, &inner.index, &inner.log.frontier);
         };
         closing::close(device, None, begin, save, done);
-    }
-}
-
-impl Buffered for Segmented {
-    fn is_in_memory(&self, place: Place) -> bool {
-        self.0.log.is_in_memory(place)
-    }
-
-    fn write_out(&self) {
-        self.0.log.frontier.write_out();
-    }
-}
-
-impl ExtentsTogether for Segmented {
-    fn together(&self, parts: &[Part], most_bytes: usize) -> Together {
-        parts::together(&self.0.log, parts, most_bytes)
-    }
-
-    fn fetch_together(&self, id: &Digest, parts: &[Part], done: PartsDone) {
-        parts::fetch_together(&self.0.log, id, parts, done);
     }
 }
 

@@ -16,8 +16,8 @@ use crate::device::Device;
 use crate::engine::answer::limits;
 use crate::engine::hashcache::places::{Where, meaning};
 use crate::engine::{
-    Buffered, Capabilities, Engine, ExtentsTogether, FetchDone, Kind, Limits, Part, PartsDone, Place, Placement,
-    Places, Probe, Record, RelatedRuns, SyncDone, Together, closing, parts,
+    Capabilities, Engine, FetchDone, Kind, Limits, Place, Placement, Places, Probe, Record, RelatedRuns, SyncDone,
+    closing, parts,
 };
 use crate::index::hash::HASH_BITS;
 use crate::index::limits::MAX_SLOTS;
@@ -141,7 +141,7 @@ impl Engine for HashCacheLog {
 
     fn capabilities(&self) -> Capabilities<'_> {
         let related = self.0.log.ahead.is_some().then_some(self as &dyn RelatedRuns);
-        Capabilities { buffered: Some(self), related, together: Some(self), ..Capabilities::default() }
+        Capabilities { buffered: Some(&self.0.log), related, together: Some(&self.0.log), ..Capabilities::default() }
     }
 
     fn probe(&self, at: &Placement<'_>) -> Probe {
@@ -260,28 +260,8 @@ impl Engine for HashCacheLog {
     }
 }
 
-impl Buffered for HashCacheLog {
-    fn is_in_memory(&self, place: Place) -> bool {
-        self.0.log.is_in_memory(place)
-    }
-
-    fn write_out(&self) {
-        self.0.log.frontier.write_out();
-    }
-}
-
 impl RelatedRuns for HashCacheLog {
     fn log_bytes(&self, record: &Record<'_>) -> usize {
         self.0.log.layout.bytes_of(record)
-    }
-}
-
-impl ExtentsTogether for HashCacheLog {
-    fn together(&self, parts: &[Part], most_bytes: usize) -> Together {
-        parts::together(&self.0.log, parts, most_bytes)
-    }
-
-    fn fetch_together(&self, id: &Digest, parts: &[Part], done: PartsDone) {
-        parts::fetch_together(&self.0.log, id, parts, done);
     }
 }

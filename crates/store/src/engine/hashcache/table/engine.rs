@@ -11,8 +11,8 @@ use crate::engine::closing;
 use crate::engine::hashcache::places::{Where, at_bin, meaning};
 use crate::engine::parts;
 use crate::engine::{
-    Buffered, Capabilities, Engine, ExtentsTogether, FetchDone, Fetched, FirstBytes, Limits, Part, PartsDone, Place,
-    Placement, Places, Probe, Record, RelatedRuns, SyncDone, Together,
+    Buffered, Capabilities, Engine, FetchDone, Fetched, FirstBytes, Limits, Place, Placement, Places, Probe, Record,
+    RelatedRuns, SyncDone,
 };
 use crate::index::ranks;
 use crate::layout::Snapshots;
@@ -31,7 +31,7 @@ impl Engine for HashCacheTable {
         Capabilities {
             buffered: Some(self),
             related: self.0.log.ahead.is_some().then_some(self as &dyn RelatedRuns),
-            together: Some(self),
+            together: Some(&self.0.log),
             first_bytes: Some(self),
             ..Capabilities::default()
         }
@@ -182,16 +182,6 @@ impl Buffered for HashCacheTable {
 impl RelatedRuns for HashCacheTable {
     fn log_bytes(&self, record: &Record<'_>) -> usize {
         self.0.log_bytes(record)
-    }
-}
-
-impl ExtentsTogether for HashCacheTable {
-    fn together(&self, parts: &[Part], most_bytes: usize) -> Together {
-        parts::together(&self.0.log, parts, most_bytes)
-    }
-
-    fn fetch_together(&self, id: &Digest, parts: &[Part], done: PartsDone) {
-        parts::fetch_together(&self.0.log, id, parts, done);
     }
 }
 
