@@ -14,8 +14,7 @@ use crate::device::fused::FusedDevice;
 use crate::device::{Access, Device, OpenDiskError};
 use crate::fuse::Fuse;
 use crate::layout::{Stamp, Superblock};
-use crate::terms::Secret;
-use crate::terms::Stats;
+use crate::terms::{Secret, Stats};
 
 /// An engine, by its record.
 pub type EngineRef = &'static EngineRecord;
@@ -237,7 +236,7 @@ impl EngineRecord {
         }
     }
 
-    /// The superblock of a disk cut so. Empty names are refused when it is read: a cut of another engine's has one.
+    /// The superblock of a disk that is cut so. The cut of another engine gets no name, and no program opens it.
     pub fn superblock(&self, cut: &dyn Cut, identity: Identity) -> Superblock {
         let made = cut.made_with();
         let stands = |said: &[(&'static Setting, u64)]| {
