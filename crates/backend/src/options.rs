@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
+use tinaja_store::Clock;
+
 use crate::limits::{ENTRIES_HELD_BYTES, ENTRIES_WRITTEN_BYTES, MAX_OPEN_ENTRIES};
 
 /// What a backend over an engine may take. The default is in memory alone: what fits no record is refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct EngineBackendOptions {
     /// Bytes of memory for entries that are being written, all of them together. A buffer that grows may take as much again
     /// for a moment. Default [`ENTRIES_WRITTEN_BYTES`].
@@ -17,6 +19,8 @@ pub struct EngineBackendOptions {
     pub open_entries: usize,
     /// Where streams go that are too long for a record of the engine's, or for the memory there is. Default: nowhere.
     pub files: Option<StreamFiles>,
+    /// Where threads come from. Default the system.
+    pub clock: Clock,
 }
 
 impl Default for EngineBackendOptions {
@@ -26,6 +30,7 @@ impl Default for EngineBackendOptions {
             held_bytes: ENTRIES_HELD_BYTES,
             open_entries: MAX_OPEN_ENTRIES,
             files: None,
+            clock: Clock::system(),
         }
     }
 }

@@ -67,7 +67,8 @@ impl EngineBackend {
     /// with which its records were written. Where streams may go into files this looks at all of them, and blocks meanwhile.
     /// Errors: the directory of files cannot be used, or the system has no more threads.
     pub fn over(engine: Arc<dyn Engine>, secret: Secret, options: EngineBackendOptions) -> io::Result<Self> {
-        let files = options.files.as_ref().map(|files| Files::open(files, &secret, &*engine)).transpose()?;
+        let files =
+            options.files.as_ref().map(|files| Files::open(files, &options.clock, &secret, &*engine)).transpose()?;
         let limits = engine.limits();
         let reads = (ENTRIES_READ_BYTES / limits.max_record_bytes.max(1)).clamp(2, MAX_READS);
         let open_entries = options.open_entries.min(MAX_OPEN_ENTRIES);
@@ -76,9 +77,9 @@ impl EngineBackend {
             engine,
             limits,
             secret,
+            tasks: Tasks::start(&options.clock)?,
             options,
             table: Table::default(),
-            tasks: Tasks::start()?,
             files,
             written: Held::default(),
             held: Held::default(),

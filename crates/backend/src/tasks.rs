@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 
 use parking_lot::{Condvar, Mutex};
+use tinaja_store::Clock;
 use tinaja_store::wait::promise;
 
 /// The thread's queue. Memory: what the calls under way hold.
@@ -57,10 +58,10 @@ impl Wake for Task {
 
 impl Tasks {
     /// Start the thread; it ends when this is dropped and nothing is left to do. Errors: the system has no more threads.
-    pub(super) fn start() -> io::Result<Self> {
+    pub(super) fn start(clock: &Clock) -> io::Result<Self> {
         let queue = Arc::<Queue>::default();
         let tasks = queue.clone();
-        std::thread::Builder::new().name("tinaja-entries".into()).spawn(move || carry_on(&tasks))?;
+        clock.spawn("tinaja-entries", move || carry_on(&tasks))?;
         Ok(Tasks(queue))
     }
 
@@ -103,7 +104,7 @@ mod tests {
 
     #[test]
     fn what_nobody_waits_for_is_done_all_the_same() {
-        let (tasks, gate) = (Tasks::start().unwrap(), Turns::new(1));
+        let (tasks, gate) = (Tasks::start(&Clock::system()).unwrap(), Turns::new(1));
         let turn = gate.try_enter().unwrap();
         let (done, told) = promise();
         let waiting = gate.enter();

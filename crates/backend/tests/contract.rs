@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use tinaja_backend::contract::{BackendHarness, BackendSubject};
 use tinaja_backend::{Backend, EngineBackend, EngineBackendOptions, StreamFiles};
-use tinaja_store::device::{Access, Device, Disk, IoEngine, Medium, Memory};
+use tinaja_store::device::{Access, Device, Disk, Io, IoEngine, Medium, Memory};
 use tinaja_store::{EngineRef, block_on, engines};
 
 use crate::support::{open_as, secret};
@@ -43,7 +43,7 @@ impl AnyDisk {
     fn open(&self) -> Arc<dyn Device> {
         match self {
             AnyDisk::Memory(medium) => Arc::new(Memory::over(medium)),
-            AnyDisk::File(path) => Arc::new(Disk::open(path, Access::Alone, IoEngine::Auto, 2).unwrap()),
+            AnyDisk::File(path) => Arc::new(Disk::open(path, Access::Alone, &Io::by(IoEngine::Auto, 2)).unwrap()),
         }
     }
 }

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tinaja_clock::Clock;
 
 /// Lines that wait for the disk at most; further ones are dropped and counted. At about 200 bytes a line this is
 /// 3 MB; whoever sends longer lines bounds them.
@@ -42,13 +44,14 @@ impl Sink {
     /// Opens `path` for appending, creates it if it is not there.
     ///
     /// Errors: what the system says when the file cannot be opened or the thread cannot be started.
-    pub fn open(path: &Path) -> io::Result<Sink> {
+    pub fn open(path: &Path, clock: &Clock) -> io::Result<Sink> {
         let file = open(path)?;
         let (lines, queue) = sync_channel(LINES_QUEUED);
         let counts = Arc::new(Counts::default());
         let task = Task { file: BufWriter::with_capacity(BUFFER_BYTES, file), path: path.into(), failing: false };
         let of_task = counts.clone();
-        let thread = std::thread::Builder::new().name("access-log".into()).spawn(move || task.run(&queue, &of_task))?;
+        let of_thread = clock.clone();
+        let thread = clock.spawn("access-log", move || task.run(&of_thread, &queue, &of_task))?;
         Ok(Sink { lines: Some(lines), counts, thread: Some(thread) })
     }
 
@@ -101,11 +104,11 @@ struct Task {
 }
 
 impl Task {
-    fn run(mut self, queue: &Receiver<String>, counts: &Counts) {
+    fn run(mut self, clock: &Clock, queue: &Receiver<String>, counts: &Counts) {
         let mut said = 0;
-        let mut flush_at = Instant::now() + FLUSH_EVERY;
+        let mut flush_at = clock.now() + FLUSH_EVERY;
         loop {
-            let ended = match queue.recv_timeout(flush_at.saturating_duration_since(Instant::now())) {
+            let ended = match queue.recv_timeout(clock.patience(flush_at)) {
                 Ok(line) => {
                     counts.taken.fetch_add(1, Ordering::Relaxed);
                     let written = self.file.write_all(line.as_bytes());
@@ -118,11 +121,11 @@ impl Task {
             if counts.reopen.swap(false, Ordering::AcqRel) {
                 self.reopen();
             }
-            if ended || Instant::now() >= flush_at {
+            if ended || clock.now() >= flush_at {
                 let flushed = self.file.flush();
                 self.note(flushed);
                 report_dropped(counts.dropped.load(Ordering::Relaxed), &mut said);
-                flush_at = Instant::now() + FLUSH_EVERY;
+                flush_at = clock.now() + FLUSH_EVERY;
             }
             if ended {
                 return;
@@ -177,6 +180,8 @@ fn report_dropped(dropped: u64, said: &mut u64) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use std::fs;
 
     use super::*;
@@ -193,7 +198,7 @@ mod tests {
     fn a_renamed_file_is_left_and_one_that_cannot_be_opened_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let (log, old) = (dir.path().join("log"), dir.path().join("old"));
-        let sink = Sink::open(&log).unwrap();
+        let sink = Sink::open(&log, &Clock::system()).unwrap();
         sink.send("1\n".into());
         fs::rename(&log, &old).unwrap();
         sink.reopen();

@@ -3,13 +3,14 @@
 
 use std::time::{Duration, Instant};
 
+use tinaja_clock::Clock;
 use tinaja_logs::{LINES_QUEUED, Sink};
 
 #[test]
 fn lines_are_there_after_a_second_and_at_the_end() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("access.log");
-    let sink = Sink::open(&path).unwrap();
+    let sink = Sink::open(&path, &Clock::system()).unwrap();
     sink.send("one\n".into());
     let began = Instant::now();
     while std::fs::read_to_string(&path).unwrap() != "one\n" {
@@ -21,7 +22,7 @@ fn lines_are_there_after_a_second_and_at_the_end() {
     }
     drop(sink);
     assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 1 + LINES_QUEUED / 2);
-    drop(Sink::open(&path).unwrap());
+    drop(Sink::open(&path, &Clock::system()).unwrap());
     assert!(std::fs::read_to_string(&path).unwrap().starts_with("one\n"), "appended to, not truncated");
 }
 
@@ -33,7 +34,7 @@ fn a_stuck_disk_blocks_nobody() {
     assert!(made.success());
     // A pipe that nobody empties: the writer's thread is stuck after 64 KiB.
     let reader = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
-    let sink = Sink::open(&path).unwrap();
+    let sink = Sink::open(&path, &Clock::system()).unwrap();
     let line = format!("{}\n", "x".repeat(99));
     let began = Instant::now();
     for _ in 0..3 * LINES_QUEUED {
@@ -60,5 +61,5 @@ fn a_stuck_disk_blocks_nobody() {
 #[test]
 fn a_path_that_cannot_be_opened_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
-    assert!(Sink::open(&dir.path().join("no/such/dir.log")).is_err());
+    assert!(Sink::open(&dir.path().join("no/such/dir.log"), &Clock::system()).is_err());
 }

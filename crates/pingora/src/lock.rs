@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pingora_cache::CacheKey;
 use pingora_cache::key::{CacheHashKey, HashBinary};
@@ -42,7 +42,7 @@ impl FillLock {
     /// Whether an object is there, or on its way, that was not a moment ago. Looks into memory alone: what was not
     /// there can be on disk only if it was filled and pushed out of memory since.
     fn has_come(&self, key: &CacheKey) -> bool {
-        match self.store.lookup(&store_key(key), Instant::now()) {
+        match self.store.lookup(&store_key(key), self.store.clock().now()) {
             Lookup::Here(hit) => StoredHead::decode(&hit.head).is_some_and(|head| head.belongs_to(key)),
             Lookup::Absent | Lookup::Wait(_) => false,
         }

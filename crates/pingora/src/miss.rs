@@ -3,7 +3,6 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Instant;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -38,7 +37,7 @@ impl MissWriter {
             return;
         };
         let mut limit_bytes = RELAY_FREE_BYTES;
-        let (writing_since, mut waited) = (Instant::now(), false);
+        let (writing_since, mut waited) = (relay.clock().now(), false);
         loop {
             let written = poll_fn(|cx| {
                 while writer.poll_write(cx, &mut data).is_pending() {

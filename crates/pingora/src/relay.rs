@@ -19,7 +19,7 @@ use pingora_cache::CacheKey;
 use pingora_cache::storage::{HandleHit, Storage};
 use pingora_cache::trace::SpanHandle;
 use pingora_error::{BError, Error, ErrorType};
-use tinaja_store::{Body, FillId};
+use tinaja_store::{Body, Clock, FillId};
 
 use crate::fault::fault;
 use crate::hit::READ_PIECE_BYTES;
@@ -35,28 +35,36 @@ pub const RELAY_MOST_BYTES: usize = 16 * 1024 * 1024;
 const STALLED: Duration = Duration::from_secs(60);
 
 /// The relays of the fills under way, until their clients pick them up and the fills end.
-#[derive(Default)]
-pub(crate) struct Relays(Mutex<HashMap<FillId, Arc<Relay>>>);
+pub(crate) struct Relays {
+    clock: Clock,
+    under_way: Mutex<HashMap<FillId, Arc<Relay>>>,
+}
 
 impl Relays {
+    pub(crate) fn by(clock: Clock) -> Self {
+        Relays { clock, under_way: Mutex::default() }
+    }
+
     pub(crate) fn open(&self, fill: FillId) -> Arc<Relay> {
-        let relay = Arc::new(Relay::default());
-        self.0.lock().insert(fill, relay.clone());
+        let relay = Arc::new(Relay { clock: self.clock.clone(), shared: Mutex::default() });
+        self.under_way.lock().insert(fill, relay.clone());
         relay
     }
 
     pub(crate) fn get(&self, fill: FillId) -> Option<Arc<Relay>> {
-        self.0.lock().get(&fill).cloned()
+        self.under_way.lock().get(&fill).cloned()
     }
 
     pub(crate) fn close(&self, fill: FillId) {
-        self.0.lock().remove(&fill);
+        self.under_way.lock().remove(&fill);
     }
 }
 
 /// What the writer and the reader of one request share.
-#[derive(Default)]
-pub(crate) struct Relay(Mutex<Shared>);
+pub(crate) struct Relay {
+    clock: Clock,
+    shared: Mutex<Shared>,
+}
 
 #[derive(Default)]
 struct Shared {
@@ -83,19 +91,19 @@ pub(crate) enum Pull {
 impl Relay {
     /// Start reading; gives the body back if somebody does already.
     pub(crate) fn reader(self: Arc<Self>, body: Body) -> Result<RelayReader, Body> {
-        let mut shared = self.0.lock();
+        let mut shared = self.shared.lock();
         if shared.body.is_some() || shared.given_up {
             return Err(body);
         }
         shared.body = Some(body);
-        shared.read_at = Some(Instant::now());
+        shared.read_at = Some(self.clock.now());
         drop(shared);
         Ok(RelayReader(self))
     }
 
     /// For the writer: take one piece out of the store's window.
     pub(crate) fn pull(&self, cx: &mut Context<'_>, limit_bytes: usize) -> Pull {
-        let mut shared = self.0.lock();
+        let mut shared = self.shared.lock();
         if shared.ahead_bytes >= limit_bytes {
             return Pull::Full;
         }
@@ -113,22 +121,27 @@ impl Relay {
 
     /// For the writer, before it goes back to Pingora: the reader has to ask again, its turn was taken.
     pub(crate) fn wake_reader(&self) {
-        let reader = self.0.lock().reader.take();
+        let reader = self.shared.lock().reader.take();
         reader.into_iter().for_each(Waker::wake);
+    }
+
+    /// The clock of the store.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// How long to wait before reading further ahead. Each MiB ahead doubles it, from 1 ms to 8 s: between two
     /// pauses Pingora sends to the client, so this finds the client's own speed. 8 s are well below the 30 s that a
     /// store waits for a reader.
     pub(crate) fn pause(&self) -> Duration {
-        let mebibytes = self.0.lock().ahead_bytes / (1024 * 1024);
+        let mebibytes = self.shared.lock().ahead_bytes / (1024 * 1024);
         Duration::from_millis(1 << mebibytes.saturating_sub(1).min(13))
     }
 
     /// The limit for one more piece; `None` if this client is given up. `writing_since` is when the present write
     /// began: until it ends the client has no turn, so time since then is not the client's fault.
     pub(crate) fn one_more(&self, writing_since: Instant) -> Option<usize> {
-        let mut shared = self.0.lock();
+        let mut shared = self.shared.lock();
         let idle = shared.read_at.map(|at| writing_since.saturating_duration_since(at));
         // A reader that left its waker waits for us, not we for it.
         let stalled = shared.reader.is_none() && idle.is_some_and(|idle| idle >= STALLED);
@@ -140,10 +153,10 @@ impl Relay {
     }
 
     fn poll_read(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BError>> {
-        let mut shared = self.0.lock();
+        let mut shared = self.shared.lock();
         if let Some(piece) = shared.ahead.pop_front() {
             shared.ahead_bytes -= piece.len();
-            shared.read_at = Some(Instant::now());
+            shared.read_at = Some(self.clock.now());
             return Poll::Ready(Ok(Some(piece)));
         }
         let Some(body) = shared.body.as_mut() else {
@@ -151,13 +164,13 @@ impl Relay {
             return Poll::Ready(Error::e_explain(ErrorType::InternalError, explain));
         };
         let read = body.poll_next(cx, READ_PIECE_BYTES).map_err(|error| fault("reading along a fill", error));
-        shared.read_at = Some(Instant::now());
+        shared.read_at = Some(self.clock.now());
         shared.reader = read.is_pending().then(|| cx.waker().clone());
         read
     }
 
     fn leave(&self) {
-        let mut shared = self.0.lock();
+        let mut shared = self.shared.lock();
         *shared = Shared { given_up: shared.given_up, ..Shared::default() };
     }
 }

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use pingora_cache::key::CacheHashKey;
@@ -37,7 +37,7 @@ impl TinajaStorage {
     // A constructor that is not `Self` on purpose: no other form of it is of use.
     #[allow(clippy::new_ret_no_self)]
     pub fn new(store: Arc<dyn Store>) -> &'static TinajaStorage {
-        Box::leak(Box::new(TinajaStorage { store, relays: Relays::default() }))
+        Box::leak(Box::new(TinajaStorage { relays: Relays::by(store.clock()), store }))
     }
 
     /// A cache lock for this storage, to be given to `session.cache.enable`: of many requests for one new object one
@@ -183,7 +183,7 @@ impl Storage for TinajaStorage {
         let Some(place) = place_of(target) else {
             return Ok(PurgeOutcome::NotFound);
         };
-        let now = SystemTime::now();
+        let now = self.store.clock().wall();
         let edit = move |present: &bytes::Bytes| {
             let head = StoredHead::decode(present)?;
             let mut meta = head.meta()?;

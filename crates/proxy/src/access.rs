@@ -7,6 +7,7 @@ use std::time::{Instant, SystemTime};
 
 use prometheus::proto::MetricFamily;
 use tinaja_logs::{Format, Record, Sink};
+use tinaja_store::Clock;
 
 use crate::metrics::{counter, gauge};
 
@@ -24,8 +25,8 @@ pub(crate) struct AccessLog {
 
 impl AccessLog {
     /// Errors: what the system says if the file cannot be opened.
-    pub fn open(path: Option<&Path>, format: Format) -> io::Result<AccessLog> {
-        Ok(AccessLog { sink: path.map(Sink::open).transpose()?, format })
+    pub fn open(path: Option<&Path>, format: Format, clock: &Clock) -> io::Result<AccessLog> {
+        Ok(AccessLog { sink: path.map(|path| Sink::open(path, clock)).transpose()?, format })
     }
 
     /// Whether records are wanted at all.

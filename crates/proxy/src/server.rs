@@ -101,8 +101,9 @@ impl Proxy {
             metrics,
             control: control.as_ref().map(|socket| socket.listener.try_clone()).transpose()?,
         };
-        let log = AccessLog::open(config.access_log.as_deref(), config.access_log_format)
-            .map_err(|cause| ServeError::AccessLog { path: config.access_log.unwrap_or_default(), cause })?;
+        let log =
+            AccessLog::open(config.access_log.as_deref(), config.access_log_format, &tinaja_store::Clock::system())
+                .map_err(|cause| ServeError::AccessLog { path: config.access_log.unwrap_or_default(), cause })?;
         let workers = config.workers.max(1);
         let shared = Arc::new(Shared {
             limits: config.limits,

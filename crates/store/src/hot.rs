@@ -47,6 +47,20 @@ struct Object {
     place: Place,
 }
 
+/// An object as a listing has it.
+pub struct Listed {
+    /// What it is found by.
+    pub id: Digest,
+    /// Its whole key.
+    pub key: Key,
+    /// Its head.
+    pub head: Bytes,
+    /// Bytes of its body.
+    pub body_bytes: u64,
+    /// Where its record was.
+    pub place: Place,
+}
+
 /// An object's head and body.
 enum Kept {
     Here(Bytes, Bytes),
@@ -161,6 +175,22 @@ impl HotObjects {
         }
     }
 
+    /// Some of the objects, from a number on, and the next number; 0 is the start. What changes meanwhile may be among them or
+    /// not.
+    pub fn page(&self, from: u64, most: usize) -> (Vec<Listed>, Option<u64>) {
+        let (number, mut at) = ((from >> 32) as usize, from as u32);
+        let Some(shard) = self.shards.get(number) else { return (Vec::new(), None) };
+        let shard = shard.lock();
+        let mut page = Vec::new();
+        while page.len() < most && (at as usize) < shard.order.numbers() {
+            page.extend(shard.order.get(at).and_then(|object| shard.listed(object)));
+            at += 1;
+        }
+        let is_over = at as usize >= shard.order.numbers();
+        let next = if is_over { (number as u64 + 1) << 32 } else { (number as u64) << 32 | u64::from(at) };
+        (page, (next >> 32 < self.shards.len() as u64).then_some(next))
+    }
+
     /// Objects that the kernel took back, as far as somebody asked for them.
     pub fn taken(&self) -> u64 {
         self.shards.iter().map(|shard| shard.lock().taken).sum()
@@ -173,6 +203,15 @@ impl HotObjects {
 }
 
 impl Shard {
+    fn listed(&self, object: &Object) -> Option<Listed> {
+        let (head, body) = match &object.kept {
+            Kept::Here(head, body) => (head.clone(), body.clone()),
+            Kept::Lent(lent) => self.yielding.as_ref()?.get(lent)?,
+        };
+        let Object { id, key, place, .. } = object;
+        Some(Listed { id: *id, key: key.clone(), head, body_bytes: body.len() as u64, place: *place })
+    }
+
     fn take(&mut self, id: &Digest) {
         if let Some(object) = self.found.remove(id).and_then(|at| self.order.remove(at)) {
             self.let_go(&object);
@@ -231,6 +270,28 @@ mod tests {
             }
             assert!(hot.bytes() > 900_000);
             assert!(hot.get(&id(1).0, &id(1).1).is_none());
+        }
+    }
+
+    #[test]
+    fn pages_name_every_object_once() {
+        for make in KINDS {
+            let hot = make(1 << 20);
+            for n in 0..100 {
+                let (id, key) = id(n);
+                hot.insert(&id, &key, b"head", &vec![0; n as usize], Place(n), || true);
+            }
+            (0..100).step_by(3).for_each(|n| hot.remove(&id(n).0));
+            let (mut listed, mut from) = (Vec::new(), Some(0));
+            while let Some(at) = from {
+                let (page, next) = hot.page(at, 5);
+                assert!(page.len() <= 5);
+                listed.extend(page.into_iter().map(|object| (object.place.0, object.body_bytes, object.key)));
+                from = next;
+            }
+            listed.sort_by_key(|(n, ..)| *n);
+            let expected: Vec<_> = (0..100).filter(|n| n % 3 > 0).map(|n| (n, n, id(n).1)).collect();
+            assert!(listed == expected || hot.taken() > 0);
         }
     }
 

@@ -88,4 +88,5 @@ pub use store::{
     ScanPage, Sink, Source, State, Store, Updated, Writer,
 };
 pub use terms::{Digest, Key, MAX_NAME_BYTES, Pending, ReadError, Secret, Stats, StoreError, WhyNot};
+pub use tinaja_clock::{Clock, ManualClock};
 pub use wait::block_on;

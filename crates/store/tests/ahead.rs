@@ -3,16 +3,20 @@
 
 mod support;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use support::{get, has_table, key, open_planned, plan_with, sound};
+use support::{get, has_table, key, open_planned, plan_with, sound, wait_until};
 use tinaja_store::contract::bytes_of;
 use tinaja_store::device::{Counters, Device, Geometry, Medium, Memory, Op};
 use tinaja_store::engine::registry::Cut;
-use tinaja_store::{Cache, Commit, EngineRef, Hint, Settings, Source, Store, Updated, block_on, engines};
+use tinaja_store::limits::GROUP_QUIET;
+use tinaja_store::{
+    Cache, Clock, Commit, EngineRef, Hint, ManualClock, Settings, Source, Store, Updated, block_on, engines,
+};
 
 const PAGES: u64 = 40;
 /// Objects of a page.
@@ -33,8 +37,16 @@ fn planned(engine: EngineRef, prefetch: bool) -> Box<dyn Cut> {
     plan_with(engine, &settings, DISK_BYTES)
 }
 
+/// A clock that stands still: a pause of half a second between two objects of a group, on a machine with much to do, would be
+/// taken for its end.
+static STILL: LazyLock<ManualClock> = LazyLock::new(ManualClock::new);
+
 fn opened(engine: EngineRef, prefetch: bool, medium: &Medium) -> (Cache, Arc<Memory>) {
-    let disk = sound(medium);
+    opened_by(&STILL, engine, prefetch, medium)
+}
+
+fn opened_by(hand: &ManualClock, engine: EngineRef, prefetch: bool, medium: &Medium) -> (Cache, Arc<Memory>) {
+    let disk = Arc::new(Memory::by(hand.clock(), medium));
     (open_planned(&*planned(engine, prefetch), disk.clone()).unwrap(), disk)
 }
 
@@ -135,14 +147,17 @@ fn what_waits_for_its_group_is_there() {
 #[test]
 fn a_group_does_not_wait_for_ever() {
     let medium = Medium::zeroed(DISK_BYTES as usize);
-    let (store, disk) = opened(engines::HASHCACHE_LOG, true, &medium);
+    let hand = ManualClock::new();
+    let (store, disk) = opened_by(&hand, engines::HASHCACHE_LOG, true, &medium);
     let before = disk.counters().writes;
     put(&store, 1, 1, 3000, 5);
-    let began = std::time::Instant::now();
-    while disk.counters().writes == before || store.stats().gathered_bytes > 0 {
-        assert!(began.elapsed().as_secs() < 20);
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    hand.advance(GROUP_QUIET - Duration::from_millis(1));
+    assert_eq!(disk.counters().writes, before);
+    assert!(store.stats().gathered_bytes > 3000);
+    wait_until("it is written", || {
+        hand.advance(Duration::from_millis(10));
+        disk.counters().writes > before && store.stats().gathered_bytes == 0
+    });
     assert_eq!(get(&store, 1), Some(1));
 }
 
@@ -245,6 +260,10 @@ struct HoldsReads {
 impl Device for HoldsReads {
     fn geometry(&self) -> Geometry {
         self.below.geometry()
+    }
+
+    fn clock(&self) -> &Clock {
+        self.below.clock()
     }
 
     fn submit(&self, op: Op) {

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::sync::{Arc, mpsc};
 
 use tinaja_store::device::wrap::Counted;
-use tinaja_store::device::{Access, Device, Disk, IoEngine, Op, Request};
+use tinaja_store::device::{Access, Device, Disk, Io, IoEngine, Op, Request};
 use tinaja_store::memory::AlignedBuf;
 
 const FILE_BYTES: usize = 16 << 20;
@@ -56,7 +56,7 @@ fn check(engine: IoEngine) {
     file.write_all(&vec![1; FILE_BYTES]).unwrap();
     file.sync_all().unwrap();
     drop(file);
-    let disk = Disk::open(&path, Access::Alone, engine, 4).unwrap();
+    let disk = Disk::open(&path, Access::Alone, &Io::by(engine, 4)).unwrap();
     if !disk.geometry().direct {
         eprintln!(
             "SKIPPED: this directory's file system has no direct I/O, so the kernel's bytes are the page cache's"

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tempfile::TempDir;
 use tinaja_store::contract::bytes_of;
-use tinaja_store::device::{Access, Device, Disk, IoEngine};
+use tinaja_store::device::{Access, Device, Disk, Io, IoEngine};
 use tinaja_store::{Cache, CacheOptions, Commit, Hint, Key, OpenError, Store, block_on};
 
 /// One test at a time: a program that another one starts has this process's open files for the moment until it runs, and with
@@ -106,7 +106,7 @@ fn a_blank_device_becomes_a_cache_that_is_found_again() {
     let _alone = alone();
     for (sector, io) in [(512, IoEngine::Auto), (4096, IoEngine::Auto), (4096, IoEngine::Threads)] {
         let Some(device) = Loop::attach(32 << 20, sector) else { return };
-        let disk = Disk::open(&device.path, Access::Alone, io, 1).unwrap();
+        let disk = Disk::open(&device.path, Access::Alone, &Io::by(io, 1)).unwrap();
         let geometry = disk.geometry();
         assert_eq!((geometry.bytes, geometry.block_bytes, geometry.direct), (32 << 20, sector.into(), true));
         drop(disk);

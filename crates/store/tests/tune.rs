@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use support::{blank, disk, is_read, put, sound};
+use tinaja_store::Clock;
 use tinaja_store::device::Medium;
 use tinaja_store::device::wrap::{Counted, Fault, Limited, Model, Time};
 use tinaja_store::tune::{DiskSpeed, Sizes, TuneError, choose};
@@ -19,7 +20,7 @@ fn is_empty(dir: &Path) -> bool {
 #[test]
 fn a_disk_is_measured_and_nothing_is_left_behind() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    match DiskSpeed::measure(dir.path(), Duration::from_millis(600)) {
+    match DiskSpeed::measure(&Clock::system(), dir.path(), Duration::from_millis(600)) {
         Ok(speed) => {
             print!("{speed}{}", choose(&speed, &Sizes::of_the_paper()));
             assert!(
@@ -31,12 +32,14 @@ fn a_disk_is_measured_and_nothing_is_left_behind() {
         Err(error) => assert!(matches!(error, TuneError::Cached(_)), "{error}"),
     }
     assert!(is_empty(dir.path()));
-    let error = DiskSpeed::measure(&dir.path().join("not/there"), Duration::from_secs(1)).unwrap_err();
+    let error =
+        DiskSpeed::measure(&Clock::system(), &dir.path().join("not/there"), Duration::from_secs(1)).unwrap_err();
     assert!(error.to_string().contains("not/there"), "{error}");
-    let error = DiskSpeed::measure(Path::new("/proc"), Duration::from_secs(1)).unwrap_err();
+    let error = DiskSpeed::measure(&Clock::system(), Path::new("/proc"), Duration::from_secs(1)).unwrap_err();
     assert!(error.to_string().contains("/proc"), "{error}");
     // Whoever must have something to choose by gets the paper's figures, as printed, and is told why.
-    let text = DiskSpeed::measured_or_the_papers(Path::new("/proc"), Duration::from_secs(1)).to_string();
+    let text =
+        DiskSpeed::measured_or_the_papers(&Clock::system(), Path::new("/proc"), Duration::from_secs(1)).to_string();
     assert!(text.contains("three SATA disks of the HashCache paper, since there are 0 bytes free in /proc"), "{text}");
     for row in ["1 KiB", "78  12.5", "76  12.9", "76  13.1", "74  13.3", "72  13.7", "70  14.1", "53  19.2"] {
         assert!(text.contains(row), "{row} in {text}");

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use parking_lot::Mutex;
 use support::*;
+use tinaja_store::Clock;
 use tinaja_store::device::{Counters, Device, Geometry, Medium, Memory, Op, Request};
 use tinaja_store::limits::{MAX_READS, MAX_SETS_LEARNED, MAX_SPARE_BYTES};
 use tinaja_store::{Cache, Commit, Hint, Key, Settings, Store, block_on, engines};
@@ -79,6 +80,10 @@ impl Holding {
 impl Device for Holding {
     fn geometry(&self) -> Geometry {
         self.below.geometry()
+    }
+
+    fn clock(&self) -> &Clock {
+        self.below.clock()
     }
     fn submit(&self, op: Op) {
         match matches!(op.request, Request::Read { .. }) && self.holds.load(SeqCst) {

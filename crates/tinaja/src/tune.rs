@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tinaja_lab::load::read_trace;
+use tinaja_store::Clock;
 use tinaja_store::engines::{BIN_SIZE, HASHCACHE_BASIC, WAYS};
 use tinaja_store::tune::{Choice, DiskSpeed, Sizes, TuneError, choose, choose_for};
 use tinaja_store::{Cache, CacheOptions, is_block_device};
@@ -43,7 +44,7 @@ pub fn tune(flags: &Tune) -> Result<()> {
 /// on the same disk nobody knows before it is there, and a name with a slip in it looks the same.
 fn measured(dir: &Path, budget: Duration) -> Result<DiskSpeed> {
     if is_block_device(dir) {
-        return Ok(DiskSpeed::measured_or_the_papers(dir, budget));
+        return Ok(DiskSpeed::measured_or_the_papers(&Clock::system(), dir, budget));
     }
     match dir.metadata() {
         Ok(found) if found.is_dir() => {}
@@ -60,7 +61,7 @@ fn measured(dir: &Path, budget: Duration) -> Result<DiskSpeed> {
         }
         Err(error) => return Err(error).with_context(|| format!("cannot look at {}", shown(dir))),
     }
-    match DiskSpeed::measure(dir, budget) {
+    match DiskSpeed::measure(&Clock::system(), dir, budget) {
         Err(why @ TuneError::Cached(_)) => Ok(DiskSpeed::of_the_paper_since(&why)),
         Err(TuneError::Scratch(why)) => Err(why).context(
             "the disk cannot be measured without a file on it: name a directory that this user may write to, on the same disk",
@@ -117,7 +118,7 @@ pub fn of_new_cache(mut options: CacheOptions) -> CacheOptions {
     }
     // Where it cannot be made, opening the cache says why.
     let _ = std::fs::create_dir_all(&options.dir);
-    let disk = DiskSpeed::measured_or_the_papers(&options.dir, AT_START);
+    let disk = DiskSpeed::measured_or_the_papers(&options.clock, &options.dir, AT_START);
     let choice = choose(&disk, &Sizes::of_the_paper());
     tracing::info!("the new cache is cut for {}; see tinaja tune", disk.of);
     choice.why.iter().for_each(|why| tracing::info!("{why}"));

@@ -96,7 +96,7 @@ fn visit(site: &Nginx, proxy: Option<&str>) {
 fn the_second_visit_costs_no_body() {
     let site = Nginx::start(site);
     let setup = Setup::forward();
-    let proxy = setup.start();
+    let mut proxy = setup.start();
     let objects = objects();
     assert_eq!(objects.len(), PAGES + 60);
 
@@ -106,10 +106,14 @@ fn the_second_visit_costs_no_body() {
         assert_eq!(fetched, 1, "{object} on the first visit: {:?}", site.log());
     }
 
-    let (origin_before, proxy_before) = (site.log().len(), setup.access_log().len());
+    let first_visit = setup.access_log_once("all of the first visit", |log| {
+        objects.iter().all(|object| log.iter().any(|record| record.url == site.url(object)))
+    });
+    let (origin_before, proxy_before) = (site.log().len(), first_visit.len());
     visit(&site, Some(&proxy.url()));
     let later = &site.log()[origin_before..];
     assert!(later.iter().all(|entry| entry.body_bytes == 0), "bodies from the origin on the second visit: {later:?}");
+    assert!(proxy.process.terminate().success());
     let seen_by_proxy = &setup.access_log()[proxy_before..];
     for object in &objects {
         let url = site.url(object);

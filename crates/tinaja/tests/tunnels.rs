@@ -12,7 +12,7 @@ use support::nginx::{Certificates, Nginx, make_certificates};
 use support::tinaja::Setup;
 use support::tools::{client, output, run};
 use tempfile::TempDir;
-use tinaja_logs::CacheResult;
+use tinaja_logs::{CacheResult, Record};
 
 const WHEEL: &str = "tinaja_e2e-1.0-py3-none-any.whl";
 
@@ -126,10 +126,10 @@ fn a_tunnel_to_loopback_is_refused_unless_allowed() {
 
 /// The access log names a CONNECT to the origin.
 fn assert_tunnelled(setup: &Setup, origin: &Nginx) {
-    let log = setup.access_log();
     let to = origin.address().to_string();
-    let tunnel = log.iter().find(|record| record.method == "CONNECT" && record.url == to);
-    let tunnel = tunnel.unwrap_or_else(|| panic!("no tunnel to {to}: {log:?}"));
+    let is_tunnel = |record: &Record| record.method == "CONNECT" && record.url == to;
+    let log = setup.access_log_once("a tunnel to the origin", |log| log.iter().any(is_tunnel));
+    let tunnel = log.iter().find(|record| is_tunnel(record)).unwrap();
     assert_eq!((tunnel.status, &tunnel.result), (200, &CacheResult::Tunnel));
     assert!(tunnel.bytes > 0, "{tunnel:?}");
 }

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tinaja_store::Clock;
 use tinaja_store::engine::Engine;
 use tinaja_store::{Digest, Secret};
 
@@ -81,7 +82,12 @@ pub(super) struct Files {
 impl Files {
     /// Make the directory if need be, look at what is in it, and remove what no entry speaks of. Blocks: it reads the end of
     /// each file, and its entry's record. Errors: the directory cannot be made or listed, or the system has no more threads.
-    pub(super) fn open(options: &StreamFiles, secret: &Secret, engine: &dyn Engine) -> io::Result<Arc<Self>> {
+    pub(super) fn open(
+        options: &StreamFiles,
+        clock: &Clock,
+        secret: &Secret,
+        engine: &dyn Engine,
+    ) -> io::Result<Arc<Self>> {
         let StreamFiles { directory, most_bytes } = options;
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", directory.display()));
         fs::create_dir_all(directory).map_err(named)?;
@@ -91,7 +97,7 @@ impl Files {
             seed: secret.seed(),
             most_bytes: *most_bytes,
             room: Mutex::default(),
-            workers: Workers::start()?,
+            workers: Workers::start(clock)?,
             leaving: Ongoing::default(),
         });
         opening::look_around(&files, engine).map_err(named)?;

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
+use tinaja_store::Clock;
 use tinaja_store::wait::{Turns, promise};
 
 use crate::limits::{FILE_THREADS, MAX_FILE_JOBS};
@@ -25,11 +26,11 @@ struct Queue {
 
 impl Workers {
     /// Start the threads. Errors: the system has no more.
-    pub(super) fn start() -> io::Result<Self> {
+    pub(super) fn start(clock: &Clock) -> io::Result<Self> {
         let workers = Workers { queue: Arc::default(), gate: Turns::new(MAX_FILE_JOBS) };
         for _ in 0..FILE_THREADS {
             let queue = workers.queue.clone();
-            std::thread::Builder::new().name("tinaja-files".into()).spawn(move || work(&queue))?;
+            clock.spawn("tinaja-files", move || work(&queue))?;
         }
         Ok(workers)
     }

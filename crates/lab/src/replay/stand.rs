@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tempfile::NamedTempFile;
 use tinaja_backend::{Backend, EngineBackend, EngineBackendOptions};
 use tinaja_store::device::wrap::{Counted, Detail};
-use tinaja_store::device::{Access, Device, Disk as RealDisk, IoEngine};
+use tinaja_store::device::{Access, Device, Disk as RealDisk, Io, IoEngine};
 use tinaja_store::engine::Engine;
 use tinaja_store::engine::registry::{Ask, Opening};
 use tinaja_store::layout::Stamp;
@@ -88,7 +88,8 @@ impl Disk {
             Place::Real(dir) => {
                 let made = NamedTempFile::new_in(dir)?;
                 made.as_file().set_len(bytes)?;
-                let disk = RealDisk::open(made.path(), Access::Alone, IoEngine::Auto, 8).map_err(io::Error::other)?;
+                let disk =
+                    RealDisk::open(made.path(), Access::Alone, &Io::by(IoEngine::Auto, 8)).map_err(io::Error::other)?;
                 file = Some(made);
                 Arc::new(disk)
             }

@@ -39,6 +39,10 @@ impl Device for Apart {
         Geometry { bytes: self.bytes, ..self.below.geometry() }
     }
 
+    fn clock(&self) -> &tinaja_store::Clock {
+        self.below.clock()
+    }
+
     fn submit(&self, op: Op) {
         if !self.fits(op.request.extent()) {
             return op.fail(std::io::Error::other("the request ends behind the part of the disk"));

@@ -142,6 +142,10 @@ impl Device for Emmc {
         self.below.geometry()
     }
 
+    fn clock(&self) -> &tinaja_store::Clock {
+        self.below.clock()
+    }
+
     fn submit(&self, op: Op) {
         let mut state = self.state.lock();
         let time = self.time(&op.request, &mut state);

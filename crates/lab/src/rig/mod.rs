@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tinaja_store::device::wrap::{Counted, Limited, Time};
-use tinaja_store::device::{Access, Device, Disk, IoEngine};
+use tinaja_store::device::{Access, Device, Disk, Io, IoEngine};
 use tinaja_store::engine::Engine;
 use tinaja_store::engine::registry::Opening;
 use tinaja_store::engine::spread::Spread;
@@ -64,7 +64,7 @@ impl Rig {
     pub fn on_file(spec: &Spec, path: &Path) -> Result<Rig, LabError> {
         let file = File::create(path).map_err(|error| spec.refused(error))?;
         file.set_len(spec.disk_bytes).map_err(|error| spec.refused(error))?;
-        let disk = Disk::open(path, Access::Alone, IoEngine::Auto, 8).map_err(|error| spec.refused(error))?;
+        let disk = Disk::open(path, Access::Alone, &Io::by(IoEngine::Auto, 8)).map_err(|error| spec.refused(error))?;
         Rig::over(spec, std::iter::once(Arc::new(disk) as Arc<dyn Device>))
     }
 

@@ -271,6 +271,10 @@ impl Device for PageCache {
         Geometry { direct: false, ..self.below.geometry() }
     }
 
+    fn clock(&self) -> &tinaja_store::Clock {
+        self.below.clock()
+    }
+
     fn submit(&self, op: Op) {
         let outcome = match op.request {
             Request::Read { at, mut into } => {

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use parking_lot::Mutex;
+use tinaja_store::Clock;
 use tinaja_store::device::{Counters, Device, Geometry, Op, Outcome, Request};
 
 const BLOCK: usize = 4096;
@@ -117,6 +118,11 @@ fn unpack(mut packed: &[u8], mut block: &mut [u8]) {
 impl Device for Sparse {
     fn geometry(&self) -> Geometry {
         self.geometry
+    }
+
+    fn clock(&self) -> &Clock {
+        static SYSTEM: Clock = Clock::system();
+        &SYSTEM
     }
 
     fn submit(&self, op: Op) {

@@ -3,14 +3,22 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
+
 use super::Inner;
 use crate::engine::{FetchDone, Fetched, Found, Kind, Place, Placement, Places, Probe};
 use crate::extents::{LargeBody, Rest, turn};
+use crate::hot::Listed;
 use crate::layout::table::Table;
 use crate::store::{Body, BodySource, Cursor, Hint, Hit, ScanEntry, ScanPage, Source, State};
-use crate::terms::{Digest, Key, ReadError, StoreError};
+use crate::terms::{DISK_SHIFT, Digest, Key, ReadError, StoreError};
 use crate::wait::promise;
 use crate::write::add;
+
+/// Listings go on here when the engine has listed all it has: the top byte says which of the disks it is, and there are not
+/// so many.
+const OF_HOT: u64 = 0xFF << DISK_SHIFT;
+const _: () = assert!(crate::engine::spread::MAX_DISKS < 0xFF);
 
 impl Inner {
     /// Finish a lookup on the disk, or give it up at the deadline: then the caller asks the origin.
@@ -116,6 +124,9 @@ impl Inner {
             // What could not be written the next flush tells.
             self.write_waiting().await;
         }
+        if let Some(number) = from.0.checked_sub(OF_HOT) {
+            return Ok(self.scan_hot(number, most).await);
+        }
         let (places, next) = self.engine.walk(from.0, most);
         let mut entries = Vec::new();
         for place in places {
@@ -125,7 +136,28 @@ impl Inner {
                 entries.push(ScanEntry { name: found.name, head: found.head, body_bytes });
             }
         }
-        Ok(ScanPage { entries, next: next.map(Cursor) })
+        let hot = (self.hot.bytes() > 0).then_some(OF_HOT);
+        Ok(ScanPage { entries, next: next.or(hot).map(Cursor) })
+    }
+
+    /// Hot objects that the engine has none of any more: they are found all the same. One that knows only from its disk what it
+    /// has costs a read for each hot object.
+    async fn scan_hot(&self, from: u64, most: usize) -> ScanPage {
+        let (listed, next) = self.hot.page(from, most);
+        let mut entries = Vec::new();
+        for Listed { id, key, head, body_bytes, place } in listed {
+            let at = Placement::of(id).named(key.name());
+            let of_engine = match self.engine.probe(&at) {
+                Probe::Absent => false,
+                Probe::At(places) if places.iter().next() == Some(place) && self.engine.is_live(place) => true,
+                Probe::At(places) => self.fetch(&key, &id, &Hint::default(), places).await.is_some(),
+                Probe::AskDisk => self.fetch(&key, &id, &Hint::default(), Places::default()).await.is_some(),
+            };
+            if !of_engine {
+                entries.push(ScanEntry { name: Bytes::copy_from_slice(key.name()), head, body_bytes });
+            }
+        }
+        ScanPage { entries, next: next.map(|next| Cursor(OF_HOT + next)) }
     }
 
     /// The record at a place, if a lookup of its object would find it and no newer one.

@@ -17,6 +17,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use tinaja_clock::Clock;
 
 pub use options::{CacheOptions, DEFAULT_DISK_BYTES, OpenError};
 
@@ -107,6 +108,10 @@ impl Inner {
 }
 
 impl Store for Cache {
+    fn clock(&self) -> Clock {
+        self.0.clock.clone()
+    }
+
     fn lookup_with(&self, key: &Key, hint: &Hint, deadline: Instant) -> Lookup {
         let store = &self.0;
         if store.is_closed() {

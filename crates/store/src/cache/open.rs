@@ -11,7 +11,7 @@ use crate::device::file::{existing, free_bytes};
 use crate::device::lending::Lending;
 use crate::device::{Access, Device, Disk, blocking, is_block_device};
 use crate::engine::hashcache::settings::POSITIONS_APART;
-use crate::engine::registry::{Ask, Cut, Ground, Identity, InDirectory, LockedDirectory, Opening};
+use crate::engine::registry::{Ask, Cut, Ground, Identity, InDirectory, LockedDirectory, Opening, OpeningFiles};
 use crate::engine::spread::{MAX_DISKS, Spread};
 use crate::engine::{Engine, EngineRef, Registry, Settings};
 use crate::hot::HotObjects;
@@ -187,7 +187,7 @@ fn open_all(sites: Vec<Site>, options: &CacheOptions, access: Access) -> Result<
     let failed = |error: std::io::Error| OpenError::Device { path: options.dir.clone(), error: error.to_string() };
     let make = if options.memory_yields { HotObjects::yielding } else { HotObjects::new };
     let hot = (make(options.memory_bytes), options.memory_bytes);
-    Cache::over_hot(engine, secret, hot).map_err(failed)
+    Cache::over_hot(options.clock.clone(), engine, secret, hot).map_err(failed)
 }
 
 fn new_secret(path: &Path) -> Result<Secret, OpenError> {
@@ -297,7 +297,7 @@ fn same_size(path: &Path, asked: Option<u64>, there: u64, is_same: impl Fn(u64) 
 }
 
 fn check_device(path: &Path, options: &CacheOptions, access: Access) -> Result<Held, OpenError> {
-    let disk = Disk::open(path, access, options.io, options.io_threads)?;
+    let disk = Disk::open(path, access, &options.io_of(options.io_threads))?;
     let reader = disk.reader();
     let device: Arc<dyn Device> = Arc::new(Lending::over(Arc::new(disk), reader));
     let refused = |error| match is_block_device(path) {
@@ -355,7 +355,10 @@ fn open_engine(
             let beside = dir.map(|dir| positions::open(dir, number, bytes, options)).transpose()?;
             cut.open(Opening { device, beside, flush_every, read_only })
         }
-        Held::Directory { locked, settings } => locked.open_guarded(&settings, flush_every, read_only),
+        Held::Directory { locked, settings } => {
+            let clock = options.clock.clone();
+            locked.open_guarded(OpeningFiles { settings, clock, flush_every, read_only })
+        }
     };
     opened.map_err(|error| OpenError::Device { path, error })
 }

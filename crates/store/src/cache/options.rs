@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::device::{IoEngine, OpenDiskError};
+use tinaja_clock::Clock;
+
+use crate::device::{Io, IoEngine, OpenDiskError};
 use crate::engine::spread::MAX_DISKS;
 use crate::engine::{EngineRef, Registry, Settings};
 use crate::engines;
@@ -55,6 +57,8 @@ pub struct CacheOptions {
     pub io: IoEngine,
     /// Requests each disk carries out at a time if threads do it. Default 8.
     pub io_threads: usize,
+    /// Time and threads. Default the system's.
+    pub clock: Clock,
 }
 
 impl CacheOptions {
@@ -75,7 +79,12 @@ impl CacheOptions {
             flush_every: Some(Duration::from_secs(5)),
             io: IoEngine::Auto,
             io_threads: 8,
+            clock: Clock::system(),
         }
+    }
+
+    pub(super) fn io_of(&self, threads: usize) -> Io {
+        Io { engine: self.io, threads, clock: self.clock.clone() }
     }
 }
 

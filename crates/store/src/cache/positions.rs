@@ -33,7 +33,7 @@ pub(super) fn open(dir: &Path, number: u16, bytes: u64, options: &CacheOptions) 
     }
     let disk = match disk {
         Some(disk) => disk,
-        None => Disk::open(&path, Access::Alone, options.io, options.io_threads)?,
+        None => Disk::open(&path, Access::Alone, &options.io_of(options.io_threads))?,
     };
     let reader = disk.reader();
     Ok(Arc::new(Lending::over(Arc::new(disk), reader)))
@@ -50,7 +50,7 @@ fn path_in(dir: &Path, number: u16) -> PathBuf {
 
 /// The file, locked, if there is one and it is ours.
 fn look(path: &Path, options: &CacheOptions) -> Result<Option<Disk>, OpenError> {
-    let disk = match Disk::open(path, Access::Alone, options.io, options.io_threads) {
+    let disk = match Disk::open(path, Access::Alone, &options.io_of(options.io_threads)) {
         Ok(disk) => disk,
         Err(OpenDiskError::System { error, .. }) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.into()),

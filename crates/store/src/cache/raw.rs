@@ -25,7 +25,7 @@ pub(super) fn device_bytes(path: &Path) -> Result<Option<u64>, OpenError> {
 
 /// Put a superblock on a device that is blank. It is claimed and looked at once more before.
 pub(super) fn format(path: &Path, options: &CacheOptions, superblock: &Superblock) -> Result<(), OpenError> {
-    let device = Disk::open(path, Access::Alone, options.io, 1)?;
+    let device = Disk::open(path, Access::Alone, &options.io_of(1))?;
     let made = (|| {
         let bytes = TELLING_BYTES.min(device.geometry().bytes) as usize;
         if blocking::read(&device, 0, bytes)?.iter().any(|&byte| byte != 0) {

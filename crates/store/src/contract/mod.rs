@@ -61,6 +61,7 @@ macro_rules! contract_tests {
             removal_is_final, removal_reaches_unfinished_writes, a_head_update_keeps_the_body,
             a_body_of_another_length_is_not_stored, keys_that_share_a_digest_stay_apart, full_stores_never_mix_objects,
             an_overtaken_reader_is_told, bytes_never_change, ranges_are_read_by_seek, a_scan_lists_what_is_stored,
+            a_scan_lists_what_memory_alone_has,
             a_closed_store_refuses, objects_too_large_still_reach_followers,
             a_slow_reader_of_what_is_not_stored_is_left_behind, an_idle_reader_stops_nobody,
             what_is_stored_survives_reopening, writers_in_parallel_stay_apart, random_histories_match_the_reference);

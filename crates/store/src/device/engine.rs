@@ -6,6 +6,8 @@ use std::io;
 use std::str::FromStr;
 use std::sync::{Arc, Once};
 
+use tinaja_clock::Clock;
+
 use super::Op;
 use super::tally::Tally;
 use super::threads::Threads;
@@ -50,6 +52,24 @@ impl FromStr for IoEngine {
         let known = || IoEngine::ALL.map(IoEngine::as_str).join(", ");
         let named = IoEngine::ALL.into_iter().find(|engine| engine.as_str() == name);
         named.ok_or_else(|| format!("there is no way of input and output {name:?}; there are: {}", known()))
+    }
+}
+
+/// How requests are carried out, by how many, and by which clock.
+#[derive(Clone, Debug)]
+pub struct Io {
+    /// By whom.
+    pub engine: IoEngine,
+    /// Requests that threads carry out at a time; io_uring has up to [`crate::limits::MAX_IN_FLIGHT`].
+    pub threads: usize,
+    /// The clock of the device and of whoever uses it.
+    pub clock: Clock,
+}
+
+impl Io {
+    /// By the system's clock.
+    pub fn by(engine: IoEngine, threads: usize) -> Self {
+        Io { engine, threads, clock: Clock::system() }
     }
 }
 

@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
+use tinaja_clock::Clock;
 
 use super::block::{self, is_block_device};
-use super::engine::{Carrier, IoEngine};
+use super::engine::{Carrier, Io, IoEngine};
 use super::tally::Tally;
 use super::{Counters, Device, Geometry, Kind, Op};
 use crate::memory::AlignedBuf;
@@ -85,9 +86,8 @@ pub struct Disk {
 
 impl Disk {
     /// Open a file or a block device. Direct I/O is used where the file system has it; where it has not, that is
-    /// logged once. `threads` is the number of requests that threads carry out at a time; io_uring has up to
-    /// [`crate::limits::MAX_IN_FLIGHT`]. Errors: [`OpenDiskError`].
-    pub fn open(path: &Path, access: Access, engine: IoEngine, threads: usize) -> Result<Self, OpenDiskError> {
+    /// logged once. Errors: [`OpenDiskError`].
+    pub fn open(path: &Path, access: Access, io: &Io) -> Result<Self, OpenDiskError> {
         let system = |what| move |error| OpenDiskError::System { what, path: path.to_path_buf(), error };
         let is_block = is_block_device(path);
         let write = access == Access::Alone;
@@ -114,8 +114,8 @@ impl Disk {
         };
         let flags = if is_direct { libc::O_DIRECT } else { 0 };
         let reader = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(system("open"))?;
-        let counters = Arc::new(Tally::default());
-        let carrier = Carrier::start(file, engine, threads, &counters).map_err(system(match engine {
+        let counters = Arc::new(Tally::by(io.clock.clone()));
+        let carrier = Carrier::start(file, io.engine, io.threads, &counters).map_err(system(match io.engine {
             IoEngine::Uring => "start io_uring for",
             _ => "start threads for",
         }))?;
@@ -212,6 +212,10 @@ fn allocate(file: &File, bytes: u64) -> io::Result<()> {
 impl Device for Disk {
     fn geometry(&self) -> Geometry {
         self.geometry
+    }
+
+    fn clock(&self) -> &Clock {
+        self.counters.clock()
     }
 
     fn submit(&self, op: Op) {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tinaja_clock::Clock;
+
 use super::{Counters, Device, Geometry, Op};
 use crate::fuse::Fuse;
 
@@ -22,6 +24,10 @@ impl FusedDevice {
 impl Device for FusedDevice {
     fn geometry(&self) -> Geometry {
         self.below.geometry()
+    }
+
+    fn clock(&self) -> &Clock {
+        self.below.clock()
     }
 
     /// Once the fuse is blown a request is dropped with its completion: that is the engine's code too. Whoever waits for

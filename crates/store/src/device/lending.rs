@@ -12,6 +12,8 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::sync::Arc;
 
+use tinaja_clock::Clock;
+
 use super::{Counters, Device, Geometry, Op, Outcome, Request};
 use crate::memory::AlignedBuf;
 
@@ -106,6 +108,10 @@ pub fn is_wanted() -> bool {
 impl Device for Lending {
     fn geometry(&self) -> Geometry {
         self.below.geometry()
+    }
+
+    fn clock(&self) -> &Clock {
+        self.below.clock()
     }
 
     fn submit(&self, op: Op) {

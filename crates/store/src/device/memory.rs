@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use parking_lot::Mutex;
+use tinaja_clock::Clock;
 
 use super::tally::Tally;
 use super::{Counters, Device, Geometry, Op, Outcome, Request};
@@ -54,9 +55,14 @@ pub struct Memory {
 impl Memory {
     /// A device of the medium's size with blocks of 512 bytes.
     pub fn over(medium: &Medium) -> Self {
+        Memory::by(Clock::system(), medium)
+    }
+
+    /// The same by a clock of the caller's.
+    pub fn by(clock: Clock, medium: &Medium) -> Self {
         let bytes = medium.with(|bytes| bytes.len() as u64);
         let geometry = Geometry { bytes, block_bytes: 512, direct: false };
-        Memory { medium: medium.clone(), geometry, tally: Tally::default(), stopped: AtomicBool::new(false) }
+        Memory { medium: medium.clone(), geometry, tally: Tally::by(clock), stopped: AtomicBool::new(false) }
     }
 
     fn range(&self, at: u64, len: usize) -> io::Result<Range<usize>> {
@@ -100,6 +106,10 @@ impl Memory {
 impl Device for Memory {
     fn geometry(&self) -> Geometry {
         self.geometry
+    }
+
+    fn clock(&self) -> &Clock {
+        self.tally.clock()
     }
 
     fn submit(&self, op: Op) {

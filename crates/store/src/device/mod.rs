@@ -20,11 +20,13 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
+use tinaja_clock::Clock;
+
 use crate::memory::AlignedBuf;
 
 pub use crate::terms::{Counters, TIME_BOUNDS_US, Times};
 pub use block::is_block_device;
-pub use engine::IoEngine;
+pub use engine::{Io, IoEngine};
 pub use file::{Access, Disk, OpenDiskError};
 pub use memory::{Medium, Memory};
 
@@ -119,6 +121,9 @@ pub struct Outcome {
 pub trait Device: Send + Sync + 'static {
     /// Its size and block.
     fn geometry(&self) -> Geometry;
+
+    /// The time by which it works, and whoever uses it.
+    fn clock(&self) -> &Clock;
 
     /// Begin a request. Never blocks; when [`crate::limits::MAX_QUEUED_REQUESTS`] wait already, or after
     /// [`Device::stop`], it ends at once with an error.

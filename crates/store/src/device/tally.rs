@@ -3,12 +3,15 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
+use tinaja_clock::Clock;
+
 use super::times::SharedTimes;
 use super::{Counters, Kind, Request};
 
 /// What a device was asked and did, counted without a lock: nine additions a request, under 500 bytes a device.
 #[derive(Default)]
 pub(super) struct Tally {
+    clock: Clock,
     reads: AtomicU64,
     read_bytes: AtomicU64,
     writes: AtomicU64,
@@ -29,6 +32,16 @@ pub(super) struct Accepted {
 }
 
 impl Tally {
+    /// Nothing counted yet, and times taken by this clock.
+    pub(super) fn by(clock: Clock) -> Self {
+        Tally { clock, ..Tally::default() }
+    }
+
+    /// The clock that times are taken by.
+    pub(super) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
     /// A request was accepted: where it begins decides whether it is a seek. It waits until [`Tally::ended`].
     pub(super) fn accepted(&self, request: &Request) -> Accepted {
         if let Some((at, bytes)) = request.extent()
@@ -37,7 +50,7 @@ impl Tally {
             self.seeks.fetch_add(1, Relaxed);
         }
         self.waiting.fetch_add(1, Relaxed);
-        Accepted { kind: request.kind(), since: Instant::now() }
+        Accepted { kind: request.kind(), since: self.clock.now() }
     }
 
     /// A request has ended, well or not.
@@ -48,7 +61,7 @@ impl Tally {
             Kind::Write => &self.write_times,
             Kind::Sync => &self.sync_times,
         };
-        times.add(accepted.since.elapsed());
+        times.add(self.clock.since(accepted.since));
     }
 
     /// A read of so many bytes succeeded.

@@ -36,10 +36,11 @@ struct Waiting {
 impl Threads {
     /// `count` threads, at least one, named after what they do. Errors: the system has no more threads.
     pub(super) fn start(file: File, count: usize, counters: Arc<Tally>) -> io::Result<Self> {
+        let clock = counters.clock().clone();
         let queue = Arc::new(Queue { file, waiting: Mutex::default(), arrived: Condvar::new(), counters });
         let start = |n| {
             let queue = queue.clone();
-            thread::Builder::new().name(format!("tinaja-disk-{n}")).spawn(move || queue.work())
+            clock.spawn(&format!("tinaja-disk-{n}"), move || queue.work())
         };
         let threads = (0..count.max(1)).map(start).collect::<io::Result<_>>()?;
         Ok(Threads { queue, threads: Mutex::new(threads) })

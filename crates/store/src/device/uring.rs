@@ -56,6 +56,7 @@ impl Uring {
             // SAFETY: the descriptor was opened just now, and nobody else owns it.
             fd => unsafe { File::from_raw_fd(fd) },
         };
+        let clock = tally.clock().clone();
         let shared = Arc::new(Shared { file, wake, waiting: Mutex::default(), tally });
         let (tell, told) = mpsc::sync_channel(1);
         let of_thread = shared.clone();
@@ -67,7 +68,7 @@ impl Uring {
             }
             Err(error) => drop(tell.send(Err(error))),
         };
-        let thread = thread::Builder::new().name("tinaja-uring".into()).spawn(work)?;
+        let thread = clock.spawn("tinaja-uring", work)?;
         told.recv().map_err(io::Error::other)??;
         Ok(Uring { shared, thread: Mutex::new(Some(thread)) })
     }

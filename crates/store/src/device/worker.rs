@@ -11,6 +11,7 @@ use crate::fuse::text_of;
 /// would notice: what the thread was to do would be waited for in vain. The thread does not keep the device open. Errors:
 /// the system has no more threads.
 pub(crate) fn spawn(name: &str, device: &Arc<dyn Device>, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let clock = device.clock().clone();
     let device = Arc::downgrade(device);
     let watched = move || {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(work))
@@ -19,5 +20,5 @@ pub(crate) fn spawn(name: &str, device: &Arc<dyn Device>, work: impl FnOnce() + 
             device.give_up(&text_of(&*panic));
         }
     };
-    std::thread::Builder::new().name(name.into()).spawn(watched).map(drop)
+    clock.spawn(name, watched).map(drop)
 }

@@ -8,6 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tinaja_clock::Clock;
+
 use super::fused::Fused;
 use super::{Engine, Setting, Settings};
 use crate::device::fused::FusedDevice;
@@ -104,7 +106,7 @@ pub trait Cut: fmt::Debug + Send + Sync {
 
 /// What an engine is opened over.
 pub struct Opening {
-    /// Its disk.
+    /// Its disk, which has the clock too.
     pub device: Arc<dyn Device>,
     /// The second device, of [`Cut::beside_bytes`].
     pub beside: Option<Arc<dyn Device>>,
@@ -179,27 +181,29 @@ pub trait LockedDirectory: Send {
     /// The settings that it was made with.
     fn made_with(&self) -> Settings;
 
-    /// Open it. `settings` are what was said, over what it was made with. Errors: the system's, as text. Call
-    /// `open_guarded` instead, which stops an engine that panics.
-    fn open(
-        self: Box<Self>,
-        settings: &Settings,
-        flush_every: Option<Duration>,
-        read_only: bool,
-    ) -> Result<Arc<dyn Engine>, String>;
+    /// Open it. Errors: the system's, as text. Call `open_guarded` instead, which stops an engine that panics.
+    fn open(self: Box<Self>, opening: OpeningFiles) -> Result<Arc<dyn Engine>, String>;
+}
+
+/// What an engine in a directory is opened with.
+#[derive(Clone, Debug)]
+pub struct OpeningFiles {
+    /// What was said, over what it was made with.
+    pub settings: Settings,
+    /// Time and threads.
+    pub clock: Clock,
+    /// How often what was written is synced without being asked.
+    pub flush_every: Option<Duration>,
+    /// Nothing is written; appends are refused.
+    pub read_only: bool,
 }
 
 impl dyn LockedDirectory {
     /// [`LockedDirectory::open`], with a fuse: an engine that panics, now or in a call of its own, is stopped, and its
     /// files are left alone. Errors as there.
-    pub fn open_guarded(
-        self: Box<Self>,
-        settings: &Settings,
-        flush_every: Option<Duration>,
-        read_only: bool,
-    ) -> Result<Arc<dyn Engine>, String> {
+    pub fn open_guarded(self: Box<Self>, opening: OpeningFiles) -> Result<Arc<dyn Engine>, String> {
         let fuse = Fuse::new();
-        let opened = fuse.guard(|| self.open(settings, flush_every, read_only));
+        let opened = fuse.guard(|| self.open(opening));
         let engine = opened.unwrap_or_else(|| Err(fuse.why().into()))?;
         Ok(Fused::over(engine, fuse))
     }

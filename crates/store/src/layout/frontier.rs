@@ -99,10 +99,10 @@ struct Flying {
 
 impl FrontierState {
     /// Whether the disk has been at a write or a sync for so long that nobody should wait for it.
-    fn is_stalled(&self) -> bool {
+    fn is_stalled(&self, now: Instant) -> bool {
         let syncs = self.syncing.then_some(self.syncing_since);
         let oldest = self.flying.iter().map(|flying| flying.since).chain(syncs).min();
-        oldest.is_some_and(|since| since.elapsed() >= WRITE_PATIENCE)
+        oldest.is_some_and(|since| now.saturating_duration_since(since) >= WRITE_PATIENCE)
     }
 }
 
@@ -131,7 +131,7 @@ impl Frontier {
             waiting: Vec::new(),
             syncs: Vec::new(),
             syncing: false,
-            syncing_since: Instant::now(),
+            syncing_since: device.clock().now(),
             said_stalled: false,
             unsynced: start,
             failed: None,
@@ -153,8 +153,13 @@ impl Frontier {
             stop: Condvar::new(),
         });
         let weak = Arc::downgrade(&frontier);
-        worker::spawn("tinaja-behind", &frontier.device, move || end::write_behind(&weak, flush_every))?;
+        let clock = frontier.device.clock().clone();
+        worker::spawn("tinaja-behind", &frontier.device, move || end::write_behind(&clock, &weak, flush_every))?;
         Ok(frontier)
+    }
+
+    fn now(&self) -> Instant {
+        self.device.clock().now()
     }
 
     /// Whether the record written at this place is still there: not overwritten, not about to be, not poisoned.
@@ -265,7 +270,7 @@ impl Frontier {
                 let room = state.batch.get_mut(offset..offset + bytes).unwrap_or_default();
                 self.stamp.write(record, place, self.opening, sum, room);
                 state.batch_len = offset + bytes;
-                state.batch_since.get_or_insert_with(Instant::now);
+                state.batch_since.get_or_insert_with(|| self.now());
                 if record.kind != Kind::Extent {
                     let reach = Reach::of_record(place, record);
                     state.summary.push(SummaryEntry { id_low: record.id.low(), place, kind: record.kind, reach });
@@ -294,7 +299,7 @@ impl Frontier {
 
     /// Whether nobody should wait for the disk, or for a segment to be cleaned.
     fn is_stalled(&self, state: &FrontierState) -> bool {
-        state.is_stalled() || self.segments.as_ref().is_some_and(|segments| segments.is_starved())
+        state.is_stalled(self.now()) || self.segments.as_ref().is_some_and(|segments| segments.is_starved())
     }
 
     /// Outside the lock, since a device may complete a request at once.

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
+use tinaja_clock::Clock;
 
 use super::region::LogLayout;
 use crate::terms::Place;
@@ -20,6 +21,7 @@ use crate::terms::limits::{LEASE, WRITE_PATIENCE};
 
 /// The segments of one log. Memory: 32 bytes each.
 pub struct Segments {
+    clock: Clock,
     layout: LogLayout,
     /// For each segment one more than the place at which it begins, and 0 while it is free.
     homes: Box<[AtomicU64]>,
@@ -58,7 +60,13 @@ impl Holds {
 impl Segments {
     /// Segments of such a log, all free but those that begin at `closed` and the one at `current`. At most `entries` of the
     /// records in each are such as an index needs.
-    pub fn new(layout: LogLayout, entries: usize, closed: impl Iterator<Item = Place>, current: Place) -> Self {
+    pub fn new(
+        clock: Clock,
+        layout: LogLayout,
+        entries: usize,
+        closed: impl Iterator<Item = Place>,
+        current: Place,
+    ) -> Self {
         let homes: Box<[AtomicU64]> = (0..layout.regions).map(|_| AtomicU64::new(0)).collect();
         for place in closed.chain(std::iter::once(current)) {
             if let Some(home) = homes.get(layout.region_number(place)) {
@@ -68,7 +76,8 @@ impl Segments {
         let free = homes.iter().filter(|home| home.load(Ordering::Relaxed) == 0).count();
         let holds = vec![Holds::default(); homes.len()].into_boxed_slice();
         let state = Mutex::new(SegmentsState { holds, free, current, starved_since: None, passed_over: 0 });
-        Segments { layout, homes, entries: entries.max(1), reserve: AtomicUsize::new(0), state, work: Condvar::new() }
+        let (entries, reserve, work) = (entries.max(1), AtomicUsize::new(0), Condvar::new());
+        Segments { clock, layout, homes, entries, reserve, state, work }
     }
 
     /// Records of a segment that an index needs, at the most: it is closed when it has so many.
@@ -116,7 +125,7 @@ impl Segments {
         let is_left = self.free() > self.reserve.load(Ordering::Acquire);
         let free = next.into_iter().filter(|_| is_left).find(is_free);
         if free.is_none() {
-            self.state.lock().starved_since.get_or_insert_with(Instant::now);
+            self.state.lock().starved_since.get_or_insert_with(|| self.clock.now());
             self.work.notify_all();
         }
         free
@@ -137,14 +146,14 @@ impl Segments {
 
     /// Whether nothing has been free for so long that nobody should wait for it.
     pub fn is_starved(&self) -> bool {
-        self.state.lock().starved_since.is_some_and(|since| since.elapsed() >= WRITE_PATIENCE)
+        self.state.lock().starved_since.is_some_and(|since| self.clock.since(since) >= WRITE_PATIENCE)
     }
 
     /// Wait until fewer are free than there should be, but no longer than `most`; whether that is so.
     pub fn wait_for_work(&self, most: Duration) -> bool {
         let mut state = self.state.lock();
         if state.free >= self.low() {
-            self.work.wait_for(&mut state, most);
+            self.clock.wait_for(&self.work, &mut state, most);
         }
         state.free < self.low()
     }
@@ -167,7 +176,7 @@ impl Segments {
     /// The segment to be cleaned next: the oldest that is closed and that nobody has open. Where all are open and nothing is
     /// free, the oldest all the same: readers never keep everything else from being stored.
     pub fn next_to_clean(&self) -> Option<Place> {
-        let now = Instant::now();
+        let now = self.clock.now();
         let mut state = self.state.lock();
         let current = state.current;
         let closed = || {
@@ -203,7 +212,7 @@ impl Segments {
         let there = self.is_there(region);
         if let Some(holds) = state.holds.get_mut(self.layout.region_number(region)).filter(|_| there) {
             holds.count = holds.count.saturating_add(1);
-            holds.until = Some(Instant::now() + LEASE);
+            holds.until = Some(self.clock.now() + LEASE);
         }
         there
     }
@@ -218,6 +227,8 @@ impl Segments {
 
 #[cfg(test)]
 mod tests {
+    use tinaja_clock::ManualClock;
+
     use super::*;
 
     fn layout() -> LogLayout {
@@ -230,8 +241,12 @@ mod tests {
 
     /// Eight segments, of which the first six of lap 1 are closed, the seventh is current, and one is free.
     fn segments() -> Segments {
+        by(Clock::system())
+    }
+
+    fn by(clock: Clock) -> Segments {
         assert_eq!(layout().regions, 8);
-        Segments::new(layout(), 64, (8..14).map(region), region(14))
+        Segments::new(clock, layout(), 64, (8..14).map(region), region(14))
     }
 
     #[test]
@@ -264,8 +279,20 @@ mod tests {
     }
 
     #[test]
+    fn one_that_is_open_for_longer_than_a_lease_is_cleaned() {
+        let hand = ManualClock::new();
+        let segments = by(hand.clock());
+        assert!(segments.hold(region(8)));
+        hand.advance(LEASE - Duration::from_millis(1));
+        assert_eq!(segments.next_to_clean(), Some(region(9)));
+        hand.advance(Duration::from_millis(1));
+        assert_eq!(segments.next_to_clean(), Some(region(8)));
+    }
+
+    #[test]
     fn readers_of_all_segments_do_not_stop_the_cleaning() {
-        let segments = segments();
+        let hand = ManualClock::new();
+        let segments = by(hand.clock());
         for number in 8..14 {
             assert!(segments.hold(region(number)));
         }
@@ -275,6 +302,8 @@ mod tests {
         assert_eq!(segments.next_after(region(15)), None);
         assert_eq!(segments.next_to_clean(), Some(region(8)));
         assert!(!segments.is_starved(), "not for long");
+        hand.advance(WRITE_PATIENCE);
+        assert!(segments.is_starved());
         assert!(!segments.hold(region(16)) && !segments.hold(region(0)), "nothing of these laps is there");
     }
 }

@@ -55,6 +55,11 @@ impl<T> Lru<T> {
         at
     }
 
+    /// All numbers are below this.
+    pub fn numbers(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// The item with this number.
     pub fn get(&self, at: u32) -> Option<&T> {
         self.nodes.get(at as usize)?.value.as_ref()

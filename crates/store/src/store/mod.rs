@@ -6,6 +6,7 @@ mod writer;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use tinaja_clock::Clock;
 
 use crate::terms::{Key, Pending, Stats, StoreError, WhyNot};
 
@@ -44,6 +45,11 @@ pub const FIND_DEADLINE: Duration = Duration::from_secs(10);
 ///     written over the older one in place: there its write evicts the older one. After a crash the store opens with
 ///     what it can prove whole.
 pub trait Store: Send + Sync + 'static {
+    /// The clock of the store, by which its deadlines are. By default the system's.
+    fn clock(&self) -> Clock {
+        Clock::system()
+    }
+
     /// Look an object up. Never blocks and does no I/O: what needs the disk is [`Lookup::Wait`], and that resolves
     /// to nothing once `deadline` has passed. Absent objects and hits in memory cost no allocation. `hint` is what the
     /// caller knows of the object beside its key, as the group of who asks; it may lead an engine to the object sooner.
@@ -94,7 +100,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// [`Store::lookup`] as a future, with a deadline of [`FIND_DEADLINE`].
     fn find(&self, key: &Key) -> Pending<Option<Hit>> {
-        match self.lookup(key, Instant::now() + FIND_DEADLINE) {
+        match self.lookup(key, self.clock().now() + FIND_DEADLINE) {
             Lookup::Absent => Box::pin(std::future::ready(None)),
             Lookup::Here(hit) => Box::pin(std::future::ready(Some(hit))),
             Lookup::Wait(pending) => pending,

@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tinaja_clock::Clock;
 
 use super::paper;
 use super::scratch::Scratch;
@@ -115,18 +117,18 @@ impl DiskSpeed {
     /// file that is written first and removed at the end. Takes `budget`, and one read more; of that a third for writing.
     /// The file has up to 256 MiB, so of a disk that turns only short seeks are seen: how sizes compare is what counts.
     /// Errors: [`TuneError`]; nothing is left behind.
-    pub fn measure(dir: &Path, budget: Duration) -> Result<Self, TuneError> {
-        let began = Instant::now();
-        let scratch = Scratch::make(dir, budget / 3)?;
+    pub fn measure(clock: &Clock, dir: &Path, budget: Duration) -> Result<Self, TuneError> {
+        let began = clock.now();
+        let scratch = Scratch::make(clock, dir, budget / 3)?;
         let of = format!("{}, random reads within {} MiB", dir.display(), scratch.bytes() >> 20);
-        let left = budget.saturating_sub(began.elapsed());
-        let speed = DiskSpeed::of_device(scratch.device()?, scratch.bytes(), left, || began.elapsed())?;
+        let left = budget.saturating_sub(clock.since(began));
+        let speed = DiskSpeed::of_device(scratch.device()?, scratch.bytes(), left, || clock.since(began))?;
         Ok(DiskSpeed { of, ..speed })
     }
 
     /// [`DiskSpeed::measure`], or the paper's disks where that cannot be done, which is then said instead.
-    pub fn measured_or_the_papers(dir: &Path, budget: Duration) -> Self {
-        DiskSpeed::measure(dir, budget).unwrap_or_else(|why| DiskSpeed::of_the_paper_since(&why))
+    pub fn measured_or_the_papers(clock: &Clock, dir: &Path, budget: Duration) -> Self {
+        DiskSpeed::measure(clock, dir, budget).unwrap_or_else(|why| DiskSpeed::of_the_paper_since(&why))
     }
 
     /// The paper's disks, and why others were not measured.

@@ -1,11 +1,13 @@
 //! A file to measure a disk by, gone when it is let go of.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tinaja_clock::Clock;
 
 use super::TuneError;
 use crate::device::file::free_bytes;
-use crate::device::{Access, Device, Disk, IoEngine, blocking};
+use crate::device::{Access, Device, Disk, Io, IoEngine, blocking};
 use crate::memory::AlignedBuf;
 
 /// The largest file, and the smallest that reads of all sizes can be spread over.
@@ -22,8 +24,8 @@ pub(super) struct Scratch {
 
 impl Scratch {
     /// Write as much as the time allows, an eighth of what is free at most. Errors: [`TuneError`].
-    pub(super) fn make(dir: &Path, time: Duration) -> Result<Self, TuneError> {
-        let began = Instant::now();
+    pub(super) fn make(clock: &Clock, dir: &Path, time: Duration) -> Result<Self, TuneError> {
+        let began = clock.now();
         let free = free_bytes(dir).unwrap_or(u64::MAX);
         let bytes = (free / 8).min(MOST_BYTES) & !(PIECE_BYTES as u64 - 1);
         if bytes < LEAST_BYTES {
@@ -33,13 +35,14 @@ impl Scratch {
         Disk::create(&path, bytes, &[])?;
         // From here on the file goes with this.
         let mut scratch = Scratch { disk: None, path, bytes: 0 };
-        let disk = Disk::open(&scratch.path, Access::Alone, IoEngine::Threads, 1)?;
+        let io = Io { engine: IoEngine::Threads, threads: 1, clock: clock.clone() };
+        let disk = Disk::open(&scratch.path, Access::Alone, &io)?;
         let is_direct = disk.geometry().direct;
         let disk = scratch.disk.insert(disk);
         if !is_direct {
             return Err(TuneError::Cached(dir.display().to_string()));
         }
-        while scratch.bytes < bytes && (scratch.bytes < LEAST_BYTES || began.elapsed() < time) {
+        while scratch.bytes < bytes && (scratch.bytes < LEAST_BYTES || clock.since(began) < time) {
             let mut piece = AlignedBuf::zeroed(PIECE_BYTES);
             // Not zeros: there are disks that do not write those.
             let number = scratch.bytes.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;

@@ -6,10 +6,10 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tinaja_clock::Clock;
 
 /// How late a waiter may be woken.
 const TICK: Duration = Duration::from_millis(50);
@@ -17,6 +17,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// Wakes at deadlines. Memory: 64 bytes for each that waits. Its thread looks every [`TICK`] and is told nothing in
 /// between: nearly every deadline is met, and waking a thread for each would cost more than the work it watches.
 pub(crate) struct Alarm {
+    clock: Clock,
     state: Mutex<AlarmState>,
 }
 
@@ -29,10 +30,11 @@ struct AlarmState {
 impl Alarm {
     /// Start the thread, which calls `each_tick` as well; it ends when the alarm is dropped. Errors: the system has no
     /// more threads.
-    pub(crate) fn start(each_tick: impl Fn() + Send + 'static) -> io::Result<Arc<Self>> {
-        let alarm = Arc::new(Alarm { state: Mutex::default() });
+    pub(crate) fn start(clock: &Clock, each_tick: impl Fn() + Send + 'static) -> io::Result<Arc<Self>> {
+        let alarm = Arc::new(Alarm { clock: clock.clone(), state: Mutex::default() });
         let weak = Arc::downgrade(&alarm);
-        thread::Builder::new().name("tinaja-alarm".into()).spawn(move || ring(&weak, &each_tick))?;
+        let of_thread = clock.clone();
+        clock.spawn("tinaja-alarm", move || ring(&of_thread, &weak, &each_tick))?;
         Ok(alarm)
     }
 
@@ -64,7 +66,7 @@ impl Future for At {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if Instant::now() >= self.when {
+        if self.alarm.clock.now() >= self.when {
             return Poll::Ready(());
         }
         let alarm = self.alarm.clone();
@@ -86,30 +88,40 @@ impl Drop for At {
     }
 }
 
-fn ring(alarm: &Weak<Alarm>, each_tick: &dyn Fn()) {
+fn ring(clock: &Clock, alarm: &Weak<Alarm>, each_tick: &dyn Fn()) {
     while let Some(alarm) = alarm.upgrade() {
-        let now = Instant::now();
+        let now = clock.now();
         let mut state = alarm.state.lock();
         let due: Vec<_> = state.waiting.extract_if(|_, (when, _)| *when <= now).map(|(_, (_, waker))| waker).collect();
         drop(state);
         drop(alarm);
         due.into_iter().for_each(Waker::wake);
         each_tick();
-        thread::sleep(TICK);
+        clock.sleep(TICK);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tinaja_clock::ManualClock;
+
     use super::*;
     use crate::wait::block_on;
 
     #[test]
     fn work_in_time_is_done_and_late_work_given_up() {
-        let alarm = Alarm::start(|| {}).unwrap();
-        let soon = Instant::now() + Duration::from_millis(60);
-        assert_eq!(block_on(alarm.within(soon, async { 5 })), Some(5));
-        assert_eq!(block_on(alarm.within(soon, std::future::pending::<u8>())), None);
-        assert!(Instant::now() >= soon && alarm.state.lock().waiting.is_empty());
+        let hand = ManualClock::new();
+        let clock = hand.clock();
+        let alarm = Alarm::start(&clock, || {}).unwrap();
+        let hour = clock.now() + Duration::from_secs(3600);
+        assert_eq!(block_on(alarm.within(hour, async { 5 })), Some(5));
+        let mut late = pin!(alarm.within(hour, std::future::pending::<u8>()));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(late.as_mut().poll(&mut cx).is_pending());
+        hand.advance(Duration::from_secs(3599));
+        assert!(late.as_mut().poll(&mut cx).is_pending());
+        hand.advance(Duration::from_secs(1));
+        assert_eq!(block_on(late), None);
+        assert!(alarm.state.lock().waiting.is_empty());
     }
 }

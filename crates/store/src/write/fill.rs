@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
+use tinaja_clock::Clock;
 
 use super::tail::Tail;
 use crate::engine::{BodyWriter, Engine};
@@ -167,6 +168,7 @@ impl Fill {
     pub(crate) fn poll_take(
         &self,
         engine: &Arc<dyn Engine>,
+        clock: &Clock,
         max_bytes: u64,
         cx: &mut Context<'_>,
         data: &mut Bytes,
@@ -189,8 +191,8 @@ impl Fill {
                     state.window_bytes().saturating_sub(state.tail.len())
                 }
                 _ => {
-                    let since = *state.pushed_back.get_or_insert_with(Instant::now);
-                    if since.elapsed() >= LEASE {
+                    let since = *state.pushed_back.get_or_insert_with(|| clock.now());
+                    if clock.since(since) >= LEASE {
                         state.leave_behind_who_stands();
                         state.pushed_back = None;
                         state.wake_followers();

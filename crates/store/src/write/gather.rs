@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
+use tinaja_clock::Clock;
 
 use crate::layout::reach::MAX_REACH_BYTES;
 use crate::store::Hint;
@@ -39,8 +40,8 @@ impl Gathered {
 }
 
 /// The objects that wait for one disk. Memory: [`MAX_GATHERED_BYTES`].
-#[derive(Default)]
 pub(crate) struct Gather {
+    clock: Clock,
     /// So that lookups need no lock while nothing waits.
     count: AtomicUsize,
     state: Mutex<GatherState>,
@@ -68,8 +69,9 @@ struct Group {
 }
 
 impl Group {
-    fn is_due(&self) -> bool {
-        self.since.elapsed() >= GROUP_HOLD || self.last.elapsed() >= GROUP_QUIET || self.is_full()
+    fn is_due(&self, now: Instant) -> bool {
+        let since = |then| now.saturating_duration_since(then);
+        since(self.since) >= GROUP_HOLD || since(self.last) >= GROUP_QUIET || self.is_full()
     }
 
     fn is_full(&self) -> bool {
@@ -92,9 +94,8 @@ impl GatherState {
         Some(object)
     }
 
-    fn add(&mut self, object: Arc<Gathered>) -> bool {
+    fn add(&mut self, object: Arc<Gathered>, now: Instant) -> bool {
         let bytes = object.bytes();
-        let now = Instant::now();
         let group = self.groups.entry(object.group).or_insert_with(|| Group {
             since: now,
             last: now,
@@ -112,6 +113,11 @@ impl GatherState {
 }
 
 impl Gather {
+    /// Nothing waits.
+    pub(crate) fn new(clock: Clock) -> Self {
+        Gather { clock, count: AtomicUsize::new(0), state: Mutex::default(), changed: Condvar::new() }
+    }
+
     /// Let a whole object wait for its group, in the place of any older version; false if there is no room for it. The
     /// caller holds the object's turn.
     pub(crate) fn put(&self, object: Gathered) -> bool {
@@ -119,14 +125,14 @@ impl Gather {
         let is_new = !state.groups.contains_key(&object.group);
         let full = state.bytes + object.bytes() > MAX_GATHERED_BYTES || (is_new && state.groups.len() >= MAX_GROUPS);
         // Who stores on a disk that takes nothing is to hear of it at once.
-        let fails = state.lost_at.is_some_and(|at| at.elapsed() < WRITE_PATIENCE);
+        let fails = state.lost_at.is_some_and(|at| self.clock.since(at) < WRITE_PATIENCE);
         if state.closed || full || fails {
             drop(state);
             self.changed.notify_all();
             return false;
         }
         state.take(&object.digest);
-        let is_full = state.add(Arc::new(object));
+        let is_full = state.add(Arc::new(object), self.clock.now());
         self.count.store(state.objects.len(), Ordering::Release);
         let wakes = is_full || state.objects.len() == 1 || state.bytes > MAX_GATHERED_BYTES / 2;
         drop(state);
@@ -162,7 +168,7 @@ impl Gather {
     pub(crate) fn lose(&self, digest: &Digest, why: String) {
         self.take(digest);
         let mut state = self.state.lock();
-        (state.lost, state.lost_at) = (Some(why), Some(Instant::now()));
+        (state.lost, state.lost_at) = (Some(why), Some(self.clock.now()));
     }
 
     /// What was lost since this was asked last.
@@ -201,14 +207,25 @@ impl Gather {
             return None;
         }
         let waits = if state.groups.is_empty() { GROUP_HOLD } else { GROUP_QUIET / 4 };
-        self.changed.wait_for(&mut state, waits);
-        let due = state.groups.extract_if(|_, group| group.is_due()).map(|(_, group)| group.objects);
+        self.clock.wait_for(&self.changed, &mut state, waits);
+        Some(self.due_of(&mut state))
+    }
+
+    #[cfg(test)]
+    fn due(&self) -> Vec<Vec<Arc<Gathered>>> {
+        self.due_of(&mut self.state.lock())
+    }
+
+    /// Groups that are whole, and the oldest if too much waits.
+    fn due_of(&self, state: &mut GatherState) -> Vec<Vec<Arc<Gathered>>> {
+        let now = self.clock.now();
+        let due = state.groups.extract_if(|_, group| group.is_due(now)).map(|(_, group)| group.objects);
         let mut due: Vec<_> = due.collect();
         if due.is_empty() && state.bytes > MAX_GATHERED_BYTES / 2 {
             let oldest = state.groups.iter().min_by_key(|(_, group)| group.since).map(|(id, _)| *id);
             due.extend(oldest.and_then(|id| state.groups.remove(&id)).map(|group| group.objects));
         }
-        Some(due)
+        due
     }
 
     /// Bytes of objects that wait.
@@ -219,6 +236,10 @@ impl Gather {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tinaja_clock::ManualClock;
+
     use super::*;
 
     fn object(n: u64, group: u64, size: usize) -> Gathered {
@@ -229,7 +250,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_a_newer_version_takes_the_place_of_the_older() {
-        let gather = Gather::default();
+        let gather = Gather::new(Clock::system());
         let taken = (0..1000).filter(|n| gather.put(object(*n, n % 3, 50_000))).count();
         assert!(taken > 100 && gather.bytes() <= MAX_GATHERED_BYTES as u64);
         let before = gather.bytes();
@@ -248,7 +269,7 @@ mod tests {
 
     #[test]
     fn groups_are_bounded_in_number() {
-        let gather = Gather::default();
+        let gather = Gather::new(Clock::system());
         let taken = (0..10_000).filter(|n| gather.put(object(*n, *n, 10))).count();
         assert_eq!(taken, MAX_GROUPS);
         gather.close();
@@ -257,14 +278,27 @@ mod tests {
 
     #[test]
     fn a_group_is_due_when_it_is_quiet_or_as_long_as_a_request() {
-        let gather = Gather::default();
+        let hand = ManualClock::new();
+        let gather = Gather::new(hand.clock());
         for n in 0..30 {
             assert!(gather.put(object(n, 7, 50_000)));
         }
-        assert_eq!(gather.wait().unwrap().concat().len(), 30, "more than a request's worth");
+        assert_eq!(gather.due().len(), 1, "more than a request's worth");
         assert!(gather.put(object(100, 8, 10)));
-        let began = Instant::now();
-        while gather.wait().unwrap().is_empty() {}
-        assert!(began.elapsed() >= GROUP_QUIET / 2);
+        hand.advance(GROUP_QUIET - Duration::from_millis(1));
+        assert!(gather.due().is_empty() && gather.put(object(101, 8, 10)));
+        hand.advance(GROUP_QUIET - Duration::from_millis(1));
+        assert!(gather.due().is_empty(), "another one came");
+        hand.advance(Duration::from_millis(1));
+        assert_eq!(gather.due().concat().len(), 2);
+        // One after the other all the time, and still written.
+        let mut came = 0;
+        let since = hand.clock().now();
+        while gather.due().is_empty() {
+            came += 1;
+            assert!(gather.put(object(200 + came, 9, 10)));
+            hand.advance(GROUP_QUIET / 2);
+        }
+        assert_eq!(hand.clock().since(since), GROUP_HOLD);
     }
 }

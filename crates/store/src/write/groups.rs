@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use std::task::Poll;
 
 use bytes::Bytes;
+use tinaja_clock::Clock;
 
 use super::gather::{Gather, Gathered};
 use super::objects::Objects;
@@ -20,9 +21,9 @@ fn record<'a>(object: &'a Gathered, related_bytes: usize) -> Record<'a> {
 }
 
 /// What waits for each disk of an engine; nothing waits for one that does not read related objects together.
-pub(super) fn gathers(engine: &dyn Engine) -> Arc<[Gather]> {
+pub(super) fn gathers(engine: &dyn Engine, clock: &Clock) -> Arc<[Gather]> {
     let disks = if engine.capabilities().related.is_some() { engine.disks() } else { 0 };
-    (0..disks).map(|_| Gather::default()).collect()
+    (0..disks).map(|_| Gather::new(clock.clone())).collect()
 }
 
 /// Start the threads that write groups out, one for each disk, so that one that stalls keeps its own. They end when the
@@ -35,7 +36,7 @@ pub(super) fn start(store: &Arc<Objects>) -> std::io::Result<()> {
                 write_out(gather, &weak);
             }
         };
-        std::thread::Builder::new().name("tinaja-groups".into()).spawn(work)?;
+        store.clock.spawn("tinaja-groups", work)?;
     }
     Ok(())
 }

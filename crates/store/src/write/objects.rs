@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
+use tinaja_clock::Clock;
 
 use super::gather::Gather;
 use super::groups;
@@ -19,6 +20,7 @@ use crate::wait::{Alarm, Turns};
 
 /// An engine with all that stands before it: hot objects, unfinished writes, objects that wait for their group, turns.
 pub(crate) struct Objects {
+    pub(crate) clock: Clock,
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) limits: Limits,
     pub(crate) hot: HotObjects,
@@ -78,16 +80,17 @@ impl Counters {
 
 impl Objects {
     /// Over an engine, with nothing under way. Errors: the system has no more threads.
-    pub(crate) fn over(engine: Arc<dyn Engine>, hot: HotObjects) -> std::io::Result<Arc<Self>> {
+    pub(crate) fn over(engine: Arc<dyn Engine>, hot: HotObjects, clock: Clock) -> std::io::Result<Arc<Self>> {
         let turns: Arc<[Turns]> = (0..engine.disks()).map(|_| Turns::new(reads())).collect();
         let ticking = turns.clone();
-        let gathers = groups::gathers(&*engine);
+        let gathers = groups::gathers(&*engine, &clock);
         let objects = Arc::new(Objects {
+            clock: clock.clone(),
             limits: engine.limits(),
             engine,
             hot,
             fills: Fills::default(),
-            alarm: Alarm::start(move || ticking.iter().for_each(Turns::tick))?,
+            alarm: Alarm::start(&clock, move || ticking.iter().for_each(Turns::tick))?,
             counters: Counters::default(),
             turns,
             held: Held::default(),

@@ -86,9 +86,10 @@ impl FillState {
 mod tests {
     use std::sync::Arc;
     use std::task::{Context, Poll, Waker};
-    use std::time::Instant;
+    use std::time::Duration;
 
     use bytes::Bytes;
+    use tinaja_clock::ManualClock;
 
     use super::*;
     use crate::device::{Medium, Memory};
@@ -108,6 +109,7 @@ mod tests {
     struct Given {
         fill: Fill,
         engine: Arc<dyn Engine>,
+        hand: ManualClock,
     }
 
     impl Given {
@@ -118,7 +120,7 @@ mod tests {
             let engine = Arc::new(HashCacheLog::open(disk, &options).unwrap());
             let (key, digest) = (Key::from_name(b"a"), Digest([7; 16]));
             let fill = Fill::new(FillId(1), key, digest, Bytes::new(), Hint::default(), (EXTENT, 0)).among(all);
-            Given { fill, engine }
+            Given { fill, engine, hand: ManualClock::new() }
         }
 
         /// Followers that have read so far, by their numbers, and the write.
@@ -136,7 +138,7 @@ mod tests {
         /// How many of these bytes are not taken at once.
         fn write(&self, bytes: usize) -> usize {
             let (mut data, mut cx) = (Bytes::from(vec![1; bytes]), Context::from_waker(Waker::noop()));
-            let taken = self.fill.poll_take(&self.engine, u64::MAX, &mut cx, &mut data);
+            let taken = self.fill.poll_take(&self.engine, &self.hand.clock(), u64::MAX, &mut cx, &mut data);
             assert_eq!(taken == Poll::Ready(()), data.is_empty());
             data.len()
         }
@@ -146,7 +148,7 @@ mod tests {
         }
 
         fn lease_ends(&self) {
-            self.fill.lock().pushed_back = Instant::now().checked_sub(LEASE);
+            self.hand.advance(LEASE);
         }
 
         fn left_behind(&self, number: u64) -> bool {
@@ -212,8 +214,9 @@ mod tests {
     fn whoever_stands_still_for_a_lease_is_left_behind() {
         let (given, numbers) = Given::up_with(&[STORED, 0, STORED + 1]);
         assert_eq!(given.write(RELAY_BYTES + 1), 2);
-        assert!(given.fill.lock().pushed_back.is_some_and(|since| since.elapsed() < LEASE));
-        given.lease_ends();
+        given.hand.advance(LEASE - Duration::from_millis(1));
+        assert_eq!(given.write(2), 2, "a lease is not over");
+        given.hand.advance(Duration::from_millis(1));
         assert_eq!(given.write(2), 1, "as much as the next in the window has read");
         assert!(given.left_behind(numbers[0]) && given.left_behind(numbers[1]) && !given.left_behind(numbers[2]));
         // It does not come back by reading, and holds up nobody any more.

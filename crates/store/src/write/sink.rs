@@ -110,7 +110,8 @@ impl FillSink {
 
 impl Sink for FillSink {
     fn poll_write(&mut self, cx: &mut Context<'_>, data: &mut Bytes) -> Poll<()> {
-        let poll = self.fill.poll_take(&self.store.engine, self.store.limits.max_object_bytes, cx, data);
+        let poll =
+            self.fill.poll_take(&self.store.engine, &self.store.clock, self.store.limits.max_object_bytes, cx, data);
         self.lease = None;
         if poll.is_pending()
             && let Some(until) = self.fill.pushed_back_until()

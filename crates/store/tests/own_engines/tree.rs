@@ -13,12 +13,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tinaja_store::device::{Access, OpenDiskError};
-use tinaja_store::engine::registry::{Ask, EngineRecord, Ground, Identity, InDirectory, LockedDirectory};
+use tinaja_store::engine::registry::{Ask, EngineRecord, Ground, Identity, InDirectory, LockedDirectory, OpeningFiles};
 use tinaja_store::engine::{
     BodyWriter, Capabilities, Engine, FetchDone, Fetched, Found, Kind, Limits, Place, Placement, Places, Probe, Record,
     SyncDone, WholeBodies, no_cut_to_tell, none_wrong,
@@ -105,7 +104,7 @@ impl LockedDirectory for Locked {
         Settings::new()
     }
 
-    fn open(self: Box<Self>, _: &Settings, _: Option<Duration>, _read_only: bool) -> Result<Arc<dyn Engine>, String> {
+    fn open(self: Box<Self>, _: OpeningFiles) -> Result<Arc<dyn Engine>, String> {
         let inner = Inner { dir: self.dir.join("objects"), bytes: self.bytes, state: Mutex::default() };
         inner.recover().map_err(|error| error.to_string())?;
         inner.state.lock().lock = Some(self.lock);

@@ -145,7 +145,8 @@ pub fn open_beside(plan: &dyn Cut, disk: Arc<dyn Device>, positions: Arc<dyn Dev
 }
 
 fn open_over(plan: &dyn Cut, opening: Opening) -> Result<Cache, String> {
-    Ok(Cache::over(plan.open(opening)?, Secret::from_bytes(SECRET), 0).unwrap())
+    let clock = opening.device.clock().clone();
+    Ok(Cache::over_by(clock, plan.open(opening)?, Secret::from_bytes(SECRET), 0).unwrap())
 }
 
 /// How [`open`] cuts a disk of so many bytes.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use parking_lot::Mutex;
+use tinaja_store::Clock;
 use tinaja_store::device::{Counters, Device, Geometry, Memory, Op, Request};
 
 use super::is_write;
@@ -45,6 +46,10 @@ impl Parking {
 impl Device for Parking {
     fn geometry(&self) -> Geometry {
         self.below.geometry()
+    }
+
+    fn clock(&self) -> &Clock {
+        self.below.clock()
     }
     fn submit(&self, op: Op) {
         if matches!(op.request, Request::Sync) && self.hold.swap(false, SeqCst) {

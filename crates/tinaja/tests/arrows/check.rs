@@ -61,11 +61,10 @@ fn modules(files: &Files) -> BTreeSet<String> {
 
 /// Which room uses which, and where it first does.
 fn arrows(rooms: &BTreeSet<String>, files: &Files) -> BTreeMap<(String, String), String> {
-    let sources: BTreeMap<_, _> = files.iter().map(|(path, text)| (path.as_str(), Source::of(text))).collect();
-    let tests: BTreeSet<_> = sources.iter().flat_map(|(path, source)| tests_of(path, source)).collect();
-    let is_test = |path: &str| tests.iter().any(|test| test == path || path.starts_with(&format!("{}/", stem(test))));
+    let tests = tests_among(files);
     let mut arrows = BTreeMap::new();
-    for (path, source) in sources.iter().filter(|(path, _)| !is_test(path)) {
+    for (path, text) in files.iter().filter(|(path, _)| !tests.contains(*path)) {
+        let source = Source::of(text);
         let from = stem(path.split('/').next().unwrap_or(path));
         if !rooms.contains(from) {
             continue;
@@ -79,6 +78,13 @@ fn arrows(rooms: &BTreeSet<String>, files: &Files) -> BTreeMap<(String, String),
         }
     }
     arrows
+}
+
+/// The files that are compiled for tests only.
+pub fn tests_among(files: &Files) -> BTreeSet<String> {
+    let named: BTreeSet<_> = files.iter().flat_map(|(path, text)| tests_of(path, &Source::of(text))).collect();
+    let is_test = |path: &str| named.iter().any(|test| test == path || path.starts_with(&format!("{}/", stem(test))));
+    files.keys().filter(|path| is_test(path)).cloned().collect()
 }
 
 /// The paths of the files that a file names as being for tests only, each where it may lie.

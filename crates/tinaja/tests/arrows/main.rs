@@ -1,33 +1,52 @@
-//! No room of a crate uses one above it: the order stands in ARCHITECTURE.md, the arrows in the `use` lines.
+//! No room of a crate uses one above it: the order stands in ARCHITECTURE.md, the arrows in the `use` lines. And nobody but the
+//! clock asks the system for time and threads, nor whoever that page does not list.
 //!
 //! A room is a module that a crate's root declares. What stands in the root itself is above all rooms. Code for tests may use
 //! what it likes.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod broken;
 mod check;
+mod clock;
 mod plan;
 mod source;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use check::{Files, faults};
 use plan::plans;
 
 #[test]
 fn no_arrow_points_up() {
-    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let plans = plans(&fs::read_to_string(top.join("ARCHITECTURE.md")).unwrap());
-    let crates: BTreeSet<_> =
-        fs::read_dir(top.join("crates")).unwrap().map(|entry| name_of(&entry.unwrap().path())).collect();
-    let planned: BTreeSet<_> = plans.iter().map(|plan| plan.name.clone()).collect();
-    assert_eq!(planned, crates, "crates with an order of rooms in ARCHITECTURE.md, and those that are there");
-    let faults: Vec<_> =
-        plans.iter().flat_map(|plan| faults(plan, &files(&top.join("crates").join(&plan.name).join("src")))).collect();
+    let (plans, crates) = (plans(&page()), crates());
+    let planned: BTreeSet<_> = plans.iter().map(|plan| &plan.name).collect();
+    let there = crates.keys().collect();
+    assert_eq!(planned, there, "crates with an order of rooms in ARCHITECTURE.md, and those that are there");
+    let faults: Vec<_> = plans.iter().flat_map(|plan| faults(plan, &crates[&plan.name])).collect();
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+#[test]
+fn nobody_but_the_clock_asks_the_system_for_time_and_threads() {
+    let faults = clock::faults(&clock::allowed(&page()), &crates());
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+fn top() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn page() -> String {
+    fs::read_to_string(top().join("ARCHITECTURE.md")).unwrap()
+}
+
+/// The sources of every crate, by its folder.
+fn crates() -> BTreeMap<String, Files> {
+    let folders = fs::read_dir(top().join("crates")).unwrap().map(|entry| entry.unwrap().path());
+    folders.map(|folder| (name_of(&folder), files(&folder.join("src")))).collect()
 }
 
 /// All sources below a folder, by their paths in it.

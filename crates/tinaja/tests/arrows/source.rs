@@ -66,14 +66,17 @@ impl Source {
                 uses.extend(names(&words, colons + 1));
             }
         }
-        for used in &mut uses {
-            used.line = 1 + self.text.iter().take(used.line).filter(|byte| **byte == b'\n').count();
-        }
+        uses.iter_mut().for_each(|used| used.line = self.line(used.line));
         uses
     }
 
+    /// The number of the line with this byte.
+    pub fn line(&self, at: usize) -> usize {
+        1 + self.text.iter().take(at).filter(|byte| **byte == b'\n').count()
+    }
+
     /// Names, numbers, `::` and single signs, each with where it begins.
-    fn words(&self) -> Vec<(usize, String)> {
+    pub fn words(&self) -> Vec<(usize, String)> {
         let mut words: Vec<(usize, String)> = Vec::new();
         let mut at = 0;
         while let Some(&byte) = self.text.get(at) {

@@ -12,7 +12,10 @@ use tinaja_logs::{Record, squid};
 
 use super::client::{Response, get};
 use super::process::Process;
-use super::tools;
+use super::{tools, wait_for};
+
+/// By when a line must be in the access log: the proxy writes down what it has each second.
+const LOGGED_WITHIN: Duration = Duration::from_secs(30);
 
 /// A cache directory, a port and flags; started, stopped and started again by one test.
 pub struct Setup {
@@ -90,11 +93,18 @@ impl Setup {
         fs::read_to_string(self.dir.path().join("output")).unwrap_or_default()
     }
 
-    /// The access log of all runs so far, once a running proxy has had the time to write its lines down.
+    /// The access log of all runs so far. A request's line is written once it has ended, for which its client doesn't wait: stop
+    /// the proxy first, or use [`Setup::access_log_once`].
     pub fn access_log(&self) -> Vec<Record> {
-        std::thread::sleep(Duration::from_millis(1500));
         let log = fs::read_to_string(self.dir.path().join("access.log")).unwrap_or_default();
-        log.lines().map(|line| squid::parse(line).unwrap()).collect()
+        // The last line may be on its way.
+        let whole = log.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        whole.lines().map(|line| squid::parse(line).unwrap()).collect()
+    }
+
+    /// The access log of all runs so far, once this holds of it. Lines of several connections come in any order.
+    pub fn access_log_once(&self, what: &str, holds: impl Fn(&[Record]) -> bool) -> Vec<Record> {
+        wait_for(what, LOGGED_WITHIN, || Some(self.access_log()).filter(|log| holds(log)))
     }
 
     /// Start it and wait until it listens.

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use tinaja_store::Clock;
 use tinaja_store::tune::DiskSpeed;
 
 use crate::error::LabError;
@@ -82,7 +83,7 @@ pub fn disk_speed(setup: &Setup) -> Result<DiskSpeed, LabError> {
     bench.limit(LIMIT)?;
     let budget = Duration::from_secs(setup.choose(60, 4));
     // In the second version of control groups the limit is the group's and not the disk's.
-    let measured = bench.within(|| DiskSpeed::measure(&bench.mounted(), budget))?;
+    let measured = bench.within(|| DiskSpeed::measure(&Clock::system(), &bench.mounted(), budget))?;
     measured.map_err(|why| LabError::failed("measuring the limited disk", why))
 }
 

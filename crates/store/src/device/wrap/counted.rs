@@ -4,6 +4,8 @@ use std::array;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use tinaja_clock::Clock;
+
 use crate::device::{Counters, Device, Geometry, Kind, Op};
 
 /// Classes of sizes: class `n` counts requests of 2^n bytes up to twice that; the last also all larger ones.
@@ -108,6 +110,10 @@ fn of(kinds: &[Atomics; 3], kind: Kind) -> &Atomics {
 impl Device for Counted {
     fn geometry(&self) -> Geometry {
         self.below.geometry()
+    }
+
+    fn clock(&self) -> &Clock {
+        self.below.clock()
     }
 
     fn submit(&self, op: Op) {

@@ -10,6 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tinaja_clock::Clock;
 
 use cache::WriteCache;
 
@@ -181,11 +182,12 @@ impl Faulty {
 
     fn later(&self, by: Duration, op: Op) {
         let cache = self.cache.clone();
+        let clock = self.clock().clone();
         let late = move || {
-            thread::sleep(by);
+            clock.sleep(by);
             cache.submit(op);
         };
-        match thread::Builder::new().name("tinaja-late".into()).spawn(late) {
+        match self.clock().spawn("tinaja-late", late) {
             Ok(thread) => self.late.lock().push(thread),
             Err(error) => tracing::error!("a late request was dropped: {error}"),
         }
@@ -230,6 +232,10 @@ fn flipped(request: Request, done: Done, bit: u64) -> Op {
 impl Device for Faulty {
     fn geometry(&self) -> Geometry {
         self.below.geometry()
+    }
+
+    fn clock(&self) -> &Clock {
+        self.below.clock()
     }
 
     fn submit(&self, op: Op) {

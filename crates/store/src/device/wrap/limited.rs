@@ -6,6 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
+use tinaja_clock::Clock;
 
 use super::Model;
 use crate::device::limits::MAX_QUEUED_REQUESTS;
@@ -55,13 +56,13 @@ impl Limited {
         let state = LimitedState { head_at: 0, busy: Duration::ZERO, free_at, waiting: Vec::new(), stopped: false };
         let (state, changed) = (Mutex::new(state), Condvar::new());
         let limited = Limited {
-            shared: Arc::new(Shared { below, model, started: Instant::now(), state, changed }),
+            shared: Arc::new(Shared { started: below.clock().now(), below, model, state, changed }),
             time,
             lanes: Mutex::default(),
         };
         for _ in 0..if time == Time::Real { count } else { 0 } {
             let shared = limited.shared.clone();
-            let lane = thread::Builder::new().name("tinaja-slow".into()).spawn(move || shared.work())?;
+            let lane = limited.clock().spawn("tinaja-slow", move || shared.work())?;
             limited.lanes.lock().push(lane);
         }
         Ok(limited)
@@ -71,7 +72,7 @@ impl Limited {
     /// so far ends.
     pub fn now(&self) -> Duration {
         match self.time {
-            Time::Real => self.shared.started.elapsed(),
+            Time::Real => self.clock().since(self.shared.started),
             Time::Virtual => self.shared.state.lock().free_at.iter().copied().max().unwrap_or_default(),
         }
     }
@@ -132,7 +133,7 @@ impl Shared {
                 }
                 self.changed.wait(&mut state);
             };
-            let ends = Instant::now() + state.begin(&op, &self.model, self.below.geometry().bytes);
+            let ends = self.below.clock().now() + state.begin(&op, &self.model, self.below.geometry().bytes);
             drop(state);
             let (tell, told) = mpsc::sync_channel(1);
             let done = op.done;
@@ -147,8 +148,9 @@ impl Shared {
     /// Sleep, unless the device is being stopped: then what waits ends as fast as it can.
     fn sleep_until(&self, ends: Instant) {
         let mut state = self.state.lock();
-        while !state.stopped && Instant::now() < ends {
-            self.changed.wait_until(&mut state, ends);
+        let clock = self.below.clock();
+        while !state.stopped && clock.now() < ends {
+            clock.wait_until(&self.changed, &mut state, ends);
         }
     }
 }
@@ -156,6 +158,10 @@ impl Shared {
 impl Device for Limited {
     fn geometry(&self) -> Geometry {
         self.shared.below.geometry()
+    }
+
+    fn clock(&self) -> &Clock {
+        self.shared.below.clock()
     }
 
     fn submit(&self, op: Op) {

@@ -29,8 +29,9 @@ fn work(engine: &Weak<Inner>, segments: &Segments) {
         let is_due = segments.wait_for_work(TICK);
         let Some(engine) = engine.upgrade().filter(|engine| !engine.log.frontier.is_closed()) else { return };
         if is_due && !clean(&engine) {
+            let clock = engine.log.device.clock().clone();
             drop(engine);
-            std::thread::sleep(PAUSE);
+            clock.sleep(PAUSE);
         }
     }
 }

@@ -84,9 +84,10 @@ fn as_saved(
     let homes = decode_homes(&homes, options);
     // Not the newest of those saved: one that was given up is not among them, and its places were given out.
     let last = layout.region_of(Place(header.up_to.0 >> 1));
-    let old = Segments::new(layout, options.entries(), homes.iter().copied(), last);
+    let new = |homes, current| Segments::new(device.clock().clone(), layout, options.entries(), homes, current);
+    let old = new(homes.iter().copied(), last);
     let next = old.next_after(last)?;
-    let segments = Arc::new(Segments::new(layout, options.entries(), homes.into_iter(), next));
+    let segments = Arc::new(new(homes.iter().copied(), next));
     let frontier = Frontier::start(device.clone(), layout, stamp, next, flush_every, Some(segments.clone()));
     let index = Index::over(sets, segments, layout);
     index.drop_homeless();

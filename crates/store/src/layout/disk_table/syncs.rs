@@ -80,7 +80,7 @@ impl DiskTable {
     fn begin_sync(self: &Arc<Self>, done: Option<SyncDone>) {
         let mut state = self.lock();
         let (moment, number) = (state.moment(), state.syncs.iter().map(|sync| sync.number + 1).max().unwrap_or(0));
-        state.syncs.push(TableSync { moment, since: Instant::now(), done, started: false, number });
+        state.syncs.push(TableSync { moment, since: self.device.clock().now(), done, started: false, number });
         let due = self.due_syncs(&mut state);
         drop(state);
         due.into_iter().for_each(|sync| self.sync_disk(sync));
@@ -90,7 +90,13 @@ impl DiskTable {
     pub(super) fn due_syncs(&self, state: &mut DiskTableState) -> Vec<u64> {
         if state.unsynced.len() * 2 >= MAX_UNSYNCED_BINS && state.syncs.is_empty() {
             let moment = 0;
-            state.syncs.push(TableSync { moment, since: Instant::now(), done: None, started: false, number: 0 });
+            state.syncs.push(TableSync {
+                moment,
+                since: self.device.clock().now(),
+                done: None,
+                started: false,
+                number: 0,
+            });
         }
         let flying = &state.flying;
         let due = state

@@ -45,12 +45,12 @@ impl Flying {
 
 impl DiskTableState {
     /// Whether another bin may be written now. Pending: the waker is called when there is room.
-    pub fn poll_room(&mut self, waker: &Waker, is_retired: bool) -> Poll<Result<(), WhyNot>> {
+    pub fn poll_room(&mut self, waker: &Waker, is_retired: bool, now: Instant) -> Poll<Result<(), WhyNot>> {
         let full = self.flying.len() >= MAX_BINS_IN_FLIGHT || self.unsynced.len() >= MAX_UNSYNCED_BINS;
         match () {
             _ if self.closed => Poll::Ready(Err(WhyNot::Closed)),
             _ if is_retired || self.given_up => Poll::Ready(Err(WhyNot::Device)),
-            _ if full && self.is_stalled() => Poll::Ready(Err(WhyNot::Slow)),
+            _ if full && self.is_stalled(now) => Poll::Ready(Err(WhyNot::Slow)),
             _ if full => {
                 if !self.waiting.iter().any(|other| other.will_wake(waker)) {
                     self.waiting.push(waker.clone());
@@ -61,15 +61,15 @@ impl DiskTableState {
         }
     }
 
-    fn is_stalled(&self) -> bool {
+    fn is_stalled(&self, now: Instant) -> bool {
         let writes = self.flying.values().map(|flying| flying.since);
         let oldest = writes.chain(self.syncs.iter().map(|sync| sync.since)).min();
-        oldest.is_some_and(|since| since.elapsed() >= WRITE_PATIENCE)
+        oldest.is_some_and(|since| now.saturating_duration_since(since) >= WRITE_PATIENCE)
     }
 
     /// Those that wait for a disk that takes nothing: they are to ask once more, and are told so.
-    pub fn give_up_waiting(&mut self) -> Vec<Waker> {
-        if self.is_stalled() { mem::take(&mut self.waiting) } else { Vec::new() }
+    pub fn give_up_waiting(&mut self, now: Instant) -> Vec<Waker> {
+        if self.is_stalled(now) { mem::take(&mut self.waiting) } else { Vec::new() }
     }
 
     /// The bins from `first` on, `count` of them, of which it is not known what the disk holds.
@@ -110,7 +110,8 @@ impl DiskTable {
             flying.next = Some(Next { image, order, oldest });
             return (None, order + 1);
         }
-        let flying = Flying { image: image.clone(), order, oldest: order, since: Instant::now(), next: None };
+        let flying =
+            Flying { image: image.clone(), order, oldest: order, since: self.device.clock().now(), next: None };
         state.flying.insert(bin, flying);
         (Some(self.op(bin, image)), order + 1)
     }
@@ -145,7 +146,7 @@ impl DiskTable {
         }
         let next = flying.next.take();
         let op = next.map(|Next { image, order, oldest }| {
-            let flying = Flying { image: image.clone(), order, oldest, since: Instant::now(), next: None };
+            let flying = Flying { image: image.clone(), order, oldest, since: self.device.clock().now(), next: None };
             state.flying.insert(bin, flying);
             self.op(bin, image)
         });

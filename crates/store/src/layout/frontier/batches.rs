@@ -4,7 +4,6 @@ use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
-use std::time::Instant;
 
 use super::{Flying, Frontier, FrontierState};
 use crate::device::{Op, Outcome, Request};
@@ -42,7 +41,7 @@ impl Frontier {
         state.batch.get_mut(padding).unwrap_or_default().fill(0);
         let full = mem::replace(&mut state.batch, AlignedBuf::zeroed(0));
         let at = state.batch_at;
-        self.fly(state, ops, Flying { at, len, buffer: Arc::new(full), is_summary: false, since: Instant::now() });
+        self.fly(state, ops, Flying { at, len, buffer: Arc::new(full), is_summary: false, since: self.now() });
         state.batch_at = Place(state.batch_at.0 + len as u64);
         state.batch_len = 0;
         state.batch_since = None;
@@ -66,7 +65,7 @@ impl Frontier {
             // Nothing of it is trusted, so nothing more of it is written and no summary vouches for it.
             let (at, len) = (state.batch_at, state.batch_len);
             let unwritten = Arc::new(mem::replace(&mut state.batch, AlignedBuf::zeroed(0)));
-            state.lost.keep(Flying { at, len, buffer: unwritten, is_summary: false, since: Instant::now() });
+            state.lost.keep(Flying { at, len, buffer: unwritten, is_summary: false, since: self.now() }, self.now());
             state.batch_len = 0;
             state.batch_since = None;
         } else if !self.seal(state, ops) || state.summaries.len() >= self.most_summaries() {
@@ -106,7 +105,7 @@ impl Frontier {
         if let Some(landed) = state.flying.iter().position(|flying| flying.at == at) {
             let landed = state.flying.swap_remove(landed);
             if result.is_err() {
-                state.lost.keep(landed);
+                state.lost.keep(landed, self.now());
             } else {
                 // Buffers of summaries are smaller, and of no further use.
                 let buffer = Arc::into_inner(landed.buffer);

@@ -3,7 +3,9 @@
 use std::mem;
 use std::sync::{Arc, Weak};
 use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tinaja_clock::Clock;
 
 use super::syncs::Sync;
 use super::{Frontier, FrontierState};
@@ -70,31 +72,31 @@ impl Frontier {
 
 /// Send batches to the disk that are older than [`WRITE_BEHIND`], and sync now and then, until the frontier is closed or
 /// dropped.
-pub(super) fn write_behind(frontier: &Weak<Frontier>, flush_every: Option<Duration>) {
-    let mut flushed = Instant::now();
+pub(super) fn write_behind(clock: &Clock, frontier: &Weak<Frontier>, flush_every: Option<Duration>) {
+    let mut flushed = clock.now();
     while let Some(frontier) = frontier.upgrade() {
         let mut ops = Vec::new();
         let mut state = frontier.state.lock();
         if state.closed {
             return;
         }
-        if state.batch_since.is_some_and(|since| since.elapsed() >= WRITE_BEHIND) {
+        if state.batch_since.is_some_and(|since| clock.since(since) >= WRITE_BEHIND) {
             frontier.seal(&mut state, &mut ops);
         }
-        state.lost.let_go();
+        state.lost.let_go(clock.now());
         if state.flying.is_empty() && state.batch_since.is_none() {
             // The load is over: the next batch needs no more than one.
             state.spare.truncate(1);
         }
         let waiting = frontier.give_up_waiting(&mut state);
         if ops.is_empty() && waiting.is_empty() {
-            frontier.stop.wait_for(&mut state, WRITE_BEHIND / 2);
+            clock.wait_for(&frontier.stop, &mut state, WRITE_BEHIND / 2);
         }
         drop(state);
         frontier.submit(ops);
         waiting.into_iter().for_each(Waker::wake);
-        if flush_every.is_some_and(|every| flushed.elapsed() >= every) {
-            flushed = Instant::now();
+        if flush_every.is_some_and(|every| clock.since(flushed) >= every) {
+            flushed = clock.now();
             frontier.sync_by_clock();
         }
     }

@@ -18,7 +18,7 @@ pub(super) struct Lost(VecDeque<Flying>);
 
 impl Lost {
     /// Keep a batch; the oldest gives way. Summaries and batches without records are of no use to anybody.
-    pub(super) fn keep(&mut self, batch: Flying) {
+    pub(super) fn keep(&mut self, batch: Flying, now: Instant) {
         if batch.is_summary || batch.len == 0 {
             return;
         }
@@ -30,7 +30,7 @@ impl Lost {
             Some(part) if part.len() < batch.buffer.len() / 2 => copy(part),
             _ => batch.buffer,
         };
-        self.0.push_back(Flying { buffer, since: Instant::now(), ..batch });
+        self.0.push_back(Flying { buffer, since: now, ..batch });
     }
 
     pub(super) fn batches(&self) -> impl Iterator<Item = &Flying> {
@@ -38,8 +38,8 @@ impl Lost {
     }
 
     /// Let go of what every reader had the time for.
-    pub(super) fn let_go(&mut self) {
-        while self.0.front().is_some_and(|oldest| oldest.since.elapsed() >= LEASE) {
+    pub(super) fn let_go(&mut self, now: Instant) {
+        while self.0.front().is_some_and(|oldest| now.saturating_duration_since(oldest.since) >= LEASE) {
             self.0.pop_front();
         }
     }

@@ -5,7 +5,6 @@
 
 use std::mem;
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::syncs::Sync;
 use super::{Flying, Frontier, FrontierState};
@@ -58,7 +57,7 @@ impl Frontier {
                 let len = summary.bytes.len();
                 let at = Place(summary.region.0 + self.layout.region_bytes - len as u64);
                 let buffer = Arc::new(summary.bytes);
-                self.fly(state, ops, Flying { at, len, buffer, is_summary: true, since: Instant::now() });
+                self.fly(state, ops, Flying { at, len, buffer, is_summary: true, since: self.now() });
             }
         }
     }

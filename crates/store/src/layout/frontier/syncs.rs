@@ -4,7 +4,6 @@ use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
-use std::time::Instant;
 
 use super::{Frontier, FrontierState};
 use crate::device::{Op, Outcome, Request};
@@ -70,7 +69,7 @@ impl Frontier {
         state.syncs = rest;
         let up_to = due.iter().map(|sync| sync.up_to).max()?;
         state.syncing = true;
-        state.syncing_since = Instant::now();
+        state.syncing_since = self.now();
         let frontier = self.clone();
         let done = Box::new(move |outcome: Outcome| {
             frontier.synced(up_to, outcome.result.map_err(|error| error.to_string()), due);

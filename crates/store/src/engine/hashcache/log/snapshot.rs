@@ -5,6 +5,8 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use tinaja_clock::Clock;
+
 use super::Inner;
 use super::limits::SNAPSHOT_SHARE;
 use crate::device::worker;
@@ -17,10 +19,11 @@ const TICK: Duration = Duration::from_millis(250);
 /// a snapshot's size. It ends when the engine is closed or dropped. Errors: the system has no more threads.
 pub fn start(engine: &Arc<Inner>) -> std::io::Result<()> {
     let weak = Arc::downgrade(engine);
-    worker::spawn("tinaja-snapshot", &engine.log.device, move || work(&weak))
+    let clock = engine.log.device.clock().clone();
+    worker::spawn("tinaja-snapshot", &engine.log.device, move || work(&clock, &weak))
 }
 
-fn work(engine: &Weak<Inner>) {
+fn work(clock: &Clock, engine: &Weak<Inner>) {
     while let Some(engine) = engine.upgrade() {
         if engine.log.frontier.is_closed() {
             return;
@@ -29,7 +32,7 @@ fn work(engine: &Weak<Inner>) {
             take(&engine);
         }
         drop(engine);
-        std::thread::sleep(TICK);
+        clock.sleep(TICK);
     }
 }
 

@@ -32,8 +32,8 @@ pub(super) struct Learning {
 }
 
 impl Learning {
-    fn new() -> Self {
-        Learning { wakers: Vec::new(), failed: false, since: Instant::now() }
+    fn begun(since: Instant) -> Self {
+        Learning { wakers: Vec::new(), failed: false, since }
     }
 
     /// Have somebody told when it ends.
@@ -43,8 +43,8 @@ impl Learning {
         }
     }
 
-    fn is_stalled(&self) -> bool {
-        !self.failed && self.since.elapsed() >= WRITE_PATIENCE
+    fn is_stalled(&self, now: Instant) -> bool {
+        !self.failed && now.saturating_duration_since(self.since) >= WRITE_PATIENCE
     }
 }
 
@@ -75,7 +75,7 @@ impl Inner {
             return self.log.frontier.poll_append(cx, record);
         }
         let retired = self.log.frontier.is_retired();
-        ready!(self.table.lock().poll_room(cx.waker(), retired))?;
+        ready!(self.table.lock().poll_room(cx.waker(), retired, self.log.device.clock().now()))?;
         let set = self.set_of(record.id.low());
         // With one way, a new object takes it whatever it holds.
         let needs_row = self.ways() > 1 || record.kind == Kind::Tombstone;
@@ -87,7 +87,7 @@ impl Inner {
             _ => ready!(self.poll_image(cx, record))?,
         };
         let mut state = self.table.lock();
-        ready!(state.poll_room(cx.waker(), retired))?;
+        ready!(state.poll_room(cx.waker(), retired, self.log.device.clock().now()))?;
         let bin = match self.target(record, set) {
             Target::Bin(bin) => Some(bin),
             Target::Nothing => None,
@@ -202,13 +202,14 @@ impl Inner {
     /// [`WhyNot::Slow`] if that takes too long.
     fn poll_learn(self: &Arc<Self>, cx: &mut Context<'_>, set: u64) -> Poll<Result<(), WhyNot>> {
         {
+            let now = self.log.device.clock().now();
             let mut learning = self.learning.lock();
             if learning.get(&set).is_some_and(|under_way| under_way.failed) {
                 learning.remove(&set);
                 return Poll::Ready(Err(WhyNot::Device));
             }
             // A disk that has been at one of them for so long gives nobody the others either.
-            if learning.values().any(Learning::is_stalled) {
+            if learning.values().any(|learning| learning.is_stalled(now)) {
                 return Poll::Ready(Err(WhyNot::Slow));
             }
             if let Some(under_way) = learning.get_mut(&set) {
@@ -223,7 +224,7 @@ impl Inner {
                 oldest.into_iter().for_each(|oldest| oldest.wakes(cx.waker()));
                 return Poll::Pending;
             }
-            learning.entry(set).or_insert_with(Learning::new).wakes(cx.waker());
+            learning.entry(set).or_insert_with(|| Learning::begun(now)).wakes(cx.waker());
         }
         let engine = self.clone();
         self.table.view(self.first_bin(set), self.ways(), Box::new(move |view| engine.learned(set, view)));
@@ -237,7 +238,8 @@ impl Inner {
     /// Those that wait for the read of a set on a disk that gives nothing: they are to ask once more, and are told so.
     pub(super) fn give_up_learning(&self) -> Vec<Waker> {
         let mut learning = self.learning.lock();
-        let stalled = learning.values_mut().filter(|learning| learning.is_stalled());
+        let now = self.log.device.clock().now();
+        let stalled = learning.values_mut().filter(|learning| learning.is_stalled(now));
         stalled.flat_map(|learning| std::mem::take(&mut learning.wakers)).collect()
     }
 

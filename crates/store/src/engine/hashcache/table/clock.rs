@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Weak};
 use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tinaja_clock::Clock;
 
 use super::Inner;
 use crate::device::worker;
@@ -13,25 +15,26 @@ const TICK: Duration = Duration::from_millis(100);
 /// Start the thread. It ends when the engine is closed or dropped. Errors: the system has no more threads.
 pub(super) fn start(engine: &Arc<Inner>) -> std::io::Result<()> {
     let weak = Arc::downgrade(engine);
-    worker::spawn("tinaja-table", &engine.log.device, move || work(&weak))
+    let clock = engine.log.device.clock().clone();
+    worker::spawn("tinaja-table", &engine.log.device, move || work(&clock, &weak))
 }
 
-fn work(engine: &Weak<Inner>) {
-    let mut synced = Instant::now();
+fn work(clock: &Clock, engine: &Weak<Inner>) {
+    let mut synced = clock.now();
     while let Some(engine) = engine.upgrade() {
         let waiting = {
             let mut state = engine.table.lock();
             if state.is_closed() {
                 return;
             }
-            state.give_up_waiting()
+            state.give_up_waiting(clock.now())
         };
         waiting.into_iter().chain(engine.give_up_learning()).for_each(Waker::wake);
-        if engine.options.flush_every.is_some_and(|every| synced.elapsed() >= every) {
-            synced = Instant::now();
+        if engine.options.flush_every.is_some_and(|every| clock.since(synced) >= every) {
+            synced = clock.now();
             engine.table.sync_by_clock();
         }
         drop(engine);
-        std::thread::sleep(TICK);
+        clock.sleep(TICK);
     }
 }

@@ -1,11 +1,13 @@
 //! The index over segments that are there without a log; and what is counted, against a walk of every slot.
 
+use tinaja_clock::Clock;
+
 use super::*;
 
 fn index(slots: u64) -> Index {
     let layout = LogLayout::new(4096, 64 << 20, 4096).unwrap();
     let closed = (1..60).map(|n| Place(layout.log_bytes() + n * layout.region_bytes));
-    let segments = Segments::new(layout, 64, closed, Place(layout.log_bytes() * 2));
+    let segments = Segments::new(Clock::system(), layout, 64, closed, Place(layout.log_bytes() * 2));
     Index::over(Index::room(slots), Arc::new(segments), layout)
 }
 
@@ -77,7 +79,11 @@ fn what_is_counted_is_what_a_walk_finds() {
         (state >> 33) % below
     };
     let mut current = Place(layout.log_bytes());
-    let mut index = Index::over(Index::room(300), Arc::new(Segments::new(layout, 64, [].into_iter(), current)), layout);
+    let mut index = Index::over(
+        Index::room(300),
+        Arc::new(Segments::new(Clock::system(), layout, 64, [].into_iter(), current)),
+        layout,
+    );
     let (mut held, mut offset, mut sum) = (Vec::new(), 0, 0);
     for _ in 0..30_000 {
         let id_low = random(500).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -112,7 +118,7 @@ fn what_is_counted_is_what_a_walk_finds() {
             saved.load_shard(0, &index.sets.copy_shard(0));
             let homes =
                 index.segments.homes().into_iter().filter(|home| !(home.0 / layout.region_bytes).is_multiple_of(5));
-            let segments = Arc::new(Segments::new(layout, 64, homes, current));
+            let segments = Arc::new(Segments::new(Clock::system(), layout, 64, homes, current));
             index = Index::over(saved, segments, layout);
             index.drop_homeless();
             assert_eq!(index.live(), index.live_by_walk());

@@ -61,17 +61,16 @@ struct OffsetsState {
     failures: u32,
 }
 
-impl OffsetsState {
-    /// Whether the disk has taken nothing for so long that nobody should wait for it.
-    fn is_stalled(&self) -> bool {
-        self.writing_since.is_some_and(|since| since.elapsed() >= WRITE_PATIENCE)
-    }
-}
-
 /// Called with the positions of a set as the disk has them; `None` if it cannot be read.
 pub type PositionsDone = Box<dyn FnOnce(Option<[At; WAYS]>) + Send>;
 
 impl Offsets {
+    /// Whether the disk has taken nothing for so long that nobody should wait for it.
+    fn is_stalled(&self, state: &OffsetsState) -> bool {
+        let is_long = |(device, since): (&Arc<dyn Device>, _)| device.clock().since(since) >= WRITE_PATIENCE;
+        self.device.as_ref().zip(state.writing_since).is_some_and(is_long)
+    }
+
     /// The file on a device, not looked at; without one, memory has to have room for all positions.
     pub fn on(device: Option<Arc<dyn Device>>, layout: OffsetLayout) -> Arc<Self> {
         let state = OffsetsState {
@@ -104,7 +103,7 @@ impl Offsets {
     pub fn poll_room(self: &Arc<Self>, waker: &Waker) -> Poll<()> {
         self.write_if_due();
         let mut state = self.state.lock();
-        if !self.is_full(&state) || self.is_lost() || state.is_stalled() || state.closed {
+        if !self.is_full(&state) || self.is_lost() || self.is_stalled(&state) || state.closed {
             return Poll::Ready(());
         }
         if !state.waiting.iter().any(|other| other.will_wake(waker)) {
@@ -160,7 +159,7 @@ impl Offsets {
     #[must_use]
     pub fn put(&self, set: u64, way: usize, at: At) -> bool {
         let mut state = self.state.lock();
-        if self.device.is_none() || self.is_lost() || (self.is_full(&state) && state.is_stalled()) {
+        if self.device.is_none() || self.is_lost() || (self.is_full(&state) && self.is_stalled(&state)) {
             return false;
         }
         state.to_go.put(set, way, at);

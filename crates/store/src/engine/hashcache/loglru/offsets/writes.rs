@@ -5,7 +5,9 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tinaja_clock::Clock;
 
 use super::Offsets;
 use crate::device::{Op, Outcome, Request, blocking, worker};
@@ -58,7 +60,7 @@ impl Offsets {
             if state.closed || state.writing_since.is_some() || !is_due {
                 return;
             }
-            state.writing_since = Some(Instant::now());
+            state.writing_since = Some(device.clock().now());
             (state.to_go.fullest(), UnderWay(self.clone()))
         };
         let (Some(((first, _), _)), Some(((last, _), _))) = (going.first(), going.last()) else { return };
@@ -94,7 +96,8 @@ impl Offsets {
         let Some(device) = &self.device else { return Ok(()) };
         let _ = self.free.set(Box::new(free));
         let weak = Arc::downgrade(self);
-        worker::spawn("tinaja-offsets", device, move || work(&weak))
+        let clock = device.clock().clone();
+        worker::spawn("tinaja-offsets", device, move || work(&clock, &weak))
     }
 }
 
@@ -127,7 +130,7 @@ impl Drop for UnderWay {
     }
 }
 
-fn work(offsets: &Weak<Offsets>) {
+fn work(clock: &Clock, offsets: &Weak<Offsets>) {
     while let Some(offsets) = offsets.upgrade() {
         offsets.write_if_due();
         let let_go = {
@@ -135,11 +138,11 @@ fn work(offsets: &Weak<Offsets>) {
             if state.closed {
                 return;
             }
-            if state.is_stalled() || offsets.is_lost() { mem::take(&mut state.waiting) } else { Vec::new() }
+            if offsets.is_stalled(&state) || offsets.is_lost() { mem::take(&mut state.waiting) } else { Vec::new() }
         };
         let_go.into_iter().for_each(Waker::wake);
         drop(offsets);
-        std::thread::sleep(TICK);
+        clock.sleep(TICK);
     }
 }
 

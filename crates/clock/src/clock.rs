@@ -1,0 +1,123 @@
+//! The value that is handed about.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+
+use parking_lot::{Condvar, MutexGuard};
+
+use crate::source::{Source, System};
+
+/// Time and threads. Two words; a clone is the same clock.
+#[derive(Clone, Default)]
+pub struct Clock {
+    /// `None` is the system's, which then costs no indirect call.
+    source: Option<Arc<dyn Source>>,
+}
+
+impl Clock {
+    /// The system's.
+    pub const fn system() -> Self {
+        Clock { source: None }
+    }
+
+    /// One that takes everything from `source`.
+    pub fn of(source: Arc<dyn Source>) -> Self {
+        Clock { source: Some(source) }
+    }
+
+    fn source(&self) -> &dyn Source {
+        self.source.as_deref().unwrap_or(&System)
+    }
+
+    /// The monotonic time. It never goes back.
+    pub fn now(&self) -> Instant {
+        match &self.source {
+            None => System.now(),
+            Some(source) => source.now(),
+        }
+    }
+
+    /// The time that has passed since `earlier`; zero if that lies ahead.
+    pub fn since(&self, earlier: Instant) -> Duration {
+        self.now().saturating_duration_since(earlier)
+    }
+
+    /// The time of day, which may go back.
+    pub fn wall(&self) -> SystemTime {
+        self.source().wall()
+    }
+
+    /// Return after `time`, or somewhat later.
+    pub fn sleep(&self, time: Duration) {
+        self.source().sleep(time);
+    }
+
+    /// Wait on a condition for `time` at the most. It may return early, for no reason.
+    pub fn wait_for<T>(&self, changed: &Condvar, guard: &mut MutexGuard<'_, T>, time: Duration) {
+        self.wait_until(changed, guard, self.now() + time);
+    }
+
+    /// Wait on a condition until `until` at the most. It may return early, for no reason.
+    pub fn wait_until<T>(&self, changed: &Condvar, guard: &mut MutexGuard<'_, T>, until: Instant) {
+        while self.now() < until {
+            if !changed.wait_for(guard, self.patience(until)).timed_out() {
+                return;
+            }
+        }
+    }
+
+    /// For how long, by the system's clock, a thread that waits by other means than these may do so before it looks again whether
+    /// it is `until`.
+    pub fn patience(&self, until: Instant) -> Duration {
+        self.source().patience(until)
+    }
+
+    /// Start a thread. Errors: the system has no more.
+    pub fn spawn(&self, name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+        self.source().spawn(name, Box::new(work))
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.source.is_none() { "the system's clock" } else { "a clock of its own" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    #[test]
+    fn the_systems_time_goes_by_and_its_threads_have_names() {
+        let clock = Clock::system();
+        let began = clock.now();
+        clock.sleep(Duration::from_millis(2));
+        assert!(clock.since(began) >= Duration::from_millis(2));
+        assert_eq!(clock.since(clock.now() + Duration::from_secs(60)), Duration::ZERO);
+        assert!(clock.wall() > SystemTime::UNIX_EPOCH);
+        let (tell, told) = std::sync::mpsc::channel();
+        let work = move || tell.send(std::thread::current().name().map(str::to_owned)).unwrap_or_default();
+        clock.spawn("of-a-test", work).unwrap().join().unwrap();
+        assert_eq!(told.recv().unwrap().as_deref(), Some("of-a-test"));
+    }
+
+    #[test]
+    fn a_wait_ends_when_it_is_told_or_late() {
+        let (clock, state, changed) = (Clock::system(), Mutex::new(()), Condvar::new());
+        let until = clock.now() + Duration::from_millis(2);
+        clock.wait_until(&changed, &mut state.lock(), until);
+        assert!(clock.now() >= until, "nobody told it");
+        let mut guard = state.lock();
+        clock.wait_until(&changed, &mut guard, until);
+        std::thread::scope(|scope| {
+            scope.spawn(|| drop((state.lock(), changed.notify_all())));
+            clock.wait_for(&changed, &mut guard, Duration::from_secs(600));
+        });
+    }
+}

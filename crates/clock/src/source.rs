@@ -1,0 +1,41 @@
+//! Where time and threads come from: the system, if nothing else is said.
+
+use std::io;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime};
+
+/// What a thread is to do.
+pub type Work = Box<dyn FnOnce() + Send>;
+
+/// Time and threads. Everything is the system's unless an implementation says otherwise.
+pub trait Source: Send + Sync {
+    /// The monotonic time. It never goes back.
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    /// The time of day. It may go back.
+    fn wall(&self) -> SystemTime {
+        SystemTime::now()
+    }
+
+    /// Return after `time`, or somewhat later.
+    fn sleep(&self, time: Duration) {
+        thread::sleep(time);
+    }
+
+    /// For how long, by the system's clock, a thread may wait on a condition before it looks again whether it is `until`.
+    fn patience(&self, until: Instant) -> Duration {
+        until.saturating_duration_since(self.now())
+    }
+
+    /// Start a thread. Errors: the system has no more.
+    fn spawn(&self, name: &str, work: Work) -> io::Result<JoinHandle<()>> {
+        thread::Builder::new().name(name.into()).spawn(work)
+    }
+}
+
+/// The system's.
+pub(crate) struct System;
+
+impl Source for System {}
