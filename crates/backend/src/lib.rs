@@ -56,7 +56,6 @@ mod open;
 mod options;
 mod over;
 mod shared;
-mod table;
 mod tasks;
 mod write;
 

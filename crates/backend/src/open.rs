@@ -14,9 +14,7 @@ use super::entry::Handle;
 use super::error::{BackendError, STREAMS};
 use super::files::{FileFault, StreamFile};
 use super::format::EntryHead;
-use super::over::Inner;
-use super::shared::{EntryState, Shared, Stored, Stream, in_record, unreadable};
-use super::table::{Claim, Claimed};
+use super::shared::{Claim, Claimed, EntryState, Inner, Shared, Stored, Stream, in_record, unreadable};
 
 /// An entry just opened.
 type Opened = Result<Arc<dyn Entry>, BackendError>;

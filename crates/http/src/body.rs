@@ -24,7 +24,7 @@ pub struct BadBody;
 /// Walks over a body and finds its end. Holds at most one line of the body.
 #[derive(Clone, Debug)]
 pub struct BodyWalk {
-    state: State,
+    state: WalkState,
     line: Vec<u8>,
     trailer_bytes: usize,
     /// Trailer fields are dropped, whatever they are called: an answer's, which nobody further on sees.
@@ -32,7 +32,7 @@ pub struct BodyWalk {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum WalkState {
     /// Bytes of a body with a length.
     Plain(u64),
     /// In the line with a chunk's size.
@@ -51,9 +51,9 @@ impl BodyWalk {
     /// At the body's start.
     pub fn new(framing: Framing) -> BodyWalk {
         let state = match framing {
-            Framing::Length(0) => State::Done,
-            Framing::Length(bytes) => State::Plain(bytes),
-            Framing::Chunked => State::Size,
+            Framing::Length(0) => WalkState::Done,
+            Framing::Length(bytes) => WalkState::Plain(bytes),
+            Framing::Chunked => WalkState::Size,
         };
         BodyWalk { state, line: Vec::new(), trailer_bytes: 0, any_trailers: false }
     }
@@ -66,14 +66,14 @@ impl BodyWalk {
 
     /// Whether the body has ended.
     pub fn done(&self) -> bool {
-        self.state == State::Done
+        self.state == WalkState::Done
     }
 
     /// How many bytes of a body of announced length are still to come; `None` where its chunks will say.
     pub fn left(&self) -> Option<u64> {
         match self.state {
-            State::Plain(left) => Some(left),
-            State::Done => Some(0),
+            WalkState::Plain(left) => Some(left),
+            WalkState::Done => Some(0),
             _ => None,
         }
     }
@@ -85,8 +85,8 @@ impl BodyWalk {
     pub fn next_data(&mut self, read: &mut BytesMut) -> Result<Option<Bytes>, BadBody> {
         while let Some(byte) = read.first().copied() {
             match self.state {
-                State::Done => break,
-                State::Plain(left) | State::Data(left) => {
+                WalkState::Done => break,
+                WalkState::Plain(left) | WalkState::Data(left) => {
                     let taken = usize::try_from(left).unwrap_or(usize::MAX).min(read.len());
                     self.skip(taken as u64, left);
                     return Ok(Some(read.split_to(taken).freeze()));
@@ -107,8 +107,8 @@ impl BodyWalk {
         let mut rest = bytes;
         while let Some((byte, behind)) = rest.split_first() {
             match self.state {
-                State::Done => break,
-                State::Plain(left) | State::Data(left) => {
+                WalkState::Done => break,
+                WalkState::Plain(left) | WalkState::Data(left) => {
                     let taken = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
                     self.skip(taken as u64, left);
                     rest = rest.get(taken..).unwrap_or_default();
@@ -125,19 +125,19 @@ impl BodyWalk {
     fn skip(&mut self, taken: u64, left: u64) {
         let left = left - taken;
         self.state = match (self.state, left) {
-            (State::Plain(_), 0) => State::Done,
-            (State::Plain(_), left) => State::Plain(left),
-            (_, 0) => State::DataCr,
-            (_, left) => State::Data(left),
+            (WalkState::Plain(_), 0) => WalkState::Done,
+            (WalkState::Plain(_), left) => WalkState::Plain(left),
+            (_, 0) => WalkState::DataCr,
+            (_, left) => WalkState::Data(left),
         };
     }
 
     fn step(&mut self, byte: u8) -> Result<(), BadBody> {
         self.state = match (self.state, byte) {
-            (State::DataCr, b'\r') => State::DataLf,
-            (State::DataLf, b'\n') => State::Size,
-            (State::Size | State::Trailer, b'\n') => self.line_ended()?,
-            (state @ (State::Size | State::Trailer), byte) => {
+            (WalkState::DataCr, b'\r') => WalkState::DataLf,
+            (WalkState::DataLf, b'\n') => WalkState::Size,
+            (WalkState::Size | WalkState::Trailer, b'\n') => self.line_ended()?,
+            (state @ (WalkState::Size | WalkState::Trailer), byte) => {
                 // At once, not at the line's end: whoever gets these bytes must not find a line's end earlier.
                 let control = byte.is_ascii_control() && !matches!(byte, b'\t' | b'\r');
                 if control || self.line.ends_with(b"\r") || self.line.len() == MAX_LINE_BYTES {
@@ -152,22 +152,22 @@ impl BodyWalk {
     }
 
     /// A whole line is there, with its CR and without its LF.
-    fn line_ended(&mut self) -> Result<State, BadBody> {
+    fn line_ended(&mut self) -> Result<WalkState, BadBody> {
         let line = self.line.strip_suffix(b"\r").ok_or(BadBody)?;
-        let next = if self.state == State::Size {
+        let next = if self.state == WalkState::Size {
             match chunk_size(line)? {
-                0 => State::Trailer,
-                size => State::Data(size),
+                0 => WalkState::Trailer,
+                size => WalkState::Data(size),
             }
         } else if line.is_empty() {
-            State::Done
+            WalkState::Done
         } else {
             self.trailer_bytes += line.len();
             check_trailer(line, self.any_trailers)?;
             if self.trailer_bytes > MAX_TRAILER_BYTES {
                 return Err(BadBody);
             }
-            State::Trailer
+            WalkState::Trailer
         };
         self.line.clear();
         Ok(next)

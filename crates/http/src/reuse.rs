@@ -4,7 +4,7 @@ use crate::control::RequestDirectives;
 
 /// What is known of a stored response at the moment it is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct State {
+pub struct StoredState {
     /// Its current age, in seconds.
     pub age_seconds: u64,
     /// Seconds until it is stale; from 0 down it is.
@@ -32,14 +32,14 @@ pub enum Reuse {
     NotCached,
 }
 
-impl State {
+impl StoredState {
     fn stale_seconds(&self) -> u64 {
         self.ttl_seconds.min(0).unsigned_abs()
     }
 }
 
 /// Decides by what the request asks (RFC 9111 5.2.1) and the response allows (4.2.4).
-pub fn reuse(directives: &RequestDirectives, stored: &State) -> Reuse {
+pub fn reuse(directives: &RequestDirectives, stored: &StoredState) -> Reuse {
     let too_old = directives.max_age.is_some_and(|most| stored.age_seconds > most);
     let for_too_short = directives.min_fresh.is_some_and(|least| i128::from(stored.ttl_seconds) < i128::from(least));
     let validate = if directives.only_if_cached { Reuse::NotCached } else { Reuse::Validate };
@@ -60,7 +60,7 @@ pub fn reuse(directives: &RequestDirectives, stored: &State) -> Reuse {
 
 /// May a stored response that could not be validated be served after all (RFC 5861 4)? For errors of the origin: no
 /// connection, or 500, 502, 503 or 504.
-pub fn may_serve_on_error(directives: &RequestDirectives, stored: &State) -> bool {
+pub fn may_serve_on_error(directives: &RequestDirectives, stored: &StoredState) -> bool {
     // A client that names a time speaks for itself alone, and may take less as well as more.
     let most = directives.stale_if_error.unwrap_or(stored.stale_if_error_seconds);
     !directives.revalidate && (stored.ttl_seconds > 0 || (stored.may_be_stale && stored.stale_seconds() < most))
@@ -79,15 +79,15 @@ mod tests {
         request_directives(&headers)
     }
 
-    fn stored(age_seconds: u64, ttl_seconds: i64) -> State {
-        State { age_seconds, ttl_seconds, may_be_stale: true, ..State::default() }
+    fn stored(age_seconds: u64, ttl_seconds: i64) -> StoredState {
+        StoredState { age_seconds, ttl_seconds, may_be_stale: true, ..StoredState::default() }
     }
 
     #[test]
     fn fresh_and_stale() {
         use Reuse::*;
-        let lenient = State { stale_while_revalidate_seconds: 10, ..stored(20, -5) };
-        let strict = State { may_be_stale: false, ..lenient };
+        let lenient = StoredState { stale_while_revalidate_seconds: 10, ..stored(20, -5) };
+        let strict = StoredState { may_be_stale: false, ..lenient };
         for (asked, state, expected) in [
             ("", stored(5, 10), Serve),
             ("", stored(5, 1), Serve),
@@ -111,7 +111,7 @@ mod tests {
             ("max-stale, min-fresh=1", stored(5, -1), Validate),
             ("max-stale", strict, Validate),
             ("", lenient, ServeAndValidate),
-            ("", State { ttl_seconds: -10, ..lenient }, Validate),
+            ("", StoredState { ttl_seconds: -10, ..lenient }, Validate),
             ("", strict, Validate),
             ("max-age=100", lenient, Validate),
             ("no-cache", lenient, Validate),
@@ -129,18 +129,18 @@ mod tests {
 
     #[test]
     fn errors() {
-        let allowed = State { stale_if_error_seconds: 10, ..stored(20, -5) };
-        let strict = State { may_be_stale: false, ..allowed };
+        let allowed = StoredState { stale_if_error_seconds: 10, ..stored(20, -5) };
+        let strict = StoredState { may_be_stale: false, ..allowed };
         for (asked, state, expected) in [
             ("", allowed, true),
-            ("", State { ttl_seconds: -10, ..allowed }, false),
+            ("", StoredState { ttl_seconds: -10, ..allowed }, false),
             ("", stored(5, -1), false),
             // Asked for because of the request alone, and still fresh.
             ("max-age=1", stored(5, 10), true),
             ("stale-if-error=3", stored(5, -2), true),
             ("stale-if-error=3", stored(5, -3), false),
             ("stale-if-error=3", allowed, false),
-            ("stale-if-error=3", State { ttl_seconds: -2, ..strict }, false),
+            ("stale-if-error=3", StoredState { ttl_seconds: -2, ..strict }, false),
             ("no-cache", allowed, false),
             ("", strict, false),
         ] {

@@ -66,7 +66,7 @@ fn part(hasher: &mut blake3::Hasher, bytes: &[u8]) {
 
 /// Where a variant belongs among those of its URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum VariantPlace {
     /// It is known, at this place in the list.
     Known(usize),
     /// It is new, and there is room.
@@ -78,11 +78,11 @@ pub enum Place {
 /// Finds the place of a variant among the `known` ones of its URL, which are ordered by their last use, the longest
 /// ago first. No URL has more than [`MAX_VARIANTS`]: beyond that the one unused for longest leaves, so that a client
 /// that invents values pushes out variants of one URL, and nothing else.
-pub fn place(known: &[[u8; 16]], variant: &[u8; 16]) -> Place {
+pub fn place(known: &[[u8; 16]], variant: &[u8; 16]) -> VariantPlace {
     match known.iter().position(|other| other == variant) {
-        Some(at) => Place::Known(at),
-        None if known.len() < MAX_VARIANTS => Place::New,
-        None => Place::Instead(0),
+        Some(at) => VariantPlace::Known(at),
+        None if known.len() < MAX_VARIANTS => VariantPlace::New,
+        None => VariantPlace::Instead(0),
     }
 }
 
@@ -138,12 +138,12 @@ mod tests {
     fn places() {
         let known: Vec<[u8; 16]> = (0..MAX_VARIANTS as u8).map(|n| [n; 16]).collect();
         for (count, variant, expected) in [
-            (0, 0, Place::New),
-            (1, 0, Place::Known(0)),
-            (1, 1, Place::New),
-            (MAX_VARIANTS, 5, Place::Known(5)),
-            (MAX_VARIANTS - 1, 255, Place::New),
-            (MAX_VARIANTS, 255, Place::Instead(0)),
+            (0, 0, VariantPlace::New),
+            (1, 0, VariantPlace::Known(0)),
+            (1, 1, VariantPlace::New),
+            (MAX_VARIANTS, 5, VariantPlace::Known(5)),
+            (MAX_VARIANTS - 1, 255, VariantPlace::New),
+            (MAX_VARIANTS, 255, VariantPlace::Instead(0)),
         ] {
             assert_eq!(place(&known[..count], &[variant; 16]), expected, "{variant} of {count}");
         }

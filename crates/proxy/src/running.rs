@@ -85,7 +85,7 @@ impl Proxy {
             self.drain(stop).await;
             return Err(error);
         }
-        let mut desk = self.open_desk();
+        let mut control = self.open_control();
         loop {
             let heir = tokio::select! {
                 () = stop() => break,
@@ -93,21 +93,21 @@ impl Proxy {
             };
             let left = tokio::select! {
                 () = stop() => break,
-                left = self.hand_over(heir, &mut accepting, &mut desk, open) => left,
+                left = self.hand_over(heir, &mut accepting, &mut control, open) => left,
             };
             match left {
                 Left::All { process } => {
                     on_handed_over(process);
-                    self.desk.upgrade.handed_over(process);
+                    self.control_server.upgrade.handed_over(process);
                     self.listen_no_more();
                     self.drain(stop).await;
-                    self.desk.upgrade.told().await;
+                    self.control_server.upgrade.told().await;
                     return Ok(());
                 }
                 Left::Nothing => {}
             }
         }
-        desk.shutdown().await;
+        control.shutdown().await;
         // Before connections learn that they are to end: they need not wait for another request then.
         self.exchange.shared.ending.send_replace(true);
         accepting.stop().await;
@@ -143,8 +143,8 @@ impl Proxy {
             Some(Ok(listener)) => {
                 let (shared, storage) = (self.exchange.shared.clone(), self.exchange.store.clone());
                 let (crowd, origins) = (self.crowd.clone(), self.exchange.origins.clone());
-                let desk = metrics::Desk { shared, storage, crowd, origins, stopping: stopped.clone() };
-                answering.spawn(desk.open(listener));
+                let server = metrics::MetricsServer { shared, storage, crowd, origins, stopping: stopped.clone() };
+                answering.spawn(server.open(listener));
             }
             Some(Err(error)) => tracing::warn!(%error, "nobody can ask for metrics"),
             None => {}
@@ -161,12 +161,12 @@ impl Proxy {
     }
 
     /// Begins to answer those who administer.
-    fn open_desk(&self) -> JoinSet<()> {
-        let mut desk = JoinSet::new();
+    fn open_control(&self) -> JoinSet<()> {
+        let mut control = JoinSet::new();
         if let Some(socket) = &self.sockets.control {
-            desk.spawn(self.desk.clone().open(socket.try_clone()));
+            control.spawn(self.control_server.clone().open(socket.try_clone()));
         }
-        desk
+        control
     }
 
     /// Lets connections end with their next answer, and what they carry come to its end.
@@ -238,18 +238,18 @@ impl Proxy {
         &mut self,
         mut heir: Heir,
         accepting: &mut Accepting,
-        desk: &mut JoinSet<()>,
+        control: &mut JoinSet<()>,
         open: &Opener,
     ) -> Left {
         let shared = self.exchange.shared.clone();
         if let Err(why) = heir.equip(&self.sockets).await {
             tracing::error!("a new process was to take over and did not; this one serves on: {why}");
-            self.desk.upgrade.failed(&why);
+            self.control_server.upgrade.failed(&why);
             shared.metrics.as_ref().inspect(|metrics| metrics.hand_over.refused.inc());
             return Left::Nothing;
         }
         accepting.stop().await;
-        desk.shutdown().await;
+        control.shutdown().await;
         self.own_control(false);
         self.exchange.finished(SETTLING).await;
         self.switch.leave();
@@ -264,12 +264,12 @@ impl Proxy {
             }
             Err(why) => {
                 tracing::error!("a new process took over and failed; this one takes everything back: {why}");
-                self.desk.upgrade.failed(&why);
+                self.control_server.upgrade.failed(&why);
                 shared.metrics.as_ref().inspect(|metrics| metrics.hand_over.taken_back.inc());
                 self.take_back(open).await;
                 *accepting = self.accept().await;
                 self.own_control(true);
-                *desk = self.open_desk();
+                *control = self.open_control();
                 Left::Nothing
             }
         }

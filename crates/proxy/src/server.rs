@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use crate::Storage;
 use crate::access::AccessLog;
 use crate::admin::socket::{NAME, Socket};
-use crate::admin::{Desk, Successor, Upgrade};
+use crate::admin::{ControlServer, Successor, Upgrade};
 use crate::config::Config;
 use crate::crowd::Crowd;
 use crate::exchange::Exchange;
@@ -44,7 +44,7 @@ pub(crate) struct Proxy {
     pub(crate) exchange: Arc<Exchange>,
     pub(crate) current: Arc<Current>,
     pub(crate) switch: Arc<Switch>,
-    pub(crate) desk: Arc<Desk>,
+    pub(crate) control_server: Arc<ControlServer>,
     pub(crate) control: Option<Socket>,
     /// Processes that are to take over.
     pub(crate) heirs: mpsc::Receiver<Heir>,
@@ -118,7 +118,7 @@ impl Proxy {
         let exchange = Arc::new(Exchange::new(shared.clone(), switch.clone(), workers));
         exchange.origins.exchange(exchange.origins.prepare(&began.listeners)?);
         let (come, heirs) = mpsc::channel(1);
-        let desk = Arc::new(Desk {
+        let control_server = Arc::new(ControlServer {
             storage: switch.clone(),
             current: current.clone(),
             reload,
@@ -129,7 +129,7 @@ impl Proxy {
         });
         let origins = exchange.origins.clone();
         let reloader = Reloader { shared, current: current.clone(), began, origins };
-        Ok((Proxy { sockets, addresses, crowd, exchange, current, switch, desk, control, heirs }, reloader))
+        Ok((Proxy { sockets, addresses, crowd, exchange, current, switch, control_server, control, heirs }, reloader))
     }
 
     /// What accepts connections, one for each listener.

@@ -87,6 +87,9 @@ pub use store::{
     Body, BodySource, Commit, Cursor, FIND_DEADLINE, FillId, HeadEdit, Hint, Hit, Lookup, Removed, Reuse, ScanEntry,
     ScanPage, Sink, Source, State, Store, Updated, Writer,
 };
-pub use terms::{Digest, Key, MAX_NAME_BYTES, Pending, ReadError, Secret, Stats, StoreError, WhyNot};
+pub use terms::{
+    Digest, EngineFigures, Figure, FigureKind, Key, MAX_NAME_BYTES, Pending, ReadError, Secret, Stats, StoreError,
+    WhyNot,
+};
 pub use tinaja_clock::{Clock, ManualClock};
 pub use wait::block_on;

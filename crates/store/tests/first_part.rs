@@ -34,7 +34,7 @@ const PART: usize = 128 << 10;
 fn made(engine: EngineRef) -> (Arc<Memory>, Cache) {
     let disk = sound(&Medium::zeroed(256 << 20));
     let store = open_as(engine, disk.clone()).unwrap();
-    assert_eq!(store.stats().bin_bytes, BIN as u64);
+    assert_eq!(store.stats().of_engine.named("bin_bytes"), BIN as u64);
     (disk, store)
 }
 

@@ -60,14 +60,18 @@ fn what_is_oldest_leaves_with_its_segment() {
     let first = there.iter().position(|there| *there).unwrap();
     assert!(there[first..].iter().all(|there| *there), "nothing younger than what is there left before it");
     let stats = store.stats();
-    println!("{first} of 1000 left in {} segments of {}", stats.segments_cleaned, layout().regions);
+    println!("{first} of 1000 left in {} segments of {}", stats.of_engine.named("segments_cleaned"), layout().regions);
     let segment_objects = layout().region_bytes / 20_200;
     assert!(
-        first as u64 / segment_objects <= stats.segments_cleaned && stats.evicted >= first as u64 - segment_objects
+        first as u64 / segment_objects <= stats.of_engine.named("segments_cleaned")
+            && stats.of_engine.named("evicted") >= first as u64 - segment_objects
     );
     // All but the current segment and those kept free.
     assert!((1000 - first) as u64 >= (layout().regions - 6) * segment_objects, "{first}");
-    assert_eq!((stats.segments_passed_over, stats.kept_bytes, stats.lost_to_full_sets), (0, 0, 0));
+    assert_eq!(
+        (stats.of_engine.named("segments_passed_over"), stats.of_engine.named("kept_bytes"), stats.lost_to_full_sets),
+        (0, 0, 0)
+    );
 }
 
 /// Each byte is written once: headers, summaries and what is left free at the ends of segments are all there is more. Reads
@@ -88,7 +92,11 @@ fn a_byte_stored_is_a_byte_written() {
     assert!(amplification < 1.05, "{amplification}");
     assert!(requests < 700, "{requests} requests");
     let reads = now.reads - before.reads;
-    assert!(reads <= 2 * stats.segments_cleaned, "{reads} reads, to clean {} segments", stats.segments_cleaned);
+    assert!(
+        reads <= 2 * stats.of_engine.named("segments_cleaned"),
+        "{reads} reads, to clean {} segments",
+        stats.of_engine.named("segments_cleaned")
+    );
 }
 
 #[test]
@@ -110,14 +118,14 @@ fn what_somebody_has_open_is_passed_over() {
     put_all(&store, 0, 1000, 20_000);
     block_on(store.flush()).unwrap();
     assert_eq!((20..40).filter(|n| get(&store, *n).is_some()).count(), 0, "what lay behind it has left");
-    assert!(store.stats().segments_passed_over > 0);
+    assert!(store.stats().of_engine.named("segments_passed_over") > 0);
     let rest = block_on(open.body.collect(usize::MAX)).unwrap();
     assert!([first, rest].concat() == bytes_of(7777 * 1000 + 1, 700_000));
     drop(open);
-    let before = store.stats().segments_passed_over;
+    let before = store.stats().of_engine.named("segments_passed_over");
     put_all(&store, 2000, 3000, 20_000);
     assert_eq!(get(&store, 7777), None, "nobody has it open any more");
-    assert_eq!(store.stats().segments_passed_over, before);
+    assert_eq!(store.stats().of_engine.named("segments_passed_over"), before);
 }
 
 /// Two versions of objects in segments that are passed over and in later ones that are not: when the later ones are
@@ -135,7 +143,7 @@ fn no_older_version_comes_to_light_when_its_segment_was_passed_over() {
     }
     put_all(&store, 2000, 3000, 20_000);
     block_on(store.flush()).unwrap();
-    assert!(store.stats().segments_passed_over > 0);
+    assert!(store.stats().of_engine.named("segments_passed_over") > 0);
     let crashed = medium.copy();
     let gone = |store: &Cache| (0..20).for_each(|n| assert_ne!(get(store, n), Some(1), "object {n} is back"));
     gone(&store);
@@ -230,9 +238,12 @@ fn what_is_asked_for_most_stays_within_the_budget() {
         block_on(store.flush()).unwrap();
         let there = (0..20).filter(|n| get(&store, *n).is_some()).count();
         let (stats, written) = (store.stats(), device.counters().write_bytes);
-        println!("{keep_percent} %: {there} of 20 there, {} bytes kept, {written} written", stats.kept_bytes);
-        assert!(stats.kept_bytes * 100 <= stats.stored_bytes * keep_percent * 102 / 100);
-        (there, stats.kept_bytes)
+        println!(
+            "{keep_percent} %: {there} of 20 there, {} bytes kept, {written} written",
+            stats.of_engine.named("kept_bytes")
+        );
+        assert!(stats.of_engine.named("kept_bytes") * 100 <= stats.stored_bytes * keep_percent * 102 / 100);
+        (there, stats.of_engine.named("kept_bytes"))
     };
     assert_eq!(found(0), (0, 0));
     let (there, kept) = found(10);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use bytesize::ByteSize;
 use serde::Serialize;
 use tinaja_proxy::admin::words::{Figures, Top};
-use tinaja_store::{EngineRef, Stats, engines};
+use tinaja_store::{EngineFigures, EngineRef, Stats, engines};
 
 /// The figures of a cache. Sizes are bytes; the names are stable, scripts read them.
 #[derive(Debug, Serialize)]
@@ -49,11 +49,26 @@ impl Report {
         }
     }
 
+    /// A figure of the engine's own, as the server says it. Servers before there were such told of two.
+    fn of_engine(&self, name: &str) -> u64 {
+        let Figures { bin_bytes, ways, of_engine, .. } = &self.figures;
+        let older = || match name {
+            "bin_bytes" => *bin_bytes,
+            "ways" => *ways,
+            _ => 0,
+        };
+        of_engine.get(name).copied().unwrap_or_else(older)
+    }
+
     /// How the slots are cut, where the engine has something to say of that.
     fn cut(&self) -> String {
-        let Figures { mean_object_bytes, bin_bytes, ways, slots, .. } = self.figures;
-        let stats = Stats { mean_object_bytes, bin_bytes, ways, slots, ..Stats::default() };
-        self.engine().map_or(String::new(), |engine| (engine.inspect)(&stats))
+        let Figures { mean_object_bytes, slots, .. } = self.figures;
+        let Some(engine) = self.engine() else { return String::new() };
+        let of_engine = engine
+            .figures
+            .iter()
+            .fold(EngineFigures::default(), |all, figure| all.with(figure, self.of_engine(figure.name)));
+        (engine.inspect)(&Stats { mean_object_bytes, slots, of_engine, ..Stats::default() })
     }
 
     fn rows(&self) -> [(&'static str, String); 14] {

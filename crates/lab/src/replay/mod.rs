@@ -6,5 +6,5 @@ mod stand;
 mod times;
 
 pub use driver::{Replayed, replay};
-pub use stand::{Disk, Place, Stand};
+pub use stand::{Disk, DiskKind, Stand};
 pub use times::{Kind, Times};

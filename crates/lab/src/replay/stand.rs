@@ -21,7 +21,7 @@ use crate::rival::{Blockfile, BlockfileOptions};
 
 /// On what a backend stands.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum DiskKind {
     /// A phone's flash, modelled: times are virtual.
     Emmc(EmmcModel),
     /// A file made in this directory: times are the wall's. Where there is a page cache it goes by the replay's clock, though nobody
@@ -35,7 +35,7 @@ pub enum Place {
 #[derive(Clone, Debug)]
 pub struct Disk {
     /// What it is.
-    pub place: Place,
+    pub place: DiskKind,
     /// The kernel's page cache in front of it, modelled. The rival always has one.
     pub page_cache: Option<PageCacheOptions>,
 }
@@ -80,12 +80,12 @@ impl Disk {
         let clock = Clock::default();
         let (mut emmc, mut file) = (None, None);
         let device: Arc<dyn Device> = match &self.place {
-            Place::Nothing => Arc::new(Sparse::new(bytes)),
-            Place::Emmc(model) => {
+            DiskKind::Nothing => Arc::new(Sparse::new(bytes)),
+            DiskKind::Emmc(model) => {
                 let device = Emmc::new(Arc::new(Sparse::new(bytes)), model.clone(), clock.clone());
                 emmc.insert(Arc::new(device)).clone()
             }
-            Place::Real(dir) => {
+            DiskKind::Real(dir) => {
                 let made = NamedTempFile::new_in(dir)?;
                 made.as_file().set_len(bytes)?;
                 let disk =
@@ -135,7 +135,7 @@ impl Stand {
         disk: &Disk,
     ) -> Stand {
         let Below { counted, emmc, clock, file } = below;
-        let (is_real, batch_since) = (matches!(disk.place, Place::Real(_)), Mutex::default());
+        let (is_real, batch_since) = (matches!(disk.place, DiskKind::Real(_)), Mutex::default());
         Stand { backend, clock, engine, page_cache, emmc, counted, is_real, batch_since, _file: file }
     }
 

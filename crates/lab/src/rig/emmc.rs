@@ -77,11 +77,11 @@ pub struct Emmc {
     below: Arc<dyn Device>,
     model: EmmcModel,
     clock: Clock,
-    state: Mutex<State>,
+    state: Mutex<EmmcState>,
 }
 
 #[derive(Default)]
-struct State {
+struct EmmcState {
     free_at: Duration,
     /// When the last of the reads since [`Emmc::answered`] ends.
     answered_at: Duration,
@@ -118,7 +118,7 @@ impl Emmc {
         self.state.lock().merges
     }
 
-    fn time(&self, request: &Request, state: &mut State) -> Duration {
+    fn time(&self, request: &Request, state: &mut EmmcState) -> Duration {
         let (at, bytes) = match (request.kind(), request.extent()) {
             (Kind::Read, Some((_, bytes))) => return self.model.read(bytes),
             (Kind::Write, Some(extent)) => extent,

@@ -53,11 +53,11 @@ pub struct PageCache {
     below: Arc<dyn Device>,
     clock: Clock,
     options: PageCacheOptions,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<PageCacheState>>,
 }
 
 #[derive(Default)]
-struct State {
+struct PageCacheState {
     pages: HashMap<u64, Page>,
     /// Pages that may be forgotten, by when they were used last.
     clean: BTreeMap<u64, u64>,
@@ -190,7 +190,7 @@ impl PageCache {
     }
 }
 
-impl State {
+impl PageCacheState {
     /// A page that is there now; it keeps what it had.
     fn make(&mut self, page: u64, bytes: impl FnOnce() -> Box<[u8]>) {
         // Uses are counted from 1.

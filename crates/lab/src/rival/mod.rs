@@ -33,7 +33,7 @@ pub use state::Counts;
 
 use crate::rig::{Clock, PageCache};
 use handle::Handle;
-use state::State;
+use state::RivalState;
 
 /// How the rival works.
 #[derive(Clone, Copy, Debug)]
@@ -50,13 +50,13 @@ pub struct Blockfile {
 }
 
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<RivalState>,
 }
 
 impl Blockfile {
     /// An empty one over a page cache. Its device must have five times `bytes` and 16 MiB; see [`Blockfile::device_bytes`].
     pub fn new(disk: Arc<PageCache>, options: BlockfileOptions, clock: Clock) -> Self {
-        Blockfile { shared: Arc::new(Shared { state: Mutex::new(State::new(disk, options, clock)) }) }
+        Blockfile { shared: Arc::new(Shared { state: Mutex::new(RivalState::new(disk, options, clock)) }) }
     }
 
     /// Bytes of device for a cache of so many bytes: for the worst case of gaps in every block file.
@@ -79,7 +79,7 @@ impl Blockfile {
     fn handle(
         &self,
         key: &[u8],
-        open: impl FnOnce(&mut State, &[u8]) -> Result<u64, BackendError> + Send + 'static,
+        open: impl FnOnce(&mut RivalState, &[u8]) -> Result<u64, BackendError> + Send + 'static,
     ) -> Answer<Arc<dyn Entry>> {
         let (shared, key) = (self.shared.clone(), Box::<[u8]>::from(key));
         call(move || {

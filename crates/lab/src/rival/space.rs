@@ -22,7 +22,7 @@ pub enum Class {
 
 /// Some blocks in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct BlockRun {
     /// In which block file.
     pub class: Class,
     /// The first block.
@@ -150,20 +150,20 @@ impl Space {
     }
 
     /// So many blocks, and their bits in the bitmap; `None` if there is no room.
-    pub fn take(&mut self, class: Class, count: u32) -> io::Result<Option<Place>> {
+    pub fn take(&mut self, class: Class, count: u32) -> io::Result<Option<BlockRun>> {
         let Some(first) = self.class(class).1.take(count) else { return Ok(None) };
-        let place = Place { class, first, count };
+        let place = BlockRun { class, first, count };
         self.mark(place).map(|()| Some(place))
     }
 
     /// They are free again.
-    pub fn give_back(&mut self, place: Place) -> io::Result<()> {
+    pub fn give_back(&mut self, place: BlockRun) -> io::Result<()> {
         self.class(place.class).1.give_back(place.first, place.count);
         self.mark(place)
     }
 
     /// The bitmap's byte for some blocks changes; the header's counters are in its first page.
-    fn mark(&mut self, place: Place) -> io::Result<()> {
+    fn mark(&mut self, place: BlockRun) -> io::Result<()> {
         let (chunk, within) = (u64::from(place.first) / BLOCKS_A_HEADER, u64::from(place.first) % BLOCKS_A_HEADER);
         let header = chunk * (HEADER + BLOCKS_A_HEADER * place.class.block_bytes());
         let (disk, (region, _)) = (self.disk.clone(), self.class(place.class));
@@ -171,20 +171,20 @@ impl Space {
         region.write(&disk, header + 80 + within / 8, &[place.first as u8])
     }
 
-    fn at(place: Place) -> u64 {
+    fn at(place: BlockRun) -> u64 {
         let (chunk, within) = (u64::from(place.first) / BLOCKS_A_HEADER, u64::from(place.first) % BLOCKS_A_HEADER);
         let bytes = place.class.block_bytes();
         chunk * (HEADER + BLOCKS_A_HEADER * bytes) + HEADER + within * bytes
     }
 
     /// Write into blocks, from their beginning.
-    pub fn write_blocks(&mut self, place: Place, data: &[u8]) -> io::Result<()> {
+    pub fn write_blocks(&mut self, place: BlockRun, data: &[u8]) -> io::Result<()> {
         let (disk, (region, _)) = (self.disk.clone(), self.class(place.class));
         region.write(&disk, Space::at(place), data)
     }
 
     /// Read from blocks.
-    pub fn read_blocks(&mut self, place: Place, offset: u64, into: &mut [u8]) -> io::Result<()> {
+    pub fn read_blocks(&mut self, place: BlockRun, offset: u64, into: &mut [u8]) -> io::Result<()> {
         let at = self.class(place.class).0.start + Space::at(place) + offset;
         self.disk.read(at, into)
     }

@@ -9,7 +9,7 @@ use tinaja_backend::{BackendError, STREAMS};
 
 use super::BlockfileOptions;
 use super::ranks::{Rank, Ranks};
-use super::space::{Class, Place, Space};
+use super::space::{BlockRun, Class, Space};
 use super::streams::Stream;
 use crate::rig::{Clock, PageCache};
 
@@ -36,7 +36,7 @@ pub struct Counts {
 }
 
 /// All of it, under one lock.
-pub struct State {
+pub struct RivalState {
     pub(super) space: Space,
     pub(super) options: BlockfileOptions,
     pub(super) clock: Clock,
@@ -54,8 +54,8 @@ pub struct State {
 /// An entry.
 pub struct Stored {
     pub(super) key: Box<[u8]>,
-    pub(super) block: Place,
-    rank_block: Place,
+    pub(super) block: BlockRun,
+    rank_block: BlockRun,
     rank: Rank,
     pub(super) streams: [Stream; STREAMS],
     opened: u32,
@@ -74,9 +74,9 @@ fn hash_of(key: &[u8]) -> u64 {
     hasher.finish()
 }
 
-impl State {
+impl RivalState {
     pub fn new(disk: Arc<PageCache>, options: BlockfileOptions, clock: Clock) -> Self {
-        State {
+        RivalState {
             space: Space::new(disk, options.bytes),
             options,
             clock,
@@ -233,7 +233,7 @@ impl State {
     }
 
     /// Blocks; where a block file is full of gaps, entries leave.
-    pub(super) fn take(&mut self, class: Class, count: u32) -> Result<Place, BackendError> {
+    pub(super) fn take(&mut self, class: Class, count: u32) -> Result<BlockRun, BackendError> {
         loop {
             if let Some(place) = self.space.take(class, count).map_err(failed)? {
                 return Ok(place);
@@ -284,7 +284,7 @@ impl State {
     }
 }
 
-impl Place {
+impl BlockRun {
     /// Bytes of all its blocks.
     pub fn block_bytes(&self) -> u64 {
         self.class.block_bytes() * u64::from(self.count)

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use tinaja_backend::BackendError;
 
 use super::files::File;
-use super::space::{Class, Place, Space};
-use super::state::{State, failed};
+use super::space::{BlockRun, Class, Space};
+use super::state::{RivalState, failed};
 
 /// What is larger is in a file of its own.
 const LARGEST_IN_BLOCKS: u64 = 16 << 10;
@@ -24,8 +24,8 @@ enum Data {
     #[default]
     Nothing,
     /// With the blocks that an older version has, which are used again if they fit.
-    Memory(Vec<u8>, Option<Place>),
-    Blocks(Place),
+    Memory(Vec<u8>, Option<BlockRun>),
+    Blocks(BlockRun),
     File(File),
 }
 
@@ -74,7 +74,7 @@ impl Stream {
     }
 
     /// All of it, with the blocks that it has on the device; it has nothing itself afterwards.
-    fn take_out(&mut self, space: &mut Space) -> io::Result<(Vec<u8>, Option<Place>)> {
+    fn take_out(&mut self, space: &mut Space) -> io::Result<(Vec<u8>, Option<BlockRun>)> {
         let mut bytes = vec![0; self.len.min(LARGEST_IN_BLOCKS) as usize];
         self.read(space, 0, &mut bytes)?;
         let data = std::mem::take(&mut self.data);
@@ -115,7 +115,7 @@ impl Stream {
     /// Out of memory and into blocks; a file gives back what it does not need.
     fn put_away(
         &mut self,
-        state_take: &mut dyn FnMut(Class, u32) -> Result<Place, BackendError>,
+        state_take: &mut dyn FnMut(Class, u32) -> Result<BlockRun, BackendError>,
     ) -> Result<Leftover, BackendError> {
         let Data::Memory(bytes, blocks) = &mut self.data else { return Ok(Leftover::Nothing) };
         let old = blocks.take();
@@ -141,11 +141,11 @@ const ZEROS: usize = 64 << 10;
 /// What is left to do for a stream that was put away.
 enum Leftover {
     Nothing,
-    Free(Place),
-    Write(Place, Vec<u8>, Option<Place>),
+    Free(BlockRun),
+    Write(BlockRun, Vec<u8>, Option<BlockRun>),
 }
 
-impl State {
+impl RivalState {
     pub fn data_bytes(&self, id: u64, stream: usize) -> Result<u64, BackendError> {
         let stored = self.entries.get(&id).ok_or(BackendError::NotFound)?;
         stored.streams.get(stream).map(Stream::len).ok_or(BackendError::NoSuchStream(stream))

@@ -3,14 +3,14 @@
 //! A running server is asked through a socket in the cache's directory ([`socket`]): one line of JSON each way
 //! ([`words`]). A stopped cache is opened by the program itself, which then calls the same functions.
 
-mod desk;
+mod control;
 mod purge;
 pub mod socket;
 mod top;
 mod upgrade;
 pub mod words;
 
-pub(crate) use desk::Desk;
+pub(crate) use control::ControlServer;
 pub(crate) use purge::purge_name;
 pub use purge::{BadUrl, PurgeError, Url, purge_stopped};
 pub use top::{MOST_HOSTS, top_hosts};

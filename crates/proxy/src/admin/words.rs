@@ -1,5 +1,6 @@
 //! What is said through the socket: one JSON object on one line, and one in return.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -72,10 +73,13 @@ pub struct Figures {
     pub engine: String,
     /// See [`Stats::mean_object_bytes`].
     pub mean_object_bytes: u64,
-    /// See [`Stats::bin_bytes`].
+    /// Bytes of a bin, where the engine has a Disk Table; 0 elsewhere.
     pub bin_bytes: u64,
-    /// See [`Stats::ways`].
+    /// Bins of a set, where the engine has a Disk Table; 0 elsewhere.
     pub ways: u64,
+    /// What only its engine counts, these two included: see [`Stats::of_engine`]. Older servers do not say it.
+    #[serde(default)]
+    pub of_engine: BTreeMap<String, u64>,
     /// See [`Stats::slots`].
     pub slots: u64,
     /// See [`Stats::live_objects`].
@@ -133,8 +137,9 @@ impl From<&Stats> for Figures {
         Figures {
             engine: stats.engine.to_owned(),
             mean_object_bytes: stats.mean_object_bytes,
-            bin_bytes: stats.bin_bytes,
-            ways: stats.ways,
+            bin_bytes: stats.of_engine.named("bin_bytes"),
+            ways: stats.of_engine.named("ways"),
+            of_engine: stats.of_engine.iter().map(|(figure, value)| (figure.name.to_owned(), value)).collect(),
             slots: stats.slots,
             live_objects: stats.live_objects,
             lost_to_full_sets: stats.lost_to_full_sets,

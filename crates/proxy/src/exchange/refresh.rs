@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::StatusCode;
-use tinaja_http::reuse::State;
+use tinaja_http::reuse::StoredState;
 use tinaja_http::validate::update;
 use tinaja_store::Updated;
 use tracing::Instrument as _;
@@ -122,7 +122,7 @@ impl Exchange {
     }
 
     fn is_fresh(&self, found: &Found) -> bool {
-        let State { ttl_seconds, .. } = found.head.facts.state(std::time::SystemTime::now());
+        let StoredState { ttl_seconds, .. } = found.head.facts.state(std::time::SystemTime::now());
         ttl_seconds > 0
     }
 }

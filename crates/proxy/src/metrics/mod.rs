@@ -4,9 +4,8 @@
 //! altogether, and 12 for each origin of each route.
 //!
 //! - `requests`, `fetches`: what clients and origins were answered; `store`, `process`, `origins`: figures that are kept elsewhere
-//! - `family`: the form that those take; `desk`: who is asked for them
+//! - `family`: the form that those take; `server`: who is asked for them
 
-mod desk;
 mod family;
 mod fetches;
 mod hand_over;
@@ -14,6 +13,7 @@ mod origins;
 mod panics;
 mod process;
 mod requests;
+mod server;
 mod store;
 
 use std::time::Instant;
@@ -24,13 +24,13 @@ use prometheus::{Encoder, IntCounter, IntCounterVec, IntGauge, Opts, Registry, T
 use tinaja_logs::CacheResult;
 use tinaja_store::Stats;
 
-pub(crate) use desk::Desk;
 pub(crate) use family::{counter, gauge};
 use fetches::{Fetches, Waiting};
 use hand_over::HandOver;
 pub use panics::{count_panics, panics};
 use requests::Requests;
 pub(crate) use requests::Source;
+pub(crate) use server::MetricsServer;
 
 /// The counters. Memory: some 60 KB.
 #[derive(Debug)]
@@ -107,7 +107,7 @@ fn register<C: Collector + Clone + 'static>(registry: &Registry, collector: C) -
 mod tests {
     use std::time::Duration;
 
-    use tinaja_store::Times;
+    use tinaja_store::{EngineFigures, Figure, FigureKind, Times};
 
     use super::*;
     use crate::failure::Failure;
@@ -125,7 +125,10 @@ mod tests {
         let waits = (metrics.wait(), metrics.wait(), metrics.fetches.wait());
         let mut read_times = Times { total_us: 1_500_000, ..Times::default() };
         (read_times.counts[3], read_times.counts[13]) = (2, 1);
-        let stats = Stats { reads: 7, index_bytes: 47, slots: 8, read_times, ..Stats::default() };
+        static SOWN: Figure = Figure { name: "sown", help: "What was sown.", kind: FigureKind::Counter };
+        static WIDTH: Figure = Figure { name: "width", help: "How wide it is.", kind: FigureKind::Cut };
+        let of_engine = EngineFigures::default().with(&SOWN, 4).with(&WIDTH, 9);
+        let stats = Stats { reads: 7, index_bytes: 47, slots: 8, read_times, of_engine, ..Stats::default() };
         let text =
             String::from_utf8(metrics.text(&stats, 3, vec![gauge("tinaja_a_lines", "Lines.", 2.0)]).unwrap()).unwrap();
         for line in [
@@ -149,6 +152,8 @@ mod tests {
             "tinaja_reloads_total{result=\"done\"} 1",
             "tinaja_connections 3",
             "tinaja_store_reads_total 7",
+            "tinaja_engine_sown_total 4",
+            "tinaja_engine_width 9",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in {text}");
         }

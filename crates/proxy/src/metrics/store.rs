@@ -1,7 +1,7 @@
 //! The store's own figures, as it counts them.
 
 use prometheus::proto::MetricFamily;
-use tinaja_store::{Stats, Times};
+use tinaja_store::{FigureKind, Stats, Times};
 
 use super::family::{counter, gauge, times};
 
@@ -92,6 +92,10 @@ pub(super) fn families(stats: &Stats) -> Vec<MetricFamily> {
             stats.bits_per_live_object(),
         ),
     ];
+    let of_engine = stats.of_engine.iter().map(|(figure, value)| match figure.kind {
+        FigureKind::Counter => counter(&format!("tinaja_engine_{}_total", figure.name), figure.help, value),
+        FigureKind::Cut => gauge(&format!("tinaja_engine_{}", figure.name), figure.help, value as f64),
+    });
     let times = TIMES.iter().map(|(name, help, figure)| times(name, help, figure(stats)));
-    counters.chain(gauges).chain(bits).chain(times).collect()
+    counters.chain(gauges).chain(bits).chain(of_engine).chain(times).collect()
 }

@@ -12,7 +12,7 @@ use prometheus::IntCounter;
 use super::h1::H1;
 use super::h2::H2;
 use super::reach::Reach;
-use super::wire::{Place, Wire};
+use super::wire::{PoolKey, Wire};
 use crate::failure::Failure;
 
 /// A connection with one request on it, or a stream of one with many. Memory: one read, or a head.
@@ -40,7 +40,7 @@ impl Connection {
     }
 
     /// What is kept of it for the next request, if its answer was whole and nothing else came.
-    pub(super) fn reusable(self) -> Option<(Wire, Place, Arc<Reach>)> {
+    pub(super) fn reusable(self) -> Option<(Wire, PoolKey, Arc<Reach>)> {
         match self.version {
             Speaking::H1(h1) => h1.reusable(),
             // Its connection is shared as it is.

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use super::handshake;
 use super::reach::Reach;
-use super::wire::{Place, Wire};
+use super::wire::{PoolKey, Wire};
 use crate::failure::Failure;
 
 /// Room for what is read at once of a head.
@@ -32,7 +32,7 @@ const GATHERED_BYTES: usize = 16 * 1024;
 pub(super) struct H1 {
     wire: Wire,
     /// Which connections may take each other's place.
-    place: Place,
+    place: PoolKey,
     reach: Arc<Reach>,
     /// Something of an answer has come.
     pub has_answered: bool,
@@ -59,7 +59,7 @@ enum Content {
 
 impl H1 {
     /// A connection, which may take that of others of the same place.
-    pub fn new(wire: Wire, place: Place, reach: Arc<Reach>, keep: bool) -> H1 {
+    pub fn new(wire: Wire, place: PoolKey, reach: Arc<Reach>, keep: bool) -> H1 {
         H1 {
             wire,
             place,
@@ -75,7 +75,7 @@ impl H1 {
     }
 
     /// What is kept of it, if its answer was whole and nothing else came.
-    pub fn reusable(mut self) -> Option<(Wire, Place, Arc<Reach>)> {
+    pub fn reusable(mut self) -> Option<(Wire, PoolKey, Arc<Reach>)> {
         let clean = self.is_done() && self.keep && self.waiting.is_empty();
         clean.then_some((self.wire, self.place, self.reach))
     }

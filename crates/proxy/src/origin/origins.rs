@@ -15,7 +15,7 @@ use super::h1::H1;
 use super::h2::H2;
 use super::reach::{ALPN_HTTP2, Reach};
 use super::session::{Session, Sessions};
-use super::wire::{Place, Pool, Stream, Wire};
+use super::wire::{Pool, PoolKey, Stream, Wire};
 use super::{Behind, Destination, handshake};
 use crate::config::{Limits, Listener};
 use crate::failure::Failure;
@@ -89,7 +89,7 @@ impl Origins {
         let mut failure = Failure::Internal("no address is left to try".into());
         for address in addresses {
             let secured = destination.tls.then_some(destination.host.as_str());
-            let place = Place::new(&target.counts, target.reach.mark, secured, *address);
+            let place = PoolKey::new(&target.counts, target.reach.mark, secured, *address);
             match self.connect_one(destination, target, place, *address, single).await {
                 Ok(connection) => return Ok(connection),
                 Err(error) if !matches!(failure, Failure::Tls { .. }) => failure = error,
@@ -104,7 +104,7 @@ impl Origins {
         &self,
         destination: &Destination,
         target: &Target,
-        place: Place,
+        place: PoolKey,
         address: SocketAddr,
         single: bool,
     ) -> Result<Connection, Failure> {

@@ -12,7 +12,7 @@ use tinaja_http::limits::MAX_ANSWER_HEAD_BYTES;
 
 use super::backend::Counts;
 use super::h2::STREAM_BYTES;
-use super::wire::{Place, SWEEP, Wire};
+use super::wire::{PoolKey, SWEEP, Wire};
 use crate::failure::Failure;
 
 /// Requests at once over one connection, at most; for more another connection is made.
@@ -113,18 +113,18 @@ type Kept = Vec<(Arc<Session>, Duration)>;
 /// Connections that take further requests.
 #[derive(Default)]
 pub(super) struct Sessions {
-    open: Mutex<HashMap<Place, Kept>>,
+    open: Mutex<HashMap<PoolKey, Kept>>,
     sweeping: AtomicBool,
 }
 
 impl Sessions {
     /// A place on a connection that there is.
-    pub fn seat(&self, place: &Place) -> Option<Seat> {
+    pub fn seat(&self, place: &PoolKey) -> Option<Seat> {
         self.open.lock().get(place)?.iter().find_map(|(session, _)| session.seat())
     }
 
     /// Shares a connection with requests to come; without any it is closed after so long.
-    pub fn put(self: &Arc<Self>, place: Place, session: Arc<Session>, keep_for: Duration) {
+    pub fn put(self: &Arc<Self>, place: PoolKey, session: Arc<Session>, keep_for: Duration) {
         self.open.lock().entry(place).or_default().push((session, keep_for));
         if !self.sweeping.swap(true, Ordering::AcqRel) {
             tokio::spawn(self.clone().sweep());

@@ -87,7 +87,7 @@ impl Drop for Wire {
 
 /// Which connections may take each other's place: those of one origin of a route to one address, with the same TLS.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Place {
+pub(super) struct PoolKey {
     /// Stands for the origin. What is kept holds on to what is counted, so no other can have the same.
     origin: usize,
     /// [`super::reach::Reach::mark`].
@@ -97,9 +97,9 @@ pub(super) struct Place {
     address: SocketAddr,
 }
 
-impl Place {
-    pub fn new(counts: &Arc<Counts>, mark: u64, secured: Option<&str>, address: SocketAddr) -> Place {
-        Place { origin: Arc::as_ptr(counts).addr(), mark, secured: secured.map(str::to_owned), address }
+impl PoolKey {
+    pub fn new(counts: &Arc<Counts>, mark: u64, secured: Option<&str>, address: SocketAddr) -> PoolKey {
+        PoolKey { origin: Arc::as_ptr(counts).addr(), mark, secured: secured.map(str::to_owned), address }
     }
 }
 
@@ -112,7 +112,7 @@ pub(super) struct Pool {
 
 #[derive(Default)]
 struct Idle {
-    kept: HashMap<Place, VecDeque<(Wire, Instant)>>,
+    kept: HashMap<PoolKey, VecDeque<(Wire, Instant)>>,
     count: usize,
 }
 
@@ -123,7 +123,7 @@ impl Pool {
     }
 
     /// The connection that was used last, if it is of use still.
-    pub fn take(&self, place: &Place) -> Option<Wire> {
+    pub fn take(&self, place: &PoolKey) -> Option<Wire> {
         let now = Instant::now();
         loop {
             let (mut wire, until) = self.idle.lock().take(place)?;
@@ -135,7 +135,7 @@ impl Pool {
     }
 
     /// Keeps a connection for so long. Beyond `keep` to one place, or too many in all, it is closed.
-    pub fn put(self: &Arc<Self>, place: Place, wire: Wire, keep: usize, keep_for: Duration) {
+    pub fn put(self: &Arc<Self>, place: PoolKey, wire: Wire, keep: usize, keep_for: Duration) {
         let mut idle = self.idle.lock();
         if idle.count >= self.most || idle.kept.get(&place).map_or(0, VecDeque::len) >= keep {
             return;
@@ -165,7 +165,7 @@ impl Pool {
 }
 
 impl Idle {
-    fn take(&mut self, place: &Place) -> Option<(Wire, Instant)> {
+    fn take(&mut self, place: &PoolKey) -> Option<(Wire, Instant)> {
         let kept = self.kept.get_mut(place)?;
         let taken = kept.pop_back();
         self.count -= usize::from(taken.is_some());

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::header::VARY;
 use http::{HeaderMap, HeaderName};
 use pingora_http::ResponseHeader;
-use tinaja_http::vary::{self, Place};
+use tinaja_http::vary::{self, VariantPlace};
 use tinaja_store::Hint;
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -47,12 +47,12 @@ impl Family {
     /// Adds a variant; the one that has to make room for it, if any.
     fn add(&mut self, variant: [u8; 16]) -> Option<[u8; 16]> {
         let gone = match vary::place(&self.known, &variant) {
-            Place::New => None,
-            Place::Known(at) => {
+            VariantPlace::New => None,
+            VariantPlace::Known(at) => {
                 self.known.remove(at);
                 None
             }
-            Place::Instead(at) => Some(self.known.remove(at)),
+            VariantPlace::Instead(at) => Some(self.known.remove(at)),
         };
         self.known.push(variant);
         gone

@@ -10,7 +10,7 @@ use bytes::{Buf, Bytes};
 use http::{HeaderMap, StatusCode};
 use pingora_http::ResponseHeader;
 use tinaja_http::lines::{Line, header_map, lines};
-use tinaja_http::reuse::State;
+use tinaja_http::reuse::StoredState;
 
 /// The first byte of every head. 1 and 2 were the forms that the adapter for Pingora's cache makes, 3 knew no pieces.
 const VERSION: u8 = 4;
@@ -68,13 +68,13 @@ pub(crate) struct Facts {
 
 impl Facts {
     /// What decides reuse at `now`.
-    pub fn state(&self, now: SystemTime) -> State {
+    pub fn state(&self, now: SystemTime) -> StoredState {
         let ttl_seconds = match self.fresh_until.duration_since(now) {
             // Anything left counts as a second: fresh is fresh until it is over.
             Ok(left) => seconds(left) + i64::from(left.subsec_nanos() > 0),
             Err(past) => -seconds(past.duration()),
         };
-        State {
+        StoredState {
             age_seconds: self.age(now),
             ttl_seconds,
             stale_while_revalidate_seconds: self.stale_while_revalidate_seconds.into(),

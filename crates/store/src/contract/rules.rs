@@ -318,8 +318,10 @@ pub fn a_scan_lists_what_memory_alone_has(harness: &dyn Harness) {
         found.map(|n| Bytes::copy_from_slice(key(n).name())).collect()
     };
     for n in 0..1500 {
-        drop(put(store, &key(n), "head".into(), &bytes_of(n, 8000)));
-        drop(names(&mut (0..20)));
+        drop(put(store, &key(n), "head".into(), &bytes_of(n, 6000)));
+        if n % 20 == 0 {
+            drop(names(&mut (0..8)));
+        }
     }
     block_on(store.flush()).unwrap();
     let before = names(&mut (0..1500));

@@ -16,7 +16,7 @@ use crate::device::fused::FusedDevice;
 use crate::device::{Access, Device, OpenDiskError};
 use crate::fuse::Fuse;
 use crate::layout::{Stamp, Superblock};
-use crate::terms::{Secret, Stats};
+use crate::terms::{Figure, Secret, Stats};
 
 /// An engine, by its record.
 pub type EngineRef = &'static EngineRecord;
@@ -34,6 +34,8 @@ pub struct EngineRecord {
     /// What is wrong with settings together in a cache of so many bytes, and what to do about it. What is wrong with one
     /// alone its [`Setting`] says.
     pub wrong: fn(&Settings, u64) -> Option<String>,
+    /// What it counts beside what all engines do, in [`Stats::of_engine`]; eight at the most.
+    pub figures: &'static [&'static Figure],
     /// What `inspect` says of its slots, behind their number: how they are cut. Empty for nothing.
     pub inspect: fn(&Stats) -> String,
     /// Where it keeps its objects.

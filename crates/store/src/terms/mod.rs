@@ -2,6 +2,7 @@
 
 mod counters;
 mod errors;
+mod figures;
 mod key;
 pub(crate) mod limits;
 mod place;
@@ -14,6 +15,7 @@ use std::pin::Pin;
 
 pub use counters::{Counters, TIME_BOUNDS_US, Times};
 pub use errors::{ReadError, StoreError, WhyNot};
+pub use figures::{EngineFigures, Figure, FigureKind};
 pub use key::{Digest, Key, MAX_NAME_BYTES, Secret};
 pub(crate) use place::{DISK_SHIFT, inside};
 pub use place::{MAX_WAYS, Place, Places};

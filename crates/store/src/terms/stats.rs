@@ -1,6 +1,6 @@
 //! Counters that every store keeps, exact since it was opened.
 
-use super::{Counters, Times};
+use super::{Counters, EngineFigures, Times};
 
 /// What a store holds and what it has done since it was opened. Sizes are bytes; counters only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,10 +11,8 @@ pub struct Stats {
     pub slots: u64,
     /// The mean object size by which a new cache's slots were counted.
     pub mean_object_bytes: u64,
-    /// Bytes of a bin, and bins of a set: how a Disk Table was cut. 0 without one.
-    pub bin_bytes: u64,
-    /// See [`Stats::bin_bytes`].
-    pub ways: u64,
+    /// What only its engine counts.
+    pub of_engine: EngineFigures,
     /// Objects that a lookup would look for, but for those that wait for their group; 0 for an engine without an index of all of them in memory.
     pub live_objects: u64,
     /// Objects dropped because their set had no free slot: those that the disk held when it was opened and that found
@@ -94,14 +92,6 @@ pub struct Stats {
     pub ahead_wasted_bytes: u64,
     /// Hot objects that the kernel took back, as far as they were asked for since.
     pub hot_taken: u64,
-    /// Segments cleaned: their objects were evicted, or kept.
-    pub segments_cleaned: u64,
-    /// Times a segment was not cleaned though it was the oldest, since somebody had it open.
-    pub segments_passed_over: u64,
-    /// Objects evicted with their segments.
-    pub evicted: u64,
-    /// Bytes of records that were written once more so that they outlive their segment.
-    pub kept_bytes: u64,
     /// Bytes of stored objects that wait in memory for the rest of their group, to be written with it.
     pub gathered_bytes: u64,
 }
@@ -129,8 +119,7 @@ impl Stats {
             engine: if self.engine.is_empty() { other.engine } else { self.engine },
             lap: self.lap.max(other.lap),
             mean_object_bytes: self.mean_object_bytes.max(other.mean_object_bytes),
-            bin_bytes: self.bin_bytes.max(other.bin_bytes),
-            ways: self.ways.max(other.ways),
+            of_engine: self.of_engine.and(other.of_engine),
             slots: self.slots + other.slots,
             live_objects: self.live_objects + other.live_objects,
             lost_to_full_sets: self.lost_to_full_sets + other.lost_to_full_sets,
@@ -169,10 +158,6 @@ impl Stats {
             ahead_used_bytes: self.ahead_used_bytes + other.ahead_used_bytes,
             ahead_wasted_bytes: self.ahead_wasted_bytes + other.ahead_wasted_bytes,
             hot_taken: self.hot_taken + other.hot_taken,
-            segments_cleaned: self.segments_cleaned + other.segments_cleaned,
-            segments_passed_over: self.segments_passed_over + other.segments_passed_over,
-            evicted: self.evicted + other.evicted,
-            kept_bytes: self.kept_bytes + other.kept_bytes,
             gathered_bytes: self.gathered_bytes + other.gathered_bytes,
         }
     }

@@ -42,6 +42,7 @@ pub static GROUPED: EngineRecord = EngineRecord {
     settings: &[&SHADE],
     counts_objects: true,
     wrong: none_wrong,
+    figures: &[],
     inspect: no_cut_to_tell,
     ground: Ground::Device(OnDevice { names: &[("test-grouped", &[])], made_with, cut, cut_before }),
 };

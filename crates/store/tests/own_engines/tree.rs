@@ -31,6 +31,7 @@ pub static TREE: EngineRecord = EngineRecord {
     settings: &[],
     counts_objects: true,
     wrong: none_wrong,
+    figures: &[],
     inspect: no_cut_to_tell,
     ground: Ground::Directory(InDirectory { is_there, create, lock }),
 };

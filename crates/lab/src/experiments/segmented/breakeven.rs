@@ -9,7 +9,7 @@ use crate::paper::segmented::{
     BREAK_EVEN_MEAN, BREAK_EVEN_P95, NETWORKS, OBJECT_BYTES, WORST_HIT_RATES, break_even, fetch_ms, operation_ms,
     read_ms,
 };
-use crate::replay::{Kind, Place};
+use crate::replay::{DiskKind, Kind};
 use crate::report::{Cell, Plot, Report, Series, Table};
 use crate::rival::Ages;
 
@@ -44,7 +44,7 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
     // A quarter of what is browsed, as for the times.
     let bytes = (load.prepared.bytes / 4).max(4 * MIB);
     let mean_bytes = load.prepared.bytes as f64 / load.prepared.entries.max(1) as f64;
-    for (name, place) in [("modelled flash", phone()), ("this disk", Place::Real(setup.scratch.clone()))] {
+    for (name, place) in [("modelled flash", phone()), ("this disk", DiskKind::Real(setup.scratch.clone()))] {
         let mut rival = Cache::Rival(Ages::Ignored).run(bytes, &place, &load.prepared.events)?;
         let mut segments = Cache::Segments(0).run(bytes, &place, &load.prepared.events)?;
         for (of, share) in [("mean", None), ("p95", Some(0.95))] {

@@ -10,7 +10,7 @@ use crate::browser::{Call, Event, Known, TraceKey};
 use crate::error::LabError;
 use crate::experiment::{Experiment, Setup};
 use crate::load::{ByteLru, Request};
-use crate::replay::Place;
+use crate::replay::DiskKind;
 use crate::report::{Cell, Plot, Report, Series, Table};
 use crate::rival::Ages;
 
@@ -61,7 +61,7 @@ fn by_size(load: &Load, sizes: &[u64]) -> Result<(Table, Plot), LabError> {
     let mut table = Table::new(format!("Hits: {}", load.title), &columns);
     let mut curves = vec![Vec::new(); CACHES.len() + 2];
     for bytes in sizes {
-        let runs = CACHES.map(|cache| cache.run(*bytes, &Place::Nothing, &load.prepared.events));
+        let runs = CACHES.map(|cache| cache.run(*bytes, &DiskKind::Nothing, &load.prepared.events));
         let [rival, by_ages, segments, keeping] = runs;
         let runs = [rival?, by_ages?, segments?, keeping?];
         let rates = runs.each_ref().map(|run| run.replayed.hit_rate());

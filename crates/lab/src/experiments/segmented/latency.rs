@@ -6,7 +6,7 @@ use super::{MIB, mebibytes};
 use crate::error::LabError;
 use crate::experiment::{Experiment, Setup};
 use crate::paper::segmented::{P95_MS, WORST_READ_MS, WORST_WRITE_MS};
-use crate::replay::{Kind, Place};
+use crate::replay::{DiskKind, Kind};
 use crate::report::{Cell, Plot, Report, Series, Table};
 use crate::rig::EmmcModel;
 use crate::rival::Ages;
@@ -42,7 +42,7 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
         }
     }
     for cache in [RIVAL, Cache::Segments(0)] {
-        let place = Place::Real(setup.scratch.clone());
+        let place = DiskKind::Real(setup.scratch.clone());
         of.all.push(("this disk", cache.run(bytes, &place, &load.prepared.events)?));
     }
     let other = others(bytes, &load)?;
@@ -205,7 +205,7 @@ fn others(bytes: u64, load: &Load) -> Result<Table, LabError> {
     for open_units in [1, 16] {
         for cache in [RIVAL, Cache::Segments(0)] {
             let model = EmmcModel { open_units, ..EmmcModel::phone() };
-            let mut run = cache.run(bytes, &Place::Emmc(model), &load.prepared.events)?;
+            let mut run = cache.run(bytes, &DiskKind::Emmc(model), &load.prepared.events)?;
             let mut time = |kind, share| Cell::maybe(milliseconds(&mut run, kind, share), 3);
             let times = [time(Kind::Read, 0.95), time(Kind::Read, 1.0), time(Kind::Hit, 0.95)];
             let mut row = vec![Cell::Count(open_units as u64), cache.name().as_str().into()];

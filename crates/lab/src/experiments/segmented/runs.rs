@@ -5,7 +5,7 @@ use tinaja_store::{Settings, engines};
 
 use crate::browser::Event;
 use crate::error::LabError;
-use crate::replay::{Disk, Place, Replayed, Stand, replay};
+use crate::replay::{Disk, DiskKind, Replayed, Stand, replay};
 use crate::rig::{EmmcModel, PAGE, PageCacheOptions};
 use crate::rival::{Ages, BlockfileOptions};
 
@@ -41,7 +41,7 @@ impl Cache {
     }
 
     /// Replay a trace on an empty one of so many bytes. The page cache, where there is one, has an eighth of that.
-    pub fn run(self, bytes: u64, place: &Place, events: &[Event]) -> Result<Run, LabError> {
+    pub fn run(self, bytes: u64, place: &DiskKind, events: &[Event]) -> Result<Run, LabError> {
         let pages = Some(PageCacheOptions { clean_pages: (bytes / 8) as usize / PAGE, ..PageCacheOptions::phone() });
         let disk = |page_cache| Disk { place: place.clone(), page_cache };
         let segments = |keep_percent: u8, page_cache| {
@@ -74,6 +74,6 @@ impl Run {
 }
 
 /// The modelled phone.
-pub fn phone() -> Place {
-    Place::Emmc(EmmcModel::phone())
+pub fn phone() -> DiskKind {
+    DiskKind::Emmc(EmmcModel::phone())
 }

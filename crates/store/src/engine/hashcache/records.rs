@@ -17,6 +17,7 @@ pub static LOG: EngineRecord = EngineRecord {
     settings: &[&PREFETCH, &HASH_BITS],
     counts_objects: true,
     wrong: none_wrong,
+    figures: &[],
     inspect: no_cut_to_tell,
     ground: Ground::Device(OnDevice {
         names: &[("hashcache-log", &[(&PREFETCH, 0)]), ("hc-log+ahead", &[(&PREFETCH, 1)])],
@@ -33,6 +34,7 @@ pub static LOGN: EngineRecord = EngineRecord {
     settings: &[&HASH_BITS],
     counts_objects: true,
     wrong: none_wrong,
+    figures: &[],
     inspect: no_cut_to_tell,
     ground: Ground::Device(OnDevice {
         names: &[("hashcache-logn", &[])],
@@ -49,6 +51,7 @@ pub static LOGLRU: EngineRecord = EngineRecord {
     settings: &[&PREFETCH, &HASH_BITS, &POSITIONS_IN_MEMORY, &POSITIONS_APART],
     counts_objects: true,
     wrong: none_wrong,
+    figures: &[],
     inspect: no_cut_to_tell,
     ground: Ground::Device(OnDevice {
         names: &[

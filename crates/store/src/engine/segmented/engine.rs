@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 use parking_lot::RwLock;
 
 use super::clean;
+use super::figures::{EVICTED, KEPT_BYTES, SEGMENTS_CLEANED, SEGMENTS_PASSED_OVER};
 use super::format::WAYS;
 use super::index::Index;
 use super::keep::{Budget, RESERVE};
@@ -23,7 +24,7 @@ use crate::layout::log::{LogCounters, LogFault, RawRecord};
 use crate::layout::record::HEADER_BYTES;
 use crate::layout::{Log, Segments};
 use crate::memory::aligned::ALIGN;
-use crate::terms::{Digest, Stats, WhyNot};
+use crate::terms::{Digest, EngineFigures, Stats, WhyNot};
 
 /// The log-structured cache. Memory: its index, the frontier's buffers, and one segment while one is cleaned whose best
 /// objects are kept.
@@ -219,10 +220,11 @@ impl Engine for Segmented {
             index_bytes: inner.index.slots().allocated_bytes(),
             false_reads: inner.false_reads.load(Relaxed),
             damaged_at_open: inner.damaged_at_open,
-            segments_cleaned: inner.cleaned.load(Relaxed),
-            segments_passed_over: inner.segments.passed_over(),
-            evicted: inner.evicted.load(Relaxed),
-            kept_bytes: inner.budget.spent(),
+            of_engine: EngineFigures::default()
+                .with(&SEGMENTS_CLEANED, inner.cleaned.load(Relaxed))
+                .with(&SEGMENTS_PASSED_OVER, inner.segments.passed_over())
+                .with(&EVICTED, inner.evicted.load(Relaxed))
+                .with(&KEPT_BYTES, inner.budget.spent()),
             ..inner.log.stats()
         }
     }

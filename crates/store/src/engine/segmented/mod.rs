@@ -17,6 +17,7 @@
 
 mod clean;
 mod engine;
+mod figures;
 mod format;
 mod index;
 mod keep;

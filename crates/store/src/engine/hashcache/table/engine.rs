@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker, ready};
 
+use super::figures::{BIN_BYTES, BINS_OF_A_SET};
 use super::open::state;
 use super::{HashCacheTable, Inner};
 use crate::device::blocking;
@@ -16,7 +17,7 @@ use crate::engine::{
 };
 use crate::index::ranks;
 use crate::layout::Snapshots;
-use crate::terms::{Digest, Stats, WhyNot};
+use crate::terms::{Digest, EngineFigures, Stats, WhyNot};
 
 impl Engine for HashCacheTable {
     fn name(&self) -> &'static str {
@@ -137,8 +138,9 @@ impl Engine for HashCacheTable {
         Stats {
             slots: options.table.bins(),
             mean_object_bytes: options.mean_object_bytes,
-            bin_bytes: options.table.block_bytes,
-            ways: options.table.ways as u64,
+            of_engine: EngineFigures::default()
+                .with(&BIN_BYTES, options.table.block_bytes)
+                .with(&BINS_OF_A_SET, options.table.ways as u64),
             live_objects: self.0.rows.live(),
             lost_to_full_sets: self.0.lost_to_full_sets.load(Relaxed),
             capacity_bytes: options.table.bytes() + of_log.capacity_bytes,

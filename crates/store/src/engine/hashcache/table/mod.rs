@@ -27,6 +27,7 @@ mod append;
 mod banned;
 mod clock;
 mod engine;
+mod figures;
 pub(crate) mod limits;
 mod lookup;
 mod open;

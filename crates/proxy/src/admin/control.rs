@@ -30,7 +30,7 @@ const COUNTING: Duration = Duration::from_secs(30);
 const MOST_LISTED: u32 = 10_000;
 
 /// Who answers.
-pub(crate) struct Desk {
+pub(crate) struct ControlServer {
     pub storage: Storage,
     pub current: Arc<Current>,
     /// Who reads settings again, if somebody does.
@@ -45,22 +45,22 @@ pub(crate) struct Desk {
     pub upgrade: Upgrade,
 }
 
-impl Desk {
+impl ControlServer {
     /// Answers until it is dropped. Nothing that one client does is felt by another, or by the server.
     pub async fn open(self: Arc<Self>, listener: io::Result<std::os::unix::net::UnixListener>) {
         let accept = match listener.and_then(UnixListener::from_std) {
             Ok(accept) => accept,
             Err(error) => return tracing::warn!(%error, "purge and inspect cannot reach this server"),
         };
-        let desk = self;
+        let server = self;
         let places = Arc::new(Semaphore::new(MOST_AT_ONCE));
         loop {
             let Ok(place) = places.clone().acquire_owned().await else { return };
             match accept.accept().await {
                 Ok((stream, _)) => {
-                    let desk = desk.clone();
+                    let server = server.clone();
                     tokio::spawn(async move {
-                        if let Err(error) = desk.serve(stream).await {
+                        if let Err(error) = server.serve(stream).await {
                             tracing::debug!(%error, "a client of the control socket left early");
                         }
                         drop(place);

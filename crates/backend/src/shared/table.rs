@@ -11,11 +11,11 @@ use std::task::{Poll, Waker};
 
 use parking_lot::Mutex;
 
-use super::shared::Shared;
+use super::Shared;
 
 /// Entries by key. Memory: the keys, and about 100 bytes for each.
 #[derive(Clone, Default)]
-pub(super) struct Table(Arc<Mutex<HashMap<Arc<[u8]>, Slot>>>);
+pub(crate) struct Table(Arc<Mutex<HashMap<Arc<[u8]>, Slot>>>);
 
 enum Slot {
     /// Open, or being written out.
@@ -25,7 +25,7 @@ enum Slot {
 }
 
 /// What there is of a key.
-pub(super) enum Claimed {
+pub(crate) enum Claimed {
     /// An entry that is open; whoever asked to join it has it open too.
     Open(Arc<Shared>),
     /// Nothing: whoever asked has the key alone.
@@ -33,14 +33,14 @@ pub(super) enum Claimed {
 }
 
 /// The right to a key; given back when dropped.
-pub(super) struct Claim {
+pub(crate) struct Claim {
     table: Table,
     key: Arc<[u8]>,
 }
 
 impl Table {
     /// What there is of a key, when nobody else is at it.
-    pub(super) async fn claim(&self, key: &Arc<[u8]>, joins: bool) -> Claimed {
+    pub(crate) async fn claim(&self, key: &Arc<[u8]>, joins: bool) -> Claimed {
         poll_fn(|cx| {
             let mut slots = self.0.lock();
             match slots.get_mut(key) {
@@ -64,7 +64,7 @@ impl Table {
     }
 
     /// One has it open no more. Whether it is to be written out, since nobody has.
-    pub(super) fn leave(&self, shared: &Arc<Shared>) -> bool {
+    pub(crate) fn leave(&self, shared: &Arc<Shared>) -> bool {
         let mut slots = self.0.lock();
         let mut state = shared.lock();
         state.handles = state.handles.saturating_sub(1);
@@ -76,7 +76,7 @@ impl Table {
     }
 
     /// It is on disk: unless somebody has it open again, it need not be here.
-    pub(super) fn settle(&self, shared: &Arc<Shared>) {
+    pub(crate) fn settle(&self, shared: &Arc<Shared>) {
         let mut slots = self.0.lock();
         let state = shared.lock();
         if state.handles == 0 && !state.doomed && !state.changed {
@@ -86,7 +86,7 @@ impl Table {
 
     /// It is found no more. `None` if it was not before; else the right to its key, which is to be kept until what is on disk
     /// is removed, if anything may be.
-    pub(super) fn doom(&self, shared: &Arc<Shared>) -> Option<Option<Claim>> {
+    pub(crate) fn doom(&self, shared: &Arc<Shared>) -> Option<Option<Claim>> {
         let mut slots = self.0.lock();
         let mut state = shared.lock();
         if std::mem::replace(&mut state.doomed, true) {
@@ -113,7 +113,7 @@ fn take_out(slots: &mut HashMap<Arc<[u8]>, Slot>, shared: &Arc<Shared>) -> bool 
 
 impl Claim {
     /// There is such an entry now.
-    pub(super) fn put(self, shared: &Arc<Shared>) {
+    pub(crate) fn put(self, shared: &Arc<Shared>) {
         let before = self.table.0.lock().insert(self.key.clone(), Slot::Entry(shared.clone()));
         wake(before);
     }

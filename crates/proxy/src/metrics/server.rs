@@ -25,7 +25,7 @@ const MOST_REQUEST_BYTES: usize = 8 * 1024;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Who answers.
-pub(crate) struct Desk {
+pub(crate) struct MetricsServer {
     pub shared: Arc<Shared>,
     pub storage: Storage,
     pub crowd: Crowd,
@@ -34,22 +34,22 @@ pub(crate) struct Desk {
     pub stopping: watch::Receiver<bool>,
 }
 
-impl Desk {
+impl MetricsServer {
     /// Answers until it is dropped.
     pub async fn open(self, listener: TcpListener) {
         let listener = match tokio::net::TcpListener::from_std(listener) {
             Ok(listener) => listener,
             Err(error) => return tracing::warn!(%error, "nobody can ask for metrics"),
         };
-        let (desk, places) = (Arc::new(self), Arc::new(Semaphore::new(MOST_AT_ONCE)));
+        let (server, places) = (Arc::new(self), Arc::new(Semaphore::new(MOST_AT_ONCE)));
         loop {
             let Ok(place) = places.clone().acquire_owned().await else { return };
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    let desk = desk.clone();
+                    let server = server.clone();
                     tokio::spawn(async move {
                         // Who leaves early, or asks for nothing in time, gets nothing.
-                        let _ = timeout(PATIENCE, desk.serve(stream)).await;
+                        let _ = timeout(PATIENCE, server.serve(stream)).await;
                         drop(place);
                     });
                 }

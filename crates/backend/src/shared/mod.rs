@@ -1,5 +1,8 @@
 //! What all who have an entry open share: its streams, wherever they are, and what becomes of them.
 
+mod inner;
+mod table;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -10,54 +13,55 @@ use tinaja_store::engine::{Hold, Place, Placement, Places, Probe};
 use tinaja_store::memory::held::Share;
 use tinaja_store::wait::Turns;
 
-use super::error::{BackendError, STREAMS};
-use super::files::{FileFault, StreamFile};
-use super::format::EntryHead;
-use super::over::Inner;
+use crate::error::{BackendError, STREAMS};
+use crate::files::{FileFault, StreamFile};
+use crate::format::EntryHead;
+pub(crate) use inner::Inner;
+pub(crate) use table::{Claim, Claimed};
 
 /// An entry that is open, or that is being written out.
-pub(super) struct Shared {
-    pub(super) inner: Arc<Inner>,
-    pub(super) key: Arc<[u8]>,
-    pub(super) id: Digest,
+pub(crate) struct Shared {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) key: Arc<[u8]>,
+    pub(crate) id: Digest,
     /// Writes, and what follows the last close, take turns.
-    pub(super) turn: Turns,
+    pub(crate) turn: Turns,
     state: Mutex<EntryState>,
 }
 
 /// What changes.
-pub(super) struct EntryState {
+pub(crate) struct EntryState {
     /// How many have it open.
-    pub(super) handles: usize,
+    pub(crate) handles: usize,
     /// It is found no more, and never will be.
-    pub(super) doomed: bool,
+    pub(crate) doomed: bool,
     /// It was written to, or made, since it was stored.
-    pub(super) changed: bool,
+    pub(crate) changed: bool,
     /// Why it cannot be kept.
-    pub(super) broken: Option<BackendError>,
-    pub(super) streams: [Stream; STREAMS],
+    pub(crate) broken: Option<BackendError>,
+    pub(crate) streams: [Stream; STREAMS],
     /// The share in the memory for what is being written.
-    pub(super) memory: Option<Share>,
+    pub(crate) memory: Option<Share>,
     /// The version on disk.
-    pub(super) stored: Option<Stored>,
+    pub(crate) stored: Option<Stored>,
     /// There may be a version on disk that could not be read.
-    pub(super) may_be_stored: bool,
+    pub(crate) may_be_stored: bool,
 }
 
 /// The version of an entry that is on disk.
-pub(super) struct Stored {
-    pub(super) place: Place,
+pub(crate) struct Stored {
+    pub(crate) place: Place,
     /// Its record's head: with its version number it differs from that of every other record.
-    pub(super) head: Bytes,
+    pub(crate) head: Bytes,
     /// The files that its record speaks of.
-    pub(super) files: Vec<Arc<StreamFile>>,
+    pub(crate) files: Vec<Arc<StreamFile>>,
     /// Keeps its segment from being cleaned.
-    pub(super) _hold: Hold,
+    pub(crate) _hold: Hold,
 }
 
 /// Where a stream is.
 #[derive(Clone)]
-pub(super) enum Stream {
+pub(crate) enum Stream {
     /// In memory, written here.
     Own(Vec<u8>),
     /// In memory, as it was or will be stored.
@@ -70,7 +74,7 @@ pub(super) enum Stream {
 
 impl Stream {
     /// Its bytes.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         match self {
             Stream::Own(bytes) => bytes.len() as u64,
             Stream::Kept(bytes) => bytes.len() as u64,
@@ -80,7 +84,7 @@ impl Stream {
     }
 
     /// Bytes that it has in memory.
-    pub(super) fn memory_bytes(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         match self {
             Stream::Own(bytes) => bytes.len(),
             Stream::Kept(bytes) => bytes.len(),
@@ -94,7 +98,7 @@ impl Stream {
 }
 
 /// The streams of an entry but those in files: in memory if the record's body is, else to be read from it.
-pub(super) fn in_record(head: &EntryHead, body: Option<&Bytes>) -> [Stream; STREAMS] {
+pub(crate) fn in_record(head: &EntryHead, body: Option<&Bytes>) -> [Stream; STREAMS] {
     head.ranges().map(|range| match body {
         _ if range.is_empty() => Stream::Kept(Bytes::new()),
         Some(body) => Stream::Kept(body.slice(range.start as usize..range.end as usize)),
@@ -104,7 +108,7 @@ pub(super) fn in_record(head: &EntryHead, body: Option<&Bytes>) -> [Stream; STRE
 
 impl EntryState {
     /// A new, empty entry.
-    pub(super) fn empty() -> Self {
+    pub(crate) fn empty() -> Self {
         EntryState {
             handles: 1,
             doomed: false,
@@ -118,7 +122,7 @@ impl EntryState {
     }
 
     /// Files that the stored record speaks of and the streams do not.
-    pub(super) fn files_left_behind(&self) -> Vec<Arc<StreamFile>> {
+    pub(crate) fn files_left_behind(&self) -> Vec<Arc<StreamFile>> {
         let is_used = |file: &Arc<StreamFile>| {
             self.streams.iter().any(|stream| stream.file().is_some_and(|own| Arc::ptr_eq(own, file)))
         };
@@ -127,7 +131,7 @@ impl EntryState {
     }
 
     /// The files of its streams.
-    pub(super) fn files(&self) -> Vec<Arc<StreamFile>> {
+    pub(crate) fn files(&self) -> Vec<Arc<StreamFile>> {
         self.streams.iter().filter_map(Stream::file).cloned().collect()
     }
 }
@@ -140,21 +144,21 @@ enum From {
 }
 
 impl Shared {
-    pub(super) fn new(inner: &Arc<Inner>, key: Arc<[u8]>, id: Digest, state: EntryState) -> Arc<Self> {
+    pub(crate) fn new(inner: &Arc<Inner>, key: Arc<[u8]>, id: Digest, state: EntryState) -> Arc<Self> {
         Arc::new(Shared { inner: inner.clone(), key, id, turn: Turns::new(1), state: Mutex::new(state) })
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, EntryState> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, EntryState> {
         self.state.lock()
     }
 
     /// What the engine is told of it.
-    pub(super) fn placement(&self) -> Placement<'_> {
+    pub(crate) fn placement(&self) -> Placement<'_> {
         Placement::of(self.id).named(&self.key)
     }
 
     /// Up to `most` bytes of a stream from `offset` on.
-    pub(super) async fn read(&self, stream: usize, offset: u64, most: usize) -> Result<Bytes, BackendError> {
+    pub(crate) async fn read(&self, stream: usize, offset: u64, most: usize) -> Result<Bytes, BackendError> {
         let from = {
             let state = self.lock();
             let stream = state.streams.get(stream).ok_or(BackendError::NoSuchStream(stream))?;
@@ -188,7 +192,7 @@ impl Shared {
     }
 
     /// The body of the very record that was opened, read again: where it was, or where it has been moved to since.
-    pub(super) async fn stored_body(&self, place: Place, head: &Bytes) -> Result<Bytes, BackendError> {
+    pub(crate) async fn stored_body(&self, place: Place, head: &Bytes) -> Result<Bytes, BackendError> {
         let there = Places::newest_first(&mut [place]);
         let mut found = self.inner.fetch(&self.placement(), there).await?;
         if found.is_none()
@@ -203,17 +207,17 @@ impl Shared {
 }
 
 /// An entry whose record has left meanwhile.
-pub(super) fn gone() -> BackendError {
+pub(crate) fn gone() -> BackendError {
     BackendError::Unreadable("it was evicted while it was open: open it again".into())
 }
 
 /// What a file's fault means to who reads.
-pub(super) fn unreadable(fault: FileFault) -> BackendError {
+pub(crate) fn unreadable(fault: FileFault) -> BackendError {
     BackendError::Unreadable(fault.to_string())
 }
 
 /// What a file's fault means to who writes.
-pub(super) fn not_written(fault: FileFault) -> BackendError {
+pub(crate) fn not_written(fault: FileFault) -> BackendError {
     match fault {
         FileFault::Full => BackendError::Full("files of streams take all the room they may"),
         FileFault::Missing | FileFault::Damaged => BackendError::Unreadable(fault.to_string()),

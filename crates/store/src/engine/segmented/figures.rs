@@ -1,0 +1,28 @@
+//! What this engine counts beside what all engines do.
+
+use crate::terms::{Figure, FigureKind};
+
+/// Segments cleaned.
+pub static SEGMENTS_CLEANED: Figure = Figure {
+    name: "segments_cleaned",
+    help: "Segments cleaned: their objects were evicted, or kept.",
+    kind: FigureKind::Counter,
+};
+
+/// Segments that were open when their turn came.
+pub static SEGMENTS_PASSED_OVER: Figure = Figure {
+    name: "segments_passed_over",
+    help: "Times the oldest segment was not cleaned since somebody had it open.",
+    kind: FigureKind::Counter,
+};
+
+/// Objects that left.
+pub static EVICTED: Figure =
+    Figure { name: "evicted", help: "Objects evicted with their segments.", kind: FigureKind::Counter };
+
+/// What the setting `keep` cost.
+pub static KEPT_BYTES: Figure = Figure {
+    name: "kept_bytes",
+    help: "Bytes of records that were written once more so that they outlive their segment.",
+    kind: FigureKind::Counter,
+};
