@@ -5,6 +5,7 @@
 mod grouped;
 #[path = "../support/image.rs"]
 mod image;
+mod power;
 mod tree;
 
 use std::sync::Arc;
