@@ -35,7 +35,8 @@ pub trait Backend: Send + Sync {
 /// An entry that somebody has open. Dropped without [`Entry::close`], it is closed; how that ended the next flush tells, if not
 /// well.
 ///
-/// All who open an entry at the same time see each other's writes.
+/// All who open an entry at the same time see each other's writes, as in a browser's cache, and the last one to close it writes
+/// it out.
 pub trait Entry: Send + Sync {
     /// The key it was opened by.
     fn key(&self) -> &[u8];

@@ -1,5 +1,8 @@
 //! What follows the last close, and a doom: the whole entry is appended (Log-structured cache, sections 3.2.2 and 3.2.5), or
 //! removed (3.2.4).
+//!
+//! An entry that is opened while it is being written out is the same one, from memory, so there is never a second version of
+//! an entry that is open. If it is doomed then, it never reaches the disk.
 
 use std::future::{Future, poll_fn};
 use std::sync::Arc;

@@ -108,7 +108,8 @@ impl Inner {
         Ok(Some(EntryState { changed: false, streams, stored: Some(stored), ..EntryState::empty() }))
     }
 
-    /// The whole body of a record just found, if there is room for it in memory. Errors: a part of it cannot be read.
+    /// The whole body of a record just found, if there is room for it in memory: a record verifies only as a whole, so without
+    /// room all of it is read for each piece. Errors: a part of it cannot be read.
     async fn held_body(&self, id: &Digest, found: Found) -> Result<Option<Bytes>, BackendError> {
         if found.kind != Kind::Large {
             return Ok(self.hold(found.body));

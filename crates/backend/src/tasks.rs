@@ -1,4 +1,5 @@
-//! Calls that go on whether or not whoever made them still waits: an entry is never left half-changed.
+//! Calls that go on whether or not their caller still waits: a caller that gives up leaves no entry half-changed and no key
+//! taken.
 //!
 //! A call is begun on the thread that first polls it, and mostly ends there, since it mostly needs memory alone. What has to
 //! wait, for the disk or for a turn, is gone on with by one thread of the backend's.

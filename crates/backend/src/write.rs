@@ -1,5 +1,8 @@
 //! Writing into a stream: in memory as far as there is room, else in a file of the stream's own (Log-structured cache,
 //! section 3.2.2: an entry is buffered until it is closed).
+//!
+//! If an entry finds no memory, the longest of its streams goes into a file at once; without a directory for files, the write
+//! is refused. So what is being written is bounded, whatever the load.
 
 use std::sync::Arc;
 

@@ -2,12 +2,14 @@
 //!
 //! An experiment runs the engines of `tinaja-store` themselves, over devices that keep virtual time, and prints what the
 //! paper says, what its model says, what was measured, and why they differ. Only [`peers`] knows HTTP and a network.
+//! `tinaja lab NAME` runs one; `tinaja lab all --docs docs/lab` writes the pages there.
 //!
 //! - [`experiment`]: what an experiment is; [`experiments`]: the list of them;
 //! - [`report`] and [`show`]: what came out, as tables, as JSON and as plots;
 //! - [`rig`]: an engine over disks that are counted, slowed down by a model, and held in little memory;
 //! - [`load`]: requests, generated or read from logs, and the driver that puts them to a rig;
 //! - [`browser`]: what a browser asks of its cache, as traces in the form of a paper, read, made and prepared;
+//! - [`replay`]: such traces put to any backend; [`rival`]: an in-place cache of block files to compare with;
 //! - [`peers`]: whole proxies, ours and others, on a disk that the kernel limits;
 //! - [`paper`]: the papers' own figures.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]

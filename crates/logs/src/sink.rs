@@ -62,8 +62,9 @@ impl Sink {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Has the file opened anew by its name, and made if it is not there: whoever rotates logs has renamed it. Lines that
-    /// were sent before may go to either. A file that cannot be opened is reported, and the one from before is written on.
+    /// Has the file opened anew by its name, and made if it is not there, after a rotation has renamed it. Lines that were
+    /// sent before may go to either, and none is lost. If the file cannot be opened, that is reported, and the one from
+    /// before is written on: a full or missing directory must not end logging.
     pub fn reopen(&self) {
         self.counts.reopen.store(true, Ordering::Release);
         // Wakes the thread. Where the queue is full it is awake.

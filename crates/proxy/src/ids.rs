@@ -1,4 +1,7 @@
 //! Request ids: by them the lines of one request are found in every log, at origins and in front alike.
+//!
+//! An id is a number until somebody wants to read it, and only a request that is more than a plain hit gets a span: text for
+//! each hit would cost more than the rest of its log line.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};

@@ -13,6 +13,23 @@
 //! - [`admin`]: forgetting a URL, and what the cache holds, also while it runs
 //!
 //! [`serve`] is all that a program needs; [`Server`] is for those who stop it by other means than a signal.
+//!
+//! A cache must judge before anything is repaired. So `front` takes the raw stream, reads each head under a deadline, refuses
+//! what is ambiguous, and only then hands the request on:
+//!
+//! ```text
+//! client -> crowd (a place, or 503) -> front/head (raw head, 10 s) -> http::judge
+//!             CONNECT -> rules -> origin/dial -> front/relay
+//!             HTTP/2  -> front/h2 (a task for each stream) -> http::http2 -> http::judge -> exchange
+//!             else    -> front/lean -> stored/find -> store: a plain hit goes out as it is stored
+//!                        exchange -> reuse: what was found will do -> serve -> client
+//!                                    flights: one asks, the others wait for the head
+//!                                    ask -> origin -> fetch: keep -> store <- fill (a task of its own)
+//!                                                     |               `-> serve reads along -> client
+//!                                                     `- pass: what is not stored -> client
+//! ```
+//!
+//! Pingora is the transport of clients, and has the types of heads.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 mod access;

@@ -1,7 +1,8 @@
 //! Settings that can be exchanged while the proxy serves: what each listener is, its routes, rules and certificates.
 //!
 //! All of them are exchanged at once, and only if all of them are good. A request goes by what holds when its head has
-//! come; a connection keeps the certificate that it began with.
+//! come; a connection keeps the certificate that it began with. So nothing is half new. Limits stay as they are: places and
+//! timers that are in use already go by the old ones.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,7 @@
 //! A proxy with all it needs, before it serves.
+//!
+//! Pingora's service runs here on a runtime and listeners of ours. Pingora's own server panics if an address is taken, shares an
+//! upgrade socket in /tmp, and takes minutes to stop.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};

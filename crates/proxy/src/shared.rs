@@ -89,7 +89,8 @@ impl Listener {
     }
 
     /// Whether what was once fetched from this address may be served from the cache. Listeners share their cache, and
-    /// what one may reach is not for the clients of another that may not, nor for anybody once the rules have changed.
+    /// what one may reach is not for the clients of another that may not, nor for anybody once the rules have changed. A name
+    /// does not tell where it once led, and asking name servers at each hit would end hits when the link is down.
     pub(crate) fn may_serve(&self, asked: Asked<'_>, fetched_from: Option<IpAddr>) -> bool {
         match (&self.mode, fetched_from) {
             (Mode::Forward, Some(address)) => self.rules.check_address(asked, address).is_ok(),

@@ -5,6 +5,8 @@
 //! is whole. So the first panic, on whatever thread, blows the fuse of that engine. From then on it is not called, its
 //! disk is neither read nor written, and the store above it finds nothing there and stores nothing there: a proxy passes
 //! requests through. The disk is left as after a kill, which every engine can open.
+//!
+//! Other disks go on. One thing stays: a thread of the engine that waits for an answer may wait until the process ends.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,4 +1,7 @@
 //! `tinaja serve --check`: are the settings good, and what would be done?
+//!
+//! The store reads superblocks and sizes for this, and nothing is opened for writing. So it can run beside the server whose
+//! next configuration it checks.
 
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Write as _, stdout};

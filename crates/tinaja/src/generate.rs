@@ -1,4 +1,6 @@
 //! `tinaja generate`: man pages and shell completions, made of the flags as they are. For packagers.
+//!
+//! They follow from the flags, so the package makes them when it is built, and none is kept in the repository.
 
 use std::fs;
 use std::path::Path;

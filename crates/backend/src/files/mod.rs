@@ -4,6 +4,11 @@
 //! changes again. The entry's record says which files are its own and what their ends sum up to. Files that no record speaks
 //! of are removed when the store is opened; all of them together take a set number of bytes, and the oldest leave for new
 //! ones: their entries are misses then, as everything in a cache may be.
+//!
+//! Since a stored file never changes, a new head beside a long body is one record, which names the body's file once more. A
+//! file that was replaced stays until the next flush, unless its room is needed, so that after a power cut either version is
+//! whole. The engine does not tell which entries it evicts: their files leave when there are too many bytes or files, or when
+//! the store is opened.
 
 mod format;
 mod opening;

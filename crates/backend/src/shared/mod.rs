@@ -191,7 +191,8 @@ impl Shared {
         }
     }
 
-    /// The body of the very record that was opened, read again: where it was, or where it has been moved to since.
+    /// The body of the very record that was opened, read again: where it was, or where it has been moved to since. Another
+    /// record has another version number in its head, and is an error: nobody gets the bytes of another entry or version.
     pub(crate) async fn stored_body(&self, place: Place, head: &Bytes) -> Result<Bytes, BackendError> {
         let there = Places::newest_first(&mut [place]);
         let mut found = self.inner.fetch(&self.placement(), there).await?;

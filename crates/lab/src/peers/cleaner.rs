@@ -1,4 +1,7 @@
 //! What undoes a bench, even when this program is killed.
+//!
+//! What a bench makes outlives a program that is killed. So a shell in a process group of its own undoes it: the kernel tells
+//! the shell of our end by closing its standard input. Nothing else undoes all of it.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;

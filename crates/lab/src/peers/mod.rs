@@ -9,6 +9,9 @@
 //! - [`Origin`] gives the objects that it does not have;
 //! - [`Clients`] ask for them, driven by [`fill`], [`flat_out`] and [`timed`], and judge each answer;
 //! - [`DiskCount`] and [`ProcessCount`] are what the kernel says that it cost.
+//!
+//! The disk is a loop device with ext4 on it, and the group of processes a control group. To make them takes root, so these
+//! experiments are left out of `tinaja lab all`.
 
 mod bench;
 mod body;

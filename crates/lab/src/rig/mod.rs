@@ -3,6 +3,9 @@
 //! ```text
 //! the store -> the engine -> Counted -> Limited, in virtual time, one for each model -> Sparse
 //! ```
+//!
+//! So a run counts each request and each seek, keeps the clocks of several disks at once, and needs neither the time nor the
+//! memory of the disk that it stands for: `Sparse` packs runs of one byte.
 
 mod apart;
 mod clock;

@@ -1,4 +1,7 @@
 //! The server's side of the socket: reads a request, has it done, answers.
+//!
+//! An operator's script is enough of a client: it writes one line of JSON and reads one. Bounds on time and number keep a bad
+//! client from blocking the others.
 
 use std::io;
 use std::path::PathBuf;

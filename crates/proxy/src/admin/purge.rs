@@ -2,6 +2,9 @@
 //!
 //! Variants are found through the family under the URL itself: with that gone none of them is found, and the next family
 //! knows none of them. So one removal forgets them all.
+//!
+//! A running server goes by its listeners' routes. Of a stopped cache every object is looked at: a reverse proxy's keys name
+//! the origin, which a URL does not, and without the configuration only the objects can tell.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;

@@ -1,4 +1,7 @@
 //! Where a running server is asked: a Unix socket beside the cache, for its own user only.
+//!
+//! A user who may write the cache may also ask its server. The file has mode 0600, and the other side's user is checked too.
+//! The cache's lock tells whether a socket that is there was left behind.
 
 use std::fs::{self, File, Permissions};
 use std::io;

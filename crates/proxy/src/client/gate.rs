@@ -1,7 +1,8 @@
 //! A client's connection, which gives out the content of one judged request at a time.
 //!
 //! What follows a request waits here for the judge, and what frames its body stays here: nobody further on can take
-//! bytes behind a request for part of it, or part of a body for a request.
+//! bytes behind a request for part of it, or part of a body for a request. Otherwise bytes behind a request would be parsed as
+//! the next one without being judged.
 
 use std::io;
 use std::pin::Pin;

@@ -62,7 +62,8 @@ struct Progress {
 }
 
 impl Progress {
-    /// Whether it may be sent to another origin after a failure (RFC 9110 9.2.2).
+    /// Whether it may be sent to another origin after a failure (RFC 9110 9.2.2). Anything else that is sent twice may be carried
+    /// out twice, and a client that has the beginning of one answer would get the end of another.
     fn may_go_on(self, request: &Request, failure: &Failure) -> bool {
         let harmless = !self.sent || request.method().is_idempotent();
         failure.is_upstream() && harmless && !self.taken && !self.heard

@@ -30,7 +30,7 @@ impl Exchange {
             }
         }
         if let (Some(name), Ok(reply)) = (self.shared.ids.header(), &mut reply) {
-            // The id that an origin repeats is this request's alone, and is not stored for others.
+            // The id that an origin repeats is this request's alone: if it were stored, a hit would tell it to others.
             reply.head.remove_header(name);
         }
         reply

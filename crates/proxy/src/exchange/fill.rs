@@ -1,7 +1,11 @@
 //! Fetching a body into the store, apart from the clients that read along; and when that is given up.
 //!
-//! A client that is slow, or leaves, holds up nobody: the fetch goes on for the store and for those who follow. Once
-//! nobody follows any more, it goes on only if it is nearly done.
+//! A fetch is a task of its own, and its client reads along like any other. Slow or departing clients never block it: it goes
+//! on for the store and for those who follow. What the store cannot keep is relayed to the clients that keep up, and the
+//! others take up the rest at the origin (`resume`).
+//!
+//! Once nobody follows any more, the fetch goes on only if it is nearly done. On a thin link, what nobody reads takes from
+//! those who read. The store counts who follows, so that no reader is cut off.
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -11,6 +11,16 @@
 //! - `headers`: what a proxy adds and removes; `entry`: what logs and Cache-Status say; `pages`: its own answers
 //!
 //! The rules are `tinaja-http`'s; this room carries them out.
+//!
+//! # Decisions
+//!
+//! - Requests are carried out here, and not by Pingora's proxy and cache steps. Those fill the cache and serve the client in
+//!   one task, so that a slow client blocked its own fetch once the disk was full. They judge conditions, ranges and 304s by
+//!   rules of their own, hang all variants on one of them, and set Date anew.
+//! - A miss that asks for a head or a range moves no more than that: one `curl -I` must not pull 2 GB over a thin link.
+//! - A Range of `bytes=0-` counts as a request for the whole. It moves the same bytes, so they may as well be stored.
+//! - The client's Range comes first, and a small object is fetched whole behind it (`errand`): its length is known only then,
+//!   and the other parts usually follow.
 
 mod ask;
 mod change;

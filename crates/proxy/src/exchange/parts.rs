@@ -2,6 +2,10 @@
 //!
 //! The origin is asked for what is missing, if the object is still the one that the pieces are of (If-Range). One
 //! request brings all from the first missing byte to the last, with what is stored between them.
+//!
+//! Bytes that came over a thin link are kept, whether or not they are all. Nothing is fetched that no client asked for, and
+//! parts of two versions are never put together. The fetch that completes an object writes it anew as one: other clients read
+//! along as with any fetch, and the next reader needs one read.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;

@@ -1,6 +1,9 @@
 //! Keeping the part of an object that a client gets, on its way to the client (RFC 9111 3.3).
 //!
 //! Nothing is fetched for it that the client did not ask for, and what has come when the client leaves is kept too.
+//!
+//! A part comes at its client's own pace, and only whole objects are fetched by a task of their own. Players ask for parts
+//! without an end and leave: to read ahead of them would move what nobody wants.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;

@@ -3,6 +3,10 @@
 //! A plain hit is a GET or HEAD without a range or a condition, of an object that is stored whole, read, and fresh
 //! enough for this client. All else goes on to the exchange, along with what was found. Whether a stored answer will do
 //! is decided in `exchange/reuse`, which both ways ask.
+//!
+//! A plain hit is one read, and one write of the stored head, the changed fields and the body: to take headers apart would
+//! cost more than the store does. The exchange gets what was found here and could not be used, or each stale object and each
+//! false read would cost the disk twice.
 
 use std::io;
 use std::time::SystemTime;

@@ -2,6 +2,9 @@
 //!
 //! Each request head is read raw under a deadline and judged before anything else is done with it, a pipelined one
 //! too. Tunnels are run here, and plain hits are answered here; all else goes to the exchange.
+//!
+//! Each listener has a `Front` of its own over one exchange. So mode, routes and rules need no lookup, while the cache, the
+//! limits and the end are common to all.
 
 mod answers;
 mod h2;

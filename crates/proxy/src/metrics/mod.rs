@@ -1,7 +1,7 @@
 //! What the proxy counts, for Prometheus, and whether it is well.
 //!
 //! Labels have fixed values, so nothing that a client sends can make more series: some 350
-//! altogether, and 12 for each origin of each route.
+//! altogether, and 12 for each origin of each route. Nothing is counted twice: the store's figures are read where they are kept.
 //!
 //! - `requests`, `fetches`: what clients and origins were answered; `store`, `process`, `origins`: figures that are kept elsewhere
 //! - `family`: the form that those take; `server`: who is asked for them

@@ -25,7 +25,8 @@ pub(crate) struct Group {
     turn: AtomicUsize,
 }
 
-/// What makes an origin the same one after a reload, so that what is known of it holds.
+/// What makes an origin the same one after a reload, so that what is known of it holds: its route, its URL and its files. The
+/// list may change while one of them is down.
 type Identity = (String, OriginUrl, OriginTls, Option<String>);
 
 /// All routes' origins. Memory: some 500 bytes for each origin that is configured.

@@ -2,6 +2,10 @@
 //!
 //! An origin is out after some failures in a row, and left alone for a while. Then one request may try it: as long as
 //! that one is on its way, the others go on without it. Where origins are checked, checks alone bring it back.
+//!
+//! Once it is out, a dead origin costs time only to the request that tries it. An answer of 5xx is an answer: it puts no
+//! origin out, and no other origin is asked. One page that fails everywhere would put all of them out; checks do look at the
+//! status.
 
 use std::time::{Duration, Instant};
 

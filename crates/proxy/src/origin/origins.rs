@@ -1,4 +1,7 @@
 //! Connections to origins: made, kept for the next request, and why they fail.
+//!
+//! They are made and kept here, and not by Pingora, which knows neither authorities for one route nor limits for one origin,
+//! and does not say how many connections are open.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;

@@ -1,4 +1,7 @@
 //! The servers behind a route, as they are configured: which, in what order, how they are spoken to and given up.
+//!
+//! HTTP/2 is spoken only where the configuration asks for it, and after a request has been judged. Connection-specific
+//! fields, lengths that lie and streams that end early make an answer invalid, as over HTTP/1.1.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -4,7 +4,7 @@
 //! refuses by itself. A proxy stands where its clients do not: its own loopback, the machines beside it, a cloud's
 //! metadata service. So addresses that are not public are refused unless a rule opens them by name. The address is
 //! judged, not the name, and the very address that was judged is connected to: a name that resolves differently a
-//! moment later gains nothing.
+//! moment later gains nothing. A rule must name what it opens: "allow these clients" must not open the proxy's own loopback.
 
 mod address;
 mod cidr;

@@ -4,6 +4,9 @@
 //! fields of a request they vary, and each variant is found under the URL and the values of those fields. So no
 //! variant's leaving loses the others. Where only pieces of an object came, each is an object, and the one under the
 //! URL, or the variant's, lists them. `docs/formats/heads.md` draws the bytes.
+//!
+//! A part of an object is stored as it comes. If a client then wants more, one request with If-Range brings what is missing
+//! (`exchange/parts`).
 
 mod family;
 mod find;

@@ -10,7 +10,9 @@ use crate::origin::Destination;
 /// the origin and, for it may serve many sites, the Host.
 ///
 /// Listeners of one kind share what is stored, for the same name means the same request to the same origin. A forward
-/// and a reverse proxy do not: the origins of the latter are told whom it speaks for, and may answer accordingly.
+/// and a reverse proxy do not: the origins of the latter are told whom it speaks for, and may answer accordingly. They are
+/// also told whether the client came by TLS (X-Forwarded-Proto), and many redirect clients without it. With one answer for
+/// both, a client would be redirected in a circle; so a reverse proxy's names say that too.
 ///
 /// Each part is written with its length ([`join`]), so that no delimiter inside one can make two requests look alike.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

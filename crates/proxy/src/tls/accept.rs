@@ -23,7 +23,8 @@ use super::certificates::{BadCertificate, CertificateFiles, Certificates};
 const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
 
-/// Bytes of ciphertext that are read at once: Rustls asks for 4 KiB, and a record has up to 16.
+/// Bytes of ciphertext that are read at once: Rustls asks for 4 KiB, and a record has up to 16. Without TLS an idle connection
+/// has no read buffer at all, since nearly all connections are idle; Pingora's would take 64 KiB each.
 const READ_BYTES: usize = 16 * 1024;
 
 /// One listener's TLS.

@@ -139,8 +139,9 @@ pub trait Device: Send + Sync + 'static {
     /// nothing. The device that a store puts under its engine is left alone from then on.
     fn give_up(&self, _found: &str) {}
 
-    /// Let another process have it: from now on nothing is written and no lock held, while those who still read may read
-    /// to their end. By default as [`Device::stop`]. Idempotent.
+    /// Let another process have it: from now on nothing is written and no lock held, while those who still read may read to
+    /// their end. An upgrade must not cut off a download of an hour; what the other process overwrites fails its checksum. By
+    /// default as [`Device::stop`]. Idempotent.
     fn release(&self) {
         self.stop();
     }

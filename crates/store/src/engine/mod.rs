@@ -84,8 +84,10 @@ pub trait Engine: Send + Sync + 'static {
     /// Whether an object is there, from memory alone. No I/O; locks are held for a set's copy only.
     fn probe(&self, at: &Placement<'_>) -> Probe;
 
-    /// Read the object's record among `places` (or wherever the engine keeps it, after [`Probe::AskDisk`]), newest
-    /// first. A candidate that cannot be verified ends the search: an older one may be a version that it replaced.
+    /// Read the object's record among `places` (or wherever the engine keeps it, after [`Probe::AskDisk`]), newest first. A
+    /// candidate that cannot be verified ends the search: an older one may be a version that it replaced, and a miss is
+    /// cheaper than a stale object. The answer is one record, without its neighbours: an engine that reads those too keeps
+    /// them by their places, so that they are served only if the index names them and they verify.
     fn fetch(&self, at: &Placement<'_>, places: Places, done: FetchDone);
 
     /// Read the record of `id` at `place`, of which `body_bytes` is the expected body length, in one request.
@@ -129,7 +131,8 @@ pub trait Engine: Send + Sync + 'static {
         true
     }
 
-    /// Make what was appended and removed so far survive power loss: all of it, or at least that of one object.
+    /// Make what was appended and removed so far survive power loss: all of it, or at least that of one object. A removal
+    /// names its object, and so waits for that object's disk only: a dead disk fails no removal on the others.
     fn sync(&self, of: Option<&Digest>, done: SyncDone);
 
     /// Some of the indexed places, from a cursor (0 at first), and the next cursor.

@@ -18,8 +18,9 @@ use crate::wait::promise;
 /// 16 KiB and some hundred bytes more, so this bounds them to 64 MiB at worst, and keeps any number of disks busy.
 pub const MAX_TICKETS: usize = 4096;
 
-/// Times that an object is looked for anew because it was written or removed while it was read. After that it is taken as
-/// it was found last, which is how it was at some moment since the last look.
+/// How many times we look for an object again because it was written or removed while the program read it. A program may keep
+/// a ticket for hours, and what the ticket leads to may be gone by then. After so many times the object is taken as it was
+/// found last, which is how it was at some moment since the last look.
 const MOST_LOOKS: u32 = 8;
 
 /// Tells where objects lie. Cheap to clone. Memory: what the reads that are handed out remember, see

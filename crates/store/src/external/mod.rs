@@ -8,8 +8,9 @@
 //! what the program read and returns the next step in turn. Nothing counts as the object before its checksum, its whole
 //! key and its place have been compared; what was damaged, or overwritten meanwhile, is a miss.
 //!
-//! It works over every engine, since it is the engine that looks for the record: only its reads are handed out (see
-//! `device::lending`). How many steps a lookup takes is the policy's:
+//! It works over every engine, without a line of the engine's own: the engine looks for the record, and only its reads are
+//! handed out (see `device::lending`). So one place decides whether bytes are the object. A second one would differ from it
+//! some day. How many steps a lookup takes depends on the policy:
 //!
 //! | engine | what is handed out |
 //! |---|---|

@@ -4,6 +4,8 @@
 //! for a while, by its place. Whoever asks for such a place gets the bytes as they came from the disk and verifies them as
 //! if they came now: place, lap, digest and both checksums, and before that whether the place is still live. So nothing
 //! here can be older than what the index says, and nothing has to be forgotten when an object changes.
+//!
+//! A lookup of a record that a request is already bringing waits for that request: browsers ask for six objects at once.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

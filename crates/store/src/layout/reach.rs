@@ -1,4 +1,8 @@
 //! How far a record reaches together with those related to it that were written right behind it (HashCache, section 3.5).
+//!
+//! Each record knows how far it is to the end of its group. So a page's first object, which a browser asks for first, brings
+//! all of the page, with eight bits and no list. After a restart snapshots have all eight bits and summaries seven, since an
+//! entry of theirs had seven to spare; a region that had to be walked has none.
 
 use super::take::take;
 use crate::terms::{Place, Record};

@@ -5,8 +5,11 @@
 //! then the beginning of the body, which is in no extent: in a Disk Table's bins only
 //! ```
 //!
-//! Its readers stand above, in the room of extents. It stands here because engines read it too: a walk finds out what
-//! an object still needs, and several disks put their numbers into its places.
+//! Readers find the extents by their places in this table, and not by the index. So extents take no slots: a 2 GB object
+//! would need 8,000 of them, and be lost with the first.
+//!
+//! Its readers stand above, in the room of extents. It stands here because engines read it too: a walk finds out what an
+//! object still needs, and several disks put their numbers into its places.
 
 use bytes::Bytes;
 

@@ -1,4 +1,7 @@
 //! Objects in memory that the kernel may take back: heads and bodies in an [`Arena`], each with a checksum.
+//!
+//! This is off unless it is asked for. A hit costs a copy, a checksum and a system call more: 5 to 10 us for a small object,
+//! instead of 0.5. And a machine of its own gives Tinaja its whole budget anyway.
 
 use bytes::Bytes;
 use xxhash_rust::xxh3::Xxh3;

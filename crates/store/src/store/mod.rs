@@ -60,7 +60,8 @@ pub trait Store: Send + Sync + 'static {
         self.lookup_with(key, &Hint::default(), deadline)
     }
 
-    /// Follow one given unfinished write of `key`; `None` once it has ended.
+    /// Follow one given unfinished write of `key`; `None` once it has ended. Pingora needs this: it names the one write that
+    /// a waiting request must read.
     fn follow(&self, key: &Key, fill: FillId) -> Option<Hit>;
 
     /// How many readers follow one given unfinished write at this moment; 0 once it has ended. Exact for readers that
@@ -108,7 +109,8 @@ pub trait Store: Send + Sync + 'static {
     }
 }
 
-/// What [`Store::lookup`] found out without touching the disk.
+/// What [`Store::lookup`] found out without touching the disk. An answer from memory costs no allocation and no scheduling;
+/// only the disk is awaited.
 #[must_use]
 pub enum Lookup {
     /// No such object.

@@ -15,7 +15,8 @@ use crate::terms::{Digest, Pending, Placement, WhyNot};
 pub struct Hint {
     /// Objects of one group are likely to be asked for together (same client, page or host).
     pub group: Option<u64>,
-    /// The body's length if it was announced. A body of another length is never stored.
+    /// The body's length if it was announced. A body of another length is never stored: the next client would take it for
+    /// whole.
     pub expected_bytes: Option<u64>,
     /// Whether the object is likely to be read again.
     pub reuse: Reuse,

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 /// The name of an object: a 16-byte digest and, where the caller has it, the bytes it stands for.
 ///
-/// Both are compared before anything is served, so two names that share a digest are two objects. A key without
-/// a name matches only objects stored without one. Cloning is cheap (one reference count).
+/// Both are compared before anything is served, so two names that share a digest are two objects: a digest proves nothing
+/// against somebody who chooses the names. A key without a name matches only objects stored without one. Cloning is cheap
+/// (one reference count).
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Key {
     digest: [u8; 16],

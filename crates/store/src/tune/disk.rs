@@ -24,7 +24,8 @@ const MOST_READS: u64 = 500;
 /// quickest tenth of some thousand reads each (by the middle ones 1.33 to 1.83). This is twice as far from their mean.
 const DOUBT_TO_THE_PAPER: f64 = 1.0 / 3.0;
 
-/// The same if it leads beyond it.
+/// The same if it leads beyond it. So a moment's load does not decide how a cache is cut, except on a disk whose ratio is
+/// near 1.67, or near 1.09 beyond 64 KiB: somewhere there is a line.
 const DOUBT_BEYOND_THE_PAPER: f64 = 0.15;
 
 /// Reads of one size.

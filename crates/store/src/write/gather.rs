@@ -4,6 +4,9 @@
 //! the disk, its objects wait here until no more have come for a moment. Lookups find them meanwhile; a flush, a listing
 //! and a close write all of them first. When there is no room an object is written at once, and waits for the disk as any
 //! other does.
+//!
+//! Objects that could not be written are lost: the next flush says so, and for five seconds nothing waits here, so that
+//! writers hear of the failure at once.
 
 use std::collections::HashMap;
 use std::sync::Arc;

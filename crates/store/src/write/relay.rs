@@ -1,10 +1,14 @@
 //! A write that can no longer be stored, and goes on for its followers.
 //!
-//! Its tail is a window over the last bytes. The window moves with the slowest follower *in* it. Followers that are
-//! still reading what was stored before hold up nobody there: they may catch up as long as the window has not moved past
-//! the end of that, and are left behind otherwise: they read all that was stored and are told then, at a place from where
-//! they can ask for the rest elsewhere. Where all are behind, the window waits for them, since nobody else wants it.
-//! Whoever has not come or not read on after a lease is left behind too.
+//! Its tail is a window over the last bytes, and moves with the slowest follower in it. Followers that are still reading what
+//! was stored before never block those in the window: a client that is a gigabyte behind must not stop everybody else. They
+//! may catch up as long as the window has not moved past the end of what was stored. After that they read all that was
+//! stored, and then an error tells them so, at a byte from where they can ask the origin.
+//!
+//! If all followers are behind, the window waits for them. Nobody else wants the bytes, and a task that both writes and reads
+//! an object gets to read only while its own write waits.
+//!
+//! A follower that has not come, or has not read on, when its lease ends is left behind too.
 
 use super::fill::{FillState, Phase};
 use super::tail::Tail;

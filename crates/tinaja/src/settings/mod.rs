@@ -1,4 +1,7 @@
 //! What `serve` is told, by flags and by a configuration file: a flag overrides the file's setting.
+//!
+//! Both become one `Settings`. Tests fail for a flag that has no setting, for a setting that the example lacks, and for an
+//! example that differs from a default.
 
 pub mod file;
 mod listeners;

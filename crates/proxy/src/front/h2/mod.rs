@@ -3,6 +3,16 @@
 //! - `mod`: the connection's task: it moves frames, hands out streams, and ends the connection in time
 //! - `stream`: one stream's request, from its head to its end
 //! - `wire`, `meter`: the bytes, and the frames counted as they come; `limits`: how many are too many
+//!
+//! # Decisions
+//!
+//! - We use the `h2` crate, and not Pingora's session. That one sets Date anew, drops interim answers and hides the limits.
+//! - Frames are counted on their way to `h2`, which does not show them: endless PING or SETTINGS frames cost a client
+//!   nothing, and `h2` bounds only some of them.
+//! - Hits go through the exchange, since `front/lean` writes HTTP/1 bytes.
+//! - When the proxy hands over, GOAWAY names no last stream until nothing has come for two seconds, and `h2` does not see the
+//!   client's answer to its PING. Clients answer a PING before they send what they have begun, and `h2` would name the last
+//!   stream at that answer: one request in some ten thousand had to be sent again.
 
 mod limits;
 mod meter;

@@ -1,7 +1,8 @@
 //! What a place means where not every place is one in the log: a moment, a bin or slot, or a place in the log.
 //!
 //! A bin is written over and over, so its number alone does not say which of its records is meant. A record of the
-//! table has the moment as its place at which it was the object's newest; nothing is ever read at such a place.
+//! table has the moment as its place at which it was the object's newest; nothing is ever read at such a place. It tells its
+//! holder whether the set was written since.
 
 use crate::engine::Place;
 use crate::layout::region::PLACES;

@@ -2,7 +2,9 @@
 
 use crate::engine::{Setting, Takes};
 
-/// Whether related objects are written together and read together (section 3.5).
+/// Whether related objects are written together and read together (section 3.5). A new cache does not, unless it is asked to,
+/// because that loses least. It costs 8 bits for each position, up to 16 MiB a disk, and at a kill two seconds of the objects
+/// that belong to groups. A disk that turns saves most of its reads by it, another one few (`tinaja lab hashcache-prefetch`).
 pub static PREFETCH: Setting = Setting {
     name: "prefetch",
     takes: Takes::Switch { off: "off", on: "on" },

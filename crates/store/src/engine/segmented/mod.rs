@@ -14,6 +14,27 @@
 //!   to it.
 //! - What is kept is appended and entered while nothing else can be: it never replaces a newer version, nor follows a
 //!   removal.
+//!
+//! # Decisions
+//!
+//! The engine stands on the same log as HashCache-Log, and its segments are the log's regions. HashCache-Log overwrites what
+//! is oldest, and its index notices by the lap. Here the index is told what was cleaned. So a slot needs no lap, and a
+//! segment that somebody has open can be passed over.
+//!
+//! What the paper leaves open, and our answer:
+//!
+//! - **Where does the log go when a segment is passed over?** Into the next one that is free: the disk is still written in
+//!   one direction, round and round. The segment that was passed over keeps its place, and is cleaned first when it is
+//!   closed.
+//! - **What if a segment is always open?** Each opening holds it for 30 seconds at most. If all segments are open and none is
+//!   free, we clean the oldest: readers never keep everything else from being stored.
+//! - **How large may an entry be?** A quarter of a segment in one record; a larger one takes several. A batch is a quarter of
+//!   a segment, and memory has room for six of them.
+//! - **May the most valuable objects stay?** If asked for, up to a share of the segment and of what was stored, which bounds
+//!   how much is written twice. One free segment is left for this, so that the cleaner never waits for itself.
+//!
+//! `recover` says why the index is read and not mapped, and what a crash leaves; `layout/segments` says why nothing that was
+//! replaced comes back from a segment that was passed over.
 
 mod clean;
 mod engine;

@@ -1,5 +1,6 @@
-//! Opening the log-structured cache. After a clean stop the index is as it was saved; after a crash, where the paper empties
-//! the cache (section 3.2.1), it is made anew from the segments' summaries, and from the records of those that have none.
+//! Opening the log-structured cache. After a clean stop the index is as it was saved. After a crash, where the paper empties
+//! the cache (section 3.2.1), we make the index anew from the segments' summaries, and from the records of segments that have
+//! none: objects are expensive to fetch again, and an index is not.
 //!
 //! The paper maps the index from a file. Here it is read when the cache is opened and written when it is closed: to look at
 //! a mapped page of a disk that fails ends the process, and a failing disk is to end nothing but its own cache. Before

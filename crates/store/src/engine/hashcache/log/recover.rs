@@ -1,4 +1,9 @@
 //! Opening HashCache-Log: the newest whole snapshot of the index, and what the log holds beyond it.
+//!
+//! There is one way to open, after a clean stop and after a kill alike; a clean stop only leaves a newer snapshot. From the
+//! place that the snapshot covers on, the end of each region is read. A region with a sound summary needs no more than that.
+//! One without, because it was open or is damaged, is walked record by record. Then the records that the snapshot does not
+//! know enter the index, oldest first, and each tombstone removes what came before it.
 
 use std::sync::Arc;
 

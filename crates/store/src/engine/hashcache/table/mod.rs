@@ -22,6 +22,23 @@
 //!   is read when it is first asked for: the disk says what it holds, so there is nothing to repair.
 //! - A disk that says it wrote a bin and did not leaves the older one there, whole: in place nothing tells. The policies
 //!   with a log alone notice that.
+//!
+//! # Decisions
+//!
+//! What sections 3.1 to 3.5 leave open, and our answer:
+//!
+//! - **What of a larger object lies in its bin?** Name, head, where the rest lies, and as much of the beginning of the body
+//!   as fits, but for 128 bytes. So the beginning takes one read, nothing lies there twice, and a new head that is a little
+//!   longer is one write of the bin.
+//! - **Where does the beginning go when the head grows beyond that?** Into the log, with the head, until the object is stored
+//!   anew. That is rare, needs no read of the rest, and moves no bytes but the bin's own.
+//! - **When is the rest read?** When a reader wants more than the beginning: conditions, HEAD and the first bytes cost one
+//!   read. If the rest is one piece, we read it before the reader gets a byte. An object that has lost its rest is then a
+//!   miss, and not an answer that breaks off.
+//! - **What is read together where bins lie apart?** The bodies that did not fit their bins. Each bin is a seek, and what
+//!   lies in the log shares one: Table 4's 1 + 1/rel.
+//! - **Which way does an object get without an index?** That of its fingerprint, a free one, or the one that was written
+//!   longest ago. A miss has just read the set, and we remember what it found for 1,024 sets; else the write needs a read.
 
 mod append;
 mod banned;

@@ -1,7 +1,8 @@
 //! Opening a Disk Table: whether it was closed cleanly, its rows if so, and its log.
 //!
 //! Before anything is written both headers of the table's state are made to say that it is open; only a clean close says
-//! otherwise. So rows that the table has outlived are never believed.
+//! otherwise. So rows that the table has outlived are never believed: a row that missed one write would hide an object, and the
+//! object's older version would stay behind.
 
 use std::collections::HashMap;
 use std::sync::Arc;
