@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::{ptr, slice};
 
 use tinaja_store::engines::{self, Setting, Takes};
-use tinaja_store::{CacheOptions, EngineRef, MAX_DISKS};
+use tinaja_store::{CacheOptions, EngineRef, MAX_DISKS, Settings};
 
 use crate::args;
 use crate::error::{Failure, TINAJA_ARGUMENT, TINAJA_NULL};
@@ -124,25 +124,30 @@ unsafe fn read(options: *const tinaja_options) -> Result<Option<tinaja_options>,
 /// # Safety
 /// As of [`crate::tinaja_cache_open`].
 pub(crate) unsafe fn of_program(dir: &str, options: *const tinaja_options) -> Result<CacheOptions, Failure> {
-    let mut opened = CacheOptions { memory_bytes: 0, ..CacheOptions::new(dir) };
+    let opened = CacheOptions::new(dir).memory_bytes(0);
     // SAFETY: the caller's word.
     let Some(said) = unsafe { read(options) }? else { return Ok(opened) };
     // SAFETY: the caller's word.
     let engine = unsafe { args::text(said.engine, "the engine's name") }?;
-    opened.engine = engine.map(str::parse::<EngineRef>).transpose().map_err(wrong)?;
-    opened.disk_bytes = given(said.disk_bytes);
-    opened.memory_bytes = said.memory_bytes;
-    opened.mean_object_bytes = given(said.mean_object_bytes).unwrap_or(opened.mean_object_bytes);
+    let engine = engine.map(str::parse::<EngineRef>).transpose().map_err(wrong)?;
     // SAFETY: the caller's word.
-    opened.more_dirs = unsafe { dirs(said.more_dirs, said.more_dirs_count) }?;
+    let more_dirs = unsafe { dirs(said.more_dirs, said.more_dirs_count) }?;
+    let mut settings = Settings::new();
     for (name, field, setting) in SETTINGS {
         if let Some(value) = value_of(name, field(&said), setting)? {
-            opened.settings.set(setting, value);
+            settings.set(setting, value);
         }
     }
     // SAFETY: the caller's word.
-    opened.positions_dir = unsafe { args::text(said.positions_dir, "positions_dir") }?.map(PathBuf::from);
-    Ok(opened)
+    let positions_dir = unsafe { args::text(said.positions_dir, "positions_dir") }?;
+    Ok(opened
+        .when(engine, CacheOptions::engine)
+        .when(given(said.disk_bytes), CacheOptions::disk_bytes)
+        .memory_bytes(said.memory_bytes)
+        .when(given(said.mean_object_bytes), CacheOptions::mean_object_bytes)
+        .more_dirs(more_dirs)
+        .settings(settings)
+        .when(positions_dir, CacheOptions::positions_dir))
 }
 
 fn given<T: Default + PartialEq>(number: T) -> Option<T> {

@@ -16,8 +16,7 @@ fn files_of_one_group_are_read_together() {
     for (group, most_reads) in [(Some(7), FILES / 2), (None, FILES + 2)] {
         let dir = tempfile::tempdir().unwrap();
         let settings = Settings::new().with(&engines::PREFETCH, 1);
-        let options =
-            CacheOptions { disk_bytes: Some(32 << 20), settings, memory_bytes: 0, ..CacheOptions::new(dir.path()) };
+        let options = CacheOptions::new(dir.path()).disk_bytes(32 << 20).settings(settings).memory_bytes(0);
         let (store, files): (Arc<dyn Store>, _) = (Arc::new(Cache::open(options.clone()).unwrap()), Files::default());
         for n in 0..FILES {
             let file = files.create(&store, &key(&n.to_string()), b"", Hint { group, ..Hint::default() }).unwrap();

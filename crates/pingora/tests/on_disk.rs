@@ -12,7 +12,7 @@ use tinaja_pingora::TinajaStorage;
 use tinaja_store::{Cache, CacheOptions};
 
 fn open(dir: &Path, disk_bytes: u64) -> &'static TinajaStorage {
-    let options = CacheOptions { disk_bytes: Some(disk_bytes), memory_bytes: 0, ..CacheOptions::new(dir) };
+    let options = CacheOptions::new(dir).disk_bytes(disk_bytes).memory_bytes(0);
     over(Cache::open(options).unwrap())
 }
 

@@ -14,9 +14,8 @@ const IMAGES: usize = 9;
 
 fn cold_store(dir: &std::path::Path, prefetch: bool) -> Arc<Cache> {
     let settings = Settings::new().with(&engines::PREFETCH, prefetch.into());
-    let engine = Some(engines::HASHCACHE_LOG);
     let options =
-        CacheOptions { disk_bytes: Some(256 << 20), memory_bytes: 0, engine, settings, ..CacheOptions::new(dir) };
+        CacheOptions::new(dir).disk_bytes(256 << 20).memory_bytes(0).engine(engines::HASHCACHE_LOG).settings(settings);
     Arc::new(Cache::open(options).unwrap())
 }
 

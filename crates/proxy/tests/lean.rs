@@ -11,7 +11,7 @@ use tinaja_store::{Cache, CacheOptions, Store, block_on};
 
 /// A store on disk that keeps nothing in memory.
 fn cold_store(dir: &std::path::Path) -> Arc<dyn Store> {
-    let options = CacheOptions { disk_bytes: Some(64 << 20), memory_bytes: 0, ..CacheOptions::new(dir) };
+    let options = CacheOptions::new(dir).disk_bytes(64 << 20).memory_bytes(0);
     Arc::new(Cache::open(options).unwrap())
 }
 

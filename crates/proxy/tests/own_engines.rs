@@ -16,10 +16,8 @@ use tinaja_store::{Cache, CacheOptions, EngineRef, Store, block_on, engines};
 
 fn open(dir: &Path, engine: EngineRef) -> Arc<Cache> {
     let engines = engines::built_in().with(&tree::TREE).with(&grouped::GROUPED);
-    let (engine, disk_bytes) = (Some(engine), Some(64 << 20));
-    Arc::new(
-        Cache::open(CacheOptions { engine, engines, disk_bytes, memory_bytes: 0, ..CacheOptions::new(dir) }).unwrap(),
-    )
+    let options = CacheOptions::new(dir).engine(engine).engines(engines).disk_bytes(64 << 20).memory_bytes(0);
+    Arc::new(Cache::open(options).unwrap())
 }
 
 fn served_by(engine: EngineRef) {

@@ -213,7 +213,7 @@ fn the_whole_comes_from_its_parts_and_the_rest() {
     let file = File::new(FRESH);
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let open = || {
-        let options = CacheOptions { disk_bytes: Some(64 << 20), ..CacheOptions::new(dir.path()) };
+        let options = CacheOptions::new(dir.path()).disk_bytes(64 << 20);
         Arc::new(Cache::open(options).unwrap()) as Arc<dyn Store>
     };
     let origin = file.origin();

@@ -122,7 +122,7 @@ fn a_range_of_everything_fills_the_cache() {
 #[test]
 fn what_the_store_does_not_take_passes() {
     let dir = tempfile::tempdir().unwrap();
-    let options = CacheOptions { disk_bytes: Some(16 << 20), ..CacheOptions::new(dir.path().join("cache")) };
+    let options = CacheOptions::new(dir.path().join("cache")).disk_bytes(16 << 20);
     let store: Arc<dyn Store> = Arc::new(Cache::open(options).unwrap());
     let most = store.max_object_bytes();
     assert!((1 << 20..16 << 20).contains(&most), "{most}");

@@ -21,7 +21,7 @@ fn size(n: u64) -> usize {
 
 fn main() {
     let dir = std::env::args().nth(1).map_or_else(std::env::temp_dir, PathBuf::from).join("tinaja-costs");
-    let options = CacheOptions { disk_bytes: Some(4 << 30), memory_bytes: 0, ..CacheOptions::new(&dir) };
+    let options = CacheOptions::new(&dir).disk_bytes(4 << 30).memory_bytes(0);
     let store = Cache::open(options).unwrap();
     measure(&store);
     drop(store);

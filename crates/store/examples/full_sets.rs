@@ -43,13 +43,10 @@ fn measure(sets: u64, load: u64) -> (Stats, f64) {
     let dir = tempfile::tempdir().unwrap();
     let slots = sets * u64::from(WAYS);
     let disk_bytes = (slots * 2048).max(64 << 20);
-    let cache = Cache::open(CacheOptions {
-        disk_bytes: Some(disk_bytes),
-        memory_bytes: 0,
-        mean_object_bytes: disk_bytes / slots,
-        ..CacheOptions::new(dir.path())
-    })
-    .unwrap();
+    let mean_object_bytes = disk_bytes / slots;
+    let options =
+        CacheOptions::new(dir.path()).disk_bytes(disk_bytes).memory_bytes(0).mean_object_bytes(mean_object_bytes);
+    let cache = Cache::open(options).unwrap();
     let objects = cache.stats().slots / u64::from(WAYS) * load;
     (0..objects).for_each(|number| put(&cache, number));
     let stats = cache.stats();

@@ -16,9 +16,8 @@ fn main() {
     let dir = std::env::args().nth(1).map_or_else(std::env::temp_dir, PathBuf::from).join("tinaja-hot-costs");
     for size in [300, 8000, 64_000] {
         for memory_yields in [false, true, false, true] {
-            let disk_bytes = Some(256 << 20);
             let options =
-                CacheOptions { disk_bytes, memory_bytes: 512 << 20, memory_yields, ..CacheOptions::new(&dir) };
+                CacheOptions::new(&dir).disk_bytes(256 << 20).memory_bytes(512 << 20).memory_yields(memory_yields);
             measure(&Cache::open(options).unwrap(), size, memory_yields);
             std::fs::remove_dir_all(&dir).unwrap();
         }

@@ -31,15 +31,13 @@ const FOUND: &str = "found";
 
 /// Nothing that goes by the clock: no syncs that nobody asked for.
 fn open(engine: &str, dir: &Path, memory_bytes: u64) -> Cache {
-    let options = CacheOptions {
-        engine: Some(engine.parse().unwrap()),
-        disk_bytes: Some(DISK_BYTES),
-        memory_bytes,
-        flush_every: None,
-        io: IoEngine::Threads,
-        io_threads: 1,
-        ..CacheOptions::new(dir.join("cache"))
-    };
+    let options = CacheOptions::new(dir.join("cache"))
+        .engine(engine.parse().unwrap())
+        .disk_bytes(DISK_BYTES)
+        .memory_bytes(memory_bytes)
+        .flush_every(None)
+        .io(IoEngine::Threads)
+        .io_threads(1);
     Cache::open(options).unwrap()
 }
 

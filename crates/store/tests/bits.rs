@@ -160,7 +160,7 @@ fn a_flipped_bit_of_a_closed_store_costs_one_object_and_is_counted() {
 #[test]
 fn every_flipped_bit_of_a_superblock_is_refused_or_harmless() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let options = || CacheOptions { disk_bytes: Some(4 << 20), memory_bytes: 0, ..CacheOptions::new(dir.path()) };
+    let options = || CacheOptions::new(dir.path()).disk_bytes(4 << 20).memory_bytes(0);
     let cache = Cache::open(options()).unwrap();
     assert!(matches!(put(&cache, 1, 1, 5000), Commit::Stored { .. }));
     block_on(cache.close()).unwrap();

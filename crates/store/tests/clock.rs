@@ -75,7 +75,7 @@ fn a_step() {
     assert!((off - days * 86_400).abs() < 3600, "the clock is {off} s off, and should be {days} days");
     assert!(days == 0 || off.unsigned_abs() > YEAR.as_secs() * 9 / 10);
 
-    let options = CacheOptions { disk_bytes: Some(4 << 20), memory_bytes: 0, ..CacheOptions::new(dir) };
+    let options = CacheOptions::new(dir).disk_bytes(4 << 20).memory_bytes(0);
     let cache = Cache::open(options).unwrap();
     match setting("TINAJA_CLOCK_STEP").unwrap().as_str() {
         "fill" => {

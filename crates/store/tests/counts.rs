@@ -41,7 +41,7 @@ fn key(n: u64) -> Key {
 
 fn cache(disk_bytes: u64, memory_bytes: u64) -> (tempfile::TempDir, Cache) {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let options = CacheOptions { disk_bytes: Some(disk_bytes), memory_bytes, ..CacheOptions::new(dir.path()) };
+    let options = CacheOptions::new(dir.path()).disk_bytes(disk_bytes).memory_bytes(memory_bytes);
     (dir, Cache::open(options).unwrap())
 }
 

@@ -20,7 +20,7 @@ fn place() -> TempDir {
 }
 
 fn options(dir: &Path, engine: Option<EngineRef>) -> CacheOptions {
-    CacheOptions { engine, disk_bytes: Some(16 << 20), memory_bytes: 0, ..CacheOptions::new(dir) }
+    CacheOptions::new(dir).when(engine, CacheOptions::engine).disk_bytes(16 << 20).memory_bytes(0)
 }
 
 fn put(store: &Cache, n: u64, size: usize) {
@@ -92,7 +92,7 @@ fn no_engine_opens_another_ones_file() {
             assert!(error.contains(&says) && error.contains("delete it"), "{error}");
         }
         assert!(fs::read(dir.path().join("tinaja.cache")).unwrap() == before, "{engine} was touched");
-        let size = CacheOptions { disk_bytes: Some(32 << 20), ..options(dir.path(), None) };
+        let size = options(dir.path(), None).disk_bytes(32 << 20);
         let error = Cache::open(size).err().unwrap().to_string();
         assert!(error.contains("a size of"), "{error}");
         assert_eq!(found(&Cache::open(options(dir.path(), None)).unwrap(), 0), Some(bytes_of(0, 100)));
@@ -108,7 +108,7 @@ fn a_cache_keeps_whether_it_prefetches() {
             let dir = place();
             let asked = |engine, prefetch| {
                 let settings = Settings::new().with(&engines::PREFETCH, prefetch);
-                CacheOptions { settings, ..options(dir.path(), engine) }
+                options(dir.path(), engine).settings(settings)
             };
             put(&Cache::open(asked(Some(engine), made)).unwrap(), 1, 3000);
             let error = Cache::open(asked(None, 1 - made)).err().unwrap().to_string();
@@ -129,11 +129,13 @@ fn every_geometry_is_made_or_refused() {
         for mean_object_bytes in [1, 100, 5000, 8192, 60_000, 1 << 20, 1 << 40] {
             for disk_bytes in [4 << 20, (5 << 20) + 12_345, 64 << 20] {
                 let dir = place();
-                let disk_bytes = Some(disk_bytes);
                 let prefetch = engine.has(&engines::PREFETCH) && made % 2 == 0;
                 let settings = Settings::new().with(&engines::PREFETCH, prefetch.into());
                 let engine = Some(engine);
-                let options = CacheOptions { mean_object_bytes, disk_bytes, settings, ..options(dir.path(), engine) };
+                let options = options(dir.path(), engine)
+                    .mean_object_bytes(mean_object_bytes)
+                    .disk_bytes(disk_bytes)
+                    .settings(settings);
                 match Cache::open(options.clone()) {
                     Ok(cache) => {
                         put(&cache, 1, 3000);
@@ -182,7 +184,7 @@ fn of_the_version_before_logs_are_opened_and_tables_refused() {
         let path = dir.path().join("tinaja.cache");
         fs::write(&path, &block).unwrap();
         fs::File::options().write(true).open(&path).unwrap().set_len(64 << 20).unwrap();
-        match Cache::open(CacheOptions { flush_every: None, ..CacheOptions::new(dir.path()) }) {
+        match Cache::open(CacheOptions::new(dir.path()).flush_every(None)) {
             Ok(cache) => {
                 assert!(!engine.has(&engines::BIN_SIZE), "{name}");
                 put(&cache, 1, 3000);

@@ -24,9 +24,8 @@ for_every_engine!(
 const OBJECTS: u64 = 300;
 
 fn open(dir: &Path, engine: EngineRef) -> Cache {
-    let (engine, settings) = (Some(engine), asked());
-    let options = CacheOptions { engine, settings, disk_bytes: Some(16 << 20), ..CacheOptions::new(dir) };
-    Cache::open(CacheOptions { memory_bytes: 0, mean_object_bytes: 4096, flush_every: None, ..options }).unwrap()
+    let options = CacheOptions::new(dir).engine(engine).settings(asked()).disk_bytes(16 << 20);
+    Cache::open(options.memory_bytes(0).mean_object_bytes(4096).flush_every(None)).unwrap()
 }
 
 fn reopened(cache: Cache, dir: &Path, engine: EngineRef) -> Cache {

@@ -14,17 +14,15 @@ use tinaja_store::limits::MAX_TICKETS;
 use tinaja_store::{Cache, CacheOptions, Commit, Hint, Settings, Store, block_on, engines};
 
 fn open(dir: &Path) -> Cache {
-    let options = CacheOptions { disk_bytes: Some(16 << 20), ..CacheOptions::new(dir) };
-    Cache::open(CacheOptions { memory_bytes: 0, mean_object_bytes: 4096, flush_every: None, ..options }).unwrap()
+    let options = CacheOptions::new(dir).disk_bytes(16 << 20);
+    Cache::open(options.memory_bytes(0).mean_object_bytes(4096).flush_every(None)).unwrap()
 }
 
 #[test]
 fn each_of_several_disks_has_its_own_descriptor() {
     let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-    let options = || {
-        let options = CacheOptions { disk_bytes: Some(16 << 20), ..CacheOptions::new(dirs[0].path()) };
-        CacheOptions { memory_bytes: 0, more_dirs: vec![dirs[1].path().into()], ..options }
-    };
+    let options =
+        || CacheOptions::new(dirs[0].path()).disk_bytes(16 << 20).memory_bytes(0).more_dirs([dirs[1].path().into()]);
     let cache = Cache::open(options()).unwrap();
     (0..60)
         .for_each(|n| assert!(matches!(put(&cache, n, 1, if n < 58 { 3000 } else { 900_000 }), Commit::Stored { .. })));
@@ -74,7 +72,7 @@ fn tickets_are_bounded_and_misuse_is_an_error() {
 #[test]
 fn hot_objects_need_no_read_and_unfinished_writes_are_not_looked_at() {
     let dir = tempfile::tempdir().unwrap();
-    let options = CacheOptions { disk_bytes: Some(16 << 20), ..CacheOptions::new(dir.path()) };
+    let options = CacheOptions::new(dir.path()).disk_bytes(16 << 20);
     let cache = Cache::open(options).unwrap();
     let index = cache.external();
     let _ = put(&cache, 1, 1, 3000);
@@ -95,8 +93,7 @@ fn nobody_waits_for_a_read_that_was_handed_out() {
     let dir = tempfile::tempdir().unwrap();
     let options = || {
         let settings = Settings::new().with(&engines::PREFETCH, 1);
-        let options = CacheOptions { settings, disk_bytes: Some(16 << 20), ..CacheOptions::new(dir.path()) };
-        CacheOptions { memory_bytes: 0, mean_object_bytes: 4096, ..options }
+        CacheOptions::new(dir.path()).settings(settings).disk_bytes(16 << 20).memory_bytes(0).mean_object_bytes(4096)
     };
     let cache = Cache::open(options()).unwrap();
     for n in 0..8 {

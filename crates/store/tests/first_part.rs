@@ -106,9 +106,10 @@ fn the_beginning_takes_the_bins_read_alone_and_the_rest_one_more() {
 fn nothing_lies_on_the_disk_twice() {
     for engine in tables() {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let (engine_of, settings) = (Some(engine), Settings::new().with(&engines::BIN_SIZE, 16_384));
-        let options = CacheOptions { engine: engine_of, settings, memory_bytes: 0, ..CacheOptions::new(dir.path()) };
-        let store = Cache::open(CacheOptions { disk_bytes: Some(512 << 20), ..options }).unwrap();
+        let settings = Settings::new().with(&engines::BIN_SIZE, 16_384);
+        let options =
+            CacheOptions::new(dir.path()).engine(engine).settings(settings).disk_bytes(512 << 20).memory_bytes(0);
+        let store = Cache::open(options).unwrap();
         (0..50).for_each(|n| put(&store, n, "head", 20_000, true));
         let used = store.stats().frontier_bytes;
         let first = 16_384 - 64 - 128 - 20 - 12;
@@ -197,8 +198,8 @@ fn an_object_that_was_read_to_its_end_is_hot() {
 fn a_program_that_reads_the_disk_itself_has_the_beginning_with_the_head() {
     for engine in tables() {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let options = CacheOptions { engine: Some(engine), mean_object_bytes: 4096, ..CacheOptions::new(dir.path()) };
-        let store = Cache::open(CacheOptions { disk_bytes: Some(64 << 20), memory_bytes: 0, ..options }).unwrap();
+        let options = CacheOptions::new(dir.path()).engine(engine).mean_object_bytes(4096);
+        let store = Cache::open(options.disk_bytes(64 << 20).memory_bytes(0)).unwrap();
         put(&store, 1, "head", 30_000, true);
         block_on(store.flush()).unwrap();
         let index = store.external();

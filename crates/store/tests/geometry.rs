@@ -10,8 +10,12 @@ use support::{get, put};
 use tinaja_store::{Cache, CacheOptions, Commit, EngineRef, Settings, Store, block_on, engines};
 
 fn options(dir: &Path, engine: Option<EngineRef>, settings: Settings) -> CacheOptions {
-    let disk_bytes = Some(16 << 20);
-    CacheOptions { engine, settings, disk_bytes, memory_bytes: 0, flush_every: None, ..CacheOptions::new(dir) }
+    CacheOptions::new(dir)
+        .when(engine, CacheOptions::engine)
+        .settings(settings)
+        .disk_bytes(16 << 20)
+        .memory_bytes(0)
+        .flush_every(None)
 }
 
 fn bins(bytes: u64, ways: u64) -> Settings {
@@ -132,9 +136,9 @@ fn more_positions_than_a_set_has_are_an_error_new_or_not() {
             assert!(error.contains(says), "{error}");
         }
     }
-    let other = CacheOptions { engine: None, ..tuned(kept(9)) };
+    let other = options(dir.path(), None, kept(9));
     assert!(refused(other).contains("of 9 of a set's 8 positions"));
-    let other = CacheOptions { engine: None, ..tuned(kept(4).over(&bins(8192, 8))) };
+    let other = options(dir.path(), None, kept(4).over(&bins(8192, 8)));
     assert!(refused(other).contains("hashcache-loglru keeps no bins"));
 }
 
@@ -186,7 +190,7 @@ fn an_object_size_out_of_range_says_so_itself() {
             ] {
                 let dir = tempfile::tempdir().unwrap();
                 let options = options(dir.path(), Some(engine), Settings::new());
-                let options = CacheOptions { disk_bytes: Some(disk_bytes), mean_object_bytes, ..options };
+                let options = options.disk_bytes(disk_bytes).mean_object_bytes(mean_object_bytes);
                 let most = disk_bytes / 64;
                 match Cache::open(options) {
                     Ok(_) => assert!(fits, "{engine}: objects of {mean_object_bytes} in {disk_bytes}"),

@@ -102,7 +102,7 @@ fn every_number_of_bits_works_as_eight_do() {
 fn options(dir: &Path, engine: Option<EngineRef>, hash_bits: Option<u8>) -> CacheOptions {
     let none = Settings::new();
     let settings = hash_bits.map_or(none, |bits| Settings::new().with(&engines::HASH_BITS, bits.into()));
-    CacheOptions { engine, settings, disk_bytes: Some(16 << 20), memory_bytes: 0, ..CacheOptions::new(dir) }
+    CacheOptions::new(dir).when(engine, CacheOptions::engine).settings(settings).disk_bytes(16 << 20).memory_bytes(0)
 }
 
 fn refused(options: CacheOptions) -> String {

@@ -24,7 +24,7 @@ fn peak_bytes() -> usize {
 #[test]
 fn readers_in_many_threads_take_what_they_may() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let options = CacheOptions { disk_bytes: Some(1 << 30), memory_bytes: 0, ..CacheOptions::new(dir.path()) };
+    let options = CacheOptions::new(dir.path()).disk_bytes(1 << 30).memory_bytes(0);
     let store = Cache::open(options).unwrap();
     let piece = Bytes::from(vec![7; 64 << 10]);
     let mut writer = store.put(&Key::from_name(b"large"), Bytes::new(), Hint::default());

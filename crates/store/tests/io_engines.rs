@@ -168,8 +168,9 @@ fn forbid_uring() {
 #[test]
 fn where_the_kernel_refuses_io_uring_threads_do_it() {
     let dir = place();
-    let options = |io| CacheOptions { disk_bytes: Some(8 << 20), io, ..CacheOptions::new(dir.path().join("cache")) };
-    let path = file_of(&options(IoEngine::Auto).dir);
+    let cache = dir.path().join("cache");
+    let options = |io| CacheOptions::new(&cache).disk_bytes(8 << 20).io(io);
+    let path = file_of(&cache);
     thread::scope(|scope| {
         let refused = scope.spawn(|| {
             forbid_uring();
@@ -205,10 +206,10 @@ struct Opened {
 impl Harness for OnDisk {
     fn fresh(&self, size: Size) -> Box<dyn Subject> {
         let dir = place();
-        let mut options = CacheOptions::new(dir.path());
-        options.disk_bytes = Some(if size == Size::Ample { 128 << 20 } else { 8 << 20 });
-        options.memory_bytes = 0;
-        options.io = if self.0 == IoEngine::Uring && !has_uring() { IoEngine::Auto } else { self.0 };
+        let options = CacheOptions::new(dir.path())
+            .disk_bytes(if size == Size::Ample { 128 << 20 } else { 8 << 20 })
+            .memory_bytes(0)
+            .io(if self.0 == IoEngine::Uring && !has_uring() { IoEngine::Auto } else { self.0 });
         let cache = Some(Arc::new(Cache::open(options.clone()).unwrap()));
         Box::new(Opened { options, cache, _dir: dir })
     }

@@ -45,8 +45,7 @@ fn settled() -> i64 {
 /// What an open, empty cache of so many MiB holds, and what its engine says that the index takes.
 fn held(engine: EngineRef, mebibytes: u64) -> (i64, u64) {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let (engine, disk_bytes) = (Some(engine), Some(mebibytes << 20));
-    let options = CacheOptions { engine, disk_bytes, memory_bytes: 0, ..CacheOptions::new(dir.path()) };
+    let options = CacheOptions::new(dir.path()).engine(engine).disk_bytes(mebibytes << 20).memory_bytes(0);
     let before = settled();
     let cache = Cache::open(options).unwrap();
     assert!(block_on(cache.find(&Key::from_name(b"nothing"))).is_none());

@@ -13,16 +13,16 @@ fn place() -> TempDir {
 }
 
 fn options(dir: &Path) -> CacheOptions {
-    CacheOptions { disk_bytes: Some(16 << 20), ..CacheOptions::new(dir) }
+    CacheOptions::new(dir).disk_bytes(16 << 20)
 }
 
 fn file(dir: &Path) -> std::path::PathBuf {
     dir.join("tinaja.cache")
 }
 
-/// The error's text, after making sure that opening changed nothing.
-fn refused(options: CacheOptions) -> String {
-    let path = file(&options.dir);
+/// The error's text, after making sure that opening changed nothing in this directory.
+fn refused(dir: &Path, options: CacheOptions) -> String {
+    let path = file(dir);
     let before = fs::read(&path).ok();
     let error = Cache::open(options).err().expect("this must be refused").to_string();
     assert!(fs::read(&path).ok() == before, "the file was touched: {error}");
@@ -42,7 +42,7 @@ fn a_foreign_file_is_left_alone() {
     for content in [&b""[..], b"hello", &[0; 20_000], &[0xFF; 20_000]] {
         let dir = place();
         fs::write(file(dir.path()), content).unwrap();
-        assert!(refused(options(dir.path())).contains("is not a Tinaja cache"));
+        assert!(refused(dir.path(), options(dir.path())).contains("is not a Tinaja cache"));
     }
 }
 
@@ -57,12 +57,12 @@ fn another_version_or_a_damaged_superblock_is_left_alone() {
         fs::write(file(dir.path()), bytes).unwrap();
     };
     with(8, 7);
-    let error = refused(options(dir.path()));
+    let error = refused(dir.path(), options(dir.path()));
     assert!(error.contains("format version 7") && error.contains("delete the file"), "{error}");
     with(90, sound[90] ^ 1);
-    assert!(refused(options(dir.path())).contains("damaged superblock"));
+    assert!(refused(dir.path(), options(dir.path())).contains("damaged superblock"));
     fs::write(file(dir.path()), &sound[..1 << 20]).unwrap();
-    assert!(refused(options(dir.path())).contains("damaged superblock"), "a file that was cut");
+    assert!(refused(dir.path(), options(dir.path())).contains("damaged superblock"), "a file that was cut");
     fs::write(file(dir.path()), &sound).unwrap();
     let cache = Cache::open(options(dir.path())).unwrap();
     assert!(block_on(cache.find(&Key::from_name(b"a"))).is_some());
@@ -83,30 +83,30 @@ fn a_cache_in_use_is_left_alone() {
 fn sizes_out_of_range_and_other_geometries_are_refused() {
     let dir = place();
     for (bytes, how) in [(0, "small"), (1 << 20, "small"), (1 << 60, "large"), (u64::MAX, "large")] {
-        let error = refused(CacheOptions { disk_bytes: Some(bytes), ..options(dir.path()) });
+        let error = refused(dir.path(), options(dir.path()).disk_bytes(bytes));
         assert!(error.contains(how), "{error}");
         assert!(!file(dir.path()).exists(), "nothing is left behind");
     }
     // A little more than is free, and what is free is said.
     let stat = rustix::fs::statvfs(dir.path()).unwrap();
     let more_than_free = stat.f_bavail * stat.f_frsize + (4 << 30);
-    let error = refused(CacheOptions { disk_bytes: Some(more_than_free), ..options(dir.path()) });
+    let error = refused(dir.path(), options(dir.path()).disk_bytes(more_than_free));
     assert!(error.contains("large") && error.contains("bytes, which are free there"), "{error}");
     assert!(!file(dir.path()).exists(), "nothing is left behind");
     made(dir.path());
     let whole = fs::read(file(dir.path())).unwrap();
     for other in [8 << 20, (16 << 20) - (1 << 19), 32 << 20] {
-        let error = refused(CacheOptions { disk_bytes: Some(other), ..options(dir.path()) });
+        let error = refused(dir.path(), options(dir.path()).disk_bytes(other));
         assert!(error.contains("a size of") && error.contains(&format!("{other} bytes")), "{error}");
         assert!(error.contains("delete"), "what to do: {error}");
     }
     // The file itself has another size than it was made with.
     fs::write(file(dir.path()), &whole[..whole.len() - 4096]).unwrap();
-    assert!(refused(options(dir.path())).contains("damaged superblock"), "cut short");
+    assert!(refused(dir.path(), options(dir.path())).contains("damaged superblock"), "cut short");
     fs::write(file(dir.path()), &whole).unwrap();
-    let unsaid = CacheOptions { disk_bytes: None, ..options(dir.path()) };
+    let unsaid = CacheOptions::new(dir.path());
     assert!(Cache::open(unsaid).unwrap().stats().capacity_bytes > 15 << 20, "unsaid means: as it is");
-    let odd = CacheOptions { disk_bytes: Some((16 << 20) + 4321), ..options(dir.path()) };
+    let odd = options(dir.path()).disk_bytes((16 << 20) + 4321);
     Cache::open(odd).expect("the same size after rounding");
 }
 
@@ -141,10 +141,8 @@ fn looking_at_a_cache_changes_nothing() {
 #[test]
 fn disks_that_do_not_belong_together_are_refused() {
     let (a, b, other) = (place(), place(), place());
-    let spread = |first: &TempDir, more: &[&TempDir]| CacheOptions {
-        more_dirs: more.iter().map(|dir| dir.path().into()).collect(),
-        ..options(first.path())
-    };
+    let spread =
+        |first: &TempDir, more: &[&TempDir]| options(first.path()).more_dirs(more.iter().map(|dir| dir.path().into()));
     drop(Cache::open(spread(&a, &[&b])).unwrap());
     drop(Cache::open(spread(&a, &[&b])).unwrap());
     made(other.path());

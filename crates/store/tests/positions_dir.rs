@@ -17,14 +17,17 @@ fn place() -> TempDir {
 
 /// A cache in `cache` below a directory, and its positions in `positions`.
 fn options(dir: &Path) -> CacheOptions {
-    CacheOptions {
-        engine: Some(engines::HASHCACHE_LOGLRU),
-        positions_dir: Some(dir.join("positions")),
-        disk_bytes: Some(16 << 20),
-        memory_bytes: 0,
-        mean_object_bytes: 4096,
-        ..CacheOptions::new(dir.join("cache"))
-    }
+    apart(dir).engine(engines::HASHCACHE_LOGLRU)
+}
+
+/// The same with no engine said.
+fn apart(dir: &Path) -> CacheOptions {
+    plain(dir).positions_dir(dir.join("positions"))
+}
+
+/// The same with no directory for positions said either.
+fn plain(dir: &Path) -> CacheOptions {
+    CacheOptions::new(dir.join("cache")).disk_bytes(16 << 20).memory_bytes(0).mean_object_bytes(4096)
 }
 
 const OBJECTS: u64 = 3000;
@@ -64,9 +67,9 @@ fn positions_are_written_anew_wherever_they_are_to_lie() {
     // 512 sets of 32 bytes behind the first block, in the cache's own file none.
     assert_eq!(fs::metadata(&file).unwrap().len(), 4096 + 512 * 32);
 
-    let other = CacheOptions { positions_dir: Some(dir.path().join("elsewhere/deep")), ..options(dir.path()) };
+    let other = options(dir.path()).positions_dir(dir.path().join("elsewhere/deep"));
     let all_in_memory = Settings::new().with(&engines::POSITIONS_IN_MEMORY, 8);
-    let none = CacheOptions { positions_dir: None, engine: None, settings: all_in_memory, ..options(dir.path()) };
+    let none = plain(dir.path()).settings(all_in_memory);
     let gone = || fs::remove_file(&file).unwrap();
     let cut = || fs::File::options().write(true).open(&file).unwrap().set_len(4096).unwrap();
     let damaged = || {
@@ -98,7 +101,7 @@ fn positions_are_written_anew_wherever_they_are_to_lie() {
 #[test]
 fn each_disk_of_a_cache_has_a_file_of_its_own() {
     let dir = place();
-    let two = CacheOptions { more_dirs: vec![dir.path().join("second")], ..options(dir.path()) };
+    let two = options(dir.path()).more_dirs([dir.path().join("second")]);
     let cache = Cache::open(two.clone()).unwrap();
     fill(&cache);
     let all = found(&cache);
@@ -117,7 +120,7 @@ fn what_does_not_fit_is_refused_and_says_what_to_do() {
     let file = dir.path().join("cache/tinaja.cache");
     let before = fs::read(&file).unwrap();
 
-    let forgotten = refused(CacheOptions { positions_dir: None, ..options(dir.path()) });
+    let forgotten = refused(plain(dir.path()).engine(engines::HASHCACHE_LOGLRU));
     for words in ["in a directory of their own", "name one", "keep all 8 positions"] {
         assert!(forgotten.contains(words), "{forgotten}");
     }
@@ -126,14 +129,14 @@ fn what_does_not_fit_is_refused_and_says_what_to_do() {
         ("beside", engines::HASHCACHE_LOGLRU, "with positions beside the log, not in a directory of their own"),
         ("log", engines::HASHCACHE_LOG, "hashcache-log keeps no positions on disk"),
     ] {
-        let made = CacheOptions { positions_dir: None, engine: Some(engine), ..options(&dir.path().join(name)) };
+        let made = plain(&dir.path().join(name)).engine(engine);
         closed(Cache::open(made).unwrap());
         for engine in [Some(engine), None] {
-            let error = refused(CacheOptions { engine, ..options(&dir.path().join(name)) });
+            let error = refused(apart(&dir.path().join(name)).when(engine, CacheOptions::engine));
             assert!(error.contains(says), "{error}");
         }
     }
-    let new = CacheOptions { engine: None, ..options(&dir.path().join("new")) };
+    let new = apart(&dir.path().join("new"));
     assert!(refused(new).contains("choose hashcache-loglru"));
     assert!(!dir.path().join("new/positions").exists() && !dir.path().join("log/positions").exists());
 
@@ -150,14 +153,13 @@ fn what_does_not_fit_is_refused_and_says_what_to_do() {
     let error = Cache::open(options(dir.path())).err().unwrap().to_string();
     assert!(error.contains("tinaja-1.positions"), "{error}");
     fs::remove_dir(&positions).unwrap();
-    let no_dir = CacheOptions { positions_dir: Some(file.clone()), ..options(dir.path()) };
+    let no_dir = options(dir.path()).positions_dir(file.clone());
     assert!(matches!(Cache::open(no_dir), Err(OpenError::Directory { .. })));
     assert!(fs::read(&file).unwrap() == before, "the cache was touched");
 
     // One directory serves one cache at a time: its positions are worth nothing to another, and may be written over.
     let first = Cache::open(options(dir.path())).unwrap();
-    let mut second = options(&dir.path().join("another"));
-    second.positions_dir = options(dir.path()).positions_dir;
+    let second = options(&dir.path().join("another")).positions_dir(dir.path().join("positions"));
     assert!(refused(second.clone()).contains("in use by another process"));
     fill(&first);
     let all = found(&first);

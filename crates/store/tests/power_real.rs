@@ -12,13 +12,7 @@ use std::time::Duration;
 use tinaja_store::{CacheOptions, EngineRef, engines};
 
 fn options(dir: &Path, engine: EngineRef) -> CacheOptions {
-    CacheOptions {
-        engine: Some(engine),
-        disk_bytes: Some(256 << 20),
-        memory_bytes: 0,
-        flush_every: None,
-        ..CacheOptions::new(dir.join("cache"))
-    }
+    CacheOptions::new(dir.join("cache")).engine(engine).disk_bytes(256 << 20).memory_bytes(0).flush_every(None)
 }
 
 #[test]

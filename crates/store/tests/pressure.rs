@@ -125,12 +125,7 @@ fn press(yields: bool) {
     .unwrap();
     let dir = std::env::var_os("TINAJA_DIR").unwrap();
     // Large enough that no set of the index is full.
-    let options = CacheOptions {
-        disk_bytes: Some(512 << 20),
-        memory_bytes: HOT as u64,
-        memory_yields: yields,
-        ..CacheOptions::new(dir)
-    };
+    let options = CacheOptions::new(dir).disk_bytes(512 << 20).memory_bytes(HOT as u64).memory_yields(yields);
     let store = Cache::open(options).unwrap();
     for n in 0..OBJECTS {
         let mut writer = store.put(&key(n), Bytes::from_static(b"head"), Hint::default());

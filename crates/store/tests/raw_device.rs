@@ -55,7 +55,7 @@ impl Loop {
     }
 
     fn options(&self) -> CacheOptions {
-        CacheOptions { device: Some(self.path.clone()), ..CacheOptions::new(self.dir.path().join("unused")) }
+        CacheOptions::new(self.dir.path().join("unused")).device(self.path.clone())
     }
 
     fn write(&self, at: u64, bytes: &[u8]) {
@@ -111,7 +111,7 @@ fn a_blank_device_becomes_a_cache_that_is_found_again() {
         assert_eq!((geometry.bytes, geometry.block_bytes, geometry.direct), (32 << 20, sector.into(), true));
         drop(disk);
 
-        let options = CacheOptions { io, ..device.options() };
+        let options = device.options().io(io);
         let cache = Cache::open(options.clone()).unwrap();
         assert!(cache.stats().capacity_bytes > 30 << 20, "it is used whole: {:?}", cache.stats());
         (0..200).for_each(|n| put(&cache, n));
@@ -123,7 +123,7 @@ fn a_blank_device_becomes_a_cache_that_is_found_again() {
         let seen = Cache::open_read_only(std::slice::from_ref(&device.path)).unwrap();
         assert!(found(&seen) >= 195 && Cache::exists(&device.path));
         drop(seen);
-        let other = CacheOptions { disk_bytes: Some(16 << 20), ..options };
+        let other = options.disk_bytes(16 << 20);
         assert!(device.refused(other).contains("a size of"));
         assert!(!device.dir.path().join("unused").exists(), "the directory is not looked at");
     }
@@ -181,7 +181,7 @@ fn devices_of_odd_sizes_are_refused_or_rounded() {
     let _alone = alone();
     let Some(device) = Loop::attach(1 << 20, 512) else { return };
     assert!(device.refused(device.options()).contains("too small"));
-    let more = CacheOptions { disk_bytes: Some(8 << 20), ..device.options() };
+    let more = device.options().disk_bytes(8 << 20);
     assert!(device.refused(more).contains("too large"));
     let Some(device) = Loop::attach((9 << 20) + 512 * 7, 512) else { return };
     let cache = Cache::open(device.options()).unwrap();
@@ -193,7 +193,7 @@ fn devices_of_odd_sizes_are_refused_or_rounded() {
 fn what_is_no_block_device_is_said_to_be_none() {
     let _alone = alone();
     for path in [Path::new("/dev/null"), Path::new("/no/such/device"), Path::new("/")] {
-        let options = CacheOptions { device: Some(path.into()), ..CacheOptions::new("/no/such/directory") };
+        let options = CacheOptions::new("/no/such/directory").device(path);
         let error = Cache::open(options).err().unwrap();
         assert!(matches!(&error, OpenError::NotADevice(named) if named == path), "{error}");
         assert!(error.to_string().contains("is not a block device"), "{error}");

@@ -10,8 +10,8 @@ use tinaja_store::{Cache, CacheOptions, Commit, EngineRef, Settings, Store, bloc
 
 fn cache(engine: EngineRef, mebibytes: u64) -> Cache {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let (engine, disk_bytes) = (Some(engine), Some(mebibytes << 20));
-    Cache::open(CacheOptions { engine, disk_bytes, memory_bytes: 0, ..CacheOptions::new(dir.path()) }).unwrap()
+    let options = CacheOptions::new(dir.path()).engine(engine).disk_bytes(mebibytes << 20).memory_bytes(0);
+    Cache::open(options).unwrap()
 }
 
 /// Bits a slot as allocated, locks and links and padding included, to within half a bit of the paper's formula.
@@ -92,8 +92,7 @@ fn prefetching_takes_eight_bits_for_each_position_in_memory() {
         assert_eq!(bits(engine, &with), bits(engine, &Settings::new()), "{engine}");
     }
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let engine = Some(engines::HASHCACHE_LOGN);
-    let refused = Cache::open(CacheOptions { engine, settings: with, ..CacheOptions::new(dir.path()) });
+    let refused = Cache::open(CacheOptions::new(dir.path()).engine(engines::HASHCACHE_LOGN).settings(with));
     assert!(refused.is_err_and(|error| error.to_string().contains("never prefetches")));
 }
 

@@ -24,7 +24,7 @@ fn key(n: u64) -> Key {
 
 fn cache(io: IoEngine) -> (tempfile::TempDir, Cache) {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let options = CacheOptions { disk_bytes: Some(512 << 20), memory_bytes: 0, io, ..CacheOptions::new(dir.path()) };
+    let options = CacheOptions::new(dir.path()).disk_bytes(512 << 20).memory_bytes(0).io(io);
     (dir, Cache::open(options).unwrap())
 }
 
@@ -89,12 +89,8 @@ fn a_mebibyte_of_a_large_object_is_one_read() {
 #[test]
 fn on_several_disks_too() {
     let dirs: Vec<_> = (0..2).map(|_| tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()).collect();
-    let options = CacheOptions {
-        disk_bytes: Some(128 << 20),
-        memory_bytes: 0,
-        more_dirs: vec![dirs[1].path().into()],
-        ..CacheOptions::new(dirs[0].path())
-    };
+    let options =
+        CacheOptions::new(dirs[0].path()).disk_bytes(128 << 20).memory_bytes(0).more_dirs([dirs[1].path().into()]);
     let store = Cache::open(options).unwrap();
     for n in 0..6 {
         let body = bytes_of(n, 4 << 20);

@@ -101,9 +101,8 @@ fn modelled_disks_are_measured_to_what_the_paper_says_of_them() {
 fn sizes_are_those_of_the_objects_in_a_cache() {
     for engine in [engines::HASHCACHE_LOG, engines::HASHCACHE_SETMEM] {
         let dir = tempfile::tempdir().unwrap();
-        let options =
-            CacheOptions { disk_bytes: Some(64 << 20), engine: Some(engine), ..CacheOptions::new(dir.path()) };
-        let cache = Cache::open(CacheOptions { memory_bytes: 0, ..options }).unwrap();
+        let options = CacheOptions::new(dir.path()).disk_bytes(64 << 20).engine(engine).memory_bytes(0);
+        let cache = Cache::open(options).unwrap();
         assert_eq!(Sizes::of_cache(&cache).unwrap(), None);
         for n in 0..100 {
             let _ = put(&cache, n, 1, if n < 80 { 2000 } else { 300_000 });
@@ -117,9 +116,8 @@ fn sizes_are_those_of_the_objects_in_a_cache() {
         block_on(cache.close()).unwrap();
         drop(cache);
         let again = tempfile::tempdir().unwrap();
-        let (engine, settings) = (Some(engines::HASHCACHE_SET), choice.settings(false));
-        let options = CacheOptions { engine, settings, ..CacheOptions::new(again.path()) };
-        let made = Cache::open(CacheOptions { disk_bytes: Some(16 << 20), ..options }).unwrap();
+        let options = CacheOptions::new(again.path()).engine(engines::HASHCACHE_SET).settings(choice.settings(false));
+        let made = Cache::open(options.disk_bytes(16 << 20)).unwrap();
         assert!(made.stats().slots > 0);
     }
 }

@@ -16,7 +16,7 @@ use tinaja_store::{Cache, OpenDiskError, OpenError, existing, is_block_device};
 use crate::limits;
 use crate::place;
 use crate::report::shown;
-use crate::serve::cache_options;
+use crate::serve::{cache_options, disk_bytes};
 use crate::settings::Settings;
 use crate::tune;
 
@@ -82,9 +82,8 @@ fn listening(listener: &Listener) -> String {
 
 /// What would become of the cache, in words.
 fn cache(settings: &Settings) -> Result<String> {
-    let (options, why) = cache_options(settings)?;
-    let asked = options.disk_bytes;
-    match Cache::check(&options) {
+    let (asked, why) = disk_bytes(settings)?;
+    match Cache::check(&cache_options(settings, asked)) {
         Ok(()) => {}
         Err(OpenError::Disk(OpenDiskError::InUse(_))) => return Ok("it is in use by a server that runs".into()),
         Err(error) => return Err(place::with_flags(error).into()),
@@ -95,7 +94,7 @@ fn cache(settings: &Settings) -> Result<String> {
     }
     let new = settings.cache.iter().any(|dir| !Cache::exists(dir));
     let size = asked.map_or(String::new(), |bytes| format!(" of {}", ByteSize::b(bytes).display().iec()));
-    let cut = if tune::is_due(&options) { ", cut as suits the disk, which is measured when it is made" } else { "" };
+    let cut = if tune::is_due(settings) { ", cut as suits the disk, which is measured when it is made" } else { "" };
     Ok(if new { format!("a new one{size} ({why}){cut}") } else { "the one that is there".to_owned() })
 }
 

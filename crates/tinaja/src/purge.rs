@@ -49,12 +49,12 @@ fn open(dirs: &[PathBuf]) -> Result<Arc<dyn Store>> {
     }
     let mut more_dirs = dirs.to_vec();
     let first = more_dirs.remove(0);
-    let options = CacheOptions { memory_bytes: 0, more_dirs, ..CacheOptions::new(first) };
+    let options = CacheOptions::new(first).memory_bytes(0).more_dirs(more_dirs);
     let cache = match Cache::open(options.clone()) {
         // With all positions in memory nobody need say where the others lie.
         Err(OpenError::NoPositions(_)) => {
             let settings = Settings::new().with(&POSITIONS_IN_MEMORY, 8);
-            Cache::open(CacheOptions { settings, ..options })
+            Cache::open(options.settings(settings))
         }
         opened => opened,
     };

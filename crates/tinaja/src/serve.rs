@@ -2,7 +2,6 @@
 
 use std::io::{Write, stdout};
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -33,7 +32,8 @@ pub fn serve(
     read: impl Fn() -> Result<Settings> + Send + 'static,
 ) -> Result<()> {
     limits::raise(&settings);
-    let (options, disk_why) = cache_options(&settings)?;
+    let (disk_bytes, disk_why) = disk_bytes(&settings)?;
+    let options = cache_options(&settings, disk_bytes);
     let open: Opener = {
         let options = options.clone();
         Arc::new(move || Ok(Arc::new(Cache::open(options.clone()).map_err(place::with_flags)?)))
@@ -43,7 +43,9 @@ pub fn serve(
     let predecessor = take_over.then(|| Predecessor::ask(&settings.cache)).transpose()?;
     let cache = match predecessor {
         Some(_) => Switch::waiting(),
-        None => Switch::holding(Arc::new(Cache::open(tune::of_new_cache(options)).map_err(place::with_flags)?)),
+        None => {
+            Switch::holding(Arc::new(Cache::open(tune::of_new_cache(options, &settings)).map_err(place::with_flags)?))
+        }
     };
     let mut welcome = Welcome {
         listeners: settings.proxy.listeners.clone(),
@@ -110,27 +112,29 @@ fn waiting(began: &Settings, new: &Settings) -> Vec<String> {
     changed.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name.to_owned()).collect()
 }
 
-/// What the cache is opened with, and why it has its size.
-///
-/// Errors: it cannot be found out how large a new one should be.
-pub fn cache_options(settings: &Settings) -> Result<(CacheOptions, &'static str)> {
-    let (disk_bytes, disk_why) = disk(settings.disk_bytes, &settings.cache)?;
+/// What the cache is opened with, with so much disk space asked for.
+pub fn cache_options(settings: &Settings, disk_bytes: Option<u64>) -> CacheOptions {
     let mut more_dirs = settings.cache.clone();
     let first = more_dirs.remove(0);
-    let Settings { memory_bytes, engine, io, .. } = *settings;
-    let mut options = CacheOptions { disk_bytes, memory_bytes, engine, io, ..CacheOptions::new(first) };
-    options.settings.clone_from(&settings.knobs);
-    options.more_dirs = more_dirs;
-    options.positions_dir.clone_from(&settings.positions_dir);
-    options.memory_yields = settings.memory_yields;
-    options.mean_object_bytes = settings.object_bytes.unwrap_or(options.mean_object_bytes);
-    Ok((options, disk_why))
+    CacheOptions::new(first)
+        .more_dirs(more_dirs)
+        .when(disk_bytes, CacheOptions::disk_bytes)
+        .when(settings.positions_dir.clone(), CacheOptions::positions_dir)
+        .memory_bytes(settings.memory_bytes)
+        .memory_yields(settings.memory_yields)
+        .when(settings.engine, CacheOptions::engine)
+        .settings(settings.knobs.clone())
+        .when(settings.object_bytes, CacheOptions::mean_object_bytes)
+        .io(settings.io)
 }
 
 /// How much disk to ask for, if any, and why so much.
-fn disk(asked: Option<u64>, dirs: &[PathBuf]) -> Result<(Option<u64>, &'static str)> {
+///
+/// Errors: it cannot be found out how large a new cache should be.
+pub fn disk_bytes(settings: &Settings) -> Result<(Option<u64>, &'static str)> {
+    let dirs = &settings.cache;
     let new = dirs.iter().find(|dir| !Cache::exists(dir));
-    Ok(match (asked, new) {
+    Ok(match (settings.disk_bytes, new) {
         (Some(bytes), _) => (Some(bytes), "as set"),
         (None, None) => (None, "as it was made"),
         (None, Some(_)) if dirs.iter().all(|dir| is_block_device(dir)) => (None, "the whole device"),

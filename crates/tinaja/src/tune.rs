@@ -13,6 +13,7 @@ use tinaja_store::tune::{Choice, DiskSpeed, Sizes, TuneError, choose, choose_for
 use tinaja_store::{Cache, CacheOptions, is_block_device};
 
 use crate::flags::Tune;
+use crate::settings::Settings;
 
 /// How long a server's start may take for measuring.
 const AT_START: Duration = Duration::from_secs(2);
@@ -104,24 +105,20 @@ fn advice(choice: &Choice, exists: bool) -> String {
 }
 
 /// Whether a cache is about to be made whose bins nobody has said the size or the number of.
-pub fn is_due(options: &CacheOptions) -> bool {
-    let CacheOptions { settings, engine, dir, more_dirs, .. } = options;
-    let is_new = !std::iter::once(dir).chain(more_dirs).any(|dir| Cache::exists(dir));
-    let said = [&BIN_SIZE, &WAYS].iter().any(|setting| settings.get(setting).is_some());
-    is_new && !said && engine.is_some_and(|engine| engine.has(&BIN_SIZE))
+pub fn is_due(settings: &Settings) -> bool {
+    let is_new = !settings.cache.iter().any(|dir| Cache::exists(dir));
+    let said = [&BIN_SIZE, &WAYS].iter().any(|setting| settings.knobs.get(setting).is_some());
+    is_new && !said && settings.engine.is_some_and(|engine| engine.has(&BIN_SIZE))
 }
 
-/// The same options, with bins that suit the disk where that is due; what was chosen, and why, is logged.
-pub fn of_new_cache(mut options: CacheOptions) -> CacheOptions {
-    if !is_due(&options) {
-        return options;
-    }
+/// The options of these settings, with bins that suit the disk where that is due; what was chosen, and why, is logged.
+pub fn of_new_cache(options: CacheOptions, settings: &Settings) -> CacheOptions {
+    let Some(dir) = settings.cache.first().filter(|_| is_due(settings)) else { return options };
     // Where it cannot be made, opening the cache says why.
-    let _ = std::fs::create_dir_all(&options.dir);
-    let disk = DiskSpeed::measured_or_the_papers(&options.clock, &options.dir, AT_START);
+    let _ = std::fs::create_dir_all(dir);
+    let disk = DiskSpeed::measured_or_the_papers(&Clock::system(), dir, AT_START);
     let choice = choose(&disk, &Sizes::of_the_paper());
     tracing::info!("the new cache is cut for {}; see tinaja tune", disk.of);
     choice.why.iter().for_each(|why| tracing::info!("{why}"));
-    options.settings = choice.settings(options.engine == Some(HASHCACHE_BASIC)).over(&options.settings);
-    options
+    options.settings(choice.settings(settings.engine == Some(HASHCACHE_BASIC)).over(&settings.knobs))
 }

@@ -8,8 +8,8 @@ use tinaja_store::{Cache, CacheOptions, EngineRef, Hint, Key, Store, engines};
 
 /// A store in this directory.
 pub fn open(dir: &Path, engine: EngineRef) -> Arc<dyn Store> {
-    let options = CacheOptions { disk_bytes: Some(32 << 20), engine: Some(engine), ..CacheOptions::new(dir) };
-    Arc::new(Cache::open(CacheOptions { memory_bytes: 0, ..options }).unwrap())
+    let options = CacheOptions::new(dir).disk_bytes(32 << 20).engine(engine).memory_bytes(0);
+    Arc::new(Cache::open(options).unwrap())
 }
 
 /// A store in a directory of its own.

@@ -35,8 +35,7 @@ pub fn start(case: &Case, side: Side, origin: &str, log: &Path) -> Result<Proxy,
 
 /// A real cache beside the log, which keeps nothing in memory, so that each hit is read from the disk.
 fn on_disk(log: &Path) -> Arc<dyn Store> {
-    let options =
-        CacheOptions { disk_bytes: Some(1 << 30), memory_bytes: 0, ..CacheOptions::new(log.with_extension("cache")) };
+    let options = CacheOptions::new(log.with_extension("cache")).disk_bytes(1 << 30).memory_bytes(0);
     Arc::new(Cache::open(options).unwrap())
 }
 

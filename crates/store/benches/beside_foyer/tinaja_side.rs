@@ -25,16 +25,14 @@ impl Tinaja {
 
     pub fn open_as(dir: &Path, engine: EngineRef, settings: Settings, objects: Objects, disk_bytes: u64) -> Self {
         let threads = std::env::args().any(|argument| argument == "--threads");
-        let cache = Cache::open(CacheOptions {
-            io: if threads { IoEngine::Threads } else { IoEngine::Auto },
-            engine: Some(engine),
-            settings,
-            disk_bytes: Some(disk_bytes),
-            memory_bytes: 0,
-            mean_object_bytes: objects.size as u64,
-            ..CacheOptions::new(dir)
-        });
-        Tinaja { cache: Arc::new(cache.unwrap()), objects }
+        let options = CacheOptions::new(dir)
+            .io(if threads { IoEngine::Threads } else { IoEngine::Auto })
+            .engine(engine)
+            .settings(settings)
+            .disk_bytes(disk_bytes)
+            .memory_bytes(0)
+            .mean_object_bytes(objects.size as u64);
+        Tinaja { cache: Arc::new(Cache::open(options).unwrap()), objects }
     }
 
     pub fn stats(&self) -> Stats {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use tinaja_store::{Cache, Store, block_on};
 
 use crate::manifest::{Entry, Manifest, Word, found};
-use crate::recipes::options;
+use crate::recipes::{disks, options};
 
 /// Bytes of a superblock, which opening a cache must leave as they are.
 const SUPERBLOCK_BYTES: usize = 4096;
@@ -27,7 +27,7 @@ fn read(original: &Path) -> bool {
     copy_tree(original, copy.path());
     let manifest = Manifest::read(&original.join("manifest"));
     let before = superblocks(copy.path());
-    let dirs = dirs_of(&manifest, copy.path());
+    let dirs = disks(copy.path(), manifest.two_disks);
     let mut wrong = Vec::new();
     let bytes =
         |dirs: &[PathBuf]| dirs.iter().map(|dir| fs::read(dir.join("tinaja.cache")).unwrap()).collect::<Vec<_>>();
@@ -73,11 +73,6 @@ fn check(cache: &Cache, manifest: &Manifest) -> Vec<String> {
         }
     });
     kind.into_iter().chain(entries).collect()
-}
-
-fn dirs_of(manifest: &Manifest, dir: &Path) -> Vec<PathBuf> {
-    let options = options(dir, manifest.two_disks, manifest.apart);
-    std::iter::once(options.dir).chain(options.more_dirs).collect()
 }
 
 /// The beginning of every file of a cache.

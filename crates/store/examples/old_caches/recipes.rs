@@ -1,6 +1,6 @@
 //! Which caches are made.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tinaja_store::{CacheOptions, Settings, engines};
 
@@ -65,14 +65,19 @@ pub fn all() -> Vec<Recipe> {
     closed.into_iter().chain(killed).collect()
 }
 
+/// Where the disks of a cache in a directory are.
+pub fn disks(dir: &Path, two_disks: bool) -> Vec<PathBuf> {
+    let names: &[&str] = if two_disks { &["cache", "second"] } else { &["cache"] };
+    names.iter().map(|name| dir.join(name)).collect()
+}
+
 /// The disks and the directory for positions of a cache in a directory, if it has them.
 pub fn options(dir: &Path, two_disks: bool, apart: bool) -> CacheOptions {
-    CacheOptions {
-        more_dirs: two_disks.then(|| dir.join("second")).into_iter().collect(),
-        positions_dir: apart.then(|| dir.join("positions")),
-        memory_bytes: 0,
-        ..CacheOptions::new(dir.join("cache"))
-    }
+    let mut disks = disks(dir, two_disks).into_iter();
+    CacheOptions::new(disks.next().unwrap())
+        .more_dirs(disks)
+        .when(apart.then(|| dir.join("positions")), CacheOptions::positions_dir)
+        .memory_bytes(0)
 }
 
 impl Recipe {
@@ -89,12 +94,10 @@ impl Recipe {
             settings.set(&engines::BIN_SIZE, bytes);
             settings.set(&engines::WAYS, ways);
         }
-        CacheOptions {
-            engine: Some(self.engine.parse().unwrap()),
-            disk_bytes: Some(32 << 20),
-            settings,
-            flush_every: None,
-            ..options(dir, self.two_disks, self.apart)
-        }
+        options(dir, self.two_disks, self.apart)
+            .engine(self.engine.parse().unwrap())
+            .disk_bytes(32 << 20)
+            .settings(settings)
+            .flush_every(None)
     }
 }

@@ -16,8 +16,8 @@ const GETS: u64 = 10_000;
 const THREADS: u64 = 32;
 
 fn open(dir: &Path, disk_bytes: u64) -> Cache {
-    let options = CacheOptions { memory_bytes: 0, mean_object_bytes: 1024, ..CacheOptions::new(dir) };
-    Cache::open(CacheOptions { disk_bytes: Some(disk_bytes), ..options }).unwrap()
+    let options = CacheOptions::new(dir).disk_bytes(disk_bytes).memory_bytes(0).mean_object_bytes(1024);
+    Cache::open(options).unwrap()
 }
 
 fn key(number: u64) -> Key {

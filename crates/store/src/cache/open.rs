@@ -40,7 +40,7 @@ impl Cache {
     pub fn open_read_only(dirs: &[PathBuf]) -> Result<Cache, OpenError> {
         let (first, others) =
             dirs.split_first().map_or((PathBuf::new(), &[][..]), |(first, others)| (first.clone(), others));
-        Cache::look(&CacheOptions { more_dirs: others.to_vec(), memory_bytes: 0, ..CacheOptions::new(first) })
+        Cache::look(&CacheOptions::new(first).more_dirs(others.to_vec()).memory_bytes(0))
     }
 
     /// [`Cache::open_read_only`], with engines of the caller's. Errors as there.

@@ -14,55 +14,35 @@ use crate::layout::SuperblockError;
 /// The disk space a new cache takes where nothing else is said.
 pub const DEFAULT_DISK_BYTES: u64 = 1 << 30;
 
-/// How to open a cache.
+/// How to open a cache: a directory, and what else is to be other than the default.
+///
+/// ```
+/// use tinaja_store::CacheOptions;
+///
+/// # let asked_bytes = None;
+/// let options = CacheOptions::new("/var/cache/example").memory_bytes(256 << 20).when(asked_bytes, CacheOptions::disk_bytes);
+/// ```
 #[derive(Clone, Debug)]
 pub struct CacheOptions {
-    /// The directory; created if missing. The cache is one file in it.
-    pub dir: PathBuf,
-    /// A block device that takes the place of the file in `dir`, which is then not looked at. It is used whole unless
-    /// `disk_bytes` says less, and formatted only if its first MiB is zeros. A directory's own path may be a block
-    /// device as well, with the same effect.
-    pub device: Option<PathBuf>,
-    /// Directories on further disks. Objects are spread over all of them by their digest, in this order: it may not
-    /// change. A disk that fails takes its own objects with it and nothing else. Default none.
-    pub more_dirs: Vec<PathBuf>,
-    /// Disk space in bytes in each directory, everything included, rounded down to whole regions of a 64th. `None`: what the existing cache has, or
-    /// [`DEFAULT_DISK_BYTES`]. An existing cache of another size is refused.
-    pub disk_bytes: Option<u64>,
-    /// A directory on a disk of its own for the positions that HashCache-LogLRU has no room for in memory (section 5.4), so
-    /// that reading and writing them moves no arm over the log; created if missing. A file for each of the cache's disks is
-    /// made in it, 4 bytes for each index slot or 5 with prefetching. Nothing in them lasts: they are made anew at each
-    /// opening, here or in another directory. Default none: they lie beside the log. A cache remembers which of both; made
-    /// with one, it is refused without, unless all positions are in memory. Other engines refuse it.
-    pub positions_dir: Option<PathBuf>,
-    /// The whole budget for hot objects in memory, in bytes. Default 64 MiB; 0 keeps none.
-    pub memory_bytes: u64,
-    /// Whether the kernel may take that memory back when it is short of it, so that the budget may be all that is free:
-    /// what it took is read from the disk again. Default false: a hit then costs a copy, a checksum and a system call.
-    pub memory_yields: bool,
-    /// The engine. `None`: what the existing cache has, or the default of `engines`.
-    pub engine: Option<EngineRef>,
-    /// Settings of the engine, as far as they are said: see [`crate::engines`] for which there are. An engine is not given
-    /// what it does not have: that is refused. Of a setting that lasts, another value than the cache was made with is too.
-    pub settings: Settings,
-    /// The engines that there are. Default those that come with Tinaja.
-    pub engines: Registry,
-    /// The mean object size in bytes by which a new cache counts its index slots. Default 8 KiB (HashCache,
-    /// section 2). Smaller means more objects and more memory: 47 bits each. From 64 bytes to a 64th of the disk space.
-    pub mean_object_bytes: u64,
-    /// How often what was stored is made to survive power loss without being asked. Default 5 seconds; `None` leaves
-    /// it to [`crate::Store::flush`]. A killed process loses a tenth of a second at most, whatever this is.
-    pub flush_every: Option<Duration>,
-    /// How requests to the disk are carried out. Default [`IoEngine::Auto`].
-    pub io: IoEngine,
-    /// Requests each disk carries out at a time if threads do it. Default 8.
-    pub io_threads: usize,
-    /// Time and threads. Default the system's.
-    pub clock: Clock,
+    pub(crate) dir: PathBuf,
+    pub(crate) device: Option<PathBuf>,
+    pub(crate) more_dirs: Vec<PathBuf>,
+    pub(crate) disk_bytes: Option<u64>,
+    pub(crate) positions_dir: Option<PathBuf>,
+    pub(crate) memory_bytes: u64,
+    pub(crate) memory_yields: bool,
+    pub(crate) engine: Option<EngineRef>,
+    pub(crate) settings: Settings,
+    pub(crate) engines: Registry,
+    pub(crate) mean_object_bytes: u64,
+    pub(crate) flush_every: Option<Duration>,
+    pub(crate) io: IoEngine,
+    pub(crate) io_threads: usize,
+    pub(crate) clock: Clock,
 }
 
 impl CacheOptions {
-    /// The defaults, in this directory.
+    /// The defaults, in this directory; it is created if missing. The cache is one file in it.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         CacheOptions {
             dir: dir.into(),
@@ -81,6 +61,130 @@ impl CacheOptions {
             io_threads: 8,
             clock: Clock::system(),
         }
+    }
+
+    /// The same with one of the methods below called, if there is a value for it; without one, the same.
+    #[must_use]
+    pub fn when<T>(self, value: Option<T>, set: impl FnOnce(Self, T) -> Self) -> Self {
+        match value {
+            Some(value) => set(self, value),
+            None => self,
+        }
+    }
+
+    /// A block device that takes the place of the file in the directory, which is then not looked at. It is used whole unless
+    /// [`CacheOptions::disk_bytes`] says less, and formatted only if its first MiB is zeros. A directory's own path may be a
+    /// block device as well, with the same effect. Default none. What is no block device is refused.
+    #[must_use]
+    pub fn device(mut self, path: impl Into<PathBuf>) -> Self {
+        self.device = Some(path.into());
+        self
+    }
+
+    /// Directories on further disks, in place of those said before. Objects are spread over all of them by their digest, in this
+    /// order: it may not change. A disk that fails takes its own objects with it and nothing else. Default none. More than
+    /// [`MAX_DISKS`] in all, or others than the cache was made with, are refused.
+    #[must_use]
+    pub fn more_dirs(mut self, dirs: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.more_dirs = dirs.into_iter().collect();
+        self
+    }
+
+    /// Disk space in bytes in each directory, everything included, rounded down to whole regions of a 64th. Default what the
+    /// existing cache has; of a new one the whole block device, or [`DEFAULT_DISK_BYTES`] in a directory. An existing cache of
+    /// another size is refused, and so is a new one of less than 4 MiB or of more than is free.
+    #[must_use]
+    pub fn disk_bytes(mut self, bytes: u64) -> Self {
+        self.disk_bytes = Some(bytes);
+        self
+    }
+
+    /// A directory on a disk of its own for the positions that HashCache-LogLRU has no room for in memory (section 5.4), so
+    /// that reading and writing them moves no arm over the log; created if missing. A file for each of the cache's disks is
+    /// made in it, 4 bytes for each index slot or 5 with prefetching. Nothing in them lasts: they are made anew at each
+    /// opening, here or in another directory. Default none: they lie beside the log. A cache remembers which of both; made
+    /// with one, it is refused without, unless all positions are in memory. Other engines refuse it.
+    #[must_use]
+    pub fn positions_dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.positions_dir = Some(dir.into());
+        self
+    }
+
+    /// The whole budget for hot objects in memory, in bytes. Default 64 MiB; 0 keeps none.
+    #[must_use]
+    pub fn memory_bytes(mut self, bytes: u64) -> Self {
+        self.memory_bytes = bytes;
+        self
+    }
+
+    /// Whether the kernel may take that memory back when it is short of it, so that the budget may be all that is free:
+    /// what it took is read from the disk again. Default false: a hit then costs a copy, a checksum and a system call.
+    #[must_use]
+    pub fn memory_yields(mut self, yields: bool) -> Self {
+        self.memory_yields = yields;
+        self
+    }
+
+    /// The engine. Default what the existing cache has, or the default of [`CacheOptions::engines`]. An existing cache of
+    /// another engine is refused.
+    #[must_use]
+    pub fn engine(mut self, engine: EngineRef) -> Self {
+        self.engine = Some(engine);
+        self
+    }
+
+    /// Settings of the engine, as far as they are said, in place of all that were said before: see [`crate::engines`] for which
+    /// there are. Default none is said. An engine is not given what it does not have: that is refused. Of a setting that lasts,
+    /// another value than the cache was made with is too.
+    #[must_use]
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// The engines that there are. Default those that come with Tinaja. A cache of an engine that is not among them is refused.
+    #[must_use]
+    pub fn engines(mut self, engines: Registry) -> Self {
+        self.engines = engines;
+        self
+    }
+
+    /// The mean object size in bytes by which a new cache counts its index slots. Default 8 KiB (HashCache,
+    /// section 2). Smaller means more objects and more memory: 47 bits each. From 64 bytes to a 64th of the disk space; what
+    /// is outside is refused.
+    #[must_use]
+    pub fn mean_object_bytes(mut self, bytes: u64) -> Self {
+        self.mean_object_bytes = bytes;
+        self
+    }
+
+    /// How often what was stored is made to survive power loss without being asked. Default 5 seconds; `None` leaves
+    /// it to [`crate::Store::flush`]. A killed process loses a tenth of a second at most, whatever this is.
+    #[must_use]
+    pub fn flush_every(mut self, every: Option<Duration>) -> Self {
+        self.flush_every = every;
+        self
+    }
+
+    /// How requests to the disk are carried out. Default [`IoEngine::Auto`].
+    #[must_use]
+    pub fn io(mut self, io: IoEngine) -> Self {
+        self.io = io;
+        self
+    }
+
+    /// Requests each disk carries out at a time if threads do it. Default 8.
+    #[must_use]
+    pub fn io_threads(mut self, threads: usize) -> Self {
+        self.io_threads = threads;
+        self
+    }
+
+    /// Time and threads. Default the system's.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
     }
 
     pub(super) fn io_of(&self, threads: usize) -> Io {

@@ -33,7 +33,7 @@
 //! use tinaja_store::{block_on, Cache, CacheOptions, Hint, Key, Store};
 //!
 //! # let dir = std::env::temp_dir().join(format!("tinaja-doc-external-{}", std::process::id()));
-//! let cache = Cache::open(CacheOptions { disk_bytes: Some(16 << 20), memory_bytes: 0, ..CacheOptions::new(&dir) })?;
+//! let cache = Cache::open(CacheOptions::new(&dir).disk_bytes(16 << 20).memory_bytes(0))?;
 //! let key = Key::from_name(b"chunk 1");
 //! let mut writer = cache.put(&key, "".into(), Hint::default());
 //! block_on(writer.write("the rain it keeps".into()));

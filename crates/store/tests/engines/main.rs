@@ -3,12 +3,13 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::Arc;
 
 use tempfile::TempDir;
 use tinaja_store::contract::{Harness, Size, Subject};
 use tinaja_store::layout::Superblock;
-use tinaja_store::{Cache, CacheOptions, EngineRef, Secret, Store, block_on, engines};
+use tinaja_store::{Cache, CacheOptions, EngineRef, Secret, Settings, Store, block_on, engines};
 
 struct OnDisk {
     engine: EngineRef,
@@ -40,20 +41,25 @@ impl OnDisk {
 impl Harness for OnDisk {
     fn fresh(&self, size: Size) -> Box<dyn Subject> {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let mut options = CacheOptions::new(dir.path());
-        options.engine = Some(self.engine);
-        options.memory_bytes = self.memory_bytes;
+        let more_dirs: Vec<_> = (1..self.disks).map(|n| dir.path().join(n.to_string())).collect();
+        let mut settings = Settings::new();
         if self.prefetch {
-            options.settings.set(&engines::PREFETCH, 1);
+            settings.set(&engines::PREFETCH, 1);
         }
         // A third of a disk with a table is log. It is to hold heads of 64 KiB, and 1 MB in one object where it is tiny.
         let log_bytes = if size == Size::Ample { 128 << 20 } else { 8 << 20 };
-        options.disk_bytes = Some(if self.has_table() { 2 * log_bytes } else { log_bytes });
-        options.more_dirs = (1..self.disks).map(|n| dir.path().join(n.to_string())).collect();
-        options.positions_dir = self.apart.then(|| dir.path().join("positions"));
-        options.mean_object_bytes = 8192;
+        let options = CacheOptions::new(dir.path())
+            .engine(self.engine)
+            .settings(settings)
+            .memory_bytes(self.memory_bytes)
+            .disk_bytes(if self.has_table() { 2 * log_bytes } else { log_bytes })
+            .more_dirs(more_dirs.clone())
+            .when(self.apart.then(|| dir.path().join("positions")), CacheOptions::positions_dir)
+            .mean_object_bytes(8192);
         if self.has_table() {
-            with_known_secret(&options);
+            drop(Cache::open(options.clone()).unwrap());
+            with_known_secret(dir.path());
+            more_dirs.iter().for_each(|dir| with_known_secret(dir));
         }
         let cache = Some(Arc::new(Cache::open(options.clone()).unwrap()));
         Box::new(Opened { options, cache, _dir: dir })
@@ -74,21 +80,18 @@ impl Harness for OnDisk {
     }
 }
 
-/// Make the caches with a secret of ours: where the tests' objects lie in a table, and which of them push out each other,
-/// is then the same in every run.
-fn with_known_secret(options: &CacheOptions) {
-    drop(Cache::open(options.clone()).unwrap());
-    for dir in std::iter::once(&options.dir).chain(&options.more_dirs) {
-        let file = File::options().read(true).write(true).open(dir.join("tinaja.cache")).unwrap();
-        let bytes = file.metadata().unwrap().len();
-        let mut block = vec![0; 4096];
-        file.read_exact_at(&mut block, 0).unwrap();
-        let superblock = Superblock::decode(&block).unwrap();
-        let superblock = Superblock { secret: Secret::from_bytes([7; 32]), ..superblock };
-        file.set_len(0).unwrap();
-        file.set_len(bytes).unwrap();
-        file.write_all_at(&superblock.encode(), 0).unwrap();
-    }
+/// Make the cache in a directory anew with a secret of ours: where the tests' objects lie in a table, and which of them push out
+/// each other, is then the same in every run.
+fn with_known_secret(dir: &Path) {
+    let file = File::options().read(true).write(true).open(dir.join("tinaja.cache")).unwrap();
+    let bytes = file.metadata().unwrap().len();
+    let mut block = vec![0; 4096];
+    file.read_exact_at(&mut block, 0).unwrap();
+    let superblock = Superblock::decode(&block).unwrap();
+    let superblock = Superblock { secret: Secret::from_bytes([7; 32]), ..superblock };
+    file.set_len(0).unwrap();
+    file.set_len(bytes).unwrap();
+    file.write_all_at(&superblock.encode(), 0).unwrap();
 }
 
 impl Subject for Opened {

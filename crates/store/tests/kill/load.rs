@@ -54,14 +54,12 @@ fn body(key: u32, version: u64) -> Bytes {
 /// Run until killed. Prints `ready` when every object was looked for.
 pub fn run(dir: &Path, orders: &Orders) {
     let journal = Journal::append_to(&dir.join(format!("journal-{}", orders.number)));
-    let cache = Cache::open(CacheOptions {
-        disk_bytes: Some(DISK_BYTES),
-        memory_bytes: if orders.number.is_multiple_of(2) { 4 << 20 } else { 0 },
-        mean_object_bytes: 4096,
-        engine: Some(orders.engine),
-        ..CacheOptions::new(dir.join("cache"))
-    })
-    .unwrap();
+    let options = CacheOptions::new(dir.join("cache"))
+        .disk_bytes(DISK_BYTES)
+        .memory_bytes(if orders.number.is_multiple_of(2) { 4 << 20 } else { 0 })
+        .mean_object_bytes(4096)
+        .engine(orders.engine);
+    let cache = Cache::open(options).unwrap();
     for number in 0..KEYS {
         journal.note(What::Found, number, found(&cache, number).unwrap_or(0));
     }

@@ -22,16 +22,17 @@ use tinaja_store::{
 };
 use tree::TREE;
 
-/// The engines that come with Tinaja, and these two.
+/// A cache of whatever engine its directory says, of those that come with Tinaja and these two.
+fn of_any(dir: &std::path::Path) -> CacheOptions {
+    CacheOptions::new(dir.join("cache"))
+        .engines(engines::built_in().with(&TREE).with(&GROUPED))
+        .disk_bytes(128 << 20)
+        .memory_bytes(0)
+        .flush_every(None)
+}
+
 fn options(dir: &std::path::Path, engine: EngineRef) -> CacheOptions {
-    CacheOptions {
-        engine: Some(engine),
-        engines: engines::built_in().with(&TREE).with(&GROUPED),
-        disk_bytes: Some(128 << 20),
-        memory_bytes: 0,
-        flush_every: None,
-        ..CacheOptions::new(dir.join("cache"))
-    }
+    of_any(dir).engine(engine)
 }
 
 struct Own {
@@ -49,11 +50,11 @@ struct Opened {
 impl Harness for Own {
     fn fresh(&self, size: Size) -> Box<dyn Subject> {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let disk_bytes = Some(if size == Size::Ample { 128 << 20 } else { 8 << 20 });
-        let more_dirs = (1..self.disks).map(|n| dir.path().join(n.to_string())).collect();
-        let memory_bytes = self.memory_bytes;
-        let options = CacheOptions { disk_bytes, more_dirs, memory_bytes, ..options(dir.path(), self.engine) };
-        let cache = Some(Arc::new(Cache::open(options.clone()).unwrap()));
+        let options = of_any(dir.path())
+            .disk_bytes(if size == Size::Ample { 128 << 20 } else { 8 << 20 })
+            .more_dirs((1..self.disks).map(|n| dir.path().join(n.to_string())))
+            .memory_bytes(self.memory_bytes);
+        let cache = Some(Arc::new(Cache::open(options.clone().engine(self.engine)).unwrap()));
         Box::new(Opened { options, cache, _dir: dir })
     }
 }
@@ -68,7 +69,7 @@ impl Subject for Opened {
             block_on(cache.close()).unwrap();
         }
         // Whose it is the directory says, not the options.
-        self.cache = Some(Arc::new(Cache::open(CacheOptions { engine: None, ..self.options.clone() }).unwrap()));
+        self.cache = Some(Arc::new(Cache::open(self.options.clone()).unwrap()));
         true
     }
 }
@@ -126,7 +127,7 @@ fn they_are_named_checked_and_refused_like_any_other() {
     assert!(all.find("test-three").unwrap_err().ends_with("segmented, test-tree, test-grouped"));
     let shaded = |engine, shade| {
         let settings = Settings::new().with(&SHADE, shade);
-        CacheOptions { settings, ..options(dir.path(), engine) }
+        options(dir.path(), engine).settings(settings)
     };
     let refused = |options: CacheOptions| {
         let checked = Cache::check(&options).unwrap_err().to_string();
@@ -139,7 +140,7 @@ fn they_are_named_checked_and_refused_like_any_other() {
     assert!(refused(shaded(&GROUPED, 6)).contains("was made with a shade of 5 of nine, not 6 of nine"));
     assert!(refused(options(dir.path(), &TREE)).contains("was made with the engine test-grouped, not test-tree"));
     // A program that does not know the engine leaves the disk alone.
-    let strange = CacheOptions { engines: engines::built_in(), engine: None, ..options(dir.path(), &GROUPED) };
+    let strange = of_any(dir.path()).engines(engines::built_in());
     assert!(refused(strange).contains("the engine test-grouped"));
 
     let tree = |name: &str| options(&dir.path().join(name), &TREE);
@@ -148,11 +149,11 @@ fn they_are_named_checked_and_refused_like_any_other() {
     assert!(refused(tree("tree")).contains("in use by another process"));
     block_on(open.close()).unwrap();
     drop(open);
-    let larger = CacheOptions { disk_bytes: Some(256 << 20), ..tree("tree") };
+    let larger = tree("tree").disk_bytes(256 << 20);
     assert!(refused(larger).contains("a size of 134217728 bytes, not 268435456 bytes"));
-    assert!(refused(CacheOptions { engine: Some(&GROUPED), ..tree("tree") }).contains("not test-grouped"));
+    assert!(refused(tree("tree").engine(&GROUPED)).contains("not test-grouped"));
     assert!(matches!(Cache::look(&tree("none")), Err(OpenError::NoCache(_))));
-    let looked = Cache::look(&CacheOptions { engine: None, ..tree("tree") }).unwrap();
+    let looked = Cache::look(&of_any(&dir.path().join("tree"))).unwrap();
     assert_eq!(looked.stats().live_objects, 1);
 }
 
@@ -178,7 +179,7 @@ fn a_superblock_with_a_section_of_its_own_lies_as_it_did() {
 fn the_power_goes_and_what_was_flushed_is_there() {
     for (kind, engine) in [("ext4", &TREE), ("xfs", &TREE), ("ext4", &GROUPED), ("xfs", &GROUPED)] {
         // Room for all that is looked at afterwards.
-        let roomy = |dir: &std::path::Path| CacheOptions { disk_bytes: Some(256 << 20), ..options(dir, engine) };
+        let roomy = |dir: &std::path::Path| options(dir, engine).disk_bytes(256 << 20);
         image::cut_under(kind, Duration::from_millis(700), roomy);
     }
 }
