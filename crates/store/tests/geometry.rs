@@ -41,7 +41,7 @@ fn every_cut_is_made_used_and_kept() {
                 let cache = Cache::open(options(dir.path(), Some(engine), asked.clone())).unwrap();
                 let slots = cache.stats().slots;
                 let figures = cache.stats().of_engine;
-                assert_eq!((figures.named("bin_bytes"), figures.named("ways")), (bytes, ways));
+                assert_eq!((figures.named("bin_bytes"), figures.named("set_bins")), (bytes, ways));
                 assert!(slots > 0 && slots.is_multiple_of(ways) && slots * bytes <= 16 << 20, "{slots}");
                 let objects = (slots / 4).min(150);
                 for n in 0..objects {

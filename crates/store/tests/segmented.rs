@@ -60,16 +60,16 @@ fn what_is_oldest_leaves_with_its_segment() {
     let first = there.iter().position(|there| *there).unwrap();
     assert!(there[first..].iter().all(|there| *there), "nothing younger than what is there left before it");
     let stats = store.stats();
-    println!("{first} of 1000 left in {} segments of {}", stats.of_engine.named("segments_cleaned"), layout().regions);
+    println!("{first} of 1000 left in {} segments of {}", stats.of_engine.named("cleaned_segments"), layout().regions);
     let segment_objects = layout().region_bytes / 20_200;
     assert!(
-        first as u64 / segment_objects <= stats.of_engine.named("segments_cleaned")
-            && stats.of_engine.named("evicted") >= first as u64 - segment_objects
+        first as u64 / segment_objects <= stats.of_engine.named("cleaned_segments")
+            && stats.of_engine.named("evicted_objects") >= first as u64 - segment_objects
     );
     // All but the current segment and those kept free.
     assert!((1000 - first) as u64 >= (layout().regions - 6) * segment_objects, "{first}");
     assert_eq!(
-        (stats.of_engine.named("segments_passed_over"), stats.of_engine.named("kept_bytes"), stats.lost_to_full_sets),
+        (stats.of_engine.named("passed_over_segments"), stats.of_engine.named("kept_bytes"), stats.lost_to_full_sets),
         (0, 0, 0)
     );
 }
@@ -93,9 +93,9 @@ fn a_byte_stored_is_a_byte_written() {
     assert!(requests < 700, "{requests} requests");
     let reads = now.reads - before.reads;
     assert!(
-        reads <= 2 * stats.of_engine.named("segments_cleaned"),
+        reads <= 2 * stats.of_engine.named("cleaned_segments"),
         "{reads} reads, to clean {} segments",
-        stats.of_engine.named("segments_cleaned")
+        stats.of_engine.named("cleaned_segments")
     );
 }
 
@@ -118,14 +118,14 @@ fn what_somebody_has_open_is_passed_over() {
     put_all(&store, 0, 1000, 20_000);
     block_on(store.flush()).unwrap();
     assert_eq!((20..40).filter(|n| get(&store, *n).is_some()).count(), 0, "what lay behind it has left");
-    assert!(store.stats().of_engine.named("segments_passed_over") > 0);
+    assert!(store.stats().of_engine.named("passed_over_segments") > 0);
     let rest = block_on(open.body.collect(usize::MAX)).unwrap();
     assert!([first, rest].concat() == bytes_of(7777 * 1000 + 1, 700_000));
     drop(open);
-    let before = store.stats().of_engine.named("segments_passed_over");
+    let before = store.stats().of_engine.named("passed_over_segments");
     put_all(&store, 2000, 3000, 20_000);
     assert_eq!(get(&store, 7777), None, "nobody has it open any more");
-    assert_eq!(store.stats().of_engine.named("segments_passed_over"), before);
+    assert_eq!(store.stats().of_engine.named("passed_over_segments"), before);
 }
 
 /// Two versions of objects in segments that are passed over and in later ones that are not: when the later ones are
@@ -143,7 +143,7 @@ fn no_older_version_comes_to_light_when_its_segment_was_passed_over() {
     }
     put_all(&store, 2000, 3000, 20_000);
     block_on(store.flush()).unwrap();
-    assert!(store.stats().of_engine.named("segments_passed_over") > 0);
+    assert!(store.stats().of_engine.named("passed_over_segments") > 0);
     let crashed = medium.copy();
     let gone = |store: &Cache| (0..20).for_each(|n| assert_ne!(get(store, n), Some(1), "object {n} is back"));
     gone(&store);

@@ -54,7 +54,7 @@ impl Report {
         let Figures { bin_bytes, ways, of_engine, .. } = &self.figures;
         let older = || match name {
             "bin_bytes" => *bin_bytes,
-            "ways" => *ways,
+            "set_bins" => *ways,
             _ => 0,
         };
         of_engine.get(name).copied().unwrap_or_else(older)

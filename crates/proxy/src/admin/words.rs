@@ -138,7 +138,7 @@ impl From<&Stats> for Figures {
             engine: stats.engine.to_owned(),
             mean_object_bytes: stats.mean_object_bytes,
             bin_bytes: stats.of_engine.named("bin_bytes"),
-            ways: stats.of_engine.named("ways"),
+            ways: stats.of_engine.named("set_bins"),
             of_engine: stats.of_engine.iter().map(|(figure, value)| (figure.name.to_owned(), value)).collect(),
             slots: stats.slots,
             live_objects: stats.live_objects,

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use parking_lot::RwLock;
 
 use super::clean;
-use super::figures::{EVICTED, KEPT_BYTES, SEGMENTS_CLEANED, SEGMENTS_PASSED_OVER};
+use super::figures::{CLEANED_SEGMENTS, EVICTED_OBJECTS, KEPT_BYTES, PASSED_OVER_SEGMENTS};
 use super::format::WAYS;
 use super::index::Index;
 use super::keep::{Budget, RESERVE};
@@ -221,9 +221,9 @@ impl Engine for Segmented {
             false_reads: inner.false_reads.load(Relaxed),
             damaged_at_open: inner.damaged_at_open,
             of_engine: EngineFigures::default()
-                .with(&SEGMENTS_CLEANED, inner.cleaned.load(Relaxed))
-                .with(&SEGMENTS_PASSED_OVER, inner.segments.passed_over())
-                .with(&EVICTED, inner.evicted.load(Relaxed))
+                .with(&CLEANED_SEGMENTS, inner.cleaned.load(Relaxed))
+                .with(&PASSED_OVER_SEGMENTS, inner.segments.passed_over())
+                .with(&EVICTED_OBJECTS, inner.evicted.load(Relaxed))
                 .with(&KEPT_BYTES, inner.budget.spent()),
             ..inner.log.stats()
         }

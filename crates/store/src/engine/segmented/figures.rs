@@ -3,22 +3,22 @@
 use crate::terms::{Figure, FigureKind};
 
 /// Segments cleaned.
-pub static SEGMENTS_CLEANED: Figure = Figure {
-    name: "segments_cleaned",
+pub static CLEANED_SEGMENTS: Figure = Figure {
+    name: "cleaned_segments",
     help: "Segments cleaned: their objects were evicted, or kept.",
     kind: FigureKind::Counter,
 };
 
 /// Segments that were open when their turn came.
-pub static SEGMENTS_PASSED_OVER: Figure = Figure {
-    name: "segments_passed_over",
+pub static PASSED_OVER_SEGMENTS: Figure = Figure {
+    name: "passed_over_segments",
     help: "Times the oldest segment was not cleaned since somebody had it open.",
     kind: FigureKind::Counter,
 };
 
 /// Objects that left.
-pub static EVICTED: Figure =
-    Figure { name: "evicted", help: "Objects evicted with their segments.", kind: FigureKind::Counter };
+pub static EVICTED_OBJECTS: Figure =
+    Figure { name: "evicted_objects", help: "Objects evicted with their segments.", kind: FigureKind::Counter };
 
 /// What the setting `keep` cost.
 pub static KEPT_BYTES: Figure = Figure {

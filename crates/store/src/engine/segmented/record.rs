@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::engine::Segmented;
-use super::figures::{EVICTED, KEPT_BYTES, SEGMENTS_CLEANED, SEGMENTS_PASSED_OVER};
+use super::figures::{CLEANED_SEGMENTS, EVICTED_OBJECTS, KEPT_BYTES, PASSED_OVER_SEGMENTS};
 use super::options::SegmentedOptions;
 use crate::engine::registry::{Ask, Cut, EngineRecord, Ground, OnDevice, Opening};
 use crate::engine::{Engine, Setting, Settings, Takes, no_cut_to_tell, none_wrong};
@@ -33,7 +33,7 @@ pub static SEGMENTED: EngineRecord = EngineRecord {
     settings: &[&KEEP],
     counts_objects: true,
     wrong: none_wrong,
-    figures: &[&SEGMENTS_CLEANED, &SEGMENTS_PASSED_OVER, &EVICTED, &KEPT_BYTES],
+    figures: &[&CLEANED_SEGMENTS, &PASSED_OVER_SEGMENTS, &EVICTED_OBJECTS, &KEPT_BYTES],
     inspect: no_cut_to_tell,
     ground: Ground::Device(OnDevice {
         names: &[("segmented", &[])],

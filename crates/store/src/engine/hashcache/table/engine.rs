@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker, ready};
 
-use super::figures::{BIN_BYTES, BINS_OF_A_SET};
+use super::figures::{BIN_BYTES, SET_BINS};
 use super::open::state;
 use super::{HashCacheTable, Inner};
 use crate::device::blocking;
@@ -140,7 +140,7 @@ impl Engine for HashCacheTable {
             mean_object_bytes: options.mean_object_bytes,
             of_engine: EngineFigures::default()
                 .with(&BIN_BYTES, options.table.block_bytes)
-                .with(&BINS_OF_A_SET, options.table.ways as u64),
+                .with(&SET_BINS, options.table.ways as u64),
             live_objects: self.0.rows.live(),
             lost_to_full_sets: self.0.lost_to_full_sets.load(Relaxed),
             capacity_bytes: options.table.bytes() + of_log.capacity_bytes,

@@ -7,5 +7,5 @@ pub static BIN_BYTES: Figure =
     Figure { name: "bin_bytes", help: "Bytes of a bin of the Disk Table.", kind: FigureKind::Cut };
 
 /// Bins of a set.
-pub static BINS_OF_A_SET: Figure =
-    Figure { name: "ways", help: "Bins of a set of the Disk Table.", kind: FigureKind::Cut };
+pub static SET_BINS: Figure =
+    Figure { name: "set_bins", help: "Bins of a set of the Disk Table.", kind: FigureKind::Cut };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::HashCacheTable;
-use super::figures::{BIN_BYTES, BINS_OF_A_SET};
+use super::figures::{BIN_BYTES, SET_BINS};
 use super::options::{Bins, TableOptions, TablePolicy};
 use crate::engine::hashcache::settings::{BIN_SIZE, DEFAULT_SETS_IN_MEMORY, HASH_BITS, PREFETCH, SETS_IN_MEMORY, WAYS};
 use crate::engine::registry::{Ask, Cut, EngineRecord, Ground, OnDevice, Opening};
@@ -19,7 +19,7 @@ pub static BASIC: EngineRecord = EngineRecord {
     settings: &[&PREFETCH, &BIN_SIZE, &WAYS],
     counts_objects: false,
     wrong: |settings, disk_bytes| bins(settings).wrong(TablePolicy::Basic, disk_bytes),
-    figures: &[&BIN_BYTES, &BINS_OF_A_SET],
+    figures: &[&BIN_BYTES, &SET_BINS],
     inspect,
     ground: Ground::Device(OnDevice {
         names: &[("hashcache-basic", &[(&PREFETCH, 0)]), ("hc-basic+ahead", &[(&PREFETCH, 1)])],
@@ -36,7 +36,7 @@ pub static SET: EngineRecord = EngineRecord {
     settings: &[&PREFETCH, &BIN_SIZE, &WAYS],
     counts_objects: false,
     wrong: |settings, disk_bytes| bins(settings).wrong(TablePolicy::Set, disk_bytes),
-    figures: &[&BIN_BYTES, &BINS_OF_A_SET],
+    figures: &[&BIN_BYTES, &SET_BINS],
     inspect,
     ground: Ground::Device(OnDevice {
         names: &[("hashcache-set", &[(&PREFETCH, 0)]), ("hc-set+ahead", &[(&PREFETCH, 1)])],
@@ -53,7 +53,7 @@ pub static SETMEM: EngineRecord = EngineRecord {
     settings: &[&PREFETCH, &HASH_BITS, &BIN_SIZE, &WAYS],
     counts_objects: true,
     wrong: |settings, disk_bytes| bins(settings).wrong(TablePolicy::SetMem, disk_bytes),
-    figures: &[&BIN_BYTES, &BINS_OF_A_SET],
+    figures: &[&BIN_BYTES, &SET_BINS],
     inspect,
     ground: Ground::Device(OnDevice {
         names: &[("hashcache-setmem", &[(&PREFETCH, 0)]), ("hc-setmem+ahead", &[(&PREFETCH, 1)])],
@@ -70,7 +70,7 @@ pub static SETMEMLRU: EngineRecord = EngineRecord {
     settings: &[&PREFETCH, &HASH_BITS, &BIN_SIZE, &WAYS, &SETS_IN_MEMORY],
     counts_objects: false,
     wrong: |settings, disk_bytes| bins(settings).wrong(some_sets(settings), disk_bytes),
-    figures: &[&BIN_BYTES, &BINS_OF_A_SET],
+    figures: &[&BIN_BYTES, &SET_BINS],
     inspect,
     ground: Ground::Device(OnDevice {
         names: &[("hashcache-smlru", &[(&PREFETCH, 0)]), ("hc-smlru+ahead", &[(&PREFETCH, 1)])],
@@ -105,7 +105,7 @@ fn made_with(policy: TablePolicy, section: &[u8]) -> Settings {
 
 /// How `inspect` shows the cut of a table.
 fn inspect(stats: &Stats) -> String {
-    let (bin_bytes, ways) = (stats.of_engine.get(&BIN_BYTES), stats.of_engine.get(&BINS_OF_A_SET));
+    let (bin_bytes, ways) = (stats.of_engine.get(&BIN_BYTES), stats.of_engine.get(&SET_BINS));
     format!(", in bins of {:.1} KiB, {ways} to a set", bin_bytes as f64 / 1024.0)
 }
 
