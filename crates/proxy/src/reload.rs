@@ -11,9 +11,9 @@ use parking_lot::RwLock;
 use tokio::signal::unix::Signal;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::config::{Config, Listener};
-use crate::origin::Origins;
-use crate::serve::{ServeError, check};
+use crate::config::{Config, Listener, behind};
+use crate::errors::ServeError;
+use crate::origin::{Behind, Origins, authorities};
 use crate::shared::Shared;
 use crate::tls::Tls;
 
@@ -110,7 +110,7 @@ impl Reloader {
         }
         check(&config)?;
         let fresh = Current::load(&config.listeners)?;
-        let origins = self.origins.prepare(&config.listeners)?;
+        let origins = self.origins.prepare(behind(&config.listeners))?;
         self.origins.exchange(origins);
         *self.current.0.write() = fresh.0.into_inner();
         let began = &self.began;
@@ -171,4 +171,27 @@ impl Reloader {
 
 fn shown(addresses: &[SocketAddr]) -> String {
     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Checks a configuration as [`crate::Server::bind`] does, but for what can only be known by listening.
+///
+/// Errors: [`ServeError`].
+pub fn check(config: &Config) -> Result<(), ServeError> {
+    config.check()?;
+    Current::load(&config.listeners)?;
+    Origins::new(0, config.limits).prepare(behind(&config.listeners))?;
+    check_authorities(&config.listeners)
+}
+
+/// Finds out now whether origins' certificates can be checked: Pingora panics if it cannot read what it checks against.
+fn check_authorities(listeners: &[Listener]) -> Result<(), ServeError> {
+    let trusted = authorities().map_err(ServeError::Certificates)?;
+    let needs = |behind: &Arc<Behind>| {
+        let upstream = &behind.upstream;
+        upstream.tls.authority.is_none() && upstream.origins.iter().any(|origin| origin.destination().tls)
+    };
+    if trusted == 0 && behind(listeners).any(needs) {
+        return Err(ServeError::Certificates("there is none, and the origin's would be refused".into()));
+    }
+    Ok(())
 }

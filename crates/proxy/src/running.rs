@@ -12,11 +12,12 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::handover::{Heir, Predecessor, Sockets, TakeOverError, open_unlocked};
-use crate::metrics;
+use crate::errors::TakeOverError;
+use crate::handover::{Heir, Predecessor, Sockets, open_unlocked};
+use crate::monitoring::MetricsServer;
 use crate::origin::check_all;
-use crate::serve::Opener;
 use crate::server::{Proxy, Server};
+use crate::storage::Opener;
 
 /// When the proxy is handed over, fetches that are nearly done have so long to be stored. Clients' requests pass by the cache
 /// meanwhile.
@@ -143,7 +144,7 @@ impl Proxy {
             Some(Ok(listener)) => {
                 let (shared, storage) = (self.exchange.shared.clone(), self.exchange.store.clone());
                 let (crowd, origins) = (self.crowd.clone(), self.exchange.origins.clone());
-                let server = metrics::MetricsServer { shared, storage, crowd, origins, stopping: stopped.clone() };
+                let server = MetricsServer { shared, storage, crowd, origins, stopping: stopped.clone() };
                 answering.spawn(server.open(listener));
             }
             Some(Err(error)) => tracing::warn!(%error, "nobody can ask for metrics"),

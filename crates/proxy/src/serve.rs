@@ -1,87 +1,19 @@
 //! Starting and stopping.
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tinaja_store::OpenError;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use crate::Storage;
 use crate::admin::Successor;
-use crate::config::{Config, Listener, Mode};
-use crate::handover::{Predecessor, Switch, TakeOverError, canonical};
-use crate::origin::{Behind, Origins, authorities};
-use crate::reload::{Current, Reload};
+use crate::config::Config;
+use crate::errors::ServeError;
+use crate::handover::{Predecessor, Switch, canonical};
+use crate::reload::Reload;
 use crate::server::{Outside, Proxy, Server, runtime};
-use crate::tls::BadCertificate;
-
-/// Why a proxy could not start. The text says what to do.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// No address to listen on.
-    #[error("there is no address to listen on; give one, as in 127.0.0.1:3128")]
-    NoAddress,
-    /// Two listeners want the same connections.
-    #[error("{0} and {1} overlap: a connection could belong to either listener; give one of them another port")]
-    Overlap(SocketAddr, SocketAddr),
-    /// Another program listens there.
-    #[error("{0} is in use by another program; stop that one, or listen on another port (--listen)")]
-    InUse(SocketAddr),
-    /// The system does not let this user listen there.
-    #[error("listening on {0} is not permitted; ports below 1024 need a privilege, choose a higher one (--listen)")]
-    NotPermitted(SocketAddr),
-    /// Something else is wrong with the address.
-    #[error("cannot listen on {address}: {cause}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// What the system says.
-        cause: io::Error,
-    },
-    /// The access log cannot be opened.
-    #[error("cannot open the access log {path}: {cause}; choose another file, or turn it off (--access-log off)")]
-    AccessLog {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        cause: io::Error,
-    },
-    /// The authorities that origins' certificates are checked against cannot be read, or there are none for an origin
-    /// with TLS.
-    #[error(
-        "cannot read the certificates of trusted authorities: {0}; check SSL_CERT_FILE and SSL_CERT_DIR, or unset \
-         them and install the package ca-certificates"
-    )]
-    Certificates(String),
-    /// A certificate of a listener is of no use.
-    #[error("{address} cannot speak TLS: {cause}")]
-    Certificate {
-        /// The listener's address.
-        address: SocketAddr,
-        /// What is wrong with which file.
-        cause: BadCertificate,
-    },
-    /// Another process's work could not be taken over, after this one had begun to serve.
-    #[error(transparent)]
-    TakeOver(#[from] TakeOverError),
-    /// What a route speaks TLS to its origins with is of no use.
-    #[error("the route {route} cannot speak TLS to its origins: {cause}")]
-    OriginTls {
-        /// The route's host and path, `*` for any.
-        route: String,
-        /// What is wrong with which file.
-        cause: BadCertificate,
-    },
-    /// Threads or signal handlers could not be set up.
-    #[error("cannot start: {0}")]
-    Start(#[from] io::Error),
-}
-
-/// Opens a cache that another process has left. Errors: [`OpenError`], also that the other process still has it.
-pub type Opener = Arc<dyn Fn() -> Result<Storage, OpenError> + Send + Sync>;
+use crate::storage::Opener;
 
 /// What [`serve`] is given besides its settings.
 pub struct Service {
@@ -141,31 +73,4 @@ pub fn serve(config: Config, service: Service, on_ready: impl FnOnce(&[SocketAdd
         }
     };
     Ok(server.run_after(predecessor, &open, on_handed_over, stop)?)
-}
-
-/// Checks a configuration as [`Server::bind`] does, but for what can only be known by listening.
-///
-/// Errors: [`ServeError`].
-pub fn check(config: &Config) -> Result<(), ServeError> {
-    config.check()?;
-    Current::load(&config.listeners)?;
-    Origins::new(0, config.limits).prepare(&config.listeners)?;
-    check_authorities(&config.listeners)
-}
-
-/// Finds out now whether origins' certificates can be checked: Pingora panics if it cannot read what it checks against.
-fn check_authorities(listeners: &[Listener]) -> Result<(), ServeError> {
-    let trusted = authorities().map_err(ServeError::Certificates)?;
-    let needs = |behind: &Arc<Behind>| {
-        let upstream = &behind.upstream;
-        upstream.tls.authority.is_none() && upstream.origins.iter().any(|origin| origin.destination().tls)
-    };
-    let needed = listeners.iter().any(|listener| match &listener.mode {
-        Mode::Forward => false,
-        Mode::Reverse(routes) => routes.behind().any(needs),
-    });
-    if trusted == 0 && needed {
-        return Err(ServeError::Certificates("there is none, and the origin's would be refused".into()));
-    }
-    Ok(())
 }

@@ -15,20 +15,21 @@ use tinaja_http::hops::via_member;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, mpsc, watch};
 
-use crate::Storage;
 use crate::access::AccessLog;
 use crate::admin::socket::{NAME, Socket};
-use crate::admin::{ControlServer, Successor, Upgrade};
-use crate::config::Config;
+use crate::admin::{Successor, Upgrade};
+use crate::config::{Config, behind};
+use crate::control::ControlServer;
 use crate::crowd::Crowd;
+use crate::errors::ServeError;
 use crate::exchange::Exchange;
 use crate::front::Front;
 use crate::handover::{Heir, Sockets, Switch, listen};
 use crate::ids::Ids;
 use crate::metrics::Metrics;
-use crate::reload::{Current, Reloader, Requests};
-use crate::serve::{ServeError, check};
+use crate::reload::{Current, Reloader, Requests, check};
 use crate::shared::{Shared, unique_name};
+use crate::storage::Storage;
 
 /// Threads that wait for name servers, or for a cache to open, at most; they exist while there is something to wait for.
 const MOST_WAITING: usize = 64;
@@ -119,7 +120,7 @@ impl Proxy {
         });
         let crowd = Crowd::new(config.limits.connections);
         let exchange = Arc::new(Exchange::new(shared.clone(), switch.clone(), workers));
-        exchange.origins.exchange(exchange.origins.prepare(&began.listeners)?);
+        exchange.origins.exchange(exchange.origins.prepare(behind(&began.listeners))?);
         let (come, heirs) = mpsc::channel(1);
         let control_server = Arc::new(ControlServer {
             storage: switch.clone(),

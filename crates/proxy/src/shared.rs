@@ -9,9 +9,10 @@ use tinaja_logs::CacheResult;
 use tokio::sync::watch;
 
 use crate::access::AccessLog;
-use crate::config::{Limits, Listener, Mode};
+use crate::config::{Listener, Mode};
 use crate::failure::Failure;
 use crate::ids::{Ids, RequestId};
+use crate::limits::Limits;
 use crate::metrics::{Metrics, Source};
 use crate::rules::Asked;
 

@@ -112,7 +112,7 @@ pub(crate) async fn purge_name(store: &Arc<dyn Store>, name: &Name) -> Result<bo
 /// Forgets a URL in a cache that these listeners fill. How many objects there were.
 ///
 /// Errors: [`PurgeError`].
-pub(super) async fn purge(store: &Arc<dyn Store>, listeners: &[Arc<Listener>], url: &Url) -> Result<u64, PurgeError> {
+pub(crate) async fn purge(store: &Arc<dyn Store>, listeners: &[Arc<Listener>], url: &Url) -> Result<u64, PurgeError> {
     let mut objects = 0;
     for key in url.keys(listeners) {
         objects += u64::from(purge_name(store, &key).await?);

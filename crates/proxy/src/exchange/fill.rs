@@ -20,8 +20,8 @@ use tracing::Instrument as _;
 use super::Exchange;
 use super::resume::Source;
 use super::ticket::Request;
-use crate::config::Limits;
 use crate::failure::Failure;
+use crate::limits::Limits;
 use crate::origin::Connection;
 use crate::stored::StoredHead;
 

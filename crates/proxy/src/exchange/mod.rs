@@ -64,7 +64,6 @@ pub(crate) use serve::READ_PIECE_BYTES;
 use serve::{Given, Sent};
 pub(crate) use ticket::{Request, Ticket};
 
-use crate::Storage;
 use crate::client::{Client, Left};
 use crate::crowd::Crowd;
 use crate::failure::Failure;
@@ -73,6 +72,7 @@ use crate::handover::Switch;
 use crate::metrics::Source;
 use crate::origin::Origins;
 use crate::shared::Shared;
+use crate::storage::Storage;
 use crate::stored::{Families, Found, Looked, find};
 
 /// Fetches of other clients that one request waits for, one after the other.

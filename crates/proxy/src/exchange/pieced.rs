@@ -7,8 +7,8 @@ use tinaja_store::Body;
 
 use super::piece::Keeping;
 use super::serve::READ_PIECE_BYTES;
-use crate::Storage;
 use crate::origin::Connection;
+use crate::storage::Storage;
 use crate::stored::{Name, PieceList, find_piece};
 
 /// What is missing of an object, and the connection that brings it: exactly these bytes.

@@ -16,10 +16,10 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::client::Gate;
-use crate::config::Limits;
 use crate::exchange::{Request, Ticket};
 use crate::failure::Failure;
 use crate::front::h2::PREFACE;
+use crate::limits::Limits;
 
 /// What came of waiting for a request.
 pub(super) enum Arrival {

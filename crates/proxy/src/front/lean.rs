@@ -27,11 +27,11 @@ use tinaja_store::State;
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
-use crate::Storage;
 use crate::client::{Gate, write_as_one};
 use crate::exchange::{READ_PIECE_BYTES, Reuse, Ticket, judge, not_for_cache};
 use crate::metrics::Source;
 use crate::shared::Shared;
+use crate::storage::Storage;
 use crate::stored::{Found, Kind, Looked, find};
 
 /// Fields with which a request wants more than a plain answer.

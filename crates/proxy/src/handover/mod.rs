@@ -32,7 +32,7 @@ mod switch;
 mod words;
 
 pub(crate) use heir::{Heir, Heirs};
-pub use predecessor::{Predecessor, TakeOverError};
+pub use predecessor::Predecessor;
 pub(crate) use predecessor::{canonical, open_unlocked};
 pub(crate) use sockets::{Sockets, listen};
 pub use switch::Switch;

@@ -15,7 +15,8 @@ use super::switch::Switch;
 use super::words::{PROTOCOL, Step, Told};
 use crate::admin::socket;
 use crate::admin::words::Ask;
-use crate::serve::Opener;
+use crate::errors::TakeOverError;
+use crate::storage::{Opener, Storage};
 
 /// The old process must answer within this.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -27,39 +28,6 @@ const LOCKED: Duration = Duration::from_secs(90);
 const TRY_EVERY: Duration = Duration::from_millis(20);
 /// The longest line, in bytes.
 const MOST_LINE_BYTES: u64 = 64 * 1024;
-
-/// Why nothing was taken over. The old process, where there is one, serves on.
-#[derive(Debug, thiserror::Error)]
-pub enum TakeOverError {
-    /// The cache is not in a directory.
-    #[error("only a server whose first cache is in a directory can be taken over from: its control socket lies there")]
-    NoDirectory,
-    /// Nobody serves.
-    #[error(
-        "no server runs on the cache in {0}: start without --take-over, or name the cache of the server that is meant"
-    )]
-    NoServer(PathBuf),
-    /// The old process cannot be reached, or is somebody else's.
-    #[error("cannot ask the server on the cache in {path} to hand over: {cause}")]
-    Unreachable {
-        /// The cache's directory.
-        path: PathBuf,
-        /// What the system says.
-        cause: io::Error,
-    },
-    /// The old process does not hand over.
-    #[error("the running server does not hand over: {0}")]
-    Refused(String),
-    /// The old process says what makes no sense.
-    #[error("the running server is of a version that cannot hand over to this one ({0}): stop it, and start this one")]
-    OtherVersion(String),
-    /// The conversation cannot go on.
-    #[error("the conversation with the running server cannot go on: {0}")]
-    Talk(#[from] io::Error),
-    /// The cache, which the old process has left, cannot be opened.
-    #[error("the cache that was handed over cannot be opened: {0}")]
-    Cache(Box<OpenError>),
-}
 
 /// The process that is taken over from. Dropped, it serves on, or takes back what it has left.
 #[derive(Debug)]
@@ -173,7 +141,7 @@ impl Talk {
 /// Opens a cache that another process is about to leave.
 ///
 /// Errors: [`OpenError`]; also that the other process has not left it within 90 s.
-pub(crate) async fn open_unlocked(open: &Opener) -> Result<crate::Storage, OpenError> {
+pub(crate) async fn open_unlocked(open: &Opener) -> Result<Storage, OpenError> {
     let until = Instant::now() + LOCKED;
     loop {
         let open = open.clone();

@@ -12,7 +12,7 @@ use rustix::net::{
 };
 
 use super::words::{Given, Told};
-use crate::serve::ServeError;
+use crate::errors::ServeError;
 
 /// Sockets that are passed on at once: the kernel takes 253.
 const MOST: usize = 250;

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::nothing::Nothing;
-use crate::Storage;
+use crate::storage::Storage;
 
 /// A removal waits so long for the cache to come. What is removed must not be found in it afterwards.
 const REMOVAL_PATIENCE: Duration = Duration::from_secs(10);

@@ -13,7 +13,6 @@ mod origins;
 mod panics;
 mod process;
 mod requests;
-mod server;
 mod store;
 
 use std::time::Instant;
@@ -27,10 +26,10 @@ use tinaja_store::Stats;
 pub(crate) use family::{counter, gauge};
 use fetches::{Fetches, Waiting};
 use hand_over::HandOver;
+pub(crate) use origins::families as of_origins;
 pub use panics::{count_panics, panics};
 use requests::Requests;
 pub(crate) use requests::Source;
-pub(crate) use server::MetricsServer;
 
 /// The counters. Memory: some 60 KB.
 #[derive(Debug)]

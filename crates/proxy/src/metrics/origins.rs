@@ -12,7 +12,7 @@ use crate::origin::{Origins, Outcome};
 
 /// All of them; where listeners have a route in common, together. None where a name is one that Prometheus does not take,
 /// which is a mistake of ours.
-pub(super) fn families(origins: &Origins) -> Vec<MetricFamily> {
+pub(crate) fn families(origins: &Origins) -> Vec<MetricFamily> {
     counted(origins).unwrap_or_default()
 }
 
@@ -67,7 +67,8 @@ mod tests {
     use prometheus::{Encoder, TextEncoder};
 
     use super::*;
-    use crate::config::{Limits, Listener, Mode};
+    use crate::config::{Listener, Mode, behind};
+    use crate::limits::Limits;
     use crate::routes::Routes;
 
     #[test]
@@ -78,7 +79,7 @@ mod tests {
         let reverse = Listener { mode: Mode::Reverse(routes), ..Listener::forward("127.0.0.1:1".parse().unwrap()) };
         // Two listeners with one route.
         let again = Listener { address: "127.0.0.1:2".parse().unwrap(), ..reverse.clone() };
-        origins.exchange(origins.prepare(&[reverse, again]).unwrap());
+        origins.exchange(origins.prepare(behind(&[reverse, again])).unwrap());
         let mut text = Vec::new();
         TextEncoder::new().encode(&families(&origins), &mut text).unwrap();
         let text = String::from_utf8(text).unwrap();

@@ -12,9 +12,9 @@ use super::backend::{Attempt, Backend};
 use super::health::Rules;
 use super::reach::Reach;
 use super::{Balance, Behind, OriginTls, OriginUrl};
-use crate::config::{Limits, Listener, Mode};
+use crate::errors::ServeError;
 use crate::failure::Failure;
-use crate::serve::ServeError;
+use crate::limits::Limits;
 
 /// One route's origins.
 #[derive(Debug)]
@@ -128,22 +128,25 @@ impl Groups {
         Ok(Arc::new(Group::new(behind.clone(), &self.known(), Arc::new(reach))))
     }
 
-    /// What these listeners need, with all that is known of origins that stay.
+    /// What these routes need, with all that is known of origins that stay. Routes that are the same share what they know.
     ///
     /// Errors: [`ServeError::OriginTls`].
-    pub fn prepare(&self, listeners: &[Listener], limits: &Limits) -> Result<Groups, ServeError> {
+    pub fn prepare<'a>(
+        &self,
+        behinds: impl Iterator<Item = &'a Arc<Behind>>,
+        limits: &Limits,
+    ) -> Result<Groups, ServeError> {
         let mut known = self.known();
         let mut made: HashMap<Arc<Behind>, Arc<Group>> = HashMap::new();
-        for listener in listeners {
-            let Mode::Reverse(routes) = &listener.mode else { continue };
-            for behind in routes.behind().filter(|behind| !made.contains_key(*behind)).collect::<Vec<_>>() {
-                let reach = Reach::load(&behind.upstream, limits);
-                let reach = reach.map_err(|cause| ServeError::OriginTls { route: behind.route.clone(), cause })?;
-                let group = Group::new(behind.clone(), &known, Arc::new(reach));
-                // Listeners that have the same route share what they know.
-                known.extend(group.members.iter().map(|member| (identity(behind, &member.url), member.clone())));
-                made.insert(behind.clone(), Arc::new(group));
+        for behind in behinds {
+            if made.contains_key(behind) {
+                continue;
             }
+            let reach = Reach::load(&behind.upstream, limits);
+            let reach = reach.map_err(|cause| ServeError::OriginTls { route: behind.route.clone(), cause })?;
+            let group = Group::new(behind.clone(), &known, Arc::new(reach));
+            known.extend(group.members.iter().map(|member| (identity(behind, &member.url), member.clone())));
+            made.insert(behind.clone(), Arc::new(group));
         }
         Ok(Groups(RwLock::new(made)))
     }

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::*;
+use crate::config::{Listener, Mode, behind};
 use crate::origin::Upstream;
 
 fn group(origins: usize, balance: Balance, fails: u32) -> Arc<Group> {
@@ -112,7 +113,7 @@ fn a_reload_keeps_what_is_known_of_origins_that_stay() {
     };
     let groups = Groups::default();
     let of = |listener: &Listener| {
-        groups.exchange(groups.prepare(std::slice::from_ref(listener), &limits).unwrap());
+        groups.exchange(groups.prepare(behind(std::slice::from_ref(listener)), &limits).unwrap());
         groups.all()[0].clone()
     };
     let before = of(&listener(&["http://a", "http://b"], Duration::from_secs(60)));

@@ -20,9 +20,9 @@ use super::reach::{ALPN_HTTP2, Reach};
 use super::session::{Session, Sessions};
 use super::wire::{Pool, PoolKey, Stream, Wire};
 use super::{Behind, Destination, handshake};
-use crate::config::{Limits, Listener};
+use crate::errors::ServeError;
 use crate::failure::Failure;
-use crate::serve::ServeError;
+use crate::limits::Limits;
 
 /// All that the proxy knows of origins, and its connections to them.
 pub(crate) struct Origins {
@@ -66,11 +66,11 @@ impl Origins {
         self.groups.of(behind, &self.limits)
     }
 
-    /// What these listeners need, to be exchanged for what there is once all else is known to be good.
+    /// What these routes need, to be exchanged for what there is once all else is known to be good.
     ///
     /// Errors: [`ServeError::OriginTls`].
-    pub fn prepare(&self, listeners: &[Listener]) -> Result<Groups, ServeError> {
-        self.groups.prepare(listeners, &self.limits)
+    pub fn prepare<'a>(&self, behinds: impl Iterator<Item = &'a Arc<Behind>>) -> Result<Groups, ServeError> {
+        self.groups.prepare(behinds, &self.limits)
     }
 
     /// Goes by other origins from now on; of those that stay all that is known stays.

@@ -12,7 +12,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio_rustls::TlsConnector;
 
 use super::{OriginTls, Upstream};
-use crate::config::Limits;
+use crate::limits::Limits;
 use crate::tls::{BadCertificate, certificates_in, check_now, key_in};
 
 /// The name of HTTP/2 in TLS (RFC 9113 3.2).

@@ -12,7 +12,7 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use super::head::{Facts, Kind, StoredHead};
 use super::name::Name;
-use crate::Storage;
+use crate::storage::Storage;
 
 /// The field of a family's head that lists its variants, the one stored last at the end.
 const VARIANTS: HeaderName = HeaderName::from_static("variants");

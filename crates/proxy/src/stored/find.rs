@@ -9,7 +9,7 @@ use super::family::Family;
 use super::head::{Kind, StoredHead, is_old};
 use super::name::Name;
 use super::pieces::{Piece, PieceList};
-use crate::Storage;
+use crate::storage::Storage;
 
 /// A stored response, or one that is just being fetched.
 #[derive(Debug)]

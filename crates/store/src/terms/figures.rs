@@ -1,7 +1,7 @@
 //! What only some engines count: each figure is defined in the folder of the engine that has it.
 
 /// Figures that one engine may have.
-pub const MAX_FIGURES: usize = 8;
+const MAX_FIGURES: usize = 8;
 
 /// What an engine counts beside what all engines do.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub enum FigureKind {
 pub struct EngineFigures([Option<(&'static Figure, u64)>; MAX_FIGURES]);
 
 impl EngineFigures {
-    /// The same, and one more. Beyond [`MAX_FIGURES`] it is left out.
+    /// The same, and one more. A ninth is left out.
     #[must_use]
     pub fn with(mut self, figure: &'static Figure, value: u64) -> Self {
         let place = self.0.iter_mut().find(|place| place.is_none_or(|(other, _)| other == figure));

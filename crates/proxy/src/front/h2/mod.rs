@@ -37,6 +37,7 @@ use tokio::time::{sleep, timeout};
 pub(super) use meter::PREFACE;
 
 use super::{Caller, Front};
+use crate::limits::Limits;
 use limits::builder;
 use wire::{Watch, Wire};
 
@@ -187,7 +188,7 @@ struct Waiting {
 }
 
 /// When the connection has been left alone for too long; never while it has streams.
-fn deadline(limits: &crate::Limits, session: &Session) -> Option<Instant> {
+fn deadline(limits: &Limits, session: &Session) -> Option<Instant> {
     match session.phase {
         Phase::Cut => Some(session.last + FAREWELL),
         _ if !session.tasks.is_empty() => None,

@@ -13,13 +13,11 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{sleep, timeout};
 
-use super::purge::{Url, purge};
-use super::top::top_hosts;
-use super::upgrade::Upgrade;
-use super::words::{Answer, Ask, Figures};
-use crate::Storage;
+use crate::admin::words::{Answer, Ask, Figures};
+use crate::admin::{Upgrade, Url, purge, top_hosts};
 use crate::handover::{Heir, Heirs, PROTOCOL};
 use crate::reload::{Current, Requests};
+use crate::storage::Storage;
 
 /// Requests that are worked on at a time; further ones wait to be accepted.
 const MOST_AT_ONCE: usize = 4;

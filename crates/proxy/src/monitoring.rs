@@ -12,10 +12,11 @@ use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
-use crate::Storage;
 use crate::crowd::Crowd;
+use crate::metrics::of_origins;
 use crate::origin::Origins;
 use crate::shared::Shared;
+use crate::storage::Storage;
 
 /// Questions that are answered at a time; further ones wait to be accepted.
 const MOST_AT_ONCE: usize = 8;
@@ -97,7 +98,7 @@ impl MetricsServer {
             "/metrics" => {
                 let stats = self.storage.stats();
                 let metrics = self.shared.metrics.as_ref();
-                let kept = || [self.shared.log.families(), super::origins::families(&self.origins)].concat();
+                let kept = || [self.shared.log.families(), of_origins(&self.origins)].concat();
                 match metrics.map(|metrics| metrics.text(&stats, self.crowd.present(), kept())) {
                     Some(Ok(figures)) => ("200 OK", "text/plain; version=0.0.4; charset=utf-8", figures),
                     _ => text("500 Internal Server Error", "the figures cannot be written"),
