@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use parking_lot::RwLock;
 use tinaja_store::{
-    Cursor, FillId, HeadEdit, Hint, Hit, Key, Lookup, Pending, Removed, ScanPage, Stats, Store, StoreError, Updated,
-    Writer,
+    Clock, Cursor, FillId, HeadEdit, Hint, Hit, Key, Lookup, Pending, Removed, ScanPage, Stats, Store, StoreError,
+    Updated, Writer,
 };
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -65,6 +65,10 @@ impl Switch {
 }
 
 impl Store for Switch {
+    fn clock(&self) -> Clock {
+        self.store.read().clock()
+    }
+
     fn lookup_with(&self, key: &Key, hint: &Hint, deadline: Instant) -> Lookup {
         self.store.read().lookup_with(key, hint, deadline)
     }
