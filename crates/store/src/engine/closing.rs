@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
 use parking_lot::Mutex;
+use tinaja_clock::Clock;
 
 use crate::device::{Device, worker};
 use crate::engine::SyncDone;
@@ -22,7 +23,7 @@ pub(super) fn close(
     begin(Box::new(move |result| drop(tell.send(result))));
     let done = Arc::new(Mutex::new(Some(done)));
     let (end, owner) = (done.clone(), device.clone());
-    let finish = move || {
+    let finish = move |_: &Clock| {
         let result = told.recv().unwrap_or_else(|error| Err(error.to_string()));
         if result.is_ok() {
             last();

@@ -153,8 +153,7 @@ impl Frontier {
             stop: Condvar::new(),
         });
         let weak = Arc::downgrade(&frontier);
-        let clock = frontier.device.clock().clone();
-        worker::spawn("tinaja-behind", &frontier.device, move || end::write_behind(&clock, &weak, flush_every))?;
+        worker::spawn("tinaja-behind", &frontier.device, move |clock| end::write_behind(clock, &weak, flush_every))?;
         Ok(frontier)
     }
 

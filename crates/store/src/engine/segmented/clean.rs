@@ -5,6 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use tinaja_clock::Clock;
+
 use super::engine::Inner;
 use super::keep;
 use crate::device::worker;
@@ -21,15 +23,14 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// system has no more threads.
 pub fn start(engine: &Arc<Inner>) -> std::io::Result<()> {
     let (weak, segments) = (Arc::downgrade(engine), engine.segments.clone());
-    worker::spawn("tinaja-cleaner", &engine.log.device, move || work(&weak, &segments))
+    worker::spawn("tinaja-cleaner", &engine.log.device, move |clock| work(clock, &weak, &segments))
 }
 
-fn work(engine: &Weak<Inner>, segments: &Segments) {
+fn work(clock: &Clock, engine: &Weak<Inner>, segments: &Segments) {
     loop {
         let is_due = segments.wait_for_work(TICK);
         let Some(engine) = engine.upgrade().filter(|engine| !engine.log.frontier.is_closed()) else { return };
         if is_due && !clean(&engine) {
-            let clock = engine.log.device.clock().clone();
             drop(engine);
             clock.sleep(PAUSE);
         }

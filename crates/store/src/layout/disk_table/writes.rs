@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
+use tinaja_clock::Clock;
+
 use super::{DiskTable, DiskTableState};
 use crate::device::{Op, Outcome, Request};
 use crate::layout::limits::{MAX_BINS_IN_FLIGHT, MAX_LOST_BINS, MAX_UNSYNCED_BINS};
@@ -45,12 +47,12 @@ impl Flying {
 
 impl DiskTableState {
     /// Whether another bin may be written now. Pending: the waker is called when there is room.
-    pub fn poll_room(&mut self, waker: &Waker, is_retired: bool, now: Instant) -> Poll<Result<(), WhyNot>> {
+    pub fn poll_room(&mut self, waker: &Waker, is_retired: bool, clock: &Clock) -> Poll<Result<(), WhyNot>> {
         let full = self.flying.len() >= MAX_BINS_IN_FLIGHT || self.unsynced.len() >= MAX_UNSYNCED_BINS;
         match () {
             _ if self.closed => Poll::Ready(Err(WhyNot::Closed)),
             _ if is_retired || self.given_up => Poll::Ready(Err(WhyNot::Device)),
-            _ if full && self.is_stalled(now) => Poll::Ready(Err(WhyNot::Slow)),
+            _ if full && self.is_stalled(clock.now()) => Poll::Ready(Err(WhyNot::Slow)),
             _ if full => {
                 if !self.waiting.iter().any(|other| other.will_wake(waker)) {
                     self.waiting.push(waker.clone());

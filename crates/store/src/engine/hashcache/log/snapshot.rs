@@ -19,8 +19,7 @@ const TICK: Duration = Duration::from_millis(250);
 /// a snapshot's size. It ends when the engine is closed or dropped. Errors: the system has no more threads.
 pub fn start(engine: &Arc<Inner>) -> std::io::Result<()> {
     let weak = Arc::downgrade(engine);
-    let clock = engine.log.device.clock().clone();
-    worker::spawn("tinaja-snapshot", &engine.log.device, move || work(&clock, &weak))
+    worker::spawn("tinaja-snapshot", &engine.log.device, move |clock| work(clock, &weak))
 }
 
 fn work(clock: &Clock, engine: &Weak<Inner>) {

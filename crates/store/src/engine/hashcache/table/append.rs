@@ -75,7 +75,7 @@ impl Inner {
             return self.log.frontier.poll_append(cx, record);
         }
         let retired = self.log.frontier.is_retired();
-        ready!(self.table.lock().poll_room(cx.waker(), retired, self.log.device.clock().now()))?;
+        ready!(self.table.lock().poll_room(cx.waker(), retired, self.log.device.clock()))?;
         let set = self.set_of(record.id.low());
         // With one way, a new object takes it whatever it holds.
         let needs_row = self.ways() > 1 || record.kind == Kind::Tombstone;
@@ -87,7 +87,7 @@ impl Inner {
             _ => ready!(self.poll_image(cx, record))?,
         };
         let mut state = self.table.lock();
-        ready!(state.poll_room(cx.waker(), retired, self.log.device.clock().now()))?;
+        ready!(state.poll_room(cx.waker(), retired, self.log.device.clock()))?;
         let bin = match self.target(record, set) {
             Target::Bin(bin) => Some(bin),
             Target::Nothing => None,

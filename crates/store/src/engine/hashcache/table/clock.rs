@@ -15,8 +15,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// Start the thread. It ends when the engine is closed or dropped. Errors: the system has no more threads.
 pub(super) fn start(engine: &Arc<Inner>) -> std::io::Result<()> {
     let weak = Arc::downgrade(engine);
-    let clock = engine.log.device.clock().clone();
-    worker::spawn("tinaja-table", &engine.log.device, move || work(&clock, &weak))
+    worker::spawn("tinaja-table", &engine.log.device, move |clock| work(clock, &weak))
 }
 
 fn work(clock: &Clock, engine: &Weak<Inner>) {

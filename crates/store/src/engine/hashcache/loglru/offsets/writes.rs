@@ -96,8 +96,7 @@ impl Offsets {
         let Some(device) = &self.device else { return Ok(()) };
         let _ = self.free.set(Box::new(free));
         let weak = Arc::downgrade(self);
-        let clock = device.clock().clone();
-        worker::spawn("tinaja-offsets", device, move || work(&clock, &weak))
+        worker::spawn("tinaja-offsets", device, move |clock| work(clock, &weak))
     }
 }
 
