@@ -81,18 +81,3 @@ fn rooms_and_the_list_are_the_same() {
     assert_eq!(told("a room\n", &[]), ["small: this line names no room: a room"]);
     assert_eq!(told("bottom: again\n", &[]), ["small: ARCHITECTURE.md lists the room `bottom` twice"]);
 }
-
-#[test]
-fn exceptions_hold_for_as_long_as_they_are_needed() {
-    let up = [("bottom.rs", "use crate::top;")];
-    assert_eq!(told("! bottom -> top\n", &up), [""; 0]);
-    assert_eq!(
-        told("! bottom -> top\n", &[]),
-        ["small: `bottom` does not use `top` any more: take the exception away"]
-    );
-    let down = [("top.rs", "use crate::bottom;")];
-    assert_eq!(
-        told("! top -> bottom\n", &down),
-        ["small: from `top` to `bottom` is no way up, and needs no exception"]
-    );
-}

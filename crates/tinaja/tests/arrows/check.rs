@@ -13,7 +13,7 @@ const ROOT: &str = "root";
 
 /// What is wrong with a crate, a sentence each; nothing if each arrow points down.
 pub fn faults(plan: &Plan, files: &Files) -> Vec<String> {
-    let Plan { name, rooms, known, unclear } = plan;
+    let Plan { name, rooms, unclear } = plan;
     let mut faults: Vec<_> = unclear.iter().map(|line| format!("{name}: this line names no room: {line}")).collect();
     let there = modules(files);
     for room in rooms.iter().filter(|room| !there.contains(*room)) {
@@ -35,7 +35,7 @@ pub fn faults(plan: &Plan, files: &Files) -> Vec<String> {
     };
     let down: BTreeSet<_> = arrows.keys().filter(|(from, to)| !is_up(from, to)).cloned().collect();
     for ((from, to), at) in &arrows {
-        if is_up(from, to) && !known.contains(&(from.clone(), to.clone())) {
+        if is_up(from, to) {
             let way = way(&down, to, from);
             let circle = way.map(|way| format!("; and so there is a circle: {from} -> {}", way.join(" -> ")));
             faults.push(format!(
@@ -43,12 +43,6 @@ pub fn faults(plan: &Plan, files: &Files) -> Vec<String> {
                 circle.unwrap_or_default()
             ));
         }
-    }
-    for (from, to) in known.iter().filter(|(from, to)| !arrows.contains_key(&(from.clone(), to.clone()))) {
-        faults.push(format!("{name}: `{from}` does not use `{to}` any more: take the exception away"));
-    }
-    for (from, to) in known.iter().filter(|(from, to)| !is_up(from, to)) {
-        faults.push(format!("{name}: from `{from}` to `{to}` is no way up, and needs no exception"));
     }
     faults
 }

@@ -1,13 +1,11 @@
 //! The order of rooms, as ARCHITECTURE.md has it.
 //!
-//! Each crate has a block. A line is a room and what it holds, from the top to the bottom; or, behind a `!`, an arrow up that
-//! is known and waits to be undone:
+//! Each crate has a block. A line is a room and what it holds, from the top to the bottom:
 //!
 //! ````text
 //! ```rooms store
 //! cache: the contract over any engine
 //! engine: where records lie
-//! ! engine -> cache
 //! ```
 //! ````
 
@@ -16,9 +14,7 @@
 pub struct Plan {
     pub name: String,
     pub rooms: Vec<String>,
-    /// Arrows up that are known, from and to.
-    pub known: Vec<(String, String)>,
-    /// Lines that say nothing of all that.
+    /// Lines that name no room.
     pub unclear: Vec<String>,
 }
 
@@ -38,12 +34,6 @@ pub fn plans(page: &str) -> Vec<Plan> {
 
 impl Plan {
     fn take(&mut self, line: &str) {
-        if let Some(arrow) = line.strip_prefix("! ") {
-            return match arrow.split_once(" -> ") {
-                Some((from, to)) => self.known.push((from.trim().to_owned(), to.trim().to_owned())),
-                None => self.unclear.push(line.to_owned()),
-            };
-        }
         match line.split_once(':') {
             Some((room, holds)) if !holds.trim().is_empty() && !room.contains(' ') => self.rooms.push(room.to_owned()),
             _ if line.trim().is_empty() => {}
