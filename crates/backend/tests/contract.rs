@@ -43,7 +43,7 @@ impl AnyDisk {
     fn open(&self) -> Arc<dyn Device> {
         match self {
             AnyDisk::Memory(medium) => Arc::new(Memory::over(medium)),
-            AnyDisk::File(path) => Arc::new(Disk::open(path, Access::Alone, &Io::by(IoEngine::Auto, 2)).unwrap()),
+            AnyDisk::File(path) => Arc::new(Disk::open(path, Access::Alone, &Io::new(IoEngine::Auto, 2)).unwrap()),
         }
     }
 }

@@ -64,7 +64,7 @@ fn main() {
     println!("random reads           by     depth  requests/s  CPU us each");
     for (bytes, depth) in [(4096, 1), (4096, 32), (12_288, 32), (65_536, 32)] {
         for engine in [IoEngine::Threads, IoEngine::Uring] {
-            match Disk::open(&path, Access::Alone, &Io::by(engine, depth)) {
+            match Disk::open(&path, Access::Alone, &Io::new(engine, depth)) {
                 Ok(disk) => {
                     let disk = Counted::new(Arc::new(disk));
                     let (each_second, cpu) = measure(&disk, bytes, depth);

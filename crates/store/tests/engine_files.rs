@@ -53,6 +53,20 @@ fn made(dir: &Path, engine: EngineRef) -> Vec<u8> {
     fs::read(dir.join("tinaja.cache")).unwrap()
 }
 
+/// An engine's record lists its figures, and [`Stats::of_engine`] has just these: a ninth would be left out.
+///
+/// [`Stats::of_engine`]: tinaja_store::Stats::of_engine
+#[test]
+fn an_engine_tells_the_figures_that_its_record_lists() {
+    for engine in engines::built_in().iter() {
+        let dir = place();
+        let cache = Cache::open(options(dir.path(), Some(engine))).unwrap();
+        let told: Vec<_> = cache.stats().of_engine.iter().map(|(figure, _)| figure.name).collect();
+        let listed: Vec<_> = engine.figures.iter().map(|figure| figure.name).collect();
+        assert_eq!(told, listed, "{engine}");
+    }
+}
+
 #[test]
 fn looking_at_a_cache_of_any_engine_changes_nothing() {
     for engine in engines::built_in().iter() {

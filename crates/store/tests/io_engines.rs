@@ -21,7 +21,7 @@ fn place() -> TempDir {
 /// Whether this machine has io_uring: the tests of it say so and pass where it has not.
 fn has_uring() -> bool {
     let (dir, path) = file(4096);
-    let there = Disk::open(&path, Access::Alone, &Io::by(IoEngine::Uring, 1)).is_ok();
+    let there = Disk::open(&path, Access::Alone, &Io::new(IoEngine::Uring, 1)).is_ok();
     drop(dir);
     if !there {
         eprintln!("SKIPPED: this kernel has no io_uring, or does not allow it");
@@ -53,7 +53,7 @@ fn buffer(seed: u64, bytes: usize) -> AlignedBuf {
 fn what_is_written_is_read_at_every_size() {
     each_engine(|engine| {
         let (_dir, path) = file(32 << 20);
-        let disk = Disk::open(&path, Access::Alone, &Io::by(engine, 4)).unwrap();
+        let disk = Disk::open(&path, Access::Alone, &Io::new(engine, 4)).unwrap();
         assert_eq!(disk.engine(), engine);
         for (n, bytes) in [4096, 8192, 65_536, 1 << 20, 8 << 20].into_iter().enumerate() {
             blocking::write(&disk, 4096 * n as u64, buffer(n as u64, bytes)).unwrap();
@@ -72,7 +72,7 @@ fn a_flood_is_carried_out_or_refused_and_every_request_ends_once() {
     each_engine(|engine| {
         let (_dir, path) = file(16 << 20);
         let whole = bytes_of(1, 16 << 20);
-        let disk = Disk::open(&path, Access::Alone, &Io::by(engine, 4)).unwrap();
+        let disk = Disk::open(&path, Access::Alone, &Io::new(engine, 4)).unwrap();
         let (ended, refused) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         thread::scope(|scope| {
             for t in 0..4_usize {
@@ -111,7 +111,7 @@ fn a_flood_is_carried_out_or_refused_and_every_request_ends_once() {
 fn ends_of_files_and_stops_are_errors() {
     each_engine(|engine| {
         let (_dir, path) = file(64 << 10);
-        let disk = Disk::open(&path, Access::Alone, &Io::by(engine, 2)).unwrap();
+        let disk = Disk::open(&path, Access::Alone, &Io::new(engine, 2)).unwrap();
         let error = blocking::read(&disk, 60 << 10, 8192).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "half of it is past the end");
         assert!(error.to_string().contains("read of 8192 bytes at offset 61440"), "{error}");
@@ -128,7 +128,7 @@ fn ends_of_files_and_stops_are_errors() {
 fn a_completion_may_drop_the_device() {
     each_engine(|engine| {
         let (_dir, path) = file(64 << 10);
-        let disk = Arc::new(Disk::open(&path, Access::Alone, &Io::by(engine, 1)).unwrap());
+        let disk = Arc::new(Disk::open(&path, Access::Alone, &Io::new(engine, 1)).unwrap());
         let (tell, told) = mpsc::channel();
         let (last, hold) = (disk.clone(), Arc::new(std::sync::Barrier::new(2)));
         let held = hold.clone();
@@ -176,7 +176,7 @@ fn where_the_kernel_refuses_io_uring_threads_do_it() {
             forbid_uring();
             block_on(Cache::open(options(IoEngine::Auto)).expect("threads").close()).unwrap();
             assert_eq!(
-                Disk::open(&path, Access::Alone, &Io::by(IoEngine::Auto, 1)).unwrap().engine(),
+                Disk::open(&path, Access::Alone, &Io::new(IoEngine::Auto, 1)).unwrap().engine(),
                 IoEngine::Threads
             );
             let error = Cache::open(options(IoEngine::Uring)).err().expect("it was insisted on").to_string();
@@ -185,7 +185,7 @@ fn where_the_kernel_refuses_io_uring_threads_do_it() {
         refused.join().unwrap();
     });
     if has_uring() {
-        assert_eq!(Disk::open(&path, Access::Alone, &Io::by(IoEngine::Auto, 1)).unwrap().engine(), IoEngine::Uring);
+        assert_eq!(Disk::open(&path, Access::Alone, &Io::new(IoEngine::Auto, 1)).unwrap().engine(), IoEngine::Uring);
     }
     assert_eq!("uring".parse(), Ok(IoEngine::Uring));
     assert!("fast".parse::<IoEngine>().unwrap_err().contains("auto, uring, threads"));

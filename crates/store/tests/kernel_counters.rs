@@ -56,7 +56,7 @@ fn check(engine: IoEngine) {
     file.write_all(&vec![1; FILE_BYTES]).unwrap();
     file.sync_all().unwrap();
     drop(file);
-    let disk = Disk::open(&path, Access::Alone, &Io::by(engine, 4)).unwrap();
+    let disk = Disk::open(&path, Access::Alone, &Io::new(engine, 4)).unwrap();
     if !disk.geometry().direct {
         eprintln!(
             "SKIPPED: this directory's file system has no direct I/O, so the kernel's bytes are the page cache's"

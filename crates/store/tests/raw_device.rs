@@ -106,7 +106,7 @@ fn a_blank_device_becomes_a_cache_that_is_found_again() {
     let _alone = alone();
     for (sector, io) in [(512, IoEngine::Auto), (4096, IoEngine::Auto), (4096, IoEngine::Threads)] {
         let Some(device) = Loop::attach(32 << 20, sector) else { return };
-        let disk = Disk::open(&device.path, Access::Alone, &Io::by(io, 1)).unwrap();
+        let disk = Disk::open(&device.path, Access::Alone, &Io::new(io, 1)).unwrap();
         let geometry = disk.geometry();
         assert_eq!((geometry.bytes, geometry.block_bytes, geometry.direct), (32 << 20, sector.into(), true));
         drop(disk);

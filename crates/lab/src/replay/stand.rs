@@ -88,8 +88,8 @@ impl Disk {
             DiskKind::Real(dir) => {
                 let made = NamedTempFile::new_in(dir)?;
                 made.as_file().set_len(bytes)?;
-                let disk =
-                    RealDisk::open(made.path(), Access::Alone, &Io::by(IoEngine::Auto, 8)).map_err(io::Error::other)?;
+                let disk = RealDisk::open(made.path(), Access::Alone, &Io::new(IoEngine::Auto, 8))
+                    .map_err(io::Error::other)?;
                 file = Some(made);
                 Arc::new(disk)
             }

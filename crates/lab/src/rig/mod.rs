@@ -67,7 +67,7 @@ impl Rig {
     pub fn on_file(spec: &Spec, path: &Path) -> Result<Rig, LabError> {
         let file = File::create(path).map_err(|error| spec.refused(error))?;
         file.set_len(spec.disk_bytes).map_err(|error| spec.refused(error))?;
-        let disk = Disk::open(path, Access::Alone, &Io::by(IoEngine::Auto, 8)).map_err(|error| spec.refused(error))?;
+        let disk = Disk::open(path, Access::Alone, &Io::new(IoEngine::Auto, 8)).map_err(|error| spec.refused(error))?;
         Rig::over(spec, std::iter::once(Arc::new(disk) as Arc<dyn Device>))
     }
 

@@ -55,20 +55,20 @@ impl FromStr for IoEngine {
     }
 }
 
-/// How requests are carried out, by how many, and by which clock.
+/// How a disk carries out its requests, and the clock that it has.
 #[derive(Clone, Debug)]
 pub struct Io {
-    /// By whom.
+    /// By io_uring or by threads.
     pub engine: IoEngine,
     /// Requests that threads carry out at a time; io_uring has up to [`crate::limits::MAX_IN_FLIGHT`].
     pub threads: usize,
-    /// The clock of the device and of whoever uses it.
+    /// The clock of the disk, and of the engine over it.
     pub clock: Clock,
 }
 
 impl Io {
-    /// By the system's clock.
-    pub fn by(engine: IoEngine, threads: usize) -> Self {
+    /// With the system's clock.
+    pub fn new(engine: IoEngine, threads: usize) -> Self {
         Io { engine, threads, clock: Clock::system() }
     }
 }

@@ -85,8 +85,9 @@ pub trait Store: Send + Sync + 'static {
     /// Errors: [`StoreError`] when the removal could not be made to last; it still holds until a restart.
     fn remove(&self, key: &Key) -> Pending<Result<Removed, StoreError>>;
 
-    /// List stored objects, `most` at a time, from where `from` left off. The listing is fuzzy: what is stored or
-    /// forgotten meanwhile may or may not be in it. Worst-case memory: `most` heads and names.
+    /// List every object that a lookup would find, `most` at a time, from where `from` left off: those of the engine, then
+    /// those that memory alone still has. The listing is fuzzy: what is stored or forgotten meanwhile may be in it, or not, or
+    /// twice. Worst-case memory: `most` heads and names.
     fn scan(&self, from: Cursor, most: usize) -> Pending<Result<ScanPage, StoreError>>;
 
     /// Make everything committed so far survive power loss (rule 10). Errors: [`StoreError::Device`] when something
