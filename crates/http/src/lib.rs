@@ -7,6 +7,7 @@
 //! - [`judge`]: is this raw HTTP/1 request head beyond doubt, and where does its body end?
 //! - [`answer`]: is this raw response head beyond doubt?
 //! - [`head`], [`body`]: where a request's head and body end; [`lines`]: the header lines of a head that was judged
+//! - [`message`]: heads that are changed and sent on
 //! - [`http2`]: a head that came over HTTP/2, put into the form that is judged
 //! - [`status`], [`hops`]: what a proxy adds to messages and removes from them, interim responses too
 //!
@@ -42,6 +43,7 @@ pub mod judge;
 pub mod key;
 pub mod limits;
 pub mod lines;
+pub mod message;
 pub mod multipart;
 pub mod partial;
 mod policy;

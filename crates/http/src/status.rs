@@ -2,6 +2,11 @@
 
 use std::fmt;
 
+use http::HeaderName;
+
+/// The field's name.
+pub const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+
 /// What the cache did with one request; `Display` is this cache's member of Cache-Status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheStatus {

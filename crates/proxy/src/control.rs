@@ -11,8 +11,9 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
+use crate::accepting::recover;
 use crate::admin::words::{Answer, Ask, Figures};
 use crate::admin::{Upgrade, Url, purge, top_hosts};
 use crate::handover::{Heir, Heirs, PROTOCOL};
@@ -49,30 +50,28 @@ pub(crate) struct ControlServer {
 impl ControlServer {
     /// Answers until it is dropped. Nothing that one client does is felt by another, or by the server.
     pub async fn open(self: Arc<Self>, listener: io::Result<std::os::unix::net::UnixListener>) {
-        let accept = match listener.and_then(UnixListener::from_std) {
-            Ok(accept) => accept,
+        let listener = match listener.and_then(UnixListener::from_std) {
+            Ok(listener) => listener,
             Err(error) => return tracing::warn!(%error, "purge and inspect cannot reach this server"),
         };
         let server = self;
         let places = Arc::new(Semaphore::new(MOST_AT_ONCE));
         loop {
             let Ok(place) = places.clone().acquire_owned().await else { return };
-            match accept.accept().await {
-                Ok((stream, _)) => {
-                    let server = server.clone();
-                    tokio::spawn(async move {
-                        if let Err(error) = server.serve(stream).await {
-                            tracing::debug!(%error, "a client of the control socket left early");
-                        }
-                        drop(place);
-                    });
-                }
+            let stream = match listener.accept().await {
+                Ok((stream, _)) => stream,
                 Err(error) => {
-                    tracing::debug!(%error, "a client of the control socket could not be accepted");
-                    // Too many open files, for one, does not end by asking again at once.
-                    sleep(Duration::from_millis(100)).await;
+                    recover(error).await;
+                    continue;
                 }
-            }
+            };
+            let server = server.clone();
+            tokio::spawn(async move {
+                if let Err(error) = server.serve(stream).await {
+                    tracing::debug!(%error, "a client of the control socket left early");
+                }
+                drop(place);
+            });
         }
     }
 

@@ -1,4 +1,4 @@
-//! A caching forward and reverse proxy over a Tinaja store, with Pingora for its transport.
+//! A caching forward and reverse proxy over a Tinaja store.
 //!
 //! A connection goes through these rooms:
 //!
@@ -29,9 +29,10 @@
 //!                                                     `- pass: what is not stored -> client
 //! ```
 //!
-//! Pingora is the transport of clients, and has the types of heads.
+//! Tokio moves the bytes, `rustls` and `h2` speak TLS and HTTP/2.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
+mod accepting;
 mod access;
 pub mod admin;
 mod client;
@@ -59,6 +60,7 @@ mod server;
 mod shared;
 mod storage;
 mod stored;
+mod stream;
 mod tls;
 
 pub use config::{Config, Listener, Mode};

@@ -10,8 +10,9 @@ use tinaja_store::Stats;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
+use crate::accepting::recover;
 use crate::crowd::Crowd;
 use crate::metrics::of_origins;
 use crate::origin::Origins;
@@ -45,18 +46,19 @@ impl MetricsServer {
         let (server, places) = (Arc::new(self), Arc::new(Semaphore::new(MOST_AT_ONCE)));
         loop {
             let Ok(place) = places.clone().acquire_owned().await else { return };
-            match listener.accept().await {
-                Ok((stream, _)) => {
-                    let server = server.clone();
-                    tokio::spawn(async move {
-                        // Who leaves early, or asks for nothing in time, gets nothing.
-                        let _ = timeout(PATIENCE, server.serve(stream)).await;
-                        drop(place);
-                    });
+            let stream = match listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    recover(error).await;
+                    continue;
                 }
-                // Too many open files, for one, does not end by asking again at once.
-                Err(_) => sleep(Duration::from_millis(100)).await,
-            }
+            };
+            let server = server.clone();
+            tokio::spawn(async move {
+                // Who leaves early, or asks for nothing in time, gets nothing.
+                let _ = timeout(PATIENCE, server.serve(stream)).await;
+                drop(place);
+            });
         }
     }
 

@@ -1,12 +1,18 @@
 //! The pages that the proxy answers with by itself.
 
-use http::{StatusCode, header};
-use pingora_http::ResponseHeader;
+use http::{HeaderName, StatusCode, header};
+use tinaja_http::message::{BadField, ResponseHead};
 
 use crate::failure::Failure;
 
 /// The media type of the pages.
 pub(crate) const CONTENT_TYPE: &str = "text/html; charset=utf-8";
+
+/// The media type of texts that are no pages.
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// Says why a head was refused.
+const X_REFUSAL: HeaderName = HeaderName::from_static("x-refusal");
 
 /// The methods of Allow (RFC 9110 10.2.1): those that go through, in either mode, wherever the origin takes them.
 pub(crate) const ALLOWED: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
@@ -25,27 +31,38 @@ pub(crate) fn page(failure: &Failure) -> String {
 /// The head of a page, for clients whose answers are framed elsewhere.
 ///
 /// Errors: none, as all of it is ours; the type is that of setting fields.
-pub(crate) fn head(failure: &Failure, length: usize) -> pingora_error::Result<ResponseHeader> {
-    let mut head = ResponseHeader::build(failure.status(), Some(8))?;
-    head.insert_header(header::CONTENT_TYPE, CONTENT_TYPE)?;
-    head.insert_header(header::CONTENT_LENGTH, length)?;
-    head.insert_header(header::CACHE_CONTROL, "no-store")?;
+pub(crate) fn head(failure: &Failure, length: usize) -> Result<ResponseHead, BadField> {
+    let mut head = ResponseHead::new(StatusCode::from_u16(failure.status())?);
+    head.headers.insert(header::CONTENT_TYPE, CONTENT_TYPE)?;
+    head.headers.insert(header::CONTENT_LENGTH, length)?;
+    head.headers.insert(header::CACHE_CONTROL, "no-store")?;
     if let Some((name, value)) = more(failure) {
-        head.insert_header(name, value)?;
+        head.headers.insert(name, value)?;
     }
     Ok(head)
 }
 
+/// The head of a text that says that something was done.
+///
+/// Errors: as [`head`]'s.
+pub(crate) fn text_head(status: u16, length: usize) -> Result<ResponseHead, BadField> {
+    let mut head = ResponseHead::new(StatusCode::from_u16(status)?);
+    head.headers.insert(header::CONTENT_TYPE, TEXT)?;
+    head.headers.insert(header::CONTENT_LENGTH, length)?;
+    head.headers.insert(header::CACHE_CONTROL, "no-store")?;
+    Ok(head)
+}
+
 /// Fields that some pages have: why a head was refused, and what 405 must say (RFC 9110 15.5.6).
-fn more(failure: &Failure) -> Option<(&'static str, &'static str)> {
+fn more(failure: &Failure) -> Option<(HeaderName, &'static str)> {
     match failure {
-        Failure::Refused(refusal) => Some(("X-Refusal", refusal.name())),
-        Failure::NoTunnels => Some(("Allow", ALLOWED)),
+        Failure::Refused(refusal) => Some((X_REFUSAL, refusal.name())),
+        Failure::NoTunnels => Some((header::ALLOW, ALLOWED)),
         _ => None,
     }
 }
 
-/// A whole answer for a connection that Pingora has not seen; it is closed behind it.
+/// A whole answer as bytes, for a connection that is closed behind it.
 pub(crate) fn raw_answer(failure: &Failure, with_body: bool) -> Vec<u8> {
     let fields = more(failure).map(|(name, value)| format!("{name}: {value}\r\n")).unwrap_or_default();
     let body = page(failure);
@@ -54,7 +71,7 @@ pub(crate) fn raw_answer(failure: &Failure, with_body: bool) -> Vec<u8> {
 
 /// The same for one that says that something was done.
 pub(crate) fn raw_text(status: u16, text: &str) -> Vec<u8> {
-    raw(status, "text/plain; charset=utf-8", "", text, true)
+    raw(status, TEXT, "", text, true)
 }
 
 fn raw(status: u16, content_type: &str, more: &str, body: &str, with_body: bool) -> Vec<u8> {

@@ -183,7 +183,7 @@ pub fn check(config: &Config) -> Result<(), ServeError> {
     check_authorities(&config.listeners)
 }
 
-/// Finds out now whether origins' certificates can be checked: Pingora panics if it cannot read what it checks against.
+/// Finds out now whether origins' certificates can be checked: what is bad in the system's is passed over once it serves.
 fn check_authorities(listeners: &[Listener]) -> Result<(), ServeError> {
     let trusted = authorities().map_err(ServeError::Certificates)?;
     let needs = |behind: &Arc<Behind>| {

@@ -1,17 +1,15 @@
 //! Serving, until it is stopped or handed over.
 
-use std::os::fd::IntoRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use pingora_core::server::Fds;
-use pingora_core::services::Service as _;
 use tinaja_store::{OpenError, Store};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use crate::accepting::NO_FILES;
 use crate::errors::TakeOverError;
 use crate::handover::{Heir, Predecessor, Sockets, open_unlocked};
 use crate::monitoring::MetricsServer;
@@ -22,8 +20,6 @@ use crate::storage::Opener;
 /// When the proxy is handed over, fetches that are nearly done have so long to be stored. Clients' requests pass by the cache
 /// meanwhile.
 const SETTLING: Duration = Duration::from_millis(250);
-/// The system may have no open file left for one more; it is asked again after so long.
-const NO_FILES: Duration = Duration::from_millis(100);
 
 /// What accepts connections at this moment. Dropped, it answers no more about metrics, and checks no origins.
 struct Accepting {
@@ -125,20 +121,19 @@ impl Proxy {
 
     /// Begins to accept connections, and questions about metrics.
     async fn accept(&self) -> Accepting {
-        let mut fds = Fds::new();
-        for ((_, listener), address) in self.sockets.listeners.iter().zip(&self.addresses) {
+        let (stopping, stopped) = watch::channel(false);
+        let mut listeners = JoinSet::new();
+        for (index, ((_, listener), address)) in self.sockets.listeners.iter().zip(&self.addresses).enumerate() {
             // The socket itself is kept: it may have to be handed over.
             let socket = loop {
-                match listener.try_clone() {
+                match listener.try_clone().and_then(TcpListener::from_std) {
                     Ok(socket) => break socket,
                     Err(error) => tracing::error!(%error, %address, "no connections can be accepted yet"),
                 }
                 sleep(NO_FILES).await;
             };
-            fds.add(address.to_string(), socket.into_raw_fd());
+            listeners.spawn(self.front(index).accept(socket, stopped.clone()));
         }
-        let fds = Arc::new(Mutex::new(fds));
-        let (stopping, stopped) = watch::channel(false);
         let mut answering = JoinSet::new();
         match self.sockets.metrics.as_ref().map(|(_, listener)| listener.try_clone()) {
             Some(Ok(listener)) => {
@@ -153,11 +148,6 @@ impl Proxy {
         let shared = self.exchange.shared.clone();
         let refuse = move |address| shared.check_self(address);
         answering.spawn(check_all(self.exchange.origins.clone(), refuse));
-        let mut listeners = JoinSet::new();
-        for mut service in self.services() {
-            let (fds, stopped) = (fds.clone(), stopped.clone());
-            listeners.spawn(async move { service.start_service(Some(fds), stopped, 1).await });
-        }
         Accepting { stopping, listeners, _beside: answering }
     }
 

@@ -1,7 +1,4 @@
 //! A proxy with all it needs, before it serves.
-//!
-//! Pingora's service runs here on a runtime and listeners of ours. Pingora's own server panics if an address is taken, shares an
-//! upgrade socket in /tmp, and takes minutes to stop.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -9,8 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use http::Version;
-use pingora_core::listeners::{L4BufferSettings, ListenerConfig};
-use pingora_core::services::listening::Service;
 use tinaja_http::hops::via_member;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -136,21 +131,12 @@ impl Proxy {
         Ok((Proxy { sockets, addresses, crowd, exchange, current, switch, control_server, control, heirs }, reloader))
     }
 
-    /// What accepts connections, one for each listener.
-    pub(crate) fn services(&self) -> Vec<Service<Front>> {
-        let shared = &self.exchange.shared;
-        let services = self.addresses.iter().enumerate().map(|(index, address)| {
-            let (shared, current) = (shared.clone(), self.current.clone());
-            let (exchange, crowd) = (self.exchange.clone(), self.crowd.clone());
-            let via = via_member(Version::HTTP_11, &shared.name);
-            let mut service = Service::new("proxy".into(), Front { shared, current, index, exchange, crowd, via });
-            // Whoever reads from a connection has room of its own while it does. A buffer of Pingora's, 64 KiB by default,
-            // is there as long as the connection is, and idle ones are most.
-            let unread = L4BufferSettings::default().read(0);
-            service.add_listener(ListenerConfig::tcp(address.to_string()).l4_buffer(unread));
-            service
-        });
-        services.collect()
+    /// What answers the connections of one of the listeners.
+    pub(crate) fn front(&self, index: usize) -> Arc<Front> {
+        let (exchange, crowd) = (self.exchange.clone(), self.crowd.clone());
+        let (shared, current) = (exchange.shared.clone(), self.current.clone());
+        let via = via_member(Version::HTTP_11, &shared.name);
+        Arc::new(Front { shared, current, index, exchange, crowd, via })
     }
 }
 

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
-use pingora_http::ResponseHeader;
+use tinaja_http::message::{BadField, ResponseHead};
 use tinaja_logs::CacheResult;
 use tokio::sync::watch;
 
@@ -35,9 +35,9 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Tells a client the id of its request, if clients are told.
-    pub fn tell(&self, id: &RequestId, head: &mut ResponseHeader) -> pingora_error::Result<()> {
+    pub fn tell(&self, id: &RequestId, head: &mut ResponseHead) -> Result<(), BadField> {
         match (self.ids.header(), id.value()) {
-            (Some(name), Some(value)) => head.insert_header(name.clone(), value),
+            (Some(name), Some(value)) => head.headers.insert(name.clone(), value),
             _ => Ok(()),
         }
     }

@@ -9,9 +9,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
-use pingora_core::protocols::Stream;
 use tinaja_http::body::{BodyWalk, Framing};
 use tokio::io::{AsyncRead, ReadBuf};
+
+use crate::stream::Stream;
 
 /// Bytes read from the client at once.
 const READ_BYTES: usize = 16 * 1024;

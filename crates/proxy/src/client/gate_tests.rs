@@ -1,6 +1,5 @@
 use std::time::Duration;
 
-use pingora_core::protocols::l4::stream::Stream as TcpIo;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -11,7 +10,7 @@ async fn gate_and_client() -> (Gate, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (server, _) = listener.accept().await.unwrap();
-    (Gate::new(Box::new(TcpIo::from(server))), client)
+    (Gate::new(Stream::Plain(server)), client)
 }
 
 async fn is_gone(gate: &mut Gate) -> bool {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
-use pingora_http::ResponseHeader;
+use tinaja_http::message::ResponseHead;
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
@@ -61,7 +61,7 @@ impl H1 {
         }
         if !self.keep {
             // Under TLS the end of a connection must be said, or it could be anybody's who cut it (RFC 9112 9.8).
-            let _ = timeout(DRAINING, AsyncWriteExt::shutdown(self.gate.stream())).await;
+            let _ = timeout(DRAINING, self.gate.stream().shutdown()).await;
             return None;
         }
         let mut drained = 0;
@@ -90,21 +90,21 @@ impl H1 {
         self.keep = false;
     }
 
-    pub async fn interim(&mut self, head: &ResponseHeader) -> Result<(), Left> {
+    pub async fn interim(&mut self, head: &ResponseHead) -> Result<(), Left> {
         if !self.http11 {
             return Ok(());
         }
         let mut wire = status_line(head.status);
-        head.header_to_h1_wire(&mut wire);
+        head.headers.write_to(&mut wire);
         wire.extend_from_slice(b"\r\n");
         self.write(wire, Bytes::new(), b"").await
     }
 
-    pub async fn begin(&mut self, head: &ResponseHeader, first: Bytes) -> Result<(), Left> {
+    pub async fn begin(&mut self, head: &ResponseHead, first: Bytes) -> Result<(), Left> {
         self.frame = self.frame_of(head);
         self.keep &= self.frame != Frame::UntilClose;
         let mut wire = status_line(head.status);
-        head.header_to_h1_wire(&mut wire);
+        head.headers.write_to(&mut wire);
         debug_assert!(!head.headers.contains_key(TRANSFER_ENCODING) && !head.headers.contains_key(CONNECTION));
         if self.frame == Frame::Chunked {
             wire.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
@@ -143,7 +143,7 @@ impl H1 {
         self.gate.gone().await
     }
 
-    fn frame_of(&self, head: &ResponseHeader) -> Frame {
+    fn frame_of(&self, head: &ResponseHead) -> Frame {
         let none = self.head_only || matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
         let length = head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         match length {
@@ -182,7 +182,6 @@ impl H1 {
         let stream = self.gate.stream();
         let written = timeout(self.stall, async {
             write_as_one(stream, before, piece, behind).await?;
-            // Pingora's streams gather small writes; what is here is to be seen now.
             stream.flush().await
         });
         let written = matches!(written.await, Ok(Ok(())));

@@ -11,7 +11,7 @@ use ::h2::{Reason, RecvStream, SendStream};
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderName, Response, StatusCode, Version};
-use pingora_http::ResponseHeader;
+use tinaja_http::message::ResponseHead;
 use tokio::time::timeout;
 
 use super::{BadContent, Left};
@@ -62,11 +62,11 @@ impl H2 {
         self.sent_bytes
     }
 
-    pub async fn interim(&mut self, head: &ResponseHeader) -> Result<(), Left> {
+    pub async fn interim(&mut self, head: &ResponseHead) -> Result<(), Left> {
         self.respond.send_informational(response(head)).map_err(|_| Left)
     }
 
-    pub async fn begin(&mut self, head: &ResponseHeader, first: Bytes) -> Result<(), Left> {
+    pub async fn begin(&mut self, head: &ResponseHead, first: Bytes) -> Result<(), Left> {
         self.progress = self.progress_of(head);
         let ends = self.progress == Progress::Whole;
         self.sending = Some(self.respond.send_response(response(head), ends).map_err(|_| Left)?);
@@ -132,7 +132,7 @@ impl H2 {
         };
     }
 
-    fn progress_of(&self, head: &ResponseHeader) -> Progress {
+    fn progress_of(&self, head: &ResponseHead) -> Progress {
         let none = self.head_only || matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
         match head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok()) {
             _ if none => Progress::Whole,
@@ -157,11 +157,11 @@ impl H2 {
 }
 
 /// A head as `h2` takes it.
-fn response(head: &ResponseHeader) -> Response<()> {
+fn response(head: &ResponseHead) -> Response<()> {
     let mut response = Response::new(());
     *response.status_mut() = head.status;
     *response.version_mut() = Version::HTTP_2;
-    *response.headers_mut() = head.headers.clone();
+    *response.headers_mut() = head.headers.as_map().clone();
     for name in &CONNECTION_FIELDS {
         response.headers_mut().remove(name);
     }

@@ -11,7 +11,7 @@ pub(crate) use self::h2::{CONNECTION_FIELDS, H2};
 use bytes::Bytes;
 pub(crate) use gate::Gate;
 pub(crate) use h1::H1;
-use pingora_http::ResponseHeader;
+use tinaja_http::message::ResponseHead;
 pub(crate) use write::write_as_one;
 
 /// The client has left, takes nothing, or its connection failed: nobody is left to be told.
@@ -39,7 +39,7 @@ pub(crate) enum Client {
 
 impl Client {
     /// An answer before the answer (RFC 9110 15.2); HTTP/1.0 knows none.
-    pub async fn interim(&mut self, head: &ResponseHeader) -> Result<(), Left> {
+    pub async fn interim(&mut self, head: &ResponseHead) -> Result<(), Left> {
         match self {
             Client::H1(h1) => h1.interim(head).await,
             Client::H2(h2) => h2.interim(head).await,
@@ -48,7 +48,7 @@ impl Client {
 
     /// The answer's head, which goes out with the first piece of content. Its Content-Length, if it has one, says how
     /// much content there will be. Fields that frame the message are set here.
-    pub async fn begin(&mut self, head: &ResponseHeader, first: Bytes) -> Result<(), Left> {
+    pub async fn begin(&mut self, head: &ResponseHead, first: Bytes) -> Result<(), Left> {
         match self {
             Client::H1(h1) => h1.begin(head, first).await,
             Client::H2(h2) => h2.begin(head, first).await,

@@ -4,17 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Instant, SystemTime};
 
-use http::Version;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
-use pingora_http::{RequestHeader, ResponseHeader};
 use tinaja_http::body::Framing;
 use tinaja_http::hops::{self, Interim};
+use tinaja_http::message::{BadField, RequestHead, ResponseHead};
 
 use super::Exchange;
 use super::entry::Entry;
 use super::headers;
 use super::keep::Received;
-use super::ticket::Request;
+use super::request::Request;
 use crate::client::{BadContent, Client};
 use crate::failure::Failure;
 use crate::origin::{Backend, Connection, Destination, Target, resolve};
@@ -25,7 +24,7 @@ const MOST_KEPT: usize = 1;
 
 /// An origin's answer, whose content is still to be read.
 pub(super) struct Reply {
-    pub head: ResponseHeader,
+    pub head: ResponseHead,
     pub connection: Connection,
     pub asked: SystemTime,
     pub answered: SystemTime,
@@ -72,7 +71,7 @@ impl Progress {
 
 /// What is sent to an origin, whichever one.
 struct Asking<'a> {
-    head: RequestHeader,
+    head: RequestHead,
     request: &'a Request,
     /// The client sends content.
     with_content: bool,
@@ -85,7 +84,7 @@ impl Exchange {
     pub(super) async fn ask_origin(
         &self,
         request: &Request,
-        mut head: RequestHeader,
+        mut head: RequestHead,
         cached: bool,
         mut with: With<'_>,
         entry: &mut Entry,
@@ -99,7 +98,7 @@ impl Exchange {
             return self.ask_at(&ticket.destination, &self.origins.anywhere(), &mut asking, &mut with, entry).await;
         };
         let group = self.origins.group(behind)?;
-        let mut course = group.course(ticket.name().primary());
+        let mut course = group.course(ticket.name.primary());
         let (began, mut last) = (Instant::now(), None::<(Arc<Backend>, Failure)>);
         let repeatable = request.method().is_idempotent() && !with_content;
         while let Some(attempt) = course.next(repeatable) {
@@ -176,7 +175,7 @@ impl Exchange {
         asking: &mut Asking<'_>,
         with: &mut With<'_>,
         sending: &mut bool,
-    ) -> Result<ResponseHeader, Failure> {
+    ) -> Result<ResponseHead, Failure> {
         let Asking { head, request, progress, .. } = asking;
         progress.sent = true;
         connection.send(head).await?;
@@ -207,7 +206,7 @@ impl Exchange {
                 (Interim::Forward, With::Client(client) | With::Content(client)) => {
                     let mut head = head;
                     for name in hops::not_interim(&head.headers) {
-                        head.remove_header(&name);
+                        head.headers.remove(&name);
                     }
                     progress.heard = true;
                     // A client that has left is noticed when it gets its answer.
@@ -219,7 +218,7 @@ impl Exchange {
     }
 }
 
-fn internal(error: Box<pingora_error::Error>) -> Failure {
+fn internal(error: BadField) -> Failure {
     Failure::Internal(error.to_string())
 }
 
@@ -247,16 +246,15 @@ pub(super) async fn send_on(
 }
 
 /// Sets the fields that frame a request's content: one of them, or none.
-fn frame(head: &mut RequestHeader, framing: Framing, with_content: bool) -> pingora_error::Result<()> {
-    head.remove_header(&TRANSFER_ENCODING);
-    head.remove_header(&CONTENT_LENGTH);
-    debug_assert_eq!(head.version, Version::HTTP_11);
+fn frame(head: &mut RequestHead, framing: Framing, with_content: bool) -> Result<(), BadField> {
+    head.headers.remove(&TRANSFER_ENCODING);
+    head.headers.remove(&CONTENT_LENGTH);
     match framing {
         Framing::Length(0) if head.method == http::Method::POST || head.method == http::Method::PUT => {
-            head.insert_header(CONTENT_LENGTH, "0")
+            head.headers.insert(CONTENT_LENGTH, "0")
         }
         _ if !with_content => Ok(()),
-        Framing::Length(length) => head.insert_header(CONTENT_LENGTH, length),
-        Framing::Chunked => head.insert_header(TRANSFER_ENCODING, "chunked"),
+        Framing::Length(length) => head.headers.insert(CONTENT_LENGTH, length),
+        Framing::Chunked => head.headers.insert(TRANSFER_ENCODING, "chunked"),
     }
 }

@@ -6,7 +6,7 @@ use tinaja_http::invalidate::{Url, invalidated};
 use tinaja_http::validate::{HeadEffect, head_effect};
 
 use super::ask::Reply;
-use super::ticket::Request;
+use super::request::Request;
 use super::{Ended, Exchange};
 use crate::stored::Found;
 

@@ -2,12 +2,12 @@
 
 use std::time::Instant;
 
-use pingora_http::RequestHeader;
+use tinaja_http::message::RequestHead;
 
 use super::Exchange;
 use super::ask::{Reply, With};
 use super::entry::Entry;
-use super::ticket::Request;
+use super::request::Request;
 use crate::failure::Failure;
 
 impl Exchange {
@@ -15,7 +15,7 @@ impl Exchange {
     pub(super) async fn ask(
         &self,
         request: &Request,
-        head: RequestHeader,
+        head: RequestHead,
         cached: bool,
         with: With<'_>,
         entry: &mut Entry,
@@ -31,7 +31,7 @@ impl Exchange {
         }
         if let (Some(name), Ok(reply)) = (self.shared.ids.header(), &mut reply) {
             // The id that an origin repeats is this request's alone: if it were stored, a hit would tell it to others.
-            reply.head.remove_header(name);
+            reply.head.headers.remove(name);
         }
         reply
     }

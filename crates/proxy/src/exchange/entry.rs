@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 
 use http::header::{CONTENT_TYPE, REFERER, USER_AGENT};
 use http::{HeaderMap, HeaderValue};
-use pingora_http::ResponseHeader;
+use tinaja_http::message::ResponseHead;
 use tinaja_http::status::{CacheStatus, Outcome};
 use tinaja_logs::{CacheResult, Record};
 
-use super::ticket::Request;
+use super::request::Request;
 use crate::access::record;
 use crate::ids::RequestId;
 use crate::metrics::Source;
@@ -56,7 +56,7 @@ impl Entry {
     }
 
     /// Notes what the client is told.
-    pub fn note(&mut self, head: &ResponseHeader) {
+    pub fn note(&mut self, head: &ResponseHead) {
         self.status = head.status.as_u16();
         self.content_type = head.headers.get(CONTENT_TYPE).map(media_type);
     }
@@ -67,7 +67,7 @@ impl Entry {
         Record {
             id: Some(ticket.id.to_string()),
             method: request.method().to_string(),
-            url: ticket.url.clone(),
+            url: ticket.url(),
             status: self.status,
             bytes,
             result: self.result,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use http::header::CONTENT_RANGE;
 use http::{Method, StatusCode};
-use pingora_http::ResponseHeader;
+use tinaja_http::message::ResponseHead;
 use tinaja_http::range::ContentRange;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::Instrument as _;
@@ -16,7 +16,7 @@ use tracing::Instrument as _;
 use super::Exchange;
 use super::fetch::whole;
 use super::keep::{Received, keep};
-use super::ticket::Request;
+use super::request::Request;
 
 /// Errands at once, for all clients; further objects are left for the next request. Each holds a connection to an
 /// origin and at most `fill_range_below` bytes.
@@ -41,7 +41,7 @@ impl Exchange {
     /// Fetches the whole of an object of which a part was just given, if turns are left and nobody fetches it already.
     pub(super) fn run_errand(self: &Arc<Self>, request: &Request) {
         let request = Request { head: whole(request), ..request.clone() };
-        let place = request.ticket.name().place();
+        let place = request.ticket.name.place();
         let (Some(turn), Ok(pilot)) = (self.errands.turn(), self.flights.board(&place, request.ticket.began)) else {
             return;
         };
@@ -65,13 +65,14 @@ impl Exchange {
             return false;
         }
         let mut head = answer.head.clone();
-        head.remove_header(&CONTENT_RANGE);
-        head.set_status(StatusCode::OK).is_ok() && keep(request, &Received { head: &head, ..*answer }).is_ok()
+        head.headers.remove(&CONTENT_RANGE);
+        head.status = StatusCode::OK;
+        keep(request, &Received { head: &head, ..*answer }).is_ok()
     }
 }
 
 /// The whole object's length, as the answer to a request for a part says.
-fn length_of_whole(head: &ResponseHeader) -> Option<u64> {
+fn length_of_whole(head: &ResponseHead) -> Option<u64> {
     let mut lines = head.headers.get_all(CONTENT_RANGE).iter();
     match (lines.next().and_then(ContentRange::parse), lines.next()) {
         (Some(ContentRange::Part { whole, .. }), None) => whole,

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use http::header::{HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE};
 use http::{Method, StatusCode};
-use pingora_http::{RequestHeader, ResponseHeader};
+use tinaja_http::message::{BadField, RequestHead, ResponseHead};
 use tinaja_http::reuse::may_serve_on_error;
 use tinaja_http::storable::Keep;
 use tinaja_http::validate::validation;
@@ -18,9 +18,9 @@ use super::fill::{Feed, Fill};
 use super::flights::{Landed, Pilot};
 use super::keep::{announced, keep};
 use super::plan::{Wants, wants};
+use super::request::Request;
 use super::serve::{Given, Sent};
-use super::ticket::Request;
-use super::{Ended, Exchange, headers};
+use super::{Ended, Exchange};
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::stored::{Found, StoredHead};
@@ -30,11 +30,11 @@ use crate::stored::{Found, StoredHead};
 const PARTIAL: [HeaderName; 6] = [RANGE, IF_RANGE, IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE];
 
 /// A request's head that asks for the whole object.
-pub(super) fn whole(request: &Request) -> RequestHeader {
+pub(super) fn whole(request: &Request) -> RequestHead {
     let mut head = request.head.clone();
-    head.set_method(Method::GET);
+    head.method = Method::GET;
     for name in &PARTIAL {
-        head.remove_header(name);
+        head.headers.remove(name);
     }
     head
 }
@@ -44,10 +44,10 @@ pub(super) fn whole(request: &Request) -> RequestHeader {
 const FOR_ORIGIN: [HeaderName; 2] = [IF_NONE_MATCH, IF_MODIFIED_SINCE];
 
 /// Adds them to the head of a request for the whole.
-fn with_conditions(mut head: RequestHeader, request: &Request) -> pingora_error::Result<RequestHeader> {
+fn with_conditions(mut head: RequestHead, request: &Request) -> Result<RequestHead, BadField> {
     for name in &FOR_ORIGIN {
         for value in request.head.headers.get_all(name) {
-            head.append_header(name.clone(), value.clone())?;
+            head.headers.append(name.clone(), value.clone())?;
         }
     }
     Ok(head)
@@ -57,7 +57,7 @@ fn with_conditions(mut head: RequestHeader, request: &Request) -> pingora_error:
 fn without_conditions(request: &Request) -> Request {
     let mut request = request.clone();
     for name in &FOR_ORIGIN {
-        request.head.remove_header(name);
+        request.head.headers.remove(name);
     }
     request
 }
@@ -130,7 +130,7 @@ impl Exchange {
         entry: &mut Entry,
         stale: Option<&Found>,
     ) -> Result<Reply, Failure> {
-        let internal = |error: Box<pingora_error::Error>| Failure::Internal(error.to_string());
+        let internal = |error: BadField| Failure::Internal(error.to_string());
         let mut head = match (stale, &with) {
             (None, With::Client(_)) => with_conditions(whole(request), request).map_err(internal)?,
             _ => whole(request),
@@ -138,7 +138,7 @@ impl Exchange {
         let stored = stale.and_then(|found| found.head.fields(|_| true));
         let edits = stored.as_ref().and_then(|stored| validation(&head.headers, stored));
         if let Some(edits) = &edits {
-            headers::edit_request(&mut head, edits).map_err(internal)?;
+            head.headers.edit(edits).map_err(internal)?;
         }
         let again = match &mut with {
             With::Client(client) => With::Client(client),
@@ -234,7 +234,7 @@ impl Exchange {
         request: &Request,
         keep: &Keep,
         mut reply: Reply,
-    ) -> Result<(Found, Box<ResponseHeader>, Fill), Box<Reply>> {
+    ) -> Result<(Found, Box<ResponseHead>, Fill), Box<Reply>> {
         let bodiless = matches!(reply.head.status, StatusCode::NO_CONTENT);
         let length = if bodiless { Some(0) } else { announced(&reply.head.headers) };
         let Some((place, writer)) = self.begin(request, keep, &reply.received(), length).await else {

@@ -18,8 +18,8 @@ use tokio::time::{MissedTickBehavior, interval};
 use tracing::Instrument as _;
 
 use super::Exchange;
+use super::request::Request;
 use super::resume::Source;
-use super::ticket::Request;
 use crate::failure::Failure;
 use crate::limits::Limits;
 use crate::origin::Connection;

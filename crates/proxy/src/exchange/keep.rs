@@ -5,20 +5,20 @@ use std::time::{Duration, Instant, SystemTime};
 
 use http::HeaderMap;
 use http::header::{AGE, CONNECTION, CONTENT_LENGTH, ETAG, LAST_MODIFIED, TRANSFER_ENCODING};
-use pingora_http::ResponseHeader;
+use tinaja_http::message::ResponseHead;
 use tinaja_http::storable::{self, Keep, NotStorable, Policy};
 use tinaja_http::targeted::CDN_CACHE_CONTROL;
 use tinaja_store::{Hint, Key, Writer};
 
 use super::Exchange;
-use super::ticket::{Request, Ticket};
+use super::request::{Request, Ticket};
 use crate::group::Member;
 use crate::stored::{Facts, Kind, StoredHead};
 
 /// An answer that may be stored, and the times that its age is reckoned from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Received<'a> {
-    pub head: &'a ResponseHeader,
+    pub head: &'a ResponseHead,
     /// When it was asked for.
     pub asked: SystemTime,
     /// When its head came.
@@ -63,16 +63,16 @@ pub(super) fn facts(keep: &Keep, answer: &Received<'_>, variant: Option<Variant>
 
 /// The header to store: without what ends at this hop, what the origin keeps from others, and the age, which the
 /// facts have.
-pub(super) fn header(keep: &Keep, head: &ResponseHeader) -> ResponseHeader {
+pub(super) fn header(keep: &Keep, head: &ResponseHead) -> ResponseHead {
     let mut header = head.clone();
     for name in keep.without.iter().chain(&[AGE, CONNECTION, TRANSFER_ENCODING]) {
-        header.remove_header(name);
+        header.headers.remove(name);
     }
     header
 }
 
 /// What the store is told of an answer that is stored with these facts and this header.
-pub(super) fn hint(facts: &Facts, header: &ResponseHeader) -> Hint {
+pub(super) fn hint(facts: &Facts, header: &ResponseHead) -> Hint {
     let can_validate = [ETAG, LAST_MODIFIED].iter().any(|name| header.headers.contains_key(name));
     Hint { fresh_until: Some(facts.fresh_until), can_validate: Some(can_validate), ..Hint::default() }
 }
@@ -89,7 +89,7 @@ impl Exchange {
     ) -> Option<(Key, Writer)> {
         let (place, variant) = self.place(request, &answer.head.headers).await?;
         let facts = facts(keep, answer, variant);
-        let name = request.ticket.name();
+        let name = &request.ticket.name;
         let header = header(keep, answer.head);
         let head = StoredHead::encode(Kind::Whole, &facts, name.primary(), &header)?;
         let group = self.groups.join(&member(request, answer.head), Instant::now());
@@ -100,7 +100,7 @@ impl Exchange {
     /// Where an answer with these headers is to stand, and which variant it is. `None` where the store could not keep
     /// which variants there are.
     pub(super) async fn place(&self, request: &Request, headers: &HeaderMap) -> Option<(Key, Option<Variant>)> {
-        let name = request.ticket.name();
+        let name = &request.ticket.name;
         if tinaja_http::vary::fields(headers).is_some_and(|names| names.is_empty()) {
             return Some((name.place(), None));
         }
@@ -110,7 +110,7 @@ impl Exchange {
 }
 
 /// An answer, as one of those that are asked for together.
-fn member<'a>(request: &'a Request, head: &'a ResponseHeader) -> Member<'a> {
+fn member<'a>(request: &'a Request, head: &'a ResponseHead) -> Member<'a> {
     let Ticket { client, host, path, .. } = &*request.ticket;
     Member { client: *client, host, path, request: &request.head.headers, response: &head.headers }
 }

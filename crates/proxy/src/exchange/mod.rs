@@ -14,9 +14,8 @@
 //!
 //! # Decisions
 //!
-//! - Requests are carried out here, and not by Pingora's proxy and cache steps. Those fill the cache and serve the client in
-//!   one task, so that a slow client blocked its own fetch once the disk was full. They judge conditions, ranges and 304s by
-//!   rules of their own, hang all variants on one of them, and set Date anew.
+//! - A fetch is a task of its own, and its client reads along. Filled by the task that serves the client, the cache would
+//!   get an object as slowly as its first client does.
 //! - A miss that asks for a head or a range moves no more than that: one `curl -I` must not pull 2 GB over a thin link.
 //! - A Range of `bytes=0-` counts as a request for the whole. It moves the same bytes, so they may as well be stored.
 //! - The client's Range comes first, and a small object is fetched whole behind it (`errand`): its length is known only then,
@@ -39,18 +38,19 @@ mod piece;
 mod pieced;
 mod plan;
 mod refresh;
+mod request;
 mod resume;
 mod reuse;
 mod serve;
-mod ticket;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
+use tinaja_http::message::BadField;
 
 use http::Method;
 use http::header::{IF_MATCH, IF_UNMODIFIED_SINCE, RANGE};
+use tinaja_http::reuse as rules;
 use tinaja_http::status::Outcome;
-use tinaja_http::{hops, reuse as rules};
 use tinaja_logs::CacheResult;
 use tracing::Instrument as _;
 
@@ -59,10 +59,10 @@ pub(crate) use entry::record_of;
 use errand::Errands;
 use flights::{Flights, Grounded, Landed};
 use plan::{Wants, wants};
-pub(crate) use reuse::{Reuse, judge, not_for_cache};
+pub(crate) use request::{Request, Ticket};
+pub(crate) use reuse::{Reuse, judge};
 pub(crate) use serve::READ_PIECE_BYTES;
 use serve::{Given, Sent};
-pub(crate) use ticket::{Request, Ticket};
 
 use crate::client::{Client, Left};
 use crate::crowd::Crowd;
@@ -119,9 +119,9 @@ impl From<Left> for Ended {
     }
 }
 
-impl From<Box<pingora_error::Error>> for Ended {
+impl From<BadField> for Ended {
     /// A field of ours that cannot stand in a head.
-    fn from(error: Box<pingora_error::Error>) -> Ended {
+    fn from(error: BadField) -> Ended {
         Ended::Failed(Failure::Internal(error.to_string()))
     }
 }
@@ -172,10 +172,10 @@ impl Exchange {
         entry: &mut Entry,
         looked: Option<Looked>,
     ) -> Result<(), Ended> {
-        if hops::is_loop(&request.head.headers, &self.shared.name) {
+        if request.is_loop {
             return Err(Failure::Loop.into());
         }
-        if let Some(outcome) = not_for_cache(request.method(), request.ticket.framing, &request.directives) {
+        if let Some(outcome) = request.not_for_cache {
             entry.outcome = outcome;
             return if request.directives.only_if_cached && request.method().is_safe() {
                 Err(Failure::NotCached.into())
@@ -197,14 +197,14 @@ impl Exchange {
         entry: &mut Entry,
         mut looked: Option<Looked>,
     ) -> Result<(), Ended> {
-        let name = request.ticket.name();
+        let name = &request.ticket.name;
         let (mut stale, mut looking) = (None, request.ticket.began);
         for attempt in 0..=COLLAPSE_TRIES {
             let found = match looked.take() {
                 Some(looked) => looked,
                 None => {
                     looking = Instant::now();
-                    find(&self.store, &name, &request.head.headers).await
+                    find(&self.store, name, &request.head.headers).await
                 }
             };
             let mut place = name.place();
@@ -260,8 +260,7 @@ impl Exchange {
         entry: &mut Entry,
         found: Found,
     ) -> Result<Option<(Outcome, Option<Found>)>, Ended> {
-        let verdict =
-            judge(&request.ticket, request.method(), &request.directives, &found.head.facts, SystemTime::now());
+        let verdict = judge(request, &found.head.facts, SystemTime::now());
         let outcome =
             if found.head.facts.state(SystemTime::now()).ttl_seconds > 0 { Outcome::Request } else { Outcome::Stale };
         match verdict {

@@ -2,12 +2,13 @@
 
 use bytes::Bytes;
 use http::Method;
-use pingora_http::ResponseHeader;
+use tinaja_http::message::{BadField, ResponseHead};
+use tinaja_http::status::CACHE_STATUS;
 
 use super::Exchange;
 use super::entry::Entry;
 use super::headers;
-use super::ticket::Request;
+use super::request::Request;
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::page;
@@ -31,11 +32,11 @@ impl Exchange {
         }
     }
 
-    fn page_head(&self, failure: &Failure, length: usize, entry: &Entry) -> pingora_error::Result<ResponseHeader> {
+    fn page_head(&self, failure: &Failure, length: usize, entry: &Entry) -> Result<ResponseHead, BadField> {
         let mut head = page::head(failure, length)?;
         headers::to_client(&self.shared, &mut head, None, entry)?;
         // Nothing stored is in it (RFC 9211 2).
-        head.remove_header("cache-status");
+        head.headers.remove(&CACHE_STATUS);
         Ok(head)
     }
 }

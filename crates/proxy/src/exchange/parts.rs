@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use http::header::{ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE};
 use http::{HeaderMap, StatusCode};
-use pingora_http::RequestHeader;
+use tinaja_http::message::RequestHead;
 use tinaja_http::partial::fits;
 use tinaja_http::validate::{selected, validation};
 use tinaja_logs::CacheResult;
@@ -26,10 +26,10 @@ use super::flights::{Landed, Pilot};
 use super::keep::{Received, keep};
 use super::pieced::Gap;
 use super::plan::{Wants, wants};
+use super::request::Request;
 use super::resume::Source;
 use super::serve::Given;
-use super::ticket::Request;
-use super::{Ended, Exchange, asks_origin, headers};
+use super::{Ended, Exchange, asks_origin};
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::stored::{Found, StoredHead};
@@ -71,7 +71,7 @@ impl Exchange {
         let Some(edits) = validation(&head.headers, &stored) else {
             return self.pass(request, client, entry, Some(found)).await;
         };
-        headers::edit_request(&mut head, &edits)?;
+        head.headers.edit(&edits)?;
         entry.result = CacheResult::Refetched;
         let reply = match self.ask(request, head, true, With::Client(client), entry).await {
             Ok(reply) => reply,
@@ -163,7 +163,7 @@ impl Exchange {
         let (hit, length) = (writer.follow(), found.length());
         let head = StoredHead::decode(&hit.head).unwrap_or_else(|| found.head.clone());
         let gap = Gap { span: gap, connection: reply.connection };
-        let source = Source::of(found, request.ticket.name(), Some(gap));
+        let source = Source::of(found, request.ticket.name.clone(), Some(gap));
         let feed = Feed::Pieces(Box::new((request.clone(), source)));
         let unwatched_bytes = self.shared.limits.fill_range_below;
         self.fill_apart(Fill { place: place.clone(), writer, feed, length, first: None, again: None, unwatched_bytes });
@@ -191,11 +191,11 @@ fn wants_whole(request: &Request, found: &Found, wanted: &RangeInclusive<u64>) -
 }
 
 /// A request for what is missing, if the rest is still the same.
-fn missing(request: &Request, stored: &HeaderMap, gap: &RangeInclusive<u64>) -> Result<RequestHeader, Ended> {
+fn missing(request: &Request, stored: &HeaderMap, gap: &RangeInclusive<u64>) -> Result<RequestHead, Ended> {
     let mut head = whole(request);
-    head.insert_header(RANGE, format!("bytes={}-{}", gap.start(), gap.end()))?;
+    head.headers.insert(RANGE, format!("bytes={}-{}", gap.start(), gap.end()))?;
     if let Some(tag) = stored.get(ETAG) {
-        head.insert_header(IF_RANGE, tag.clone())?;
+        head.headers.insert(IF_RANGE, tag.clone())?;
     }
     Ok(head)
 }

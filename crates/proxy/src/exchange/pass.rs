@@ -1,17 +1,18 @@
 //! Requests and answers that pass by the cache, in bounded memory.
 
 use std::sync::Arc;
+use tinaja_http::status::CACHE_STATUS;
 
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_LENGTH, MAX_FORWARDS};
 use http::{Method, StatusCode};
-use pingora_http::ResponseHeader;
+use tinaja_http::message::ResponseHead;
 use tinaja_http::status::Outcome;
 
 use super::ask::{Reply, With, send_on};
 use super::entry::Entry;
 use super::piece::Keeping;
-use super::ticket::Request;
+use super::request::Request;
 use super::{Ended, Exchange, headers};
 use crate::client::{BadContent, Client};
 use crate::failure::Failure;
@@ -33,7 +34,7 @@ impl Exchange {
         let mut head = request.head.clone();
         match max_forwards(request) {
             Some(0) => return self.answer_options(client, entry).await,
-            Some(hops) => head.insert_header(MAX_FORWARDS, hops - 1)?,
+            Some(hops) => head.headers.insert(MAX_FORWARDS, hops - 1)?,
             None => {}
         }
         let reply = self.ask(request, head, cached, With::Content(client), entry).await?;
@@ -79,11 +80,11 @@ impl Exchange {
 
     /// OPTIONS that was to go no further than here.
     async fn answer_options(&self, client: &mut Client, entry: &mut Entry) -> Result<(), Ended> {
-        let mut head = ResponseHeader::build(200, Some(3))?;
-        head.insert_header(CONTENT_LENGTH, 0)?;
-        head.insert_header(ALLOW, page::ALLOWED)?;
+        let mut head = ResponseHead::new(StatusCode::OK);
+        head.headers.insert(CONTENT_LENGTH, 0)?;
+        head.headers.insert(ALLOW, page::ALLOWED)?;
         headers::to_client(&self.shared, &mut head, None, entry)?;
-        head.remove_header("cache-status");
+        head.headers.remove(&CACHE_STATUS);
         entry.note(&head);
         client.begin(&head, Bytes::new()).await?;
         Ok(client.end().await?)

@@ -12,8 +12,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, IF_RANGE};
 use http::{HeaderMap, Method, StatusCode};
-use pingora_http::ResponseHeader;
 use tinaja_http::conditional::strong_etag;
+use tinaja_http::message::ResponseHead;
 use tinaja_http::range::ContentRange;
 use tinaja_store::{Commit, Hint, Key, State, Writer};
 use tokio::time::timeout;
@@ -24,7 +24,7 @@ use super::ask::Reply;
 use super::entry::media_type;
 use super::keep::{Received, announced, facts, header, hint, keep};
 use super::plan::random;
-use super::ticket::Request;
+use super::request::Request;
 use crate::stored::{Facts, Found, Kind, Name, Piece, PieceList, StoredHead};
 
 /// How long a client waits for the store, once; then its part is not kept. Usually this takes no time that could be
@@ -63,7 +63,7 @@ struct Object {
     name: Name,
     place: Key,
     facts: Facts,
-    header: ResponseHeader,
+    header: ResponseHead,
     length: u64,
     /// The header is all that a whole answer's would be. One that was asked for with If-Range may be less
     /// (RFC 9110 15.3.7).
@@ -84,7 +84,7 @@ impl Exchange {
         timeout(PATIENCE, async {
             let (place, variant) = self.place(request, &head.headers).await?;
             let object = Object {
-                name: request.ticket.name(),
+                name: request.ticket.name.clone(),
                 place,
                 facts: facts(&keep, &received, variant),
                 header: header(&keep, &head),
@@ -94,7 +94,7 @@ impl Exchange {
             let list = self.list_for(&object).await?;
             let id = random().to_le_bytes();
             let mark = Piece { first, last: first, id }.mark();
-            let none = ResponseHeader::build(StatusCode::PARTIAL_CONTENT, None).ok()?;
+            let none = ResponseHead::new(StatusCode::PARTIAL_CONTENT);
             let Object { name, place, facts, header, .. } = object;
             let head = StoredHead::encode_pieces(Kind::Piece, &facts, name.primary(), &mark, &none)?;
             let writer = self.store.put(&name.piece_place(&mark), head, hint(&facts, &header));
@@ -134,7 +134,7 @@ impl Exchange {
         name: &Name,
         place: &Key,
         facts: &Facts,
-        header: &ResponseHeader,
+        header: &ResponseHead,
         list: &PieceList,
     ) -> Option<()> {
         let head = StoredHead::encode_pieces(Kind::Pieces, facts, name.primary(), &list.bytes(), header)?;
@@ -214,7 +214,7 @@ fn same_tag(one: &HeaderMap, other: &HeaderMap) -> bool {
 
 /// The bytes of the one part in a 206, and the length of the whole, if it can be told which object it is of
 /// (RFC 9111 3.3 and 3.4).
-fn part_of(head: &ResponseHeader) -> Option<(RangeInclusive<u64>, u64)> {
+fn part_of(head: &ResponseHead) -> Option<(RangeInclusive<u64>, u64)> {
     let several = head.headers.get(CONTENT_TYPE).is_some_and(|value| media_type(value).starts_with("multipart/"));
     if head.status != StatusCode::PARTIAL_CONTENT || several || strong_etag(&head.headers).is_none() {
         return None;
@@ -227,10 +227,10 @@ fn part_of(head: &ResponseHeader) -> Option<(RangeInclusive<u64>, u64)> {
 }
 
 /// The head of the whole that a part is of.
-fn head_of_whole(part: &ResponseHeader, length: u64) -> Option<ResponseHeader> {
+fn head_of_whole(part: &ResponseHead, length: u64) -> Option<ResponseHead> {
     let mut head = part.clone();
-    head.remove_header(&CONTENT_RANGE);
-    head.set_status(StatusCode::OK).ok()?;
-    head.insert_header(CONTENT_LENGTH, length).ok()?;
+    head.headers.remove(&CONTENT_RANGE);
+    head.status = StatusCode::OK;
+    head.headers.insert(CONTENT_LENGTH, length).ok()?;
     Some(head)
 }

@@ -4,13 +4,13 @@ use std::hash::{BuildHasher, RandomState};
 use std::ops::RangeInclusive;
 use std::time::SystemTime;
 
-use http::Method;
-use pingora_http::ResponseHeader;
+use http::{Method, StatusCode};
 use tinaja_http::conditional::{self, Answer};
+use tinaja_http::message::ResponseHead;
 use tinaja_http::multipart::Multipart;
 use tinaja_http::range::{Wanted, part_edits, unsatisfied_edits, wanted};
 
-use super::ticket::Request;
+use super::request::Request;
 use super::{Ended, headers};
 use crate::stored::{Found, PieceList};
 
@@ -55,7 +55,7 @@ pub(super) fn wants(request: &Request, found: &Found) -> Wants {
 /// What to send; nothing if it cannot be told here.
 pub(super) fn plan(
     request: &Request,
-    head: &ResponseHeader,
+    head: &ResponseHead,
     found: &Found,
     fetched: bool,
     now: SystemTime,
@@ -87,27 +87,27 @@ pub(super) fn random() -> u128 {
 }
 
 /// Makes of the head of a whole answer the one of what is sent.
-pub(super) fn shape(head: &mut ResponseHeader, plan: &Plan, length: Option<u64>) -> Result<(), Ended> {
+pub(super) fn shape(head: &mut ResponseHead, plan: &Plan, length: Option<u64>) -> Result<(), Ended> {
     match plan {
-        Plan::NotModified => headers::not_modified(head)?,
+        Plan::NotModified => headers::not_modified(head),
         Plan::Whole => {
             if let Some(length) = length
-                && head.status != http::StatusCode::NO_CONTENT
+                && head.status != StatusCode::NO_CONTENT
             {
-                head.insert_header(http::header::CONTENT_LENGTH, length)?;
+                head.headers.insert(http::header::CONTENT_LENGTH, length)?;
             }
         }
         Plan::Part(part) => {
-            head.set_status(206)?;
-            headers::edit(head, &part_edits(part, length.unwrap_or_default()))?;
+            head.status = StatusCode::PARTIAL_CONTENT;
+            head.headers.edit(&part_edits(part, length.unwrap_or_default()))?;
         }
         Plan::Parts(multipart, parts) => {
-            head.set_status(206)?;
-            headers::edit(head, &multipart.edits(parts))?;
+            head.status = StatusCode::PARTIAL_CONTENT;
+            head.headers.edit(&multipart.edits(parts))?;
         }
         Plan::Unsatisfied => {
-            head.set_status(416)?;
-            headers::edit(head, &unsatisfied_edits(length.unwrap_or_default()))?;
+            head.status = StatusCode::RANGE_NOT_SATISFIABLE;
+            head.headers.edit(&unsatisfied_edits(length.unwrap_or_default()))?;
         }
     }
     Ok(())

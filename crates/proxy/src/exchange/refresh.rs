@@ -14,8 +14,8 @@ use super::ask::{Reply, With};
 use super::entry::Entry;
 use super::flights::{Landed, Pilot};
 use super::keep::{Received, facts, keep};
-use super::ticket::Request;
-use super::{Ended, Exchange, headers};
+use super::request::Request;
+use super::{Ended, Exchange};
 use crate::stored::{Facts, Found, Kind, StoredHead};
 
 impl Exchange {
@@ -23,7 +23,7 @@ impl Exchange {
     /// stored if it still may be, and forgotten if not: a 304 can bring `private`, or a cookie.
     pub(super) async fn refresh(&self, request: &Request, found: Found, reply: &Reply) -> Result<Found, Ended> {
         let Some(mut header) = found.head.header() else { return Ok(found) };
-        headers::edit(&mut header, &update(&reply.head.headers, reply.answered))?;
+        header.headers.edit(&update(&reply.head.headers, reply.answered))?;
         let received = Received { head: &header, ..reply.received() };
         let variant = found.head.facts.variant.map(|variant| (found.head.facts.family, variant));
         let kept = keep(request, &received).ok();
@@ -86,7 +86,7 @@ impl Exchange {
     /// Fetches an object, or validates it, without a client. Others may wait for it.
     pub(super) async fn fetch_unasked(self: &Arc<Self>, request: &Request, validate: bool, pilot: Pilot) {
         let mut entry = Entry::default();
-        let name = request.ticket.name();
+        let name = &request.ticket.name;
         let found = match crate::stored::find(&self.store, &name, &request.head.headers).await {
             crate::stored::Looked::Found(found) if validate => Some(*found),
             crate::stored::Looked::Found(found) if self.is_fresh(&found) && found.head.kind == Kind::Whole => return,

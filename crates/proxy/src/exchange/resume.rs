@@ -21,8 +21,8 @@ use super::entry::Entry;
 use super::fetch::whole;
 use super::piece::Keeping;
 use super::pieced::{Gap, Pieced};
+use super::request::Request;
 use super::serve::READ_PIECE_BYTES;
-use super::ticket::Request;
 use crate::failure::Failure;
 use crate::origin::Connection;
 use crate::stored::{Found, Name, PieceList, StoredHead};
@@ -177,7 +177,7 @@ impl Exchange {
         };
         let mut head = whole(request);
         let range = format!("bytes={}-{}", source.at, source.end.saturating_sub(1));
-        let set = head.insert_header(RANGE, range).and_then(|()| head.insert_header(IF_RANGE, validator));
+        let set = head.headers.insert(RANGE, range).and_then(|()| head.headers.insert(IF_RANGE, validator));
         set.map_err(|error| Failure::Internal(error.to_string()))?;
         let reply = self.ask(request, head, true, With::Nobody, &mut Entry::default()).await?;
         match skipped(&reply, &stored, source, length) {

@@ -10,11 +10,11 @@ use tinaja_http::control::RequestDirectives;
 use tinaja_http::reuse;
 use tinaja_http::status::Outcome;
 
-use super::ticket::Ticket;
+use super::request::Request;
 use crate::stored::Facts;
 
 /// Why a request is not for the cache; nothing if it is.
-pub(crate) fn not_for_cache(method: &Method, framing: Framing, directives: &RequestDirectives) -> Option<Outcome> {
+pub(super) fn not_for_cache(method: &Method, framing: Framing, directives: &RequestDirectives) -> Option<Outcome> {
     match method {
         &Method::GET | &Method::HEAD if directives.no_store => Some(Outcome::Request),
         // The key does not cover a body.
@@ -34,17 +34,12 @@ pub(crate) enum Reuse {
 
 /// Judges a stored answer for one request: by the rules of the listener it came in at, then by what request and answer
 /// say of caching (RFC 9111 4 and 5.2.1).
-pub(crate) fn judge(
-    ticket: &Ticket,
-    method: &Method,
-    directives: &RequestDirectives,
-    stored: &Facts,
-    now: SystemTime,
-) -> Reuse {
-    if !ticket.listener.may_serve(ticket.asked(method), stored.fetched_from) {
+pub(crate) fn judge(request: &Request, stored: &Facts, now: SystemTime) -> Reuse {
+    let ticket = &request.ticket;
+    if !ticket.listener.may_serve(ticket.asked(request.method()), stored.fetched_from) {
         return Reuse::Denied;
     }
-    Reuse::By(reuse::reuse(directives, &stored.state(now)))
+    Reuse::By(reuse::reuse(&request.directives, &stored.state(now)))
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use http::Method;
-use pingora_http::ResponseHeader;
 use tinaja_http::age::age_field;
+use tinaja_http::message::ResponseHead;
 use tinaja_http::status::Outcome;
 use tinaja_logs::CacheResult;
 use tinaja_store::{Body, ReadError, State};
@@ -16,8 +16,8 @@ use super::entry::Entry;
 use super::piece::Keeping;
 use super::pieced::Gap;
 use super::plan::{Plan, plan, shape};
+use super::request::Request;
 use super::resume::Source;
-use super::ticket::Request;
 use super::{Ended, Exchange, headers};
 use crate::client::Client;
 use crate::stored::Found;
@@ -40,7 +40,7 @@ pub(super) enum Given {
     /// From the cache.
     Stored,
     /// This request has fetched it, and this is the head that came: what is stored may lack fields of it.
-    Fetched(Box<ResponseHeader>),
+    Fetched(Box<ResponseHead>),
     /// This request fetches what was missing of it, into the store.
     Filling,
     /// From the cache, but for what the origin sends, which may be kept.
@@ -89,7 +89,7 @@ impl Exchange {
         };
         let length = found.length();
         let must_wait = fetched && !matches!(plan, Plan::Parts(..));
-        let mut source = Source::of(found, request.ticket.name(), gap);
+        let mut source = Source::of(found, request.ticket.name.clone(), gap);
         source.kept = kept;
         let first = match self.first_piece(request, &plan, &mut source, must_wait).await {
             Ok(first) => first,
@@ -152,7 +152,7 @@ impl Exchange {
         &self,
         request: &Request,
         client: &mut Client,
-        (head, first): (&ResponseHeader, Bytes),
+        (head, first): (&ResponseHead, Bytes),
         plan: &Plan,
         source: &mut Source,
     ) -> Result<(), Ended> {

@@ -13,7 +13,7 @@ use super::lean::Answered;
 use crate::access::record;
 use crate::admin::purge_name;
 use crate::client::Gate;
-use crate::exchange::{Ticket, record_of};
+use crate::exchange::{Request, Ticket, record_of};
 use crate::failure::Failure;
 use crate::ids::RequestId;
 use crate::metrics::Source;
@@ -36,7 +36,7 @@ impl Front {
 
     /// The same, without telling the client: status and text.
     pub(super) async fn purged(&self, ticket: &Ticket) -> (u16, String) {
-        match purge_name(&self.exchange.store, &ticket.name()).await {
+        match purge_name(&self.exchange.store, &ticket.name).await {
             Ok(true) => (200, "Purged.\n".to_owned()),
             Ok(false) => (404, "It was not in the cache.\n".to_owned()),
             Err(error) => (500, format!("{error}\n")),
@@ -44,12 +44,12 @@ impl Front {
     }
 
     pub(super) fn log_purge(&self, judged: &Judged, ticket: Ticket, status: u16, length: usize) {
-        let (method, bytes) = (judged.method.clone(), length as u64);
+        let (method, url, bytes) = (judged.method.clone(), ticket.url(), length as u64);
         let record = record(ticket.client, ticket.began);
         self.shared.count(&CacheResult::None, Source::Proxy, status, bytes, ticket.began);
         let id = Some(ticket.id.to_string());
         let result = CacheResult::None;
-        self.shared.log.write(Record { id, method, url: ticket.url, status, bytes, result, ..record });
+        self.shared.log.write(Record { id, method, url, status, bytes, result, ..record });
     }
 
     /// A line for a connection over HTTP/2 that was closed because its client sent more than it may of something.
@@ -91,13 +91,13 @@ impl Front {
         let written = timeout(self.shared.limits.client_stall, async {
             stream.write_all(answer).await?;
             stream.flush().await?;
-            // Qualified: Pingora's streams have a shutdown of their own, which gives up the socket at once.
-            AsyncWriteExt::shutdown(stream).await
+            stream.shutdown().await
         });
         matches!(written.await, Ok(Ok(())))
     }
 
-    pub(super) fn log_hit(&self, judged: &Judged, ticket: Ticket, answer: &Answered) {
+    pub(super) fn log_hit(&self, request: &Request, answer: &Answered) {
+        let ticket = &request.ticket;
         self.shared.count(&CacheResult::Hit, answer.source, answer.status, answer.body_bytes, ticket.began);
         if !self.shared.log.is_on() {
             return;
@@ -105,13 +105,13 @@ impl Front {
         let media_type = |value: &str| value.split(';').next().unwrap_or_default().trim().to_owned();
         self.shared.log.write(Record {
             id: Some(ticket.id.to_string()),
-            method: judged.method.clone(),
-            url: ticket.url,
+            method: request.method().to_string(),
+            url: ticket.url(),
             status: answer.status,
             bytes: answer.body_bytes,
             result: CacheResult::Hit,
             content_type: answer.content_type.as_deref().map(media_type),
-            ..record_of(&answer.headers, ticket.client, ticket.began)
+            ..record_of(&request.head.headers, ticket.client, ticket.began)
         });
     }
 

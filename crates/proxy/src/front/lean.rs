@@ -16,11 +16,8 @@ use http::header::{
     CONTENT_LENGTH, CONTENT_TYPE, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE,
     UPGRADE,
 };
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use tinaja_http::control::{RequestDirectives, request_directives};
-use tinaja_http::hops;
-use tinaja_http::judge::Judged;
-use tinaja_http::lines::{header_map, lines};
+use http::{HeaderName, HeaderValue, Method, StatusCode};
+use tinaja_http::lines::lines;
 use tinaja_http::reuse;
 use tinaja_http::status::{CacheStatus, Outcome};
 use tinaja_store::State;
@@ -28,7 +25,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
 use crate::client::{Gate, write_as_one};
-use crate::exchange::{READ_PIECE_BYTES, Reuse, Ticket, judge, not_for_cache};
+use crate::exchange::{READ_PIECE_BYTES, Request, Reuse, judge};
 use crate::metrics::Source;
 use crate::shared::Shared;
 use crate::storage::Storage;
@@ -53,22 +50,19 @@ pub(super) struct Answered {
     /// Bytes of body sent.
     pub body_bytes: u64,
     pub content_type: Option<String>,
-    pub headers: HeaderMap,
     /// Whether another request may follow.
     pub keep: bool,
 }
 
 /// One request that may be a plain hit.
-pub(super) struct Request<'a> {
+pub(super) struct MaybePlain<'a> {
     pub shared: &'a Shared,
     pub store: &'a Storage,
     /// The member of Via in what is answered here.
     pub via: &'a HeaderValue,
-    pub judged: &'a Judged,
-    pub method: Method,
-    pub ticket: &'a Ticket,
-    /// The proxy stops: this is the connection's last answer.
-    pub stopping: bool,
+    pub request: &'a Request,
+    /// Whether another request may follow.
+    pub keep: bool,
 }
 
 /// An object that will do, and its first bytes.
@@ -78,44 +72,37 @@ struct Plain {
     now: SystemTime,
 }
 
-impl Request<'_> {
+impl MaybePlain<'_> {
     /// Answers a plain hit.
-    pub async fn answer(&self, gate: &mut Gate, head: &Bytes) -> Lean {
-        let fields = head.slice(self.judged.fields.clone());
-        let Some((headers, directives)) = self.is_plain(&fields) else {
+    pub async fn answer(&self, gate: &mut Gate) -> Lean {
+        if !self.is_plain() {
             return Lean::Passed(None);
-        };
-        let looked = match find(self.store, &self.ticket.name(), &headers).await {
+        }
+        let request = self.request;
+        let looked = match find(self.store, &request.ticket.name, &request.head.headers).await {
             Looked::Found(found) if found.head.kind == Kind::Whole => *found,
             looked => return Lean::Passed(Some(looked)),
         };
-        match self.will_do(looked, &directives).await {
-            Ok(plain) => Lean::Answered(self.send(gate, plain, headers).await),
+        match self.will_do(looked).await {
+            Ok(plain) => Lean::Answered(self.send(gate, plain).await),
             Err(looked) => Lean::Passed(Some(looked)),
         }
     }
 
     fn is_head(&self) -> bool {
-        self.method == Method::HEAD
+        *self.request.method() == Method::HEAD
     }
 
-    /// The request's headers and what they say about caching, if it is one that may be answered here.
-    fn is_plain(&self, fields: &Bytes) -> Option<(HeaderMap, RequestDirectives)> {
-        if !matches!(self.method, Method::GET | Method::HEAD) {
-            return None;
-        }
-        let headers = header_map(fields, |_| true)?;
-        let directives = request_directives(&headers);
-        let plain = not_for_cache(&self.method, self.judged.framing, &directives).is_none()
-            && NOT_PLAIN.iter().all(|name| !headers.contains_key(name))
-            && !hops::is_loop(&headers, &self.shared.name);
-        plain.then_some((headers, directives))
+    /// Whether it is a request that may be answered here.
+    fn is_plain(&self) -> bool {
+        let Request { head, not_for_cache, is_loop, .. } = self.request;
+        not_for_cache.is_none() && !is_loop && NOT_PLAIN.iter().all(|name| !head.headers.contains_key(name))
     }
 
     /// Whether what was found may be served to this client as it is, and can be read.
-    async fn will_do(&self, mut found: Found, directives: &RequestDirectives) -> Result<Plain, Looked> {
+    async fn will_do(&self, mut found: Found) -> Result<Plain, Looked> {
         let now = SystemTime::now();
-        let verdict = judge(self.ticket, &self.method, directives, &found.head.facts, now);
+        let verdict = judge(self.request, &found.head.facts, now);
         if found.hit.state != State::Whole || verdict != Reuse::By(reuse::Reuse::Serve) {
             return Err(Looked::Found(Box::new(found)));
         }
@@ -126,18 +113,16 @@ impl Request<'_> {
         match found.hit.body.next(READ_PIECE_BYTES).await {
             Ok(first) => Ok(Plain { found, first: first.unwrap_or_default(), now }),
             Err(error) => {
-                tracing::debug!(id = %self.ticket.id, "a stored object counts as a miss: {error}");
+                tracing::debug!(id = %self.request.ticket.id, "a stored object counts as a miss: {error}");
                 Err(Looked::Nothing)
             }
         }
     }
 
-    async fn send(&self, gate: &mut Gate, plain: Plain, headers: HeaderMap) -> Answered {
+    async fn send(&self, gate: &mut Gate, plain: Plain) -> Answered {
         let Plain { mut found, first, now } = plain;
-        let asks_to_close = hops::closes_to_client(&headers, self.judged.http11, self.ticket.is_reverse());
-        let keep = !self.stopping && !asks_to_close;
         let source = found.hit.source.into();
-        let mut answer = Answered { status: 0, source, body_bytes: 0, content_type: None, headers, keep };
+        let mut answer = Answered { status: 0, source, body_bytes: 0, content_type: None, keep: self.keep };
         let head = self.head(&found, &mut answer, now);
         answer.body_bytes = first.len() as u64;
         let stall = self.shared.limits.client_stall;
@@ -148,7 +133,7 @@ impl Request<'_> {
                 Ok(Some(piece)) => piece,
                 Ok(None) => break,
                 Err(error) => {
-                    tracing::debug!(id = %self.ticket.id, "an object was lost while it was sent: {error}");
+                    tracing::debug!(id = %self.request.ticket.id, "an object was lost while it was sent: {error}");
                     sent = false;
                     break;
                 }
@@ -191,7 +176,7 @@ impl Request<'_> {
         let (age, via) = (found.head.facts.age(now), self.via.to_str().unwrap_or_default());
         add(format_args!("Age: {age}\r\nVia: {via}\r\nCache-Status: {status}\r\n"));
         if let Some(name) = self.shared.ids.header() {
-            add(format_args!("{name}: {}\r\n", self.ticket.id));
+            add(format_args!("{name}: {}\r\n", self.request.ticket.id));
         }
         let connection = if answer.keep { "keep-alive" } else { "close" };
         add(format_args!("Connection: {connection}\r\n\r\n"));
@@ -204,7 +189,8 @@ mod tests {
     use std::sync::Arc;
     use std::time::Instant;
 
-    use pingora_core::server::ShutdownWatch;
+    use tinaja_http::judge::Judged;
+    use tokio::sync::watch;
 
     use super::*;
     use crate::client::Client;
@@ -218,9 +204,9 @@ mod tests {
     /// Each request's future is moved to the heap. It once held all that a fetch needs, and each hit copied 22 KB.
     #[test]
     fn a_request_is_small_enough_to_move() {
-        type All = (&'static Front, Gate, &'static Caller, Instant, Judged, Bytes, &'static ShutdownWatch);
-        let bytes = bytes_of_future(|(front, gate, caller, began, judged, head, shutdown): All| {
-            front.request(gate, caller, began, judged, head, shutdown)
+        type All = (&'static Front, Gate, &'static Caller, Instant, Judged, Bytes, &'static watch::Receiver<bool>);
+        let bytes = bytes_of_future(|(front, gate, caller, began, judged, head, stopping): All| {
+            front.request(gate, caller, began, judged, head, stopping)
         });
         assert!(bytes <= 8 * 1024, "{bytes} bytes");
         type Rest = (&'static Arc<Exchange>, &'static exchange::Request, &'static mut Client);

@@ -14,32 +14,32 @@ mod relay;
 mod tunnel;
 
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
-use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use http::{HeaderValue, Method};
-use pingora_core::apps::ServerApp;
-use pingora_core::protocols::Stream;
-use pingora_core::server::ShutdownWatch;
+use http::{HeaderValue, Method, Version};
 use tinaja_http::authority::Authority;
 use tinaja_http::judge::{Judged, Target};
 use tinaja_http::lines::lines;
 use tinaja_http::refusal::Refusal;
 use tinaja_logs::{CacheResult, Record};
 use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use answers::LINGER;
-use head::{Arrival, next_request, request_of};
-use lean::Lean;
+use head::{Arrival, next_request};
+use lean::{Lean, MaybePlain};
 
+use crate::accepting::recover;
 use crate::access::record;
 use crate::client::{Client, Gate, H1};
 use crate::config::{Listener, Mode};
 use crate::crowd::Crowd;
-use crate::exchange::{Exchange, Ticket};
+use crate::exchange::{Exchange, Request, Ticket};
 use crate::failure::Failure;
 use crate::ids::RequestId;
 use crate::metrics::Source;
@@ -48,7 +48,9 @@ use crate::page::raw_answer;
 use crate::reload::Current;
 use crate::rules::Asked;
 use crate::shared::Shared;
-use crate::tls::Served;
+use crate::stored::name_of;
+use crate::stream::Stream;
+use crate::tls::{Accepted, Served};
 
 /// Who is at the other end of a connection.
 #[derive(Clone, Debug)]
@@ -58,7 +60,7 @@ struct Caller {
     served: Option<Served>,
 }
 
-/// The app that Pingora's service hands each new connection of one listener to.
+/// What answers the connections of one listener.
 pub(crate) struct Front {
     pub shared: Arc<Shared>,
     /// What this listener goes by, among all.
@@ -70,68 +72,100 @@ pub(crate) struct Front {
     pub via: HeaderValue,
 }
 
-#[async_trait]
-impl ServerApp for Front {
-    async fn process_new(self: &Arc<Self>, mut stream: Stream, shutdown: &ShutdownWatch) -> Option<Stream> {
-        let mut caller = Caller { address: client_of(&stream), served: None };
+impl Front {
+    /// Accepts connections until `stopping` says so, and answers each in a task of its own, which learns of it as well.
+    pub async fn accept(self: Arc<Self>, listener: TcpListener, stopping: watch::Receiver<bool>) {
+        let mut stop = pin!(stopped(stopping.clone()));
+        loop {
+            let connection = tokio::select! {
+                () = &mut stop => return,
+                connection = listener.accept() => connection,
+            };
+            let (stream, address) = match connection {
+                Ok(connection) => connection,
+                Err(error) => {
+                    recover(error).await;
+                    continue;
+                }
+            };
+            // Answers are written whole; waiting for more only delays them. Failing is harmless.
+            let _ = stream.set_nodelay(true);
+            let (front, stopping) = (self.clone(), stopping.clone());
+            tokio::spawn(async move { front.connection(stream, address.ip(), &stopping).await });
+        }
+    }
+
+    /// Answers one connection to its end.
+    async fn connection(self: &Arc<Self>, mut stream: TcpStream, address: IpAddr, stopping: &watch::Receiver<bool>) {
+        let mut caller = Caller { address: Some(address), served: None };
         let tls = self.current.of(self.index).and_then(|serving| serving.tls);
         let Some(_place) = self.crowd.enter() else {
             let began = Instant::now();
             // One attempt: whoever is turned away must not cost more than that. Under TLS it would cost a handshake.
             if tls.is_none() {
                 let answer = raw_answer(&Failure::TooManyConnections, true);
-                let _ = timeout(LINGER, async { (stream.write_all(&answer).await, stream.flush().await) }).await;
+                let _ = timeout(LINGER, stream.write_all(&answer)).await;
             }
-            self.log_failure(caller.address, began, None, &Failure::TooManyConnections);
-            return None;
+            return self.log_failure(caller.address, began, None, &Failure::TooManyConnections);
         };
-        // Only a connection's first bytes can say that it is HTTP/2, and under TLS its handshake says it.
-        let mut first = tls.is_none();
-        if let Some(tls) = tls {
-            let accepted = match timeout(self.shared.limits.head, Box::pin(tls.accept(stream))).await {
-                Ok(Ok(accepted)) => accepted,
-                Ok(Err(error)) => {
-                    tracing::debug!(%error, "a client's TLS handshake failed");
-                    self.shared.metrics.as_ref().inspect(|metrics| metrics.handshakes_failed.inc());
-                    return None;
+        let Some(tls) = tls else {
+            // Without TLS only a connection's first bytes can say that it is HTTP/2; under TLS its handshake has said it.
+            return self.requests(Stream::Plain(stream), caller, true, stopping).await;
+        };
+        match timeout(self.shared.limits.head, Box::pin(tls.accept(stream))).await {
+            Ok(Ok(Accepted { stream, served, is_http2 })) => {
+                caller.served = Some(served);
+                if is_http2 {
+                    Box::pin(self.http2(stream, BytesMut::new(), caller, stopping)).await;
+                } else {
+                    self.requests(stream, caller, false, stopping).await;
                 }
-                Err(_) => return None,
-            };
-            (stream, caller.served) = (accepted.stream, Some(accepted.served));
-            if accepted.is_http2 {
-                Box::pin(self.http2(stream, BytesMut::new(), caller, shutdown)).await;
-                return None;
             }
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "a client's TLS handshake failed");
+                self.shared.metrics.as_ref().inspect(|metrics| metrics.handshakes_failed.inc());
+            }
+            Err(_) => {}
         }
+    }
+
+    /// Answers one request after the other. `may_be_http2` says that the first bytes may be HTTP/2's.
+    async fn requests(
+        self: &Arc<Self>,
+        stream: Stream,
+        caller: Caller,
+        may_be_http2: bool,
+        stopping: &watch::Receiver<bool>,
+    ) {
+        let mut first = may_be_http2;
         let mut ending = self.shared.ending.subscribe();
         let mut gate = Gate::new(stream);
         // What a request needs is boxed, or each idle connection would hold the room for it.
         loop {
             match next_request(&mut gate, std::mem::take(&mut first), &self.shared.limits, &mut ending).await {
-                Arrival::Gone => return None,
+                Arrival::Gone => return,
                 Arrival::Http2 => {
                     let (stream, ahead) = gate.into_parts();
-                    Box::pin(self.http2(stream, ahead, caller, shutdown)).await;
-                    return None;
+                    return Box::pin(self.http2(stream, ahead, caller, stopping)).await;
                 }
                 Arrival::Refused { refusal, began } => {
-                    Box::pin(self.refuse(gate, caller.address, began, None, &Failure::Refused(refusal))).await;
-                    return None;
+                    let failure = Failure::Refused(refusal);
+                    return Box::pin(self.refuse(gate, caller.address, began, None, &failure)).await;
                 }
                 Arrival::Request { judged, began, head } if judged.target == Target::Tunnel => {
                     let id = self.id(&caller, &judged, &head);
-                    Box::pin(self.tunnel(gate, caller.address, began, (&judged, &id))).await;
-                    return None;
+                    return Box::pin(self.tunnel(gate, caller.address, began, (&judged, &id))).await;
                 }
                 Arrival::Request { judged, head, began } => {
-                    gate = Box::pin(self.request(gate, &caller, began, judged, head, shutdown)).await?;
+                    match Box::pin(self.request(gate, &caller, began, judged, head, stopping)).await {
+                        Some(next) => gate = next,
+                        None => return,
+                    }
                 }
             }
         }
     }
-}
 
-impl Front {
     /// Answers one request; the gate comes back if another may follow.
     async fn request(
         &self,
@@ -140,7 +174,7 @@ impl Front {
         began: Instant,
         judged: Judged,
         head: Bytes,
-        shutdown: &ShutdownWatch,
+        stopping: &watch::Receiver<bool>,
     ) -> Option<Gate> {
         let id = self.id(caller, &judged, &head);
         let ticket = match self.ticket(caller, began, &judged, id.clone()) {
@@ -155,37 +189,28 @@ impl Front {
             return None;
         }
         gate.open(judged.framing);
-        let stopping = *shutdown.borrow();
-        let plain = lean::Request {
-            shared: &self.shared,
-            store: &self.exchange.store,
-            via: &self.via,
-            judged: &judged,
-            method: Method::from_bytes(judged.method.as_bytes()).unwrap_or_default(),
-            ticket: &ticket,
-            stopping,
-        };
-        let looked = match plain.answer(&mut gate, &head).await {
-            Lean::Answered(answer) => {
-                self.log_hit(&judged, ticket, &answer);
-                return answer.keep.then_some(gate);
-            }
-            Lean::Passed(looked) => looked,
-        };
-        let request = match request_of(&judged, &head, ticket) {
+        let version = if judged.http11 { Version::HTTP_11 } else { Version::HTTP_10 };
+        let request = match Request::read(ticket, &judged, &head, version, &self.shared.name) {
             Ok(request) => request,
             Err(failure) => {
                 self.refuse(gate, caller.address, began, Some((&judged, &id)), &failure).await;
                 return None;
             }
         };
-        let keep =
-            !stopping && !tinaja_http::hops::closes_to_client(&request.0, judged.http11, request.1.ticket.is_reverse());
-        let head_only = judged.method == "HEAD";
+        let keep = !*stopping.borrow() && !request.closes();
+        let (shared, store, via) = (&*self.shared, &self.exchange.store, &self.via);
+        let looked = match (MaybePlain { shared, store, via, request: &request, keep }).answer(&mut gate).await {
+            Lean::Answered(answer) => {
+                self.log_hit(&request, &answer);
+                return answer.keep.then_some(gate);
+            }
+            Lean::Passed(looked) => looked,
+        };
+        let head_only = *request.method() == Method::HEAD;
         let stall = self.shared.limits.client_stall;
         let mut client = Client::H1(Box::new(H1::new(gate, judged.http11, head_only, keep, stall)));
         // Boxed by itself: what a plain hit needs would have to be moved together with all that a fetch needs.
-        Box::pin(self.exchange.answer(&request.1, &mut client, looked)).await;
+        Box::pin(self.exchange.answer(&request, &mut client, looked)).await;
         match client {
             Client::H1(h1) => h1.finish().await,
             Client::H2(_) => None,
@@ -222,18 +247,19 @@ impl Front {
             listener.rules.check_purge(asked)?;
         }
         let host_tls = way.host_tls || (tls && is_reverse);
-        let default_port = default_port(host_tls);
+        let host = way.host.host_field(default_port(host_tls));
         Ok(Ticket {
             id,
             began,
             client,
+            name: name_of(&listener.mode, &way.destination, tls, &host, way.path),
             listener,
             destination: way.destination,
             behind: way.behind,
             tls,
-            host: way.host.host_field(default_port),
+            host,
             path: way.path.to_owned(),
-            url: shown_url(judged, &way.host, host_tls),
+            https: host_tls,
             framing: judged.framing,
         })
     }
@@ -301,17 +327,7 @@ fn way<'a>(listener: &Listener, judged: &'a Judged) -> Result<Way<'a>, Failure> 
     }
 }
 
-/// The URL as the access log shows it.
-fn shown_url(judged: &Judged, host: &Authority, tls: bool) -> String {
-    let scheme = if tls { "https" } else { "http" };
-    let host = host.host_field(default_port(tls));
-    match &judged.target {
-        Target::Absolute { path, .. } | Target::Origin(path) => format!("{scheme}://{host}{path}"),
-        Target::Asterisk => format!("{scheme}://{host}"),
-        Target::Tunnel => host,
-    }
-}
-
-fn client_of(stream: &Stream) -> Option<IpAddr> {
-    Some(stream.get_socket_digest()?.peer_addr()?.as_inet()?.ip())
+/// Returns when the proxy stops.
+async fn stopped(mut stopping: watch::Receiver<bool>) {
+    let _ = stopping.wait_for(|stopping| *stopping).await;
 }

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 
 use bytes::BytesMut;
-use pingora_core::protocols::Stream;
 use tokio::io::{AsyncWriteExt, Result as IoResult};
 use tokio::net::TcpStream;
 
@@ -13,6 +12,7 @@ use crate::failure::Failure;
 use crate::origin::{Destination, dial, resolve};
 use crate::rules::Asked;
 use crate::shared::Shared;
+use crate::stream::Stream;
 
 /// Connects to the tunnel's far end, if the rules allow it.
 pub(super) async fn reach(

@@ -84,7 +84,7 @@ impl Sockets {
     }
 }
 
-/// Listens here rather than in Pingora's service, which can only panic when that fails.
+/// Listens, or says why it cannot.
 pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
     let listener = TcpListener::bind(address).map_err(|cause| match cause.kind() {
         io::ErrorKind::AddrInUse => ServeError::InUse(address),

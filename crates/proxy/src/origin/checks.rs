@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use http::Method;
 use http::StatusCode;
-use pingora_http::{RequestHeader, ResponseHeader};
+use http::header::{CONNECTION, HOST, USER_AGENT};
+use tinaja_http::message::{BadField, Fields, RequestHead, ResponseHead};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -65,7 +67,7 @@ impl Origins {
         let head = question(member, check).map_err(|error| Failure::Internal(error.to_string()))?;
         connection.send(&head).await?;
         let mut heads = 0;
-        let answer: ResponseHeader = loop {
+        let answer: ResponseHead = loop {
             let head = connection.read_head().await?;
             heads += 1;
             if !head.status.is_informational() {
@@ -82,12 +84,12 @@ impl Origins {
     }
 }
 
-fn question(member: &Backend, check: &Check) -> pingora_error::Result<RequestHeader> {
-    let mut head = RequestHeader::build("GET", check.path.as_bytes(), Some(3))?;
-    head.insert_header("Host", member.url.host_field())?;
-    head.insert_header("User-Agent", "Tinaja")?;
-    head.insert_header("Connection", "close")?;
-    Ok(head)
+fn question(member: &Backend, check: &Check) -> Result<RequestHead, BadField> {
+    let mut headers = Fields::default();
+    headers.insert(HOST, member.url.host_field())?;
+    headers.insert(USER_AGENT, "Tinaja")?;
+    headers.insert(CONNECTION, "close")?;
+    Ok(RequestHead { method: Method::GET, target: check.path.clone().into(), headers })
 }
 
 /// When an origin is to be asked next.

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pingora_http::{RequestHeader, ResponseHeader};
 use prometheus::IntCounter;
+use tinaja_http::message::{RequestHead, ResponseHead};
 
 use super::h1::H1;
 use super::h2::H2;
@@ -65,7 +65,7 @@ impl Connection {
     }
 
     /// Sends a request's head, which says whether content follows.
-    pub async fn send(&mut self, head: &RequestHeader) -> Result<(), Failure> {
+    pub async fn send(&mut self, head: &RequestHead) -> Result<(), Failure> {
         match &mut self.version {
             Speaking::H1(h1) => h1.send(head).await,
             Speaking::H2(h2) => h2.send(head).await,
@@ -99,7 +99,7 @@ impl Connection {
 
     /// The next head: of an interim answer, or of the final one. It has `origin_stall` to come whole. Dropped before it
     /// is ready, it has taken nothing.
-    pub async fn read_head(&mut self) -> Result<ResponseHeader, Failure> {
+    pub async fn read_head(&mut self) -> Result<ResponseHead, Failure> {
         match &mut self.version {
             Speaking::H1(h1) => h1.read_head().await,
             Speaking::H2(h2) => h2.read_head().await,

@@ -1,4 +1,4 @@
-//! Connecting without Pingora, for tunnels.
+//! Connecting to an address.
 
 use std::net::SocketAddr;
 use std::time::Duration;

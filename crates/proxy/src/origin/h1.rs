@@ -7,12 +7,11 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
-use http::{HeaderValue, Method, StatusCode, Version};
-use pingora_http::{RequestHeader, ResponseHeader};
+use http::{Method, StatusCode, Version};
 use tinaja_http::answer::{AnswerEnd, JudgedAnswer, answer_head_end, judge_answer};
 use tinaja_http::body::{BodyWalk, Framing};
 use tinaja_http::hops;
-use tinaja_http::lines::lines;
+use tinaja_http::message::{Fields, RequestHead, ResponseHead};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
@@ -81,15 +80,11 @@ impl H1 {
     }
 
     /// Sends a request's head.
-    pub async fn send(&mut self, head: &RequestHeader) -> Result<(), Failure> {
+    pub async fn send(&mut self, head: &RequestHead) -> Result<(), Failure> {
         self.head_only = head.method == Method::HEAD;
         self.chunked_request = head.headers.contains_key(TRANSFER_ENCODING);
         let mut wire = Vec::with_capacity(1024);
-        for part in [head.method.as_str().as_bytes(), b" ", head.raw_path(), b" HTTP/1.1\r\n"] {
-            wire.extend_from_slice(part);
-        }
-        head.header_to_h1_wire(&mut wire);
-        wire.extend_from_slice(b"\r\n");
+        head.write_to(&mut wire);
         self.write(&[&wire]).await
     }
 
@@ -134,7 +129,7 @@ impl H1 {
 
     /// The next head: of an interim answer, or of the final one. It has `origin_stall` to come whole. Dropped before it
     /// is ready, it has taken nothing.
-    pub async fn read_head(&mut self) -> Result<ResponseHeader, Failure> {
+    pub async fn read_head(&mut self) -> Result<ResponseHead, Failure> {
         let head = timeout(self.reach.stall, self.whole_head()).await.unwrap_or(Err(Failure::OriginTimeout));
         let head = head.inspect_err(|_| self.keep = false)?;
         let judged = judge_answer(&head).map_err(|bad| {
@@ -259,16 +254,12 @@ fn gathered(piece: Bytes, walk: &mut BodyWalk, waiting: &mut BytesMut) -> Bytes 
 }
 
 /// A head with these fields, in the case they came in.
-pub(super) fn header_of(judged: &JudgedAnswer, fields: &Bytes) -> Option<ResponseHeader> {
-    let mut made = ResponseHeader::build(judged.status, Some(16)).ok()?;
-    made.set_version(if judged.http11 { Version::HTTP_11 } else { Version::HTTP_10 });
-    for line in lines(fields) {
-        let value = HeaderValue::from_maybe_shared(fields.slice_ref(line.value)).ok()?;
-        made.append_header(fields.slice_ref(line.name), value).ok()?;
-    }
+pub(super) fn header_of(judged: &JudgedAnswer, fields: &Bytes) -> Option<ResponseHead> {
+    let version = if judged.http11 { Version::HTTP_11 } else { Version::HTTP_10 };
+    let mut made = ResponseHead { status: judged.status, version, headers: Fields::of_lines(fields).ok()? };
     // One way to write a number.
     if let AnswerEnd::Length(length) = judged.end {
-        made.insert_header(CONTENT_LENGTH, length).ok()?;
+        made.headers.insert(CONTENT_LENGTH, length).ok()?;
     }
     Some(made)
 }

@@ -15,8 +15,8 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Request, StatusCode, Uri, Version};
-use pingora_http::{RequestHeader, ResponseHeader};
 use tinaja_http::answer::{AnswerEnd, judge_answer};
+use tinaja_http::message::{RequestHead, ResponseHead};
 use tokio::time::timeout;
 
 use super::h1::header_of;
@@ -66,7 +66,7 @@ impl H2 {
     }
 
     /// Sends a request's head. Content follows if the head says so.
-    pub async fn send(&mut self, head: &RequestHeader) -> Result<(), Failure> {
+    pub async fn send(&mut self, head: &RequestHead) -> Result<(), Failure> {
         self.head_only = head.method == Method::HEAD;
         let request = request(head, self.tls).ok_or_else(|| Failure::Internal("HTTP/2 has no such request".into()))?;
         let announced = head.headers.get(CONTENT_LENGTH).is_some_and(|length| length.as_bytes() != b"0");
@@ -112,7 +112,7 @@ impl H2 {
     }
 
     /// The next head, an interim one or the final one. Dropped before it is ready, it has taken nothing.
-    pub async fn read_head(&mut self) -> Result<ResponseHeader, Failure> {
+    pub async fn read_head(&mut self) -> Result<ResponseHead, Failure> {
         let stall = self.reach.stall;
         let head = timeout(stall, poll_fn(|cx| self.poll_head(cx))).await.unwrap_or(Err(Failure::OriginTimeout))?;
         self.has_answered = true;
@@ -121,7 +121,7 @@ impl H2 {
         let judged = judge_answer(&raw).map_err(|bad| Failure::Origin(bad.to_string()))?;
         let made = header_of(&judged, &raw.slice(judged.fields.clone()));
         let mut made = made.ok_or_else(|| Failure::Origin("its answer has fields that cannot be passed on".into()))?;
-        made.set_version(Version::HTTP_2);
+        made.version = Version::HTTP_2;
         if !status.is_informational() {
             let none = self.head_only || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
             self.left = match judged.end {
@@ -221,10 +221,10 @@ fn failure(error: &::h2::Error) -> Failure {
 }
 
 /// A request as `h2` takes it. Nothing for what HTTP/2 cannot say.
-fn request(head: &RequestHeader, tls: bool) -> Option<Request<()>> {
+fn request(head: &RequestHead, tls: bool) -> Option<Request<()>> {
     let host = head.headers.get(HOST)?.to_str().ok()?;
-    let path = PathAndQuery::try_from(head.raw_path()).ok()?;
-    if path.as_str().as_bytes() != head.raw_path() {
+    let path = PathAndQuery::from_maybe_shared(head.target.clone()).ok()?;
+    if path.as_str().as_bytes() != head.target {
         return None;
     }
     let uri = Uri::builder().scheme(if tls { "https" } else { "http" }).authority(host).path_and_query(path);
@@ -232,7 +232,7 @@ fn request(head: &RequestHeader, tls: bool) -> Option<Request<()>> {
     *request.method_mut() = head.method.clone();
     *request.uri_mut() = uri.build().ok()?;
     *request.version_mut() = Version::HTTP_2;
-    *request.headers_mut() = head.headers.clone();
+    *request.headers_mut() = head.headers.as_map().clone();
     request.headers_mut().remove(HOST);
     for name in &CONNECTION_FIELDS {
         request.headers_mut().remove(name);

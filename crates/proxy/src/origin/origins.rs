@@ -1,7 +1,6 @@
 //! Connections to origins: made, kept for the next request, and why they fail.
 //!
-//! They are made and kept here, and not by Pingora, which knows neither authorities for one route nor limits for one origin,
-//! and does not say how many connections are open.
+//! Each route may have authorities and limits of its own, and how many connections are open is counted.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;

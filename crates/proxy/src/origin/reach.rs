@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use pingora_rustls::load_native_certs;
 use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
+use rustls_native_certs::load_native_certs;
 use tokio_rustls::TlsConnector;
 
 use super::{OriginTls, Upstream};

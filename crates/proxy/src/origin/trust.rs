@@ -5,12 +5,12 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use pingora_rustls::{RootCertStore, load_native_certs};
+use rustls::RootCertStore;
+use rustls_native_certs::load_native_certs;
 
 /// How many authorities are trusted: the system's, or those that SSL_CERT_FILE and SSL_CERT_DIR name.
 ///
-/// Pingora reads them again when it is set up, and panics at what is an error here: an unreadable file, or a
-/// certificate that is none. While this runs it takes about as much memory as the files.
+/// An unreadable file is an error, and a certificate that is none. While this runs it takes about as much memory as the files.
 pub(crate) fn authorities() -> Result<usize, String> {
     if let Some(path) = env::var_os("SSL_CERT_FILE") {
         // Passed over in silence otherwise, as long as SSL_CERT_DIR holds some.

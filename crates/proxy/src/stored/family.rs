@@ -4,8 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::header::VARY;
-use http::{HeaderMap, HeaderName};
-use pingora_http::ResponseHeader;
+use http::{HeaderMap, HeaderName, StatusCode};
+use tinaja_http::message::ResponseHead;
 use tinaja_http::vary::{self, VariantPlace};
 use tinaja_store::Hint;
 use tokio::sync::{Mutex, MutexGuard};
@@ -59,12 +59,12 @@ impl Family {
     }
 
     fn head(&self, name: &Name) -> Option<Bytes> {
-        let mut header = ResponseHeader::build(200, None).ok()?;
+        let mut header = ResponseHead::new(StatusCode::OK);
         for value in self.vary.get_all(VARY) {
-            header.append_header(VARY, value.clone()).ok()?;
+            header.headers.append(VARY, value.clone()).ok()?;
         }
         let known: Vec<String> = self.known.iter().map(to_hex).collect();
-        header.insert_header(VARIANTS, known.join(" ")).ok()?;
+        header.headers.insert(VARIANTS, known.join(" ")).ok()?;
         let facts = Facts {
             received: self.began,
             fresh_until: self.began,

@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use bytes::{Buf, Bytes};
 use http::{HeaderMap, StatusCode};
-use pingora_http::ResponseHeader;
-use tinaja_http::lines::{Line, header_map, lines};
+use tinaja_http::lines::{Line, header_map};
+use tinaja_http::message::{Fields, ResponseHead};
 use tinaja_http::reuse::StoredState;
 
 /// The first byte of every head. 1 and 2 were the forms that the adapter for Pingora's cache makes, 3 knew no pieces.
@@ -146,12 +146,12 @@ impl StoredHead {
     }
 
     /// A head to store. `None` where it would be too large: the response then passes through.
-    pub fn encode(kind: Kind, facts: &Facts, primary: &[u8], header: &ResponseHeader) -> Option<Bytes> {
+    pub fn encode(kind: Kind, facts: &Facts, primary: &[u8], header: &ResponseHead) -> Option<Bytes> {
         StoredHead::encode_pieces(kind, facts, primary, &[], header)
     }
 
     /// The same object's head with other facts and another header.
-    pub fn again(&self, facts: &Facts, header: &ResponseHeader) -> Option<Bytes> {
+    pub fn again(&self, facts: &Facts, header: &ResponseHead) -> Option<Bytes> {
         StoredHead::encode_pieces(self.kind, facts, &self.primary, &self.pieces, header)
     }
 
@@ -161,7 +161,7 @@ impl StoredHead {
         facts: &Facts,
         primary: &[u8],
         pieces: &[u8],
-        header: &ResponseHeader,
+        header: &ResponseHead,
     ) -> Option<Bytes> {
         let mut head = Vec::with_capacity(FIXED_BYTES + primary.len() + 512);
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };
@@ -192,7 +192,7 @@ impl StoredHead {
         for part in ["HTTP/1.1 ", header.status.as_str(), " ", reason(header.status), "\r\n"] {
             head.extend_from_slice(part.as_bytes());
         }
-        header.header_to_h1_wire(&mut head);
+        header.headers.write_to(&mut head);
         let wire_bytes = head.len() - wire_at;
         if primary.len() > MAX_PRIMARY_BYTES || pieces.len() + wire_bytes > MAX_WIRE_BYTES {
             return None;
@@ -233,13 +233,9 @@ impl StoredHead {
     }
 
     /// The header, to be changed and sent.
-    pub fn header(&self) -> Option<ResponseHeader> {
-        let mut header = ResponseHeader::build(self.status(), None).ok()?;
-        for line in lines(&self.wire) {
-            let value = http::HeaderValue::from_maybe_shared(self.wire.slice_ref(line.value)).ok()?;
-            header.append_header(self.wire.slice_ref(line.name), value).ok()?;
-        }
-        Some(header)
+    pub fn header(&self) -> Option<ResponseHead> {
+        let headers = Fields::of_lines(&self.wire).ok()?;
+        Some(ResponseHead { headers, ..ResponseHead::new(self.status()) })
     }
 }
 

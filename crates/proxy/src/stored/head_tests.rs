@@ -1,3 +1,5 @@
+use http::HeaderName;
+
 use super::*;
 
 fn facts() -> Facts {
@@ -15,12 +17,9 @@ fn facts() -> Facts {
     }
 }
 
-fn header() -> ResponseHeader {
-    let mut header = ResponseHeader::build(404, None).unwrap();
-    for (name, value) in [("X-A", "1"), ("x-a", "2"), ("Content-Length", "3")] {
-        header.append_header(name, value).unwrap();
-    }
-    header
+fn header() -> ResponseHead {
+    let headers = Fields::of_lines(&Bytes::from_static(b"X-A: 1\r\nx-a: 2\r\nContent-Length: 3\r\n")).unwrap();
+    ResponseHead { headers, ..ResponseHead::new(StatusCode::NOT_FOUND) }
 }
 
 /// The bytes of a head may change only with its version: what is on disks must be read for what it is.
@@ -49,7 +48,7 @@ fn there_and_back() {
         assert_eq!(head.status(), 404);
         let back = head.header().unwrap();
         let mut wire = Vec::new();
-        back.header_to_h1_wire(&mut wire);
+        back.headers.write_to(&mut wire);
         assert_eq!(wire, b"X-A: 1\r\nx-a: 2\r\nContent-Length: 3\r\n");
         assert_eq!(head.fields(|line| line.is(&http::header::CONTENT_LENGTH)).unwrap().len(), 1);
     }
@@ -94,12 +93,12 @@ fn what_is_no_head() {
 #[test]
 fn too_large() {
     let mut large = header();
-    large.insert_header("x", "v".repeat(MAX_WIRE_BYTES)).unwrap();
+    large.headers.insert(HeaderName::from_static("x"), "v".repeat(MAX_WIRE_BYTES)).unwrap();
     assert!(StoredHead::encode(Kind::Whole, &facts(), b"name", &large).is_none());
     assert!(StoredHead::encode(Kind::Whole, &facts(), &vec![b'n'; MAX_PRIMARY_BYTES + 1], &header()).is_none());
     for size in [4095, 4096, 4097, 65535, 65536, 65537] {
         let mut header = header();
-        header.insert_header("x", "v".repeat(size)).unwrap();
+        header.headers.insert(HeaderName::from_static("x"), "v".repeat(size)).unwrap();
         let bytes = StoredHead::encode(Kind::Whole, &facts(), b"name", &header).unwrap();
         assert!(bytes.len() < tinaja_store::limits::MAX_HEAD_BYTES - MAX_PRIMARY_BYTES / 4);
         assert_eq!(StoredHead::decode(&bytes).unwrap().header().unwrap().headers["x"].len(), size);

@@ -1,5 +1,7 @@
 //! The name under which an answer is stored.
 
+use std::sync::Arc;
+
 use tinaja_http::key::{join, split};
 use tinaja_store::Key;
 
@@ -16,12 +18,12 @@ use crate::origin::Destination;
 ///
 /// Each part is written with its length ([`join`]), so that no delimiter inside one can make two requests look alike.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Name(Vec<u8>);
+pub(crate) struct Name(Arc<[u8]>);
 
 impl Name {
     /// The name with these bytes, which another [`Name::primary`] was.
     pub fn from_primary(primary: &[u8]) -> Name {
-        Name(primary.to_vec())
+        Name(primary.into())
     }
 
     /// The bytes that every head of this name holds.
@@ -73,7 +75,7 @@ impl Name {
     pub fn of(destination: &Destination, site: &str, path: &str) -> Name {
         let Destination { tls, host, port } = destination;
         let scheme = if *tls { "https" } else { "http" };
-        Name(join(&[scheme, host, &port.to_string(), site, path]))
+        Name(join(&[scheme, host, &port.to_string(), site, path]).into())
     }
 }
 

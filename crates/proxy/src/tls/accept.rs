@@ -1,30 +1,23 @@
 //! The handshake with a client, and its connection after that.
 
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use async_trait::async_trait;
-use pingora_core::protocols::raw_connect::ProxyDigest;
-use pingora_core::protocols::{
-    GetProxyDigest, GetSocketDigest, GetTimingDigest, Peek, Shutdown, SocketDigest, Ssl, Stream, TimingDigest,
-    UniqueID, UniqueIDType,
-};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, ReadBuf};
+use tokio::io::BufReader;
+use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 
 use super::certificates::{BadCertificate, CertificateFiles, Certificates};
+use crate::stream::Stream;
 
 /// HTTP versions that clients may choose from, the better one first (RFC 7301).
 const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
 
 /// Bytes of ciphertext that are read at once: Rustls asks for 4 KiB, and a record has up to 16. Without TLS an idle connection
-/// has no read buffer at all, since nearly all connections are idle; Pingora's would take 64 KiB each.
+/// has no read buffer at all.
 const READ_BYTES: usize = 16 * 1024;
 
 /// One listener's TLS.
@@ -73,14 +66,14 @@ impl Tls {
     /// The handshake.
     ///
     /// Errors: the client's, or the connection's.
-    pub async fn accept(&self, stream: Stream) -> io::Result<Accepted> {
+    pub async fn accept(&self, stream: TcpStream) -> io::Result<Accepted> {
         let stream = BufReader::with_capacity(READ_BYTES, stream);
         let stream = TlsAcceptor::from(self.config.clone()).accept(stream).await?;
         let (_, connection) = stream.get_ref();
         let name = connection.server_name().map(str::to_owned);
         let is_http2 = connection.alpn_protocol() == Some(HTTP2);
         let served = Served { certificates: self.certificates.clone(), name };
-        Ok(Accepted { stream: Box::new(Secured(stream)), served, is_http2 })
+        Ok(Accepted { stream: Stream::Tls(Box::new(stream)), served, is_http2 })
     }
 }
 
@@ -98,81 +91,4 @@ fn loaded(files: &[CertificateFiles]) -> Result<Tls, BadCertificate> {
     config.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
     config.ticketer = ring::Ticketer::new().map_err(unfit)?;
     Ok(Tls { certificates, config: Arc::new(config) })
-}
-
-/// A client's connection under TLS, as Pingora's streams are.
-#[derive(Debug)]
-struct Secured(TlsStream<BufReader<Stream>>);
-
-impl Secured {
-    fn below(&self) -> &Stream {
-        self.0.get_ref().0.get_ref()
-    }
-}
-
-impl AsyncRead for Secured {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for Secured {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, buf)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.0.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
-    }
-}
-
-#[async_trait]
-impl Shutdown for Secured {
-    async fn shutdown(&mut self) {
-        // A client that has gone cannot be told that this is the end.
-        let _ = AsyncWriteExt::shutdown(&mut self.0).await;
-    }
-}
-
-impl UniqueID for Secured {
-    fn id(&self) -> UniqueIDType {
-        self.below().id()
-    }
-}
-
-impl Ssl for Secured {}
-impl Peek for Secured {}
-
-impl GetTimingDigest for Secured {
-    fn get_timing_digest(&self) -> Vec<Option<TimingDigest>> {
-        self.below().get_timing_digest()
-    }
-}
-
-impl GetProxyDigest for Secured {
-    fn get_proxy_digest(&self) -> Option<Arc<ProxyDigest>> {
-        self.below().get_proxy_digest()
-    }
-}
-
-impl GetSocketDigest for Secured {
-    fn get_socket_digest(&self) -> Option<Arc<SocketDigest>> {
-        self.below().get_socket_digest()
-    }
 }

@@ -6,7 +6,6 @@
 //!
 //! # Decisions
 //!
-//! - We use the `h2` crate, and not Pingora's session. That one sets Date anew, drops interim answers and hides the limits.
 //! - Frames are counted on their way to `h2`, which does not show them: endless PING or SETTINGS frames cost a client
 //!   nothing, and `h2` bounds only some of them.
 //! - Hits go through the exchange, since `front/lean` writes HTTP/1 bytes.
@@ -29,15 +28,15 @@ use ::h2::server::{Connection, SendResponse};
 use ::h2::{Reason, RecvStream};
 use bytes::{Bytes, BytesMut};
 use http::Request;
-use pingora_core::protocols::Stream;
-use pingora_core::server::ShutdownWatch;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 pub(super) use meter::PREFACE;
 
-use super::{Caller, Front};
+use super::{Caller, Front, stopped};
 use crate::limits::Limits;
+use crate::stream::Stream;
 use limits::builder;
 use wire::{Watch, Wire};
 
@@ -87,7 +86,7 @@ impl Front {
         stream: Stream,
         ahead: BytesMut,
         caller: Caller,
-        shutdown: &ShutdownWatch,
+        stopping: &watch::Receiver<bool>,
     ) {
         let began = Instant::now();
         let (wire, watch) = Wire::new(stream, ahead);
@@ -96,7 +95,7 @@ impl Front {
         let Ok(Ok(connection)) = timeout(limits.head, handshake).await else { return };
         let mut session =
             Session { connection, watch, tasks: JoinSet::new(), phase: Phase::Open, last: Instant::now() };
-        let mut stop = pin!(stopped(shutdown.clone()));
+        let mut stop = pin!(stopped(stopping.clone()));
         loop {
             let waiting = Waiting {
                 full: session.tasks.len() >= limits.streams as usize,
@@ -172,10 +171,6 @@ impl Session {
         self.connection.abrupt_shutdown(reason);
         (self.phase, self.last) = (Phase::Cut, Instant::now());
     }
-}
-
-async fn stopped(mut shutdown: ShutdownWatch) {
-    let _ = shutdown.wait_for(|stopping| *stopping).await;
 }
 
 struct Waiting {

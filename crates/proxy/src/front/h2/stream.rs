@@ -8,17 +8,15 @@ use ::h2::RecvStream;
 use ::h2::ext::Protocol;
 use ::h2::server::SendResponse;
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{Method, Version};
-use pingora_http::ResponseHeader;
 use tinaja_http::http2;
 use tinaja_http::judge::{Judged, Target, judge};
+use tinaja_http::message::{BadField, ResponseHead};
 use tinaja_http::refusal::Refusal;
 
 use crate::client::{Client, H2};
 use crate::exchange::{Request, Ticket};
 use crate::failure::Failure;
-use crate::front::head::request_of;
 use crate::front::{Caller, Front};
 use crate::ids::RequestId;
 use crate::page;
@@ -56,13 +54,16 @@ impl Front {
         } else {
             self.ticket(&caller, began, &judged, id.clone())
         };
-        let request = ticket.and_then(|ticket| Ok((request_of(&judged, &head, ticket.clone())?.1, ticket)));
+        let ticket = match ticket {
+            Ok(ticket) if judged.method == "PURGE" => return self.purge_stream(client, &judged, ticket).await,
+            ticket => ticket,
+        };
+        let request =
+            ticket.and_then(|ticket| Request::read(ticket, &judged, &head, Version::HTTP_2, &self.shared.name));
         match request {
             Err(failure) => self.refuse_stream(client, address, began, Some((&judged, &id)), &failure).await,
-            Ok((_, ticket)) if judged.method == "PURGE" => self.purge_stream(client, &judged, ticket).await,
-            Ok((request, _)) => {
+            Ok(request) => {
                 let mut client = Client::H2(Box::new(client));
-                let request = Request { version: Version::HTTP_2, ..request };
                 // What a request needs is boxed, as for HTTP/1.
                 Box::pin(self.exchange.answer(&request, &mut client, None)).await;
             }
@@ -92,17 +93,12 @@ impl Front {
     async fn purge_stream(&self, client: H2, judged: &Judged, ticket: Ticket) {
         let (status, text) = self.purged(&ticket).await;
         self.log_purge(judged, ticket, status, text.len());
-        let head = ResponseHeader::build(status, Some(4)).and_then(|mut head| {
-            head.insert_header(CONTENT_TYPE, "text/plain; charset=utf-8")?;
-            head.insert_header(CONTENT_LENGTH, text.len())?;
-            head.insert_header(CACHE_CONTROL, "no-store").map(|()| head)
-        });
-        send(client, head, text).await;
+        send(client, page::text_head(status, text.len()), text).await;
     }
 }
 
 /// Sends a whole answer of the proxy's own.
-async fn send(mut client: H2, head: pingora_error::Result<ResponseHeader>, body: String) {
+async fn send(mut client: H2, head: Result<ResponseHead, BadField>, body: String) {
     let Ok(head) = head else { return };
     if client.begin(&head, Bytes::from(body)).await.is_err() || client.end().await.is_err() {
         tracing::debug!("the client left before its page");

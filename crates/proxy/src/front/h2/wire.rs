@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use bytes::{Buf, BytesMut};
 use parking_lot::Mutex;
-use pingora_core::protocols::Stream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
 use super::limits::Flood;
 use super::meter::Meter;
+use crate::stream::Stream;
 
 /// How long a client that was told to go may still send, so that it can read why: closing a connection with bytes unread
 /// would take the last frames back.
@@ -116,8 +116,7 @@ impl AsyncWrite for Wire {
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
         if this.lingering.is_none() {
-            // Qualified: Pingora's streams have a shutdown of their own, which gives up the socket at once.
-            ready!(AsyncWrite::poll_shutdown(Pin::new(&mut this.stream), cx))?;
+            ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
         }
         let until = this.lingering.get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
         let mut space = [std::mem::MaybeUninit::uninit(); 4096];

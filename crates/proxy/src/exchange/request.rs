@@ -1,0 +1,170 @@
+//! One request: where it came in, where it goes, and what it says.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::header::HOST;
+use http::{Method, Version};
+use tinaja_http::body::Framing;
+use tinaja_http::control::{RequestDirectives, request_directives};
+use tinaja_http::hops;
+use tinaja_http::judge::Judged;
+use tinaja_http::message::{Fields, RequestHead};
+use tinaja_http::status::Outcome;
+
+use super::reuse::not_for_cache;
+use crate::config::{Listener, Mode};
+use crate::failure::Failure;
+use crate::ids::RequestId;
+use crate::origin::{Behind, Destination};
+use crate::rules::Asked;
+use crate::stored::{Name, name_of};
+
+/// What the front knows about a request that it hands on.
+#[derive(Clone, Debug)]
+pub(crate) struct Ticket {
+    pub id: RequestId,
+    pub began: Instant,
+    pub client: Option<IpAddr>,
+    /// Where the request came in.
+    pub listener: Arc<Listener>,
+    /// Where it goes, or the first of the places where it may go: what is stored is named after it.
+    pub destination: Destination,
+    /// The origins of a reverse proxy's route.
+    pub behind: Option<Arc<Behind>>,
+    /// The client came by TLS.
+    pub tls: bool,
+    /// The one Host, in its canonical form.
+    pub host: String,
+    /// Path and query, as the origin gets them.
+    pub path: String,
+    /// The URL's scheme is https.
+    pub https: bool,
+    /// The name of what is asked for.
+    pub name: Name,
+    pub framing: Framing,
+}
+
+impl Ticket {
+    /// What the rules can see of the request.
+    pub fn asked<'a>(&self, method: &'a Method) -> Asked<'a> {
+        Asked { client: self.client, method: method.as_str(), port: self.destination.port }
+    }
+
+    /// The same for a request that goes to one of several destinations.
+    pub fn asked_of<'a>(&self, method: &'a Method, destination: &Destination) -> Asked<'a> {
+        Asked { port: destination.port, ..self.asked(method) }
+    }
+
+    /// The name of what is at another path of the same origin.
+    pub fn name_at(&self, path: &str) -> Name {
+        name_of(&self.listener.mode, &self.destination, self.tls, &self.host, path)
+    }
+
+    /// The URL as the access log shows it.
+    pub fn url(&self) -> String {
+        let scheme = if self.https { "https" } else { "http" };
+        let path = if self.path == "*" { "" } else { &self.path };
+        format!("{scheme}://{}{path}", self.host)
+    }
+
+    /// Whether the proxy speaks for the origin, rather than for the client.
+    pub fn is_reverse(&self) -> bool {
+        matches!(self.listener.mode, Mode::Reverse(_))
+    }
+}
+
+/// One request, read and judged once, for all that carry it out.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub ticket: Arc<Ticket>,
+    /// Method, target, and fields as they came, with the one Host.
+    pub head: RequestHead,
+    /// The version that the client speaks.
+    pub version: Version,
+    pub directives: RequestDirectives,
+    /// Why it is not for the cache; nothing if it is.
+    pub not_for_cache: Option<Outcome>,
+    /// It has passed this proxy before.
+    pub is_loop: bool,
+}
+
+impl Request {
+    /// Reads a judged head. `name` is this proxy's in Via.
+    ///
+    /// Errors: [`Failure::BadRequest`].
+    pub fn read(
+        ticket: Ticket,
+        judged: &Judged,
+        head: &Bytes,
+        version: Version,
+        name: &str,
+    ) -> Result<Request, Failure> {
+        let malformed = |_| Failure::BadRequest;
+        let mut headers = Fields::of_lines(&head.slice(judged.fields.clone())).map_err(malformed)?;
+        let directives = request_directives(&headers);
+        let is_loop = hops::is_loop(&headers, name);
+        if !headers.get_all(HOST).iter().eq([ticket.host.as_str()]) {
+            headers.insert(HOST, ticket.host.as_str()).map_err(malformed)?;
+        }
+        let method = Method::from_bytes(judged.method.as_bytes()).map_err(|_| Failure::BadRequest)?;
+        let not_for_cache = not_for_cache(&method, ticket.framing, &directives);
+        let head = RequestHead { method, target: Bytes::copy_from_slice(ticket.path.as_bytes()), headers };
+        Ok(Request { ticket: Arc::new(ticket), head, version, directives, not_for_cache, is_loop })
+    }
+
+    pub fn method(&self) -> &Method {
+        &self.head.method
+    }
+
+    /// Whether the client speaks HTTP/1.0, which knows neither chunks nor interim answers.
+    pub fn is_http10(&self) -> bool {
+        self.version == Version::HTTP_10
+    }
+
+    /// Whether the client's connection ends with the answer.
+    pub fn closes(&self) -> bool {
+        hops::closes_to_client(&self.head.headers, !self.is_http10(), self.ticket.is_reverse())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tinaja_http::judge::judge;
+
+    use super::*;
+
+    #[test]
+    fn one_host() {
+        for (head, wire) in [
+            ("GET http://A:80/x HTTP/1.1\r\nHOST: A\r\nX: y\r\nHosted: z\r\n\r\n", "Host: a\r\nX: y\r\nHosted: z"),
+            ("GET /x HTTP/1.1\r\nX: y\r\nhost: a\r\n\r\n", "host: a\r\nX: y"),
+        ] {
+            let head = Bytes::from_static(head.as_bytes());
+            let judged = judge(&head).unwrap();
+            let listener = Listener::forward("127.0.0.1:80".parse().unwrap());
+            let destination = Destination { tls: false, host: "a".into(), port: 80 };
+            let ticket = Ticket {
+                id: RequestId::Made(1),
+                began: Instant::now(),
+                client: None,
+                name: name_of(&listener.mode, &destination, false, "a", "/x"),
+                listener: Arc::new(listener),
+                destination,
+                behind: None,
+                tls: false,
+                host: "a".into(),
+                path: "/x".into(),
+                https: false,
+                framing: judged.framing,
+            };
+            assert_eq!(ticket.url(), "http://a/x");
+            let request = Request::read(ticket, &judged, &head, Version::HTTP_11, "me").unwrap();
+            let mut sent = Vec::new();
+            request.head.write_to(&mut sent);
+            assert_eq!(String::from_utf8(sent).unwrap(), format!("GET /x HTTP/1.1\r\n{wire}\r\n\r\n"));
+        }
+    }
+}
