@@ -68,11 +68,11 @@ use crate::client::{Client, Left};
 use crate::crowd::Crowd;
 use crate::failure::Failure;
 use crate::group::Groups;
-use crate::handover::Switch;
 use crate::metrics::Source;
 use crate::origin::Origins;
 use crate::shared::Shared;
 use crate::storage::Storage;
+use crate::storage::Switch;
 use crate::stored::{Families, Found, Looked, find};
 
 /// Fetches of other clients that one request waits for, one after the other.

@@ -1,7 +1,13 @@
-//! The cache as the proxy has it.
+//! The cache as the proxy has it: a store, which may be another process's for a while.
+//!
+//! - `switch`: a store that can be exchanged while it is used; `nothing`: what stands in its place before that
+
+mod nothing;
+mod switch;
 
 use std::sync::Arc;
 
+pub use switch::Switch;
 use tinaja_store::{OpenError, Store};
 
 /// What the proxy caches in.

@@ -9,12 +9,12 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use super::handover::{Heir, Predecessor, Sockets, open_unlocked};
+use super::server::{Proxy, Server};
 use crate::accepting::NO_FILES;
 use crate::errors::TakeOverError;
-use crate::handover::{Heir, Predecessor, Sockets, open_unlocked};
 use crate::monitoring::MetricsServer;
 use crate::origin::check_all;
-use crate::server::{Proxy, Server};
 use crate::storage::Opener;
 
 /// When the proxy is handed over, fetches that are nearly done have so long to be stored. Clients' requests pass by the cache

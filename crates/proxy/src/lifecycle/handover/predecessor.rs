@@ -11,11 +11,11 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::time::{sleep, timeout};
 
 use super::sockets::{Sockets, line_with};
-use super::switch::Switch;
 use super::words::{PROTOCOL, Step, Told};
 use crate::admin::socket;
 use crate::admin::words::Ask;
 use crate::errors::TakeOverError;
+use crate::storage::Switch;
 use crate::storage::{Opener, Storage};
 
 /// The old process must answer within this.

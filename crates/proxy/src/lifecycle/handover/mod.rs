@@ -7,7 +7,6 @@
 //!
 //! - `words`: what is said, a line of JSON each; `sockets`: what is passed on, and how
 //! - `heir`: the conversation as the old process has it; `predecessor`: as the new one has it
-//! - `switch`: the cache, which is in the one or the other process; `nothing`: what stands in its place before that
 //!
 //! # Decisions
 //!
@@ -25,15 +24,12 @@
 //! - Removals wait for the cache to come, or what an origin said has changed would be found again.
 
 mod heir;
-mod nothing;
 mod predecessor;
 mod sockets;
-mod switch;
 mod words;
 
 pub(crate) use heir::{Heir, Heirs};
 pub use predecessor::Predecessor;
 pub(crate) use predecessor::{canonical, open_unlocked};
 pub(crate) use sockets::{Sockets, listen};
-pub use switch::Switch;
 pub use words::PROTOCOL;

@@ -12,8 +12,8 @@ use tinaja_store::{
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::Storage;
 use super::nothing::Nothing;
-use crate::storage::Storage;
 
 /// A removal waits so long for the cache to come. What is removed must not be found in it afterwards.
 const REMOVAL_PATIENCE: Duration = Duration::from_secs(10);

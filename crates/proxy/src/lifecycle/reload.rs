@@ -7,52 +7,14 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use parking_lot::RwLock;
 use tokio::signal::unix::Signal;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::config::{Config, Listener, behind};
+use crate::current::Current;
 use crate::errors::ServeError;
 use crate::origin::{Behind, Origins, authorities};
 use crate::shared::Shared;
-use crate::tls::Tls;
-
-/// What one listener goes by.
-#[derive(Clone, Debug)]
-pub(crate) struct Serving {
-    pub listener: Arc<Listener>,
-    /// How clients are spoken to, if not in the clear.
-    pub tls: Option<Arc<Tls>>,
-}
-
-/// What all listeners go by, in their order. There are always as many as at the start.
-#[derive(Debug)]
-pub(crate) struct Current(RwLock<Vec<Serving>>);
-
-impl Current {
-    /// Loads what the listeners need.
-    ///
-    /// Errors: [`ServeError::Certificate`].
-    pub fn load(listeners: &[Listener]) -> Result<Current, ServeError> {
-        Ok(Current(RwLock::new(listeners.iter().map(serving).collect::<Result<_, _>>()?)))
-    }
-
-    /// What one listener goes by now.
-    pub fn of(&self, index: usize) -> Option<Serving> {
-        self.0.read().get(index).cloned()
-    }
-
-    /// What all go by now.
-    pub fn listeners(&self) -> Vec<Arc<Listener>> {
-        self.0.read().iter().map(|serving| serving.listener.clone()).collect()
-    }
-}
-
-fn serving(listener: &Listener) -> Result<Serving, ServeError> {
-    let tls = Tls::load(&listener.certificates);
-    let tls = tls.map_err(|cause| ServeError::Certificate { address: listener.address, cause })?;
-    Ok(Serving { listener: Arc::new(listener.clone()), tls: tls.map(Arc::new) })
-}
 
 /// What a running proxy is to go by from now on.
 #[derive(Clone, Debug)]
@@ -112,7 +74,7 @@ impl Reloader {
         let fresh = Current::load(&config.listeners)?;
         let origins = self.origins.prepare(behind(&config.listeners))?;
         self.origins.exchange(origins);
-        *self.current.0.write() = fresh.0.into_inner();
+        self.current.exchange(fresh);
         let began = &self.began;
         for (name, changed) in [
             ("limits", config.limits != began.limits),

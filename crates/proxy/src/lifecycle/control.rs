@@ -13,11 +13,12 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 
+use super::handover::{Heir, Heirs, PROTOCOL};
+use super::reload::Requests;
 use crate::accepting::recover;
 use crate::admin::words::{Answer, Ask, Figures};
 use crate::admin::{Upgrade, Url, purge, top_hosts};
-use crate::handover::{Heir, Heirs, PROTOCOL};
-use crate::reload::{Current, Requests};
+use crate::current::Current;
 use crate::storage::Storage;
 
 /// Requests that are worked on at a time; further ones wait to be accepted.

@@ -10,21 +10,22 @@ use tinaja_http::hops::via_member;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, mpsc, watch};
 
+use super::control::ControlServer;
+use super::handover::{Heir, Sockets, listen};
+use super::reload::{Reloader, Requests, check};
 use crate::access::AccessLog;
 use crate::admin::socket::{NAME, Socket};
 use crate::admin::{Successor, Upgrade};
 use crate::config::{Config, behind};
-use crate::control::ControlServer;
 use crate::crowd::Crowd;
+use crate::current::Current;
 use crate::errors::ServeError;
 use crate::exchange::Exchange;
 use crate::front::Front;
-use crate::handover::{Heir, Sockets, Switch, listen};
 use crate::ids::Ids;
 use crate::metrics::Metrics;
-use crate::reload::{Current, Reloader, Requests, check};
 use crate::shared::{Shared, unique_name};
-use crate::storage::Storage;
+use crate::storage::{Storage, Switch};
 
 /// Threads that wait for name servers, or for a cache to open, at most; they exist while there is something to wait for.
 const MOST_WAITING: usize = 64;

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
+use super::handover::{Predecessor, canonical};
+use super::reload::Reload;
+use super::server::{Outside, Proxy, Server, runtime};
 use crate::admin::Successor;
 use crate::config::Config;
 use crate::errors::ServeError;
-use crate::handover::{Predecessor, Switch, canonical};
-use crate::reload::Reload;
-use crate::server::{Outside, Proxy, Server, runtime};
-use crate::storage::Opener;
+use crate::storage::{Opener, Switch};
 
 /// What [`serve`] is given besides its settings.
 pub struct Service {

@@ -1,0 +1,51 @@
+//! What each listener goes by at this moment: its routes, rules and certificates.
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+use crate::config::Listener;
+use crate::errors::ServeError;
+use crate::tls::Tls;
+
+/// What one listener goes by.
+#[derive(Clone, Debug)]
+pub(crate) struct Serving {
+    pub listener: Arc<Listener>,
+    /// How clients are spoken to, if not in the clear.
+    pub tls: Option<Arc<Tls>>,
+}
+
+/// What all listeners go by, in their order. There are always as many as at the start.
+#[derive(Debug)]
+pub(crate) struct Current(RwLock<Vec<Serving>>);
+
+impl Current {
+    /// Loads what the listeners need.
+    ///
+    /// Errors: [`ServeError::Certificate`].
+    pub fn load(listeners: &[Listener]) -> Result<Current, ServeError> {
+        Ok(Current(RwLock::new(listeners.iter().map(serving).collect::<Result<_, _>>()?)))
+    }
+
+    /// What one listener goes by now.
+    pub fn of(&self, index: usize) -> Option<Serving> {
+        self.0.read().get(index).cloned()
+    }
+
+    /// Has all go by these from now on.
+    pub fn exchange(&self, fresh: Current) {
+        *self.0.write() = fresh.0.into_inner();
+    }
+
+    /// What all go by now.
+    pub fn listeners(&self) -> Vec<Arc<Listener>> {
+        self.0.read().iter().map(|serving| serving.listener.clone()).collect()
+    }
+}
+
+fn serving(listener: &Listener) -> Result<Serving, ServeError> {
+    let tls = Tls::load(&listener.certificates);
+    let tls = tls.map_err(|cause| ServeError::Certificate { address: listener.address, cause })?;
+    Ok(Serving { listener: Arc::new(listener.clone()), tls: tls.map(Arc::new) })
+}

@@ -1,0 +1,21 @@
+//! From start to stop: listening, serving, settings read again, and handing over to a new process.
+//!
+//! Each part uses those behind it:
+//!
+//! - `start`: what a program calls; signals
+//! - `running`: serving, until it is stopped or handed over
+//! - `server`: a proxy that listens, with all it needs
+//! - `control`: the server's end of the control socket
+//! - `reload`: other settings while it serves; `handover`: to a new process and from an old one
+
+mod control;
+mod handover;
+mod reload;
+mod running;
+mod server;
+mod start;
+
+pub use handover::Predecessor;
+pub use reload::{Reload, ReloadError, check};
+pub use server::Server;
+pub use start::{Service, serve};
