@@ -103,7 +103,7 @@ pub(super) fn to_client(
     match age {
         Some(age) => head.headers.insert(AGE, age)?,
         // Age says that an answer is not first-hand (RFC 9111 5.1), which this one is.
-        None if age_field(&head.headers) == 0 => drop(head.headers.remove(&AGE)),
+        None if age_field(&head.headers) == 0 => head.headers.remove(&AGE),
         None => {}
     }
     // A proxy says which version it received (RFC 9110 7.6.3), and speaks its own.

@@ -104,7 +104,7 @@ impl Exchange {
         if tinaja_http::vary::fields(headers).is_some_and(|names| names.is_empty()) {
             return Some((name.place(), None));
         }
-        let variant = self.families.join(&self.store, &name, headers, &request.head.headers).await?;
+        let variant = self.families.join(&self.store, name, headers, &request.head.headers).await?;
         Some((name.variant_place(&variant.1), Some(variant)))
     }
 }

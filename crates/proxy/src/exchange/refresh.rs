@@ -87,7 +87,7 @@ impl Exchange {
     pub(super) async fn fetch_unasked(self: &Arc<Self>, request: &Request, validate: bool, pilot: Pilot) {
         let mut entry = Entry::default();
         let name = &request.ticket.name;
-        let found = match crate::stored::find(&self.store, &name, &request.head.headers).await {
+        let found = match crate::stored::find(&self.store, name, &request.head.headers).await {
             crate::stored::Looked::Found(found) if validate => Some(*found),
             crate::stored::Looked::Found(found) if self.is_fresh(&found) && found.head.kind == Kind::Whole => return,
             _ => None,
