@@ -83,7 +83,7 @@ fn sources(owner: &str, file: &str) -> Vec<PathBuf> {
     match owner {
         "http" => ["", "_tests"].map(|end| crates.join(format!("http/src/{file}{end}.rs"))).into(),
         "unit" => ["", "_tests"].map(|end| crates.join(format!("proxy/src/{}{end}.rs", file.replace('.', "/")))).into(),
-        _ => vec![crates.join(format!("{owner}/tests/{file}.rs"))],
+        _ => ["tests", "tests/all"].map(|dir| crates.join(format!("{owner}/{dir}/{file}.rs"))).into(),
     }
 }
 

@@ -1,0 +1,40 @@
+//! What the proxy does over real sockets, with origins and clients of the tests' own. One program, so that it links once.
+//!
+//! What looks at the whole process stands beside it, in programs of their own.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
+
+#[path = "../frames/mod.rs"]
+mod frames;
+mod parsers;
+mod script;
+mod streams;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod attacks;
+mod caching;
+mod cancelling;
+mod collapsing;
+mod destinations;
+mod failures;
+mod framing;
+mod front;
+mod groups;
+mod hops;
+mod http2;
+mod http2_cases;
+mod idle;
+mod large_ranges;
+mod lean;
+mod leaving;
+mod letter;
+mod listeners;
+mod origins_http2;
+mod parts;
+mod passing;
+mod purging;
+mod semantics;
+mod serving;
+mod several_origins;
+mod stuck_store;
+mod thin_links;
