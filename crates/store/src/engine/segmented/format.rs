@@ -14,6 +14,7 @@ pub const SLOT_BITS: usize = 46;
 pub const MOST_HITS: u8 = 3;
 
 const SLOT: Field = Field { shift: 0, bits: SLOT_BITS };
+const FINGERPRINT: Field = Field { shift: 0, bits: 12 };
 const EMPTY: u64 = u32::MAX as u64;
 
 /// The bits of a digest that a slot keeps: none of those that chose the set.
@@ -60,6 +61,25 @@ impl Set<'_> {
         let position = slot.position.map_or(EMPTY, u64::from);
         let bits = u64::from(slot.fingerprint & 0xFFF) | u64::from(slot.hits & 3) << 12 | position << 14;
         SLOT.set(self.0, SLOT_BITS, way, bits);
+    }
+
+    /// The slots with this fingerprint.
+    ///
+    /// Nearly every lookup of what is absent ends here. All ways are compared without a branch, in an array of known size, so that
+    /// each costs a load, a shift and a comparison.
+    #[inline]
+    pub fn of(&self, fingerprint: u16) -> impl Iterator<Item = Slot> + '_ {
+        let mut same = 0_u8;
+        if let Some(bytes) = self.0.first_chunk::<SLOT_BITS>() {
+            for way in 0..WAYS {
+                same |= u8::from(FINGERPRINT.get(bytes, SLOT_BITS, way) == u64::from(fingerprint)) << way;
+            }
+        }
+        std::iter::from_fn(move || {
+            let way = (same != 0).then(|| same.trailing_zeros() as usize)?;
+            same &= same - 1;
+            Some(self.get(way))
+        })
     }
 
     /// Every way with its slot.

@@ -63,10 +63,7 @@ impl Index {
     /// Where the object of this hash may lie.
     pub fn find(&self, id_low: u64) -> Option<Place> {
         let wanted = fingerprint(id_low);
-        let place = |set: &mut Set<'_>| {
-            set.slots().filter(|(_, slot)| slot.fingerprint == wanted).find_map(|(_, slot)| self.place(&slot))
-        };
-        self.with(id_low, place).flatten()
+        self.with(id_low, |set| set.of(wanted).find_map(|slot| self.place(&slot))).flatten()
     }
 
     /// Enter a record by the low half of its digest. It takes the slot of its fingerprint, most likely an older version's;
