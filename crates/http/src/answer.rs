@@ -7,7 +7,7 @@
 use http::StatusCode;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 
-use crate::limits::MAX_ANSWER_HEAD_BYTES;
+use crate::limits::{MAX_ANSWER_FIELDS, MAX_ANSWER_HEAD_BYTES};
 use crate::lines::lines;
 use crate::words::is_token;
 
@@ -20,6 +20,9 @@ pub enum BadAnswer {
     /// Larger than [`MAX_ANSWER_HEAD_BYTES`].
     #[error("the head of its answer is larger than {MAX_ANSWER_HEAD_BYTES} bytes")]
     TooLarge,
+    /// More than [`MAX_ANSWER_FIELDS`] header lines.
+    #[error("its answer has more than {MAX_ANSWER_FIELDS} header lines")]
+    TooManyFields,
     /// Content-Length and Transfer-Encoding, or one of them twice.
     #[error("its answer says in two ways where it ends")]
     TwoLengths,
@@ -85,6 +88,10 @@ pub fn judge_answer(head: &[u8]) -> Result<JudgedAnswer, BadAnswer> {
     let (status, http11) = read_status_line(status_line.trim_ascii_end())?;
     if !rest.split_inclusive(|byte| *byte == b'\n').all(is_well_formed) {
         return Err(BadAnswer::Line);
+    }
+    // One more is the empty line.
+    if rest.split_inclusive(|byte| *byte == b'\n').count() > MAX_ANSWER_FIELDS + 1 {
+        return Err(BadAnswer::TooManyFields);
     }
     let (mut length, mut codings, mut lengths) = (None, 0, 0);
     for line in lines(rest) {
@@ -160,6 +167,13 @@ mod tests {
         ] {
             assert_eq!(judge_answer(format!("{lines}\r\n").as_bytes()).map(|judged| judged.end), expected, "{lines}");
         }
+    }
+
+    #[test]
+    fn lines_are_counted() {
+        let head = |lines| format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: b\r\n".repeat(lines));
+        assert!(judge_answer(head(MAX_ANSWER_FIELDS).as_bytes()).is_ok());
+        assert_eq!(judge_answer(head(MAX_ANSWER_FIELDS + 1).as_bytes()).unwrap_err(), BadAnswer::TooManyFields);
     }
 
     #[test]

@@ -15,6 +15,10 @@ pub const MAX_SKIPPED_BYTES: usize = 8;
 /// The most header lines of a request: browsers send some 20, and each line costs a place in a map.
 pub const MAX_FIELDS: usize = 128;
 
+/// The most header lines of an answer: origins that set many cookies come to a tenth of it. Removing one field of tens of
+/// thousands of lines takes seconds.
+pub const MAX_ANSWER_FIELDS: usize = 1024;
+
 /// The longest request target, in bytes: longer ones are answered 414 by most origins, and it is part of every key.
 pub const MAX_TARGET_BYTES: usize = 16 * 1024;
 

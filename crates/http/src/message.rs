@@ -1,7 +1,8 @@
-//! Heads of messages that are taken apart, changed and sent on. Names keep the spelling in which they came: recipients
-//! must not care (RFC 9110 5.1), and some do.
+//! Heads of messages that are taken apart, changed and sent on. Names that stay keep the spelling in which they came:
+//! recipients must not care (RFC 9110 5.1), and some do.
 
 use std::convert::Infallible;
+use std::fmt::{self, Write as _};
 use std::ops::Deref;
 
 use bytes::Bytes;
@@ -40,35 +41,45 @@ impl From<Infallible> for BadField {
 
 /// The fields of a head: a [`HeaderMap`] to look at, and how names that are not written the usual way were spelled.
 ///
-/// Memory: the map's, and 80 bytes for each line whose name is not spelled the usual way.
+/// Memory: the map's, and as much again where one name is not spelled the usual way.
 #[derive(Clone, Debug, Default)]
 pub struct Fields {
     map: HeaderMap,
-    spelled: Vec<Spelled>,
-}
-
-/// The spelling of one line's name.
-#[derive(Clone, Debug)]
-struct Spelled {
-    name: HeaderName,
-    /// Of the lines with this name it is this one, from 0.
-    line: usize,
-    spelling: Bytes,
+    /// Empty, or the spelling of each line of `map`, in the same order; nothing for one that is spelled the usual way. A map, and
+    /// not a list to search: who sends a head chooses how many lines it has.
+    spelled: HeaderMap<Bytes>,
 }
 
 impl Fields {
-    /// The fields of `head`, which has been judged; they share its bytes.
+    /// The fields of `head`, an HTTP/1 head that has been judged; they share its bytes.
     ///
     /// Errors: [`BadField`].
     pub fn of_lines(head: &Bytes) -> Result<Fields, BadField> {
-        let mut fields = Fields { map: HeaderMap::with_capacity(16), spelled: Vec::new() };
+        Fields::read(head, |name| !is_usual(name))
+    }
+
+    /// The same of a head that came over HTTP/2, where all names are in lower case: that says nothing about their spelling.
+    ///
+    /// Errors: [`BadField`].
+    pub fn of_http2_lines(head: &Bytes) -> Result<Fields, BadField> {
+        Fields::read(head, |_| false)
+    }
+
+    fn read(head: &Bytes, keeps_spelling: impl Fn(&[u8]) -> bool) -> Result<Fields, BadField> {
+        let mut fields = Fields { map: HeaderMap::with_capacity(16), spelled: HeaderMap::default() };
         for line in lines(head) {
             let name = HeaderName::from_bytes(line.name).map_err(|_| BadField)?;
             let value = HeaderValue::from_maybe_shared(head.slice_ref(line.value))?;
-            if !is_usual(line.name) {
-                let before = fields.map.get_all(&name).iter().count();
-                let spelling = head.slice_ref(line.name);
-                fields.spelled.push(Spelled { name: name.clone(), line: before, spelling });
+            let spelling = if keeps_spelling(line.name) { head.slice_ref(line.name) } else { Bytes::new() };
+            if fields.spelled.is_empty() && !spelling.is_empty() {
+                for name in fields.map.keys() {
+                    for _ in fields.map.get_all(name) {
+                        fields.spelled.try_append(name.clone(), Bytes::new()).map_err(|_| BadField)?;
+                    }
+                }
+            }
+            if !fields.spelled.is_empty() || !spelling.is_empty() {
+                fields.spelled.try_append(name.clone(), spelling).map_err(|_| BadField)?;
             }
             fields.map.try_append(name, value).map_err(|_| BadField)?;
         }
@@ -84,7 +95,9 @@ impl Fields {
         V::Error: Into<BadField>,
     {
         let value = value.try_into().map_err(Into::into)?;
-        self.spelled.retain(|spelled| spelled.name != name);
+        if !self.spelled.is_empty() {
+            self.spelled.try_insert(name.clone(), Bytes::new()).map_err(|_| BadField)?;
+        }
         self.map.try_insert(name, value).map(drop).map_err(|_| BadField)
     }
 
@@ -97,14 +110,16 @@ impl Fields {
         V::Error: Into<BadField>,
     {
         let value = value.try_into().map_err(Into::into)?;
+        if !self.spelled.is_empty() {
+            self.spelled.try_append(name.clone(), Bytes::new()).map_err(|_| BadField)?;
+        }
         self.map.try_append(name, value).map(drop).map_err(|_| BadField)
     }
 
     /// Removes every line of a field.
     pub fn remove(&mut self, name: &HeaderName) {
-        if self.map.remove(name).is_some() {
-            self.spelled.retain(|spelled| spelled.name != *name);
-        }
+        self.map.remove(name);
+        self.spelled.remove(name);
     }
 
     /// Makes edits.
@@ -126,10 +141,11 @@ impl Fields {
     }
 
     fn write_field(&self, name: &HeaderName, wire: &mut Vec<u8>) {
-        for (line, value) in self.map.get_all(name).iter().enumerate() {
-            match self.spelled.iter().find(|spelled| spelled.line == line && spelled.name == *name) {
-                Some(spelled) => wire.extend_from_slice(&spelled.spelling),
-                None => write_usual(name.as_str().as_bytes(), wire),
+        let mut spelled = self.spelled.get_all(name).iter();
+        for value in self.map.get_all(name) {
+            match spelled.next().filter(|spelling| !spelling.is_empty()) {
+                Some(spelling) => wire.extend_from_slice(spelling),
+                None => wire.extend(usual(name.as_str().as_bytes())),
             }
             wire.extend_from_slice(b": ");
             wire.extend_from_slice(value.as_bytes());
@@ -187,32 +203,30 @@ impl ResponseHead {
     }
 }
 
-fn written_otherwise(name: &[u8]) -> Option<&'static [u8]> {
-    WRITTEN_OTHERWISE.into_iter().find(|other| other.eq_ignore_ascii_case(name))
+/// A name as it is written where nobody has spelled it otherwise: `Content-Type`.
+#[derive(Clone, Copy, Debug)]
+pub struct Usual<'a>(pub &'a HeaderName);
+
+impl fmt::Display for Usual<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        usual(self.0.as_str().as_bytes()).try_for_each(|byte| f.write_char(byte.into()))
+    }
 }
 
-/// Whether a name is spelled as [`write_usual`] would.
+/// Whether a name is spelled as [`usual`] does.
 fn is_usual(name: &[u8]) -> bool {
-    match written_otherwise(name) {
-        Some(other) => other == name,
-        None => usual(name).eq(name.iter().copied()),
-    }
+    usual(name).eq(name.iter().copied())
 }
 
-fn write_usual(name: &[u8], wire: &mut Vec<u8>) {
-    match written_otherwise(name) {
-        Some(other) => wire.extend_from_slice(other),
-        None => wire.extend(usual(name)),
-    }
-}
-
-/// A name with a capital at the beginning of each word, and nowhere else.
+/// A name with a capital at the beginning of each word and nowhere else, but for those of [`WRITTEN_OTHERWISE`].
 fn usual(name: &[u8]) -> impl Iterator<Item = u8> + '_ {
+    let otherwise = WRITTEN_OTHERWISE.into_iter().find(|other| other.eq_ignore_ascii_case(name));
     let before = std::iter::once(b'-').chain(name.iter().copied());
     let capital = |(before, byte): (u8, &u8)| {
         if before == b'-' { byte.to_ascii_uppercase() } else { byte.to_ascii_lowercase() }
     };
-    before.zip(name).map(capital)
+    let capitals = before.zip(name).map(capital);
+    otherwise.into_iter().flatten().copied().chain(capitals.take(if otherwise.is_some() { 0 } else { name.len() }))
 }
 
 #[cfg(test)]
@@ -254,7 +268,22 @@ mod tests {
         lines.sort();
         assert_eq!(lines, ["Age: 7", "Content-Length: 9", "ETag: y", "Via: 1.1 b", "via: 1.1 a"]);
         assert_eq!(fields.get(AGE).unwrap(), "7");
-        assert!(fields.spelled.len() == 1);
+        assert_eq!(Usual(&HeaderName::from_static("x-request-id")).to_string(), "X-Request-Id");
+        assert_eq!(Usual(&ETAG).to_string(), "ETag");
+    }
+
+    #[test]
+    fn http2_spells_nothing() {
+        let fields = Fields::of_http2_lines(&Bytes::from_static(b"host: a\r\nx-b: c\r\n")).unwrap();
+        assert_eq!(wire(&fields), "Host: a\r\nX-B: c\r\n");
+    }
+
+    /// An origin may send as many lines as fit a head: each once cost a walk over all that came before it.
+    #[test]
+    fn many_lines_cost_as_much_as_they_are_long() {
+        for head in ["a: \r\n".repeat(40_000), (0..20_000).map(|n| format!("x{n}: \r\n")).collect()] {
+            assert!(wire(&Fields::of_lines(&Bytes::from(head.clone())).unwrap()) == head);
+        }
     }
 
     #[test]

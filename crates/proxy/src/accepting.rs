@@ -1,39 +1,67 @@
 //! What to do when a connection cannot be accepted, whoever it is for.
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use rustix::io::Errno;
+use tokio::time::{Instant, sleep};
 
 /// The system may have no open file left for one more; it is asked again after so long.
 pub(crate) const NO_FILES: Duration = Duration::from_millis(100);
+/// That is said so often.
+const SAID_EVERY: Duration = Duration::from_secs(1);
 
-/// Returns when the next connection may be accepted. A failure that is one connection's own is over already. Any other, such
-/// as too many open files, does not end by asking again at once.
-pub(crate) async fn recover(error: io::Error) {
-    let own =
-        matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted);
-    if !own {
-        tracing::warn!(%error, "a connection could not be accepted");
+/// Failures that are one connection's own, and over with it (accept(2)).
+const OWN: [Errno; 11] = [
+    Errno::CONNABORTED,
+    Errno::CONNRESET,
+    Errno::INTR,
+    Errno::NETDOWN,
+    Errno::PROTO,
+    Errno::NOPROTOOPT,
+    Errno::HOSTDOWN,
+    Errno::NONET,
+    Errno::HOSTUNREACH,
+    Errno::OPNOTSUPP,
+    Errno::NETUNREACH,
+];
+
+/// How one listener gets over failures.
+#[derive(Debug, Default)]
+pub(crate) struct Recovery {
+    said: Option<Instant>,
+}
+
+impl Recovery {
+    /// Returns when the next connection may be accepted. A failure that is one connection's own is over already. Any other, such
+    /// as too many open files, does not end by asking again at once.
+    pub async fn after(&mut self, error: io::Error) {
+        if Errno::from_io_error(&error).is_some_and(|error| OWN.contains(&error)) {
+            return tracing::debug!(%error, "a connection was lost before it was accepted");
+        }
+        if self.said.is_none_or(|said| said.elapsed() >= SAID_EVERY) {
+            tracing::warn!(%error, "connections cannot be accepted; it is tried again");
+            self.said = Some(Instant::now());
+        }
         sleep(NO_FILES).await;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use rustix::io::Errno;
-    use tokio::time::Instant;
-
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn too_many_files_take_a_while() {
-        for (errno, waited) in
-            [(Errno::MFILE, NO_FILES), (Errno::NFILE, NO_FILES), (Errno::CONNABORTED, Duration::ZERO)]
-        {
+    async fn too_many_files_take_a_while_and_are_said_once_a_second() {
+        let (mut recovery, mut said) = (Recovery::default(), Vec::new());
+        for errno in [Errno::MFILE, Errno::NFILE, Errno::CONNABORTED].repeat(10) {
             let began = Instant::now();
-            recover(errno.into()).await;
+            recovery.after(errno.into()).await;
+            let waited = if errno == Errno::CONNABORTED { Duration::ZERO } else { NO_FILES };
             assert_eq!(began.elapsed(), waited, "{errno}");
+            said.extend(recovery.said);
         }
+        said.dedup();
+        assert_eq!(said.len(), 2, "in two seconds");
     }
 }

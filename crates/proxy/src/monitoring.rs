@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
-use crate::accepting::recover;
+use crate::accepting::Recovery;
 use crate::crowd::Crowd;
 use crate::metrics::of_origins;
 use crate::origin::Origins;
@@ -44,12 +44,13 @@ impl MetricsServer {
             Err(error) => return tracing::warn!(%error, "nobody can ask for metrics"),
         };
         let (server, places) = (Arc::new(self), Arc::new(Semaphore::new(MOST_AT_ONCE)));
+        let mut recovery = Recovery::default();
         loop {
             let Ok(place) = places.clone().acquire_owned().await else { return };
             let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    recover(error).await;
+                    recovery.after(error).await;
                     continue;
                 }
             };

@@ -1,7 +1,7 @@
 //! The pages that the proxy answers with by itself.
 
 use http::{HeaderName, StatusCode, header};
-use tinaja_http::message::{BadField, ResponseHead};
+use tinaja_http::message::{BadField, ResponseHead, Usual};
 
 use crate::failure::Failure;
 
@@ -64,7 +64,7 @@ fn more(failure: &Failure) -> Option<(HeaderName, &'static str)> {
 
 /// A whole answer as bytes, for a connection that is closed behind it.
 pub(crate) fn raw_answer(failure: &Failure, with_body: bool) -> Vec<u8> {
-    let fields = more(failure).map(|(name, value)| format!("{name}: {value}\r\n")).unwrap_or_default();
+    let fields = more(failure).map(|(name, value)| format!("{}: {value}\r\n", Usual(&name))).unwrap_or_default();
     let body = page(failure);
     raw(failure.status(), CONTENT_TYPE, &fields, &body, with_body)
 }

@@ -1,6 +1,6 @@
 //! What a connection holds while nobody asks for anything on it.
 //!
-//! Pingora gives each connection a read buffer of 64 KiB for as long as it is open. In the laboratory's `hashcache-peers` 200
+//! Each connection once had a read buffer of 64 KiB, Pingora's, for as long as it was open. In the laboratory's `hashcache-peers` 200
 //! clients had 1,200 connections open, nearly all of them idle, and these buffers were 78 of the 108 MB that the proxy took: more
 //! than all of its cache. A machine that has just these 128 MB had nothing left for what waits for a slow disk. Whoever reads
 //! from a connection has room of its own, on the stack, so the buffer held nothing that was of use.

@@ -1,7 +1,6 @@
 //! Header fields that a proxy adds, changes and removes on the way.
 
 use std::time::SystemTime;
-use tinaja_http::status::CACHE_STATUS;
 
 use http::header::{
     AGE, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, DATE, FORWARDED, HeaderName,
@@ -12,6 +11,7 @@ use tinaja_http::age::age_field;
 use tinaja_http::dates;
 use tinaja_http::hops;
 use tinaja_http::message::{BadField, RequestHead, ResponseHead};
+use tinaja_http::status::CACHE_STATUS;
 
 use super::entry::Entry;
 use super::request::{Request, Ticket};

@@ -45,10 +45,10 @@ mod serve;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
-use tinaja_http::message::BadField;
 
 use http::Method;
 use http::header::{IF_MATCH, IF_UNMODIFIED_SINCE, RANGE};
+use tinaja_http::message::BadField;
 use tinaja_http::reuse as rules;
 use tinaja_http::status::Outcome;
 use tinaja_logs::CacheResult;

@@ -1,12 +1,12 @@
 //! Requests and answers that pass by the cache, in bounded memory.
 
 use std::sync::Arc;
-use tinaja_http::status::CACHE_STATUS;
 
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_LENGTH, MAX_FORWARDS};
 use http::{Method, StatusCode};
 use tinaja_http::message::ResponseHead;
+use tinaja_http::status::CACHE_STATUS;
 use tinaja_http::status::Outcome;
 
 use super::ask::{Reply, With, send_on};

@@ -85,7 +85,7 @@ pub(crate) struct Request {
     /// The version that the client speaks.
     pub version: Version,
     pub directives: RequestDirectives,
-    /// Why it is not for the cache; nothing if it is.
+    /// Why it is not for the cache, as it came; nothing if it is.
     pub not_for_cache: Option<Outcome>,
     /// It has passed this proxy before.
     pub is_loop: bool,
@@ -103,7 +103,9 @@ impl Request {
         name: &str,
     ) -> Result<Request, Failure> {
         let malformed = |_| Failure::BadRequest;
-        let mut headers = Fields::of_lines(&head.slice(judged.fields.clone())).map_err(malformed)?;
+        let fields = head.slice(judged.fields.clone());
+        let read = if version == Version::HTTP_2 { Fields::of_http2_lines } else { Fields::of_lines };
+        let mut headers = read(&fields).map_err(malformed)?;
         let directives = request_directives(&headers);
         let is_loop = hops::is_loop(&headers, name);
         if !headers.get_all(HOST).iter().eq([ticket.host.as_str()]) {

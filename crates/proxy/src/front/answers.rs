@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use tinaja_http::judge::{Judged, Target};
+use tinaja_http::message::Usual;
 use tinaja_logs::{CacheResult, Record};
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
@@ -80,7 +81,7 @@ impl Front {
     fn tell(&self, id: &RequestId, answer: &mut Vec<u8>) {
         let end_of_line = answer.windows(2).position(|two| two == b"\r\n");
         if let (Some(name), Some(at)) = (self.shared.ids.header(), end_of_line) {
-            let field = format!("\r\n{name}: {id}");
+            let field = format!("\r\n{}: {id}", Usual(name));
             answer.splice(at..at, field.into_bytes());
         }
     }

@@ -18,6 +18,7 @@ use http::header::{
 };
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use tinaja_http::lines::lines;
+use tinaja_http::message::Usual;
 use tinaja_http::reuse;
 use tinaja_http::status::{CacheStatus, Outcome};
 use tinaja_store::State;
@@ -176,7 +177,7 @@ impl MaybePlain<'_> {
         let (age, via) = (found.head.facts.age(now), self.via.to_str().unwrap_or_default());
         add(format_args!("Age: {age}\r\nVia: {via}\r\nCache-Status: {status}\r\n"));
         if let Some(name) = self.shared.ids.header() {
-            add(format_args!("{name}: {}\r\n", self.request.ticket.id));
+            add(format_args!("{}: {}\r\n", Usual(name), self.request.ticket.id));
         }
         let connection = if answer.keep { "keep-alive" } else { "close" };
         add(format_args!("Connection: {connection}\r\n\r\n"));

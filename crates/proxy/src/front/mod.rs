@@ -34,7 +34,7 @@ use answers::LINGER;
 use head::{Arrival, next_request};
 use lean::{Lean, MaybePlain};
 
-use crate::accepting::recover;
+use crate::accepting::Recovery;
 use crate::access::record;
 use crate::client::{Client, Gate, H1};
 use crate::config::{Listener, Mode};
@@ -76,6 +76,7 @@ impl Front {
     /// Accepts connections until `stopping` says so, and answers each in a task of its own, which learns of it as well.
     pub async fn accept(self: Arc<Self>, listener: TcpListener, stopping: watch::Receiver<bool>) {
         let mut stop = pin!(stopped(stopping.clone()));
+        let mut recovery = Recovery::default();
         loop {
             let connection = tokio::select! {
                 () = &mut stop => return,
@@ -84,7 +85,7 @@ impl Front {
             let (stream, address) = match connection {
                 Ok(connection) => connection,
                 Err(error) => {
-                    recover(error).await;
+                    recovery.after(error).await;
                     continue;
                 }
             };

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use super::handover::{Heir, Heirs, PROTOCOL};
 use super::reload::Requests;
-use crate::accepting::recover;
+use crate::accepting::Recovery;
 use crate::admin::words::{Answer, Ask, Figures};
 use crate::admin::{Upgrade, Url, purge, top_hosts};
 use crate::current::Current;
@@ -57,12 +57,13 @@ impl ControlServer {
         };
         let server = self;
         let places = Arc::new(Semaphore::new(MOST_AT_ONCE));
+        let mut recovery = Recovery::default();
         loop {
             let Ok(place) = places.clone().acquire_owned().await else { return };
             let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    recover(error).await;
+                    recovery.after(error).await;
                     continue;
                 }
             };

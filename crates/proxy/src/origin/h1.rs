@@ -11,7 +11,7 @@ use http::{Method, StatusCode, Version};
 use tinaja_http::answer::{AnswerEnd, JudgedAnswer, answer_head_end, judge_answer};
 use tinaja_http::body::{BodyWalk, Framing};
 use tinaja_http::hops;
-use tinaja_http::message::{Fields, RequestHead, ResponseHead};
+use tinaja_http::message::{BadField, Fields, RequestHead, ResponseHead};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
@@ -136,7 +136,7 @@ impl H1 {
             self.keep = false;
             Failure::Origin(bad.to_string())
         })?;
-        let made = header_of(&judged, &head.slice(judged.fields.clone()));
+        let made = header_of(&judged, Fields::of_lines(&head.slice(judged.fields.clone())));
         let made = made.ok_or_else(|| Failure::Origin("its answer has fields that cannot be passed on".into()))?;
         if !judged.status.is_informational() {
             self.keep &= !hops::closes(&made.headers, judged.http11);
@@ -253,10 +253,10 @@ fn gathered(piece: Bytes, walk: &mut BodyWalk, waiting: &mut BytesMut) -> Bytes 
     all.freeze()
 }
 
-/// A head with these fields, in the case they came in.
-pub(super) fn header_of(judged: &JudgedAnswer, fields: &Bytes) -> Option<ResponseHead> {
+/// A head with these fields.
+pub(super) fn header_of(judged: &JudgedAnswer, headers: Result<Fields, BadField>) -> Option<ResponseHead> {
     let version = if judged.http11 { Version::HTTP_11 } else { Version::HTTP_10 };
-    let mut made = ResponseHead { status: judged.status, version, headers: Fields::of_lines(fields).ok()? };
+    let mut made = ResponseHead { status: judged.status, version, headers: headers.ok()? };
     // One way to write a number.
     if let AnswerEnd::Length(length) = judged.end {
         made.headers.insert(CONTENT_LENGTH, length).ok()?;

@@ -16,7 +16,7 @@ use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Request, StatusCode, Uri, Version};
 use tinaja_http::answer::{AnswerEnd, judge_answer};
-use tinaja_http::message::{RequestHead, ResponseHead};
+use tinaja_http::message::{Fields, RequestHead, ResponseHead};
 use tokio::time::timeout;
 
 use super::h1::header_of;
@@ -119,7 +119,7 @@ impl H2 {
         let (status, fields) = head;
         let raw = as_http1(status, &fields);
         let judged = judge_answer(&raw).map_err(|bad| Failure::Origin(bad.to_string()))?;
-        let made = header_of(&judged, &raw.slice(judged.fields.clone()));
+        let made = header_of(&judged, Fields::of_http2_lines(&raw.slice(judged.fields.clone())));
         let mut made = made.ok_or_else(|| Failure::Origin("its answer has fields that cannot be passed on".into()))?;
         made.version = Version::HTTP_2;
         if !status.is_informational() {

@@ -1,6 +1,6 @@
 //! TLS with clients: certificates by name, and the handshake; files with certificates, for either side.
 //!
-//! The handshake comes before the front, which sees a stream like any other.
+//! The handshake comes before the first request, which is read from a stream like any other.
 
 mod accept;
 mod certificates;

@@ -1,4 +1,4 @@
-//! Plain hits, which are answered without Pingora: they must look and count as all others do.
+//! Plain hits, which are answered without the exchange: they must look and count as all others do.
 
 use std::io::Write;
 use std::sync::Arc;

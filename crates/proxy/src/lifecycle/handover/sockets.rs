@@ -84,6 +84,9 @@ impl Sockets {
     }
 }
 
+/// Connections that wait to be accepted; the system has a limit of its own (`net.core.somaxconn`), which is usually less.
+const LONGEST_QUEUE: i32 = 65_535;
+
 /// Listens, or says why it cannot.
 pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
     let listener = TcpListener::bind(address).map_err(|cause| match cause.kind() {
@@ -91,6 +94,10 @@ pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
         io::ErrorKind::PermissionDenied => ServeError::NotPermitted(address),
         _ => ServeError::Listen { address, cause },
     })?;
+    // Listening once more changes the length of the queue alone. The standard library's holds 128: in a burst the system would
+    // drop what comes beyond, and those clients try again a second later.
+    rustix::net::listen(&listener, LONGEST_QUEUE)
+        .map_err(|cause| ServeError::Listen { address, cause: cause.into() })?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
