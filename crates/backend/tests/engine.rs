@@ -146,6 +146,9 @@ fn an_entry_that_is_overwritten_while_open_is_an_error() {
 }
 
 /// Segments are cleaned in their order, but for those with something open: it is read on, though nothing of it is in memory.
+///
+/// It used to write the same keys again to push the open one out. Those are evicted meanwhile, so that one which was there when
+/// it should have been made could be gone when it was opened, or when it was written to: once in 150 runs beside a busy processor.
 #[test]
 fn a_segment_with_an_open_entry_is_passed_over() {
     let engine = open_as(engines::SEGMENTED, sound(&blank())).unwrap();
@@ -159,7 +162,7 @@ fn a_segment_with_an_open_entry_is_passed_over() {
     write(&entry, 0, 0, "new head".into(), true).unwrap();
     block_on(entry.close()).unwrap();
     assert_eq!(get(&backend, b"key").unwrap()[1], streams(1)[1]);
-    (0..1000).for_each(fill);
+    (1000..2000).for_each(fill);
     assert!(matches!(open_entry(&backend, b"key"), Err(BackendError::NotFound)), "it is not held any more");
 }
 

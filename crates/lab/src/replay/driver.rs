@@ -188,9 +188,15 @@ impl Driver<'_> {
         let (backend, bytes) = (self.stand.backend.clone(), key.bytes());
         let (mut answer, _) = self.call(Kind::Create, || block_on(backend.create_entry(&bytes)));
         if matches!(answer, Err(BackendError::Exists)) {
-            let older = block_on(backend.open_entry(&bytes)).map_err(|error| wrong(&error))?;
-            older.doom();
-            block_on(older.close()).map_err(|error| wrong(&error))?;
+            match block_on(backend.open_entry(&bytes)) {
+                Ok(older) => {
+                    older.doom();
+                    block_on(older.close()).map_err(|error| wrong(&error))?;
+                }
+                // Evicted since.
+                Err(BackendError::NotFound) => {}
+                Err(error) => return Err(wrong(&error)),
+            }
             answer = block_on(backend.create_entry(&bytes));
         }
         match answer {
