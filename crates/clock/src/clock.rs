@@ -14,7 +14,7 @@ use crate::source::{Source, System};
 #[derive(Clone, Default)]
 pub struct Clock {
     /// `None` is the system's, which then costs no indirect call.
-    source: Option<Arc<dyn Source>>,
+    pub(crate) source: Option<Arc<dyn Source>>,
 }
 
 impl Clock {

@@ -20,7 +20,11 @@
 mod clock;
 mod manual;
 mod source;
+#[cfg(feature = "tokio")]
+mod tasks;
 
 pub use clock::Clock;
 pub use manual::ManualClock;
 pub use source::{Source, Work};
+#[cfg(feature = "tokio")]
+pub use tasks::{Timeout, Timer, TooLate};

@@ -52,7 +52,9 @@ fn a_stuck_disk_blocks_nobody() {
             ended = buffer[..read].windows(3).any(|window| window == b"end");
         }
     });
-    std::thread::sleep(Duration::from_millis(1500));
+    while sink.waiting() > 0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
     sink.send("end\n".into());
     drop(sink);
     emptier.join().unwrap();

@@ -70,11 +70,11 @@ fn cut(text: &mut String, most: usize) {
 }
 
 /// A record of a request from `client` that began at `began` and ended now.
-pub(crate) fn record(client: Option<IpAddr>, began: Instant) -> Record {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+pub(crate) fn record(client: Option<IpAddr>, began: Instant, clock: &Clock) -> Record {
+    let now = clock.wall().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Record {
         time_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
-        duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        duration_ms: u64::try_from(clock.since(began).as_millis()).unwrap_or(u64::MAX),
         client: client.map(|ip| ip.to_canonical().to_string()).unwrap_or_default(),
         ..Record::default()
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tinaja_clock::Clock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{sleep, timeout};
 
 /// How often whoever waits for the end looks.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -34,14 +34,14 @@ impl Crowd {
     }
 
     /// Waits until all connections have ended, at most for `limit`. Whether they have.
-    pub async fn emptied(&self, limit: Duration) -> bool {
+    pub async fn emptied(&self, clock: &Clock, limit: Duration) -> bool {
         // Asking for all places would take those that come free from whoever still may enter: streams of a connection
         // that is told to end, for one.
         let empty = async {
             while self.present() > 0 {
-                sleep(LOOK_EVERY).await;
+                clock.timer(LOOK_EVERY).await;
             }
         };
-        timeout(limit, empty).await.is_ok()
+        clock.timeout(limit, empty).await.is_ok()
     }
 }

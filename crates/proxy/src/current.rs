@@ -1,6 +1,7 @@
 //! What each listener goes by at this moment: its routes, rules and certificates.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use parking_lot::RwLock;
 
@@ -21,11 +22,11 @@ pub(crate) struct Serving {
 pub(crate) struct Current(RwLock<Vec<Serving>>);
 
 impl Current {
-    /// Loads what the listeners need.
+    /// Loads what the listeners need. Certificates must be valid `now`.
     ///
     /// Errors: [`ServeError::Certificate`].
-    pub fn load(listeners: &[Listener]) -> Result<Current, ServeError> {
-        Ok(Current(RwLock::new(listeners.iter().map(serving).collect::<Result<_, _>>()?)))
+    pub fn load(listeners: &[Listener], now: SystemTime) -> Result<Current, ServeError> {
+        Ok(Current(RwLock::new(listeners.iter().map(|listener| serving(listener, now)).collect::<Result<_, _>>()?)))
     }
 
     /// What one listener goes by now.
@@ -44,8 +45,8 @@ impl Current {
     }
 }
 
-fn serving(listener: &Listener) -> Result<Serving, ServeError> {
-    let tls = Tls::load(&listener.certificates);
+fn serving(listener: &Listener, now: SystemTime) -> Result<Serving, ServeError> {
+    let tls = Tls::load(&listener.certificates, now);
     let tls = tls.map_err(|cause| ServeError::Certificate { address: listener.address, cause })?;
     Ok(Serving { listener: Arc::new(listener.clone()), tls: tls.map(Arc::new) })
 }

@@ -10,7 +10,6 @@ use tinaja_store::Stats;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
-use tokio::time::timeout;
 
 use crate::accepting::Recovery;
 use crate::crowd::Crowd;
@@ -50,14 +49,14 @@ impl MetricsServer {
             let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    recovery.after(error).await;
+                    recovery.after(&server.shared.clock, error).await;
                     continue;
                 }
             };
             let server = server.clone();
-            tokio::spawn(async move {
+            server.shared.clock.clone().start(async move {
                 // Who leaves early, or asks for nothing in time, gets nothing.
-                let _ = timeout(PATIENCE, server.serve(stream)).await;
+                let _ = server.shared.clock.timeout(PATIENCE, server.serve(stream)).await;
                 drop(place);
             });
         }

@@ -4,6 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
+use tinaja_clock::Clock;
 use tinaja_http::message::{BadField, ResponseHead};
 use tinaja_logs::CacheResult;
 use tokio::sync::watch;
@@ -19,6 +20,8 @@ use crate::rules::Asked;
 /// One running proxy's settings and its access log.
 #[derive(Debug)]
 pub(crate) struct Shared {
+    /// Whose time and whose tasks all of it goes by: the store's.
+    pub clock: Clock,
     pub limits: Limits,
     /// The name in Via, by which loops are found.
     pub name: String,
@@ -45,7 +48,7 @@ impl Shared {
     /// Counts a request that has ended.
     pub fn count(&self, result: &CacheResult, source: Source, status: u16, bytes: u64, began: Instant) {
         if let Some(metrics) = &self.metrics {
-            metrics.count(result, source, status, bytes, began);
+            metrics.count(result, source, status, bytes, self.clock.since(began));
         }
     }
 

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
+use tinaja_clock::Clock;
 
 use crate::store::{
     Body, BodySource, Commit, Cursor, FillId, HeadEdit, Hint, Hit, Lookup, Removed, ScanEntry, ScanPage, Sink, Source,
@@ -18,7 +19,10 @@ use crate::terms::{Key, Pending, ReadError, Stats, StoreError, WhyNot};
 
 /// A [`Store`] that keeps everything in memory, without limit: for tests and examples, not for service.
 #[derive(Default)]
-pub struct Reference(Arc<Mutex<Inner>>);
+pub struct Reference {
+    inner: Arc<Mutex<Inner>>,
+    clock: Clock,
+}
 
 #[derive(Default)]
 struct Inner {
@@ -34,11 +38,20 @@ impl Reference {
     pub fn new() -> Self {
         Self::default()
     }
+
+    /// An empty store, by whose clock goes whatever is built on it.
+    pub fn by(clock: Clock) -> Self {
+        Reference { clock, ..Self::default() }
+    }
 }
 
 impl Store for Reference {
+    fn clock(&self) -> Clock {
+        self.clock.clone()
+    }
+
     fn lookup_with(&self, key: &Key, _hint: &Hint, _deadline: Instant) -> Lookup {
-        let mut inner = self.0.lock();
+        let mut inner = self.inner.lock();
         if inner.closed {
             return Lookup::Absent;
         }
@@ -56,27 +69,27 @@ impl Store for Reference {
     }
 
     fn follow(&self, key: &Key, id: FillId) -> Option<Hit> {
-        let inner = self.0.lock();
+        let inner = self.inner.lock();
         inner.fills.get(key)?.iter().find(|fill| fill.id == id).map(Fill::follow)
     }
 
     fn followers(&self, key: &Key, id: FillId) -> usize {
-        let inner = self.0.lock();
+        let inner = self.inner.lock();
         let fill = inner.fills.get(key).and_then(|fills| fills.iter().find(|fill| fill.id == id));
         fill.map_or(0, |fill| fill.shared.lock().followers)
     }
 
     fn put(&self, key: &Key, head: Bytes, hint: Hint) -> Writer {
-        let mut inner = self.0.lock();
+        let mut inner = self.inner.lock();
         inner.next_fill += 1;
         let id = FillId(inner.next_fill);
         let fill = Arc::new(Fill { id, head, hint, shared: Mutex::default() });
         inner.fills.entry(key.clone()).or_default().push(fill.clone());
-        Writer::new(Box::new(Open { store: self.0.clone(), key: key.clone(), fill }))
+        Writer::new(Box::new(Open { store: self.inner.clone(), key: key.clone(), fill }))
     }
 
     fn update_head(&self, key: &Key, edit: HeadEdit) -> Pending<Result<Updated, StoreError>> {
-        let mut inner = self.0.lock();
+        let mut inner = self.inner.lock();
         let updated = match inner.whole.get_mut(key) {
             None => Updated::Absent,
             Some((head, _)) => edit(head).map_or(Updated::Unchanged, |new| {
@@ -88,14 +101,14 @@ impl Store for Reference {
     }
 
     fn remove(&self, key: &Key) -> Pending<Result<Removed, StoreError>> {
-        let mut inner = self.0.lock();
+        let mut inner = self.inner.lock();
         let fills = inner.fills.remove(key);
         let gone = inner.whole.remove(key).is_some() || fills.is_some();
         Box::pin(ready(Ok(if gone { Removed::Gone } else { Removed::Absent })))
     }
 
     fn scan(&self, from: Cursor, most: usize) -> Pending<Result<ScanPage, StoreError>> {
-        let inner = self.0.lock();
+        let inner = self.inner.lock();
         let mut all: Vec<_> = inner.whole.iter().collect();
         all.sort_by_key(|(key, _)| (*key.digest(), key.name().to_vec()));
         let start = from.0 as usize;
@@ -111,17 +124,17 @@ impl Store for Reference {
     }
 
     fn flush(&self) -> Pending<Result<(), StoreError>> {
-        let closed = self.0.lock().closed;
+        let closed = self.inner.lock().closed;
         Box::pin(ready(if closed { Err(StoreError::Closed) } else { Ok(()) }))
     }
 
     fn stats(&self) -> Stats {
-        let inner = self.0.lock();
+        let inner = self.inner.lock();
         Stats { live_objects: inner.whole.len() as u64, ..inner.stats }
     }
 
     fn close(&self) -> Pending<Result<(), StoreError>> {
-        self.0.lock().closed = true;
+        self.inner.lock().closed = true;
         Box::pin(ready(Ok(())))
     }
 }

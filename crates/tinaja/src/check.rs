@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use bytesize::ByteSize;
 use rustix::fs::{Access, access};
 use tinaja_proxy::{Listener, Mode};
-use tinaja_store::{Cache, OpenDiskError, OpenError, existing, is_block_device};
+use tinaja_store::{Cache, Clock, OpenDiskError, OpenError, existing, is_block_device};
 
 use crate::limits;
 use crate::place;
@@ -25,7 +25,7 @@ use crate::tune;
 ///
 /// Errors: what `serve` would fail with.
 pub fn check(settings: &Settings) -> Result<()> {
-    tinaja_proxy::check(&settings.proxy)?;
+    tinaja_proxy::check(&settings.proxy, &Clock::system())?;
     let cache = cache(settings)?;
     if let Some(log) = &settings.proxy.access_log {
         writable_file(log).with_context(|| format!("cannot write the access log {}", log.display()))?;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
 use tinaja_proxy::{Config, Opener, Predecessor, Reload, Service, Switch};
-use tinaja_store::{Cache, CacheOptions, Store, block_on, is_block_device};
+use tinaja_store::{Cache, CacheOptions, Clock, Store, block_on, is_block_device};
 
 use crate::limits;
 use crate::log::LogFile;
@@ -39,10 +39,10 @@ pub fn serve(
         Arc::new(move || Ok(Arc::new(Cache::open(options.clone()).map_err(place::with_flags)?)))
     };
     // Settings of no use are found before anybody is asked for anything.
-    tinaja_proxy::check(&settings.proxy)?;
+    tinaja_proxy::check(&settings.proxy, &Clock::system())?;
     let predecessor = take_over.then(|| Predecessor::ask(&settings.cache)).transpose()?;
     let cache = match predecessor {
-        Some(_) => Switch::waiting(),
+        Some(_) => Switch::waiting(Clock::system()),
         None => {
             Switch::holding(Arc::new(Cache::open(tune::of_new_cache(options, &settings)).map_err(place::with_flags)?))
         }

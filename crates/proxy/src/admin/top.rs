@@ -1,7 +1,7 @@
 //! Which hosts have the most in a cache.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tinaja_store::{Cursor, Store, StoreError};
 
@@ -18,12 +18,12 @@ pub const MOST_HOSTS: usize = 100_000;
 ///
 /// Errors: the store's.
 pub async fn top_hosts(store: &dyn Store, most: usize, limit: Duration) -> Result<Top, StoreError> {
-    let until = Instant::now() + limit;
+    let until = store.clock().now() + limit;
     let mut hosts: HashMap<String, (u64, u64)> = HashMap::new();
     let mut top = Top::default();
     let mut from = Some(Cursor::default());
     while let Some(cursor) = from
-        && Instant::now() < until
+        && store.clock().now() < until
     {
         let page = store.scan(cursor, PAGE).await?;
         for entry in &page.entries {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tinaja_clock::Clock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::{sleep, timeout};
 
 use crate::crowd::Crowd;
 
@@ -29,13 +29,14 @@ pub(crate) struct Upgrade {
     heir: watch::Sender<Option<u32>>,
     /// Why nobody has, the last time that somebody was to.
     failed: Mutex<String>,
+    clock: Clock,
 }
 
 impl Upgrade {
-    pub fn new(successor: Option<Successor>) -> Upgrade {
+    pub fn new(successor: Option<Successor>, clock: Clock) -> Upgrade {
         let failed = Mutex::new(String::new());
         let (only, asking) = (Semaphore::new(1), Crowd::new(usize::MAX));
-        Upgrade { successor, only, asking, heir: watch::Sender::new(None), failed }
+        Upgrade { successor, only, asking, heir: watch::Sender::new(None), failed, clock }
     }
 
     /// Starts a process, and waits until it has taken over; its id.
@@ -45,16 +46,16 @@ impl Upgrade {
         let successor = self.successor.clone().ok_or("this server does not know how it was started")?;
         let _only = self.only.try_acquire().map_err(|_| "it is being upgraded already: wait for the end of that")?;
         self.failed.lock().clear();
-        let started = tokio::task::spawn_blocking(move || successor()).await;
+        let started = self.clock.block(move || successor()).await;
         let mut child = started.map_err(|error| format!("starting a new process was ended: {error}"))??;
         let mut heir = self.heir.subscribe();
         let taken = async {
             tokio::select! {
                 Ok(process) = heir.wait_for(Option::is_some) => Ok(process.unwrap_or_default()),
-                ended = ended(&mut child) => Err(ended),
+                ended = self.ended(&mut child) => Err(ended),
             }
         };
-        let why = match timeout(PATIENCE, taken).await {
+        let why = match self.clock.timeout(PATIENCE, taken).await {
             Ok(Ok(process)) => return Ok(process),
             Ok(Err(why)) => why,
             Err(_) => format!("it had not taken over after {} s, and was ended", PATIENCE.as_secs()),
@@ -84,17 +85,17 @@ impl Upgrade {
 
     /// Waits until whoever asked for something, the upgrade above all, has been told how it went.
     pub async fn told(&self) {
-        self.asking.emptied(TELLING).await;
+        self.asking.emptied(&self.clock, TELLING).await;
     }
-}
 
-/// How a process has ended, once it has.
-async fn ended(child: &mut Child) -> String {
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return format!("it ended with {status}"),
-            Ok(None) => sleep(LOOK_EVERY).await,
-            Err(error) => return format!("it cannot be waited for: {error}"),
+    /// How a process has ended, once it has.
+    async fn ended(&self, child: &mut Child) -> String {
+        loop {
+            match child.try_wait() {
+                Ok(Some(status)) => return format!("it ended with {status}"),
+                Ok(None) => self.clock.timer(LOOK_EVERY).await,
+                Err(error) => return format!("it cannot be waited for: {error}"),
+            }
         }
     }
 }

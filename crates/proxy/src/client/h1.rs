@@ -6,9 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
+use tinaja_clock::Clock;
 use tinaja_http::message::ResponseHead;
 use tokio::io::AsyncWriteExt;
-use tokio::time::timeout;
 
 use super::gate::Gate;
 use super::write::write_as_one;
@@ -28,6 +28,7 @@ pub(crate) struct H1 {
     head_only: bool,
     /// How long it may take nothing, or send nothing.
     stall: Duration,
+    clock: Clock,
     /// Another request may follow.
     keep: bool,
     frame: Frame,
@@ -50,8 +51,8 @@ enum Frame {
 
 impl H1 {
     /// The client of a request whose head was taken from `gate`. `keep` says whether its connection may go on.
-    pub fn new(gate: Gate, http11: bool, head_only: bool, keep: bool, stall: Duration) -> H1 {
-        H1 { gate, http11, head_only, stall, keep, frame: Frame::Unsent, sent_bytes: 0 }
+    pub fn new(gate: Gate, http11: bool, head_only: bool, keep: bool, (clock, stall): (Clock, Duration)) -> H1 {
+        H1 { gate, http11, head_only, stall, clock, keep, frame: Frame::Unsent, sent_bytes: 0 }
     }
 
     /// The connection, if another request may come on it: the answer was whole, and the request has been read.
@@ -61,7 +62,7 @@ impl H1 {
         }
         if !self.keep {
             // Under TLS the end of a connection must be said, or it could be anybody's who cut it (RFC 9112 9.8).
-            let _ = timeout(DRAINING, self.gate.stream().shutdown()).await;
+            let _ = self.clock.timeout(DRAINING, self.gate.stream().shutdown()).await;
             return None;
         }
         let mut drained = 0;
@@ -74,7 +75,7 @@ impl H1 {
             }
         };
         // What is left unread after that is seen below.
-        let _ = timeout(DRAINING, drain).await;
+        let _ = self.clock.timeout(DRAINING, drain).await;
         self.gate.is_shut().then_some(self.gate)
     }
 
@@ -131,7 +132,7 @@ impl H1 {
     }
 
     pub async fn read_content(&mut self) -> Result<Option<Bytes>, BadContent> {
-        match timeout(self.stall, self.gate.read_body()).await {
+        match self.clock.timeout(self.stall, self.gate.read_body()).await {
             Ok(Ok(piece)) => Ok(piece),
             Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidData => Err(BadContent::Malformed),
             Ok(Err(_)) => Err(BadContent::Left),
@@ -180,7 +181,7 @@ impl H1 {
 
     async fn write(&mut self, before: Vec<u8>, piece: Bytes, behind: &'static [u8]) -> Result<(), Left> {
         let stream = self.gate.stream();
-        let written = timeout(self.stall, async {
+        let written = self.clock.timeout(self.stall, async {
             write_as_one(stream, before, piece, behind).await?;
             stream.flush().await
         });

@@ -11,8 +11,8 @@ use ::h2::{Reason, RecvStream, SendStream};
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderName, Response, StatusCode, Version};
+use tinaja_clock::Clock;
 use tinaja_http::message::ResponseHead;
-use tokio::time::timeout;
 
 use super::{BadContent, Left};
 
@@ -35,6 +35,7 @@ pub(crate) struct H2 {
     head_only: bool,
     /// How long it may take nothing, or send nothing.
     stall: Duration,
+    clock: Clock,
     progress: Progress,
     sent_bytes: u64,
 }
@@ -50,8 +51,13 @@ enum Progress {
 
 impl H2 {
     /// The client of a request that came on one stream.
-    pub fn new(respond: SendResponse<Bytes>, content: RecvStream, head_only: bool, stall: Duration) -> H2 {
-        H2 { respond, sending: None, content, head_only, stall, progress: Progress::Unsent, sent_bytes: 0 }
+    pub fn new(
+        respond: SendResponse<Bytes>,
+        content: RecvStream,
+        head_only: bool,
+        (clock, stall): (Clock, Duration),
+    ) -> H2 {
+        H2 { respond, sending: None, content, head_only, stall, clock, progress: Progress::Unsent, sent_bytes: 0 }
     }
 
     pub fn has_begun(&self) -> bool {
@@ -107,7 +113,7 @@ impl H2 {
     }
 
     pub async fn read_content(&mut self) -> Result<Option<Bytes>, BadContent> {
-        match timeout(self.stall, self.content.data()).await {
+        match self.clock.timeout(self.stall, self.content.data()).await {
             Ok(Some(Ok(piece))) => {
                 // It may send as much again.
                 let _ = self.content.flow_control().release_capacity(piece.len());
@@ -115,7 +121,7 @@ impl H2 {
             }
             Ok(Some(Err(error))) => Err(bad(&error)),
             // Trailers end here, as they do over HTTP/1; malformed ones make the whole request so.
-            Ok(None) => match timeout(self.stall, self.content.trailers()).await {
+            Ok(None) => match self.clock.timeout(self.stall, self.content.trailers()).await {
                 Ok(Ok(_)) => Ok(None),
                 Ok(Err(error)) => Err(bad(&error)),
                 Err(_) => Err(BadContent::Stalled),
@@ -145,7 +151,7 @@ impl H2 {
     async fn room(&mut self, wanted: usize) -> Result<usize, Left> {
         let sending = self.sending.as_mut().ok_or(Left)?;
         sending.reserve_capacity(wanted);
-        match timeout(self.stall, poll_fn(|cx| sending.poll_capacity(cx))).await {
+        match self.clock.timeout(self.stall, poll_fn(|cx| sending.poll_capacity(cx))).await {
             Ok(Some(Ok(room))) => Ok(room),
             _ => Err(Left),
         }

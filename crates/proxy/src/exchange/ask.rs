@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use tinaja_http::body::Framing;
@@ -99,7 +99,7 @@ impl Exchange {
         };
         let group = self.origins.group(behind)?;
         let mut course = group.course(ticket.name.primary());
-        let (began, mut last) = (Instant::now(), None::<(Arc<Backend>, Failure)>);
+        let (began, mut last) = (self.shared.clock.now(), None::<(Arc<Backend>, Failure)>);
         let repeatable = request.method().is_idempotent() && !with_content;
         while let Some(attempt) = course.next(repeatable) {
             let backend = attempt.backend.clone();
@@ -114,7 +114,7 @@ impl Exchange {
                 }
                 Err(failure) => {
                     attempt.failed(&failure);
-                    let late = began.elapsed() >= behind.upstream.retry_within;
+                    let late = self.shared.clock.since(began) >= behind.upstream.retry_within;
                     if late || !asking.progress.may_go_on(request, &failure) {
                         return Err(failure);
                     }
@@ -138,18 +138,18 @@ impl Exchange {
         let ticket = &asking.request.ticket;
         let asked = ticket.asked_of(asking.request.method(), destination);
         let check = |address| self.shared.check_address(&ticket.listener, asked, address);
-        let addresses = resolve(destination, self.shared.limits.resolve, check).await?;
+        let addresses = resolve(&self.shared.clock, destination, self.shared.limits.resolve, check).await?;
         entry.origin = addresses.first().copied();
         let idempotent = asking.request.method().is_idempotent() && !asking.with_content;
         for attempt in 0.. {
             let single = !idempotent || attempt == MOST_KEPT;
             let mut connection = self.origins.connect(destination, target, &addresses, single).await?;
             entry.origin = Some(connection.address);
-            let asked = SystemTime::now();
+            let asked = self.shared.clock.wall();
             let mut sending = asking.with_content;
             match self.ask_on(&mut connection, asking, with, &mut sending).await {
                 Ok(mut head) => {
-                    let answered = SystemTime::now();
+                    let answered = self.shared.clock.wall();
                     headers::from_origin(&mut head, answered).map_err(internal)?;
                     entry.fwd_status = Some(head.status.as_u16());
                     return Ok(Reply { head, connection, asked, answered, sending });

@@ -1,7 +1,5 @@
 //! What origins are asked, counted; and what they say of the request's id, taken away.
 
-use std::time::Instant;
-
 use tinaja_http::message::RequestHead;
 
 use super::Exchange;
@@ -21,10 +19,10 @@ impl Exchange {
         entry: &mut Entry,
     ) -> Result<Reply, Failure> {
         let fetches = self.shared.metrics.as_ref().map(|metrics| &metrics.fetches);
-        let (began, _waiting) = (Instant::now(), fetches.map(|fetches| fetches.wait()));
+        let (began, _waiting) = (self.shared.clock.now(), fetches.map(|fetches| fetches.wait()));
         let mut reply = self.ask_origin(request, head, cached, with, entry).await;
         if let Some(fetches) = fetches {
-            fetches.count(reply.as_ref().map(|reply| reply.head.status.as_u16()), began.elapsed());
+            fetches.count(reply.as_ref().map(|reply| reply.head.status.as_u16()), self.shared.clock.since(began));
             if let Ok(reply) = &mut reply {
                 reply.connection.received = Some(fetches.received.clone());
             }

@@ -1,9 +1,11 @@
 //! What became of a request, in the words of Cache-Status and of the access log.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Instant;
 
 use http::header::{CONTENT_TYPE, REFERER, USER_AGENT};
 use http::{HeaderMap, HeaderValue};
+use tinaja_clock::Clock;
 use tinaja_http::message::ResponseHead;
 use tinaja_http::status::{CacheStatus, Outcome};
 use tinaja_logs::{CacheResult, Record};
@@ -62,7 +64,7 @@ impl Entry {
     }
 
     /// The access log's line for a request that has been answered, or given up.
-    pub fn record(self, request: &Request, bytes: u64) -> Record {
+    pub fn record(self, request: &Request, bytes: u64, clock: &Clock) -> Record {
         let ticket = &request.ticket;
         Record {
             id: Some(ticket.id.to_string()),
@@ -73,18 +75,18 @@ impl Entry {
             result: self.result,
             origin: self.origin.map(|address| address.ip().to_canonical().to_string()),
             content_type: self.content_type,
-            ..record_of(&request.head.headers, ticket.client, ticket.began)
+            ..record_of(&request.head.headers, ticket.client, ticket.began, clock)
         }
     }
 }
 
 /// A record with the fields of a request that logs show.
-pub(crate) fn record_of(headers: &HeaderMap, client: Option<std::net::IpAddr>, began: std::time::Instant) -> Record {
+pub(crate) fn record_of(headers: &HeaderMap, client: Option<IpAddr>, began: Instant, clock: &Clock) -> Record {
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     Record {
         referer: headers.get(REFERER).map(text),
         user_agent: headers.get(USER_AGENT).map(text),
-        ..record(client, began)
+        ..record(client, began, clock)
     }
 }
 

@@ -47,7 +47,7 @@ impl Exchange {
         };
         let exchange = self.clone();
         // It ends by itself, by the limits of any request.
-        tokio::spawn(
+        self.shared.clock.start(
             async move {
                 exchange.fetch_unasked(&request, false, pilot).await;
                 drop(turn);

@@ -1,7 +1,6 @@
 //! Fetching a whole answer for a client and for the store.
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use http::header::{HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE};
 use http::{Method, StatusCode};
@@ -81,7 +80,7 @@ impl Exchange {
             entry.result = CacheResult::Refetched;
         }
         let stale = match stale {
-            Some(found) => match wants(request, &found) {
+            Some(found) => match wants(request, &found, self.shared.clock.wall()) {
                 Wants::Missing(wanted, gap) if wanted != gap => {
                     return self.complete(request, client, entry, found, gap, pilot).await;
                 }
@@ -189,7 +188,7 @@ impl Exchange {
     }
 
     pub(super) fn may_help(&self, request: &Request, stale: &Found) -> bool {
-        may_serve_on_error(&request.directives, &stale.head.facts.state(SystemTime::now()))
+        may_serve_on_error(&request.directives, &stale.head.facts.state(self.shared.clock.wall()))
     }
 
     /// An answer that has just come: stored if it may be, and given to the client.

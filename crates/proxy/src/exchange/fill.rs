@@ -9,12 +9,11 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
 use tinaja_store::{Commit, Key, Writer};
-use tokio::time::{MissedTickBehavior, interval};
 use tracing::Instrument as _;
 
 use super::Exchange;
@@ -81,7 +80,7 @@ impl Exchange {
         let exchange = self.clone();
         // There is room for as many as there can be; whoever stops the proxy waits for them.
         let place = self.fills.enter();
-        tokio::spawn(
+        self.shared.clock.start(
             async move {
                 exchange.fill(fill).await;
                 drop(place);
@@ -107,19 +106,19 @@ impl Exchange {
     }
 
     async fn fetch_all(&self, fill: &mut Fill) -> Result<(), GivenUp> {
-        let began = Instant::now();
+        let clock = &self.shared.clock;
+        let began = clock.now();
         let mut arrived = 0;
         if let Some(first) = fill.first.take() {
             arrived = first.len() as u64;
             fill.writer.write(first).await;
         }
-        let mut look = interval(JOINING);
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut look = pin!(clock.timer(Duration::ZERO));
         loop {
             let id = fill.writer.id();
             let goes_on = |arrived| {
                 let wanted = fill.length.unwrap_or(arrived) <= fill.unwatched_bytes;
-                let watched = wanted || began.elapsed() < JOINING || self.store.followers(&fill.place, id) > 0;
+                let watched = wanted || clock.since(began) < JOINING || self.store.followers(&fill.place, id) > 0;
                 watched || nearly_done(&self.shared.limits, arrived, fill.length)
             };
             // Counting readers takes a lock that is not worth taking for each piece.
@@ -128,8 +127,11 @@ impl Exchange {
                 loop {
                     tokio::select! {
                         piece = &mut read => break piece,
-                        _ = look.tick() => if !goes_on(arrived) {
-                            return Err(GivenUp::NobodyReads);
+                        () = &mut look => {
+                            look.as_mut().reset(clock.now() + JOINING);
+                            if !goes_on(arrived) {
+                                return Err(GivenUp::NobodyReads);
+                            }
                         }
                     }
                 }

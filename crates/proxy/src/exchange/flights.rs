@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tinaja_clock::Clock;
 use tinaja_store::Key;
 use tokio::sync::watch;
 
@@ -29,7 +30,10 @@ const REMEMBERED: usize = 1024;
 /// The requests under way, by what they fetch. Memory: one entry for each fetch whose head has not come, and
 /// [`REMEMBERED`] of those that have, of 32 bytes.
 #[derive(Debug, Default)]
-pub(super) struct Flights(Arc<Mutex<Board>>);
+pub(super) struct Flights {
+    clock: Clock,
+    board: Arc<Mutex<Board>>,
+}
 
 #[derive(Debug, Default)]
 struct Board {
@@ -40,11 +44,11 @@ struct Board {
 }
 
 impl Board {
-    fn note(&mut self, place: &Key) {
+    fn note(&mut self, place: &Key, now: Instant) {
         if self.landed.len() == REMEMBERED {
             self.landed.pop_front();
         }
-        self.landed.push_back((self.hasher.hash_one(place), Instant::now()));
+        self.landed.push_back((self.hasher.hash_one(place), now));
     }
 
     /// Whether something may have landed at a place since then.
@@ -70,26 +74,34 @@ pub(super) struct Pilot {
     place: Key,
     landed: watch::Sender<Option<Landed>>,
     flights: Arc<Mutex<Board>>,
+    clock: Clock,
 }
 
 /// One that waits.
 #[derive(Debug)]
-pub(super) struct Passenger(watch::Receiver<Option<Landed>>);
+pub(super) struct Passenger {
+    clock: Clock,
+    landed: watch::Receiver<Option<Landed>>,
+}
 
 impl Flights {
+    pub fn new(clock: Clock) -> Flights {
+        Flights { clock, board: Arc::default() }
+    }
+
     /// Goes for what is to stand at `place`, or waits for whoever does. `looked` is when this request looked for it, or
     /// began: who has come for it since may have brought it.
     pub fn board(&self, place: &Key, looked: Instant) -> Result<Pilot, Grounded> {
-        let mut flights = self.0.lock();
+        let mut flights = self.board.lock();
         if let Some(flight) = flights.under_way.get(place) {
-            return Err(Grounded::Wait(Passenger(flight.clone())));
+            return Err(Grounded::Wait(Passenger { clock: self.clock.clone(), landed: flight.clone() }));
         }
         if flights.has_landed(place, looked) {
             return Err(Grounded::LookAgain);
         }
         let (landed, waiting) = watch::channel(None);
         flights.under_way.insert(place.clone(), waiting);
-        Ok(Pilot { place: place.clone(), landed, flights: self.0.clone() })
+        Ok(Pilot { place: place.clone(), landed, flights: self.board.clone(), clock: self.clock.clone() })
     }
 }
 
@@ -106,7 +118,7 @@ impl Drop for Pilot {
         let mut flights = self.flights.lock();
         flights.under_way.remove(&self.place);
         if matches!(*self.landed.borrow(), Some(Landed::Stored)) {
-            flights.note(&self.place);
+            flights.note(&self.place, self.clock.now());
         }
         drop(flights);
         self.landed.send_if_modified(|landed| {
@@ -120,7 +132,7 @@ impl Drop for Pilot {
 impl Passenger {
     /// Waits for the one that goes, at most for `limit`.
     pub async fn wait(mut self, limit: Duration) -> Landed {
-        let landed = tokio::time::timeout(limit, self.0.wait_for(Option::is_some)).await;
+        let landed = self.clock.timeout(limit, self.landed.wait_for(Option::is_some)).await;
         match landed {
             Ok(Ok(landed)) => landed.clone().unwrap_or(Landed::NotShared),
             _ => Landed::NotShared,
@@ -156,7 +168,7 @@ mod tests {
         let passenger = passenger(&flights, &here);
         drop(next);
         assert!(matches!(passenger.wait(LONG).await, Landed::NotShared));
-        assert!(flights.0.lock().under_way.is_empty());
+        assert!(flights.board.lock().under_way.is_empty());
     }
 
     /// A request that had looked and found nothing, and was then overtaken by the whole flight, went itself.
@@ -177,7 +189,7 @@ mod tests {
         others.for_each(|place| flights.board(&place, before).unwrap().land(Landed::Stored));
         assert!(matches!(flights.board(&there, before), Err(Grounded::LookAgain)));
         assert!(flights.board(&there, Instant::now()).is_ok());
-        assert_eq!(flights.0.lock().landed.len(), REMEMBERED);
+        assert_eq!(flights.board.lock().landed.len(), REMEMBERED);
     }
 
     #[tokio::test]

@@ -1,7 +1,7 @@
 //! Storing an answer: whether, with which facts and which fields (RFC 9111 3), and under which name.
 
 use std::net::IpAddr;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use http::HeaderMap;
 use http::header::{AGE, CONNECTION, CONTENT_LENGTH, ETAG, LAST_MODIFIED, TRANSFER_ENCODING};
@@ -92,7 +92,7 @@ impl Exchange {
         let name = &request.ticket.name;
         let header = header(keep, answer.head);
         let head = StoredHead::encode(Kind::Whole, &facts, name.primary(), &header)?;
-        let group = self.groups.join(&member(request, answer.head), Instant::now());
+        let group = self.groups.join(&member(request, answer.head), self.shared.clock.now());
         let hint = Hint { group, expected_bytes: length, ..hint(&facts, &header) };
         Some((place.clone(), self.store.put(&place, head, hint)))
     }

@@ -44,7 +44,7 @@ mod reuse;
 mod serve;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
 use http::Method;
 use http::header::{IF_MATCH, IF_UNMODIFIED_SINCE, RANGE};
@@ -129,8 +129,8 @@ impl From<BadField> for Ended {
 impl Exchange {
     pub fn new(shared: Arc<Shared>, switch: Arc<Switch>, workers: usize) -> Exchange {
         let store: Storage = switch.clone();
-        let origins = Arc::new(Origins::new(KEPT_CONNECTIONS * workers, shared.limits));
-        let (flights, families, groups) = (Flights::default(), Families::default(), Groups::default());
+        let origins = Arc::new(Origins::new(KEPT_CONNECTIONS * workers, shared.limits, shared.clock.clone()));
+        let (flights, families, groups) = (Flights::new(shared.clock.clone()), Families::default(), Groups::default());
         let errands = Errands::new();
         let fills = Crowd::new(usize::MAX);
         Exchange { shared, store, switch, origins, flights, families, groups, errands, fills }
@@ -138,7 +138,7 @@ impl Exchange {
 
     /// Waits until the fetches that go on by themselves have ended, at most for `limit`. Whether they have.
     pub async fn finished(&self, limit: Duration) -> bool {
-        self.fills.emptied(limit).await
+        self.fills.emptied(&self.shared.clock, limit).await
     }
 
     /// Answers one request, or cuts its client off, and writes the access log's line. `looked` is what was found on the
@@ -161,7 +161,7 @@ impl Exchange {
         }
         self.shared.count(&entry.result, entry.source(), entry.status, client.sent_bytes(), request.ticket.began);
         if self.shared.log.is_on() {
-            self.shared.log.write(entry.record(request, client.sent_bytes()));
+            self.shared.log.write(entry.record(request, client.sent_bytes(), &self.shared.clock));
         }
     }
 
@@ -203,7 +203,7 @@ impl Exchange {
             let found = match looked.take() {
                 Some(looked) => looked,
                 None => {
-                    looking = Instant::now();
+                    looking = self.shared.clock.now();
                     find(&self.store, name, &request.head.headers).await
                 }
             };
@@ -260,15 +260,17 @@ impl Exchange {
         entry: &mut Entry,
         found: Found,
     ) -> Result<Option<(Outcome, Option<Found>)>, Ended> {
-        let verdict = judge(request, &found.head.facts, SystemTime::now());
-        let outcome =
-            if found.head.facts.state(SystemTime::now()).ttl_seconds > 0 { Outcome::Request } else { Outcome::Stale };
+        let now = self.shared.clock.wall();
+        let verdict = judge(request, &found.head.facts, now);
+        let outcome = if found.head.facts.state(now).ttl_seconds > 0 { Outcome::Request } else { Outcome::Stale };
         match verdict {
             // On the way to the origin the rules refuse the request with their reason, or find it at another address.
             Reuse::Denied => return Ok(Some((Outcome::Stale, None))),
             Reuse::By(rules::Reuse::NotCached) => return Err(Failure::NotCached.into()),
             Reuse::By(rules::Reuse::Validate) => return Ok(Some((outcome, Some(found)))),
-            _ if !matches!(wants(request, &found), Wants::Here) => return Ok(Some((Outcome::Partial, Some(found)))),
+            _ if !matches!(wants(request, &found, now), Wants::Here) => {
+                return Ok(Some((Outcome::Partial, Some(found))));
+            }
             Reuse::By(rules::Reuse::ServeAndValidate) => self.validate_later(request, &found),
             Reuse::By(rules::Reuse::Serve | rules::Reuse::ServeStale) => {}
         }

@@ -49,7 +49,7 @@ impl Exchange {
         if conditions || asks_origin(request) {
             return self.pass(request, client, entry, Some(found)).await;
         }
-        match wants(request, &found) {
+        match wants(request, &found, self.shared.clock.wall()) {
             Wants::Here => self.validated_part(request, client, entry, found).await,
             Wants::Missing(wanted, gap) if wanted != gap && !wants_whole(request, &found, &wanted) => {
                 self.completed_part(request, client, entry, found, gap).await

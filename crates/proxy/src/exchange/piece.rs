@@ -12,11 +12,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, IF_RANGE};
 use http::{HeaderMap, Method, StatusCode};
+use tinaja_clock::Clock;
 use tinaja_http::conditional::strong_etag;
 use tinaja_http::message::ResponseHead;
 use tinaja_http::range::ContentRange;
 use tinaja_store::{Commit, Hint, Key, State, Writer};
-use tokio::time::timeout;
 use tracing::Instrument as _;
 
 use super::Exchange;
@@ -45,13 +45,14 @@ pub(super) struct Keeping {
     announced: u64,
     /// All that was given was taken.
     sound: bool,
+    clock: Clock,
 }
 
 impl Keeping {
     /// Takes the next bytes. Where the store takes them too slowly, the part is given up.
     pub async fn write(&mut self, bytes: &Bytes) {
         if std::mem::take(&mut self.sound) {
-            self.sound = timeout(PATIENCE, self.writer.write(bytes.clone())).await.is_ok();
+            self.sound = self.clock.timeout(PATIENCE, self.writer.write(bytes.clone())).await.is_ok();
             self.written += bytes.len() as u64;
             self.sound &= self.written <= self.announced;
         }
@@ -81,27 +82,40 @@ impl Exchange {
         let head = head_of_whole(&reply.head, length)?;
         let received = Received { head: &head, ..reply.received() };
         let keep = keep(request, &received).ok()?;
-        timeout(PATIENCE, async {
-            let (place, variant) = self.place(request, &head.headers).await?;
-            let object = Object {
-                name: request.ticket.name.clone(),
-                place,
-                facts: facts(&keep, &received, variant),
-                header: header(&keep, &head),
-                length,
-                complete: !if_range && !request.head.headers.contains_key(IF_RANGE),
-            };
-            let list = self.list_for(&object).await?;
-            let id = random().to_le_bytes();
-            let mark = Piece { first, last: first, id }.mark();
-            let none = ResponseHead::new(StatusCode::PARTIAL_CONTENT);
-            let Object { name, place, facts, header, .. } = object;
-            let head = StoredHead::encode_pieces(Kind::Piece, &facts, name.primary(), &mark, &none)?;
-            let writer = self.store.put(&name.piece_place(&mark), head, hint(&facts, &header));
-            Some(Keeping { name, place, list, first, id, writer, written: 0, announced, sound: true })
-        })
-        .await
-        .ok()?
+        self.shared
+            .clock
+            .timeout(PATIENCE, async {
+                let (place, variant) = self.place(request, &head.headers).await?;
+                let object = Object {
+                    name: request.ticket.name.clone(),
+                    place,
+                    facts: facts(&keep, &received, variant),
+                    header: header(&keep, &head),
+                    length,
+                    complete: !if_range && !request.head.headers.contains_key(IF_RANGE),
+                };
+                let list = self.list_for(&object).await?;
+                let id = random().to_le_bytes();
+                let mark = Piece { first, last: first, id }.mark();
+                let none = ResponseHead::new(StatusCode::PARTIAL_CONTENT);
+                let Object { name, place, facts, header, .. } = object;
+                let head = StoredHead::encode_pieces(Kind::Piece, &facts, name.primary(), &mark, &none)?;
+                let writer = self.store.put(&name.piece_place(&mark), head, hint(&facts, &header));
+                Some(Keeping {
+                    name,
+                    place,
+                    list,
+                    first,
+                    id,
+                    writer,
+                    written: 0,
+                    announced,
+                    sound: true,
+                    clock: self.shared.clock.clone(),
+                })
+            })
+            .await
+            .ok()?
     }
 
     /// The list that pieces of an object are to be in: the one that there is, or a new one. What is stored already and
@@ -152,7 +166,7 @@ impl Exchange {
     pub(super) fn keep_apart(self: &Arc<Self>, keeping: Keeping) {
         let exchange = self.clone();
         let place = self.fills.enter();
-        tokio::spawn(
+        self.shared.clock.start(
             async move {
                 exchange.keep_piece(keeping).await;
                 drop(place);

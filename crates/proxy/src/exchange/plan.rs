@@ -34,9 +34,9 @@ pub(super) enum Wants {
 }
 
 /// What a request wants of an object, and whether it is there.
-pub(super) fn wants(request: &Request, found: &Found) -> Wants {
+pub(super) fn wants(request: &Request, found: &Found, now: SystemTime) -> Wants {
     let Some((list, length)) = PieceList::of(&found.head) else { return Wants::Here };
-    let plan = found.head.header().and_then(|head| plan(request, &head, found, false, SystemTime::now()));
+    let plan = found.head.header().and_then(|head| plan(request, &head, found, false, now));
     let wanted = match plan {
         None => return Wants::Elsewhere,
         Some(Plan::NotModified | Plan::Unsatisfied) => return Wants::Here,

@@ -74,7 +74,7 @@ impl Exchange {
             return;
         };
         let (exchange, request) = (self.clone(), request.clone());
-        tokio::spawn(
+        self.shared.clock.start(
             async move {
                 exchange.fetch_unasked(&request, true, pilot).await;
                 drop(turn);
@@ -122,7 +122,7 @@ impl Exchange {
     }
 
     fn is_fresh(&self, found: &Found) -> bool {
-        let StoredState { ttl_seconds, .. } = found.head.facts.state(std::time::SystemTime::now());
+        let StoredState { ttl_seconds, .. } = found.head.facts.state(self.shared.clock.wall());
         ttl_seconds > 0
     }
 }

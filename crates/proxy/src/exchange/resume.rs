@@ -172,7 +172,7 @@ impl Exchange {
             return Err(lost("it cannot be asked for"));
         };
         let stored = source.head.fields(|_| true).unwrap_or_default();
-        let Some(validator) = strong_validator(&stored) else {
+        let Some(validator) = strong_validator(&stored, self.shared.clock.wall()) else {
             return Err(lost("nothing tells whether the origin still has the same"));
         };
         let mut head = whole(request);
@@ -188,10 +188,10 @@ impl Exchange {
 }
 
 /// What can be sent back to ask whether the origin has the same bytes.
-fn strong_validator(stored: &HeaderMap) -> Option<HeaderValue> {
+fn strong_validator(stored: &HeaderMap, now: SystemTime) -> Option<HeaderValue> {
     match strong_etag(stored) {
         Some(_) => stored.get(ETAG).cloned(),
-        None => strong_date(stored, SystemTime::now()).and(stored.get(LAST_MODIFIED)).cloned(),
+        None => strong_date(stored, now).and(stored.get(LAST_MODIFIED)).cloned(),
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::SystemTime;
 
 use bytes::Bytes;
 use http::Method;
@@ -73,7 +72,7 @@ impl Exchange {
         found: Found,
         given: Given,
     ) -> Result<Sent, Ended> {
-        let now = SystemTime::now();
+        let now = self.shared.clock.wall();
         let fetched = matches!(given, Given::Fetched(_) | Given::Filling);
         entry.source = (!fetched).then(|| found.hit.source.into());
         let stored = |found: &Found| Some((found.head.header()?, Some(found.head.facts.age(now))));

@@ -7,7 +7,6 @@ use tinaja_http::judge::{Judged, Target};
 use tinaja_http::message::Usual;
 use tinaja_logs::{CacheResult, Record};
 use tokio::io::AsyncWriteExt;
-use tokio::time::timeout;
 
 use super::Front;
 use super::lean::Answered;
@@ -32,7 +31,7 @@ impl Front {
         self.tell(&ticket.id, &mut answer);
         let sent = self.send(&mut gate, &answer).await;
         self.log_purge(judged, ticket, status, text.len());
-        linger(gate, sent).await;
+        self.linger(gate, sent).await;
     }
 
     /// The same, without telling the client: status and text.
@@ -46,7 +45,7 @@ impl Front {
 
     pub(super) fn log_purge(&self, judged: &Judged, ticket: Ticket, status: u16, length: usize) {
         let (method, url, bytes) = (judged.method.clone(), ticket.url(), length as u64);
-        let record = record(ticket.client, ticket.began);
+        let record = record(ticket.client, ticket.began, &self.shared.clock);
         self.shared.count(&CacheResult::None, Source::Proxy, status, bytes, ticket.began);
         let id = Some(ticket.id.to_string());
         let result = CacheResult::None;
@@ -56,7 +55,12 @@ impl Front {
     /// A line for a connection over HTTP/2 that was closed because its client sent more than it may of something.
     pub(super) fn log_flood(&self, client: Option<IpAddr>, began: Instant, what: &str) {
         let (method, url) = ("-".to_owned(), format!("error:{what}"));
-        self.shared.log.write(Record { method, url, result: CacheResult::None, ..record(client, began) });
+        self.shared.log.write(Record {
+            method,
+            url,
+            result: CacheResult::None,
+            ..record(client, began, &self.shared.clock)
+        });
     }
 
     /// Answers with a page and closes the connection, gently.
@@ -74,7 +78,7 @@ impl Front {
         }
         let sent = self.send(&mut gate, &answer).await;
         self.log_failure(client, began, judged, failure);
-        linger(gate, sent).await;
+        self.linger(gate, sent).await;
     }
 
     /// Adds a request's id to a whole answer, if clients are told.
@@ -89,7 +93,7 @@ impl Front {
     /// Sends a whole answer, the connection's last. Whether the client took it.
     async fn send(&self, gate: &mut Gate, answer: &[u8]) -> bool {
         let stream = gate.stream();
-        let written = timeout(self.shared.limits.client_stall, async {
+        let written = self.shared.clock.timeout(self.shared.limits.client_stall, async {
             stream.write_all(answer).await?;
             stream.flush().await?;
             stream.shutdown().await
@@ -112,7 +116,7 @@ impl Front {
             bytes: answer.body_bytes,
             result: CacheResult::Hit,
             content_type: answer.content_type.as_deref().map(media_type),
-            ..record_of(&request.head.headers, ticket.client, ticket.began)
+            ..record_of(&request.head.headers, ticket.client, ticket.began, &self.shared.clock)
         });
     }
 
@@ -141,18 +145,18 @@ impl Front {
         let status = failure.status();
         self.shared.count(&result, Source::Proxy, status, 0, began);
         let id = judged.map(|(_, id)| id.to_string());
-        self.shared.log.write(Record { id, method, url, status, result, ..record(client, began) });
+        self.shared.log.write(Record { id, method, url, status, result, ..record(client, began, &self.shared.clock) });
     }
-}
 
-/// Takes what the client still sends, if it took its answer, so that it can read that.
-async fn linger(mut gate: Gate, sent: bool) {
-    if sent {
-        let _ = timeout(LINGER, async {
-            while matches!(gate.read_more().await, Ok(1..)) {
-                gate.drop_waiting(usize::MAX);
-            }
-        })
-        .await;
+    /// Takes what the client still sends, if it took its answer, so that it can read that.
+    async fn linger(&self, mut gate: Gate, sent: bool) {
+        if sent {
+            let rest = async {
+                while matches!(gate.read_more().await, Ok(1..)) {
+                    gate.drop_waiting(usize::MAX);
+                }
+            };
+            let _ = self.shared.clock.timeout(LINGER, rest).await;
+        }
     }
 }

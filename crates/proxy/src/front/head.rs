@@ -1,17 +1,16 @@
 //! Reading one request head, within its time, and judging it.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use tinaja_http::head::{HeadEnd, head_end};
 use tinaja_http::judge::{Judged, judge};
 use tinaja_http::refusal::Refusal;
 use tokio::sync::watch;
-use tokio::time::timeout;
 
 use crate::client::Gate;
 use crate::front::h2::PREFACE;
-use crate::limits::Limits;
+use crate::shared::Shared;
 
 /// What came of waiting for a request.
 pub(super) enum Arrival {
@@ -29,20 +28,20 @@ pub(super) enum Arrival {
 pub(super) async fn next_request(
     gate: &mut Gate,
     first: bool,
-    limits: &Limits,
+    shared: &Shared,
     ending: &mut watch::Receiver<bool>,
 ) -> Arrival {
-    if gate.waiting().is_empty() && !first_byte(gate, limits.idle, ending).await {
+    if gate.waiting().is_empty() && !first_byte(gate, shared, ending).await {
         return Arrival::Gone;
     }
-    let began = Instant::now();
+    let began = shared.clock.now();
     let whole = async {
         if first && is_http2(gate).await {
             return Ok(Some(None));
         }
         whole_head(gate).await.map(|head| head.map(Some))
     };
-    match timeout(limits.head, whole).await {
+    match shared.clock.timeout(shared.limits.head, whole).await {
         Ok(Ok(Some(None))) => Arrival::Http2,
         Ok(Ok(Some(Some(head)))) => match judge(&head) {
             Ok(judged) => Arrival::Request { judged, head, began },
@@ -55,10 +54,10 @@ pub(super) async fn next_request(
 }
 
 /// Whether a byte came before the connection was idle for too long. A proxy that stops does not wait.
-async fn first_byte(gate: &mut Gate, idle: Duration, ending: &mut watch::Receiver<bool>) -> bool {
+async fn first_byte(gate: &mut Gate, shared: &Shared, ending: &mut watch::Receiver<bool>) -> bool {
     tokio::select! {
         biased;
-        read = timeout(idle, gate.read_more()) => matches!(read, Ok(Ok(1..))),
+        read = shared.clock.timeout(shared.limits.idle, gate.read_more()) => matches!(read, Ok(Ok(1..))),
         _ = ending.wait_for(|ending| *ending) => false,
     }
 }

@@ -23,7 +23,6 @@ use tinaja_http::reuse;
 use tinaja_http::status::{CacheStatus, Outcome};
 use tinaja_store::State;
 use tokio::io::AsyncWriteExt;
-use tokio::time::timeout;
 
 use crate::client::{Gate, write_as_one};
 use crate::exchange::{READ_PIECE_BYTES, Request, Reuse, judge};
@@ -102,7 +101,7 @@ impl MaybePlain<'_> {
 
     /// Whether what was found may be served to this client as it is, and can be read.
     async fn will_do(&self, mut found: Found) -> Result<Plain, Looked> {
-        let now = SystemTime::now();
+        let now = self.shared.clock.wall();
         let verdict = judge(self.request, &found.head.facts, now);
         if found.hit.state != State::Whole || verdict != Reuse::By(reuse::Reuse::Serve) {
             return Err(Looked::Found(Box::new(found)));
@@ -126,8 +125,8 @@ impl MaybePlain<'_> {
         let mut answer = Answered { status: 0, source, body_bytes: 0, content_type: None, keep: self.keep };
         let head = self.head(&found, &mut answer, now);
         answer.body_bytes = first.len() as u64;
-        let stall = self.shared.limits.client_stall;
-        let written = timeout(stall, write_as_one(gate.stream(), head, first, b""));
+        let (clock, stall) = (&self.shared.clock, self.shared.limits.client_stall);
+        let written = clock.timeout(stall, write_as_one(gate.stream(), head, first, b""));
         let mut sent = written.await.is_ok_and(|sent| sent.is_ok());
         while sent && !self.is_head() {
             let piece = match found.hit.body.next(READ_PIECE_BYTES).await {
@@ -139,10 +138,10 @@ impl MaybePlain<'_> {
                     break;
                 }
             };
-            sent = timeout(stall, gate.stream().write_all(&piece)).await.is_ok_and(|sent| sent.is_ok());
+            sent = clock.timeout(stall, gate.stream().write_all(&piece)).await.is_ok_and(|sent| sent.is_ok());
             answer.body_bytes += if sent { piece.len() as u64 } else { 0 };
         }
-        let flushed = timeout(stall, gate.stream().flush());
+        let flushed = clock.timeout(stall, gate.stream().flush());
         answer.keep &= sent && flushed.await.is_ok_and(|flushed| flushed.is_ok());
         answer
     }

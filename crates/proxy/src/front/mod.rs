@@ -28,7 +28,6 @@ use tinaja_logs::{CacheResult, Record};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::time::timeout;
 
 use answers::LINGER;
 use head::{Arrival, next_request};
@@ -85,14 +84,14 @@ impl Front {
             let (stream, address) = match connection {
                 Ok(connection) => connection,
                 Err(error) => {
-                    recovery.after(error).await;
+                    recovery.after(&self.shared.clock, error).await;
                     continue;
                 }
             };
             // Answers are written whole; waiting for more only delays them. Failing is harmless.
             let _ = stream.set_nodelay(true);
             let (front, stopping) = (self.clone(), stopping.clone());
-            tokio::spawn(async move { front.connection(stream, address.ip(), &stopping).await });
+            self.shared.clock.start(async move { front.connection(stream, address.ip(), &stopping).await });
         }
     }
 
@@ -101,11 +100,11 @@ impl Front {
         let mut caller = Caller { address: Some(address), served: None };
         let tls = self.current.of(self.index).and_then(|serving| serving.tls);
         let Some(_place) = self.crowd.enter() else {
-            let began = Instant::now();
+            let began = self.shared.clock.now();
             // One attempt: whoever is turned away must not cost more than that. Under TLS it would cost a handshake.
             if tls.is_none() {
                 let answer = raw_answer(&Failure::TooManyConnections, true);
-                let _ = timeout(LINGER, stream.write_all(&answer)).await;
+                let _ = self.shared.clock.timeout(LINGER, stream.write_all(&answer)).await;
             }
             return self.log_failure(caller.address, began, None, &Failure::TooManyConnections);
         };
@@ -113,7 +112,7 @@ impl Front {
             // Without TLS only a connection's first bytes can say that it is HTTP/2; under TLS its handshake has said it.
             return self.requests(Stream::Plain(stream), caller, true, stopping).await;
         };
-        match timeout(self.shared.limits.head, Box::pin(tls.accept(stream))).await {
+        match self.shared.clock.timeout(self.shared.limits.head, Box::pin(tls.accept(stream))).await {
             Ok(Ok(Accepted { stream, served, is_http2 })) => {
                 caller.served = Some(served);
                 if is_http2 {
@@ -143,7 +142,7 @@ impl Front {
         let mut gate = Gate::new(stream);
         // What a request needs is boxed, or each idle connection would hold the room for it.
         loop {
-            match next_request(&mut gate, std::mem::take(&mut first), &self.shared.limits, &mut ending).await {
+            match next_request(&mut gate, std::mem::take(&mut first), &self.shared, &mut ending).await {
                 Arrival::Gone => return,
                 Arrival::Http2 => {
                     let (stream, ahead) = gate.into_parts();
@@ -209,7 +208,8 @@ impl Front {
         };
         let head_only = *request.method() == Method::HEAD;
         let stall = self.shared.limits.client_stall;
-        let mut client = Client::H1(Box::new(H1::new(gate, judged.http11, head_only, keep, stall)));
+        let mut client =
+            Client::H1(Box::new(H1::new(gate, judged.http11, head_only, keep, (self.shared.clock.clone(), stall))));
         // Boxed by itself: what a plain hit needs would have to be moved together with all that a fetch needs.
         Box::pin(self.exchange.answer(&request, &mut client, looked)).await;
         match client {
@@ -287,7 +287,7 @@ impl Front {
                     bytes: relayed.to_client,
                     result: CacheResult::Tunnel,
                     origin: Some(address.ip().to_string()),
-                    ..record(client, began)
+                    ..record(client, began, &self.shared.clock)
                 });
             }
         }

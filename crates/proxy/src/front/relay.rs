@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use tinaja_clock::Clock;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::time::{sleep_until, timeout};
 
 /// Bytes in flight in each direction.
 const BUFFER_BYTES: usize = 16 * 1024;
@@ -18,14 +18,14 @@ pub(super) struct Relayed {
 
 /// Copies until both directions have ended, one has failed, or nothing has moved either way for `idle`.
 /// An end in one direction is passed on, and the other goes on: half-closed connections work.
-pub(super) async fn relay<C, O>(client: C, origin: O, idle: Duration) -> Relayed
+pub(super) async fn relay<C, O>(clock: &Clock, client: C, origin: O, idle: Duration) -> Relayed
 where
     C: AsyncRead + AsyncWrite,
     O: AsyncRead + AsyncWrite,
 {
     let (client_read, client_write) = tokio::io::split(client);
     let (origin_read, origin_write) = tokio::io::split(origin);
-    let moved = Moved { since: Instant::now(), last_ms: AtomicU64::new(0) };
+    let moved = Moved { clock, since: clock.now(), last_ms: AtomicU64::new(0) };
     let (to_client, to_origin) = (AtomicU64::new(0), AtomicU64::new(0));
     let both = async {
         tokio::try_join!(
@@ -43,7 +43,7 @@ where
 async fn copy(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
-    moved: &Moved,
+    moved: &Moved<'_>,
     count: &AtomicU64,
     idle: Duration,
 ) -> std::io::Result<()> {
@@ -54,7 +54,7 @@ async fn copy(
             return to.shutdown().await;
         }
         // A receiver that takes nothing holds up only its own direction, but must not hold it for ever.
-        let written = timeout(idle, async {
+        let written = moved.clock.timeout(idle, async {
             to.write_all(buffer.get(..read).unwrap_or_default()).await?;
             to.flush().await
         });
@@ -65,37 +65,40 @@ async fn copy(
 }
 
 /// When something last moved, either way.
-struct Moved {
+struct Moved<'a> {
+    clock: &'a Clock,
     since: Instant,
     last_ms: AtomicU64,
 }
 
-impl Moved {
+impl Moved<'_> {
     fn now(&self) {
-        let elapsed = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let elapsed = u64::try_from(self.clock.since(self.since).as_millis()).unwrap_or(u64::MAX);
         self.last_ms.store(elapsed, Ordering::Relaxed);
     }
 
     async fn idle_for(&self, idle: Duration) {
         loop {
             let last = self.since + Duration::from_millis(self.last_ms.load(Ordering::Relaxed));
-            if last.elapsed() >= idle {
+            if self.clock.since(last) >= idle {
                 return;
             }
-            sleep_until((last + idle).into()).await;
+            self.clock.timer_until(last + idle).await;
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tinaja_clock::ManualClock;
+
     use super::*;
 
     #[tokio::test]
     async fn both_ways_and_half_closed() {
         let (client, mut far_client) = tokio::io::duplex(64);
         let (origin, mut far_origin) = tokio::io::duplex(64);
-        let task = tokio::spawn(relay(client, origin, Duration::from_secs(5)));
+        let task = tokio::spawn(async move { relay(&Clock::system(), client, origin, Duration::from_secs(5)).await });
         far_client.write_all(b"question").await.unwrap();
         far_client.shutdown().await.unwrap();
         let mut question = Vec::new();
@@ -113,14 +116,16 @@ mod tests {
     async fn idle_tunnels_end_and_busy_ones_do_not() {
         let (client, mut far_client) = tokio::io::duplex(64);
         let (origin, mut far_origin) = tokio::io::duplex(64);
-        let began = Instant::now();
-        let task = tokio::spawn(relay(client, origin, Duration::from_millis(300)));
+        let (hand, idle) = (ManualClock::new(), Duration::from_secs(300));
+        let clock = hand.clock();
+        let task = tokio::spawn(async move { relay(&clock, client, origin, idle).await });
         for _ in 0..5 {
-            tokio::time::sleep(Duration::from_millis(150)).await;
+            hand.advance(idle / 2);
             far_client.write_all(b"x").await.unwrap();
             far_origin.read_u8().await.unwrap();
         }
+        assert!(!task.is_finished());
+        hand.advance(idle);
         assert_eq!(task.await.unwrap().to_origin, 5);
-        assert!(began.elapsed() > Duration::from_millis(900), "{:?}", began.elapsed());
     }
 }

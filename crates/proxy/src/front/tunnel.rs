@@ -26,8 +26,8 @@ pub(super) async fn reach(
     }
     listener.check_request(asked)?;
     let check = |address| shared.check_address(listener, asked, address);
-    let addresses = resolve(destination, shared.limits.resolve, check).await?;
-    dial(&addresses, shared.limits.connect).await
+    let addresses = resolve(&shared.clock, destination, shared.limits.resolve, check).await?;
+    dial(&shared.clock, &addresses, shared.limits.connect).await
 }
 
 /// Tells the client that the tunnel stands, and copies both ways until it is over. `ahead` is what the client sent
@@ -40,9 +40,9 @@ pub(super) async fn run(shared: &Shared, mut client: Stream, ahead: BytesMut, mu
         origin.write_all(&ahead).await?;
         IoResult::Ok(())
     };
-    match tokio::time::timeout(shared.limits.client_stall, greet).await {
+    match shared.clock.timeout(shared.limits.client_stall, greet).await {
         Ok(Ok(())) => {
-            let relayed = relay(client, origin, shared.limits.tunnel_idle).await;
+            let relayed = relay(&shared.clock, client, origin, shared.limits.tunnel_idle).await;
             Relayed { to_origin: relayed.to_origin + ahead_bytes, ..relayed }
         }
         _ => Relayed::default(),

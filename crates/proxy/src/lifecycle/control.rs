@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tinaja_clock::Clock;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::time::timeout;
 
 use super::handover::{Heir, Heirs, PROTOCOL};
 use super::reload::Requests;
@@ -34,6 +34,7 @@ const MOST_LISTED: u32 = 10_000;
 
 /// Who answers.
 pub(crate) struct ControlServer {
+    pub clock: Clock,
     pub storage: Storage,
     pub current: Arc<Current>,
     /// Who reads settings again, if somebody does.
@@ -63,12 +64,12 @@ impl ControlServer {
             let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    recovery.after(error).await;
+                    recovery.after(&server.clock, error).await;
                     continue;
                 }
             };
             let server = server.clone();
-            tokio::spawn(async move {
+            server.clock.clone().start(async move {
                 if let Err(error) = server.serve(stream).await {
                     tracing::debug!(%error, "a client of the control socket left early");
                 }
@@ -81,7 +82,9 @@ impl ControlServer {
         let _telling = self.upgrade.telling();
         let answer = match self.question(&mut stream).await {
             Ok(Ask::HandOver { protocol, cache }) => match self.heir(protocol, &cache) {
-                Ok((heirs, only)) => return heirs.send(Heir::new(stream, only)).await.map_err(io::Error::other),
+                Ok((heirs, only)) => {
+                    return heirs.send(Heir::new(stream, only, self.clock.clone())).await.map_err(io::Error::other);
+                }
                 Err(why) => Answer::Failed { why },
             },
             Ok(ask) => self.answer(ask).await,
@@ -89,7 +92,7 @@ impl ControlServer {
         };
         let mut line = serde_json::to_vec(&answer)?;
         line.push(b'\n');
-        timeout(PATIENCE, stream.write_all(&line)).await?
+        self.clock.timeout(PATIENCE, stream.write_all(&line)).await?
     }
 
     async fn question(&self, stream: &mut UnixStream) -> Result<Ask, String> {
@@ -99,7 +102,7 @@ impl ControlServer {
         }
         let mut line = String::new();
         let mut reader = BufReader::new(stream.take(MOST_REQUEST_BYTES));
-        match timeout(PATIENCE, reader.read_line(&mut line)).await {
+        match self.clock.timeout(PATIENCE, reader.read_line(&mut line)).await {
             Ok(Ok(_)) if line.ends_with('\n') => {}
             Ok(Ok(_)) => return Err(format!("a request is one line of at most {MOST_REQUEST_BYTES} bytes")),
             Ok(Err(error)) => return Err(format!("the request cannot be read: {error}")),

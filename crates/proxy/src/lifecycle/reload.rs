@@ -7,6 +7,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use tinaja_clock::Clock;
 use tokio::signal::unix::Signal;
 use tokio::sync::{mpsc, oneshot};
 
@@ -70,8 +71,8 @@ impl Reloader {
         if was != new {
             return Err(ReloadError::Addresses { was: shown(&was), new: shown(&new) });
         }
-        check(&config)?;
-        let fresh = Current::load(&config.listeners)?;
+        check(&config, &self.shared.clock)?;
+        let fresh = Current::load(&config.listeners, self.shared.clock.wall())?;
         let origins = self.origins.prepare(behind(&config.listeners))?;
         self.origins.exchange(origins);
         self.current.exchange(fresh);
@@ -138,10 +139,10 @@ fn shown(addresses: &[SocketAddr]) -> String {
 /// Checks a configuration as [`crate::Server::bind`] does, but for what can only be known by listening.
 ///
 /// Errors: [`ServeError`].
-pub fn check(config: &Config) -> Result<(), ServeError> {
+pub fn check(config: &Config, clock: &Clock) -> Result<(), ServeError> {
     config.check()?;
-    Current::load(&config.listeners)?;
-    Origins::new(0, config.limits).prepare(behind(&config.listeners))?;
+    Current::load(&config.listeners, clock.wall())?;
+    Origins::new(0, config.limits, clock.clone()).prepare(behind(&config.listeners))?;
     check_authorities(&config.listeners)
 }
 

@@ -7,7 +7,6 @@ use tinaja_store::{OpenError, Store};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
 
 use super::handover::{Heir, Predecessor, Sockets, open_unlocked};
 use super::server::{Proxy, Server};
@@ -130,7 +129,7 @@ impl Proxy {
                     Ok(socket) => break socket,
                     Err(error) => tracing::error!(%error, %address, "no connections can be accepted yet"),
                 }
-                sleep(NO_FILES).await;
+                self.exchange.shared.clock.timer(NO_FILES).await;
             };
             listeners.spawn(self.front(index).accept(socket, stopped.clone()));
         }
@@ -165,7 +164,7 @@ impl Proxy {
         let limit = self.exchange.shared.limits.drain;
         tokio::select! {
             () = stop() => {}
-            emptied = self.crowd.emptied(limit) => if !emptied {
+            emptied = self.crowd.emptied(&self.exchange.shared.clock, limit) => if !emptied {
                 let left = self.crowd.present();
                 tracing::warn!("{left} connections have not ended within limits.drain ({limit:?}), and are cut off");
             }
@@ -180,7 +179,7 @@ impl Proxy {
         tokio::select! {
             () = stop() => {}
             _ = async {
-                self.crowd.emptied(shared.limits.stop).await;
+                self.crowd.emptied(&shared.clock, shared.limits.stop).await;
                 self.exchange.finished(shared.limits.stop).await
             } => {}
         }
@@ -204,7 +203,7 @@ impl Proxy {
         accepting: &mut Accepting,
         stop: &mut impl AsyncFnMut(),
     ) -> Result<(), TakeOverError> {
-        let mut talk = predecessor.talk()?;
+        let mut talk = predecessor.talk(self.exchange.shared.clock.clone())?;
         let taken = tokio::select! {
             () = stop() => Err(TakeOverError::Refused("this one was told to stop before it had the cache".into())),
             taken = talk.take_cache(&self.switch, open) => taken,
@@ -268,7 +267,7 @@ impl Proxy {
 
     /// Opens the cache again. Without it, the proxy serves on all the same.
     async fn take_back(&self, open: &Opener) {
-        match open_unlocked(open).await {
+        match open_unlocked(open, &self.exchange.shared.clock).await {
             Ok(storage) => self.switch.take_in(storage),
             Err(error) => tracing::error!(%error, "serving without a cache until the next start"),
         }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use http::Version;
 use tinaja_http::hops::via_member;
+use tinaja_store::Store as _;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, mpsc, watch};
 
@@ -81,8 +82,9 @@ impl Proxy {
     /// Listens, over a cache that may come later.
     pub fn bind(config: Config, switch: Arc<Switch>, outside: Outside) -> Result<(Proxy, Reloader), ServeError> {
         let Outside { mut given, reload, dirs, successor } = outside;
-        check(&config)?;
-        let current = Arc::new(Current::load(&config.listeners)?);
+        let clock = switch.clock();
+        check(&config, &clock)?;
+        let current = Arc::new(Current::load(&config.listeners, clock.wall())?);
         let began = config.clone();
         // Before anybody can connect: whoever finds the proxy listening finds this as well.
         let control = config.control.as_deref().and_then(|dir| control(dir, given.control.take()));
@@ -101,11 +103,11 @@ impl Proxy {
             metrics,
             control: control.as_ref().map(|socket| socket.listener.try_clone()).transpose()?,
         };
-        let log =
-            AccessLog::open(config.access_log.as_deref(), config.access_log_format, &tinaja_store::Clock::system())
-                .map_err(|cause| ServeError::AccessLog { path: config.access_log.unwrap_or_default(), cause })?;
+        let log = AccessLog::open(config.access_log.as_deref(), config.access_log_format, &clock)
+            .map_err(|cause| ServeError::AccessLog { path: config.access_log.unwrap_or_default(), cause })?;
         let workers = config.workers.max(1);
         let shared = Arc::new(Shared {
+            clock: clock.clone(),
             limits: config.limits,
             name: config.name.unwrap_or_else(unique_name),
             addresses: addresses.clone(),
@@ -119,13 +121,14 @@ impl Proxy {
         exchange.origins.exchange(exchange.origins.prepare(behind(&began.listeners))?);
         let (come, heirs) = mpsc::channel(1);
         let control_server = Arc::new(ControlServer {
+            clock: clock.clone(),
             storage: switch.clone(),
             current: current.clone(),
             reload,
             heirs: dirs.is_some().then_some(come),
             handing_over: Arc::new(Semaphore::new(1)),
             dirs: dirs.unwrap_or_default(),
-            upgrade: Upgrade::new(successor),
+            upgrade: Upgrade::new(successor, clock),
         });
         let origins = exchange.origins.clone();
         let reloader = Reloader { shared, current: current.clone(), began, origins };

@@ -15,7 +15,7 @@ mod process;
 mod requests;
 mod store;
 
-use std::time::Instant;
+use std::time::Duration;
 
 use prometheus::core::Collector;
 use prometheus::proto::MetricFamily;
@@ -63,9 +63,9 @@ impl Metrics {
         Ok(Metrics { registry, requests, fetches, handshakes_failed: failed, reloads, hand_over, waiting, connections })
     }
 
-    /// Counts a request that has ended. `bytes` of its answer's body were sent.
-    pub fn count(&self, result: &CacheResult, source: Source, status: u16, bytes: u64, began: Instant) {
-        self.requests.count(result, source, status, bytes, began.elapsed());
+    /// Counts a request that has ended. `bytes` of its answer's body were sent, and it took so long.
+    pub fn count(&self, result: &CacheResult, source: Source, status: u16, bytes: u64, took: Duration) {
+        self.requests.count(result, source, status, bytes, took);
     }
 
     /// A request waits for another one's answer, until what is returned is dropped.
@@ -114,9 +114,9 @@ mod tests {
     #[test]
     fn every_figure_has_a_help_and_a_unit() {
         let metrics = Metrics::new().unwrap();
-        metrics.count(&CacheResult::Hit, Source::Memory, 200, 5, Instant::now());
-        metrics.count(&CacheResult::None, Source::Proxy, 0, 0, Instant::now());
-        metrics.count(&CacheResult::Other("x".into()), Source::Origin, 999, 0, Instant::now());
+        metrics.count(&CacheResult::Hit, Source::Memory, 200, 5, Duration::ZERO);
+        metrics.count(&CacheResult::None, Source::Proxy, 0, 0, Duration::ZERO);
+        metrics.count(&CacheResult::Other("x".into()), Source::Origin, 999, 0, Duration::ZERO);
         metrics.reloaded(true);
         let timeout = Failure::OriginTimeout;
         metrics.fetches.count(Err(&timeout), Duration::from_millis(3));

@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn every_origin_has_its_figures() {
-        let origins = Origins::new(1, Limits::default());
+        let origins = Origins::new(1, Limits::default(), tinaja_clock::Clock::system());
         assert!(families(&origins).is_empty());
         let routes = Routes::new(vec![], Some("http://a:81".parse().unwrap())).unwrap();
         let reverse = Listener { mode: Mode::Reverse(routes), ..Listener::forward("127.0.0.1:1".parse().unwrap()) };

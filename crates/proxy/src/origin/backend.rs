@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
+use tinaja_clock::Clock;
 
 use super::checks::Turn;
 use super::health::{Entry, Health, Rules};
@@ -24,6 +25,7 @@ pub(crate) struct Backend {
     /// When it is checked next.
     pub(super) turn: Mutex<Turn>,
     pub counts: Arc<Counts>,
+    clock: Clock,
 }
 
 /// What is counted of one origin.
@@ -88,7 +90,7 @@ impl Outcome {
 }
 
 impl Backend {
-    pub fn new(behind: &Behind, url: &OriginUrl) -> Backend {
+    pub fn new(behind: &Behind, url: &OriginUrl, clock: &Clock) -> Backend {
         Backend {
             route: behind.route.clone(),
             url: url.clone(),
@@ -97,6 +99,7 @@ impl Backend {
             last: Mutex::default(),
             turn: Mutex::default(),
             counts: Arc::default(),
+            clock: clock.clone(),
         }
     }
 
@@ -134,7 +137,7 @@ impl Backend {
 
     fn note_failure(&self, failure: &Failure, note: impl FnOnce(&mut Health, Instant) -> bool) {
         *self.last.lock() = Some(failure.clone());
-        if note(&mut self.health.lock(), Instant::now()) {
+        if note(&mut self.health.lock(), self.clock.now()) {
             tracing::warn!(route = self.route, origin = %self.url, "an origin is out: {failure}");
         }
     }

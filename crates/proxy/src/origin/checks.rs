@@ -9,7 +9,6 @@ use http::StatusCode;
 use http::header::{CONNECTION, HOST, USER_AGENT};
 use tinaja_http::message::{BadField, Fields, RequestHead, ResponseHead};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
 
 use super::group::Group;
 use super::{Backend, Check, Origins, Target, resolve};
@@ -36,19 +35,22 @@ pub(crate) async fn check_all(
         for group in origins.groups() {
             let Some(check) = &group.behind.upstream.check else { continue };
             any = true;
-            for member in group.members.iter().filter(|member| member.begin_check(Instant::now())) {
+            for member in group.members.iter().filter(|member| member.begin_check(origins.clock.now())) {
                 let (origins, group, member, check) = (origins.clone(), group.clone(), member.clone(), check.clone());
                 let refuse = refuse.clone();
                 questions.spawn(async move {
                     let patience = check.interval.max(PATIENCE);
-                    let asked = timeout(patience, origins.ask_whether_well(&group, &member, &check, &*refuse)).await;
+                    let asked = origins
+                        .clock
+                        .timeout(patience, origins.ask_whether_well(&group, &member, &check, &*refuse))
+                        .await;
                     member.checked(asked.unwrap_or(Err(Failure::OriginTimeout)), group.rules());
-                    member.end_check(Instant::now() + check.interval);
+                    member.end_check(origins.clock.now() + check.interval);
                 });
             }
         }
         while questions.try_join_next().is_some() {}
-        sleep(if any { TURN } else { IDLE_TURN }).await;
+        origins.clock.timer(if any { TURN } else { IDLE_TURN }).await;
     }
 }
 
@@ -61,7 +63,7 @@ impl Origins {
         refuse: &(impl Fn(SocketAddr) -> Result<(), Failure> + Sync),
     ) -> Result<(), Failure> {
         let target = Target::of(group, member);
-        let addresses = resolve(&member.destination, target.reach.connect, refuse).await?;
+        let addresses = resolve(&self.clock, &member.destination, target.reach.connect, refuse).await?;
         // A connection of its own: that one can be made is part of the question.
         let mut connection = self.connect(&member.destination, &target, &addresses, true).await?;
         let head = question(member, check).map_err(|error| Failure::Internal(error.to_string()))?;

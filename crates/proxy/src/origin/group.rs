@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
 
 use parking_lot::RwLock;
+use tinaja_clock::Clock;
 
 use super::backend::{Attempt, Backend};
 use super::health::Rules;
@@ -38,7 +38,7 @@ impl Group {
         let origins = behind.upstream.origins.iter();
         let members = origins.map(|url| {
             let same = known.get(&identity(&behind, url));
-            same.cloned().unwrap_or_else(|| Arc::new(Backend::new(&behind, url)))
+            same.cloned().unwrap_or_else(|| Arc::new(Backend::new(&behind, url, &reach.clock)))
         });
         Group { members: members.collect(), reach, turn: AtomicUsize::new(0), behind }
     }
@@ -107,7 +107,8 @@ impl Course {
         if self.tried >= self.group.behind.upstream.tries {
             return None;
         }
-        let enter = |index: usize, may_try| self.group.members.get(index)?.enter(Instant::now(), rules, may_try);
+        let now = self.group.reach.clock.now();
+        let enter = |index: usize, may_try| self.group.members.get(index)?.enter(now, rules, may_try);
         let passed_by = self.order.clone();
         let mut found = self.order.find_map(|index| enter(index, repeatable));
         if found.is_none() && self.tried == 0 && !repeatable {
@@ -120,11 +121,11 @@ impl Course {
 
 impl Groups {
     /// A route's origins, as they are known, or as they would begin: a request may have come before a reload.
-    pub fn of(&self, behind: &Arc<Behind>, limits: &Limits) -> Result<Arc<Group>, Failure> {
+    pub fn of(&self, behind: &Arc<Behind>, limits: &Limits, clock: &Clock) -> Result<Arc<Group>, Failure> {
         if let Some(group) = self.0.read().get(behind) {
             return Ok(group.clone());
         }
-        let reach = Reach::load(&behind.upstream, limits).map_err(|bad| Failure::Internal(bad.to_string()))?;
+        let reach = Reach::load(&behind.upstream, limits, clock).map_err(|bad| Failure::Internal(bad.to_string()))?;
         Ok(Arc::new(Group::new(behind.clone(), &self.known(), Arc::new(reach))))
     }
 
@@ -135,6 +136,7 @@ impl Groups {
         &self,
         behinds: impl Iterator<Item = &'a Arc<Behind>>,
         limits: &Limits,
+        clock: &Clock,
     ) -> Result<Groups, ServeError> {
         let mut known = self.known();
         let mut made: HashMap<Arc<Behind>, Arc<Group>> = HashMap::new();
@@ -142,7 +144,7 @@ impl Groups {
             if made.contains_key(behind) {
                 continue;
             }
-            let reach = Reach::load(&behind.upstream, limits);
+            let reach = Reach::load(&behind.upstream, limits, clock);
             let reach = reach.map_err(|cause| ServeError::OriginTls { route: behind.route.clone(), cause })?;
             let group = Group::new(behind.clone(), &known, Arc::new(reach));
             known.extend(group.members.iter().map(|member| (identity(behind, &member.url), member.clone())));

@@ -13,7 +13,6 @@ use tinaja_http::body::{BodyWalk, Framing};
 use tinaja_http::hops;
 use tinaja_http::message::{BadField, Fields, RequestHead, ResponseHead};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::time::timeout;
 
 use super::handshake;
 use super::reach::Reach;
@@ -112,7 +111,7 @@ impl H1 {
 
     async fn write(&mut self, parts: &[&[u8]]) -> Result<(), Failure> {
         let H1 { wire: Wire { stream, .. }, reach, .. } = self;
-        let written = timeout(reach.stall, async {
+        let written = reach.clock.timeout(reach.stall, async {
             for part in parts {
                 stream.write_all(part).await?;
             }
@@ -130,7 +129,8 @@ impl H1 {
     /// The next head: of an interim answer, or of the final one. It has `origin_stall` to come whole. Dropped before it
     /// is ready, it has taken nothing.
     pub async fn read_head(&mut self) -> Result<ResponseHead, Failure> {
-        let head = timeout(self.reach.stall, self.whole_head()).await.unwrap_or(Err(Failure::OriginTimeout));
+        let (clock, stall) = (self.reach.clock.clone(), self.reach.stall);
+        let head = clock.timeout(stall, self.whole_head()).await.unwrap_or(Err(Failure::OriginTimeout));
         let head = head.inspect_err(|_| self.keep = false)?;
         let judged = judge_answer(&head).map_err(|bad| {
             self.keep = false;
@@ -182,7 +182,8 @@ impl H1 {
         if let Some(failure) = &self.failed {
             return Err(failure.clone());
         }
-        let read = match timeout(self.reach.stall, self.next_piece()).await {
+        let (clock, stall) = (self.reach.clock.clone(), self.reach.stall);
+        let read = match clock.timeout(stall, self.next_piece()).await {
             Ok(read) => read,
             Err(_) => Err(Failure::OriginTimeout),
         };

@@ -17,7 +17,6 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Request, StatusCode, Uri, Version};
 use tinaja_http::answer::{AnswerEnd, judge_answer};
 use tinaja_http::message::{Fields, RequestHead, ResponseHead};
-use tokio::time::timeout;
 
 use super::h1::header_of;
 use super::reach::Reach;
@@ -71,8 +70,12 @@ impl H2 {
         let request = request(head, self.tls).ok_or_else(|| Failure::Internal("HTTP/2 has no such request".into()))?;
         let announced = head.headers.get(CONTENT_LENGTH).is_some_and(|length| length.as_bytes() != b"0");
         let with_content = announced || head.headers.contains_key(TRANSFER_ENCODING);
-        let ready =
-            timeout(self.reach.stall, self.seat.requests().ready()).await.map_err(|_| Failure::OriginTimeout)?;
+        let ready = self
+            .reach
+            .clock
+            .timeout(self.reach.stall, self.seat.requests().ready())
+            .await
+            .map_err(|_| Failure::OriginTimeout)?;
         let sent = ready.and_then(|mut requests| requests.send_request(request, !with_content));
         let (answer, sending) = sent.map_err(|error| {
             // Nothing was sent: the connection has ended, or was told to.
@@ -89,7 +92,7 @@ impl H2 {
         let Some(sending) = &mut self.sending else { return piece.is_empty() };
         while !piece.is_empty() {
             sending.reserve_capacity(piece.len());
-            let room = timeout(self.reach.stall, poll_fn(|cx| sending.poll_capacity(cx))).await;
+            let room = self.reach.clock.timeout(self.reach.stall, poll_fn(|cx| sending.poll_capacity(cx))).await;
             let Ok(Some(Ok(room))) = room else { return false };
             let part = piece.split_to(room.min(piece.len()));
             if sending.send_data(part, false).is_err() {
@@ -113,8 +116,9 @@ impl H2 {
 
     /// The next head, an interim one or the final one. Dropped before it is ready, it has taken nothing.
     pub async fn read_head(&mut self) -> Result<ResponseHead, Failure> {
-        let stall = self.reach.stall;
-        let head = timeout(stall, poll_fn(|cx| self.poll_head(cx))).await.unwrap_or(Err(Failure::OriginTimeout))?;
+        let (clock, stall) = (self.reach.clock.clone(), self.reach.stall);
+        let head =
+            clock.timeout(stall, poll_fn(|cx| self.poll_head(cx))).await.unwrap_or(Err(Failure::OriginTimeout))?;
         self.has_answered = true;
         let (status, fields) = head;
         let raw = as_http1(status, &fields);
@@ -159,8 +163,8 @@ impl H2 {
         if let Some(failure) = &self.failed {
             return Err(failure.clone());
         }
-        let stall = self.reach.stall;
-        let read = timeout(stall, self.next_piece()).await.unwrap_or(Err(Failure::OriginTimeout));
+        let (clock, stall) = (self.reach.clock.clone(), self.reach.stall);
+        let read = clock.timeout(stall, self.next_piece()).await.unwrap_or(Err(Failure::OriginTimeout));
         self.failed = read.as_ref().err().cloned();
         read
     }

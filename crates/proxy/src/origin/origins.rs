@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rustls::pki_types::ServerName;
+use tinaja_clock::Clock;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
 
 use super::backend::{Backend, Counts};
 use super::connection::Connection;
@@ -29,6 +29,7 @@ pub(crate) struct Origins {
     sessions: Arc<Sessions>,
     groups: Groups,
     limits: Limits,
+    pub(super) clock: Clock,
     /// For destinations that clients name.
     anywhere: Target,
 }
@@ -49,10 +50,12 @@ impl Target {
 
 impl Origins {
     /// Keeps at most `kept` connections for later.
-    pub fn new(kept: usize, limits: Limits) -> Origins {
-        let anywhere = Target { counts: Arc::default(), reach: Arc::new(Reach::anywhere(&limits, kept)) };
-        let sessions = Arc::default();
-        Origins { pool: Arc::new(Pool::new(kept)), sessions, groups: Groups::default(), limits, anywhere }
+    pub fn new(kept: usize, limits: Limits, clock: Clock) -> Origins {
+        let anywhere =
+            Target { counts: Arc::default(), reach: Arc::new(Reach::anywhere(&limits, kept, clock.clone())) };
+        let pool = Arc::new(Pool::new(kept, clock.clone()));
+        let sessions = Arc::new(Sessions::new(clock.clone()));
+        Origins { pool, sessions, groups: Groups::default(), limits, clock, anywhere }
     }
 
     /// For destinations that clients name.
@@ -62,14 +65,14 @@ impl Origins {
 
     /// A route's origins.
     pub fn group(&self, behind: &Arc<Behind>) -> Result<Arc<Group>, Failure> {
-        self.groups.of(behind, &self.limits)
+        self.groups.of(behind, &self.limits, &self.clock)
     }
 
     /// What these routes need, to be exchanged for what there is once all else is known to be good.
     ///
     /// Errors: [`ServeError::OriginTls`].
     pub fn prepare<'a>(&self, behinds: impl Iterator<Item = &'a Arc<Behind>>) -> Result<Groups, ServeError> {
-        self.groups.prepare(behinds, &self.limits)
+        self.groups.prepare(behinds, &self.limits, &self.clock)
     }
 
     /// Goes by other origins from now on; of those that stay all that is known stays.
@@ -123,7 +126,7 @@ impl Origins {
         if !http2 {
             return Ok(Connection::h1(H1::new(wire, place, reach.clone(), !single), address, false));
         }
-        let session = Session::begin(wire).await?;
+        let session = Session::begin(wire, &self.clock).await?;
         let seat = session.seat().ok_or_else(|| Failure::Origin("HTTP/2 ended as it began".into()))?;
         if !single {
             self.sessions.put(place, session, reach.keep_for);
@@ -146,7 +149,7 @@ impl Origins {
 
 /// A new connection, with TLS if the destination wants it, and whether HTTP/2 is to be spoken on it.
 async fn open(destination: &Destination, target: &Target, address: SocketAddr) -> Result<(Wire, bool), Failure> {
-    let opened = timeout(target.reach.connect, async {
+    let opened = target.reach.clock.timeout(target.reach.connect, async {
         let stream = TcpStream::connect(address).await.map_err(|error| refused(address, &error))?;
         // Heads and their content are written as one; waiting for more only delays them. Failing is harmless.
         let _ = stream.set_nodelay(true);

@@ -9,11 +9,12 @@ use std::time::Duration;
 use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_native_certs::load_native_certs;
+use tinaja_clock::Clock;
 use tokio_rustls::TlsConnector;
 
 use super::{OriginTls, Upstream};
 use crate::limits::Limits;
-use crate::tls::{BadCertificate, certificates_in, check_now, key_in};
+use crate::tls::{BadCertificate, certificates_in, check_at, key_in};
 
 /// The name of HTTP/2 in TLS (RFC 9113 3.2).
 pub(super) const ALPN_HTTP2: &[u8] = b"h2";
@@ -28,6 +29,7 @@ pub(crate) struct Reach {
     pub keep_for: Duration,
     /// Whether HTTP/2 is spoken: by TLS where the origin chooses it, else without asking.
     pub http2: bool,
+    pub clock: Clock,
     tls: Option<Arc<ClientConfig>>,
 }
 
@@ -39,19 +41,19 @@ impl fmt::Debug for Reach {
 
 impl Reach {
     /// How clients of a forward proxy get to wherever they want.
-    pub fn anywhere(limits: &Limits, keep: usize) -> Reach {
+    pub fn anywhere(limits: &Limits, keep: usize, clock: Clock) -> Reach {
         let keep_for = Duration::from_secs(4);
         let (connect, stall) = (limits.connect, limits.origin_stall);
-        Reach { mark: 0, connect, stall, keep, keep_for, http2: false, tls: None }
+        Reach { mark: 0, connect, stall, keep, keep_for, http2: false, clock, tls: None }
     }
 
     /// Reads what a route's TLS needs.
     ///
     /// Errors: [`BadCertificate`].
-    pub fn load(upstream: &Upstream, limits: &Limits) -> Result<Reach, BadCertificate> {
+    pub fn load(upstream: &Upstream, limits: &Limits, clock: &Clock) -> Result<Reach, BadCertificate> {
         let tls = &upstream.tls;
         let plain = *tls == OriginTls::default() && !upstream.http2;
-        let own = (!plain).then(|| own(tls, upstream.http2)).transpose()?;
+        let own = (!plain).then(|| own(tls, upstream.http2, clock)).transpose()?;
         Ok(Reach {
             mark: own.as_ref().map_or(0, |(mark, _)| *mark),
             connect: upstream.connect.unwrap_or(limits.connect),
@@ -59,6 +61,7 @@ impl Reach {
             keep: upstream.keep,
             keep_for: upstream.keep_for,
             http2: upstream.http2,
+            clock: clock.clone(),
             tls: own.map(|(_, config)| config),
         })
     }
@@ -70,7 +73,7 @@ impl Reach {
 }
 
 /// TLS as one route says, and a mark of the files' content.
-fn own(tls: &OriginTls, http2: bool) -> Result<(u64, Arc<ClientConfig>), BadCertificate> {
+fn own(tls: &OriginTls, http2: bool, clock: &Clock) -> Result<(u64, Arc<ClientConfig>), BadCertificate> {
     let mut mark = DefaultHasher::new();
     let roots = match &tls.authority {
         Some(path) => Some(authorities_in(path, &mut mark)?),
@@ -89,7 +92,7 @@ fn own(tls: &OriginTls, http2: bool) -> Result<(u64, Arc<ClientConfig>), BadCert
         None => builder.with_no_client_auth(),
         Some(files) => {
             let (path, chain) = (&files.certificate, certificates_in(&files.certificate)?);
-            check_now(path, &chain)?;
+            check_at(clock.wall(), path, &chain)?;
             let key = key_in(&files.key)?;
             (&chain, key.secret_der()).hash(&mut mark);
             let unfit = |error: rustls::Error| BadCertificate::Key {

@@ -3,6 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use tinaja_clock::Clock;
+
 use crate::failure::Failure;
 use crate::origin::Destination;
 use crate::rules::Denied;
@@ -15,6 +17,7 @@ const MOST_ADDRESSES: usize = 16;
 /// Errors: [`Failure::Denied`] with the first reason if there are addresses and none is allowed; what went wrong
 /// otherwise. Needs no thread for a literal address, and one of a bounded pool for a name.
 pub(crate) async fn resolve(
+    clock: &Clock,
     destination: &Destination,
     limit: Duration,
     check: impl Fn(SocketAddr) -> Result<(), Failure>,
@@ -22,7 +25,7 @@ pub(crate) async fn resolve(
     let host = destination.host.as_str();
     let found: Vec<SocketAddr> = match host.parse::<IpAddr>() {
         Ok(address) => vec![SocketAddr::new(address, destination.port)],
-        Err(_) => match tokio::time::timeout(limit, tokio::net::lookup_host((host, destination.port))).await {
+        Err(_) => match clock.timeout(limit, tokio::net::lookup_host((host, destination.port))).await {
             Ok(Ok(found)) => found.collect(),
             Ok(Err(error)) => {
                 return Err(Failure::Resolve { host: host.into(), error: error.to_string() });

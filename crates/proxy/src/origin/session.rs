@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use ::h2::client::{Builder, SendRequest};
 use bytes::Bytes;
 use parking_lot::Mutex;
+use tinaja_clock::Clock;
 use tinaja_http::limits::MAX_ANSWER_HEAD_BYTES;
 
 use super::backend::Counts;
@@ -30,6 +31,7 @@ pub(super) struct Session {
     /// When its last request ended.
     idle_since: Mutex<Instant>,
     counts: Arc<Counts>,
+    clock: Clock,
 }
 
 /// A request's part of a connection.
@@ -39,7 +41,7 @@ impl Session {
     /// Begins to speak HTTP/2. A task of its own moves frames until the connection ends.
     ///
     /// Errors: [`Failure::Origin`].
-    pub async fn begin(wire: Wire) -> Result<Arc<Session>, Failure> {
+    pub async fn begin(wire: Wire, clock: &Clock) -> Result<Arc<Session>, Failure> {
         let counts = wire.counts().clone();
         let handshake = Builder::new()
             .enable_push(false)
@@ -52,15 +54,22 @@ impl Session {
         let (requests, connection) = begun?;
         let retired = Arc::new(AtomicBool::new(false));
         let over = retired.clone();
-        tokio::spawn(async move {
+        clock.start(async move {
             if let Err(error) = connection.await {
                 tracing::debug!("an HTTP/2 connection to an origin ended: {error}");
             }
             over.store(true, Ordering::Release);
         });
-        let idle_since = Mutex::new(Instant::now());
+        let idle_since = Mutex::new(clock.now());
         counts.idle.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(Session { requests, streams: AtomicUsize::new(0), retired, idle_since, counts }))
+        Ok(Arc::new(Session {
+            requests,
+            streams: AtomicUsize::new(0),
+            retired,
+            idle_since,
+            counts,
+            clock: clock.clone(),
+        }))
     }
 
     /// A place for one more request, if there is one.
@@ -94,7 +103,7 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        *self.0.idle_since.lock() = Instant::now();
+        *self.0.idle_since.lock() = self.0.clock.now();
         if self.0.streams.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.counts.idle.fetch_add(1, Ordering::Relaxed);
         }
@@ -111,13 +120,17 @@ impl Drop for Session {
 type Kept = Vec<(Arc<Session>, Duration)>;
 
 /// Connections that take further requests.
-#[derive(Default)]
 pub(super) struct Sessions {
+    clock: Clock,
     open: Mutex<HashMap<PoolKey, Kept>>,
     sweeping: AtomicBool,
 }
 
 impl Sessions {
+    pub fn new(clock: Clock) -> Sessions {
+        Sessions { clock, open: Mutex::default(), sweeping: AtomicBool::new(false) }
+    }
+
     /// A place on a connection that there is.
     pub fn seat(&self, place: &PoolKey) -> Option<Seat> {
         self.open.lock().get(place)?.iter().find_map(|(session, _)| session.seat())
@@ -127,16 +140,16 @@ impl Sessions {
     pub fn put(self: &Arc<Self>, place: PoolKey, session: Arc<Session>, keep_for: Duration) {
         self.open.lock().entry(place).or_default().push((session, keep_for));
         if !self.sweeping.swap(true, Ordering::AcqRel) {
-            tokio::spawn(self.clone().sweep());
+            self.clock.start(self.clone().sweep());
         }
     }
 
     /// Lets go of what is over, until nothing is left. Requests that are on their way go on.
     async fn sweep(self: Arc<Self>) {
         loop {
-            tokio::time::sleep(SWEEP).await;
+            self.clock.timer(SWEEP).await;
             let mut open = self.open.lock();
-            let now = Instant::now();
+            let now = self.clock.now();
             open.retain(|_, sessions| {
                 sessions.retain(|(session, keep_for)| !session.is_over(now, *keep_for));
                 !sessions.is_empty()

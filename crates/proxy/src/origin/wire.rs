@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tinaja_clock::Clock;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::backend::Counts;
@@ -106,6 +107,7 @@ impl PoolKey {
 /// Connections that wait for their next request. Memory: a socket and some hundred bytes each; with TLS some 20 KB.
 pub(super) struct Pool {
     most: usize,
+    clock: Clock,
     idle: Mutex<Idle>,
     sweeping: AtomicBool,
 }
@@ -118,13 +120,13 @@ struct Idle {
 
 impl Pool {
     /// Keeps at most so many connections, whoever they lead to.
-    pub fn new(most: usize) -> Pool {
-        Pool { most, idle: Mutex::default(), sweeping: AtomicBool::new(false) }
+    pub fn new(most: usize, clock: Clock) -> Pool {
+        Pool { most, clock, idle: Mutex::default(), sweeping: AtomicBool::new(false) }
     }
 
     /// The connection that was used last, if it is of use still.
     pub fn take(&self, place: &PoolKey) -> Option<Wire> {
-        let now = Instant::now();
+        let now = self.clock.now();
         loop {
             let (mut wire, until) = self.idle.lock().take(place)?;
             wire.counts.idle.fetch_sub(1, Ordering::Relaxed);
@@ -141,20 +143,20 @@ impl Pool {
             return;
         }
         wire.counts.idle.fetch_add(1, Ordering::Relaxed);
-        idle.kept.entry(place).or_default().push_back((wire, Instant::now() + keep_for));
+        idle.kept.entry(place).or_default().push_back((wire, self.clock.now() + keep_for));
         idle.count += 1;
         drop(idle);
         if !self.sweeping.swap(true, Ordering::AcqRel) {
-            tokio::spawn(self.clone().sweep());
+            self.clock.start(self.clone().sweep());
         }
     }
 
     /// Closes what is too old, or was closed at its other end, until nothing is kept.
     async fn sweep(self: Arc<Self>) {
         loop {
-            tokio::time::sleep(SWEEP).await;
+            self.clock.timer(SWEEP).await;
             let mut idle = self.idle.lock();
-            idle.sweep(Instant::now());
+            idle.sweep(self.clock.now());
             if idle.count == 0 {
                 // Whoever puts something next has to wait for the lock, and finds that nobody sweeps.
                 self.sweeping.store(false, Ordering::Release);

@@ -7,18 +7,22 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use tinaja_store::{
-    Body, BodySource, Commit, Cursor, FillId, HeadEdit, Hint, Hit, Key, Lookup, Pending, ReadError, Removed, ScanPage,
-    Sink, Source, State, Stats, Store, StoreError, Updated, WhyNot, Writer,
+    Body, BodySource, Clock, Commit, Cursor, FillId, HeadEdit, Hint, Hit, Key, Lookup, Pending, ReadError, Removed,
+    ScanPage, Sink, Source, State, Stats, Store, StoreError, Updated, WhyNot, Writer,
 };
 
 /// Stands where a cache is to come. Requests pass by it; whoever writes to it all the same has it told that nothing was
 /// stored, and whoever reads along gets [`ReadError::Behind`]: the bytes have to be had elsewhere.
-pub(super) struct Nothing;
+pub(super) struct Nothing(pub Clock);
 
 /// The only write there is.
 const FILL: FillId = FillId(0);
 
 impl Store for Nothing {
+    fn clock(&self) -> Clock {
+        self.0.clone()
+    }
+
     fn lookup_with(&self, _: &Key, _: &Hint, _: Instant) -> Lookup {
         Lookup::Absent
     }
@@ -111,7 +115,7 @@ mod tests {
 
     #[test]
     fn nothing_goes_in_and_nothing_comes_out() {
-        let (store, key) = (Nothing, Key::from_name(b"a"));
+        let (store, key) = (Nothing(Clock::system()), Key::from_name(b"a"));
         let mut writer = store.put(&key, Bytes::from_static(b"head"), Hint::default());
         let mut hit = writer.follow();
         block_on(writer.write(Bytes::from_static(b"body")));

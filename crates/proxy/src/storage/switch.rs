@@ -10,7 +10,6 @@ use tinaja_store::{
     Updated, Writer,
 };
 use tokio::sync::watch;
-use tokio::time::timeout;
 
 use super::Storage;
 use super::nothing::Nothing;
@@ -41,9 +40,9 @@ impl Switch {
     }
 
     /// Without one: nothing is found, and nothing is stored, until [`Switch::take_in`]. Removals wait for that, ten
-    /// seconds at most, and then fail.
-    pub fn waiting() -> Arc<Switch> {
-        let store: Storage = Arc::new(Nothing);
+    /// seconds at most by this clock, and then fail.
+    pub fn waiting(clock: Clock) -> Arc<Switch> {
+        let store: Storage = Arc::new(Nothing(clock));
         Arc::new(Switch { store: Arc::new(RwLock::new(store)), whose: watch::Sender::new(Whose::Coming) })
     }
 
@@ -102,9 +101,10 @@ impl Store for Switch {
             return self.store.read().remove(key);
         }
         let (key, store, mut whose) = (key.clone(), self.store.clone(), self.whose.subscribe());
+        let clock = self.clock();
         Box::pin(async move {
             let came = whose.wait_for(|whose| *whose == Whose::Ours);
-            if !timeout(REMOVAL_PATIENCE, came).await.is_ok_and(|came| came.is_ok()) {
+            if !clock.timeout(REMOVAL_PATIENCE, came).await.is_ok_and(|came| came.is_ok()) {
                 return Err(StoreError::Closed);
             }
             let removal = store.read().remove(&key);
@@ -142,7 +142,7 @@ mod tests {
         let store: Storage = Arc::new(Reference::new());
         let writer = store.put(&key, Bytes::from_static(b"head"), Hint::default());
         assert!(matches!(block_on(writer.commit()), tinaja_store::Commit::Stored { .. }));
-        let switch = Switch::waiting();
+        let switch = Switch::waiting(Clock::system());
         assert!(switch.is_away() && matches!(switch.lookup(&key, Instant::now()), Lookup::Absent));
         // In vain, since it does not come; and one that waits for it.
         assert_eq!(runtime.block_on(switch.remove(&key)), Err(StoreError::Closed));

@@ -110,7 +110,7 @@ impl Families {
     ) -> Option<(SystemTime, [u8; 16])> {
         let variant = vary::key(response, request)?;
         let names = vary::fields(response)?;
-        let joined = tokio::time::timeout(PATIENCE, self.join_as(store, name, variant, &names)).await;
+        let joined = store.clock().timeout(PATIENCE, self.join_as(store, name, variant, &names)).await;
         joined.unwrap_or_else(|_| {
             tracing::debug!("the disk was too slow to note a variant, which passes without being stored");
             None
@@ -136,7 +136,7 @@ impl Families {
         // An origin that varies by other fields now has other variants.
         let same = before.filter(|family| vary::fields(&family.vary).as_deref() == Some(names));
         let mut family = same.unwrap_or_else(|| Family {
-            began: SystemTime::now(),
+            began: store.clock().wall(),
             vary: names.iter().map(|name| (VARY, name.clone().into())).collect(),
             known: Vec::new(),
         });

@@ -1,7 +1,5 @@
 //! Finding what is stored for a request.
 
-use std::time::Instant;
-
 use http::HeaderMap;
 use tinaja_store::{Body, FIND_DEADLINE, Hit, Key, Lookup, State};
 
@@ -74,7 +72,7 @@ pub(crate) async fn find_piece(store: &Storage, name: &Name, piece: &Piece) -> O
 /// The object at one place, if it is of that name. What cannot be read is removed, or nothing else could ever stand
 /// there for a store that keeps the first.
 async fn look(store: &Storage, name: &Name, place: &Key) -> Option<(StoredHead, Hit)> {
-    let hit = match store.lookup(place, Instant::now() + FIND_DEADLINE) {
+    let hit = match store.lookup(place, store.clock().now() + FIND_DEADLINE) {
         Lookup::Absent => None,
         Lookup::Here(hit) => Some(hit),
         Lookup::Wait(pending) => pending.await,

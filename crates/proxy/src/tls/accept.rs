@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use rustls::ServerConfig;
 use rustls::crypto::ring;
@@ -56,11 +57,11 @@ impl Tls {
     /// Loads certificates; nothing for a listener without any.
     ///
     /// Errors: [`BadCertificate`].
-    pub fn load(files: &[CertificateFiles]) -> Result<Option<Tls>, BadCertificate> {
+    pub fn load(files: &[CertificateFiles], now: SystemTime) -> Result<Option<Tls>, BadCertificate> {
         if files.is_empty() {
             return Ok(None);
         }
-        loaded(files).map(Some)
+        loaded(files, now).map(Some)
     }
 
     /// The handshake.
@@ -77,9 +78,9 @@ impl Tls {
     }
 }
 
-fn loaded(files: &[CertificateFiles]) -> Result<Tls, BadCertificate> {
+fn loaded(files: &[CertificateFiles], now: SystemTime) -> Result<Tls, BadCertificate> {
     let provider = Arc::new(ring::default_provider());
-    let certificates = Arc::new(Certificates::load(files, &provider)?);
+    let certificates = Arc::new(Certificates::load(files, now, &provider)?);
     let unfit = |error: rustls::Error| BadCertificate::Key {
         certificate: files.first().map(|file| file.certificate.clone()).unwrap_or_default(),
         key: files.first().map(|file| file.key.clone()).unwrap_or_default(),

@@ -101,10 +101,14 @@ impl Certificates {
     /// Reads all of them, and checks that each can be used now.
     ///
     /// Errors: [`BadCertificate`].
-    pub fn load(files: &[CertificateFiles], provider: &CryptoProvider) -> Result<Certificates, BadCertificate> {
+    pub fn load(
+        files: &[CertificateFiles],
+        now: SystemTime,
+        provider: &CryptoProvider,
+    ) -> Result<Certificates, BadCertificate> {
         let (mut keys, mut names) = (Vec::new(), HashMap::new());
         for (index, file) in files.iter().enumerate() {
-            let (key, its_names) = load(file, provider)?;
+            let (key, its_names) = load(file, now, provider)?;
             for name in its_names {
                 let before: Option<usize> = names.insert(name.clone(), index);
                 if let Some(first) = before.filter(|before| *before != index).and_then(|before| files.get(before)) {
@@ -133,10 +137,14 @@ impl ResolvesServerCert for Certificates {
 }
 
 /// One certificate with its key, and its names.
-fn load(files: &CertificateFiles, provider: &CryptoProvider) -> Result<(CertifiedKey, Vec<String>), BadCertificate> {
+fn load(
+    files: &CertificateFiles,
+    now: SystemTime,
+    provider: &CryptoProvider,
+) -> Result<(CertifiedKey, Vec<String>), BadCertificate> {
     let path = &files.certificate;
     let chain = certificates_in(path)?;
-    let names = names(&check_now(path, &chain)?);
+    let names = names(&check_at(now, path, &chain)?);
     if names.is_empty() {
         return Err(BadCertificate::NoName { path: path.clone() });
     }
@@ -164,14 +172,15 @@ pub(crate) fn key_in(path: &Path) -> Result<PrivateKeyDer<'static>, BadCertifica
     PrivateKeyDer::from_pem_file(path).map_err(|error| in_pem(path, "private key", error))
 }
 
-/// The first certificate of a file, if it is valid now.
-pub(crate) fn check_now<'a>(
+/// The first certificate of a file, if it is valid at this time.
+pub(crate) fn check_at<'a>(
+    now: SystemTime,
     path: &Path,
     chain: &'a [CertificateDer<'_>],
 ) -> Result<X509Certificate<'a>, BadCertificate> {
     let first = chain.first().ok_or_else(|| malformed(path, "there is none in it".into()))?;
     let (_, certificate) = X509Certificate::from_der(first).map_err(|error| malformed(path, error.to_string()))?;
-    check_time(path, &certificate)?;
+    check_time(now, path, &certificate)?;
     Ok(certificate)
 }
 
@@ -186,8 +195,8 @@ fn in_pem(path: &Path, wanted: &'static str, error: pem::Error) -> BadCertificat
     }
 }
 
-fn check_time(path: &Path, certificate: &X509Certificate<'_>) -> Result<(), BadCertificate> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+fn check_time(now: SystemTime, path: &Path, certificate: &X509Certificate<'_>) -> Result<(), BadCertificate> {
+    let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let now = i64::try_from(now).unwrap_or(i64::MAX);
     let (path, validity) = (path.to_owned(), certificate.validity());
     if validity.not_after.timestamp() < now {

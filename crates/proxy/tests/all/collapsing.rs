@@ -210,10 +210,11 @@ fn an_origin_that_dies_half_way_leaves_the_older_version() {
             }
             false
         });
-        let proxy = Proxy::forward();
+        let (proxy, hand) = Proxy::by_hand(|_| {});
         let url = origin.url("/x");
         assert_eq!(proxy.get_with(&url, "X-Version: old\r\n").text(), "old");
-        std::thread::sleep(Duration::from_millis(2100));
+        proxy.has_stored(1);
+        hand.advance(Duration::from_secs(2));
         let before = origin.count();
         let responses = ask_at_once(&proxy, &url, 10);
         for response in &responses {

@@ -1,8 +1,8 @@
 //! Origins that fail: a clean answer, and nothing wrong stored.
 
 use std::collections::HashSet;
-use std::io::Write;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -102,10 +102,15 @@ fn names_that_do_not_exist() {
     assert!(response.text().contains("no-such-name.invalid"), "{}", response.text());
 }
 
+/// Says nothing more until the proxy has left.
+fn until_left(stream: &mut TcpStream) {
+    while stream.read(&mut [0; 1024]).is_ok_and(|read| read > 0) {}
+}
+
 #[test]
 fn origins_that_hang() {
-    let origin = Origin::start(|_, _| {
-        std::thread::sleep(Duration::from_secs(3));
+    let origin = Origin::start(|_, stream| {
+        until_left(stream);
         false
     });
     let proxy = Proxy::with(|config| config.limits.origin_stall = Duration::from_millis(300));
@@ -122,7 +127,7 @@ fn origins_that_fall_silent() {
             let head = format!("HTTP/1.1 200 OK\r\n{framing}\r\nCache-Control: max-age=60\r\n\r\n186A0\r\n");
             stream.write_all(head.as_bytes()).unwrap();
             stream.write_all(&[b'x'; 40_000]).unwrap();
-            std::thread::sleep(Duration::from_secs(3));
+            until_left(stream);
             false
         });
         let proxy = Proxy::with(|config| config.limits.origin_stall = Duration::from_millis(500));

@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 pub use altered::Altered;
 pub use client::{Client, Response};
 pub use origin::{Origin, Request, reply};
+use tinaja_clock::ManualClock;
 use tinaja_proxy::{Config, Listener, Mode, Routes, Rule, Rules, Server, Upstream};
 use tinaja_store::{Reference, Store};
 use tokio::sync::mpsc;
@@ -53,6 +54,12 @@ impl Proxy {
         Proxy::over(store, change)
     }
 
+    /// The same, and what moves its clock, which stands still otherwise.
+    pub fn by_hand(change: impl FnOnce(&mut Config)) -> (Proxy, ManualClock) {
+        let hand = ManualClock::new();
+        (Proxy::over(Arc::new(Reference::by(hand.clock())), change), hand)
+    }
+
     pub fn over(store: Arc<dyn Store>, change: impl FnOnce(&mut Config)) -> Proxy {
         let mut listener = Listener::forward("127.0.0.1:0".parse().unwrap());
         listener.rules.push(Rule::allow_destination("127.0.0.0/8".parse().unwrap()));
@@ -68,6 +75,11 @@ impl Proxy {
             });
         });
         Proxy { address, addresses, stop, thread: Some(thread), store }
+    }
+
+    /// Waits until so many objects are stored: an answer's last byte comes before that.
+    pub fn has_stored(&self, count: u64) {
+        eventually("it is stored", || self.store.stats().stored >= count);
     }
 
     pub fn client(&self) -> Client {

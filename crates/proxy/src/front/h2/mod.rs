@@ -28,9 +28,9 @@ use ::h2::server::{Connection, SendResponse};
 use ::h2::{Reason, RecvStream};
 use bytes::{Bytes, BytesMut};
 use http::Request;
+use tinaja_clock::Clock;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
 
 pub(super) use meter::PREFACE;
 
@@ -77,6 +77,7 @@ struct Session {
     phase: Phase,
     /// When something last happened.
     last: Instant,
+    clock: Clock,
 }
 
 impl Front {
@@ -88,13 +89,14 @@ impl Front {
         caller: Caller,
         stopping: &watch::Receiver<bool>,
     ) {
-        let began = Instant::now();
-        let (wire, watch) = Wire::new(stream, ahead);
+        let clock = &self.shared.clock;
+        let began = clock.now();
+        let (wire, watch) = Wire::new(stream, ahead, clock);
         let limits = &self.shared.limits;
         let handshake = builder(limits.streams).handshake(wire);
-        let Ok(Ok(connection)) = timeout(limits.head, handshake).await else { return };
-        let mut session =
-            Session { connection, watch, tasks: JoinSet::new(), phase: Phase::Open, last: Instant::now() };
+        let Ok(Ok(connection)) = clock.timeout(limits.head, handshake).await else { return };
+        let (tasks, phase, last, clock) = (JoinSet::new(), Phase::Open, clock.now(), clock.clone());
+        let mut session = Session { connection, watch, tasks, phase, last, clock };
         let mut stop = pin!(stopped(stopping.clone()));
         loop {
             let waiting = Waiting {
@@ -108,7 +110,7 @@ impl Front {
                 Some(ended) = session.tasks.join_next(), if !session.tasks.is_empty() => {
                     Event::Ended(ended.is_err_and(|error| error.is_panic()))
                 }
-                event = next(&mut session.connection, &session.watch, waiting) => event,
+                event = next(&mut session.connection, (&session.watch, &session.clock), waiting) => event,
             };
             match event {
                 Event::Accepted(Some(Ok((request, respond)))) => {
@@ -119,7 +121,7 @@ impl Front {
                         front.stream(request, respond, caller, place.is_none()).await;
                         drop(place);
                     });
-                    session.last = Instant::now();
+                    session.last = session.clock.now();
                 }
                 Event::Accepted(Some(Err(error))) => {
                     if error.is_library() && error.reason() == Some(Reason::ENHANCE_YOUR_CALM) {
@@ -144,7 +146,7 @@ impl Front {
                     if panicked {
                         tracing::error!("a request panicked; its stream was reset, and the others go on");
                     }
-                    session.last = Instant::now();
+                    session.last = session.clock.now();
                 }
                 Event::Late => match session.phase {
                     Phase::Open => session.leave(),
@@ -164,12 +166,12 @@ impl Session {
     /// Takes no further streams.
     fn leave(&mut self) {
         self.connection.graceful_shutdown();
-        (self.phase, self.last) = (Phase::Leaving, Instant::now());
+        (self.phase, self.last) = (Phase::Leaving, self.clock.now());
     }
 
     fn cut(&mut self, reason: Reason) {
         self.connection.abrupt_shutdown(reason);
-        (self.phase, self.last) = (Phase::Cut, Instant::now());
+        (self.phase, self.last) = (Phase::Cut, self.clock.now());
     }
 }
 
@@ -193,8 +195,8 @@ fn deadline(limits: &Limits, session: &Session) -> Option<Instant> {
 }
 
 /// Moves frames until something happens.
-async fn next(connection: &mut Connection<Wire, Bytes>, watch: &Watch, waiting: Waiting) -> Event {
-    let mut timer = pin!(sleep(Duration::ZERO));
+async fn next(connection: &mut Connection<Wire, Bytes>, (watch, clock): (&Watch, &Clock), waiting: Waiting) -> Event {
+    let mut timer = pin!(clock.timer(Duration::ZERO));
     poll_fn(|cx| {
         let accepted = if waiting.full {
             connection.poll_closed(cx).map(|closed| closed.err().map(Err))
@@ -216,7 +218,7 @@ async fn next(connection: &mut Connection<Wire, Bytes>, watch: &Watch, waiting: 
         let Some(until) = [slow_head, waiting.until].into_iter().flatten().min() else {
             return Poll::Pending;
         };
-        timer.as_mut().reset(until.into());
+        timer.as_mut().reset(until);
         timer.as_mut().poll(cx).map(|()| match slow_head {
             Some(slow) if slow <= until => Event::Flood(limits::Flood::SlowHead),
             _ => Event::Late,

@@ -31,11 +31,11 @@ impl Front {
         crowded: bool,
     ) {
         let address = caller.address;
-        let began = Instant::now();
+        let began = self.shared.clock.now();
         let (parts, content) = request.into_parts();
         let head = http2::head(&parts, !content.is_end_stream());
         let head_only = parts.method == Method::HEAD;
-        let client = H2::new(respond, content, head_only, self.shared.limits.client_stall);
+        let client = H2::new(respond, content, head_only, (self.shared.clock.clone(), self.shared.limits.client_stall));
         let judged = head.and_then(|head| Ok((judge(&head)?, head)));
         let (judged, head) = match judged {
             Ok(judged) => judged,

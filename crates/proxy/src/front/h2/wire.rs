@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use bytes::{Buf, BytesMut};
 use parking_lot::Mutex;
+use tinaja_clock::{Clock, Timer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::Sleep;
 
 use super::limits::Flood;
 use super::meter::Meter;
@@ -49,15 +49,16 @@ pub(super) struct Wire {
     /// Read before, and not given out.
     ahead: BytesMut,
     meter: Arc<Mutex<Meter>>,
+    clock: Clock,
     /// The last frames are sent; what the client still sends is dropped until then.
-    lingering: Option<Pin<Box<Sleep>>>,
+    lingering: Option<Pin<Box<Timer>>>,
 }
 
 impl Wire {
     /// `ahead` is what was read of `stream`, from the connection preface on.
-    pub fn new(stream: Stream, ahead: BytesMut) -> (Wire, Watch) {
-        let meter = Arc::new(Mutex::new(Meter::new(Instant::now())));
-        (Wire { stream, ahead, meter: meter.clone(), lingering: None }, Watch(meter))
+    pub fn new(stream: Stream, ahead: BytesMut, clock: &Clock) -> (Wire, Watch) {
+        let meter = Arc::new(Mutex::new(Meter::new(clock.now())));
+        (Wire { stream, ahead, meter: meter.clone(), clock: clock.clone(), lingering: None }, Watch(meter))
     }
 }
 
@@ -79,9 +80,10 @@ impl AsyncRead for Wire {
                 this.ahead = BytesMut::new();
             }
         }
+        let now = this.clock.now();
         let mut meter = this.meter.lock();
         let came = buffer.filled_mut().get_mut(before..).unwrap_or_default();
-        meter.read(came, Instant::now());
+        meter.read(came, now);
         meter.hide(came);
         Poll::Ready(Ok(()))
     }
@@ -118,7 +120,7 @@ impl AsyncWrite for Wire {
         if this.lingering.is_none() {
             ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
         }
-        let until = this.lingering.get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
+        let until = this.lingering.get_or_insert_with(|| Box::pin(this.clock.timer(LINGER)));
         let mut space = [std::mem::MaybeUninit::uninit(); 4096];
         while until.as_mut().poll(cx).is_pending() {
             let mut buffer = ReadBuf::uninit(&mut space);

@@ -3,10 +3,10 @@
 use std::io;
 use std::time::Duration;
 
+use tinaja_clock::Clock;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Interest};
 use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
-use tokio::time::timeout;
 
 use super::sockets::{Sockets, send_with};
 use super::words::{Step, Told};
@@ -25,12 +25,13 @@ const MOST_LINE_BYTES: u64 = 64 * 1024;
 pub(crate) struct Heir {
     stream: BufReader<UnixStream>,
     _only: OwnedSemaphorePermit,
+    clock: Clock,
 }
 
 impl Heir {
     /// Whoever has asked for it through this connection.
-    pub fn new(stream: UnixStream, only: OwnedSemaphorePermit) -> Heir {
-        Heir { stream: BufReader::new(stream), _only: only }
+    pub fn new(stream: UnixStream, only: OwnedSemaphorePermit, clock: Clock) -> Heir {
+        Heir { stream: BufReader::new(stream), _only: only, clock }
     }
 
     /// Its id, as the system has it; 0 if it does not say.
@@ -43,7 +44,7 @@ impl Heir {
     ///
     /// Errors: why it does not.
     pub async fn equip(&mut self, sockets: &Sockets) -> Result<(), String> {
-        match timeout(PATIENCE, self.give(sockets)).await {
+        match self.clock.clone().timeout(PATIENCE, self.give(sockets)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 let why = format!("the sockets cannot be handed over: {error}");
@@ -52,7 +53,7 @@ impl Heir {
             }
             Err(_) => return Err("it does not take the sockets".into()),
         }
-        match timeout(PREPARING, self.step()).await {
+        match self.clock.clone().timeout(PREPARING, self.step()).await {
             Ok(Ok(Step::Serving)) => Ok(()),
             Ok(Ok(Step::Failed { why })) => Err(why),
             Ok(Ok(Step::Done)) => Err("it says that it is done before it has begun".into()),
@@ -88,7 +89,7 @@ impl Heir {
 
     async fn say(&mut self, told: &Told) -> io::Result<()> {
         let line = line_of(told)?;
-        timeout(PATIENCE, self.stream.get_mut().write_all(&line)).await?
+        self.clock.timeout(PATIENCE, self.stream.get_mut().write_all(&line)).await?
     }
 
     async fn step(&mut self) -> io::Result<Step> {

@@ -4,11 +4,11 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tinaja_clock::Clock;
 use tinaja_store::{OpenDiskError, OpenError};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::time::{sleep, timeout};
 
 use super::sockets::{Sockets, line_with};
 use super::words::{PROTOCOL, Step, Told};
@@ -75,15 +75,16 @@ impl Predecessor {
     }
 
     /// The conversation, where there is a runtime.
-    pub(crate) fn talk(self) -> io::Result<Talk> {
+    pub(crate) fn talk(self, clock: Clock) -> io::Result<Talk> {
         self.stream.set_nonblocking(true)?;
-        Ok(Talk { stream: BufReader::new(tokio::net::UnixStream::from_std(self.stream)?) })
+        Ok(Talk { stream: BufReader::new(tokio::net::UnixStream::from_std(self.stream)?), clock })
     }
 }
 
 /// The conversation from when this process serves.
 pub(crate) struct Talk {
     stream: BufReader<tokio::net::UnixStream>,
+    clock: Clock,
 }
 
 impl Talk {
@@ -91,10 +92,10 @@ impl Talk {
     ///
     /// Errors: [`TakeOverError`]; whoever gets one stops accepting, and then calls [`Talk::give_up`].
     pub async fn take_cache(&mut self, switch: &Arc<Switch>, open: &Opener) -> Result<Duration, TakeOverError> {
-        let began = Instant::now();
+        let began = self.clock.now();
         // If it has gone, the cache will be free soon.
         let _ = self.say(&Step::Serving).await;
-        let told = match timeout(SOON, self.told()).await {
+        let told = match self.clock.clone().timeout(SOON, self.told()).await {
             Ok(told) => told,
             Err(_) => {
                 let seconds = SOON.as_secs();
@@ -110,8 +111,8 @@ impl Talk {
             Ok(Told::HandingOver { .. }) => return Err(TakeOverError::OtherVersion("it hands over twice".into())),
             Err(error) => tracing::warn!(%error, "the server before has gone amid the hand-over: its cache is opened"),
         }
-        switch.take_in(open_unlocked(open).await.map_err(|error| TakeOverError::Cache(Box::new(error)))?);
-        let without = began.elapsed();
+        switch.take_in(open_unlocked(open, &self.clock).await.map_err(|error| TakeOverError::Cache(Box::new(error)))?);
+        let without = self.clock.since(began);
         // Nobody to be told is nobody who takes anything back.
         let _ = self.say(&Step::Done).await;
         Ok(without)
@@ -125,7 +126,7 @@ impl Talk {
     async fn say(&mut self, step: &Step) -> io::Result<()> {
         let mut line = serde_json::to_vec(step)?;
         line.push(b'\n');
-        timeout(PATIENCE, self.stream.get_mut().write_all(&line)).await?
+        self.clock.timeout(PATIENCE, self.stream.get_mut().write_all(&line)).await?
     }
 
     async fn told(&mut self) -> io::Result<Told> {
@@ -141,17 +142,17 @@ impl Talk {
 /// Opens a cache that another process is about to leave.
 ///
 /// Errors: [`OpenError`]; also that the other process has not left it within 90 s.
-pub(crate) async fn open_unlocked(open: &Opener) -> Result<Storage, OpenError> {
-    let until = Instant::now() + LOCKED;
+pub(crate) async fn open_unlocked(open: &Opener, clock: &Clock) -> Result<Storage, OpenError> {
+    let until = clock.now() + LOCKED;
     loop {
         let open = open.clone();
-        let opened = match tokio::task::spawn_blocking(move || open()).await {
+        let opened = match clock.block(move || open()).await {
             Ok(opened) => opened,
             Err(error) => Err(OpenError::Setting(format!("opening it was ended: {error}"))),
         };
         match opened {
-            Err(OpenError::Disk(OpenDiskError::InUse(_) | OpenDiskError::Claimed(_))) if Instant::now() < until => {
-                sleep(TRY_EVERY).await;
+            Err(OpenError::Disk(OpenDiskError::InUse(_) | OpenDiskError::Claimed(_))) if clock.now() < until => {
+                clock.timer(TRY_EVERY).await;
             }
             opened => return opened,
         }
