@@ -1,12 +1,19 @@
 //! Dictionaries of structured fields (RFC 8941 3.2 and 4.2.2), as far as caching needs them.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::convert::Infallible;
+
+use sfv::visitor::{DictionaryVisitor, EntryVisitor, Ignored, InnerListVisitor, ItemVisitor, ParameterVisitor};
+use sfv::{BareItemFromInput, KeyRef, Parser, Version};
+
 /// The value of a member. Parameters, and the insides of what no cache directive uses, are checked and dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Value {
+pub(crate) enum Value<'a> {
     Integer(i64),
     Boolean(bool),
-    Token(String),
-    String(String),
+    Token(&'a str),
+    String(Cow<'a, str>),
     /// A decimal, a byte sequence or an inner list.
     Other,
 }
@@ -14,143 +21,68 @@ pub(crate) enum Value {
 /// Reads a dictionary in linear time; of a key that comes twice the last value counts, at the first one's place.
 /// `None` where any part of it is malformed: RFC 8941 4.2 leaves nothing of such a field. Empty text is an empty
 /// dictionary.
-pub(crate) fn dictionary(text: &str) -> Option<Vec<(String, Value)>> {
-    let mut cursor = Cursor { rest: text.trim_matches(' ') };
-    let mut members: Vec<(String, Value)> = Vec::new();
-    let mut places = std::collections::HashMap::new();
-    while !cursor.rest.is_empty() {
-        let key = cursor.key()?;
-        let value = if cursor.take('=') { cursor.item_or_list()? } else { Value::Boolean(true) };
-        cursor.parameters()?;
-        let place = *places.entry(key.clone()).or_insert(members.len());
-        match members.get_mut(place) {
-            Some(member) => member.1 = value,
-            None => members.push((key, value)),
-        }
-        cursor.skip(&[' ', '\t']);
-        if cursor.rest.is_empty() {
-            break;
-        }
-        let more = cursor.take(',');
-        cursor.skip(&[' ', '\t']);
-        if !more || cursor.rest.is_empty() {
-            return None;
-        }
-    }
-    Some(members)
+pub(crate) fn dictionary(text: &str) -> Option<Vec<(&str, Value<'_>)>> {
+    // What RFC 9651 added, dates and display strings, is malformed in the fields of RFC 9213.
+    Parser::new(text).with_version(Version::Rfc8941).parse_dictionary_with_visitor(Members::default()).ok()
 }
 
-struct Cursor<'a> {
-    rest: &'a str,
+#[derive(Default)]
+struct Members<'a> {
+    members: Vec<(&'a str, Value<'a>)>,
+    places: HashMap<&'a str, usize>,
 }
 
-impl<'a> Cursor<'a> {
-    fn take(&mut self, wanted: char) -> bool {
-        let rest = self.rest.strip_prefix(wanted);
-        self.rest = rest.unwrap_or(self.rest);
-        rest.is_some()
+struct Member<'m, 'a>(Option<&'m mut Value<'a>>);
+
+impl<'a> DictionaryVisitor<'a> for Members<'a> {
+    type Out = Vec<(&'a str, Value<'a>)>;
+    type Error = Infallible;
+
+    fn entry(&mut self, key: &'a KeyRef) -> Result<impl EntryVisitor<'a>, Infallible> {
+        let key = key.as_str();
+        let place = *self.places.entry(key).or_insert(self.members.len());
+        if place == self.members.len() {
+            self.members.push((key, Value::Other));
+        }
+        Ok(Member(self.members.get_mut(place).map(|(_, value)| value)))
     }
 
-    fn skip(&mut self, blanks: &[char]) {
-        self.rest = self.rest.trim_start_matches(blanks);
+    fn finish(self) -> Result<Self::Out, Infallible> {
+        Ok(self.members)
+    }
+}
+
+impl<'a> EntryVisitor<'a> for Member<'_, 'a> {
+    type Error = Infallible;
+
+    fn item(self) -> Result<impl ItemVisitor<'a>, Infallible> {
+        Ok(self)
     }
 
-    fn take_while(&mut self, wanted: impl Fn(char) -> bool) -> &'a str {
-        let end = self.rest.find(|c| !wanted(c)).unwrap_or(self.rest.len());
-        let (taken, rest) = self.rest.split_at_checked(end).unwrap_or((self.rest, ""));
-        self.rest = rest;
-        taken
+    fn inner_list(self) -> Result<impl InnerListVisitor<'a>, Infallible> {
+        if let Some(value) = self.0 {
+            *value = Value::Other;
+        }
+        Ok(Ignored)
     }
+}
 
-    fn key(&mut self) -> Option<String> {
-        if !self.rest.starts_with(|c: char| c.is_ascii_lowercase() || c == '*') {
-            return None;
-        }
-        Some(self.take_while(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-.*".contains(c)).to_owned())
-    }
+impl<'a> ItemVisitor<'a> for Member<'_, 'a> {
+    type Out = ();
+    type Error = Infallible;
 
-    /// `;key` or `;key=value`, any number of them (RFC 8941 4.2.3.2).
-    fn parameters(&mut self) -> Option<()> {
-        while self.take(';') {
-            self.skip(&[' ']);
-            self.key()?;
-            if self.take('=') {
-                self.item()?;
-            }
+    fn bare_item(self, item: BareItemFromInput<'a>) -> Result<impl ParameterVisitor<'a, Out = ()>, Infallible> {
+        if let Some(value) = self.0 {
+            *value = match item {
+                BareItemFromInput::Integer(integer) => Value::Integer(integer.into()),
+                BareItemFromInput::Boolean(boolean) => Value::Boolean(boolean),
+                BareItemFromInput::String(Cow::Borrowed(string)) => Value::String(Cow::Borrowed(string.as_str())),
+                BareItemFromInput::String(Cow::Owned(string)) => Value::String(Cow::Owned(string.into())),
+                BareItemFromInput::Token(token) => Value::Token(token.as_str()),
+                _ => Value::Other,
+            };
         }
-        Some(())
-    }
-
-    fn item_or_list(&mut self) -> Option<Value> {
-        if !self.take('(') {
-            return self.item();
-        }
-        loop {
-            self.skip(&[' ']);
-            if self.take(')') {
-                return Some(Value::Other);
-            }
-            self.item()?;
-            self.parameters()?;
-            if !self.rest.starts_with([' ', ')']) {
-                return None;
-            }
-        }
-    }
-
-    /// One bare item (RFC 8941 4.2.3.1).
-    fn item(&mut self) -> Option<Value> {
-        match self.rest.chars().next()? {
-            '-' | '0'..='9' => self.number(),
-            '"' => self.string().map(Value::String),
-            '*' | 'a'..='z' | 'A'..='Z' => {
-                let token = |c: char| u8::try_from(c).is_ok_and(crate::words::is_token_byte) || ":/".contains(c);
-                Some(Value::Token(self.take_while(token).to_owned()))
-            }
-            ':' => {
-                self.take(':');
-                self.take_while(|c| c.is_ascii_alphanumeric() || "+/=".contains(c));
-                self.take(':').then_some(Value::Other)
-            }
-            '?' => {
-                self.take('?');
-                (self.take('1').then_some(true)).or_else(|| self.take('0').then_some(false)).map(Value::Boolean)
-            }
-            _ => None,
-        }
-    }
-
-    /// Up to 15 digits, or up to 12, a point and one to three more.
-    fn number(&mut self) -> Option<Value> {
-        let minus = self.take('-');
-        let digits = self.take_while(|c| c.is_ascii_digit());
-        if digits.is_empty() || digits.len() > 15 {
-            return None;
-        }
-        if self.take('.') {
-            let decimals = self.take_while(|c| c.is_ascii_digit());
-            return (digits.len() <= 12 && (1..=3).contains(&decimals.len())).then_some(Value::Other);
-        }
-        let number: i64 = digits.parse().ok()?;
-        Some(Value::Integer(if minus { -number } else { number }))
-    }
-
-    fn string(&mut self) -> Option<String> {
-        self.take('"');
-        let mut string = String::new();
-        let mut chars = self.rest.char_indices();
-        while let Some((at, c)) = chars.next() {
-            match c {
-                '"' => {
-                    self.rest = self.rest.get(at + 1..)?;
-                    return Some(string);
-                }
-                '\\' => string.push(chars.next().map(|(_, c)| c).filter(|c| "\"\\".contains(*c))?),
-                ' '..='~' => string.push(c),
-                _ => return None,
-            }
-        }
-        None
+        Ok(Ignored)
     }
 }
 
@@ -160,7 +92,7 @@ mod tests {
 
     #[test]
     fn dictionaries() {
-        let member = |key: &str, value: Value| (key.to_owned(), value);
+        let member = |key: &'static str, value: Value<'static>| (key, value);
         for (text, expected) in [
             ("", vec![]),
             ("  ", vec![]),
@@ -171,7 +103,7 @@ mod tests {
             ("a=1 ,\tb=2", vec![member("a", Value::Integer(1)), member("b", Value::Integer(2))]),
             ("a=1,b=2,a=3", vec![member("a", Value::Integer(3)), member("b", Value::Integer(2))]),
             ("a=\"x\\\"y, z\"", vec![member("a", Value::String("x\"y, z".into()))]),
-            ("a=t:o/k*", vec![member("a", Value::Token("t:o/k*".into()))]),
+            ("a=t:o/k*", vec![member("a", Value::Token("t:o/k*"))]),
             ("a=1.5", vec![member("a", Value::Other)]),
             ("a=:aGk=:", vec![member("a", Value::Other)]),
             ("a=( \"x\";q=1 2  z ), b", vec![member("a", Value::Other), member("b", Value::Boolean(true))]),
@@ -205,9 +137,13 @@ mod tests {
             "a=(1",
             "a=(1\"x\")",
             "a=:x",
+            "a=:b:",
+            "a=:=aGk:",
+            "a=:a=Gk:",
             "a=é",
             "1=a",
             "a=@1",
+            "a=%\"x\"",
             "\ta",
             "a=1,,b",
         ] {

@@ -30,10 +30,11 @@ pub fn choose(response: &HeaderMap, targets: &[HeaderName]) -> Chosen {
 /// One targeted field (RFC 9213 2.1), over all its lines; `None` if it is absent, empty or malformed.
 fn read(response: &HeaderMap, name: &HeaderName) -> Option<CacheControl> {
     let lines: Vec<&str> = response.get_all(name).iter().map(text).collect();
-    let members = dictionary(&lines.join(", "))?;
+    let text = lines.join(", ");
+    let members = dictionary(&text)?;
     let mut control = CacheControl::default();
     for (name, value) in &members {
-        match (name.as_str(), value) {
+        match (*name, value) {
             (_, Value::Boolean(false)) => {}
             // Values of the wrong type are not consumed, except where that would open what the origin closed.
             ("private" | "no-cache", Value::String(fields)) => control.add(name, Some(fields)),
