@@ -2,6 +2,10 @@
 //!
 //! Times are whole seconds of UTC; local time zones play no part (RFC 9111 4.2). Letters are compared without case,
 //! as RFC 9111 4.2 asks of caches; everything else stands to the letter, and a zone other than GMT makes a date bad.
+//!
+//! The crate `jiff` was tried: as RFC 2822 it takes zones like `AEST` for GMT, a comment, no seconds, and refuses the last
+//! day of 9999; by `strptime` it takes `Sun,06 Nov 94 8:49:37 GMT` for the year 94, and a year of two digits never lies past
+//! 2068. `httpdate`, which writes dates here, reads none in lower case, of a leap second, or with the wrong name of the day.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -84,22 +88,10 @@ pub fn expires(headers: &HeaderMap, now: SystemTime) -> Option<SystemTime> {
 /// Writes a date as all must (RFC 9110 5.6.7). Years past 9999 and before 1970 cannot be written; the nearest that
 /// can stands for them.
 pub fn format(time: SystemTime) -> String {
-    const LAST_SECOND: i64 = 253_402_300_799;
-    let seconds = seconds_of(time).clamp(0, LAST_SECOND);
-    let (days, time) = (seconds / DAY_SECONDS, seconds % DAY_SECONDS);
-    let year = year_of(seconds);
-    let mut day = days - plain_days_before(year, 1, 1);
-    let mut month = 1;
-    while day >= days_in(year, month) {
-        day -= days_in(year, month);
-        month += 1;
-    }
-    // The first day of 1970 was a Thursday.
-    let weekday = usize::try_from((days + 3) % 7).ok().and_then(|day| DAYS.get(day)).and_then(|day| day.get(..3));
-    let month = usize::try_from(month - 1).ok().and_then(|month| MONTHS.get(month)).copied();
-    let (hour, minute, second) = (time / 3600, time / 60 % 60, time % 60);
-    let (weekday, month) = (weekday.unwrap_or_default(), month.unwrap_or_default());
-    format!("{weekday}, {:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} GMT", day + 1)
+    // Past it httpdate panics.
+    const LAST_SECOND: Duration = Duration::from_secs(253_402_300_799);
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default().min(LAST_SECOND);
+    httpdate::fmt_http_date(UNIX_EPOCH + since)
 }
 
 fn at(seconds: i64) -> Option<SystemTime> {

@@ -114,6 +114,8 @@ fn lines_of_a_field() {
 
 #[test]
 fn dates_beyond_what_can_be_written() {
+    let latest = UNIX_EPOCH + Duration::from_secs(253_402_300_799);
+    assert_eq!(format(latest + Duration::from_millis(999)), "Fri, 31 Dec 9999 23:59:59 GMT");
     let long_ago = UNIX_EPOCH - Duration::from_secs(9_000_000_000);
     assert_eq!(format(long_ago), "Thu, 01 Jan 1970 00:00:00 GMT");
     assert_eq!(format(UNIX_EPOCH + Duration::from_secs(1 << 55)), "Fri, 31 Dec 9999 23:59:59 GMT");
@@ -121,11 +123,9 @@ fn dates_beyond_what_can_be_written() {
 
 proptest! {
     #[test]
-    fn written_as_others_write_it(seconds in 0u64..253_402_300_800) {
+    fn what_is_written_is_read(seconds in 0u64..253_402_300_800) {
         let time = UNIX_EPOCH + Duration::from_secs(seconds);
-        let text = format(time);
-        prop_assert_eq!(&text, &httpdate::fmt_http_date(time));
-        prop_assert_eq!(parse(&text, time), Some(time));
+        prop_assert_eq!(parse(&format(time), time), Some(time));
     }
 
     #[test]

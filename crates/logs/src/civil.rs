@@ -1,4 +1,6 @@
 //! Dates of the Gregorian calendar, in UTC, from and to seconds since 1970.
+//!
+//! The crate `jiff` was tried: its `strptime` takes `10/oct/2000` and any blanks, and its times end 26 hours before 9999 does.
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const DAY_SECONDS: u64 = 86_400;
