@@ -1,4 +1,6 @@
 //! Blocks of addresses: `10.0.0.0/8`, `fd00::/8`, or one address.
+//!
+//! The crate `ipnet` was tried: it takes `010.0.0.0/8`, which other programs read as octal, and no address without a length.
 
 use std::fmt;
 use std::net::IpAddr;
