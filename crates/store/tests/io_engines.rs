@@ -158,11 +158,10 @@ fn forbid_uring() {
         step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
-    // SAFETY: the program and its steps outlive both calls, which change nothing but what this thread may do.
-    unsafe {
-        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
-    }
+    rustix::thread::set_no_new_privs(true).unwrap();
+    // SAFETY: the program and its steps outlive the call, which changes nothing but what this thread may do.
+    let set = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
+    assert_eq!(set, 0);
 }
 
 #[test]

@@ -2,16 +2,11 @@
 
 use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
+
 /// Processor time of this process, user and system.
 pub fn cpu_time() -> Duration {
-    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: a plain system call that fills `usage`, which is valid as zeros too.
-    let usage = unsafe {
-        assert_eq!(libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()), 0);
-        usage.assume_init()
-    };
-    let time = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
-    time(usage.ru_utime) + time(usage.ru_stime)
+    clock_gettime(ClockId::ProcessCPUTime).try_into().unwrap()
 }
 
 /// Bytes this process has caused to be written to disks.

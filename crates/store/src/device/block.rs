@@ -2,9 +2,10 @@
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
+
+use rustix::fs::ioctl_blksszget;
 
 use super::OpenDiskError;
 use crate::memory::aligned::ALIGN;
@@ -22,15 +23,11 @@ pub fn is_block_device(path: &Path) -> bool {
 pub(super) fn measure(mut device: &File, path: &Path) -> Result<(u64, Option<u64>), OpenDiskError> {
     let system = |error| OpenDiskError::System { what: "measure", path: path.to_path_buf(), error };
     let bytes = device.seek(SeekFrom::End(0)).map_err(system)?;
-    let mut sector: libc::c_int = 0;
-    // SAFETY: this request writes one int, and `sector` is one.
-    if unsafe { libc::ioctl(device.as_raw_fd(), libc::BLKSSZGET as _, &mut sector) } != 0 {
-        return Err(system(std::io::Error::last_os_error()));
+    let sector = u64::from(ioctl_blksszget(device).map_err(|errno| system(errno.into()))?);
+    if sector > ALIGN as u64 {
+        return Err(OpenDiskError::Sectors { path: path.to_path_buf(), bytes: sector });
     }
-    match u64::try_from(sector) {
-        Ok(sector) if sector <= ALIGN as u64 => Ok((bytes, Some(sector))),
-        _ => Err(OpenDiskError::Sectors { path: path.to_path_buf(), bytes: sector.unsigned_abs().into() }),
-    }
+    Ok((bytes, Some(sector)))
 }
 
 /// The size of a block device, and whether the beginning of it holds nothing but zeros. It is not claimed for this.

@@ -1,7 +1,6 @@
 //! A file or block device as a device; files are created whole. Both are locked against other
 //! processes, read and written past the page cache.
 
-use std::ffi::CString;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
@@ -11,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
+use rustix::fs::{OFlags, statvfs};
 use tinaja_clock::Clock;
 
 use super::block::{self, is_block_device};
@@ -91,9 +91,10 @@ impl Disk {
         let system = |what| move |error| OpenDiskError::System { what, path: path.to_path_buf(), error };
         let is_block = is_block_device(path);
         let write = access == Access::Alone;
-        let open = |flags| OpenOptions::new().read(true).write(write).custom_flags(flags).open(path);
+        let open = |flags| OpenOptions::new().read(true).write(write).custom_flags(bits(flags)).open(path);
         // For a block device this flag asks that nobody else has claimed it, and claims it.
-        let plain = open(if is_block && write { libc::O_EXCL } else { 0 }).map_err(|error| match error.kind() {
+        let claim = if is_block && write { OFlags::EXCL } else { OFlags::empty() };
+        let plain = open(claim).map_err(|error| match error.kind() {
             ErrorKind::ResourceBusy => OpenDiskError::Claimed(path.to_path_buf()),
             _ => system("open")(error),
         })?;
@@ -104,16 +105,16 @@ impl Disk {
             (plain.metadata().map_err(system("examine"))?.len(), None)
         };
         let smallest = |file: &File| sector.or_else(|| block_bytes(file));
-        let direct = open(libc::O_DIRECT).ok().and_then(|file| Some((smallest(&file)?, file)));
+        let direct = open(OFlags::DIRECT).ok().and_then(|file| Some((smallest(&file)?, file)));
         let (file, block_bytes, is_direct) = match direct {
             Some((block, file)) => (file, block, true),
             None => {
                 tracing::warn!("{} cannot be read past the page cache: using buffered I/O", path.display());
-                (open(0).map_err(system("open"))?, 4096, false)
+                (open(OFlags::empty()).map_err(system("open"))?, 4096, false)
             }
         };
-        let flags = if is_direct { libc::O_DIRECT } else { 0 };
-        let reader = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(system("open"))?;
+        let flags = if is_direct { OFlags::DIRECT } else { OFlags::empty() };
+        let reader = OpenOptions::new().read(true).custom_flags(bits(flags)).open(path).map_err(system("open"))?;
         let counters = Arc::new(Tally::by(io.clock.clone()));
         let carrier = Carrier::start(file, io.engine, io.threads, &counters).map_err(system(match io.engine {
             IoEngine::Uring => "start io_uring for",
@@ -169,17 +170,13 @@ pub fn existing(path: &Path) -> &Path {
 
 /// Bytes that a new file in `folder` could take, `None` if the system does not say.
 pub fn free_bytes(folder: &Path) -> Option<u64> {
-    use std::os::unix::ffi::OsStrExt;
-    let path = CString::new(folder.as_os_str().as_bytes()).ok()?;
-    let mut stat = std::mem::MaybeUninit::<libc::statvfs>::uninit();
-    // SAFETY: the path ends in a zero byte, and `stat` is written whole when the call returns 0.
-    let stat = unsafe {
-        if libc::statvfs(path.as_ptr(), stat.as_mut_ptr()) != 0 {
-            return None;
-        }
-        stat.assume_init()
-    };
+    let stat = statvfs(folder).ok()?;
     Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+/// As the standard library takes them.
+fn bits(flags: OFlags) -> i32 {
+    flags.bits().cast_signed()
 }
 
 fn lock(file: &File, access: Access, path: &Path) -> Result<(), OpenDiskError> {
@@ -200,6 +197,8 @@ fn block_bytes(file: &File) -> Option<u64> {
 /// Reserve every byte now, so that a full disk is met here and not in mid-write.
 fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     let len = i64::try_from(bytes).map_err(|_| io::Error::from(ErrorKind::FileTooLarge))?;
+    // `rustix::fs::fallocate` is the bare system call: where a file system has none, such as ext2, it reserves nothing. The C
+    // library then writes to every block.
     // SAFETY: a plain system call on an open file descriptor.
     match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, len) } {
         0 => Ok(()),

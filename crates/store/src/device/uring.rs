@@ -6,13 +6,15 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 use parking_lot::Mutex;
+use rustix::event::{EventfdFlags, PollFlags, eventfd};
+use rustix::io::Errno;
 
 use super::progress::{Progress, explain};
 use super::tally::{Accepted, Tally};
@@ -50,12 +52,7 @@ struct Waiting {
 impl Uring {
     /// A ring and its thread. Errors: the kernel has no io_uring, not all of what is needed, or refuses it.
     pub(super) fn start(file: File, tally: Arc<Tally>) -> io::Result<Self> {
-        // SAFETY: a plain system call; its result is checked before it is used.
-        let wake = match unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) } {
-            -1 => return Err(io::Error::last_os_error()),
-            // SAFETY: the descriptor was opened just now, and nobody else owns it.
-            fd => unsafe { File::from_raw_fd(fd) },
-        };
+        let wake = File::from(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let clock = tally.clock().clone();
         let shared = Arc::new(Shared { file, wake, waiting: Mutex::default(), tally });
         let (tell, told) = mpsc::sync_channel(1);
@@ -153,8 +150,8 @@ impl Reactor {
             self.poll_wake();
             if let Err(error) = self.ring.submit_and_wait(1) {
                 // Interrupted, or short of memory for the moment: what was not submitted still is in the ring.
-                let passing = [Some(libc::EINTR), Some(libc::EAGAIN), Some(libc::EBUSY)];
-                if !passing.contains(&error.raw_os_error()) {
+                let passing = [Errno::INTR, Errno::AGAIN, Errno::BUSY];
+                if !Errno::from_io_error(&error).is_some_and(|errno| passing.contains(&errno)) {
                     tracing::error!("the disk's io_uring failed and is given up: {error}");
                     return;
                 }
@@ -204,7 +201,7 @@ impl Reactor {
     fn poll_wake(&mut self) {
         if !self.wake_is_polled {
             let fd = types::Fd(self.shared.wake.as_raw_fd());
-            let poll = opcode::PollAdd::new(fd, libc::POLLIN as u32).build().user_data(WAKE);
+            let poll = opcode::PollAdd::new(fd, PollFlags::IN.bits().into()).build().user_data(WAKE);
             // SAFETY: a poll points to no memory, and the eventfd is open as long as the ring's thread runs.
             self.wake_is_polled = unsafe { self.ring.submission().push(&poll) }.is_ok();
         }
@@ -255,8 +252,8 @@ impl Drop for Reactor {
 fn build() -> io::Result<IoUring> {
     let entries = 2 * MAX_IN_FLIGHT as u32;
     let newest = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(entries);
-    newest.or_else(|error| match error.raw_os_error() {
-        Some(libc::EINVAL) => IoUring::builder().build(entries),
+    newest.or_else(|error| match Errno::from_io_error(&error) {
+        Some(Errno::INVAL) => IoUring::builder().build(entries),
         _ => Err(error),
     })
 }

@@ -2,7 +2,9 @@
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// What every buffer and every request is aligned to, in bytes. No disk in service has larger logical blocks.
 pub const ALIGN: usize = 4096;
@@ -48,7 +50,7 @@ impl AlignedBuf {
         if len >= HUGE_PAGE {
             // Before it is touched. The kernel may decline: then its pages are small.
             // SAFETY: the range was allocated just now, and the call changes no contents.
-            unsafe { libc::madvise(start.as_ptr().cast(), len, libc::MADV_HUGEPAGE) };
+            let _ = unsafe { madvise(start.as_ptr().cast(), len, Advice::LinuxHugepage) };
         }
         // SAFETY: `len` bytes were allocated here.
         unsafe { start.write_bytes(0, len) };
@@ -78,10 +80,10 @@ impl AlignedBuf {
 
 /// Pages of zeroes of their own; `None` for nothing, and if the system has none.
 fn pages(len: usize) -> Option<NonNull<u8>> {
-    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping at a place of the system's choice touches no memory that is in use.
-    let start = unsafe { libc::mmap(std::ptr::null_mut(), len, access, kind, -1, 0) };
-    if start == libc::MAP_FAILED { None } else { NonNull::new(start.cast()) }
+    let start = unsafe { mmap_anonymous(ptr::null_mut(), len, access, MapFlags::PRIVATE) }.ok()?;
+    NonNull::new(start.cast())
 }
 
 /// `None` for nothing, and for what no address space holds.
@@ -94,7 +96,7 @@ impl Drop for AlignedBuf {
     fn drop(&mut self) {
         if self.mapped {
             // SAFETY: mapped in `with_own_pages` with this length, and unmapped only here.
-            unsafe { libc::munmap(self.start.as_ptr().cast(), self.allocated) };
+            let _ = unsafe { munmap(self.start.as_ptr().cast(), self.allocated) };
             return;
         }
         if let Some(layout) = layout(self.allocated) {

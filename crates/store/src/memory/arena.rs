@@ -8,6 +8,8 @@
 
 use std::ptr::{self, NonNull};
 
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
 use super::aligned::{ALIGN, round_down, round_up};
 
 /// Pages that are asked about at once.
@@ -26,15 +28,12 @@ impl Arena {
     /// Room for so many bytes, rounded up to pages, none of which takes memory yet. `None` if the system has no room.
     pub fn of(bytes: usize) -> Option<Self> {
         let bytes = round_up(bytes as u64, ALIGN as u64) as usize;
-        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let (access, kind) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
         // SAFETY: a new mapping at a place of the system's choice touches no memory that is in use.
-        let start = unsafe { libc::mmap(ptr::null_mut(), bytes, access, kind | libc::MAP_NORESERVE, -1, 0) };
-        if bytes == 0 || start == libc::MAP_FAILED {
-            return None;
-        }
+        let start = unsafe { mmap_anonymous(ptr::null_mut(), bytes, access, kind) }.ok()?;
         // A huge page would be taken, or kept, as a whole.
         // SAFETY: the range was mapped just now, and the call changes no contents.
-        unsafe { libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE) };
+        let _ = unsafe { madvise(start, bytes, Advice::LinuxNoHugepage) };
         NonNull::new(start.cast()).map(|start| Arena { start, bytes })
     }
 
@@ -77,6 +76,7 @@ impl Arena {
         let mut pages = [0_u8; PAGES_AT_ONCE];
         while from < end {
             let count = (end - from).div_ceil(ALIGN).min(PAGES_AT_ONCE);
+            // rustix has no mincore.
             // SAFETY: the pages lie in the mapping, whose bytes are a multiple of theirs, and there is a byte for each.
             let said =
                 unsafe { libc::mincore(self.start.as_ptr().add(from).cast(), count * ALIGN, pages.as_mut_ptr()) };
@@ -90,10 +90,10 @@ impl Arena {
 
     /// Let the kernel take the pages of a range when it is short of memory, until they are written to again.
     pub fn offer(&self, at: usize, len: usize) {
-        self.advise(at, len, libc::MADV_FREE);
+        self.advise(at, len, Advice::LinuxFree);
     }
 
-    fn advise(&self, at: usize, len: usize, advice: i32) {
+    fn advise(&self, at: usize, len: usize, advice: Advice) {
         if len == 0 || !self.is_within(at, len) {
             return;
         }
@@ -101,20 +101,20 @@ impl Arena {
         let end = round_up((at + len) as u64, ALIGN as u64) as usize;
         // SAFETY: the pages lie in the mapping, whose bytes are a multiple of theirs; nobody holds a reference to them, so
         // it is no matter if they turn into zeroes.
-        unsafe { libc::madvise(self.start.as_ptr().add(from).cast(), end - from, advice) };
+        let _ = unsafe { madvise(self.start.as_ptr().add(from).cast(), end - from, advice) };
     }
 
     /// What the kernel does when it is short of memory, for tests.
     #[cfg(test)]
     pub fn take(&self, at: usize, len: usize) {
-        self.advise(at, len, libc::MADV_DONTNEED);
+        self.advise(at, len, Advice::LinuxDontNeed);
     }
 }
 
 impl Drop for Arena {
     fn drop(&mut self) {
         // SAFETY: mapped in `of` with this length, and unmapped only here.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
 
