@@ -41,6 +41,7 @@
 //! })?;
 //! # Ok::<(), BackendError>(())
 //! ```
+#![forbid(unsafe_code)]
 
 mod calls;
 mod close;

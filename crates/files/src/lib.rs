@@ -31,6 +31,7 @@
 //! files.close(file)?;
 //! # Ok::<(), FileError>(())
 //! ```
+#![forbid(unsafe_code)]
 
 mod error;
 pub mod handles;

@@ -22,6 +22,7 @@
 //! - [`invalidate::invalidated`]: what an unsafe method's answer makes invalid
 //!
 //! Changes to fields come as [`edits::Edits`], for whatever map the caller keeps. Every bound is in [`limits`].
+#![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 mod accept;

@@ -12,6 +12,7 @@
 //! - [`replay`]: such traces put to any backend; [`rival`]: an in-place cache of block files to compare with;
 //! - [`peers`]: whole proxies, ours and others, on a disk that the kernel limits;
 //! - [`paper`]: the papers' own figures.
+#![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 pub mod browser;

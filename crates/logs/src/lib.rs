@@ -8,6 +8,7 @@
 //!
 //! Whatever a client or an origin sends, one request is one line: bytes that could end a line, move a terminal's
 //! cursor or shift the fields are escaped by the writers.
+#![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 mod civil;

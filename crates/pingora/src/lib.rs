@@ -38,7 +38,7 @@
 //! Worst-case memory for each reader: one piece of [`READ_PIECE_BYTES`] besides what the store holds. For each
 //! fill: nothing while the store accepts it; [`RELAY_MOST_BYTES`] when it no longer does (too large, or its disk
 //! failed) and the client is slower than the origin.
-
+#![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 mod fault;

@@ -30,6 +30,7 @@
 //! ```
 //!
 //! Tokio moves the bytes, `rustls` and `h2` speak TLS and HTTP/2.
+#![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 mod accepting;

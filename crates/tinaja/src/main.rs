@@ -1,6 +1,7 @@
 //! The `tinaja` binary: flags in, one exit code out.
 //!
 //! Exit codes: 0 done, 1 failed, 2 asked for in a way that makes no sense.
+#![forbid(unsafe_code)]
 
 mod check;
 mod control;
