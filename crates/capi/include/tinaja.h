@@ -1,6 +1,6 @@
 // Tinaja's store for C: cached objects as files, and where they lie on disk. See docs/c-api.md.
 // Made by cbindgen from crates/capi/src; do not edit. TINAJA_HEADER=write cargo test -p tinaja-capi --test header
-// makes it anew.
+// regenerates it.
 
 #ifndef TINAJA_H
 #define TINAJA_H
@@ -11,7 +11,7 @@
 // Done.
 #define TINAJA_OK 0
 
-// A pointer is null that may not be.
+// A required pointer is null.
 #define TINAJA_NULL -1
 
 // An argument is out of range, or a text is not UTF-8.
@@ -20,7 +20,7 @@
 // No such object is stored.
 #define TINAJA_NOT_FOUND -3
 
-// There never was such a handle, or it is of another kind.
+// No such handle was ever given out, or it is of another kind.
 #define TINAJA_UNKNOWN_HANDLE -4
 
 // The handle was closed already.
@@ -32,7 +32,7 @@
 // The file was opened for reading.
 #define TINAJA_NOT_FOR_WRITING -7
 
-// The place lies outside the file or object.
+// The offset is outside the file or object.
 #define TINAJA_OUTSIDE -8
 
 // The length is not known yet.
@@ -53,7 +53,7 @@
 // The cache is closed.
 #define TINAJA_CACHE_CLOSED -14
 
-// Other bytes were handed in than were to be read.
+// The number of bytes handed in is not the number that was to be read.
 #define TINAJA_WRONG_LENGTH -15
 
 // The disk failed.
@@ -62,10 +62,10 @@
 // The buffer is too small.
 #define TINAJA_TOO_SMALL -17
 
-// The library failed; a fault of its own.
+// The library failed because of a bug in it.
 #define TINAJA_PANIC -18
 
-// The object is not there, or not any more; or what was read is not what was written.
+// The object is not there, or no longer there; or what was read is not what was written.
 #define TINAJA_MISSING 0
 
 // `bytes` bytes are to be read at `offset` of `descriptor`, and handed to `tinaja_verify` with `handle`, a ticket.
@@ -80,7 +80,7 @@
 // Seek from the beginning.
 #define TINAJA_SEEK_SET 0
 
-// Seek from where the file stands.
+// Seek from the current position.
 #define TINAJA_SEEK_CUR 1
 
 // Seek from the end.
@@ -89,7 +89,7 @@
 // A length that is not known when an object is created.
 #define TINAJA_ANY_LENGTH -1
 
-// A setting that is left as the cache was made, or at its default.
+// A setting left as the cache was created, or at its default.
 #define TINAJA_UNSET 0
 
 // A setting that is off.
@@ -98,44 +98,43 @@
 // A setting that is on.
 #define TINAJA_ON 2
 
-// How to open a cache. Zeros and nulls mean the defaults, but for `struct_bytes`. What an engine does not have is refused
-// where it is not zero.
+// How to open a cache. Zeros and nulls mean the defaults, except for `struct_bytes`. Setting an option that the engine
+// does not have is an error.
 //
-// The struct grows at its end only. A program says with `struct_bytes` how much of it its header had: what a newer library
-// has more is zero, and what an older one has less must be.
+// The struct only grows at its end. `struct_bytes` tells the library how large the struct was in the program's header: a
+// newer library takes the missing options for zero, and an older one refuses options it does not know unless they are zero.
 struct tinaja_options {
   // `sizeof(struct tinaja_options)`.
   uint64_t struct_bytes;
   // The engine, as in "hashcache-log"; null: what the cache was made with, or hashcache-log.
   const char *engine;
-  // Bytes of disk in each directory; 0: what the cache has, or 1 GiB. A cache that is there and of another size is refused.
+  // Bytes of disk in each directory; 0: what the cache has, or 1 GiB. An existing cache of another size is refused.
   uint64_t disk_bytes;
   // Bytes of memory for hot objects; 0: none.
   uint64_t memory_bytes;
-  // The mean size of objects, in bytes, by which a new cache is cut; 0: 8 KiB.
+  // The average object size in bytes, for which a new cache is planned; 0: 8 KiB.
   uint64_t mean_object_bytes;
-  // Directories on further disks, over which objects are spread: always the same ones, in the same order. Null if there are
-  // none.
+  // Directories on further disks, to spread objects over: always the same ones, in the same order. Null if there are none.
   const char *const *more_dirs;
-  // How many; 63 at most.
+  // How many of them; at most 63.
   uint64_t more_dirs_count;
-  // Bytes of a bin of a new Disk Table, a power of two from 4 to 64 KiB; 0: as the mean size says.
+  // Bytes per bin of a new Disk Table, a power of two from 4 to 64 KiB; 0: chosen from the average object size.
   uint64_t bin_bytes;
-  // Bins of a set of a new Disk Table, 2, 4 or 8; 0: 8.
+  // Bins per set of a new Disk Table, 2, 4 or 8; 0: 8.
   uint32_t ways;
-  // Bits of each object's hash that a new cache's index has in memory, 8 to 16; 0: 8.
+  // Bits of each object's hash that the index of a new cache keeps in memory, 8 to 16; 0: 8.
   uint32_t hash_bits;
   // Whether a new cache writes and reads related objects together, see the group of `tinaja_create`: `TINAJA_ON`,
-  // `TINAJA_OFF`, or `TINAJA_UNSET`, which is off in a new one. A cache that is there and was made otherwise is refused.
+  // `TINAJA_OFF`, or `TINAJA_UNSET`, which is off in a new one. An existing cache that was created otherwise is refused.
   uint32_t prefetch;
-  // Of how many of a set's 8 slots hashcache-loglru has the position in memory, 1 to 8; 0: 4.
+  // How many of a set's 8 positions hashcache-loglru keeps in memory, 1 to 8; 0: 4.
   uint32_t positions_in_memory;
-  // Of how many sets in a hundred hashcache-setmemlru has the row in memory, 1 to 100; 0: 40.
+  // Percentage of sets that hashcache-setmemlru indexes in memory, 1 to 100; 0: 40.
   uint32_t sets_in_memory_percent;
-  // Of what is stored, how many bytes in a hundred segmented may write once more to keep what is asked for most, up to 50.
+  // Percentage of the stored bytes that segmented may write again to keep popular objects, up to 50.
   uint32_t keep_percent;
-  // A directory on a disk of its own for the positions that hashcache-loglru has no room for in memory. Null: they lie beside
-  // the objects. A cache remembers which; made with one, it is refused without, unless all positions are in memory.
+  // A directory on a separate disk for the positions that hashcache-loglru does not keep in memory. Null: they are stored
+  // beside the objects. A cache that was created with one cannot be opened without one, unless all positions are in memory.
   const char *positions_dir;
 };
 
@@ -167,14 +166,14 @@ extern "C" {
 int64_t tinaja_cache_open(const char *dir,
                           const struct tinaja_options *options);
 
-// Write everything out and close a cache. The handle is closed whatever comes of it; what its files and tickets are
-// asked afterwards fails, and they are closed by themselves. Returns 0 or a code.
+// Write everything to disk and close a cache. The handle is closed even if that fails. The cache's files and tickets are
+// closed with it, and later calls on them fail. Returns 0 or a code.
 int32_t tinaja_cache_close(int64_t cache);
 
 // Make everything stored so far survive a loss of power. Returns 0 or a code.
 int32_t tinaja_flush(int64_t cache);
 
-// Remove an object. Returns 0, also where it may have been there; `TINAJA_NOT_FOUND` if it was not; or a code.
+// Remove an object. Returns 0 if it was there, or may have been; `TINAJA_NOT_FOUND` if it was not; or a code.
 //
 // # Safety
 // `key` is null, or `key_bytes` bytes may be read there.
@@ -182,11 +181,11 @@ int32_t tinaja_remove(int64_t cache,
                       const uint8_t *key,
                       uintptr_t key_bytes);
 
-// What a code means, in a few words. Never null; lasts for ever. Of a number that is no code it says so.
+// What a code means, in a few words, also for a number that is no code. Never null; valid forever.
 const char *tinaja_strerror(int32_t code);
 
-// What was wrong with this thread's last call that failed, and what to do; empty if none has. Never null; lasts until
-// this thread's next call that fails, or its end.
+// What went wrong in this thread's last failed call, and what to do; empty if none has failed. Never null; valid until this
+// thread's next failed call, or its end.
 const char *tinaja_last_error(void);
 
 // Look for an object. Returns 0 and what to do next in `step`, or a code.
@@ -197,7 +196,7 @@ int32_t tinaja_locate(int64_t cache, const uint8_t *key, uintptr_t key_bytes, st
 
 // Hand in what was read for a ticket: all of the bytes that were to be read, and no others. The ticket is used up.
 // Returns 0 and what to do next in `step`, or a code. Bytes that were damaged, or overwritten since, are
-// `TINAJA_MISSING`, unless something newer is there: then they are to be read anew.
+// `TINAJA_MISSING`, unless a newer object is there: then `step` says what to read instead.
 //
 // # Safety
 // `bytes` is null, or `count` bytes may be read there; `step` is null or may be written.
@@ -206,7 +205,7 @@ int32_t tinaja_verify(int64_t ticket,
                       uintptr_t count,
                       struct tinaja_step *step);
 
-// Ask for the bytes of a found object from `at` on: as many as lie in a row, 1 MiB or so. Returns 0 and what to do next
+// Ask for the bytes of a found object from `at` on: a contiguous run of up to about 1 MiB. Returns 0 and what to do next
 // in `step`, or a code.
 //
 // # Safety
@@ -242,10 +241,10 @@ int32_t tinaja_drop(int64_t handle);
 // `key` is null, or `key_bytes` bytes may be read there.
 int64_t tinaja_open(int64_t cache, const uint8_t *key, uintptr_t key_bytes);
 
-// Open a new object for writing, in place of what is there. `head` is kept with it, as it is. `length` is the number of
-// bytes to come, or `TINAJA_ANY_LENGTH`; of another length it is not stored. Objects of one `group`, a number of the program's
-// choice, are likely to be read together: a cache that prefetches writes those that come within a moment one behind the
-// other, and reads them in one request. 0: it is related to none. Returns the file's handle, or a code.
+// Open a new object for writing. It replaces the stored one. `head` is stored with it unchanged. `length` is the number of
+// bytes to come, or `TINAJA_ANY_LENGTH`; an object of any other length is not stored. `group` is a number that the program
+// gives to objects that are likely to be read together: a cache that prefetches writes those that arrive at about the same
+// time one after another, and reads them with one request. 0: no group. Returns the file's handle, or a code.
 //
 // # Safety
 // `key` is null, or `key_bytes` bytes may be read there; and so for `head`.
@@ -263,7 +262,7 @@ int64_t tinaja_create(int64_t cache,
 // `into` is null, or `bytes` bytes may be written there.
 int64_t tinaja_read(int64_t file, uint8_t *into, uintptr_t bytes);
 
-// Write all of `bytes` bytes at `from`. Returns how many, or a code. What cannot be stored is told by `tinaja_close`.
+// Write all of `bytes` bytes at `from`. Returns how many, or a code. If the bytes cannot be stored, `tinaja_close` reports it.
 //
 // # Safety
 // `from` is null, or `bytes` bytes may be read there.
@@ -271,8 +270,8 @@ int64_t tinaja_write(int64_t file,
                      const uint8_t *from,
                      uintptr_t bytes);
 
-// Read on from another byte. `whence` is `TINAJA_SEEK_SET`, `_CUR` or `_END`. Returns where the file stands then, or a
-// code; nothing leads before the beginning or behind the end.
+// Move the position from which bytes are read. `whence` is `TINAJA_SEEK_SET`, `_CUR` or `_END`. Returns the new position, or
+// a code; a position before the beginning or beyond the end is an error.
 int64_t tinaja_seek(int64_t file,
                     int64_t offset,
                     int32_t whence);
@@ -289,7 +288,7 @@ int64_t tinaja_head(int64_t file,
                     uintptr_t bytes);
 
 // Close a file. What was written becomes the object. Returns the bytes stored, head included, 0 for a file that was
-// read; or a code, and the file is closed all the same.
+// read; or a code. The file is closed even if this fails.
 int64_t tinaja_close(int64_t file);
 
 // Close a file and forget what was written to it. Returns 0 or a code.

@@ -17,7 +17,10 @@ fn check(pointer: *const u8, bytes: usize, what: &str) -> Result<bool, Failure> 
         return Err(null(what));
     }
     if isize::try_from(bytes).is_err() {
-        return Err(Failure::new(TINAJA_ARGUMENT, format!("{what} cannot have {bytes} bytes: no memory is so large")));
+        return Err(Failure::new(
+            TINAJA_ARGUMENT,
+            format!("{what} cannot have {bytes} bytes: no memory is that large"),
+        ));
     }
     Ok(true)
 }
@@ -99,7 +102,7 @@ impl<T> Out<T> {
 pub(crate) fn copy_all(from: &[u8], to: &mut [u8], what: &str) -> Result<u64, Failure> {
     let (needs, has) = (from.len(), to.len());
     let room = to.get_mut(..needs).ok_or_else(|| {
-        let message = format!("{what} has {needs} bytes, and there is room for {has}: give as much room as it needs");
+        let message = format!("{what} has {needs} bytes, but the buffer has room for {has}: use a larger buffer");
         Failure::new(TINAJA_TOO_SMALL, message)
     })?;
     room.copy_from_slice(from);

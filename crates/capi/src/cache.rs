@@ -61,13 +61,13 @@ pub unsafe extern "C" fn tinaja_cache_open(dir: *const c_char, options: *const t
         let options = unsafe { options::of_program(args::some_text(dir, "the directory")?, options) }?;
         let cache = Arc::new(Cache::open(options)?);
         let full =
-            || Failure::new(TINAJA_FULL, format!("{MAX_CACHES} caches are open, and there may be no more: close some"));
+            || Failure::new(TINAJA_FULL, format!("{MAX_CACHES} caches are open, which is the limit: close some"));
         OPEN.add(cache).map(|handle| handle.0 as u64).ok_or_else(full)
     })
 }
 
-/// Write everything out and close a cache. The handle is closed whatever comes of it; what its files and tickets are
-/// asked afterwards fails, and they are closed by themselves. Returns 0 or a code.
+/// Write everything to disk and close a cache. The handle is closed even if that fails. The cache's files and tickets are
+/// closed with it, and later calls on them fail. Returns 0 or a code.
 #[unsafe(no_mangle)]
 pub extern "C" fn tinaja_cache_close(cache: i64) -> i32 {
     guard::code(|| {
@@ -82,7 +82,7 @@ pub extern "C" fn tinaja_flush(cache: i64) -> i32 {
     guard::code(|| Ok(block_on(self::cache(cache)?.flush())?))
 }
 
-/// Remove an object. Returns 0, also where it may have been there; `TINAJA_NOT_FOUND` if it was not; or a code.
+/// Remove an object. Returns 0 if it was there, or may have been; `TINAJA_NOT_FOUND` if it was not; or a code.
 ///
 /// # Safety
 /// `key` is null, or `key_bytes` bytes may be read there.

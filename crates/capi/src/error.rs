@@ -9,13 +9,13 @@ use tinaja_store::{OpenError, StoreError};
 
 /// Done.
 pub const TINAJA_OK: i32 = 0;
-/// A pointer is null that may not be.
+/// A required pointer is null.
 pub const TINAJA_NULL: i32 = -1;
 /// An argument is out of range, or a text is not UTF-8.
 pub const TINAJA_ARGUMENT: i32 = -2;
 /// No such object is stored.
 pub const TINAJA_NOT_FOUND: i32 = -3;
-/// There never was such a handle, or it is of another kind.
+/// No such handle was ever given out, or it is of another kind.
 pub const TINAJA_UNKNOWN_HANDLE: i32 = -4;
 /// The handle was closed already.
 pub const TINAJA_CLOSED_HANDLE: i32 = -5;
@@ -23,7 +23,7 @@ pub const TINAJA_CLOSED_HANDLE: i32 = -5;
 pub const TINAJA_NOT_FOR_READING: i32 = -6;
 /// The file was opened for reading.
 pub const TINAJA_NOT_FOR_WRITING: i32 = -7;
-/// The place lies outside the file or object.
+/// The offset is outside the file or object.
 pub const TINAJA_OUTSIDE: i32 = -8;
 /// The length is not known yet.
 pub const TINAJA_LENGTH_UNKNOWN: i32 = -9;
@@ -37,13 +37,13 @@ pub const TINAJA_READ_FAILED: i32 = -12;
 pub const TINAJA_OPEN_FAILED: i32 = -13;
 /// The cache is closed.
 pub const TINAJA_CACHE_CLOSED: i32 = -14;
-/// Other bytes were handed in than were to be read.
+/// The number of bytes handed in is not the number that was to be read.
 pub const TINAJA_WRONG_LENGTH: i32 = -15;
 /// The disk failed.
 pub const TINAJA_DISK: i32 = -16;
 /// The buffer is too small.
 pub const TINAJA_TOO_SMALL: i32 = -17;
-/// The library failed; a fault of its own.
+/// The library failed because of a bug in it.
 pub const TINAJA_PANIC: i32 = -18;
 
 /// Why a call failed.
@@ -115,36 +115,36 @@ pub(crate) fn remember(message: &str) {
     let _ = LAST.try_with(|last| last.replace(text));
 }
 
-/// What a code means, in a few words. Never null; lasts for ever. Of a number that is no code it says so.
+/// What a code means, in a few words, also for a number that is no code. Never null; valid forever.
 #[unsafe(no_mangle)]
 pub extern "C" fn tinaja_strerror(code: i32) -> *const c_char {
     let text: &'static CStr = match code {
         TINAJA_OK.. => c"done",
-        TINAJA_NULL => c"a pointer is null that may not be",
+        TINAJA_NULL => c"a required pointer is null",
         TINAJA_ARGUMENT => c"an argument is out of range, or a text is not UTF-8",
         TINAJA_NOT_FOUND => c"no such object is stored",
-        TINAJA_UNKNOWN_HANDLE => c"there never was such a handle, or it is of another kind",
+        TINAJA_UNKNOWN_HANDLE => c"no such handle was ever given out, or it is of another kind",
         TINAJA_CLOSED_HANDLE => c"the handle was closed already",
         TINAJA_NOT_FOR_READING => c"the file is being written",
         TINAJA_NOT_FOR_WRITING => c"the file was opened for reading",
-        TINAJA_OUTSIDE => c"the place lies outside the file or object",
+        TINAJA_OUTSIDE => c"the offset is outside the file or object",
         TINAJA_LENGTH_UNKNOWN => c"the length is not known yet",
         TINAJA_FULL => c"too many handles are open",
         TINAJA_NOT_STORED => c"what was written is not stored",
         TINAJA_READ_FAILED => c"the rest of the object cannot be read",
         TINAJA_OPEN_FAILED => c"the cache cannot be opened",
         TINAJA_CACHE_CLOSED => c"the cache is closed",
-        TINAJA_WRONG_LENGTH => c"other bytes were handed in than were to be read",
+        TINAJA_WRONG_LENGTH => c"the number of bytes handed in is not the number that was to be read",
         TINAJA_DISK => c"the disk failed",
         TINAJA_TOO_SMALL => c"the buffer is too small",
-        TINAJA_PANIC => c"the library failed; a fault of its own",
-        _ => c"this is no code of Tinaja's",
+        TINAJA_PANIC => c"the library failed because of a bug in it",
+        _ => c"this is not a code of Tinaja",
     };
     text.as_ptr()
 }
 
-/// What was wrong with this thread's last call that failed, and what to do; empty if none has. Never null; lasts until
-/// this thread's next call that fails, or its end.
+/// What went wrong in this thread's last failed call, and what to do; empty if none has failed. Never null; valid until this
+/// thread's next failed call, or its end.
 #[unsafe(no_mangle)]
 pub extern "C" fn tinaja_last_error() -> *const c_char {
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
@@ -166,7 +166,7 @@ mod tests {
         texts.dedup();
         assert_eq!(texts.len(), all);
         for code in [TINAJA_PANIC - 1, i32::MIN] {
-            assert_eq!(text(code), c"this is no code of Tinaja's");
+            assert_eq!(text(code), c"this is not a code of Tinaja");
         }
     }
 

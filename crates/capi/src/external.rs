@@ -14,7 +14,7 @@ use crate::cache::{cache, key, no_such};
 use crate::error::{Failure, TINAJA_ARGUMENT, TINAJA_FULL, TINAJA_OUTSIDE};
 use crate::{args, guard};
 
-/// The object is not there, or not any more; or what was read is not what was written.
+/// The object is not there, or no longer there; or what was read is not what was written.
 pub const TINAJA_MISSING: i32 = 0;
 /// `bytes` bytes are to be read at `offset` of `descriptor`, and handed to `tinaja_verify` with `handle`, a ticket.
 pub const TINAJA_READ: i32 = 1;
@@ -58,7 +58,7 @@ static OPEN_TICKETS: LazyLock<Handles<Ticket>> = LazyLock::new(|| Handles::new(T
 static OUTCOMES: LazyLock<Handles<Outcome>> = LazyLock::new(|| Handles::new(RESULTS, MAX_RESULTS));
 
 fn full(what: &str, most: usize) -> Failure {
-    Failure::new(TINAJA_FULL, format!("{most} {what} are held, and there may be no more: drop some with tinaja_drop"))
+    Failure::new(TINAJA_FULL, format!("{most} {what} are held, which is the limit: drop some with tinaja_drop"))
 }
 
 /// Put what came of a step where it can be asked for.
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn tinaja_locate(cache: i64, key: *const u8, key_bytes: us
 
 /// Hand in what was read for a ticket: all of the bytes that were to be read, and no others. The ticket is used up.
 /// Returns 0 and what to do next in `step`, or a code. Bytes that were damaged, or overwritten since, are
-/// `TINAJA_MISSING`, unless something newer is there: then they are to be read anew.
+/// `TINAJA_MISSING`, unless a newer object is there: then `step` says what to read instead.
 ///
 /// # Safety
 /// `bytes` is null, or `count` bytes may be read there; `step` is null or may be written.
@@ -128,7 +128,7 @@ fn take(ticket: i64) -> Result<(Index, Read), Failure> {
     taken.ok_or_else(|| no_such(NoSuch::Closed(handle), "ticket"))
 }
 
-/// Ask for the bytes of a found object from `at` on: as many as lie in a row, 1 MiB or so. Returns 0 and what to do next
+/// Ask for the bytes of a found object from `at` on: a contiguous run of up to about 1 MiB. Returns 0 and what to do next
 /// in `step`, or a code.
 ///
 /// # Safety
@@ -147,7 +147,7 @@ pub unsafe extern "C" fn tinaja_part(object: i64, at: u64, step: *mut tinaja_ste
 }
 
 fn another(is: &str, wanted: &str) -> Failure {
-    Failure::new(TINAJA_ARGUMENT, format!("the handle names {is}, and {wanted} is wanted"))
+    Failure::new(TINAJA_ARGUMENT, format!("the handle names {is}, but {wanted} is required"))
 }
 
 /// Copy the head of a found object to `into`. Returns its length, or a code: `TINAJA_TOO_SMALL` if there is not room for

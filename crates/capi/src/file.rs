@@ -12,7 +12,7 @@ use crate::{args, guard};
 
 /// Seek from the beginning.
 pub const TINAJA_SEEK_SET: i32 = 0;
-/// Seek from where the file stands.
+/// Seek from the current position.
 pub const TINAJA_SEEK_CUR: i32 = 1;
 /// Seek from the end.
 pub const TINAJA_SEEK_END: i32 = 2;
@@ -35,10 +35,10 @@ pub unsafe extern "C" fn tinaja_open(cache: i64, key: *const u8, key_bytes: usiz
     })
 }
 
-/// Open a new object for writing, in place of what is there. `head` is kept with it, as it is. `length` is the number of
-/// bytes to come, or `TINAJA_ANY_LENGTH`; of another length it is not stored. Objects of one `group`, a number of the program's
-/// choice, are likely to be read together: a cache that prefetches writes those that come within a moment one behind the
-/// other, and reads them in one request. 0: it is related to none. Returns the file's handle, or a code.
+/// Open a new object for writing. It replaces the stored one. `head` is stored with it unchanged. `length` is the number of
+/// bytes to come, or `TINAJA_ANY_LENGTH`; an object of any other length is not stored. `group` is a number that the program
+/// gives to objects that are likely to be read together: a cache that prefetches writes those that arrive at about the same
+/// time one after another, and reads them with one request. 0: no group. Returns the file's handle, or a code.
 ///
 /// # Safety
 /// `key` is null, or `key_bytes` bytes may be read there; and so for `head`.
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn tinaja_create(
 }
 
 fn negative(length: i64) -> Failure {
-    let message = format!("no object has {length} bytes: say its length, or TINAJA_ANY_LENGTH");
+    let message = format!("no object can have {length} bytes: give its length, or TINAJA_ANY_LENGTH");
     Failure::new(TINAJA_ARGUMENT, message)
 }
 
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn tinaja_read(file: i64, into: *mut u8, bytes: usize) -> 
     })
 }
 
-/// Write all of `bytes` bytes at `from`. Returns how many, or a code. What cannot be stored is told by `tinaja_close`.
+/// Write all of `bytes` bytes at `from`. Returns how many, or a code. If the bytes cannot be stored, `tinaja_close` reports it.
 ///
 /// # Safety
 /// `from` is null, or `bytes` bytes may be read there.
@@ -99,8 +99,8 @@ pub unsafe extern "C" fn tinaja_write(file: i64, from: *const u8, bytes: usize) 
     })
 }
 
-/// Read on from another byte. `whence` is `TINAJA_SEEK_SET`, `_CUR` or `_END`. Returns where the file stands then, or a
-/// code; nothing leads before the beginning or behind the end.
+/// Move the position from which bytes are read. `whence` is `TINAJA_SEEK_SET`, `_CUR` or `_END`. Returns the new position, or
+/// a code; a position before the beginning or beyond the end is an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn tinaja_seek(file: i64, offset: i64, whence: i32) -> i64 {
     guard::count(|| {
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn tinaja_head(file: i64, into: *mut u8, bytes: usize) -> 
 }
 
 /// Close a file. What was written becomes the object. Returns the bytes stored, head included, 0 for a file that was
-/// read; or a code, and the file is closed all the same.
+/// read; or a code. The file is closed even if this fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn tinaja_close(file: i64) -> i64 {
     guard::count(|| Ok(FILES.close(Handle(file))?))

@@ -26,8 +26,8 @@ pub(crate) fn code(work: impl FnOnce() -> Result<(), Failure>) -> i32 {
 
 fn of_panic(panic: &(dyn Any + Send)) -> Failure {
     let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no more is known");
-    Failure::new(TINAJA_PANIC, format!("Tinaja failed, which is a fault of its own, please report it: {text}"))
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("nothing more is known");
+    Failure::new(TINAJA_PANIC, format!("Tinaja failed because of a bug, please report it: {text}"))
 }
 
 #[cfg(test)]

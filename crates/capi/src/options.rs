@@ -11,7 +11,7 @@ use tinaja_store::{CacheOptions, EngineRef, MAX_DISKS, Settings};
 use crate::args;
 use crate::error::{Failure, TINAJA_ARGUMENT, TINAJA_NULL};
 
-/// A setting that is left as the cache was made, or at its default.
+/// A setting left as the cache was created, or at its default.
 pub const TINAJA_UNSET: u32 = 0;
 /// A setting that is off.
 pub const TINAJA_OFF: u32 = 1;
@@ -23,11 +23,11 @@ const MOST_STRUCT_BYTES: u64 = 4096;
 /// The directories that a cache may have besides the first.
 const MOST_DIRS: usize = MAX_DISKS - 1;
 
-/// How to open a cache. Zeros and nulls mean the defaults, but for `struct_bytes`. What an engine does not have is refused
-/// where it is not zero.
+/// How to open a cache. Zeros and nulls mean the defaults, except for `struct_bytes`. Setting an option that the engine
+/// does not have is an error.
 ///
-/// The struct grows at its end only. A program says with `struct_bytes` how much of it its header had: what a newer library
-/// has more is zero, and what an older one has less must be.
+/// The struct only grows at its end. `struct_bytes` tells the library how large the struct was in the program's header: a
+/// newer library takes the missing options for zero, and an older one refuses options it does not know unless they are zero.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct tinaja_options {
@@ -35,34 +35,33 @@ pub struct tinaja_options {
     pub struct_bytes: u64,
     /// The engine, as in "hashcache-log"; null: what the cache was made with, or hashcache-log.
     pub engine: *const c_char,
-    /// Bytes of disk in each directory; 0: what the cache has, or 1 GiB. A cache that is there and of another size is refused.
+    /// Bytes of disk in each directory; 0: what the cache has, or 1 GiB. An existing cache of another size is refused.
     pub disk_bytes: u64,
     /// Bytes of memory for hot objects; 0: none.
     pub memory_bytes: u64,
-    /// The mean size of objects, in bytes, by which a new cache is cut; 0: 8 KiB.
+    /// The average object size in bytes, for which a new cache is planned; 0: 8 KiB.
     pub mean_object_bytes: u64,
-    /// Directories on further disks, over which objects are spread: always the same ones, in the same order. Null if there are
-    /// none.
+    /// Directories on further disks, to spread objects over: always the same ones, in the same order. Null if there are none.
     pub more_dirs: *const *const c_char,
-    /// How many; 63 at most.
+    /// How many of them; at most 63.
     pub more_dirs_count: u64,
-    /// Bytes of a bin of a new Disk Table, a power of two from 4 to 64 KiB; 0: as the mean size says.
+    /// Bytes per bin of a new Disk Table, a power of two from 4 to 64 KiB; 0: chosen from the average object size.
     pub bin_bytes: u64,
-    /// Bins of a set of a new Disk Table, 2, 4 or 8; 0: 8.
+    /// Bins per set of a new Disk Table, 2, 4 or 8; 0: 8.
     pub ways: u32,
-    /// Bits of each object's hash that a new cache's index has in memory, 8 to 16; 0: 8.
+    /// Bits of each object's hash that the index of a new cache keeps in memory, 8 to 16; 0: 8.
     pub hash_bits: u32,
     /// Whether a new cache writes and reads related objects together, see the group of `tinaja_create`: `TINAJA_ON`,
-    /// `TINAJA_OFF`, or `TINAJA_UNSET`, which is off in a new one. A cache that is there and was made otherwise is refused.
+    /// `TINAJA_OFF`, or `TINAJA_UNSET`, which is off in a new one. An existing cache that was created otherwise is refused.
     pub prefetch: u32,
-    /// Of how many of a set's 8 slots hashcache-loglru has the position in memory, 1 to 8; 0: 4.
+    /// How many of a set's 8 positions hashcache-loglru keeps in memory, 1 to 8; 0: 4.
     pub positions_in_memory: u32,
-    /// Of how many sets in a hundred hashcache-setmemlru has the row in memory, 1 to 100; 0: 40.
+    /// Percentage of sets that hashcache-setmemlru indexes in memory, 1 to 100; 0: 40.
     pub sets_in_memory_percent: u32,
-    /// Of what is stored, how many bytes in a hundred segmented may write once more to keep what is asked for most, up to 50.
+    /// Percentage of the stored bytes that segmented may write again to keep popular objects, up to 50.
     pub keep_percent: u32,
-    /// A directory on a disk of its own for the positions that hashcache-loglru has no room for in memory. Null: they lie beside
-    /// the objects. A cache remembers which; made with one, it is refused without, unless all positions are in memory.
+    /// A directory on a separate disk for the positions that hashcache-loglru does not keep in memory. Null: they are stored
+    /// beside the objects. A cache that was created with one cannot be opened without one, unless all positions are in memory.
     pub positions_dir: *const c_char,
 }
 
@@ -96,9 +95,7 @@ unsafe fn read(options: *const tinaja_options) -> Result<Option<tinaja_options>,
     let known = mem::size_of::<tinaja_options>();
     let first = FIRST_BYTES.min(known as u64);
     if !(first..=MOST_STRUCT_BYTES).contains(&said) {
-        return Err(wrong(format!(
-            "the options say that they have {said} bytes: set struct_bytes to sizeof(struct tinaja_options)"
-        )));
+        return Err(wrong(format!("struct_bytes of the options is {said}: set it to sizeof(struct tinaja_options)")));
     }
     // SAFETY: the caller's word, for a length that makes sense.
     let bytes = unsafe { slice::from_raw_parts(options.cast::<u8>(), said as usize) };
@@ -167,9 +164,7 @@ fn value_of(name: &str, said: u64, setting: &Setting) -> Result<Option<u64>, Fai
         }
         (Takes::Number { .. } | Takes::Bytes, number) => match setting.refusal(number) {
             // What is wrong and smaller the cache refuses, with a code of its own: programs know both.
-            Some(_) if number > u8::MAX.into() => {
-                Err(wrong(format!("{name} is {number}: tinaja.h says from where to where it goes")))
-            }
+            Some(_) if number > u8::MAX.into() => Err(wrong(format!("{name} is {number}: see tinaja.h for its range"))),
             _ => Ok(Some(number)),
         },
     }
@@ -181,7 +176,7 @@ fn value_of(name: &str, said: u64, setting: &Setting) -> Result<Option<u64>, Fai
 unsafe fn dirs(first: *const *const c_char, count: u64) -> Result<Vec<PathBuf>, Failure> {
     let count = usize::try_from(count).ok().filter(|count| *count <= MOST_DIRS);
     let Some(count) = count else {
-        return Err(wrong(format!("a cache may have {MOST_DIRS} directories besides the first, and no more")));
+        return Err(wrong(format!("a cache may have at most {MOST_DIRS} directories besides the first")));
     };
     if first.is_null() && count > 0 {
         let message = format!("more_dirs is null, and more_dirs_count is {count}: give as many texts, or say 0");

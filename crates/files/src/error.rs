@@ -18,7 +18,7 @@ pub enum FileError {
     #[error("file {0} was closed already: open the object again")]
     Closed(Handle),
     /// The file was opened for writing.
-    #[error("file {0} is being written, and can be neither read nor moved in: close it, and open it for reading")]
+    #[error("file {0} is being written and cannot be read or sought in: close it, and open it for reading")]
     NotForReading(Handle),
     /// The file was opened for reading.
     #[error("file {0} was opened for reading, and a stored object does not change: create a new version of it")]
@@ -35,13 +35,13 @@ pub enum FileError {
     #[error("the object is still being written, and its length is not known yet: read to its end")]
     LengthUnknown,
     /// Too many files are open.
-    #[error("{0} files are open, and there may be no more: close some")]
+    #[error("{0} files are open, which is the limit: close some")]
     Full(usize),
     /// The file was closed, and what was written is not stored.
     #[error("it was not stored: {0}")]
     NotStored(WhyNot),
     /// The file could not be read on. Every byte read before is right.
-    #[error("it cannot be read on: {0}")]
+    #[error("the rest cannot be read: {0}")]
     Read(ReadError),
 }
 

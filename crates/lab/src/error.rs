@@ -30,8 +30,8 @@ pub enum LabError {
     NeedsTrace(&'static str),
     /// The experiment makes disks and limits of its own, which only root may.
     #[error(
-        "this makes a disk (losetup, mount) and limits to it and to memory (control groups), which only root may: run it with \
-         sudo, or in a virtual machine of your own; the page of the last run is docs/lab/hashcache-peers.md"
+        "this creates a disk (losetup, mount) and limits for it and for memory (control groups), which only root may do: run it \
+         with sudo, or in your own virtual machine; docs/lab/hashcache-peers.md has the results of the last run"
     )]
     NeedsRoot,
     /// A log could not be read.

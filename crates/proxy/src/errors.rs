@@ -12,7 +12,7 @@ use crate::tls::BadCertificate;
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// No address to listen on.
-    #[error("there is no address to listen on; give one, as in 127.0.0.1:3128")]
+    #[error("no address to listen on; give one, as in 127.0.0.1:3128")]
     NoAddress,
     /// Two listeners want the same connections.
     #[error("{0} and {1} overlap: a connection could belong to either listener; give one of them another port")]
@@ -21,7 +21,7 @@ pub enum ServeError {
     #[error("{0} is in use by another program; stop that one, or listen on another port (--listen)")]
     InUse(SocketAddr),
     /// The system does not let this user listen there.
-    #[error("listening on {0} is not permitted; ports below 1024 need a privilege, choose a higher one (--listen)")]
+    #[error("no permission to listen on {0}; ports below 1024 need a privilege, so choose a higher one (--listen)")]
     NotPermitted(SocketAddr),
     /// Something else is wrong with the address.
     #[error("cannot listen on {address}: {cause}")]
@@ -74,12 +74,10 @@ pub enum ServeError {
 #[derive(Debug, thiserror::Error)]
 pub enum TakeOverError {
     /// The cache is not in a directory.
-    #[error("only a server whose first cache is in a directory can be taken over from: its control socket lies there")]
+    #[error("cannot take over: the first cache must be a directory, because the control socket is there")]
     NoDirectory,
     /// Nobody serves.
-    #[error(
-        "no server runs on the cache in {0}: start without --take-over, or name the cache of the server that is meant"
-    )]
+    #[error("no server runs on the cache in {0}: start without --take-over, or name the cache of another server")]
     NoServer(PathBuf),
     /// The old process cannot be reached, or is somebody else's.
     #[error("cannot ask the server on the cache in {path} to hand over: {cause}")]
@@ -90,15 +88,15 @@ pub enum TakeOverError {
         cause: io::Error,
     },
     /// The old process does not hand over.
-    #[error("the running server does not hand over: {0}")]
+    #[error("the running server refuses to hand over: {0}")]
     Refused(String),
     /// The old process says what makes no sense.
-    #[error("the running server is of a version that cannot hand over to this one ({0}): stop it, and start this one")]
+    #[error("the running server's version cannot hand over to this one ({0}): stop it, and start this one")]
     OtherVersion(String),
     /// The conversation cannot go on.
-    #[error("the conversation with the running server cannot go on: {0}")]
+    #[error("lost contact with the running server: {0}")]
     Talk(#[from] io::Error),
     /// The cache, which the old process has left, cannot be opened.
-    #[error("the cache that was handed over cannot be opened: {0}")]
+    #[error("cannot open the cache that was handed over: {0}")]
     Cache(Box<OpenError>),
 }

@@ -11,43 +11,43 @@ use crate::rules::Denied;
 pub(crate) enum Failure {
     #[error("{0}")]
     Refused(Refusal),
-    #[error("This is a forward proxy: set it as the proxy of your client, do not ask it for pages of its own.")]
+    #[error("This is a forward proxy and has no pages of its own. Configure it as the proxy of your client.")]
     NotForProxy,
-    #[error("This proxy stands before servers and opens no tunnels.")]
+    #[error("This is a reverse proxy and does not open tunnels.")]
     NoTunnels,
-    #[error("This proxy stands before servers, and none of its routes leads from {host} and this path to one.")]
+    #[error("This reverse proxy has no route for {host} and this path.")]
     NoRoute { host: String },
-    #[error("{host} is not served over a connection that was made for another name. Ask over a connection of its own.")]
+    #[error("This connection was made for another name, so {host} is not served over it. Use a separate connection.")]
     Misdirected { host: String },
-    #[error("The path goes up (\"..\") or stays (\".\"). Ask for where it leads to, written out.")]
+    #[error("The path contains \"..\" or \".\" segments. Request the path without them.")]
     DotSegments,
     #[error("{0}")]
     Denied(Denied),
-    #[error("The request would go around in a circle: it has come back to this proxy.")]
+    #[error("Forwarding loop: the request has come back to this proxy.")]
     Loop,
-    #[error("The proxy has as many connections as it may. Try again later.")]
+    #[error("The proxy has reached its limit of connections. Try again later.")]
     TooManyConnections,
-    #[error("The answer is not in the cache, and the request says only-if-cached.")]
+    #[error("The response is not in the cache, and the request asks for a cached response only (only-if-cached).")]
     NotCached,
-    #[error("{host} has no address: {error}.")]
+    #[error("Cannot resolve {host}: {error}.")]
     Resolve { host: String, error: String },
-    #[error("The name servers did not answer in time for {host}.")]
+    #[error("Cannot resolve {host}: the name servers did not answer in time.")]
     ResolveTimeout { host: String },
-    #[error("The connection to {address} failed: {error}.")]
+    #[error("Cannot connect to {address}: {error}.")]
     Connect { address: SocketAddr, error: String },
     #[error("{address} did not accept a connection in time.")]
     ConnectTimeout { address: SocketAddr },
     #[error("TLS with {host} at {address} failed: {error}.")]
     Tls { host: String, address: SocketAddr, error: String },
-    #[error("None of the {origins} origins can be asked now; they are tried again soon. The last failure: {last}")]
+    #[error("None of the {origins} origins is available now. Try again soon. The last failure: {last}")]
     AllOut { origins: usize, last: String },
     #[error("The origin failed: {0}.")]
     Origin(String),
     #[error("The origin did not answer in time.")]
     OriginTimeout,
-    #[error("The client has left.")]
+    #[error("The client disconnected.")]
     ClientLeft,
-    #[error("The request is malformed, or ended early.")]
+    #[error("The request is malformed or incomplete.")]
     BadRequest,
     #[error("The proxy failed: {0}.")]
     Internal(String),

@@ -116,7 +116,7 @@ mod tests {
     fn pages_are_escaped() {
         let failure = Failure::Resolve { host: "<script>\"'&\u{1b}".into(), error: "x".into() };
         let page = page(&failure);
-        assert!(page.contains("&lt;script&gt;&quot;&#39;&amp;  has no address"), "{page}");
+        assert!(page.contains("Cannot resolve &lt;script&gt;&quot;&#39;&amp; :"), "{page}");
         let answer = String::from_utf8(raw_answer(&failure, true)).unwrap();
         assert!(answer.starts_with("HTTP/1.1 502 Bad Gateway\r\n") && answer.ends_with(&page));
         assert!(raw_answer(&failure, false).ends_with(b"\r\n\r\n"));

@@ -46,16 +46,16 @@ pub enum BadRoutes {
     #[error("the list of origins is empty; name at least one, as in http://127.0.0.1:8080")]
     NoOrigin,
     /// One origin, two times.
-    #[error("{0} is in the list of origins twice; remove one of them")]
+    #[error("{0} is in the list of origins twice; remove one")]
     OriginTwice(OriginUrl),
     /// A host that is no name or address.
-    #[error("{0:?} is no host; write a name or an address without scheme, port and path, as in www.example.org")]
+    #[error("{0:?} is not a host; write a name or an address without a scheme, port or path, as in www.example.org")]
     Host(String),
     /// A path that no request could have.
-    #[error("{0:?} is no beginning of a path; write it as in /downloads, without query, dot segments and escapes")]
+    #[error("{0:?} is not a path prefix; write it as in /downloads, without a query, dot segments or escapes")]
     Path(String),
     /// Two routes for one thing.
-    #[error("there are two routes for {host} and {path}; remove one of them")]
+    #[error("there are two routes for {host} and {path}; remove one")]
     Twice {
         /// The host, or "any host".
         host: String,

@@ -137,7 +137,7 @@ fn more_positions_than_a_set_has_are_an_error_new_or_not() {
         }
     }
     let other = options(dir.path(), None, kept(9));
-    assert!(refused(other).contains("of 9 of a set's 8 positions"));
+    assert!(refused(other).contains("9 of a set's 8 positions cannot"));
     let other = options(dir.path(), None, kept(4).over(&bins(8192, 8)));
     assert!(refused(other).contains("hashcache-loglru keeps no bins"));
 }
@@ -155,18 +155,18 @@ fn what_an_engine_does_not_have_is_refused_where_it_was_said() {
             if made {
                 drop(Cache::open(tuned(Some(engine), &Settings::new())).unwrap());
             }
-            for (settings, only, of) in
-                [(&sets, engines::HASHCACHE_SETMEMLRU, "sets"), (&positions, engines::HASHCACHE_LOGLRU, "positions")]
-            {
+            for (settings, only, limits) in [
+                (&sets, engines::HASHCACHE_SETMEMLRU, "sets it indexes"),
+                (&positions, engines::HASHCACHE_LOGLRU, "positions it keeps"),
+            ] {
                 let asked = if made { None } else { Some(engine) };
                 let checked = Cache::check(&tuned(asked, settings)).map_err(|error| error.to_string());
                 if engine == only {
                     assert_eq!(checked, Ok(()), "{engine}");
                     continue;
                 }
-                let says = format!(
-                    "{engine} has no choice of how many {of} it has in memory: leave that out, or choose {only}"
-                );
+                let says =
+                    format!("{engine} cannot limit how many {limits} in memory: leave that out, or choose {only}");
                 assert_eq!(checked, Err(says.clone()));
                 assert_eq!(refused(tuned(asked, settings)), says);
             }

@@ -121,7 +121,7 @@ fn what_does_not_fit_is_refused_and_says_what_to_do() {
     let before = fs::read(&file).unwrap();
 
     let forgotten = refused(plain(dir.path()).engine(engines::HASHCACHE_LOGLRU));
-    for words in ["in a directory of their own", "name one", "keep all 8 positions"] {
+    for words in ["in a separate directory", "name that directory", "keep all 8"] {
         assert!(forgotten.contains(words), "{forgotten}");
     }
     // A cache that has them beside its log, and one that has none.

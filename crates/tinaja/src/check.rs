@@ -33,7 +33,7 @@ pub fn check(settings: &Settings) -> Result<()> {
     if let Some(log) = &settings.log_to.file {
         writable_file(log).with_context(|| format!("cannot write the log {}", log.display()))?;
     }
-    let mut text = String::from("The settings are good. With them Tinaja\n");
+    let mut text = String::from("The settings are valid. With them Tinaja\n");
     for listener in &settings.proxy.listeners {
         text.push_str(&listening(listener));
     }
@@ -70,11 +70,11 @@ fn listening(listener: &Listener) -> String {
     if let Mode::Reverse(routes) = &listener.mode {
         for route in routes.list() {
             let host = route.host.unwrap_or("any host".into());
-            text.push_str(&format!("    {host} {} leads to {}\n", route.path, route.origin));
+            text.push_str(&format!("    {host} {} goes to {}\n", route.path, route.origin));
         }
         match routes.all_else() {
-            Some(origin) => text.push_str(&format!("    all else leads to {origin}\n")),
-            None => text.push_str("    all else is answered with 404\n"),
+            Some(origin) => text.push_str(&format!("    everything else goes to {origin}\n")),
+            None => text.push_str("    everything else gets a 404\n"),
         }
     }
     text
@@ -85,17 +85,21 @@ fn cache(settings: &Settings) -> Result<String> {
     let (asked, why) = disk_bytes(settings)?;
     match Cache::check(&cache_options(settings, asked)) {
         Ok(()) => {}
-        Err(OpenError::Disk(OpenDiskError::InUse(_))) => return Ok("it is in use by a server that runs".into()),
+        Err(OpenError::Disk(OpenDiskError::InUse(_))) => return Ok("in use by a running server".into()),
         Err(error) => return Err(place::with_flags(error).into()),
     }
     for dir in settings.cache.iter().filter(|dir| !Cache::exists(dir)) {
         let writable = if is_block_device(dir) { may_write(dir) } else { writable_dir(dir) };
-        writable.with_context(|| format!("cannot make a cache in {}", dir.display()))?;
+        writable.with_context(|| format!("cannot create a cache in {}", dir.display()))?;
     }
     let new = settings.cache.iter().any(|dir| !Cache::exists(dir));
     let size = asked.map_or(String::new(), |bytes| format!(" of {}", ByteSize::b(bytes).display().iec()));
-    let cut = if tune::is_due(settings) { ", cut as suits the disk, which is measured when it is made" } else { "" };
-    Ok(if new { format!("a new one{size} ({why}){cut}") } else { "the one that is there".to_owned() })
+    let cut = if tune::is_due(settings) {
+        ", with bin sizes chosen for the disk, which is measured when the cache is created"
+    } else {
+        ""
+    };
+    Ok(if new { format!("a new one{size} ({why}){cut}") } else { "the existing one".to_owned() })
 }
 
 /// Whether a log could be written there, as far as permissions tell.
@@ -104,7 +108,7 @@ fn writable_file(path: &Path) -> Result<()> {
     let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
     let judged = if missing { parent } else { path };
     if missing != judged.is_dir() {
-        bail!("{} {}", judged.display(), if missing { "is no directory" } else { "is a directory" });
+        bail!("{} {}", judged.display(), if missing { "is not a directory" } else { "is a directory" });
     }
     may_write(judged)
 }
@@ -113,11 +117,11 @@ fn writable_file(path: &Path) -> Result<()> {
 fn writable_dir(dir: &Path) -> Result<()> {
     let judged = existing(dir);
     if !judged.is_dir() {
-        bail!("{} is no directory", judged.display());
+        bail!("{} is not a directory", judged.display());
     }
     may_write(judged)
 }
 
 fn may_write(path: &Path) -> Result<()> {
-    access(path, Access::WRITE_OK).with_context(|| format!("this user may not write to {}", path.display()))
+    access(path, Access::WRITE_OK).with_context(|| format!("no permission to write to {}", path.display()))
 }

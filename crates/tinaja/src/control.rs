@@ -21,14 +21,16 @@ const MOST_ANSWER_BYTES: u64 = 64 << 20;
 pub fn ask(dirs: &[PathBuf], ask: &Ask) -> Result<Option<Answer>> {
     let Some(dir) = dirs.first() else { return Ok(None) };
     match ask_in(dir, ask).with_context(|| format!("asking the server through {}", dir.join(socket::NAME).display()))? {
-        Some(Answer::Failed { why }) => bail!("the server could not do it: {why}"),
+        Some(Answer::Failed { why }) => bail!("the server refused or failed: {why}"),
         answer => Ok(answer),
     }
 }
 
 fn ask_in(dir: &Path, ask: &Ask) -> Result<Option<Answer>> {
     let connected = socket::connect(dir).map_err(|error| match error.kind() {
-        ErrorKind::PermissionDenied => anyhow!("this server is another user's: run this as that user, or as root"),
+        ErrorKind::PermissionDenied => {
+            anyhow!("the server belongs to another user: run this command as that user, or as root")
+        }
         _ => anyhow!(error),
     });
     let Some(mut stream) = connected? else { return Ok(None) };
@@ -37,11 +39,11 @@ fn ask_in(dir: &Path, ask: &Ask) -> Result<Option<Answer>> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut line = serde_json::to_vec(ask)?;
     line.push(b'\n');
-    stream.write_all(&line).context("it takes no request")?;
+    stream.write_all(&line).context("it does not accept requests")?;
     let mut answer = String::new();
-    BufReader::new(stream.take(MOST_ANSWER_BYTES)).read_line(&mut answer).context("it gives no answer")?;
+    BufReader::new(stream.take(MOST_ANSWER_BYTES)).read_line(&mut answer).context("it does not answer")?;
     if answer.is_empty() {
         bail!("it closed the connection without an answer; it may be stopping");
     }
-    serde_json::from_str(&answer).map(Some).context("its answer is not known: it may be of another version")
+    serde_json::from_str(&answer).map(Some).context("it sent an unknown answer: it may be another version")
 }

@@ -24,7 +24,7 @@ pub fn inspect(flags: Inspect) -> Result<()> {
     let dirs = settings::cache_dirs(flags.cache, flags.config.as_deref())?;
     let report = match control::ask(&dirs, &Ask::Inspect { top: flags.top })? {
         Some(Answer::Inspected { figures, top }) => Report::new(&dirs, true, *figures, top),
-        Some(_) => bail!("the server answered something else: it may be of another version"),
+        Some(_) => bail!("the server sent an unexpected answer: it may be another version"),
         None => stopped(&dirs, flags.top)?,
     };
     let text = if flags.json { format!("{}\n", serde_json::to_string_pretty(&report)?) } else { report.to_string() };

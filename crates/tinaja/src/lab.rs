@@ -19,7 +19,7 @@ pub fn lab(flags: Lab) -> Result<()> {
     };
     let chosen = chosen(name)?;
     if flags.plot.is_some() && chosen.len() > 1 {
-        bail!("--plot takes the plots of one experiment: with all, say --docs DIR");
+        bail!("--plot works with a single experiment: for all of them use --docs DIR");
     }
     let standard = Setup::default();
     let setup = Setup {
@@ -47,13 +47,13 @@ fn chosen(name: &str) -> Result<Vec<Experiment>> {
     if name == "all" {
         let (alone, others): (Vec<_>, Vec<_>) = experiments::all().iter().partition(|experiment| experiment.needs_root);
         for Experiment { name, .. } in alone {
-            tracing::warn!("{name} is left out: it makes disks and limits as root, run it by its name");
+            tracing::warn!("skipping {name}: it needs root to create disks and limits; run it by name");
         }
         return Ok(others);
     }
     match experiments::find(name) {
         Some(experiment) => Ok(vec![*experiment]),
-        None => bail!("there is no experiment {name:?}; `tinaja lab` lists them"),
+        None => bail!("unknown experiment {name:?}; `tinaja lab` lists them"),
     }
 }
 
@@ -63,7 +63,7 @@ fn document(report: &Report, dir: &Path, logs: &[PathBuf]) -> Result<()> {
         let path = dir.join(name);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     };
-    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
     let picture = (!report.plots.is_empty()).then(|| format!("{}.svg", report.name));
     if let Some(picture) = &picture {
         show::draw(report, &dir.join(picture))?;

@@ -44,15 +44,15 @@ impl Needs {
         let mut missing = Vec::new();
         if let Some(most) = files.filter(|most| *most < self.files) {
             missing.push(format!(
-                "the system allows {most} open files, and as many clients as limits.connections allows, with their origins, \
-                 may need {}: raise the limit (ulimit -H -n, LimitNOFILE= of systemd) or lower limits.connections",
+                "the system allows {most} open files, but the clients that limits.connections allows and their origins may need \
+                 {}: raise the limit (ulimit -H -n, or LimitNOFILE= in systemd) or lower limits.connections",
                 self.files
             ));
         }
         if let Some(most) = locked_bytes.filter(|most| *most < self.locked_bytes) {
             missing.push(format!(
-                "the system allows {most} bytes of locked memory, and io_uring needs {} with this kernel: raise the limit \
-                 (ulimit -l, LimitMEMLOCK= of systemd) or say io = \"threads\"",
+                "the system allows {most} bytes of locked memory, but io_uring needs {} with this kernel: raise the limit \
+                 (ulimit -l, or LimitMEMLOCK= in systemd) or set io = \"threads\"",
                 self.locked_bytes
             ));
         }
@@ -73,7 +73,7 @@ pub fn raise(settings: &Settings) {
         if current != maximum
             && let Err(error) = setrlimit(resource, Rlimit { current: maximum, maximum })
         {
-            tracing::debug!(%error, ?resource, "a limit stays as it is");
+            tracing::debug!(%error, ?resource, "cannot raise a limit");
         }
     }
     let soft = |resource| getrlimit(resource).current;

@@ -32,10 +32,10 @@ impl LogFile {
         match append(&self.path) {
             Ok(file) => {
                 *self.file.lock() = file;
-                tracing::info!(%path, "the log was opened anew");
+                tracing::info!(%path, "the log was reopened");
             }
             Err(error) => {
-                tracing::error!(%path, %error, "the log cannot be opened anew, and is written on where it was")
+                tracing::error!(%path, %error, "cannot reopen the log; writing continues to the old file")
             }
         }
     }

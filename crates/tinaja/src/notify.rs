@@ -28,7 +28,7 @@ pub fn handed_over(process: u32) {
 pub fn tell(lines: &str) {
     let Some(socket) = env::var_os("NOTIFY_SOCKET") else { return };
     if let Err(error) = send(&socket, lines) {
-        tracing::warn!(%error, "the service manager cannot be told how it goes (NOTIFY_SOCKET)");
+        tracing::warn!(%error, "cannot notify the service manager (NOTIFY_SOCKET)");
     }
 }
 
@@ -37,7 +37,7 @@ fn send(socket: &OsStr, lines: &str) -> io::Result<()> {
     let address = match socket.as_bytes() {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
         [b'/', ..] => SocketAddr::from_pathname(socket)?,
-        _ => return Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a path nor a name behind @")),
+        _ => return Err(io::Error::new(io::ErrorKind::InvalidInput, "neither an absolute path nor a name after @")),
     };
     UnixDatagram::unbound()?.send_to_addr(lines.as_bytes(), &address).map(drop)
 }

@@ -29,7 +29,7 @@ fn cache_dir_of(xdg_cache_home: Option<PathBuf>, home: Option<PathBuf>) -> Resul
     let base = base.or_else(|| home.filter(|path| path.is_absolute()).map(|home| home.join(".cache")));
     match base {
         Some(base) => Ok(base.join("tinaja")),
-        None => bail!("neither XDG_CACHE_HOME nor HOME says where caches live: say it with --cache DIR"),
+        None => bail!("neither XDG_CACHE_HOME nor HOME is set: name a directory with --cache DIR"),
     }
 }
 
@@ -38,8 +38,9 @@ fn cache_dir_of(xdg_cache_home: Option<PathBuf>, home: Option<PathBuf>) -> Resul
 /// Errors: the file system cannot be asked.
 pub fn untold_disk_bytes(dir: &Path) -> Result<u64> {
     let there = existing(dir);
-    let stat = rustix::fs::statvfs(there)
-        .with_context(|| format!("cannot find out how much disk is free at {}: say --disk SIZE", there.display()))?;
+    let stat = rustix::fs::statvfs(there).with_context(|| {
+        format!("cannot find out how much disk space is free at {}: set it with --disk SIZE", there.display())
+    })?;
     Ok(quarter(stat.f_bavail.saturating_mul(stat.f_frsize)))
 }
 

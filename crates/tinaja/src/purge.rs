@@ -26,7 +26,7 @@ pub fn purge(flags: Purge) -> Result<()> {
             Some(store) => block_on(purge_stopped(store, url))?,
             None => match control::ask(&dirs, &Ask::Purge { url: (*text).to_owned() })? {
                 Some(Answer::Purged { objects }) => objects,
-                Some(_) => bail!("the server answered something else: it may be of another version"),
+                Some(_) => bail!("the server sent an unexpected answer: it may be another version"),
                 None => block_on(purge_stopped(stopped.insert(open(&dirs)?), url))?,
             },
         };
@@ -37,7 +37,9 @@ pub fn purge(flags: Purge) -> Result<()> {
         }
     }
     match stopped {
-        Some(store) => block_on(store.close()).context("the cache was not written to its disk: they may be back"),
+        Some(store) => {
+            block_on(store.close()).context("cannot write the cache to its disk: the purged objects may come back")
+        }
         None => Ok(()),
     }
 }
@@ -58,6 +60,6 @@ fn open(dirs: &[PathBuf]) -> Result<Arc<dyn Store>> {
         }
         opened => opened,
     };
-    let cache = cache.context("no server answers, so the cache itself was tried");
+    let cache = cache.context("no server answers, and the cache cannot be opened directly");
     Ok(Arc::new(cache?))
 }

@@ -14,13 +14,16 @@ use crate::settings;
 /// Errors: no server runs there, or it keeps the settings from before, and why.
 pub fn reload(flags: Reload) -> Result<()> {
     let dirs = settings::cache_dirs(flags.cache, flags.config.as_deref())?;
-    let said = match control::ask(&dirs, &Ask::Reload).context("the settings from before stay")? {
-        Some(Answer::Reloaded { later }) if later.is_empty() => "the settings hold from now on".to_owned(),
+    let said = match control::ask(&dirs, &Ask::Reload).context("the old settings stay in use")? {
+        Some(Answer::Reloaded { later }) if later.is_empty() => "the new settings are in use".to_owned(),
         Some(Answer::Reloaded { later }) => {
-            format!("the settings hold from now on, but for these, which wait for the next start: {}", later.join(", "))
+            format!(
+                "the new settings are in use, except for these, which wait for the next start: {}",
+                later.join(", ")
+            )
         }
-        Some(_) => bail!("the server answered something else: it may be of another version"),
-        None => bail!("no server runs on this cache; say with --cache or --config which one is meant"),
+        Some(_) => bail!("the server sent an unexpected answer: it may be another version"),
+        None => bail!("no server runs on this cache; choose another one with --cache or --config"),
     };
     match writeln!(stdout(), "{said}") {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),

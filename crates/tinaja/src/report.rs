@@ -38,7 +38,7 @@ impl Report {
         if self.engine().is_none_or(|engine| engine.counts_objects) {
             text
         } else {
-            "not counted: no index in memory says".to_owned()
+            "not counted, because this engine has no index in memory".to_owned()
         }
     }
 
@@ -91,11 +91,11 @@ impl Report {
             ("lost to full sets", figures.lost_to_full_sets.to_string()),
             ("fill", self.counted(format!("{:.1} %", figures.fill * 100.0))),
             ("index in memory", size(figures.index_bytes)),
-            ("bits a slot", format!("{:.2}", figures.bits_per_slot)),
-            ("bits a live object", self.counted(self.bits_per_live_object_text())),
-            ("lap", format!("{}, {} written in it", figures.lap, size(figures.frontier_bytes))),
-            ("corrupt records met", figures.corrupt.to_string()),
-            ("damaged parts met", figures.damaged_at_open.to_string()),
+            ("bits per slot", format!("{:.2}", figures.bits_per_slot)),
+            ("bits per live object", self.counted(self.bits_per_live_object_text())),
+            ("lap", format!("{}, {} written so far", figures.lap, size(figures.frontier_bytes))),
+            ("corrupt records found", figures.corrupt.to_string()),
+            ("damaged parts found", figures.damaged_at_open.to_string()),
         ]
     }
 }
@@ -110,8 +110,8 @@ impl fmt::Display for Report {
 }
 
 fn hosts(f: &mut fmt::Formatter<'_>, top: &Top) -> fmt::Result {
-    let all = if top.complete { "all" } else { "as far as time allowed" };
-    writeln!(f, "{:<22}{} of {}, {all}", "objects looked at", top.objects, size(top.bytes))?;
+    let all = if top.complete { "all" } else { "incomplete: time ran out" };
+    writeln!(f, "{:<22}{} of {}, {all}", "objects read", top.objects, size(top.bytes))?;
     for (what, hosts) in [("most objects", &top.by_objects), ("most bytes", &top.by_bytes)] {
         for (number, host) in hosts.iter().enumerate() {
             let what = if number == 0 { what } else { "" };
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(json["fill"], 0.47);
         let table = report(&stats).to_string();
         assert!(
-            table.contains("bits a slot           47.00\n") && table.contains("fill                  47.0 %\n"),
+            table.contains("bits per slot         47.00\n") && table.contains("fill                  47.0 %\n"),
             "{table}"
         );
     }
@@ -177,10 +177,10 @@ mod tests {
             complete: false,
         };
         let table = Report::new(&[], true, Figures::default(), Some(top)).to_string();
-        let (_, listed) = table.split_once("objects looked at").unwrap();
+        let (_, listed) = table.split_once("objects read").unwrap();
         let lines: Vec<String> =
             listed.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-        assert_eq!(lines[0], "6 of 6.0 KiB, as far as time allowed");
+        assert_eq!(lines[0], "6 of 6.0 KiB, incomplete: time ran out");
         assert_eq!(lines[1..], ["most objects 5 2.0 KiB a", "1 4.0 KiB b", "most bytes 1 4.0 KiB b"]);
     }
 
@@ -188,6 +188,6 @@ mod tests {
     fn an_empty_cache_has_figures_too() {
         let json = serde_json::to_value(report(&Stats::default())).unwrap();
         assert_eq!(json["bits_per_live_object"], 0.0);
-        assert!(report(&Stats::default()).to_string().contains("bits a live object    none live\n"));
+        assert!(report(&Stats::default()).to_string().contains("bits per live object  none live\n"));
     }
 }

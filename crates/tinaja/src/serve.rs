@@ -90,10 +90,10 @@ pub fn serve(
     };
     let served = tinaja_proxy::serve(config, service, ready);
     if !handed_over.load(Ordering::Acquire) {
-        notify::stopping("writing what is stored to the disk");
+        notify::stopping("writing the cache to disk");
     }
     // Whatever ended the service, what is stored is kept.
-    let closed = block_on(cache.close()).context("the last objects could not be written to disk");
+    let closed = block_on(cache.close()).context("cannot write the last objects to disk");
     served?;
     closed
 }
@@ -136,11 +136,11 @@ pub fn disk_bytes(settings: &Settings) -> Result<(Option<u64>, &'static str)> {
     let new = dirs.iter().find(|dir| !Cache::exists(dir));
     Ok(match (settings.disk_bytes, new) {
         (Some(bytes), _) => (Some(bytes), "as set"),
-        (None, None) => (None, "as it was made"),
+        (None, None) => (None, "as created"),
         (None, Some(_)) if dirs.iter().all(|dir| is_block_device(dir)) => (None, "the whole device"),
-        (None, Some(_)) if dirs.len() > 1 => bail!("say with --disk SIZE how much of each directory's disk to use"),
+        (None, Some(_)) if dirs.len() > 1 => bail!("set with --disk SIZE how much disk space to use in each directory"),
         (None, Some(new)) => {
-            (Some(place::untold_disk_bytes(new)?), "a quarter of what is free, 10 GiB at most; --disk sets it")
+            (Some(place::untold_disk_bytes(new)?), "a quarter of the free space, at most 10 GiB; set it with --disk")
         }
     })
 }

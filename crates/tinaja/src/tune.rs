@@ -50,22 +50,25 @@ fn measured(dir: &Path, budget: Duration) -> Result<DiskSpeed> {
     match dir.metadata() {
         Ok(found) if found.is_dir() => {}
         Ok(_) => {
-            bail!("{0} is no directory: name a directory on the disk to measure, as the one that {0} is in", shown(dir))
+            bail!(
+                "{0} is not a directory: name a directory on the disk to measure, for example the one that contains {0}",
+                shown(dir)
+            )
         }
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             let above = dir.ancestors().skip(1).find(|above| above.is_dir()).unwrap_or(Path::new("."));
             bail!(
-                "there is no directory {0}: make it first (mkdir -p {0}), or name {1}, if that is on the same disk",
+                "there is no directory {0}: create it first (mkdir -p {0}), or name {1} if it is on the same disk",
                 shown(dir),
                 shown(above)
             )
         }
-        Err(error) => return Err(error).with_context(|| format!("cannot look at {}", shown(dir))),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", shown(dir))),
     }
     match DiskSpeed::measure(&Clock::system(), dir, budget) {
         Err(why @ TuneError::Cached(_)) => Ok(DiskSpeed::of_the_paper_since(&why)),
         Err(TuneError::Scratch(why)) => Err(why).context(
-            "the disk cannot be measured without a file on it: name a directory that this user may write to, on the same disk",
+            "measuring a disk needs a temporary file on it: name a directory on the same disk that this user may write to",
         ),
         measured => Ok(measured?),
     }
@@ -80,7 +83,7 @@ fn of_trace(path: &Path) -> Result<Sizes> {
     let trace = read_trace(path)?;
     let objects: HashMap<u64, u64> = trace.requests.iter().map(|request| (request.object, request.bytes)).collect();
     let count = objects.len();
-    Ok(Sizes::of_bodies(objects.into_values()).named(format!("{count} objects asked for in {}", path.display())))
+    Ok(Sizes::of_bodies(objects.into_values()).named(format!("{count} objects requested in {}", path.display())))
 }
 
 /// The sizes of the objects in a cache; the paper's if there is none, or nothing in it.
@@ -89,14 +92,14 @@ fn of_cache(dir: &Path) -> Result<Sizes> {
         return Ok(Sizes::of_the_paper());
     }
     let cache = Cache::open_read_only(&[dir.to_path_buf()])
-        .context("the objects in the cache cannot be looked at: stop its server, or name a log with --trace")?;
+        .context("cannot read the objects in the cache: stop its server, or name a log with --trace")?;
     Ok(Sizes::of_cache(&cache)?.unwrap_or_else(Sizes::of_the_paper))
 }
 
 /// How to use what was chosen.
 fn advice(choice: &Choice, exists: bool) -> String {
     let Choice { bin_bytes, ways, hash_bits, mean_object_bytes, .. } = choice;
-    let kept = if exists { "A cache keeps what it was made with: to have another one, delete it.\n" } else { "" };
+    let kept = if exists { "A cache keeps the sizes it was created with: to change them, delete it.\n" } else { "" };
     format!(
         "tinaja serve --engine hashcache-setmem --bin-size {}KiB --ways {ways} --hash-bits {hash_bits} --object-size \
          {mean_object_bytes}B\n{kept}",
@@ -118,7 +121,7 @@ pub fn of_new_cache(options: CacheOptions, settings: &Settings) -> CacheOptions 
     let _ = std::fs::create_dir_all(dir);
     let disk = DiskSpeed::measured_or_the_papers(&Clock::system(), dir, AT_START);
     let choice = choose(&disk, &Sizes::of_the_paper());
-    tracing::info!("the new cache is cut for {}; see tinaja tune", disk.of);
+    tracing::info!("sizes of the new cache were chosen for {}; see tinaja tune", disk.of);
     choice.why.iter().for_each(|why| tracing::info!("{why}"));
     options.settings(choice.settings(settings.engine == Some(HASHCACHE_BASIC)).over(&settings.knobs))
 }

@@ -25,8 +25,8 @@ pub fn upgrade(flags: Upgrade) -> Result<()> {
     let dirs = settings::cache_dirs(flags.cache, flags.config.as_deref())?;
     let said = match control::ask(&dirs, &Ask::Upgrade)? {
         Some(Answer::Upgraded { process }) => format!("process {process} serves from now on"),
-        Some(_) => bail!("the server answered something else: it may be of another version"),
-        None => bail!("no server runs on this cache; say with --cache or --config which one is meant"),
+        Some(_) => bail!("the server sent an unexpected answer: it may be another version"),
+        None => bail!("no server runs on this cache; choose another one with --cache or --config"),
     };
     match writeln!(stdout(), "{said}") {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -45,7 +45,7 @@ pub fn successor() -> Option<Successor> {
             command.args(&flags).arg(last).stdin(Stdio::null());
             command
         };
-        let not_started = |error| format!("{} cannot be started: {error}", program.display());
+        let not_started = |error| format!("cannot start {}: {error}", program.display());
         // By itself first: what it says is then told to whoever asked.
         let checked = command("--check").env_remove("NOTIFY_SOCKET").output().map_err(not_started)?;
         if !checked.status.success() {

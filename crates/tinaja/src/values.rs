@@ -64,7 +64,7 @@ impl FromStr for FieldName {
         let fits = fits.filter(|name| !name.as_str().starts_with("x-forwarded"));
         fits.map(FieldName).ok_or_else(|| {
             format!(
-                "{text:?} is no field for ids; say X-Request-Id, or another name that begins with X- or ends with -Id"
+                "{text:?} cannot be the field for ids; use X-Request-Id, or another name that begins with X- or ends with -Id"
             )
         })
     }
@@ -77,7 +77,7 @@ impl FromStr for LogFormatName {
         match text {
             "text" => Ok(LogFormatName::Text),
             "json" => Ok(LogFormatName::Json),
-            _ => Err(format!("{text:?} is no way to write the log; say text or json")),
+            _ => Err(format!("{text:?} is not a log format; use text or json")),
         }
     }
 }
@@ -87,7 +87,7 @@ impl FromStr for FileOrOff {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
-            "" => Err("name a file, or say off".to_owned()),
+            "" => Err("name a file, or use off".to_owned()),
             "off" => Ok(FileOrOff(None)),
             file => Ok(FileOrOff(Some(PathBuf::from(file)))),
         }
@@ -101,7 +101,7 @@ impl FromStr for Size {
         const MOST: u64 = 1 << 62;
         match ByteSize::from_str(text) {
             Ok(size) if size.as_u64() <= MOST => Ok(Size(size.as_u64())),
-            Ok(_) => Err("more than any disk has".to_owned()),
+            Ok(_) => Err("the size is larger than any disk".to_owned()),
             Err(_) => Err("a size is a number and a unit, as in 4GiB, 512MiB or 100kB".to_owned()),
         }
     }
@@ -126,7 +126,7 @@ impl FromStr for Filter {
         if meant && EnvFilter::try_new(text).is_ok() {
             Ok(Filter(text.to_owned()))
         } else {
-            Err("levels are error, warn, info, debug, trace and off, and PART=LEVEL for one part".to_owned())
+            Err("log levels are error, warn, info, debug, trace and off, or MODULE=LEVEL for one module".to_owned())
         }
     }
 }
@@ -138,7 +138,7 @@ impl FromStr for Limit {
         const MOST: Duration = Duration::from_secs(24 * 3600);
         match humantime::parse_duration(text) {
             Ok(time) if !time.is_zero() && time <= MOST => Ok(Limit(time)),
-            Ok(_) => Err("a time limit is more than nothing and a day at most".to_owned()),
+            Ok(_) => Err("a time limit must be more than 0 and at most 24h".to_owned()),
             Err(_) => Err("a time is a number and a unit, as in 10s, 5m or 500ms".to_owned()),
         }
     }
@@ -176,7 +176,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Several<T> {
     type Value = Vec<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value, or a list of such")
+        f.write_str("a value, or a list of values")
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Vec<T>, E> {

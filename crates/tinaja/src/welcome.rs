@@ -49,7 +49,7 @@ impl Welcome {
             self.cache,
             match self.disk_bytes {
                 Some(bytes) => format!("{} on disk ({})", size(bytes), self.disk_why),
-                None => "taken over from the server that runs on it".to_owned(),
+                None => "taken over from the running server".to_owned(),
             },
             size(self.memory_bytes),
         );

@@ -47,7 +47,7 @@ fn a_running_server_is_asked_and_a_stopped_cache_is_opened() {
     assert_eq!(running["top"]["by_bytes"][0]["host"].as_str(), Some(other.address().to_string().as_str()));
     let (code, table) = run(&setup, &["inspect", "--top", "1"]);
     assert_eq!(code, Some(0), "{table}");
-    for line in ["server                running", "objects looked at     6 of", "most objects                   5"] {
+    for line in ["server                running", "objects read          6 of", "most objects                   5"] {
         assert!(table.contains(line), "{line:?} in {table}");
     }
 

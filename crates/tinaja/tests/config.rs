@@ -154,14 +154,14 @@ fn a_check_says_what_would_be_done_and_does_nothing() {
         }
     };
     let reverse = format!("reverse proxy on {address}, with 1 rule");
-    let route = "a.example / leads to http://127.0.0.1:1";
+    let route = "a.example / goes to http://127.0.0.1:1";
     good(&[&reverse, route, "404", "a new one of 64.0 MiB", "access.log as squid", "64.0 MiB of memory"]);
     assert_eq!(fs::read_dir(home.dir.path()).unwrap().count(), 1, "it made something");
 
     let mut process = home.start(&[], address);
-    good(&["in use by a server that runs"]);
+    good(&["in use by a running server"]);
     process.terminate();
-    good(&["the one that is there"]);
+    good(&["the existing one"]);
 
     // What serve would refuse, it refuses.
     for (more, words) in [
@@ -171,15 +171,12 @@ fn a_check_says_what_would_be_done_and_does_nothing() {
         // Found where --check took it: beside a name without a directory nothing was asked how much is free.
         (&["--disk", "900TB", "--cache", "fresh"], ["too large", "which are free there"]),
         // Found where these were taken and did nothing, or were called a cache that is too small.
-        (&["--sets-in-memory", "30"], ["hashcache-log has no choice", "choose hashcache-setmemlru"]),
-        (
-            &["--sets-in-memory", "30", "--cache", "other"],
-            ["hashcache-log has no choice", "choose hashcache-setmemlru"],
-        ),
-        (&["--positions-in-memory", "4"], ["hashcache-log has no choice", "choose hashcache-loglru"]),
+        (&["--sets-in-memory", "30"], ["hashcache-log cannot limit", "choose hashcache-setmemlru"]),
+        (&["--sets-in-memory", "30", "--cache", "other"], ["hashcache-log cannot limit", "choose hashcache-setmemlru"]),
+        (&["--positions-in-memory", "4"], ["hashcache-log cannot limit", "choose hashcache-loglru"]),
         (
             &["--positions-in-memory", "2", "--engine", "hashcache-set", "--cache", "other"],
-            ["hashcache-set has no choice", "choose hashcache-loglru"],
+            ["hashcache-set cannot limit", "choose hashcache-loglru"],
         ),
         (
             &["--object-size", "0", "--cache", "other"],
@@ -191,7 +188,7 @@ fn a_check_says_what_would_be_done_and_does_nothing() {
         ),
         (&["--cache", "tinaja.toml"], ["tinaja.toml", "directory"]),
         (&["--cache", "tinaja.toml/below"], ["tinaja.toml", "directory"]),
-        (&["--access-log", "missing/access.log"], ["missing/access.log", "no directory"]),
+        (&["--access-log", "missing/access.log"], ["missing/access.log", "not a directory"]),
         (&["--access-log", "cache"], ["access log cache", "is a directory"]),
         (&["--listen", "127.0.0.1:1", "--listen", "0.0.0.0:1"], ["overlap", "127.0.0.1:1"]),
     ] {

@@ -22,7 +22,7 @@ fn said(output: &Output) -> String {
 fn alone_it_lists_the_experiments() {
     let list = said(&lab(&[]));
     assert!(list.contains("hashcache-table3") && list.contains("HashCache, Figure 8"), "{list}");
-    assert!(list.contains("(needs root, by its name only)"), "{list}");
+    assert!(list.contains("(needs root; only run by name)"), "{list}");
 }
 
 #[test]
@@ -89,9 +89,9 @@ fn killed_half_way_the_proxies_leave_nothing_behind() {
 #[test]
 fn what_cannot_be_done_is_refused() {
     for (arguments, why) in [
-        (&["no-such"][..], "there is no experiment \"no-such\"; `tinaja lab` lists them"),
+        (&["no-such"][..], "unknown experiment \"no-such\"; `tinaja lab` lists them"),
         (&["hashcache-index", "--quick", "--plot", "a.txt"], "its name must end in .svg or .png"),
-        (&["all", "--plot", "a.svg"], "with all, say --docs DIR"),
+        (&["all", "--plot", "a.svg"], "for all of them use --docs DIR"),
     ] {
         let output = lab(arguments);
         let says = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -102,7 +102,7 @@ fn renamed_logs_are_left_and_those_that_cannot_be_opened_are_kept() {
     fs::rename(&access, &old[0]).unwrap();
     fs::rename(&log, &old[1]).unwrap();
     tinaja.signal(Signal::USR1);
-    line(&log, "the new log", |line| line["message"] == "the log was opened anew");
+    line(&log, "the new log", |line| line["message"] == "the log was reopened");
     wait_for("the new access log", LIMIT, || access.exists().then_some(()));
     get(&home, "/a", Some("second"));
     line(&access, "the second line", |line| line["id"] == "second");
@@ -114,7 +114,7 @@ fn renamed_logs_are_left_and_those_that_cannot_be_opened_are_kept() {
         fs::create_dir(log).unwrap();
     }
     tinaja.signal(Signal::USR1);
-    for (what, path) in [("the log cannot be opened anew", &log), ("the access log cannot be opened anew", &access)] {
+    for (what, path) in [("cannot reopen the log", &log), ("the access log cannot be opened anew", &access)] {
         line(&kept[1], what, |line| {
             let message = line["message"].as_str().unwrap_or_default();
             message.starts_with(what) && line["path"] == path.display().to_string()

@@ -71,11 +71,11 @@ fn settings_of_no_use_are_refused_and_those_from_before_serve_on() {
         (good.replace(&port, "1"), "cannot change while it runs"),
         (good.replace("origin = ", "#origin = "), "line 8"),
         (format!("{good}\n[[listener]]\naddress = \"127.0.0.1:0\"\n"), "127.0.0.1:0"),
-        (String::from("\u{0}"), "makes no sense"),
+        (String::from("\u{0}"), "is not a valid configuration file"),
     ] {
         fs::write(&file, &bad).unwrap();
         let (done, said) = reload(&home);
-        assert!(!done && said.contains(why) && said.contains("the settings from before stay"), "{why}: {said}");
+        assert!(!done && said.contains(why) && said.contains("the old settings stay in use"), "{why}: {said}");
         tinaja.signal(Signal::HUP);
         assert_eq!(home.curl(&www.authority, "www.test", "/", &[]).0, 200, "{why}");
     }

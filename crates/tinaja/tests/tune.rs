@@ -54,7 +54,7 @@ fn both_tables_the_choice_and_how_to_use_it_are_printed() {
     fs::write(&log, (0..500).map(line).collect::<String>()).unwrap();
     let text = said(&tune(&home, dir.path(), &["--trace", log.to_str().unwrap()]));
     for words in [
-        "10 objects asked for in",
+        "10 objects requested in",
         "         4 KiB            90.0 |                     -\n",
         "         8 KiB            90.0 |                  74.8\n",
         "bins of 4 KiB",
@@ -64,14 +64,14 @@ fn both_tables_the_choice_and_how_to_use_it_are_printed() {
         assert!(text.contains(words), "{words} in {text}");
     }
     let text = said(&tune(&home, dir.path(), &["--false-reads", "0.5"]));
-    assert!(text.contains("bits of hash an object: 0.") && !text.contains("--hash-bits 8"), "{text}");
+    assert!(text.contains("bits of hash per object: 0.") && !text.contains("--hash-bits 8"), "{text}");
     let missing = tune(&home, dir.path(), &["--trace", "/no/such/log"]);
     let complaint = String::from_utf8_lossy(&missing.stderr).into_owned();
     assert!(missing.status.code() == Some(1) && complaint.contains("/no/such/log"), "{complaint}");
     // What the paper does not say is called assumed, also where it is a reason.
     let text = said(&tune(&home, dir.path(), &[]));
     assert!(text.contains("50.0 assumed |                     -"), "{text}");
-    assert_eq!(text.contains("50.0 %"), text.contains("50.0 %, a share that is assumed"), "{text}");
+    assert_eq!(text.contains("50.0 %"), text.contains("50.0 %, an assumed share"), "{text}");
 }
 
 /// Found where `tune /nonexistent` and `tune /etc/passwd` ended well, with all that the paper's disks lead to.
@@ -83,7 +83,7 @@ fn a_wrong_directory_is_an_error_that_says_what_to_do() {
     for (wrong, says) in [
         (dir.path().join("not/there"), format!("mkdir -p {there}/not/there), or name {there}, if")),
         (file.join("below"), format!("mkdir -p {there}/file/below), or name {there}, if")),
-        (file.clone(), format!("{there}/file is no directory: name a directory on the disk to measure")),
+        (file.clone(), format!("{there}/file is not a directory: name a directory on the disk to measure")),
         (Path::new("not-here").into(), "or name ., if".into()),
         // Where there is no room for a file.
         (Path::new("/proc").into(), "there are 0 bytes free in /proc".into()),
@@ -111,7 +111,7 @@ fn a_new_cache_is_cut_as_suits_the_disk_unless_flags_say_otherwise() {
         assert_eq!(proxy.process.terminate().code(), Some(0));
         let log = setup.output();
         assert_eq!(
-            (log.contains("the new cache is cut for"), log.contains("bins of")),
+            (log.contains("sizes of the new cache were chosen for"), log.contains("bins of")),
             (measured, measured),
             "{flags:?}: {log}"
         );
@@ -121,7 +121,11 @@ fn a_new_cache_is_cut_as_suits_the_disk_unless_flags_say_otherwise() {
         let mut proxy = setup.start();
         has_object(&proxy, &origin);
         assert_eq!(proxy.process.terminate().code(), Some(0));
-        assert_eq!(setup.output().matches("the new cache is cut for").count(), usize::from(measured), "{flags:?}");
+        assert_eq!(
+            setup.output().matches("sizes of the new cache were chosen for").count(),
+            usize::from(measured),
+            "{flags:?}"
+        );
         let inspected: serde_json::Value = serde_json::from_slice(&setup.inspect().stdout).unwrap();
         let cut = (inspected["bin_bytes"].as_u64().unwrap(), inspected["ways"].as_u64().unwrap());
         match flags {

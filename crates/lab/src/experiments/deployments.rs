@@ -15,7 +15,7 @@ use crate::rig::{Rig, Spec};
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "hashcache-deployments",
-    shows: "the two deployments in their memory: 50 GB with Log in 300 MB, 20 GB with Set in 128 MB",
+    shows: "the memory of the two deployments: 50 GB with Log in 300 MB, 20 GB with Set in 128 MB",
     paper: "HashCache, section 7",
     replays_logs: false,
     needs_root: false,
@@ -168,19 +168,20 @@ fn measure(deployment: &Deployment, setup: &Setup) -> Result<Measured, LabError>
 
 fn notes() -> Vec<String> {
     [
-        "Both prefetch, as all policies but LogN do from section 3.5 on: eight bits more for each position of Log, 55 a slot; \
-         none for Set, which keeps lengths in its bins.",
-        "It is the engine with its store that runs here, in the laboratory's own process: not a proxy, which has its \
-         connections besides.",
-        "Each engine runs over a file with holes, as long as the deployment's disk, past the page cache, under a PolyMix-like \
-         load. Its index is allocated in full from the start, so that what it takes does not grow with what is stored.",
-        "`process` is the most memory that the whole process held meanwhile (VmHWM): this program's code, the index, the \
-         buffers for reads and batches, hot objects, and what the process held before the engine was opened (`before`), of which \
-         the heap may have been used again. `charged` is what a memory cgroup with the limit was charged with; where \
-         none can be made, without root, the limit is compared and not enforced.",
-        "The smaller comes first: what it frees the larger one takes again. The limit is of the cache at the university, and \
-         of the whole machine at the institute, where as little as possible was asked for. Squid's index alone would have \
-         filled either.",
+        "Both prefetch, like all policies but LogN from section 3.5 on. This costs Log eight more bits per position, \
+         55 per slot, and Set nothing, since it keeps lengths in its bins.",
+        "Only the engine and its store run here, in the laboratory's own process. A proxy would also need memory for \
+         its connections.",
+        "Each engine runs over a sparse file as long as the deployment's disk, bypassing the page cache, under a \
+         PolyMix-like load. Its index is fully allocated from the start, so its memory does not grow with the number \
+         of stored objects.",
+        "`process` is the most memory that the whole process held during the run (VmHWM): this program's code, the \
+         index, the buffers for reads and batches, hot objects, and what the process held before the engine was opened \
+         (`before`), whose heap may have been reused. `charged` is what a memory cgroup with the limit was charged \
+         with. Without root no cgroup can be created, and the limit is only compared, not enforced.",
+        "The smaller deployment runs first, so the larger one reuses the memory that it frees. The limit is for the \
+         cache at the university, and for the whole machine at the institute, which wanted to use as little as \
+         possible. Squid's index alone would have filled either.",
     ]
     .map(str::to_owned)
     .to_vec()

@@ -13,7 +13,7 @@ use crate::rig::{Rig, Spec};
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "hashcache-hits",
-    shows: "hit ratios and byte hit ratios by policy and cache size, beside LRU; of logs too, with --trace",
+    shows: "hit ratios and byte hit ratios by policy and cache size, compared with LRU; also for logs, with --trace",
     paper: "HashCache, Figure 6",
     replays_logs: true,
     needs_root: false,
@@ -127,18 +127,19 @@ fn lru(load: &Load, bytes: u64) -> (f64, f64) {
 
 fn notes() -> Vec<String> {
     [
-        "Disks are cut for objects of 8 KiB on average, as by default. LRU counts bodies only; an engine's bytes hold heads, \
-         names, padding, and for the engines with a Disk Table what of each bin is empty.",
-        "Figure 6 says that all but Basic reach the offered hit ratio, with caches of 18 to 60 GB for a working set of less. \
-         So they do here: the logs with half as much disk again as the objects' bytes, the sets with three times as much, since \
-         bins are not full and each has half as much log beside it. Basic loses what falls on one bin.",
-        "Log, LogN and LogLRU evict in the order of writing: what is asked for often leaves with its lap all the same and is \
-         fetched again. SetMem's sets evict by use, but a set holds eight objects whatever their sizes.",
-        "Without an index Set counts uses only in the 1024 sets that were read last, of which it remembers what they hold: \
-         that is all of a disk of 100 MB, so that on the smallest three it evicts as SetMem does, and on larger ones the oldest \
-         by writing leaves more and more. SetMemLRU has 40 % of the sets in memory; one that comes back is learned in the order \
-         of writing, its uses are forgotten. So it is below both on small disks, beside Set on large ones, and with all sets \
-         in memory where SetMem is.",
+        "Disks are planned for the default average object size of 8 KiB. LRU counts only bodies; an engine's bytes \
+         include heads, names, padding, and for engines with a Disk Table the empty part of each bin.",
+        "According to Figure 6, all but Basic reach the offered hit ratio, with caches of 18 to 60 GB for a smaller \
+         working set. The same holds here: logs need half as much disk again as the objects' bytes, and sets need \
+         three times as much, since bins are not full and half as much log comes in addition. Basic loses objects that \
+         fall on the same bin.",
+        "Log, LogN and LogLRU evict in the order of writing: even popular objects are evicted with their lap and \
+         fetched again. SetMem's sets evict by use, but a set holds eight objects, whatever their sizes.",
+        "Without an index, Set counts uses only in the 1024 sets that were read last, whose contents it remembers. \
+         That covers a disk of 100 MB, so on the smallest three disks it evicts like SetMem, and on larger ones it \
+         increasingly evicts the oldest object by writing. SetMemLRU has 40 % of the sets in memory. A set that comes \
+         back is read in the order of writing, and its uses are forgotten. So SetMemLRU is below both on small disks, \
+         level with Set on large ones, and level with SetMem if all sets are in memory.",
     ]
     .map(str::to_owned)
     .to_vec()

@@ -13,7 +13,7 @@ use crate::rig::{Rig, Spec};
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "hashcache-index",
-    shows: "the largest disk that 2 GB of memory indexes, by bits as allocated",
+    shows: "the largest disk that 2 GB of memory can index, by allocated bits",
     paper: "HashCache, Figure 8",
     replays_logs: false,
     needs_root: false,
@@ -111,19 +111,20 @@ fn row(name: &str, figure_8: &str, bits: f64, formula: Option<f64>, there: f64) 
 
 fn notes() -> Vec<String> {
     [
-        "Our bits are what was allocated, divided by the slots, at one slot for each 8 KiB. The paper gives no numbers for \
-         its figure: Table 3 has the bits of Squid and of the commercial cache (Tiger there), the least and the most of them.",
-        "The figure's HC-L is HashCache-Log with prefetching: section 3.5 ends with all policies but LogN having it from there \
-         on. Its length costs each position eight bits, 55 instead of 47; engines with a Disk Table keep it in the bin.",
+        "Our bits are what was allocated, divided by the slots, at one slot for each 8 KiB. The paper gives no numbers \
+         for its figure; Table 3 has the minimum and maximum bits of Squid and of the commercial cache (called Tiger).",
+        "The figure's HC-L is HashCache-Log with prefetching: from section 3.5 on all policies but LogN have it. The \
+         record's length costs each position eight bits, 55 instead of 47; engines with a Disk Table keep it in the \
+         bin.",
         "SetMemLRU has 40 % of its sets in memory, as in Figure 4. Its row for a set has three links and the set's number, each \
          of as few bits as the number of rows needs, and is rounded up to whole bytes: 16 of them with 17,000 rows (4 GiB), 17 \
          with 70,000 (16 GiB, hashcache-table3's), 18 with 280,000 (64 GiB, here): 6.6, 6.98 and 7.39 bits a slot. On \
          the largest disk it is more still, by the formula: `on that disk`.",
-        "Slots are not objects: with as many objects as slots 14 % are lost to full sets (hashcache-table3), for which a live \
+        "Slots are not objects: with as many objects as slots 14 % are lost to full sets (hashcache-table3), so a live \
          object costs 55 bits with Log without prefetching, 64 with it, and 13 with SetMem.",
-        "Traffic Server and nginx are given by their own documentation: 10 bytes for each mean object, and 8000 keys in a \
-         megabyte of nginx's zone, some 1000 bits.",
-        "Basic and Set keep nothing for an object: the disk may be as large as numbers of 64 bits are.",
+        "The numbers for Traffic Server and nginx come from their documentation: 10 bytes per average object, and 8000 \
+         keys in a megabyte of nginx's zone, about 1000 bits each.",
+        "Basic and Set keep no memory per object: the disk can be as large as 64-bit numbers allow.",
     ]
     .map(str::to_owned)
     .to_vec()

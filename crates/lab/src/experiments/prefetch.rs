@@ -14,7 +14,7 @@ use crate::rig::{Rig, Spec, sata_7200};
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "hashcache-prefetch",
-    shows: "reads a hit with and without prefetching, and bytes read for nothing; of logs too, with --trace",
+    shows: "reads per hit with and without prefetching, and bytes read in vain; also for logs, with --trace",
     paper: "HashCache, sections 3.5 and 4.3",
     replays_logs: true,
     needs_root: false,
@@ -136,28 +136,29 @@ fn row(engine: EngineRef, prefetch: bool, outcome: &Outcome) -> [Cell; 9] {
 }
 
 /// Who is related: how long [`GROUP_WINDOW`] is stands in it, and must.
-const RELATED: &str = "Related are objects that one client was given for one referer (or that are themselves the page), each \
-    within 5 s of the one before, the proxy's window. The driver ends a group when by the requests' times half a second has \
-    gone by without another object or two seconds since its first, as the store does by the wall's clock.";
+const RELATED: &str = "Objects are related if one client got them with the same referer (or if they are the page \
+    itself), each within 5 s of the previous one, the proxy's window. The driver ends a group half a second after its \
+    last object or two seconds after its first, by the times of the requests; the store does the same by the wall \
+    clock.";
 const _: () = assert!(GROUP_WINDOW.as_secs() == 5);
 
 fn notes() -> Vec<String> {
     [
-        "Disks have room for all objects, so that hits are the same with prefetching and without; no hot objects are kept. \
-         Reads a hit are those that happen while a hit is served, divided by all hits; those served by what was read ahead, \
-         or was not written yet, have none.",
+        "Disks have room for all objects, so hits are the same with and without prefetching; no hot objects are kept \
+         in memory. Reads a hit are the reads made while hits are served, divided by all hits. Hits on objects that \
+         were read ahead, or were not written yet, need no read.",
         RELATED,
-        "Bytes ahead are those of records that were read because they are related to one that was asked for; used are those \
-         that were asked for while they were kept, for nothing those that were let go of (8 MiB are kept for each disk). What \
-         is missing to 100 % is kept still when the run ends.",
-        "Bytes that are read ahead are read once more each time: a page that is asked for again brings all of it again.",
-        "Engines with a Disk Table read a bin for each object all the same: what they read together are the bodies that do not \
-         fit their bins, which most do here. Table 4's 1 + 1/rel takes it that none does.",
-        "A position in memory also says how long a record is: where little is read ahead, what Log and LogLRU gain is that a \
-         long object is one request and not two, and a short one fewer bytes.",
-        "A log's order groups pages without any prefetching too, but then each object is a request. In the PolyMix-like load \
-         every object belongs to one page and a page is asked for as a whole: the best case. In real logs objects are shared by \
-         pages, browsers have some of them already, and groups are made by who came first.",
+        "Bytes ahead belong to records that were read because they are related to a requested one. Used are those that \
+         were requested while they were kept; for nothing are those that were dropped unused (8 MiB are kept per \
+         disk). The rest to 100 % is still kept when the run ends.",
+        "Bytes are read ahead again each time: a page that is requested again is read completely again.",
+        "Engines with a Disk Table still read a bin for each object. They read together only the bodies that do not \
+         fit into their bins, and most fit here. Table 4's 1 + 1/rel assumes that none fits.",
+        "A position in memory also says how long a record is. So even if little is read ahead, Log and LogLRU read a \
+         long object with one request instead of two, and fewer bytes for a short one.",
+        "A log's order groups pages without any prefetching too, but then each object is a request. In the \
+         PolyMix-like load every object belongs to one page and a page is asked for as a whole: the best case. In real \
+         logs pages share objects, browsers already have some of them, and the first client determines the groups.",
     ]
     .map(str::to_owned)
     .to_vec()

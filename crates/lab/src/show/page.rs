@@ -43,10 +43,9 @@ fn plain_name(log: &Path) -> String {
 /// The page that leads to those of the experiments that have one.
 pub fn contents(experiments: &[Experiment], has_page: impl Fn(&str) -> bool) -> String {
     let mut page = String::from(
-        "# The laboratory's pages\n\nEach is one experiment, as `tinaja lab` lists them. `tinaja lab all --docs docs/lab` \
-         makes them again; a page that was made with logs names them, for `--trace`, and those that need root are run by \
-         their names.\n\n\
-         | experiment | shows | paper |\n|---|---|---|\n",
+        "# The laboratory's pages\n\nEach page is one of the experiments that `tinaja lab` lists. `tinaja lab all \
+         --docs docs/lab` generates them again. Pages that were made with logs name them, for `--trace`. Experiments \
+         that need root must be run by name.\n\n| experiment | shows | paper |\n|---|---|---|\n",
     );
     for Experiment { name, shows, paper, .. } in experiments {
         let named = if has_page(name) { format!("[{name}]({name}.md)") } else { (*name).to_owned() };

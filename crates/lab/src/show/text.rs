@@ -27,7 +27,7 @@ pub fn list(experiments: &[Experiment]) -> String {
     let mut grid = Grid::new();
     grid.load_preset(presets::NOTHING);
     for Experiment { name, shows, paper, needs_root, .. } in experiments {
-        let root = if *needs_root { " (needs root, by its name only)" } else { "" };
+        let root = if *needs_root { " (needs root; only run by name)" } else { "" };
         grid.add_row([(*name).to_owned(), format!("{shows}{root}"), (*paper).to_owned()]);
     }
     format!("{grid}\n")

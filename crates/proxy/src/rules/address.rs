@@ -32,8 +32,8 @@ fn v4(address: Ipv4Addr) -> Option<&'static str> {
         [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => "a private address (RFC 1918)",
         [169, 254, 169, 254] => "a cloud's metadata service (169.254.169.254)",
         [169, 254, ..] => "a link-local address (169.254.0.0/16)",
-        [100, 64..=127, ..] => "a carrier's inner address (100.64.0.0/10)",
-        [192, 0, 0, _] => "an address for protocols' own use (192.0.0.0/24)",
+        [100, 64..=127, ..] => "a carrier's internal address (100.64.0.0/10)",
+        [192, 0, 0, _] => "an address reserved for protocols (192.0.0.0/24)",
         [192, 0, 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => "an address for documentation",
         [198, 18..=19, ..] => "an address for benchmarks (198.18.0.0/15)",
         [224..=239, ..] => "a multicast address (224.0.0.0/4)",
@@ -51,11 +51,11 @@ fn v6(address: Ipv6Addr) -> Option<&'static str> {
         [0xfe80..=0xfebf, ..] => "a link-local address (fe80::/10)",
         [0xfec0..=0xfeff, ..] => "a site-local address (fec0::/10)",
         [0xff00..=0xffff, ..] => "a multicast address (ff00::/8)",
-        [0x64, 0xff9b, 1, ..] => "an address of a local translator (64:ff9b:1::/48)",
-        [0x2001, 0, ..] => "an address of a Teredo tunnel (2001::/32)",
+        [0x64, 0xff9b, 1, ..] => "a local NAT64 address (64:ff9b:1::/48)",
+        [0x2001, 0, ..] => "a Teredo address (2001::/32)",
         [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => "an address for documentation",
         // All that is given out to the public Internet is in 2000::/3; NAT64 and 6to4 were looked into before.
         [0x2000..=0x3fff, ..] => return None,
-        _ => "an address that nobody was given",
+        _ => "an unassigned address",
     })
 }

@@ -15,7 +15,7 @@ pub struct Cidr {
 
 /// A text that is no block of addresses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no address or block of addresses; write it as in 192.168.0.0/16, 10.1.2.3 or fd00::/8")]
+#[error("{0:?} is not an address or a block of addresses; write it as in 192.168.0.0/16, 10.1.2.3 or fd00::/8")]
 pub struct BadCidr(String);
 
 impl Cidr {

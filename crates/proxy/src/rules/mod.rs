@@ -41,19 +41,19 @@ pub(crate) struct Asked<'a> {
 /// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Denied {
-    #[error("PURGE is refused unless a rule allows it: one with method PURGE, in the file of --config.")]
+    #[error("PURGE is not allowed. To allow it, add a rule with method PURGE to the configuration file.")]
     Purge,
-    #[error("Rule {0} of this proxy's access rules refuses the request.")]
+    #[error("Access rule {0} of this proxy denies the request.")]
     Rule(usize),
     #[error(
-        "{address} is {kind}. The proxy reaches public addresses only; --allow-destination {address} opens this one."
+        "{address} is {kind}. The proxy only connects to public addresses; --allow-destination {address} allows this one."
     )]
     Address { address: IpAddr, kind: &'static str },
-    #[error("Tunnels may not lead to port {0}; --allow-connect-port {0} opens it. Open without it are 443 and 563.")]
+    #[error("Tunnels to port {0} are not allowed, only to 443 and 563; --allow-connect-port {0} allows them.")]
     TunnelPort(u16),
     #[error(
-        "Plain HTTP may not be spoken to port {0}, which belongs to another protocol, unless a rule names it. Open are 80, \
-         443 and above 1024."
+        "Plain HTTP to port {0} is not allowed, because the port belongs to another protocol. Allowed are 80, 443 and ports \
+         above 1024, and others if a rule names them."
     )]
     PlainPort(u16),
 }

@@ -39,7 +39,7 @@ pub struct Ports {
 
 /// A text that names no ports.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no port from 1 to 65535 or range of ports; write it as in 8443 or 8000-8999")]
+#[error("{0:?} is not a port from 1 to 65535 or a range of ports; write it as in 8443 or 8000-8999")]
 pub struct BadPorts(String);
 
 /// Whether a rule fits a request.

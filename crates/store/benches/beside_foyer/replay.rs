@@ -159,18 +159,18 @@ fn page(load: &Load, rows: &[Row]) -> String {
     let mut text = format!(
         "# hashcache-log, segmented and foyer 0.22 under one workload\n\n\
          {date}, by `cargo bench -p tinaja-store -- --replay`, on: {machine}.\n\n\
-         {objects} objects of 256 bytes to 64 KiB, four times the {mebibytes} MiB of disk, asked for by Zipf's law (0.8): {warm_up}\n\
-         requests to warm up, {measured} measured, one at a time. What is not there is fetched and stored. Past the page cache,\n\
-         nothing hot in memory. foyer as in [beside foyer](beside-foyer.md).\n\n\
-         - Requests: Tinaja's are counted by its devices, foyer's are its process's calls of `pread` and `pwrite` and their kind.\n\
-         - Read: bytes read from the disk for each byte of a hit. Written: for each byte that was missed and stored, padding,\n  \
-           summaries and what was kept included. Both are of `/proc/self/io`.\n\
-         - Index: bits of memory an object that is there; foyer's is the growth of its heap.\n\
-         - CPU: user and system time of the whole process a request. Everything but rate and CPU is exact, and the same in each run\n  \
-           but for what is evicted a moment earlier or later.\n\
-         - Segmented has twice the slots that the objects fill, as its summaries have, so that sets are seldom full; hashcache-log\n  \
-           loses more objects to full sets. A part of the disk waits free: three of some 125 segments here.\n\n\
-         | cache | hits, % | bytes hit, % | index bits | objects | reads a request | writes a request | read | written | CPU µs | /s |\n\
+         {objects} objects of 256 bytes to 64 KiB, four times the {mebibytes} MiB of disk, requested by Zipf's law (0.8): {warm_up}\n\
+         requests to warm up, {measured} measured, one at a time. Missing objects are fetched and stored. The page cache is bypassed,\n\
+         and no object is kept in memory. foyer as in [beside foyer](beside-foyer.md).\n\n\
+         - Requests: Tinaja's are counted by its devices; foyer's are the calls of `pread`, `pwrite` and the like by its process.\n\
+         - Read: bytes read from disk per byte of a hit. Written: bytes written per byte that was missed and stored, with padding,\n  \
+           summaries and objects that were kept. Both come from `/proc/self/io`.\n\
+         - Index: bits of memory per stored object; foyer's is the growth of its heap.\n\
+         - CPU: user and system time of the whole process per request. Everything but rate and CPU is exact, and the same in each run\n  \
+           except for objects that are evicted a moment earlier or later.\n\
+         - Segmented has twice as many slots as the objects fill, as its summaries do, so that sets are rarely full; hashcache-log\n  \
+           loses more objects to full sets. A part of the disk is kept free: three of some 125 segments here.\n\n\
+         | cache | hits, % | bytes hit, % | index bits | objects | reads per request | writes per request | read | written | CPU µs | /s |\n\
          |---|---|---|---|---|---|---|---|---|---|---|\n",
         date = machine::today(),
         machine = machine::description(),

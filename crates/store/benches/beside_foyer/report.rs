@@ -117,22 +117,22 @@ impl Report {
         format!(
             "# Tinaja's store beside foyer 0.22\n\n\
              {date}, by `cargo bench -p tinaja-store`, on: {machine}.\n\
-             Load average when it ended: {load}. Where that is more than its own threads, rates tell who else was running, and\n\
-             processor time an operation is what compares.\n\n\
-             Both caches keep the same objects on {mebibytes} MiB of one file system, past the page cache, and keep no object in\n\
-             memory. They run in one process on one runtime, in turns, {rounds} rounds of {seconds} s each; a number is the\n\
-             median, and *spread* the fastest round over the slowest, of each. CPU is the user and system time of the whole\n\
+             Load average when it ended: {load}. If that is more than the benchmark's own threads, other programs were running: then\n\
+             compare processor time per operation, not rates.\n\n\
+             Both caches keep the same objects on {mebibytes} MiB of one file system, bypass the page cache, and keep no object in\n\
+             memory. They run in one process on one runtime, in turns, {rounds} rounds of {seconds} s each. A number is the median of the\n\
+             rounds, and *spread* is the fastest round over the slowest, for each cache. CPU is the user and system time of the whole\n\
              process. A ratio is Tinaja's over foyer's: for operations a second more is better, for CPU less.\n\n\
-             - *put*: new objects on a full cache, until all are written. Tinaja's end with a flush to the medium, foyer has\n  \
-               none. foyer drops puts in silence when 16 MiB wait, so no more than 12 MiB were given to it ahead.\n\
-             - *get*: objects that are there, at random, read whole, through `HybridCache::get`. *absent*: the same of objects\n  \
-               that are not there. *bare*: foyer's storage alone (`Store::load`), past its hybrid cache.\n\
-             - Both have the I/O engine that is their default: Tinaja io_uring where the kernel has it, foyer pread and pwrite on\n  \
-               threads. (`--foyer-uring` gives it io_uring, whose thread spins.) foyer: block engine, its memory cache refusing all.\n\
-             - Bytes written are `write_bytes` of `/proc/self/io`, over names and bodies.\n\
-             - Index bits: Tinaja's are its whole index with locks and padding, over the objects it has after as many were put\n  \
-               as the disk holds. foyer's are the growth of the heap, counted by the allocator, while its disk was filled, over\n  \
-               the objects it has then; its hash maps double as they grow, so other counts of objects give up to twice or\n  \
+             - *put*: new objects on a full cache, until all are written. Tinaja's end with a flush to the medium; foyer has\n  \
+               none. foyer silently drops puts when 16 MiB wait, so it was never given more than 12 MiB ahead.\n\
+             - *get*: stored objects at random, read completely, through `HybridCache::get`. *absent*: the same for objects\n  \
+               that are not stored. *bare*: only foyer's storage (`Store::load`), without its hybrid cache.\n\
+             - Both use their default I/O engine: Tinaja io_uring if the kernel has it, foyer pread and pwrite on\n  \
+               threads. (`--foyer-uring` gives it io_uring, whose thread spins.) foyer: block engine; its memory cache accepts nothing.\n\
+             - Bytes written are `write_bytes` of `/proc/self/io`, divided by the bytes of names and bodies.\n\
+             - Index bits: for Tinaja its whole index with locks and padding, divided by the objects it has after as many puts\n  \
+               as fit on the disk. For foyer the growth of the heap while its disk was filled, counted by the allocator, divided by\n  \
+               the objects it has then. Its hash maps double as they grow, so other numbers of objects give up to twice or\n  \
                half of that.\n\n\
              {tables}",
             date = machine::today(),

@@ -211,8 +211,8 @@ pub enum OpenError {
     NoCache(PathBuf),
     /// The cache's positions lie in a directory of their own, and none was named.
     #[error(
-        "{0} was made with its positions in a directory of their own: name one, the same or another, or keep all 8 positions \
-         of each set in memory"
+        "{0} was created with its positions in a separate directory: name that directory or another one, or keep all 8 \
+         positions of each set in memory"
     )]
     NoPositions(PathBuf),
     /// What is in the place of the file for positions is something else.
@@ -256,7 +256,9 @@ pub enum OpenError {
     #[error("{0}")]
     Setting(String),
     /// The directories do not belong together.
-    #[error("{path} is {there}, and was given as {given}: name the directories in the order they were made in")]
+    #[error(
+        "{path} is {there}, and was given as {given}: name the directories in the order in which they were created"
+    )]
     OtherDisk {
         /// Which file.
         path: PathBuf,

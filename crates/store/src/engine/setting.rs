@@ -148,9 +148,9 @@ mod tests {
         help: "",
         lasts: false,
         made_with: "",
-        unit: "in a hundred",
+        unit: "percent",
         missing: "",
-        out_of_range: "{} in a hundred cannot be",
+        out_of_range: "{} percent is not possible",
         nothing: None,
     };
     static SWITCH: Setting = Setting {
@@ -181,7 +181,7 @@ mod tests {
     fn a_number_out_of_range_is_refused_with_what_to_do() {
         assert_eq!((PERCENT.refusal(1), PERCENT.refusal(100), SWITCH.refusal(5)), (None, None, None));
         let refused = PERCENT.refusal(101).unwrap();
-        assert_eq!(refused, "101 in a hundred cannot be: choose 1 to 100, or leave it out");
-        assert_eq!((PERCENT.in_words(3), SWITCH.in_words(1)), ("3 in a hundred".into(), "on".into()));
+        assert_eq!(refused, "101 percent is not possible: choose 1 to 100, or leave it out");
+        assert_eq!((PERCENT.in_words(3), SWITCH.in_words(1)), ("3 percent".into(), "on".into()));
     }
 }

@@ -87,10 +87,10 @@ pub enum ExternalError {
     #[error("the store is closed: open it again, and ask again")]
     Closed,
     /// Too many reads are handed out.
-    #[error("{0} reads are handed out and not verified yet, and there may be no more: verify or drop some first")]
+    #[error("{0} reads are waiting to be verified, which is the limit: verify or drop some first")]
     TooMany(usize),
     /// Other bytes were handed in than were to be read.
-    #[error("{given} bytes were handed in of a read of {wanted}: hand in all of what was to be read, and nothing else")]
+    #[error("{given} bytes were handed in for a read of {wanted}: hand in exactly the bytes of that read")]
     Length {
         /// How many there were.
         given: usize,

@@ -83,53 +83,58 @@ pub fn choose_for(disk: &DiskSpeed, sizes: &Sizes, most_false_reads: f64) -> Cho
     let false_reads = |bits| false_reads(ways, bits);
 
     let kib = |bytes: u64| format!("{} KiB", bytes >> 10);
-    let assumed = if sizes.is_assumed(bin_bytes) { ", a share that is assumed" } else { "" };
+    let assumed = if sizes.is_assumed(bin_bytes) { ", an assumed share" } else { "" };
     let held = format!("{:.1} %{assumed}", 100.0 * fits(bin_bytes));
     let mut why = Vec::new();
     why.push(match disk.slowdown(knee) {
         Some((slower, beyond)) => format!(
-            "a read of {} takes {slower:.2} times as long as one of {}{}: a set may be as large",
+            "a read of {} takes {slower:.2} times as long as one of {}{}: a set may be this large",
             kib(knee),
             kib(disk.smallest_bytes()),
             beyond.map_or(String::new(), |(next, beyond)| format!(", and one of {} {beyond:.2} times", kib(next))),
         ),
-        None => format!("nothing is known of the disk: a set may have {}", kib(knee)),
+        None => format!("nothing is known about the disk: a set may have {}", kib(knee)),
     });
     let doubted: Vec<_> = disk.in_doubt(MOST_LONGER).map(kib).collect();
     if !doubted.is_empty() {
         why.push(format!(
-            "whether reads of {} take more than {MOST_LONGER} times as long is not certain, whatever was measured: up to the 64 KiB of the paper's \
-             sets that counts for them, and beyond against them, so that two runs on one disk choose the same",
+            "the measurements leave it open whether reads of {} take more than {MOST_LONGER} times as long. This counts in favour \
+             of sizes up to the 64 KiB of the paper's sets and against larger ones, so that two runs on one disk choose the same",
             doubted.join(" and ")
         ));
     }
     why.push(if bin_bytes == holds_most {
-        format!("bins of {}: the smallest that hold most objects whole ({held})", kib(bin_bytes))
+        format!("bins of {}: the smallest that hold most objects completely ({held})", kib(bin_bytes))
     } else {
         format!(
-            "bins of {}: larger ones would hold more objects whole ({held} fit these), but not {LEAST_WAYS} of them \
-             would fit a set",
+            "bins of {}: larger ones would hold more objects completely ({held} fit these), but fewer than {LEAST_WAYS} of \
+             them would fit a set",
             kib(bin_bytes)
         )
     });
     if fits(bin_bytes) < 0.5 {
-        let fewer =
-            "most objects take a second read of a log all the same: hashcache-log has no bins, and one read for each";
+        let fewer = "most objects still take a second read, from the log: hashcache-log has no bins, and takes one read for each";
         why.push(fewer.to_owned());
     }
     why.push(format!(
         "sets of {ways} bins, {}: {}",
         kib(bin_bytes * ways as u64),
-        if ways as u64 == MOST_WAYS { "as many as a row in memory has room for" } else { "as many as that size holds" },
+        if ways as u64 == MOST_WAYS {
+            "the most that a row in memory has room for"
+        } else {
+            "the most that fit this size"
+        },
     ));
     why.push(format!(
-        "{hash_bits} bits of hash an object: {:.2} % of the lookups of what is not there read for nothing{}; each bit more costs a \
-         bit an object and halves that, to {:.3} % with {most_bits}",
+        "{hash_bits} bits of hash per object: {:.2} % of the lookups of absent objects read the disk in vain{}; each extra bit \
+         costs one bit per object and halves that, to {:.3} % with {most_bits}",
         100.0 * false_reads(hash_bits),
-        if enough.is_some() { "" } else { ", which is more than was asked for" },
+        if enough.is_some() { "" } else { ", which is more than requested" },
         100.0 * false_reads(most_bits)
     ));
-    why.push(format!("objects of {mean_object_bytes} bytes on average: what a log's slots are counted by"));
+    why.push(format!(
+        "objects of {mean_object_bytes} bytes on average: the number of slots of a log follows from this"
+    ));
     Choice { bin_bytes, ways, hash_bits, mean_object_bytes, false_reads: false_reads(hash_bits), why }
 }
 
@@ -186,7 +191,7 @@ mod tests {
         {
             let choice = choose_for(&disk, &sizes, most);
             assert_eq!(choice.hash_bits, bits, "{choice}");
-            assert_eq!(choice.to_string().contains("more than was asked for"), most < 0.000_1);
+            assert_eq!(choice.to_string().contains("more than requested"), most < 0.000_1);
             assert!(choice.false_reads <= most || bits == 16);
         }
         assert_eq!(choose_for(&disk, &sizes, f64::NAN).hash_bits, 16);
@@ -214,7 +219,7 @@ mod tests {
         let chosen = |longer: &[(u64, f64)]| {
             let reads: Vec<_> = longer.iter().map(|(kib, times)| (*kib, times * 0.1)).collect();
             let choice = choose(&disk(&reads), &Sizes::of_the_paper());
-            (choice.bin_bytes, choice.ways, choice.to_string().contains("is not certain"))
+            (choice.bin_bytes, choice.ways, choice.to_string().contains("leave it open"))
         };
         for of_32 in [1.12, 1.24, 1.26, 1.33, 1.42, 1.48, 1.55, 1.64] {
             let all = [(4, 1.0), (8, 1.02), (16, 1.08), (32, of_32), (64, 1.75), (128, 2.3)];

@@ -83,7 +83,7 @@ pub enum TuneError {
     #[error(transparent)]
     Scratch(#[from] OpenDiskError),
     /// There is little room.
-    #[error("there are {free} bytes free in {dir}, and measuring takes {needed} for a while: make room")]
+    #[error("there are {free} bytes free in {dir}, but measuring needs {needed} for a while: free some space")]
     Full {
         /// Where.
         dir: String,
@@ -93,7 +93,7 @@ pub enum TuneError {
         needed: u64,
     },
     /// What was read came from memory.
-    #[error("{0} cannot be read past the page cache, so its disk cannot be measured")]
+    #[error("{0} cannot be read without the page cache, so its disk cannot be measured")]
     Cached(String),
     /// The disk failed, or was so slow that not all sizes were read.
     #[error("{0}")]
@@ -180,7 +180,7 @@ impl DiskSpeed {
             }
         };
         match taken.is_empty() {
-            true => Err(TuneError::Failed(format!("{bytes} bytes are too few to read any size from"))),
+            true => Err(TuneError::Failed(format!("{bytes} bytes are too few to measure any read size"))),
             false => Ok(DiskSpeed { reads: taken.into_iter().map(speed).collect(), of: "a device".into() }),
         }
     }
@@ -229,7 +229,7 @@ impl DiskSpeed {
 impl fmt::Display for DiskSpeed {
     /// What was measured, and beside it what the paper prints.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "The disk: {}; beside it, Table 6 as the HashCache paper prints it", self.of)?;
+        writeln!(f, "The disk: {}. For comparison: Table 6 of the HashCache paper", self.of)?;
         writeln!(
             f,
             "      read size   seeks a second   latency, ms   quick, ms    +-   reads | Table 6: seeks a second, ms"

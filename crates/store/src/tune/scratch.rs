@@ -49,7 +49,7 @@ impl Scratch {
             for (word, nth) in piece.chunks_exact_mut(8).zip(1_u64..) {
                 word.copy_from_slice(&number.wrapping_mul(nth).to_le_bytes());
             }
-            let failed = |error| TuneError::Failed(format!("{} cannot be written: {error}", scratch.path.display()));
+            let failed = |error| TuneError::Failed(format!("cannot write {}: {error}", scratch.path.display()));
             blocking::write(disk, scratch.bytes, piece).map_err(failed)?;
             scratch.bytes += PIECE_BYTES as u64;
         }
@@ -63,7 +63,7 @@ impl Scratch {
 
     /// What to read. It is there once the file was made.
     pub(super) fn device(&self) -> Result<&Disk, TuneError> {
-        self.disk.as_ref().ok_or_else(|| TuneError::Failed("the file to measure by is gone".into()))
+        self.disk.as_ref().ok_or_else(|| TuneError::Failed("the file for the measurement is gone".into()))
     }
 }
 
@@ -73,7 +73,7 @@ impl Drop for Scratch {
             disk.stop();
         }
         if let Err(error) = std::fs::remove_file(&self.path) {
-            tracing::warn!("{} cannot be removed, and is of no use: {error}", self.path.display());
+            tracing::warn!("cannot remove {}, which is no longer needed: {error}", self.path.display());
         }
     }
 }

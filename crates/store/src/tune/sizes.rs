@@ -51,7 +51,7 @@ impl Sizes {
             below: std::array::from_fn(share),
             mean: paper::MEAN_BYTES,
             objects: 0,
-            of: "CoDeeN's in the HashCache paper, since there are no others to go by".into(),
+            of: "those of CoDeeN in the HashCache paper, since there are no others".into(),
         }
     }
 
@@ -138,7 +138,7 @@ impl Sizes {
 impl fmt::Display for Sizes {
     /// What was counted, and beside it what the paper prints.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "Object sizes: {}; beside them, Table 5 as the HashCache paper prints it", self.of)?;
+        writeln!(f, "Object sizes: {}. For comparison: Table 5 of the HashCache paper", self.of)?;
         writeln!(f, "  smaller than    % of objects | Table 5: % of objects")?;
         for (bytes, share) in self.classes() {
             let percent = format!("{:.1}", 100.0 * share);

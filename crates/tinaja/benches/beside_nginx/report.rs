@@ -63,16 +63,16 @@ pub fn write(lines: &[Line]) {
 
 {today}, by `cargo bench -p tinaja`, beside {nginx}, on a virtual machine of 2 cores.
 
-Each server has one worker and all its threads on one core; clients and origin are on the other. 16 connections that are
-kept, bodies of 8 KiB, access logs off. The servers take turns, 3 rounds; CPU is the user and system time of all threads
-of the server in microseconds, the median of the rounds; *ratio* is Tinaja's over that server's: below 1 is less. *Spread*
-is the largest round over the smallest.
+Each server has one worker and all its threads on one core; clients and origin are on the other. There are 16 persistent
+connections, bodies are 8 KiB, and access logs are off. The servers take turns, 3 rounds. CPU is the user and system time of
+all threads of the server in microseconds, the median of the rounds; *ratio* is Tinaja's over that server's, so below 1
+Tinaja takes less. *Spread* is the largest round over the smallest.
 
-- *memory hit*: 100 objects, asked for 40,000 times. nginx serves them from files in the page cache.
-- *disk hit*: 12,000 objects, each asked for once a round, far from its neighbours. Tinaja has no memory for objects and
-  reads past the page cache; nginx's pages are dropped before each round.
-- *miss*: 10,000 objects that have never been asked for, fetched over kept connections and stored: by nginx in a file
-  each, once on this machine's file system and once in memory, where files cost least.
+- *memory hit*: 100 objects, requested 40,000 times. nginx serves them from files in the page cache.
+- *disk hit*: 12,000 objects, each requested once per round, far from its neighbours. Tinaja has no memory for objects and
+  bypasses the page cache; nginx's pages are dropped before each round.
+- *miss*: 10,000 objects that have never been requested, fetched over persistent connections and stored. nginx stores each in
+  a file, once on this machine's file system and once in memory, where files cost least.
 
 | request | server | CPU µs | ratio | requests/s | spread |
 |---|---|---|---|---|---|

@@ -36,7 +36,7 @@ pub fn engines_help() -> String {
     let all = engines::built_in();
     let default = all.default_engine().map_or("", |engine| engine.name);
     let mut help = format!(
-        "How objects are kept and found on disk; by default as the cache was made, or {default} for a new one. There are:"
+        "Storage engine. Default: the engine that the cache was created with, or {default} for a new one. The engines are:"
     );
     for engine in all.iter() {
         help.push_str(&format!("\n- {engine}: {}", engine.about));

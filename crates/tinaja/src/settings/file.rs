@@ -154,7 +154,7 @@ impl std::str::FromStr for FileAction {
         match text {
             "allow" => Ok(FileAction(Action::Allow)),
             "deny" => Ok(FileAction(Action::Deny)),
-            _ => Err(format!("{text:?} is no action; say \"allow\" or \"deny\"")),
+            _ => Err(format!("{text:?} is not an action; use \"allow\" or \"deny\"")),
         }
     }
 }
@@ -168,7 +168,9 @@ impl std::str::FromStr for Method {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let known = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-');
-        known.then(|| Method(text.to_owned())).ok_or_else(|| format!("{text:?} is no method, as in GET or CONNECT"))
+        known
+            .then(|| Method(text.to_owned()))
+            .ok_or_else(|| format!("{text:?} is not a method; write it in capitals, as in GET or CONNECT"))
     }
 }
 
@@ -183,7 +185,9 @@ impl std::str::FromStr for Name {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
         let fits = (1..=100).contains(&text.len()) && text.bytes().all(plain);
         let named = fits.then(|| Name(text.to_owned()));
-        named.ok_or_else(|| format!("{text:?} is no name; use up to 100 letters, digits, dots, dashes and underscores"))
+        named.ok_or_else(|| {
+            format!("{text:?} cannot be a name; use up to 100 letters, digits, dots, dashes and underscores")
+        })
     }
 }
 
@@ -272,9 +276,9 @@ pub fn read(path: &Path) -> Result<(File, String)> {
     let read = OpenFile::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut text));
     read.with_context(|| format!("cannot read the configuration file {}", path.display()))?;
     if text.len() as u64 > MOST_BYTES {
-        bail!("{} is larger than {MOST_BYTES} bytes: that is no configuration file", path.display());
+        bail!("{} is larger than {MOST_BYTES} bytes, which is too large for a configuration file", path.display());
     }
-    let file = parse(&text).with_context(|| format!("{} makes no sense", path.display()))?;
+    let file = parse(&text).with_context(|| format!("{} is not a valid configuration file", path.display()))?;
     Ok((file, text))
 }
 

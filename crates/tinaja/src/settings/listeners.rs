@@ -47,7 +47,8 @@ fn listener(file: FileListener, source: &Source<'_>) -> Result<Listener> {
             let route = file.route.first().map(Spanned::span).or(file.upstream.as_ref().map(Spanned::span));
             let origin = file.origin.as_ref().map(Spanned::span).or(file.origins.as_ref().map(Spanned::span));
             if let Some(at) = origin.or(route) {
-                let what = "a forward proxy's clients name the origin: say mode = \"reverse\", or remove this";
+                let what =
+                    "clients of a forward proxy name the origin themselves: set mode = \"reverse\", or remove this";
                 return Err(source.error(at, what));
             }
             if let Some(OneOrMore(networks)) = file.allow_destination.map(Spanned::into_inner) {
@@ -63,7 +64,7 @@ fn listener(file: FileListener, source: &Source<'_>) -> Result<Listener> {
         FileMode::Reverse => {
             let destination = file.allow_destination.as_ref().map(Spanned::span);
             if let Some(at) = destination.or(file.allow_connect_port.as_ref().map(Spanned::span)) {
-                let what = "a reverse proxy reaches its own origins only: say mode = \"forward\", or remove this";
+                let what = "a reverse proxy only reaches its own origins: set mode = \"forward\", or remove this";
                 return Err(source.error(at, what));
             }
             let at = file.address.span();
@@ -95,7 +96,9 @@ fn routes(
         let at = file.span();
         let file = file.into_inner();
         if file.host.is_none() && file.path.is_none() {
-            bail!(source.error(at, "a route needs a host or a path; for all the rest, set the listener's origin"));
+            bail!(
+                source.error(at, "a route needs a host or a path; for all other requests, set the listener's origin")
+            );
         }
         let origin = upstream(file.origin.map(|Text(one)| one), file.origins.map(all_of), file.upstream);
         let origin = origin.and_then(|origin| origin.ok_or("a route needs an origin, or a list of origins".into()));
@@ -130,7 +133,7 @@ pub fn open(listeners: &mut [Listener], rules: &[Rule]) -> Result<()> {
     }
     let mut forward = listeners.iter_mut().filter(|listener| listener.mode == Mode::Forward).peekable();
     if forward.peek().is_none() {
-        bail!("--allow-destination and --allow-connect-port are for a forward proxy, and there is none");
+        bail!("--allow-destination and --allow-connect-port need a forward proxy, and there is none");
     }
     for listener in forward {
         debug_assert!(rules.iter().all(|rule| rule.action == Action::Allow));

@@ -88,7 +88,7 @@ impl Settings {
         if !flags.listen.is_empty() || listeners.is_empty() {
             listeners = listeners_of_flags(&flags.listen, flags.origin.as_ref());
         } else if flags.origin.is_some() {
-            bail!("{name} has listeners of its own: give --listen with --origin to have another one in their place");
+            bail!("{name} defines listeners: to replace them with a reverse proxy, give --listen along with --origin");
         }
         let destinations = flags.allow_destination.into_iter().map(Rule::allow_destination);
         let ports = flags.allow_connect_port.into_iter().map(Rule::allow_connect_port);
@@ -116,7 +116,7 @@ impl Settings {
         };
         proxy.check()?;
         Ok(Settings {
-            cache: place::cache_dirs(named).context("nothing says where the cache lives")?,
+            cache: place::cache_dirs(named).context("there is no directory for the cache")?,
             disk_bytes: size(flags.disk, disk).map(|Size(bytes)| bytes),
             memory_bytes: size(flags.memory, memory).map_or(DEFAULT_MEMORY_BYTES, |Size(bytes)| bytes),
             memory_yields: flags.memory_yields.or(file.memory_yields).unwrap_or(false),

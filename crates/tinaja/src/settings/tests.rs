@@ -265,7 +265,7 @@ fn nonsense_is_named_with_its_line() {
         ("\nmemory = \"many\"".to_owned(), 2, vec!["4GiB"]),
         ("memory = 5".to_owned(), 1, vec!["string"]),
         ("memory = \"1MiB\"\nmemory = \"2MiB\"".to_owned(), 2, vec!["duplicate"]),
-        ("[limits]\nhead = \"0s\"".to_owned(), 2, vec!["more than nothing"]),
+        ("[limits]\nhead = \"0s\"".to_owned(), 2, vec!["more than 0"]),
         ("[limits]\nhaed = \"1s\"".to_owned(), 2, vec!["haed", "head"]),
         ("[limits]\nconnections = 0".to_owned(), 2, vec!["0 is not from 1 to 1000000"]),
         ("workers = 2000".to_owned(), 1, vec!["from 1 to 1024"]),

@@ -42,7 +42,7 @@ impl FromStr for Balancing {
             "first" => Ok(Balancing(Balance::First)),
             "round-robin" => Ok(Balancing(Balance::RoundRobin)),
             "hash" => Ok(Balancing(Balance::Hash)),
-            _ => Err(format!("{text:?} is no way to choose; say \"first\", \"round-robin\" or \"hash\"")),
+            _ => Err(format!("{text:?} is not a balancing method; use \"first\", \"round-robin\" or \"hash\"")),
         }
     }
 }
@@ -57,7 +57,7 @@ impl FromStr for Path {
     fn from_str(text: &str) -> Result<Self, String> {
         let plain = text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
         let path = plain.then(|| Path(text.to_owned()));
-        path.ok_or_else(|| format!("{text:?} is no path to ask for; write it as in /healthz"))
+        path.ok_or_else(|| format!("{text:?} is not a path to request; write it as in /healthz"))
     }
 }
 
@@ -70,10 +70,10 @@ pub fn upstream(
     file: Option<FileUpstream>,
 ) -> Result<Option<Upstream>, String> {
     let origins = match (origin, origins) {
-        (Some(_), Some(_)) => return Err("there are both origin and origins: put all of them into the list".into()),
+        (Some(_), Some(_)) => return Err("origin and origins are both set: put all of them into the list".into()),
         (Some(origin), None) => vec![origin],
         (None, Some(origins)) => origins,
-        (None, None) if file.is_some() => return Err("upstream is for origins, and there is none: name some".into()),
+        (None, None) if file.is_some() => return Err("upstream is set but there are no origins: name some".into()),
         (None, None) => return Ok(None),
     };
     let Some(first) = origins.first().cloned() else {
@@ -94,19 +94,19 @@ impl FileUpstream {
                 Some(Check { interval, passes, ..default })
             }
             None if self.check_interval.is_some() || self.check_passes.is_some() => {
-                return Err("nothing is checked: say with check what is to be asked for, as in \"/healthz\"".into());
+                return Err("nothing is checked: set check to the path to request, as in \"/healthz\"".into());
             }
             None => None,
         };
         let certificate = match (self.certificate, self.key) {
             (Some(certificate), Some(key)) => Some(CertificateFiles { certificate, key }),
             (None, None) => None,
-            _ => return Err("certificate and key go together: name both files, or neither".into()),
+            _ => return Err("certificate and key belong together: name both files, or neither".into()),
         };
         let tls = OriginTls { authority: self.authority, certificate };
         if tls != OriginTls::default() && !default.origins.iter().any(|origin| origin.to_string().starts_with("https:"))
         {
-            return Err("authority, certificate and key are for origins with https, and there is none".into());
+            return Err("authority, certificate and key need an origin with https, and there is none".into());
         }
         Ok(Upstream {
             balance: self.balance.map_or(default.balance, |Text(Balancing(balance))| balance),

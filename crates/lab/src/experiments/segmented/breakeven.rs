@@ -16,7 +16,7 @@ use crate::rival::Ages;
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "segmented-breakeven",
-    shows: "equation (1): the network speed from which on segments are faster in spite of fewer hits",
+    shows: "equation (1): the network speed from which segments are faster despite fewer hits",
     paper: "Log-Structured Cache, section 4.3",
     replays_logs: true,
     needs_root: false,
@@ -176,13 +176,17 @@ fn plot(input: &Input) -> Plot {
 
 fn notes() -> Vec<String> {
     [
-        "The paper prints the speed and the time of an operation at which both are as fast, the hit rates (35 and 32 %) and the size, not the times of reads that it used: these are \
-         found back here from equation (1), and so the first two rows agree with it by construction. They come to 2.95 and 0.04 ms in the mean, and to 7.9 and \
+        "The paper prints the speed and the time of an operation at which both are equally fast, the hit rates (35 and \
+         32 %) and the size, but not the read times that it used. They are computed here from equation (1), so the \
+         first two rows agree with it by construction. They come to 2.95 and 0.04 ms in the mean, and to 7.9 and \
          somewhat below 0 ms at p95: its 0.33 and 65.8 are rounded.",
-        "A read is a whole hit here, OpenEntry and all its ReadData, since our OpenEntry does the reading; hit rates are those of the same replays, with caches of a quarter of what was \
-         browsed and the trace's own mean size. Where segments also hit more they are faster at any speed.",
-        "With a round trip a miss costs more than its bytes, and hits count for more: at the paper's mean times no speed makes up for three points of hits once a round trip takes more than 34 ms.",
-        "On this disk reads take a fraction of a millisecond in both, and nothing is won: what the paper shows is a matter of slow flash.",
+        "A read here is a whole hit, OpenEntry and all its ReadData, since our OpenEntry does the reading. Hit rates \
+         come from the same replays, with caches of a quarter of what was browsed and the trace's own average size. If \
+         segments also have more hits, they are faster at any speed.",
+        "With a round trip a miss costs more than its bytes, and hits count for more: at the paper's average times no \
+         speed makes up for three points of hits if a round trip takes more than 34 ms.",
+        "On this disk reads take a fraction of a millisecond with both, and there is nothing to gain: the paper's \
+         effect depends on slow flash.",
     ]
     .map(str::to_owned)
     .to_vec()

@@ -17,7 +17,8 @@ use crate::rival::Ages;
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "segmented-hits",
-    shows: "hit rates in segments, keeping some too, in place, by LRU and without end; of logs too, with --trace",
+    shows: "hit rates with segments, also keeping some objects, in place, with LRU and with an unlimited cache; also \
+            for logs, with --trace",
     paper: "Log-Structured Cache, Figure 10",
     replays_logs: true,
     needs_root: false,
@@ -129,22 +130,31 @@ fn largest(events: &[Event]) -> HashMap<TraceKey, u64> {
 
 fn notes() -> Vec<String> {
     [
-        "segmented evicts in the order of writing, a segment at a time (FIFO); keeping 10 % writes up to a tenth of what it stores once more, the most \
-         valuable of what it would evict. The caches are equal in bytes: the whole disk of segmented with headers, padding, index and the segments that are kept \
-         free; of the rival and LRU keys and streams alone, as the public design counts them. That is in the rival's favour by the \
-         few percent that segments keep free.",
-        "The rival's lists are by how often entries were used again, and where one has more than a third of all entries, its last leaves. By ages too an entry that was used again is \
-         kept for a week first, and in a replay, which passes over weeks of pauses in hours, hardly any is ever old (footnote 1 of the paper): then whatever was never used again leaves first.",
-        "A lookup that the trace opens and the cache does not have counts as a miss, and the entry is written again as large as it was. Entries larger than a segment or a record are refused by segmented, \
-         and counted; the paper puts them into files of their own, and so can the backend, but then they would not be within the same bytes.",
-        "The generated browser has the paper's hit rate without end and a mean entry four times as large as the paper's 4 KiB; how it comes back to what it has seen is \
-         chosen (half of it to recent sites), and where a cache must be large for that to pay depends on it. The real logs are those of two small sites and of \
-         a campus' clients, replayed as if one browser had asked.",
-        "On the generated browser segments lose 1.5 to 3.0 points to the rival, on Log 1 of docs/lab 3.6 to 6.0: more than the paper's 3. That log is \
-         many clients' on one cache: what is asked for often is, it seems, asked for all the time, and FIFO fetches each of them anew once a lap, which keeping the most \
-         valuable tenth gives back in part. The paper's browsers were one person's each.",
-        "Amplification is bytes written for each that a call gave. An entry of which one stream is rewritten is written whole (section 3.2.5), as the head of an \
-         answer that was still right is: the more is found, the more of that, so it grows with the cache. A busy machine and a quiet one gave the same figures but for 0.002.",
+        "segmented evicts in the order of writing, a segment at a time (FIFO); keeping 10 % writes up to a tenth of \
+         the stored bytes again, the most valuable of the objects that it would evict. The caches are equal in bytes: \
+         the whole disk of segmented with headers, padding, index and the segments that are kept free; for the rival \
+         and LRU only keys and streams, as the public design counts them. This favours the rival by the few percent \
+         that segments keep free.",
+        "The rival keeps lists by how often entries were reused. If a list has more than a third of all entries, its \
+         last entry is evicted. By age, a reused entry is kept for at least a week, and in a replay, which skips weeks \
+         of pauses in hours, hardly any entry is ever that old (footnote 1 of the paper): then entries that were never \
+         reused are evicted first.",
+        "If the trace opens an entry that the cache does not have, this counts as a miss, and the entry is written \
+         again with its old size. Entries larger than a segment or a record are refused by segmented, and counted; the \
+         paper puts them into separate files, and so can the backend, but then they would not be within the same \
+         bytes.",
+        "The generated browser has the paper's hit rate without end and a mean entry four times as large as the \
+         paper's 4 KiB; how often it returns to earlier sites is our choice (half of the time to recent ones), and it \
+         decides how large a cache must be to pay off. The real logs come from two small sites and from a campus' \
+         clients, replayed as if one browser had sent all requests.",
+        "On the generated browser segments lose 1.5 to 3.0 points to the rival, on Log 1 of docs/lab 3.6 to 6.0: more \
+         than the paper's 3. That log has many clients of one cache. Popular objects seem to be requested all the \
+         time, and FIFO fetches each of them again once per lap; keeping the most valuable tenth makes up for part of \
+         this. In the paper each browser belonged to one person.",
+        "Amplification is bytes written per byte that a call wrote. An entry with one rewritten stream is written \
+         completely (section 3.2.5), for example when the head of a revalidated answer changes. The more hits there \
+         are, the more often this happens, so it grows with the cache. A busy machine and a quiet one gave the same \
+         figures within 0.002.",
     ]
     .map(str::to_owned)
     .to_vec()

@@ -224,30 +224,38 @@ fn notes() -> Vec<String> {
          as fast at random, full speed from 1 MiB on and far less below 64 KiB. Chosen, since Figure 1 prints no numbers: 20 MiB/s written and 2 ms a \
          write, 40 MiB/s read and 0.5 ms a read, and that writing goes on without a merge at the last 4 places where it ended and where a unit begins. \
          The last table chooses 1 and 16.",
-        "The page cache is a model too: an eighth of the cache's bytes (chosen), pages expire after 2 s, the writer wakes every 5 s, requests of up to 512 KiB; nobody who writes is held \
-         back, and metadata of the file system is next to nothing: all of it in the rival's favour.",
-        "A call is made when the one before was answered and the pause is over, which is up to 5 s as in the paper. Only the disk's time counts, and only \
-         that of reads: writes go on beside and hold up the reads behind them. A WriteData then takes time only where a part of a page must be read \
-         first; both caches hold what is written in memory until it is closed, so nearly all of them take none, where the paper's have some \
-         that its phone's processor and locks took. A ratio is left out where segments take less than 0.01 ms.",
-        "Our OpenEntry reads the whole record at once, and ReadData then costs nothing; the rival's OpenEntry reads the entry's block, and each ReadData a \
-         stream. The paper's figures have ReadData and WriteData alone. So compare the rows of a whole hit, OpenEntry and all its reads.",
-        "segmented writes past the page cache, in batches, as the engine works; with the page cache in front it reads what is in it for nothing, as the \
-         rival and the paper's do.",
-        "The rival's longest reads wait for all that the writer put out at once: dozens of places merged, 0.2 s each, where the paper's 3 s are some \
-         fifteen of them. Its p95 of ReadData is below the paper's 10 ms, since in 95 of 100 calls nothing is being written; the paper does not say how \
-         much memory its page cache had, nor how its file system and controller spread their writes.",
-        "Segments merge too: where a segment begins or its summary is written elsewhere than at a unit's beginning, which a file in a file system cannot know \
-         (section 3.2). Their longest hits wait for a few such merges, of 0.2 s each, where the paper's worst is 28 ms; and a hit that reads the flash takes \
-         0.9 ms and more by the model, so that p95 is not below the paper's millisecond.",
-        "Without pauses 512 MiB are browsed in a few minutes: the page cache writes only when too much waits, and pages are changed in memory \
-         many times before they go out once. Far less is written in place, and 95 of 100 hits wait less than in segments, whose batches follow each other at once; but then \
-         thousands of places are merged together and one read waits for minutes, since the model holds nobody back who writes. The paper saw substantial \
-         differences too and so keeps the pauses; a browser has them.",
-        "This disk has memory and a queue of its own: a few tenths of a millisecond by the wall, on a machine that others use too. Expect little of it; there the page cache goes by the \
-         replay's clock, and nobody sleeps.",
-        "The engine cleans segments and ends batches on threads of its own: the one's reads count against whatever call is being made, and a batch that is 100 ms old by the wall ends where it \
-         does. Figures of segments differ in the last digits from run to run; the rival's never do.",
+        "The page cache is a model too: an eighth of the cache's bytes (chosen), pages expire after 2 s, the writer \
+         wakes every 5 s, requests of up to 512 KiB; writers are never slowed down, and the file system has almost no \
+         metadata. All of this favours the rival.",
+        "A call is made when the one before was answered and the pause is over, which is up to 5 s as in the paper. \
+         Only the time of the disk counts, and only for reads: writes continue in the background and delay the reads \
+         after them. A WriteData then takes time only where a part of a page must be read first; both caches hold what \
+         is written in memory until it is closed, so nearly all of them take no time. In the paper they take some, for \
+         its phone's processor and locks. Ratios are left out if segments take less than 0.01 ms.",
+        "Our OpenEntry reads the whole record at once, and ReadData then costs nothing; the rival's OpenEntry reads \
+         the entry's block, and each ReadData a stream. The paper's figures only show ReadData and WriteData. So \
+         compare the rows of a whole hit: OpenEntry and all its reads.",
+        "segmented writes past the page cache, in batches, as the engine works; with the page cache in front, reads \
+         from the cache are free, as for the rival and in the paper.",
+        "The rival's longest reads wait for everything that the writer wrote at once: dozens of places merged, 0.2 s \
+         each, where the paper's 3 s are some fifteen of them. Its p95 of ReadData is below the paper's 10 ms, since \
+         in 95 of 100 calls nothing is being written; the paper does not say how much memory its page cache had, nor \
+         how its file system and controller spread their writes.",
+        "Segments cause merges too, if a segment begins or its summary is written elsewhere than at the beginning of a \
+         unit, which a file in a file system cannot know (section 3.2). Their longest hits wait for a few such merges, \
+         of 0.2 s each, where the paper's worst is 28 ms; and a hit that reads the flash takes 0.9 ms and more by the \
+         model, so that p95 is not below the paper's millisecond.",
+        "Without pauses 512 MiB are browsed in a few minutes: the page cache writes only when too much waits, and \
+         pages are changed in memory many times before they go out once. Far less is written in place, and 95 of 100 \
+         hits wait less than in segments, whose batches follow each other at once; but then thousands of places are \
+         merged together and one read waits for minutes, since the model never slows down writers. The paper saw \
+         substantial differences too and so keeps the pauses; a browser has them.",
+        "This disk has memory and a queue of its own: a few tenths of a millisecond by the wall clock, on a machine \
+         shared with other work. Do not expect much of it; there the page cache uses the clock of the replay, and \
+         nothing sleeps.",
+        "The engine cleans segments and ends batches on threads of its own: the cleaning reads count for whatever call \
+         is in progress, and a batch ends when it is 100 ms old by the wall clock. The figures of segments differ in \
+         the last digits from run to run; those of the rival never do.",
     ]
     .map(str::to_owned)
     .to_vec()

@@ -21,7 +21,7 @@ use crate::rig::{Rig, Spec};
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "hashcache-table3",
-    shows: "what each policy costs: bits a slot and a live object, losses to full sets, seeks",
+    shows: "the cost of each policy: bits per slot and per live object, losses to full sets, seeks",
     paper: "HashCache, Table 3",
     replays_logs: false,
     needs_root: false,
@@ -173,34 +173,37 @@ fn sweep_plot(title: &str, setting: &str, settings: &[Setting], full: f64) -> Pl
 
 fn notes() -> Vec<String> {
     [
-        "Bits a slot are summed from the allocations: locks, links and padding are in them, which the formulas leave out.",
-        "With prefetching a position in memory has eight bits more. The paper's 23 at the least is 15 + 8, a length without its \
-         position; here 20 with one position, 15 + 40 k/8.",
-        "Predicted losses: the number of objects that come to a set is Poisson-distributed, and all beyond its ways are \
-         lost. All but Log and LogN keep one of two objects of a set with one fingerprint, a 255th of all pairs; Basic has \
-         one way.",
-        "Seeks with prefetching: five objects each, a page and PolyMix-4's four, are related, stored one after the other, and \
-         later asked for page by page, the pages far from each other; without it each object comes by itself. A group is \
-         read in one request by Log and LogLRU, so that four of five hits need none; engines with a Disk Table read a bin \
-         for each object, and together only what does not fit its bin. The paper has rows with prefetching for Log and LogLRU.",
-        "A store is counted after the lookup that missed, as in a proxy: the set that was read then is not read again. \
-         Without that lookup Set reads it first.",
-        "A hit costs SetMemLRU a read of a whole set where the set's row is not in memory, and of one bin where it is; a \
-         miss costs it a read in the first case only. Its share of 40 % therefore leaves 0.6 reads a miss at random, and \
-         fewer where some sets are asked for more often.",
-        "Log and LogN write batches: a write for each tenth of a second or 2 MiB, whichever comes first. Here objects come \
-         as fast as they can; at 100 a second a write carries about ten of them.",
-        "SetMemLRU's rows break even with SetMem's whole array near 63 % of the sets, not near 50 %: a row's links and the \
-         number of its set are packed into as few bits as they need, where the paper counts pointers. With more rows the links \
-         are longer: 40 % of the sets cost 6.98 bits a slot on this disk of 16 GiB, 6.6 on one of 4 GiB, 7.39 on one of 64 GiB \
-         (hashcache-index).",
-        "LogLRU's hits cost a second read where the position is on disk. In sets that are half full (0.5 objects a slot) \
-         it is for a third of them, with 0.4 for a quarter: a set of eight then holds more than k = 4 objects often enough, \
-         and what is asked for here was asked for least lately.",
-        "Of Table 5's sizes a quarter is larger than a block: engines with a Disk Table read the rest from the log, a second \
-         seek; the head and the first bytes lie in the bin (section 3.1), one read. Engines with a log alone first read half as much again as the mean; of a longer record they read all in a \
-         second request, which begins where the first began: a seek, if the shortest there is.",
-        "Misses cost reads where another object's fingerprint is the same: 2^-8 for each slot in use.",
+        "Bits a slot are summed from the allocations: they include locks, links and padding, which the formulas leave \
+         out.",
+        "With prefetching a position in memory has eight bits more. The paper's minimum of 23 is 15 + 8, a length \
+         without its position; here the minimum is 20 with one position, 15 + 40 k/8.",
+        "Predicted losses: the number of objects per set is Poisson-distributed, and all beyond its ways are lost. All \
+         but Log and LogN keep only one of two objects in a set with the same fingerprint, a 255th of all pairs; Basic \
+         has one way.",
+        "Seeks with prefetching: five objects each, a page and PolyMix-4's four, are related, stored one after \
+         another, and later requested page by page, with the pages far from each other. Without prefetching each \
+         object comes alone. A group is read in one request by Log and LogLRU, so that four of five hits need none; \
+         engines with a Disk Table read a bin for each object, and together only what does not fit its bin. The paper \
+         has rows with prefetching for Log and LogLRU.",
+        "A store is counted after the lookup that missed, as in a proxy: the set that the lookup read is not read \
+         again. Without that lookup, Set would read it first.",
+        "A hit costs SetMemLRU a read of a whole set if the set's row is not in memory, and of one bin if it is. A \
+         miss costs a read only in the first case. With 40 % of the rows in memory there are therefore 0.6 reads a \
+         miss at random, and fewer if some sets are used more often.",
+        "Log and LogN write batches: a write for each tenth of a second or 2 MiB, whichever comes first. Here objects \
+         arrive as fast as possible; at 100 a second a write has about ten of them.",
+        "SetMemLRU's rows break even with SetMem's whole array near 63 % of the sets, not near 50 %: a row's links and \
+         the number of its set are packed into as few bits as possible, while the paper counts pointers. With more \
+         rows the links are longer: 40 % of the sets cost 6.98 bits a slot on this disk of 16 GiB, 6.6 on one of 4 \
+         GiB, 7.39 on one of 64 GiB (hashcache-index).",
+        "LogLRU's hits cost a second read where the position is on disk. In sets that are half full (0.5 objects a \
+         slot) it is for a third of them, with 0.4 for a quarter: a set of eight then often holds more than k = 4 \
+         objects, and the objects requested here are the least recently used.",
+        "Of Table 5's sizes a quarter is larger than a block: engines with a Disk Table read the rest from the log, a \
+         second seek; the head and the first bytes are in the bin (section 3.1), one read. Engines with only a log \
+         first read half as much again as the mean; a longer record is read completely by a second request, which \
+         begins where the first began: still a seek, but the shortest possible.",
+        "Misses cost reads if another object has the same fingerprint: a probability of 2^-8 for each slot in use.",
     ]
     .map(str::to_owned)
     .to_vec()

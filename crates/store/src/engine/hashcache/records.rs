@@ -13,7 +13,7 @@ use crate::layout::LogSection;
 /// HashCache-Log (HashCache, section 3.4): 47 bits a slot, one read a hit.
 pub static LOG: EngineRecord = EngineRecord {
     name: "hashcache-log",
-    about: "47 bits of memory an object; one read a hit, none a miss",
+    about: "47 bits of memory per object; one disk read per hit, none per miss",
     settings: &[&PREFETCH, &HASH_BITS],
     counts_objects: true,
     wrong: none_wrong,
@@ -30,7 +30,7 @@ pub static LOG: EngineRecord = EngineRecord {
 /// HashCache-LogN: Log that never reads more than what was asked for (3.4 and 3.5).
 pub static LOGN: EngineRecord = EngineRecord {
     name: "hashcache-logn",
-    about: "hashcache-log that never reads more than what was asked for",
+    about: "like hashcache-log, but never reads more than the requested object",
     settings: &[&HASH_BITS],
     counts_objects: true,
     wrong: none_wrong,
@@ -47,7 +47,7 @@ pub static LOGN: EngineRecord = EngineRecord {
 /// HashCache-LogLRU (3.4): Log with the positions used last in memory and the others in a file.
 pub static LOGLRU: EngineRecord = EngineRecord {
     name: "hashcache-loglru",
-    about: "31 bits of memory an object; two reads a hit on what is rarely asked for",
+    about: "31 bits of memory per object; two disk reads per hit on rarely requested objects",
     settings: &[&PREFETCH, &HASH_BITS, &POSITIONS_IN_MEMORY, &POSITIONS_APART],
     counts_objects: true,
     wrong: none_wrong,

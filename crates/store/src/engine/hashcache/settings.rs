@@ -9,9 +9,9 @@ pub static PREFETCH: Setting = Setting {
     name: "prefetch",
     takes: Takes::Switch { off: "off", on: "on" },
     value_name: "true|false",
-    help: "Write the objects of one page together and read them together, so that the disk is asked once for all of them. \
-           The default is what the cache was made with, or false for a new one. Costs 8 bits an object with hashcache-log \
-           and hashcache-loglru, and up to 16 MiB a disk",
+    help: "Write the objects of one page together, and read them together with a single disk read. Default: as the cache was \
+           created, or false for a new one. Costs 8 bits per object with hashcache-log and hashcache-loglru, and up to \
+           16 MiB per disk",
     lasts: true,
     made_with: "prefetching",
     unit: "",
@@ -25,12 +25,12 @@ pub static HASH_BITS: Setting = Setting {
     name: "hash-bits",
     takes: Takes::Number { least: 8, most: 16 },
     value_name: "N",
-    help: "Bits of each object's hash that the index of a new cache keeps, 8 to 16 (default 8). Each costs a bit an object, \
-           and halves the reads for what is not there",
+    help: "Bits of each object's hash that the index of a new cache keeps, 8 to 16 (default 8). Each extra bit costs one bit \
+           of memory per object and halves the disk reads for objects that are not in the cache",
     lasts: true,
     made_with: "hashes of",
     unit: "bits",
-    missing: "has no index with a choice of hash bits",
+    missing: "has no index with a configurable number of hash bits",
     out_of_range: "an index cannot keep {} bits of an object's hash",
     nothing: None,
 };
@@ -43,9 +43,9 @@ pub static SETS_IN_MEMORY: Setting = Setting {
     help: "Percentage of sets indexed in memory (default 40)",
     lasts: false,
     made_with: "",
-    unit: "in a hundred sets",
-    missing: "has no choice of how many sets it has in memory",
-    out_of_range: "{} in a hundred sets cannot be in memory",
+    unit: "percent of the sets",
+    missing: "cannot limit how many sets it indexes in memory",
+    out_of_range: "{} percent of the sets cannot be indexed in memory",
     nothing: None,
 };
 
@@ -58,12 +58,12 @@ pub static POSITIONS_IN_MEMORY: Setting = Setting {
     name: "positions-in-memory",
     takes: Takes::Number { least: 1, most: 8 },
     value_name: "N",
-    help: "Positions of each set of eight objects kept in memory (default 4). The others cost a second read",
+    help: "Positions kept in memory for each set of eight objects (default 4). Finding one of the others costs a second disk read",
     lasts: false,
     made_with: "",
     unit: "positions",
-    missing: "has no choice of how many positions it has in memory",
-    out_of_range: "of {} of a set's 8 positions there cannot be a copy in memory",
+    missing: "cannot limit how many positions it keeps in memory",
+    out_of_range: "{} of a set's 8 positions cannot be kept in memory",
     nothing: None,
 };
 
@@ -90,8 +90,8 @@ pub static BIN_SIZE: Setting = Setting {
     name: "bin-size",
     takes: Takes::Bytes,
     value_name: "SIZE",
-    help: "Size of a bin of a new cache: 4KiB, 8KiB, 16KiB, 32KiB or 64KiB. The default suits the disk, which is measured \
-           for two seconds when the cache is made",
+    help: "Bin size of a new cache: 4KiB, 8KiB, 16KiB, 32KiB or 64KiB. Default: chosen for the disk, which is measured for \
+           two seconds when the cache is created",
     lasts: true,
     made_with: "bins of",
     unit: "bytes",
@@ -105,7 +105,7 @@ pub static WAYS: Setting = Setting {
     name: "ways",
     takes: Takes::Number { least: 1, most: 8 },
     value_name: "N",
-    help: "Bins in a set of a new cache: 2, 4 or 8. The default suits the disk",
+    help: "Bins per set of a new cache: 2, 4 or 8. Default: chosen for the disk",
     lasts: true,
     made_with: "sets of",
     unit: "bins",
@@ -114,4 +114,4 @@ pub static WAYS: Setting = Setting {
     nothing: None,
 };
 
-const NO_BINS: &str = "keeps no bins, so they have no size and no number";
+const NO_BINS: &str = "keeps no bins, so it has no bin size and no bins per set";

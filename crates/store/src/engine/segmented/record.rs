@@ -16,20 +16,20 @@ pub static KEEP: Setting = Setting {
     name: "keep",
     takes: Takes::Number { least: 0, most: 50 },
     value_name: "PERCENT",
-    help: "Percentage of what is stored that may be written once more, so that the objects asked for most stay when what is \
-           oldest leaves, 0 to 50 (default 0)",
+    help: "Percentage of the stored bytes that may be written again, so that popular objects are kept when the oldest ones are \
+           evicted, 0 to 50 (default 0)",
     lasts: false,
     made_with: "",
-    unit: "in a hundred bytes",
-    missing: "cleans no segments, so it keeps nothing of them",
-    out_of_range: "{} in a hundred bytes cannot be kept when segments are cleaned",
+    unit: "percent of the bytes",
+    missing: "does not clean segments, so it cannot keep any of their objects",
+    out_of_range: "{} percent of the bytes cannot be kept when segments are cleaned",
     nothing: Some(0),
 };
 
 /// The log-structured cache (Log-structured cache, section 3): segments whose cleaning is eviction, for slow flash.
 pub static SEGMENTED: EngineRecord = EngineRecord {
     name: "segmented",
-    about: "46 bits of memory an object; writes in long rows only, for slow flash such as eMMC and SD cards",
+    about: "46 bits of memory per object; writes only in long sequential runs, for slow flash such as eMMC and SD cards",
     settings: &[&KEEP],
     counts_objects: true,
     wrong: none_wrong,

@@ -15,7 +15,7 @@ use crate::terms::Stats;
 /// HashCache-Basic (HashCache, section 3.1): a hash table on disk, nothing in memory.
 pub static BASIC: EngineRecord = EngineRecord {
     name: "hashcache-basic",
-    about: "no memory for its index; one read a hit or a miss; objects push each other out",
+    about: "no memory for an index; one disk read per hit or miss; objects that hash to the same bin evict each other",
     settings: &[&PREFETCH, &BIN_SIZE, &WAYS],
     counts_objects: false,
     wrong: |settings, disk_bytes| bins(settings).wrong(TablePolicy::Basic, disk_bytes),
@@ -32,7 +32,7 @@ pub static BASIC: EngineRecord = EngineRecord {
 /// HashCache-Set (3.2): sets of eight bins on disk, nothing in memory.
 pub static SET: EngineRecord = EngineRecord {
     name: "hashcache-set",
-    about: "no memory for its index; one read a hit or a miss",
+    about: "no memory for an index; one disk read per hit or miss",
     settings: &[&PREFETCH, &BIN_SIZE, &WAYS],
     counts_objects: false,
     wrong: |settings, disk_bytes| bins(settings).wrong(TablePolicy::Set, disk_bytes),
@@ -49,7 +49,7 @@ pub static SET: EngineRecord = EngineRecord {
 /// HashCache-SetMem (3.3): the same, and 11 bits a slot that spare a miss the disk.
 pub static SETMEM: EngineRecord = EngineRecord {
     name: "hashcache-setmem",
-    about: "11 bits of memory an object; one read a hit, none a miss",
+    about: "11 bits of memory per object; one disk read per hit, none per miss",
     settings: &[&PREFETCH, &HASH_BITS, &BIN_SIZE, &WAYS],
     counts_objects: true,
     wrong: |settings, disk_bytes| bins(settings).wrong(TablePolicy::SetMem, disk_bytes),
@@ -66,7 +66,7 @@ pub static SETMEM: EngineRecord = EngineRecord {
 /// HashCache-SetMemLRU (3.3): the same for the sets used last.
 pub static SETMEMLRU: EngineRecord = EngineRecord {
     name: "hashcache-setmemlru",
-    about: "about 7 bits of memory an object; hashcache-setmem for the sets used last",
+    about: "about 7 bits of memory per object; like hashcache-setmem for the most recently used sets",
     settings: &[&PREFETCH, &HASH_BITS, &BIN_SIZE, &WAYS, &SETS_IN_MEMORY],
     counts_objects: false,
     wrong: |settings, disk_bytes| bins(settings).wrong(some_sets(settings), disk_bytes),
