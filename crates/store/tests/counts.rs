@@ -1,4 +1,6 @@
 //! What is exact is counted: index bits, allocations of a lookup, reads of a hit, bytes written.
+//!
+//! A program of its own: it has an allocator that counts, and looks at the memory of the whole process.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -3,6 +3,8 @@
 //! Buffers for reads are aligned, and the C library's heap (2.36) puts no aligned block where one of the same size was
 //! before it is joined with its neighbours. Each thread has a heap of its own, and each heap grew: 32 readers of a
 //! large object, which may hold 64 MiB, took 179 to 245 MiB.
+//!
+//! A program of its own, with one test: the memory of the whole process is looked at.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use std::collections::VecDeque;

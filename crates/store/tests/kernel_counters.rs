@@ -1,4 +1,5 @@
-//! What the counting wrapper counts is what the kernel counts for this process. One test, alone in its process.
+//! What the counting wrapper counts is what the kernel counts for this process. One test, in a program of its own:
+//! the kernel counts those of the whole process.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use std::fs::{self, File};

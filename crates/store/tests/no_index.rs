@@ -1,5 +1,5 @@
 //! A policy without an index takes no memory that grows with the disk, whatever it calls it: all that the process has
-//! allocated is counted, so this test is alone in its file.
+//! allocated is counted, so this test is a program of its own.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use std::alloc::{GlobalAlloc, Layout, System};

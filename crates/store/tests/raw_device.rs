@@ -1,5 +1,7 @@
 //! A cache on a raw block device: a loop device over a file. Needs root, `losetup` and a free loop device; where one is
 //! missing the tests say so and pass.
+//!
+//! A program of its own: these tests start processes and claim devices, which takes turns (see `alone`).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use std::fs::{File, OpenOptions};

@@ -5,6 +5,8 @@
 //! a disk of 70 reads a second. Most of that were buffers of idle connections, but sets took their part: whoever read an
 //! object kept the 64 KiB of its set until the last byte was sent, and writes to sets of which nothing was known read them
 //! besides the turns that lookups have, as many at once as there were writes.
+//!
+//! A program of its own: it has an allocator that counts for the whole process.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod support;

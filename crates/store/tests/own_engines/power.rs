@@ -11,7 +11,7 @@ use tinaja_store::engine::registry::{Ask, Opening};
 use tinaja_store::layout::Stamp;
 use tinaja_store::{Cache, Commit, Hint, Key, Secret, Settings, Store, block_on};
 
-use crate::grouped::GROUPED;
+use super::grouped::GROUPED;
 
 const OBJECTS: u64 = 12;
 const ROUNDS: u64 = 4;

@@ -1,0 +1,164 @@
+//! Every engine keeps the contract of the store.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use tinaja_store::contract::{Harness, Size, Subject};
+use tinaja_store::layout::Superblock;
+use tinaja_store::{Cache, CacheOptions, EngineRef, Secret, Settings, Store, block_on, engines};
+
+struct OnDisk {
+    engine: EngineRef,
+    memory_bytes: u64,
+    disks: usize,
+    prefetch: bool,
+    /// Whether positions lie in a directory of their own.
+    apart: bool,
+}
+
+impl Default for OnDisk {
+    fn default() -> Self {
+        OnDisk { engine: engines::HASHCACHE_LOG, memory_bytes: 0, disks: 1, prefetch: false, apart: false }
+    }
+}
+
+struct Opened {
+    options: CacheOptions,
+    cache: Option<Arc<Cache>>,
+    _dir: TempDir,
+}
+
+impl OnDisk {
+    fn has_table(&self) -> bool {
+        self.engine.has(&engines::BIN_SIZE)
+    }
+}
+
+impl Harness for OnDisk {
+    fn fresh(&self, size: Size) -> Box<dyn Subject> {
+        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let more_dirs: Vec<_> = (1..self.disks).map(|n| dir.path().join(n.to_string())).collect();
+        let mut settings = Settings::new();
+        if self.prefetch {
+            settings.set(&engines::PREFETCH, 1);
+        }
+        // A third of a disk with a table is log. It is to hold heads of 64 KiB, and 1 MB in one object where it is tiny.
+        let log_bytes = if size == Size::Ample { 128 << 20 } else { 8 << 20 };
+        let options = CacheOptions::new(dir.path())
+            .engine(self.engine)
+            .settings(settings)
+            .memory_bytes(self.memory_bytes)
+            .disk_bytes(if self.has_table() { 2 * log_bytes } else { log_bytes })
+            .more_dirs(more_dirs.clone())
+            .when(self.apart.then(|| dir.path().join("positions")), CacheOptions::positions_dir)
+            .mean_object_bytes(8192);
+        if self.has_table() {
+            drop(Cache::open(options.clone()).unwrap());
+            with_known_secret(dir.path());
+            more_dirs.iter().for_each(|dir| with_known_secret(dir));
+        }
+        let cache = Some(Arc::new(Cache::open(options.clone()).unwrap()));
+        Box::new(Opened { options, cache, _dir: dir })
+    }
+
+    /// With one way 500 objects in 21,800 bins push out 6 of each other.
+    fn keeps(&self) -> f64 {
+        match self.engine.name {
+            "hashcache-basic" => 0.97,
+            "hashcache-log" | "hashcache-logn" => 0.99,
+            // Two of one fingerprint of eight bits in one of 2000 sets.
+            _ => 0.98,
+        }
+    }
+
+    fn counts(&self) -> bool {
+        self.engine.counts_objects
+    }
+}
+
+/// Make the cache in a directory anew with a secret of ours: where the tests' objects lie in a table, and which of them push out
+/// each other, is then the same in every run.
+fn with_known_secret(dir: &Path) {
+    let file = File::options().read(true).write(true).open(dir.join("tinaja.cache")).unwrap();
+    let bytes = file.metadata().unwrap().len();
+    let mut block = vec![0; 4096];
+    file.read_exact_at(&mut block, 0).unwrap();
+    let superblock = Superblock::decode(&block).unwrap();
+    let superblock = Superblock { secret: Secret::from_bytes([7; 32]), ..superblock };
+    file.set_len(0).unwrap();
+    file.set_len(bytes).unwrap();
+    file.write_all_at(&superblock.encode(), 0).unwrap();
+}
+
+impl Subject for Opened {
+    fn store(&self) -> Arc<dyn Store> {
+        self.cache.clone().unwrap()
+    }
+
+    fn reopen(&mut self) -> bool {
+        if let Some(cache) = self.cache.take() {
+            block_on(cache.close()).unwrap();
+        }
+        self.cache = Some(Arc::new(Cache::open(self.options.clone()).unwrap()));
+        true
+    }
+}
+
+/// Every rule for one engine, in each of these ways.
+macro_rules! contract_of {
+    ($name:ident, $engine:expr, $($way:ident: { $($field:ident: $value:expr),* }),+ $(,)?) => {
+        mod $name {
+            use super::*;
+            $(mod $way {
+                use super::*;
+                tinaja_store::contract_tests!(OnDisk { engine: $engine, $($field: $value,)* ..OnDisk::default() });
+            })+
+        }
+    };
+    // Without hot objects and with, and on two disks.
+    ($name:ident, $engine:expr) => {
+        contract_of!(
+            $name, $engine,
+            without_hot_objects: {},
+            with_hot_objects: { memory_bytes: 4 << 20 },
+            on_two_disks: { disks: 2 },
+        );
+    };
+}
+
+/// [`contract_of`] each: see [`tinaja_store::for_built_in_engines`].
+macro_rules! contract_of_each {
+    (() $($name:ident: $engine:ident = $folder:ident::$record:ident,)*) => {
+        $(contract_of!($name, engines::$engine);)*
+    };
+}
+
+tinaja_store::for_built_in_engines!(contract_of_each);
+
+contract_of!(
+    loglru_with_positions_apart,
+    engines::HASHCACHE_LOGLRU,
+    on_one_disk: { apart: true },
+    on_two_disks_with_prefetching: { apart: true, disks: 2, prefetch: true },
+);
+
+/// Every rule for one engine that reads related objects together: on one disk without hot objects, and on two with them.
+macro_rules! contract_with_prefetching_of {
+    ($name:ident, $engine:expr) => {
+        contract_of!(
+            $name, $engine,
+            on_one_disk: { prefetch: true },
+            on_two_disks: { prefetch: true, disks: 2, memory_bytes: 4 << 20 },
+        );
+    };
+}
+
+contract_with_prefetching_of!(basic_with_prefetching, engines::HASHCACHE_BASIC);
+contract_with_prefetching_of!(set_with_prefetching, engines::HASHCACHE_SET);
+contract_with_prefetching_of!(setmem_with_prefetching, engines::HASHCACHE_SETMEM);
+contract_with_prefetching_of!(setmemlru_with_prefetching, engines::HASHCACHE_SETMEMLRU);
+contract_with_prefetching_of!(log_with_prefetching, engines::HASHCACHE_LOG);
+contract_with_prefetching_of!(loglru_with_prefetching, engines::HASHCACHE_LOGLRU);
