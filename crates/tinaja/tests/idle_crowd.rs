@@ -1,4 +1,7 @@
 //! Ten thousand connections that ask for nothing: bounded memory, and the service goes on.
+//!
+//! A program of its own: it raises the limit of open files of its process, and of those that it starts, and uses up what it
+//! raised it to.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 

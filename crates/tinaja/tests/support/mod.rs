@@ -2,7 +2,7 @@
 //!
 //! Every test owns a scratch directory and its ports; nothing outside loopback is asked for anything.
 
-// Each test file is a crate of its own and uses a part of this.
+// Each test program is a crate of its own and uses a part of this.
 #![allow(dead_code)]
 
 pub mod body;
@@ -25,12 +25,13 @@ use std::time::{Duration, Instant};
 /// A port on loopback that nothing listens on.
 ///
 /// Taken from below the range that outgoing connections use, so that none of them takes it before the server does;
-/// each process has a block of its own, so that test binaries running at once do not meet. Looked at by connecting:
-/// a listener, however short-lived, would stay open in whatever process another test is just starting.
+/// each process has a block of its own, so that test programs running at once do not meet. A block has more ports than a
+/// program's tests ask for, so that none is given out twice: a server that was stopped may start again at its own. Looked
+/// at by connecting: a listener, however short-lived, would stay open in whatever process another test is just starting.
 pub fn free_port() -> u16 {
     const FIRST: u16 = 10_000;
-    const BLOCKS: u32 = 200;
-    const BLOCK: u16 = 100;
+    const BLOCKS: u32 = 40;
+    const BLOCK: u16 = 500;
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let block = FIRST + (std::process::id() % BLOCKS) as u16 * BLOCK;
     for _ in 0..BLOCK {

@@ -86,6 +86,8 @@ impl Drop for Origin {
 fn accept(listener: &TcpListener, answer: &Arc<Answer>, requests: &Arc<Mutex<Vec<String>>>, stop: &AtomicBool) {
     for stream in listener.incoming() {
         if stop.load(Ordering::SeqCst) {
+            // Closed it would listen on, in whatever process another test is just starting.
+            let _ = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
             return;
         }
         let Ok(stream) = stream else { continue };

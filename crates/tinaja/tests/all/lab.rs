@@ -1,0 +1,100 @@
+//! `tinaja lab`: experiments are listed, run and shown, and what cannot be is refused with what to do.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+fn lab(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tinaja")).arg("lab").args(arguments).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+#[test]
+fn alone_it_lists_the_experiments() {
+    let list = said(&lab(&[]));
+    assert!(list.contains("hashcache-table3") && list.contains("HashCache, Figure 8"), "{list}");
+    assert!(list.contains("(needs root; only run by name)"), "{list}");
+}
+
+#[test]
+fn a_report_is_a_table_or_json_or_a_page_with_a_picture() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let text = said(&lab(&["hashcache-index", "--quick", "--seed", "77", "--plot", &path("a.svg")]));
+    assert!(text.contains("hashcache-setmem") && text.contains("quick, seed 77") && text.contains("Traffic Server"));
+    assert!(std::fs::read_to_string(path("a.svg")).unwrap().contains("2 GB of memory"));
+
+    let json = said(&lab(&["hashcache-index", "--quick", "--json", "--docs", &path("docs")]));
+    let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(report["name"], "hashcache-index");
+    assert!(report["tables"][0]["rows"][6][2].as_f64().unwrap() > 47.0, "a number is a number");
+    let page = std::fs::read_to_string(path("docs/hashcache-index.md")).unwrap();
+    assert!(page.contains("![hashcache-index](hashcache-index.svg)") && page.contains("| hashcache-setmem"));
+    assert!(std::fs::read_to_string(path("docs/README.md")).unwrap().contains("(hashcache-index.md)"));
+}
+
+/// What an experiment that makes disks and limits says where there are none to be had.
+const REFUSALS: [&str; 4] = ["only root may", "making a control group", "making a disk of a file", "preparing a disk"];
+
+/// Files that are mounted or attached as disks and lie below a directory.
+fn in_use_below(dir: &Path) -> Vec<String> {
+    let name = dir.to_str().unwrap();
+    let loops = fs::read_dir("/sys/block").unwrap().filter_map(Result::ok);
+    let files = loops.filter_map(|disk| fs::read_to_string(disk.path().join("loop/backing_file")).ok());
+    let mounts = fs::read_to_string("/proc/mounts").unwrap();
+    files.chain(mounts.lines().map(str::to_owned)).filter(|line| line.contains(name)).collect()
+}
+
+/// A disk with a limit outlives the program that made it, and Ctrl-C runs no destructors: what cleans up is a process that
+/// the kernel tells of our end.
+#[test]
+fn killed_half_way_the_proxies_leave_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tinaja"));
+    command.args(["lab", "hashcache-peers", "--quick"]).env("TMPDIR", dir.path());
+    let mut lab = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let scratches = || fs::read_dir(dir.path()).unwrap().filter_map(Result::ok);
+    let begin = Instant::now();
+    // A cache has been made: there is a disk, a mount, a control group, and a server in it.
+    while !scratches().any(|scratch| scratch.path().join("mounted/cache/tinaja.cache").exists()) {
+        if let Some(status) = lab.try_wait().unwrap() {
+            let mut said = String::new();
+            lab.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+            assert!(!status.success() && REFUSALS.iter().any(|refusal| said.contains(refusal)), "{status}: {said}");
+            eprintln!("SKIPPED: {said}");
+            return;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(60), "nothing was made");
+        sleep(Duration::from_millis(20));
+    }
+    assert_eq!(in_use_below(dir.path()).len(), 2, "a disk and a mount");
+    lab.kill().unwrap();
+    lab.wait().unwrap();
+    while scratches().next().is_some() {
+        assert!(begin.elapsed() < Duration::from_secs(180), "{:?} is still there", scratches().collect::<Vec<_>>());
+        sleep(Duration::from_millis(50));
+    }
+    assert_eq!(in_use_below(dir.path()), Vec::<String>::new());
+}
+
+#[test]
+fn what_cannot_be_done_is_refused() {
+    for (arguments, why) in [
+        (&["no-such"][..], "unknown experiment \"no-such\"; `tinaja lab` lists them"),
+        (&["hashcache-index", "--quick", "--plot", "a.txt"], "its name must end in .svg or .png"),
+        (&["all", "--plot", "a.svg"], "for all of them use --docs DIR"),
+    ] {
+        let output = lab(arguments);
+        let says = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{says}");
+        assert!(says.contains(why), "{says}");
+    }
+    assert_eq!(lab(&["--json"]).status.code(), Some(2), "of which experiment?");
+}

@@ -1,0 +1,42 @@
+//! The program as its users have it, with real clients and origins. One program of tests, so that it links once.
+//!
+//! Every test has its own directory, ports and processes. What keeps the whole machine busy, or changes the limits of this
+//! process, stands beside it in programs of their own.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod admin;
+mod apt;
+mod bad_origin;
+mod bad_start;
+mod browser;
+mod collapse;
+mod config;
+mod corrupt;
+mod curl;
+mod dashboard;
+mod disk_flags;
+mod engines;
+mod failover;
+mod first_command;
+mod full_disk;
+mod handing_over;
+mod http2_origin;
+mod https_origin;
+mod kills;
+mod lab;
+mod logs;
+mod metrics;
+mod origin_certificates;
+mod rebinding;
+mod reload;
+mod restart;
+mod service;
+mod stopping;
+mod taking_back;
+mod tls;
+mod tune;
+mod tunnels;
+mod upgrading;
