@@ -29,7 +29,7 @@ fn xfs_loses_nothing_that_was_flushed() {
 
 /// The same for engines that were written in test files alone.
 #[test]
-fn nor_do_engines_of_others() {
+fn engines_of_others_lose_nothing_that_was_flushed() {
     for (kind, engine) in [("ext4", &TREE), ("xfs", &TREE), ("ext4", &GROUPED), ("xfs", &GROUPED)] {
         image::cut_under(kind, Duration::from_millis(700), |dir| {
             options(dir, engine).engines(engines::built_in().with(&TREE).with(&GROUPED))
