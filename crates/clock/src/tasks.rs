@@ -5,13 +5,13 @@
 
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use pin_project_lite::pin_project;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, unconstrained};
 
 use crate::clock::Clock;
 use crate::source::Source;
@@ -132,7 +132,8 @@ impl<F: Future> Future for Timeout<F> {
         if let Poll::Ready(done) = this.work.poll(cx) {
             return Poll::Ready(Ok(done));
         }
-        this.timer.poll(cx).map(|()| Err(TooLate))
+        // Work that always finds something to do uses up what a task may do in one turn; the timer is to be heard all the same.
+        pin!(unconstrained(this.timer)).poll(cx).map(|()| Err(TooLate))
     }
 }
 
@@ -158,6 +159,17 @@ mod tests {
         assert_eq!(clock.timeout(Duration::MAX, ready(5)).await, Ok(5));
         assert_eq!(clock.start(async { 6 }).await.unwrap(), 6);
         assert_eq!(clock.block(|| 7).await.unwrap(), 7);
+    }
+
+    /// A client that never stops sending must not keep a timeout from ending what reads it.
+    #[tokio::test]
+    async fn work_that_never_rests_is_ended() {
+        let busy = async {
+            loop {
+                tokio::task::consume_budget().await;
+            }
+        };
+        assert_eq!(Clock::system().timeout(Duration::from_millis(20), busy).await, Err(TooLate));
     }
 
     #[tokio::test]
