@@ -177,9 +177,7 @@ int32_t tinaja_flush(int64_t cache);
 //
 // # Safety
 // `key` is null, or `key_bytes` bytes may be read there.
-int32_t tinaja_remove(int64_t cache,
-                      const uint8_t *key,
-                      uintptr_t key_bytes);
+int32_t tinaja_remove(int64_t cache, const uint8_t *key, uintptr_t key_bytes);
 
 // What a code means, in a few words, also for a number that is no code. Never null; valid forever.
 const char *tinaja_strerror(int32_t code);

@@ -90,11 +90,14 @@ pub enum TakeOverError {
     /// The old process does not hand over.
     #[error("the running server refuses to hand over: {0}")]
     Refused(String),
+    /// This process was told to stop meanwhile.
+    #[error("told to stop before it had the cache")]
+    Stopped,
     /// The old process says what makes no sense.
     #[error("the running server's version cannot hand over to this one ({0}): stop it, and start this one")]
     OtherVersion(String),
     /// The conversation cannot go on.
-    #[error("lost contact with the running server: {0}")]
+    #[error("cannot talk to the running server: {0}")]
     Talk(#[from] io::Error),
     /// The cache, which the old process has left, cannot be opened.
     #[error("cannot open the cache that was handed over: {0}")]

@@ -57,7 +57,7 @@ pub struct Reload {
     /// The server's configuration file, which names its cache.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// The cache of the server to reach (default: ~/.cache/tinaja).
+    /// The cache of the server to reach (default: tinaja in $XDG_CACHE_HOME or ~/.cache).
     #[arg(long, value_name = "DIR")]
     pub cache: Vec<PathBuf>,
 }
@@ -68,7 +68,7 @@ pub struct Upgrade {
     /// The server's configuration file, which names its cache.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// The cache of the server to reach (default: ~/.cache/tinaja).
+    /// The cache of the server to reach (default: tinaja in $XDG_CACHE_HOME or ~/.cache).
     #[arg(long, value_name = "DIR")]
     pub cache: Vec<PathBuf>,
 }
@@ -93,9 +93,9 @@ pub struct Serve {
     /// certificate must be signed by an authority that the system trusts, or by one in SSL_CERT_FILE.
     #[arg(long, value_name = "URL")]
     pub origin: Option<OriginUrl>,
-    /// Directory or block device of the cache (default: ~/.cache/tinaja). Repeat it to spread objects over several disks;
-    /// their order must not change. A device is used whole unless --disk is smaller, and a new cache is created on it only
-    /// if its first MiB is zeros.
+    /// Directory or block device of the cache (default: tinaja in $XDG_CACHE_HOME or ~/.cache). Repeat it to spread objects
+    /// over several disks; their order must not change. A device is used whole unless --disk is smaller, and a new cache is
+    /// created on it only if its first MiB is zeros.
     #[arg(long, value_name = "DIR|DEVICE")]
     pub cache: Vec<PathBuf>,
     /// Disk space to use in each directory. Default: the size of the existing cache, or for a new one a quarter of the
@@ -151,7 +151,8 @@ pub struct Serve {
 /// The flags of `inspect`.
 #[derive(Debug, Args)]
 pub struct Inspect {
-    /// The cache, as given to serve. Default: the one in the configuration file, or ~/.cache/tinaja.
+    /// The cache, as given to serve. Default: the one in the configuration file, or tinaja in $XDG_CACHE_HOME or
+    /// ~/.cache.
     #[arg(long, value_name = "DIR")]
     pub cache: Vec<PathBuf>,
     /// The configuration file, as given to serve.
@@ -192,7 +193,8 @@ pub struct Purge {
     /// URL to remove, as clients request it. All its variants are removed.
     #[arg(required = true, value_name = "URL")]
     pub url: Vec<String>,
-    /// The cache, as given to serve. Default: the one in the configuration file, or ~/.cache/tinaja.
+    /// The cache, as given to serve. Default: the one in the configuration file, or tinaja in $XDG_CACHE_HOME or
+    /// ~/.cache.
     #[arg(long, value_name = "DIR")]
     pub cache: Vec<PathBuf>,
     /// The configuration file, as given to serve.

@@ -29,7 +29,7 @@ fn cache_dir_of(xdg_cache_home: Option<PathBuf>, home: Option<PathBuf>) -> Resul
     let base = base.or_else(|| home.filter(|path| path.is_absolute()).map(|home| home.join(".cache")));
     match base {
         Some(base) => Ok(base.join("tinaja")),
-        None => bail!("neither XDG_CACHE_HOME nor HOME is set: name a directory with --cache DIR"),
+        None => bail!("neither XDG_CACHE_HOME nor HOME is an absolute path: name a directory with --cache DIR"),
     }
 }
 

@@ -38,7 +38,7 @@ impl Report {
         if self.engine().is_none_or(|engine| engine.counts_objects) {
             text
         } else {
-            "not counted, because this engine has no index in memory".to_owned()
+            "not counted: the index in memory does not cover all objects".to_owned()
         }
     }
 

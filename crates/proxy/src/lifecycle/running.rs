@@ -205,7 +205,7 @@ impl Proxy {
     ) -> Result<(), TakeOverError> {
         let mut talk = predecessor.talk(self.exchange.shared.clock.clone())?;
         let taken = tokio::select! {
-            () = stop() => Err(TakeOverError::Refused("this one was told to stop before it had the cache".into())),
+            () = stop() => Err(TakeOverError::Stopped),
             taken = talk.take_cache(&self.switch, open) => taken,
         };
         match taken {

@@ -41,7 +41,9 @@ pub(crate) struct Asked<'a> {
 /// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Denied {
-    #[error("PURGE is not allowed. To allow it, add a rule with method PURGE to the configuration file.")]
+    #[error(
+        "PURGE is not allowed. To allow it, add an allow rule with method PURGE to the configuration file (--config)."
+    )]
     Purge,
     #[error("Access rule {0} of this proxy denies the request.")]
     Rule(usize),
@@ -49,7 +51,9 @@ pub(crate) enum Denied {
         "{address} is {kind}. The proxy only connects to public addresses; --allow-destination {address} allows this one."
     )]
     Address { address: IpAddr, kind: &'static str },
-    #[error("Tunnels to port {0} are not allowed, only to 443 and 563; --allow-connect-port {0} allows them.")]
+    #[error(
+        "Tunnels to port {0} are not allowed; --allow-connect-port {0} allows them. By default only 443 and 563 are."
+    )]
     TunnelPort(u16),
     #[error(
         "Plain HTTP to port {0} is not allowed, because the port belongs to another protocol. Allowed are 80, 443 and ports \

@@ -78,10 +78,10 @@ fn a_wrong_directory_is_an_error_that_says_what_to_do() {
     let (there, file) = (dir.path().display().to_string(), dir.path().join("file"));
     fs::write(&file, "of another program").unwrap();
     for (wrong, says) in [
-        (dir.path().join("not/there"), format!("mkdir -p {there}/not/there), or name {there}, if")),
-        (file.join("below"), format!("mkdir -p {there}/file/below), or name {there}, if")),
+        (dir.path().join("not/there"), format!("mkdir -p {there}/not/there), or name {there} if")),
+        (file.join("below"), format!("mkdir -p {there}/file/below), or name {there} if")),
         (file.clone(), format!("{there}/file is not a directory: name a directory on the disk to measure")),
-        (Path::new("not-here").into(), "or name ., if".into()),
+        (Path::new("not-here").into(), "or name . if".into()),
         // Where there is no room for a file.
         (Path::new("/proc").into(), "there are 0 bytes free in /proc".into()),
     ] {

@@ -17,8 +17,7 @@ use crate::report::Report;
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "hashcache-peers",
-    shows: "the proxy compared with Squid and Traffic Server on a disk of 70 requests per second: rates, processor, \
-            memory, disk",
+    shows: "the proxy beside Squid and Traffic Server on a disk of 70 requests per second: rates, processor, memory, disk",
     paper: "HashCache, Figures 3, 5, 7 and 9",
     replays_logs: false,
     needs_root: true,

@@ -17,8 +17,7 @@ use crate::rival::Ages;
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "segmented-hits",
-    shows: "hit rates with segments, also keeping some objects, in place, with LRU and with an unlimited cache; also \
-            for logs, with --trace",
+    shows: "hit rates with segments, keeping some objects, in place, LRU and an unlimited cache; for logs with --trace",
     paper: "Log-Structured Cache, Figure 10",
     replays_logs: true,
     needs_root: false,

@@ -185,8 +185,8 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let dir = temp.path().to_path_buf();
         let said = |dirs: &[PathBuf]| Predecessor::ask(dirs).unwrap_err().to_string();
-        assert!(said(&[]).contains("in a directory"));
-        assert!(said(&[dir.join("none")]).contains("in a directory"));
+        assert!(said(&[]).contains("must be a directory"));
+        assert!(said(&[dir.join("none")]).contains("must be a directory"));
         let none = said(std::slice::from_ref(&dir));
         assert!(none.contains("no server runs") && none.contains(dir.to_str().unwrap()), "{none}");
         assert_eq!(canonical(&[dir.join("."), Path::new("/no/such").into()]), [dir, "/no/such".into()]);
