@@ -79,7 +79,7 @@ fn forward_and_reverse_side_by_side() {
         }
     }
     let none = ask(&proxy, 2, "GET", "c.example", "/x");
-    assert!(none.text().contains("none of its routes leads from c.example"), "{}", none.text());
+    assert!(none.text().contains("no route for c.example"), "{}", none.text());
     for (origin, host) in [(&one, one_host), (&two, two_host)] {
         let response = proxy.get(&origin.url("/f"));
         assert!(response.text().ends_with(&format!("{host}/f")), "{}", response.text());
@@ -175,7 +175,7 @@ fn each_listener_has_its_own_rules() {
         let response = ask(&proxy, listener, method, &host, target);
         assert_eq!(response.status, status, "{listener} {method} {response:?}");
         if status == 403 {
-            assert!(response.text().contains("Rule 1") || response.text().contains("Rule 2"), "{}", response.text());
+            assert!(["rule 1", "rule 2"].iter().any(|rule| response.text().contains(rule)), "{}", response.text());
         }
     }
 }
