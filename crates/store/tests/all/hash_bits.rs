@@ -137,7 +137,11 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
         (engines::HASHCACHE_LOG, 7, "cannot keep 7 bits of an object's hash: choose 8 to 16"),
         (engines::HASHCACHE_SETMEM, 17, "choose 8 to 16, or leave it out"),
         (engines::HASHCACHE_LOGLRU, 255, "choose 8 to 16"),
-        (engines::HASHCACHE_BASIC, 12, "hashcache-basic has no index with a choice of hash bits: leave that out"),
+        (
+            engines::HASHCACHE_BASIC,
+            12,
+            "hashcache-basic has no index with a configurable number of hash bits: leave that out",
+        ),
         (engines::HASHCACHE_SET, 8, "or choose hashcache-setmem"),
     ] {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
