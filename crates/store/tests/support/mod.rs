@@ -26,7 +26,9 @@ use tinaja_store::device::{Device, Medium, Memory, Request};
 use tinaja_store::engine::hashcache::{HashCacheLog, HashCacheLogOptions};
 use tinaja_store::engine::registry::{Ask, Cut, Opening};
 use tinaja_store::layout::{LogSection, Stamp};
-use tinaja_store::{Cache, Commit, EngineRef, Hint, Key, Secret, Settings, Source, Store, block_on, engines};
+use tinaja_store::{
+    Cache, Commit, EngineRef, Hint, Key, ManualClock, Secret, Settings, Source, Store, block_on, engines,
+};
 
 pub const DISK_BYTES: usize = 8 << 20;
 pub const BASE: u64 = 4096;
@@ -39,6 +41,15 @@ pub fn blank() -> Medium {
 /// A disk whose requests end at once, as the plan says. What the medium holds outlives the store over it.
 pub fn disk(medium: &Medium, plan: impl Fn(u64, &Request) -> Option<Fault> + Send + Sync + 'static) -> Arc<Faulty> {
     Arc::new(Faulty::new(Arc::new(Memory::over(medium)), plan))
+}
+
+/// The same by a clock that stands still: nothing is flushed but what the test asks for.
+pub fn disk_by(
+    hand: &ManualClock,
+    medium: &Medium,
+    plan: impl Fn(u64, &Request) -> Option<Fault> + Send + Sync + 'static,
+) -> Arc<Faulty> {
+    Arc::new(Faulty::new(Arc::new(Memory::by(hand.clock(), medium)), plan))
 }
 
 /// A disk without a fault.
