@@ -97,7 +97,7 @@ fn a_disk_that_never_syncs_is_retired() {
     let now = broken.clone();
     let (hand, medium) = (ManualClock::new(), blank());
     let fault = move |_, request: &_| (is_sync(request) && now.load(SeqCst)).then_some(Fault::Error);
-    let bad = disk_by(&hand, &medium, fault);
+    let bad = disk_by(hand.clock(), &medium, fault);
     let store = open(bad.clone()).unwrap();
     (0..300).for_each(|n| assert!(matches!(put(&store, n, 1, 3000), Commit::Stored { .. })));
     block_on(store.flush()).unwrap();
@@ -133,7 +133,7 @@ fn a_disk_that_syncs_now_and_then_is_kept() {
     let now = fails.clone();
     let hand = ManualClock::new();
     let fault = move |_, request: &_| (is_sync(request) && now.load(SeqCst)).then_some(Fault::Error);
-    let store = open(disk_by(&hand, &blank(), fault)).unwrap();
+    let store = open(disk_by(hand.clock(), &blank(), fault)).unwrap();
     for round in 0..3 * u64::from(MAX_WRITE_FAILURES) {
         fails.store(round % 2 != 0, SeqCst);
         assert!(matches!(put(&store, round, 1, 3000), Commit::Stored { .. }), "round {round}");

@@ -7,12 +7,14 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tempfile::TempDir;
 use tinaja_store::contract::bytes_of;
 use tinaja_store::{Cache, CacheOptions, Commit, Hint, Key, Store, block_on};
+
+use crate::support::wait_until;
 
 const WRITERS: u64 = 4;
 /// Objects a writer puts between two flushes.
@@ -23,15 +25,6 @@ fn run(program: &str, args: &[&str]) {
     let output = output.unwrap_or_else(|error| panic!("{program}: {error}; this test needs root and {program}"));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{program} {args:?} failed; this test needs root and a loop device: {said}");
-}
-
-/// Wait until something is so, a minute at most.
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
-        thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// A file system in an image file, mounted until it is dropped.

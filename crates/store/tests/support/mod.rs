@@ -26,9 +26,7 @@ use tinaja_store::device::{Device, Medium, Memory, Request};
 use tinaja_store::engine::hashcache::{HashCacheLog, HashCacheLogOptions};
 use tinaja_store::engine::registry::{Ask, Cut, Opening};
 use tinaja_store::layout::{LogSection, Stamp};
-use tinaja_store::{
-    Cache, Commit, EngineRef, Hint, Key, ManualClock, Secret, Settings, Source, Store, block_on, engines,
-};
+use tinaja_store::{Cache, Clock, Commit, EngineRef, Hint, Key, Secret, Settings, Source, Store, block_on, engines};
 
 pub const DISK_BYTES: usize = 8 << 20;
 pub const BASE: u64 = 4096;
@@ -40,16 +38,16 @@ pub fn blank() -> Medium {
 
 /// A disk whose requests end at once, as the plan says. What the medium holds outlives the store over it.
 pub fn disk(medium: &Medium, plan: impl Fn(u64, &Request) -> Option<Fault> + Send + Sync + 'static) -> Arc<Faulty> {
-    Arc::new(Faulty::new(Arc::new(Memory::over(medium)), plan))
+    disk_by(Clock::system(), medium, plan)
 }
 
-/// The same by a clock that stands still: nothing is flushed but what the test asks for.
+/// The same by another clock. If that stands still, nothing is flushed but what the test asks for.
 pub fn disk_by(
-    hand: &ManualClock,
+    clock: Clock,
     medium: &Medium,
     plan: impl Fn(u64, &Request) -> Option<Fault> + Send + Sync + 'static,
 ) -> Arc<Faulty> {
-    Arc::new(Faulty::new(Arc::new(Memory::by(hand.clock(), medium)), plan))
+    Arc::new(Faulty::new(Arc::new(Memory::by(clock, medium)), plan))
 }
 
 /// A disk without a fault.
@@ -220,10 +218,10 @@ pub fn is_sync(request: &Request) -> bool {
     matches!(request, Request::Sync)
 }
 
-/// Wait until something is so that a thread of the store's makes so by itself, however busy the machine; half a minute at
+/// Wait until something is so that a thread of the store's makes so by itself, however busy the machine; a minute at
 /// most.
 pub fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let until = Instant::now() + Duration::from_secs(30);
+    let until = Instant::now() + Duration::from_secs(60);
     while !is_so() {
         assert!(Instant::now() < until, "{what}");
         std::thread::sleep(Duration::from_millis(20));
