@@ -1,4 +1,4 @@
-//! Sending a request to its origin and reading the head of the answer.
+//! Sending a request to its origin and reading the head of the answer; counted, for the metrics.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,14 +9,14 @@ use tinaja_http::body::Framing;
 use tinaja_http::hops::{self, Interim};
 use tinaja_http::message::{BadField, RequestHead, ResponseHead};
 
-use super::Exchange;
 use super::entry::Entry;
 use super::headers;
 use super::keep::Received;
 use super::request::Request;
 use crate::client::{BadContent, Client};
 use crate::failure::Failure;
-use crate::origin::{Backend, Connection, Destination, Target, resolve};
+use crate::origin::{Backend, Connection, Destination, Origins, Target, resolve};
+use crate::shared::Shared;
 
 /// Times that one request is sent on kept connections that turn out to have been closed; then it gets its own. A retry
 /// that fails is not retried (RFC 9110 9.2.2).
@@ -78,10 +78,49 @@ struct Asking<'a> {
     progress: Progress,
 }
 
-impl Exchange {
+/// What asks origins.
+pub(super) struct Asker {
+    shared: Arc<Shared>,
+    origins: Arc<Origins>,
+}
+
+impl Asker {
+    pub fn new(shared: Arc<Shared>, origins: Arc<Origins>) -> Asker {
+        Asker { shared, origins }
+    }
+
+    /// Gives a connection back, to be used again if its answer was whole and nothing else came.
+    pub fn release(&self, connection: Connection) {
+        self.origins.release(connection);
+    }
+
     /// Sends a request with this head: to its destination, or to one after the other of its route's origins as long as
-    /// that is safe.
-    pub(super) async fn ask_origin(
+    /// that is safe. `cached` says whether the answer may be stored. What origins say of the request's id is taken away.
+    pub async fn ask(
+        &self,
+        request: &Request,
+        head: RequestHead,
+        cached: bool,
+        with: With<'_>,
+        entry: &mut Entry,
+    ) -> Result<Reply, Failure> {
+        let fetches = self.shared.metrics.as_ref().map(|metrics| &metrics.fetches);
+        let (began, _waiting) = (self.shared.clock.now(), fetches.map(|fetches| fetches.wait()));
+        let mut reply = self.ask_origin(request, head, cached, with, entry).await;
+        if let Some(fetches) = fetches {
+            fetches.count(reply.as_ref().map(|reply| reply.head.status.as_u16()), self.shared.clock.since(began));
+            if let Ok(reply) = &mut reply {
+                reply.connection.received = Some(fetches.received.clone());
+            }
+        }
+        if let (Some(name), Ok(reply)) = (self.shared.ids.header(), &mut reply) {
+            // The id that an origin repeats is this request's alone: if it were stored, a hit would tell it to others.
+            reply.head.headers.remove(name);
+        }
+        reply
+    }
+
+    async fn ask_origin(
         &self,
         request: &Request,
         mut head: RequestHead,

@@ -3,41 +3,41 @@
 use http::{Method, StatusCode};
 use tinaja_http::authority::Authority;
 use tinaja_http::invalidate::{Url, invalidated};
+use tinaja_http::message::BadField;
 use tinaja_http::validate::{HeadEffect, head_effect};
 
 use super::ask::Reply;
+use super::refresh::{make_stale, refresh};
 use super::request::Request;
-use super::{Ended, Exchange};
+use crate::storage::Storage;
 use crate::stored::Found;
 
-impl Exchange {
-    /// Forgets what is stored under the URLs that a request has just changed. The request goes on whatever becomes of
-    /// it; a store that cannot forget says so in the program's log.
-    pub(super) async fn invalidate(&self, request: &Request, reply: &Reply) {
-        let ticket = &request.ticket;
-        let Ok(authority) = Authority::parse(ticket.host.as_bytes()) else { return };
-        // What a reverse proxy's clients see, unless something before it has ended their TLS.
-        let tls = if ticket.is_reverse() { ticket.tls } else { ticket.destination.tls };
-        let url = Url { tls, authority: &authority, path: &ticket.path };
-        for path in invalidated(request.method(), reply.head.status, url, &reply.head.headers) {
-            if let Err(error) = self.store.remove(&ticket.name_at(&path).place()).await {
-                tracing::warn!(%error, "an object that was changed at its origin could not be removed from the cache");
-            }
+/// Forgets what is stored under the URLs that a request has just changed. The request goes on whatever becomes of
+/// it; a store that cannot forget says so in the program's log.
+pub(super) async fn invalidate(store: &Storage, request: &Request, reply: &Reply) {
+    let ticket = &request.ticket;
+    let Ok(authority) = Authority::parse(ticket.host.as_bytes()) else { return };
+    // What a reverse proxy's clients see, unless something before it has ended their TLS.
+    let tls = if ticket.is_reverse() { ticket.tls } else { ticket.destination.tls };
+    let url = Url { tls, authority: &authority, path: &ticket.path };
+    for path in invalidated(request.method(), reply.head.status, url, &reply.head.headers) {
+        if let Err(error) = store.remove(&ticket.name_at(&path).place()).await {
+            tracing::warn!(%error, "an object that was changed at its origin could not be removed from the cache");
         }
     }
+}
 
-    /// Updates or makes stale what is stored, by the answer to a HEAD.
-    pub(super) async fn note_head(&self, request: &Request, found: Found, reply: &Reply) -> Result<(), Ended> {
-        if request.method() != Method::HEAD || reply.head.status != StatusCode::OK {
-            return Ok(());
-        }
-        let (Some(stored), Some(length)) = (found.head.fields(|_| true), found.length()) else {
-            return Ok(());
-        };
-        match head_effect(&reply.head.headers, &stored, length) {
-            HeadEffect::Update => drop(self.refresh(request, found, reply).await?),
-            HeadEffect::Stale => self.make_stale(&found).await,
-        }
-        Ok(())
+/// Updates or makes stale what is stored, by the answer to a HEAD.
+pub(super) async fn note_head(store: &Storage, request: &Request, found: Found, reply: &Reply) -> Result<(), BadField> {
+    if request.method() != Method::HEAD || reply.head.status != StatusCode::OK {
+        return Ok(());
     }
+    let (Some(stored), Some(length)) = (found.head.fields(|_| true), found.length()) else {
+        return Ok(());
+    };
+    match head_effect(&reply.head.headers, &stored, length) {
+        HeadEffect::Update => drop(refresh(store, request, found, reply).await?),
+        HeadEffect::Stale => make_stale(store, &found).await,
+    }
+    Ok(())
 }

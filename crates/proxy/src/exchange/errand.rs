@@ -1,4 +1,5 @@
-//! Objects that the proxy fetches of its own accord: small ones of which a client wanted a part.
+//! Objects that the proxy fetches of its own accord: small ones of which a client wanted a part, and those that are
+//! validated behind a client that was served something stale (RFC 5861 3).
 //!
 //! On the first request for a part nothing but that part moves before it has been answered; that answer says how long
 //! the whole is. Whoever reads a part of a small object usually reads others too (archives, documents, players), and
@@ -10,55 +11,109 @@ use http::header::CONTENT_RANGE;
 use http::{Method, StatusCode};
 use tinaja_http::message::ResponseHead;
 use tinaja_http::range::ContentRange;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tinaja_http::reuse::StoredState;
+use tinaja_store::Key;
+use tokio::sync::Semaphore;
 use tracing::Instrument as _;
 
-use super::Exchange;
-use super::fetch::whole;
-use super::keep::{Received, keep};
+use super::ask::With;
+use super::entry::Entry;
+use super::fill::Filler;
+use super::flights::{Flights, Landed, Pilot};
+use super::keep::{Received, announced, keep};
+use super::refresh::refresh;
 use super::request::Request;
+use super::validate::ask_or_validate;
+use crate::stored::{Found, Kind, Looked, find};
 
 /// Errands at once, for all clients; further objects are left for the next request. Each holds a connection to an
 /// origin and at most `fill_range_below` bytes.
 const MOST_ERRANDS: usize = 8;
 
-/// The turns of all errands.
-#[derive(Clone, Debug)]
-pub(super) struct Errands(Arc<Semaphore>);
-
-impl Errands {
-    pub fn new() -> Errands {
-        Errands(Arc::new(Semaphore::new(MOST_ERRANDS)))
-    }
-
-    /// A turn, if one is left.
-    pub fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        self.0.clone().try_acquire_owned().ok()
-    }
+/// What runs errands.
+pub(super) struct Errands {
+    filler: Arc<Filler>,
+    flights: Flights,
+    turns: Arc<Semaphore>,
 }
 
-impl Exchange {
+impl Errands {
+    pub fn new(filler: Arc<Filler>, flights: Flights) -> Errands {
+        Errands { filler, flights, turns: Arc::new(Semaphore::new(MOST_ERRANDS)) }
+    }
+
     /// Fetches the whole of an object of which a part was just given, if turns are left and nobody fetches it already.
-    pub(super) fn run_errand(self: &Arc<Self>, request: &Request) {
-        let request = Request { head: whole(request), ..request.clone() };
+    pub fn fetch_whole(self: &Arc<Self>, request: &Request) {
+        let request = Request { head: request.whole(), ..request.clone() };
         let place = request.ticket.name.place();
-        let (Some(turn), Ok(pilot)) = (self.errands.turn(), self.flights.board(&place, request.ticket.began)) else {
-            return;
-        };
-        let exchange = self.clone();
-        // It ends by itself, by the limits of any request.
-        self.shared.clock.start(
+        self.begin(request, &place, false);
+    }
+
+    /// Validates what is just being served stale, unless somebody is about that already.
+    pub fn validate(self: &Arc<Self>, request: &Request, found: &Found) {
+        self.begin(request.clone(), &found.place, true);
+    }
+
+    /// Goes for what is to stand at `place`, in a task that ends by itself, by the limits of any request.
+    fn begin(self: &Arc<Self>, request: Request, place: &Key, validate: bool) {
+        let turn = self.turns.clone().try_acquire_owned();
+        let (Ok(turn), Ok(pilot)) = (turn, self.flights.board(place, request.ticket.began)) else { return };
+        let errands = self.clone();
+        self.filler.shared.clock.start(
             async move {
-                exchange.fetch_unasked(&request, false, pilot).await;
+                errands.fetch(&request, validate, pilot).await;
                 drop(turn);
             }
             .in_current_span(),
         );
     }
 
+    /// Fetches an object, or validates it, without a client. Others may wait for it.
+    async fn fetch(&self, request: &Request, validate: bool, pilot: Pilot) {
+        let mut entry = Entry::default();
+        let name = &request.ticket.name;
+        let found = match find(&self.filler.store, name, &request.head.headers).await {
+            Looked::Found(found) if validate => Some(*found),
+            Looked::Found(found) if self.is_fresh(&found) && found.head.kind == Kind::Whole => return,
+            _ => None,
+        };
+        let reply = match ask_or_validate(&self.filler.asker, request, With::Nobody, &mut entry, found.as_ref()).await {
+            Ok(reply) => reply,
+            Err(failure) => {
+                tracing::debug!("an object that nobody waits for was not fetched: {failure}");
+                return;
+            }
+        };
+        match found {
+            Some(found) if reply.head.status == StatusCode::NOT_MODIFIED => {
+                // Nobody is served, so nobody has to be told.
+                let _ = refresh(&self.filler.store, request, found, &reply).await;
+                pilot.land(Landed::Stored);
+                self.filler.asker.release(reply.connection);
+            }
+            _ => {
+                let most = self.filler.shared.limits.fill_range_below;
+                let small = announced(&reply.head.headers).is_some_and(|length| length <= most);
+                // What has changed is not worth a long fetch that nobody asked for.
+                if let (Ok(keep), true) = (keep(request, &reply.received()), small)
+                    && let Ok((reader, _, fill)) = self.filler.begin(request, &keep, reply).await
+                {
+                    pilot.land(Landed::Stored);
+                    drop(reader);
+                    self.filler.fill(fill).await;
+                }
+            }
+        }
+    }
+
+    fn is_fresh(&self, found: &Found) -> bool {
+        let StoredState { ttl_seconds, .. } = found.head.facts.state(self.filler.shared.clock.wall());
+        ttl_seconds > 0
+    }
+
     /// Whether the answer to a request for a part says that the whole is small and may be stored.
-    pub(super) fn is_worth_it(&self, request: &Request, answer: &Received<'_>) -> bool {
-        let most = self.shared.limits.fill_range_below.min(self.store.max_object_bytes());
+    pub fn is_worth_it(&self, request: &Request, answer: &Received<'_>) -> bool {
+        let most = self.filler.shared.limits.fill_range_below.min(self.filler.store.max_object_bytes());
         let small = length_of_whole(answer.head).is_some_and(|length| length <= most);
         let for_cache = request.method() == Method::GET && !request.directives.no_store;
         if !small || !for_cache || answer.head.status != StatusCode::PARTIAL_CONTENT {

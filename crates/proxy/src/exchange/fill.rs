@@ -2,7 +2,7 @@
 //!
 //! A fetch is a task of its own, and its client reads along like any other. Slow or departing clients never block it: it goes
 //! on for the store and for those who follow. What the store cannot keep is relayed to the clients that keep up, and the
-//! others take up the rest at the origin (`resume`).
+//! others take up the rest at the origin (`read`).
 //!
 //! Once nobody follows any more, the fetch goes on only if it is nearly done. On a thin link, what nobody reads takes from
 //! those who read. The store counts who follows, so that no reader is cut off.
@@ -13,16 +13,22 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
-use tinaja_store::{Commit, Key, Writer};
+use tinaja_http::message::ResponseHead;
+use tinaja_http::storable::Keep;
+use tinaja_store::{Commit, Hit, Key, Writer};
 use tracing::Instrument as _;
 
-use super::Exchange;
+use super::ask::{Asker, Reply};
+use super::keep::{Keeper, announced};
+use super::read::{Reader, Source};
 use super::request::Request;
-use super::resume::Source;
+use crate::crowd::Crowd;
 use crate::failure::Failure;
 use crate::limits::Limits;
 use crate::origin::Connection;
-use crate::stored::StoredHead;
+use crate::shared::Shared;
+use crate::storage::Storage;
+use crate::stored::{Found, StoredHead};
 
 /// Those who waited for the origin's head join within this time after it; until then nobody can be told to be the
 /// last. On a link of 1 Mbit/s this lets 32 KiB pass that may be of use to nobody.
@@ -53,18 +59,6 @@ pub(super) enum Feed {
     Pieces(Box<(Request, Source)>),
 }
 
-impl Exchange {
-    async fn next_to_store(&self, feed: &mut Feed) -> Result<Option<Bytes>, Failure> {
-        match feed {
-            Feed::Origin(connection) => connection.read().await,
-            Feed::Pieces(pieces) => {
-                let (request, source) = &mut **pieces;
-                self.next_of(request, source).await
-            }
-        }
-    }
-}
-
 /// Why a fetch was given up.
 #[derive(Debug, thiserror::Error)]
 enum GivenUp {
@@ -74,15 +68,70 @@ enum GivenUp {
     NobodyReads,
 }
 
-impl Exchange {
+impl Fill {
+    /// The request by which the rest of such an answer could be asked for.
+    pub fn again(request: &Request, head: &StoredHead, length: Option<u64>) -> Option<Box<Request>> {
+        let long = length.is_some_and(|length| length >= TAKEN_UP_BYTES);
+        (long && head.status() == StatusCode::OK).then(|| Box::new(request.clone()))
+    }
+}
+
+/// What fetches bodies into the store.
+pub(super) struct Filler {
+    pub shared: Arc<Shared>,
+    pub store: Storage,
+    pub asker: Arc<Asker>,
+    pub keeper: Arc<Keeper>,
+    pub reader: Arc<Reader>,
+    /// Fetches that go on by themselves.
+    pub apart: Crowd,
+}
+
+impl Filler {
+    /// Whether the store takes an object of the announced length. What is larger passes through, rather than through a
+    /// store that does not keep it.
+    pub fn fits(&self, reply: &Reply) -> bool {
+        announced(&reply.head.headers).is_none_or(|length| length <= self.store.max_object_bytes())
+    }
+
+    /// Begins to store an answer; what a reader finds of it, the head as it came, and what is left to do. The reply comes
+    /// back if it cannot be stored.
+    pub async fn begin(
+        &self,
+        request: &Request,
+        keep: &Keep,
+        mut reply: Reply,
+    ) -> Result<(Found, Box<ResponseHead>, Fill), Box<Reply>> {
+        let bodiless = matches!(reply.head.status, StatusCode::NO_CONTENT);
+        let length = if bodiless { Some(0) } else { announced(&reply.head.headers) };
+        let Some((place, writer)) = self.keeper.begin(request, keep, &reply.received(), length).await else {
+            return Err(Box::new(reply));
+        };
+        let hit: Hit = writer.follow();
+        let Some(head) = StoredHead::decode(&hit.head) else {
+            return Err(Box::new(reply));
+        };
+        // What has come with the head is there for the first reader at once. An error comes again.
+        let first = tokio::select! {
+            biased;
+            piece = reply.connection.read() => piece.ok().flatten(),
+            () = std::future::ready(()) => None,
+        };
+        let unwatched_bytes = self.shared.limits.fill_range_below;
+        let feed = Feed::Origin(Box::new(reply.connection));
+        let again = Fill::again(request, &head, length);
+        let fill = Fill { place: place.clone(), writer, feed, length, first, again, unwatched_bytes };
+        Ok((Found { place, head, hit }, Box::new(reply.head), fill))
+    }
+
     /// Fetches by itself, apart from the request that caused it.
-    pub(super) fn fill_apart(self: &Arc<Self>, fill: Fill) {
-        let exchange = self.clone();
+    pub fn fill_apart(self: &Arc<Self>, fill: Fill) {
+        let filler = self.clone();
         // There is room for as many as there can be; whoever stops the proxy waits for them.
-        let place = self.fills.enter();
+        let place = self.apart.enter();
         self.shared.clock.start(
             async move {
-                exchange.fill(fill).await;
+                filler.fill(fill).await;
                 drop(place);
             }
             .in_current_span(),
@@ -90,12 +139,12 @@ impl Exchange {
     }
 
     /// Fetches to the end, or until it is of no use. What is not whole is not stored, and those who follow fail.
-    pub(super) async fn fill(&self, mut fill: Fill) {
+    pub async fn fill(&self, mut fill: Fill) {
         match self.fetch_all(&mut fill).await {
             Ok(()) => {
                 // The next request need not wait for the disk.
                 if let Feed::Origin(connection) = fill.feed {
-                    self.origins.release(*connection);
+                    self.asker.release(*connection);
                 }
                 if let Commit::NotStored(why) = fill.writer.commit().await {
                     tracing::debug!("an object was not stored: {why}");
@@ -147,17 +196,17 @@ impl Exchange {
             }
         }
     }
-}
 
-impl Fill {
-    /// The request by which the rest of such an answer could be asked for.
-    pub fn again(request: &Request, head: &StoredHead, length: Option<u64>) -> Option<Box<Request>> {
-        let long = length.is_some_and(|length| length >= TAKEN_UP_BYTES);
-        (long && head.status() == StatusCode::OK).then(|| Box::new(request.clone()))
+    async fn next_to_store(&self, feed: &mut Feed) -> Result<Option<Bytes>, Failure> {
+        match feed {
+            Feed::Origin(connection) => connection.read().await,
+            Feed::Pieces(pieces) => {
+                let (request, source) = &mut **pieces;
+                self.reader.next(request, source).await
+            }
+        }
     }
-}
 
-impl Exchange {
     /// Goes on where an origin broke off, if that is worth it; the failure comes back if not. Whether the origin still
     /// has the same is seen when it is asked.
     fn take_up(&self, fill: &mut Fill, arrived: u64, failure: Failure) -> Result<(), GivenUp> {

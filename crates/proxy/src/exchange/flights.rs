@@ -29,7 +29,7 @@ const REMEMBERED: usize = 1024;
 
 /// The requests under way, by what they fetch. Memory: one entry for each fetch whose head has not come, and
 /// [`REMEMBERED`] of those that have, of 32 bytes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Flights {
     clock: Clock,
     board: Arc<Mutex<Board>>,
@@ -109,6 +109,13 @@ impl Pilot {
     /// Tells those who wait. From now on others may go.
     pub fn land(self, landed: Landed) {
         self.landed.send_replace(Some(landed));
+    }
+}
+
+/// Tells those who wait for an answer that there is none.
+pub(super) fn land_failed(pilot: Option<Pilot>, failure: &Failure) {
+    if let Some(pilot) = pilot {
+        pilot.land(if failure.is_unreachable() { Landed::Failed(failure.clone()) } else { Landed::NotShared });
     }
 }
 

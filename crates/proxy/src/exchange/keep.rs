@@ -1,6 +1,7 @@
 //! Storing an answer: whether, with which facts and which fields (RFC 9111 3), and under which name.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use http::HeaderMap;
@@ -10,10 +11,11 @@ use tinaja_http::storable::{self, Keep, NotStorable, Policy};
 use tinaja_http::targeted::CDN_CACHE_CONTROL;
 use tinaja_store::{Hint, Key, Writer};
 
-use super::Exchange;
 use super::request::{Request, Ticket};
-use crate::group::Member;
-use crate::stored::{Facts, Kind, StoredHead};
+use crate::group::{Groups, Member};
+use crate::shared::Shared;
+use crate::storage::Storage;
+use crate::stored::{Facts, Families, Kind, StoredHead};
 
 /// An answer that may be stored, and the times that its age is reckoned from.
 #[derive(Clone, Copy, Debug)]
@@ -77,10 +79,22 @@ pub(super) fn hint(facts: &Facts, header: &ResponseHead) -> Hint {
     Hint { fresh_until: Some(facts.fresh_until), can_validate: Some(can_validate), ..Hint::default() }
 }
 
-impl Exchange {
+/// What stores answers, each under its name and with its group.
+pub(super) struct Keeper {
+    pub shared: Arc<Shared>,
+    pub store: Storage,
+    pub families: Families,
+    groups: Groups,
+}
+
+impl Keeper {
+    pub fn new(shared: Arc<Shared>, store: Storage) -> Keeper {
+        Keeper { shared, store, families: Families::default(), groups: Groups::default() }
+    }
+
     /// Begins to store an answer, whose body is still to be written. `None` where it is not to be stored after all:
     /// its head is too large, or the store could not keep which variants there are.
-    pub(super) async fn begin(
+    pub async fn begin(
         &self,
         request: &Request,
         keep: &Keep,
@@ -99,7 +113,7 @@ impl Exchange {
 
     /// Where an answer with these headers is to stand, and which variant it is. `None` where the store could not keep
     /// which variants there are.
-    pub(super) async fn place(&self, request: &Request, headers: &HeaderMap) -> Option<(Key, Option<Variant>)> {
+    pub async fn place(&self, request: &Request, headers: &HeaderMap) -> Option<(Key, Option<Variant>)> {
         let name = &request.ticket.name;
         if tinaja_http::vary::fields(headers).is_some_and(|names| names.is_empty()) {
             return Some((name.place(), None));

@@ -5,38 +5,36 @@ use http::Method;
 use tinaja_http::message::{BadField, ResponseHead};
 use tinaja_http::status::CACHE_STATUS;
 
-use super::Exchange;
 use super::entry::Entry;
 use super::headers;
-use super::request::Request;
-use crate::client::Client;
+use super::transaction::Transaction;
 use crate::failure::Failure;
 use crate::page;
+use crate::shared::Shared;
 
-impl Exchange {
-    /// Answers with a page that says what went wrong, the last on its connection, if it is not too late for one: a
-    /// client whose answer broke off sees that from the connection's end.
-    pub(super) async fn give_up(&self, request: &Request, client: &mut Client, entry: &mut Entry, failure: &Failure) {
-        client.close_after();
-        if client.has_begun() || *failure == Failure::ClientLeft {
-            return;
-        }
-        let body = page::page(failure);
-        let Ok(head) = self.page_head(failure, body.len(), entry) else {
-            return;
-        };
-        entry.note(&head);
-        let body = if request.method() == Method::HEAD { String::new() } else { body };
-        if client.begin(&head, Bytes::from(body)).await.is_err() || client.end().await.is_err() {
-            tracing::debug!("the client left before its error page");
-        }
+/// Answers with a page that says what went wrong, the last on its connection, if it is not too late for one: a
+/// client whose answer broke off sees that from the connection's end.
+pub(super) async fn give_up(shared: &Shared, transaction: Transaction<'_>, failure: &Failure) {
+    let Transaction { request, client, entry } = transaction;
+    client.close_after();
+    if client.has_begun() || *failure == Failure::ClientLeft {
+        return;
     }
+    let body = page::page(failure);
+    let Ok(head) = page_head(shared, failure, body.len(), entry) else {
+        return;
+    };
+    entry.note(&head);
+    let body = if request.method() == Method::HEAD { String::new() } else { body };
+    if client.begin(&head, Bytes::from(body)).await.is_err() || client.end().await.is_err() {
+        tracing::debug!("the client left before its error page");
+    }
+}
 
-    fn page_head(&self, failure: &Failure, length: usize, entry: &Entry) -> Result<ResponseHead, BadField> {
-        let mut head = page::head(failure, length)?;
-        headers::to_client(&self.shared, &mut head, None, entry)?;
-        // Nothing stored is in it (RFC 9211 2).
-        head.headers.remove(&CACHE_STATUS);
-        Ok(head)
-    }
+fn page_head(shared: &Shared, failure: &Failure, length: usize, entry: &Entry) -> Result<ResponseHead, BadField> {
+    let mut head = page::head(failure, length)?;
+    headers::to_client(shared, &mut head, None, entry)?;
+    // Nothing stored is in it (RFC 9211 2).
+    head.headers.remove(&CACHE_STATUS);
+    Ok(head)
 }

@@ -18,125 +18,122 @@ use tinaja_http::validate::{selected, validation};
 use tinaja_logs::CacheResult;
 use tinaja_store::{Key, Writer};
 
-use super::ask::{Reply, With};
-use super::entry::Entry;
-use super::fetch::{is_error, land_failed, whole};
+use super::ask::{Asker, Reply, With};
 use super::fill::{Feed, Fill};
-use super::flights::{Landed, Pilot};
-use super::keep::{Received, keep};
+use super::flights::{Landed, Pilot, land_failed};
+use super::give::{Giver, is_error};
+use super::keep::{Keeper, Received, keep};
+use super::piece::Pieces;
 use super::pieced::Gap;
 use super::plan::{Wants, wants};
+use super::read::Source;
+use super::refresh::{forget, refresh};
 use super::request::Request;
-use super::resume::Source;
 use super::serve::Given;
-use super::{Ended, Exchange, asks_origin};
-use crate::client::Client;
+use super::transaction::{Ended, Transaction};
 use crate::failure::Failure;
 use crate::stored::{Found, StoredHead};
 
-impl Exchange {
+/// What answers from objects in pieces.
+pub(super) struct Parts {
+    pub asker: Arc<Asker>,
+    pub keeper: Arc<Keeper>,
+    pub pieces: Arc<Pieces>,
+    pub giver: Arc<Giver>,
+}
+
+impl Parts {
     /// Answers a request for a part of an object of which something is stored that does not do: it is stale, or does not
     /// hold all of the part.
-    pub(super) async fn part(
-        self: &Arc<Self>,
-        request: &Request,
-        client: &mut Client,
-        entry: &mut Entry,
-        found: Found,
-    ) -> Result<(), Ended> {
+    pub async fn part(&self, transaction: &mut Transaction<'_>, found: Found) -> Result<(), Ended> {
+        let request = transaction.request;
         let fields = &request.head.headers;
         let conditions = [IF_NONE_MATCH, IF_MODIFIED_SINCE].iter().any(|name| fields.contains_key(name));
-        if conditions || asks_origin(request) {
-            return self.pass(request, client, entry, Some(found)).await;
+        if conditions || request.asks_origin() {
+            return self.giver.passer.pass(transaction, Some(found)).await;
         }
-        match wants(request, &found, self.shared.clock.wall()) {
-            Wants::Here => self.validated_part(request, client, entry, found).await,
+        match wants(request, &found, self.keeper.shared.clock.wall()) {
+            Wants::Here => self.validated_part(transaction, found).await,
             Wants::Missing(wanted, gap) if wanted != gap && !wants_whole(request, &found, &wanted) => {
-                self.completed_part(request, client, entry, found, gap).await
+                self.completed_part(transaction, found, gap).await
             }
-            _ => self.pass(request, client, entry, Some(found)).await,
+            _ => self.giver.passer.pass(transaction, Some(found)).await,
         }
     }
 
     /// All of the part is stored, and stale: the part is asked for in case it has changed.
-    async fn validated_part(
-        self: &Arc<Self>,
-        request: &Request,
-        client: &mut Client,
-        entry: &mut Entry,
-        found: Found,
-    ) -> Result<(), Ended> {
+    async fn validated_part(&self, transaction: &mut Transaction<'_>, found: Found) -> Result<(), Ended> {
+        let Transaction { request, client, entry } = transaction;
         let mut head = request.head.clone();
         let stored = found.head.fields(|_| true).unwrap_or_default();
         let Some(edits) = validation(&head.headers, &stored) else {
-            return self.pass(request, client, entry, Some(found)).await;
+            return self.giver.passer.pass(transaction, Some(found)).await;
         };
         head.headers.edit(&edits)?;
         entry.result = CacheResult::Refetched;
-        let reply = match self.ask(request, head, true, With::Client(client), entry).await {
+        let reply = match self.asker.ask(request, head, true, With::Client(client), entry).await {
             Ok(reply) => reply,
-            Err(failure) => return self.instead(request, client, entry, Some(found), failure).await,
+            Err(failure) => return self.giver.instead(transaction, Some(found), failure).await,
         };
         match reply.head.status {
             StatusCode::NOT_MODIFIED if !selected(&[&stored], &reply.head.headers).is_empty() => {
-                let found = self.refresh(request, found, &reply).await?;
-                self.origins.release(reply.connection);
+                let found = refresh(&self.keeper.store, request, found, &reply).await?;
+                self.asker.release(reply.connection);
                 entry.result = CacheResult::Revalidated;
-                self.serve_or_pass(request, client, entry, found, Given::Stored).await
+                self.giver.serve_or_pass(transaction, found, Given::Stored).await
             }
             // About something else: no answer.
-            StatusCode::NOT_MODIFIED => self.pass(request, client, entry, None).await,
-            status if is_error(status) && self.may_help(request, &found) => {
+            StatusCode::NOT_MODIFIED => self.giver.passer.pass(transaction, None).await,
+            status if is_error(status) && self.giver.may_help(request, &found) => {
                 drop(reply.connection);
                 let failure = Failure::Origin(format!("it answered {status}"));
-                self.instead(request, client, entry, Some(found), failure).await
+                self.giver.instead(transaction, Some(found), failure).await
             }
-            _ => self.hand_on(request, client, entry, reply, true).await,
+            _ => self.giver.passer.hand_on(transaction, reply, true).await,
         }
     }
 
     /// Some of the part is stored: the client gets that, and what is missing from the origin.
     async fn completed_part(
-        self: &Arc<Self>,
-        request: &Request,
-        client: &mut Client,
-        entry: &mut Entry,
+        &self,
+        transaction: &mut Transaction<'_>,
         found: Found,
         gap: RangeInclusive<u64>,
     ) -> Result<(), Ended> {
+        let Transaction { request, client, entry } = transaction;
         let stored = found.head.fields(|_| true).unwrap_or_default();
-        let reply = self.ask(request, missing(request, &stored, &gap)?, true, With::Client(client), entry).await?;
+        let reply =
+            self.asker.ask(request, missing(request, &stored, &gap)?, true, With::Client(client), entry).await?;
         if !brings(&reply, &stored, &found, &gap) {
             return match reply.head.status {
                 StatusCode::OK => {
                     // It has changed, or the origin gives no parts. The client may get all of it.
-                    self.forget(&found).await;
-                    self.hand_on(request, client, entry, reply, true).await
+                    forget(&self.keeper.store, &found).await;
+                    self.giver.passer.hand_on(transaction, reply, true).await
                 }
                 // Whatever this says is no answer to what the client asked for.
-                _ => self.pass(request, client, entry, None).await,
+                _ => self.giver.passer.pass(transaction, None).await,
             };
         }
-        let keeping = self.begin_piece(request, &reply, true).await;
-        let found = self.refresh(request, found, &reply).await?;
+        let keeping = self.pieces.begin(request, &reply, true).await;
+        let found = refresh(&self.keeper.store, request, found, &reply).await?;
         entry.stored = keeping.is_some();
         let gap = Gap { span: gap, connection: reply.connection };
-        self.serve_or_pass(request, client, entry, found, Given::Completed(Box::new(gap), keeping)).await
+        self.giver.serve_or_pass(transaction, found, Given::Completed(Box::new(gap), keeping)).await
     }
 
     /// Answers a request for the whole of an object of which some is stored. What is missing is fetched, and the whole
     /// stored in the place of its pieces. Others wait for it as for any fetch.
-    pub(super) async fn complete(
-        self: &Arc<Self>,
-        request: &Request,
-        client: &mut Client,
-        entry: &mut Entry,
+    pub async fn complete(
+        &self,
+        transaction: &mut Transaction<'_>,
         found: Found,
         gap: RangeInclusive<u64>,
         pilot: Option<Pilot>,
     ) -> Result<(), Ended> {
+        let Transaction { request, client, entry } = transaction;
         let stored = found.head.fields(|_| true).unwrap_or_default();
-        let asked = self.ask(request, missing(request, &stored, &gap)?, true, With::Client(client), entry).await;
+        let asked = self.asker.ask(request, missing(request, &stored, &gap)?, true, With::Client(client), entry).await;
         let reply = match asked {
             Ok(reply) => reply,
             Err(failure) => {
@@ -147,39 +144,47 @@ impl Exchange {
         if !brings(&reply, &stored, &found, &gap) {
             let reply = match reply.head.status {
                 StatusCode::PARTIAL_CONTENT | StatusCode::NOT_MODIFIED | StatusCode::RANGE_NOT_SATISFIABLE => {
-                    self.forget(&found).await;
-                    Box::pin(self.ask(request, whole(request), true, With::Client(client), entry)).await?
+                    forget(&self.keeper.store, &found).await;
+                    Box::pin(self.asker.ask(request, request.whole(), true, With::Client(client), entry)).await?
                 }
                 _ => reply,
             };
-            return self.store_and_answer(request, client, entry, reply, pilot).await;
+            return self.giver.store_and_answer(transaction, reply, pilot).await;
         }
-        let found = self.refresh(request, found, &reply).await?;
+        let found = refresh(&self.keeper.store, request, found, &reply).await?;
         let Some((place, writer)) = self.begin_whole(request, &found, &reply).await else {
             drop(pilot);
             let gap = Gap { span: gap, connection: reply.connection };
-            return self.serve_or_pass(request, client, entry, found, Given::Completed(Box::new(gap), None)).await;
+            return self.giver.serve_or_pass(transaction, found, Given::Completed(Box::new(gap), None)).await;
         };
         let (hit, length) = (writer.follow(), found.length());
         let head = StoredHead::decode(&hit.head).unwrap_or_else(|| found.head.clone());
         let gap = Gap { span: gap, connection: reply.connection };
         let source = Source::of(found, request.ticket.name.clone(), Some(gap));
         let feed = Feed::Pieces(Box::new((request.clone(), source)));
-        let unwatched_bytes = self.shared.limits.fill_range_below;
-        self.fill_apart(Fill { place: place.clone(), writer, feed, length, first: None, again: None, unwatched_bytes });
+        let unwatched_bytes = self.keeper.shared.limits.fill_range_below;
+        self.giver.filler.fill_apart(Fill {
+            place: place.clone(),
+            writer,
+            feed,
+            length,
+            first: None,
+            again: None,
+            unwatched_bytes,
+        });
         entry.stored = true;
         if let Some(pilot) = pilot {
             pilot.land(Landed::Stored);
         }
-        self.serve_or_pass(request, client, entry, Found { place, head, hit }, Given::Filling).await
+        self.giver.serve_or_pass(transaction, Found { place, head, hit }, Given::Filling).await
     }
 
     /// Begins to store the whole of an object of which there are pieces, with the head that these have now.
     async fn begin_whole(&self, request: &Request, found: &Found, reply: &Reply) -> Option<(Key, Writer)> {
         let header = found.head.header()?;
         let received = Received { head: &header, ..reply.received() };
-        let length = found.length().filter(|length| *length <= self.store.max_object_bytes())?;
-        self.begin(request, &keep(request, &received).ok()?, &received, Some(length)).await
+        let length = found.length().filter(|length| *length <= self.keeper.store.max_object_bytes())?;
+        self.keeper.begin(request, &keep(request, &received).ok()?, &received, Some(length)).await
     }
 }
 
@@ -192,7 +197,7 @@ fn wants_whole(request: &Request, found: &Found, wanted: &RangeInclusive<u64>) -
 
 /// A request for what is missing, if the rest is still the same.
 fn missing(request: &Request, stored: &HeaderMap, gap: &RangeInclusive<u64>) -> Result<RequestHead, Ended> {
-    let mut head = whole(request);
+    let mut head = request.whole();
     head.headers.insert(RANGE, format!("bytes={}-{}", gap.start(), gap.end()))?;
     if let Some(tag) = stored.get(ETAG) {
         head.headers.insert(IF_RANGE, tag.clone())?;

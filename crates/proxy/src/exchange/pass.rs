@@ -9,25 +9,36 @@ use tinaja_http::message::ResponseHead;
 use tinaja_http::status::CACHE_STATUS;
 use tinaja_http::status::Outcome;
 
-use super::ask::{Reply, With, send_on};
+use super::ask::{Asker, Reply, With, send_on};
+use super::change::{invalidate, note_head};
 use super::entry::Entry;
-use super::piece::Keeping;
+use super::errand::Errands;
+use super::headers;
+use super::piece::{Keeping, Pieces};
 use super::request::Request;
-use super::{Ended, Exchange, headers};
+use super::transaction::{Ended, Transaction};
 use crate::client::{BadContent, Client};
 use crate::failure::Failure;
 use crate::page;
+use crate::shared::Shared;
+use crate::storage::{Storage, Switch};
 use crate::stored::Found;
 
-impl Exchange {
+/// What passes requests and answers on.
+pub(super) struct Passer {
+    pub shared: Arc<Shared>,
+    pub store: Storage,
+    /// The same, where it matters whether it is there.
+    pub switch: Arc<Switch>,
+    pub asker: Arc<Asker>,
+    pub pieces: Arc<Pieces>,
+    pub errands: Arc<Errands>,
+}
+
+impl Passer {
     /// Passes a request on as it is, and its answer back. `found` is what is stored for it and did not do.
-    pub(super) async fn pass(
-        self: &Arc<Self>,
-        request: &Request,
-        client: &mut Client,
-        entry: &mut Entry,
-        found: Option<Found>,
-    ) -> Result<(), Ended> {
+    pub async fn pass(&self, transaction: &mut Transaction<'_>, found: Option<Found>) -> Result<(), Ended> {
+        let Transaction { request, client, entry } = transaction;
         let cached = matches!(*request.method(), Method::GET | Method::HEAD)
             && !request.directives.no_store
             && !self.switch.is_away();
@@ -37,43 +48,32 @@ impl Exchange {
             Some(hops) => head.headers.insert(MAX_FORWARDS, hops - 1)?,
             None => {}
         }
-        let reply = self.ask(request, head, cached, With::Content(client), entry).await?;
-        self.invalidate(request, &reply).await;
+        let reply = self.asker.ask(request, head, cached, With::Content(client), entry).await?;
+        invalidate(&self.store, request, &reply).await;
         if let Some(found) = found {
-            self.note_head(request, found, &reply).await?;
+            note_head(&self.store, request, found, &reply).await?;
         }
-        self.hand_on(request, client, entry, reply, cached).await
+        self.hand_on(transaction, reply, cached).await
     }
 
     /// The cache is another process's at this moment, which this one takes over from or hands over to.
-    pub(super) async fn pass_by(
-        self: &Arc<Self>,
-        request: &Request,
-        client: &mut Client,
-        entry: &mut Entry,
-    ) -> Result<(), Ended> {
-        if request.directives.only_if_cached {
+    pub async fn pass_by(&self, transaction: &mut Transaction<'_>) -> Result<(), Ended> {
+        if transaction.request.directives.only_if_cached {
             return Err(Failure::NotCached.into());
         }
         self.shared.metrics.as_ref().inspect(|metrics| metrics.hand_over.passed.inc());
-        entry.outcome = Outcome::Bypass;
-        self.pass(request, client, entry, None).await
+        transaction.entry.outcome = Outcome::Bypass;
+        self.pass(transaction, None).await
     }
 
     /// Gives an origin's answer to the client as it is. If it is `cached`, a part is kept, or the whole fetched behind it.
-    pub(super) async fn hand_on(
-        self: &Arc<Self>,
-        request: &Request,
-        client: &mut Client,
-        entry: &mut Entry,
-        reply: Reply,
-        cached: bool,
-    ) -> Result<(), Ended> {
-        let worth_it = cached && self.is_worth_it(request, &reply.received());
-        let keeping = if cached && !worth_it { self.begin_piece(request, &reply, false).await } else { None };
-        self.pipe(request, client, entry, reply, keeping).await?;
+    pub async fn hand_on(&self, transaction: &mut Transaction<'_>, reply: Reply, cached: bool) -> Result<(), Ended> {
+        let request = transaction.request;
+        let worth_it = cached && self.errands.is_worth_it(request, &reply.received());
+        let keeping = if cached && !worth_it { self.pieces.begin(request, &reply, false).await } else { None };
+        self.pipe(transaction, reply, keeping).await?;
         if worth_it {
-            self.run_errand(request);
+            self.errands.fetch_whole(request);
         }
         Ok(())
     }
@@ -91,18 +91,16 @@ impl Exchange {
     }
 
     /// Gives an origin's answer to the client, and perhaps to the store.
-    pub(super) async fn pipe(
-        self: &Arc<Self>,
-        request: &Request,
-        client: &mut Client,
-        entry: &mut Entry,
+    pub async fn pipe(
+        &self,
+        transaction: &mut Transaction<'_>,
         reply: Reply,
         mut keeping: Option<Keeping>,
     ) -> Result<(), Ended> {
-        entry.stored = keeping.is_some();
-        let outcome = self.pipe_pieces(request, client, entry, reply, &mut keeping).await;
+        transaction.entry.stored = keeping.is_some();
+        let outcome = self.pipe_pieces(transaction, reply, &mut keeping).await;
         if let Some(keeping) = keeping {
-            self.keep_apart(keeping);
+            self.pieces.end_apart(keeping);
         }
         outcome
     }
@@ -110,12 +108,11 @@ impl Exchange {
     /// Gives an origin's answer to the client, while the rest of the request goes the other way.
     async fn pipe_pieces(
         &self,
-        request: &Request,
-        client: &mut Client,
-        entry: &mut Entry,
+        transaction: &mut Transaction<'_>,
         mut reply: Reply,
         keeping: &mut Option<Keeping>,
     ) -> Result<(), Ended> {
+        let Transaction { request, client, entry } = transaction;
         let mut head = reply.head.clone();
         headers::to_client(&self.shared, &mut head, None, entry)?;
         entry.note(&head);
@@ -132,7 +129,7 @@ impl Exchange {
         }
         client.begin(&head, first.unwrap_or_default()).await?;
         while !bodiless && !reply.connection.is_done() {
-            match self.next_piece(client, &mut reply).await? {
+            match next_piece(client, &mut reply).await? {
                 Some(piece) => {
                     if let Some(keeping) = &mut *keeping {
                         keeping.write(&piece).await;
@@ -147,18 +144,18 @@ impl Exchange {
             reply.connection.give_up_content();
         }
         client.end().await?;
-        self.origins.release(reply.connection);
+        self.asker.release(reply.connection);
         Ok(())
     }
+}
 
-    /// The answer's next piece. Meanwhile more of the request is sent, or the client is seen to leave.
-    async fn next_piece(&self, client: &mut Client, reply: &mut Reply) -> Result<Option<Bytes>, Ended> {
-        loop {
-            tokio::select! {
-                piece = reply.connection.read() => return piece.map_err(Ended::from),
-                piece = hear(client, reply.sending) => {
-                    reply.sending = send_on(&mut reply.connection, piece).await?;
-                }
+/// The answer's next piece. Meanwhile more of the request is sent, or the client is seen to leave.
+async fn next_piece(client: &mut Client, reply: &mut Reply) -> Result<Option<Bytes>, Ended> {
+    loop {
+        tokio::select! {
+            piece = reply.connection.read() => return piece.map_err(Ended::from),
+            piece = hear(client, reply.sending) => {
+                reply.sending = send_on(&mut reply.connection, piece).await?;
             }
         }
     }

@@ -19,13 +19,13 @@ use tinaja_http::range::ContentRange;
 use tinaja_store::{Commit, Hint, Key, State, Writer};
 use tracing::Instrument as _;
 
-use super::Exchange;
 use super::ask::Reply;
 use super::entry::media_type;
-use super::keep::{Received, announced, facts, header, hint, keep};
+use super::keep::{Keeper, Received, announced, facts, header, hint, keep};
 use super::plan::random;
 use super::request::Request;
-use crate::stored::{Facts, Found, Kind, Name, Piece, PieceList, StoredHead};
+use crate::crowd::Crowd;
+use crate::stored::{Facts, Kind, Name, Piece, PieceList, StoredHead};
 
 /// How long a client waits for the store, once; then its part is not kept. Usually this takes no time that could be
 /// felt, and where the disk stalls no client is to wait for it.
@@ -71,9 +71,21 @@ struct Object {
     complete: bool,
 }
 
-impl Exchange {
+/// What keeps parts of objects, and the lists that say which parts there are.
+pub(super) struct Pieces {
+    clock: Clock,
+    keeper: Arc<Keeper>,
+    /// Parts that are being ended by themselves.
+    apart: Crowd,
+}
+
+impl Pieces {
+    pub fn new(clock: Clock, keeper: Arc<Keeper>, apart: Crowd) -> Pieces {
+        Pieces { clock, keeper, apart }
+    }
+
     /// Begins to keep a part that has just been answered with; `None` where it is not to be kept.
-    pub(super) async fn begin_piece(&self, request: &Request, reply: &Reply, if_range: bool) -> Option<Keeping> {
+    pub async fn begin(&self, request: &Request, reply: &Reply, if_range: bool) -> Option<Keeping> {
         let (part, length) = part_of(&reply.head)?;
         let (first, announced) = (*part.start(), part.end() - part.start() + 1);
         if *request.method() != Method::GET || request.directives.no_store || length > i64::MAX as u64 {
@@ -82,10 +94,9 @@ impl Exchange {
         let head = head_of_whole(&reply.head, length)?;
         let received = Received { head: &head, ..reply.received() };
         let keep = keep(request, &received).ok()?;
-        self.shared
-            .clock
+        self.clock
             .timeout(PATIENCE, async {
-                let (place, variant) = self.place(request, &head.headers).await?;
+                let (place, variant) = self.keeper.place(request, &head.headers).await?;
                 let object = Object {
                     name: request.ticket.name.clone(),
                     place,
@@ -100,7 +111,7 @@ impl Exchange {
                 let none = ResponseHead::new(StatusCode::PARTIAL_CONTENT);
                 let Object { name, place, facts, header, .. } = object;
                 let head = StoredHead::encode_pieces(Kind::Piece, &facts, name.primary(), &mark, &none)?;
-                let writer = self.store.put(&name.piece_place(&mark), head, hint(&facts, &header));
+                let writer = self.keeper.store.put(&name.piece_place(&mark), head, hint(&facts, &header));
                 Some(Keeping {
                     name,
                     place,
@@ -111,7 +122,7 @@ impl Exchange {
                     written: 0,
                     announced,
                     sound: true,
-                    clock: self.shared.clock.clone(),
+                    clock: self.clock.clone(),
                 })
             })
             .await
@@ -121,8 +132,8 @@ impl Exchange {
     /// The list that pieces of an object are to be in: the one that there is, or a new one. What is stored already and
     /// is whole, or newer, stays.
     async fn list_for(&self, object: &Object) -> Option<[u8; 16]> {
-        let _turn = self.families.turn(&object.name).await?;
-        let hit = self.store.find(&object.place).await;
+        let _turn = self.keeper.families.turn(&object.name).await?;
+        let hit = self.keeper.store.find(&object.place).await;
         let whole = hit.as_ref().is_none_or(|hit| hit.state == State::Whole);
         let before = hit.and_then(|hit| StoredHead::decode(&hit.head));
         let before = before.filter(|head| head.belongs_to(object.name.primary()));
@@ -152,7 +163,7 @@ impl Exchange {
         list: &PieceList,
     ) -> Option<()> {
         let head = StoredHead::encode_pieces(Kind::Pieces, facts, name.primary(), &list.bytes(), header)?;
-        let writer = self.store.put(place, head, Hint { expected_bytes: Some(0), ..hint(facts, header) });
+        let writer = self.keeper.store.put(place, head, Hint { expected_bytes: Some(0), ..hint(facts, header) });
         match writer.commit().await {
             Commit::Stored { .. } => Some(()),
             Commit::NotStored(why) => {
@@ -163,19 +174,19 @@ impl Exchange {
     }
 
     /// Ends a part: stores what has come of it. By itself, so that its client need not wait.
-    pub(super) fn keep_apart(self: &Arc<Self>, keeping: Keeping) {
-        let exchange = self.clone();
-        let place = self.fills.enter();
-        self.shared.clock.start(
+    pub fn end_apart(self: &Arc<Self>, keeping: Keeping) {
+        let pieces = self.clone();
+        let place = self.apart.enter();
+        self.clock.start(
             async move {
-                exchange.keep_piece(keeping).await;
+                pieces.end(keeping).await;
                 drop(place);
             }
             .in_current_span(),
         );
     }
 
-    async fn keep_piece(&self, keeping: Keeping) -> Option<()> {
+    async fn end(&self, keeping: Keeping) -> Option<()> {
         let Keeping { name, place, list: id, first, writer, written, sound, .. } = keeping;
         let last = first.checked_add(written.checked_sub(1)?)?;
         if !sound {
@@ -186,24 +197,17 @@ impl Exchange {
             return None;
         }
         let piece = Piece { first, last, id: keeping.id };
-        let _turn = self.families.turn(&name).await?;
+        let _turn = self.keeper.families.turn(&name).await?;
         // Gone, if the object was purged or changed meanwhile: then nothing finds the piece, and it is evicted in time.
-        let head = self.store.find(&place).await.and_then(|hit| StoredHead::decode(&hit.head))?;
+        let head = self.keeper.store.find(&place).await.and_then(|hit| StoredHead::decode(&hit.head))?;
         let (mut list, _) = PieceList::of(&head).filter(|(list, _)| list.id == id)?;
         let gone = list.add(piece);
         self.put_list(&name, &place, &head.facts, &head.header()?, &list).await?;
         for piece in gone {
             // What is not forgotten is never found again all the same.
-            let _ = self.store.remove(&name.piece_place(&piece.mark())).await;
+            let _ = self.keeper.store.remove(&name.piece_place(&piece.mark())).await;
         }
         Some(())
-    }
-
-    /// Forgets what is stored of an object that its origin has changed.
-    pub(super) async fn forget(&self, found: &Found) {
-        if let Err(error) = self.store.remove(&found.place).await {
-            tracing::warn!("an object that was changed at its origin was not removed: {error}");
-        }
     }
 }
 

@@ -6,10 +6,9 @@ use bytes::Bytes;
 use tinaja_store::Body;
 
 use super::piece::Keeping;
-use super::serve::READ_PIECE_BYTES;
 use crate::origin::Connection;
 use crate::storage::Storage;
-use crate::stored::{Name, PieceList, find_piece};
+use crate::stored::{Name, PieceList, READ_PIECE_BYTES, find_piece};
 
 /// What is missing of an object, and the connection that brings it: exactly these bytes.
 pub(super) struct Gap {

@@ -10,8 +10,9 @@ use tinaja_http::message::ResponseHead;
 use tinaja_http::multipart::Multipart;
 use tinaja_http::range::{Wanted, part_edits, unsatisfied_edits, wanted};
 
+use super::headers;
 use super::request::Request;
-use super::{Ended, headers};
+use super::transaction::Ended;
 use crate::stored::{Found, PieceList};
 
 /// What is sent of an answer.

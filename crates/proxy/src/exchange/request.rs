@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::header::HOST;
+use http::header::{
+    HOST, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE,
+};
 use http::{Method, Version};
 use tinaja_http::body::Framing;
 use tinaja_http::control::{RequestDirectives, request_directives};
@@ -14,13 +16,16 @@ use tinaja_http::judge::Judged;
 use tinaja_http::message::{Fields, RequestHead};
 use tinaja_http::status::Outcome;
 
-use super::reuse::not_for_cache;
 use crate::config::{Listener, Mode};
 use crate::failure::Failure;
 use crate::ids::RequestId;
 use crate::origin::{Behind, Destination};
 use crate::rules::Asked;
 use crate::stored::{Name, name_of};
+
+/// Fields that ask for less than the whole, or for it on a condition. Who fetches for the store asks for all of it;
+/// the client's conditions are judged on what comes.
+const PARTIAL: [HeaderName; 6] = [RANGE, IF_RANGE, IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE];
 
 /// What the front knows about a request that it hands on.
 #[derive(Clone, Debug)]
@@ -130,6 +135,41 @@ impl Request {
     pub fn closes(&self) -> bool {
         hops::closes_to_client(&self.head.headers, !self.is_http10(), self.ticket.is_reverse())
     }
+
+    /// Whether it has conditions that only the origin can judge (RFC 9111 4.3.2).
+    pub fn asks_origin(&self) -> bool {
+        [IF_MATCH, IF_UNMODIFIED_SINCE].iter().any(|name| self.head.headers.contains_key(name))
+    }
+
+    /// Whether it wants less than a whole object. `bytes=0-` does not: it moves the same bytes as no Range at all, and
+    /// players and download managers send it.
+    pub fn wants_part(&self) -> bool {
+        match (self.method(), self.head.headers.get(RANGE)) {
+            (&Method::HEAD, _) => true,
+            (_, None) => false,
+            (_, Some(range)) => !range.as_bytes().eq_ignore_ascii_case(b"bytes=0-"),
+        }
+    }
+
+    /// Its head, asking for the whole object.
+    pub fn whole(&self) -> RequestHead {
+        let mut head = self.head.clone();
+        head.method = Method::GET;
+        for name in &PARTIAL {
+            head.headers.remove(name);
+        }
+        head
+    }
+}
+
+/// Why a request is not for the cache; nothing if it is.
+fn not_for_cache(method: &Method, framing: Framing, directives: &RequestDirectives) -> Option<Outcome> {
+    match method {
+        &Method::GET | &Method::HEAD if directives.no_store => Some(Outcome::Request),
+        // The key does not cover a body.
+        &Method::GET | &Method::HEAD => (framing != Framing::Length(0)).then_some(Outcome::Bypass),
+        _ => Some(Outcome::Method),
+    }
 }
 
 #[cfg(test)]
@@ -167,6 +207,24 @@ mod tests {
             let mut sent = Vec::new();
             request.head.write_to(&mut sent);
             assert_eq!(String::from_utf8(sent).unwrap(), format!("GET /x HTTP/1.1\r\n{wire}\r\n\r\n"));
+        }
+    }
+
+    #[test]
+    fn what_is_for_the_cache() {
+        let plain = RequestDirectives::default();
+        let no_store = RequestDirectives { no_store: true, ..plain };
+        let none = Framing::Length(0);
+        for (method, framing, directives, why) in [
+            (Method::GET, none, plain, None),
+            (Method::HEAD, none, plain, None),
+            (Method::GET, none, no_store, Some(Outcome::Request)),
+            (Method::GET, Framing::Length(1), plain, Some(Outcome::Bypass)),
+            (Method::GET, Framing::Chunked, plain, Some(Outcome::Bypass)),
+            (Method::POST, none, plain, Some(Outcome::Method)),
+            (Method::OPTIONS, none, no_store, Some(Outcome::Method)),
+        ] {
+            assert_eq!(not_for_cache(&method, framing, &directives), why, "{method} {framing:?} {directives:?}");
         }
     }
 }

@@ -11,19 +11,16 @@ use tinaja_http::status::Outcome;
 use tinaja_logs::CacheResult;
 use tinaja_store::{Body, ReadError, State};
 
-use super::entry::Entry;
-use super::piece::Keeping;
+use super::headers;
+use super::piece::{Keeping, Pieces};
 use super::pieced::Gap;
 use super::plan::{Plan, plan, shape};
+use super::read::{Reader, Source};
 use super::request::Request;
-use super::resume::Source;
-use super::{Ended, Exchange, headers};
+use super::transaction::{Ended, Transaction};
 use crate::client::Client;
-use crate::stored::Found;
-
-/// How many bytes of a body are read at a time: one read of this size costs a disk little more than one of a few KiB,
-/// and a client gets it in a few packets.
-pub(crate) const READ_PIECE_BYTES: usize = 128 * 1024;
+use crate::shared::Shared;
+use crate::stored::{Found, READ_PIECE_BYTES};
 
 /// Whether the client has its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,32 +43,17 @@ pub(super) enum Given {
     Completed(Box<Gap>, Option<Keeping>),
 }
 
-impl Exchange {
-    /// Answers with what was found, or, where what the client wants of it cannot be had here, passes the request on: it
-    /// cannot be read after all, or the conditions are the origin's to judge.
-    pub(super) async fn serve_or_pass(
-        self: &Arc<Self>,
-        request: &Request,
-        client: &mut Client,
-        entry: &mut Entry,
-        found: Found,
-        given: Given,
-    ) -> Result<(), Ended> {
-        match self.serve(request, client, entry, found, given).await? {
-            Sent::Answered => Ok(()),
-            Sent::NotHere => self.pass(request, client, entry, None).await,
-        }
-    }
+/// What sends stored answers.
+pub(super) struct Sender {
+    pub shared: Arc<Shared>,
+    pub reader: Arc<Reader>,
+    pub pieces: Arc<Pieces>,
+}
 
+impl Sender {
     /// Answers with what was found. Nothing is sent before the first bytes are there.
-    pub(super) async fn serve(
-        self: &Arc<Self>,
-        request: &Request,
-        client: &mut Client,
-        entry: &mut Entry,
-        found: Found,
-        given: Given,
-    ) -> Result<Sent, Ended> {
+    pub async fn serve(&self, transaction: &mut Transaction<'_>, found: Found, given: Given) -> Result<Sent, Ended> {
+        let Transaction { request, client, entry } = transaction;
         let now = self.shared.clock.wall();
         let fetched = matches!(given, Given::Fetched(_) | Given::Filling);
         entry.source = (!fetched).then(|| found.hit.source.into());
@@ -105,7 +87,7 @@ impl Exchange {
         entry.note(&head);
         let sent = self.send(request, client, (&head, first), &plan, &mut source).await;
         if let Some(keeping) = source.kept.take() {
-            self.keep_apart(keeping);
+            self.pieces.end_apart(keeping);
         }
         sent.map(|()| Sent::Answered)
     }
@@ -136,7 +118,7 @@ impl Exchange {
                 piece
             }
             // What is missing of an object in pieces comes from the origin, before anything is sent.
-            None => self.next_of(request, source).await.map_err(|_| NotThere)?.unwrap_or_default(),
+            None => self.reader.next(request, source).await.map_err(|_| NotThere)?.unwrap_or_default(),
         };
         match plan {
             Plan::Parts(multipart, parts) => {
@@ -191,7 +173,7 @@ impl Exchange {
         loop {
             let piece = tokio::select! {
                 biased;
-                piece = self.next_of(request, source) => piece?,
+                piece = self.reader.next(request, source) => piece?,
                 () = client.gone() => return Err(Ended::Left),
             };
             match piece {

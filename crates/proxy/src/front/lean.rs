@@ -25,11 +25,11 @@ use tinaja_store::State;
 use tokio::io::AsyncWriteExt;
 
 use crate::client::{Gate, write_as_one};
-use crate::exchange::{READ_PIECE_BYTES, Request, Reuse, judge};
+use crate::exchange::{Request, Reuse, judge};
 use crate::metrics::Source;
 use crate::shared::Shared;
 use crate::storage::Storage;
-use crate::stored::{Found, Kind, Looked, find};
+use crate::stored::{Found, Kind, Looked, READ_PIECE_BYTES, find};
 
 /// Fields with which a request wants more than a plain answer.
 const NOT_PLAIN: [HeaderName; 7] =

@@ -6,26 +6,27 @@
 //! client never knows; otherwise its connection is cut, so that it sees that its answer is not whole.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::{Buf, Bytes};
 use http::header::{ETAG, IF_RANGE, LAST_MODIFIED, RANGE};
 use http::{HeaderMap, HeaderValue, StatusCode};
+use tinaja_clock::Clock;
 use tinaja_http::conditional::{strong_date, strong_etag};
 use tinaja_http::range::ContentRange;
 use tinaja_store::{Body, State};
 
-use super::Exchange;
-use super::ask::{Reply, With};
+use super::ask::{Asker, Reply, With};
 use super::entry::Entry;
-use super::fetch::whole;
+use super::keep::announced;
 use super::piece::Keeping;
 use super::pieced::{Gap, Pieced};
 use super::request::Request;
-use super::serve::READ_PIECE_BYTES;
 use crate::failure::Failure;
 use crate::origin::Connection;
-use crate::stored::{Found, Name, PieceList, StoredHead};
+use crate::storage::Storage;
+use crate::stored::{Found, Name, PieceList, READ_PIECE_BYTES, StoredHead};
 
 /// Times that the rest of one answer is fetched. Each time brings the client further, and an origin that breaks off
 /// every answer is not asked for ever.
@@ -119,16 +120,27 @@ impl Source {
     }
 }
 
-impl Exchange {
+/// What reads the bytes of answers.
+pub(super) struct Reader {
+    clock: Clock,
+    store: Storage,
+    asker: Arc<Asker>,
+}
+
+impl Reader {
+    pub fn new(clock: Clock, store: Storage, asker: Arc<Asker>) -> Reader {
+        Reader { clock, store, asker }
+    }
+
     /// The next piece to send; `None` at the end. Dropped before it is ready, nothing is lost.
-    pub(super) async fn next_of(&self, request: &Request, source: &mut Source) -> Result<Option<Bytes>, Failure> {
+    pub async fn next(&self, request: &Request, source: &mut Source) -> Result<Option<Bytes>, Failure> {
         loop {
             let piece = match &mut source.from {
                 From::Store(body) => body.next(READ_PIECE_BYTES).await.map_err(|error| error.to_string()),
                 From::Pieces(pieced) => {
                     let piece = pieced.next(&self.store, source.at..source.end, &mut source.kept).await;
                     if let Some(connection) = pieced.finished() {
-                        self.origins.release(connection);
+                        self.asker.release(connection);
                     }
                     piece
                 }
@@ -172,14 +184,14 @@ impl Exchange {
             return Err(lost("it cannot be asked for"));
         };
         let stored = source.head.fields(|_| true).unwrap_or_default();
-        let Some(validator) = strong_validator(&stored, self.shared.clock.wall()) else {
+        let Some(validator) = strong_validator(&stored, self.clock.wall()) else {
             return Err(lost("nothing tells whether the origin still has the same"));
         };
-        let mut head = whole(request);
+        let mut head = request.whole();
         let range = format!("bytes={}-{}", source.at, source.end.saturating_sub(1));
         let set = head.headers.insert(RANGE, range).and_then(|()| head.headers.insert(IF_RANGE, validator));
         set.map_err(|error| Failure::Internal(error.to_string()))?;
-        let reply = self.ask(request, head, true, With::Nobody, &mut Entry::default()).await?;
+        let reply = self.asker.ask(request, head, true, With::Nobody, &mut Entry::default()).await?;
         match skipped(&reply, &stored, source, length) {
             Some(skip) => Ok(From::Origin { connection: Box::new(reply.connection), skip }),
             None => Err(lost("the origin has another by now")),
@@ -211,7 +223,7 @@ fn skipped(reply: &Reply, stored: &HeaderMap, source: &Source, length: u64) -> O
             }
             _ => return None,
         },
-        StatusCode::OK if super::keep::announced(new).is_none_or(|new| new == length) => (0, length.checked_sub(1)?),
+        StatusCode::OK if announced(new).is_none_or(|new| new == length) => (0, length.checked_sub(1)?),
         _ => return None,
     };
     (same && last.saturating_add(1) >= source.end).then(|| source.at.checked_sub(first)).flatten()
