@@ -1,20 +1,7 @@
 //! What happens between a judged request and its answer.
 //!
-//! Each file is a value that does one thing, or what such values share. From top to bottom, each uses only what stands below:
-//!
-//! - `mod`: which way a request goes: from the cache, or past it; `pages`: the proxy's own answers
-//! - `find`: a stored answer, if it will do, else a fetch that others wait for, or the origin's own answer
-//! - `fetch`: an answer that may be stored; `parts`: an object of which pieces are stored
-//! - `give`: giving the client what has come for it
-//! - `pass`: everything that is not for the cache; `errand`: what the proxy fetches of its own accord
-//! - `serve`: sending a stored answer; `fill`: fetching a body into the store
-//! - `read`: the bytes of an answer, from the store and from the origin
-//! - `pieced`: reading an object in pieces; `piece`: storing one
-//! - `change`: what an unsafe method makes invalid; `refresh`: a stored answer that the origin says still holds
-//! - `validate`: asking whether it holds; `keep`: storing an answer; `ask`: sending a request and reading the answer's head
-//! - `flights`: one asks, the others wait; `plan`: what of an object an answer sends; `headers`: what a proxy adds and removes
-//! - `transaction`: a request with its client; `entry`: what logs and Cache-Status say; `reuse`: may a stored answer be used?
-//! - `request`: one request, read once
+//! Each file is a value that does one thing, or what such values share. Each uses only files below it; ARCHITECTURE.md lists
+//! them from top to bottom. A request travels through them with its client as one `Transaction`.
 //!
 //! The rules are `tinaja-http`'s; this room carries them out.
 //!

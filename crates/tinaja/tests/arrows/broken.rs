@@ -40,6 +40,26 @@ fn arrows_up_are_told_with_their_line() {
     assert_eq!(root, ["small: `bottom` uses `root`, which stands above it, at bottom.rs:1"]);
 }
 
+/// The files of a room that has a block of its own.
+#[test]
+fn arrows_inside_a_room() {
+    let told = |bottom: &str| {
+        let page = "```rooms small/middle\nfirst: one\nsecond: two\n```\n";
+        let top = ("middle/first.rs", "use super::second::Two;\nuse crate::second::Other;\nuse super::super::first;");
+        let files = [("middle/mod.rs", "mod first;\nmod second;\nuse first::One;"), top, ("middle/second.rs", bottom)];
+        let files: Files = files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
+        plans(page).iter().flat_map(|plan| faults(plan, &files)).collect::<Vec<_>>()
+    };
+    assert_eq!(told("use crate::first; use super::super::first; mod inner { use super::One; }"), [""; 0]);
+    let circle = "; and so there is a circle: second -> first -> second";
+    let up = format!("small/middle: `second` uses `first`, which stands above it, at second.rs:1{circle}");
+    for text in ["use super::first::One;", "use crate::middle::first;", "mod inner { use super::super::{first}; }"] {
+        assert_eq!(told(text), [&*up], "{text}");
+    }
+    let root = "small/middle: `second` uses `root`, which stands above it, at second.rs:1";
+    assert_eq!(told("use super::One;"), [root]);
+}
+
 #[test]
 fn words_and_tests_are_no_arrows() {
     let text = r##"

@@ -8,12 +8,15 @@ use crate::source::Source;
 /// The sources of a crate: paths below `src`, and what is there.
 pub type Files = BTreeMap<String, String>;
 
-/// The name of what stands in `lib.rs` or `main.rs` itself. It is above all rooms.
+/// The name of what stands in `lib.rs`, `main.rs` or a room's `mod.rs` itself. It is above all rooms.
 const ROOT: &str = "root";
 
-/// What is wrong with a crate, a sentence each; nothing if each arrow points down.
+/// What is wrong with a crate, or with a room of it that has a plan of its own, a sentence each; nothing if each arrow points
+/// down.
 pub fn faults(plan: &Plan, files: &Files) -> Vec<String> {
     let Plan { name, rooms, unclear } = plan;
+    let (_, folder) = plan.place();
+    let files = &folder.map_or_else(|| files.clone(), |folder| below(folder, files));
     let mut faults: Vec<_> = unclear.iter().map(|line| format!("{name}: this line names no room: {line}")).collect();
     let there = modules(files);
     for room in rooms.iter().filter(|room| !there.contains(*room)) {
@@ -26,7 +29,7 @@ pub fn faults(plan: &Plan, files: &Files) -> Vec<String> {
     for room in there.iter().filter(|room| !rooms.contains(room)) {
         faults.push(format!("{name}: ARCHITECTURE.md does not list the room `{room}`"));
     }
-    let arrows = arrows(&there, files);
+    let arrows = arrows(&there, files, folder);
     let height = |room: &str| rooms.iter().position(|other| other == room);
     let is_up = |from: &str, to: &str| match (height(from), height(to)) {
         (Some(from), Some(to)) => to < from,
@@ -47,14 +50,20 @@ pub fn faults(plan: &Plan, files: &Files) -> Vec<String> {
     faults
 }
 
-/// The rooms that a crate has.
+/// The sources below a folder, by their paths in it.
+fn below(folder: &str, files: &Files) -> Files {
+    let inside = |path: &str| path.strip_prefix(folder)?.strip_prefix('/').map(str::to_owned);
+    files.iter().filter_map(|(path, text)| Some((inside(path)?, text.clone()))).collect()
+}
+
+/// The rooms that a crate has, or the files of a room.
 fn modules(files: &Files) -> BTreeSet<String> {
-    let roots = ["lib.rs", "main.rs"].iter().filter_map(|root| files.get(*root));
+    let roots = ["lib.rs", "main.rs", "mod.rs"].iter().filter_map(|root| files.get(*root));
     roots.flat_map(|text| Source::of(text).modules()).collect()
 }
 
 /// Which room uses which, and where it first does.
-fn arrows(rooms: &BTreeSet<String>, files: &Files) -> BTreeMap<(String, String), String> {
+fn arrows(rooms: &BTreeSet<String>, files: &Files, folder: Option<&str>) -> BTreeMap<(String, String), String> {
     let tests = tests_among(files);
     let mut arrows = BTreeMap::new();
     for (path, text) in files.iter().filter(|(path, _)| !tests.contains(*path)) {
@@ -63,7 +72,7 @@ fn arrows(rooms: &BTreeSet<String>, files: &Files) -> BTreeMap<(String, String),
         if !rooms.contains(from) {
             continue;
         }
-        for used in source.uses(depth(path)) {
+        for used in source.uses(depth(path), folder) {
             let to = if rooms.contains(&used.name) { used.name.as_str() } else { ROOT };
             if to != from {
                 let at = format!("{path}:{}", used.line);

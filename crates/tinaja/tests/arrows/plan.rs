@@ -1,6 +1,7 @@
 //! The order of rooms, as ARCHITECTURE.md has it.
 //!
-//! Each crate has a block. A line is a room and what it holds, from the top to the bottom:
+//! Each crate has a block, and a room may have one for its files: `rooms store/engine`. A line is a room and what it holds,
+//! from the top to the bottom:
 //!
 //! ````text
 //! ```rooms store
@@ -9,7 +10,7 @@
 //! ```
 //! ````
 
-/// The rooms of one crate, from top to bottom.
+/// The rooms of one crate, or the files of one room, from top to bottom.
 #[derive(Debug, Default)]
 pub struct Plan {
     pub name: String,
@@ -33,6 +34,11 @@ pub fn plans(page: &str) -> Vec<Plan> {
 }
 
 impl Plan {
+    /// The crate, and the room of it, if it is the plan of one.
+    pub fn place(&self) -> (&str, Option<&str>) {
+        self.name.split_once('/').map_or((&self.name, None), |(of, room)| (of, Some(room)))
+    }
+
     fn take(&mut self, line: &str) {
         match line.split_once(':') {
             Some((room, holds)) if !holds.trim().is_empty() && !room.contains(' ') => self.rooms.push(room.to_owned()),

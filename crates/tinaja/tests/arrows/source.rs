@@ -34,8 +34,9 @@ impl Source {
         words.windows(3).filter_map(of).collect()
     }
 
-    /// What it uses of its crate, as a module that lies so deep: 0 is the root, 1 a file beside it.
-    pub fn uses(&self, depth: usize) -> Vec<Use> {
+    /// What it uses of its crate, as a module that lies so deep: 0 is the root, 1 a file beside it. With a `folder` of the
+    /// crate's, depths are below that, and so are the names that count.
+    pub fn uses(&self, depth: usize, folder: Option<&str>) -> Vec<Use> {
         let words = self.words();
         let word = |at: usize| words.get(at).map_or("", |(_, word)| word.as_str());
         let mut uses = Vec::new();
@@ -53,12 +54,17 @@ impl Source {
             }
             let begins = at.checked_sub(1).is_none_or(|before| !matches!(word(before), "::" | "$"));
             let behind = match word(at) {
-                "crate" if begins => Some(at + 1),
+                "crate" if begins => match folder {
+                    Some(folder) => (word(at + 2) == folder).then_some(at + 3),
+                    None => Some(at + 1),
+                },
                 "self" | "super" if begins => {
                     let from = at + if word(at) == "self" && word(at + 1) == "::" { 2 } else { 0 };
                     let supers =
                         (0..).take_while(|n| word(from + 2 * n) == "super" && word(from + 2 * n + 1) == "::").count();
-                    (supers > 0 && supers >= depth + inner.len()).then_some(from + 2 * supers - 1)
+                    let up = depth + inner.len();
+                    let reaches = if folder.is_some() { supers == up } else { supers >= up };
+                    (supers > 0 && reaches).then_some(from + 2 * supers - 1)
                 }
                 _ => None,
             };
