@@ -11,9 +11,10 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use support::body::body;
-use support::origin::Origin;
 use support::tinaja::Setup;
+use tinaja_testkit::body::body;
+use tinaja_testkit::origin::Origin;
+use tinaja_testkit::wait::wait_for;
 
 /// The default of `limits.connections`.
 const MOST: usize = 10_000;
@@ -39,7 +40,7 @@ fn ten_thousand_idle_connections() {
     for n in 0..20 {
         let path = format!("/5000/{}", n % 10);
         let response = proxy.get(&origin.url(&path)).unwrap();
-        assert!(response.status == 200 && response.body == body(&path, 5000), "{:?}", response.headers);
+        assert!(response.status == 200 && response.body == body(&path, 5000), "{:?}", response.head);
         assert_eq!(response.is_hit(), n >= 10);
     }
     let grown = proxy.process.peak_memory_bytes() - before;
@@ -49,14 +50,14 @@ fn ten_thousand_idle_connections() {
     // Beyond the cap: an answer that says so, at once, and room again when some have left.
     if idle == MOST - 50 {
         crowd.extend((0..100).map(|_| TcpStream::connect(proxy.address()).unwrap()));
-        let refused = support::wait_for("a refusal", Duration::from_secs(20), || {
+        let refused = wait_for("a refusal", Duration::from_secs(20), || {
             let response = proxy.get(&origin.url("/5000/0"));
             response.ok().map(|response| response.status).filter(|status| *status == 503)
         });
         assert_eq!(refused, 503);
     }
     drop(crowd);
-    support::wait_for("room", Duration::from_secs(20), || {
+    wait_for("room", Duration::from_secs(20), || {
         let response = proxy.get(&origin.url("/5000/0"));
         response.ok().filter(|response| response.status == 200 && response.is_hit())
     });

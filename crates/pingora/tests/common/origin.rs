@@ -1,46 +1,31 @@
 //! An origin on loopback that counts requests, and a client. Plain threads: what is tested is the proxy.
 
-use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use super::body;
 
-/// What the origin answers, by path: see [`serve`].
-#[derive(Clone, Default)]
-pub struct Origin(Arc<Mutex<HashMap<String, Vec<String>>>>);
+/// What the origin answers, by path: see [`answer`].
+pub struct Origin(tinaja_testkit::origin::Origin);
 
 impl Origin {
     pub fn start() -> (SocketAddr, Origin) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (address, origin) = (listener.local_addr().unwrap(), Origin::default());
-        let seen = origin.clone();
-        std::thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let seen = seen.clone();
-                std::thread::spawn(move || seen.serve(stream));
-            }
+        let origin = tinaja_testkit::origin::Origin::closing(|request, stream| {
+            answer(stream, &request.path, &request.head.to_lowercase())
         });
-        (address, origin)
+        (origin.address, Origin(origin))
     }
 
     /// How many requests have come for a path.
     pub fn count(&self, path: &str) -> usize {
-        self.0.lock().unwrap().get(path).map_or(0, Vec::len)
+        self.0.paths().iter().filter(|asked| *asked == path).count()
     }
 
     /// The head of the last request for a path, in lower case.
     pub fn last(&self, path: &str) -> String {
-        self.0.lock().unwrap()[path].last().unwrap().clone()
-    }
-
-    fn serve(&self, mut stream: TcpStream) -> Option<()> {
-        let head = read_head(&mut BufReader::new(stream.try_clone().ok()?))?;
-        let path = head.split(' ').nth(1)?.to_owned();
-        self.0.lock().unwrap().entry(path.clone()).or_default().push(head.to_lowercase());
-        answer(&mut stream, &path, &head.to_lowercase()).ok()
+        let requests = self.0.requests();
+        requests.iter().rfind(|request| request.path == path).unwrap().head.to_lowercase()
     }
 }
 

@@ -1,21 +1,20 @@
-//! Origins that misbehave on request, a proxy to test, and a client that sees every byte.
+//! A proxy to test, and stores that do one thing otherwise than they should.
 #![allow(dead_code, unused_imports)]
 
 mod altered;
 pub mod both;
-mod client;
-mod origin;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 pub use altered::Altered;
-pub use client::{Client, Response};
-pub use origin::{Origin, Request, reply};
 use tinaja_clock::ManualClock;
 use tinaja_proxy::{Config, Listener, Mode, Routes, Rule, Rules, Server, Upstream};
 use tinaja_store::{Reference, Store};
+pub use tinaja_testkit::client::{Client, Response};
+pub use tinaja_testkit::origin::{Origin, Request, reply};
+pub use tinaja_testkit::wait::eventually;
 use tokio::sync::mpsc;
 
 /// A running proxy; it stops when dropped.
@@ -116,15 +115,4 @@ impl Drop for Proxy {
             let _ = thread.join();
         }
     }
-}
-
-/// Waits until `done`, for something that happens on another thread.
-pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
-    for _ in 0..3000 {
-        if done() {
-            return;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    panic!("not within 60 s: {what}");
 }

@@ -10,9 +10,10 @@ use std::time::Duration;
 use rustix::fs::{Advice, fadvise};
 use tempfile::TempDir;
 
-use crate::support::process::Process;
 use crate::support::tinaja::{Setup, Tinaja};
-use crate::support::{free_port, wait_for};
+use tinaja_testkit::port::free_port;
+use tinaja_testkit::process::Process;
+use tinaja_testkit::wait::wait_for;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {

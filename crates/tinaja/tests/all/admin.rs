@@ -3,9 +3,9 @@
 use std::os::unix::net::UnixListener;
 use std::process::Output;
 
-use crate::support::origin::Origin;
 use crate::support::tinaja::Setup;
-use crate::support::tools::output;
+use tinaja_testkit::origin::Origin;
+use tinaja_testkit::tools::output;
 
 /// The exit code, and what was printed on either.
 fn run(setup: &Setup, args: &[&str]) -> (Option<i32>, String) {
@@ -39,8 +39,8 @@ fn a_running_server_is_asked_and_a_stopped_cache_is_opened() {
 
     let running = inspect(&setup);
     assert_eq!((running["running"].as_bool(), running["live_objects"].as_u64()), (Some(true), Some(6)));
-    assert_eq!(first_host(&running), (origin.address().to_string(), 5));
-    assert_eq!(running["top"]["by_bytes"][0]["host"].as_str(), Some(other.address().to_string().as_str()));
+    assert_eq!(first_host(&running), (origin.address.to_string(), 5));
+    assert_eq!(running["top"]["by_bytes"][0]["host"].as_str(), Some(other.address.to_string().as_str()));
     let (code, table) = run(&setup, &["inspect", "--top", "1"]);
     assert_eq!(code, Some(0), "{table}");
     for line in ["server                running", "objects read          6 of", "most objects                   5"] {

@@ -6,10 +6,9 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::support;
-use crate::support::nginx::{Logged, Nginx, date_back};
 use crate::support::tinaja::Setup;
-use crate::support::tools::{client, run};
+use tinaja_testkit::nginx::{Logged, Nginx, date_back};
+use tinaja_testkit::tools::{client, run};
 
 /// A flat repository of one package with `payload` in it, dated 30 days back.
 fn repository(root: &Path) {
@@ -20,7 +19,7 @@ fn repository(root: &Path) {
                    Description: a package for a test\n";
     fs::write(package.join("DEBIAN/control"), control).unwrap();
     // Not compressible, so that the package is as large as it looks.
-    fs::write(package.join("usr/share/tinaja-e2e/payload"), support::body::body("payload", 300_000)).unwrap();
+    fs::write(package.join("usr/share/tinaja-e2e/payload"), tinaja_testkit::body::body("payload", 300_000)).unwrap();
     run(Command::new("dpkg-deb").args(["--root-owner-group", "--build"]).arg(&package).arg(root));
     fs::remove_dir_all(&package).unwrap();
     let archive = |what: &str| run(Command::new("apt-ftparchive").args([what, "."]).current_dir(root));

@@ -3,9 +3,9 @@
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::support::body::{body, write_body};
-use crate::support::origin::Origin;
 use crate::support::tinaja::{Setup, Tinaja};
+use tinaja_testkit::body::{body, write_body};
+use tinaja_testkit::origin::Origin;
 
 const LEN: u64 = 300_000;
 const HEAD: &str = "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nConnection: close\r\n";
@@ -23,12 +23,12 @@ fn assert_goes_on(proxy: &Tinaja) {
 /// An origin that answers the first two requests with `bad`, and then with the whole body.
 fn bad_twice(bad: impl Fn(&mut dyn Write) -> std::io::Result<()> + Send + Sync + 'static) -> Origin {
     let asked = AtomicUsize::new(0);
-    Origin::start(move |target, stream| {
+    Origin::closing(move |request, stream| {
         if asked.fetch_add(1, Ordering::SeqCst) < 2 {
             return bad(stream);
         }
         write!(stream, "{HEAD}Content-Length: {LEN}\r\n\r\n")?;
-        write_body(stream, target, LEN)
+        write_body(stream, &request.path, LEN)
     })
 }
 
@@ -39,14 +39,14 @@ fn assert_never_stored(origin: &Origin) {
     let url = origin.url("/x");
     for _ in 0..2 {
         if let Ok(response) = proxy.get(&url) {
-            assert!((500..600).contains(&response.status), "{} {:?}", response.status, response.headers);
+            assert!((500..600).contains(&response.status), "{} {:?}", response.status, response.head);
             assert!(!response.is_hit());
         }
     }
     let third = proxy.get(&url).unwrap();
     assert_eq!((third.status, third.is_hit()), (200, false));
     assert!(third.body == body("/x", LEN as usize));
-    assert_eq!(origin.requests().len(), 3);
+    assert_eq!(origin.paths().len(), 3);
     assert!(proxy.get(&url).unwrap().is_hit());
     assert_goes_on(&proxy);
 }
@@ -109,10 +109,10 @@ fn one_that_says_two_lengths() {
 #[test]
 fn one_that_sends_more_than_it_says() {
     // The length is what counts: what follows it belongs to nobody, and must not be taken for the next response.
-    let origin = Origin::start(|target, stream| {
+    let origin = Origin::closing(|request, stream| {
         // In one piece: what comes once the connection is in use again cannot be told from an answer, by anybody.
         let mut all = b"HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: 100\r\n\r\n".to_vec();
-        write_body(&mut all, target, 100)?;
+        write_body(&mut all, &request.path, 100)?;
         all.extend_from_slice(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong");
         stream.write_all(&all)
     });

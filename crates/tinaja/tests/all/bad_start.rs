@@ -7,10 +7,10 @@ use std::process::Output;
 
 use tempfile::TempDir;
 
-use crate::support::body::body;
-use crate::support::origin::Origin;
 use crate::support::tinaja::{Setup, Tinaja};
-use crate::support::tools::output;
+use tinaja_testkit::body::body;
+use tinaja_testkit::origin::Origin;
+use tinaja_testkit::tools::output;
 
 const FAILURE: i32 = 1;
 const USAGE: i32 = 2;

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use crate::support::body::body;
-use crate::support::nginx::{Nginx, date_back};
 use crate::support::tinaja::Setup;
-use crate::support::tools::{client, run};
+use tinaja_testkit::body::body;
+use tinaja_testkit::nginx::{Nginx, date_back};
+use tinaja_testkit::tools::{client, run};
 
 const PAGES: usize = 3;
 const IMAGES: usize = 14;

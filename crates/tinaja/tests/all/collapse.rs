@@ -5,21 +5,21 @@ use std::net::TcpStream;
 use std::sync::Barrier;
 use std::time::Duration;
 
-use crate::support;
-use crate::support::body::body;
-use crate::support::origin::Origin;
 use crate::support::tinaja::Setup;
+use tinaja_testkit::body::body;
+use tinaja_testkit::origin::Origin;
+use tinaja_testkit::wait::wait_for;
 
 const CLIENTS: usize = 50;
 const LEN: usize = 500_000;
 
 /// An origin that thinks before its head and lingers in its body, and says the length beforehand or not.
 fn slow_origin(chunked: bool) -> Origin {
-    Origin::start(move |target, stream| {
+    Origin::closing(move |request, stream| {
         std::thread::sleep(Duration::from_millis(300));
         let framing = if chunked { "Transfer-Encoding: chunked".to_owned() } else { format!("Content-Length: {LEN}") };
         write!(stream, "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\n{framing}\r\nConnection: close\r\n\r\n")?;
-        for piece in body(target, LEN).chunks(LEN / 10) {
+        for piece in body(&request.path, LEN).chunks(LEN / 10) {
             write_piece(stream, piece, chunked)?;
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -52,7 +52,7 @@ fn fifty_ask_at_once(chunked: bool) {
             });
         }
     });
-    assert_eq!(origin.requests(), ["/new"]);
+    assert_eq!(origin.paths(), ["/new"]);
 }
 
 #[test]
@@ -71,8 +71,8 @@ fn a_client_that_leaves_takes_nobody_along() {
     let setup = Setup::forward();
     let proxy = setup.start();
     let mut first = TcpStream::connect(proxy.address()).unwrap();
-    write!(first, "GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", origin.url("/new"), origin.address()).unwrap();
-    support::wait_for("the first request", Duration::from_secs(10), || origin.requests().first().cloned());
+    write!(first, "GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", origin.url("/new"), origin.address).unwrap();
+    wait_for("the first request", Duration::from_secs(10), || origin.paths().first().cloned());
     std::thread::scope(|scope| {
         let second = scope.spawn(|| proxy.get(&origin.url("/new")).unwrap());
         std::thread::sleep(Duration::from_millis(400));

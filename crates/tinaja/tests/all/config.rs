@@ -8,12 +8,12 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 use tinaja_logs::{CacheResult, json};
 
-use crate::support;
-use crate::support::body::body;
-use crate::support::nginx::{Nginx, date_back};
-use crate::support::process::Process;
 use crate::support::tinaja::binary;
-use crate::support::tools::{client, output, run};
+use tinaja_testkit::body::body;
+use tinaja_testkit::nginx::{Nginx, date_back};
+use tinaja_testkit::port::free_port;
+use tinaja_testkit::process::Process;
+use tinaja_testkit::tools::{client, output, run};
 
 const LEN: usize = 50_000;
 
@@ -60,12 +60,12 @@ impl Home {
         if status == 200 {
             assert!(fs::read(self.path("got")).unwrap() == body("file", LEN), "{args:?}");
         }
-        (status, support::client::says_hit(&said[4..]))
+        (status, tinaja_testkit::client::says_hit(&said[4..]))
     }
 }
 
 fn free() -> SocketAddr {
-    SocketAddr::from(([127, 0, 0, 1], support::free_port()))
+    SocketAddr::from(([127, 0, 0, 1], free_port()))
 }
 
 fn nginx() -> Nginx {

@@ -4,9 +4,9 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::support::body::body;
-use crate::support::origin::Origin;
 use crate::support::tinaja::{Setup, Tinaja};
+use tinaja_testkit::body::body;
+use tinaja_testkit::origin::Origin;
 
 const LENGTHS: [usize; 4] = [0, 700, 9_000, 300_000];
 const OF_EACH: usize = 60;

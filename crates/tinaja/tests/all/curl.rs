@@ -5,10 +5,10 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use crate::support::client::says_hit;
-use crate::support::nginx::{Nginx, date_back};
 use crate::support::tinaja::{Setup, Tinaja};
-use crate::support::tools::{client, run};
+use tinaja_testkit::client::says_hit;
+use tinaja_testkit::nginx::{Nginx, date_back};
+use tinaja_testkit::tools::{client, run};
 
 /// The Cache-Status that curl saw, and the body it saved.
 fn curl(proxy: &Tinaja, url: &str) -> (String, Vec<u8>) {

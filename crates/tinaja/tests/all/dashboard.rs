@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
-use crate::support;
 use crate::support::tinaja::binary;
-use crate::support::tools::run;
+use tinaja_testkit::port::free_port;
+use tinaja_testkit::tools::run;
 
 /// What names end with, but for `_total`: units, and what is counted.
 const UNITS: &str = "bytes seconds bits connections requests fetches failures handshakes reloads hits misses reads writes \
@@ -30,7 +30,7 @@ fn label_names(labels: &str) -> impl Iterator<Item = String> {
 /// A scrape of a server that nobody uses, by family.
 fn scrape() -> BTreeMap<String, Family> {
     let dir = tempfile::tempdir().unwrap();
-    let (listen, metrics) = (support::free_port(), support::free_port());
+    let (listen, metrics) = (free_port(), free_port());
     let settings = dir.path().join("tinaja.toml");
     let log = dir.path().join("access.log");
     let text = format!(
@@ -41,9 +41,9 @@ fn scrape() -> BTreeMap<String, Family> {
     let cache = dir.path().join("cache");
     let mut command = binary(&dir);
     command.args(["serve", "--disk", "64MiB", "--cache"]).arg(&cache).arg("--config").arg(&settings);
-    let mut process = support::process::Process::start("tinaja", &mut command, &dir.path().join("output"));
+    let mut process = tinaja_testkit::process::Process::start("tinaja", &mut command, &dir.path().join("output"));
     process.wait_until_listening(([127, 0, 0, 1], listen).into());
-    let mut curl = support::tools::client("curl", dir.path());
+    let mut curl = tinaja_testkit::tools::client("curl", dir.path());
     let text = run(curl.args(["-sSf", "--noproxy", "*", &format!("http://127.0.0.1:{metrics}/metrics")]));
     assert!(process.terminate().success(), "{}", process.output());
 

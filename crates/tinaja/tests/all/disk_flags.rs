@@ -7,9 +7,9 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::support::body::body;
-use crate::support::origin::Origin;
 use crate::support::tinaja::{Setup, Tinaja};
+use tinaja_testkit::body::body;
+use tinaja_testkit::origin::Origin;
 
 /// Whether a process has an io_uring open.
 fn has_ring(proxy: &Tinaja) -> bool {
@@ -42,7 +42,7 @@ fn io_is_carried_out_as_asked() {
         assert_eq!(proxy.process.terminate().code(), Some(0));
         setup = Some(this);
     }
-    assert_eq!(origin.requests().len(), 1, "the others were hits");
+    assert_eq!(origin.paths().len(), 1, "the others were hits");
     let figures = inspected(&setup.unwrap());
     assert_eq!((&figures["engine"], &figures["mean_object_bytes"]), (&"hashcache-log".into(), &8192.into()));
     assert_eq!((&figures["live_objects"], &figures["damaged_at_open"]), (&1.into(), &0.into()));
@@ -97,7 +97,7 @@ fn a_block_device_is_a_cache() {
         assert_object(&proxy, &origin);
         assert_eq!(proxy.process.terminate().code(), Some(0));
     }
-    assert_eq!(origin.requests().len(), 1, "the second start found it");
+    assert_eq!(origin.paths().len(), 1, "the second start found it");
     let figures = inspected(&on(&device.path));
     assert!(figures["capacity_bytes"].as_u64().unwrap() > 60 << 20 && figures["live_objects"] == 1, "{figures}");
 
@@ -123,7 +123,7 @@ fn positions_lie_where_they_are_said_to() {
         assert_eq!(proxy.process.terminate().code(), Some(0));
         assert_eq!(inspected(&setup)["live_objects"], 1, "inspecting needs no positions");
     }
-    assert_eq!(origin.requests().len(), 1, "the second start found it");
+    assert_eq!(origin.paths().len(), 1, "the second start found it");
     assert!(fs::metadata(positions.join("tinaja-1.positions")).unwrap().len() > 4096);
 
     let refused = with(&[]).run();
@@ -138,5 +138,5 @@ fn positions_lie_where_they_are_said_to() {
     assert!(purged.status.success() && said.contains("purged"), "{said}");
     let proxy = with(&named).start();
     assert_object(&proxy, &origin);
-    assert_eq!(origin.requests().len(), 2, "it was purged");
+    assert_eq!(origin.paths().len(), 2, "it was purged");
 }

@@ -3,9 +3,9 @@
 use tempfile::TempDir;
 use tinaja_store::engines;
 
-use crate::support::body::body;
-use crate::support::origin::Origin;
 use crate::support::tinaja::Setup;
+use tinaja_testkit::body::body;
+use tinaja_testkit::origin::Origin;
 
 #[test]
 fn every_engine_serves_and_is_kept() {
@@ -22,7 +22,7 @@ fn every_engine_serves_and_is_kept() {
             }
             assert_eq!(proxy.process.terminate().code(), Some(0), "{engine}");
         }
-        assert_eq!(origin.requests().len(), 3, "{engine}: the others were hits");
+        assert_eq!(origin.paths().len(), 3, "{engine}: the others were hits");
         let inspected = setup(&[]).inspect();
         let figures: serde_json::Value = serde_json::from_slice(&inspected.stdout).unwrap();
         assert_eq!(figures["engine"], engine.name);

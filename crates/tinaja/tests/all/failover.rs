@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::support;
-use crate::support::body::body;
-use crate::support::client::get;
-use crate::support::home::{Home, eventually};
-use crate::support::nginx::Nginx;
+use crate::support::home::Home;
+use tinaja_testkit::body::body;
+use tinaja_testkit::client::get;
+use tinaja_testkit::nginx::Nginx;
+use tinaja_testkit::port::free_port;
+use tinaja_testkit::wait::eventually;
 
 const CLIENTS: usize = 8;
 /// Requests of each part of the load, at least.
@@ -41,7 +42,7 @@ fn figure(metrics: SocketAddr, name: &str, origin: &Nginx, label: &str) -> f64 {
 fn one_of_three_is_killed_and_revived_under_load() {
     let (one, mut two, three) = (nginx(), nginx(), nginx());
     let mut home = Home::new();
-    let metrics = SocketAddr::from(([127, 0, 0, 1], support::free_port()));
+    let metrics = SocketAddr::from(([127, 0, 0, 1], free_port()));
     home.top = format!("metrics = \"{metrics}\"\n");
     let mut tinaja = home.start(&reverse(&[&one, &two, &three], "balance = \"round-robin\"\nrest = \"300ms\""));
     let (done, failed, stop) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
@@ -92,7 +93,7 @@ fn one_of_three_is_killed_and_revived_under_load() {
 fn a_reload_changes_the_list_and_keeps_what_is_known() {
     let (mut one, two, three) = (nginx(), nginx(), nginx());
     let mut home = Home::new();
-    let metrics = SocketAddr::from(([127, 0, 0, 1], support::free_port()));
+    let metrics = SocketAddr::from(([127, 0, 0, 1], free_port()));
     home.top = format!("metrics = \"{metrics}\"\n");
     let settings = "fails = 1\nrest = \"1h\"";
     let tinaja = home.start(&reverse(&[&one, &two], settings));

@@ -8,13 +8,14 @@ use std::time::Duration;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::support;
-use crate::support::body::body;
-use crate::support::client::get;
-use crate::support::origin::Origin;
-use crate::support::process::Process;
 use crate::support::tinaja::binary;
-use crate::support::tools::{client, output};
+use tinaja_testkit::body::body;
+use tinaja_testkit::client::get;
+use tinaja_testkit::origin::Origin;
+use tinaja_testkit::port::free_port;
+use tinaja_testkit::process::Process;
+use tinaja_testkit::tools::{client, output};
+use tinaja_testkit::wait::wait_for;
 
 const DEFAULT: &str = "127.0.0.1:3128";
 
@@ -28,7 +29,7 @@ fn serve(home: &TempDir, more: &[&str]) -> Process {
 fn assert_welcomes(proxy: &Process, address: SocketAddr, cache: &Path) {
     // It listens a moment before it says so.
     let said = || Some(proxy.output()).filter(|said| said.contains("Ctrl-C"));
-    let said = support::wait_for("the welcome", Duration::from_secs(10), said);
+    let said = wait_for("the welcome", Duration::from_secs(10), said);
     let cache = cache.display();
     for wanted in [
         format!("forward proxy on http://{address}\n"),
@@ -63,14 +64,14 @@ fn serve_without_a_flag() {
     curl.args(["-sS", "--proxy", &format!("http://{DEFAULT}"), "--noproxy", "", "-w", "\n%{http_code}"]);
     let answer = String::from_utf8(output(curl.arg(origin.url("/10/x"))).stdout).unwrap();
     assert!(answer.ends_with("\n403"), "{answer}");
-    assert_eq!(origin.requests().len(), 0);
+    assert_eq!(origin.paths().len(), 0);
     assert_eq!(proxy.terminate().code(), Some(0));
 }
 
 #[test]
 fn serve_on_another_port_fetches_and_keeps() {
     let home = TempDir::new().unwrap();
-    let address = SocketAddr::from(([127, 0, 0, 1], support::free_port()));
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let flags = ["--listen", &address.to_string(), "--allow-destination", "127.0.0.1/32"];
     let mut origin = Origin::of_patterns();
 
@@ -86,7 +87,7 @@ fn serve_on_another_port_fetches_and_keeps() {
     let mut proxy = serve(&home, &flags);
     proxy.wait_until_listening(address);
     let again = get(address, &origin.url("/1000/x")).unwrap();
-    assert!(again.is_hit() && again.body == body("/1000/x", 1000), "{:?}", again.headers);
+    assert!(again.is_hit() && again.body == body("/1000/x", 1000), "{:?}", again.head);
     // Ctrl-C is as good an end as a service manager's SIGTERM.
     proxy.signal(Signal::INT);
     assert_eq!(proxy.wait().code(), Some(0), "{}", proxy.output());
@@ -96,7 +97,7 @@ fn serve_on_another_port_fetches_and_keeps() {
 #[test]
 fn inspect_says_what_is_there() {
     let home = TempDir::new().unwrap();
-    let address = SocketAddr::from(([127, 0, 0, 1], support::free_port()));
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let flags = ["--listen", &address.to_string(), "--allow-destination", "127.0.0.1/32", "--disk", "256MiB"];
     let origin = Origin::of_patterns();
     let mut proxy = serve(&home, &flags);

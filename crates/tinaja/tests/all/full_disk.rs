@@ -1,8 +1,8 @@
 //! A disk that is full before the cache is: clients get every byte, what is stored is right, the service goes on.
 
-use crate::support::body::body;
-use crate::support::origin::Origin;
 use crate::support::small_disk::SmallDisk;
+use tinaja_testkit::body::body;
+use tinaja_testkit::origin::Origin;
 
 const FLAGS: [&str; 4] = ["--memory", "8MiB", "--allow-destination", "127.0.0.0/8"];
 
@@ -18,7 +18,7 @@ fn small_objects_until_the_disk_is_full_and_after() {
         for (len, n) in &paths {
             let path = format!("/{len}/{n}");
             let response = proxy.get(&origin.url(&path)).unwrap();
-            assert!(response.status == 200 && response.body == body(&path, *len), "{path}: {:?}", response.headers);
+            assert!(response.status == 200 && response.body == body(&path, *len), "{path}: {:?}", response.head);
             *hits += usize::from(response.is_hit());
         }
     }

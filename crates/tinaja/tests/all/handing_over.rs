@@ -7,14 +7,14 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::support;
 use crate::support::home::{Home, reverse};
-use crate::support::load::{Load, Plan};
-use crate::support::origin::Origin;
-use crate::support::process::Process;
 use crate::support::tinaja::binary;
-use crate::support::tools::run;
-use crate::support::wait_for;
+use tinaja_testkit::load::{Load, Plan};
+use tinaja_testkit::origin::Origin;
+use tinaja_testkit::port::free_port;
+use tinaja_testkit::process::Process;
+use tinaja_testkit::tools::run;
+use tinaja_testkit::wait::wait_for;
 
 /// What takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -51,7 +51,7 @@ fn no_request_fails_and_no_object_is_lost() {
     let origin = Origin::of_patterns();
     let mut home = Home::new();
     let www = home.certificate("www", "DNS:www.test");
-    let metrics = SocketAddr::from(([127, 0, 0, 1], support::free_port()));
+    let metrics = SocketAddr::from(([127, 0, 0, 1], free_port()));
     home.top = format!("metrics = \"{metrics}\"\n");
     let mode = reverse(&origin);
     let mut tinaja = home.start(&mode);
@@ -67,7 +67,7 @@ fn no_request_fails_and_no_object_is_lost() {
         pause: Duration::from_millis(number("TINAJA_PAUSE_MS", 5)),
     };
     fill(&plan);
-    let asked = origin.requests().len();
+    let asked = origin.paths().len();
     let load = Load::start(&plan);
     let began = Instant::now();
     let part = Duration::from_secs(seconds) / (reloads + hand_overs + 1) as u32;
@@ -96,7 +96,7 @@ fn no_request_fails_and_no_object_is_lost() {
     // Every answer was a hit or passed by, and each that passed by was asked of the origin once: nothing was lost.
     assert_eq!(tally.others.load(Ordering::SeqCst), 0, "{}", tally.figures());
     let passed = tally.bypassed.load(Ordering::SeqCst);
-    assert_eq!((origin.requests().len() - asked) as u64, passed, "{}", tally.figures());
+    assert_eq!((origin.paths().len() - asked) as u64, passed, "{}", tally.figures());
     assert!(tally.hits.load(Ordering::SeqCst) > 0);
     assert!(tinaja.terminate().success(), "{}", tinaja.output());
 }

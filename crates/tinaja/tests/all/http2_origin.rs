@@ -5,10 +5,10 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use crate::support::body::body;
-use crate::support::client::{Response, get, get_with};
 use crate::support::home::Home;
-use crate::support::nginx::{Nginx, make_certificates};
+use tinaja_testkit::body::body;
+use tinaja_testkit::client::{Response, get, get_with};
+use tinaja_testkit::nginx::{Nginx, make_certificates};
 
 const LEN: usize = 3_000_000;
 

@@ -7,10 +7,10 @@ use std::process::Command;
 use tempfile::TempDir;
 use tinaja_logs::CacheResult;
 
-use crate::support::body::body;
-use crate::support::nginx::{Certificates, Nginx, date_back, make_certificates, make_certificates_for};
 use crate::support::tinaja::{Setup, Tinaja};
-use crate::support::tools::run;
+use tinaja_testkit::body::body;
+use tinaja_testkit::nginx::{Certificates, Nginx, date_back, make_certificates, make_certificates_for};
+use tinaja_testkit::tools::run;
 
 const LEN: usize = 100_000;
 

@@ -3,11 +3,10 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::support;
-use crate::support::body::body;
-use crate::support::client::{Response, get};
-use crate::support::origin::Origin;
 use crate::support::tinaja::{Setup, Tinaja};
+use tinaja_testkit::body::body;
+use tinaja_testkit::client::{Response, get};
+use tinaja_testkit::origin::Origin;
 
 const KILLS: usize = 20;
 const CLIENTS: usize = 4;
@@ -68,7 +67,7 @@ fn killed_twenty_times_under_load() {
             let (origin, kept, killed, answered) = (&origin, &kept, &killed, &answered);
             scope.spawn(move || load(running, origin, kept, round, killed, answered));
             std::thread::sleep(Duration::from_millis(100 + 37 * (round as u64 % 7)));
-            support::process::kill_now(process);
+            tinaja_testkit::process::kill_now(process);
             killed.store(true, Ordering::SeqCst);
         });
         proxy.process.wait();
@@ -76,7 +75,7 @@ fn killed_twenty_times_under_load() {
         for path in &kept {
             let response = proxy.get(&origin.url(path)).unwrap();
             assert_right(path, &response);
-            assert!(response.is_hit(), "{path} after kill {round}: {:?}", response.headers);
+            assert!(response.is_hit(), "{path} after kill {round}: {:?}", response.head);
         }
     }
     println!("{} whole answers under load", answered.load(Ordering::Relaxed));

@@ -9,16 +9,17 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::home::{Home, reverse};
-use crate::support::origin::Origin;
-use crate::support::process::Process;
-use crate::support::tools::{client, output};
-use crate::support::wait_for;
+use tinaja_testkit::origin::Origin;
+use tinaja_testkit::process::Process;
+use tinaja_testkit::tools::{client, output};
+use tinaja_testkit::wait::wait_for;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Answers with the id that it was told, in its body and in its own field; `/broken` ends early.
 fn repeating() -> Origin {
-    Origin::start_with_heads(|path, head, stream| {
+    Origin::closing(|request, stream| {
+        let (path, head) = (request.path.as_str(), &request.head);
         let id =
             head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("x-request-id: ").map(str::to_owned));
         let id = id.unwrap_or_default();

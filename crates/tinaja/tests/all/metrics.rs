@@ -5,9 +5,9 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use crate::support;
 use crate::support::home::{Home, reverse, telling};
-use crate::support::tools::{client, run};
+use tinaja_testkit::port::free_port;
+use tinaja_testkit::tools::{client, run};
 
 /// What `GET /path` brings: its status, and its body.
 fn get(address: SocketAddr, path: &str) -> (u16, String) {
@@ -47,7 +47,7 @@ fn what_happens_is_counted() {
     let origin = telling();
     let mut home = Home::new();
     let www = home.certificate("www", "DNS:www.test");
-    let metrics = SocketAddr::from(([127, 0, 0, 1], support::free_port()));
+    let metrics = SocketAddr::from(([127, 0, 0, 1], free_port()));
     // Above the listener: it is no setting of one.
     home.top = format!("metrics = \"{metrics}\"\n");
     let tinaja = home.start(&reverse(&origin));
@@ -101,7 +101,7 @@ fn health_and_hostile_questions() {
     let origin = telling();
     let mut home = Home::new();
     home.certificate("www", "DNS:www.test");
-    let metrics = SocketAddr::from(([127, 0, 0, 1], support::free_port()));
+    let metrics = SocketAddr::from(([127, 0, 0, 1], free_port()));
     home.top = format!("metrics = \"{metrics}\"\n");
     let mut tinaja = home.start(&reverse(&origin));
     assert_eq!(get(metrics, "/healthz"), (200, "ok\n".into()));
@@ -123,7 +123,7 @@ fn health_and_hostile_questions() {
     assert_eq!(get(metrics, "/healthz").0, 200);
     drop(silent);
     // The address is the proxy's from the start: another one cannot have it.
-    let second = support::tools::output(&mut home.command(&reverse(&origin)));
+    let second = tinaja_testkit::tools::output(&mut home.command(&reverse(&origin)));
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
     assert!(!second.status.success() && !said.contains("panicked"), "{said}");
     assert!(tinaja.terminate().success(), "{}", tinaja.output());

@@ -7,13 +7,14 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::support;
-use crate::support::body::body;
-use crate::support::client::{Response, get};
-use crate::support::home::{Home, eventually};
-use crate::support::nginx::{Certificates, Nginx, make_certificates, make_certificates_for};
-use crate::support::process::Process;
-use crate::support::tools::{output, run};
+use crate::support::home::Home;
+use tinaja_testkit::body::body;
+use tinaja_testkit::client::{Response, get};
+use tinaja_testkit::nginx::{Certificates, Nginx, make_certificates, make_certificates_for};
+use tinaja_testkit::port::free_port;
+use tinaja_testkit::process::Process;
+use tinaja_testkit::tools::{output, run};
+use tinaja_testkit::wait::eventually;
 
 const LEN: usize = 10_000;
 
@@ -86,7 +87,7 @@ fn origins_that_ask_who_is_there_are_shown_a_certificate() {
         dir.path().join(name)
     };
     let (server, client) = (make_certificates(&sub("server")), make_certificates(&sub("client")));
-    let port = support::free_port();
+    let port = free_port();
     let mut openssl = Command::new("openssl");
     openssl.args(["s_server", "-www", "-quiet", "-Verify", "1", "-verify_return_error", "-accept"]);
     openssl.arg(port.to_string()).arg("-cert").arg(&server.certificate).arg("-key").arg(&server.key);

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::support;
 use crate::support::name_server::NameServer;
 use crate::support::tinaja::{Setup, Tinaja};
+use tinaja_testkit::port::free_port;
 
 const NAME_SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 77));
 /// An address that clients may reach, in the place of one on the Internet.
@@ -74,7 +74,7 @@ fn the_address_that_was_judged_is_the_one_connected_to() {
             return;
         }
     };
-    let port = support::free_port();
+    let port = free_port();
     let outward = listen(SocketAddr::new(OUTWARD, port));
     let inward = listen(SocketAddr::new(INWARD, port));
     let flags = ["--disk", "64MiB", "--memory", "8MiB", "--allow-destination", "127.0.0.5/32", "--allow-destination"];

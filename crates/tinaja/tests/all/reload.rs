@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::process::Signal;
 
-use crate::support;
-use crate::support::home::{Home, eventually, reverse, telling};
+use crate::support::home::{Home, reverse, telling};
 use crate::support::tinaja::binary;
-use crate::support::tools::{client, output, run};
+use tinaja_testkit::port::free_port;
+use tinaja_testkit::tools::{client, output, run};
+use tinaja_testkit::wait::eventually;
 
 /// `tinaja reload`: whether it went well, and what it said.
 fn reload(home: &Home) -> (bool, String) {
@@ -94,7 +95,7 @@ fn no_request_fails_across_reloads() {
     let origin = telling();
     let mut home = Home::new();
     let www = home.certificate("www", "DNS:www.test");
-    let plain = std::net::SocketAddr::from(([127, 0, 0, 1], support::free_port()));
+    let plain = std::net::SocketAddr::from(([127, 0, 0, 1], free_port()));
     let mode =
         format!("{}\n{}\n[[listener]]\naddress = \"{plain}\"\n{}", reverse(&origin), home.listener, reverse(&origin));
     home.listener.clear();

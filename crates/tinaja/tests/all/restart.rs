@@ -3,10 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::support;
-use crate::support::body::body;
-use crate::support::origin::Origin;
 use crate::support::tinaja::{Setup, Tinaja};
+use tinaja_testkit::body::body;
+use tinaja_testkit::origin::Origin;
 
 /// Paths of a few hundred objects, from nothing to some megabytes, 35 MB in all.
 fn objects() -> Vec<String> {
@@ -91,7 +90,7 @@ fn a_crash_in_the_middle_of_writing_leaves_no_wrong_byte() {
             for share in objects.chunks(objects.len().div_ceil(4)) {
                 scope.spawn(move || {
                     for path in share {
-                        let Ok(response) = support::client::get(address, &origin.url(path)) else {
+                        let Ok(response) = tinaja_testkit::client::get(address, &origin.url(path)) else {
                             continue;
                         };
                         assert!(response.status != 200 || response.body == expected(path), "wrong bytes for {path}");

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::support;
-use crate::support::process::Process;
 use crate::support::tinaja::binary;
-use crate::support::tools::run;
+use tinaja_testkit::port::free_port;
+use tinaja_testkit::process::Process;
+use tinaja_testkit::tools::run;
 
 /// The exposure that `systemd-analyze security` may find, in tenths; it calls up to 20 "OK". What is left: a network,
 /// which a cache is for, users, and one capability.
@@ -60,7 +60,7 @@ fn the_unit_has_no_word_that_systemd_does_not_know() {
     let check = |text: &str| {
         let path = dir.path().join("tinaja.service");
         fs::write(&path, text).unwrap();
-        let output = support::tools::output(analyze().args(["verify", "--man=no"]).arg(&path));
+        let output = tinaja_testkit::tools::output(analyze().args(["verify", "--man=no"]).arg(&path));
         let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         // It may name units of the machine that have flaws of their own.
         said.lines().filter(|line| line.contains("tinaja.service")).map(str::to_owned).collect::<Vec<_>>()
@@ -86,7 +86,7 @@ fn a_service_manager_is_told_when_it_is_ready_and_when_it_stops() {
     let dir = TempDir::new().unwrap();
     let socket = UnixDatagram::bind(dir.path().join("notify")).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    let address = format!("127.0.0.1:{}", support::free_port());
+    let address = format!("127.0.0.1:{}", free_port());
     let mut command = binary(&dir);
     command.env("NOTIFY_SOCKET", dir.path().join("notify"));
     command.args(["serve", "--disk", "64MiB", "--listen", &address, "--cache"]).arg(dir.path().join("cache"));
@@ -121,7 +121,7 @@ fn every_command_has_a_page_and_completions() {
         let text = fs::read_to_string(out.join(file)).unwrap();
         assert!(text.contains("access-log-format") && text.contains("purge"), "{file}");
     }
-    let denied = support::tools::output(binary(&dir).args(["generate", "/proc/no"]));
+    let denied = tinaja_testkit::tools::output(binary(&dir).args(["generate", "/proc/no"]));
     assert!(String::from_utf8_lossy(&denied.stderr).contains("cannot write the pages into /proc/no"));
 }
 

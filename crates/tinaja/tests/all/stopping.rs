@@ -10,16 +10,16 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::support;
-use crate::support::client::get;
-use crate::support::origin::Origin;
-use crate::support::process::Process;
 use crate::support::tinaja::binary;
-use crate::support::wait_for;
+use tinaja_testkit::client::get;
+use tinaja_testkit::origin::Origin;
+use tinaja_testkit::port::free_port;
+use tinaja_testkit::process::Process;
+use tinaja_testkit::wait::wait_for;
 
 /// An origin whose answers take so long to begin and may be kept.
 fn slow(delay: Duration) -> Origin {
-    Origin::start(move |_, stream| {
+    Origin::closing(move |_, stream| {
         sleep(delay);
         stream.write_all(b"HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 4\r\n\r\nlate")
     })
@@ -34,7 +34,7 @@ impl Run {
     /// A forward proxy and two reverse proxies, with so long to stop.
     fn new(origin: &Origin, stop: &str) -> Run {
         let home = TempDir::new().unwrap();
-        let listen = [(); 3].map(|()| SocketAddr::from(([127, 0, 0, 1], support::free_port())));
+        let listen = [(); 3].map(|()| SocketAddr::from(([127, 0, 0, 1], free_port())));
         let mut text = format!(
             "cache = \"{}\"\ndisk = \"64MiB\"\n[limits]\nstop = \"{stop}\"\n[[listener]]\naddress = \"{}\"\n\
              allow_destination = \"127.0.0.1\"\n",
@@ -64,7 +64,7 @@ impl Run {
             std::thread::spawn(move || get(address, &target).ok().map(|answer| answer.body))
         };
         let asked = self.listen.into_iter().zip(targets).map(ask).collect();
-        wait_for("all three at the origin", Duration::from_secs(20), || (origin.requests().len() == 3).then_some(()));
+        wait_for("all three at the origin", Duration::from_secs(20), || (origin.paths().len() == 3).then_some(()));
         asked
     }
 
@@ -94,7 +94,7 @@ fn requests_at_every_listener_end_before_the_process_does() {
     for (address, target) in run.listen.into_iter().zip([origin.url("/0"), "/1".to_owned(), "/2".to_owned()]) {
         assert!(get(address, &target).unwrap().is_hit(), "{target}");
     }
-    assert_eq!(origin.requests().len(), 3);
+    assert_eq!(origin.paths().len(), 3);
 }
 
 #[test]

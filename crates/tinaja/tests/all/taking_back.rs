@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::support::origin::Origin;
-use crate::support::process::Process;
 use crate::support::tinaja::{Setup, Tinaja};
-use crate::support::tools::output;
-use crate::support::wait_for;
+use tinaja_testkit::origin::Origin;
+use tinaja_testkit::process::Process;
+use tinaja_testkit::tools::output;
+use tinaja_testkit::wait::wait_for;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

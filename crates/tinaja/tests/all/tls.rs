@@ -7,10 +7,11 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use crate::support;
-use crate::support::home::{Home, eventually, reverse, telling};
+use crate::support::home::{Home, reverse, telling};
 use crate::support::tinaja::binary;
-use crate::support::tools::{client, output, run};
+use tinaja_testkit::port::free_port;
+use tinaja_testkit::tools::{client, output, run};
+use tinaja_testkit::wait::eventually;
 
 #[test]
 fn curl_and_h2load_over_both_versions() {
@@ -81,7 +82,7 @@ fn what_came_by_tls_is_kept_apart() {
     let origin = telling();
     let mut home = Home::new();
     let www = home.certificate("www", "DNS:www.test");
-    let plain = SocketAddr::from(([127, 0, 0, 1], support::free_port()));
+    let plain = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let both =
         format!("{}\n{}\n[[listener]]\naddress = \"{plain}\"\n{}", reverse(&origin), home.listener, reverse(&origin));
     home.listener.clear();
@@ -94,7 +95,7 @@ fn what_came_by_tls_is_kept_apart() {
         assert_eq!(home.curl(&www.authority, "www.test", "/", &[]).3, "x-forwarded-proto: https");
         assert_eq!(plain(&home), "x-forwarded-proto: http");
     }
-    assert_eq!(origin.requests().len(), 2, "each is a hit by itself");
+    assert_eq!(origin.paths().len(), 2, "each is a hit by itself");
     // One purge forgets both.
     let mut purge = binary(&home.dir);
     run(purge
@@ -104,7 +105,7 @@ fn what_came_by_tls_is_kept_apart() {
     run(binary(&home.dir).args(["purge", "--cache"]).arg(home.path("cache")).arg("http://www.test/"));
     assert_eq!(home.curl(&www.authority, "www.test", "/", &[]).3, "x-forwarded-proto: https");
     assert_eq!(plain(&home), "x-forwarded-proto: http");
-    assert_eq!(origin.requests().len(), 4);
+    assert_eq!(origin.paths().len(), 4);
 }
 
 #[test]
@@ -125,7 +126,7 @@ fn handshakes_that_never_come_hold_up_nobody() {
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         assert_eq!(stream.read(&mut [0; 16]).unwrap(), 0, "closed, once its time is over");
     }
-    assert_eq!(origin.requests().len(), 1);
+    assert_eq!(origin.paths().len(), 1);
 }
 
 #[test]
@@ -141,7 +142,7 @@ fn a_forward_proxy_behind_tls() {
         curl.arg(&proxy.authority).args(["--resolve", &format!("proxy.test:{port}:127.0.0.1")]);
         let said = run(curl.args(["--proxy", &format!("https://proxy.test:{port}"), &origin.url("/x")]));
         assert!(said.starts_with("nothing 200"), "{said}");
-        assert_eq!(support::client::says_hit(&said), hit, "{said}");
+        assert_eq!(tinaja_testkit::client::says_hit(&said), hit, "{said}");
     }
 }
 

@@ -6,10 +6,10 @@ use std::process::Output;
 
 use tempfile::TempDir;
 
-use crate::support::body::body;
-use crate::support::origin::Origin;
 use crate::support::tinaja::{Setup, Tinaja, binary};
-use crate::support::tools::output;
+use tinaja_testkit::body::body;
+use tinaja_testkit::origin::Origin;
+use tinaja_testkit::tools::output;
 
 fn tune(home: &TempDir, dir: &Path, flags: &[&str]) -> Output {
     output(binary(home).arg("tune").arg(dir).args(["--seconds", "1"]).args(flags))
@@ -141,5 +141,5 @@ fn a_new_cache_is_cut_as_suits_the_disk_unless_flags_say_otherwise() {
         let says = ["bins of", "keeps no bins", "--bin-size"];
         assert!(says.iter().any(|says| complaint.contains(says)), "{complaint}");
     }
-    assert_eq!(origin.requests().len(), 4, "each cache kept its object");
+    assert_eq!(origin.paths().len(), 4, "each cache kept its object");
 }

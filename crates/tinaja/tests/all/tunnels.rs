@@ -7,9 +7,9 @@ use std::process::Command;
 use tempfile::TempDir;
 use tinaja_logs::{CacheResult, Record};
 
-use crate::support::nginx::{Certificates, Nginx, make_certificates};
 use crate::support::tinaja::Setup;
-use crate::support::tools::{client, output, run};
+use tinaja_testkit::nginx::{Certificates, Nginx, make_certificates};
+use tinaja_testkit::tools::{client, output, run};
 
 const WHEEL: &str = "tinaja_e2e-1.0-py3-none-any.whl";
 

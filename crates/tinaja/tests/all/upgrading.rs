@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
-use crate::support::body::Pattern;
-use crate::support::halting::Halting;
 use crate::support::home::{Home, reverse, telling};
-use crate::support::origin::Origin;
-use crate::support::process::Process;
 use crate::support::tinaja::{Setup, Tinaja, binary};
-use crate::support::tools::output;
-use crate::support::wait_for;
+use tinaja_testkit::body::Pattern;
+use tinaja_testkit::halting::Halting;
+use tinaja_testkit::origin::Origin;
+use tinaja_testkit::process::Process;
+use tinaja_testkit::tools::output;
+use tinaja_testkit::wait::wait_for;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// More than all buffers between a server and a client that does not read hold.
@@ -202,7 +202,7 @@ fn a_server_starts_its_own_successor() {
     let process = said.split(' ').nth(1).and_then(|process| process.parse().ok());
     let newer = Stray(Pid::from_raw(process.unwrap_or_else(|| panic!("{code:?} {said}"))).unwrap());
     assert!(home.curl(&www.authority, "www.test", "/", &[]).2, "a hit");
-    assert_eq!(origin.requests().iter().filter(|path| *path == "/").count(), 1, "asked once in all");
+    assert_eq!(origin.paths().iter().filter(|path| *path == "/").count(), 1, "asked once in all");
     drop((new, newer));
     let (code, said) = upgrade();
     assert!(code == Some(1) && said.contains("no server runs on this cache"), "{said}");

@@ -4,12 +4,12 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use crate::support;
-use crate::support::body::{Pattern, body};
-use crate::support::client::{Response, get_streaming};
-use crate::support::halting::Halting;
-use crate::support::origin::Origin;
 use crate::support::tinaja::{Setup, Tinaja};
+use tinaja_testkit::body::{Pattern, body};
+use tinaja_testkit::client::{Response, get_streaming};
+use tinaja_testkit::halting::Halting;
+use tinaja_testkit::origin::Origin;
+use tinaja_testkit::wait::wait_for;
 
 const BODY: u64 = 2_000_000_000;
 const GROWTH: u64 = 64 << 20;
@@ -41,7 +41,7 @@ fn twice(disk: &str, hit: bool) {
     let grown = proxy.process.peak_memory_bytes() - before;
     println!("the proxy grew by {} KiB", grown >> 10);
     assert!(grown < GROWTH, "the proxy grew by {grown} bytes");
-    assert_eq!(second.is_hit(), hit, "{:?}\n{:?}", second.headers, setup.access_log());
+    assert_eq!(second.is_hit(), hit, "{:?}\n{:?}", second.head, setup.access_log());
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn slow_client(proxy: &Tinaja, origin: &Origin, path: &str) {
 
 fn request(proxy: &Tinaja, origin: &Origin, path: &str) -> TcpStream {
     let mut stream = TcpStream::connect(proxy.address()).unwrap();
-    let (url, host) = (origin.url(path), origin.address());
+    let (url, host) = (origin.url(path), origin.address);
     write!(stream, "GET {url} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
     stream
 }
@@ -95,7 +95,7 @@ fn readers_of_every_kind_at_once() {
     let half = || (halting.sent() >= BODY / 2).then_some(());
     std::thread::scope(|scope| {
         scope.spawn(|| slow_client(&proxy, origin, &path));
-        support::wait_for("half of it", Duration::from_secs(120), half);
+        wait_for("half of it", Duration::from_secs(120), half);
         // One that comes half-way, reads all from the beginning, and then at the origin's pace.
         let late = scope.spawn(|| get_large(&proxy, origin));
         std::thread::sleep(Duration::from_millis(500));
@@ -104,7 +104,7 @@ fn readers_of_every_kind_at_once() {
     });
     assert!(get_large(&proxy, origin).is_hit(), "a fast one, from the cache");
     drop(stalled);
-    assert_eq!(origin.requests().len(), 1);
+    assert_eq!(origin.paths().len(), 1);
     let grown = proxy.process.peak_memory_bytes() - before;
     println!("the proxy grew by {} KiB", grown >> 10);
     assert!(grown < GROWTH, "the proxy grew by {grown} bytes");

@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::support;
-use crate::support::body::Pattern;
-use crate::support::origin::Origin;
 use crate::support::small_disk::SmallDisk;
 use crate::support::tinaja::Tinaja;
+use tinaja_testkit::body::Pattern;
+use tinaja_testkit::origin::Origin;
+use tinaja_testkit::wait::wait_for;
 
 const BODY: u64 = 2_000_000_000;
 const DISK: u64 = 1 << 30;
@@ -33,8 +33,8 @@ impl Ranges {
         let (sent, go_on, begun) = (Arc::default(), Arc::default(), Arc::default());
         let (count, may, note): (Arc<AtomicU64>, Arc<AtomicBool>, Arc<Mutex<Vec<u64>>>) =
             (Arc::clone(&sent), Arc::clone(&go_on), Arc::clone(&begun));
-        let origin = Origin::start_with_heads(move |target, lines, stream| {
-            let range = lines.to_ascii_lowercase();
+        let origin = Origin::closing(move |request, stream| {
+            let range = request.head.to_ascii_lowercase();
             let range = range.split("range: bytes=").nth(1).and_then(|range| range.split('-').next()?.parse().ok());
             let start: u64 = range.unwrap_or(0);
             let head = "Cache-Control: max-age=86400\r\nETag: \"same\"\r\nConnection: close\r\n";
@@ -46,7 +46,7 @@ impl Ranges {
                     write!(stream, "Content-Range: bytes {start}-{}/{BODY}\r\n\r\n", BODY - 1)?;
                 }
             }
-            let (mut pattern, mut piece, mut at) = (Pattern::of(target).from(start), vec![0; 250_000], start);
+            let (mut pattern, mut piece, mut at) = (Pattern::of(&request.path).from(start), vec![0; 250_000], start);
             while at < BODY {
                 while range.is_none() && at >= BODY / 2 && !may.load(Ordering::SeqCst) {
                     std::thread::sleep(Duration::from_millis(5));
@@ -68,7 +68,7 @@ impl Ranges {
 fn ask(proxy: &Tinaja, origin: &Origin, path: &str) -> TcpStream {
     let mut stream = TcpStream::connect(proxy.address()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    let (url, host) = (origin.url(path), origin.address());
+    let (url, host) = (origin.url(path), origin.address);
     write!(stream, "GET {url} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
     stream
 }
@@ -110,7 +110,7 @@ fn every_client_gets_every_byte() {
         let fast = ask(&proxy, origin, &path);
         scope.spawn(|| read_all(fast, &path, Duration::ZERO));
         let half = || (ranges.sent.load(Ordering::SeqCst) >= BODY / 2).then_some(());
-        support::wait_for("half of it", Duration::from_secs(120), half);
+        wait_for("half of it", Duration::from_secs(120), half);
         let late = ask(&proxy, origin, &path);
         scope.spawn(|| read_all(late, &path, Duration::ZERO));
         std::thread::sleep(Duration::from_millis(500));
@@ -123,7 +123,7 @@ fn every_client_gets_every_byte() {
     assert!(grown < GROWTH, "the proxy grew by {grown} bytes");
     // Nobody was sent what it had already, and the whole was fetched once.
     assert!(begun.iter().all(|start| *start > 0 && *start <= DISK + (64 << 20)), "{begun:?}");
-    assert_eq!(origin.requests().len(), 1 + begun.len());
+    assert_eq!(origin.paths().len(), 1 + begun.len());
     assert!(!proxy.get(&warm.url("/1000/warm")).unwrap().body.is_empty(), "the service goes on");
     let mut again = String::new();
     let mut reader = BufReader::new(ask(&proxy, origin, &path));

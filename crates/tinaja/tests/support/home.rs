@@ -5,15 +5,15 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use super::nginx::{Certificates, make_certificates_for};
-use super::origin::Origin;
-use super::process::Process;
 use super::tinaja::binary;
-use super::tools::{client, run};
+use tinaja_testkit::nginx::{Certificates, make_certificates_for};
+use tinaja_testkit::origin::Origin;
+use tinaja_testkit::port::free_port;
+use tinaja_testkit::process::Process;
+use tinaja_testkit::tools::{client, run};
 
 /// A directory with certificates and a configuration in it.
 pub struct Home {
@@ -27,7 +27,7 @@ pub struct Home {
 
 impl Home {
     pub fn new() -> Home {
-        let listen = SocketAddr::from(([127, 0, 0, 1], super::free_port()));
+        let listen = SocketAddr::from(([127, 0, 0, 1], free_port()));
         Home { dir: TempDir::new().unwrap(), listen, listener: String::new(), top: String::new() }
     }
 
@@ -77,15 +77,15 @@ impl Home {
         let said = run(&mut curl);
         let mut words = said.splitn(3, ' ');
         let (status, version) = (words.next().unwrap().parse().unwrap(), words.next().unwrap().to_owned());
-        let hit = words.next().is_some_and(super::client::says_hit);
+        let hit = words.next().is_some_and(tinaja_testkit::client::says_hit);
         (status, version, hit, fs::read_to_string(self.path("got")).unwrap_or_default())
     }
 }
 
 /// An origin that answers with what it was told of the client, and varies by nothing.
 pub fn telling() -> Origin {
-    Origin::start_with_heads(|_, head, stream| {
-        let line = head.lines().find(|line| line.to_ascii_lowercase().starts_with("x-forwarded-proto"));
+    Origin::closing(|request, stream| {
+        let line = request.head.lines().find(|line| line.to_ascii_lowercase().starts_with("x-forwarded-proto"));
         let body = line.unwrap_or("nothing").to_ascii_lowercase();
         let length = body.len();
         write!(stream, "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: {length}\r\n")?;
@@ -95,13 +95,4 @@ pub fn telling() -> Origin {
 
 pub fn reverse(origin: &Origin) -> String {
     format!("mode = \"reverse\"\norigin = \"{}\"", origin.url(""))
-}
-
-/// Waits for what happens behind an answer, or on another thread.
-pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(10);
-    while !done() {
-        assert!(Instant::now() < until, "not in time: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use super::tinaja::Setup;
-use super::tools;
+use tinaja_testkit::tools;
 
 /// A file system in memory, mounted until it is dropped. Needs root.
 pub struct SmallDisk {

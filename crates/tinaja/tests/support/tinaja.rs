@@ -10,9 +10,11 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tinaja_logs::{Record, squid};
 
-use super::client::{Response, get};
-use super::process::Process;
-use super::{tools, wait_for};
+use tinaja_testkit::client::{Response, get};
+use tinaja_testkit::port::free_port;
+use tinaja_testkit::process::Process;
+use tinaja_testkit::tools;
+use tinaja_testkit::wait::wait_for;
 
 /// By when a line must be in the access log: the proxy writes down what it has each second.
 const LOGGED_WITHIN: Duration = Duration::from_secs(30);
@@ -51,7 +53,7 @@ impl Setup {
 
     /// No flags but for where to listen, to keep the cache and to log.
     pub fn bare() -> Self {
-        let address = SocketAddr::from(([127, 0, 0, 1], super::free_port()));
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let dir = TempDir::new().unwrap();
         Setup { cache: dir.path().join("cache"), dir, logged: true, address, flags: Vec::new(), env: Vec::new() }
     }

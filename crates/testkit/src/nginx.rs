@@ -10,7 +10,8 @@ use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
 
-use super::process::Process;
+use crate::port::free_port;
+use crate::process::Process;
 
 /// A running nginx that serves the files below [`Nginx::root`].
 pub struct Nginx {
@@ -23,8 +24,11 @@ pub struct Nginx {
 /// One line of nginx's access log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Logged {
+    /// The method.
     pub method: String,
+    /// The target as it was asked for.
     pub target: String,
+    /// The status of the answer.
     pub status: u16,
     /// Bytes of the body that nginx sent.
     pub body_bytes: u64,
@@ -34,7 +38,9 @@ pub struct Logged {
 pub struct Certificates {
     /// The authority that clients are told to trust.
     pub authority: PathBuf,
+    /// The server's certificate.
     pub certificate: PathBuf,
+    /// Its key.
     pub key: PathBuf,
 }
 
@@ -62,7 +68,7 @@ impl Nginx {
         let dir = TempDir::new().unwrap();
         fs::create_dir(dir.path().join("root")).unwrap();
         fill(&dir.path().join("root"));
-        let address = SocketAddr::from(([127, 0, 0, 1], super::free_port()));
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let conf = dir.path().join("nginx.conf");
         fs::write(&conf, configuration(dir.path(), address, certificates, version)).unwrap();
         let process = run(dir.path(), address);
@@ -86,6 +92,7 @@ impl Nginx {
         format!("http{}://{}{path}", if self.tls { "s" } else { "" }, self.address)
     }
 
+    /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -172,7 +179,7 @@ pub fn make_certificates(dir: &Path) -> Certificates {
 /// [`make_certificates`] for other names, in openssl's notation.
 pub fn make_certificates_for(dir: &Path, alt_names: &str) -> Certificates {
     let path = |name: &str| dir.join(name).display().to_string();
-    let openssl = |args: &[&str]| super::tools::run(Command::new("openssl").args(args));
+    let openssl = |args: &[&str]| crate::tools::run(Command::new("openssl").args(args));
     let (ca, ca_key, request) = (path("ca.pem"), path("ca.key"), path("request"));
     let (certificate, key, names) = (path("server.pem"), path("server.key"), path("names"));
     let new_key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"];

@@ -9,6 +9,7 @@ pub struct Pattern {
 }
 
 impl Pattern {
+    /// The body of this key, from its beginning.
     pub fn of(key: &str) -> Self {
         // FNV-1a: a different stream for each key is all that is asked.
         let seed = key

@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
-use super::body::Pattern;
+use crate::body::Pattern;
+use crate::client::says_hit;
 
 /// A request and its answer must be over within this.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -26,12 +27,15 @@ const MOST_TOLD: usize = 10;
 /// What is asked for, where, and by how many.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// Where the server listens.
     pub server: SocketAddr,
     /// The server's name, and whose word is taken for it.
     pub name: String,
+    /// The file with the authority that clients trust.
     pub authority: PathBuf,
-    /// Connections over HTTP/1.1, and over HTTP/2.
+    /// Connections over HTTP/1.1.
     pub http1: usize,
+    /// Connections over HTTP/2.
     pub http2: usize,
     /// Objects, each of the origin of patterns.
     pub paths: Vec<String>,
@@ -42,16 +46,21 @@ pub struct Plan {
 /// What clients have seen so far.
 #[derive(Debug, Default)]
 pub struct Tally {
+    /// Requests that were answered with the right bytes.
     pub answered: AtomicU64,
+    /// Of these, answers that were hits.
     pub hits: AtomicU64,
     /// Answers that passed by the cache.
     pub bypassed: AtomicU64,
     /// Answers that were neither.
     pub others: AtomicU64,
+    /// Connections that were made.
     pub connections: AtomicU64,
     /// Requests over HTTP/2 that the server said it had not looked at, when it ended the connection: they were asked again.
     pub again: AtomicU64,
+    /// The longest time from a request to the end of its answer.
     pub slowest_us: AtomicU64,
+    /// Requests that were not answered as they should be.
     pub failed: AtomicU64,
     told: Mutex<Vec<String>>,
 }
@@ -83,6 +92,7 @@ impl Load {
         Load { tally, stop, clients, runtime }
     }
 
+    /// What clients have seen so far.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
@@ -173,7 +183,7 @@ impl Turn {
         }
         add(&self.tally.answered);
         add(match &answer.cache_status {
-            status if super::client::says_hit(status) => &self.tally.hits,
+            status if says_hit(status) => &self.tally.hits,
             status if status.contains("fwd=bypass") => &self.tally.bypassed,
             _ => &self.tally.others,
         });

@@ -37,6 +37,7 @@ impl Process {
         }
     }
 
+    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -57,6 +58,7 @@ impl Process {
         self.wait()
     }
 
+    /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, signal).unwrap();
@@ -68,6 +70,7 @@ impl Process {
         self.child.wait().unwrap();
     }
 
+    /// Waits for its end, at most a minute.
     pub fn wait(&mut self) -> ExitStatus {
         let began = Instant::now();
         loop {
