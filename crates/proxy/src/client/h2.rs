@@ -13,6 +13,7 @@ use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderName, Response, StatusCode, Version};
 use tinaja_clock::Clock;
 use tinaja_http::message::ResponseHead;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::{BadContent, Left};
 
@@ -36,6 +37,8 @@ pub(crate) struct H2 {
     /// How long it may take nothing, or send nothing.
     stall: Duration,
     clock: Clock,
+    /// The request's place in the crowd. It is free once the answer's end is on its way: whoever has that may ask again at once.
+    place: Option<OwnedSemaphorePermit>,
     progress: Progress,
     sent_bytes: u64,
 }
@@ -56,8 +59,10 @@ impl H2 {
         content: RecvStream,
         head_only: bool,
         (clock, stall): (Clock, Duration),
+        place: Option<OwnedSemaphorePermit>,
     ) -> H2 {
-        H2 { respond, sending: None, content, head_only, stall, clock, progress: Progress::Unsent, sent_bytes: 0 }
+        let (sending, progress, sent_bytes) = (None, Progress::Unsent, 0);
+        H2 { respond, sending, content, head_only, stall, clock, place, progress, sent_bytes }
     }
 
     pub fn has_begun(&self) -> bool {
@@ -75,6 +80,9 @@ impl H2 {
     pub async fn begin(&mut self, head: &ResponseHead, first: Bytes) -> Result<(), Left> {
         self.progress = self.progress_of(head);
         let ends = self.progress == Progress::Whole;
+        if ends {
+            self.place = None;
+        }
         self.sending = Some(self.respond.send_response(response(head), ends).map_err(|_| Left)?);
         self.piece(first).await
     }
@@ -158,6 +166,9 @@ impl H2 {
     }
 
     fn send(&mut self, part: Bytes, ends: bool) -> Result<(), Left> {
+        if ends {
+            self.place = None;
+        }
         self.sending.as_mut().ok_or(Left)?.send_data(part, ends).map_err(|_| Left)
     }
 }

@@ -125,6 +125,19 @@ async fn more_streams_than_there_are_places_get_503() {
     assert_eq!(ask("/").await.unwrap(), 200);
 }
 
+/// The place of a stream was free only some time after its answer had come, so that whoever asked again at once was now and
+/// then told that there were too many.
+#[tokio::test]
+async fn whoever_has_an_answer_may_ask_again_at_once() {
+    let origin = Origin::fixed("Cache-Control: max-age=60\r\n", "x");
+    let proxy = Proxy::with(|config| config.limits.connections = 1);
+    let streams = Streams::connect(proxy.address).await;
+    for number in 0..500 {
+        let answer = streams.ask("GET", &origin.url(&format!("/{}", number % 50)), &[], &[]).await.unwrap();
+        assert_eq!(answer.status, 200, "request {number}");
+    }
+}
+
 #[tokio::test]
 async fn large_answers_in_their_windows() {
     static BODY: [u8; 5_000_000] = [b'x'; 5_000_000];
@@ -207,25 +220,49 @@ async fn a_panic_ends_one_stream_alone() {
 
 #[tokio::test]
 async fn idle_connections_and_those_of_a_proxy_that_stops_are_told_so() {
-    let origin = Origin::start(|request, stream| {
-        std::thread::sleep(Duration::from_millis(1500));
+    let (came, go) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+    let held = (came.clone(), go.clone());
+    let origin = Origin::start(move |request, stream| {
+        held.0.wait();
+        held.1.wait();
         reply(stream, request, 200, "", b"late")
     });
-    let mut proxy = Proxy::with(|config| config.limits.idle = Duration::from_millis(1000));
+    let meet = async |barrier: &Arc<Barrier>| {
+        let barrier = barrier.clone();
+        tokio::task::spawn_blocking(move || barrier.wait()).await.unwrap();
+    };
+    let (mut proxy, hand) = Proxy::by_hand(|config| config.limits.idle = Duration::from_secs(1));
     let streams = Streams::connect(proxy.address).await;
     // A request that takes longer than that does not count as idle.
-    assert_eq!(streams.get(&origin.url("/")).await.text(), "late");
-    streams.driver.await.unwrap().expect("GOAWAY without an error");
+    let url = origin.url("/");
+    let (answer, ()) = tokio::join!(streams.get(&url), async {
+        meet(&came).await;
+        hand.advance(Duration::from_secs(2));
+        meet(&go).await;
+    });
+    assert_eq!(answer.text(), "late");
+    // Time goes by until something has come of it.
+    let passing = async || loop {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        hand.advance(Duration::from_millis(20));
+    };
+    tokio::select! {
+        ended = streams.driver => ended.unwrap().expect("GOAWAY without an error"),
+        () = passing() => {}
+    }
 
     let streams = Arc::new(Streams::connect(proxy.address).await);
     let asked = tokio::spawn({
         let (streams, url) = (streams.clone(), origin.url("/"));
         async move { streams.get(&url).await.text() }
     });
-    while origin.count() < 2 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
+    meet(&came).await;
+    let stopped = tokio::task::spawn_blocking(move || proxy.stop());
+    meet(&go).await;
+    tokio::select! {
+        stopped = stopped => stopped.unwrap(),
+        () = passing() => {}
     }
-    tokio::task::spawn_blocking(move || proxy.stop()).await.unwrap();
     assert_eq!(asked.await.unwrap(), "late");
     let streams = Arc::into_inner(streams).unwrap();
     streams.driver.await.unwrap().expect("GOAWAY without an error");

@@ -35,6 +35,7 @@ use tokio::task::JoinSet;
 pub(super) use meter::PREFACE;
 
 use super::{Caller, Front, stopped};
+use crate::crowd::Crowd;
 use crate::limits::Limits;
 use crate::stream::Stream;
 use limits::builder;
@@ -98,6 +99,8 @@ impl Front {
         let (tasks, phase, last, clock) = (JoinSet::new(), Phase::Open, clock.now(), clock.clone());
         let mut session = Session { connection, watch, tasks, phase, last, clock };
         let mut stop = pin!(stopped(stopping.clone()));
+        // The connection's own place in the crowd is good for one stream.
+        let own = Crowd::new(1);
         loop {
             let waiting = Waiting {
                 full: session.tasks.len() >= limits.streams as usize,
@@ -114,13 +117,9 @@ impl Front {
             };
             match event {
                 Event::Accepted(Some(Ok((request, respond)))) => {
-                    // The connection's own place in the crowd is good for one stream.
-                    let place = if session.tasks.is_empty() { Some(None) } else { self.crowd.enter().map(Some) };
+                    let place = own.enter().or_else(|| self.crowd.enter());
                     let (front, caller) = (self.clone(), caller.clone());
-                    session.tasks.spawn(async move {
-                        front.stream(request, respond, caller, place.is_none()).await;
-                        drop(place);
-                    });
+                    session.tasks.spawn(async move { front.stream(request, respond, caller, place).await });
                     session.last = session.clock.now();
                 }
                 Event::Accepted(Some(Err(error))) => {

@@ -13,6 +13,7 @@ use tinaja_http::http2;
 use tinaja_http::judge::{Judged, Target, judge};
 use tinaja_http::message::{BadField, ResponseHead};
 use tinaja_http::refusal::Refusal;
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::client::{Client, H2};
 use crate::exchange::{Request, Ticket};
@@ -22,20 +23,22 @@ use crate::ids::RequestId;
 use crate::page;
 
 impl Front {
-    /// Carries one stream's request out. `crowded` says that there is no place for it.
+    /// Carries one stream's request out; without a place in the crowd it is refused.
     pub(super) async fn stream(
         self: Arc<Self>,
         request: http::Request<RecvStream>,
         respond: SendResponse<Bytes>,
         caller: Caller,
-        crowded: bool,
+        place: Option<OwnedSemaphorePermit>,
     ) {
         let address = caller.address;
         let began = self.shared.clock.now();
         let (parts, content) = request.into_parts();
         let head = http2::head(&parts, !content.is_end_stream());
         let head_only = parts.method == Method::HEAD;
-        let client = H2::new(respond, content, head_only, (self.shared.clock.clone(), self.shared.limits.client_stall));
+        let crowded = place.is_none();
+        let patience = (self.shared.clock.clone(), self.shared.limits.client_stall);
+        let client = H2::new(respond, content, head_only, patience, place);
         let judged = head.and_then(|head| Ok((judge(&head)?, head)));
         let (judged, head) = match judged {
             Ok(judged) => judged,
