@@ -1,6 +1,6 @@
-//! Processor time of a request, beside real nginx on the same core in the same run: memory hits, disk hits, misses.
+//! Processor time of a request, beside real nginx and Varnish on the same core in the same run: memory hits, disk hits, misses.
 //!
-//! `cargo bench -p tinaja` runs all of it and writes `docs/bench/beside-nginx.md`. For a profiler:
+//! `cargo bench -p tinaja` runs all of it and writes `docs/bench/beside-nginx.md`; it needs nginx, and Varnish with the C compiler that it asks for. For a profiler:
 //! `cargo bench -p tinaja -- --only memory --server tinaja --seconds 30` keeps one server busy and prints its process.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
@@ -41,11 +41,12 @@ fn main() {
         return keep_busy(origin, only, server, Duration::from_secs(seconds));
     }
     let mut lines = Vec::new();
-    for (what, servers) in [
-        ("memory hit", [Kind::TinajaInMemory, Kind::Nginx, Kind::NginxWithOpenFiles]),
-        ("disk hit", [Kind::TinajaOnDisk, Kind::Nginx, Kind::NginxWithOpenFiles]),
-        ("miss", [Kind::TinajaInMemory, Kind::Nginx, Kind::NginxInTmpfs]),
-    ] {
+    let lists: [(_, &[Kind]); 3] = [
+        ("memory hit", &[Kind::TinajaInMemory, Kind::Nginx, Kind::NginxWithOpenFiles, Kind::Varnish]),
+        ("disk hit", &[Kind::TinajaOnDisk, Kind::Nginx, Kind::NginxWithOpenFiles]),
+        ("miss", &[Kind::TinajaInMemory, Kind::Nginx, Kind::NginxInTmpfs, Kind::Varnish]),
+    ];
+    for (what, servers) in lists {
         let line = measure(origin, what, servers);
         eprintln!("{}", line.text());
         lines.push(line);
@@ -53,14 +54,14 @@ fn main() {
     report::write(&lines);
 }
 
-/// Measures one kind of request on three servers, in turns.
-fn measure(origin: std::net::SocketAddr, what: &'static str, kinds: [Kind; 3]) -> Line {
-    let servers = kinds.map(|kind| Server::start(kind, origin));
+/// Measures one kind of request on these servers, in turns.
+fn measure(origin: std::net::SocketAddr, what: &'static str, kinds: &[Kind]) -> Line {
+    let servers: Vec<_> = kinds.iter().map(|kind| Server::start(*kind, origin)).collect();
     for server in &servers {
         load::pin(server.pid(), SERVED);
         prepare(what, server);
     }
-    let mut line = Line::new(what, &kinds);
+    let mut line = Line::new(what, kinds);
     for round in 0..ROUNDS {
         for (at, server) in servers.iter().enumerate() {
             let load = requests(what, round);

@@ -58,21 +58,23 @@ pub fn write(lines: &[Line]) {
     };
     let table: String = lines.iter().map(Line::text).collect();
     let (today, nginx) = (said("date", "+%F"), said("/usr/sbin/nginx", "-v").replace("nginx version: ", ""));
+    let varnish = said("/usr/sbin/varnishd", "-V");
+    let varnish = varnish.split(['(', ' ', ')']).find(|word| word.starts_with("varnish-")).unwrap_or("Varnish");
     let text = format!(
-        "# Processor time of a request, beside nginx
+        "# Processor time of a request, beside nginx and Varnish
 
-{today}, by `cargo bench -p tinaja`, beside {nginx}, on a virtual machine of 2 cores.
+{today}, by `cargo bench -p tinaja`, beside {nginx} and {varnish}, on a virtual machine of 2 cores.
 
 Each server has one worker and all its threads on one core; clients and origin are on the other. There are 16 persistent
 connections, bodies are 8 KiB, and access logs are off. The servers take turns, 3 rounds. CPU is the user and system time of
 all threads of the server in microseconds, the median of the rounds; *ratio* is Tinaja's over that server's, so below 1
 Tinaja takes less. *Spread* is the largest round over the smallest.
 
-- *memory hit*: 100 objects, requested 40,000 times. nginx serves them from files in the page cache.
+- *memory hit*: 100 objects, requested 40,000 times. nginx serves them from files in the page cache, Varnish from its memory.
 - *disk hit*: 12,000 objects, each requested once per round, far from its neighbours. Tinaja has no memory for objects and
   bypasses the page cache; nginx's pages are dropped before each round.
 - *miss*: 10,000 objects that have never been requested, fetched over persistent connections and stored. nginx stores each in
-  a file, once on this machine's file system and once in memory, where files cost least.
+  a file, once on this machine's file system and once in memory, where files cost least. Varnish keeps all objects in memory.
 
 | request | server | CPU µs | ratio | requests/s | spread |
 |---|---|---|---|---|---|

@@ -27,6 +27,8 @@ pub enum Kind {
     NginxWithOpenFiles,
     /// The same as [`Kind::Nginx`], with its files on a file system in memory: no disk's share is in its time.
     NginxInTmpfs,
+    /// With all objects in memory.
+    Varnish,
 }
 
 impl Kind {
@@ -36,13 +38,28 @@ impl Kind {
             Kind::Nginx => "nginx",
             Kind::NginxWithOpenFiles => "nginx, open_file_cache",
             Kind::NginxInTmpfs => "nginx, files in tmpfs",
+            Kind::Varnish => "varnish",
         }
     }
 }
 
 pub enum Server {
-    Tinaja { _setup: Setup, tinaja: Tinaja },
-    Nginx { process: Process, dir: TempDir, address: SocketAddr },
+    Tinaja {
+        _setup: Setup,
+        tinaja: Tinaja,
+    },
+    Nginx {
+        process: Process,
+        dir: TempDir,
+        address: SocketAddr,
+    },
+    /// Its child does the work.
+    Varnish {
+        _process: Process,
+        child: u32,
+        _dir: TempDir,
+        address: SocketAddr,
+    },
 }
 
 impl Server {
@@ -56,13 +73,14 @@ impl Server {
                 nginx(origin, more, TempDir::new().unwrap())
             }
             Kind::NginxInTmpfs => nginx(origin, "", TempDir::new_in("/dev/shm").unwrap()),
+            Kind::Varnish => varnish(origin),
         }
     }
 
     pub fn address(&self) -> SocketAddr {
         match self {
             Server::Tinaja { tinaja, .. } => tinaja.address(),
-            Server::Nginx { address, .. } => *address,
+            Server::Nginx { address, .. } | Server::Varnish { address, .. } => *address,
         }
     }
 
@@ -70,6 +88,7 @@ impl Server {
         match self {
             Server::Tinaja { tinaja, .. } => tinaja.process.pid(),
             Server::Nginx { process, .. } => process.pid(),
+            Server::Varnish { child, .. } => *child,
         }
     }
 
@@ -156,4 +175,29 @@ fn nginx(origin: SocketAddr, more: &str, dir: TempDir) -> Server {
     let mut process = Process::start("nginx", &mut command, &dir.path().join("output"));
     process.wait_until_listening(address);
     Server::Nginx { process, dir, address }
+}
+
+fn varnish(origin: SocketAddr) -> Server {
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("bench.vcl");
+    let (host, port) = (origin.ip(), origin.port());
+    let vcl = format!(
+        "vcl 4.1;
+         backend origin {{ .host = \"{host}\"; .port = \"{port}\"; }}
+         sub vcl_deliver {{
+             if (obj.hits > 0) {{ set resp.http.X-Cache-Status = \"hit\"; }}
+             else {{ set resp.http.X-Cache-Status = \"miss\"; }}
+         }}\n"
+    );
+    fs::write(&file, vcl).unwrap();
+    let mut command = Command::new("/usr/sbin/varnishd");
+    command.args(["-F", "-j", "none", "-a", &address.to_string(), "-s", "malloc,256M", "-p", "thread_pools=1"]);
+    command.arg("-f").arg(&file).arg("-n").arg(dir.path().join("work"));
+    let mut process = Process::start("varnish", &mut command, &dir.path().join("output"));
+    process.wait_until_listening(address);
+    // Its master's one child.
+    let children = format!("/proc/{0}/task/{0}/children", process.pid());
+    let child = fs::read_to_string(children).unwrap().trim().parse().unwrap();
+    Server::Varnish { _process: process, child, _dir: dir, address }
 }
