@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::port::free_port;
 use crate::process::Process;
 
-/// A running nginx that serves the files below [`Nginx::root`].
+/// A running nginx that serves the files in its root.
 pub struct Nginx {
     process: Process,
     dir: TempDir,

@@ -28,6 +28,9 @@ pub(crate) const CONNECTION_FIELDS: [HeaderName; 5] = [
 
 /// One request's client. The connection is another task's; a drop is seen there, and resets what is not whole.
 pub(crate) struct H2 {
+    /// The request's place in the crowd. It is free before the answer's end, or its reset, is on its way: whoever has that may
+    /// ask again at once. So it stands first here, and is dropped first.
+    place: Option<OwnedSemaphorePermit>,
     respond: SendResponse<Bytes>,
     /// The answer's content, once its head has been sent.
     sending: Option<SendStream<Bytes>>,
@@ -37,8 +40,6 @@ pub(crate) struct H2 {
     /// How long it may take nothing, or send nothing.
     stall: Duration,
     clock: Clock,
-    /// The request's place in the crowd. It is free once the answer's end is on its way: whoever has that may ask again at once.
-    place: Option<OwnedSemaphorePermit>,
     progress: Progress,
     sent_bytes: u64,
 }
@@ -62,7 +63,7 @@ impl H2 {
         place: Option<OwnedSemaphorePermit>,
     ) -> H2 {
         let (sending, progress, sent_bytes) = (None, Progress::Unsent, 0);
-        H2 { respond, sending, content, head_only, stall, clock, place, progress, sent_bytes }
+        H2 { place, respond, sending, content, head_only, stall, clock, progress, sent_bytes }
     }
 
     pub fn has_begun(&self) -> bool {

@@ -116,9 +116,9 @@ async fn more_streams_than_there_are_places_get_503() {
         tokio::spawn(async move { streams.get(&url).await.status })
     };
     let waiting = [ask("/held/1"), ask("/held/2")];
-    tokio::task::spawn_blocking(move || came.wait()).await.unwrap();
+    meet(&came).await;
     assert_eq!(ask("/").await.unwrap(), 503);
-    tokio::task::spawn_blocking(move || go.wait()).await.unwrap();
+    meet(&go).await;
     for answer in waiting {
         assert_eq!(answer.await.unwrap(), 200);
     }
@@ -129,13 +129,62 @@ async fn more_streams_than_there_are_places_get_503() {
 /// then told that there were too many.
 #[tokio::test]
 async fn whoever_has_an_answer_may_ask_again_at_once() {
-    let origin = Origin::fixed("Cache-Control: max-age=60\r\n", "x");
-    let proxy = Proxy::with(|config| config.limits.connections = 1);
-    let streams = Streams::connect(proxy.address).await;
-    for number in 0..500 {
-        let answer = streams.ask("GET", &origin.url(&format!("/{}", number % 50)), &[], &[]).await.unwrap();
-        assert_eq!(answer.status, 200, "request {number}");
+    let (came, go) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+    let held = (came.clone(), go.clone());
+    let origin = Origin::start(move |request, stream| {
+        let fields = "Cache-Control: max-age=60\r\n";
+        match request.path.as_str() {
+            "/held" => {
+                held.0.wait();
+                held.1.wait();
+                reply(stream, request, 200, "Cache-Control: no-store\r\n", b"x")
+            }
+            "/none" => stream.write_all(b"HTTP/1.1 204 No Content\r\nCache-Control: max-age=60\r\n\r\n").is_ok(),
+            "/empty" => reply(stream, request, 200, fields, b""),
+            "/chunks" => {
+                let head = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n{fields}\r\n");
+                stream.write_all(head.as_bytes()).is_ok() && stream.write_all(b"1\r\nx\r\n0\r\n\r\n").is_ok()
+            }
+            _ => reply(stream, request, 200, fields, b"x"),
+        }
+    });
+    // Every way to end an answer, with the place of the connection itself, and with one of the crowd's.
+    // A port that is not allowed: a page of the proxy's own.
+    let nobody = "http://127.0.0.1:1/".to_owned();
+    let ways = [
+        ("GET", origin.url("/x"), 200),
+        ("HEAD", origin.url("/x"), 200),
+        ("GET", origin.url("/none"), 204),
+        ("GET", origin.url("/empty"), 200),
+        ("GET", origin.url("/chunks"), 200),
+        ("GET", nobody, 403),
+    ];
+    for places in [1, 2] {
+        let proxy = Proxy::with(|config| config.limits.connections = places);
+        let streams = Arc::new(Streams::connect(proxy.address).await);
+        let first = (places == 2).then(|| {
+            let (streams, url) = (streams.clone(), origin.url("/held"));
+            tokio::spawn(async move { streams.get(&url).await.status })
+        });
+        if first.is_some() {
+            meet(&came).await;
+        }
+        for number in 0..300 {
+            let (method, url, status) = &ways[number % ways.len()];
+            let answer = streams.ask(method, url, &[], &[]).await.unwrap();
+            assert_eq!(answer.status, *status, "request {number}: {method} {url}");
+        }
+        if let Some(first) = first {
+            meet(&go).await;
+            assert_eq!(first.await.unwrap(), 200);
+        }
     }
+}
+
+/// Waits at a barrier where another thread does.
+async fn meet(barrier: &Arc<Barrier>) {
+    let barrier = barrier.clone();
+    tokio::task::spawn_blocking(move || barrier.wait()).await.unwrap();
 }
 
 #[tokio::test]
@@ -227,10 +276,6 @@ async fn idle_connections_and_those_of_a_proxy_that_stops_are_told_so() {
         held.1.wait();
         reply(stream, request, 200, "", b"late")
     });
-    let meet = async |barrier: &Arc<Barrier>| {
-        let barrier = barrier.clone();
-        tokio::task::spawn_blocking(move || barrier.wait()).await.unwrap();
-    };
     let (mut proxy, hand) = Proxy::by_hand(|config| config.limits.idle = Duration::from_secs(1));
     let streams = Streams::connect(proxy.address).await;
     // A request that takes longer than that does not count as idle.
@@ -257,7 +302,12 @@ async fn idle_connections_and_those_of_a_proxy_that_stops_are_told_so() {
         async move { streams.get(&url).await.text() }
     });
     meet(&came).await;
+    let address = proxy.address;
     let stopped = tokio::task::spawn_blocking(move || proxy.stop());
+    // Only what was under way before the stop is answered after it.
+    while tokio::net::TcpStream::connect(address).await.is_ok() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     meet(&go).await;
     tokio::select! {
         stopped = stopped => stopped.unwrap(),

@@ -1,6 +1,7 @@
 //! Processor time of a request, beside real nginx and Varnish on the same core in the same run: memory hits, disk hits, misses.
 //!
-//! `cargo bench -p tinaja` runs all of it and writes `docs/bench/beside-nginx.md`; it needs nginx, and Varnish with the C compiler that it asks for. For a profiler:
+//! `cargo bench -p tinaja` runs all of it and writes `docs/bench/beside-nginx.md`. It needs nginx, Varnish, and the C compiler
+//! that Varnish asks for. For a profiler:
 //! `cargo bench -p tinaja -- --only memory --server tinaja --seconds 30` keeps one server busy and prints its process.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
@@ -116,8 +117,10 @@ fn keep_busy(origin: std::net::SocketAddr, only: &str, server: &str, time: Durat
     };
     let kind = match (server, only) {
         ("nginx", _) => Kind::Nginx,
-        (_, "disk") => Kind::TinajaOnDisk,
-        _ => Kind::TinajaInMemory,
+        ("varnish", _) => Kind::Varnish,
+        ("tinaja", "disk") => Kind::TinajaOnDisk,
+        ("tinaja", _) => Kind::TinajaInMemory,
+        _ => panic!("--server {server}: there are tinaja, nginx and varnish"),
     };
     let server = Server::start(kind, origin);
     load::pin(server.pid(), SERVED);

@@ -65,8 +65,9 @@ pub fn write(lines: &[Line]) {
 
 {today}, by `cargo bench -p tinaja`, beside {nginx} and {varnish}, on a virtual machine of 2 cores.
 
-Each server has one worker and all its threads on one core; clients and origin are on the other. There are 16 persistent
-connections, bodies are 8 KiB, and access logs are off. The servers take turns, 3 rounds. CPU is the user and system time of
+Each server has one worker, Varnish one pool of threads, and all its threads on one core; clients and origin are on the other. There are 16 persistent
+connections, bodies are 8 KiB, and access logs are off, but for the log in memory that
+Varnish always writes. The servers take turns, 3 rounds. CPU is the user and system time of
 all threads of the server in microseconds, the median of the rounds; *ratio* is Tinaja's over that server's, so below 1
 Tinaja takes less. *Spread* is the largest round over the smallest.
 

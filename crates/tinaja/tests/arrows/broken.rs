@@ -53,11 +53,19 @@ fn arrows_inside_a_room() {
     assert_eq!(told("use crate::first; use super::super::first; mod inner { use super::One; }"), [""; 0]);
     let circle = "; and so there is a circle: second -> first -> second";
     let up = format!("small/middle: `second` uses `first`, which stands above it, at second.rs:1{circle}");
-    for text in ["use super::first::One;", "use crate::middle::first;", "mod inner { use super::super::{first}; }"] {
+    for text in [
+        "use super::first::One;",
+        "use crate::middle::first;",
+        "use crate::{bottom::{One, Two}, middle::first::One};",
+        "use super::super::middle::{first::One};",
+        "mod inner { use super::super::{first}; }",
+    ] {
         assert_eq!(told(text), [&*up], "{text}");
     }
     let root = "small/middle: `second` uses `root`, which stands above it, at second.rs:1";
-    assert_eq!(told("use super::One;"), [root]);
+    for text in ["use super::One;", "use crate::middle;", "use crate::{middle as whole, bottom};"] {
+        assert_eq!(told(text), [root], "{text}");
+    }
 }
 
 #[test]

@@ -54,23 +54,23 @@ impl Source {
             }
             let begins = at.checked_sub(1).is_none_or(|before| !matches!(word(before), "::" | "$"));
             let behind = match word(at) {
-                "crate" if begins => match folder {
-                    Some(folder) => (word(at + 2) == folder).then_some(at + 3),
-                    None => Some(at + 1),
-                },
+                "crate" if begins => Some((at + 1, true)),
                 "self" | "super" if begins => {
                     let from = at + if word(at) == "self" && word(at + 1) == "::" { 2 } else { 0 };
                     let supers =
                         (0..).take_while(|n| word(from + 2 * n) == "super" && word(from + 2 * n + 1) == "::").count();
                     let up = depth + inner.len();
-                    let reaches = if folder.is_some() { supers == up } else { supers >= up };
-                    (supers > 0 && reaches).then_some(from + 2 * supers - 1)
+                    // One more than to the folder's top is the crate's root.
+                    let is_root = if folder.is_some() { supers > up } else { supers >= up };
+                    (supers > 0 && supers >= up).then_some((from + 2 * supers - 1, is_root))
                 }
                 _ => None,
             };
-            if let Some(colons) = behind.filter(|colons| word(*colons) == "::") {
-                uses.extend(names(&words, colons + 1));
-            }
+            let Some((colons, is_root)) = behind.filter(|(colons, _)| word(*colons) == "::") else { continue };
+            uses.extend(match folder {
+                Some(folder) if is_root => names_below(&words, colons + 1, folder),
+                _ => names(&words, colons + 1),
+            });
         }
         uses.iter_mut().for_each(|used| used.line = self.line(used.line));
         uses
@@ -130,6 +130,30 @@ impl Source {
             at = end + 1;
         }
     }
+}
+
+/// The names of a folder's files in a path from the crate's root, or in each path of a list in braces. The folder's own name
+/// stands for the folder itself.
+fn names_below(words: &[(usize, String)], at: usize, folder: &str) -> Vec<Use> {
+    let word = |at: usize| words.get(at).map_or("", |(_, word)| word.as_str());
+    if word(at) != "{" {
+        return match (word(at) == folder, word(at + 1)) {
+            (true, "::") => names(words, at + 2),
+            (true, _) => names(words, at),
+            _ => Vec::new(),
+        };
+    }
+    let (mut depth, mut begins, mut found) = (0, false, Vec::new());
+    for at in at..closing(words, at) {
+        match word(at) {
+            "{" => depth += 1,
+            "}" => depth -= 1,
+            _ if begins => found.extend(names_below(words, at, folder)),
+            _ => {}
+        }
+        begins = depth == 1 && matches!(word(at), "{" | ",");
+    }
+    found
 }
 
 /// The first names of a path, or of each path of a list in braces, from here on.
