@@ -16,11 +16,13 @@ use super::serve::Given;
 use super::transaction::{Ended, Transaction};
 use super::validate::{ask_or_validate, has_conditions, without_conditions};
 use crate::failure::Failure;
+use crate::shared::Shared;
 use crate::storage::Storage;
 use crate::stored::Found;
 
 /// What fetches answers.
 pub(super) struct Fetcher {
+    pub shared: Arc<Shared>,
     pub store: Storage,
     pub asker: Arc<Asker>,
     pub giver: Arc<Giver>,
@@ -45,7 +47,7 @@ impl Fetcher {
             entry.result = CacheResult::Refetched;
         }
         let stale = match stale {
-            Some(found) => match wants(request, &found, self.giver.filler.shared.clock.wall()) {
+            Some(found) => match wants(request, &found, self.shared.clock.wall()) {
                 Wants::Missing(wanted, gap) if wanted != gap => {
                     return self.parts.complete(transaction, found, gap, pilot).await;
                 }

@@ -15,10 +15,12 @@ use super::request::Request;
 use super::serve::{Given, Sender, Sent};
 use super::transaction::{Ended, Transaction};
 use crate::failure::Failure;
+use crate::shared::Shared;
 use crate::stored::Found;
 
 /// What gives answers.
 pub(super) struct Giver {
+    pub shared: Arc<Shared>,
     pub filler: Arc<Filler>,
     pub sender: Arc<Sender>,
     pub passer: Arc<Passer>,
@@ -60,7 +62,7 @@ impl Giver {
     }
 
     pub fn may_help(&self, request: &Request, stale: &Found) -> bool {
-        may_serve_on_error(&request.directives, &stale.head.facts.state(self.filler.shared.clock.wall()))
+        may_serve_on_error(&request.directives, &stale.head.facts.state(self.shared.clock.wall()))
     }
 
     /// An answer that has just come: stored if it may be, and given to the client.

@@ -81,7 +81,7 @@ pub(super) fn hint(facts: &Facts, header: &ResponseHead) -> Hint {
 
 /// What stores answers, each under its name and with its group.
 pub(super) struct Keeper {
-    pub shared: Arc<Shared>,
+    shared: Arc<Shared>,
     pub store: Storage,
     pub families: Families,
     groups: Groups,

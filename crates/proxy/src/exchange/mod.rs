@@ -117,9 +117,22 @@ impl Exchange {
             pieces: pieces.clone(),
             errands: errands.clone(),
         });
-        let giver = Arc::new(Giver { filler: filler.clone(), sender: sender.clone(), passer: passer.clone() });
-        let parts = Arc::new(Parts { asker: asker.clone(), keeper, pieces, giver: giver.clone() });
-        let fetcher = Fetcher { asker, store: store.clone(), giver, parts: parts.clone() };
+        let giver = Arc::new(Giver {
+            shared: shared.clone(),
+            filler: filler.clone(),
+            sender: sender.clone(),
+            passer: passer.clone(),
+        });
+        let parts = Arc::new(Parts {
+            shared: shared.clone(),
+            asker: asker.clone(),
+            keeper,
+            pieces,
+            filler,
+            passer: passer.clone(),
+            giver: giver.clone(),
+        });
+        let fetcher = Fetcher { shared: shared.clone(), asker, store: store.clone(), giver, parts: parts.clone() };
         let finder = Finder {
             shared: shared.clone(),
             store: store.clone(),

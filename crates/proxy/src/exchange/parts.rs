@@ -19,10 +19,11 @@ use tinaja_logs::CacheResult;
 use tinaja_store::{Key, Writer};
 
 use super::ask::{Asker, Reply, With};
-use super::fill::{Feed, Fill};
+use super::fill::{Feed, Fill, Filler};
 use super::flights::{Landed, Pilot, land_failed};
 use super::give::{Giver, is_error};
 use super::keep::{Keeper, Received, keep};
+use super::pass::Passer;
 use super::piece::Pieces;
 use super::pieced::Gap;
 use super::plan::{Wants, wants};
@@ -32,13 +33,17 @@ use super::request::Request;
 use super::serve::Given;
 use super::transaction::{Ended, Transaction};
 use crate::failure::Failure;
+use crate::shared::Shared;
 use crate::stored::{Found, StoredHead};
 
 /// What answers from objects in pieces.
 pub(super) struct Parts {
+    pub shared: Arc<Shared>,
     pub asker: Arc<Asker>,
     pub keeper: Arc<Keeper>,
     pub pieces: Arc<Pieces>,
+    pub filler: Arc<Filler>,
+    pub passer: Arc<Passer>,
     pub giver: Arc<Giver>,
 }
 
@@ -50,14 +55,14 @@ impl Parts {
         let fields = &request.head.headers;
         let conditions = [IF_NONE_MATCH, IF_MODIFIED_SINCE].iter().any(|name| fields.contains_key(name));
         if conditions || request.asks_origin() {
-            return self.giver.passer.pass(transaction, Some(found)).await;
+            return self.passer.pass(transaction, Some(found)).await;
         }
-        match wants(request, &found, self.keeper.shared.clock.wall()) {
+        match wants(request, &found, self.shared.clock.wall()) {
             Wants::Here => self.validated_part(transaction, found).await,
             Wants::Missing(wanted, gap) if wanted != gap && !wants_whole(request, &found, &wanted) => {
                 self.completed_part(transaction, found, gap).await
             }
-            _ => self.giver.passer.pass(transaction, Some(found)).await,
+            _ => self.passer.pass(transaction, Some(found)).await,
         }
     }
 
@@ -67,7 +72,7 @@ impl Parts {
         let mut head = request.head.clone();
         let stored = found.head.fields(|_| true).unwrap_or_default();
         let Some(edits) = validation(&head.headers, &stored) else {
-            return self.giver.passer.pass(transaction, Some(found)).await;
+            return self.passer.pass(transaction, Some(found)).await;
         };
         head.headers.edit(&edits)?;
         entry.result = CacheResult::Refetched;
@@ -83,13 +88,13 @@ impl Parts {
                 self.giver.serve_or_pass(transaction, found, Given::Stored).await
             }
             // About something else: no answer.
-            StatusCode::NOT_MODIFIED => self.giver.passer.pass(transaction, None).await,
+            StatusCode::NOT_MODIFIED => self.passer.pass(transaction, None).await,
             status if is_error(status) && self.giver.may_help(request, &found) => {
                 drop(reply.connection);
                 let failure = Failure::Origin(format!("it answered {status}"));
                 self.giver.instead(transaction, Some(found), failure).await
             }
-            _ => self.giver.passer.hand_on(transaction, reply, true).await,
+            _ => self.passer.hand_on(transaction, reply, true).await,
         }
     }
 
@@ -109,10 +114,10 @@ impl Parts {
                 StatusCode::OK => {
                     // It has changed, or the origin gives no parts. The client may get all of it.
                     forget(&self.keeper.store, &found).await;
-                    self.giver.passer.hand_on(transaction, reply, true).await
+                    self.passer.hand_on(transaction, reply, true).await
                 }
                 // Whatever this says is no answer to what the client asked for.
-                _ => self.giver.passer.pass(transaction, None).await,
+                _ => self.passer.pass(transaction, None).await,
             };
         }
         let keeping = self.pieces.begin(request, &reply, true).await;
@@ -162,8 +167,8 @@ impl Parts {
         let gap = Gap { span: gap, connection: reply.connection };
         let source = Source::of(found, request.ticket.name.clone(), Some(gap));
         let feed = Feed::Pieces(Box::new((request.clone(), source)));
-        let unwatched_bytes = self.keeper.shared.limits.fill_range_below;
-        self.giver.filler.fill_apart(Fill {
+        let unwatched_bytes = self.shared.limits.fill_range_below;
+        self.filler.fill_apart(Fill {
             place: place.clone(),
             writer,
             feed,
