@@ -19,21 +19,14 @@ pub struct Response {
 }
 
 impl Response {
-    fn values<'a, 'n>(&'a self, name: &'n str) -> impl Iterator<Item = &'a str> + use<'a, 'n> {
-        self.head.lines().skip(1).filter_map(move |line| {
-            let (found, value) = line.split_once(':')?;
-            found.eq_ignore_ascii_case(name).then(|| value.trim())
-        })
-    }
-
     /// All values of a field, joined by commas; empty without it.
     pub fn field(&self, name: &str) -> String {
-        self.values(name).collect::<Vec<_>>().join(", ")
+        values(&self.head, name).collect::<Vec<_>>().join(", ")
     }
 
     /// The first value of a field.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.values(name).next()
+        values(&self.head, name).next()
     }
 
     /// The Cache-Status field (RFC 9211), or nothing.
@@ -50,6 +43,14 @@ impl Response {
     pub fn is_hit(&self) -> bool {
         self.field("cache-status").contains("Tinaja; hit")
     }
+}
+
+/// The values of a field in a head, in the order of its lines.
+pub(crate) fn values<'a, 'n>(head: &'a str, name: &'n str) -> impl Iterator<Item = &'a str> + use<'a, 'n> {
+    head.lines().skip(1).filter_map(move |line| {
+        let (found, value) = line.split_once(':')?;
+        found.eq_ignore_ascii_case(name).then(|| value.trim())
+    })
 }
 
 /// Whether a Cache-Status field says `hit`, as a parameter of any of its caches.

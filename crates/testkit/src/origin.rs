@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::body::write_body;
-use crate::client::read_chunked;
+use crate::client::{read_chunked, values};
 
 /// A request as it came.
 #[derive(Clone, Debug)]
@@ -27,10 +27,7 @@ pub struct Request {
 impl Request {
     /// The value of a field, by its name in lower case.
     pub fn field(&self, name: &str) -> Option<String> {
-        self.head.lines().skip(1).find_map(|line| {
-            let (found, value) = line.split_once(':')?;
-            found.eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
-        })
+        values(&self.head, name).next().map(str::to_owned)
     }
 }
 
