@@ -10,6 +10,7 @@
 //! | `engine/hashcache/log` | how often `hashcache-log` writes its index |
 //! | `engine/hashcache/loglru` | positions of `hashcache-loglru` on their way to its file |
 //! | `engine/hashcache/table` | what the engines with a Disk Table remember |
+//! | `engine/trees` | older versions of files, and files without a sync |
 //! | `hot` | hot objects |
 //! | `extents` | what readers of large objects hold |
 //! | `write` | unfinished writes, heads, objects that wait for their group |
@@ -23,6 +24,7 @@ pub use crate::device::limits::{MAX_IN_FLIGHT, MAX_QUEUED_REQUESTS, MAX_READS, M
 pub use crate::engine::hashcache::log::limits::SNAPSHOT_SHARE;
 pub use crate::engine::hashcache::loglru::limits::MAX_POSITIONS_WAITING;
 pub use crate::engine::hashcache::table::limits::{MAX_SETS_AT_HAND, MAX_SETS_LEARNED, MAX_UNWRITTEN_REMOVALS};
+pub use crate::engine::trees::{MAX_SUPERSEDED_SHARE, MAX_UNSYNCED_FILES};
 pub use crate::extents::limits::{MAX_HELD_BYTES, MIN_HELD_BYTES, held_bytes, read_turns_kept};
 pub use crate::external::index::MAX_TICKETS;
 pub use crate::hot::{HOT_OBJECT_SHARE, HOT_SHARDS};

@@ -356,8 +356,8 @@ fn open_engine(
             cut.open(Opening { device, beside, flush_every, read_only })
         }
         Held::Directory { locked, settings } => {
-            let clock = options.clock.clone();
-            locked.open_guarded(OpeningFiles { settings, clock, flush_every, read_only })
+            let opening = OpeningFiles::of(settings, options.clock.clone());
+            locked.open_guarded(OpeningFiles { flush_every, read_only, ..opening })
         }
     };
     opened.map_err(|error| OpenError::Device { path, error })

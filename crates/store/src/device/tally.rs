@@ -49,8 +49,13 @@ impl Tally {
         {
             self.seeks.fetch_add(1, Relaxed);
         }
+        self.began(request.kind())
+    }
+
+    /// Something of this kind has begun, at no place of a device's. It waits until [`Tally::ended`].
+    pub(super) fn began(&self, kind: Kind) -> Accepted {
         self.waiting.fetch_add(1, Relaxed);
-        Accepted { kind: request.kind(), since: self.clock.now() }
+        Accepted { kind, since: self.clock.now() }
     }
 
     /// A request has ended, well or not.

@@ -188,7 +188,7 @@ pub trait LockedDirectory: Send {
 }
 
 /// What an engine in a directory is opened with.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct OpeningFiles {
     /// What was said, over what it was made with.
     pub settings: Settings,
@@ -198,13 +198,22 @@ pub struct OpeningFiles {
     pub flush_every: Option<Duration>,
     /// Nothing is written; appends are refused.
     pub read_only: bool,
+    /// To be blown by threads of the engine's own.
+    pub(crate) fuse: Arc<Fuse>,
+}
+
+impl OpeningFiles {
+    /// To read and write, synced only when asked.
+    pub fn of(settings: Settings, clock: Clock) -> Self {
+        OpeningFiles { settings, clock, flush_every: None, read_only: false, fuse: Fuse::new() }
+    }
 }
 
 impl dyn LockedDirectory {
     /// [`LockedDirectory::open`], with a fuse: an engine that panics, now or in a call of its own, is stopped, and its
     /// files are left alone. Errors as there.
     pub fn open_guarded(self: Box<Self>, opening: OpeningFiles) -> Result<Arc<dyn Engine>, String> {
-        let fuse = Fuse::new();
+        let fuse = opening.fuse.clone();
         let opened = fuse.guard(|| self.open(opening));
         let engine = opened.unwrap_or_else(|| Err(fuse.why().into()))?;
         Ok(Fused::over(engine, fuse))

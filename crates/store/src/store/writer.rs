@@ -15,6 +15,8 @@ use crate::terms::{Digest, Pending, Placement, WhyNot};
 pub struct Hint {
     /// Objects of one group are likely to be asked for together (same client, page or host).
     pub group: Option<u64>,
+    /// The site that it comes from, the same number for all that come from there.
+    pub site: Option<u64>,
     /// The body's length if it was announced. A body of another length is never stored: the next client would take it for
     /// whole.
     pub expected_bytes: Option<u64>,
@@ -29,8 +31,8 @@ pub struct Hint {
 impl Hint {
     /// What an engine is told of the object of a digest and name.
     pub(crate) fn placement<'a>(&self, digest: Digest, name: &'a [u8]) -> Placement<'a> {
-        let Hint { group, expected_bytes, reuse, fresh_until, can_validate } = *self;
-        Placement { digest, name, group, reuse, fresh_until, can_validate, expected_bytes }
+        let Hint { group, site, expected_bytes, reuse, fresh_until, can_validate } = *self;
+        Placement { digest, name, group, site, reuse, fresh_until, can_validate, expected_bytes }
     }
 }
 

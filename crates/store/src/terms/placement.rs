@@ -19,7 +19,7 @@ pub enum Reuse {
 /// Which object a call is about, and what is known of it. The digest is always there. All else is known to some callers
 /// only: an engine that needs it does its best without.
 ///
-/// A file tree needs the name, groups of pages need the group, an engine that weighs objects against each other the rest.
+/// A file tree by host needs the site, groups of pages need the group, an engine that weighs objects against each other the rest.
 #[derive(Clone, Copy, Debug)]
 pub struct Placement<'a> {
     /// What identifies the object in this store.
@@ -28,6 +28,9 @@ pub struct Placement<'a> {
     pub name: &'a [u8],
     /// Objects of one group are likely to be asked for together: those of a page, a client or a host.
     pub group: Option<u64>,
+    /// The site that it comes from, the same number for all that come from there; what is asked for is mostly asked for with
+    /// more from its site.
+    pub site: Option<u64>,
     /// Whether it is likely to be read again.
     pub reuse: Reuse,
     /// Until when it may be served without asking its origin, by the wall clock.
@@ -45,6 +48,7 @@ impl<'a> Placement<'a> {
             digest,
             name: &[],
             group: None,
+            site: None,
             reuse: Reuse::Unknown,
             fresh_until: None,
             can_validate: None,

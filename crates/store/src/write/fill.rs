@@ -16,7 +16,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tinaja_clock::Clock;
 
 use super::tail::Tail;
-use crate::engine::{BodyWriter, Engine};
+use crate::engine::{BodyWriter, Engine, Hold};
 use crate::layout::table::Extent;
 use crate::memory::held::{Held, Share};
 use crate::store::{FillId, Hint};
@@ -46,6 +46,8 @@ pub(crate) struct FillState {
     pub(crate) extents: Vec<Extent>,
     /// Where they are written, with an engine that wants a long body as one stream. Dropped before its end, they are gone.
     pub(crate) stream: Option<Box<dyn BodyWriter>>,
+    /// Keeps the parts, once all are with the engine, for whoever reads them still.
+    pub(super) hold: Hold,
     /// Where the parts with the engine end.
     pub(super) stored_to: u64,
     /// Offset of the tail's first byte.
@@ -116,6 +118,7 @@ impl Fill {
             first: Bytes::new(),
             extents: Vec::new(),
             stream: None,
+            hold: Hold::default(),
             stored_to: 0,
             base: 0,
             tail: Tail::default(),

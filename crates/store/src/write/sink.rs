@@ -60,7 +60,10 @@ impl FillSink {
                 Poll::Ready(())
             })
             .await;
-            let state = fill.lock();
+            let mut state = fill.lock();
+            // From then on a newer version may come. Whoever follows this one reads on.
+            let places: Vec<_> = state.extents.iter().map(|extent| extent.place).collect();
+            state.hold = self.store.engine.hold(&places);
             if state.extents.first().is_some_and(|first| !self.store.engine.is_live(first.place)) {
                 // So slow that the log went round meanwhile.
                 return Err(WhyNot::Evicted);

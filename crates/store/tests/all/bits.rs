@@ -10,7 +10,7 @@ use std::thread;
 use tinaja_store::device::Medium;
 use tinaja_store::{Cache, CacheOptions, Commit, Store, block_on};
 
-use crate::support::bits::{bits, chosen, flip};
+use crate::support::bits::{bits, chosen, flipped};
 use crate::support::{get, key, open, plan, put, sound};
 
 const OBJECTS: u64 = 24;
@@ -41,10 +41,8 @@ struct Looked {
 }
 
 /// Look at everything. Bytes other than those written end the test.
-fn look(whole: &[u8], bit: Option<usize>) -> Looked {
-    let mut bytes = whole.to_vec();
-    bit.into_iter().for_each(|bit| flip(&mut bytes, bit));
-    let opened = open(sound(&Medium::from(bytes)));
+fn look(whole: &Medium, bit: Option<usize>) -> Looked {
+    let opened = open(sound(&flipped(whole, bit)));
     let store = opened.unwrap_or_else(|error| panic!("bit {bit:?}: it does not open: {error}"));
     let found = (0..OBJECTS).map(|n| get(&store, n)).collect();
     let stats = store.stats();
@@ -95,7 +93,7 @@ impl Noticed {
 /// Look with each of the bits flipped, several at a time: an opening is mostly waiting. `each` is given the bit, what was
 /// found, and the objects that are not as they should be; what it returns is added up.
 fn look_with_each(
-    whole: &[u8],
+    whole: &Medium,
     right: &Looked,
     bits: &[usize],
     each: impl Fn(usize, &Looked, &[usize]) -> usize + Sync,
@@ -136,12 +134,13 @@ fn is_snapshot(whole: &[u8], byte: usize) -> bool {
 /// counted. What opening relies on is counted by opening.
 #[test]
 fn a_flipped_bit_of_a_closed_store_costs_one_object_and_is_counted() {
-    let whole = small(true).bytes();
-    let right = look(&whole, None);
+    let medium = small(true);
+    let whole = medium.bytes();
+    let right = look(&medium, None);
     assert_eq!(right.found, (0..OBJECTS).map(|n| (n >= 3).then_some(2)).collect::<Vec<_>>());
     assert_eq!((right.at_open, right.at_lookup), (0, 0));
     let bits = bits(&whole, chosen(9));
-    let (noticed, of_snapshots) = look_with_each(&whole, &right, &bits, |bit, now, other| {
+    let (noticed, of_snapshots) = look_with_each(&medium, &right, &bits, |bit, now, other| {
         assert!(other.iter().all(|&n| now.found[n].is_none()), "bit {bit}: {other:?} came back or are old");
         assert!(other.len() <= 1, "bit {bit} cost {other:?}");
         let of_snapshot = is_snapshot(&whole, bit / 8);
@@ -189,11 +188,11 @@ fn every_flipped_bit_of_a_superblock_is_refused_or_harmless() {
 /// what they had replaced or removed may be found. Each is counted, and no byte is wrong.
 #[test]
 fn a_flipped_bit_of_a_killed_store_never_shows_uncounted() {
-    let whole = small(false).bytes();
-    let right = look(&whole, None);
+    let medium = small(false);
+    let right = look(&medium, None);
     assert_eq!(right.found, (0..OBJECTS).map(|n| (n >= 3).then_some(2)).collect::<Vec<_>>());
-    let bits = bits(&whole, chosen(31));
-    let (noticed, found) = look_with_each(&whole, &right, &bits, |_, now, _| now.found.iter().flatten().count());
+    let bits = bits(&medium.bytes(), chosen(31));
+    let (noticed, found) = look_with_each(&medium, &right, &bits, |_, now, _| now.found.iter().flatten().count());
     let tried = bits.len();
     noticed.print(tried);
     println!("{:.1} objects found on average", found as f64 / tried as f64);

@@ -4,7 +4,7 @@ use tinaja_store::device::Medium;
 use tinaja_store::{Commit, EngineRef, Store, block_on, engines};
 
 use crate::support;
-use crate::support::bits::{bits, chosen, flip};
+use crate::support::bits::{bits, chosen, flipped};
 use crate::support::{get, has_table, key, open_as, put, sound};
 
 const OBJECTS: u64 = 24;
@@ -30,7 +30,7 @@ fn flipped_bits_of_a_log(engine: EngineRef) {
         let look = |bit: Option<usize>| looked_at(engine, &whole, bit);
         let (right, before) = look(None);
         assert_eq!(right, (0..OBJECTS).map(|n| (n >= 3).then_some(2)).collect::<Vec<_>>());
-        let bits = bits(&whole, (seed, step));
+        let bits = bits(&whole.bytes(), (seed, step));
         let (mut costly, mut counted) = (0, 0);
         for &bit in &bits {
             let (found, noticed) = look(Some(bit));
@@ -44,7 +44,7 @@ fn flipped_bits_of_a_log(engine: EngineRef) {
 }
 
 /// Two versions of each object, three removed, one large, and what a closed or killed process leaves.
-fn written(engine: EngineRef, medium: &Medium, closed: bool) -> Vec<u8> {
+fn written(engine: EngineRef, medium: &Medium, closed: bool) -> Medium {
     let store = open_as(engine, sound(medium)).unwrap();
     for version in [1, 2] {
         (0..OBJECTS).for_each(|n| {
@@ -56,14 +56,12 @@ fn written(engine: EngineRef, medium: &Medium, closed: bool) -> Vec<u8> {
     (0..3).for_each(|n| drop(block_on(store.remove(&key(n)))));
     let killed = medium.copy();
     block_on(store.close()).unwrap();
-    if closed { medium.bytes() } else { killed.bytes() }
+    if closed { medium.clone() } else { killed }
 }
 
 /// What is found of each object with one bit flipped, and how much was counted.
-fn looked_at(engine: EngineRef, whole: &[u8], bit: Option<usize>) -> (Vec<Option<u64>>, u64) {
-    let mut bytes = whole.to_vec();
-    bit.into_iter().for_each(|bit| flip(&mut bytes, bit));
-    let store = open_as(engine, sound(&Medium::from(bytes))).unwrap();
+fn looked_at(engine: EngineRef, whole: &Medium, bit: Option<usize>) -> (Vec<Option<u64>>, u64) {
+    let store = open_as(engine, sound(&flipped(whole, bit))).unwrap();
     let found: Vec<_> = (0..OBJECTS).map(|n| get(&store, n)).collect();
     (found, store.stats().damaged_at_open + store.stats().corrupt)
 }
@@ -87,7 +85,7 @@ fn flipped_bits_of_a_table(engine: EngineRef) {
         let (right, before) = look(None);
         assert_eq!(right.iter().flatten().filter(|version| **version == 2).count(), right.iter().flatten().count());
         assert!(before == 0 && right[..3] == [None; 3] && right.iter().flatten().count() >= 19, "{right:?}");
-        let bits = bits(&whole, (seed, step));
+        let bits = bits(&whole.bytes(), (seed, step));
         let (mut costly, mut counted) = (0, 0);
         for &bit in &bits {
             let (found, noticed) = look(Some(bit));

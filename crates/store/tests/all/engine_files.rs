@@ -49,7 +49,15 @@ fn made(dir: &Path, engine: EngineRef) -> Vec<u8> {
         fs::remove_file(dir.join("tinaja.cache")).unwrap();
         return made(dir, engine);
     }
-    fs::read(dir.join("tinaja.cache")).unwrap()
+    all_of(dir)
+}
+
+/// What a cache's directory holds: its file, or those of an engine that has many, with their names.
+fn all_of(dir: &Path) -> Vec<u8> {
+    let mut paths: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let of = |path: &Path| if path.is_dir() { all_of(path) } else { fs::read(path).unwrap() };
+    paths.iter().flat_map(|path| [path.as_os_str().as_encoded_bytes(), &of(path)].concat()).collect()
 }
 
 /// An engine's record lists its figures, and [`Stats::of_engine`] has just these: a ninth would be left out.
@@ -88,7 +96,7 @@ fn looking_at_a_cache_of_any_engine_changes_nothing() {
             assert!(matches!(block_on(writer.commit()), Commit::NotStored(_)), "{engine}");
         }
         drop((one, other));
-        assert!(fs::read(dir.path().join("tinaja.cache")).unwrap() == before, "{engine}");
+        assert!(all_of(dir.path()) == before, "{engine}");
     }
 }
 
@@ -104,7 +112,7 @@ fn no_engine_opens_another_ones_file() {
             let says = format!("was made with the engine {engine}, not {other}: leave the setting out");
             assert!(error.contains(&says) && error.contains("delete it"), "{error}");
         }
-        assert!(fs::read(dir.path().join("tinaja.cache")).unwrap() == before, "{engine} was touched");
+        assert!(all_of(dir.path()) == before, "{engine} was touched");
         let size = options(dir.path(), None).disk_bytes(32 << 20);
         let error = Cache::open(size).err().unwrap().to_string();
         assert!(error.contains("a size of"), "{error}");
@@ -219,7 +227,7 @@ fn of_the_version_before_logs_are_opened_and_tables_refused() {
 
 /// Those of engines that read related objects together, or those of all that need not.
 fn superblocks(prefetch: bool) -> String {
-    let all = engines::built_in();
+    let all = engines::on_devices();
     let some = all.iter().filter(|engine| engine.has(&engines::PREFETCH) || !prefetch);
     some.map(|engine| superblock(engine, &Settings::new().with(&engines::PREFETCH, prefetch.into()))).collect()
 }
@@ -236,7 +244,7 @@ fn superblock(engine: EngineRef, settings: &Settings) -> String {
     let read = Superblock::decode(&bytes).unwrap();
     let made = engine.made_with(&read).unwrap();
     assert!(settings.iter().all(|(setting, value)| made.get(setting).unwrap_or(0) == value), "{engine}: {made:?}");
-    assert!(engines::built_in().iter().all(|other| other == engine || other.made_with(&read).is_none()), "{engine}");
+    assert!(engines::on_devices().iter().all(|other| other == engine || other.made_with(&read).is_none()), "{engine}");
     let again = engine.cut_before(&read, &Ask { settings: &made, ..ask }).unwrap();
     assert_eq!((again.section(), again.end()), (read.section, cut.end()), "{engine}");
     let hex: String = bytes[..144].iter().map(|byte| format!("{byte:02x}")).collect();

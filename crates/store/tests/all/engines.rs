@@ -17,11 +17,20 @@ struct OnDisk {
     prefetch: bool,
     /// Whether positions lie in a directory of their own.
     apart: bool,
+    /// Whether a pointer goes round to choose who makes room in a mapped file.
+    cyclic: bool,
 }
 
 impl Default for OnDisk {
     fn default() -> Self {
-        OnDisk { engine: engines::HASHCACHE_LOG, memory_bytes: 0, disks: 1, prefetch: false, apart: false }
+        OnDisk {
+            engine: engines::HASHCACHE_LOG,
+            memory_bytes: 0,
+            disks: 1,
+            prefetch: false,
+            apart: false,
+            cyclic: false,
+        }
     }
 }
 
@@ -44,6 +53,9 @@ impl Harness for OnDisk {
         let mut settings = Settings::new();
         if self.prefetch {
             settings.set(&engines::PREFETCH, 1);
+        }
+        if self.cyclic {
+            settings.set(&engines::CYCLIC_REPLACEMENT, 1);
         }
         // A third of a disk with a table is log. It is to hold heads of 64 KiB, and 1 MB in one object where it is tiny.
         let log_bytes = if size == Size::Ample { 128 << 20 } else { 8 << 20 };
@@ -137,6 +149,15 @@ macro_rules! contract_of_each {
 }
 
 tinaja_store::for_built_in_engines!(contract_of_each);
+contract_of!(squid, engines::SQUID);
+// The same engine with other names of files.
+contract_of!(squid2, engines::SQUID2, without_hot_objects: {});
+contract_of!(squidl, engines::SQUIDL, with_hot_objects: { memory_bytes: 4 << 20 });
+contract_of!(squidl_k, engines::SQUIDL_K, on_two_disks: { disks: 2 });
+// Small objects in a mapped file.
+contract_of!(squidm, engines::SQUIDM, without_hot_objects: {});
+contract_of!(squidml, engines::SQUIDML, on_two_disks: { disks: 2 });
+contract_of!(squidmla, engines::SQUIDMLA, with_hot_objects: { memory_bytes: 4 << 20 }, cyclic: { cyclic: true });
 
 contract_of!(
     loglru_with_positions_apart,

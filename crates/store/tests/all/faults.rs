@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tinaja_store::device::wrap::{Fault, Rule, Rules, Tear};
-use tinaja_store::device::{Device, Request};
+use tinaja_store::device::{Device, Medium, Request};
 use tinaja_store::{Commit, EngineRef, Lookup, Store, StoreError, WhyNot, block_on, engines};
 
 use crate::support::{blank, disk, get, has_table, is_write, key, open_as, put, sound};
@@ -204,8 +204,7 @@ fn damaged_bytes_are_never_served(engine: EngineRef) {
             2 => damaged[at..used.min(at + 512)].fill(0xFF),
             _ => damaged.copy_within(at..used.min(at + 8192), (at * 7 % used).max(4096).min(used - 8192)),
         }
-        bytes.with(|bytes| *bytes = damaged);
-        let store = open_as(engine, sound(&bytes)).unwrap();
+        let store = open_as(engine, sound(&Medium::from(damaged))).unwrap();
         let found = (0..=300).filter(|&n| get(&store, n).is_some()).count();
         lost += 301 - found;
         assert!(found > 200, "round {round}: one damage took {} objects", 301 - found);

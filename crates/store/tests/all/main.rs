@@ -28,6 +28,7 @@ mod found_waiting;
 mod geometry;
 mod hash_bits;
 mod io_engines;
+mod mapped;
 mod one_of_two_disks;
 mod opening;
 #[path = "../own_engines/mod.rs"]
@@ -44,5 +45,6 @@ mod snapshots;
 mod stall;
 mod table3;
 mod together;
+mod trees;
 mod tune;
 mod wrappers;

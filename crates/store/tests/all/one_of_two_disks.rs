@@ -136,7 +136,7 @@ fn a_disk_that_never_syncs_is_retired_alone(engine: EngineRef) {
 /// A disk whose reads fail is no reason to write nothing: sectors that cannot be read are written anew, and mended by that.
 #[test]
 fn a_disk_that_cannot_be_read_costs_its_own_objects_only() {
-    for engine in engines::built_in().iter() {
+    for engine in engines::on_devices().iter() {
         let pair = Pair::of(engine, is_read);
         let found = pair.filled();
         pair.broken.store(true, SeqCst);

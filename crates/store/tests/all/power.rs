@@ -13,7 +13,7 @@ use crate::support::{
     blank, disk, get, has_table, key, open_as, plan_as, put, put_in_groups, puts_in_groups, section_of, sound,
 };
 
-const OBJECTS: u64 = 24;
+pub const OBJECTS: u64 = 24;
 
 for_every_engine!(
     whatever_a_power_cut_leaves_what_was_flushed_is_there,
@@ -24,14 +24,14 @@ for_every_engine!(
 
 /// For each object the number of the last event that was acknowledged, and whether it was a version or a removal.
 #[derive(Clone, Debug)]
-struct Acknowledged {
+pub struct Acknowledged {
     last: Vec<(u64, bool)>,
     /// Objects whose removal was begun since, or in a table the writing of a newer version: they may be gone.
     leaving: Vec<u64>,
 }
 
 impl Acknowledged {
-    fn nothing() -> Self {
+    pub fn nothing() -> Self {
         Acknowledged { last: vec![(0, false); OBJECTS as usize], leaving: Vec::new() }
     }
 
@@ -48,7 +48,7 @@ impl Acknowledged {
 
 /// Versions of objects small and large, removals and flushes over five regions of the log. Events are numbered, and a
 /// version is its event's number. `floor` is kept up with each sync that succeeds; the first that fails ends the run, as a power cut does.
-fn script(engine: EngineRef, store: &Cache, rounds: u64, floor: &Mutex<Acknowledged>) {
+pub fn script(engine: EngineRef, store: &Cache, rounds: u64, floor: &Mutex<Acknowledged>) {
     let mut now = Acknowledged::nothing();
     let mut event = 0;
     for round in 0..rounds {
@@ -90,9 +90,14 @@ fn script(engine: EngineRef, store: &Cache, rounds: u64, floor: &Mutex<Acknowled
 /// newer version's record was then known and not there, and the acknowledged one was taken to be replaced by it.
 fn check(engine: EngineRef, medium: &Medium, floor: &Acknowledged, flushed: bool, why: &dyn Fn() -> String) -> usize {
     let store = open_as(engine, sound(medium)).unwrap_or_else(|error| panic!("{}: it does not open: {error}", why()));
+    look_at_all(&store, floor, flushed, why)
+}
+
+/// The same of a store that is open.
+pub fn look_at_all(store: &Cache, floor: &Acknowledged, flushed: bool, why: &dyn Fn() -> String) -> usize {
     let (mut hits, mut lost) = (0, Vec::new());
     for n in 0..OBJECTS {
-        let found = get(&store, n);
+        let found = get(store, n);
         let acknowledged = floor.last[n as usize];
         assert!(floor.allows(n, found), "{}: object {n} is {found:?}, acknowledged {acknowledged:?}", why());
         if found.is_none() && floor.must_be_there(n) {
@@ -102,7 +107,7 @@ fn check(engine: EngineRef, medium: &Medium, floor: &Acknowledged, flushed: bool
     }
     assert!(!flushed || lost.is_empty(), "{}: {lost:?} were acknowledged and are lost", why());
     // It takes new objects, and they are found.
-    assert!(matches!(put(&store, 5, 999, 3000), Commit::Stored { .. }) && get(&store, 5) == Some(999), "{}", why());
+    assert!(matches!(put(store, 5, 999, 3000), Commit::Stored { .. }) && get(store, 5) == Some(999), "{}", why());
     hits
 }
 
@@ -118,19 +123,19 @@ fn cut_at(engine: EngineRef, call: u64, rounds: u64, medium: &Medium) -> (Acknow
     (floor.into_inner(), failing)
 }
 
-fn torn(old: &mut [u8], new: &[u8], keeps: impl Fn(usize) -> bool) {
-    let blocks = old.chunks_mut(512).zip(new.chunks(512)).enumerate();
-    blocks.filter(|(n, _)| keeps(*n)).for_each(|(_, (old, new))| old.copy_from_slice(new));
+/// Lay the blocks of a write that it `keeps` over what was there.
+fn torn(medium: &Medium, at: u64, new: &[u8], keeps: impl Fn(usize) -> bool) {
+    for (n, block) in new.chunks(512).enumerate().filter(|(n, _)| keeps(*n)) {
+        assert!(medium.write(at as usize + n * 512, block));
+    }
 }
 
 /// Lay some of the writes that were under way over what had been synced.
 fn left(synced: &Medium, held: &[(u64, Vec<u8>)], survives: impl Fn(usize, usize) -> bool) -> Medium {
     let medium = synced.copy();
-    medium.with(|bytes| {
-        for (n, (at, new)) in held.iter().enumerate() {
-            torn(&mut bytes[*at as usize..][..new.len()], new, |block| survives(n, block));
-        }
-    });
+    for (n, (at, new)) in held.iter().enumerate() {
+        torn(&medium, *at, new, |block| survives(n, block));
+    }
     medium
 }
 
@@ -195,7 +200,7 @@ struct Lie {
 
 fn lie(engine: EngineRef, blank: &dyn Fn() -> Medium, rounds: u64, target: u64, fault: Fault) -> Lie {
     let closed = blank();
-    let bytes = closed.with(|bytes| bytes.len() as u64);
+    let bytes = closed.size() as u64;
     let layout = section_of(&*plan_as(engine, bytes)).log;
     let writes = Arc::new(AtomicU64::new(0));
     let floor = Arc::new(Mutex::new(Acknowledged::nothing()));
@@ -279,16 +284,14 @@ fn a_power_cut_while_opening_changes_nothing(engine: EngineRef) {
         writes = writes.max(failing.held());
         for tear in [Tear::Suffix(0), Tear::Prefix(1), Tear::Alternating] {
             let (again, held) = (left.copy(), failing.held_writes());
-            again.with(|bytes| {
-                for (at, new) in &held {
-                    let keeps = |block: usize| match tear {
-                        Tear::Prefix(blocks) => block < blocks as usize,
-                        Tear::Suffix(blocks) => block >= blocks as usize,
-                        Tear::Alternating => block % 2 == 1,
-                    };
-                    torn(&mut bytes[*at as usize..][..new.len()], new, keeps);
-                }
-            });
+            for (at, new) in &held {
+                let keeps = |block: usize| match tear {
+                    Tear::Prefix(blocks) => block < blocks as usize,
+                    Tear::Suffix(blocks) => block >= blocks as usize,
+                    Tear::Alternating => block % 2 == 1,
+                };
+                torn(&again, *at, new, keeps);
+            }
             let why = || format!("power cut at request {call} of an opening, {tear:?} of {} writes", held.len());
             assert_eq!(check(engine, &again, &floor, true, &why), whole, "{}", why());
         }

@@ -122,7 +122,7 @@ fn they_are_named_checked_and_refused_like_any_other() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let all = engines::built_in().with(&TREE).with(&GROUPED);
     assert_eq!(all.find("test-tree").unwrap().name, "test-tree");
-    assert!(all.find("test-three").unwrap_err().ends_with("segmented, test-tree, test-grouped"));
+    assert!(all.find("test-three").unwrap_err().ends_with("squidmla, test-tree, test-grouped"));
     let shaded = |engine, shade| {
         let settings = Settings::new().with(&SHADE, shade);
         options(dir.path(), engine).settings(settings)

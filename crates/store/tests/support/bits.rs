@@ -2,6 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use tinaja_store::device::Medium;
+
 /// The seed of this run, printed; and every how many bytes a bit is flipped, 0 for every bit of every byte.
 pub fn chosen(step: usize) -> (u64, usize) {
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos().into();
@@ -34,6 +36,13 @@ pub fn bits(whole: &[u8], (seed, step): (u64, usize)) -> Vec<usize> {
         .collect()
 }
 
-pub fn flip(bytes: &mut [u8], bit: usize) {
-    bytes[bit / 8] ^= 1 << (bit % 8);
+/// Another medium with the same bytes but for one bit, if one is named.
+pub fn flipped(whole: &Medium, bit: Option<usize>) -> Medium {
+    let medium = whole.copy();
+    if let Some(bit) = bit {
+        let mut byte = [0];
+        assert!(medium.read(bit / 8, &mut byte));
+        assert!(medium.write(bit / 8, &[byte[0] ^ 1 << (bit % 8)]));
+    }
+    medium
 }

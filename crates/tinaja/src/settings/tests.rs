@@ -40,7 +40,7 @@ fn the_example_says_the_defaults() {
     // refused where it is said of another.
     let silent: Vec<&str> = EXAMPLE.lines().filter(|line| line.starts_with('#') && line.contains(" = ")).collect();
     let top = silent.iter().take_while(|line| !line.contains("[[")).filter(|line| !line.starts_with("# "));
-    let top: Vec<&str> = top.map(|line| line.split(' ').next().unwrap()).take(14).collect();
+    let top: Vec<&str> = top.map(|line| line.split(' ').next().unwrap()).take(21).collect();
     let silent = [
         "#cache",
         "#disk",
@@ -53,6 +53,13 @@ fn the_example_says_the_defaults() {
         "#bin_size",
         "#ways",
         "#hash_bits",
+        "#first_level",
+        "#second_level",
+        "#files_per_directory",
+        "#overlapping_masks",
+        "#mapped_percent",
+        "#page_size",
+        "#cyclic_replacement",
         "#object_size",
         "#metrics",
         "#name",

@@ -1,11 +1,17 @@
 //! `serve --engine NAME` runs each engine, and a cache keeps the one it was made with.
 
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
 use tempfile::TempDir;
 use tinaja_store::engines;
 
 use crate::support::tinaja::Setup;
 use tinaja_testkit::body::body;
-use tinaja_testkit::origin::Origin;
+use tinaja_testkit::client::Client;
+use tinaja_testkit::origin::{Origin, reply};
 
 #[test]
 fn every_engine_serves_and_is_kept() {
@@ -32,5 +38,39 @@ fn every_engine_serves_and_is_kept() {
         let says = String::from_utf8_lossy(&refused.stderr).into_owned();
         let expected = format!("the engine {engine}, not {other}: leave the setting out");
         assert!(!refused.status.success() && says.contains(&expected), "{says}");
+    }
+}
+
+/// The directories beneath one that have files in them.
+fn directories(dir: &Path) -> BTreeSet<PathBuf> {
+    let paths: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let (dirs, files): (Vec<_>, Vec<_>) = paths.into_iter().partition(|path| path.is_dir());
+    let own = (!files.is_empty()).then(|| dir.to_owned());
+    dirs.iter().flat_map(|dir| directories(dir)).chain(own).collect()
+}
+
+/// Objects of one host lie in one directory with squidl, whatever page they belong to; by number each lies in its own. One that
+/// was validated stays there, though whoever writes its new head does not say whence it comes.
+#[test]
+fn a_tree_by_host_has_a_directory_for_each_host() {
+    for (engine, expected) in [("squidl", 2), ("squidl-k", 2), ("squid", 20), ("squid2", 1)] {
+        let origin = Origin::start(|request, stream| match request.field("if-none-match") {
+            Some(_) => stream.write_all(b"HTTP/1.1 304 Not Modified\r\n\r\n").is_ok(),
+            None => reply(stream, request, 200, "Cache-Control: max-age=600\r\nETag: \"1\"\r\n", b"an object"),
+        });
+        let dir = TempDir::new().unwrap();
+        let cache = dir.path().join("cache");
+        let mut proxy = Setup::forward().cache(&cache).flags(&["--engine", engine]).start();
+        for n in 0..10 {
+            let url = origin.url(&format!("/{n}"));
+            for url in [&url, &url.replace("127.0.0.1", "localhost")] {
+                assert_eq!(proxy.get(url).unwrap().status, 200, "{engine}: {url}");
+            }
+        }
+        let mut client = Client::connect(proxy.address());
+        let refreshed = client.request("GET", &origin.url("/0"), "Cache-Control: no-cache\r\n");
+        assert!(refreshed.status == 200 && refreshed.cache_status().contains("fwd-status=304"), "{engine}");
+        assert_eq!(proxy.process.terminate().code(), Some(0), "{engine}");
+        assert_eq!(directories(&cache.join("objects")).len(), expected, "{engine}");
     }
 }

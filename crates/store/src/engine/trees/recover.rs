@@ -1,0 +1,129 @@
+//! What is found when the cache is opened.
+//!
+//! Of every file the end is read and the record's header: that takes a file system some 10,000 files a second from memory, and as many as
+//! it seeks from a disk that turns. A file without an end was being written when the process or the power went: it is removed.
+//! Of several versions of an object the one that was published last stays.
+
+use std::collections::{HashMap, HashSet};
+use std::io::{self, ErrorKind};
+
+use super::engine::TreeOptions;
+use super::files::{Entry, Lies};
+use super::format::{self, END_BYTES, End, MAGIC, Within};
+use super::naming::Spot;
+use crate::device::tree::{Call, Tree, explain};
+use crate::layout::record::HEADER_BYTES;
+use crate::terms::Digest;
+
+/// How far from its end a file is searched for an older end, in bytes: as far as a new head may be long.
+const SEARCHED_BYTES: u64 = (1 << 20) + 4096;
+
+/// What there is.
+pub(super) struct Found {
+    /// The newest file of each object, by age.
+    pub files: Vec<(u64, Entry)>,
+    /// Where files lie that could not be read: they stay, and their numbers are not used.
+    pub unread: Vec<Spot>,
+    /// Files without a whole end, and those that could not be read.
+    pub damaged: u64,
+    /// Files that are none of the cache's.
+    pub foreign: u64,
+    /// The largest serial number.
+    pub serial: u64,
+}
+
+/// A file that is whole.
+struct Whole {
+    file: u64,
+    digest: Digest,
+    lies: Lies,
+    end: End,
+}
+
+/// Look through the whole tree. Errors: the system's, where directories cannot be read.
+pub(super) fn look(tree: &dyn Tree, options: &TreeOptions) -> io::Result<Found> {
+    let (mut all, mut gone) = (Vec::new(), Vec::new());
+    let mut found = Found { files: Vec::new(), unread: Vec::new(), damaged: 0, foreign: 0, serial: 0 };
+    tree.list(&mut |path, size| {
+        let spot = options.naming.spot_of(path);
+        let Some(spot) = spot.filter(|spot| matches!(spot, Spot::File(_)) || options.mapped.is_some()) else {
+            found.foreign += 1;
+            return;
+        };
+        match whole(tree, options, path, spot, size) {
+            Ok(Some(whole)) => all.push((spot, whole)),
+            Ok(None) => {
+                found.damaged += 1;
+                gone.push(path.to_owned());
+            }
+            Err(error) => {
+                tracing::warn!("{}", explain(&error, "read", path));
+                found.damaged += 1;
+                found.unread.push(spot);
+            }
+        }
+    })?;
+    // Of two versions the one that was published later counts, whichever was begun first.
+    all.sort_unstable_by_key(|(_, whole)| whole.end.serial);
+    found.serial = all.last().map_or(0, |(_, whole)| whole.end.serial);
+    let newest: HashMap<Digest, u64> = all.iter().map(|(_, whole)| (whole.digest, whole.end.serial)).collect();
+    let mut seen = HashSet::new();
+    for (spot, Whole { file, digest, lies, end }) in all {
+        if newest.get(&digest) == Some(&end.serial) && seen.insert(file) {
+            let size = lies.at + u64::from(lies.bytes) + END_BYTES as u64;
+            found.files.push((file, Entry::found(digest, spot, size, end.parts_bytes, lies)));
+        } else {
+            gone.push(options.naming.path_of(spot));
+        }
+    }
+    if !options.read_only {
+        gone.iter().try_for_each(|path| tree.call(Call::Remove { path }))?;
+    }
+    if found.foreign > 0 {
+        tracing::warn!("{} files in the cache's directory are none of the cache's: they are left alone", found.foreign);
+    }
+    Ok(found)
+}
+
+/// What a file's last whole end says; `None` if it has none. Errors: it cannot be read.
+fn whole(tree: &dyn Tree, options: &TreeOptions, path: &str, spot: Spot, size: u64) -> io::Result<Option<Whole>> {
+    let read = |at: u64, bytes: u64| {
+        let mut into = vec![0; bytes as usize];
+        match tree.call(Call::Read { path, at, into: &mut into }) {
+            Err(error) if error.kind() != ErrorKind::UnexpectedEof => Err(error),
+            _ => Ok(into),
+        }
+    };
+    let of_end = |at: u64, bytes: &[u8]| {
+        let Some(end) = format::read_end(options.stamp, bytes) else { return Ok(None) };
+        let starts = at.checked_sub(end.record_bytes.into()).filter(|starts| *starts >= end.parts_bytes);
+        let (Some(starts), (file, Within::Record(version))) = (starts, format::within(end.place)) else {
+            return Ok(None);
+        };
+        // A head that replaces another may have been torn in the middle, and so may a segment. Else a first one is looked at when it
+        // is asked for.
+        let looks_through = version > 0 || matches!(spot, Spot::Segment(_));
+        let looked_at = if looks_through { u64::from(end.record_bytes) } else { HEADER_BYTES as u64 };
+        let record = read(starts, looked_at.min(at - starts))?;
+        let header = options.stamp.header(&record, end.place).filter(|header| {
+            let is_whole = !looks_through || format::verified(options.stamp, &record, end.place, None).is_some();
+            is_whole && header.kind.is_indexed() && header.record_bytes() == end.record_bytes as usize
+        });
+        let lies = Lies { version, at: starts, bytes: end.record_bytes };
+        Ok::<_, io::Error>(header.map(|header| Whole { file, digest: header.id, lies, end }))
+    };
+    let Some(last) = size.checked_sub(END_BYTES as u64) else { return Ok(None) };
+    if let Some(whole) = of_end(last, &read(last, END_BYTES as u64)?)? {
+        return Ok(Some(whole));
+    }
+    // What was being written behind an older end is not there.
+    let from = size.saturating_sub(SEARCHED_BYTES);
+    let searched = read(from, size - from)?;
+    let ends = searched.windows(END_BYTES).enumerate().rev().filter(|(_, window)| window.starts_with(MAGIC));
+    for (at, window) in ends {
+        if let Some(whole) = of_end(from + at as u64, window)? {
+            return Ok(Some(whole));
+        }
+    }
+    Ok(None)
+}
