@@ -15,7 +15,7 @@ use super::request::{Request, Ticket};
 use crate::group::{Groups, Member};
 use crate::shared::Shared;
 use crate::storage::Storage;
-use crate::stored::{Facts, Families, Kind, StoredHead};
+use crate::stored::{Facts, Families, Kind, Name, StoredHead};
 
 /// An answer that may be stored, and the times that its age is reckoned from.
 #[derive(Clone, Copy, Debug)]
@@ -73,10 +73,11 @@ pub(super) fn header(keep: &Keep, head: &ResponseHead) -> ResponseHead {
     header
 }
 
-/// What the store is told of an answer that is stored with these facts and this header.
-pub(super) fn hint(facts: &Facts, header: &ResponseHead) -> Hint {
+/// What the store is told of an answer that is stored under this name, with these facts and this header.
+pub(super) fn hint(name: &Name, facts: &Facts, header: &ResponseHead) -> Hint {
     let can_validate = [ETAG, LAST_MODIFIED].iter().any(|name| header.headers.contains_key(name));
-    Hint { fresh_until: Some(facts.fresh_until), can_validate: Some(can_validate), ..Hint::default() }
+    let fresh_until = Some(facts.fresh_until);
+    Hint { site: name.site(), fresh_until, can_validate: Some(can_validate), ..Hint::default() }
 }
 
 /// What stores answers, each under its name and with its group.
@@ -107,7 +108,7 @@ impl Keeper {
         let header = header(keep, answer.head);
         let head = StoredHead::encode(Kind::Whole, &facts, name.primary(), &header)?;
         let group = self.groups.join(&member(request, answer.head), self.shared.clock.now());
-        let hint = Hint { group, expected_bytes: length, ..hint(&facts, &header) };
+        let hint = Hint { group, expected_bytes: length, ..hint(name, &facts, &header) };
         Some((place.clone(), self.store.put(&place, head, hint)))
     }
 

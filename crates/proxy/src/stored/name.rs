@@ -31,6 +31,15 @@ impl Name {
         &self.0
     }
 
+    /// What stands for the site it comes from, the same number after every restart: its host, and for a reverse proxy whom it
+    /// speaks for.
+    pub fn site(&self) -> Option<u64> {
+        let Parts { host, site, .. } = parts_of(&self.0)?;
+        let mut number = [0; 8];
+        blake3::Hasher::new().update(&join(&[host, site])).finalize_xof().fill(&mut number);
+        Some(u64::from_le_bytes(number))
+    }
+
     /// Where the object, or the family of its variants, stands in the store.
     pub fn place(&self) -> Key {
         Key::from_digest(digest(&self.0, &[]))
@@ -103,6 +112,20 @@ mod tests {
 
     fn key(mode: &Mode, tls: bool, host: &str, port: u16, site: &str, path: &str) -> Vec<u8> {
         name_of(mode, &Destination { tls, host: host.into(), port }, false, site, path).primary().to_vec()
+    }
+
+    #[test]
+    fn a_site_has_one_number_whatever_is_asked_for_there() {
+        let site = |mode: &Mode, host: &str, port, asked: &str, path: &str| {
+            Name::from_primary(&key(mode, false, host, port, asked, path)).site().unwrap()
+        };
+        let (forward, reverse) = (Mode::Forward, Mode::Reverse(Routes::to("http://a".parse().unwrap())));
+        let a = site(&forward, "a", 80, "a", "/");
+        assert_eq!(site(&forward, "a", 80, "a", "/other?query"), a);
+        assert_ne!(site(&forward, "b", 80, "b", "/"), a);
+        assert_ne!(site(&reverse, "a", 80, "x", "/"), site(&reverse, "a", 80, "y", "/"), "a site of many");
+        assert_eq!(a, 5_045_874_911_795_349_004, "the same after every restart and with every version");
+        assert_eq!(Name::from_primary(b"no name").site(), None);
     }
 
     #[test]
