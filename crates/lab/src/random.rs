@@ -57,18 +57,23 @@ pub fn mix(number: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Ranks from 1 on, where rank `r` is `1 / r` as likely as rank 1.
+/// Ranks from 1 on, where rank `r` is `1 / r` as likely as rank 1, or `1 / r^alpha`.
 #[derive(Clone, Debug)]
 pub struct Zipf(Vec<f64>);
 
 impl Zipf {
     /// So many ranks, at least one. Memory: 8 bytes each.
     pub fn new(ranks: usize) -> Self {
+        Zipf::with(ranks, 1.0)
+    }
+
+    /// The same, as steep as `alpha` says: 1 is Zipf's law, 0 makes all as likely.
+    pub fn with(ranks: usize, alpha: f64) -> Self {
         let mut sum = 0.0;
         Zipf(
             (1..=ranks.max(1))
                 .map(|rank| {
-                    sum += 1.0 / rank as f64;
+                    sum += (rank as f64).powf(-alpha);
                     sum
                 })
                 .collect(),
@@ -83,7 +88,10 @@ impl Zipf {
 
     /// The mean rank.
     pub fn mean(&self) -> f64 {
-        self.0.len() as f64 / self.0.last().copied().unwrap_or(1.0)
+        let before = std::iter::once(0.0).chain(self.0.iter().copied());
+        let ranks = self.0.iter().zip(before).zip(1_u32..);
+        let sum: f64 = ranks.map(|((sum, before), rank)| (sum - before) * f64::from(rank)).sum();
+        sum / self.0.last().copied().unwrap_or(1.0)
     }
 }
 

@@ -3,6 +3,7 @@
 mod deployments;
 mod hits;
 mod index_size;
+mod maltzahn;
 mod peers;
 mod prefetch;
 mod segmented;
@@ -11,8 +12,8 @@ mod throughput;
 
 use crate::experiment::Experiment;
 
-/// In the order in which they are listed.
-const ALL: &[Experiment] = &[
+/// In the order in which they are listed. A constant might lie at several places, and an experiment is told by its place.
+static ALL: &[Experiment] = &[
     table3::EXPERIMENT,
     index_size::EXPERIMENT,
     throughput::EXPERIMENT,
@@ -23,6 +24,8 @@ const ALL: &[Experiment] = &[
     segmented::LATENCY,
     segmented::HITS,
     segmented::BREAK_EVEN,
+    maltzahn::LOCALITY,
+    maltzahn::LAYOUTS,
 ];
 
 /// Every experiment, in the order in which they are listed.

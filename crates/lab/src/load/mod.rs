@@ -2,6 +2,7 @@
 
 mod drive;
 mod grouping;
+mod hosts;
 mod lru;
 mod polymix;
 mod sizes;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 pub use drive::{Drive, Outcome, drive};
 pub use grouping::{Endings, Grouping};
+pub use hosts::{Hosts, HostsOptions};
 pub use lru::ByteLru;
 pub use polymix::{Embedded, PolyMix, PolyMixOptions};
 pub use sizes::codeen_bytes;

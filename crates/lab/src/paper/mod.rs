@@ -1,4 +1,5 @@
 //! The papers' own figures, to stand beside ours.
 
 pub mod hashcache;
+pub mod maltzahn;
 pub mod segmented;

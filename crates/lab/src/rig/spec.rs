@@ -3,7 +3,7 @@
 use tinaja_store::device::wrap::Model;
 use tinaja_store::engine::registry::{Ask, Cut};
 use tinaja_store::layout::Stamp;
-use tinaja_store::{EngineRef, Secret, Settings};
+use tinaja_store::{EngineRef, Secret, Settings, engines};
 
 use crate::error::LabError;
 
@@ -38,8 +38,11 @@ impl Spec {
         Spec { engine, settings, disk_bytes, disks: 1, mean_object_bytes: 8192, hot_bytes: 0, models }
     }
 
-    /// How each disk is cut. Errors: it is too small.
+    /// How each disk is cut. Errors: it is too small; that the engine has no disk to itself.
     pub fn cut(&self) -> Result<Box<dyn Cut>, LabError> {
+        if engines::on_devices().find(self.engine.name).is_err() {
+            return Err(self.refused("it keeps files in a directory, and these disks have none"));
+        }
         let cut = self.engine.cut(&Ask {
             bytes: self.disk_bytes,
             reserved: RESERVED,

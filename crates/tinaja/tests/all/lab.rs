@@ -84,6 +84,28 @@ fn killed_half_way_the_proxies_leave_nothing_behind() {
     assert_eq!(in_use_below(dir.path()), Vec::<String>::new());
 }
 
+/// Every layout of Maltzahn's over two real file systems, in short. The requests are the same for each, so the hits are too, and small
+/// objects in one file cost fewer transactions than a file for each.
+#[test]
+fn layouts_are_measured_on_real_file_systems() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tinaja"));
+    let output =
+        command.args(["lab", "maltzahn-layouts", "--quick", "--json"]).env("TMPDIR", dir.path()).output().unwrap();
+    let says = String::from_utf8_lossy(&output.stderr).into_owned();
+    if !output.status.success() {
+        assert!(REFUSALS.iter().any(|refusal| says.contains(refusal)), "{says}");
+        eprintln!("SKIPPED: {says}");
+        return;
+    }
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = report["tables"][0]["rows"].as_array().unwrap();
+    assert!(rows.len() == 9 && rows.iter().all(|row| row[1] == rows[0][1]), "{rows:?}");
+    let squidm = rows.iter().find(|row| row[0] == "squidm").unwrap();
+    assert!(squidm[5].as_u64().unwrap() > 0 && squidm[6].as_f64().unwrap() < 100.0, "{squidm}");
+    assert_eq!(in_use_below(dir.path()), Vec::<String>::new());
+}
+
 #[test]
 fn what_cannot_be_done_is_refused() {
     for (arguments, why) in [

@@ -1,0 +1,58 @@
+//! What is asked for, from the generator or from a log.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use crate::error::LabError;
+use crate::experiment::Setup;
+use crate::load::{Hosts, HostsOptions, Request, read_trace};
+
+/// What a log's objects may have to lie in the mapped file.
+pub const SMALL_BYTES: u64 = 8192;
+
+/// Requests, with what a layout must have room for.
+pub struct Load {
+    /// What tables call it.
+    pub title: String,
+    /// In their order.
+    pub requests: Vec<Request>,
+    /// Whether it says from which hosts objects come.
+    pub knows_hosts: bool,
+    /// Distinct objects.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The bytes of those of 8 KiB and less.
+    pub small_bytes: u64,
+}
+
+impl Load {
+    /// The first so many requests of the generated load, with so many views at once.
+    pub fn generated(setup: &Setup, at_once: usize, requests: usize) -> Load {
+        let (pages, hosts) = setup.choose((600_000, 20_000), (20_000, 2000));
+        let options = HostsOptions { pages, hosts, alpha: 0.75, at_once, rate: 12.0 };
+        let requests = Hosts::new(options, setup.seed).take(requests).collect();
+        Load::of(format!("generated, {at_once} views at once"), requests, true)
+    }
+
+    /// The first so many requests of a log. Errors: it cannot be read.
+    pub fn of_log(number: usize, path: &Path, most: usize) -> Result<Load, LabError> {
+        let mut requests = read_trace(path)?.requests;
+        requests.truncate(most);
+        let host = requests.first().map(|request| request.host);
+        let knows_hosts = requests.iter().any(|request| Some(request.host) != host);
+        Ok(Load::of(format!("log {number}"), requests, knows_hosts))
+    }
+
+    fn of(title: String, requests: Vec<Request>, knows_hosts: bool) -> Load {
+        let sizes: HashMap<_, _> = requests.iter().map(|request| (request.object, request.bytes)).collect();
+        let bytes = sizes.values().sum();
+        let small_bytes = sizes.values().filter(|bytes| **bytes <= SMALL_BYTES).sum();
+        Load { title, requests, knows_hosts, objects: sizes.len() as u64, bytes, small_bytes }
+    }
+
+    /// What is left out to warm the cache up: half, as the paper's first day.
+    pub fn measured_from(&self) -> usize {
+        self.requests.len() / 2
+    }
+}
