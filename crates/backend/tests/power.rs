@@ -164,11 +164,9 @@ fn whatever_a_power_cut_leaves_is_whole() {
         let subsets = [Unsynced::Lost, Unsynced::There, Unsynced::Cut].into_iter().enumerate();
         for (n, unsynced) in subsets {
             let left = medium.copy();
-            left.with(|bytes| {
-                for (at, new) in held.iter().skip(n / 2).step_by(n.max(1)).filter(|_| n > 0) {
-                    bytes[*at as usize..][..new.len()].copy_from_slice(new);
-                }
-            });
+            for (at, new) in held.iter().skip(n / 2).step_by(n.max(1)).filter(|_| n > 0) {
+                assert!(left.write(*at as usize, new));
+            }
             let files = left_of_files(directory.path(), &floor, unsynced);
             let why = format!("power cut at request {call}, {} writes under way, files {unsynced:?}", held.len());
             most = most.max(check(&left, files.path(), &floor, &why));
