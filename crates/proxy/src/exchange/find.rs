@@ -18,7 +18,7 @@ use super::serve::{Given, Sender, Sent};
 use super::transaction::{Ended, Transaction};
 use crate::failure::Failure;
 use crate::shared::Shared;
-use crate::storage::Storage;
+use crate::storage::{Storage, Switch};
 use crate::stored::{Found, Looked, find};
 
 /// Fetches of other clients that one request waits for, one after the other.
@@ -28,6 +28,8 @@ const COLLAPSE_TRIES: usize = 4;
 pub(super) struct Finder {
     pub shared: Arc<Shared>,
     pub store: Storage,
+    /// The same, where it matters whether it is there.
+    pub switch: Arc<Switch>,
     pub flights: Flights,
     pub errands: Arc<Errands>,
     pub sender: Arc<Sender>,
@@ -65,6 +67,10 @@ impl Finder {
                     }
                 }
             };
+            // A cache that was left to another process while somebody looked finds nothing more, whatever it holds.
+            if stale.is_none() && self.switch.is_away() {
+                return self.passer.pass_by(transaction).await;
+            }
             if request.directives.only_if_cached {
                 return Err(Failure::NotCached.into());
             }

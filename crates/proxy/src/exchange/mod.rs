@@ -136,6 +136,7 @@ impl Exchange {
         let finder = Finder {
             shared: shared.clone(),
             store: store.clone(),
+            switch: switch.clone(),
             flights,
             errands,
             sender,

@@ -28,7 +28,7 @@ use crate::client::{Gate, write_as_one};
 use crate::exchange::{Request, Reuse, judge};
 use crate::metrics::Source;
 use crate::shared::Shared;
-use crate::storage::Storage;
+use crate::storage::{Storage, Switch};
 use crate::stored::{Found, Kind, Looked, READ_PIECE_BYTES, find};
 
 /// Fields with which a request wants more than a plain answer.
@@ -58,6 +58,8 @@ pub(super) struct Answered {
 pub(super) struct MaybePlain<'a> {
     pub shared: &'a Shared,
     pub store: &'a Storage,
+    /// The same, where it matters whether it is there.
+    pub switch: &'a Switch,
     /// The member of Via in what is answered here.
     pub via: &'a HeaderValue,
     pub request: &'a Request,
@@ -75,7 +77,8 @@ struct Plain {
 impl MaybePlain<'_> {
     /// Answers a plain hit.
     pub async fn answer(&self, gate: &mut Gate) -> Lean {
-        if !self.is_plain() {
+        // What is not found while another process has the cache may be in it all the same, a moment later.
+        if !self.is_plain() || self.switch.is_away() {
             return Lean::Passed(None);
         }
         let request = self.request;

@@ -277,3 +277,89 @@ impl Proxy {
         self.control.iter_mut().for_each(|socket| socket.own(own));
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/support/altered.rs"]
+#[allow(dead_code)]
+mod altered;
+
+/// The cache changes hands while somebody looks something up.
+///
+/// In one of many runs of the hand-over's test, a request was told `fwd=uri-miss` of an object that was in the cache all the
+/// time: it had been looked for where there was no cache yet, and whether the cache was there was asked only afterwards.
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{SocketAddr, TcpStream};
+    use std::sync::OnceLock;
+
+    use tinaja_store::Reference;
+    use tinaja_testkit::origin::Origin;
+    use tokio::sync::oneshot;
+
+    use super::super::server::{Outside, runtime};
+    use super::*;
+    use crate::config::{Config, Listener};
+    use crate::storage::{Storage, Switch};
+
+    /// What one client that sends these fields is told by a proxy over this cache.
+    fn cache_status(switch: Arc<Switch>, fields: &str) -> String {
+        let origin = Origin::of_patterns();
+        let listener = Listener::reverse("127.0.0.1:0".parse().unwrap(), origin.url("").parse().unwrap());
+        let config = Config { listeners: vec![listener], ..Config::default() };
+        let runtime = runtime(&config).unwrap();
+        let (proxy, _) = Proxy::bind(config, switch, Outside::default()).unwrap();
+        let address: SocketAddr = proxy.addresses[0];
+        let (stop, stopped) = oneshot::channel::<()>();
+        let mut stopped = Some(stopped);
+        let running = std::thread::spawn(move || {
+            Server { runtime, proxy }.run(async move || match stopped.take() {
+                Some(stopped) => drop(stopped.await),
+                None => std::future::pending().await,
+            });
+        });
+        let mut stream = TcpStream::connect(address).unwrap();
+        let head = format!("GET /300/object HTTP/1.1\r\nHost: a.test\r\n{fields}Connection: close\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let answer = String::from_utf8_lossy(&answer);
+        stop.send(()).unwrap();
+        running.join().unwrap();
+        let field = answer.lines().find(|line| line.to_ascii_lowercase().starts_with("cache-status:"));
+        field.unwrap_or(&answer).to_owned()
+    }
+
+    /// A store that finds nothing, and `then` happens before it says so.
+    fn finding_nothing(then: impl Fn() + Send + Sync + Clone + 'static) -> Storage {
+        let nothing = move |_| -> Option<tinaja_store::Pending<Option<tinaja_store::Hit>>> {
+            let then = then.clone();
+            Some(Box::pin(async move {
+                then();
+                None
+            }))
+        };
+        Arc::new(super::altered::Altered::looking(nothing))
+    }
+
+    #[test]
+    fn nobody_is_told_of_a_miss_for_want_of_the_cache() {
+        // Looked for by what answers plain hits alone, and by what answers all else.
+        for fields in ["", "If-None-Match: \"1\"\r\n"] {
+            let of: Arc<OnceLock<Arc<Switch>>> = Arc::default();
+            let cell = of.clone();
+            let leaving = Switch::holding(finding_nothing(move || cell.get().unwrap().leave()));
+            of.set(leaving.clone()).ok().unwrap();
+            let told = cache_status(leaving, fields);
+            assert!(told.contains("fwd=bypass"), "left while it was looked for: {told}");
+
+            let of: Arc<OnceLock<Arc<Switch>>> = Arc::default();
+            let cell = of.clone();
+            let come = move || cell.get().unwrap().take_in(Arc::new(Reference::new()));
+            let coming = Switch::coming(finding_nothing(come));
+            of.set(coming.clone()).ok().unwrap();
+            let told = cache_status(coming, fields);
+            assert!(told.contains("fwd=bypass"), "come while it was looked for: {told}");
+        }
+    }
+}

@@ -46,6 +46,12 @@ impl Switch {
         Arc::new(Switch { store: Arc::new(RwLock::new(store)), whose: watch::Sender::new(Whose::Coming) })
     }
 
+    /// With one that another process is about to leave, as if lookups could reach it.
+    #[cfg(test)]
+    pub(crate) fn coming(store: Storage) -> Arc<Switch> {
+        Arc::new(Switch { store: Arc::new(RwLock::new(store)), whose: watch::Sender::new(Whose::Coming) })
+    }
+
     /// Use this store from now on. What was begun with the one before is ended with it.
     pub fn take_in(&self, store: Storage) {
         *self.store.write() = store;
