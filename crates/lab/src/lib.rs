@@ -22,6 +22,7 @@ pub mod experiments;
 pub mod load;
 pub mod paper;
 pub mod peers;
+mod progress;
 mod random;
 pub mod replay;
 pub mod report;

@@ -26,6 +26,7 @@ static ALL: &[Experiment] = &[
     segmented::BREAK_EVEN,
     maltzahn::LOCALITY,
     maltzahn::LAYOUTS,
+    maltzahn::REPLACEMENT,
 ];
 
 /// Every experiment, in the order in which they are listed.

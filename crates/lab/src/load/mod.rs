@@ -16,7 +16,7 @@ pub use hosts::{Hosts, HostsOptions};
 pub use lru::ByteLru;
 pub use polymix::{Embedded, PolyMix, PolyMixOptions};
 pub use sizes::codeen_bytes;
-pub use trace::{Trace, read_trace};
+pub use trace::{Kept, Trace, read_trace, read_trace_of};
 pub(crate) use trace::{next_line, open_text};
 
 /// One request: look for the object, fetch and store it if it is not there and may be stored.

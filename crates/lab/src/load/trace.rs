@@ -3,7 +3,7 @@
 //! - `.tsv`: seconds, client, host, URL, status, bytes, referer, and whatever follows, between tabs;
 //! - `.csv`: seconds, object, bytes, client, between commas.
 //!
-//! Any of them may be packed by gzip. The form is told by the file's first lines, not by its name.
+//! Any of them may be packed by gzip or zstd. The form and the packing are told by the file's first bytes, not by its name.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,6 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use flate2::bufread::MultiGzDecoder;
+use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 use tinaja_logs::Format;
 
 use super::Request;
@@ -24,6 +25,11 @@ const MAX_REQUESTS: usize = 20_000_000;
 const MAX_LINE_BYTES: u64 = 256 << 10;
 /// Lines that are looked at to find out a log's form.
 const TRIED_LINES: usize = 20;
+/// So many lines that cannot be read are passed over, or a tenth of the lines so far if that is more: a log with more is another
+/// one than it seems to be.
+const PASSED_OVER_LINES: u64 = 1000;
+/// So many of them are told by their numbers.
+const TOLD_LINES: usize = 10;
 
 /// The requests of a log that can be replayed: `GET`s that were answered with an object.
 #[derive(Clone, Debug, Default)]
@@ -32,8 +38,22 @@ pub struct Trace {
     pub requests: Vec<Request>,
     /// Lines that could not be read.
     pub unreadable: u64,
+    /// The numbers of the first ten of them, from 1 on.
+    pub unreadable_lines: Vec<u64>,
+    /// Requests that [`Kept`] leaves out.
+    pub left_out: u64,
     /// Whether the log went on beyond the twenty million requests that are read of one.
     pub cut: bool,
+}
+
+/// Which requests are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kept {
+    /// Those that were answered with an object: 200, 203, 206 and 304.
+    #[default]
+    Answered,
+    /// Those that Maltzahn, Richardson and Grunwald keep (section 4): by HTTP, answered 200, without `?` and `cgi-bin` in the URL.
+    Static,
 }
 
 /// What one line says, as text.
@@ -66,19 +86,57 @@ const FORMS: [Form; 6] = [
 /// Read a log. Memory: 80 bytes a request, and 16 for each object. Errors: it cannot be opened, or holds no request of
 /// a form that is known.
 pub fn read_trace(path: &Path) -> Result<Trace, LabError> {
-    let refused = |why: String| LabError::Trace { path: path.to_path_buf(), why };
-    read(open_text(path).map_err(|error| refused(error.to_string()))?).map_err(refused)
+    read_trace_of(path, Kept::Answered)
 }
 
-/// A file's text, unpacked if it is packed by gzip. Errors: it cannot be opened or read.
+/// The same, of some requests only.
+pub fn read_trace_of(path: &Path, kept: Kept) -> Result<Trace, LabError> {
+    let refused = |why: String| LabError::Trace { path: path.to_path_buf(), why };
+    read(open_text(path).map_err(|error| refused(error.to_string()))?, kept).map_err(refused)
+}
+
+/// A file's text, unpacked if it is packed by gzip or zstd. Errors: it cannot be opened or read.
 pub(crate) fn open_text(path: &Path) -> io::Result<impl BufRead> {
     let mut packed = BufReader::with_capacity(1 << 16, File::open(path)?);
-    let is_gzip = packed.fill_buf()?.starts_with(&[0x1F, 0x8B]);
-    let plain: Box<dyn Read> = if is_gzip { Box::new(MultiGzDecoder::new(packed)) } else { Box::new(packed) };
+    let first = packed.fill_buf()?;
+    let plain: Box<dyn Read> = if first.starts_with(&[0x1F, 0x8B]) {
+        Box::new(MultiGzDecoder::new(packed))
+    } else if first.starts_with(&[0x28, 0xB5, 0x2F, 0xFD]) {
+        Box::new(Frames { frame: None, packed: Some(packed) })
+    } else {
+        Box::new(packed)
+    };
     Ok(BufReader::new(plain))
 }
 
-fn read(mut from: impl BufRead) -> Result<Trace, String> {
+/// What zstd has packed, one frame after the other, as its own tool reads them. Memory: a window, 128 MiB at most.
+struct Frames<R: BufRead> {
+    frame: Option<StreamingDecoder<R, FrameDecoder>>,
+    /// What is not unpacked yet, between two frames.
+    packed: Option<R>,
+}
+
+impl<R: BufRead> Read for Frames<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if let Some(frame) = &mut self.frame {
+                let read = frame.read(into)?;
+                if read > 0 || into.is_empty() {
+                    return Ok(read);
+                }
+            }
+            let ended = self.frame.take().map(StreamingDecoder::into_inner);
+            let Some(mut packed) = ended.or_else(|| self.packed.take()) else { return Ok(0) };
+            if packed.fill_buf()?.is_empty() {
+                self.packed = Some(packed);
+                return Ok(0);
+            }
+            self.frame = Some(StreamingDecoder::new(packed).map_err(io::Error::other)?);
+        }
+    }
+}
+
+fn read(mut from: impl BufRead, kept: Kept) -> Result<Trace, String> {
     let mut trace = Trace::default();
     let mut first = Vec::new();
     while first.len() < TRIED_LINES {
@@ -105,8 +163,24 @@ fn read(mut from: impl BufRead) -> Result<Trace, String> {
             trace.cut = true;
             break;
         }
-        let known = parse(form, &line, &mut |line| trace.requests.extend(request(&line)));
-        trace.unreadable += u64::from(!known);
+        let known = parse(form, &line, &mut |line| {
+            let is_kept = kept.keeps(&line);
+            trace.requests.extend(request(&line).filter(|_| is_kept));
+            trace.left_out += u64::from(!is_kept);
+        });
+        if !known {
+            trace.unreadable += 1;
+            if trace.unreadable_lines.len() < TOLD_LINES {
+                trace.unreadable_lines.push(number);
+            }
+            if trace.unreadable > PASSED_OVER_LINES.max(number / 10) {
+                let first = &trace.unreadable_lines;
+                return Err(format!(
+                    "{} of its first {number} lines cannot be read, first {first:?}",
+                    trace.unreadable
+                ));
+            }
+        }
     }
     if trace.requests.is_empty() {
         return Err("it holds no GET that was answered with an object".to_owned());
@@ -167,6 +241,18 @@ fn parse(form: Form, line: &str, give: &mut dyn FnMut(Line<'_>)) -> bool {
     }
 }
 
+impl Kept {
+    fn keeps(self, line: &Line<'_>) -> bool {
+        match self {
+            Kept::Answered => true,
+            Kept::Static => {
+                let is_http = line.url.split_once("://").is_none_or(|(scheme, _)| scheme.eq_ignore_ascii_case("http"));
+                is_http && line.status == 200 && !line.url.contains('?') && !line.url.contains("cgi-bin")
+            }
+        }
+    }
+}
+
 fn request(line: &Line<'_>) -> Option<Request> {
     if !matches!(line.status, 200 | 203 | 206 | 304) || !line.seconds.is_finite() {
         return None;
@@ -212,11 +298,14 @@ fn straighten(requests: &mut [Request]) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::io::Write;
 
+    use ruzstd::encoding::CompressionLevel;
+
+    use super::*;
+
     fn requests(text: &str) -> Vec<Request> {
-        read(text.as_bytes()).unwrap().requests
+        read(text.as_bytes(), Kept::Answered).unwrap().requests
     }
 
     const COMBINED: &str = "10.0.0.1 - - [10/Oct/2000:13:55:36 +0000] \"GET /a.html HTTP/1.1\" 200 4000 \"-\" \"x\"\n\
@@ -251,11 +340,26 @@ mod tests {
     #[test]
     fn nonsense_is_refused_and_bad_lines_are_counted() {
         for bad in ["", "\n\n", "hello\nworld\n", "\u{0}\u{1}", "1,17,500,9\nx\ny\nz\n"] {
-            assert!(read(bad.as_bytes()).is_err(), "{bad:?}");
+            assert!(read(bad.as_bytes(), Kept::Answered).is_err(), "{bad:?}");
         }
         let some = format!("{COMBINED}nonsense\n{}\n", "x".repeat(600_000));
-        let trace = read(some.as_bytes()).unwrap();
+        let trace = read(some.as_bytes(), Kept::Answered).unwrap();
         assert_eq!((trace.requests.len(), trace.unreadable, trace.cut), (3, 2, false));
+        assert_eq!(trace.unreadable_lines, [5, 6]);
+        let much = format!("{}{}", COMBINED.repeat(10), "nonsense\n".repeat(1001));
+        let why = read(much.as_bytes(), Kept::Answered).unwrap_err();
+        assert!(why.starts_with("1001 of its first 1041 lines cannot be read, first [41, 42,"), "{why}");
+    }
+
+    /// Section 4 of the paper: of these, the first alone.
+    #[test]
+    fn what_is_made_for_one_request_may_be_left_out() {
+        let line = |url: &str, status| format!("1\t1\ta.example\t{url}\t{status}\t77\t\t0\n");
+        let urls = ["http://a.example/x", "/x?y", "/cgi-bin/x", "https://a.example/x"];
+        let text: String = urls.iter().map(|url| line(url, 200)).chain([line("/y", 304)]).collect();
+        let trace = read(text.as_bytes(), Kept::Static).unwrap();
+        assert_eq!((trace.requests.len(), trace.left_out), (1, 4));
+        assert_eq!(requests(&text).len(), 5);
     }
 
     #[test]
@@ -266,6 +370,16 @@ mod tests {
         packed.write_all(COMBINED.as_bytes()).unwrap();
         packed.finish().unwrap();
         assert_eq!(read_trace(&path).unwrap().requests.len(), 3);
+        // Two frames, one behind the other, as `cat a.zst b.zst` makes them.
+        let packed = |text: &str| ruzstd::encoding::compress_to_vec(text.as_bytes(), CompressionLevel::Fastest);
+        let (first, second) = COMBINED.split_at(COMBINED.find('\n').unwrap() + 1);
+        let both = [packed(first), packed(second)].concat();
+        std::fs::write(&path, &both).unwrap();
+        assert_eq!(read_trace(&path).unwrap().requests.len(), 3);
+        for wrong in [&both[..both.len() - 9], &both[..7], &[0x28, 0xB5, 0x2F, 0xFD]] {
+            std::fs::write(&path, wrong).unwrap();
+            assert!(read_trace(&path).is_err(), "{} bytes", wrong.len());
+        }
         std::fs::write(&path, [0x1F, 0x8B, 8, 0, 1, 2, 3]).unwrap();
         assert!(read_trace(&path).unwrap_err().to_string().starts_with("cannot read the requests in"));
         assert!(read_trace(&dir.path().join("none")).is_err());

@@ -19,3 +19,13 @@ pub const WARM_UP_REQUESTS: usize = 100_000;
 pub const DIRECTORIES: (u32, u32) = (16, 256);
 /// Section 5 and the abstract: transactions with SQUIDL, with SQUIDM, and with both together, in percent of SQUID's.
 pub const TRANSACTIONS_PERCENT: [f64; 3] = [50.0, 40.0, 30.0];
+/// Section 4: requests of the first day and of the second.
+pub const REQUESTS: (usize, usize) = (522_376, 495_664);
+/// Section 4: the finite cache's mapped file, and the memory that mapped it, in MiB.
+pub const FILE_MIB: (f64, f64) = (160.0, 24.0);
+/// The same: the file is "roughly six times" as large as that memory.
+pub const FILE_TO_MEMORY: f64 = 6.0;
+/// Section 5, Figure 3: CERN's transactions are "surprisingly similar" to SQUID's, in percent of those.
+pub const CERN_PERCENT: f64 = 100.0;
+/// The same: "only a third of all disk I/O are reads", with either, in percent.
+pub const READS_PERCENT: f64 = 33.0;

@@ -143,6 +143,21 @@ impl Bench {
         self.group.ended_for_memory()
     }
 
+    /// Let the group take so much memory from now on. Errors: it has more already and cannot give it back.
+    pub fn limit_memory(&self, bytes: u64) -> Result<(), LabError> {
+        self.group.limit_memory(bytes)
+    }
+
+    /// Bytes on the group's account that are no files in memory: programs' own, and what the kernel needs for them.
+    pub fn memory_without_files(&self) -> u64 {
+        self.group.memory_without_files()
+    }
+
+    /// Bytes of the page cache on the group's account that the disk has not got yet.
+    pub fn dirty_bytes(&self) -> u64 {
+        self.group.dirty_bytes()
+    }
+
     /// Bytes of the page cache on the group's account.
     pub fn page_cache_bytes(&self) -> u64 {
         self.group.page_cache_bytes()

@@ -91,6 +91,13 @@ pub fn process(pid: &str) -> Option<ProcessCount> {
     parse_process(&read("stat")?, &read("status")?)
 }
 
+/// Page faults of this process for which the kernel had to read, so far.
+pub fn major_faults() -> u64 {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let after_name = stat.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default();
+    after_name.split_ascii_whitespace().nth(9).and_then(|count| count.parse().ok()).unwrap_or_default()
+}
+
 fn parse_process(stat: &str, status: &str) -> Option<ProcessCount> {
     // The second field is the program's name, in brackets, and may hold anything, brackets and spaces too.
     let (_, after_name) = stat.rsplit_once(')')?;

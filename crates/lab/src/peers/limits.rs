@@ -39,9 +39,16 @@ impl Group {
             let _ = fs::write(Path::new(ROOT).join("cgroup.subtree_control"), "+memory +io");
         }
         fs::create_dir(&path).map_err(failed)?;
-        let limit = if is_first_version { "memory.limit_in_bytes" } else { "memory.max" };
-        fs::write(path.join(limit), memory_bytes.to_string()).map_err(failed)?;
-        Ok(Group { path, is_first_version })
+        let group = Group { path, is_first_version };
+        group.limit_memory(memory_bytes)?;
+        Ok(group)
+    }
+
+    /// Let it take so much memory. Errors: it has more already and cannot give it back.
+    pub fn limit_memory(&self, bytes: u64) -> Result<(), LabError> {
+        let limit = if self.is_first_version { "memory.limit_in_bytes" } else { "memory.max" };
+        let failed = |why| LabError::failed("making a control group with a memory limit", why);
+        fs::write(self.path.join(limit), bytes.to_string()).map_err(failed)
     }
 
     /// The file that takes a process in.
@@ -98,6 +105,20 @@ impl Group {
     pub fn page_cache_bytes(&self) -> u64 {
         // Both versions count shared memory as a file.
         self.memory(if self.is_first_version { "cache" } else { "file" }).saturating_sub(self.memory("shmem"))
+    }
+
+    /// Bytes that are no files in memory.
+    pub fn memory_without_files(&self) -> u64 {
+        let file = if self.is_first_version { "memory.usage_in_bytes" } else { "memory.current" };
+        let text = fs::read_to_string(self.path.join(file)).unwrap_or_default();
+        text.trim().parse::<u64>().unwrap_or_default().saturating_sub(self.page_cache_bytes())
+    }
+
+    /// Bytes of the page cache that the disk has not got yet.
+    pub fn dirty_bytes(&self) -> u64 {
+        let [dirty, leaving] =
+            if self.is_first_version { ["dirty", "writeback"] } else { ["file_dirty", "file_writeback"] };
+        self.memory(dirty) + self.memory(leaving)
     }
 
     /// How many of the group's processes the kernel has ended so far because the group had no more memory.

@@ -38,6 +38,11 @@ impl<T: Copy> Fbc<T> {
         self.agings
     }
 
+    /// The mean of all counts; 0 if there are none.
+    pub fn mean(&self) -> f64 {
+        self.sum as f64 / self.len.max(1) as f64
+    }
+
     /// Items in all classes.
     pub fn len(&self) -> u64 {
         self.len

@@ -82,6 +82,13 @@ impl<T> Lru<T> {
         Some(value)
     }
 
+    /// Items with their numbers, the least recently used first.
+    pub fn oldest_first(&self) -> impl Iterator<Item = (u32, &T)> {
+        let node = |at: u32| Some((at, self.nodes.get(at as usize)?));
+        std::iter::successors(node(self.oldest), move |(_, last)| node(last.newer))
+            .filter_map(|(at, node)| Some((at, node.value.as_ref()?)))
+    }
+
     /// Take the least recently used item off the list.
     pub fn pop_oldest(&mut self) -> Option<T> {
         self.remove(self.oldest)

@@ -114,7 +114,7 @@ fn small(replacement: Replacement) -> Mapped {
 /// An object replaces one of its own size where that lies: one write, and none for what leaves (section 3.3).
 #[test]
 fn a_full_file_replaces_in_place() {
-    for replacement in [Replacement::Lru, Replacement::Cyclic] {
+    for replacement in [Replacement::Lru, Replacement::FBC] {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let store = open(dir.path(), small(replacement));
         for n in 0..1000 {
@@ -138,7 +138,7 @@ fn a_full_file_replaces_in_place() {
 /// A file full of large segments has none for a small object: it is given one of those, and not refused.
 #[test]
 fn a_size_without_any_segment_is_given_a_larger_one() {
-    for replacement in [Replacement::Lru, Replacement::Cyclic] {
+    for replacement in [Replacement::Lru, Replacement::FBC] {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let store = open(dir.path(), small(replacement));
         (0..32).for_each(|n| drop(put(&store, n, 1, 7000)));

@@ -55,7 +55,7 @@ fn open(tree: Arc<dyn Tree>) -> Result<Cache, String> {
 fn ways() -> [Option<Mapped>; 3] {
     let mapped =
         Mapped { bytes: 4 << 20, page_bytes: 8192, packing: Packing::WithinPages, replacement: Replacement::Lru };
-    let small = Mapped { bytes: 24 << 10, packing: Packing::InOrder, replacement: Replacement::Cyclic, ..mapped };
+    let small = Mapped { bytes: 24 << 10, packing: Packing::InOrder, replacement: Replacement::FBC, ..mapped };
     [None, Some(mapped), Some(small)]
 }
 

@@ -1,7 +1,8 @@
-//! Figure 4: what each layout asks of a disk, in files and in the mapped file apart, while half a trace warms it up and the other half is
+//! Figures 3 and 4: what each layout asks of a disk, in files and in the mapped file apart, while half a trace warms it up and the other half is
 //! measured. Real files on ext4 on loop devices, one request at a time, caches without end, and so much memory as the paper's
 //! machine had for its data.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,20 +15,22 @@ use tinaja_store::engine::trees::{FileTree, Mapped, Replacement, TreeOptions};
 use tinaja_store::layout::Stamp;
 use tinaja_store::{Cache, Clock, Commit, EngineRef, Hint, Key, Secret, Store, block_on, engines};
 
+use super::cern::{Cern, Served, Urls};
 use super::load::Load;
 use crate::error::LabError;
 use crate::experiment::{Experiment, Setup};
 use crate::load::Request;
 use crate::paper::maltzahn as paper;
-use crate::peers::{Bench, BenchOptions, DiskCount, needs_root};
+use crate::peers::{Bench, BenchOptions, DiskCount, major_faults, needs_root};
+use crate::progress::Progress;
 use crate::report::{Cell, Plot, Report, Series, Table};
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "maltzahn-layouts",
     shows: "what each layout of files and mapped file asks of a disk, on ext4 on loop devices",
-    paper: "Maltzahn, Figure 4",
-    replays_logs: false,
+    paper: "Maltzahn, Figures 3 and 4",
+    replays_logs: true,
     needs_root: true,
     run,
 };
@@ -42,10 +45,14 @@ const OWN_BYTES: u64 = 256 << 20;
 /// What the store keeps with an object beside its body: a record's header, a name of eight bytes, and the end of a file.
 const BESIDE_BYTES: u64 = 56 + 8 + 40 + 8;
 
+/// When nothing is to expire.
+const NEVER: u64 = u64::MAX;
+
 /// A layout, and the paper's transactions of SQUID's in percent, where its text says so.
 struct Layout {
     name: &'static str,
-    engine: EngineRef,
+    /// `None` for CERN's, which is none.
+    engine: Option<EngineRef>,
     naming: Naming,
     packing: Option<Packing>,
     page_bytes: u32,
@@ -58,7 +65,7 @@ fn layouts() -> Vec<Layout> {
     let (squid, squidl) = (naming(Scheme::Squid, false), naming(Scheme::SquidL, false));
     let layout = |name, engine, naming, paper_percent| Layout {
         name,
-        engine,
+        engine: Some(engine),
         naming,
         packing: None,
         page_bytes: 8192,
@@ -71,6 +78,7 @@ fn layouts() -> Vec<Layout> {
     let [by_host, small, both] = paper::TRANSACTIONS_PERCENT;
     vec![
         layout("squid", engines::SQUID, squid, Some(100.0)),
+        Layout { engine: None, ..layout("cern", engines::SQUID, squid, Some(paper::CERN_PERCENT)) },
         layout("squid2, k = 256", engines::SQUID2, naming(Scheme::Squid2, false), None),
         layout("squidl", engines::SQUIDL, squidl, Some(by_host)),
         layout("squidl, overlapping masks", engines::SQUIDL, naming(Scheme::SquidL, true), None),
@@ -85,6 +93,13 @@ fn layouts() -> Vec<Layout> {
     ]
 }
 
+impl Layout {
+    /// Whether it needs to know of no host.
+    fn is_by_number(&self) -> bool {
+        self.engine.is_some() && matches!(self.naming.scheme, Scheme::Squid | Scheme::Squid2)
+    }
+}
+
 /// What was counted in the measured half.
 #[derive(Clone, Copy, Default)]
 struct Measured {
@@ -92,6 +107,9 @@ struct Measured {
     hits: u64,
     files: DiskCount,
     mapped: DiskCount,
+    faults: u64,
+    /// Of the mapped file in memory, in the end.
+    resident_bytes: u64,
     took: Duration,
 }
 
@@ -104,11 +122,15 @@ impl Measured {
 fn run(setup: &Setup) -> Result<Report, LabError> {
     needs_root()?;
     let (mut tables, mut plots) = (Vec::new(), Vec::new());
-    for at_once in setup.choose(AT_ONCE.to_vec(), vec![1]) {
-        let load = Load::generated(setup, at_once, setup.choose(REQUESTS.0, REQUESTS.1));
+    let count = setup.choose(REQUESTS.0, REQUESTS.1);
+    let at_once = setup.choose(AT_ONCE.to_vec(), vec![1]);
+    let mut loads: Vec<_> = at_once.into_iter().map(|at_once| Load::generated(setup, at_once, count)).collect();
+    for (number, path) in (1..).zip(&setup.traces) {
+        loads.push(Load::of_log(number, path, setup.choose(usize::MAX, count))?);
+    }
+    for load in loads {
         let mut measured = Vec::new();
-        for layout in layouts() {
-            eprintln!("{}: {}", load.title, layout.name);
+        for layout in layouts().into_iter().filter(|layout| load.knows_hosts || layout.is_by_number()) {
             let run = measure(setup, &load, &layout)?;
             measured.push((layout, run));
         }
@@ -135,34 +157,106 @@ fn measure(setup: &Setup, load: &Load, layout: &Layout) -> Result<Measured, LabE
     });
     let work = || {
         let mapped_at = apart.as_ref().map(|apart| apart.mounted().join("mapped"));
-        let store = open(&files.mounted(), mapped_at.as_deref(), layout, mapped)?;
-        let (first, second) = load.requests.split_at(load.requests.len() / 2);
-        replay(&store, first)?;
+        let mut replayer = Replayer::open(&files.mounted(), mapped_at.as_deref(), layout, mapped)?;
+        let (first, second) = load.requests.split_at(load.measured_from());
+        let mut progress = Progress::of(format!("{}: {}", load.title, layout.name), load.requests.len());
+        replayer.replay(first, &mut progress)?;
         let before = (files.disk(), apart.as_ref().map(Bench::disk).unwrap_or_default());
-        let began = Instant::now();
-        let hits = replay(&store, second)?;
+        let (faults, began) = (major_faults(), Instant::now());
+        let hits = replayer.replay(second, &mut progress)?;
         let after = (files.disk(), apart.as_ref().map(Bench::disk).unwrap_or_default());
-        let took = began.elapsed();
-        block_on(store.close()).map_err(|why| LabError::failed("closing a cache", why))?;
+        let (took, faults) = (began.elapsed(), major_faults() - faults);
+        let resident_bytes = replayer.resident_bytes();
+        replayer.close()?;
         let (files, mapped) = (after.0 - before.0, after.1 - before.1);
-        Ok(Measured { requests: second.len() as u64, hits, files, mapped, took })
+        Ok(Measured { requests: second.len() as u64, hits, files, mapped, faults, resident_bytes, took })
     };
     files.within(work)?
 }
 
-fn open(dir: &Path, mapped_at: Option<&Path>, layout: &Layout, mapped: Option<Mapped>) -> Result<Cache, LabError> {
+/// What requests are put to.
+enum Replayer {
+    Store { store: Cache, mapped: Option<Arc<WithMapped>> },
+    Cern { cern: Cern, urls: Urls, root: File },
+}
+
+impl Replayer {
+    fn open(
+        dir: &Path,
+        mapped_at: Option<&Path>,
+        layout: &Layout,
+        mapped: Option<Mapped>,
+    ) -> Result<Replayer, LabError> {
+        match layout.engine {
+            Some(engine) => open(dir, mapped_at, engine, layout.naming, mapped),
+            None => {
+                let root = File::open(dir).map_err(|why| LabError::failed("opening a cache", why))?;
+                Ok(Replayer::Cern { cern: Cern::beneath(dir), urls: Urls::default(), root })
+            }
+        }
+    }
+
+    /// One request after the other; how many were hits. What was written is on the disk in the end.
+    fn replay(&mut self, requests: &[Request], progress: &mut Progress) -> Result<u64, LabError> {
+        let longest = requests.iter().map(|request| request.bytes).max().unwrap_or_default();
+        let body = Bytes::from(vec![0x5A; longest as usize]);
+        match self {
+            Replayer::Store { store, .. } => replay(store, requests, &body, progress),
+            Replayer::Cern { cern, urls, root } => {
+                let failed = |why: std::io::Error| LabError::failed("replaying requests as CERN", why);
+                let (mut hits, mut into) = (0, Vec::new());
+                for request in requests {
+                    let body = body.get(..request.bytes as usize).unwrap_or_default();
+                    let served = cern.request(&urls.url(request), 0, body, NEVER, &mut into).map_err(failed)?;
+                    hits += u64::from(matches!(served, Served::Hit(_)));
+                    progress.step();
+                }
+                rustix::fs::syncfs(root).map_err(|why| failed(why.into()))?;
+                Ok(hits)
+            }
+        }
+    }
+
+    /// Of the mapped file in memory.
+    fn resident_bytes(&self) -> u64 {
+        match self {
+            Replayer::Store { mapped, .. } => mapped.as_ref().map(|mapped| mapped.resident_bytes()).unwrap_or_default(),
+            Replayer::Cern { .. } => 0,
+        }
+    }
+
+    fn close(self) -> Result<(), LabError> {
+        match self {
+            Replayer::Store { store, .. } => {
+                block_on(store.close()).map_err(|why| LabError::failed("closing a cache", why))
+            }
+            Replayer::Cern { .. } => Ok(()),
+        }
+    }
+}
+
+fn open(
+    dir: &Path,
+    mapped_at: Option<&Path>,
+    engine: EngineRef,
+    naming: Naming,
+    mapped: Option<Mapped>,
+) -> Result<Replayer, LabError> {
     let failed = |why: String| LabError::failed("opening a cache", why);
     let secret = Secret::from_bytes([7; 32]);
     let objects = dir.join("objects");
     std::fs::create_dir(&objects).map_err(|why| failed(why.to_string()))?;
     let mut tree: Arc<dyn Tree> = Arc::new(RealTree::open(&objects).map_err(|why| failed(why.to_string()))?);
-    if let (Some(mapped), Some(path)) = (mapped, mapped_at) {
-        let both = WithMapped::over(tree, path, mapped.bytes, secret.seed(), false);
-        tree = Arc::new(both.map_err(|why| failed(why.to_string()))?);
+    let both = mapped
+        .zip(mapped_at)
+        .map(|(mapped, path)| WithMapped::over(tree.clone(), path, mapped.bytes, secret.seed(), false).map(Arc::new));
+    let both = both.transpose().map_err(|why| failed(why.to_string()))?;
+    if let Some(both) = &both {
+        tree = both.clone();
     }
     let options = TreeOptions {
-        engine: layout.engine,
-        naming: layout.naming,
+        engine,
+        naming,
         bytes: u64::MAX / 4,
         mapped,
         mean_object_bytes: 8192,
@@ -172,16 +266,15 @@ fn open(dir: &Path, mapped_at: Option<&Path>, layout: &Layout, mapped: Option<Ma
         read_only: false,
     };
     let engine = FileTree::open(tree, options).map_err(failed)?;
-    Cache::over_by(Clock::system(), Arc::new(engine), secret, 0).map_err(|why| failed(why.to_string()))
+    let store = Cache::over_by(Clock::system(), Arc::new(engine), secret, 0).map_err(|why| failed(why.to_string()))?;
+    Ok(Replayer::Store { store, mapped: both })
 }
 
-/// One request after the other; how many were hits. What was written is on the disk in the end.
-fn replay(store: &Cache, requests: &[Request]) -> Result<u64, LabError> {
+fn replay(store: &Cache, requests: &[Request], body: &Bytes, progress: &mut Progress) -> Result<u64, LabError> {
     let failed = |why: String| LabError::failed("replaying requests", why);
-    let longest = requests.iter().map(|request| request.bytes).max().unwrap_or_default();
-    let body = Bytes::from(vec![0x5A; longest as usize]);
     let mut hits = 0;
     for request in requests {
+        progress.step();
         let key = Key::from_name(&request.object.to_le_bytes());
         match block_on(store.find(&key)) {
             Some(mut hit) => {
@@ -213,8 +306,12 @@ fn table(load: &Load, measured: &[(Layout, Measured)]) -> Table {
         "mapped writes",
         "of squid's %",
         "paper",
+        "reads of all %",
+        "paper",
         "KB a file transaction",
         "KB a mapped one",
+        "page faults",
+        "mapped MiB in memory",
         "seconds",
         "of squid's %",
     ];
@@ -234,8 +331,13 @@ fn table(load: &Load, measured: &[(Layout, Measured)]) -> Table {
             Cell::Count(run.mapped.writes),
             Cell::number(run.transactions() as f64 / squid.transactions() as f64 * 100.0, 0),
             Cell::maybe(layout.paper_percent, 0),
+            Cell::percent((run.files.reads + run.mapped.reads) as f64 / run.transactions() as f64),
+            // Figure 3 has these two.
+            if matches!(layout.name, "squid" | "cern") { Cell::number(paper::READS_PERCENT, 0) } else { Cell::Nothing },
             kilobytes(run.files),
             if layout.packing.is_some() { kilobytes(run.mapped) } else { Cell::Nothing },
+            Cell::Count(run.faults),
+            Cell::number(run.resident_bytes as f64 / f64::from(1 << 20), 1),
             Cell::number(run.took.as_secs_f64(), 1),
             Cell::number(run.took.as_secs_f64() / squid.took.as_secs_f64() * 100.0, 0),
         ]);
@@ -263,6 +365,7 @@ fn notes() -> Vec<String> {
          second half was synced. Files and mapped file have a file system each, without read-ahead in the mapping (MADV_RANDOM).",
         "A control group limits the program with its page cache: to 1/16 of the data, as 512 MB are of 8 GB, and 256 MB for the \
          program and its index.",
+        "CERN's layout keeps nothing in memory: each request looks for a lock file, reads its directory's list, and for a miss makes the          directories that are missing, a lock file, the object and the list anew. The generated load has no URLs: each 16 pages of a host, with          what is asked for with them first, lie in one directory here. The paper calls its transactions `similar` to SQUID's, and a third of          both are reads.",
         "An object has 112 bytes of the store's with it, which its body has less here, so that as many objects are small as in the \
          trace.",
         "ext4 differs from the paper's UFS where it matters here: a file that is made costs no write of its own, but entries in a \

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::error::LabError;
 use crate::experiment::Setup;
-use crate::load::{Hosts, HostsOptions, Request, read_trace};
+use crate::load::{Hosts, HostsOptions, Kept, Request, read_trace_of};
 
 /// What a log's objects may have to lie in the mapped file.
 pub const SMALL_BYTES: u64 = 8192;
@@ -35,13 +35,19 @@ impl Load {
         Load::of(format!("generated, {at_once} views at once"), requests, true)
     }
 
-    /// The first so many requests of a log. Errors: it cannot be read.
+    /// The first so many requests of a log, without those that section 4 leaves out. Errors: it cannot be read.
     pub fn of_log(number: usize, path: &Path, most: usize) -> Result<Load, LabError> {
-        let mut requests = read_trace(path)?.requests;
+        let mut requests = read_trace_of(path, Kept::Static)?.requests;
         requests.truncate(most);
         let host = requests.first().map(|request| request.host);
         let knows_hosts = requests.iter().any(|request| Some(request.host) != host);
         Ok(Load::of(format!("log {number}"), requests, knows_hosts))
+    }
+
+    /// Its requests for objects of 8 KiB and less alone, as section 4 has them for finite caches.
+    pub fn small(self) -> Load {
+        let requests = self.requests.into_iter().filter(|request| request.bytes <= SMALL_BYTES).collect();
+        Load::of(self.title, requests, self.knows_hosts)
     }
 
     fn of(title: String, requests: Vec<Request>, knows_hosts: bool) -> Load {
@@ -54,5 +60,21 @@ impl Load {
     /// What is left out to warm the cache up: half, as the paper's first day.
     pub fn measured_from(&self) -> usize {
         self.requests.len() / 2
+    }
+}
+
+/// A request for an object of so many bytes.
+#[cfg(test)]
+pub fn request(object: u64, bytes: u64) -> Request {
+    Request {
+        time: std::time::Duration::ZERO,
+        object,
+        bytes,
+        sent_bytes: bytes,
+        client: 0,
+        referer: None,
+        host: 0,
+        stream: 0,
+        cachable: true,
     }
 }

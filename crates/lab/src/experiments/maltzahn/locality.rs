@@ -317,6 +317,7 @@ fn notes() -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::load::request;
     use super::*;
 
     fn of_packing(report: &Report, load: &str, packing: &str, page: u64, column: &str) -> f64 {
@@ -344,17 +345,7 @@ mod tests {
     /// A stack by hand.
     #[test]
     fn hosts_are_counted_back_from_the_last() {
-        let request = |host| Request {
-            time: std::time::Duration::ZERO,
-            object: 0,
-            bytes: 1,
-            sent_bytes: 1,
-            client: 0,
-            referer: None,
-            host,
-            stream: 0,
-            cachable: true,
-        };
+        let request = |host| Request { host, ..request(0, 1) };
         // 1 is new, 1 is the last, 2 is new, 1 is the one before the last, 3 is new.
         let shares = shares_of_hosts(&[1, 1, 2, 1, 3].map(request));
         assert_eq!(shares[..2], [0.25, 0.5], "the first of five warms up");

@@ -1,8 +1,13 @@
 //! Maltzahn, Richardson and Grunwald (USENIX 1999): layouts of a proxy's disk.
 
+mod cern;
+mod finite;
+mod future;
 mod layouts;
 mod load;
 mod locality;
+mod replacement;
 
 pub use layouts::EXPERIMENT as LAYOUTS;
 pub use locality::EXPERIMENT as LOCALITY;
+pub use replacement::EXPERIMENT as REPLACEMENT;

@@ -51,6 +51,20 @@ impl Mapping {
     }
 }
 
+impl Mapping {
+    /// Whether each page of a range is in memory; empty if the kernel does not say. The range begins with a page.
+    pub fn resident(&self, at: usize, bytes: usize) -> Vec<bool> {
+        let bytes = bytes.min(self.bytes.saturating_sub(at));
+        let mut pages = vec![0_u8; bytes.div_ceil(rustix::param::page_size())];
+        if bytes == 0 {
+            return Vec::new();
+        }
+        // SAFETY: the range lies in our mapping, and the kernel writes a byte a page of it into `pages`, which has so many.
+        let told = unsafe { libc::mincore(self.start.as_ptr().wrapping_byte_add(at), bytes, pages.as_mut_ptr()) };
+        if told == 0 { pages.into_iter().map(|page| page & 1 == 1).collect() } else { Vec::new() }
+    }
+}
+
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: it is our mapping, and nobody has an address in it.

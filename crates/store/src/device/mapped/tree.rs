@@ -51,6 +51,25 @@ impl WithMapped {
         Ok(WithMapped { below, mapped: Some((file, map)), seed })
     }
 
+    /// Whether all pages that a segment lies on are in memory. False if the kernel does not say.
+    pub fn is_resident(&self, segment: Segment) -> bool {
+        let page = rustix::param::page_size() as u64;
+        let from = segment.offset() - segment.offset() % page;
+        let bytes = (segment.offset() + segment.bytes() - from).next_multiple_of(page);
+        let (Some((_, map)), Ok(from), Ok(bytes)) = (&self.mapped, usize::try_from(from), usize::try_from(bytes))
+        else {
+            return false;
+        };
+        let pages = map.resident(from, bytes);
+        !pages.is_empty() && pages.iter().all(|is_there| *is_there)
+    }
+
+    /// Bytes of the mapped file that are in memory, as far as the kernel says.
+    pub fn resident_bytes(&self) -> u64 {
+        let pages = self.mapped.as_ref().map(|(_, map)| map.resident(0, usize::MAX)).unwrap_or_default();
+        pages.iter().filter(|is_there| **is_there).count() as u64 * rustix::param::page_size() as u64
+    }
+
     fn read(&self, segment: Segment, at: u64, into: &mut [u8]) -> io::Result<()> {
         let (file, map) = self.mapped.as_ref().ok_or(ErrorKind::NotFound)?;
         let start = usize::try_from(segment.offset()).map_err(|_| ErrorKind::UnexpectedEof)?;
@@ -233,6 +252,20 @@ mod tests {
             let cut = tree.call(Call::Read { path: &segment, at: 0, into: &mut into }).unwrap_err();
             assert_eq!(cut.kind(), ErrorKind::UnexpectedEof, "cut to {left}");
         }
+    }
+
+    #[test]
+    fn what_is_in_memory_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mapped");
+        // With holes: what is allocated beforehand is in memory where the file system is.
+        File::create(&path).unwrap().set_len(1 << 20).unwrap();
+        let tree = open(&path, false);
+        let (first, second) = (Segment::new(0, 4).unwrap(), Segment::new(65_536, 0).unwrap());
+        tree.call(Call::Write { path: &first.path(), at: 0, bytes: &[7; 8000] }).unwrap();
+        assert!(tree.is_resident(first) && !tree.is_resident(second));
+        assert_eq!(tree.resident_bytes(), 8192);
+        assert!(!tree.is_resident(Segment::new(4 << 20, 0).unwrap()), "behind its end");
     }
 
     #[test]

@@ -48,7 +48,7 @@ mod settings;
 pub use engine::{FileTree, TreeOptions};
 pub use limits::{MAX_SUPERSEDED_SHARE, MAX_UNSYNCED_FILES};
 pub use record::{SQUID, SQUID2, SQUIDL, SQUIDL_K, SQUIDM, SQUIDML, SQUIDMLA};
-pub use segments::{Mapped, Replacement};
+pub use segments::{Mapped, Replacement, Segments};
 pub use settings::{
     CYCLIC_REPLACEMENT, FILES_PER_DIRECTORY, FIRST_LEVEL, MAPPED_PERCENT, OVERLAPPING_MASKS, PAGE_SIZE, SECOND_LEVEL,
 };

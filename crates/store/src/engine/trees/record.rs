@@ -185,7 +185,7 @@ impl LockedDirectory for LockedTree {
             let bytes = about.bytes / 100 * u64::from(value(&settings, &MAPPED_PERCENT));
             let bytes = bytes.clamp(page_bytes.into(), MAX_MAPPED_BYTES).next_multiple_of(page_bytes.into());
             let is_cyclic = settings.is_on(&CYCLIC_REPLACEMENT);
-            let replacement = if is_cyclic { Replacement::Cyclic } else { Replacement::Lru };
+            let replacement = if is_cyclic { Replacement::FBC } else { Replacement::Lru };
             Mapped { bytes, page_bytes, packing, replacement }
         });
         let mut tree: Arc<dyn Tree> = Arc::new(tree);

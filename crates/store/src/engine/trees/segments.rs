@@ -14,7 +14,17 @@ pub enum Replacement {
     /// The one that was asked for least recently (section 3.5).
     Lru,
     /// The first behind a pointer that was not asked for often (section 3.6).
-    Cyclic,
+    Cyclic {
+        /// With so many references it is passed over.
+        cmax: u32,
+        /// When the mean of all counts is above, all are halved.
+        amax: u32,
+    },
+}
+
+impl Replacement {
+    /// The paper's FBC.
+    pub const FBC: Replacement = Replacement::Cyclic { cmax: CMAX, amax: AMAX };
 }
 
 /// How a mapped file is used.
@@ -30,8 +40,9 @@ pub struct Mapped {
     pub replacement: Replacement,
 }
 
-/// The segments. Memory: 16 bytes an object by LRU and some 48 by FBC; 4 bytes a free segment.
-pub(super) struct Segments {
+/// The segments, and whose object makes room: an object is told by a number of the caller's. Memory: 16 bytes an object by LRU and
+/// some 48 by FBC; 4 bytes a free segment.
+pub struct Segments {
     packer: Packer,
     free: [Vec<Segment>; CLASSES],
     order: Order,
@@ -61,7 +72,7 @@ impl Segments {
         free.iter_mut().for_each(|free| free.reverse());
         let order = match mapped.replacement {
             Replacement::Lru => Order::Lru(Box::default()),
-            Replacement::Cyclic => Order::Cyclic(Fbc::new(CLASSES, CMAX, AMAX)),
+            Replacement::Cyclic { cmax, amax } => Order::Cyclic(Fbc::new(CLASSES, cmax, amax)),
         };
         Segments { packer: Packer::new(mapped.packing, class, packed, mapped.bytes), free, order }
     }
@@ -85,7 +96,7 @@ impl Segments {
         }
     }
 
-    /// An object is in a segment. Returns what it is named by in the order of replacement.
+    /// An object is in a segment. Returns what it is called in the order of replacement.
     pub fn enter(&mut self, segment: Segment, file: u64) -> u32 {
         match &mut self.order {
             Order::Lru(lists) => lists.get_mut(usize::from(segment.class)).map_or(0, |list| list.insert(file)),
@@ -119,6 +130,27 @@ impl Segments {
         match &mut self.order {
             Order::Lru(lists) => lists.get_mut(class)?.pop_oldest(),
             Order::Cyclic(fbc) => fbc.victim(class).map(|(_, file)| file),
+        }
+    }
+
+    /// The same, of the `most` objects asked for least recently the first that `is_better` than others; the first of all if none is.
+    /// FBC has no such choice.
+    pub fn victim_among(&mut self, class: usize, most: usize, is_better: impl Fn(u64) -> bool) -> Option<u64> {
+        if let Order::Lru(lists) = &mut self.order {
+            let list = lists.get_mut(class)?;
+            let better = list.oldest_first().take(most).find(|(_, object)| is_better(**object)).map(|(at, _)| at);
+            if let Some(at) = better {
+                return list.remove(at);
+            }
+        }
+        self.victim(class)
+    }
+
+    /// What FBC counts: how often all counts were halved, and their mean. Zeros by LRU.
+    pub fn counts(&self) -> (u64, f64) {
+        match &self.order {
+            Order::Lru(_) => (0, 0.0),
+            Order::Cyclic(fbc) => (fbc.agings(), fbc.mean()),
         }
     }
 
@@ -161,7 +193,7 @@ mod tests {
     /// A full file: an object replaces one of its own size, and sizes without any segment take the next larger one.
     #[test]
     fn each_size_replaces_its_own() {
-        for replacement in [Replacement::Lru, Replacement::Cyclic] {
+        for replacement in [Replacement::Lru, Replacement::FBC] {
             let mut segments = Segments::with(mapped(Packing::WithinPages, replacement), std::iter::empty());
             let sizes = [1, 1, 4, 3, 4, 4, 4, 4, 4, 4];
             let all: Vec<_> = sizes.iter().map_while(|class| segments.take(*class)).collect();
@@ -176,6 +208,20 @@ mod tests {
             assert_eq!(segments.classes_for(100).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
             assert_eq!(segments.classes_for(8185).count(), 0);
         }
+    }
+
+    /// Section 7: of those asked for least recently, one whose page is in memory.
+    #[test]
+    fn a_better_one_goes_first() {
+        let mut segments = Segments::with(mapped(Packing::WithinPages, Replacement::Lru), std::iter::empty());
+        for object in 0..8 {
+            let segment = segments.take(4).unwrap();
+            segments.enter(segment, object);
+        }
+        assert_eq!(segments.victim_among(4, 4, |object| object >= 3), Some(3));
+        assert_eq!(segments.victim_among(4, 4, |object| object >= 6), Some(0), "none of the four is");
+        assert_eq!(segments.victim_among(4, 0, |_| true), Some(1));
+        assert_eq!(segments.counts(), (0, 0.0));
     }
 
     proptest! {
