@@ -27,6 +27,7 @@ static ALL: &[Experiment] = &[
     maltzahn::LOCALITY,
     maltzahn::LAYOUTS,
     maltzahn::REPLACEMENT,
+    maltzahn::BESIDE_SQUID,
 ];
 
 /// Every experiment, in the order in which they are listed.

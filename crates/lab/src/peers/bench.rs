@@ -115,9 +115,14 @@ impl Bench {
         run(&mut copy).map(drop)
     }
 
+    /// Have all that was written go to the disk. Errors: it does not.
+    pub fn sync(&self) -> Result<(), LabError> {
+        run(Command::new("sync").arg("--file-system").arg(self.mounted())).map(drop)
+    }
+
     /// Have all that was written go to the disk, and from now on let it take so many reads and so many writes a second.
     pub fn limit(&self, requests: u64) -> Result<(), LabError> {
-        run(Command::new("sync").arg("--file-system").arg(self.mounted()))?;
+        self.sync()?;
         self.group.limit_disk(&self.numbers, Some(requests))
     }
 

@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 // Parts of these are for other tests.
+#[path = "../support/failing_disk.rs"]
+mod failing_disk;
 #[allow(dead_code)]
 #[path = "../own_engines/grouped.rs"]
 mod grouped;
@@ -16,6 +18,7 @@ mod support;
 #[path = "../own_engines/tree.rs"]
 mod tree;
 
+mod below;
 mod clock;
 mod kill;
 mod power_real;

@@ -27,6 +27,16 @@ fn xfs_loses_nothing_that_was_flushed() {
     image::cut_under("xfs", Duration::from_millis(600), |dir| options(dir, engines::SEGMENTED));
 }
 
+/// Trees of files, and a mapped file beside them.
+#[test]
+fn trees_lose_nothing_that_was_flushed() {
+    for (kind, engine) in
+        [("ext4", engines::SQUID2), ("xfs", engines::SQUIDL), ("ext4", engines::SQUIDMLA), ("xfs", engines::SQUIDM)]
+    {
+        image::cut_under(kind, Duration::from_millis(700), |dir| options(dir, engine));
+    }
+}
+
 /// The same for engines that were written in test files alone.
 #[test]
 fn engines_of_others_lose_nothing_that_was_flushed() {

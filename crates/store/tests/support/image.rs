@@ -1,6 +1,7 @@
-//! A file system in an image, which can be shut down while a store writes to it: everything that was not synced is gone then.
+//! A file system in an image, which can be shut down while a store writes to it, so that everything that was not synced is gone; or
+//! whose disk fails.
 //!
-//! Needs root, a free loop device, and from Debian e2fsprogs and xfsprogs.
+//! Needs root, a free loop device, /dev/fuse, and from Debian e2fsprogs and xfsprogs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,6 +15,7 @@ use tempfile::TempDir;
 use tinaja_store::contract::bytes_of;
 use tinaja_store::{Cache, CacheOptions, Commit, Hint, Key, Store, block_on};
 
+use crate::failing_disk::FailingDisk;
 use crate::support::wait_until;
 
 const WRITERS: u64 = 4;
@@ -27,29 +29,67 @@ fn run(program: &str, args: &[&str]) {
     assert!(output.status.success(), "{program} {args:?} failed; this test needs root and a loop device: {said}");
 }
 
+/// How a file system comes to its end under a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It is shut down, as by a cut of the power.
+    PowerCut,
+    /// Its disk fails each write.
+    FailedWrites,
+    /// Its disk fails each read and each write.
+    FailedDisk,
+}
+
 /// A file system in an image file, mounted until it is dropped.
-struct Image {
+pub struct Image {
+    /// Where the image is a file that fails. Dropped after the file system is unmounted.
+    below: Option<FailingDisk>,
     dir: TempDir,
 }
 
 impl Image {
-    fn new(kind: &str) -> Self {
+    pub fn new(kind: &str, may_fail: bool) -> Self {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let image = Image { dir };
+        let mut image = Image { below: None, dir };
         std::fs::create_dir(image.mount_point()).unwrap();
-        let file = image.dir.path().join("image");
-        std::fs::File::create(&file).unwrap().set_len(640 << 20).unwrap();
-        run(&format!("mkfs.{kind}"), &["-q", file.to_str().unwrap()]);
+        std::fs::File::create(image.bytes()).unwrap().set_len(640 << 20).unwrap();
+        run(&format!("mkfs.{kind}"), &["-q", image.bytes().to_str().unwrap()]);
+        if may_fail {
+            let below = image.dir.path().join("below");
+            std::fs::create_dir(&below).unwrap();
+            image.below = Some(FailingDisk::mount(&below, &image.bytes()));
+        }
         image.mount();
         image
     }
 
-    fn mount_point(&self) -> PathBuf {
+    /// The file that has the image's bytes.
+    pub fn bytes(&self) -> PathBuf {
+        self.dir.path().join("image")
+    }
+
+    /// The file that is mounted.
+    fn file(&self) -> PathBuf {
+        self.below.as_ref().map_or_else(|| self.bytes(), FailingDisk::file)
+    }
+
+    pub fn mount_point(&self) -> PathBuf {
         self.dir.path().join("mounted")
     }
 
-    fn mount(&self) {
-        run("mount", &["-o", "loop", self.dir.path().join("image").to_str().unwrap(), self.text()]);
+    pub fn mount(&self) {
+        run("mount", &["-o", "loop", self.file().to_str().unwrap(), self.text()]);
+    }
+
+    fn end(&self, how: End) {
+        match (how, &self.below) {
+            (End::PowerCut, _) => run("xfs_io", &["-x", "-c", "shutdown", self.text()]),
+            (_, Some(below)) => {
+                below.faults.writes.store(true, SeqCst);
+                below.faults.reads.store(how == End::FailedDisk, SeqCst);
+            }
+            (_, None) => panic!("it was not made to fail"),
+        }
     }
 
     fn text(&self) -> &str {
@@ -57,15 +97,21 @@ impl Image {
         Box::leak(self.mount_point().to_str().unwrap().to_string().into_boxed_str())
     }
 
-    fn cut_the_power(&self) {
-        run("xfs_io", &["-x", "-c", "shutdown", self.text()]);
-    }
-
     /// The kernel takes a ring's files down some moments after the store has closed it, and so long the place is busy. And who
     /// was given mounts of his own meanwhile, as a process in a namespace, has this one as well: so long the loop device has the
     /// file system that was shut down, and would be mounted with it again.
-    fn remount(&self) {
-        let file = self.dir.path().join("image");
+    pub fn remount(&self) {
+        self.unmount();
+        if let Some(below) = &self.below {
+            println!("{} requests of the disk failed", below.faults.failed.load(SeqCst));
+            below.faults.reads.store(false, SeqCst);
+            below.faults.writes.store(false, SeqCst);
+        }
+        self.mount();
+    }
+
+    pub fn unmount(&self) {
+        let file = self.file();
         wait_until(&format!("{} stays busy", self.text()), || {
             Command::new("umount").arg(self.text()).output().unwrap().status.success()
         });
@@ -73,7 +119,6 @@ impl Image {
             let disks = Command::new("losetup").arg("--associated").arg(&file).output().unwrap();
             disks.status.success() && disks.stdout.is_empty()
         });
-        self.mount();
     }
 }
 
@@ -113,7 +158,12 @@ fn write(store: &Cache, writer: u64, flushed: &AtomicU64, stop: &AtomicBool) {
 /// Cut the power under a file system of this kind so long after writers began, mount it again and look at everything. What the
 /// store is opened with depends on where it is mounted.
 pub fn cut_under(kind: &str, after: Duration, options: impl Fn(&Path) -> CacheOptions) {
-    let image = Image::new(kind);
+    end_under(kind, End::PowerCut, after, options);
+}
+
+/// The same for any end.
+pub fn end_under(kind: &str, how: End, after: Duration, options: impl Fn(&Path) -> CacheOptions) {
+    let image = Image::new(kind, how != End::PowerCut);
     let open = || Cache::open(options(&image.mount_point())).unwrap();
     let store = Arc::new(open());
     let engine = store.stats().engine;
@@ -129,7 +179,7 @@ pub fn cut_under(kind: &str, after: Duration, options: impl Fn(&Path) -> CacheOp
     thread::sleep(after);
     // A cut before the first flush would show nothing; on a busy machine that takes longer.
     wait_until("nothing is flushed", || flushed.iter().any(|flushed| flushed.load(SeqCst) > 0));
-    image.cut_the_power();
+    image.end(how);
     // A flush may be acknowledged only if it was whole before the cut; from now on all of them fail.
     stop.store(true, SeqCst);
     threads.into_iter().for_each(|thread| thread.join().unwrap());
@@ -157,7 +207,7 @@ pub fn cut_under(kind: &str, after: Duration, options: impl Fn(&Path) -> CacheOp
         }
     }
     println!(
-        "{engine} on {kind} after {after:?}: {there} of {acknowledged} acknowledged objects are there, {live} in all"
+        "{engine} on {kind}, {how:?} after {after:?}: {there} of {acknowledged} acknowledged objects are there, {live} in all"
     );
     assert!(acknowledged >= BATCH, "{acknowledged} acknowledged");
     assert!(there * 100 >= acknowledged * 99, "{engine} on {kind}: {there} of {acknowledged}");

@@ -128,8 +128,9 @@ impl Came {
 pub struct Replayer<'a> {
     /// Whose I/O is done; nothing is read or written without one.
     pub tree: Option<&'a WithMapped>,
-    /// All that was written goes to the disk after so many requests; when the kernel wants otherwise.
-    pub clean_every: Option<usize>,
+    /// After so many bytes were written, all of it goes to the disk.
+    pub clean_after: u64,
+    written: u64,
     /// Where the last object of each class was written over.
     before: [u64; 5],
     bytes: Vec<u8>,
@@ -137,16 +138,16 @@ pub struct Replayer<'a> {
 
 impl<'a> Replayer<'a> {
     /// With this I/O.
-    pub fn new(tree: Option<&'a WithMapped>, clean_every: Option<usize>) -> Replayer<'a> {
-        Replayer { tree, clean_every, before: [0; 5], bytes: vec![0x5A; 8192] }
+    pub fn new(tree: Option<&'a WithMapped>, clean_after: u64) -> Replayer<'a> {
+        Replayer { tree, clean_after, written: 0, before: [0; 5], bytes: vec![0x5A; 8192] }
     }
 
-    /// What came of these requests. `each` is told how many there were so far. Errors: the system's.
+    /// What came of these requests. `each` is told how many there were so far. Errors: the system's, and its own.
     pub fn replay(
         &mut self,
         cache: &mut Cache,
         requests: &[Request],
-        mut each: impl FnMut(usize),
+        mut each: impl FnMut(usize) -> Result<(), LabError>,
     ) -> Result<Came, LabError> {
         let failed = |why: std::io::Error| LabError::failed("replaying requests over a mapped file", why);
         let mut came = Came { requests: requests.len() as u64, ..Came::default() };
@@ -165,12 +166,7 @@ impl<'a> Replayer<'a> {
                     self.write(segment, request).map_err(failed)?;
                 }
             }
-            if let (Some(tree), Some(every)) = (self.tree, self.clean_every)
-                && (number + 1).is_multiple_of(every)
-            {
-                tree.call(Call::Sync).map_err(failed)?;
-            }
-            each(number);
+            each(number)?;
         }
         Ok(came)
     }
@@ -195,7 +191,13 @@ impl<'a> Replayer<'a> {
     fn write(&mut self, segment: Segment, request: &Request) -> std::io::Result<()> {
         let Some(tree) = self.tree else { return Ok(()) };
         let bytes = self.bytes.get(..body_bytes(request)).unwrap_or_default();
-        tree.call(Call::Write { path: &segment.path(), at: 0, bytes })
+        tree.call(Call::Write { path: &segment.path(), at: 0, bytes })?;
+        self.written += segment.bytes();
+        if self.written >= self.clean_after {
+            self.written = 0;
+            tree.call(Call::Sync)?;
+        }
+        Ok(())
     }
 }
 
@@ -218,7 +220,7 @@ mod tests {
     fn rules_differ_in_who_stays() {
         let asked: Vec<_> =
             (0..40_u64).flat_map(|round| [99, 99, 99, round % 10]).map(|one| request(one, 8000)).collect();
-        let hits = |mut cache: Cache| Replayer::new(None, None).replay(&mut cache, &asked, |_| ()).unwrap().hits;
+        let hits = |mut cache: Cache| Replayer::new(None, 0).replay(&mut cache, &asked, |_| Ok(())).unwrap().hits;
         let by_rule = |rule| hits(Cache::by_rule(rule, 4 * 8192, false));
         assert_eq!(by_rule(Replacement::Lru), 119, "all of the popular one's, and none of the loop's");
         assert_eq!(by_rule(Replacement::FBC), 119);
@@ -235,14 +237,14 @@ mod tests {
         let asked: Vec<_> = (0..300_u64).map(|n| request(n * n % 41, 300 + n * n % 41 * 150)).collect();
         for replacement in [Replacement::Lru, Replacement::FBC] {
             let mut cache = Cache::by_rule(replacement, 64 << 10, replacement == Replacement::Lru);
-            let came = Replayer::new(Some(&tree), Some(100)).replay(&mut cache, &asked, |_| ()).unwrap();
+            let came = Replayer::new(Some(&tree), 10_000).replay(&mut cache, &asked, |_| Ok(())).unwrap();
             assert!(came.hits > 0 && came.replaced.all > 0, "{came:?}");
             assert_eq!(came.replaced.resident, came.replaced.all, "so small a file is in memory");
         }
         std::fs::File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
         let mut cache = Cache::by_rule(Replacement::Lru, 64 << 10, false);
         cache.ask(&asked[0], |_| false);
-        let why = Replayer::new(Some(&tree), None).replay(&mut cache, &asked[..1], |_| ()).unwrap_err();
+        let why = Replayer::new(Some(&tree), u64::MAX).replay(&mut cache, &asked[..1], |_| Ok(())).unwrap_err();
         assert!(why.to_string().contains("mapped file"), "{why}");
     }
 }

@@ -37,11 +37,12 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// Views at once: weak and strong locality of hosts.
 const AT_ONCE: [usize; 2] = [64, 1];
-const REQUESTS: (usize, usize) = (200_000, 6000);
+/// In full, and in short.
+pub const REQUESTS: (usize, usize) = (200_000, 6000);
 /// Of the data, so much fits into memory: 512 MB of 8 GB.
-const MEMORY_SHARE: f64 = 512.0 / 8192.0;
+pub const MEMORY_SHARE: f64 = 512.0 / 8192.0;
 /// What the engine itself takes, the program included.
-const OWN_BYTES: u64 = 256 << 20;
+pub const OWN_BYTES: u64 = 256 << 20;
 /// What the store keeps with an object beside its body: a record's header, a name of eight bytes, and the end of a file.
 const BESIDE_BYTES: u64 = 56 + 8 + 40 + 8;
 

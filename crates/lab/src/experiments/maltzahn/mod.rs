@@ -7,7 +7,9 @@ mod layouts;
 mod load;
 mod locality;
 mod replacement;
+mod squid;
 
 pub use layouts::EXPERIMENT as LAYOUTS;
 pub use locality::EXPERIMENT as LOCALITY;
 pub use replacement::EXPERIMENT as REPLACEMENT;
+pub use squid::EXPERIMENT as BESIDE_SQUID;

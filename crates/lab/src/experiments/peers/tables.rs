@@ -13,7 +13,7 @@ pub fn paper(peer: Peer) -> Option<f64> {
         Peer::Tinaja { is_new: true, .. } => None,
         Peer::Tinaja { engine, prefetch: false, .. } if engine == engines::HASHCACHE_LOG => None,
         Peer::Tinaja { engine, .. } => figure_3_of(engine),
-        Peer::Squid(SquidStore::Aufs) => FIGURE_3_OTHERS.first().map(|(_, rate)| *rate),
+        Peer::Squid(SquidStore::Ufs | SquidStore::Aufs) => FIGURE_3_OTHERS.first().map(|(_, rate)| *rate),
         // The paper's Squid has files; rock came later.
         Peer::Squid(SquidStore::Rock) => None,
         Peer::TrafficServer => FIGURE_3_OTHERS.get(1).map(|(_, rate)| *rate),

@@ -40,7 +40,9 @@ pub enum Peer {
 /// Where Squid keeps objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SquidStore {
-    /// Each object in a file, the disk asked from threads, an index on the heap.
+    /// Each object in a file, an index on the heap. The disk is asked by the process that serves.
+    Ufs,
+    /// The same, and the disk is asked from threads.
     Aufs,
     /// All objects in slots of one file, the disk asked by a process of its own, an index in shared memory.
     Rock,
@@ -79,6 +81,7 @@ impl Peer {
                     (if prefetch { " + prefetch" } else { "" }, if is_new { ", new file" } else { "" });
                 format!("{engine}{prefetch}{new}")
             }
+            Peer::Squid(SquidStore::Ufs) => "Squid, ufs".to_owned(),
             Peer::Squid(SquidStore::Aufs) => "Squid, aufs".to_owned(),
             Peer::Squid(SquidStore::Rock) => "Squid, rock".to_owned(),
             Peer::TrafficServer => "Traffic Server".to_owned(),
@@ -157,7 +160,7 @@ impl Server {
     pub fn index_bytes(&self) -> Option<u64> {
         match self.peer {
             Peer::Tinaja { .. } => tinaja::index_bytes(self.peer, &self.cache),
-            Peer::Squid(SquidStore::Aufs) => squid::index_bytes(self.address),
+            Peer::Squid(SquidStore::Ufs | SquidStore::Aufs) => squid::index_bytes(self.address),
             Peer::Squid(SquidStore::Rock) => squid::rock_index_bytes(self.child.id()),
             Peer::TrafficServer => traffic_server::index_bytes(&self.cache),
         }

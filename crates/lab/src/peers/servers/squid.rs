@@ -54,6 +54,7 @@ fn cache_dir(store: SquidStore, dir: &Path, megabytes: u64) -> String {
     let dir = dir.display();
     match store {
         // Directories as Squid's own example has them.
+        SquidStore::Ufs => format!("cache_dir ufs {dir} {megabytes} 16 256"),
         SquidStore::Aufs => format!("cache_dir aufs {dir} {megabytes} 16 256"),
         // Slots of the default size, which hold four objects of five; what is larger takes several, so that it needs no
         // second store. Hot objects that are shared with nobody: shared, each takes 32 KB, however small it is.
