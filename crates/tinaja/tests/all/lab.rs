@@ -105,7 +105,7 @@ fn quick_as_root(name: &str) -> Option<serde_json::Value> {
 fn layouts_are_measured_on_real_file_systems() {
     let Some(report) = quick_as_root("maltzahn-layouts") else { return };
     let rows = report["tables"][0]["rows"].as_array().unwrap();
-    assert!(rows.len() == 10 && rows.iter().all(|row| row[1] == rows[0][1]), "{rows:?}");
+    assert!(rows.len() == 12 && rows.iter().all(|row| row[1] == rows[0][1]), "{rows:?}");
     let squidm = rows.iter().find(|row| row[0] == "squidm").unwrap();
     assert!(squidm[5].as_u64().unwrap() > 0 && squidm[6].as_f64().unwrap() < 100.0, "{squidm}");
 }

@@ -32,12 +32,22 @@ pub enum Served {
 /// A cache. Each request does what a process of its own would.
 pub struct Cern {
     root: PathBuf,
+    lists: Lists,
+}
+
+/// How a metadata file is written anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lists {
+    /// Cut to nothing first, as programs do.
+    Cut,
+    /// In place: it only grows.
+    InPlace,
 }
 
 impl Cern {
     /// Beneath a directory that is there.
-    pub fn beneath(root: &Path) -> Cern {
-        Cern { root: root.to_path_buf() }
+    pub fn beneath(root: &Path, lists: Lists) -> Cern {
+        Cern { root: root.to_path_buf(), lists }
     }
 
     /// One request, at a time in seconds: read the object into `into` if it is there and has not expired, else store `body` until `expires`.
@@ -64,7 +74,7 @@ impl Cern {
             made => drop(made?),
         }
         fs::write(&object, body)?;
-        write_metadata(&directory, listed, Entry { name, expires })?;
+        write_metadata(&directory, &listed, &Entry { name, expires }, self.lists)?;
         fs::remove_file(&lock)?;
         Ok(Served::Stored)
     }
@@ -117,12 +127,17 @@ fn read_metadata(directory: &Path) -> io::Result<Vec<Entry>> {
     Ok(text.lines().filter_map(entry).collect())
 }
 
-fn write_metadata(directory: &Path, listed: Vec<Entry>, new: Entry) -> io::Result<()> {
+fn write_metadata(directory: &Path, listed: &[Entry], new: &Entry, lists: Lists) -> io::Result<()> {
     let mut text = String::new();
-    for entry in listed.iter().filter(|entry| entry.name != new.name).chain([&new]) {
+    for entry in listed.iter().filter(|entry| entry.name != new.name).chain([new]) {
         text += &format!("{} {}\n", entry.name, entry.expires);
     }
-    File::create(directory.join(METADATA))?.write_all(text.as_bytes())
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(lists == Lists::Cut);
+    let mut file = options.open(directory.join(METADATA))?;
+    file.write_all(text.as_bytes())?;
+    // Numbers of another length may have made it shorter.
+    if file.metadata()?.len() > text.len() as u64 { file.set_len(text.len() as u64) } else { Ok(()) }
 }
 
 /// The directory of a URL beneath the root, and the object's name in it: scheme, host and each part of the path are a directory, and the
@@ -182,7 +197,7 @@ mod tests {
     #[test]
     fn a_request_does_what_section_2_3_1_says() {
         let dir = tempfile::tempdir().unwrap();
-        let (cern, mut into) = (Cern::beneath(dir.path()), Vec::new());
+        let (cern, mut into) = (Cern::beneath(dir.path(), Lists::Cut), Vec::new());
         let mut ask = |url: &str, now| cern.request(url, now, b"body", 100, &mut into).unwrap();
         let url = "http://a.test/x/y.gif";
         assert_eq!([ask(url, 0), ask(url, 99), ask(url, 100)], [Served::Stored, Served::Hit(4), Served::Stored]);
@@ -207,7 +222,7 @@ mod tests {
             let outer = tempfile::tempdir().unwrap();
             let root = outer.path().join("root");
             fs::create_dir(&root).unwrap();
-            let (cern, mut into) = (Cern::beneath(&root), Vec::new());
+            let (cern, mut into) = (Cern::beneath(&root, Lists::InPlace), Vec::new());
             for url in &urls {
                 let stored = cern.request(url, 0, url.as_bytes(), 1, &mut into).unwrap();
                 prop_assert_eq!(stored, Served::Stored, "{}", url);
@@ -236,7 +251,7 @@ mod tests {
     #[test]
     fn long_names_have_room() {
         let dir = tempfile::tempdir().unwrap();
-        let (cern, mut into) = (Cern::beneath(dir.path()), Vec::new());
+        let (cern, mut into) = (Cern::beneath(dir.path(), Lists::Cut), Vec::new());
         let long = |last: char| format!("http://a.test/{}{last}", "x".repeat(3000));
         for last in ['a', 'b'] {
             assert_eq!(cern.request(&long(last), 0, b"", 1, &mut into).unwrap(), Served::Stored);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::error::LabError;
 use crate::experiment::Setup;
-use crate::load::{Hosts, HostsOptions, Kept, Request, read_trace_of};
+use crate::load::{Hosts, HostsOptions, Kept, Request, Trace, read_trace_of};
 
 /// What a log's objects may have to lie in the mapped file.
 pub const SMALL_BYTES: u64 = 8192;
@@ -24,6 +24,8 @@ pub struct Load {
     pub bytes: u64,
     /// The bytes of those of 8 KiB and less.
     pub small_bytes: u64,
+    /// What is to be said of how it was read, of a log.
+    pub note: Option<String>,
 }
 
 impl Load {
@@ -37,24 +39,28 @@ impl Load {
 
     /// The first so many requests of a log, without those that section 4 leaves out. Errors: it cannot be read.
     pub fn of_log(number: usize, path: &Path, most: usize) -> Result<Load, LabError> {
-        let mut requests = read_trace_of(path, Kept::Static)?.requests;
+        let Trace { mut requests, unreadable, unreadable_lines, left_out, .. } = read_trace_of(path, Kept::Static)?;
         requests.truncate(most);
         let host = requests.first().map(|request| request.host);
         let knows_hosts = requests.iter().any(|request| Some(request.host) != host);
-        Ok(Load::of(format!("log {number}"), requests, knows_hosts))
+        let mut note = format!("Log {number}: {left_out} requests are left out as in section 4");
+        if unreadable > 0 {
+            note += &format!("; {unreadable} lines cannot be read, first {unreadable_lines:?}");
+        }
+        Ok(Load { note: Some(note + "."), ..Load::of(format!("log {number}"), requests, knows_hosts) })
     }
 
     /// Its requests for objects of 8 KiB and less alone, as section 4 has them for finite caches.
     pub fn small(self) -> Load {
         let requests = self.requests.into_iter().filter(|request| request.bytes <= SMALL_BYTES).collect();
-        Load::of(self.title, requests, self.knows_hosts)
+        Load { note: self.note, ..Load::of(self.title, requests, self.knows_hosts) }
     }
 
     fn of(title: String, requests: Vec<Request>, knows_hosts: bool) -> Load {
         let sizes: HashMap<_, _> = requests.iter().map(|request| (request.object, request.bytes)).collect();
         let bytes = sizes.values().sum();
         let small_bytes = sizes.values().filter(|bytes| **bytes <= SMALL_BYTES).sum();
-        Load { title, requests, knows_hosts, objects: sizes.len() as u64, bytes, small_bytes }
+        Load { title, requests, knows_hosts, objects: sizes.len() as u64, bytes, small_bytes, note: None }
     }
 
     /// What is left out to warm the cache up: half, as the paper's first day.

@@ -48,9 +48,10 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
     let (hosts, hosts_plot) = host_locality(&with_hosts);
     let (mapped, mapped_plot) = mapped_file(&generated.iter().chain(&loads).collect::<Vec<_>>());
     let tables = vec![of_loads(&shown), sizes(&shown), hosts, directories(&with_hosts), mapped];
+    let notes = notes().into_iter().chain(loads.iter().filter_map(|load| load.note.clone())).collect();
     let Experiment { name, shows, paper, .. } = EXPERIMENT;
     let plots = vec![hosts_plot, mapped_plot];
-    Ok(Report { name, shows, paper, quick: setup.quick, seed: setup.seed, tables, plots, notes: notes() })
+    Ok(Report { name, shows, paper, quick: setup.quick, seed: setup.seed, tables, plots, notes })
 }
 
 fn of_loads(loads: &[&Load]) -> Table {

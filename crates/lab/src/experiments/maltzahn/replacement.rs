@@ -125,8 +125,9 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
         plots.extend(figure(load, &measured));
     }
     tables.insert(0, caches);
+    let notes = notes().into_iter().chain(loads.into_iter().filter_map(|load| load.note)).collect();
     let Experiment { name, shows, paper, .. } = EXPERIMENT;
-    Ok(Report { name, shows, paper, quick: setup.quick, seed: setup.seed, tables, plots, notes: notes() })
+    Ok(Report { name, shows, paper, quick: setup.quick, seed: setup.seed, tables, plots, notes })
 }
 
 /// The paper's file for a load as large as its own, and less for less.

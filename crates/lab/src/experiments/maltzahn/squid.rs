@@ -34,7 +34,7 @@ const HOT_BYTES: u64 = 8 << 20;
 /// Views at once in the generated load.
 const AT_ONCE: usize = 64;
 
-const OURS: Peer = Peer::Tinaja { engine: engines::SQUID2, prefetch: false, is_new: true };
+const OURS: Peer = Peer::Tinaja { engine: engines::SQUID2, prefetch: false, is_new: false };
 const THEIRS: [Peer; 2] = [Peer::Squid(SquidStore::Ufs), Peer::Squid(SquidStore::Aufs)];
 
 /// What was counted of one.
@@ -89,8 +89,9 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
         versions.row([peer.name().into(), peer.version().into()]);
     }
     tables.push(versions);
+    let notes = notes(&left_out).into_iter().chain(loads.into_iter().filter_map(|load| load.note)).collect();
     let Experiment { name, shows, paper, .. } = EXPERIMENT;
-    Ok(Report { name, shows, paper, quick: setup.quick, seed: setup.seed, tables, plots, notes: notes(&left_out) })
+    Ok(Report { name, shows, paper, quick: setup.quick, seed: setup.seed, tables, plots, notes })
 }
 
 fn measure(setup: &Setup, load: &Load, peer: Peer) -> Result<Measured, LabError> {

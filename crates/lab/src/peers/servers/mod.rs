@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use tinaja_store::EngineRef;
+use tinaja_store::{EngineRef, engines};
 
 use super::bench::Bench;
 use crate::error::LabError;
@@ -121,7 +121,9 @@ impl Server {
     /// Set it up on the bench's disk and start it; back when it takes connections. A file that it keeps objects in has been
     /// written through once, unless it is to be new. Errors: it is not installed, or it ends, with the last that it said.
     pub fn start(peer: Peer, bench: &Bench, share: &Share) -> Result<Server, LabError> {
-        if let Peer::Tinaja { is_new: false, .. } = peer {
+        if let Peer::Tinaja { is_new: false, engine, .. } = peer
+            && engines::on_devices().find(engine.name).is_ok()
+        {
             let first = Server::begin(peer, bench, share)?;
             let file = first.cache.join("tinaja.cache");
             drop(first);
