@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 use std::path::Path;
 use std::time::Duration;
 
@@ -101,7 +101,7 @@ pub(crate) fn open_text(path: &Path) -> io::Result<impl BufRead> {
     let first = packed.fill_buf()?;
     let plain: Box<dyn Read> = if first.starts_with(&[0x1F, 0x8B]) {
         Box::new(MultiGzDecoder::new(packed))
-    } else if first.starts_with(&[0x28, 0xB5, 0x2F, 0xFD]) {
+    } else if first.first_chunk().is_some_and(|first| is_zstd(u32::from_le_bytes(*first))) {
         Box::new(Frames { frame: None, packed: Some(packed) })
     } else {
         Box::new(packed)
@@ -109,12 +109,23 @@ pub(crate) fn open_text(path: &Path) -> io::Result<impl BufRead> {
     Ok(BufReader::new(plain))
 }
 
-/// What zstd has packed, one frame after the other, as its own tool reads them. Memory: a window, 128 MiB at most.
+fn is_zstd(magic: u32) -> bool {
+    magic == FRAME || magic & !15 == SKIPPED_FRAME
+}
+
+/// What zstd has packed, one frame after the other; frames that say that they are to be skipped are. Memory: a window, 100 MiB at most.
 struct Frames<R: BufRead> {
-    frame: Option<StreamingDecoder<R, FrameDecoder>>,
+    frame: Option<Frame<R>>,
     /// What is not unpacked yet, between two frames.
     packed: Option<R>,
 }
+
+/// One of them; its first bytes were read to tell what it is.
+type Frame<R> = StreamingDecoder<Chain<Cursor<[u8; 4]>, R>, FrameDecoder>;
+
+/// The first bytes of a frame of zstd's, and of one that is to be skipped but for its last four bits.
+const FRAME: u32 = 0xFD2F_B528;
+const SKIPPED_FRAME: u32 = 0x184D_2A50;
 
 impl<R: BufRead> Read for Frames<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
@@ -125,13 +136,31 @@ impl<R: BufRead> Read for Frames<R> {
                     return Ok(read);
                 }
             }
-            let ended = self.frame.take().map(StreamingDecoder::into_inner);
-            let Some(mut packed) = ended.or_else(|| self.packed.take()) else { return Ok(0) };
+            if let Some(frame) = self.frame.take() {
+                let said = frame.decoder.get_checksum_from_data();
+                if said.is_some() && said != frame.decoder.get_calculated_checksum() {
+                    return Err(io::Error::other("the checksum of what zstd packed is wrong"));
+                }
+                self.packed = Some(frame.into_inner().into_inner().1);
+            }
+            let Some(mut packed) = self.packed.take() else { return Ok(0) };
             if packed.fill_buf()?.is_empty() {
                 self.packed = Some(packed);
                 return Ok(0);
             }
-            self.frame = Some(StreamingDecoder::new(packed).map_err(io::Error::other)?);
+            let mut magic = [0; 4];
+            packed.read_exact(&mut magic)?;
+            if u32::from_le_bytes(magic) & !15 == SKIPPED_FRAME {
+                let mut bytes = [0; 4];
+                packed.read_exact(&mut bytes)?;
+                let bytes = u64::from(u32::from_le_bytes(bytes));
+                if io::copy(&mut packed.by_ref().take(bytes), &mut io::sink())? < bytes {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                self.packed = Some(packed);
+            } else {
+                self.frame = Some(StreamingDecoder::new(Cursor::new(magic).chain(packed)).map_err(io::Error::other)?);
+            }
         }
     }
 }
@@ -376,7 +405,13 @@ mod tests {
         let both = [packed(first), packed(second)].concat();
         std::fs::write(&path, &both).unwrap();
         assert_eq!(read_trace(&path).unwrap().requests.len(), 3);
-        for wrong in [&both[..both.len() - 9], &both[..7], &[0x28, 0xB5, 0x2F, 0xFD]] {
+        // As pzstd and seekable files have them, before and behind.
+        let skipped = [0x5E, 0x2A, 0x4D, 0x18, 3, 0, 0, 0, 1, 2, 3];
+        std::fs::write(&path, [&skipped[..], &both, &skipped].concat()).unwrap();
+        assert_eq!(read_trace(&path).unwrap().requests.len(), 3);
+        let mut flipped = both.clone();
+        *flipped.last_mut().unwrap() ^= 1;
+        for wrong in [&both[..both.len() - 9], &both[..7], &[0x28, 0xB5, 0x2F, 0xFD], &skipped[..9], &flipped] {
             std::fs::write(&path, wrong).unwrap();
             assert!(read_trace(&path).is_err(), "{} bytes", wrong.len());
         }

@@ -148,14 +148,11 @@ impl Bench {
         self.group.ended_for_memory()
     }
 
-    /// Let the group take so much memory from now on. Errors: it has more already and cannot give it back.
-    pub fn limit_memory(&self, bytes: u64) -> Result<(), LabError> {
-        self.group.limit_memory(bytes)
-    }
-
-    /// Bytes on the group's account that are no files in memory: programs' own, and what the kernel needs for them.
-    pub fn memory_without_files(&self) -> u64 {
-        self.group.memory_without_files()
+    /// Let the group take so much memory for files beside what it takes else at this moment: programs' own, and what the kernel
+    /// needs for them. Where that grows, to be called again and again. Errors: it has more and cannot give it back; the second version of
+    /// control groups ends processes then.
+    pub fn leave_for_files(&self, bytes: u64) -> Result<(), LabError> {
+        self.group.limit_memory(self.group.memory_without_files() + bytes)
     }
 
     /// Bytes of the page cache on the group's account that the disk has not got yet.
@@ -181,7 +178,9 @@ fn attach(scratch: &Path, bytes: u64) -> Result<String, LabError> {
         return Err(LabError::failed("making a disk of a file", why));
     }
     // Without lazy initialisation, whose writes would be counted as the proxy's.
-    run(Command::new("mkfs.ext4").args(["-q", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0", &device]))?;
+    // Blocks of the kernel's pages, which small disks would not have, and inodes for as many files as there are of them.
+    let shape = ["-q", "-m", "0", "-b", "4096", "-i", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
+    run(Command::new("mkfs.ext4").args(shape).arg(&device))?;
     run(Command::new("mount").args(["-o", "noatime", &device]).arg(mounted))?;
     Ok(device)
 }

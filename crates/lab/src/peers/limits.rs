@@ -44,7 +44,7 @@ impl Group {
         Ok(group)
     }
 
-    /// Let it take so much memory. Errors: it has more already and cannot give it back.
+    /// Let it take so much memory. Errors: it has more already and cannot give it back; the second version ends processes then.
     pub fn limit_memory(&self, bytes: u64) -> Result<(), LabError> {
         let limit = if self.is_first_version { "memory.limit_in_bytes" } else { "memory.max" };
         let failed = |why| LabError::failed("making a control group with a memory limit", why);

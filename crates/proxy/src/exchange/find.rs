@@ -43,12 +43,12 @@ impl Finder {
     pub async fn answer(&self, transaction: &mut Transaction<'_>, mut looked: Option<Looked>) -> Result<(), Ended> {
         let request = transaction.request;
         let name = &request.ticket.name;
-        let (mut stale, mut looking) = (None, request.ticket.began);
+        let (mut stale, mut looking, mut turn) = (None, request.ticket.began, self.switch.turn());
         for attempt in 0..=COLLAPSE_TRIES {
             let found = match looked.take() {
                 Some(looked) => looked,
                 None => {
-                    looking = self.shared.clock.now();
+                    (looking, turn) = (self.shared.clock.now(), self.switch.turn());
                     find(&self.store, name, &request.head.headers).await
                 }
             };
@@ -67,8 +67,8 @@ impl Finder {
                     }
                 }
             };
-            // A cache that was left to another process while somebody looked finds nothing more, whatever it holds.
-            if stale.is_none() && self.switch.is_away() {
+            // A cache that came or went while somebody looked may have what was not found.
+            if stale.is_none() && !turn.is_some_and(|turn| self.switch.is_still(turn)) {
                 return self.passer.pass_by(transaction).await;
             }
             if request.directives.only_if_cached {
@@ -128,7 +128,7 @@ impl Finder {
         match self.sender.serve(transaction, found, Given::Stored).await? {
             Sent::Answered => Ok(None),
             Sent::NotHere => {
-                transaction.entry.result = CacheResult::Miss;
+                (transaction.entry.result, transaction.entry.source) = (CacheResult::Miss, None);
                 Ok(Some((Outcome::Miss, None)))
             }
         }

@@ -62,7 +62,8 @@ impl Passer {
             return Err(Failure::NotCached.into());
         }
         self.shared.metrics.as_ref().inspect(|metrics| metrics.hand_over.passed.inc());
-        transaction.entry.outcome = Outcome::Bypass;
+        // Whoever waited for somebody else's fetch has no part in it.
+        (transaction.entry.outcome, transaction.entry.collapsed) = (Outcome::Bypass, false);
         self.pass(transaction, None).await
     }
 

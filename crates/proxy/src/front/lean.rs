@@ -78,13 +78,13 @@ impl MaybePlain<'_> {
     /// Answers a plain hit.
     pub async fn answer(&self, gate: &mut Gate) -> Lean {
         // What is not found while another process has the cache may be in it all the same, a moment later.
-        if !self.is_plain() || self.switch.is_away() {
+        let Some(turn) = self.switch.turn().filter(|_| self.is_plain()) else {
             return Lean::Passed(None);
-        }
+        };
         let request = self.request;
         let looked = match find(self.store, &request.ticket.name, &request.head.headers).await {
             Looked::Found(found) if found.head.kind == Kind::Whole => *found,
-            looked => return Lean::Passed(Some(looked)),
+            looked => return Lean::Passed(Some(looked).filter(|_| self.switch.is_still(turn))),
         };
         match self.will_do(looked).await {
             Ok(plain) => Lean::Answered(self.send(gate, plain).await),

@@ -1,6 +1,7 @@
 //! The cache as the rest of the proxy sees it: a store that may be another process's for a while.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -31,41 +32,69 @@ enum Whose {
 pub struct Switch {
     store: Arc<RwLock<Storage>>,
     whose: watch::Sender<Whose>,
+    /// Counts how often it came and went: even while it is ours. What is not found is not there only if this stayed the same.
+    turn: AtomicU64,
 }
+
+/// A time during which the cache is ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Turn(u64);
 
 impl Switch {
     /// With a store in it.
     pub fn holding(store: Storage) -> Arc<Switch> {
-        Arc::new(Switch { store: Arc::new(RwLock::new(store)), whose: watch::Sender::new(Whose::Ours) })
+        Switch::new(store, Whose::Ours)
+    }
+
+    fn new(store: Storage, whose: Whose) -> Arc<Switch> {
+        let turn = AtomicU64::new(u64::from(whose != Whose::Ours));
+        Arc::new(Switch { store: Arc::new(RwLock::new(store)), whose: watch::Sender::new(whose), turn })
     }
 
     /// Without one: nothing is found, and nothing is stored, until [`Switch::take_in`]. Removals wait for that, ten
     /// seconds at most by this clock, and then fail.
     pub fn waiting(clock: Clock) -> Arc<Switch> {
-        let store: Storage = Arc::new(Nothing(clock));
-        Arc::new(Switch { store: Arc::new(RwLock::new(store)), whose: watch::Sender::new(Whose::Coming) })
+        Switch::new(Arc::new(Nothing(clock)), Whose::Coming)
     }
 
     /// With one that another process is about to leave, as if lookups could reach it.
     #[cfg(test)]
     pub(crate) fn coming(store: Storage) -> Arc<Switch> {
-        Arc::new(Switch { store: Arc::new(RwLock::new(store)), whose: watch::Sender::new(Whose::Coming) })
+        Switch::new(store, Whose::Coming)
     }
 
     /// Use this store from now on. What was begun with the one before is ended with it.
     pub fn take_in(&self, store: Storage) {
         *self.store.write() = store;
         self.whose.send_replace(Whose::Ours);
+        self.turns(0);
     }
 
     /// Leave it to another process: requests are to pass by from now on. What is going on goes on.
     pub(crate) fn leave(&self) {
         self.whose.send_replace(Whose::Theirs);
+        self.turns(1);
+    }
+
+    /// To the next number that leaves this rest when it is halved.
+    fn turns(&self, rest: u64) {
+        let next = |turn: u64| Some(turn + if turn % 2 == rest { 2 } else { 1 });
+        let _ = self.turn.fetch_update(SeqCst, SeqCst, next);
     }
 
     /// Whether the cache is another process's at this moment, so that requests are to pass by.
     pub(crate) fn is_away(&self) -> bool {
-        *self.whose.borrow() != Whose::Ours
+        self.turn().is_none()
+    }
+
+    /// Since when it is ours; `None` while it is another process's.
+    pub(crate) fn turn(&self) -> Option<Turn> {
+        Some(self.turn.load(SeqCst)).filter(|turn| turn % 2 == 0).map(Turn)
+    }
+
+    /// Whether it is ours still, and was all the time.
+    pub(crate) fn is_still(&self, turn: Turn) -> bool {
+        self.turn() == Some(turn)
     }
 }
 
@@ -157,8 +186,12 @@ mod tests {
         assert!(!switch.is_away() && matches!(switch.lookup(&key, Instant::now()), Lookup::Here(_)));
         assert_eq!(runtime.block_on(removal), Ok(Removed::Gone));
         assert!(matches!(switch.lookup(&key, Instant::now()), Lookup::Absent));
+        let turn = switch.turn().unwrap();
+        assert!(switch.is_still(turn));
         switch.leave();
-        assert!(switch.is_away());
+        assert!(switch.is_away() && !switch.is_still(turn));
         assert_eq!(runtime.block_on(switch.remove(&key)), Ok(Removed::Absent), "not waited for");
+        switch.take_in(Arc::new(Reference::new()));
+        assert!(!switch.is_away() && !switch.is_still(turn), "it was away between");
     }
 }

@@ -8,7 +8,7 @@ pub const CMAX: u32 = 3;
 /// The paper's Amax: when the mean of all counts is above, all are halved.
 pub const AMAX: u32 = 100;
 
-/// Items by position, each in a class; a victim comes from a class. Memory: some 40 bytes an item.
+/// Items by position, each in a class; a victim comes from a class. Memory: some 48 bytes an item.
 pub struct Fbc<T> {
     rings: Vec<Ring<T>>,
     cmax: u32,

@@ -9,7 +9,7 @@ struct Node<T> {
 }
 
 /// Items in order of use. Each is named by a number that stays the same while it is on the list and is used again
-/// afterwards. Memory: 8 bytes an item beside the item itself, never given back.
+/// afterwards. Memory: 8 bytes an item beside the item itself as an `Option`, never given back.
 pub struct Lru<T> {
     nodes: Vec<Node<T>>,
     newest: u32,

@@ -1,6 +1,5 @@
 //! Faults from below a real file system, where wrappers around a device or a tree do not reach: a disk whose writes fail, one that is gone,
-//! and bits that are flipped in the file system's image. No wrong byte, nothing that was flushed is lost with a disk that comes back,
-//! and no panic.
+//! and bits that are flipped in the file system's image. No wrong byte, no panic, and with a disk that comes back a tree has all that was flushed.
 //!
 //! Needs root, a free loop device, /dev/fuse, and from Debian e2fsprogs.
 

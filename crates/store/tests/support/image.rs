@@ -210,5 +210,7 @@ pub fn end_under(kind: &str, how: End, after: Duration, options: impl Fn(&Path) 
         "{engine} on {kind}, {how:?} after {after:?}: {there} of {acknowledged} acknowledged objects are there, {live} in all"
     );
     assert!(acknowledged >= BATCH, "{acknowledged} acknowledged");
-    assert!(there * 100 >= acknowledged * 99, "{engine} on {kind}: {there} of {acknowledged}");
+    // A tree knows its objects apart. With the others an object of the same fingerprint, or in the same set, may have taken one's place.
+    let least = if engine.starts_with("squid") { acknowledged } else { acknowledged * 99 / 100 };
+    assert!(there >= least, "{engine} on {kind}: {there} of {acknowledged}");
 }

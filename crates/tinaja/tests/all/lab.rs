@@ -122,7 +122,6 @@ fn replacements_are_measured_over_a_real_mapped_file() {
     assert!(runs.iter().all(|run| number(&run[2]) > 0.0 && number(&run[3]) > 0.0), "{runs:?}");
     assert!(number(&met[1][5]) < number(&met[0][5]) / 2.0, "{met:?}");
     assert!(met[..3].iter().all(|one| number(&one[2]) < 100.0), "{met:?}");
-    assert!(number(&met[2][2]) > number(&met[0][2]), "pages in memory are preferred: {met:?}");
 }
 
 #[test]

@@ -227,6 +227,19 @@ mod tests {
         assert_eq!(hits(Cache::planned(&asked, 4 * 8192)), 119 + 3 * 3, "three of the loop stay");
     }
 
+    /// Section 7: of LRU's candidates the first on a page in memory goes.
+    #[test]
+    fn pages_in_memory_are_preferred() {
+        let mut cache = Cache::by_rule(Replacement::Lru, 4 * 8192, true);
+        let mut ask = |object, resident: u64| cache.ask(&request(object, 8000), |segment| segment.offset() == resident);
+        for object in 0..4 {
+            ask(object, u64::MAX);
+        }
+        let written = |step| if let Step::Write { segment, over_another: true } = step { segment.offset() } else { 1 };
+        assert_eq!(written(ask(4, 2 * 8192)), 2 * 8192);
+        assert_eq!(written(ask(5, u64::MAX)), 0, "none is: the least recently used");
+    }
+
     /// A real file, written and read; what is not in memory is told from what is.
     #[test]
     fn requests_are_carried_out_in_the_file() {

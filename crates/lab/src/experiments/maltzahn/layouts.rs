@@ -41,11 +41,15 @@ const AT_ONCE: [usize; 2] = [64, 1];
 pub const REQUESTS: (usize, usize) = (200_000, 6000);
 /// Of the data, so much fits into memory: 512 MB of 8 GB.
 pub const MEMORY_SHARE: f64 = 512.0 / 8192.0;
-/// What the engine itself takes, the program included.
-pub const OWN_BYTES: u64 = 256 << 20;
+/// And so much at least: with less the kernel has hardly a choice.
+const LEAST_MEMORY_BYTES: u64 = 16 << 20;
+/// Requests after which the limit of memory follows what the program itself has come to take.
+pub const LIMIT_EVERY: usize = 500;
 /// What the store keeps with an object beside its body: a record's header, a name of eight bytes, and the end of a file.
 const BESIDE_BYTES: u64 = 56 + 8 + 40 + 8;
 
+/// Of a control group that is given its limit later.
+pub const UNLIMITED: u64 = 1 << 40;
 /// When nothing is to expire.
 const NEVER: u64 = u64::MAX;
 
@@ -155,12 +159,18 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
     Ok(Report { name, shows, paper, quick: setup.quick, seed: setup.seed, tables, plots, notes })
 }
 
+/// Of memory, so much for files.
+pub fn memory_bytes(load: &Load) -> u64 {
+    ((load.bytes as f64 * MEMORY_SHARE) as u64).max(LEAST_MEMORY_BYTES)
+}
+
 fn measure(setup: &Setup, load: &Load, layout: &Layout) -> Result<Measured, LabError> {
-    let memory_bytes = OWN_BYTES + (load.bytes as f64 * MEMORY_SHARE) as u64;
+    let memory_bytes = memory_bytes(load);
     // Blocks of 4 KiB, inodes, directories, and a journal.
     let disk_bytes = (load.bytes + load.objects * 8192 + (256 << 20)).next_multiple_of(1 << 20);
-    let mapped_bytes = (load.small_bytes * 2 + (16 << 20)).next_multiple_of(8192);
-    let bench = |disk_bytes| Bench::make(&BenchOptions { scratch: setup.scratch.clone(), disk_bytes, memory_bytes });
+    let mapped_bytes = (load.segment_bytes + load.segment_bytes / 8 + (1 << 20)).next_multiple_of(8192);
+    let bench =
+        |disk_bytes| Bench::make(&BenchOptions { scratch: setup.scratch.clone(), disk_bytes, memory_bytes: UNLIMITED });
     let files = bench(disk_bytes)?;
     let apart = layout.packing.map(|_| bench(mapped_bytes + (128 << 20))).transpose()?;
     let mapped = layout.packing.map(|packing| Mapped {
@@ -174,10 +184,14 @@ fn measure(setup: &Setup, load: &Load, layout: &Layout) -> Result<Measured, LabE
         let mut replayer = Replayer::open(&files.mounted(), mapped_at.as_deref(), layout, mapped)?;
         let (first, second) = load.requests.split_at(load.measured_from());
         let mut progress = Progress::of(format!("{}: {}", load.title, layout.name), load.requests.len());
-        replayer.replay(first, &mut progress)?;
+        let mut step = |number: usize| {
+            progress.step();
+            if number.is_multiple_of(LIMIT_EVERY) { files.leave_for_files(memory_bytes) } else { Ok(()) }
+        };
+        replayer.replay(first, &mut step)?;
         let before = (files.disk(), apart.as_ref().map(Bench::disk).unwrap_or_default());
         let (faults, began) = (major_faults(), Instant::now());
-        let hits = replayer.replay(second, &mut progress)?;
+        let hits = replayer.replay(second, &mut step)?;
         let after = (files.disk(), apart.as_ref().map(Bench::disk).unwrap_or_default());
         let (took, faults) = (began.elapsed(), major_faults() - faults);
         let resident_bytes = replayer.resident_bytes();
@@ -217,19 +231,23 @@ impl Replayer {
     }
 
     /// One request after the other; how many were hits. What was written is on the disk in the end.
-    fn replay(&mut self, requests: &[Request], progress: &mut Progress) -> Result<u64, LabError> {
+    fn replay(
+        &mut self,
+        requests: &[Request],
+        step: &mut dyn FnMut(usize) -> Result<(), LabError>,
+    ) -> Result<u64, LabError> {
         let longest = requests.iter().map(|request| request.bytes).max().unwrap_or_default();
         let body = Bytes::from(vec![0x5A; longest as usize]);
         match self {
-            Replayer::Store { store, .. } => replay(store, requests, &body, progress),
+            Replayer::Store { store, .. } => replay(store, requests, &body, step),
             Replayer::Cern { cern, urls, root } => {
                 let failed = |why: std::io::Error| LabError::failed("replaying requests as CERN", why);
                 let (mut hits, mut into) = (0, Vec::new());
-                for request in requests {
+                for (number, request) in requests.iter().enumerate() {
+                    step(number)?;
                     let body = body.get(..request.bytes as usize).unwrap_or_default();
                     let served = cern.request(&urls.url(request), 0, body, NEVER, &mut into).map_err(failed)?;
                     hits += u64::from(matches!(served, Served::Hit(_)));
-                    progress.step();
                 }
                 rustix::fs::syncfs(root).map_err(|why| failed(why.into()))?;
                 Ok(hits)
@@ -297,11 +315,16 @@ fn open(
     Ok(Replayer::Store { store, mapped: both })
 }
 
-fn replay(store: &Cache, requests: &[Request], body: &Bytes, progress: &mut Progress) -> Result<u64, LabError> {
+fn replay(
+    store: &Cache,
+    requests: &[Request],
+    body: &Bytes,
+    step: &mut dyn FnMut(usize) -> Result<(), LabError>,
+) -> Result<u64, LabError> {
     let failed = |why: String| LabError::failed("replaying requests", why);
     let mut hits = 0;
-    for request in requests {
-        progress.step();
+    for (number, request) in requests.iter().enumerate() {
+        step(number)?;
         let key = Key::from_name(&request.object.to_le_bytes());
         match block_on(store.find(&key)) {
             Some(mut hit) => {
@@ -390,15 +413,15 @@ fn notes() -> Vec<String> {
         "The requests are the generated load of maltzahn-locality; hits read the whole object, misses write it. Caches have no end and \
          there are no expiries. Transactions are those that reached the loop devices, as /proc/diskstats counts them, until all of the \
          second half was synced. Files and mapped file have a file system each, without read-ahead in the mapping (MADV_RANDOM).",
-        "A control group limits the program with its page cache: to 1/16 of the data, as 512 MB are of 8 GB, and 256 MB for the \
-         program and its index.",
+        "A control group leaves the page cache 1/16 of the data, as 512 MB are of 8 GB, and 16 MB at least, beside what the program \
+         and its index take.",
         "CERN's layout keeps nothing in memory: each request looks for a lock file, reads its directory's list, and for a miss makes \
          the directories that are missing, a lock file, the object and the list anew. The generated load has no URLs: each 16 pages of a \
          host, with what is asked for with them first, lie in one directory here. The paper finds its transactions `surprisingly similar` to \
          SQUID's. Here they are four times as many: ext4 writes a file that was cut and written anew to the disk as soon as it is closed \
          (auto_da_alloc). With lists that are written in place they are twice as many, what the lists and lock files themselves cost.",
-        "The paper has two writes for each read; here it is the other way round for files, since what is written goes to the disk in large \
-         pieces: a transaction has some 60 KB, where the paper's have 8.",
+        "The paper has two writes for each read. By SQUID on the generated loads it is the other way round here, since what is written goes to \
+         the disk in large pieces, several files in one transaction.",
         "An object has 112 bytes of the store's with it, which its body has less here, so that as many objects are small as in the \
          trace.",
         "ext4 differs from the paper's UFS where it matters here: a file that is made costs no write of its own, but entries in a \

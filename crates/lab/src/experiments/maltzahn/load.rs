@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use super::future::class_of;
 use crate::error::LabError;
 use crate::experiment::Setup;
 use crate::load::{Hosts, HostsOptions, Kept, Request, Trace, read_trace_of};
@@ -24,6 +25,8 @@ pub struct Load {
     pub bytes: u64,
     /// The bytes of those of 8 KiB and less.
     pub small_bytes: u64,
+    /// The bytes of the segments that these take.
+    pub segment_bytes: u64,
     /// What is to be said of how it was read, of a log.
     pub note: Option<String>,
 }
@@ -39,13 +42,17 @@ impl Load {
 
     /// The first so many requests of a log, without those that section 4 leaves out. Errors: it cannot be read.
     pub fn of_log(number: usize, path: &Path, most: usize) -> Result<Load, LabError> {
-        let Trace { mut requests, unreadable, unreadable_lines, left_out, .. } = read_trace_of(path, Kept::Static)?;
+        let Trace { mut requests, unreadable, unreadable_lines, left_out, cut } = read_trace_of(path, Kept::Static)?;
         requests.truncate(most);
         let host = requests.first().map(|request| request.host);
         let knows_hosts = requests.iter().any(|request| Some(request.host) != host);
-        let mut note = format!("Log {number}: {left_out} requests are left out as in section 4");
+        let mut note =
+            format!("Log {number}: {left_out} requests are left out as in section 4, as far as it says status and URL");
         if unreadable > 0 {
             note += &format!("; {unreadable} lines cannot be read, first {unreadable_lines:?}");
+        }
+        if cut {
+            note += "; it has more requests than are read";
         }
         Ok(Load { note: Some(note + "."), ..Load::of(format!("log {number}"), requests, knows_hosts) })
     }
@@ -60,7 +67,9 @@ impl Load {
         let sizes: HashMap<_, _> = requests.iter().map(|request| (request.object, request.bytes)).collect();
         let bytes = sizes.values().sum();
         let small_bytes = sizes.values().filter(|bytes| **bytes <= SMALL_BYTES).sum();
-        Load { title, requests, knows_hosts, objects: sizes.len() as u64, bytes, small_bytes, note: None }
+        let segments = sizes.values().filter_map(|bytes| class_of(*bytes)).map(|class| 512 << class);
+        let (objects, segment_bytes) = (sizes.len() as u64, segments.sum());
+        Load { title, requests, knows_hosts, objects, bytes, small_bytes, segment_bytes, note: None }
     }
 
     /// What is left out to warm the cache up: half, as the paper's first day.

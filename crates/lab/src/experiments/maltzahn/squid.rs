@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tinaja_store::engines;
 
-use super::layouts::{MEMORY_SHARE, OWN_BYTES, REQUESTS};
+use super::layouts::{LIMIT_EVERY, REQUESTS, UNLIMITED, memory_bytes};
 use super::load::Load;
 use crate::error::LabError;
 use crate::experiment::{Experiment, Setup};
@@ -66,7 +66,9 @@ impl Measured {
 fn run(setup: &Setup) -> Result<Report, LabError> {
     needs_root()?;
     allow_open_files()?;
-    let (mut tables, mut plots, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut tables, mut plots) = (Vec::new(), Vec::new());
+    let (theirs, absent): (Vec<Peer>, Vec<Peer>) = THEIRS.into_iter().partition(|peer| peer.program().is_some());
+    let left_out: Vec<_> = absent.iter().map(|peer| format!("{}: it is not installed", peer.name())).collect();
     let count = setup.choose(REQUESTS.0, REQUESTS.1);
     let mut loads = vec![Load::generated(setup, AT_ONCE, count)];
     for (number, path) in (1..).zip(&setup.traces) {
@@ -74,18 +76,14 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
     }
     for load in &loads {
         let mut measured = vec![measure(setup, load, OURS)?];
-        for peer in THEIRS {
-            if peer.program().is_none() {
-                left_out.push(format!("{}: it is not installed", peer.name()));
-                continue;
-            }
+        for &peer in &theirs {
             measured.push(measure(setup, load, peer)?);
         }
         tables.push(table(load, &measured));
         plots.push(plot(load, &measured));
     }
     let mut versions = Table::new("Versions", &["proxy", "version"]);
-    for peer in [OURS, THEIRS[0]] {
+    for peer in [OURS].into_iter().chain(theirs.first().copied()) {
         versions.row([peer.name().into(), peer.version().into()]);
     }
     tables.push(versions);
@@ -96,8 +94,8 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
 
 fn measure(setup: &Setup, load: &Load, peer: Peer) -> Result<Measured, LabError> {
     let disk_bytes = (load.bytes + load.objects * 8192 + (256 << 20)).next_multiple_of(1 << 20);
-    let memory_bytes = OWN_BYTES + (load.bytes as f64 * MEMORY_SHARE) as u64;
-    let bench = Bench::make(&BenchOptions { scratch: setup.scratch.clone(), disk_bytes, memory_bytes })?;
+    let memory_bytes = memory_bytes(load);
+    let bench = Bench::make(&BenchOptions { scratch: setup.scratch.clone(), disk_bytes, memory_bytes: UNLIMITED })?;
     let share = Share { disk_bytes: disk_bytes - (128 << 20), hot_bytes: HOT_BYTES };
     let origin = Origin::begin()?;
     let mut server = Server::start(peer, &bench, &share)?;
@@ -106,8 +104,11 @@ fn measure(setup: &Setup, load: &Load, peer: Peer) -> Result<Measured, LabError>
     let mut progress = Progress::of(format!("{}: {}", load.title, peer.name()), load.requests.len());
     let mut replay = |requests: &[Request]| {
         let mut hits = 0;
-        for request in requests {
+        for (number, request) in requests.iter().enumerate() {
             progress.step();
+            if number.is_multiple_of(LIMIT_EVERY) {
+                bench.leave_for_files(memory_bytes)?;
+            }
             // One client, and each object as large and as cachable as any.
             let asked = Request { client: 0, referer: None, bytes: request.bytes.max(1), ..*request };
             let answer = clients.ask(&asked).map_err(|why| LabError::failed("asking a proxy", why))?;
@@ -196,7 +197,7 @@ fn plot(load: &Load, measured: &[Measured]) -> Plot {
 fn notes(left_out: &[String]) -> Vec<String> {
     let mut notes = [
         "Both are proxies in front of the same origin, asked by one client, one request after the other, over ext4 on a loop device of their \
-         own and in a control group with 256 MB and a sixteenth of the data. Nothing is evicted. Transactions are counted until the second half is \
+         own and in a control group that leaves the page cache a sixteenth of the data, and 16 MB at least. Nothing is evicted. Transactions are counted until the second half is \
          synced.",
         "Squid has 16 x 256 directories, 256 files in each before the next one, as `squid2` by default. What Squid does more than the formula says: \
          `swap.state`, a list to which each object that comes or goes adds 72 bytes; the answer's whole head and Squid's own record before \

@@ -40,8 +40,8 @@ pub struct Mapped {
     pub replacement: Replacement,
 }
 
-/// The segments, and whose object makes room: an object is told by a number of the caller's. Memory: 16 bytes an object by LRU and
-/// some 48 by FBC; 4 bytes a free segment.
+/// The segments, and whose object makes room: an object is told by a number of the caller's. Memory: 24 bytes an object by LRU and
+/// some 48 by FBC; 8 bytes a free segment.
 pub struct Segments {
     packer: Packer,
     free: [Vec<Segment>; CLASSES],
