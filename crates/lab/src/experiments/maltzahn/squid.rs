@@ -96,7 +96,8 @@ fn measure(setup: &Setup, load: &Load, peer: Peer) -> Result<Measured, LabError>
     let disk_bytes = (load.bytes + load.objects * 8192 + (256 << 20)).next_multiple_of(1 << 20);
     let memory_bytes = memory_bytes(load);
     let bench = Bench::make(&BenchOptions { scratch: setup.scratch.clone(), disk_bytes, memory_bytes: UNLIMITED })?;
-    let share = Share { disk_bytes: disk_bytes - (128 << 20), hot_bytes: HOT_BYTES };
+    // Inodes and a journal take the rest.
+    let share = Share { disk_bytes: disk_bytes / 8 * 7 - (64 << 20), hot_bytes: HOT_BYTES };
     let origin = Origin::begin()?;
     let mut server = Server::start(peer, &bench, &share)?;
     let clients = Clients::new(1, server.address(), origin.address());
