@@ -20,9 +20,11 @@ fn every_engine_serves_and_is_kept() {
         let (origin, dir) = (Origin::of_patterns(), TempDir::new().unwrap());
         let setup = |flags: &[&str]| Setup::forward().cache(&dir.path().join("cache")).flags(flags);
         for flags in [&["--engine", engine.name][..], &[]] {
-            let mut proxy = setup(flags).start();
+            // Its output goes with it.
+            let setup = setup(flags);
+            let mut proxy = setup.start();
             for path in ["/3000/a", "/20000/b", "/900000/c"] {
-                let response = proxy.get(&origin.url(path)).unwrap();
+                let response = proxy.get(&origin.url(path)).unwrap_or_else(|error| panic!("{engine}: {path}: {error}"));
                 let bytes = path.split('/').nth(1).unwrap().parse().unwrap();
                 assert!(response.status == 200 && response.body == body(path, bytes), "{engine}: {path}");
             }

@@ -419,7 +419,7 @@ fn notes() -> Vec<String> {
          the directories that are missing, a lock file, the object and the list anew. The generated load has no URLs: each 16 pages of a \
          host, with what is asked for with them first, lie in one directory here. The paper finds its transactions `surprisingly similar` to \
          SQUID's. Here they are four times as many: ext4 writes a file that was cut and written anew to the disk as soon as it is closed \
-         (auto_da_alloc). With lists that are written in place they are twice as many, what the lists and lock files themselves cost.",
+         (auto_da_alloc). With lists that are written in place they are more than twice as many: what the lists and lock files themselves cost.",
         "The paper has two writes for each read. By SQUID on the generated loads it is the other way round here, since what is written goes to \
          the disk in large pieces, several files in one transaction.",
         "An object has 112 bytes of the store's with it, which its body has less here, so that as many objects are small as in the \
@@ -435,7 +435,7 @@ fn notes() -> Vec<String> {
          engines are made before the first object comes, as `squid -z` does. Where SQUIDL's are made as hosts come, later ones lie in other \
          parts of the disk and its writes are more still; with 256 directories, by overlapping masks, it is at SQUID's. So what is left of \
          the layout's effect is where ext4 puts the files of a directory, and not how often directories are read. On log 1, with nine files a \
-         directory, that is most of SQUID's cost: `squid2`, which fills one directory after the other, does with a seventh.",
+         directory, that is most of SQUID's cost: `squid2`, which fills one directory after the other, does with less than a third.",
     ]
     .map(str::to_owned)
     .to_vec()
