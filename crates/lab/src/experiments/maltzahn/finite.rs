@@ -6,7 +6,7 @@ use tinaja_store::device::mapped::{Packing, Segment, WithMapped};
 use tinaja_store::device::tree::{Call, Tree};
 use tinaja_store::engine::trees::{Mapped, Replacement, Segments};
 
-use super::future::{Placements, class_of};
+use super::future::Placements;
 use crate::error::LabError;
 use crate::load::Request;
 
@@ -55,9 +55,8 @@ impl Cache {
                     segments.touch(*segment, *order);
                     return Step::Read(*segment);
                 }
-                let Some(least) = class_of(request.bytes) else { return Step::Pass };
                 // As the engines do: a size without any segment takes the next larger one.
-                for class in least..5 {
+                for class in segments.classes_for(body_bytes(request)) {
                     let free = segments.take(class).map(|segment| (segment, false));
                     let found = free.or_else(|| {
                         let is_there =

@@ -10,6 +10,7 @@ use tinaja_store::engine::trees::Replacement;
 
 use super::finite::{Cache, Came, LOOKED_AT, Replayer};
 use super::future::Placements;
+use super::layouts::{LIMIT_EVERY, UNLIMITED};
 use super::load::Load;
 use crate::error::LabError;
 use crate::experiment::{Experiment, Setup};
@@ -37,8 +38,6 @@ const FULL_SMALL_BYTES: u64 = 700_000_000;
 const LEAST_BYTES: u64 = 6 << 20;
 /// How often it is looked what of the file is in memory.
 const LOOKS: usize = 50;
-/// Requests after which the limit of memory follows what the replay itself has come to take.
-const LIMIT_EVERY: usize = 500;
 /// When so much of the memory that maps the file was written, all of it goes to the disk: where the kernel begins to write by default.
 const CLEANED_AT: f64 = 0.1;
 /// And sooner or later.
@@ -148,7 +147,7 @@ fn measure(
     let bench = Bench::make(&BenchOptions {
         scratch: setup.scratch.clone(),
         disk_bytes: (file_bytes + (96 << 20)).next_multiple_of(1 << 20),
-        memory_bytes: 1 << 34,
+        memory_bytes: UNLIMITED,
     })?;
     let failed = |why: std::io::Error| LabError::failed("making a mapped file", why);
     let path = bench.mounted().join("mapped");
