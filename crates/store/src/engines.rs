@@ -42,6 +42,7 @@ macro_rules! for_built_in_engines_in_directories {
     ($callback:path, $($more:tt)*) => {
         $callback! {
             ($($more)*)
+            cern: CERN = trees::CERN,
             squid: SQUID = trees::SQUID,
             squid2: SQUID2 = trees::SQUID2,
             squidl: SQUIDL = trees::SQUIDL,
@@ -108,7 +109,7 @@ mod tests {
                 on_disk += 1;
             }
         }
-        assert_eq!((all.iter().count(), on_disk), (15, 16));
+        assert_eq!((all.iter().count(), on_disk), (16, 16));
         let error = "hashcache-lgo".parse::<EngineRef>().unwrap_err();
         assert!(error.contains("hashcache-basic, hashcache-set") && error.ends_with("squidmla"), "{error}");
     }

@@ -161,7 +161,7 @@ impl HotObjects {
         }
         shard.take(id);
         let Some(kept) = here.or_else(|| shard.lend(head, body)) else { return };
-        let object = Object { id: *id, key: key.clone(), kept, place };
+        let object = Object { id: *id, key: key.without_url(), kept, place };
         shard.bytes += object.bytes();
         let at = shard.order.insert(object);
         shard.found.insert(*id, at);

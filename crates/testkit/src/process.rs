@@ -97,11 +97,13 @@ pub fn kill_now(pid: u32) {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        if self.is_running() {
+        let ended = self.child.try_wait().unwrap();
+        if ended.is_none() {
             self.kill();
         }
         if std::thread::panicking() {
-            eprintln!("--- output of {} ---\n{}", self.name, self.output());
+            let how = ended.map_or("runs".to_owned(), |status| format!("had ended with {status}"));
+            eprintln!("--- output of {}, which {how} ---\n{}", self.name, self.output());
         }
     }
 }

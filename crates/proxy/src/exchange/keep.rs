@@ -109,7 +109,8 @@ impl Keeper {
         let head = StoredHead::encode(Kind::Whole, &facts, name.primary(), &header)?;
         let group = self.groups.join(&member(request, answer.head), self.shared.clock.now());
         let hint = Hint { group, expected_bytes: length, ..hint(name, &facts, &header) };
-        Some((place.clone(), self.store.put(&place, head, hint)))
+        let writer = self.store.put(&name.at_its_url(&place), head, hint);
+        Some((place, writer))
     }
 
     /// Where an answer with these headers is to stand, and which variant it is. `None` where the store could not keep

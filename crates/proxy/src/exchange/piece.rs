@@ -111,7 +111,11 @@ impl Pieces {
                 let none = ResponseHead::new(StatusCode::PARTIAL_CONTENT);
                 let Object { name, place, facts, header, .. } = object;
                 let head = StoredHead::encode_pieces(Kind::Piece, &facts, name.primary(), &mark, &none)?;
-                let writer = self.keeper.store.put(&name.piece_place(&mark), head, hint(&name, &facts, &header));
+                let writer = self.keeper.store.put(
+                    &name.at_its_url(&name.piece_place(&mark)),
+                    head,
+                    hint(&name, &facts, &header),
+                );
                 Some(Keeping {
                     name,
                     place,
@@ -163,7 +167,8 @@ impl Pieces {
         list: &PieceList,
     ) -> Option<()> {
         let head = StoredHead::encode_pieces(Kind::Pieces, facts, name.primary(), &list.bytes(), header)?;
-        let writer = self.keeper.store.put(place, head, Hint { expected_bytes: Some(0), ..hint(name, facts, header) });
+        let hint = Hint { expected_bytes: Some(0), ..hint(name, facts, header) };
+        let writer = self.keeper.store.put(&name.at_its_url(place), head, hint);
         match writer.commit().await {
             Commit::Stored { .. } => Some(()),
             Commit::NotStored(why) => {

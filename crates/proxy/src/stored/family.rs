@@ -147,8 +147,8 @@ impl Families {
         }
         let head = family.head(name)?;
         let began = StoredHead::decode(&head)?.facts.received;
-        let writer =
-            store.put(&name.place(), head, Hint { expected_bytes: Some(0), site: name.site(), ..Hint::default() });
+        let hint = Hint { expected_bytes: Some(0), site: name.site(), ..Hint::default() };
+        let writer = store.put(&name.at_its_url(&name.place()), head, hint);
         match writer.commit().await {
             tinaja_store::Commit::Stored { .. } => Some((began, variant)),
             tinaja_store::Commit::NotStored(why) => {

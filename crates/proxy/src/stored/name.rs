@@ -40,6 +40,21 @@ impl Name {
         Some(u64::from_le_bytes(number))
     }
 
+    /// The URL that a client would ask for, as far as the name says it; empty where it is none of ours.
+    fn url(&self) -> String {
+        let Some(Parts { scheme, host, port, site, path }) = parts_of(&self.0) else { return String::new() };
+        match site {
+            "" => format!("{scheme}://{host}:{port}{path}"),
+            _ if site.contains("://") => format!("{site}{path}"),
+            _ => format!("http://{site}{path}"),
+        }
+    }
+
+    /// A place of this name's, for the store to write to: some lay objects out by URL.
+    pub fn at_its_url(&self, place: &Key) -> Key {
+        place.clone().at_url(&self.url())
+    }
+
     /// Where the object, or the family of its variants, stands in the store.
     pub fn place(&self) -> Key {
         Key::from_digest(digest(&self.0, &[]))
@@ -126,6 +141,12 @@ mod tests {
         assert_ne!(site(&reverse, "a", 80, "x", "/"), site(&reverse, "a", 80, "y", "/"), "a site of many");
         assert_eq!(a, 5_045_874_911_795_349_004, "the same after every restart and with every version");
         assert_eq!(Name::from_primary(b"no name").site(), None);
+        let url = |name: Name| name.url();
+        let destination = Destination { tls: false, host: "a".into(), port: 80 };
+        assert_eq!(url(name_of(&forward, &destination, false, "x", "/y?z")), "http://a:80/y?z");
+        assert_eq!(url(name_of(&reverse, &destination, false, "x", "/y")), "http://x/y");
+        assert_eq!(url(name_of(&reverse, &destination, true, "x:8443", "/y")), "https://x:8443/y");
+        assert_eq!(url(Name::from_primary(b"no name")), "");
     }
 
     #[test]

@@ -45,7 +45,7 @@ impl Inner {
 
     async fn hit(self: &Arc<Self>, key: &Key, digest: &Digest, hint: &Hint, places: Places) -> Option<Hit> {
         let found = self.fetch(key, digest, hint, places).await?;
-        self.engine.touch(&hint.placement(*digest, key.name()), found.place);
+        self.engine.touch(&hint.placement(*digest, key), found.place);
         let source = if found.from_memory { Source::Memory } else { Source::Disk };
         let body = match found.kind {
             Kind::Whole => {
@@ -95,7 +95,7 @@ impl Inner {
     /// The record of a key, with its whole name compared.
     pub(super) async fn fetch(&self, key: &Key, digest: &Digest, hint: &Hint, places: Places) -> Option<Found> {
         let newest = places.iter().next();
-        let read = |done| self.engine.fetch(&hint.placement(*digest, key.name()), places, done);
+        let read = |done| self.engine.fetch(&hint.placement(*digest, key), places, done);
         let fetched = self.in_turn(self.engine.disk_of(digest), newest, read).await;
         fetched.filter(|found| found.name == key.name())
     }

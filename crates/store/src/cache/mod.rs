@@ -127,11 +127,11 @@ impl Store for Cache {
         }
         if let Some((head, body, place)) = store.hot.get(&digest, key) {
             add(&store.counters.hits_memory, 1);
-            store.engine.touch(&hint.placement(digest, key.name()), place);
+            store.engine.touch(&hint.placement(digest, key), place);
             let body = Body::from_bytes(body);
             return Lookup::Here(Hit { head, state: State::Whole, source: Source::Memory, body });
         }
-        let places = match store.engine.probe(&hint.placement(digest, key.name())) {
+        let places = match store.engine.probe(&hint.placement(digest, key)) {
             Probe::Absent => {
                 add(&store.counters.misses, 1);
                 return Lookup::Absent;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::Hit;
 pub use crate::terms::Reuse;
-use crate::terms::{Digest, Pending, Placement, WhyNot};
+use crate::terms::{Digest, Key, Pending, Placement, WhyNot};
 
 /// What the caller knows about an object before its bytes arrive. All of it is advice except the length.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,10 +29,11 @@ pub struct Hint {
 }
 
 impl Hint {
-    /// What an engine is told of the object of a digest and name.
-    pub(crate) fn placement<'a>(&self, digest: Digest, name: &'a [u8]) -> Placement<'a> {
+    /// What an engine is told of the object of a key, with its digest here.
+    pub(crate) fn placement<'a>(&self, digest: Digest, key: &'a Key) -> Placement<'a> {
         let Hint { group, site, expected_bytes, reuse, fresh_until, can_validate } = *self;
-        Placement { digest, name, group, site, reuse, fresh_until, can_validate, expected_bytes }
+        let (name, url) = (key.name(), key.url());
+        Placement { digest, name, url, group, site, reuse, fresh_until, can_validate, expected_bytes }
     }
 }
 

@@ -1,17 +1,34 @@
 //! What an object is called: a digest, and optionally the name it was made from.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// The name of an object: a 16-byte digest and, where the caller has it, the bytes it stands for.
 ///
 /// Both are compared before anything is served, so two names that share a digest are two objects: a digest proves nothing
 /// against somebody who chooses the names. A key without a name matches only objects stored without one. Cloning is cheap
-/// (one reference count).
-#[derive(Clone, PartialEq, Eq, Hash)]
+/// (reference counts).
+#[derive(Clone)]
 pub struct Key {
     digest: [u8; 16],
     name: Option<Arc<[u8]>>,
+    url: Option<Arc<str>>,
+}
+
+// Where an object comes from is no part of what it is called.
+impl PartialEq for Key {
+    fn eq(&self, other: &Key) -> bool {
+        self.digest == other.digest && self.name == other.name
+    }
+}
+
+impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.digest.hash(state);
+    }
 }
 
 /// The longest name a key may carry, in bytes. Longer names are kept by digest alone.
@@ -22,7 +39,7 @@ pub const MAX_NAME_BYTES: usize = 16 * 1024;
 impl Key {
     /// A key from a digest computed elsewhere, with no name.
     pub fn from_digest(digest: [u8; 16]) -> Self {
-        Key { digest, name: None }
+        Key { digest, name: None, url: None }
     }
 
     /// A key from its name: the digest is the first half of the name's BLAKE3 hash.
@@ -48,6 +65,23 @@ impl Key {
     pub fn with_name(mut self, name: &[u8]) -> Self {
         self.name = (name.len() <= MAX_NAME_BYTES && !name.is_empty()).then(|| name.into());
         self
+    }
+
+    /// The same with the URL that the object comes from, for engines that lay objects out by it; it identifies nothing. One above
+    /// [`MAX_NAME_BYTES`] is dropped.
+    pub fn at_url(mut self, url: &str) -> Self {
+        self.url = (url.len() <= MAX_NAME_BYTES && !url.is_empty()).then(|| url.into());
+        self
+    }
+
+    /// The URL, or nothing where nobody said.
+    pub fn url(&self) -> &str {
+        self.url.as_deref().unwrap_or_default()
+    }
+
+    /// What identifies the object alone, to be kept for as long as it is.
+    pub(crate) fn without_url(&self) -> Self {
+        Key { url: None, ..self.clone() }
     }
 
     /// The caller's digest (not what is on disk: the store mixes its secret in first).

@@ -19,13 +19,15 @@ pub enum Reuse {
 /// Which object a call is about, and what is known of it. The digest is always there. All else is known to some callers
 /// only: an engine that needs it does its best without.
 ///
-/// A file tree by host needs the site, groups of pages need the group, an engine that weighs objects against each other the rest.
+/// A file tree by host needs the site, one by URL the URL, groups of pages need the group, an engine that weighs objects against each other the rest.
 #[derive(Clone, Copy, Debug)]
 pub struct Placement<'a> {
     /// What identifies the object in this store.
     pub digest: Digest,
     /// The key's name, empty where it has none or the caller does not know it.
     pub name: &'a [u8],
+    /// The URL that it comes from, empty where the caller does not know it.
+    pub url: &'a str,
     /// Objects of one group are likely to be asked for together: those of a page, a client or a host.
     pub group: Option<u64>,
     /// The site that it comes from, the same number for all that come from there; what is asked for is mostly asked for with
@@ -47,6 +49,7 @@ impl<'a> Placement<'a> {
         Placement {
             digest,
             name: &[],
+            url: "",
             group: None,
             site: None,
             reuse: Reuse::Unknown,

@@ -134,7 +134,7 @@ impl Fill {
 
     /// What the engine is told of it.
     pub(crate) fn placement(&self) -> Placement<'_> {
-        self.hint.placement(self.digest, self.key.name())
+        self.hint.placement(self.digest, &self.key)
     }
 
     /// Count its bytes among those of all.

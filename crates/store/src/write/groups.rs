@@ -139,7 +139,7 @@ impl Objects {
     }
 
     async fn write_one(&self, gather: &Gather, object: &Arc<Gathered>, related_bytes: usize) {
-        let at = object.hint.placement(object.digest, object.key.name());
+        let at = object.hint.placement(object.digest, &object.key);
         let place = poll_fn(|cx| {
             let _order = self.stripe(&object.digest);
             if !gather.has(object) {

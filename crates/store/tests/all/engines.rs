@@ -154,6 +154,8 @@ contract_of!(squid, engines::SQUID);
 contract_of!(squid2, engines::SQUID2, without_hot_objects: {});
 contract_of!(squidl, engines::SQUIDL, with_hot_objects: { memory_bytes: 4 << 20 });
 contract_of!(squidl_k, engines::SQUIDL_K, on_two_disks: { disks: 2 });
+// With a list in each directory.
+contract_of!(cern, engines::CERN, on_two_disks: { disks: 2 });
 // Small objects in a mapped file.
 contract_of!(squidm, engines::SQUIDM, without_hot_objects: {});
 contract_of!(squidml, engines::SQUIDML, on_two_disks: { disks: 2 });

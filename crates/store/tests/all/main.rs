@@ -14,6 +14,7 @@ mod ahead;
 mod bits;
 mod bits_engines;
 mod broken;
+mod cern;
 mod disks;
 mod engine_files;
 mod engines;

@@ -51,12 +51,13 @@ fn open(tree: Arc<dyn Tree>) -> Result<Cache, String> {
     open_with(tree, naming(256), CAPACITY)
 }
 
-/// Without a mapped file, with one that has room for all, and with one so small that objects replace each other.
-fn ways() -> [Option<Mapped>; 3] {
+/// Without a mapped file, with one that has room for all, with one so small that objects replace each other, and by URL.
+fn ways() -> [(Naming, Option<Mapped>); 4] {
     let mapped =
         Mapped { bytes: 4 << 20, page_bytes: 8192, packing: Packing::WithinPages, replacement: Replacement::Lru };
     let small = Mapped { bytes: 24 << 10, packing: Packing::InOrder, replacement: Replacement::FBC, ..mapped };
-    [None, Some(mapped), Some(small)]
+    let by_url = Naming { scheme: Scheme::Cern, ..naming(256) };
+    [(naming(256), None), (naming(256), Some(mapped)), (naming(256), Some(small)), (by_url, None)]
 }
 
 type Fates = (&'static str, fn(&str) -> Fate);
@@ -82,8 +83,8 @@ fn whatever_a_power_cut_leaves_what_was_flushed_is_there() {
     ways().into_iter().for_each(cut_the_power);
 }
 
-fn cut_the_power(mapped: Option<Mapped>) {
-    let open = |tree: Arc<dyn Tree>| open_mapped(tree, naming(256), CAPACITY, mapped);
+fn cut_the_power((naming, mapped): (Naming, Option<Mapped>)) {
+    let open = |tree: Arc<dyn Tree>| open_mapped(tree, naming, CAPACITY, mapped);
     let least = if mapped.is_some_and(|mapped| mapped.bytes < 1 << 20) { 6.0 } else { 12.0 };
     let run = |call: u64| {
         let tree = MemoryTree::default();
@@ -117,8 +118,8 @@ fn a_file_system_that_fails_or_lies_makes_misses() {
     ways().into_iter().for_each(fail_each_call);
 }
 
-fn fail_each_call(mapped: Option<Mapped>) {
-    let open = |tree: Arc<dyn Tree>| open_mapped(tree, naming(256), CAPACITY, mapped);
+fn fail_each_call((naming, mapped): (Naming, Option<Mapped>)) {
+    let open = |tree: Arc<dyn Tree>| open_mapped(tree, naming, CAPACITY, mapped);
     let least = if mapped.is_some_and(|mapped| mapped.bytes < 1 << 20) { 6.0 } else { 12.0 };
     let run = |target: u64, fault: Option<FileFault>| {
         let tree = MemoryTree::default();

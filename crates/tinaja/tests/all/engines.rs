@@ -51,6 +51,34 @@ fn directories(dir: &Path) -> BTreeSet<PathBuf> {
     dirs.iter().flat_map(|dir| directories(dir)).chain(own).collect()
 }
 
+/// With cern an object lies where its URL says, and stays there when it was validated.
+#[test]
+fn a_tree_by_url_has_a_directory_for_each_part() {
+    let origin = Origin::start(|request, stream| match request.field("if-none-match") {
+        Some(_) => stream.write_all(b"HTTP/1.1 304 Not Modified\r\n\r\n").is_ok(),
+        None => reply(stream, request, 200, "Cache-Control: max-age=600\r\nETag: \"1\"\r\n", b"an object"),
+    });
+    let dir = TempDir::new().unwrap();
+    let cache = dir.path().join("cache");
+    let mut proxy = Setup::forward().cache(&cache).flags(&["--engine", "cern"]).start();
+    for path in ["/pages/1", "/pages/2?x=/y", "/"] {
+        assert_eq!(proxy.get(&origin.url(path)).unwrap().status, 200, "{path}");
+    }
+    let mut client = Client::connect(proxy.address());
+    let refreshed = client.request("GET", &origin.url("/pages/1"), "Cache-Control: no-cache\r\n");
+    assert!(refreshed.status == 200 && refreshed.cache_status().contains("fwd-status=304"));
+    assert!(proxy.get(&origin.url("/pages/1")).unwrap().cache_status().contains("hit"));
+    assert_eq!(proxy.process.terminate().code(), Some(0));
+    let host = cache.join("objects/http").join(format!("127.0.0.1%3A{}", origin.address.port()));
+    assert_eq!(directories(&cache.join("objects")), BTreeSet::from([host.clone(), host.join("pages")]));
+    let names: BTreeSet<_> = fs::read_dir(host.join("pages"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .map(|name| name.rsplit_once(',').map(|(name, _)| name.to_owned()).unwrap())
+        .collect();
+    assert_eq!(names, BTreeSet::from(["", "1", "2%3Fx%3D%2Fy"].map(str::to_owned)));
+}
+
 /// Objects of one host lie in one directory with squidl, whatever page they belong to; by number each lies in its own. One that
 /// was validated stays there, though whoever writes its new head does not say whence it comes.
 #[test]
@@ -66,7 +94,8 @@ fn a_tree_by_host_has_a_directory_for_each_host() {
         for n in 0..10 {
             let url = origin.url(&format!("/{n}"));
             for url in [&url, &url.replace("127.0.0.1", "localhost")] {
-                assert_eq!(proxy.get(url).unwrap().status, 200, "{engine}: {url}");
+                let got = proxy.get(url).unwrap_or_else(|error| panic!("{engine}: {url}: {error}"));
+                assert_eq!(got.status, 200, "{engine}: {url}");
             }
         }
         let mut client = Client::connect(proxy.address());

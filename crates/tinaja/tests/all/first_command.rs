@@ -1,6 +1,6 @@
 //! The first command of the README, as a new user runs it.
 
-use std::fs;
+use std::fs::{self, File};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
@@ -47,6 +47,9 @@ fn assert_welcomes(proxy: &Process, address: SocketAddr, cache: &Path) {
 fn serve_without_a_flag() {
     let home = TempDir::new().unwrap();
     let address: SocketAddr = DEFAULT.parse().unwrap();
+    // There is one such port: of four runs of this program at once one took it between the other's look and its start.
+    let turn = File::create(std::env::temp_dir().join("tinaja-test-port-3128")).unwrap();
+    turn.lock().unwrap();
     // Somebody's Squid may have the port on the machine that runs this; then the command must say so and end.
     let taken = TcpStream::connect(address).is_ok();
     let mut proxy = serve(&home, &[]);

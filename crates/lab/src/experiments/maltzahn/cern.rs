@@ -6,7 +6,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-use tinaja_store::Key;
+use tinaja_store::engine::trees::urls::Address;
 
 use crate::load::Request;
 
@@ -15,8 +15,6 @@ const METADATA: &str = ",metadata";
 /// What follows an object's name in that of its file, which is no directory's then, and of its lock file.
 const OBJECT: &str = ",object";
 const LOCK: &str = ",lock";
-/// A component that would be longer ends in its hash. File systems take 255 bytes.
-const MAX_COMPONENT_BYTES: usize = 200;
 
 /// What was done about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +51,7 @@ impl Cern {
     /// One request, at a time in seconds: read the object into `into` if it is there and has not expired, else store `body` until `expires`.
     /// Errors: the system's.
     pub fn request(&self, url: &str, now: u64, body: &[u8], expires: u64, into: &mut Vec<u8>) -> io::Result<Served> {
-        let (directory, name) = place(url);
+        let Address { directory, name } = Address::of_url(url);
         let directory = self.root.join(directory);
         let [object, lock] = [OBJECT, LOCK].map(|end| directory.join(format!("{name}{end}")));
         if fs::symlink_metadata(&lock).is_ok() {
@@ -138,35 +136,6 @@ fn write_metadata(directory: &Path, listed: &[Entry], new: &Entry, lists: Lists)
     file.write_all(text.as_bytes())?;
     // Numbers of another length may have made it shorter.
     if file.metadata()?.len() > text.len() as u64 { file.set_len(text.len() as u64) } else { Ok(()) }
-}
-
-/// The directory of a URL beneath the root, and the object's name in it: scheme, host and each part of the path are a directory, and the
-/// last part is the name.
-fn place(url: &str) -> (PathBuf, String) {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    let mut parts: Vec<String> = [scheme].into_iter().chain(rest.split('/')).map(component).collect();
-    let name = parts.pop().unwrap_or_default();
-    (parts.iter().collect(), name)
-}
-
-/// One component as a name that no file system takes for anything else: never empty, `.`, `..` or too long, and without bytes that mean something
-/// in paths or in ours.
-fn component(part: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~' | b'.');
-    let mut name = String::with_capacity(part.len() + 1);
-    for (at, byte) in part.bytes().enumerate() {
-        if is_plain(byte) && !(at == 0 && byte == b'.') {
-            name.push(byte.into());
-        } else {
-            name += &format!("%{byte:02X}");
-        }
-    }
-    if name.len() > MAX_COMPONENT_BYTES {
-        let hash = Key::from_name(part.as_bytes());
-        name.truncate(MAX_COMPONENT_BYTES);
-        name += &format!(",{:032x}", u128::from_be_bytes(*hash.digest()));
-    }
-    if name.is_empty() { ",index".to_owned() } else { name }
 }
 
 #[cfg(test)]

@@ -187,7 +187,7 @@ fn in_directories(requests: &[Request], naming: Naming) -> (HashMap<u32, u64>, f
             Some(spot) => *spot,
             None => {
                 let host = Home::Host(mix(request.host));
-                let Some(spot) = numbers.take(host) else { continue };
+                let Some(spot) = numbers.take(&host) else { continue };
                 files.insert(request.object, spot);
                 *counts.entry(spot.directory).or_insert(0) += 1;
                 spot

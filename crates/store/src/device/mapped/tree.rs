@@ -175,7 +175,7 @@ impl Tree for WithMapped {
                 }
                 self.below.call(Call::Sync)
             }
-            (None, call) => self.below.call(call),
+            (None, call) | (Some(_), call @ Call::RemoveDirectory { .. }) => self.below.call(call),
         }
     }
 

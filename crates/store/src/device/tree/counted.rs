@@ -45,6 +45,7 @@ impl Tree for Counted {
                 self.removed.fetch_add(1, Relaxed);
                 return Ok(());
             }
+            Call::RemoveDirectory { .. } => return self.below.call(call),
             Call::Sync => (Kind::Sync, 0),
         };
         let accepted = self.tally.began(kind);

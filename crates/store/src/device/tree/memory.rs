@@ -91,6 +91,12 @@ impl Tree for MemoryTree {
                 file.get_mut(start..end).ok_or(ErrorKind::FileTooLarge)?.copy_from_slice(bytes);
             }
             Call::Remove { path } => drop(held.now.remove(path)),
+            Call::RemoveDirectory { path } => {
+                let inside = |file: &String| file.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
+                if held.now.keys().any(inside) {
+                    return Err(ErrorKind::DirectoryNotEmpty.into());
+                }
+            }
             Call::Sync => held.synced = held.now.clone(),
         }
         Ok(())

@@ -2,7 +2,8 @@
 //!
 //! A [`Call`] is carried out on the thread that makes it, so an engine makes them on threads of its own. There is one
 //! method for all of them, so that wrappers compose as those of devices do: [`Counted`] counts, [`Faulty`] fails. Paths are
-//! relative, their parts are parted by `/`, and an engine makes them of its own numbers: no byte of a client's is in one.
+//! relative, their parts are parted by `/`, and an engine makes them of its own numbers: no byte of a client's is in one, but for the
+//! tree by URL, which escapes them.
 
 mod counted;
 mod faulty;
@@ -43,15 +44,23 @@ pub enum Call<'a> {
         /// Which file.
         path: &'a str,
     },
+    /// Remove a directory, if it is empty. Errors: of the kind `DirectoryNotEmpty` if it is not.
+    RemoveDirectory {
+        /// Which directory.
+        path: &'a str,
+    },
     /// Make all that was done survive power loss.
     Sync,
 }
 
 impl Call<'_> {
-    /// The file that it is about; `None` for a sync.
+    /// The file or directory that it is about; `None` for a sync.
     pub fn path(&self) -> Option<&str> {
         match self {
-            Call::Read { path, .. } | Call::Write { path, .. } | Call::Remove { path } => Some(path),
+            Call::Read { path, .. }
+            | Call::Write { path, .. }
+            | Call::Remove { path }
+            | Call::RemoveDirectory { path } => Some(path),
             Call::Sync => None,
         }
     }

@@ -67,6 +67,11 @@ impl Tree for RealTree {
                     .and_then(|parent| Ok(rustix::fs::unlinkat(&parent, name, rustix::fs::AtFlags::empty())?));
                 removed.or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })
             }
+            Call::RemoveDirectory { path } => {
+                let (parent, name) = path.rsplit_once('/').unwrap_or((".", path));
+                let parent = self.open_file(parent, OFlags::PATH | OFlags::DIRECTORY)?;
+                Ok(rustix::fs::unlinkat(&parent, name, rustix::fs::AtFlags::REMOVEDIR)?)
+            }
             // One call for all files: with one each, ext4 would commit its journal for each.
             Call::Sync => Ok(rustix::fs::syncfs(&self.root)?),
         }

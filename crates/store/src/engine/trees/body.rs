@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use super::engine::Inner;
+use super::files::Whence;
 use super::format::{self, END_BYTES, Within};
 use crate::engine::{BodyWriter, Kind, Place, Record};
 use crate::layout::record;
@@ -13,7 +14,7 @@ use crate::terms::{Digest, WhyNot};
 pub(super) struct Body {
     inner: Arc<Inner>,
     digest: Digest,
-    host: Option<u64>,
+    whence: Whence,
     /// From the first part on.
     file: Option<u64>,
     parts: u64,
@@ -21,8 +22,8 @@ pub(super) struct Body {
 }
 
 impl Body {
-    pub(super) fn new(inner: Arc<Inner>, digest: Digest, host: Option<u64>) -> Body {
-        Body { inner, digest, host, file: None, parts: 0, ended: false }
+    pub(super) fn new(inner: Arc<Inner>, digest: Digest, whence: Whence) -> Body {
+        Body { inner, digest, whence, file: None, parts: 0, ended: false }
     }
 }
 
@@ -34,7 +35,7 @@ impl BodyWriter for Body {
         let inner = self.inner.clone();
         inner.change(|files, tasks| {
             ready!(inner.poll_room(cx, files, bytes))?;
-            let file = match self.file.or_else(|| files.begin(self.digest, self.host, None, tasks)) {
+            let file = match self.file.or_else(|| files.begin(self.digest, &self.whence, None, tasks)) {
                 Some(file) => file,
                 None => return inner.wait(cx, files),
             };

@@ -6,7 +6,7 @@ use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
@@ -14,12 +14,14 @@ use tinaja_clock::Clock;
 
 use super::body::Body;
 use super::figures::{EVICTED_FILES, FOREIGN_FILES, LOST_FILES, REMOVED_FILES, REPLACED_SEGMENTS};
-use super::files::{Covered, Files, Removal, Task};
+use super::files::{Covered, Files, Removal, Task, Whence};
 use super::format::{self, END_BYTES, End, Within};
 use super::limits::{MAX_OLD_HEADS_BYTES, waiting_bytes};
-use super::naming::{Naming, Scheme, host_hash};
+use super::lists::Lists;
+use super::naming::{Home, Naming, Scheme, Spot, host_hash};
 use super::recover;
 use super::segments::Mapped;
+use super::urls::Address;
 use crate::device::tree::workers::{Job, Urgency, Workers};
 use crate::device::tree::{Call, Counted, Tree, explain};
 use crate::engine::registry::EngineRef;
@@ -70,6 +72,8 @@ pub(super) struct Inner {
     options: TreeOptions,
     tree: Arc<Counted>,
     workers: Workers,
+    /// Of the directories, in a tree by URL.
+    lists: Option<Lists>,
     files: Mutex<Files>,
     /// Notified when the engine is closed.
     stop: Condvar,
@@ -97,16 +101,18 @@ impl FileTree {
         lock: Option<File>,
     ) -> Result<FileTree, String> {
         let tree = Arc::new(Counted::over(tree, options.clock.clone()));
-        let found =
-            recover::look(&*tree, &options).map_err(|error| explain(&error, "look through", "the directory"))?;
+        let lists = (options.naming.scheme == Scheme::Cern).then(|| Lists::new(options.stamp.seed));
+        let found = recover::look(&*tree, &options, lists.as_ref())
+            .map_err(|error| explain(&error, "look through", "the directory"))?;
         let mut files = Files::new(options.naming, options.bytes, options.mapped);
-        files.recovered(found.files, &found.unread, found.serial);
+        files.recovered(found.files, &found.unread, found.urls, found.serial);
         (files.closed, files.frozen) = (options.read_only, options.read_only);
         let workers = Workers::start(&options.clock, tree.clone(), fuse)
             .map_err(|error| explain(&error, "start threads for", "the directory"))?;
         let inner = Arc::new(Inner {
             tree,
             workers,
+            lists,
             files: Mutex::new(files),
             stop: Condvar::new(),
             lock: Mutex::new(lock),
@@ -168,8 +174,8 @@ impl Inner {
         let inner = self.clone();
         let job: Job = match task {
             Task::Write { job, file, place, spot, at, bytes } => Box::new(move |tree| {
-                let path = inner.options.naming.path_of(spot);
-                let written = tree.call(Call::Write { path: &path, at, bytes: &bytes });
+                let path = inner.path_of(spot);
+                let written = inner.write_file(tree, &path, spot, place, at, &bytes);
                 if let Err(error) = &written {
                     tracing::warn!("{}; the object is not stored", explain(error, "write", &path));
                 }
@@ -179,7 +185,7 @@ impl Inner {
                 inner.ended(|files, tasks| files.written(job, file, place, ok, tasks));
             }),
             Task::Remove { job, older_of, spot } => Box::new(move |tree| {
-                let (how, _) = inner.remove_file(tree, &inner.options.naming.path_of(spot));
+                let (how, _) = inner.remove_file(tree, &inner.path_of(spot));
                 inner.ended(|files, tasks| files.removed(job, older_of, spot, how, tasks));
             }),
             Task::Sync(covered) => Box::new(move |tree| inner.sync_now(tree, covered)),
@@ -187,9 +193,41 @@ impl Inner {
         self.workers.submit(Urgency::Write, job);
     }
 
+    fn path_of(&self, spot: Spot) -> String {
+        match spot {
+            Spot::File(spot) if self.lists.is_some() => {
+                self.files.lock().urls.get(spot.file).map(|named| named.path(spot.file)).unwrap_or_default()
+            }
+            _ => self.options.naming.path_of(spot),
+        }
+    }
+
+    fn write_file(
+        &self,
+        tree: &dyn Tree,
+        path: &str,
+        spot: Spot,
+        place: Place,
+        at: u64,
+        bytes: &[u8],
+    ) -> io::Result<()> {
+        let (Some(lists), Spot::File(spot)) = (&self.lists, spot) else {
+            return tree.call(Call::Write { path, at, bytes });
+        };
+        let expires = match format::within(place).1 {
+            Within::Record(_) => self.files.lock().urls.get(spot.file).map(|named| named.expires),
+            Within::Part(_) => None,
+        };
+        lists.write(tree, path, at, bytes, expires)
+    }
+
     /// How it went, and what is to be said of it if the file may be there still.
     fn remove_file(&self, tree: &dyn Tree, path: &str) -> (Removal, Result<(), String>) {
-        let Err(error) = tree.call(Call::Remove { path }) else { return (Removal::Gone, Ok(())) };
+        let removed = match &self.lists {
+            Some(lists) => lists.remove(tree, path),
+            None => tree.call(Call::Remove { path }),
+        };
+        let Err(error) = removed else { return (Removal::Gone, Ok(())) };
         let what = explain(&error, "remove", path);
         if is_another_thing(&error) {
             tracing::warn!("{what}: somebody else has put something in its place");
@@ -202,7 +240,7 @@ impl Inner {
     fn sync_now(self: &Arc<Self>, tree: &dyn Tree, mut covered: Covered) {
         let mut removed = Ok(());
         for spot in mem::take(&mut covered.undeleted) {
-            match self.remove_file(tree, &self.options.naming.path_of(spot)) {
+            match self.remove_file(tree, &self.path_of(spot)) {
                 (Removal::Gone, _) => covered.deleted.push(spot),
                 (Removal::Stranded, _) => {}
                 (Removal::Failed, why) => {
@@ -262,11 +300,15 @@ impl Inner {
     }
 
     /// What the directory of an object goes by.
-    pub(super) fn host(&self, at: &Placement<'_>) -> Option<u64> {
-        match self.options.naming.scheme {
-            Scheme::SquidL | Scheme::SquidLK => host_hash(at.name, at.site, self.options.stamp.seed),
+    pub(super) fn whence(&self, at: &Placement<'_>) -> Whence {
+        let home = match self.options.naming.scheme {
+            Scheme::SquidL | Scheme::SquidLK => host_hash(at.name, at.site, self.options.stamp.seed).map(Home::Host),
+            Scheme::Cern if at.url.is_empty() => Address::of_name(at.name).map(Home::Url),
+            Scheme::Cern => Some(Home::Url(Address::of_url(at.url))),
             Scheme::Squid | Scheme::Squid2 => None,
-        }
+        };
+        let expires = at.fresh_until.and_then(|until| until.duration_since(SystemTime::UNIX_EPOCH).ok());
+        Whence { home, expires: expires.map_or(0, |since| since.as_secs()) }
     }
 
     pub(super) fn stamp(&self) -> Stamp {
@@ -299,7 +341,7 @@ impl Inner {
         let Some(bytes) = bytes.filter(|_| record.kind.is_indexed()) else {
             return Poll::Ready(Err(WhyNot::TooLarge));
         };
-        let (sum, host) = (self.stamp().payload_sum(record), self.host(at));
+        let (sum, whence) = (self.stamp().payload_sum(record), self.whence(at));
         self.change(|files, tasks| {
             std::task::ready!(self.poll_room(cx, files, bytes + END_BYTES))?;
             let (file, version, parts_bytes) = match record.kind {
@@ -307,9 +349,10 @@ impl Inner {
                     let Some(old) = self.body_of(files, record, tasks) else {
                         return Poll::Ready(Err(WhyNot::Evicted));
                     };
+                    files.expires(old.0, whence.expires);
                     old
                 }
-                _ => match files.begin(at.digest, host, Some(bytes + END_BYTES), tasks) {
+                _ => match files.begin(at.digest, &whence, Some(bytes + END_BYTES), tasks) {
                     Some(file) => (file, 0, 0),
                     None => return self.wait(cx, files),
                 },
@@ -344,11 +387,21 @@ impl Inner {
         };
         let inner = self.clone();
         let job = move |tree: &dyn Tree| {
-            let (path, mut into) = (inner.options.naming.path_of(spot), vec![0; bytes]);
-            let read = tree.call(Call::Read { path: &path, at, into: &mut into });
+            let (path, mut into) = (inner.path_of(spot), vec![0; bytes]);
+            let read = inner.read_file(tree, &path, place, at, &mut into);
             done(inner.judge(place, of.as_ref(), &path, read, into.into()));
         };
         self.workers.submit(Urgency::Read, Box::new(job));
+    }
+
+    /// In a tree by URL the list of the directory is asked first, as for a file that is not there.
+    fn read_file(&self, tree: &dyn Tree, path: &str, place: Place, at: u64, into: &mut [u8]) -> io::Result<()> {
+        if let (Some(lists), Within::Record(_)) = (&self.lists, format::within(place).1)
+            && !lists.names(tree, path)?
+        {
+            return Err(ErrorKind::NotFound.into());
+        }
+        tree.call(Call::Read { path, at, into })
     }
 
     /// What was read. A file that is not what was written there is forgotten, unless it has been replaced meanwhile.
@@ -602,7 +655,7 @@ impl Engine for FileTree {
 
 impl WholeBodies for FileTree {
     fn begin(&self, at: &Placement<'_>) -> Box<dyn BodyWriter> {
-        Box::new(Body::new(self.0.clone(), at.digest, self.0.host(at)))
+        Box::new(Body::new(self.0.clone(), at.digest, self.0.whence(at)))
     }
 }
 

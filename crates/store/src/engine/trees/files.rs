@@ -10,8 +10,9 @@ use bytes::Bytes;
 
 use super::format::{self, END_BYTES, Within};
 use super::limits::{MAX_SUPERSEDED_SHARE, MAX_TRIED_SEGMENTS, MAX_UNSYNCED_FILES, block_bytes};
-use super::naming::{Home, Naming, Numbers, Spot};
+use super::naming::{Home, Naming, Numbers, Scheme, Spot};
 use super::segments::{Mapped, Segments};
+use super::urls::{Address, Urls};
 use crate::device::mapped::Segment;
 use crate::layout::limits::MAX_WRITE_FAILURES;
 use crate::replace::Lru;
@@ -71,6 +72,15 @@ pub(super) enum Removal {
     Failed,
 }
 
+/// What is known of where an object comes from.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Whence {
+    /// Where that says it belongs.
+    pub home: Option<Home>,
+    /// When it expires, in seconds since 1970 by the wall clock; 0 where nobody said.
+    pub expires: u64,
+}
+
 /// A file, or one that is being written.
 pub(super) struct Entry {
     pub digest: Digest,
@@ -114,6 +124,8 @@ struct Held {
 pub(super) struct Files {
     pub naming: Naming,
     numbers: Numbers,
+    /// Where each file lies, in a tree by URL.
+    pub urls: Urls,
     mapped: Option<Mapped>,
     /// Those of the mapped file, if there is one.
     segments: Option<Segments>,
@@ -184,6 +196,7 @@ impl Files {
         Files {
             naming,
             numbers: Numbers::new(naming),
+            urls: Urls::default(),
             mapped,
             segments: mapped.map(|mapped| Segments::with(mapped, iter::empty())),
             all: BTreeMap::new(),
@@ -220,8 +233,9 @@ impl Files {
     }
 
     /// Those that were found when the cache was opened, the oldest first, each the newest of its object and alone with its
-    /// number; spots that are taken by what could not be read; and the last serial number.
-    pub fn recovered(&mut self, found: Vec<(u64, Entry)>, unread: &[Spot], serial: u64) {
+    /// number; spots that are taken by what could not be read; where they lie in a tree by URL; and the last serial number.
+    pub fn recovered(&mut self, found: Vec<(u64, Entry)>, unread: &[Spot], urls: Urls, serial: u64) {
+        self.urls = urls;
         let spots = || found.iter().map(|(_, entry)| entry.spot).chain(unread.iter().copied());
         let files = spots().filter_map(|spot| if let Spot::File(spot) = spot { Some(spot) } else { None });
         let segments = spots().filter_map(|spot| if let Spot::Segment(segment) = spot { Some(segment) } else { None });
@@ -293,7 +307,8 @@ impl Files {
         let entries = self.all.len() * (size_of::<Entry>() + 8) * 4 / 3;
         let digests = self.newest.capacity() * (size_of::<Digest>() + 8 + 1);
         let order = self.order.numbers() * (size_of::<Option<u64>>() + 8);
-        (entries + digests + order) as u64 + self.numbers.bytes() + self.segments.as_ref().map_or(0, Segments::bytes)
+        let names = self.numbers.bytes() + self.urls.bytes();
+        (entries + digests + order) as u64 + names + self.segments.as_ref().map_or(0, Segments::bytes)
     }
 
     /// Begin a file. `None` while no number is free; what is asked for least goes then, and whoever waits is woken.
@@ -303,7 +318,7 @@ impl Files {
     pub fn begin(
         &mut self,
         digest: Digest,
-        host: Option<u64>,
+        whence: &Whence,
         bytes: Option<usize>,
         tasks: &mut Vec<Task>,
     ) -> Option<u64> {
@@ -312,20 +327,39 @@ impl Files {
             Some(Room::Later) => return None,
             Some(Room::Never) | None => {}
         }
-        let before = self.newest.get(&digest).and_then(|file| self.all.get(file)).map(|entry| entry.spot);
-        let home = match (host, before) {
-            (Some(hash), _) => Home::Host(hash),
-            (None, Some(Spot::File(spot))) => Home::Directory(spot.directory),
-            (None, _) => Home::Host(digest.low()),
+        let home = whence.home.clone().or_else(|| self.home_before(&digest));
+        let by_digest = || match self.naming.scheme {
+            Scheme::Cern => Home::Url(Address::of_digest(&digest)),
+            _ => Home::Host(digest.low()),
         };
-        let Some(spot) = self.numbers.take(home) else {
+        let home = home.unwrap_or_else(by_digest);
+        let Some(spot) = self.numbers.take(&home) else {
             // One at a time: its number comes free when it is removed. Older versions go with a sync.
             if self.removing == 0 && (self.superseded.is_empty() || !self.evict_superseded(tasks)) {
                 self.evict_oldest(tasks);
             }
             return None;
         };
+        if let Home::Url(address) = home {
+            self.urls.add(spot.file, address, whence.expires);
+        }
         Some(self.add(digest, Spot::File(spot)))
+    }
+
+    /// A new head of a file's object says when it expires.
+    pub fn expires(&mut self, file: u64, expires: u64) {
+        if let Some(Spot::File(spot)) = self.all.get(&file).map(|entry| entry.spot) {
+            self.urls.expires(spot.file, expires);
+        }
+    }
+
+    /// Where the object's file is now.
+    fn home_before(&self, digest: &Digest) -> Option<Home> {
+        let Spot::File(spot) = self.all.get(self.newest.get(digest)?)?.spot else { return None };
+        Some(match self.naming.scheme {
+            Scheme::Cern => Home::Url(self.urls.get(spot.file)?.address()),
+            _ => Home::Directory(spot.directory),
+        })
     }
 
     fn add(&mut self, digest: Digest, spot: Spot) -> u64 {
@@ -416,7 +450,10 @@ impl Files {
         match (spot, &mut self.segments) {
             (Spot::Segment(segment), Some(segments)) => segments.give_back(segment),
             (Spot::Segment(_), None) => {}
-            (Spot::File(spot), _) => self.numbers.give_back(spot),
+            (Spot::File(spot), _) => {
+                self.urls.remove(spot.file);
+                self.numbers.give_back(spot);
+            }
         }
     }
 

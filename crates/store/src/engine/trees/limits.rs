@@ -27,3 +27,16 @@ pub(super) const MAX_OLD_HEADS_BYTES: u64 = 1 << 20;
 pub(super) fn block_bytes(bytes: u64) -> u64 {
     bytes.next_multiple_of(4096)
 }
+
+/// Components of a URL that are directories of their own at most, with the scheme; the rest is one name. With names as long as they may be, a path
+/// stays below the 4096 bytes that the system takes.
+pub(super) const MAX_COMPONENTS: usize = 12;
+
+/// A component that would be longer ends in its hash. File systems take 255 bytes.
+pub(super) const MAX_COMPONENT_BYTES: usize = 200;
+
+/// Files that a directory by URL has at most, since each store writes its whole list; more go into one beside it.
+pub(super) const MAX_LISTED: usize = 1000;
+
+/// Bytes of a list at most: so many files with names as long as they may be.
+pub(super) const MAX_LIST_BYTES: usize = MAX_LISTED * 300;

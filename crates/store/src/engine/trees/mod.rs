@@ -1,7 +1,7 @@
 //! A file an object, in a tree of directories (Maltzahn, Richardson, Grunwald, USENIX 1999, sections 2.3.2 and 2.4.1): how
 //! real proxies kept their caches, and how they could do better.
 //!
-//! One engine, four ways to name a file ([`naming`]), and small objects in a mapped file in two ways (2.4.2 to 2.4.4), with LRU or FBC to
+//! One engine, five ways to name a file ([`naming`]), and small objects in a mapped file in two ways (2.4.2 to 2.4.4), with LRU or FBC to
 //! make room there (3.5, 3.6). What is known of objects is in memory, so whether one is there costs no
 //! I/O; to read one opens its file, reads it in one go and closes it. Numbers of files that are gone are used again.
 //!
@@ -13,7 +13,11 @@
 //! - A removal takes every file of the object, and lasts with the next sync.
 //! - Versions of an object are removed in the order of their age, and none before the removal of the one before it lasts: the kernel
 //!   writes what changed in any order, and an older version must not be what a cut of the power leaves.
-//! - No byte of a client's is in a path: there is nothing to escape.
+//! - No byte of a client's is in a path: there is nothing to escape. The tree by URL is the exception ([`urls`]): it escapes.
+//!
+//! CERN's way (2.3.1) has a list in each directory and a lock beside what is being written ([`lists`]), and asks the list for each
+//! object that it serves. The paper's has nothing but these, each request a process of its own. Ours keeps its table of files in memory as well, as for the
+//! other ways: the promises above need it.
 //!
 //! # Decisions
 //!
@@ -39,15 +43,17 @@ mod figures;
 mod files;
 mod format;
 mod limits;
+mod lists;
 pub mod naming;
 mod record;
 mod recover;
 mod segments;
 mod settings;
+pub mod urls;
 
 pub use engine::{FileTree, TreeOptions};
 pub use limits::{MAX_SUPERSEDED_SHARE, MAX_UNSYNCED_FILES};
-pub use record::{SQUID, SQUID2, SQUIDL, SQUIDL_K, SQUIDM, SQUIDML, SQUIDMLA};
+pub use record::{CERN, SQUID, SQUID2, SQUIDL, SQUIDL_K, SQUIDM, SQUIDML, SQUIDMLA};
 pub use segments::{Mapped, Replacement, Segments};
 pub use settings::{
     CYCLIC_REPLACEMENT, FILES_PER_DIRECTORY, FIRST_LEVEL, MAPPED_PERCENT, OVERLAPPING_MASKS, PAGE_SIZE, SECOND_LEVEL,

@@ -2,6 +2,7 @@
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::urls::{self, Address};
 use crate::device::mapped::Segment;
 
 /// How files are named, and what goes by.
@@ -16,6 +17,8 @@ pub enum Scheme {
     /// By host, and at most k files a directory: a full one is followed by the next that is not. Ours; section 2.4.1 says
     /// that it could be done.
     SquidLK,
+    /// By URL, a directory for each of its components (2.3.1).
+    Cern,
 }
 
 /// A scheme with its numbers.
@@ -70,14 +73,14 @@ impl Naming {
     /// How many files there may be.
     pub fn most_files(&self) -> u64 {
         match self.scheme {
-            Scheme::Squid | Scheme::SquidL => u64::from(u32::MAX),
+            Scheme::Squid | Scheme::SquidL | Scheme::Cern => u64::from(u32::MAX),
             Scheme::Squid2 | Scheme::SquidLK => {
                 (u64::from(self.directories()) * u64::from(self.files)).min(u32::MAX.into())
             }
         }
     }
 
-    /// The file's path beneath the root, in capital hexadecimal digits as Squid writes it.
+    /// The file's path beneath the root, in capital hexadecimal digits as Squid writes it. Not of a tree by URL.
     pub fn path(&self, spot: FileSpot) -> String {
         let (x, y) = (spot.directory / self.second.max(1), spot.directory % self.second.max(1));
         format!("{x:02X}/{y:02X}/{:08X}", spot.file)
@@ -102,6 +105,10 @@ impl Naming {
 
     /// What lies at a path; `None` if it is none of the cache's.
     pub fn spot_of(&self, path: &str) -> Option<Spot> {
+        if self.scheme == Scheme::Cern {
+            let (_, _, file) = urls::parsed(path)?;
+            return Some(Spot::File(FileSpot { directory: 0, file }));
+        }
         self.spot(path).map(Spot::File).or_else(|| Segment::of(path).map(Spot::Segment))
     }
 
@@ -109,7 +116,7 @@ impl Naming {
     fn number(&self, spot: FileSpot) -> u32 {
         match self.scheme {
             Scheme::Squid2 => spot.directory.saturating_mul(self.files).saturating_add(spot.file),
-            Scheme::Squid | Scheme::SquidL | Scheme::SquidLK => spot.file,
+            Scheme::Squid | Scheme::SquidL | Scheme::SquidLK | Scheme::Cern => spot.file,
         }
     }
 
@@ -120,6 +127,8 @@ impl Naming {
                 let (directory, file) = (number.checked_div(self.files)?, number.checked_rem(self.files)?);
                 (directory < self.directories()).then_some(FileSpot { directory, file })
             }
+            // Its path is its URL's: there is one directory to number them in.
+            Scheme::Cern => Some(FileSpot { directory: 0, file: number }),
             Scheme::Squid | Scheme::SquidL | Scheme::SquidLK => {
                 let (x, y) =
                     (number.checked_rem(self.first)?, number.checked_div(self.first)?.checked_rem(self.second)?);
@@ -137,12 +146,14 @@ impl Naming {
 }
 
 /// Which directory a file goes into, where that is not by its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Home {
     /// That of a host with this hash.
     Host(u64),
     /// This one, where the object's file has been.
     Directory(u32),
+    /// That of its URL.
+    Url(Address),
 }
 
 /// What stands for the host that an object came from: its site where that is told, else the host of its name, if that is a
@@ -186,16 +197,17 @@ impl Numbers {
     }
 
     /// A spot for a file that has its home there; `None` if there is none left. Number `u32::MAX` is never given out.
-    pub fn take(&mut self, home: Home) -> Option<FileSpot> {
+    pub fn take(&mut self, home: &Home) -> Option<FileSpot> {
         let own = match home {
             // Their levels are powers of two; those of the others need not be.
-            Home::Host(hash) => self.naming.by_host(hash),
-            Home::Directory(directory) => directory,
+            Home::Host(hash) => self.naming.by_host(*hash),
+            Home::Directory(directory) => *directory,
+            Home::Url(_) => 0,
         };
         let directory = match self.naming.scheme {
             Scheme::SquidL => Some(own),
             Scheme::SquidLK => Some(self.free_directory(own)?),
-            Scheme::Squid | Scheme::Squid2 => None,
+            Scheme::Squid | Scheme::Squid2 | Scheme::Cern => None,
         };
         let number = self.free.last().copied().unwrap_or(self.next);
         let by_number = self.naming.by_number(number).filter(|_| number < u32::MAX)?;
@@ -277,7 +289,7 @@ mod tests {
         assert_eq!(host_hash(b"x", Some(3), 7), host_hash(b"y", Some(3), 7));
         assert_eq!(host_hash(b"x", None, 7), None);
         let mut numbers = Numbers::new(naming(Scheme::SquidL));
-        let spots: Vec<_> = (0..2000).map(|_| numbers.take(Home::Host(host(b"http://a.example/"))).unwrap()).collect();
+        let spots: Vec<_> = (0..2000).map(|_| numbers.take(&Home::Host(host(b"http://a.example/"))).unwrap()).collect();
         assert!(spots.iter().all(|spot| spot.directory == spots[0].directory));
         // Disjoint masks reach 4096 directories, overlapping ones 256.
         for (overlapping, most) in [(false, 4096), (true, 256)] {
@@ -291,12 +303,12 @@ mod tests {
     #[test]
     fn a_host_of_many_files_goes_on_in_the_next_directories() {
         let mut numbers = Numbers::new(Naming { files: 100, ..naming(Scheme::SquidLK) });
-        let spots: Vec<_> = (0..1000).map(|_| numbers.take(Home::Host(77)).unwrap()).collect();
+        let spots: Vec<_> = (0..1000).map(|_| numbers.take(&Home::Host(77)).unwrap()).collect();
         let mut files = BTreeMap::<u32, u32>::new();
         spots.iter().for_each(|spot| *files.entry(spot.directory).or_default() += 1);
         assert!(files.len() == 10 && files.values().all(|count| *count == 100), "{files:?}");
         numbers.give_back(spots[3]);
-        let again = numbers.take(Home::Host(77)).unwrap();
+        let again = numbers.take(&Home::Host(77)).unwrap();
         assert_eq!(again, spots[3], "its own directory first, and the number is used again");
     }
 
@@ -305,10 +317,10 @@ mod tests {
         for scheme in [Scheme::Squid2, Scheme::SquidLK] {
             let naming = Naming { scheme, first: 2, second: 2, files: 3, overlapping: false };
             let mut numbers = Numbers::new(naming);
-            let spots: Vec<_> = std::iter::from_fn(|| numbers.take(Home::Host(5))).take(20).collect();
+            let spots: Vec<_> = std::iter::from_fn(|| numbers.take(&Home::Host(5))).take(20).collect();
             assert_eq!((spots.len(), naming.most_files()), (12, 12));
             numbers.give_back(spots[7]);
-            assert_eq!((numbers.take(Home::Host(5)), numbers.take(Home::Host(5))), (Some(spots[7]), None));
+            assert_eq!((numbers.take(&Home::Host(5)), numbers.take(&Home::Host(5))), (Some(spots[7]), None));
         }
     }
 
@@ -336,7 +348,7 @@ mod tests {
             let scheme = [Scheme::Squid, Scheme::Squid2, Scheme::SquidL, Scheme::SquidLK][scheme];
             let naming = naming(scheme);
             let mut numbers = Numbers::new(naming);
-            let spots: Vec<_> = hosts.iter().map(|host| numbers.take(Home::Host(*host)).unwrap()).collect();
+            let spots: Vec<_> = hosts.iter().map(|host| numbers.take(&Home::Host(*host)).unwrap()).collect();
             prop_assert_eq!(spots.iter().collect::<BTreeSet<_>>().len(), spots.len(), "no two files are one");
             for spot in &spots {
                 prop_assert_eq!(naming.spot(&naming.path(*spot)), Some(*spot));
@@ -345,7 +357,7 @@ mod tests {
             let (kept, gone) = spots.split_at(spots.len() / 2);
             let mut again = Numbers::with(naming, kept.iter().copied());
             for host in &hosts {
-                prop_assert!(!kept.contains(&again.take(Home::Host(*host)).unwrap()));
+                prop_assert!(!kept.contains(&again.take(&Home::Host(*host)).unwrap()));
             }
             let _ = gone;
         }

@@ -50,6 +50,17 @@ macro_rules! record {
 }
 
 record!(
+    /// Directories by URL, each with a list of what may be served (section 2.3.1).
+    CERN,
+    "cern",
+    "a file per object, a directory per component of its URL, as CERN's server had them; to compare with",
+    none_wrong,
+    Scheme::Cern,
+    None::<Packing>,
+    &[]
+);
+
+record!(
     /// Files by number, neighbours in different directories (section 2.3.2).
     SQUID,
     "squid",

@@ -4,13 +4,15 @@
 //! it seeks from a disk that turns. A file without an end was being written when the process or the power went: it is removed.
 //! Of several versions of an object the one that was published last stays.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io::{self, ErrorKind};
 
 use super::engine::TreeOptions;
 use super::files::{Entry, Lies};
 use super::format::{self, END_BYTES, End, MAGIC, Within};
+use super::lists::{self, Beside, Listed, Lists};
 use super::naming::Spot;
+use super::urls::{self, Urls};
 use crate::device::tree::{Call, Tree, explain};
 use crate::layout::record::HEADER_BYTES;
 use crate::terms::Digest;
@@ -30,6 +32,8 @@ pub(super) struct Found {
     pub foreign: u64,
     /// The largest serial number.
     pub serial: u64,
+    /// Where they lie, in a tree by URL.
+    pub urls: Urls,
 }
 
 /// A file that is whole.
@@ -40,12 +44,23 @@ struct Whole {
     end: End,
 }
 
-/// Look through the whole tree. Errors: the system's, where directories cannot be read.
-pub(super) fn look(tree: &dyn Tree, options: &TreeOptions) -> io::Result<Found> {
-    let (mut all, mut gone) = (Vec::new(), Vec::new());
-    let mut found = Found { files: Vec::new(), unread: Vec::new(), damaged: 0, foreign: 0, serial: 0 };
+/// Look through the whole tree, and have lists of directories say what is there, where there are lists. Errors: the system's, where
+/// directories cannot be read or lists cannot be written.
+pub(super) fn look(tree: &dyn Tree, options: &TreeOptions, lists: Option<&Lists>) -> io::Result<Found> {
+    let (mut all, mut gone, mut listed) = (Vec::new(), Vec::new(), BTreeSet::new());
+    let urls = Urls::default();
+    let mut found = Found { files: Vec::new(), unread: Vec::new(), damaged: 0, foreign: 0, serial: 0, urls };
     tree.list(&mut |path, size| {
-        let spot = options.naming.spot_of(path);
+        match lists.and_then(|_| lists::beside(path)) {
+            Some(Beside::List) => {
+                listed.insert(directory_of(path).to_owned());
+                return;
+            }
+            // Whoever wrote is not there any more.
+            Some(Beside::Lock) => return gone.push(path.to_owned()),
+            None => {}
+        }
+        let spot = options.naming.spot_of(path).filter(|_| lists.is_none() || enter(&mut found.urls, path));
         let Some(spot) = spot.filter(|spot| matches!(spot, Spot::File(_)) || options.mapped.is_some()) else {
             found.foreign += 1;
             return;
@@ -68,21 +83,62 @@ pub(super) fn look(tree: &dyn Tree, options: &TreeOptions) -> io::Result<Found> 
     found.serial = all.last().map_or(0, |(_, whole)| whole.end.serial);
     let newest: HashMap<Digest, u64> = all.iter().map(|(_, whole)| (whole.digest, whole.end.serial)).collect();
     let mut seen = HashSet::new();
+    let path_of = |urls: &Urls, spot| match spot {
+        Spot::File(file) => urls.get(file.file).map(|named| named.path(file.file)),
+        Spot::Segment(_) => None,
+    };
     for (spot, Whole { file, digest, lies, end }) in all {
         if newest.get(&digest) == Some(&end.serial) && seen.insert(file) {
             let size = lies.at + u64::from(lies.bytes) + END_BYTES as u64;
             found.files.push((file, Entry::found(digest, spot, size, end.parts_bytes, lies)));
         } else {
-            gone.push(options.naming.path_of(spot));
+            gone.push(path_of(&found.urls, spot).unwrap_or_else(|| options.naming.path_of(spot)));
         }
     }
     if !options.read_only {
         gone.iter().try_for_each(|path| tree.call(Call::Remove { path }))?;
+        gone.iter().filter_map(|path| urls::parsed(path)).for_each(|(_, _, number)| found.urls.remove(number));
+        lists.into_iter().try_for_each(|lists| tell(tree, lists, &mut found, &listed))?;
     }
     if found.foreign > 0 {
         tracing::warn!("{} files in the cache's directory are none of the cache's: they are left alone", found.foreign);
     }
     Ok(found)
+}
+
+fn directory_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(directory, _)| directory)
+}
+
+/// Whether the number that a path says is nobody else's.
+fn enter(urls: &mut Urls, path: &str) -> bool {
+    urls::parsed(path).is_some_and(|(directory, name, number)| urls.found(number, directory, name, 0))
+}
+
+/// Have each list name the objects of its directory and nothing else: what a cut of the power or somebody else left may be otherwise.
+fn tell(tree: &dyn Tree, lists: &Lists, found: &mut Found, listed: &BTreeSet<String>) -> io::Result<()> {
+    let mut there: BTreeMap<String, Vec<(String, u32)>> = BTreeMap::new();
+    for (_, entry) in &found.files {
+        let Spot::File(spot) = entry.spot else { continue };
+        let path = found.urls.get(spot.file).map(|named| named.path(spot.file)).unwrap_or_default();
+        let Some((directory, name)) = path.rsplit_once('/') else { continue };
+        there.entry(directory.to_owned()).or_default().push((name.to_owned(), spot.file));
+    }
+    for directory in listed.iter().chain(there.keys().filter(|directory| !listed.contains(*directory))) {
+        let says = lists.read(tree, directory)?;
+        let mut lines = BTreeMap::new();
+        for (name, number) in there.get(directory).into_iter().flatten() {
+            let expires = if let Listed::Whole(says) = &says { says.get(name).copied() } else { None };
+            found.urls.expires(*number, expires.unwrap_or(0));
+            lines.insert(name.clone(), expires.unwrap_or(0));
+        }
+        if says != Listed::Whole(lines.clone()) {
+            let told = lists.put(tree, directory, &lines);
+            // Somebody else's files may keep an empty one there.
+            told.or_else(|error| if error.kind() == ErrorKind::DirectoryNotEmpty { Ok(()) } else { Err(error) })?;
+        }
+    }
+    Ok(())
 }
 
 /// What a file's last whole end says; `None` if it has none. Errors: it cannot be read.
