@@ -16,10 +16,32 @@ pub struct Experiment {
     pub paper: &'static str,
     /// Whether it also replays the logs that [`Setup::traces`] names, if there are any.
     pub replays_logs: bool,
-    /// Whether only root may run it: it makes disks, and limits in the kernel. `all` leaves it out.
-    pub needs_root: bool,
+    /// What not every machine has for it.
+    pub needs: Needs,
     /// Carry it out. Errors: [`LabError`].
     pub run: fn(&Setup) -> Result<Report, LabError>,
+}
+
+/// What an experiment needs beside this program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Nothing.
+    Nothing,
+    /// Only root may run it: it makes disks, and limits in the kernel. `all` leaves it out.
+    Root,
+    /// UCX. `all` leaves it out where that is not installed.
+    Ucx,
+}
+
+impl Needs {
+    /// What keeps `all` from running it, if anything does.
+    pub fn missing(self) -> Option<String> {
+        match self {
+            Needs::Nothing => None,
+            Needs::Root => Some("it needs root to create disks and limits; run it by name".to_owned()),
+            Needs::Ucx => tinaja_ucx::Ucx::load().err().map(|why| why.to_string()),
+        }
+    }
 }
 
 /// How experiments are run.

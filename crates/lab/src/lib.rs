@@ -31,6 +31,6 @@ pub mod rival;
 pub mod show;
 
 pub use error::LabError;
-pub use experiment::{Experiment, Setup};
+pub use experiment::{Experiment, Needs, Setup};
 pub use random::Random;
 pub use report::Report;

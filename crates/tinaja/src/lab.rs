@@ -45,11 +45,12 @@ pub fn lab(flags: Lab) -> Result<()> {
 /// The experiment of this name, or all that do not want root and the machine for themselves.
 fn chosen(name: &str) -> Result<Vec<Experiment>> {
     if name == "all" {
-        let (alone, others): (Vec<_>, Vec<_>) = experiments::all().iter().partition(|experiment| experiment.needs_root);
-        for Experiment { name, .. } in alone {
-            tracing::warn!("skipping {name}: it needs root to create disks and limits; run it by name");
-        }
-        return Ok(others);
+        let can_be_run = |experiment: &&Experiment| {
+            let missing = experiment.needs.missing();
+            missing.iter().for_each(|why| tracing::warn!("skipping {}: {why}", experiment.name));
+            missing.is_none()
+        };
+        return Ok(experiments::all().iter().filter(can_be_run).copied().collect());
     }
     match experiments::find(name) {
         Some(experiment) => Ok(vec![*experiment]),

@@ -5,7 +5,7 @@ use tinaja_store::{EngineRef, Settings, Stats, Store, engines};
 use super::table3::formula::bits_a_slot;
 use super::table3::{name as policy, usual};
 use crate::error::LabError;
-use crate::experiment::{Experiment, Setup};
+use crate::experiment::{Experiment, Needs, Setup};
 use crate::load::{Drive, Embedded, PolyMix, PolyMixOptions, drive};
 use crate::paper::hashcache::OTHERS_BITS;
 use crate::report::{Cell, Plot, Report, Series, Table};
@@ -18,7 +18,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "the memory of the two deployments: 50 GB with Log in 300 MB, 20 GB with Set in 128 MB",
     paper: "HashCache, section 7",
     replays_logs: false,
-    needs_root: false,
+    needs: Needs::Nothing,
     run,
 };
 

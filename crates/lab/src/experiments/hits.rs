@@ -4,7 +4,7 @@ use tinaja_store::{EngineRef, Settings, engines};
 
 use super::table3::name as policy;
 use crate::error::LabError;
-use crate::experiment::{Experiment, Setup};
+use crate::experiment::{Experiment, Needs, Setup};
 use crate::load::{ByteLru, Drive, Embedded, PolyMix, PolyMixOptions, Request, drive, read_trace};
 use crate::paper::hashcache;
 use crate::report::{Cell, Plot, Report, Series, Table};
@@ -16,7 +16,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "hit ratios and byte hit ratios by policy and cache size, compared with LRU; also for logs, with --trace",
     paper: "HashCache, Figure 6",
     replays_logs: true,
-    needs_root: false,
+    needs: Needs::Nothing,
     run,
 };
 

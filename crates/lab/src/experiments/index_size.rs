@@ -5,7 +5,7 @@ use tinaja_store::{EngineRef, Store};
 use super::table3::formula::bits_a_slot;
 use super::table3::{name as policy, usual, with_and_without_prefetch};
 use crate::error::LabError;
-use crate::experiment::{Experiment, Setup};
+use crate::experiment::{Experiment, Needs, Setup};
 use crate::paper::hashcache::OTHERS_BITS;
 use crate::report::{Cell, Plot, Report, Series, Table};
 use crate::rig::{Rig, Spec};
@@ -16,7 +16,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "the largest disk that 2 GB of memory can index, by allocated bits",
     paper: "HashCache, Figure 8",
     replays_logs: false,
-    needs_root: false,
+    needs: Needs::Nothing,
     run,
 };
 

@@ -1,5 +1,6 @@
 //! The experiments, one a file, and the list of them.
 
+mod cluster;
 mod deployments;
 mod hits;
 mod index_size;
@@ -28,6 +29,8 @@ static ALL: &[Experiment] = &[
     maltzahn::LAYOUTS,
     maltzahn::REPLACEMENT,
     maltzahn::BESIDE_SQUID,
+    cluster::READS,
+    cluster::RACE,
 ];
 
 /// Every experiment, in the order in which they are listed.

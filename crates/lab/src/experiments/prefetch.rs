@@ -5,7 +5,7 @@ use tinaja_store::{EngineRef, engines};
 
 use super::table3::{name, usual};
 use crate::error::LabError;
-use crate::experiment::{Experiment, Setup};
+use crate::experiment::{Experiment, Needs, Setup};
 use crate::load::{Drive, Embedded, Outcome, PolyMix, PolyMixOptions, Request, drive, read_trace};
 use crate::paper::hashcache;
 use crate::report::{Cell, Plot, Report, Series, Table};
@@ -17,7 +17,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "reads per hit with and without prefetching, and bytes read in vain; also for logs, with --trace",
     paper: "HashCache, sections 3.5 and 4.3",
     replays_logs: true,
-    needs_root: false,
+    needs: Needs::Nothing,
     run,
 };
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table as Grid, presets};
 
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, Needs};
 use crate::report::{Cell, Report, Table};
 
 /// A report as text: its seed, its tables, its notes.
@@ -26,8 +26,12 @@ pub fn text(report: &Report) -> String {
 pub fn list(experiments: &[Experiment]) -> String {
     let mut grid = Grid::new();
     grid.load_preset(presets::NOTHING);
-    for Experiment { name, shows, paper, needs_root, .. } in experiments {
-        let root = if *needs_root { " (needs root; only run by name)" } else { "" };
+    for Experiment { name, shows, paper, needs, .. } in experiments {
+        let root = match needs {
+            Needs::Nothing => "",
+            Needs::Root => " (needs root; only run by name)",
+            Needs::Ucx => " (needs UCX)",
+        };
         grid.add_row([(*name).to_owned(), format!("{shows}{root}"), (*paper).to_owned()]);
     }
     format!("{grid}\n")

@@ -138,3 +138,25 @@ fn what_cannot_be_done_is_refused() {
     }
     assert_eq!(lab(&["--json"]).status.code(), Some(2), "of which experiment?");
 }
+
+/// Reads of another process's memory, while that writes and while it is stopped.
+#[test]
+fn another_process_is_read_without_its_help() {
+    let report =
+        |name: &str| -> serde_json::Value { serde_json::from_str(&said(&lab(&[name, "--quick", "--json"]))).unwrap() };
+    let race = report("cluster-race");
+    let rows = race["tables"][0]["rows"].as_array().unwrap();
+    let reads = |what: &str| {
+        let row = rows.iter().find(|row| row[0].as_str().unwrap() == what);
+        row.map_or(0, |row| row[1].as_u64().unwrap())
+    };
+    let (all, accepted) = (reads("all"), reads("accepted"));
+    assert!(accepted > 0 && accepted < all, "{accepted} of {all}");
+    assert_eq!(reads("accepted, and mixed of two objects or versions"), 0);
+
+    let reads = report("cluster-reads");
+    let rows = reads["tables"][1]["rows"].as_array().unwrap();
+    let one_sided: Vec<_> = rows.iter().map(|row| (row[1].as_u64().unwrap(), row[2].as_str().unwrap())).collect();
+    assert_eq!(one_sided, [(20, "yes"), (0, "no"), (0, "no"), (0, "no")]);
+    assert_eq!(reads["tables"][0]["rows"].as_array().unwrap().len(), 16);
+}

@@ -18,7 +18,7 @@ use tinaja_store::{Cache, Clock, Commit, EngineRef, Hint, Key, Secret, Store, bl
 use super::cern::{Cern, Lists, Served, Urls};
 use super::load::Load;
 use crate::error::LabError;
-use crate::experiment::{Experiment, Setup};
+use crate::experiment::{Experiment, Needs, Setup};
 use crate::load::Request;
 use crate::paper::maltzahn as paper;
 use crate::peers::{Bench, BenchOptions, DiskCount, major_faults, needs_root};
@@ -31,7 +31,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "what each layout of files and mapped file asks of a disk, on ext4 on loop devices",
     paper: "Maltzahn, Figures 3 and 4",
     replays_logs: true,
-    needs_root: true,
+    needs: Needs::Root,
     run,
 };
 

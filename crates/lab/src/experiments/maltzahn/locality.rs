@@ -8,7 +8,7 @@ use tinaja_store::engine::trees::naming::{FileSpot, Home, Naming, Numbers, Schem
 
 use super::load::Load;
 use crate::error::LabError;
-use crate::experiment::{Experiment, Setup};
+use crate::experiment::{Experiment, Needs, Setup};
 use crate::load::Request;
 use crate::paper::maltzahn as paper;
 use crate::random::mix;
@@ -20,7 +20,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "sizes, locality of hosts, directories, and where in a mapped file hits are",
     paper: "Maltzahn, Figures 1, 2 and 5, sections 2.4 and 5",
     replays_logs: true,
-    needs_root: false,
+    needs: Needs::Nothing,
     run,
 };
 

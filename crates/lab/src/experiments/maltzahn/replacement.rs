@@ -13,7 +13,7 @@ use super::future::Placements;
 use super::layouts::{LIMIT_EVERY, UNLIMITED};
 use super::load::Load;
 use crate::error::LabError;
-use crate::experiment::{Experiment, Setup};
+use crate::experiment::{Experiment, Needs, Setup};
 use crate::paper::maltzahn as paper;
 use crate::peers::{Bench, BenchOptions, DiskCount, major_faults, needs_root};
 use crate::progress::Progress;
@@ -25,7 +25,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "LRU, FBC and future-looking replacement in a mapped file six times as large as its memory",
     paper: "Maltzahn, Figure 6, sections 3.3 to 3.6 and 7",
     replays_logs: true,
-    needs_root: true,
+    needs: Needs::Root,
     run,
 };
 

@@ -9,7 +9,7 @@ use tinaja_store::engines;
 use super::layouts::{LIMIT_EVERY, REQUESTS, UNLIMITED, memory_bytes};
 use super::load::Load;
 use crate::error::LabError;
-use crate::experiment::{Experiment, Setup};
+use crate::experiment::{Experiment, Needs, Setup};
 use crate::load::Request;
 use crate::peers::{
     Bench, BenchOptions, Clients, DiskCount, Origin, Peer, Server, Share, SquidStore, allow_open_files, needs_root,
@@ -23,7 +23,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "the real Squid beside squid2: transactions of a disk, on the same requests and memory",
     paper: "Maltzahn, sections 2.3.2 and 2.4.1",
     replays_logs: true,
-    needs_root: true,
+    needs: Needs::Root,
     run,
 };
 

@@ -9,7 +9,7 @@ mod theory;
 use tinaja_store::{EngineRef, engines};
 
 use crate::error::LabError;
-use crate::experiment::{Experiment, Setup};
+use crate::experiment::{Experiment, Needs, Setup};
 use crate::load::Embedded::{self, TenToTwenty, Zipf13};
 use crate::peers::{Origin, Peer, SquidStore, allow_open_files, needs_root};
 use crate::report::Report;
@@ -20,7 +20,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "the proxy beside Squid and Traffic Server on a disk of 70 requests per second: rates, processor, memory, disk",
     paper: "HashCache, Figures 3, 5, 7 and 9",
     replays_logs: false,
-    needs_root: true,
+    needs: Needs::Root,
     run,
 };
 

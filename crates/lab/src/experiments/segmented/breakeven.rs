@@ -4,7 +4,7 @@ use super::MIB;
 use super::load::Load;
 use super::runs::{Cache, Run, phone};
 use crate::error::LabError;
-use crate::experiment::{Experiment, Setup};
+use crate::experiment::{Experiment, Needs, Setup};
 use crate::paper::segmented::{
     BREAK_EVEN_MEAN, BREAK_EVEN_P95, NETWORKS, OBJECT_BYTES, WORST_HIT_RATES, break_even, fetch_ms, operation_ms,
     read_ms,
@@ -19,7 +19,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "equation (1): the network speed from which segments are faster despite fewer hits",
     paper: "Log-Structured Cache, section 4.3",
     replays_logs: true,
-    needs_root: false,
+    needs: Needs::Nothing,
     run,
 };
 

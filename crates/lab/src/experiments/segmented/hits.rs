@@ -8,7 +8,7 @@ use super::runs::Cache;
 use super::{MIB, mebibytes};
 use crate::browser::{Call, Event, Known, TraceKey};
 use crate::error::LabError;
-use crate::experiment::{Experiment, Setup};
+use crate::experiment::{Experiment, Needs, Setup};
 use crate::load::{ByteLru, Request};
 use crate::replay::DiskKind;
 use crate::report::{Cell, Plot, Report, Series, Table};
@@ -20,7 +20,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "hit rates with segments, keeping some objects, in place, LRU and an unlimited cache; for logs with --trace",
     paper: "Log-Structured Cache, Figure 10",
     replays_logs: true,
-    needs_root: false,
+    needs: Needs::Nothing,
     run,
 };
 

@@ -4,7 +4,7 @@ use super::load::Load;
 use super::runs::{Cache, Run, phone};
 use super::{MIB, mebibytes};
 use crate::error::LabError;
-use crate::experiment::{Experiment, Setup};
+use crate::experiment::{Experiment, Needs, Setup};
 use crate::paper::segmented::{P95_MS, WORST_READ_MS, WORST_WRITE_MS};
 use crate::replay::{DiskKind, Kind};
 use crate::report::{Cell, Plot, Report, Series, Table};
@@ -17,7 +17,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "times of reads and writes in place and in segments, on a phone's modelled flash and on this disk",
     paper: "Log-Structured Cache, Figures 8 and 9",
     replays_logs: true,
-    needs_root: false,
+    needs: Needs::Nothing,
     run,
 };
 

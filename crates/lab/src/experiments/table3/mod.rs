@@ -11,7 +11,7 @@ use tinaja_store::{EngineRef, Settings, Store, engines};
 use self::costs::Costs;
 use self::sweeps::Setting;
 use crate::error::LabError;
-use crate::experiment::{Experiment, Setup};
+use crate::experiment::{Experiment, Needs, Setup};
 use crate::load::codeen_bytes;
 use crate::paper::hashcache::{paper_bits, paper_seeks, policies};
 use crate::random::Random;
@@ -24,7 +24,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "the cost of each policy: bits per slot and per live object, losses to full sets, seeks",
     paper: "HashCache, Table 3",
     replays_logs: false,
-    needs_root: false,
+    needs: Needs::Nothing,
     run,
 };
 

@@ -14,7 +14,7 @@ use tinaja_store::engines;
 use self::runs::{Case, Ran};
 use super::table3::with_and_without_prefetch;
 use crate::error::LabError;
-use crate::experiment::{Experiment, Setup};
+use crate::experiment::{Experiment, Needs, Setup};
 use crate::load::Embedded;
 use crate::report::Report;
 
@@ -24,7 +24,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "peak request rates by policy and disk: Table 4's formula, Table 7, and measured; times at four fifths",
     paper: "HashCache, Tables 4 and 7 to 9, Figures 3 and 4",
     replays_logs: false,
-    needs_root: false,
+    needs: Needs::Nothing,
     run,
 };
 
