@@ -661,6 +661,8 @@ pub struct Functions {
     ) -> ucs_status_ptr_t,
     pub ucp_request_check_status: unsafe extern "C" fn(request: *mut ::std::os::raw::c_void) -> ucs_status_t,
     pub ucp_request_free: unsafe extern "C" fn(request: *mut ::std::os::raw::c_void),
+    pub ucs_global_opts_set_value:
+        unsafe extern "C" fn(name: *const ::std::os::raw::c_char, value: *const ::std::os::raw::c_char) -> ucs_status_t,
 }
 impl Functions {
     pub unsafe fn new<P>(path: P) -> Result<Self, ::libloading::Error>
@@ -705,6 +707,7 @@ impl Functions {
         let ucp_get_nbx = __library.get(b"ucp_get_nbx\0").map(|sym| *sym)?;
         let ucp_request_check_status = __library.get(b"ucp_request_check_status\0").map(|sym| *sym)?;
         let ucp_request_free = __library.get(b"ucp_request_free\0").map(|sym| *sym)?;
+        let ucs_global_opts_set_value = __library.get(b"ucs_global_opts_set_value\0").map(|sym| *sym)?;
         Ok(Functions {
             __library,
             ucs_status_string,
@@ -737,6 +740,7 @@ impl Functions {
             ucp_get_nbx,
             ucp_request_check_status,
             ucp_request_free,
+            ucs_global_opts_set_value,
         })
     }
     pub unsafe fn ucs_status_string(&self, status: ucs_status_t) -> *const ::std::os::raw::c_char {
@@ -902,5 +906,12 @@ impl Functions {
     }
     pub unsafe fn ucp_request_free(&self, request: *mut ::std::os::raw::c_void) {
         (self.ucp_request_free)(request)
+    }
+    pub unsafe fn ucs_global_opts_set_value(
+        &self,
+        name: *const ::std::os::raw::c_char,
+        value: *const ::std::os::raw::c_char,
+    ) -> ucs_status_t {
+        (self.ucs_global_opts_set_value)(name, value)
     }
 }

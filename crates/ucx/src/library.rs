@@ -8,6 +8,9 @@ use crate::error::Error;
 
 /// The name under which every version so far is installed.
 const LIBRARY: &str = "libucp.so.0";
+/// UCX writes what goes wrong to the standard output, where programs have their results. Here it comes back as an error: so UCX is silent unless
+/// whoever starts the program says how much it is to write.
+const LOG_LEVEL_VARIABLE: &str = "UCX_LOG_LEVEL";
 /// The first version that this was made for and tried with.
 const LEAST: (u32, u32) = (1, 13);
 
@@ -29,6 +32,10 @@ impl Ucx {
     pub fn load_from(path: &str) -> Result<Ucx, Error> {
         // SAFETY: its constructors set up tables of its own and nothing else.
         let functions = unsafe { Functions::new(path) }.map_err(|error| Error::Missing(error.to_string()))?;
+        if std::env::var_os(LOG_LEVEL_VARIABLE).is_none() {
+            // SAFETY: two strings that live until it returns. Where it does not know them it says so, and writes on.
+            unsafe { functions.ucs_global_opts_set_value(c"LOG_LEVEL".as_ptr(), c"fatal".as_ptr()) };
+        }
         let (mut major, mut minor, mut release) = (0, 0, 0);
         // SAFETY: three places to write to.
         unsafe { functions.ucp_get_version(&mut major, &mut minor, &mut release) };

@@ -223,6 +223,15 @@ fn what_is_not_taken_is_dropped_and_counted() {
     assert_eq!(worker.message().unwrap(), b"again");
 }
 
+/// UCX writes errors to the standard output: a program that writes JSON there had them in the middle of it.
+#[test]
+fn the_standard_output_is_the_programs_own() {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let output = command.args(["wrong_options_are_told", "--exact", "--nocapture"]).output().unwrap();
+    assert!(output.status.success());
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("UCX"), "{output:?}");
+}
+
 #[test]
 fn wrong_options_are_told() {
     let ucx = Ucx::load().unwrap();
