@@ -60,7 +60,7 @@ fn found_in(file: &File, wanted: &HashMap<[u8; 8], u64>) -> HashMap<u64, u64> {
 /// One bit of every second body is flipped in the image while it is not mounted: these are misses and counted, and the others are hits.
 #[test]
 fn flipped_bits_in_the_image_are_misses() {
-    for engine in [engines::SQUID, engines::SQUIDL, engines::SQUIDM, engines::SQUIDMLA] {
+    for engine in [engines::CERN, engines::SQUID, engines::SQUIDL, engines::SQUIDM, engines::SQUIDMLA] {
         let image = Image::new("ext4", false);
         let open = || Cache::open(options(&image.mount_point(), engine)).unwrap();
         let store = open();
