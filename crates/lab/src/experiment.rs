@@ -29,6 +29,8 @@ pub enum Needs {
     Nothing,
     /// Only root may run it: it makes disks, and limits in the kernel. `all` leaves it out.
     Root,
+    /// Minutes, and disks of its own if root runs it. `all` leaves it out.
+    Time,
     /// UCX. `all` leaves it out where that is not installed.
     Ucx,
 }
@@ -39,6 +41,7 @@ impl Needs {
         match self {
             Needs::Nothing => None,
             Needs::Root => Some("it needs root to create disks and limits; run it by name".to_owned()),
+            Needs::Time => Some("it takes minutes; run it by name".to_owned()),
             Needs::Ucx => tinaja_ucx::Ucx::load().err().map(|why| why.to_string()),
         }
     }

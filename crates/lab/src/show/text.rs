@@ -30,6 +30,7 @@ pub fn list(experiments: &[Experiment]) -> String {
         let root = match needs {
             Needs::Nothing => "",
             Needs::Root => " (needs root; only run by name)",
+            Needs::Time => " (as root on disks of its own; only run by name)",
             Needs::Ucx => " (needs UCX)",
         };
         grid.add_row([(*name).to_owned(), format!("{shows}{root}"), (*paper).to_owned()]);

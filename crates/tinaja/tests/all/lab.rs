@@ -110,6 +110,23 @@ fn layouts_are_measured_on_real_file_systems() {
     assert!(squidm[5].as_u64().unwrap() > 0 && squidm[6].as_f64().unwrap() < 100.0, "{squidm}");
 }
 
+/// Who is not root has no disks to make: what the kernel counts of the process stands for them, and the page says so.
+#[test]
+fn layouts_are_measured_without_root_too() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut command = Command::new("unshare");
+    command.args(["--user", env!("CARGO_BIN_EXE_tinaja"), "lab", "maltzahn-layouts", "--quick", "--json"]);
+    let report = said(&command.env("TMPDIR", scratch.path()).output().unwrap());
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let rows = report["tables"][0]["rows"].as_array().unwrap();
+    assert!(
+        rows.len() == 12 && rows.iter().all(|row| row[1] == rows[0][1] && row[3].as_u64().unwrap() > 0),
+        "{rows:?}"
+    );
+    assert!(report["notes"][0].as_str().unwrap().contains("Without root"), "{report}");
+    assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0, "nothing is left behind");
+}
+
 /// Maltzahn's replacements over a real mapped file, in short. Who knows the future has more hits than all others; FBC writes in turn, and so
 /// jumps less than LRU; and a file six times its memory is not in memory.
 #[test]

@@ -16,12 +16,13 @@ use tinaja_store::layout::Stamp;
 use tinaja_store::{Cache, Clock, Commit, EngineRef, Hint, Key, Secret, Store, block_on, engines};
 
 use super::cern::{Cern, Lists, Served, Urls};
+use super::ground::{self, Ground};
 use super::load::Load;
 use crate::error::LabError;
 use crate::experiment::{Experiment, Needs, Setup};
 use crate::load::Request;
 use crate::paper::maltzahn as paper;
-use crate::peers::{Bench, BenchOptions, DiskCount, major_faults, needs_root};
+use crate::peers::{DiskCount, major_faults};
 use crate::progress::Progress;
 use crate::report::{Cell, Plot, Report, Series, Table};
 
@@ -31,7 +32,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "what each layout of files and mapped file asks of a disk, on ext4 on loop devices",
     paper: "Maltzahn, Figures 3 and 4",
     replays_logs: true,
-    needs: Needs::Root,
+    needs: Needs::Time,
     run,
 };
 
@@ -48,8 +49,6 @@ pub const LIMIT_EVERY: usize = 500;
 /// What the store keeps with an object beside its body: a record's header, a name of eight bytes, and the end of a file.
 const BESIDE_BYTES: u64 = 56 + 8 + 40 + 8;
 
-/// Of a control group that is given its limit later.
-pub const UNLIMITED: u64 = 1 << 40;
 /// When nothing is to expire.
 const NEVER: u64 = u64::MAX;
 
@@ -137,7 +136,6 @@ impl Measured {
 }
 
 fn run(setup: &Setup) -> Result<Report, LabError> {
-    needs_root()?;
     let (mut tables, mut plots) = (Vec::new(), Vec::new());
     let count = setup.choose(REQUESTS.0, REQUESTS.1);
     let at_once = setup.choose(AT_ONCE.to_vec(), vec![1]);
@@ -154,7 +152,8 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
         tables.push(table(load, &measured));
         plots.push(plot(load, &measured));
     }
-    let notes = notes().into_iter().chain(loads.into_iter().filter_map(|load| load.note)).collect();
+    let notes =
+        [ground::note()].into_iter().chain(notes()).chain(loads.into_iter().filter_map(|load| load.note)).collect();
     let Experiment { name, shows, paper, .. } = EXPERIMENT;
     Ok(Report { name, shows, paper, quick: setup.quick, seed: setup.seed, tables, plots, notes })
 }
@@ -169,10 +168,10 @@ fn measure(setup: &Setup, load: &Load, layout: &Layout) -> Result<Measured, LabE
     // Blocks of 4 KiB, inodes, directories, and a journal.
     let disk_bytes = (load.bytes + load.objects * 8192 + (256 << 20)).next_multiple_of(1 << 20);
     let mapped_bytes = (load.segment_bytes + load.segment_bytes / 8 + (1 << 20)).next_multiple_of(8192);
-    let bench =
-        |disk_bytes| Bench::make(&BenchOptions { scratch: setup.scratch.clone(), disk_bytes, memory_bytes: UNLIMITED });
-    let files = bench(disk_bytes)?;
-    let apart = layout.packing.map(|_| bench(mapped_bytes + (128 << 20))).transpose()?;
+    let files = Ground::make(setup, disk_bytes)?;
+    let apart = layout.packing.map(|_| Ground::make(setup, mapped_bytes + (128 << 20))).transpose()?;
+    // A process's counters do not tell one file from another.
+    let apart_counted = apart.as_ref().filter(|apart| matches!(apart, Ground::Disk(_)));
     let mapped = layout.packing.map(|packing| Mapped {
         bytes: mapped_bytes,
         page_bytes: layout.page_bytes,
@@ -180,8 +179,8 @@ fn measure(setup: &Setup, load: &Load, layout: &Layout) -> Result<Measured, LabE
         replacement: Replacement::Lru,
     });
     let work = || {
-        let mapped_at = apart.as_ref().map(|apart| apart.mounted().join("mapped"));
-        let mut replayer = Replayer::open(&files.mounted(), mapped_at.as_deref(), layout, mapped)?;
+        let mapped_at = apart.as_ref().map(|apart| apart.dir().join("mapped"));
+        let mut replayer = Replayer::open(&files.dir(), mapped_at.as_deref(), layout, mapped)?;
         let (first, second) = load.requests.split_at(load.measured_from());
         let mut progress = Progress::of(format!("{}: {}", load.title, layout.name), load.requests.len());
         let mut step = |number: usize| {
@@ -189,10 +188,10 @@ fn measure(setup: &Setup, load: &Load, layout: &Layout) -> Result<Measured, LabE
             if number.is_multiple_of(LIMIT_EVERY) { files.leave_for_files(memory_bytes) } else { Ok(()) }
         };
         replayer.replay(first, &mut step)?;
-        let before = (files.disk(), apart.as_ref().map(Bench::disk).unwrap_or_default());
+        let before = (files.count(), apart_counted.map(Ground::count).unwrap_or_default());
         let (faults, began) = (major_faults(), Instant::now());
         let hits = replayer.replay(second, &mut step)?;
-        let after = (files.disk(), apart.as_ref().map(Bench::disk).unwrap_or_default());
+        let after = (files.count(), apart_counted.map(Ground::count).unwrap_or_default());
         let (took, faults) = (began.elapsed(), major_faults() - faults);
         let resident_bytes = replayer.resident_bytes();
         replayer.close()?;

@@ -3,6 +3,7 @@
 mod cern;
 mod finite;
 mod future;
+mod ground;
 mod layouts;
 mod load;
 mod locality;

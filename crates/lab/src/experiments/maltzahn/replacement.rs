@@ -10,7 +10,8 @@ use tinaja_store::engine::trees::Replacement;
 
 use super::finite::{Cache, Came, LOOKED_AT, Replayer};
 use super::future::Placements;
-use super::layouts::{LIMIT_EVERY, UNLIMITED};
+use super::ground::UNLIMITED;
+use super::layouts::LIMIT_EVERY;
 use super::load::Load;
 use crate::error::LabError;
 use crate::experiment::{Experiment, Needs, Setup};

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use tinaja_store::engines;
 
-use super::layouts::{LIMIT_EVERY, REQUESTS, UNLIMITED, memory_bytes};
+use super::ground::UNLIMITED;
+use super::layouts::{LIMIT_EVERY, REQUESTS, memory_bytes};
 use super::load::Load;
 use crate::error::LabError;
 use crate::experiment::{Experiment, Needs, Setup};
