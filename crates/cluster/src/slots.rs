@@ -67,7 +67,8 @@ struct State {
     generations: Vec<u64>,
 }
 
-/// A slot that nobody else writes. Dropped, it stays taken: give it back with [`Slots::give_back`].
+/// A slot that nobody else writes, to be used with the [`Slots`] that it was taken from alone. Dropped, it stays taken: give it back with
+/// [`Slots::give_back`].
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Taken(u32);
@@ -151,10 +152,10 @@ impl<A: Arena> Slots<A> {
         let words = self.arena.words().get(from..from + self.slot_words)?;
         let mut state = self.state.lock();
         let generation = state.generations.get_mut(slot.0 as usize)?;
-        *generation += 2;
+        *generation = generation.wrapping_add(2);
         let generation = *generation;
         drop(state);
-        words.first()?.store(generation - 1, Ordering::Relaxed);
+        words.first()?.store(generation.wrapping_sub(1), Ordering::Relaxed);
         // No word of the payload may be seen to change before this one has.
         fence(Ordering::Release);
         Some((words, generation))
@@ -173,9 +174,9 @@ impl<A: Arena> Slots<A> {
     }
 }
 
-/// Bytes to read of a slot for a payload of so many.
+/// Bytes to read of a slot for a payload of so many, which a peer may have told: no slot has too many.
 pub fn bytes_for(payload_bytes: usize) -> usize {
-    HEADER_BYTES + payload_bytes.next_multiple_of(WORD)
+    HEADER_BYTES.saturating_add(payload_bytes.div_ceil(WORD).saturating_mul(WORD))
 }
 
 /// The payload in a copy of a slot, if it is that of this key and generation, and one thing. Errors: [`Rejected`], with the first reason that is found.

@@ -84,12 +84,12 @@ impl Endpoint {
         if !is_inside {
             return Err(Error::Outside { at, bytes, most: remote.bytes });
         }
-        let worker = &self.0.worker;
+        // The key's own endpoint: UCX wants no other, and its worker is the one that makes it go on. The key keeps both.
+        let endpoint = &remote.endpoint;
+        let worker = &endpoint.worker;
         worker.quarantine.admit()?;
         let mut buffer = vec![0; bytes].into_boxed_slice();
         let into = buffer.as_mut_ptr().cast::<c_void>();
-        // The key's own endpoint: UCX wants no other. The key keeps it.
-        let endpoint = &remote.endpoint;
         // SAFETY: the buffer is kept until the request is over, by `Get` or by the quarantine; the key and the endpoint too.
         let pointer = unsafe {
             worker.functions().ucp_get_nbx(endpoint.handle, into, bytes, remote.base + at, remote.handle, &plain())

@@ -51,6 +51,7 @@ mod limits;
 mod memory;
 mod message;
 mod quarantine;
+mod signals;
 mod started;
 mod told;
 mod transfer;

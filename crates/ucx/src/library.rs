@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::bindings::Functions;
 use crate::error::Error;
+use crate::signals;
 
 /// The name under which every version so far is installed.
 const LIBRARY: &str = "libucp.so.0";
@@ -30,8 +31,11 @@ impl Ucx {
 
     /// The same from a path, or under another name.
     pub fn load_from(path: &str) -> Result<Ucx, Error> {
-        // SAFETY: its constructors set up tables of its own and nothing else.
-        let functions = unsafe { Functions::new(path) }.map_err(|error| Error::Missing(error.to_string()))?;
+        let handlers = signals::Handlers::of_now();
+        // SAFETY: its constructors set up tables of its own, and handlers for signals, which are put back.
+        let functions = unsafe { Functions::new(path) };
+        handlers.put_back();
+        let functions = functions.map_err(|error| Error::Missing(error.to_string()))?;
         if std::env::var_os(LOG_LEVEL_VARIABLE).is_none() {
             // SAFETY: two strings that live until it returns. Where it does not know them it says so, and writes on.
             unsafe { functions.ucs_global_opts_set_value(c"LOG_LEVEL".as_ptr(), c"fatal".as_ptr()) };

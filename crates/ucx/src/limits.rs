@@ -10,5 +10,8 @@ pub(crate) const MAX_WAITING_BYTES: usize = 16 << 20;
 /// Bytes that reads and messages which were given up may hold until UCX is done with them; beyond them none is begun.
 pub const MAX_QUARANTINED_BYTES: usize = 64 << 20;
 
+/// What a request takes beside its bytes, as it is counted there.
+pub(crate) const REQUEST_BYTES: usize = 512;
+
 /// The longest address of a worker, and the longest key: theirs have some hundred bytes.
 pub(crate) const MAX_TOLD_BYTES: usize = 64 << 10;

@@ -51,8 +51,8 @@ impl Memory {
         let context = context.0.clone();
         let functions = &*context.ucx.functions;
         let words = bytes.div_ceil(WORD).max(1);
-        let available = available();
-        if (words as u64).saturating_mul(WORD as u64) > available {
+        let available = available().min(isize::MAX as u64);
+        if words.checked_mul(WORD).is_none_or(|bytes| bytes as u64 > available) {
             return Err(Error::TooMuch { bytes, available });
         }
         // SAFETY: plain numbers and pointers; the mask says which are given.

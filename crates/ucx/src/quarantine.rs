@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use crate::bindings::{Functions, UCS_ERR_LAST, UCS_INPROGRESS, UCS_OK, ucs_status_ptr_t};
 use crate::error::Error;
-use crate::limits::MAX_QUARANTINED_BYTES;
+use crate::limits::{MAX_QUARANTINED_BYTES, REQUEST_BYTES};
 
 /// A request.
 pub(crate) enum Request {
@@ -68,7 +68,7 @@ impl Quarantine {
 
     /// Errors: [`Error::Quarantined`] when no more may be begun.
     pub fn admit(&self) -> Result<(), Error> {
-        let bytes = self.bytes.get();
+        let bytes = self.bytes.get() + self.waiting.borrow().len() * REQUEST_BYTES;
         if bytes > MAX_QUARANTINED_BYTES { Err(Error::Quarantined(bytes)) } else { Ok(()) }
     }
 

@@ -3,6 +3,7 @@
 use std::mem::{self, MaybeUninit};
 use std::os::fd::BorrowedFd;
 use std::ptr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ use tinaja_clock::Clock;
 
 use crate::bindings::{
     Functions, UCP_AM_FLAG_WHOLE_MSG, UCP_AM_HANDLER_PARAM_FIELD_ARG, UCP_AM_HANDLER_PARAM_FIELD_CB,
-    UCP_AM_HANDLER_PARAM_FIELD_FLAGS, UCP_AM_HANDLER_PARAM_FIELD_ID, UCP_WORKER_PARAM_FIELD_THREAD_MODE, UCS_OK,
-    UCS_THREAD_MODE_SINGLE, ucp_worker_h,
+    UCP_AM_HANDLER_PARAM_FIELD_FLAGS, UCP_AM_HANDLER_PARAM_FIELD_ID, UCP_WORKER_PARAM_FIELD_THREAD_MODE, UCS_ERR_BUSY,
+    UCS_OK, UCS_THREAD_MODE_SINGLE, ucp_worker_h,
 };
 use crate::context::Opened;
 use crate::error::Error;
@@ -29,7 +30,7 @@ pub(crate) struct Started {
     pub clock: Clock,
     pub quarantine: Quarantine,
     /// UCX has its address.
-    pub inbox: Box<Inbox>,
+    pub inbox: Rc<Inbox>,
     events: i32,
 }
 
@@ -47,7 +48,7 @@ impl Started {
         if status != UCS_OK {
             return Err(Error::failed(&functions, "start a worker", status.into()));
         }
-        let (inbox, quarantine) = (Box::<Inbox>::default(), Quarantine::default());
+        let (inbox, quarantine) = (Rc::<Inbox>::default(), Quarantine::default());
         let mut started = Started { context, handle, clock, quarantine, inbox, events: -1 };
         started.listen()?;
         // SAFETY: a worker, and a place to write to; the descriptor stays the worker's.
@@ -72,9 +73,9 @@ impl Started {
             id: MESSAGE_ID,
             flags: UCP_AM_FLAG_WHOLE_MSG,
             cb: Some(arrived),
-            arg: ptr::from_ref::<Inbox>(&self.inbox).cast_mut().cast(),
+            arg: Rc::as_ptr(&self.inbox).cast_mut().cast(),
         };
-        // SAFETY: the inbox is boxed and outlives the worker's handle; the handler takes it for shared use only.
+        // SAFETY: the inbox stays where it is and outlives the worker's handle; the handler takes it for shared use only.
         let status = unsafe { self.functions().ucp_worker_set_am_recv_handler(self.handle, &params) };
         if status == UCS_OK { Ok(()) } else { Err(Error::failed(self.functions(), "take messages", status.into())) }
     }
@@ -93,10 +94,12 @@ impl Started {
     pub fn sleep(&self, time: Duration) {
         // SAFETY: a worker, on its thread.
         let status = unsafe { self.functions().ucp_worker_arm(self.handle) };
-        if status != UCS_OK {
+        if status == UCS_ERR_BUSY {
             // Something has happened already.
             return;
         }
+        // A transport without events: whoever waits looks a thousand times a second.
+        let time = if status == UCS_OK { time } else { time.min(Duration::from_millis(1)) };
         // SAFETY: open for as long as the worker is.
         let events = unsafe { BorrowedFd::borrow_raw(self.events) };
         let time = Timespec::try_from(time).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
@@ -125,7 +128,7 @@ impl Drop for Started {
         // Nothing but the ends of endpoints is left.
         if !self.settle() {
             self.quarantine.leak();
-            mem::forget((self.context.clone(), mem::take(&mut self.inbox)));
+            mem::forget((self.context.clone(), self.inbox.clone()));
             return;
         }
         // SAFETY: its endpoints are closed, and nothing is under way.

@@ -40,6 +40,9 @@ impl Address {
     pub fn from_bytes(told: &[u8]) -> Result<Address, Error> {
         let foreign = |why: &str| Error::Foreign { what: "address", why: why.to_owned() };
         let (version, rest) = opened(told, OF_WORKER).map_err(foreign)?;
+        if rest.is_empty() {
+            return Err(foreign("is empty"));
+        }
         Ok(Address { version, bytes: rest.to_vec() })
     }
 }
@@ -59,6 +62,9 @@ impl Key {
         let (base, rest) = rest.split_first_chunk().ok_or_else(|| foreign("is cut off"))?;
         let (memory_bytes, bytes) = rest.split_first_chunk().ok_or_else(|| foreign("is cut off"))?;
         let (base, memory_bytes) = (u64::from_le_bytes(*base), u64::from_le_bytes(*memory_bytes));
+        if bytes.is_empty() || base.checked_add(memory_bytes).is_none() {
+            return Err(foreign("says what cannot be"));
+        }
         Ok(Key { version, base, memory_bytes, bytes: bytes.to_vec() })
     }
 

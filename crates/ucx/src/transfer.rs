@@ -11,6 +11,9 @@ use crate::started::Started;
 /// How often a waiting thread looks before it sleeps: a read of shared memory is done by then.
 const LOOKS_BEFORE_SLEEP: u32 = 200;
 
+/// Nobody waits for longer.
+const LONGEST: Duration = Duration::from_secs(86_400);
+
 /// What a transfer has until it is over.
 pub(crate) struct Transfer {
     pub request: Request,
@@ -36,7 +39,8 @@ impl Held {
 
     fn wait(mut self, patience: Duration) -> Result<Box<[u8]>, Error> {
         let Some(worker) = self.open.as_ref().map(|open| open.worker.clone()) else { return Err(Error::TooLate) };
-        let until = worker.clock.now() + patience;
+        let now = worker.clock.now();
+        let until = now.checked_add(patience).unwrap_or(now + LONGEST);
         let mut looks = 0_u32;
         loop {
             if let Some(result) = self.poll() {

@@ -169,6 +169,95 @@ fn lists_decide_what_is_served() {
     }
 }
 
+/// A list that was damaged or removed was written anew by the next store, with that one's name alone: all others of the directory were misses.
+#[test]
+fn a_damaged_list_costs_nothing_that_is_there() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let list = dir.path().join("objects/http/a.test/,metadata");
+    let store = Cache::open(options(dir.path())).unwrap();
+    let url = |n: usize| format!("http://a.test/{n}");
+    (0..5).for_each(|n| put(&store, &url(n)));
+    block_on(store.flush()).unwrap();
+    let mut bytes = fs::read(&list).unwrap();
+    bytes[20] ^= 1;
+    fs::write(&list, bytes).unwrap();
+    put(&store, &url(5));
+    block_on(store.flush()).unwrap();
+    assert!((0..6).all(|n| has(&store, &url(n))));
+    fs::remove_file(&list).unwrap();
+    put(&store, &url(6));
+    block_on(store.flush()).unwrap();
+    assert!((0..7).all(|n| has(&store, &url(n))));
+    assert_eq!(store.stats().of_engine.named("lost_files"), 0);
+}
+
+/// A directory in the place of a list costs what it lists, and not the cache: that could not be opened any more.
+#[test]
+fn a_list_that_cannot_be_read_costs_one_directory() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let list = dir.path().join("objects/http/a.test/,metadata");
+    let store = Cache::open(options(dir.path())).unwrap();
+    put(&store, "http://a.test/x");
+    put(&store, "http://b.test/x");
+    block_on(store.close()).unwrap();
+    drop(store);
+    fs::remove_file(&list).unwrap();
+    fs::create_dir(&list).unwrap();
+    let store = Cache::open(options(dir.path())).unwrap();
+    assert!(has(&store, "http://b.test/x") && !has(&store, "http://a.test/x"));
+}
+
+/// A number is used again as soon as its file is gone, and by URL that is another path: a cut of the power may leave both files. The one that was
+/// published later has the number, and the other goes.
+#[test]
+fn of_two_files_with_one_number_the_later_one_stays() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let [older, newer] =
+        ["http/a.test/x,00000000", "http/b.test/x,00000000"].map(|path| dir.path().join("objects").join(path));
+    let store = Cache::open(options(dir.path())).unwrap();
+    put(&store, "http://a.test/x");
+    block_on(store.flush()).unwrap();
+    let bytes = fs::read(&older).unwrap();
+    block_on(store.remove(&key("http://a.test/x"))).unwrap();
+    put(&store, "http://b.test/x");
+    block_on(store.close()).unwrap();
+    drop(store);
+    assert!(newer.exists());
+    fs::create_dir_all(older.parent().unwrap()).unwrap();
+    fs::write(&older, bytes).unwrap();
+    let store = Cache::open(options(dir.path())).unwrap();
+    assert!(has(&store, "http://b.test/x") && !has(&store, "http://a.test/x") && !older.exists());
+}
+
+/// Parts of a long body and its end are written by several threads, in any order: the lock is there before the first of them and gone after the last.
+#[test]
+fn long_bodies_leave_no_lock() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let store = Cache::open(options(dir.path())).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let store = &store;
+            scope.spawn(move || {
+                for n in 0..10 {
+                    let url = format!("http://{thread}.test/{n}/x");
+                    let mut writer = store.put(&key(&url), "head".into(), Hint::default());
+                    block_on(writer.write(Bytes::from(vec![7; 800_000])));
+                    assert!(matches!(block_on(writer.commit()), Commit::Stored { .. }), "{url}");
+                    if n % 2 == 0 {
+                        block_on(store.remove(&key(&url))).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    block_on(store.flush()).unwrap();
+    let all = tree(&dir.path().join("objects"));
+    assert!(!all.iter().any(|path| path.ends_with(",lock") || path.ends_with('/')), "{all:?}");
+    assert_eq!(all.iter().filter(|path| path.ends_with(",metadata")).count(), 20);
+    let stats = store.stats();
+    assert_eq!((stats.live_objects, stats.write_errors), (20, 0));
+}
+
 /// A process that was killed while it wrote leaves a lock, which nobody takes for an object, and a file without an end.
 #[test]
 fn a_lock_that_was_left_behind_goes_when_the_cache_is_opened() {

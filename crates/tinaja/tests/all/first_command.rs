@@ -1,6 +1,6 @@
 //! The first command of the README, as a new user runs it.
 
-use std::fs::{self, File};
+use std::fs;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::support::tinaja::binary;
 use tinaja_testkit::body::body;
 use tinaja_testkit::client::get;
 use tinaja_testkit::origin::Origin;
-use tinaja_testkit::port::free_port;
+use tinaja_testkit::port::{free_port, hold};
 use tinaja_testkit::process::Process;
 use tinaja_testkit::tools::{client, output};
 use tinaja_testkit::wait::wait_for;
@@ -48,8 +48,7 @@ fn serve_without_a_flag() {
     let home = TempDir::new().unwrap();
     let address: SocketAddr = DEFAULT.parse().unwrap();
     // There is one such port: of four runs of this program at once one took it between the other's look and its start.
-    let turn = File::create(std::env::temp_dir().join("tinaja-test-port-3128")).unwrap();
-    turn.lock().unwrap();
+    let _turn = wait_for("the port's turn", Duration::from_secs(120), || hold("tinaja-test-port-3128"));
     // Somebody's Squid may have the port on the machine that runs this; then the command must say so and end.
     let taken = TcpStream::connect(address).is_ok();
     let mut proxy = serve(&home, &[]);

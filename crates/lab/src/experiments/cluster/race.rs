@@ -75,7 +75,8 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
             took.as_secs()
         ),
         "Each word of a payload follows from the key, the generation and its place. What the slot's own check accepted is looked through word by word by \
-         this rule, which knows nothing of checksums."
+         this rule, which knows nothing of checksums. What tests the checksum are the copies that a change fell into: those that were rejected as changed while \
+         they were read."
             .to_owned(),
     ];
     Ok(Report {

@@ -175,7 +175,7 @@ impl Inner {
         let job: Job = match task {
             Task::Write { job, file, place, spot, at, bytes } => Box::new(move |tree| {
                 let path = inner.path_of(spot);
-                let written = inner.write_file(tree, &path, spot, place, at, &bytes);
+                let written = inner.write_file(tree, &path, file, at, &bytes);
                 if let Err(error) = &written {
                     tracing::warn!("{}; the object is not stored", explain(error, "write", &path));
                 }
@@ -185,7 +185,7 @@ impl Inner {
                 inner.ended(|files, tasks| files.written(job, file, place, ok, tasks));
             }),
             Task::Remove { job, older_of, spot } => Box::new(move |tree| {
-                let (how, _) = inner.remove_file(tree, &inner.path_of(spot));
+                let (how, _) = inner.remove_file(tree, spot);
                 inner.ended(|files, tasks| files.removed(job, older_of, spot, how, tasks));
             }),
             Task::Sync(covered) => Box::new(move |tree| inner.sync_now(tree, covered)),
@@ -202,30 +202,24 @@ impl Inner {
         }
     }
 
-    fn write_file(
-        &self,
-        tree: &dyn Tree,
-        path: &str,
-        spot: Spot,
-        place: Place,
-        at: u64,
-        bytes: &[u8],
-    ) -> io::Result<()> {
-        let (Some(lists), Spot::File(spot)) = (&self.lists, spot) else {
-            return tree.call(Call::Write { path, at, bytes });
-        };
-        let expires = match format::within(place).1 {
-            Within::Record(_) => self.files.lock().urls.get(spot.file).map(|named| named.expires),
-            Within::Part(_) => None,
-        };
-        lists.write(tree, path, at, bytes, expires)
+    fn write_file(&self, tree: &dyn Tree, path: &str, file: u64, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let Some(lists) = &self.lists else { return tree.call(Call::Write { path, at, bytes }) };
+        let is_first = self.files.lock().begins(file);
+        lists.write(tree, path, at, bytes, is_first)?;
+        // Writes to one file end in any order.
+        let Some((directory, expires)) = self.files.lock().ends(file) else { return Ok(()) };
+        lists.enter(tree, path, expires, || self.files.lock().names_in(&directory))
     }
 
     /// How it went, and what is to be said of it if the file may be there still.
-    fn remove_file(&self, tree: &dyn Tree, path: &str) -> (Removal, Result<(), String>) {
-        let removed = match &self.lists {
-            Some(lists) => lists.remove(tree, path),
-            None => tree.call(Call::Remove { path }),
+    fn remove_file(&self, tree: &dyn Tree, spot: Spot) -> (Removal, Result<(), String>) {
+        let path = &*self.path_of(spot);
+        let removed = match (&self.lists, spot) {
+            (Some(lists), Spot::File(spot)) => {
+                let is_alone = self.files.lock().urls.is_alone(spot.file);
+                lists.remove(tree, path, is_alone)
+            }
+            _ => tree.call(Call::Remove { path }),
         };
         let Err(error) = removed else { return (Removal::Gone, Ok(())) };
         let what = explain(&error, "remove", path);
@@ -240,7 +234,7 @@ impl Inner {
     fn sync_now(self: &Arc<Self>, tree: &dyn Tree, mut covered: Covered) {
         let mut removed = Ok(());
         for spot in mem::take(&mut covered.undeleted) {
-            match self.remove_file(tree, &self.path_of(spot)) {
+            match self.remove_file(tree, spot) {
                 (Removal::Gone, _) => covered.deleted.push(spot),
                 (Removal::Stranded, _) => {}
                 (Removal::Failed, why) => {

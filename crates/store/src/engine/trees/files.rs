@@ -2,6 +2,7 @@
 //! made once the lock is let go of.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 use std::{iter, mem};
@@ -92,6 +93,10 @@ pub(super) struct Entry {
     pub record: Option<Lies>,
     order: Option<u32>,
     writes: u32,
+    /// Of these, those whose bytes are not in the file yet.
+    unwritten: u32,
+    /// Whether something of it is written, or about to be.
+    begun: bool,
     /// A newer version is there.
     superseded: bool,
     gone: bool,
@@ -353,6 +358,30 @@ impl Files {
         }
     }
 
+    /// A write to a file is carried out now: whether it is the first one.
+    pub fn begins(&mut self, file: u64) -> bool {
+        self.all.get_mut(&file).is_some_and(|entry| !std::mem::replace(&mut entry.begun, true))
+    }
+
+    /// A write has put its bytes into a file. If these were the last that the object has, its directory and when it expires.
+    pub fn ends(&mut self, file: u64) -> Option<(Arc<str>, u64)> {
+        let entry = self.all.get_mut(&file)?;
+        entry.unwritten = entry.unwritten.saturating_sub(1);
+        let is_whole = entry.record.is_some() && entry.unwritten == 0;
+        let Spot::File(spot) = entry.spot else { return None };
+        self.urls.get(spot.file).filter(|_| is_whole).map(|named| (named.directory.clone(), named.expires))
+    }
+
+    /// The names of a directory's objects, with when they expire.
+    pub fn names_in(&self, directory: &str) -> BTreeMap<String, u64> {
+        let there = self.all.values().filter(|entry| entry.record.is_some() && !entry.gone).filter_map(|entry| {
+            let Spot::File(spot) = entry.spot else { return None };
+            let named = self.urls.get(spot.file).filter(|named| *named.directory == *directory)?;
+            Some((named.file_name(spot.file), named.expires))
+        });
+        there.collect()
+    }
+
     /// Where the object's file is now.
     fn home_before(&self, digest: &Digest) -> Option<Home> {
         let Spot::File(spot) = self.all.get(self.newest.get(digest)?)?.spot else { return None };
@@ -373,6 +402,8 @@ impl Files {
             record: None,
             order: None,
             writes: 0,
+            unwritten: 0,
+            begun: false,
             superseded: false,
             gone: false,
             at_once: false,
@@ -504,6 +535,7 @@ impl Files {
         let before = entry.charged();
         entry.size = at + bytes.len() as u64;
         entry.writes += 1;
+        entry.unwritten += 1;
         self.bytes += entry.charged() - before;
         self.waiting_bytes += bytes.len();
         self.waiting.insert(place, bytes.clone());
@@ -741,7 +773,11 @@ impl Files {
         }
         match how {
             Removal::Gone => self.give_back(spot),
-            Removal::Stranded => {}
+            Removal::Stranded => {
+                if let Spot::File(spot) = spot {
+                    self.urls.remove(spot.file);
+                }
+            }
             Removal::Failed => {
                 self.write_errors += 1;
                 self.undeleted.push(spot);
@@ -857,6 +893,8 @@ impl Entry {
             record: Some(record),
             order: None,
             writes: 0,
+            unwritten: 0,
+            begun: true,
             superseded: false,
             gone: false,
             at_once: false,

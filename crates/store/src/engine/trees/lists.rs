@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A list is written in place; what a longer one left behind the last line is of no account. It decides what is served: what it does not
-//! name is a miss. What is not whole decides nothing, and is written anew when the cache is opened.
+//! name is a miss. What is not whole decides nothing, and is written anew with the next object of its directory, or when the cache is opened.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -64,28 +64,39 @@ impl Lists {
         Lists { seed, turn: RwLock::default() }
     }
 
-    /// Write to an object's file: first a lock is put beside it. With `expires`, this is its end: then it is put on the list of its
-    /// directory, and the lock goes. Errors: the tree's.
-    pub fn write(&self, tree: &dyn Tree, path: &str, at: u64, bytes: &[u8], expires: Option<u64>) -> io::Result<()> {
-        let lock = format!("{path}{LOCK}");
-        if at == 0 {
-            // Makes the directories, which nobody else may take for empty meanwhile.
-            let _turn = self.turn.write();
-            tree.call(Call::Write { path: &lock, at: 0, bytes: b"" })?;
+    /// Write to an object's file, and before that, if nothing of it is written yet, a lock beside it. Errors: the tree's.
+    pub fn write(&self, tree: &dyn Tree, path: &str, at: u64, bytes: &[u8], is_first: bool) -> io::Result<()> {
+        // Both make directories, which nobody may take for empty meanwhile: who removes those has the turn alone.
+        let _turn = self.turn.read();
+        if is_first {
+            tree.call(Call::Write { path: &format!("{path}{LOCK}"), at: 0, bytes: b"" })?;
         }
-        tree.call(Call::Write { path, at, bytes })?;
-        let Some(expires) = expires else { return Ok(()) };
+        tree.call(Call::Write { path, at, bytes })
+    }
+
+    /// All of an object is written: put it on the list of its directory, and remove its lock. Of a list that is damaged or gone `others` has what
+    /// belongs there. Errors: the tree's.
+    pub fn enter(
+        &self,
+        tree: &dyn Tree,
+        path: &str,
+        expires: u64,
+        others: impl FnOnce() -> BTreeMap<String, u64>,
+    ) -> io::Result<()> {
         let _turn = self.turn.write();
         let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let mut listed = self.read(tree, directory)?.entries();
+        let mut listed = match self.read(tree, directory)? {
+            Listed::Whole(listed) => listed,
+            Listed::Absent | Listed::Damaged => others(),
+        };
         listed.insert(name.to_owned(), expires);
         self.put(tree, directory, &listed)?;
-        tree.call(Call::Remove { path: &lock })
+        tree.call(Call::Remove { path: &format!("{path}{LOCK}") })
     }
 
     /// Take an object from its list and remove its file; with the last one the directory goes, and each above that is empty then. Errors:
-    /// the tree's, if the file may be there still.
-    pub fn remove(&self, tree: &dyn Tree, path: &str) -> io::Result<()> {
+    /// the tree's, if the file may be there still. `is_alone` says whether the directory has no other, where its list does not.
+    pub fn remove(&self, tree: &dyn Tree, path: &str, is_alone: bool) -> io::Result<()> {
         let _turn = self.turn.write();
         let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
         let listed = self.read(tree, directory).unwrap_or(Listed::Damaged);
@@ -99,10 +110,10 @@ impl Lists {
                 listed.is_empty()
             }
             Listed::Absent => true,
-            Listed::Damaged => false,
+            Listed::Damaged => is_alone,
         };
-        tree.call(Call::Remove { path: &format!("{path}{LOCK}") })?;
         tree.call(Call::Remove { path })?;
+        tree.call(Call::Remove { path: &format!("{path}{LOCK}") }).unwrap_or_default();
         if is_last {
             self.remove_directory(tree, directory).unwrap_or_default();
         }
@@ -174,12 +185,6 @@ impl Lists {
     }
 }
 
-impl Listed {
-    fn entries(self) -> BTreeMap<String, u64> {
-        if let Listed::Whole(listed) = self { listed } else { BTreeMap::new() }
-    }
-}
-
 fn read_header(mut header: &[u8]) -> Option<(usize, u64)> {
     let magic: [u8; 4] = take(&mut header)?;
     let bytes = take_u32(&mut header)? as usize;
@@ -201,9 +206,10 @@ mod tests {
 
     fn written() -> (Lists, MemoryTree) {
         let (lists, tree) = (Lists::new(42), MemoryTree::default());
-        lists.write(&tree, PATH, 0, b"part", None).unwrap();
+        lists.write(&tree, PATH, 0, b"part", true).unwrap();
         assert_eq!((lists.names(&tree, PATH).unwrap(), tree.change(&format!("{PATH},lock"), |_| ())), (false, true));
-        lists.write(&tree, PATH, 4, b"end", Some(1_800_000_000)).unwrap();
+        lists.write(&tree, PATH, 4, b"end", false).unwrap();
+        lists.enter(&tree, PATH, 1_800_000_000, BTreeMap::new).unwrap();
         (lists, tree)
     }
 
@@ -211,10 +217,11 @@ mod tests {
     fn what_is_written_is_listed_until_it_is_removed() {
         let (lists, tree) = written();
         assert!(lists.names(&tree, PATH).unwrap() && !tree.change(&format!("{PATH},lock"), |_| ()));
-        lists.write(&tree, "http/a.test/x,0000002B", 0, b"newer", Some(0)).unwrap();
-        lists.remove(&tree, PATH).unwrap();
+        lists.write(&tree, "http/a.test/x,0000002B", 0, b"newer", true).unwrap();
+        lists.enter(&tree, "http/a.test/x,0000002B", 0, BTreeMap::new).unwrap();
+        lists.remove(&tree, PATH, false).unwrap();
         assert!(!lists.names(&tree, PATH).unwrap() && lists.names(&tree, "http/a.test/x,0000002B").unwrap());
-        lists.remove(&tree, "http/a.test/x,0000002B").unwrap();
+        lists.remove(&tree, "http/a.test/x,0000002B", true).unwrap();
         let mut left = Vec::new();
         tree.list(&mut |path, _| left.push(path.to_owned())).unwrap();
         assert!(left.is_empty(), "{left:?}");
@@ -235,6 +242,11 @@ mod tests {
         }
         tree.change("http/a.test/,metadata", |bytes| bytes.truncate(30));
         assert_eq!(lists.read(&tree, "http/a.test").unwrap(), Listed::Damaged);
+        // The next object has the others listed again.
+        let newer = "http/a.test/x,0000002B";
+        lists.write(&tree, newer, 0, b"newer", true).unwrap();
+        lists.enter(&tree, newer, 0, || BTreeMap::from([("x,0000002A".to_owned(), 7)])).unwrap();
+        assert!(lists.names(&tree, PATH).unwrap() && lists.names(&tree, newer).unwrap());
     }
 
     /// The golden file of version 1: what is written today lies where it did.

@@ -15,7 +15,7 @@
 //!   writes what changed in any order, and an older version must not be what a cut of the power leaves.
 //! - No byte of a client's is in a path: there is nothing to escape. The tree by URL is the exception ([`urls`]): it escapes.
 //!
-//! CERN's way (2.3.1) has a list in each directory and a lock beside what is being written ([`lists`]), and asks the list for each
+//! CERN's way (2.3.1) has a list in each directory and a lock beside what is being written, and asks the list for each
 //! object that it serves. The paper's has nothing but these, each request a process of its own. Ours keeps its table of files in memory as well, as for the
 //! other ways: the promises above need it.
 //!

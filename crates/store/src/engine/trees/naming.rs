@@ -47,7 +47,7 @@ pub struct FileSpot {
 }
 
 /// Where an object lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Spot {
     /// In a file of its own.
     File(FileSpot),

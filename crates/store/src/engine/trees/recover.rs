@@ -60,13 +60,13 @@ pub(super) fn look(tree: &dyn Tree, options: &TreeOptions, lists: Option<&Lists>
             Some(Beside::Lock) => return gone.push(path.to_owned()),
             None => {}
         }
-        let spot = options.naming.spot_of(path).filter(|_| lists.is_none() || enter(&mut found.urls, path));
+        let spot = options.naming.spot_of(path);
         let Some(spot) = spot.filter(|spot| matches!(spot, Spot::File(_)) || options.mapped.is_some()) else {
             found.foreign += 1;
             return;
         };
         match whole(tree, options, path, spot, size) {
-            Ok(Some(whole)) => all.push((spot, whole)),
+            Ok(Some(whole)) => all.push((spot, path.to_owned(), whole)),
             Ok(None) => {
                 found.damaged += 1;
                 gone.push(path.to_owned());
@@ -79,26 +79,25 @@ pub(super) fn look(tree: &dyn Tree, options: &TreeOptions, lists: Option<&Lists>
         }
     })?;
     // Of two versions the one that was published later counts, whichever was begun first.
-    all.sort_unstable_by_key(|(_, whole)| whole.end.serial);
-    found.serial = all.last().map_or(0, |(_, whole)| whole.end.serial);
-    let newest: HashMap<Digest, u64> = all.iter().map(|(_, whole)| (whole.digest, whole.end.serial)).collect();
+    all.sort_unstable_by_key(|(_, _, whole)| whole.end.serial);
+    found.serial = all.last().map_or(0, |(_, _, whole)| whole.end.serial);
+    let newest: HashMap<Digest, u64> = all.iter().map(|(_, _, whole)| (whole.digest, whole.end.serial)).collect();
+    // By URL a number may be used again elsewhere, and a cut of the power leave both files: the one that was published later has it.
+    let last: HashMap<Spot, u64> = all.iter().map(|(spot, _, whole)| (*spot, whole.end.serial)).collect();
     let mut seen = HashSet::new();
-    let path_of = |urls: &Urls, spot| match spot {
-        Spot::File(file) => urls.get(file.file).map(|named| named.path(file.file)),
-        Spot::Segment(_) => None,
-    };
-    for (spot, Whole { file, digest, lies, end }) in all {
-        if newest.get(&digest) == Some(&end.serial) && seen.insert(file) {
+    for (spot, path, Whole { file, digest, lies, end }) in all {
+        let is_newest = newest.get(&digest) == Some(&end.serial) && last.get(&spot) == Some(&end.serial);
+        let has_place = |urls: &mut Urls| lists.is_none() || enter(urls, &path);
+        if is_newest && seen.insert(file) && has_place(&mut found.urls) {
             let size = lies.at + u64::from(lies.bytes) + END_BYTES as u64;
             found.files.push((file, Entry::found(digest, spot, size, end.parts_bytes, lies)));
         } else {
-            gone.push(path_of(&found.urls, spot).unwrap_or_else(|| options.naming.path_of(spot)));
+            gone.push(path);
         }
     }
     if !options.read_only {
         gone.iter().try_for_each(|path| tree.call(Call::Remove { path }))?;
-        gone.iter().filter_map(|path| urls::parsed(path)).for_each(|(_, _, number)| found.urls.remove(number));
-        lists.into_iter().try_for_each(|lists| tell(tree, lists, &mut found, &listed))?;
+        lists.into_iter().for_each(|lists| tell(tree, lists, &mut found, &listed));
     }
     if found.foreign > 0 {
         tracing::warn!("{} files in the cache's directory are none of the cache's: they are left alone", found.foreign);
@@ -116,7 +115,8 @@ fn enter(urls: &mut Urls, path: &str) -> bool {
 }
 
 /// Have each list name the objects of its directory and nothing else: what a cut of the power or somebody else left may be otherwise.
-fn tell(tree: &dyn Tree, lists: &Lists, found: &mut Found, listed: &BTreeSet<String>) -> io::Result<()> {
+/// One that cannot be read or written costs what lies in its directory, and not the cache.
+fn tell(tree: &dyn Tree, lists: &Lists, found: &mut Found, listed: &BTreeSet<String>) {
     let mut there: BTreeMap<String, Vec<(String, u32)>> = BTreeMap::new();
     for (_, entry) in &found.files {
         let Spot::File(spot) = entry.spot else { continue };
@@ -125,7 +125,7 @@ fn tell(tree: &dyn Tree, lists: &Lists, found: &mut Found, listed: &BTreeSet<Str
         there.entry(directory.to_owned()).or_default().push((name.to_owned(), spot.file));
     }
     for directory in listed.iter().chain(there.keys().filter(|directory| !listed.contains(*directory))) {
-        let says = lists.read(tree, directory)?;
+        let says = lists.read(tree, directory).unwrap_or(Listed::Damaged);
         let mut lines = BTreeMap::new();
         for (name, number) in there.get(directory).into_iter().flatten() {
             let expires = if let Listed::Whole(says) = &says { says.get(name).copied() } else { None };
@@ -133,12 +133,15 @@ fn tell(tree: &dyn Tree, lists: &Lists, found: &mut Found, listed: &BTreeSet<Str
             lines.insert(name.clone(), expires.unwrap_or(0));
         }
         if says != Listed::Whole(lines.clone()) {
-            let told = lists.put(tree, directory, &lines);
-            // Somebody else's files may keep an empty one there.
-            told.or_else(|error| if error.kind() == ErrorKind::DirectoryNotEmpty { Ok(()) } else { Err(error) })?;
+            match lists.put(tree, directory, &lines) {
+                // Somebody else's files may keep an empty one there.
+                Err(error) if error.kind() != ErrorKind::DirectoryNotEmpty => {
+                    tracing::warn!("{}", explain(&error, "list what is in", directory));
+                }
+                _ => {}
+            }
         }
     }
-    Ok(())
 }
 
 /// What a file's last whole end says; `None` if it has none. Errors: it cannot be read.

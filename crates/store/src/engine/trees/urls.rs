@@ -81,13 +81,19 @@ pub(super) struct Named {
 }
 
 impl Named {
+    /// Where its object belongs, whether it found room there or beside.
     pub fn address(&self) -> Address {
-        Address { directory: self.directory.to_string(), name: self.name.to_string() }
+        Address { directory: beside(&self.directory).0.to_owned(), name: self.name.to_string() }
+    }
+
+    /// Its name in its directory.
+    pub fn file_name(&self, number: u32) -> String {
+        format!("{},{number:08X}", self.name)
     }
 
     /// Its path beneath the root. A number in it parts versions of one object.
     pub fn path(&self, number: u32) -> String {
-        format!("{}/{},{number:08X}", self.directory, self.name)
+        format!("{}/{}", self.directory, self.file_name(number))
     }
 }
 
@@ -99,12 +105,21 @@ pub(super) fn parsed(path: &str) -> Option<(&str, &str, u32)> {
     Some((directory, name, u32::from_str_radix(number, 16).ok().filter(|_| is_ours && !name.is_empty())?))
 }
 
+/// A directory that stands beside another one which is full, as that one and its number; 0 is the directory itself.
+fn beside(directory: &str) -> (&str, u32) {
+    let number = directory.rsplit_once(',').filter(|(_, number)| (1..=10).contains(&number.len()));
+    let parsed = number.and_then(|(own, number)| Some((own, number.parse().ok().filter(|number| *number > 0)?)));
+    parsed.unwrap_or((directory, 0))
+}
+
 /// The files of such a tree by their numbers. Memory: each name, and each directory's once, with 100 bytes beside.
 #[derive(Default)]
 pub(super) struct Urls {
     named: HashMap<u32, Named>,
     /// Files in each directory.
     counts: HashMap<Arc<str>, usize>,
+    /// Of directories that are full or were, the number of the first one beside them that may have room.
+    room: HashMap<String, u32>,
     bytes: u64,
 }
 
@@ -112,11 +127,21 @@ impl Urls {
     /// A file of this number at an address, or, where that directory has as many as a list may name, in the next one beside it.
     pub fn add(&mut self, number: u32, address: Address, expires: u64) {
         let Address { directory: own, name } = address;
-        let beside = (1_usize..).map(|more| format!("{own},{more}"));
-        let is_full =
-            |directory: &String| self.counts.get(directory.as_str()).is_some_and(|count| *count >= MAX_LISTED);
-        let directory = [own.clone()].into_iter().chain(beside).find(|directory| !is_full(directory));
-        self.found(number, &directory.unwrap_or(own), &name, expires);
+        let first = self.room.get(&own).copied().unwrap_or(0);
+        let mut all =
+            (first..=u32::MAX).map(|more| (more, if more == 0 { own.clone() } else { format!("{own},{more}") }));
+        let has_room = |directory: &str| self.counts.get(directory).is_none_or(|count| *count < MAX_LISTED);
+        let Some((more, directory)) = all.find(|(_, directory)| has_room(directory)) else { return };
+        if more > 0 {
+            self.room.insert(own, more);
+        }
+        self.found(number, &directory, &name, expires);
+    }
+
+    /// Whether a file's directory has no other one.
+    pub fn is_alone(&self, number: u32) -> bool {
+        let directory = self.named.get(&number).map(|named| &named.directory);
+        directory.and_then(|directory| self.counts.get(directory)).is_none_or(|count| *count == 1)
     }
 
     /// One that is there. `false` if its number is another's.
@@ -151,6 +176,13 @@ impl Urls {
     pub fn remove(&mut self, number: u32) {
         let Some(Named { directory, name, .. }) = self.named.remove(&number) else { return };
         self.bytes -= name.len() as u64;
+        let (own, more) = beside(&directory);
+        if let Some(first) = self.room.get_mut(own) {
+            *first = more.min(*first);
+            if *first == 0 {
+                self.room.remove(own);
+            }
+        }
         if let Some(count) = self.counts.get_mut(&directory) {
             *count -= 1;
             if *count == 0 {
@@ -205,8 +237,9 @@ mod tests {
         urls.remove(7);
         urls.add(7, address, 0);
         assert_eq!(directory(&urls, 7), "http/a.test");
+        assert_eq!(urls.get(2 * MAX_LISTED as u32).unwrap().address().directory, "http/a.test", "where it belongs");
         (0..=2 * MAX_LISTED as u32).for_each(|number| urls.remove(number));
-        assert_eq!((urls.bytes, urls.counts.len()), (0, 0));
+        assert_eq!((urls.bytes, urls.counts.len(), urls.room.len()), (0, 0, 0));
     }
 
     proptest! {
