@@ -86,7 +86,11 @@ impl Proxy {
         check(&config, &clock)?;
         let current = Arc::new(Current::load(&config.listeners, clock.wall())?);
         let began = config.clone();
-        // Before anybody can connect: whoever finds the proxy listening finds this as well.
+        // What can fail comes before anybody can connect: their connections would end with the process.
+        let log = AccessLog::open(config.access_log.as_deref(), config.access_log_format, &clock)
+            .map_err(|cause| ServeError::AccessLog { path: config.access_log.unwrap_or_default(), cause })?;
+        let counted = config.metrics.map(|_| Metrics::new()).transpose().map_err(io::Error::other)?;
+        // Before that, too: whoever finds the proxy listening finds this as well.
         let control = config.control.as_deref().and_then(|dir| control(dir, given.control.take()));
         let mut place = |told| given.take(told).map_or_else(|| listen(told), Ok);
         let listeners = config.listeners.iter().map(|listener| Ok((listener.address, place(listener.address)?)));
@@ -103,8 +107,6 @@ impl Proxy {
             metrics,
             control: control.as_ref().map(|socket| socket.listener.try_clone()).transpose()?,
         };
-        let log = AccessLog::open(config.access_log.as_deref(), config.access_log_format, &clock)
-            .map_err(|cause| ServeError::AccessLog { path: config.access_log.unwrap_or_default(), cause })?;
         let workers = config.workers.max(1);
         let shared = Arc::new(Shared {
             clock: clock.clone(),
@@ -113,7 +115,7 @@ impl Proxy {
             addresses: addresses.clone(),
             log,
             ids: Ids::new(config.request_ids),
-            metrics: config.metrics.map(|_| Metrics::new()).transpose().map_err(io::Error::other)?,
+            metrics: counted,
             ending: watch::Sender::new(false),
         });
         let crowd = Crowd::new(config.limits.connections);

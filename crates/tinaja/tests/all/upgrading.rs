@@ -4,11 +4,13 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::process::Output;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::support::home::{Home, reverse, telling};
 use crate::support::tinaja::{Setup, Tinaja, binary};
@@ -143,13 +145,23 @@ fn connections_that_never_end_are_cut_off_in_time() {
     assert!(home.curl(&www.authority, "www.test", "/", &[]).2, "a hit");
 }
 
-/// A process that is nobody's child here. Dropped, it is ended.
-struct Stray(Pid);
+/// A process that is nobody's child here. Dropped, it is ended. It is held by a descriptor: by its number another process could be
+/// meant once it has ended by itself, as the first of two successors does.
+struct Stray(Pid, OwnedFd);
+
+impl Stray {
+    fn of(pid: i32) -> Stray {
+        let pid = Pid::from_raw(pid).unwrap();
+        Stray(pid, pidfd_open(pid, PidfdFlags::empty()).unwrap())
+    }
+}
 
 impl Drop for Stray {
     fn drop(&mut self) {
-        let _ = kill_process(self.0, Signal::TERM);
-        wait_for("a process to end", PATIENCE, || test_kill_process(self.0).is_err().then_some(()));
+        let _ = pidfd_send_signal(&self.1, Signal::TERM);
+        let mut ended = [PollFd::new(&self.1, PollFlags::IN)];
+        let patience = Timespec::try_from(PATIENCE).unwrap();
+        assert_eq!(poll(&mut ended, Some(&patience)).unwrap(), 1, "a process does not end");
     }
 }
 
@@ -190,7 +202,7 @@ fn a_server_starts_its_own_successor() {
     fs::write(home.path("tinaja.toml"), good.replace("\"8MiB\"", "\"9MiB\"").replace("700ms", "800ms")).unwrap();
     let (code, said) = upgrade();
     let process = said.split(' ').nth(1).and_then(|process| process.parse().ok());
-    let new = Stray(Pid::from_raw(process.unwrap_or_else(|| panic!("{code:?} {said}"))).unwrap());
+    let new = Stray::of(process.unwrap_or_else(|| panic!("{code:?} {said}")));
     assert!(code == Some(0) && said.contains("serves from now on"), "{said}");
     // The one that failed to open the cache had said that it was ready, as the good one has.
     let main = wait_for("the new main process", PATIENCE, || Some(told()).filter(|line| line.starts_with("MAINPID")));
@@ -200,7 +212,7 @@ fn a_server_starts_its_own_successor() {
     // And once more, by the one that was itself started so.
     let (code, said) = upgrade();
     let process = said.split(' ').nth(1).and_then(|process| process.parse().ok());
-    let newer = Stray(Pid::from_raw(process.unwrap_or_else(|| panic!("{code:?} {said}"))).unwrap());
+    let newer = Stray::of(process.unwrap_or_else(|| panic!("{code:?} {said}")));
     assert!(home.curl(&www.authority, "www.test", "/", &[]).2, "a hit");
     assert_eq!(origin.paths().iter().filter(|path| *path == "/").count(), 1, "asked once in all");
     drop((new, newer));

@@ -5,6 +5,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -21,7 +22,7 @@ const LOGGED_WITHIN: Duration = Duration::from_secs(30);
 
 /// A cache directory, a port and flags; started, stopped and started again by one test.
 pub struct Setup {
-    dir: TempDir,
+    dir: Arc<TempDir>,
     cache: PathBuf,
     address: SocketAddr,
     logged: bool,
@@ -33,6 +34,8 @@ pub struct Setup {
 pub struct Tinaja {
     pub process: Process,
     address: SocketAddr,
+    /// Its home, its log and its output: a proxy whose home went with the setup had listened already, and could not open its log any more.
+    _dir: Option<Arc<TempDir>>,
 }
 
 impl Setup {
@@ -54,7 +57,7 @@ impl Setup {
     /// No flags but for where to listen, to keep the cache and to log.
     pub fn bare() -> Self {
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
-        let dir = TempDir::new().unwrap();
+        let dir = Arc::new(TempDir::new().unwrap());
         Setup { cache: dir.path().join("cache"), dir, logged: true, address, flags: Vec::new(), env: Vec::new() }
     }
 
@@ -113,7 +116,7 @@ impl Setup {
     pub fn start(&self) -> Tinaja {
         let mut process = Process::start("tinaja", &mut self.command(), &self.dir.path().join("output"));
         process.wait_until_listening(self.address);
-        Tinaja { process, address: self.address }
+        Tinaja { process, address: self.address, _dir: Some(self.dir.clone()) }
     }
 
     /// [`Setup::start`] with so many open files, unless it asks for more.
@@ -124,7 +127,7 @@ impl Setup {
         command.arg(inner.get_program()).args(inner.get_args());
         let mut process = Process::start("tinaja", &mut command, &self.dir.path().join("output"));
         process.wait_until_listening(self.address);
-        Tinaja { process, address: self.address }
+        Tinaja { process, address: self.address, _dir: Some(self.dir.clone()) }
     }
 
     /// [`Setup::start`] with the system's resolver asking that name server alone: the process has an `/etc/resolv.conf` of
@@ -143,7 +146,7 @@ impl Setup {
         command.arg(inner.get_program()).args(inner.get_args());
         let mut process = Process::start("tinaja", &mut command, &self.dir.path().join("output"));
         process.wait_until_listening(self.address);
-        Some(Tinaja { process, address: self.address })
+        Some(Tinaja { process, address: self.address, _dir: Some(self.dir.clone()) })
     }
 
     /// Start another one, with further flags, that takes over from the one that runs; `name` is where it prints to.
@@ -183,7 +186,7 @@ impl Setup {
 impl Tinaja {
     /// A process that listens there already.
     pub fn of(process: Process, address: SocketAddr) -> Tinaja {
-        Tinaja { process, address }
+        Tinaja { process, address, _dir: None }
     }
 
     pub fn address(&self) -> SocketAddr {

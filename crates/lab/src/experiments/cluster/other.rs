@@ -74,8 +74,9 @@ fn key(slot: u64, object: u64) -> SlotKey {
 
 /// A word of the payload that a key has in a generation.
 pub fn payload_word(key: &SlotKey, generation: u64, at: usize) -> u64 {
-    let half = key.iter().rev().fold(0_u64, |sum, byte| sum.rotate_left(8) ^ u64::from(*byte));
-    half ^ generation.wrapping_mul(0xD6E8_FEB8_6659_FD93) ^ word(at)
+    let all =
+        key.iter().fold(0xCBF2_9CE4_8422_2325_u64, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01B3));
+    all ^ generation.wrapping_mul(0xD6E8_FEB8_6659_FD93) ^ word(at)
 }
 
 /// If this process is the other one: do what it is told, and end. Errors: UCX's, and what it was told.
