@@ -92,7 +92,7 @@ pub unsafe extern "C" fn tinaja_remove(cache: i64, key: *const u8, key_bytes: us
         // SAFETY: the caller's word.
         let (cache, key) = (self::cache(cache)?, unsafe { self::key(key, key_bytes) }?);
         match block_on(cache.remove(&key))? {
-            Removed::Gone => Ok(()),
+            Removed::Gone | Removed::Elsewhere => Ok(()),
             Removed::Absent => Err(Failure::new(TINAJA_NOT_FOUND, "there is no such object to remove")),
         }
     })

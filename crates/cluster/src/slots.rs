@@ -10,11 +10,11 @@
 //!
 //! The paper leaves open what a reader sees of a slot that is given to another object meanwhile. Here a reader copies the slot whole and then looks whether
 //! the copy is one thing ([`verified`]): of the generation that the key-table told it, of the key that it asks for, and of one checksum. The
-//! generation of a slot never comes twice, so an older copy of the same object is not taken for the newer one either.
+//! generation never comes twice, in whatever slot, so an older copy of the same object is not taken for the newer one either.
 //!
 //! Invariants:
 //! - A slot is changed by one thread at a time: it is handed out by [`Slots::take`] to one caller, who writes it and gives it back.
-//! - Before the first word of a payload changes, the generation is odd; after the last one has changed, it is even and higher by two.
+//! - Before the first word of a payload changes, the generation is odd; after the last one has changed, it is even and higher than any before.
 //! - What does not verify is never served. It is a miss, and the caller counts it by its reason.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -32,6 +32,17 @@ pub const HEADER_BYTES: usize = HEADER_WORDS * WORD;
 
 /// What an object is known by among all nodes: half of a hash of its name, mixed with the cluster's secret.
 pub type SlotKey = [u8; 16];
+
+/// Where an object is among a node's slots, and what says whether it still is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Where {
+    /// The slot.
+    pub slot: u32,
+    /// Bytes of the payload.
+    pub bytes: u32,
+    /// The slot's generation.
+    pub generation: u64,
+}
 
 /// Why a copy of a slot is not what was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, thiserror::Error)]
@@ -53,9 +64,10 @@ pub enum Rejected {
     Checksum,
 }
 
-/// Slots of one size. Memory beside the arena: 12 bytes a slot.
+/// Slots of one size. Memory beside the arena: 4 bytes a slot.
 pub struct Slots<A> {
     arena: A,
+    count: u32,
     slot_words: usize,
     seed: u64,
     state: Mutex<State>,
@@ -63,8 +75,8 @@ pub struct Slots<A> {
 
 struct State {
     free: Vec<u32>,
-    /// The last generation of each, even.
-    generations: Vec<u64>,
+    /// The last generation of any, even.
+    generation: u64,
 }
 
 /// A slot that nobody else writes, to be used with the [`Slots`] that it was taken from alone. Dropped, it stays taken: give it back with
@@ -86,14 +98,13 @@ impl<A: Arena> Slots<A> {
     pub fn over(arena: A, payload_bytes: usize, seed: u64, first_generation: u64) -> Slots<A> {
         let slot_words = HEADER_WORDS + payload_bytes.div_ceil(WORD);
         let count = u32::try_from(arena.words().len() / slot_words).unwrap_or(u32::MAX);
-        let generation = first_generation & !1;
-        let state = State { free: (0..count).rev().collect(), generations: vec![generation; count as usize] };
-        Slots { arena, slot_words, seed, state: Mutex::new(state) }
+        let state = State { free: (0..count).rev().collect(), generation: first_generation & !1 };
+        Slots { arena, count, slot_words, seed, state: Mutex::new(state) }
     }
 
     /// How many there are.
     pub fn count(&self) -> usize {
-        self.state.lock().generations.len()
+        self.count as usize
     }
 
     /// Slots that nobody has.
@@ -121,9 +132,14 @@ impl<A: Arena> Slots<A> {
         self.state.lock().free.pop().map(Taken)
     }
 
-    /// The slot is free again: whoever still reads it finds another generation.
+    /// The slot has nothing from now on, and stays taken: whoever still reads it finds another generation.
+    pub fn clear(&self, slot: &Taken) {
+        self.begin(slot);
+    }
+
+    /// The slot is free again, and has nothing.
     pub fn give_back(&self, slot: Taken) {
-        self.begin(&slot);
+        self.clear(&slot);
         self.state.lock().free.push(slot.0);
     }
 
@@ -151,14 +167,21 @@ impl<A: Arena> Slots<A> {
         let from = slot.0 as usize * self.slot_words;
         let words = self.arena.words().get(from..from + self.slot_words)?;
         let mut state = self.state.lock();
-        let generation = state.generations.get_mut(slot.0 as usize)?;
-        *generation = generation.wrapping_add(2);
-        let generation = *generation;
+        state.generation = state.generation.wrapping_add(2);
+        let generation = state.generation;
         drop(state);
         words.first()?.store(generation.wrapping_sub(1), Ordering::Relaxed);
         // No word of the payload may be seen to change before this one has.
         fence(Ordering::Release);
         Some((words, generation))
+    }
+
+    /// The payload of a slot, if it has so many bytes.
+    pub fn payload(&self, slot: &Taken, bytes: u32) -> Vec<u8> {
+        let mut copy = self.copy(slot.0, bytes_for(bytes as usize).min(self.slot_bytes()));
+        copy.drain(..HEADER_BYTES.min(copy.len()));
+        copy.truncate(bytes as usize);
+        copy
     }
 
     /// A copy of a slot's first bytes, as a peer reads it.
@@ -274,7 +297,9 @@ mod tests {
         let (accepted, rejected) = std::thread::scope(|scope| {
             let reader = scope.spawn(|| {
                 let (mut accepted, mut rejected) = (0_u64, 0_u64);
-                while !ended.load(Ordering::Relaxed) {
+                loop {
+                    // The last look is at a slot that stands still.
+                    let is_last = ended.load(Ordering::Acquire);
                     let copy = slots.copy(0, slots.slot_bytes());
                     let generation = u64::from_le_bytes(copy[..8].try_into().unwrap());
                     match verified(&copy, &[9; 16], generation, 42) {
@@ -285,6 +310,9 @@ mod tests {
                         }
                         Err(_) => rejected += 1,
                     }
+                    if is_last {
+                        break;
+                    }
                 }
                 (accepted, rejected)
             });
@@ -293,10 +321,11 @@ mod tests {
                 let payload = (generation + 2_u64).to_le_bytes().repeat(250);
                 generation = slots.put(&slot, &[9; 16], &payload).unwrap();
             }
-            ended.store(true, Ordering::Relaxed);
+            ended.store(true, Ordering::Release);
             reader.join().unwrap()
         });
         println!("{accepted} accepted, {rejected} rejected");
+        assert!(accepted > 0);
     }
 
     proptest! {

@@ -94,7 +94,7 @@ impl TinajaStorage {
 
     async fn remove(&self, place: &Key) -> Result<PurgeOutcome> {
         match self.store.remove(place).await {
-            Ok(Removed::Gone) => Ok(PurgeOutcome::Purged(None)),
+            Ok(Removed::Gone | Removed::Elsewhere) => Ok(PurgeOutcome::Purged(None)),
             Ok(Removed::Absent) => Ok(PurgeOutcome::NotFound),
             Err(error) => Err(fault("purging", error)),
         }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use tinaja_http::message::BadField;
 use tinaja_http::refusal::Refusal;
 
 use crate::rules::Denied;
@@ -51,6 +52,12 @@ pub(crate) enum Failure {
     BadRequest,
     #[error("The proxy failed: {0}.")]
     Internal(String),
+}
+
+impl From<BadField> for Failure {
+    fn from(bad: BadField) -> Failure {
+        Failure::Internal(bad.to_string())
+    }
 }
 
 impl Failure {

@@ -2,11 +2,13 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Instant;
 
 use tinaja_clock::Clock;
 use tinaja_http::message::{BadField, ResponseHead};
 use tinaja_logs::CacheResult;
+use tinaja_store::Key;
 use tokio::sync::watch;
 
 use crate::access::AccessLog;
@@ -15,6 +17,7 @@ use crate::failure::Failure;
 use crate::ids::{Ids, RequestId};
 use crate::limits::Limits;
 use crate::metrics::{Metrics, Source};
+use crate::neighbours::Neighbours;
 use crate::rules::Asked;
 
 /// One running proxy's settings and its access log.
@@ -31,6 +34,8 @@ pub(crate) struct Shared {
     pub ids: Ids,
     /// What is counted, if anybody may ask for it.
     pub metrics: Option<Metrics>,
+    /// With whom it has one cache on their disks.
+    pub neighbours: Option<Arc<Neighbours>>,
     /// Whether connections without a request are to end now. A proxy that hands over lets each bring its next request, and
     /// says at its answer that it is the last: closed before, some would have sent one already.
     pub ending: watch::Sender<bool>,
@@ -43,6 +48,11 @@ impl Shared {
             (Some(name), Some(value)) => head.headers.insert(name.clone(), value),
             _ => Ok(()),
         }
+    }
+
+    /// Whether this proxy keeps an object on its disk: always, but where others have it there.
+    pub fn keeps(&self, place: impl FnOnce() -> Key) -> bool {
+        self.neighbours.as_ref().is_none_or(|neighbours| (neighbours.way)(&place()).keeps)
     }
 
     /// Counts a request that has ended.
@@ -62,9 +72,14 @@ impl Shared {
     /// loop.
     pub fn check_address(&self, listener: &Listener, asked: Asked<'_>, address: SocketAddr) -> Result<(), Failure> {
         self.check_self(address)?;
+        self.check_fetched(listener, asked, address.ip())
+    }
+
+    /// Whether what another proxy of the same cache has fetched from this address may be given to who asked a listener for it.
+    pub fn check_fetched(&self, listener: &Listener, asked: Asked<'_>, from: IpAddr) -> Result<(), Failure> {
         match listener.mode {
-            Mode::Forward => Ok(listener.rules.check_address(asked, address.ip())?),
-            Mode::Reverse(_) => Ok(listener.rules.check_listed(asked, Some(address.ip()))?),
+            Mode::Forward => Ok(listener.rules.check_address(asked, from)?),
+            Mode::Reverse(_) => Ok(listener.rules.check_listed(asked, Some(from))?),
         }
     }
 

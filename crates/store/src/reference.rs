@@ -260,6 +260,7 @@ impl Sink for Open {
             _ if inner.closed => Some(WhyNot::Closed),
             _ if !listed => Some(WhyNot::Removed),
             _ if short => Some(WhyNot::LengthMismatch),
+            _ if self.fill.hint.passes => Some(WhyNot::Passing),
             _ => None,
         };
         let bytes = (self.fill.head.len() + body.len()) as u64;

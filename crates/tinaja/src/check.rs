@@ -26,6 +26,7 @@ use crate::tune;
 /// Errors: what `serve` would fail with.
 pub fn check(settings: &Settings) -> Result<()> {
     tinaja_proxy::check(&settings.proxy, &Clock::system())?;
+    settings.cluster.as_ref().map_or(Ok(()), |joining| joining.check(&Clock::system()))?;
     let cache = cache(settings)?;
     if let Some(log) = &settings.proxy.access_log {
         writable_file(log).with_context(|| format!("cannot write the access log {}", log.display()))?;
@@ -40,6 +41,12 @@ pub fn check(settings: &Settings) -> Result<()> {
     // Writing to a String cannot fail.
     let _ = writeln!(text, "  keeps its cache in {}: {cache}", shown(&settings.cache));
     let _ = writeln!(text, "  uses {} of memory for hot objects", ByteSize::b(settings.memory_bytes).display().iec());
+    if let Some(joining) = &settings.cluster {
+        let memory = ByteSize::b(joining.memory_bytes).display().iec();
+        let (node, cluster, listen) = (&joining.node, &joining.cluster, joining.listen);
+        let _ =
+            writeln!(text, "  is the node {node} of the cluster {cluster} on {listen}, with {memory} of shared memory");
+    }
     let _ = writeln!(text, "  serves with {} threads", settings.proxy.workers);
     let _ = match &settings.proxy.access_log {
         Some(log) => writeln!(text, "  logs requests to {} as {}", log.display(), settings.proxy.access_log_format),

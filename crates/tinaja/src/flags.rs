@@ -36,6 +36,8 @@ pub enum Action {
     /// Replace a running server with the program that is installed now, started with the same flags: no connection is
     /// refused, no request fails, and the cache is kept.
     Upgrade(Upgrade),
+    /// Show the cluster that a running server is a node of.
+    Cluster(Cluster),
     /// Run an experiment, which measures a table or figure of a paper again. Without a name, list all experiments.
     Lab(Lab),
     /// Write man pages and shell completions, for packages.
@@ -60,6 +62,34 @@ pub struct Reload {
     /// The cache of the server to reach (default: tinaja in $XDG_CACHE_HOME or ~/.cache).
     #[arg(long, value_name = "DIR")]
     pub cache: Vec<PathBuf>,
+}
+
+/// The commands of `cluster`.
+#[derive(Debug, Args)]
+pub struct Cluster {
+    #[command(subcommand)]
+    pub action: ClusterAction,
+}
+
+/// What there is to do with a cluster.
+#[derive(Debug, Subcommand)]
+pub enum ClusterAction {
+    /// Show its nodes, their shares of the keys, what is in the shared memory, and nodes that do not go with this one.
+    Status(ClusterStatus),
+}
+
+/// The flags of `cluster status`.
+#[derive(Debug, Args)]
+pub struct ClusterStatus {
+    /// The server's configuration file, which names its cache.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The cache of the server to ask (default: tinaja in $XDG_CACHE_HOME or ~/.cache).
+    #[arg(long, value_name = "DIR")]
+    pub cache: Vec<PathBuf>,
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// The flags of `upgrade`.

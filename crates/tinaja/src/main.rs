@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod cluster;
 mod control;
 mod flags;
 mod generate;
@@ -80,6 +81,10 @@ fn run(flags: Flags) -> Result<()> {
         Action::Purge(purge) => {
             to_stderr()?;
             purge::purge(purge)
+        }
+        Action::Cluster(cluster) => {
+            to_stderr()?;
+            cluster::cluster(cluster)
         }
         Action::Lab(lab) => {
             to_stderr()?;

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use tinaja_proxy::{Config, Opener, Predecessor, Reload, Service, Switch};
 use tinaja_store::{Cache, CacheOptions, Clock, Store, block_on, is_block_device};
 
+use crate::cluster::OwnNode;
 use crate::limits;
 use crate::log::LogFile;
 use crate::notify;
@@ -34,17 +35,32 @@ pub fn serve(
     limits::raise(&settings);
     let (disk_bytes, disk_why) = disk_bytes(&settings)?;
     let options = cache_options(&settings, disk_bytes);
+    let (node, neighbours) = OwnNode::new(settings.cluster.as_ref())?;
     let open: Opener = {
-        let options = options.clone();
-        Arc::new(move || Ok(Arc::new(Cache::open(options.clone()).map_err(place::with_flags)?)))
+        let (options, node, joining) = (options.clone(), node.clone(), settings.cluster.clone());
+        Arc::new(move || {
+            let cache: Arc<dyn Store> = Arc::new(Cache::open(options.clone()).map_err(place::with_flags)?);
+            let Some(joining) = joining.clone() else { return Ok(cache) };
+            // Whoever takes over serves already: without the cluster rather than not at all.
+            Ok(node.join(cache.clone(), joining).unwrap_or_else(|why| {
+                tracing::error!(%why, "serving without the cluster until the next start");
+                cache
+            }))
+        })
     };
     // Settings of no use are found before anybody is asked for anything.
     tinaja_proxy::check(&settings.proxy, &Clock::system())?;
+    settings.cluster.as_ref().map_or(Ok(()), |joining| joining.check(&Clock::system()))?;
     let predecessor = take_over.then(|| Predecessor::ask(&settings.cache)).transpose()?;
     let cache = match predecessor {
         Some(_) => Switch::waiting(Clock::system()),
         None => {
-            Switch::holding(Arc::new(Cache::open(tune::of_new_cache(options, &settings)).map_err(place::with_flags)?))
+            let cache: Arc<dyn Store> =
+                Arc::new(Cache::open(tune::of_new_cache(options, &settings)).map_err(place::with_flags)?);
+            Switch::holding(match settings.cluster.clone() {
+                Some(joining) => node.join(cache, joining)?,
+                None => cache,
+            })
         }
     };
     let mut welcome = Welcome {
@@ -83,6 +99,8 @@ pub fn serve(
         }),
         predecessor,
         successor: upgrade::successor(),
+        cluster: settings.cluster.is_some().then(|| node.describe()),
+        neighbours,
         on_handed_over: Box::new(move |process| {
             handed.store(true, Ordering::Release);
             notify::handed_over(process);
@@ -106,6 +124,7 @@ fn waiting(began: &Settings, new: &Settings) -> Vec<String> {
         ("memory", (began.memory_bytes, began.memory_yields) != (new.memory_bytes, new.memory_yields)),
         ("engine", began.engine != new.engine || began.knobs != new.knobs),
         ("positions_dir", began.positions_dir != new.positions_dir),
+        ("cluster", began.cluster != new.cluster),
         ("io", began.io != new.io),
         ("log", began.log != new.log || began.log_to != new.log_to),
     ];

@@ -31,6 +31,7 @@ static ALL: &[Experiment] = &[
     maltzahn::BESIDE_SQUID,
     cluster::READS,
     cluster::RACE,
+    cluster::SCHEMES,
 ];
 
 /// Every experiment, in the order in which they are listed.

@@ -238,7 +238,7 @@ fn parse(form: Form, line: &str, give: &mut dyn FnMut(Line<'_>)) -> bool {
     match form {
         Form::Log(format) => {
             let Ok(record) = format.parse(line) else { return false };
-            let seconds = record.time_ms as f64 / 1000.0;
+            let Some(seconds) = possible(record.time_ms as f64 / 1000.0) else { return false };
             if record.method == "GET" {
                 let (client, url, referer) = (&record.client, &record.url, record.referer.as_deref());
                 let host = url.split('/').nth(2).unwrap_or_default();
@@ -250,7 +250,7 @@ fn parse(form: Form, line: &str, give: &mut dyn FnMut(Line<'_>)) -> bool {
             let mut fields = line.split('\t');
             let mut next = || fields.next();
             let line = (|| {
-                let (seconds, client, host, url) = (next()?.parse().ok()?, next()?, next()?, next()?);
+                let (seconds, client, host, url) = (seconds(next()?)?, next()?, next()?, next()?);
                 let (status, bytes) = (next()?.parse().ok()?, next()?.parse().ok()?);
                 let referer = next().filter(|referer| !matches!(*referer, "" | "-"));
                 Some(Line { seconds, client, host, url, status, bytes, referer })
@@ -261,13 +261,22 @@ fn parse(form: Form, line: &str, give: &mut dyn FnMut(Line<'_>)) -> bool {
             let mut fields = line.split(',').map(str::trim);
             let mut next = || fields.next();
             let line = (|| {
-                let (seconds, url) = (next()?.parse().ok()?, next()?);
+                let (seconds, url) = (seconds(next()?)?, next()?);
                 let (bytes, client) = (next()?.parse().ok()?, next().unwrap_or_default());
                 Some(Line { seconds, client, host: "", url, status: 200, bytes, referer: None })
             })();
             line.map(give).is_some()
         }
     }
+}
+
+fn seconds(text: &str) -> Option<f64> {
+    text.parse().ok().and_then(possible)
+}
+
+/// A time that a request can have been made at: up to the year 33658. `nan` and `inf` are numbers, too.
+fn possible(seconds: f64) -> Option<f64> {
+    (0.0..1e12).contains(&seconds).then_some(seconds)
 }
 
 impl Kept {
@@ -283,7 +292,7 @@ impl Kept {
 }
 
 fn request(line: &Line<'_>) -> Option<Request> {
-    if !matches!(line.status, 200 | 203 | 206 | 304) || !line.seconds.is_finite() {
+    if !matches!(line.status, 200 | 203 | 206 | 304) {
         return None;
     }
     let number = |parts: &[&str]| {
@@ -297,7 +306,7 @@ fn request(line: &Line<'_>) -> Option<Request> {
         None => url.to_owned(),
     };
     Some(Request {
-        time: Duration::try_from_secs_f64(line.seconds.max(0.0)).ok()?,
+        time: Duration::try_from_secs_f64(line.seconds).ok()?,
         object: number(&[line.host, &path(line.url)]),
         bytes: line.bytes,
         sent_bytes: line.bytes,
@@ -375,6 +384,12 @@ mod tests {
         let trace = read(some.as_bytes(), Kept::Answered).unwrap();
         assert_eq!((trace.requests.len(), trace.unreadable, trace.cut), (3, 2, false));
         assert_eq!(trace.unreadable_lines, [5, 6]);
+        // Numbers, but no times.
+        let times = ["1", "2", "3", "4", "5", "6", "nan", "7", "inf", "-1", "1e300"]
+            .map(|time| format!("{time},17,500,9\n"))
+            .concat();
+        let trace = read(times.as_bytes(), Kept::Answered).unwrap();
+        assert_eq!((trace.requests.len(), trace.unreadable_lines), (7, vec![7, 9, 10, 11]));
         let much = format!("{}{}", COMBINED.repeat(10), "nonsense\n".repeat(1001));
         let why = read(much.as_bytes(), Kept::Answered).unwrap_err();
         assert!(why.starts_with("1001 of its first 1041 lines cannot be read, first [41, 42,"), "{why}");

@@ -29,3 +29,5 @@ pub const FILE_TO_MEMORY: f64 = 6.0;
 pub const CERN_PERCENT: f64 = 100.0;
 /// The same: "only a third of all disk I/O are reads", with either, in percent.
 pub const READS_PERCENT: f64 = 33.0;
+/// Section 5: kilobytes of a mean transfer of the mapped file, of SQUID's files, and of SQUIDL's.
+pub const MEAN_TRANSFER_KB: [f64; 3] = [21.0, 8.0, 10.0];

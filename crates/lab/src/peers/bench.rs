@@ -132,6 +132,12 @@ impl Bench {
         self.group.within(work)
     }
 
+    /// How far the kernel reads ahead in files on it, in KiB.
+    pub fn read_ahead_kib(&self) -> Option<u64> {
+        let name = self.device.trim_start_matches("/dev/");
+        fs::read_to_string(format!("/sys/block/{name}/queue/read_ahead_kb")).ok()?.trim().parse().ok()
+    }
+
     /// What the disk did so far.
     pub fn disk(&self) -> DiskCount {
         counters::disk(self.device.trim_start_matches("/dev/")).unwrap_or_default()
@@ -166,6 +172,9 @@ impl Bench {
     }
 }
 
+/// How far the kernel reads ahead in files: what it does by itself on most disks.
+const READ_AHEAD_KIB: u32 = 128;
+
 /// Make the disk and mount it; its name.
 fn attach(scratch: &Path, bytes: u64) -> Result<String, LabError> {
     let (image, mounted) = (scratch.join("disk"), scratch.join("mounted"));
@@ -177,6 +186,10 @@ fn attach(scratch: &Path, bytes: u64) -> Result<String, LabError> {
             format!("{} is in memory, or cannot be read past the page cache: set TMPDIR to a disk", scratch.display());
         return Err(LabError::failed("making a disk of a file", why));
     }
+    // Of what lies below a loop device the kernel may conclude another one, and a read would be of 2.5 MiB.
+    let read_ahead = Path::new("/sys/block").join(device.trim_start_matches("/dev/")).join("queue/read_ahead_kb");
+    fs::write(read_ahead, READ_AHEAD_KIB.to_string())
+        .map_err(|why| LabError::failed("setting how far the kernel reads ahead", why))?;
     // Without lazy initialisation, whose writes would be counted as the proxy's.
     // Blocks of the kernel's pages, which small disks would not have, and inodes for as many files as there are of them.
     let shape = ["-q", "-m", "0", "-b", "4096", "-i", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"];

@@ -18,9 +18,9 @@ pub struct DiskCount {
     pub busy_ms: u64,
 }
 
-/// What this process has had read and written by disks, in pages of 4 KiB, as /proc/self/io counts it.
-pub fn of_this_process() -> DiskCount {
-    counted(&fs::read_to_string("/proc/self/io").unwrap_or_default())
+/// What a process has had read and written by disks, in pages of 4 KiB, as its /proc/PID/io counts it.
+pub fn of_process(pid: u32) -> DiskCount {
+    counted(&fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default())
 }
 
 fn counted(io: &str) -> DiskCount {

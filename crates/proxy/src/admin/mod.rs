@@ -3,12 +3,14 @@
 //! A running server is asked through a socket in the cache's directory ([`socket`]): one line of JSON each way
 //! ([`words`]). A stopped cache is opened by the program itself, which then calls the same functions.
 
+mod cluster;
 mod purge;
 pub mod socket;
 mod top;
 mod upgrade;
 pub mod words;
 
+pub use cluster::Describe;
 pub use purge::{BadUrl, PurgeError, Url, purge_stopped};
 pub(crate) use purge::{purge, purge_name};
 pub use top::{MOST_HOSTS, top_hosts};

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use tinaja_http::authority::Authority;
 use tinaja_http::judge::{Target, judge};
-use tinaja_store::{Cursor, Store, StoreError};
+use tinaja_store::{Cursor, Removed, Store, StoreError};
 
 use crate::config::{Listener, Mode};
 use crate::origin::{Destination, default_port};
@@ -39,7 +39,22 @@ pub struct BadUrl(String);
 pub enum PurgeError {
     /// The store could not make the removal last, or could not be read.
     #[error("the cache's disk fails, and the object may be back after a restart: {0}")]
-    Store(#[from] StoreError),
+    Store(StoreError),
+    /// Not all nodes of the cluster have forgotten it.
+    #[error(
+        "it is forgotten here, and may not be on other nodes of the cluster: {0}. Purge it again in a few seconds; a node that is \
+         gone by then validates what it has before it serves it again"
+    )]
+    Elsewhere(String),
+}
+
+impl From<StoreError> for PurgeError {
+    fn from(error: StoreError) -> PurgeError {
+        match error {
+            StoreError::Elsewhere(who) => PurgeError::Elsewhere(who),
+            error => PurgeError::Store(error),
+        }
+    }
 }
 
 impl FromStr for Url {
@@ -105,19 +120,23 @@ pub(crate) async fn purge_name(store: &Arc<dyn Store>, name: &Name) -> Result<bo
     let found = store.find(&place).await;
     let there =
         found.is_some_and(|hit| StoredHead::decode(&hit.head).is_some_and(|head| head.belongs_to(name.primary())));
-    store.remove(&place).await?;
-    Ok(there)
+    let removed = store.remove(&place).await?;
+    Ok(there || removed == Removed::Elsewhere)
 }
 
 /// Forgets a URL in a cache that these listeners fill. How many objects there were.
 ///
 /// Errors: [`PurgeError`].
 pub(crate) async fn purge(store: &Arc<dyn Store>, listeners: &[Arc<Listener>], url: &Url) -> Result<u64, PurgeError> {
-    let mut objects = 0;
+    let (mut objects, mut failed) = (0, None);
     for key in url.keys(listeners) {
-        objects += u64::from(purge_name(store, &key).await?);
+        // One that fails keeps nobody from removing the others.
+        match purge_name(store, &key).await {
+            Ok(there) => objects += u64::from(there),
+            Err(error) => failed = Some(error),
+        }
     }
-    Ok(objects)
+    failed.map_or(Ok(objects), Err)
 }
 
 /// Forgets a URL in a cache that no server runs on, whatever listeners filled it: every object is looked at. How many

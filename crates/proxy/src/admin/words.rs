@@ -26,6 +26,8 @@ pub enum Ask {
         /// The cache's directories as the new process has them, in order.
         cache: Vec<PathBuf>,
     },
+    /// How the cluster is that the server is a node of.
+    Cluster,
     /// What the cache holds.
     Inspect {
         /// How many hosts to list; 0 looks at no object.
@@ -51,6 +53,11 @@ pub enum Answer {
     Upgraded {
         /// Its id.
         process: u32,
+    },
+    /// How the cluster is, as its node says.
+    Cluster {
+        /// In the words of the crate that knows it.
+        status: serde_json::Value,
     },
     /// What the cache holds.
     Inspected {

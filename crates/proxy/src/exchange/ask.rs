@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::SystemTime;
 
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use tinaja_http::body::Framing;
@@ -11,7 +10,8 @@ use tinaja_http::message::{BadField, RequestHead, ResponseHead};
 
 use super::entry::Entry;
 use super::headers;
-use super::keep::Received;
+use super::neighbour::Neighbourhood;
+use super::reply::Reply;
 use super::request::Request;
 use crate::client::{BadContent, Client};
 use crate::failure::Failure;
@@ -21,23 +21,6 @@ use crate::shared::Shared;
 /// Times that one request is sent on kept connections that turn out to have been closed; then it gets its own. A retry
 /// that fails is not retried (RFC 9110 9.2.2).
 const MOST_KEPT: usize = 1;
-
-/// An origin's answer, whose content is still to be read.
-pub(super) struct Reply {
-    pub head: ResponseHead,
-    pub connection: Connection,
-    pub asked: SystemTime,
-    pub answered: SystemTime,
-    /// The request's content has not all been sent.
-    pub sending: bool,
-}
-
-impl Reply {
-    pub fn received(&self) -> Received<'_> {
-        let from = self.connection.address.ip();
-        Received { head: &self.head, asked: self.asked, answered: self.answered, from }
-    }
-}
 
 /// Who sends what with a request, and hears what comes before its answer.
 pub(super) enum With<'a> {
@@ -82,11 +65,18 @@ struct Asking<'a> {
 pub(super) struct Asker {
     shared: Arc<Shared>,
     origins: Arc<Origins>,
+    neighbours: Neighbourhood,
 }
 
 impl Asker {
     pub fn new(shared: Arc<Shared>, origins: Arc<Origins>) -> Asker {
-        Asker { shared, origins }
+        let neighbours = Neighbourhood::new(shared.clone(), origins.clone());
+        Asker { shared, origins, neighbours }
+    }
+
+    /// Tells the homes before this one that it has fetched an object, if it was not one of them that asked. They fetch it from here.
+    pub async fn tell_of(&self, request: &Request) {
+        self.neighbours.tell_of(request).await;
     }
 
     /// Gives a connection back, to be used again if its answer was whole and nothing else came.
@@ -94,7 +84,7 @@ impl Asker {
         self.origins.release(connection);
     }
 
-    /// Sends a request with this head: to its destination, or to one after the other of its route's origins as long as
+    /// Sends a request with this head: to those of the neighbours that may have the object, then to its destination, or to one after the other of its route's origins as long as
     /// that is safe. `cached` says whether the answer may be stored. What origins say of the request's id is taken away.
     pub async fn ask(
         &self,
@@ -104,6 +94,9 @@ impl Asker {
         with: With<'_>,
         entry: &mut Entry,
     ) -> Result<Reply, Failure> {
+        if cached && let Some(reply) = self.neighbours.ask(request, &head, entry).await? {
+            return Ok(reply);
+        }
         let fetches = self.shared.metrics.as_ref().map(|metrics| &metrics.fetches);
         let (began, _waiting) = (self.shared.clock.now(), fetches.map(|fetches| fetches.wait()));
         let mut reply = self.ask_origin(request, head, cached, with, entry).await;
@@ -128,9 +121,9 @@ impl Asker {
         mut with: With<'_>,
         entry: &mut Entry,
     ) -> Result<Reply, Failure> {
-        headers::to_origin(&self.shared, request, &mut head, cached).map_err(internal)?;
+        headers::to_origin(&self.shared, request, &mut head, cached)?;
         let with_content = matches!(with, With::Content(_)) && request.ticket.framing != Framing::Length(0);
-        frame(&mut head, request.ticket.framing, with_content).map_err(internal)?;
+        frame(&mut head, request.ticket.framing, with_content)?;
         let mut asking = Asking { head, request, with_content, progress: Progress::default() };
         let ticket = &request.ticket;
         let Some(behind) = &ticket.behind else {
@@ -189,9 +182,11 @@ impl Asker {
             match self.ask_on(&mut connection, asking, with, &mut sending).await {
                 Ok(mut head) => {
                     let answered = self.shared.clock.wall();
-                    headers::from_origin(&mut head, answered).map_err(internal)?;
+                    headers::from_origin(&mut head, answered)?;
                     entry.fwd_status = Some(head.status.as_u16());
-                    return Ok(Reply { head, connection, asked, answered, sending });
+                    let from = connection.address.ip();
+                    (entry.fetched_from, entry.by_neighbour) = (Some(from), false);
+                    return Ok(Reply { head, connection, asked, answered, from, sending });
                 }
                 Err(failure) => {
                     let unprocessed = connection.is_unprocessed();
@@ -255,10 +250,6 @@ impl Asker {
             }
         }
     }
-}
-
-fn internal(error: BadField) -> Failure {
-    Failure::Internal(error.to_string())
 }
 
 /// Passes a piece of a request's content on. Whether there is more to send.

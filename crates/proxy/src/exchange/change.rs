@@ -6,8 +6,8 @@ use tinaja_http::invalidate::{Url, invalidated};
 use tinaja_http::message::BadField;
 use tinaja_http::validate::{HeadEffect, head_effect};
 
-use super::ask::Reply;
 use super::refresh::{make_stale, refresh};
+use super::reply::Reply;
 use super::request::Request;
 use crate::storage::Storage;
 use crate::stored::Found;

@@ -26,6 +26,12 @@ pub(super) struct Entry {
     pub fwd_status: Option<u16>,
     /// The origin that was asked last.
     pub origin: Option<SocketAddr>,
+    /// The answer's first origin, whoever asked it.
+    pub fetched_from: Option<IpAddr>,
+    /// A neighbour asks, and is told that.
+    pub for_neighbour: bool,
+    /// A neighbour answered.
+    pub by_neighbour: bool,
     /// The answer is being stored.
     pub stored: bool,
     /// Another client's fetch brought the answer.
@@ -54,7 +60,11 @@ impl Entry {
 
     /// Where the answer came from.
     pub fn source(&self) -> Source {
-        self.source.unwrap_or(if self.fwd_status.is_some() { Source::Origin } else { Source::Proxy })
+        self.source.unwrap_or(match self.fwd_status {
+            Some(_) if self.by_neighbour => Source::Peer,
+            Some(_) => Source::Origin,
+            None => Source::Proxy,
+        })
     }
 
     /// Notes what the client is told.

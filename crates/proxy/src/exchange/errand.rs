@@ -30,6 +30,17 @@ use crate::stored::{Found, Kind, Looked, find};
 /// origin and at most `fill_range_below` bytes.
 const MOST_ERRANDS: usize = 8;
 
+/// Why an object is fetched that nobody waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Why {
+    /// A client got a part of it.
+    Part,
+    /// A client got it stale.
+    Stale,
+    /// A neighbour has it, and this proxy should.
+    Neighbour,
+}
+
 /// What runs errands.
 pub(super) struct Errands {
     filler: Arc<Filler>,
@@ -46,22 +57,29 @@ impl Errands {
     pub fn fetch_whole(self: &Arc<Self>, request: &Request) {
         let request = Request { head: request.whole(), ..request.clone() };
         let place = request.ticket.name.place();
-        self.begin(request, &place, false);
+        self.begin(request, &place, Why::Part);
+    }
+
+    /// Fetches an object that a neighbour has, and that belongs on this proxy's disk too, in the same way. However long it is: it comes over no thin link.
+    pub fn fetch_long(self: &Arc<Self>, request: &Request) {
+        let request = Request { head: request.whole(), ..request.clone() };
+        let place = request.ticket.name.place();
+        self.begin(request, &place, Why::Neighbour);
     }
 
     /// Validates what is just being served stale, unless somebody is about that already.
     pub fn validate(self: &Arc<Self>, request: &Request, found: &Found) {
-        self.begin(request.clone(), &found.place, true);
+        self.begin(request.clone(), &found.place, Why::Stale);
     }
 
     /// Goes for what is to stand at `place`, in a task that ends by itself, by the limits of any request.
-    fn begin(self: &Arc<Self>, request: Request, place: &Key, validate: bool) {
+    fn begin(self: &Arc<Self>, request: Request, place: &Key, why: Why) {
         let turn = self.turns.clone().try_acquire_owned();
         let (Ok(turn), Ok(pilot)) = (turn, self.flights.board(place, request.ticket.began)) else { return };
         let errands = self.clone();
         self.filler.shared.clock.start(
             async move {
-                errands.fetch(&request, validate, pilot).await;
+                errands.fetch(&request, why, pilot).await;
                 drop(turn);
             }
             .in_current_span(),
@@ -69,11 +87,16 @@ impl Errands {
     }
 
     /// Fetches an object, or validates it, without a client. Others may wait for it.
-    async fn fetch(&self, request: &Request, validate: bool, pilot: Pilot) {
+    async fn fetch(&self, request: &Request, why: Why, pilot: Pilot) {
         let mut entry = Entry::default();
         let name = &request.ticket.name;
-        let found = match find(&self.filler.store, name, &request.head.headers).await {
-            Looked::Found(found) if validate => Some(*found),
+        let looked = match why {
+            // What this proxy finds may be in memory, or another's memory, alone.
+            Why::Neighbour => Looked::Nothing,
+            Why::Part | Why::Stale => find(&self.filler.store, name, &request.head.headers).await,
+        };
+        let found = match looked {
+            Looked::Found(found) if why == Why::Stale => Some(*found),
             Looked::Found(found) if self.is_fresh(&found) && found.head.kind == Kind::Whole => return,
             _ => None,
         };
@@ -92,7 +115,10 @@ impl Errands {
                 self.filler.asker.release(reply.connection);
             }
             _ => {
-                let most = self.filler.shared.limits.fill_range_below;
+                let most = match why {
+                    Why::Neighbour => self.filler.most_bytes(request),
+                    Why::Part | Why::Stale => self.filler.shared.limits.fill_range_below,
+                };
                 let small = announced(&reply.head.headers).is_some_and(|length| length <= most);
                 // What has changed is not worth a long fetch that nobody asked for.
                 if let (Ok(keep), true) = (keep(request, &reply.received()), small)
@@ -113,7 +139,7 @@ impl Errands {
 
     /// Whether the answer to a request for a part says that the whole is small and may be stored.
     pub fn is_worth_it(&self, request: &Request, answer: &Received<'_>) -> bool {
-        let most = self.filler.shared.limits.fill_range_below.min(self.filler.store.max_object_bytes());
+        let most = self.filler.shared.limits.fill_range_below.min(self.filler.most_bytes(request));
         let small = length_of_whole(answer.head).is_some_and(|length| length <= most);
         let for_cache = request.method() == Method::GET && !request.directives.no_store;
         if !small || !for_cache || answer.head.status != StatusCode::PARTIAL_CONTENT {

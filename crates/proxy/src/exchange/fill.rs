@@ -18,9 +18,10 @@ use tinaja_http::storable::Keep;
 use tinaja_store::{Commit, Hit, Key, Writer};
 use tracing::Instrument as _;
 
-use super::ask::{Asker, Reply};
+use super::ask::Asker;
 use super::keep::{Keeper, announced};
 use super::read::{Reader, Source};
+use super::reply::Reply;
 use super::request::Request;
 use crate::crowd::Crowd;
 use crate::failure::Failure;
@@ -90,8 +91,14 @@ pub(super) struct Filler {
 impl Filler {
     /// Whether the store takes an object of the announced length. What is larger passes through, rather than through a
     /// store that does not keep it.
-    pub fn fits(&self, reply: &Reply) -> bool {
-        announced(&reply.head.headers).is_none_or(|length| length <= self.store.max_object_bytes())
+    pub fn fits(&self, request: &Request, reply: &Reply) -> bool {
+        announced(&reply.head.headers).is_none_or(|length| length <= self.most_bytes(request))
+    }
+
+    /// The largest object that is worth a place in the store.
+    pub fn most_bytes(&self, request: &Request) -> u64 {
+        let elsewhere = self.shared.neighbours.as_ref().filter(|_| !self.shared.keeps(|| request.ticket.name.place()));
+        elsewhere.map_or(u64::MAX, |neighbours| neighbours.shared_bytes).min(self.store.max_object_bytes())
     }
 
     /// Begins to store an answer; what a reader finds of it, the head as it came, and what is left to do. The reply comes

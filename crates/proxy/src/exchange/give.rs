@@ -6,11 +6,11 @@ use http::StatusCode;
 use tinaja_http::reuse::may_serve_on_error;
 use tinaja_logs::CacheResult;
 
-use super::ask::Reply;
 use super::fill::Filler;
 use super::flights::{Landed, Pilot};
 use super::keep::keep;
 use super::pass::Passer;
+use super::reply::Reply;
 use super::request::Request;
 use super::serve::{Given, Sender, Sent};
 use super::transaction::{Ended, Transaction};
@@ -73,9 +73,12 @@ impl Giver {
         pilot: Option<Pilot>,
     ) -> Result<(), Ended> {
         let begun = match keep(transaction.request, &reply.received()) {
-            Ok(keep) if self.filler.fits(&reply) => self.filler.begin(transaction.request, &keep, reply).await,
+            Ok(keep) if self.filler.fits(transaction.request, &reply) => {
+                self.filler.begin(transaction.request, &keep, reply).await
+            }
             _ => Err(Box::new(reply)),
         };
+        let told = !transaction.entry.by_neighbour && !transaction.request.ticket.neighbour;
         let (found, head, fill) = match begun {
             Ok(begun) => begun,
             Err(reply) => {
@@ -86,6 +89,10 @@ impl Giver {
         };
         transaction.entry.stored = true;
         self.filler.fill_apart(fill);
+        if told && self.shared.neighbours.is_some() {
+            let (asker, request) = (self.filler.asker.clone(), transaction.request.clone());
+            self.shared.clock.start(async move { asker.tell_of(&request).await });
+        }
         if let Some(pilot) = pilot {
             pilot.land(Landed::Stored);
         }

@@ -15,6 +15,7 @@ use tinaja_http::status::CACHE_STATUS;
 
 use super::entry::Entry;
 use super::request::{Request, Ticket};
+use crate::neighbours::FETCHED_FROM;
 use crate::shared::Shared;
 
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -57,7 +58,8 @@ pub(super) fn to_origin(
         }
     }
     head.headers.append(VIA, hops::via_member(request.version, &shared.name))?;
-    if request.ticket.is_reverse() {
+    // Where a neighbour asks, it has said so already.
+    if request.ticket.is_reverse() && !request.ticket.neighbour {
         forwarded_for(&request.ticket, head)?;
         head.headers.insert(X_FORWARDED_PROTO, if request.ticket.tls { "https" } else { "http" })?;
     }
@@ -85,6 +87,7 @@ pub(super) fn from_origin(head: &mut ResponseHead, answered: SystemTime) -> Resu
         head.headers.remove(&name);
     }
     head.headers.remove(&TRANSFER_ENCODING);
+    head.headers.remove(&FETCHED_FROM);
     if !head.headers.contains_key(DATE) {
         head.headers.insert(DATE, dates::format(answered))?;
     }
@@ -112,6 +115,9 @@ pub(super) fn to_client(
     head.headers.append(VIA, hops::via_member(received, &shared.name))?;
     if let Some(id) = &entry.id {
         shared.tell(id, head)?;
+    }
+    if let (true, Some(address)) = (entry.for_neighbour, entry.fetched_from) {
+        head.headers.insert(FETCHED_FROM, address.to_string())?;
     }
     head.headers.append(CACHE_STATUS, entry.cache_status().to_string())
 }

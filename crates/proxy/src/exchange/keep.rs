@@ -82,7 +82,7 @@ pub(super) fn hint(name: &Name, facts: &Facts, header: &ResponseHead) -> Hint {
 
 /// What stores answers, each under its name and with its group.
 pub(super) struct Keeper {
-    shared: Arc<Shared>,
+    pub shared: Arc<Shared>,
     pub store: Storage,
     pub families: Families,
     groups: Groups,
@@ -108,7 +108,8 @@ impl Keeper {
         let header = header(keep, answer.head);
         let head = StoredHead::encode(Kind::Whole, &facts, name.primary(), &header)?;
         let group = self.groups.join(&member(request, answer.head), self.shared.clock.now());
-        let hint = Hint { group, expected_bytes: length, ..hint(name, &facts, &header) };
+        let passes = !self.shared.keeps(|| name.place());
+        let hint = Hint { group, expected_bytes: length, passes, ..hint(name, &facts, &header) };
         let writer = self.store.put(&name.at_its_url(&place), head, hint);
         Some((place, writer))
     }

@@ -25,6 +25,7 @@ mod flights;
 mod give;
 mod headers;
 mod keep;
+mod neighbour;
 mod pages;
 mod parts;
 mod pass;
@@ -33,6 +34,7 @@ mod pieced;
 mod plan;
 mod read;
 mod refresh;
+mod reply;
 mod request;
 mod reuse;
 mod serve;
@@ -42,6 +44,8 @@ mod validate;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::StatusCode;
+use tinaja_http::message::ResponseHead;
 use tinaja_logs::CacheResult;
 use tracing::Instrument as _;
 
@@ -155,7 +159,12 @@ impl Exchange {
     /// Answers one request, or cuts its client off, and writes the access log's line. `looked` is what was found on the
     /// way here, if somebody looked.
     pub async fn answer(&self, request: &Request, client: &mut Client, looked: Option<Looked>) {
-        let mut entry = Entry { id: Some(request.ticket.id.clone()), ..Entry::default() };
+        let (id, for_neighbour) = (Some(request.ticket.id.clone()), request.ticket.neighbour);
+        let mut entry = Entry { id, for_neighbour, ..Entry::default() };
+        if for_neighbour {
+            // Whoever waits for a slow origin with its neighbour must know it from one that is dead.
+            let _ = client.interim(&ResponseHead::new(StatusCode::PROCESSING)).await;
+        }
         let span = tracing::error_span!("request", id = %request.ticket.id);
         let mut transaction = Transaction { request, client, entry: &mut entry };
         let carried_out = self.carry_out(&mut transaction, looked).instrument(span.clone()).await;
@@ -192,6 +201,10 @@ impl Exchange {
         }
         if self.switch.is_away() {
             return self.passer.pass_by(transaction).await;
+        }
+        if request.told_of {
+            self.passer.errands.fetch_long(request);
+            return Err(Failure::NotCached.into());
         }
         self.finder.answer(transaction, looked).await
     }

@@ -18,7 +18,7 @@ use tinaja_http::validate::{selected, validation};
 use tinaja_logs::CacheResult;
 use tinaja_store::{Key, Writer};
 
-use super::ask::{Asker, Reply, With};
+use super::ask::{Asker, With};
 use super::fill::{Feed, Fill, Filler};
 use super::flights::{Landed, Pilot, land_failed};
 use super::give::{Giver, is_error};
@@ -29,6 +29,7 @@ use super::pieced::Gap;
 use super::plan::{Wants, wants};
 use super::read::Source;
 use super::refresh::{forget, refresh};
+use super::reply::Reply;
 use super::request::Request;
 use super::serve::Given;
 use super::transaction::{Ended, Transaction};

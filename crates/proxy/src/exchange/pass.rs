@@ -9,12 +9,13 @@ use tinaja_http::message::ResponseHead;
 use tinaja_http::status::CACHE_STATUS;
 use tinaja_http::status::Outcome;
 
-use super::ask::{Asker, Reply, With, send_on};
+use super::ask::{Asker, With, send_on};
 use super::change::{invalidate, note_head};
 use super::entry::Entry;
 use super::errand::Errands;
 use super::headers;
 use super::piece::{Keeping, Pieces};
+use super::reply::Reply;
 use super::request::Request;
 use super::transaction::{Ended, Transaction};
 use crate::client::{BadContent, Client};

@@ -19,10 +19,10 @@ use tinaja_http::range::ContentRange;
 use tinaja_store::{Commit, Hint, Key, State, Writer};
 use tracing::Instrument as _;
 
-use super::ask::Reply;
 use super::entry::media_type;
 use super::keep::{Keeper, Received, announced, facts, header, hint, keep};
 use super::plan::random;
+use super::reply::Reply;
 use super::request::Request;
 use crate::crowd::Crowd;
 use crate::stored::{Facts, Kind, Name, Piece, PieceList, StoredHead};
@@ -89,6 +89,10 @@ impl Pieces {
         let (part, length) = part_of(&reply.head)?;
         let (first, announced) = (*part.start(), part.end() - part.start() + 1);
         if *request.method() != Method::GET || request.directives.no_store || length > i64::MAX as u64 {
+            return None;
+        }
+        // Whoever has the object on its disk keeps its pieces.
+        if !self.keeper.shared.keeps(|| request.ticket.name.place()) {
             return None;
         }
         let head = head_of_whole(&reply.head, length)?;

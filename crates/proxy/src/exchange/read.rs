@@ -17,11 +17,12 @@ use tinaja_http::conditional::{strong_date, strong_etag};
 use tinaja_http::range::ContentRange;
 use tinaja_store::{Body, State};
 
-use super::ask::{Asker, Reply, With};
+use super::ask::{Asker, With};
 use super::entry::Entry;
 use super::keep::announced;
 use super::piece::Keeping;
 use super::pieced::{Gap, Pieced};
+use super::reply::Reply;
 use super::request::Request;
 use crate::failure::Failure;
 use crate::origin::Connection;

@@ -5,8 +5,8 @@ use tinaja_http::message::BadField;
 use tinaja_http::validate::update;
 use tinaja_store::Updated;
 
-use super::ask::Reply;
 use super::keep::{Received, facts, keep};
+use super::reply::Reply;
 use super::request::Request;
 use crate::storage::Storage;
 use crate::stored::{Facts, Found, StoredHead};

@@ -19,6 +19,7 @@ use tinaja_http::status::Outcome;
 use crate::config::{Listener, Mode};
 use crate::failure::Failure;
 use crate::ids::RequestId;
+use crate::neighbours::{CLIENT, HAS, OBJECT};
 use crate::origin::{Behind, Destination};
 use crate::rules::Asked;
 use crate::stored::{Name, name_of};
@@ -50,6 +51,10 @@ pub(crate) struct Ticket {
     /// The name of what is asked for.
     pub name: Name,
     pub framing: Framing,
+    /// The number of that listener.
+    pub index: usize,
+    /// Another proxy asks, for a client of its own.
+    pub neighbour: bool,
 }
 
 impl Ticket {
@@ -94,6 +99,8 @@ pub(crate) struct Request {
     pub not_for_cache: Option<Outcome>,
     /// It has passed this proxy before.
     pub is_loop: bool,
+    /// A neighbour says that it has the object.
+    pub told_of: bool,
 }
 
 impl Request {
@@ -112,14 +119,19 @@ impl Request {
         let read = if version == Version::HTTP_2 { Fields::of_http2_lines } else { Fields::of_lines };
         let mut headers = read(&fields).map_err(malformed)?;
         let directives = request_directives(&headers);
-        let is_loop = hops::is_loop(&headers, name);
+        let told_of = ticket.neighbour && headers.contains_key(HAS);
+        // Neighbours may all have one name, and never ask in a circle.
+        let is_loop = !ticket.neighbour && hops::is_loop(&headers, name);
+        if ticket.neighbour {
+            [OBJECT, CLIENT, HAS].iter().for_each(|name| headers.remove(name));
+        }
         if !headers.get_all(HOST).iter().eq([ticket.host.as_str()]) {
             headers.insert(HOST, ticket.host.as_str()).map_err(malformed)?;
         }
         let method = Method::from_bytes(judged.method.as_bytes()).map_err(|_| Failure::BadRequest)?;
         let not_for_cache = not_for_cache(&method, ticket.framing, &directives);
         let head = RequestHead { method, target: Bytes::copy_from_slice(ticket.path.as_bytes()), headers };
-        Ok(Request { ticket: Arc::new(ticket), head, version, directives, not_for_cache, is_loop })
+        Ok(Request { ticket: Arc::new(ticket), head, version, directives, not_for_cache, is_loop, told_of })
     }
 
     pub fn method(&self) -> &Method {
@@ -201,6 +213,8 @@ mod tests {
                 path: "/x".into(),
                 https: false,
                 framing: judged.framing,
+                index: 0,
+                neighbour: false,
             };
             assert_eq!(ticket.url(), "http://a/x");
             let request = Request::read(ticket, &judged, &head, Version::HTTP_11, "me").unwrap();

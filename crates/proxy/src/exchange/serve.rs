@@ -57,6 +57,7 @@ impl Sender {
         let now = self.shared.clock.wall();
         let fetched = matches!(given, Given::Fetched(_) | Given::Filling);
         entry.source = (!fetched).then(|| found.hit.source.into());
+        entry.fetched_from = found.head.facts.fetched_from;
         let stored = |found: &Found| Some((found.head.header()?, Some(found.head.facts.age(now))));
         let (with_age, gap, kept) = match given {
             Given::Fetched(head) => (Some((*head, None)), None, None),

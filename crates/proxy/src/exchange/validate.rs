@@ -5,8 +5,9 @@ use http::header::{HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH};
 use tinaja_http::message::{BadField, RequestHead};
 use tinaja_http::validate::{selected, validation};
 
-use super::ask::{Asker, Reply, With};
+use super::ask::{Asker, With};
 use super::entry::Entry;
+use super::reply::Reply;
 use super::request::Request;
 use crate::failure::Failure;
 use crate::stored::Found;

@@ -12,6 +12,7 @@ mod head;
 mod lean;
 mod relay;
 mod tunnel;
+mod visits;
 
 use std::net::IpAddr;
 use std::pin::pin;
@@ -32,6 +33,7 @@ use tokio::sync::watch;
 use answers::LINGER;
 use head::{Arrival, next_request};
 use lean::{Lean, MaybePlain};
+pub(crate) use visits::visits;
 
 use crate::accepting::Recovery;
 use crate::access::record;
@@ -57,6 +59,8 @@ struct Caller {
     address: Option<IpAddr>,
     /// What the connection was accepted with, where it is by TLS.
     served: Option<Served>,
+    /// It is another proxy of the same cache.
+    neighbour: bool,
 }
 
 /// What answers the connections of one listener.
@@ -97,7 +101,7 @@ impl Front {
 
     /// Answers one connection to its end.
     async fn connection(self: &Arc<Self>, mut stream: TcpStream, address: IpAddr, stopping: &watch::Receiver<bool>) {
-        let mut caller = Caller { address: Some(address), served: None };
+        let mut caller = Caller { address: Some(address), served: None, neighbour: false };
         let tls = self.current.of(self.index).and_then(|serving| serving.tls);
         let Some(_place) = self.crowd.enter() else {
             let began = self.shared.clock.now();
@@ -237,7 +241,8 @@ impl Front {
         let listener = self.listener()?;
         let way = way(&listener, judged)?;
         let client = caller.address;
-        let tls = caller.served.is_some();
+        // A neighbour's client came to this listener's like.
+        let tls = caller.served.is_some() || (caller.neighbour && !listener.certificates.is_empty());
         let is_reverse = matches!(listener.mode, Mode::Reverse(_));
         if let Some(served) = caller.served.as_ref().filter(|_| is_reverse)
             && !served.is_for(way.host.host())
@@ -264,6 +269,8 @@ impl Front {
             path: way.path.to_owned(),
             https: host_tls,
             framing: judged.framing,
+            index: self.index,
+            neighbour: caller.neighbour,
         })
     }
 

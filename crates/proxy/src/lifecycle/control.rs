@@ -17,7 +17,7 @@ use super::handover::{Heir, Heirs, PROTOCOL};
 use super::reload::Requests;
 use crate::accepting::Recovery;
 use crate::admin::words::{Answer, Ask, Figures};
-use crate::admin::{Upgrade, Url, purge, top_hosts};
+use crate::admin::{Describe, Upgrade, Url, purge, top_hosts};
 use crate::current::Current;
 use crate::storage::Storage;
 
@@ -47,6 +47,8 @@ pub(crate) struct ControlServer {
     pub dirs: Vec<PathBuf>,
     /// Who starts a new process, and what became of it.
     pub upgrade: Upgrade,
+    /// Who knows of a cluster.
+    pub cluster: Option<Describe>,
 }
 
 impl ControlServer {
@@ -160,6 +162,14 @@ impl ControlServer {
                 Ok(process) => Answer::Upgraded { process },
                 Err(why) => failed(why),
             },
+            Ask::Cluster => {
+                let status = match &self.cluster {
+                    Some(describe) => describe().await,
+                    None => return failed("its configuration has no [cluster]: it serves alone".into()),
+                };
+                let busy = "its node of the cluster is not there: its log says why, or it is about to stop";
+                status.map_or_else(|| failed(busy.into()), |status| Answer::Cluster { status })
+            }
             Ask::Inspect { top } => {
                 let figures = Box::new(Figures::from(&store.stats()));
                 match top {

@@ -12,6 +12,7 @@ use super::handover::{Heir, Predecessor, Sockets, open_unlocked};
 use super::server::{Proxy, Server};
 use crate::accepting::NO_FILES;
 use crate::errors::TakeOverError;
+use crate::front::visits;
 use crate::monitoring::MetricsServer;
 use crate::origin::check_all;
 use crate::storage::Opener;
@@ -132,6 +133,10 @@ impl Proxy {
                 self.exchange.shared.clock.timer(NO_FILES).await;
             };
             listeners.spawn(self.front(index).accept(socket, stopped.clone()));
+        }
+        if let Some(neighbours) = self.exchange.shared.neighbours.clone() {
+            let fronts = (0..self.addresses.len()).map(|index| self.front(index)).collect();
+            listeners.spawn(visits(neighbours, fronts, stopped.clone()));
         }
         let mut answering = JoinSet::new();
         match self.sockets.metrics.as_ref().map(|(_, listener)| listener.try_clone()) {

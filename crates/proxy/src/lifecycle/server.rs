@@ -16,7 +16,7 @@ use super::handover::{Heir, Sockets, listen};
 use super::reload::{Reloader, Requests, check};
 use crate::access::AccessLog;
 use crate::admin::socket::{NAME, Socket};
-use crate::admin::{Successor, Upgrade};
+use crate::admin::{Describe, Successor, Upgrade};
 use crate::config::{Config, behind};
 use crate::crowd::Crowd;
 use crate::current::Current;
@@ -25,6 +25,7 @@ use crate::exchange::Exchange;
 use crate::front::Front;
 use crate::ids::Ids;
 use crate::metrics::Metrics;
+use crate::neighbours::Neighbours;
 use crate::shared::{Shared, unique_name};
 use crate::storage::{Storage, Switch};
 
@@ -62,6 +63,10 @@ pub(crate) struct Outside {
     pub dirs: Option<Vec<PathBuf>>,
     /// Who starts a process that takes over.
     pub successor: Option<Successor>,
+    /// Who knows of a cluster.
+    pub cluster: Option<Describe>,
+    /// With whom it has one cache.
+    pub neighbours: Option<Arc<Neighbours>>,
 }
 
 impl Server {
@@ -81,7 +86,7 @@ impl Server {
 impl Proxy {
     /// Listens, over a cache that may come later.
     pub fn bind(config: Config, switch: Arc<Switch>, outside: Outside) -> Result<(Proxy, Reloader), ServeError> {
-        let Outside { mut given, reload, dirs, successor } = outside;
+        let Outside { mut given, reload, dirs, successor, cluster, neighbours } = outside;
         let clock = switch.clock();
         check(&config, &clock)?;
         let current = Arc::new(Current::load(&config.listeners, clock.wall())?);
@@ -116,6 +121,7 @@ impl Proxy {
             log,
             ids: Ids::new(config.request_ids),
             metrics: counted,
+            neighbours,
             ending: watch::Sender::new(false),
         });
         let crowd = Crowd::new(config.limits.connections);
@@ -131,6 +137,7 @@ impl Proxy {
             handing_over: Arc::new(Semaphore::new(1)),
             dirs: dirs.unwrap_or_default(),
             upgrade: Upgrade::new(successor, clock),
+            cluster,
         });
         let origins = exchange.origins.clone();
         let reloader = Reloader { shared, current: current.clone(), began, origins };

@@ -10,9 +10,10 @@ use tokio::sync::mpsc;
 use super::handover::{Predecessor, canonical};
 use super::reload::Reload;
 use super::server::{Outside, Proxy, Server, runtime};
-use crate::admin::Successor;
+use crate::admin::{Describe, Successor};
 use crate::config::Config;
 use crate::errors::ServeError;
+use crate::neighbours::Neighbours;
 use crate::storage::{Opener, Switch};
 
 /// What [`serve`] is given besides its settings.
@@ -31,6 +32,10 @@ pub struct Service {
     pub predecessor: Option<Predecessor>,
     /// Starts a process that takes over, when [`crate::admin`] is asked to.
     pub successor: Option<Successor>,
+    /// Says how the cluster is, where the cache is a node of one.
+    pub cluster: Option<Describe>,
+    /// Whom to ask before an origin, where objects lie on the disks of several proxies.
+    pub neighbours: Option<Neighbours>,
     /// Called with the id of the process that has taken over, as soon as it has.
     pub on_handed_over: Box<dyn FnOnce(u32) + Send>,
 }
@@ -47,7 +52,8 @@ pub struct Service {
 /// Returns when nothing uses the cache any more. Errors: [`ServeError`], before `on_ready` is called; and
 /// [`ServeError::TakeOver`] after it.
 pub fn serve(config: Config, service: Service, on_ready: impl FnOnce(&[SocketAddr])) -> Result<(), ServeError> {
-    let Service { cache, dirs, open, reload, reopen, mut predecessor, successor, on_handed_over } = service;
+    let Service { cache, dirs, open, reload, reopen, mut predecessor, successor, cluster, neighbours, on_handed_over } =
+        service;
     let runtime = runtime(&config)?;
     // Before anybody can see that it runs, and ask it to stop: that would kill it otherwise.
     let (mut term, mut int, hangup, rotated) = {
@@ -61,7 +67,8 @@ pub fn serve(config: Config, service: Service, on_ready: impl FnOnce(&[SocketAdd
     };
     let (requests, asked) = mpsc::channel(1);
     let given = predecessor.as_mut().map(Predecessor::sockets).unwrap_or_default();
-    let outside = Outside { given, reload: Some(requests), dirs: Some(canonical(&dirs)), successor };
+    let (dirs, neighbours) = (Some(canonical(&dirs)), neighbours.map(Arc::new));
+    let outside = Outside { given, reload: Some(requests), dirs, successor, cluster, neighbours };
     let (proxy, reloader) = Proxy::bind(config, cache, outside)?;
     runtime.spawn(reloader.run(hangup, asked, reload, (rotated, reopen)));
     on_ready(&proxy.addresses);

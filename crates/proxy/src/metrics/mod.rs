@@ -3,12 +3,13 @@
 //! Labels have fixed values, so nothing that a client sends can make more series: some 350
 //! altogether, and 12 for each origin of each route. Nothing is counted twice: the store's figures are read where they are kept.
 //!
-//! - `requests`, `fetches`: what clients and origins were answered; `store`, `process`, `origins`: figures that are kept elsewhere
+//! - `requests`, `fetches`, `neighbours`: what clients, origins and other nodes were answered; `store`, `process`, `origins`: figures that are kept elsewhere
 //! - `family`: the form that those take; `server`: who is asked for them
 
 mod family;
 mod fetches;
 mod hand_over;
+mod neighbours;
 mod origins;
 mod panics;
 mod process;
@@ -26,6 +27,7 @@ use tinaja_store::Stats;
 pub(crate) use family::{counter, gauge};
 use fetches::{Fetches, Waiting};
 use hand_over::HandOver;
+use neighbours::Neighbours;
 pub(crate) use origins::families as of_origins;
 pub use panics::{count_panics, panics};
 use requests::Requests;
@@ -37,6 +39,7 @@ pub(crate) struct Metrics {
     registry: Registry,
     requests: Requests,
     pub fetches: Fetches,
+    pub neighbours: Neighbours,
     pub handshakes_failed: IntCounter,
     reloads: [IntCounter; 2],
     waiting: IntGauge,
@@ -49,6 +52,7 @@ impl Metrics {
     pub fn new() -> prometheus::Result<Metrics> {
         let registry = Registry::new();
         let (requests, fetches) = (Requests::new(&registry)?, Fetches::new(&registry)?);
+        let neighbours = Neighbours::new(&registry)?;
         let failed = "TLS handshakes with clients that failed.";
         let failed = register(&registry, IntCounter::new("tinaja_tls_failed_handshakes_total", failed)?)?;
         let reloads = Opts::new("tinaja_reloads_total", "Times that settings were read again, by what came of it.");
@@ -60,7 +64,18 @@ impl Metrics {
         let waiting = register(&registry, IntGauge::new("tinaja_waiting_requests", waiting)?)?;
         let connections = "Connections from clients that are open.";
         let connections = register(&registry, IntGauge::new("tinaja_connections", connections)?)?;
-        Ok(Metrics { registry, requests, fetches, handshakes_failed: failed, reloads, hand_over, waiting, connections })
+        let handshakes_failed = failed;
+        Ok(Metrics {
+            registry,
+            requests,
+            fetches,
+            neighbours,
+            handshakes_failed,
+            reloads,
+            hand_over,
+            waiting,
+            connections,
+        })
     }
 
     /// Counts a request that has ended. `bytes` of its answer's body were sent, and it took so long.

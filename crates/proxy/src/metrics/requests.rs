@@ -36,6 +36,8 @@ pub(crate) enum Source {
     Disk,
     /// Another client's fetch that had not ended.
     Fill,
+    /// Another node of the cluster.
+    Peer,
     /// The origin, for this request.
     Origin,
     /// The proxy itself: a page that says what is wrong, or nothing at all.
@@ -45,10 +47,11 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    const ALL: [(Source, &str); 6] = [
+    const ALL: [(Source, &str); 7] = [
         (Source::Memory, "memory"),
         (Source::Disk, "disk"),
         (Source::Fill, "fill"),
+        (Source::Peer, "peer"),
         (Source::Origin, "origin"),
         (Source::Proxy, "proxy"),
         (Source::Tunnel, "tunnel"),
@@ -61,6 +64,7 @@ impl From<tinaja_store::Source> for Source {
             tinaja_store::Source::Memory => Source::Memory,
             tinaja_store::Source::Disk => Source::Disk,
             tinaja_store::Source::Fill => Source::Fill,
+            tinaja_store::Source::Peer => Source::Peer,
         }
     }
 }

@@ -64,6 +64,13 @@ impl Connection {
         }
     }
 
+    /// The request is for a URL of this scheme, whoever is at the other end.
+    pub fn has_scheme(&mut self, https: bool) {
+        if let Speaking::H2(h2) = &mut self.version {
+            h2.tls = https;
+        }
+    }
+
     /// Sends a request's head, which says whether content follows.
     pub async fn send(&mut self, head: &RequestHead) -> Result<(), Failure> {
         match &mut self.version {

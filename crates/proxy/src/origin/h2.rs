@@ -31,7 +31,7 @@ pub(super) const STREAM_BYTES: u32 = 256 * 1024;
 pub(super) struct H2 {
     seat: Seat,
     reach: Arc<Reach>,
-    tls: bool,
+    pub tls: bool,
     answer: Option<ResponseFuture>,
     sending: Option<SendStream<Bytes>>,
     content: Option<RecvStream>,

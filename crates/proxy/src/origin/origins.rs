@@ -22,6 +22,7 @@ use super::{Behind, Destination, handshake};
 use crate::errors::ServeError;
 use crate::failure::Failure;
 use crate::limits::Limits;
+use crate::neighbours::Neighbours;
 
 /// All that the proxy knows of origins, and its connections to them.
 pub(crate) struct Origins {
@@ -61,6 +62,12 @@ impl Origins {
     /// For destinations that clients name.
     pub fn anywhere(&self) -> Target {
         self.anywhere.clone()
+    }
+
+    /// How neighbours are connected to.
+    pub fn neighbours(&self, neighbours: &Neighbours) -> Target {
+        let reach = Reach::neighbours(neighbours, &self.limits, self.clock.clone());
+        Target { counts: Arc::default(), reach: Arc::new(reach) }
     }
 
     /// A route's origins.
@@ -174,7 +181,7 @@ async fn secure(
     let name =
         ServerName::try_from(host.clone()).map_err(|_| failed("no certificate could be for that name".into()))?;
     let secured = tls.connect(name, stream).await.map_err(|error| failed(handshake::reason(&error)))?;
-    let http2 = secured.get_ref().1.alpn_protocol() == Some(ALPN_HTTP2);
+    let http2 = target.reach.is_neighbour || secured.get_ref().1.alpn_protocol() == Some(ALPN_HTTP2);
     Ok((Box::new(secured), http2))
 }
 

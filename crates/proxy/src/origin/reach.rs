@@ -14,10 +14,16 @@ use tokio_rustls::TlsConnector;
 
 use super::{OriginTls, Upstream};
 use crate::limits::Limits;
+use crate::neighbours::Neighbours;
 use crate::tls::{BadCertificate, certificates_in, check_at, key_in};
 
 /// The name of HTTP/2 in TLS (RFC 9113 3.2).
 pub(super) const ALPN_HTTP2: &[u8] = b"h2";
+
+/// No route's mark, which is odd or 0.
+const NEIGHBOURS: u64 = 2;
+/// Connections to neighbours are kept for so long without a request.
+const IDLE: Duration = Duration::from_secs(30);
 
 /// What it takes to connect. Memory: with authorities of its own some KB for each of them.
 pub(crate) struct Reach {
@@ -29,6 +35,8 @@ pub(crate) struct Reach {
     pub keep_for: Duration,
     /// Whether HTTP/2 is spoken: by TLS where the origin chooses it, else without asking.
     pub http2: bool,
+    /// It leads to neighbours, who speak HTTP/2 by another name.
+    pub is_neighbour: bool,
     pub clock: Clock,
     tls: Option<Arc<ClientConfig>>,
 }
@@ -44,7 +52,13 @@ impl Reach {
     pub fn anywhere(limits: &Limits, keep: usize, clock: Clock) -> Reach {
         let keep_for = Duration::from_secs(4);
         let (connect, stall) = (limits.connect, limits.origin_stall);
-        Reach { mark: 0, connect, stall, keep, keep_for, http2: false, clock, tls: None }
+        Reach { mark: 0, connect, stall, keep, keep_for, http2: false, is_neighbour: false, clock, tls: None }
+    }
+
+    /// How other proxies of the same cache are reached.
+    pub fn neighbours(neighbours: &Neighbours, limits: &Limits, clock: Clock) -> Reach {
+        let (connect, stall, tls) = (neighbours.patience, limits.origin_stall, Some(neighbours.tls.clone()));
+        Reach { mark: NEIGHBOURS, connect, stall, keep: 0, keep_for: IDLE, http2: true, is_neighbour: true, clock, tls }
     }
 
     /// Reads what a route's TLS needs.
@@ -61,6 +75,7 @@ impl Reach {
             keep: upstream.keep,
             keep_for: upstream.keep_for,
             http2: upstream.http2,
+            is_neighbour: false,
             clock: clock.clone(),
             tls: own.map(|(_, config)| config),
         })

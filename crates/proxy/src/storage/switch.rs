@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use parking_lot::RwLock;
@@ -121,6 +121,10 @@ impl Store for Switch {
 
     fn max_object_bytes(&self) -> u64 {
         self.store.read().max_object_bytes()
+    }
+
+    fn distrusted_before(&self) -> Option<SystemTime> {
+        self.store.read().distrusted_before()
     }
 
     fn put(&self, key: &Key, head: Bytes, hint: Hint) -> Writer {

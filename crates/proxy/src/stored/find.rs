@@ -77,7 +77,7 @@ async fn look(store: &Storage, name: &Name, place: &Key) -> Option<(StoredHead, 
         Lookup::Here(hit) => Some(hit),
         Lookup::Wait(pending) => pending.await,
     }?;
-    let Some(head) = StoredHead::decode(&hit.head) else {
+    let Some(mut head) = StoredHead::decode(&hit.head) else {
         if is_old(&hit.head) {
             tracing::debug!("removing an object that an earlier version stored: {place:?}");
         } else {
@@ -88,5 +88,6 @@ async fn look(store: &Storage, name: &Name, place: &Key) -> Option<(StoredHead, 
         }
         return None;
     };
+    head.facts = head.facts.trusted_from(store.distrusted_before());
     head.belongs_to(name.primary()).then_some((head, hit))
 }

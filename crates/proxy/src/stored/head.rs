@@ -67,6 +67,19 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
+    /// The same, stale if it came before that time: the cache may have missed that it was removed.
+    pub fn trusted_from(self, distrusted_before: Option<SystemTime>) -> Facts {
+        match distrusted_before {
+            Some(before) if self.received < before => Facts {
+                fresh_until: self.fresh_until.min(before),
+                stale_while_revalidate_seconds: 0,
+                may_be_stale: false,
+                ..self
+            },
+            _ => self,
+        }
+    }
+
     /// What decides reuse at `now`.
     pub fn state(&self, now: SystemTime) -> StoredState {
         let ttl_seconds = match self.fresh_until.duration_since(now) {

@@ -97,6 +97,7 @@ impl Inner {
     fn refusal(&self, head: &Bytes, hint: &Hint) -> Option<WhyNot> {
         match () {
             _ if self.is_closed() => Some(WhyNot::Closed),
+            _ if hint.passes => Some(WhyNot::Passing),
             _ if self.fills.count() >= MAX_OPEN_WRITES => Some(WhyNot::Busy),
             _ if head.len() > MAX_HEAD_BYTES.min(self.limits.max_record_bytes / 2) => Some(WhyNot::TooLarge),
             _ if hint.expected_bytes.is_some_and(|bytes| bytes > self.limits.max_object_bytes) => {

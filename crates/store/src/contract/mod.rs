@@ -63,6 +63,7 @@ macro_rules! contract_tests {
             an_overtaken_reader_is_told, bytes_never_change, ranges_are_read_by_seek, a_scan_lists_what_is_stored,
             a_scan_lists_what_memory_alone_has,
             a_closed_store_refuses, objects_too_large_still_reach_followers,
+            what_only_passes_reaches_followers_and_is_not_kept,
             a_slow_reader_of_what_is_not_stored_is_left_behind, an_idle_reader_stops_nobody,
             what_is_stored_survives_reopening, writers_in_parallel_stay_apart, random_histories_match_the_reference);
     };

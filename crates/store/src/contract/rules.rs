@@ -378,6 +378,37 @@ pub fn objects_too_large_still_reach_followers(harness: &dyn Harness) {
     assert!(get(&*store, &key(2)).unwrap().1 == bytes_of(2, 1000));
 }
 
+/// What only passes reaches who follows it, whether it is short or long; nothing of it is kept, and what was stored before stays.
+pub fn what_only_passes_reaches_followers_and_is_not_kept(harness: &dyn Harness) {
+    let subject = harness.fresh(Size::Tiny);
+    let store = subject.store();
+    stored(&*store, &key(1), "old".into(), &bytes_of(1, 1000));
+    for (name, pieces) in [(1, 1), (2, 1), (3, 30)] {
+        let piece = bytes_of(7, 60_000);
+        let hint = Hint { passes: true, ..Hint::default() };
+        let mut writer = store.put(&key(name), "new".into(), hint);
+        let mut found = block_on(store.find(&key(name))).expect("an unfinished write is found");
+        assert_eq!(found.head, "new");
+        let expected = piece.clone();
+        let reader = thread::spawn(move || {
+            let mut read = 0;
+            while let Some(got) = block_on(found.body.next(65_536)).expect("a reader that keeps up gets every byte") {
+                assert!(got.iter().enumerate().all(|(i, byte)| *byte == expected[(read + i) % expected.len()]));
+                read += got.len();
+            }
+            read
+        });
+        for _ in 0..pieces {
+            block_on(writer.write(piece.clone()));
+        }
+        assert_eq!(block_on(writer.commit()), Commit::NotStored(WhyNot::Passing));
+        assert_eq!(reader.join().unwrap(), pieces * piece.len());
+    }
+    assert!(get(&*store, &key(2)).is_none() && get(&*store, &key(3)).is_none());
+    assert_eq!(get(&*store, &key(1)).unwrap(), ("old".into(), bytes_of(1, 1000)));
+    assert_eq!(store.stats().stored, 1);
+}
+
 /// Leases: readers that never read on, and writers that never write on, stop nobody.
 pub fn an_idle_reader_stops_nobody(harness: &dyn Harness) {
     let subject = harness.fresh(Size::Tiny);

@@ -39,6 +39,8 @@ pub enum Source {
     Disk,
     /// An unfinished write.
     Fill,
+    /// Another node's memory.
+    Peer,
 }
 
 /// Where the pieces of a body come from, for implementations of [`crate::Store`].

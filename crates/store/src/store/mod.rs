@@ -3,7 +3,7 @@
 mod hit;
 mod writer;
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use tinaja_clock::Clock;
@@ -72,6 +72,12 @@ pub trait Store: Send + Sync + 'static {
     /// The largest body that may be stored, in bytes; by default of any size. Larger ones are relayed to followers.
     fn max_object_bytes(&self) -> u64 {
         u64::MAX
+    }
+
+    /// Until when objects may have been removed without this store's hearing of it, as one of several nodes that was away; never by
+    /// default. What was stored before that is to be validated before it is used.
+    fn distrusted_before(&self) -> Option<SystemTime> {
+        None
     }
 
     /// Begin an object. Never blocks; refusals come out at the commit ([`crate::Commit::NotStored`]).
@@ -143,6 +149,8 @@ pub enum Updated {
 pub enum Removed {
     /// There may have been such an object, and there is none now.
     Gone,
+    /// There was one on another node of the cluster, whatever was here, and is none now.
+    Elsewhere,
     /// There was nothing to remove.
     Absent,
 }

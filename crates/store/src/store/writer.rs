@@ -26,12 +26,15 @@ pub struct Hint {
     pub fresh_until: Option<SystemTime>,
     /// Whether the origin can say later that it has not changed.
     pub can_validate: Option<bool>,
+    /// The object only passes through: those who follow the write get it, and nothing is kept ([`WhyNot::Passing`]). What was stored
+    /// before stays. Default no.
+    pub passes: bool,
 }
 
 impl Hint {
     /// What an engine is told of the object of a key, with its digest here.
     pub(crate) fn placement<'a>(&self, digest: Digest, key: &'a Key) -> Placement<'a> {
-        let Hint { group, site, expected_bytes, reuse, fresh_until, can_validate } = *self;
+        let Hint { group, site, expected_bytes, reuse, fresh_until, can_validate, passes: _ } = *self;
         let (name, url) = (key.name(), key.url());
         Placement { digest, name, url, group, site, reuse, fresh_until, can_validate, expected_bytes }
     }

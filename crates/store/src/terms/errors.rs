@@ -52,6 +52,9 @@ pub enum WhyNot {
     /// Part of the object was evicted before the rest had arrived.
     #[error("evicted before it was whole")]
     Evicted,
+    /// Whoever wrote it did not want it kept.
+    #[error("not meant to be stored")]
+    Passing,
     /// The store is closed.
     #[error("the store is closed")]
     Closed,
@@ -66,4 +69,7 @@ pub enum StoreError {
     /// The store is closed.
     #[error("the store is closed")]
     Closed,
+    /// It was done here, and not by all nodes of the cluster; the text names those that have not, or may not have.
+    #[error("it was done on this node, and not on: {0}")]
+    Elsewhere(String),
 }

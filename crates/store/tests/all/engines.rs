@@ -19,6 +19,9 @@ struct OnDisk {
     apart: bool,
     /// Whether a pointer goes round to choose who makes room in a mapped file.
     cyclic: bool,
+    /// Whether the directories of hosts overlap, and pages of the mapped file have 4096 bytes.
+    overlapping: bool,
+    small_pages: bool,
 }
 
 impl Default for OnDisk {
@@ -30,6 +33,8 @@ impl Default for OnDisk {
             prefetch: false,
             apart: false,
             cyclic: false,
+            overlapping: false,
+            small_pages: false,
         }
     }
 }
@@ -56,6 +61,12 @@ impl Harness for OnDisk {
         }
         if self.cyclic {
             settings.set(&engines::CYCLIC_REPLACEMENT, 1);
+        }
+        if self.overlapping {
+            settings.set(&engines::OVERLAPPING_MASKS, 1);
+        }
+        if self.small_pages {
+            settings.set(&engines::PAGE_SIZE, 4096);
         }
         // A third of a disk with a table is log. It is to hold heads of 64 KiB, and 1 MB in one object where it is tiny.
         let log_bytes = if size == Size::Ample { 128 << 20 } else { 8 << 20 };
@@ -152,14 +163,23 @@ tinaja_store::for_built_in_engines!(contract_of_each);
 contract_of!(squid, engines::SQUID);
 // The same engine with other names of files.
 contract_of!(squid2, engines::SQUID2, without_hot_objects: {});
-contract_of!(squidl, engines::SQUIDL, with_hot_objects: { memory_bytes: 4 << 20 });
+contract_of!(
+    squidl, engines::SQUIDL,
+    with_hot_objects: { memory_bytes: 4 << 20 },
+    with_overlapping_masks: { overlapping: true },
+);
 contract_of!(squidl_k, engines::SQUIDL_K, on_two_disks: { disks: 2 });
 // With a list in each directory.
 contract_of!(cern, engines::CERN, on_two_disks: { disks: 2 });
 // Small objects in a mapped file.
 contract_of!(squidm, engines::SQUIDM, without_hot_objects: {});
 contract_of!(squidml, engines::SQUIDML, on_two_disks: { disks: 2 });
-contract_of!(squidmla, engines::SQUIDMLA, with_hot_objects: { memory_bytes: 4 << 20 }, cyclic: { cyclic: true });
+contract_of!(
+    squidmla, engines::SQUIDMLA,
+    with_hot_objects: { memory_bytes: 4 << 20 },
+    cyclic: { cyclic: true },
+    with_small_pages: { small_pages: true },
+);
 
 contract_of!(
     loglru_with_positions_apart,

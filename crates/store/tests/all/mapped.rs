@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use tinaja_store::device::mapped::{Packing, WithMapped};
 use tinaja_store::device::tree::MemoryTree;
@@ -77,6 +78,80 @@ fn a_mapped_file_that_is_cut_makes_misses() {
     drop(store);
     let store = Cache::open(options(dir.path(), engines::SQUIDMLA)).unwrap();
     assert!((0..100).all(|n| get(&store, n).is_some()));
+}
+
+/// The same while others read: whatever a reader has just looked at is gone under its hands, page by page, and comes back as zeros.
+#[test]
+fn a_mapped_file_that_is_cut_while_it_is_read_makes_misses() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let store = Cache::open(options(dir.path(), engines::SQUIDMLA)).unwrap();
+    (0..100).for_each(|n| drop(put(&store, n, 1, 3000)));
+    block_on(store.flush()).unwrap();
+    let mapped = fs::File::options().write(true).open(dir.path().join("mapped")).unwrap();
+    let bytes = mapped.metadata().unwrap().len();
+    let (ended, found) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for reader in 0..4 {
+            let (store, ended, found) = (&store, &ended, &found);
+            scope.spawn(move || {
+                let mut n = reader * 25;
+                while !ended.load(SeqCst) {
+                    // It looks at every byte that it is given.
+                    let object = get(store, n % 100);
+                    assert!(object.is_none_or(|version| version == 1));
+                    found.fetch_add(u64::from(object.is_some()), SeqCst);
+                    n += 1;
+                }
+            });
+        }
+        while found.load(SeqCst) < 100 {
+            std::thread::yield_now();
+        }
+        for pages in (0..100).rev() {
+            mapped.set_len(pages * 4096).unwrap();
+            // Somebody reads while it is so short.
+            let before = found.load(SeqCst);
+            while pages > 90 && found.load(SeqCst) == before {
+                std::thread::yield_now();
+            }
+            mapped.set_len(bytes).unwrap();
+        }
+        ended.store(true, SeqCst);
+    });
+    assert!((0..100).all(|n| get(&store, n).is_none()), "nothing of it is left");
+    assert_eq!(store.stats().of_engine.named("lost_files") + store.stats().corrupt, 100);
+    (0..100).for_each(|n| drop(put(&store, n, 2, 3000)));
+    assert!((0..100).all(|n| get(&store, n) == Some(2)));
+}
+
+/// Somebody removes the mapped file, or puts another in its place. Who has it open reads on; who opens it next finds what there is, and
+/// never anything else.
+#[test]
+fn a_mapped_file_that_is_removed_or_replaced_is_never_another() {
+    for is_replaced in [false, true] {
+        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let (here, other) = (dir.path().join("here"), dir.path().join("other"));
+        for (dir, version) in [(&here, 1), (&other, 2)] {
+            let store = Cache::open(options(dir, engines::SQUIDMLA)).unwrap();
+            (0..100).for_each(|n| drop(put(&store, n, version, size(n))));
+            block_on(store.close()).unwrap();
+        }
+        let store = Cache::open(options(&here, engines::SQUIDMLA)).unwrap();
+        match is_replaced {
+            false => fs::remove_file(here.join("mapped")).unwrap(),
+            true => fs::rename(other.join("mapped"), here.join("mapped")).unwrap(),
+        }
+        assert!((0..100).all(|n| get(&store, n) == Some(1)), "it is open");
+        block_on(store.close()).unwrap();
+        drop(store);
+        let store = Cache::open(options(&here, engines::SQUIDMLA)).unwrap();
+        let found: Vec<_> = (0..100).filter(|n| get(&store, *n).is_some()).collect();
+        assert_eq!(found, (0..100).filter(|n| n % 10 == 9).collect::<Vec<_>>(), "those in files of their own");
+        let counted = ["lost_files", "foreign_files"].map(|name| store.stats().of_engine.named(name));
+        assert_eq!(counted, if is_replaced { [0, 1] } else { [1, 0] });
+        (0..100).for_each(|n| drop(put(&store, n, 3, size(n))));
+        assert!((0..100).all(|n| get(&store, n) == Some(3)));
+    }
 }
 
 #[test]
@@ -172,6 +247,28 @@ fn what_was_cut_another_way_is_found() {
         [1, 2, 3, 4, 5, 6, 7].map(|n| get(&store, n)),
         [1, 0, 1, 1, 1, 1, 1].map(|n| Some(n).filter(|n| *n > 0))
     );
+}
+
+/// Cut while nobody had it open. It has its length again, and what lay behind the cut are misses.
+#[test]
+fn a_mapped_file_that_was_cut_is_counted_when_it_is_opened() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let open = || Cache::open(options(dir.path(), engines::SQUIDMLA)).unwrap();
+    let lost = |store: &Cache| store.stats().of_engine.named("lost_files");
+    let store = open();
+    assert_eq!(lost(&store), 0, "made with the cache");
+    (0..100).for_each(|n| drop(put(&store, n, 1, size(n))));
+    block_on(store.close()).unwrap();
+    drop(store);
+    let store = open();
+    assert_eq!((lost(&store), (0..100).filter(|n| get(&store, *n).is_some()).count()), (0, 100));
+    block_on(store.close()).unwrap();
+    drop(store);
+    fs::File::options().write(true).open(dir.path().join("mapped")).unwrap().set_len(100_000).unwrap();
+    let store = open();
+    let found = (0..100).filter(|n| get(&store, *n).is_some()).count();
+    assert!(lost(&store) == 1 && (10..100).contains(&found), "{} lost, {found} found", lost(&store));
+    assert_eq!(fs::metadata(dir.path().join("mapped")).unwrap().len(), 16 << 20);
 }
 
 /// A user's own file of that name was written over.

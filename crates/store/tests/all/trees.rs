@@ -251,6 +251,34 @@ fn a_removal_while_it_is_written_lasts() {
     assert_eq!(get(&open(Arc::new(tree.left(|_| Fate::Before))).unwrap(), 1), None);
 }
 
+/// An object of several parts was lost a moment after it was stored: its record was written before one of its parts was, and the list of
+/// its directory, which names it when all is written, was asked already. What the list did not name was forgotten.
+#[test]
+fn what_is_not_listed_yet_is_found() {
+    let held = Arc::new((Mutex::new(true), Condvar::new()));
+    let gate = held.clone();
+    let plan = move |_, call: &Call<'_>| {
+        let is_first_part = |bytes: &[u8], at: u64| at == 0 && bytes.len() > 100_000;
+        let (is_held, changed) = &*gate;
+        let mut is_held = is_held.lock();
+        while *is_held && matches!(call, Call::Write { at, bytes, .. } if is_first_part(bytes, *at)) {
+            changed.wait(&mut is_held);
+        }
+        None
+    };
+    let by_url = Naming { scheme: Scheme::Cern, ..naming(256) };
+    let tree = Arc::new(Faulty::over(Arc::new(MemoryTree::default()), plan));
+    let store = open_with(tree, by_url, CAPACITY).unwrap();
+    drop(put(&store, 1, 1, 600_000));
+    wait_until("all but one part is written", || store.stats().writes > 1 && store.stats().disk_waiting == 1);
+    let found = get(&store, 1);
+    *held.0.lock() = false;
+    held.1.notify_all();
+    assert_eq!(found, Some(1));
+    block_on(store.flush()).unwrap();
+    assert_eq!(get(&store, 1), Some(1));
+}
+
 /// Of two writes of one object the one that was committed last counts, after a restart too: the other one's file had the higher
 /// number, since it was begun later.
 #[test]
@@ -510,6 +538,62 @@ fn a_tree_of_full_directories_evicts() {
     assert_eq!(files.len(), 2 * 4 * 3);
     assert_eq!((0..100).filter(|n| get(&store, *n).is_some()).count(), 24);
     assert!((76..100).all(|n| get(&store, n) == Some(1)));
+}
+
+/// Opens a gate however a test ends: writes that wait before it hold up the end of their store.
+struct OpensGate(Arc<(Mutex<[bool; 2]>, Condvar)>);
+
+impl Drop for OpensGate {
+    fn drop(&mut self) {
+        *self.0.0.lock() = [false; 2];
+        self.0.1.notify_all();
+    }
+}
+
+/// Where all numbers were taken and what was to make room was still being written, each write that ended meanwhile made another object
+/// leave: on a slow disk a new object cost many.
+#[test]
+fn a_new_object_costs_one_old_one_however_slow_the_disk_is() {
+    // What is held: all writes, and those of the first file.
+    let held = Arc::new((Mutex::new([true, true]), Condvar::new()));
+    let first = Arc::new(Mutex::new(String::new()));
+    let (gate, seen) = (held.clone(), first.clone());
+    let plan = move |_, call: &Call<'_>| {
+        let (is_held, changed) = &*gate;
+        let Call::Write { path, .. } = call else { return None };
+        let is_first = {
+            let mut first = seen.lock();
+            if first.is_empty() {
+                (*path).clone_into(&mut first);
+            }
+            *first == *path
+        };
+        let mut is_held = is_held.lock();
+        while is_held[usize::from(is_first)] {
+            changed.wait(&mut is_held);
+        }
+        None
+    };
+    let tree = Arc::new(Faulty::over(Arc::new(MemoryTree::default()), plan));
+    let store = Arc::new(open_with(tree, naming(3), CAPACITY).unwrap());
+    let _opened = OpensGate(held.clone());
+    let _ = put(&store, 0, 1, 500);
+    wait_until("the first is being written", || !first.lock().is_empty());
+    (1..24).for_each(|n| drop(put(&store, n, 1, 500)));
+    let putting = std::thread::spawn({
+        let store = store.clone();
+        move || put(&store, 24, 1, 500)
+    });
+    let evicted = || store.stats().of_engine.named("evicted_files");
+    wait_until("the first is to go", || evicted() == 1);
+    held.0.lock()[0] = false;
+    held.1.notify_all();
+    wait_until("all others are written", || store.stats().writes == 23 && store.stats().disk_waiting == 1);
+    held.0.lock()[1] = false;
+    held.1.notify_all();
+    assert!(matches!(putting.join().unwrap(), Commit::Stored { .. }));
+    let found = (0..25).filter(|n| get(&store, *n).is_some()).count();
+    assert_eq!((evicted(), found), (1, 24));
 }
 
 fn options(dir: &Path, engine: EngineRef) -> CacheOptions {

@@ -23,3 +23,4 @@ mod clock;
 mod kill;
 mod power_real;
 mod pressure;
+mod rights;

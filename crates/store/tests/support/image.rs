@@ -81,6 +81,18 @@ impl Image {
         run("mount", &["-o", "loop", self.file().to_str().unwrap(), self.text()]);
     }
 
+    /// Have each read of its disk fail, or go well again. What the kernel keeps in memory of it is dropped, so that it is read.
+    pub fn fail_reads(&self, fail: bool) {
+        let below = self.below.as_ref().expect("it was made to fail");
+        std::fs::write("/proc/sys/vm/drop_caches", "3").expect("this test needs root");
+        below.faults.reads.store(fail, SeqCst);
+    }
+
+    /// Requests that have failed.
+    pub fn failed(&self) -> u64 {
+        self.below.as_ref().map_or(0, |below| below.faults.failed.load(SeqCst))
+    }
+
     fn end(&self, how: End) {
         match (how, &self.below) {
             (End::PowerCut, _) => run("xfs_io", &["-x", "-c", "shutdown", self.text()]),
@@ -125,6 +137,10 @@ impl Image {
 impl Drop for Image {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg("--lazy").arg(self.mount_point()).output();
+        if self.below.is_some() {
+            // The file system above it has it open for a moment still, and a mount that is busy would be left behind.
+            let _ = Command::new("umount").arg("--lazy").arg(self.dir.path().join("below")).output();
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use tinaja_proxy::{Action, Cidr, Limits, LogFormat, OriginUrl, Ports, RequestIds
 use tinaja_store::{EngineRef, IoEngine};
 use toml::Spanned;
 
+use super::cluster::FileCluster;
 use super::upstream::FileUpstream;
 use crate::knobs;
 use crate::values::{Address, FieldName, FileOrOff, Filter, Limit, LogFormatName, Number, OneOrMore, Size, Text};
@@ -44,6 +45,7 @@ pub struct File {
     /// The name in Via.
     pub name: Option<Text<Name>>,
     pub limits: FileLimits,
+    pub cluster: Option<FileCluster>,
     pub listener: Vec<FileListener>,
 }
 

@@ -3,6 +3,7 @@
 //! Both become one `Settings`. Tests fail for a flag that has no setting, for a setting that the example lacks, and for an
 //! example that differs from a default.
 
+mod cluster;
 pub mod file;
 mod listeners;
 mod upstream;
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
 use anyhow::{Context, Result, bail};
+use tinaja_cluster::Joining;
 use tinaja_proxy::{Config, Listener, Rule};
 use tinaja_store::{EngineRef, IoEngine};
 
@@ -52,6 +54,8 @@ pub struct Settings {
     pub log: String,
     /// Where and how.
     pub log_to: LogTo,
+    /// Other machines with the same cache, if there are any.
+    pub cluster: Option<Joining>,
     /// What the proxy itself is told.
     pub proxy: Config,
 }
@@ -127,6 +131,7 @@ impl Settings {
             io: flags.io.or(file.io.map(|Text(io)| io)).unwrap_or_default(),
             log: log.map_or(DEFAULT_LOG.into(), |Filter(filter)| filter),
             log_to,
+            cluster: file.cluster.map(cluster::FileCluster::joining).transpose()?,
             proxy,
         })
     }

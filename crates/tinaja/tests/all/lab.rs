@@ -108,6 +108,10 @@ fn layouts_are_measured_on_real_file_systems() {
     assert!(rows.len() == 12 && rows.iter().all(|row| row[1] == rows[0][1]), "{rows:?}");
     let squidm = rows.iter().find(|row| row[0] == "squidm").unwrap();
     assert!(squidm[5].as_u64().unwrap() > 0 && squidm[6].as_f64().unwrap() < 100.0, "{squidm}");
+    // With memory for all of it nothing that was stored is read again.
+    let ample = report["tables"][1]["rows"].as_array().unwrap();
+    assert!(ample.iter().all(|row| row[2].as_u64().unwrap() < rows[0][2].as_u64().unwrap()), "{ample:?}");
+    assert!(report["notes"][1].as_str().unwrap().starts_with("Read-ahead: in files 128 KiB"), "{}", report["notes"][1]);
 }
 
 /// Who is not root has no disks to make: what the kernel counts of the process stands for them, and the page says so.
@@ -137,7 +141,7 @@ fn replacements_are_measured_over_a_real_mapped_file() {
     let (runs, met) = (rows(1), rows(2));
     assert!(runs.len() == 4 && runs[..3].iter().all(|run| number(&run[1]) < number(&runs[3][1])), "{runs:?}");
     assert!(runs.iter().all(|run| number(&run[2]) > 0.0 && number(&run[3]) > 0.0), "{runs:?}");
-    assert!(number(&met[1][5]) < number(&met[0][5]) / 2.0, "{met:?}");
+    assert!(number(&met[1][6]) < number(&met[0][6]) / 2.0, "{met:?}");
     assert!(met[..3].iter().all(|one| number(&one[2]) < 100.0), "{met:?}");
 }
 
@@ -176,4 +180,32 @@ fn another_process_is_read_without_its_help() {
     let one_sided: Vec<_> = rows.iter().map(|row| (row[1].as_u64().unwrap(), row[2].as_str().unwrap())).collect();
     assert_eq!(one_sided, [(20, "yes"), (0, "no"), (0, "no"), (0, "no")]);
     assert_eq!(reads["tables"][0]["rows"].as_array().unwrap().len(), 16);
+}
+
+/// The paper's schemes between processes: what each does for hits, and that nothing wrong is found.
+#[test]
+fn each_scheme_of_a_cluster_does_what_it_is_for() {
+    let report: serde_json::Value =
+        serde_json::from_str(&said(&lab(&["cluster-schemes", "--quick", "--json"]))).unwrap();
+    let rows = |table: usize| report["tables"][table]["rows"].as_array().unwrap();
+    let number = |cell: &serde_json::Value| cell.as_f64().unwrap();
+    let (found, done) = (rows(0), rows(1));
+    let misses = |trace: &str, scheme: &str| {
+        let row = found.iter().find(|row| row[1] == trace && row[2] == scheme);
+        number(&row.unwrap()[5])
+    };
+    assert_eq!(found.len(), 11);
+    // One node has room for four fifths of the working set, two for all of it, and duplicates for one copy too many.
+    assert!(misses("8k", "AC") > 15.0 && misses("8k", "BCC") < 10.0 && misses("8k", "CCWR") < 1.0, "{found:?}");
+    // Of the larger one four nodes have room for two fifths, and two of them are passive.
+    assert!(misses("64k", "MTACC") < misses("64k", "CCWR") - 10.0, "{found:?}");
+    assert!(misses("64k", "HYBCC, small as BCC") < misses("64k", "CCWR") - 10.0, "{found:?}");
+    assert!(found.iter().filter(|row| row[2] == "AC").all(|row| number(&row[11]) == 0.0), "it tells nobody anything");
+    assert!(done.iter().all(|row| row[10] == 0), "wrong bytes: {done:?}");
+    let modelled = rows(2);
+    let rate = |scheme: &str| {
+        let row = modelled.iter().find(|row| row[1] == "8k" && row[2] == scheme);
+        number(&row.unwrap()[5])
+    };
+    assert!(rate("CCWR") > 1.2 * rate("AC"), "{modelled:?}");
 }

@@ -12,6 +12,8 @@ mod apt;
 mod bad_origin;
 mod bad_start;
 mod browser;
+mod cluster;
+mod cluster_disks;
 mod collapse;
 mod config;
 mod corrupt;

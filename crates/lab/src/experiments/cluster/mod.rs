@@ -3,6 +3,8 @@
 mod other;
 mod race;
 mod reads;
+mod schemes;
 
 pub use race::EXPERIMENT as RACE;
 pub use reads::EXPERIMENT as READS;
+pub use schemes::EXPERIMENT as SCHEMES;

@@ -10,12 +10,14 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::time::{ClockId, clock_gettime};
 use tinaja_cluster::Arena;
 use tinaja_cluster::slots::{SlotKey, Slots};
 use tinaja_store::Clock;
 use tinaja_ucx::{Address, Context, Endpoint, Key, Memory, Options, Remote, Ucx, Worker};
 
 use crate::error::LabError;
+use crate::peers::of_process;
 
 /// What tells a process that it is the other one, and what it is to do.
 const ROLE: &str = "TINAJA_LAB_ROLE";
@@ -108,6 +110,8 @@ fn serve(role: Role, transports: &str) -> Result<(), LabError> {
     });
     while !ended.load(Relaxed) {
         worker.progress();
+        // Read, as whoever has a use for them would.
+        while worker.message().is_some() {}
         if role != Role::Spins {
             worker.sleep(Duration::from_millis(200));
         }
@@ -120,17 +124,17 @@ fn overwrite(memory: Arc<Lent>, ended: Arc<AtomicBool>) -> thread::JoinHandle<()
     let slots = Slots::over(memory, PAYLOAD_BYTES, SEED, 0);
     let taken: Vec<_> = (0..SLOTS).map_while(|_| slots.take()).collect();
     thread::spawn(move || {
-        let mut generations = [0_u64; SLOTS];
+        let mut generation = 0_u64;
         let mut payload = vec![0; PAYLOAD_BYTES];
         let mut turn = 0_u64;
         while !ended.load(Relaxed) {
-            for (slot, generation) in taken.iter().zip(&mut generations) {
+            for slot in &taken {
                 let key = key(slot.number().into(), turn % OBJECTS);
-                *generation += 2;
+                generation += 2;
                 for (at, to) in payload.chunks_exact_mut(8).enumerate() {
-                    to.copy_from_slice(&payload_word(&key, *generation, at).to_le_bytes());
+                    to.copy_from_slice(&payload_word(&key, generation, at).to_le_bytes());
                 }
-                if slots.put(slot, &key, &payload) != Some(*generation) {
+                if slots.put(slot, &key, &payload) != Some(generation) {
                     return;
                 }
             }
@@ -203,6 +207,11 @@ impl Started {
         Duration::from_nanos(ran.sum())
     }
 
+    /// Bytes that disks have read for it.
+    pub fn disk_bytes_read(&self) -> u64 {
+        of_process(self.0.id()).read_bytes
+    }
+
     /// Stop it, and return once it is; or let it go on.
     pub fn stop(&self, stopped: bool) -> Result<(), LabError> {
         let signal = if stopped { Signal::STOP } else { Signal::CONT };
@@ -228,11 +237,17 @@ impl Drop for Started {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn bytes_of(hex: &str) -> Vec<u8> {
+pub fn bytes_of(hex: &str) -> Vec<u8> {
     let pairs = hex.as_bytes().chunks(2).filter_map(|pair| std::str::from_utf8(pair).ok());
     pairs.filter_map(|pair| u8::from_str_radix(pair, 16).ok()).collect()
+}
+
+/// What this thread has had of a processor.
+pub fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! One-sided reads beside two-sided ones: the same bytes by UCX from shared memory, by UCX over TCP, and by HTTP from a proxy's memory.
+//! One-sided reads beside two-sided ones: the same bytes by UCX from shared memory, by UCX over TCP, and by HTTP from a proxy.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tinaja_ucx::DEFAULT_TRANSPORTS;
 
-use super::other::{LENT_BYTES, Other, Role, Started, play, version, word};
+use super::other::{LENT_BYTES, Other, Role, Started, play, processor_time, version, word};
 use crate::error::LabError;
 use crate::experiment::{Experiment, Needs, Setup};
 use crate::load::Request;
@@ -30,6 +30,8 @@ const SIZES: [usize; 4] = [64, 8 << 10, 64 << 10, 1 << 20];
 /// For how long each is read.
 const LASTS: (Duration, Duration) = (Duration::from_secs(3), Duration::from_millis(100));
 const PATIENCE: Duration = Duration::from_secs(10);
+/// A new object is stored, and in memory if it goes there, after so many requests.
+const WARM_UP: usize = 1000;
 /// How long a read of a stopped process may take, and how many are tried.
 const STOPPED_PATIENCE: Duration = Duration::from_millis(100);
 const STOPPED_READS: usize = 20;
@@ -45,7 +47,7 @@ const WAYS: [Way; 4] = [
     Way { name: "UCX get, shared memory", ucx: Some((Role::Sleeps, DEFAULT_TRANSPORTS)) },
     Way { name: "UCX get, TCP", ucx: Some((Role::Sleeps, "tcp,self")) },
     Way { name: "UCX get, TCP, the other side spins", ucx: Some((Role::Spins, "tcp,self")) },
-    Way { name: "HTTP, a hit in memory", ucx: None },
+    Way { name: "HTTP, a hit", ucx: None },
 ];
 
 /// What was measured of a size.
@@ -56,6 +58,8 @@ struct Measured {
     p99_ms: f64,
     took: Duration,
     other_cpu: Duration,
+    /// That the other side had read by its disk.
+    other_disk_bytes: u64,
 }
 
 /// What was measured of a way.
@@ -87,6 +91,71 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
     let plots =
         vec![Plot::Bars { title, y: "microseconds".to_owned(), groups, series: outcomes.iter().map(bars).collect() }];
     Ok(Report { name, shows, paper, quick: setup.quick, seed: setup.seed, tables, plots, notes: notes()? })
+}
+
+/// What a read, a message and an answer cost on this machine, for whoever models them.
+#[derive(Clone, Debug)]
+pub struct Costs {
+    /// Bytes, and the microseconds that a read of shared memory takes of its reader's processor; and the same for answering a request by HTTP from memory.
+    read_us: Vec<(f64, f64)>,
+    serve_us: Vec<(f64, f64)>,
+    /// A message, of its sender's processor and of its receiver's.
+    pub send_us: f64,
+    pub receive_us: f64,
+}
+
+/// Messages that are sent to find out what one costs, and their bytes.
+const MESSAGES: (u32, u32) = (20_000, 200);
+/// So many come before the other side may sleep again.
+const MESSAGES_AT_ONCE: u32 = 10;
+const MESSAGE: [u8; 100] = [7; 100];
+
+impl Costs {
+    /// Measure them. Errors: as the experiment's.
+    pub fn measure(setup: &Setup) -> Result<Costs, LabError> {
+        let by_memory = by_ucx(setup, "shared memory", Role::Sleeps, DEFAULT_TRANSPORTS)?;
+        let by_http = by_http(setup, "HTTP")?;
+        let of = |outcome: &Outcome, us: fn(&Measured) -> f64| {
+            // A MiB comes from a proxy's disk.
+            outcome.sizes.iter().filter(|one| one.bytes < 1 << 20).map(|one| (one.bytes as f64, us(one))).collect()
+        };
+        let read_us = of(&by_memory, |one| one.p50_ms * 1e3);
+        let serve_us = of(&by_http, |one| micros(one.other_cpu) / one.reads as f64);
+        let other = Other::start(EXPERIMENT.name, Role::Sleeps, DEFAULT_TRANSPORTS)?;
+        let count = setup.choose(MESSAGES.0, MESSAGES.1);
+        let (before, began) = (other.process().cpu(), processor_time());
+        for number in 0..count {
+            let sent = other.endpoint.send(&MESSAGE).and_then(|sending| sending.wait(PATIENCE));
+            sent.map_err(|why| LabError::failed("sending a message", why))?;
+            // So that the other side sleeps now and then, as one that is not always busy does, and has read what came.
+            if number % MESSAGES_AT_ONCE == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        let send_us = micros(processor_time() - began) / f64::from(count);
+        std::thread::sleep(Duration::from_millis(10));
+        let receive_us = micros(other.process().cpu() - before) / f64::from(count);
+        Ok(Costs { read_us, serve_us, send_us, receive_us })
+    }
+
+    /// A read of so many bytes, in microseconds.
+    pub fn read_us(&self, bytes: usize) -> f64 {
+        between(&self.read_us, bytes as f64)
+    }
+
+    /// An answer of so many bytes, in microseconds.
+    pub fn serve_us(&self, bytes: usize) -> f64 {
+        between(&self.serve_us, bytes as f64)
+    }
+}
+
+/// What lies on the straight lines between points, and on the outermost ones beyond them.
+fn between(points: &[(f64, f64)], at: f64) -> f64 {
+    let line = points.windows(2).find(|line| line.last().is_some_and(|(x, _)| at <= *x)).or(points.windows(2).last());
+    match line {
+        Some(&[(x0, y0), (x1, y1)]) if x1 > x0 => y0 + (y1 - y0) * (at - x0) / (x1 - x0),
+        _ => points.first().map_or(0.0, |(_, y)| *y),
+    }
 }
 
 fn by_ucx(setup: &Setup, name: &'static str, role: Role, transports: &str) -> Result<Outcome, LabError> {
@@ -160,8 +229,15 @@ fn by_http(setup: &Setup, name: &'static str) -> Result<Outcome, LabError> {
             cachable: true,
         };
         let ask = || clients.ask(&request).map_err(|why| LabError::failed("asking a proxy", why));
-        // Until it is stored, and in memory.
-        while !ask()?.is_hit {}
+        for tries in 0.. {
+            if ask()?.is_hit {
+                break;
+            }
+            if tries == WARM_UP {
+                return Err(LabError::failed("asking a proxy", format!("{bytes} bytes are never stored")));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
         sizes.push(measure(setup, bytes, &proxy, || {
             let began = Instant::now();
             let answer = ask()?;
@@ -196,15 +272,15 @@ fn measure(
 ) -> Result<Measured, LabError> {
     let lasts = setup.choose(LASTS.0, LASTS.1);
     (0..10).try_for_each(|_| read().map(drop))?;
-    let (before, began) = (other.cpu(), Instant::now());
+    let (before, disk_before, began) = (other.cpu(), other.disk_bytes_read(), Instant::now());
     let mut times = Vec::new();
     while began.elapsed() < lasts || times.is_empty() {
         times.push(read()?);
     }
-    let other_cpu = other.cpu() - before;
+    let (other_cpu, other_disk_bytes) = (other.cpu() - before, other.disk_bytes_read() - disk_before);
     let took = times.iter().sum();
     let [p50_ms, p99_ms] = [50.0, 99.0].map(|percent| percentile(&times, percent).unwrap_or_default());
-    Ok(Measured { bytes, reads: times.len(), p50_ms, p99_ms, took, other_cpu })
+    Ok(Measured { bytes, reads: times.len(), p50_ms, p99_ms, took, other_cpu, other_disk_bytes })
 }
 
 /// The share of a processor that a process takes while nothing is asked of it.
@@ -228,7 +304,17 @@ fn in_words(bytes: usize) -> String {
 }
 
 fn times(outcomes: &[Outcome]) -> Table {
-    let columns = ["way", "size", "reads", "p50 us", "p99 us", "reads/s", "MB/s", "other side's CPU us per read"];
+    let columns = [
+        "way",
+        "size",
+        "reads",
+        "p50 us",
+        "p99 us",
+        "reads/s",
+        "MB/s",
+        "other side's CPU us per read",
+        "its disk bytes per read",
+    ];
     let mut table = Table::new("The same bytes, by way and size", &columns);
     for outcome in outcomes {
         for one in &outcome.sizes {
@@ -242,6 +328,7 @@ fn times(outcomes: &[Outcome]) -> Table {
                 Cell::number(rate, 0),
                 Cell::number(rate * one.bytes as f64 / 1e6, 0),
                 Cell::number(micros(one.other_cpu) / one.reads as f64, 3),
+                Cell::Count(one.other_disk_bytes / one.reads as u64),
             ]);
         }
     }
@@ -271,8 +358,23 @@ fn notes() -> Result<Vec<String>, LabError> {
          times say nothing of a network's. By TCP UCX carries out a get with the other side's help, whether that sleeps until something comes or looks all \
          the time."
             .to_owned(),
-        "HTTP is how sibling proxies ask each other: `tinaja serve` with the object in memory, on a connection that is kept.".to_owned(),
+        "HTTP is how sibling proxies ask each other: `tinaja serve` on a connection that is kept. It keeps in memory what one read of its disk brings; a MiB takes more, and comes from the disk \
+         each time, past the page cache."
+            .to_owned(),
         "The other side's processor time is what its threads have had (schedstat) during the reads, with what it does when nobody asks: one that spins takes all of a processor, whatever is asked of it. A read's time has a \
          buffer's allocation in it, and two looks at the clock.".to_owned(),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::between;
+
+    #[test]
+    fn costs_lie_on_the_lines_between_what_was_measured() {
+        let points = [(0.0, 1.0), (10.0, 2.0), (20.0, 6.0)];
+        let costs = [0.0, 5.0, 10.0, 15.0, 30.0].map(|at| between(&points, at));
+        assert_eq!(costs, [1.0, 1.5, 2.0, 4.0, 10.0]);
+        assert_eq!((between(&points[..1], 7.0), between(&[], 7.0)), (1.0, 0.0));
+    }
 }

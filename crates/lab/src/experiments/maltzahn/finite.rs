@@ -1,6 +1,7 @@
 //! A mapped file that is too small for all objects: who is in it, and the I/O of a request.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use tinaja_store::device::mapped::{Packing, Segment, WithMapped};
 use tinaja_store::device::tree::{Call, Tree};
@@ -101,6 +102,8 @@ pub struct Replaced {
     pub resident: u64,
     /// It was not, and is written whole, so that nothing is read.
     pub whole: u64,
+    /// The object's page had been written to since all was written to the disk the last time: one write more costs nothing.
+    pub dirty: u64,
     /// Those whose segment lies before the last one's of its class, or more than 64 KiB behind it.
     pub jumps: u64,
 }
@@ -123,13 +126,25 @@ impl Came {
     }
 }
 
+/// When all that was written goes to the disk.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Cleaning {
+    /// After so many bytes.
+    After(u64),
+    /// As often as that, by the requests' times.
+    Every(Duration),
+}
+
 /// Puts requests to a cache, one after the other, with or without the I/O.
 pub struct Replayer<'a> {
     /// Whose I/O is done; nothing is read or written without one.
-    pub tree: Option<&'a WithMapped>,
-    /// After so many bytes were written, all of it goes to the disk.
-    pub clean_after: u64,
+    tree: Option<&'a WithMapped>,
+    cleaning: Cleaning,
+    /// Bytes, pages and time since the last cleaning, and how many there were.
     written: u64,
+    dirty: HashSet<u64>,
+    cleaned_at: Duration,
+    cleanings: u64,
     /// Where the last object of each class was written over.
     before: [u64; 5],
     bytes: Vec<u8>,
@@ -137,8 +152,15 @@ pub struct Replayer<'a> {
 
 impl<'a> Replayer<'a> {
     /// With this I/O.
-    pub fn new(tree: Option<&'a WithMapped>, clean_after: u64) -> Replayer<'a> {
-        Replayer { tree, clean_after, written: 0, before: [0; 5], bytes: vec![0x5A; 8192] }
+    pub fn new(tree: Option<&'a WithMapped>, cleaning: Cleaning) -> Replayer<'a> {
+        let (written, cleanings, before) = (0, 0, [0; 5]);
+        let (dirty, cleaned_at) = (HashSet::new(), Duration::ZERO);
+        Replayer { tree, cleaning, written, dirty, cleaned_at, cleanings, before, bytes: vec![0x5A; 8192] }
+    }
+
+    /// How often all that was written went to the disk.
+    pub fn cleanings(&self) -> u64 {
+        self.cleanings
     }
 
     /// What came of these requests. `each` is told how many there were so far. Errors: the system's, and its own.
@@ -165,6 +187,7 @@ impl<'a> Replayer<'a> {
                     self.write(segment, request).map_err(failed)?;
                 }
             }
+            self.clean(request.time).map_err(failed)?;
             each(number)?;
         }
         Ok(came)
@@ -174,6 +197,7 @@ impl<'a> Replayer<'a> {
         replaced.all += 1;
         replaced.resident += u64::from(is_resident);
         replaced.whole += u64::from(!is_resident && segment.bytes() >= KERNEL_PAGE);
+        replaced.dirty += u64::from(is_resident && pages(segment).all(|page| self.dirty.contains(&page)));
         if let Some(before) = self.before.get_mut(usize::from(segment.class)) {
             let is_near = (*before..*before + (64 << 10)).contains(&segment.offset());
             replaced.jumps += u64::from(!is_near);
@@ -192,12 +216,26 @@ impl<'a> Replayer<'a> {
         let bytes = self.bytes.get(..body_bytes(request)).unwrap_or_default();
         tree.call(Call::Write { path: &segment.path(), at: 0, bytes })?;
         self.written += segment.bytes();
-        if self.written >= self.clean_after {
-            self.written = 0;
-            tree.call(Call::Sync)?;
-        }
+        self.dirty.extend(pages(segment));
         Ok(())
     }
+
+    fn clean(&mut self, now: Duration) -> std::io::Result<()> {
+        let is_time = match self.cleaning {
+            Cleaning::After(bytes) => self.written > 0 && self.written >= bytes,
+            Cleaning::Every(time) => now.saturating_sub(self.cleaned_at) >= time,
+        };
+        let Some(tree) = self.tree.filter(|_| is_time) else { return Ok(()) };
+        (self.written, self.cleaned_at) = (0, now);
+        self.dirty.clear();
+        self.cleanings += 1;
+        tree.call(Call::Sync)
+    }
+}
+
+/// The kernel's pages that a segment lies on.
+fn pages(segment: Segment) -> impl Iterator<Item = u64> {
+    segment.offset() / KERNEL_PAGE..(segment.offset() + segment.bytes()).div_ceil(KERNEL_PAGE)
 }
 
 /// What is written of an object beside the segment's header.
@@ -219,7 +257,9 @@ mod tests {
     fn rules_differ_in_who_stays() {
         let asked: Vec<_> =
             (0..40_u64).flat_map(|round| [99, 99, 99, round % 10]).map(|one| request(one, 8000)).collect();
-        let hits = |mut cache: Cache| Replayer::new(None, 0).replay(&mut cache, &asked, |_| Ok(())).unwrap().hits;
+        let hits = |mut cache: Cache| {
+            Replayer::new(None, Cleaning::After(0)).replay(&mut cache, &asked, |_| Ok(())).unwrap().hits
+        };
         let by_rule = |rule| hits(Cache::by_rule(rule, 4 * 8192, false));
         assert_eq!(by_rule(Replacement::Lru), 119, "all of the popular one's, and none of the loop's");
         assert_eq!(by_rule(Replacement::FBC), 119);
@@ -249,14 +289,23 @@ mod tests {
         let asked: Vec<_> = (0..300_u64).map(|n| request(n * n % 41, 300 + n * n % 41 * 150)).collect();
         for replacement in [Replacement::Lru, Replacement::FBC] {
             let mut cache = Cache::by_rule(replacement, 64 << 10, replacement == Replacement::Lru);
-            let came = Replayer::new(Some(&tree), 10_000).replay(&mut cache, &asked, |_| Ok(())).unwrap();
+            let mut replayer = Replayer::new(Some(&tree), Cleaning::After(10_000));
+            let came = replayer.replay(&mut cache, &asked, |_| Ok(())).unwrap();
             assert!(came.hits > 0 && came.replaced.all > 0, "{came:?}");
             assert_eq!(came.replaced.resident, came.replaced.all, "so small a file is in memory");
+            assert!(came.replaced.dirty < came.replaced.all && replayer.cleanings() > 10, "{came:?}");
+            // Never cleaned: whatever is written over was written to before, as the file was empty.
+            let mut cache = Cache::by_rule(replacement, 64 << 10, false);
+            let mut replayer = Replayer::new(Some(&tree), Cleaning::Every(Duration::from_secs(1)));
+            let came = replayer.replay(&mut cache, &asked, |_| Ok(())).unwrap();
+            assert_eq!((came.replaced.dirty, replayer.cleanings()), (came.replaced.all, 0), "all at one moment");
         }
         std::fs::File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
         let mut cache = Cache::by_rule(Replacement::Lru, 64 << 10, false);
         cache.ask(&asked[0], |_| false);
-        let why = Replayer::new(Some(&tree), u64::MAX).replay(&mut cache, &asked[..1], |_| Ok(())).unwrap_err();
+        let why = Replayer::new(Some(&tree), Cleaning::After(u64::MAX))
+            .replay(&mut cache, &asked[..1], |_| Ok(()))
+            .unwrap_err();
         assert!(why.to_string().contains("mapped file"), "{why}");
     }
 }

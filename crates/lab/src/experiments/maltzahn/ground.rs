@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::error::LabError;
 use crate::experiment::Setup;
-use crate::peers::{Bench, BenchOptions, DiskCount, of_this_process};
+use crate::peers::{Bench, BenchOptions, DiskCount, needs_root, of_process};
 
 /// Of a control group that is given its limit later.
 pub const UNLIMITED: u64 = 1 << 40;
@@ -23,7 +23,7 @@ pub enum Ground {
 impl Ground {
     /// One with room for so many bytes. Errors: as [`Bench::make`]; no directory can be made.
     pub fn make(setup: &Setup, disk_bytes: u64) -> Result<Ground, LabError> {
-        if is_root() {
+        if needs_root().is_ok() {
             let options = BenchOptions { scratch: setup.scratch.clone(), disk_bytes, memory_bytes: UNLIMITED };
             return Ok(Ground::Disk(Box::new(Bench::make(&options)?)));
         }
@@ -43,7 +43,31 @@ impl Ground {
     pub fn count(&self) -> DiskCount {
         match self {
             Ground::Disk(bench) => bench.disk(),
-            Ground::Directory(_) => of_this_process(),
+            Ground::Directory(_) => of_process(std::process::id()),
+        }
+    }
+
+    /// Bytes of files that are still to be written, where that is known.
+    pub fn dirty_bytes(&self) -> u64 {
+        match self {
+            Ground::Disk(bench) => bench.dirty_bytes(),
+            Ground::Directory(_) => 0,
+        }
+    }
+
+    /// As [`Bench::write_through`], where blocks are allocated beforehand for the measurement's sake.
+    pub fn write_through(&self, file: &Path) -> Result<(), LabError> {
+        match self {
+            Ground::Disk(bench) => bench.write_through(file),
+            Ground::Directory(_) => Ok(()),
+        }
+    }
+
+    /// How far the kernel reads ahead in files, in KiB, where that is known.
+    pub fn read_ahead_kib(&self) -> Option<u64> {
+        match self {
+            Ground::Disk(bench) => bench.read_ahead_kib(),
+            Ground::Directory(_) => None,
         }
     }
 
@@ -64,14 +88,9 @@ impl Ground {
     }
 }
 
-/// Whether there are disks of our own.
-pub fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-}
-
 /// How it was counted, for a report.
 pub fn note() -> String {
-    if is_root() {
+    if needs_root().is_ok() {
         "Counted at the block layer: requests of two loop devices with ext4 on them, files and mapped file apart, with the memory that is said.".to_owned()
     } else {
         "**Without root**: no disks and no limit of memory. Counted are 4 KiB pages that the kernel says this process has read from a disk and written \

@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use tinaja_store::device::mapped::{Packing, WithMapped};
@@ -16,8 +16,10 @@ use tinaja_store::layout::Stamp;
 use tinaja_store::{Cache, Clock, Commit, EngineRef, Hint, Key, Secret, Store, block_on, engines};
 
 use super::cern::{Cern, Lists, Served, Urls};
+use super::claims::{self, Counted};
 use super::ground::{self, Ground};
 use super::load::Load;
+use super::measured::Measured;
 use crate::error::LabError;
 use crate::experiment::{Experiment, Needs, Setup};
 use crate::load::Request;
@@ -38,8 +40,11 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// Views at once: weak and strong locality of hosts.
 const AT_ONCE: [usize; 2] = [64, 1];
-/// In full, and in short.
-pub const REQUESTS: (usize, usize) = (200_000, 6000);
+/// In full as many as the paper's two days have, and in short.
+const REQUESTS: (usize, usize) = (paper::REQUESTS.0 + paper::REQUESTS.1, 6000);
+/// The same with memory for all of the data, and those layouts that are tried so.
+const AMPLE_REQUESTS: (usize, usize) = (200_000, 3000);
+const AMPLE: [&str; 6] = ["squid", "cern", "squidl", "squidm", "squidml", "squidmla"];
 /// Of the data, so much fits into memory: 512 MB of 8 GB.
 pub const MEMORY_SHARE: f64 = 512.0 / 8192.0;
 /// And so much at least: with less the kernel has hardly a choice.
@@ -116,25 +121,6 @@ impl Layout {
     }
 }
 
-/// What was counted in the measured half.
-#[derive(Clone, Copy, Default)]
-struct Measured {
-    requests: u64,
-    hits: u64,
-    files: DiskCount,
-    mapped: DiskCount,
-    faults: u64,
-    /// Of the mapped file in memory, in the end.
-    resident_bytes: u64,
-    took: Duration,
-}
-
-impl Measured {
-    fn transactions(&self) -> u64 {
-        [self.files, self.mapped].iter().map(|disk| disk.reads + disk.writes).sum()
-    }
-}
-
 fn run(setup: &Setup) -> Result<Report, LabError> {
     let (mut tables, mut plots) = (Vec::new(), Vec::new());
     let count = setup.choose(REQUESTS.0, REQUESTS.1);
@@ -143,19 +129,46 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
     for (number, path) in (1..).zip(&setup.traces) {
         loads.push(Load::of_log(number, path, setup.choose(usize::MAX, count))?);
     }
+    let mut all = Vec::new();
     for load in &loads {
-        let mut measured = Vec::new();
-        for layout in layouts().into_iter().filter(|layout| load.knows_hosts || layout.is_by_number()) {
-            let run = measure(setup, load, &layout)?;
-            measured.push((layout, run));
-        }
-        tables.push(table(load, &measured));
-        plots.push(plot(load, &measured));
+        let layouts = layouts().into_iter().filter(|layout| load.knows_hosts || layout.is_by_number());
+        let measured = measure_all(setup, load, memory_bytes(load), layouts)?;
+        tables.push(table(&load.title, &measured));
+        plots.extend([plot(&load.title, &measured), plot_times(&load.title, &measured)]);
+        all.push((load.title.clone(), measured));
     }
-    let notes =
-        [ground::note()].into_iter().chain(notes()).chain(loads.into_iter().filter_map(|load| load.note)).collect();
+    let count = setup.choose(AMPLE_REQUESTS.0, AMPLE_REQUESTS.1);
+    let ample = Load::generated(setup, AT_ONCE[0], count);
+    let layouts = layouts().into_iter().filter(|layout| AMPLE.contains(&layout.name));
+    let measured = measure_all(setup, &ample, ample.bytes + (1 << 30), layouts)?;
+    let title = format!("{}, {count} requests, memory for all", ample.title);
+    tables.push(table(&title, &measured));
+    all.push((title, measured));
+    let counted: Vec<Counted<'_>> = all
+        .iter()
+        .map(|(title, measured)| Counted {
+            title,
+            layouts: measured.iter().map(|(layout, measured)| (layout.name, *measured)).collect(),
+        })
+        .collect();
+    tables.push(claims::table(&counted));
+    let read_ahead = all.iter().flat_map(|(_, measured)| measured).find_map(|(_, one)| one.read_ahead_kib);
+    let notes = [ground::note(), read_ahead_note(read_ahead)]
+        .into_iter()
+        .chain(notes())
+        .chain(loads.into_iter().filter_map(|load| load.note))
+        .collect();
     let Experiment { name, shows, paper, .. } = EXPERIMENT;
     Ok(Report { name, shows, paper, quick: setup.quick, seed: setup.seed, tables, plots, notes })
+}
+
+fn measure_all(
+    setup: &Setup,
+    load: &Load,
+    memory_bytes: u64,
+    layouts: impl Iterator<Item = Layout>,
+) -> Result<Vec<(Layout, Measured)>, LabError> {
+    layouts.map(|layout| measure(setup, load, memory_bytes, &layout).map(|measured| (layout, measured))).collect()
 }
 
 /// Of memory, so much for files.
@@ -163,8 +176,7 @@ pub fn memory_bytes(load: &Load) -> u64 {
     ((load.bytes as f64 * MEMORY_SHARE) as u64).max(LEAST_MEMORY_BYTES)
 }
 
-fn measure(setup: &Setup, load: &Load, layout: &Layout) -> Result<Measured, LabError> {
-    let memory_bytes = memory_bytes(load);
+fn measure(setup: &Setup, load: &Load, memory_bytes: u64, layout: &Layout) -> Result<Measured, LabError> {
     // Blocks of 4 KiB, inodes, directories, and a journal.
     let disk_bytes = (load.bytes + load.objects * 8192 + (256 << 20)).next_multiple_of(1 << 20);
     let mapped_bytes = (load.segment_bytes + load.segment_bytes / 8 + (1 << 20)).next_multiple_of(8192);
@@ -195,8 +207,9 @@ fn measure(setup: &Setup, load: &Load, layout: &Layout) -> Result<Measured, LabE
         let (took, faults) = (began.elapsed(), major_faults() - faults);
         let resident_bytes = replayer.resident_bytes();
         replayer.close()?;
-        let (files, mapped) = (after.0 - before.0, after.1 - before.1);
-        Ok(Measured { requests: second.len() as u64, hits, files, mapped, faults, resident_bytes, took })
+        let (counted, mapped) = (after.0 - before.0, after.1 - before.1);
+        let (requests, read_ahead_kib) = (second.len() as u64, files.read_ahead_kib());
+        Ok(Measured { requests, hits, files: counted, mapped, faults, resident_bytes, took, read_ahead_kib })
     };
     files.within(work)?
 }
@@ -345,7 +358,7 @@ fn replay(
     Ok(hits)
 }
 
-fn table(load: &Load, measured: &[(Layout, Measured)]) -> Table {
+fn table(title: &str, measured: &[(Layout, Measured)]) -> Table {
     let columns = [
         "layout",
         "hits %",
@@ -364,7 +377,7 @@ fn table(load: &Load, measured: &[(Layout, Measured)]) -> Table {
         "seconds",
         "of squid's %",
     ];
-    let mut table = Table::new(format!("{}: transactions of the second half", load.title), &columns);
+    let mut table = Table::new(format!("{title}: transactions of the second half"), &columns);
     let squid = measured.first().map(|(_, run)| *run).unwrap_or_default();
     let kilobytes = |disk: DiskCount| {
         let transactions = (disk.reads + disk.writes) as f64;
@@ -394,17 +407,34 @@ fn table(load: &Load, measured: &[(Layout, Measured)]) -> Table {
     table
 }
 
-fn plot(load: &Load, measured: &[(Layout, Measured)]) -> Plot {
+fn plot(title: &str, measured: &[(Layout, Measured)]) -> Plot {
     let bars = |name: &str, disk: fn(&Measured) -> DiskCount| {
         let heights = measured.iter().map(|(_, run)| disk(run)).map(|disk| (disk.reads + disk.writes) as f64 / 1000.0);
         Series::bars(name, heights.collect::<Vec<_>>())
     };
     Plot::Bars {
-        title: format!("Transactions of a disk, {} (Figure 4)", load.title),
+        title: format!("Transactions of a disk, {title} (Figures 3 and 4)"),
         y: "thousands".to_owned(),
         groups: measured.iter().map(|(layout, _)| layout.name.to_owned()).collect(),
         series: vec![bars("files", |run| run.files), bars("mapped file", |run| run.mapped)],
     }
+}
+
+fn plot_times(title: &str, measured: &[(Layout, Measured)]) -> Plot {
+    Plot::Bars {
+        title: format!("Duration, {title} (Figure 4)"),
+        y: "seconds".to_owned(),
+        groups: measured.iter().map(|(layout, _)| layout.name.to_owned()).collect(),
+        series: vec![Series::bars("all", measured.iter().map(|(_, run)| run.took.as_secs_f64()).collect::<Vec<_>>())],
+    }
+}
+
+fn read_ahead_note(kib: Option<u64>) -> String {
+    let files = kib.map_or("as the kernel likes".to_owned(), |kib| format!("{kib} KiB"));
+    format!(
+        "Read-ahead: in files {files}, as the devices say; in the mapping none (MADV_RANDOM). A segment of the mapped file is written whole, by one `pwrite`, so that a page \
+         that is new is not read first."
+    )
 }
 
 fn notes() -> Vec<String> {
@@ -417,17 +447,21 @@ fn notes() -> Vec<String> {
         "CERN's layout keeps nothing in memory: each request looks for a lock file, reads its directory's list, and for a miss makes \
          the directories that are missing, a lock file, the object and the list anew. The generated load has no URLs: each 16 pages of a \
          host, with what is asked for with them first, lie in one directory here. The paper finds its transactions `surprisingly similar` to \
-         SQUID's. Here they are four times as many: ext4 writes a file that was cut and written anew to the disk as soon as it is closed \
-         (auto_da_alloc). With lists that are written in place they are more than twice as many: what the lists and lock files themselves cost.",
+         SQUID's. Here they are almost three times as many: ext4 writes a file that was cut and written anew to the disk as soon as it is closed \
+         (auto_da_alloc). With lists that are written in place they are twice as many: what the lists and lock files themselves cost.",
         "The paper has two writes for each read. By SQUID on the generated loads it is the other way round here, since what is written goes to \
          the disk in large pieces, several files in one transaction.",
-        "An object has 112 bytes of the store's with it, which its body has less here, so that as many objects are small as in the \
+        "The store keeps 112 bytes with each object. Its body is that much shorter here, so that as many objects are small as in the \
          trace.",
         "ext4 differs from the paper's UFS where it matters here: a file that is made costs no write of its own, but entries in a \
          journal that is written in one go; data waits for its place until it is written back, so that files made one after the other lie \
          one after the other and are written together, whatever directory they are in; and the kernel keeps what it knows of \
          directories and inodes in memory of its own. What is left of the cost of many directories are reads of inodes and directory \
          blocks that have left memory.",
+        "SQUIDM saves writes here, and no reads: a hit takes about as many reads from the mapped file as from files. Inodes of files that were \
+         made one after the other lie together, the kernel reads 32 blocks of them at once, and they and the directories stay in memory, so that a hit of a file is one read, \
+         of its data; and a hit of the mapped file is one page fault. On log 1 the directories have nine files each, nothing of that holds, and SQUIDM does with the \
+         paper's 40 %. With memory for all of the data next to nothing is read, and what is left are the writes that each layout is worth.",
         "UFS wrote a file's inode and its directory to the disk before it went on, for each file that was made; files \
          that are mapped together do without, which may be much of the paper's 60 %.",
         "SQUIDL does not halve SQUID's transactions here: it reads about as much, and its writes are smaller and more. The directories of all \

@@ -11,6 +11,9 @@ use crate::load::{Hosts, HostsOptions, Kept, Request, Trace, read_trace_of};
 /// What a log's objects may have to lie in the mapped file.
 pub const SMALL_BYTES: u64 = 8192;
 
+/// How steep the popularity of pages is, unless something else is said: Zipf's exponent.
+pub const USUAL_ALPHA: f64 = 0.75;
+
 /// Requests, with what a layout must have room for.
 pub struct Load {
     /// What tables call it.
@@ -34,10 +37,16 @@ pub struct Load {
 impl Load {
     /// The first so many requests of the generated load, with so many views at once.
     pub fn generated(setup: &Setup, at_once: usize, requests: usize) -> Load {
+        let load = Load::with_popularity(setup, at_once, requests, USUAL_ALPHA);
+        Load { title: format!("generated, {at_once} views at once"), ..load }
+    }
+
+    /// The same with pages whose popularity is as steep as that.
+    pub fn with_popularity(setup: &Setup, at_once: usize, requests: usize, alpha: f64) -> Load {
         let (pages, hosts) = setup.choose((600_000, 20_000), (20_000, 2000));
-        let options = HostsOptions { pages, hosts, alpha: 0.75, at_once, rate: 12.0 };
+        let options = HostsOptions { pages, hosts, alpha, at_once, rate: 12.0 };
         let requests = Hosts::new(options, setup.seed).take(requests).collect();
-        Load::of(format!("generated, {at_once} views at once"), requests, true)
+        Load::of(format!("generated, alpha {alpha}"), requests, true)
     }
 
     /// The first so many requests of a log, without those that section 4 leaves out. Errors: it cannot be read.

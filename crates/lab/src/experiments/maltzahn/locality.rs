@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use tinaja_store::device::mapped::{Packer, Packing, Segment};
 use tinaja_store::engine::trees::naming::{FileSpot, Home, Naming, Numbers, Scheme};
 
-use super::load::Load;
+use super::load::{Load, USUAL_ALPHA};
 use crate::error::LabError;
 use crate::experiment::{Experiment, Needs, Setup};
 use crate::load::Request;
@@ -30,6 +30,10 @@ const AT_ONCE: [usize; 5] = [1, 8, 64, 512, 4096];
 const USUAL_AT_ONCE: usize = 64;
 /// Section 4's two days together; of the generated load that is more than 1 GB of small objects.
 const REQUESTS: (usize, usize) = (2_000_000, 60_000);
+/// How steep popularity is: what logs of proxies showed (Breslau and others, INFOCOM 1999), and between.
+const ALPHAS: [f64; 3] = [0.64, USUAL_ALPHA, 0.83];
+/// Of the objects asked for most, so many show how steep it is.
+const RANKS: usize = 1000;
 /// How many hosts back a host was asked for.
 const BACK: [usize; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 /// Sizes of Figure 1.
@@ -47,10 +51,13 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
     let with_hosts: Vec<&Load> = generated.iter().chain(loads.iter().filter(|load| load.knows_hosts)).collect();
     let (hosts, hosts_plot) = host_locality(&with_hosts);
     let (mapped, mapped_plot) = mapped_file(&generated.iter().chain(&loads).collect::<Vec<_>>());
-    let tables = vec![of_loads(&shown), sizes(&shown), hosts, directories(&with_hosts), mapped];
+    let by_alpha: Vec<_> =
+        ALPHAS.into_iter().map(|alpha| (alpha, Load::with_popularity(setup, USUAL_AT_ONCE, count, alpha))).collect();
+    let tables =
+        vec![of_loads(&shown), sizes(&shown), hosts, directories(&with_hosts), mapped, popularity(&by_alpha, &loads)];
     let notes = notes().into_iter().chain(loads.iter().filter_map(|load| load.note.clone())).collect();
     let Experiment { name, shows, paper, .. } = EXPERIMENT;
-    let plots = vec![hosts_plot, mapped_plot];
+    let plots = vec![sizes_plot(&shown), hosts_plot, mapped_plot];
     Ok(Report { name, shows, paper, quick: setup.quick, seed: setup.seed, tables, plots, notes })
 }
 
@@ -59,18 +66,13 @@ fn of_loads(loads: &[&Load]) -> Table {
         ["load", "requests", "objects", "GB of objects", "GB of 8 KiB and less", "hits without end %", "paper"];
     let mut table = Table::new("The loads; hits are those of the second half", &columns);
     for load in loads {
-        let (mut seen, mut hits) = (HashSet::new(), 0_u64);
-        for (number, request) in load.requests.iter().enumerate() {
-            hits += u64::from(!seen.insert(request.object) && number >= load.measured_from());
-        }
-        let measured = load.requests.len() - load.measured_from();
         table.row([
             load.title.as_str().into(),
             Cell::Count(load.requests.len() as u64),
             Cell::Count(load.objects),
             Cell::number(load.bytes as f64 / 1e9, 2),
             Cell::number(load.small_bytes as f64 / 1e9, 2),
-            Cell::percent(hits as f64 / measured.max(1) as f64),
+            Cell::percent(hits_without_end(load)),
             Cell::number(paper::INFINITE_PERCENT, 0),
         ]);
     }
@@ -91,6 +93,63 @@ fn sizes(loads: &[&Load]) -> Table {
         table.row([Cell::Count(size)].into_iter().chain(loads.iter().map(share)).chain([paper]));
     }
     table
+}
+
+fn sizes_plot(loads: &[&Load]) -> Plot {
+    let curve = |load: &&Load| {
+        let points = SIZES.into_iter().map(|size| {
+            let small = load.requests.iter().filter(|request| request.bytes <= size).count();
+            ((size as f64 / 1024.0).log2(), 100.0 * small as f64 / load.requests.len().max(1) as f64)
+        });
+        Series::new(load.title.clone(), points)
+    };
+    Plot::Lines {
+        title: "Sizes of what is asked for (Figure 1)".to_owned(),
+        x: "KiB at most, as a power of two".to_owned(),
+        y: "requests, %".to_owned(),
+        series: loads.iter().map(curve).collect(),
+    }
+}
+
+/// How steep popularity is: as it was asked for, and as the requests are, by a straight line through the logarithms of ranks and counts.
+fn popularity(generated: &[(f64, Load)], logs: &[Load]) -> Table {
+    let columns = ["load", "alpha of its pages", "alpha of the 1000 objects asked for most", "hits without end %"];
+    let mut table = Table::new("Popularity; hits are those of the second half", &columns);
+    let all = generated.iter().map(|(alpha, load)| (Some(*alpha), load)).chain(logs.iter().map(|load| (None, load)));
+    for (alpha, load) in all {
+        let mut counts: HashMap<u64, u64> = HashMap::new();
+        load.requests.iter().for_each(|request| *counts.entry(request.object).or_default() += 1);
+        let mut counts: Vec<u64> = counts.into_values().collect();
+        counts.sort_unstable_by(|a, b| b.cmp(a));
+        counts.truncate(RANKS);
+        table.row([
+            load.title.as_str().into(),
+            Cell::maybe(alpha, 2),
+            Cell::maybe(steepness(&counts), 2),
+            Cell::percent(hits_without_end(load)),
+        ]);
+    }
+    table
+}
+
+/// The exponent of counts in falling order, if there are enough of them.
+fn steepness(counts: &[u64]) -> Option<f64> {
+    let points: Vec<(f64, f64)> =
+        (1..).zip(counts).map(|(rank, count)| (f64::from(rank).ln(), (*count as f64).ln())).collect();
+    let n = points.len() as f64;
+    let (x, y) = points.iter().fold((0.0, 0.0), |(x, y), point| (x + point.0 / n, y + point.1 / n));
+    let (above, below) = points.iter().fold((0.0, 0.0), |(above, below), point| {
+        (above + (point.0 - x) * (point.1 - y), below + (point.0 - x).powi(2))
+    });
+    (points.len() > 10).then(|| -above / below)
+}
+
+fn hits_without_end(load: &Load) -> f64 {
+    let (mut seen, mut hits) = (HashSet::new(), 0_u64);
+    for (number, request) in load.requests.iter().enumerate() {
+        hits += u64::from(!seen.insert(request.object) && number >= load.measured_from());
+    }
+    hits as f64 / (load.requests.len() - load.measured_from()).max(1) as f64
 }
 
 /// Figure 2: how many other hosts were asked for since a host was, by the stack of hosts in the order of their last requests.
@@ -320,6 +379,13 @@ fn notes() -> Vec<String> {
 mod tests {
     use super::super::load::request;
     use super::*;
+
+    #[test]
+    fn the_exponent_of_counts_is_found() {
+        let counts: Vec<u64> = (1..=1000_u32).map(|rank| (1e9 / f64::from(rank).powf(0.7)) as u64).collect();
+        assert!((steepness(&counts).unwrap() - 0.7).abs() < 0.001);
+        assert_eq!(steepness(&counts[..5]), None);
+    }
 
     fn of_packing(report: &Report, load: &str, packing: &str, page: u64, column: &str) -> f64 {
         let table = &report.tables[4];

@@ -1,12 +1,14 @@
 //! Maltzahn, Richardson and Grunwald (USENIX 1999): layouts of a proxy's disk.
 
 mod cern;
+mod claims;
 mod finite;
 mod future;
 mod ground;
 mod layouts;
 mod load;
 mod locality;
+mod measured;
 mod replacement;
 mod squid;
 

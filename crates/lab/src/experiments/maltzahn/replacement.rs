@@ -8,15 +8,15 @@ use tinaja_store::device::mapped::WithMapped;
 use tinaja_store::device::tree::{Call, MemoryTree, Tree};
 use tinaja_store::engine::trees::Replacement;
 
-use super::finite::{Cache, Came, LOOKED_AT, Replayer};
+use super::finite::{Cache, Came, Cleaning, LOOKED_AT, Replayer};
 use super::future::Placements;
-use super::ground::UNLIMITED;
+use super::ground::{self, Ground};
 use super::layouts::LIMIT_EVERY;
 use super::load::Load;
 use crate::error::LabError;
 use crate::experiment::{Experiment, Needs, Setup};
 use crate::paper::maltzahn as paper;
-use crate::peers::{Bench, BenchOptions, DiskCount, major_faults, needs_root};
+use crate::peers::{DiskCount, major_faults};
 use crate::progress::Progress;
 use crate::report::{Cell, Plot, Report, Series, Table};
 
@@ -26,12 +26,14 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "LRU, FBC and future-looking replacement in a mapped file six times as large as its memory",
     paper: "Maltzahn, Figure 6, sections 3.3 to 3.6 and 7",
     replays_logs: true,
-    needs: Needs::Root,
+    needs: Needs::Time,
     run,
 };
 
 /// Views at once in the generated load.
 const AT_ONCE: usize = 64;
+/// More than the paper's two days, for more than 1 GB of small objects; and a quick run's.
+const REQUESTS: (usize, usize) = (1_600_000, 60_000);
 /// The paper does not say how many bytes its small objects had. A log with less than these is given a smaller file, so that as much has
 /// to leave it.
 const FULL_SMALL_BYTES: u64 = 700_000_000;
@@ -43,6 +45,9 @@ const LOOKS: usize = 50;
 const CLEANED_AT: f64 = 0.1;
 /// And sooner or later.
 const CLEANED_ALSO_AT: [f64; 3] = [0.02, 0.05, 0.3];
+/// And as often as that, by the requests' times: Unix did every 30 seconds.
+const CLEANED_EVERY: [Duration; 4] =
+    [Duration::from_secs(5), Duration::from_secs(30), Duration::from_secs(300), Duration::from_secs(1800)];
 const CMAX: [u32; 4] = [2, 3, 5, 10];
 const AMAX: [u32; 6] = [2, 3, 5, 10, 40, 100];
 
@@ -83,6 +88,7 @@ struct Measured {
     resident_bytes: f64,
     dirty_share: f64,
     agings: u64,
+    cleanings: u64,
 }
 
 impl Measured {
@@ -92,8 +98,7 @@ impl Measured {
 }
 
 fn run(setup: &Setup) -> Result<Report, LabError> {
-    needs_root()?;
-    let count = setup.choose(paper::REQUESTS.0 + paper::REQUESTS.1, 60_000);
+    let count = setup.choose(REQUESTS.0, REQUESTS.1);
     let mut loads = vec![Load::generated(setup, AT_ONCE, count).small()];
     for (number, path) in (1..).zip(&setup.traces) {
         loads.push(Load::of_log(number, path, setup.choose(usize::MAX, count))?.small());
@@ -117,7 +122,8 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
         ]);
         let mut measured = Vec::new();
         for (name, rule) in Rule::ALL {
-            measured.push((name, measure(setup, load, (name, rule), file_bytes, CLEANED_AT)?));
+            let cleaning = cleaned_at(file_bytes, CLEANED_AT);
+            measured.push((name, measure(setup, load, (name, rule), file_bytes, cleaning)?));
         }
         tables.extend([transactions(load, &measured), met(load, &measured), plan(load, file_bytes)]);
         tables.push(cleaning(setup, load, file_bytes)?);
@@ -125,7 +131,8 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
         plots.extend(figure(load, &measured));
     }
     tables.insert(0, caches);
-    let notes = notes().into_iter().chain(loads.into_iter().filter_map(|load| load.note)).collect();
+    let notes =
+        [ground::note()].into_iter().chain(notes()).chain(loads.into_iter().filter_map(|load| load.note)).collect();
     let Experiment { name, shows, paper, .. } = EXPERIMENT;
     Ok(Report { name, shows, paper, quick: setup.quick, seed: setup.seed, tables, plots, notes })
 }
@@ -137,45 +144,51 @@ fn file_bytes(load: &Load) -> u64 {
     ((paper * share) as u64).max(LEAST_BYTES).next_multiple_of(8192)
 }
 
+/// The memory that maps the file.
+fn memory_bytes(file_bytes: u64) -> u64 {
+    (file_bytes as f64 / paper::FILE_TO_MEMORY) as u64
+}
+
+fn cleaned_at(file_bytes: u64, share: f64) -> Cleaning {
+    Cleaning::After((memory_bytes(file_bytes) as f64 * share) as u64)
+}
+
 /// Half of the requests to warm up, the other half measured, until all that was written is on the disk.
 fn measure(
     setup: &Setup,
     load: &Load,
     (name, rule): (&str, Rule),
     file_bytes: u64,
-    cleaned_at: f64,
+    cleaning: Cleaning,
 ) -> Result<Measured, LabError> {
-    let bench = Bench::make(&BenchOptions {
-        scratch: setup.scratch.clone(),
-        disk_bytes: (file_bytes + (96 << 20)).next_multiple_of(1 << 20),
-        memory_bytes: UNLIMITED,
-    })?;
+    let ground = Ground::make(setup, (file_bytes + (96 << 20)).next_multiple_of(1 << 20))?;
     let failed = |why: std::io::Error| LabError::failed("making a mapped file", why);
-    let path = bench.mounted().join("mapped");
+    let path = ground.dir().join("mapped");
     let open = || {
         let below: Arc<dyn Tree> = Arc::new(MemoryTree::default());
         WithMapped::over(below, &path, file_bytes, 7, false).map_err(failed)
     };
     // Made and filled from outside: its pages are on nobody's account then, and none of its blocks is unwritten.
     drop(open()?);
-    bench.write_through(&path)?;
+    ground.write_through(&path)?;
     let (first, second) = load.requests.split_at(load.measured_from());
-    bench.within(|| {
-        let memory_bytes = (file_bytes as f64 / paper::FILE_TO_MEMORY) as u64;
+    ground.within(|| {
+        let memory_bytes = memory_bytes(file_bytes);
         // What the replay itself takes grows as it goes on.
         let limit = |number: usize| match number % LIMIT_EVERY {
-            0 => bench.leave_for_files(memory_bytes),
+            0 => ground.leave_for_files(memory_bytes),
             _ => Ok(()),
         };
         let (tree, mut cache) = (open()?, rule.cache(load, file_bytes));
-        let mut replayer = Replayer::new(Some(&tree), (memory_bytes as f64 * cleaned_at) as u64);
+        let mut replayer = Replayer::new(Some(&tree), cleaning);
         let mut progress = Progress::of(format!("{}: {name}", load.title), load.requests.len());
         replayer.replay(&mut cache, first, |number| {
             progress.step();
             limit(number)
         })?;
         tree.call(Call::Sync).map_err(failed)?;
-        let (before, faults, agings, began) = (bench.disk(), major_faults(), cache.counts().0, Instant::now());
+        let (before, faults, agings, began) = (ground.count(), major_faults(), cache.counts().0, Instant::now());
+        let cleanings = replayer.cleanings();
         let (mut looks, mut resident, mut dirty) = (0_u32, 0.0, 0.0);
         let look_every = (second.len() / LOOKS).max(1);
         let came = replayer.replay(&mut cache, second, |number| {
@@ -183,7 +196,7 @@ fn measure(
             if number % look_every == look_every - 1 {
                 looks += 1;
                 resident += tree.resident_bytes() as f64;
-                dirty += bench.dirty_bytes() as f64;
+                dirty += ground.dirty_bytes() as f64;
             }
             limit(number)
         })?;
@@ -191,11 +204,12 @@ fn measure(
         Ok(Measured {
             came,
             took: began.elapsed(),
-            disk: bench.disk() - before,
+            disk: ground.count() - before,
             faults: major_faults() - faults,
             resident_bytes: resident / f64::from(looks.max(1)),
             dirty_share: dirty / resident,
             agings: cache.counts().0 - agings,
+            cleanings: replayer.cleanings() - cleanings,
         })
     })?
 }
@@ -245,6 +259,7 @@ fn met(load: &Load, measured: &[(&str, Measured)]) -> Table {
         "their page is in memory %",
         "not, and it is written whole %",
         "not, and it is read first %",
+        "their page is to be written already %",
         "far from the one before of its size %",
         "of pages in memory to be written %",
     ];
@@ -258,6 +273,7 @@ fn met(load: &Load, measured: &[(&str, Measured)]) -> Table {
             share(replaced.resident),
             share(replaced.whole),
             share(replaced.all - replaced.resident - replaced.whole),
+            share(replaced.dirty),
             share(replaced.jumps),
             Cell::percent(run.dirty_share),
         ]);
@@ -275,28 +291,39 @@ fn plan(load: &Load, file_bytes: u64) -> Table {
     table
 }
 
-/// What it costs to write what has changed more or less often, as Unix did every 30 seconds.
+/// What it costs to write what has changed more or less often.
 fn cleaning(setup: &Setup, load: &Load, file_bytes: u64) -> Result<Table, LabError> {
     let columns = [
-        "cleaned when so much of memory is written %",
+        "what was written goes to the disk",
+        "times, LRU",
         "LRU's reads",
         "LRU's writes",
+        "times, FBC",
         "FBC's reads",
         "FBC's writes",
         "FBC's of LRU's %",
     ];
     let title = format!("{}: transactions by how often pages are cleaned (section 3.1)", load.title);
     let mut table = Table::new(title, &columns);
-    for at in setup.choose(CLEANED_ALSO_AT.to_vec(), vec![0.3]) {
+    let by_share = setup.choose(CLEANED_ALSO_AT.to_vec(), vec![0.3]).into_iter().map(|at| {
+        (format!("when it is {:.0} % of the memory that maps the file", at * 100.0), cleaned_at(file_bytes, at))
+    });
+    let by_time = setup.choose(CLEANED_EVERY.to_vec(), vec![CLEANED_EVERY[1]]);
+    let by_time = by_time
+        .into_iter()
+        .map(|every| (format!("every {} s of the requests", every.as_secs()), Cleaning::Every(every)));
+    for (when, cleaning) in by_share.chain(by_time) {
         let run = |name, replacement| {
-            let name = format!("{name}, cleaned at {at}");
-            measure(setup, load, (&name, Rule::Engine(replacement)), file_bytes, at)
+            let name = format!("{name}, cleaned {when}");
+            measure(setup, load, (&name, Rule::Engine(replacement)), file_bytes, cleaning)
         };
         let (lru, fbc) = (run("LRU", Replacement::Lru)?, run("FBC", Replacement::FBC)?);
         table.row([
-            Cell::number(at * 100.0, 0),
+            when.into(),
+            Cell::Count(lru.cleanings),
             Cell::Count(lru.disk.reads),
             Cell::Count(lru.disk.writes),
+            Cell::Count(fbc.cleanings),
             Cell::Count(fbc.disk.reads),
             Cell::Count(fbc.disk.writes),
             Cell::number(fbc.transactions() as f64 / lru.transactions() as f64 * 100.0, 0),
@@ -314,7 +341,7 @@ fn sweep(load: &Load, file_bytes: u64) -> Result<Table, LabError> {
     for cmax in CMAX {
         for amax in AMAX {
             let mut cache = Cache::by_rule(Replacement::Cyclic { cmax, amax }, file_bytes, false);
-            let mut replayer = Replayer::new(None, 0);
+            let mut replayer = Replayer::new(None, Cleaning::After(0));
             replayer.replay(&mut cache, first, |_| Ok(()))?;
             let before = cache.counts().0;
             let came = replayer.replay(&mut cache, second, |_| Ok(()))?;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tinaja_store::engines;
 
 use super::ground::UNLIMITED;
-use super::layouts::{LIMIT_EVERY, REQUESTS, memory_bytes};
+use super::layouts::{LIMIT_EVERY, memory_bytes};
 use super::load::Load;
 use crate::error::LabError;
 use crate::experiment::{Experiment, Needs, Setup};
@@ -28,6 +28,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
+/// In full, and in short: Squid answers some thousand a second.
+const REQUESTS: (usize, usize) = (200_000, 6000);
 /// Said before the first run: in what range Squid's transactions are, as a multiple of squid2's.
 const BAND: (f64, f64) = (0.7, 1.5);
 /// Of memory for hot objects, each.

@@ -8,9 +8,10 @@ use ::h2::RecvStream;
 use ::h2::ext::Protocol;
 use ::h2::server::SendResponse;
 use bytes::Bytes;
-use http::{Method, Version};
+use http::{HeaderName, Method, Version};
 use tinaja_http::http2;
 use tinaja_http::judge::{Judged, Target, judge};
+use tinaja_http::lines::lines;
 use tinaja_http::message::{BadField, ResponseHead};
 use tinaja_http::refusal::Refusal;
 use tokio::sync::OwnedSemaphorePermit;
@@ -20,6 +21,7 @@ use crate::exchange::{Request, Ticket};
 use crate::failure::Failure;
 use crate::front::{Caller, Front};
 use crate::ids::RequestId;
+use crate::neighbours::{CLIENT, OBJECT, mark_of};
 use crate::page;
 
 impl Front {
@@ -28,10 +30,9 @@ impl Front {
         self: Arc<Self>,
         request: http::Request<RecvStream>,
         respond: SendResponse<Bytes>,
-        caller: Caller,
+        mut caller: Caller,
         place: Option<OwnedSemaphorePermit>,
     ) {
-        let address = caller.address;
         let began = self.shared.clock.now();
         let (parts, content) = request.into_parts();
         let head = http2::head(&parts, !content.is_end_stream());
@@ -44,9 +45,11 @@ impl Front {
             Ok(judged) => judged,
             Err(refusal) => {
                 let failure = Failure::Refused(refusal);
-                return self.refuse_stream(client, address, began, None, &failure).await;
+                return self.refuse_stream(client, caller.address, began, None, &failure).await;
             }
         };
+        let object = if caller.neighbour { told(&mut caller, &judged, &head) } else { None };
+        let address = caller.address;
         let id = self.id(&caller, &judged, &head);
         // Tunnels are for connections of their own, so far.
         let tunnel = judged.target == Target::Tunnel || parts.extensions.get::<Protocol>().is_some();
@@ -58,6 +61,10 @@ impl Front {
             self.ticket(&caller, began, &judged, id.clone())
         };
         let ticket = match ticket {
+            // Its listener is another than this one: nothing is given for what it is not.
+            Ok(ticket) if ticket.neighbour && object.as_ref() != Some(&mark_of(&ticket.name.place())) => {
+                Err(Failure::Misdirected { host: ticket.host })
+            }
             Ok(ticket) if judged.method == "PURGE" => return self.purge_stream(client, &judged, ticket).await,
             ticket => ticket,
         };
@@ -98,6 +105,17 @@ impl Front {
         self.log_purge(judged, ticket, status, text.len());
         send(client, page::text_head(status, text.len()), text).await;
     }
+}
+
+/// What a neighbour says with its request: which object it means; and for whom, who takes its place.
+fn told(caller: &mut Caller, judged: &Judged, head: &Bytes) -> Option<String> {
+    let fields = head.get(judged.fields.clone()).unwrap_or_default();
+    let field = |name: &HeaderName| {
+        let line = lines(fields).find(|line| line.is(name))?;
+        std::str::from_utf8(line.value).ok().map(str::to_owned)
+    };
+    caller.address = field(&CLIENT).and_then(|client| client.parse().ok());
+    field(&OBJECT)
 }
 
 /// Sends a whole answer of the proxy's own.

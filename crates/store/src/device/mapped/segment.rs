@@ -84,6 +84,14 @@ impl Segment {
         let fits = usize::from(class) < CLASSES && u64::from(used) + HEADER_BYTES as u64 <= segment.bytes();
         (fits && segment.header(used, seed) == header).then_some((segment, used))
     }
+
+    /// Whether this may be the header of a segment in use, of whichever cache. One in 13,000 of random headers may.
+    pub(super) fn looks_like_one(header: &[u8]) -> bool {
+        let [a, b, class, mark, ..] = *header else { return false };
+        let (segment, used) = (Segment { at: 0, class }, u16::from_le_bytes([a, b]));
+        let fits = usize::from(class) < CLASSES && u64::from(used) + HEADER_BYTES as u64 <= segment.bytes();
+        mark == MARK && used > 0 && fits
+    }
 }
 
 #[cfg(test)]

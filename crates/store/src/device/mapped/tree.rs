@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
@@ -18,37 +18,60 @@ const SCANNED_BYTES: usize = 1 << 20;
 /// A tree in which `mapped/...` are segments of a mapped file, and all else lies in the tree below.
 pub struct WithMapped {
     below: Arc<dyn Tree>,
-    /// `None` where a cache that is only looked at has none yet.
+    /// `None` where a cache that is only looked at has none.
     mapped: Option<(File, Mapping)>,
     seed: u64,
+    /// It was not there, or shorter than asked for.
+    was_cut: bool,
+    /// Said once, where the kernel forbids to copy out of the mapping.
+    forbidden: Once,
 }
 
 impl WithMapped {
     /// This tree, and a file of so many bytes; the seed is the store's secret. It is made, and its blocks are allocated, if it is to be changed and is not there or
     /// is shorter. Errors: the system's, as of a full disk.
     pub fn over(below: Arc<dyn Tree>, path: &Path, bytes: u64, seed: u64, read_only: bool) -> io::Result<WithMapped> {
-        let mut options = File::options();
-        options.read(true).write(!read_only).create(!read_only).truncate(false);
-        options.mode(0o600).custom_flags(libc::O_NOFOLLOW);
-        let file = match options.open(path) {
-            Err(error) if read_only && error.kind() == ErrorKind::NotFound => {
-                return Ok(WithMapped { below, mapped: None, seed });
-            }
-            file => file?,
+        let (file, was_cut) = match read_only {
+            false => WithMapped::allocate(path, bytes)?,
+            true => match opened(path, true) {
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    return Ok(WithMapped { below, mapped: None, seed, was_cut: true, forbidden: Once::new() });
+                }
+                file => {
+                    let file = file?;
+                    let is_short = file.metadata()?.len() < bytes;
+                    (file, is_short)
+                }
+            },
         };
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::other("it is no file"));
-        }
-        if !read_only && file.metadata()?.len() < bytes {
+        let most = usize::try_from(bytes).map_err(|_| ErrorKind::OutOfMemory)?;
+        let map = Mapping::new(&file, most)?;
+        Ok(WithMapped { below, mapped: Some((file, map)), seed, was_cut, forbidden: Once::new() })
+    }
+
+    /// Open such a file, made if it is not there, with the blocks of so many bytes, and tell whether it had fewer before. Errors: the
+    /// system's.
+    pub fn allocate(path: &Path, bytes: u64) -> io::Result<(File, bool)> {
+        let file = opened(path, false)?;
+        let is_short = file.metadata()?.len() < bytes;
+        if is_short {
             match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes) {
                 // Where blocks cannot be allocated beforehand they are as they are written.
                 Err(Errno::OPNOTSUPP) => file.set_len(bytes)?,
                 allocated => allocated?,
             }
         }
-        let most = usize::try_from(bytes).map_err(|_| ErrorKind::OutOfMemory)?;
-        let map = Mapping::new(&file, most)?;
-        Ok(WithMapped { below, mapped: Some((file, map)), seed })
+        Ok((file, is_short))
+    }
+
+    /// Whether a file has no byte of data, as far as its file system says.
+    pub fn is_blank(path: &Path) -> bool {
+        opened(path, true).is_ok_and(|file| rustix::fs::seek(&file, SeekFrom::Data(0)) == Err(Errno::NXIO))
+    }
+
+    /// Whether the file was not there when it was opened, or shorter than asked for.
+    pub fn was_cut(&self) -> bool {
+        self.was_cut
     }
 
     /// Whether all pages that a segment lies on are in memory. False if the kernel does not say.
@@ -78,7 +101,16 @@ impl WithMapped {
         // In one go with the header.
         let mut bytes = vec![0; from + into.len()];
         // What the mapping does not give, as where the kernel forbids to copy so, the file gives, or says why not.
-        map.read(start, &mut bytes).or_else(|_| file.read_exact_at(&mut bytes, segment.offset()))?;
+        map.read(start, &mut bytes).or_else(|error| {
+            if error.kind() == ErrorKind::PermissionDenied {
+                self.forbidden.call_once(|| {
+                    tracing::info!(
+                        "the kernel forbids to copy out of mapped memory ({error}): the mapped file is read by pread"
+                    );
+                });
+            }
+            file.read_exact_at(&mut bytes, segment.offset())
+        })?;
         let header = bytes.get(..HEADER_BYTES).unwrap_or_default();
         let (_, used) = Segment::in_header(segment.at, header, self.seed)
             .filter(|(is, _)| *is == segment)
@@ -111,9 +143,25 @@ impl WithMapped {
         file.write_all_at(&segment.header(0, self.seed), segment.offset())
     }
 
-    /// Tell of every segment that is in use. What was never written is passed over.
+    /// Tell of every segment that is in use. What was never written is passed over. A file with segments of another cache's and none of
+    /// this one's is told as `mapped`.
     fn list_segments(&self, each: &mut dyn FnMut(&str, u64)) -> io::Result<()> {
         let Some((file, _)) = &self.mapped else { return Ok(()) };
+        let (mut ours, mut others) = (0_u64, 0_u64);
+        self.list_those_of(file, each, &mut ours, &mut others)?;
+        if ours == 0 && others > 0 {
+            each("mapped", file.metadata()?.len());
+        }
+        Ok(())
+    }
+
+    fn list_those_of(
+        &self,
+        file: &File,
+        each: &mut dyn FnMut(&str, u64),
+        ours: &mut u64,
+        others: &mut u64,
+    ) -> io::Result<()> {
         let mut chunk = vec![0; SCANNED_BYTES];
         let mut at = 0;
         loop {
@@ -134,8 +182,11 @@ impl WithMapped {
                 read.get(from..from + HEADER_BYTES)
             }) {
                 let number = u32::try_from(at / 512).map_err(|_| ErrorKind::FileTooLarge)?;
+                let said = Segment::in_header(number, header, self.seed);
+                *ours += u64::from(said.is_some());
+                *others += u64::from(said.is_none() && Segment::looks_like_one(header));
                 // What was a free segment may be cut another way since.
-                let taken = Segment::in_header(number, header, self.seed).filter(|(_, used)| *used > 0);
+                let taken = said.filter(|(_, used)| *used > 0);
                 at += match taken {
                     Some((segment, used)) => {
                         each(&segment.path(), used.into());
@@ -146,6 +197,13 @@ impl WithMapped {
             }
         }
     }
+}
+
+fn opened(path: &Path, read_only: bool) -> io::Result<File> {
+    let mut options = File::options();
+    options.read(true).write(!read_only).create(!read_only).truncate(false);
+    let file = options.mode(0o600).custom_flags(libc::O_NOFOLLOW).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no file")) }
 }
 
 fn read_up_to(file: &File, into: &mut [u8], at: u64) -> io::Result<usize> {
@@ -226,6 +284,8 @@ mod tests {
             let expected = segments.iter().map(|(segment, bytes)| (segment.path(), bytes.len() as u64));
             assert_eq!(listed(tree), expected.collect::<Vec<_>>());
         }
+        let strange = WithMapped::over(Arc::new(MemoryTree::default()), &path, 1 << 20, 8, true).unwrap();
+        assert_eq!((listed(&strange), strange.was_cut()), (vec![("mapped".into(), 1 << 20)], false));
         tree.call(Call::Sync).unwrap();
         for (segment, _) in &segments {
             tree.call(Call::Remove { path: &segment.path() }).unwrap();

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::device::mapped::WithMapped;
 use crate::device::{Access, OpenDiskError};
 use crate::engine::registry::{Ask, EngineRef, Identity};
 use crate::engine::{Setting, Settings};
@@ -86,16 +87,16 @@ pub(super) fn create(
     written.map_err(failed("write", &file))
 }
 
-/// Errors: there is something in the place of the mapped file, and it is not ours.
-pub(super) fn refuse_other_mapped(dir: &Path) -> Result<(), OpenDiskError> {
+/// Make an empty mapped file and allocate its blocks. Errors: the system's, as of a full disk; there is something else in its place.
+pub(super) fn create_mapped(dir: &Path, bytes: u64) -> Result<(), OpenDiskError> {
     let path = dir.join(MAPPED);
-    match fs::symlink_metadata(&path) {
-        Ok(there) if !there.is_file() || there.len() > 0 => Err(failed("make", &path)(io::Error::new(
-            ErrorKind::AlreadyExists,
-            "something else has this name: move it away",
-        ))),
-        _ => Ok(()),
+    // A crash, or a full disk, may have left one without a byte of data while one was made.
+    let is_blank = |there: fs::Metadata| there.is_file() && WithMapped::is_blank(&path);
+    if fs::symlink_metadata(&path).is_ok_and(|there| !is_blank(there)) {
+        let error = io::Error::new(ErrorKind::AlreadyExists, "something else has this name: move it away");
+        return Err(failed("make", &path)(error));
     }
+    WithMapped::allocate(&path, bytes).map(drop).map_err(failed("make", &path))
 }
 
 fn is_empty(dir: &Path) -> bool {

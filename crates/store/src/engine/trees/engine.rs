@@ -91,14 +91,16 @@ impl FileTree {
     /// Open what is in a tree. Every file is opened and its end is read. Errors: the tree's, as text; that the system has no
     /// more threads.
     pub fn open(tree: Arc<dyn Tree>, options: TreeOptions) -> Result<FileTree, String> {
-        FileTree::open_locked(tree, options, Fuse::new(), None)
+        FileTree::open_locked(tree, options, Fuse::new(), None, 0)
     }
 
+    /// The same, with a directory that is locked, and so many files that are known to be lost.
     pub(super) fn open_locked(
         tree: Arc<dyn Tree>,
         options: TreeOptions,
         fuse: Arc<Fuse>,
         lock: Option<File>,
+        lost: u64,
     ) -> Result<FileTree, String> {
         let tree = Arc::new(Counted::over(tree, options.clock.clone()));
         let lists = (options.naming.scheme == Scheme::Cern).then(|| Lists::new(options.stamp.seed));
@@ -120,7 +122,7 @@ impl FileTree {
             damaged_at_open: found.damaged,
             foreign: found.foreign,
             corrupt: AtomicU64::new(0),
-            lost: AtomicU64::new(0),
+            lost: AtomicU64::new(lost),
             read_errors: AtomicU64::new(0),
             options,
         });
@@ -388,9 +390,11 @@ impl Inner {
         self.workers.submit(Urgency::Read, Box::new(job));
     }
 
-    /// In a tree by URL the list of the directory is asked first, as for a file that is not there.
+    /// In a tree by URL the list of the directory is asked first, as for a file that is not there. It names an object that is being written
+    /// when the last of its writes ends, which need not be that of its record.
     fn read_file(&self, tree: &dyn Tree, path: &str, place: Place, at: u64, into: &mut [u8]) -> io::Result<()> {
-        if let (Some(lists), Within::Record(_)) = (&self.lists, format::within(place).1)
+        if let (Some(lists), (file, Within::Record(_))) = (&self.lists, format::within(place))
+            && self.files.lock().is_written(file)
             && !lists.names(tree, path)?
         {
             return Err(ErrorKind::NotFound.into());

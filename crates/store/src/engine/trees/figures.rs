@@ -26,13 +26,13 @@ pub static REMOVED_FILES: Figure = Figure {
 /// Files that somebody else removed or changed.
 pub static LOST_FILES: Figure = Figure {
     name: "lost_files",
-    help: "Files that were gone, cut or out of reach when they were read: somebody else changed the directory. Each was a miss.",
+    help: "Files that were gone, cut or out of reach when they were read, and the mapped file if it was when it was opened: somebody else changed the directory. What lay there are misses.",
     kind: FigureKind::Counter,
 };
 
 /// Files that are not the cache's.
 pub static FOREIGN_FILES: Figure = Figure {
     name: "foreign_files",
-    help: "Files that were in the directory when it was opened and are none of the cache's. They are left alone.",
+    help: "Files that were in the directory when it was opened and are none of the cache's. They are left alone, but for a mapped file of another cache's, which is written over.",
     kind: FigureKind::Counter,
 };

@@ -158,6 +158,8 @@ pub(super) struct Files {
     jobs: Jobs,
     /// How many of the jobs are removals.
     removing: usize,
+    /// Files that are to go when the last of their writes has ended.
+    leaving: usize,
     /// When a job ended last, or the first one of those that are open was begun.
     pub progress: Option<Instant>,
     syncs: Vec<(u64, SyncDone)>,
@@ -219,6 +221,7 @@ impl Files {
             wakers: Vec::new(),
             jobs: Jobs::default(),
             removing: 0,
+            leaving: 0,
             progress: None,
             syncs: Vec::new(),
             syncing: false,
@@ -270,6 +273,11 @@ impl Files {
     /// What lies at a place, if it is not written yet.
     pub fn waiting(&self, place: Place) -> Option<Bytes> {
         self.waiting.get(&place).cloned()
+    }
+
+    /// Whether all writes to a file that were begun have ended.
+    pub fn is_written(&self, file: u64) -> bool {
+        self.all.get(&file).is_none_or(|entry| entry.writes == 0)
     }
 
     /// Whether nothing is under way.
@@ -340,7 +348,7 @@ impl Files {
         let home = home.unwrap_or_else(by_digest);
         let Some(spot) = self.numbers.take(&home) else {
             // One at a time: its number comes free when it is removed. Older versions go with a sync.
-            if self.removing == 0 && (self.superseded.is_empty() || !self.evict_superseded(tasks)) {
+            if self.removing + self.leaving == 0 && (self.superseded.is_empty() || !self.evict_superseded(tasks)) {
                 self.evict_oldest(tasks);
             }
             return None;
@@ -593,6 +601,7 @@ impl Files {
     pub fn drop_file(&mut self, file: u64, tasks: &mut Vec<Task>) {
         let Some(entry) = self.all.get_mut(&file).filter(|entry| !entry.gone) else { return };
         entry.gone = true;
+        self.leaving += usize::from(entry.is_leaving());
         self.bytes = self.bytes.saturating_sub(entry.charged());
         if entry.superseded {
             self.superseded_bytes = self.superseded_bytes.saturating_sub(entry.charged());
@@ -739,7 +748,9 @@ impl Files {
         let bytes = self.waiting.remove(&place).map_or(0, |bytes| bytes.len());
         self.waiting_bytes = self.waiting_bytes.saturating_sub(bytes);
         if let Some(entry) = self.all.get_mut(&file) {
+            let was_leaving = entry.is_leaving();
             entry.writes = entry.writes.saturating_sub(1);
+            self.leaving -= usize::from(was_leaving && !entry.is_leaving());
         }
         match ok {
             Ok(()) => self.failures.0 = 0,
@@ -801,12 +812,11 @@ impl Files {
     /// A sync for removals that wait for one. It waits for no job: they are jobs themselves.
     fn sync_for_put_off(&mut self, tasks: &mut Vec<Task>) {
         let is_asked_for = self.syncs.iter().any(|(up_to, _)| *up_to == 0);
-        let is_written = |file: &u64| self.all.get(file).is_none_or(|entry| entry.writes == 0);
         if self.put_off.is_empty() || is_asked_for || self.is_retired() {
             return;
         }
         let would_help = self.lingering.values().any(|one| one.open == 0)
-            || self.superseded.iter().any(|(_, newer)| is_written(newer));
+            || self.superseded.iter().any(|(_, newer)| self.is_written(*newer));
         if would_help {
             self.syncs.push((0, Box::new(drop)));
             self.ready_sync(tasks);
@@ -823,10 +833,10 @@ impl Files {
         let (ready, later) = mem::take(&mut self.syncs).into_iter().partition(|(up_to, _)| *up_to < first_open);
         self.syncs = later;
         let ready: Vec<(u64, SyncDone)> = ready;
-        let is_written = |file: &u64| self.all.get(file).is_none_or(|entry| entry.writes == 0);
-        let (written, unsynced) = mem::take(&mut self.unsynced).into_iter().partition(is_written);
+        let (written, unsynced) =
+            mem::take(&mut self.unsynced).into_iter().partition(|file: &u64| self.is_written(*file));
         // They stay on the list until they go: a removal of their object takes them at once.
-        let superseded = self.superseded.iter().filter(|(_, newer)| is_written(newer)).map(|(older, _)| *older);
+        let superseded = self.superseded.iter().filter(|(_, newer)| self.is_written(*newer)).map(|(older, _)| *older);
         let mut superseded: Vec<u64> = superseded.collect();
         superseded.sort_unstable();
         self.unsynced = unsynced;
@@ -912,6 +922,11 @@ impl Entry {
     /// Whether it is what lookups find of its object.
     pub fn is_newest(&self) -> bool {
         !self.gone && !self.superseded
+    }
+
+    /// Whether it is a file that goes once it is written.
+    fn is_leaving(&self) -> bool {
+        self.gone && self.writes > 0 && matches!(self.spot, Spot::File(_))
     }
 
     /// Whether it is on its way out.

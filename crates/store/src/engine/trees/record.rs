@@ -1,5 +1,6 @@
 //! The records of the trees.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -145,9 +146,16 @@ fn create(dir: &Path, ask: &Ask<'_>, identity: &Identity, engine: EngineRef) -> 
         .filter(|setting| setting.lasts)
         .fold(Settings::new(), |made, setting| made.with(setting, value(ask.settings, setting).into()));
     if engine.has(&MAPPED_PERCENT) {
-        directory::refuse_other_mapped(dir)?;
+        directory::create_mapped(dir, mapped_bytes(ask.bytes, &made))?;
     }
     directory::create(dir, ask, identity, engine, &made)
+}
+
+/// What a cache of so many bytes has as its mapped file.
+fn mapped_bytes(bytes: u64, made: &Settings) -> u64 {
+    let page_bytes = u64::from(value(made, &PAGE_SIZE));
+    let bytes = bytes / 100 * u64::from(value(made, &MAPPED_PERCENT));
+    bytes.clamp(page_bytes, MAX_MAPPED_BYTES).next_multiple_of(page_bytes)
 }
 
 fn lock(dir: &Path, access: Access, engine: EngineRef, scheme: Scheme, packing: Option<Packing>) -> Locked {
@@ -193,16 +201,26 @@ impl LockedDirectory for LockedTree {
         };
         let mapped = self.packing.map(|packing| {
             let page_bytes = value(&settings, &PAGE_SIZE);
-            let bytes = about.bytes / 100 * u64::from(value(&settings, &MAPPED_PERCENT));
-            let bytes = bytes.clamp(page_bytes.into(), MAX_MAPPED_BYTES).next_multiple_of(page_bytes.into());
+            let bytes = mapped_bytes(about.bytes, &settings);
             let is_cyclic = settings.is_on(&CYCLIC_REPLACEMENT);
             let replacement = if is_cyclic { Replacement::FBC } else { Replacement::Lru };
             Mapped { bytes, page_bytes, packing, replacement }
         });
-        let mut tree: Arc<dyn Tree> = Arc::new(tree);
+        let (mut tree, mut lost): (Arc<dyn Tree>, u64) = (Arc::new(tree), 0);
         if let Some(mapped) = mapped {
             let both = WithMapped::over(tree, &path, mapped.bytes, about.identity.secret.seed(), read_only);
-            tree = Arc::new(both.map_err(|error| format!("cannot map {}: {error}", path.display()))?);
+            let both = both.map_err(|error| {
+                let what_to_do = match error.kind() {
+                    ErrorKind::PermissionDenied => ": let the user who runs this read and write it",
+                    _ => "",
+                };
+                format!("cannot map {}: {error}{what_to_do}", path.display())
+            })?;
+            if both.was_cut() {
+                tracing::warn!("{}: somebody else has removed or cut it; what lay there is gone", path.display());
+                lost = 1;
+            }
+            tree = Arc::new(both);
         }
         let options = TreeOptions {
             engine: self.engine,
@@ -215,6 +233,6 @@ impl LockedDirectory for LockedTree {
             flush_every,
             read_only,
         };
-        Ok(Arc::new(FileTree::open_locked(tree, options, fuse, Some(lock))?))
+        Ok(Arc::new(FileTree::open_locked(tree, options, fuse, Some(lock), lost)?))
     }
 }

@@ -1,0 +1,115 @@
+//! Other proxies with which this one has one cache on their disks: whom to ask before an origin, and who asks here.
+//!
+//! The caller knows who they are (`tinaja-cluster`), and has seen to it that connections come from nobody else.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::HeaderName;
+use parking_lot::Mutex;
+use rustls::ClientConfig;
+use tinaja_store::Key;
+use tokio::io::BufReader;
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio_rustls::server::TlsStream;
+
+/// What a neighbour asks for: the place of the object, so that nothing else is taken for it.
+pub(crate) const OBJECT: HeaderName = HeaderName::from_static("tinaja-object");
+/// For whom: rules judge the client and not the neighbour.
+pub(crate) const CLIENT: HeaderName = HeaderName::from_static("tinaja-client");
+/// Nothing is to be answered: the neighbour has the object, and whoever is told so is to fetch it from there.
+pub(crate) const HAS: HeaderName = HeaderName::from_static("tinaja-has");
+/// In the answer: the origin's address that the object came from. An answer without it is a page of the neighbour's own.
+pub(crate) const FETCHED_FROM: HeaderName = HeaderName::from_static("tinaja-fetched-from");
+
+/// What follows the number of a listener in the name that a connection to a neighbour's is made for.
+pub(crate) const LISTENER: &str = ".listener.tinaja";
+
+/// A neighbour that did not answer is not asked again for so long. By then whoever knows the neighbours has usually noticed.
+const REST: Duration = Duration::from_secs(1);
+/// Neighbours that are at rest, at most; of more none rests.
+const MOST_RESTING: usize = 1024;
+
+/// A place in the store, as one neighbour tells it another.
+pub(crate) fn mark_of(place: &Key) -> String {
+    place.digest().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A connection by which a neighbour asks, after its handshake, and where it comes from.
+pub type Visitor = (Box<TlsStream<BufReader<TcpStream>>>, SocketAddr);
+
+/// Where one object lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// Whether this proxy keeps it on its disk.
+    pub keeps: bool,
+    /// Whom it asks before the origin, in this order.
+    pub ask: Vec<SocketAddr>,
+    /// Who is told of what this one has fetched from the origin for a client of its own, and fetches it from here.
+    pub before: Vec<SocketAddr>,
+}
+
+/// What a proxy is told of its neighbours. Memory: one address for each that is at rest.
+pub struct Neighbours {
+    /// Where an object lies, as far as is known at the moment.
+    pub way: Box<dyn Fn(&Key) -> Way + Send + Sync>,
+    /// Whether a neighbour is there, as far as is known at the moment.
+    pub is_there: Box<dyn Fn(SocketAddr) -> bool + Send + Sync>,
+    /// How they are connected to.
+    pub tls: Arc<ClientConfig>,
+    /// How long a neighbour may take to accept a connection, and to say that it is about a request.
+    pub patience: Duration,
+    /// The largest object that is worth a place in this proxy's store though it keeps it not on its disk.
+    pub shared_bytes: u64,
+    /// Those who ask here.
+    pub visitors: tokio::sync::Mutex<mpsc::Receiver<Visitor>>,
+    resting: Mutex<HashMap<SocketAddr, Instant>>,
+}
+
+impl fmt::Debug for Neighbours {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Neighbours").field("patience", &self.patience).finish_non_exhaustive()
+    }
+}
+
+impl Neighbours {
+    /// These.
+    pub fn new(
+        way: Box<dyn Fn(&Key) -> Way + Send + Sync>,
+        is_there: Box<dyn Fn(SocketAddr) -> bool + Send + Sync>,
+        tls: Arc<ClientConfig>,
+        patience: Duration,
+        shared_bytes: u64,
+        visitors: mpsc::Receiver<Visitor>,
+    ) -> Neighbours {
+        let visitors = tokio::sync::Mutex::new(visitors);
+        Neighbours { way, is_there, tls, patience, shared_bytes, visitors, resting: Mutex::default() }
+    }
+
+    /// The next one who asks here; never, once nobody can any more.
+    pub(crate) async fn visitor(&self) -> Visitor {
+        match self.visitors.lock().await.recv().await {
+            Some(visitor) => visitor,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Whether a neighbour may be asked now.
+    pub(crate) fn may_ask(&self, neighbour: SocketAddr, now: Instant) -> bool {
+        let mut resting = self.resting.lock();
+        resting.retain(|_, until| now < *until);
+        !resting.contains_key(&neighbour)
+    }
+
+    /// One has not answered.
+    pub(crate) fn rest(&self, neighbour: SocketAddr, now: Instant) {
+        let mut resting = self.resting.lock();
+        if resting.len() < MOST_RESTING {
+            resting.insert(neighbour, now + REST);
+        }
+    }
+}

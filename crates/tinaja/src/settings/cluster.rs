@@ -1,0 +1,171 @@
+//! `[cluster]`: other machines with the same cache.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use serde::Deserialize;
+use tinaja_cluster::Joining;
+use tinaja_cluster::disks::Disks;
+use tinaja_cluster::limits::MAX_DISK_COPIES;
+use tinaja_cluster::members::Role;
+use tinaja_cluster::scheme::{Scheme, Small};
+use tinaja_cluster::tls::Files;
+
+use super::file::Name;
+use crate::values::{Address, Limit, Size, Text};
+
+/// `[cluster]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileCluster {
+    #[serde(default)]
+    name: Option<Text<Name>>,
+    node: Text<Name>,
+    listen: Text<Address>,
+    #[serde(default)]
+    advertise: Option<Text<Address>>,
+    #[serde(default)]
+    seeds: Vec<String>,
+    ca: PathBuf,
+    certificate: PathBuf,
+    key: PathBuf,
+    #[serde(default)]
+    scheme: Option<Text<SchemeName>>,
+    #[serde(default)]
+    small_objects: Option<Text<Size>>,
+    #[serde(default)]
+    memory: Option<Text<Size>>,
+    #[serde(default)]
+    object_size: Option<Text<Size>>,
+    #[serde(default)]
+    role: Option<Text<RoleName>>,
+    #[serde(default)]
+    disk: Option<Text<DiskName>>,
+    #[serde(default)]
+    copies: Option<usize>,
+    #[serde(default)]
+    patience: Option<Text<Limit>>,
+}
+
+/// A scheme's name in the paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SchemeName {
+    Bcc,
+    Ccwr,
+    Mtacc,
+    Hybcc,
+}
+
+impl FromStr for SchemeName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "bcc" => Ok(SchemeName::Bcc),
+            "ccwr" => Ok(SchemeName::Ccwr),
+            "mtacc" => Ok(SchemeName::Mtacc),
+            "hybcc" => Ok(SchemeName::Hybcc),
+            _ => Err(format!("{text:?} is not a scheme; use bcc, ccwr, mtacc or hybcc")),
+        }
+    }
+}
+
+/// What a node does for the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct RoleName(Role);
+
+impl FromStr for RoleName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "proxy" => Ok(RoleName(Role::Proxy)),
+            "passive" => Ok(RoleName(Role::Passive)),
+            _ => Err(format!("{text:?} is not a role; use proxy or passive")),
+        }
+    }
+}
+
+/// On whose disks objects lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DiskName {
+    Own,
+    Home,
+}
+
+impl FromStr for DiskName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "own" => Ok(DiskName::Own),
+            "home" => Ok(DiskName::Home),
+            _ => Err(format!("{text:?} does not say on whose disks objects lie; use own or home")),
+        }
+    }
+}
+
+impl FileCluster {
+    /// As the cluster takes it.
+    ///
+    /// Errors: what does not go together.
+    pub fn joining(self) -> Result<Joining> {
+        let default = Joining::default();
+        let scheme = self.scheme.map_or(SchemeName::Ccwr, |Text(scheme)| scheme);
+        if self.small_objects.is_some() && scheme != SchemeName::Hybcc {
+            bail!("[cluster] small_objects is for scheme = \"hybcc\" alone: leave it out");
+        }
+        let disks = match (self.disk.map(|Text(disk)| disk), self.copies) {
+            (Some(DiskName::Home), copies) => Disks::Home { copies: copies.unwrap_or(1) },
+            (_, None) => Disks::Own,
+            (_, Some(_)) => {
+                bail!("[cluster] copies is for disk = \"home\" alone: leave it out, or set disk = \"home\"")
+            }
+        };
+        if let Disks::Home { copies } = disks
+            && !(1..=MAX_DISK_COPIES).contains(&copies)
+        {
+            bail!("[cluster] copies is {copies}; use a number from 1 to {MAX_DISK_COPIES}");
+        }
+        let size = |given: Option<Text<Size>>, default| given.map_or(default, |Text(Size(bytes))| bytes);
+        let small_bytes = u32::try_from(size(self.small_objects, 8 << 10)).unwrap_or(u32::MAX);
+        let Text(Name(node)) = self.node;
+        let Text(Address(listen)) = self.listen;
+        let advertise = self.advertise.map(|Text(Address(address))| address);
+        if listen.ip().is_unspecified() && advertise.is_none() {
+            bail!(
+                "[cluster] listen is every address of this machine: say with advertise which of them the other nodes use"
+            );
+        }
+        let patience = self.patience.map_or(default.patience, |Text(Limit(limit))| limit);
+        if !(Duration::from_millis(10)..=Duration::from_secs(10)).contains(&patience) {
+            bail!("[cluster] patience is {patience:?}; use a time from 10ms to 10s");
+        }
+        if let Some(seed) =
+            self.seeds.iter().find(|seed| seed.rsplit_once(':').is_none_or(|(_, port)| port.parse::<u16>().is_err()))
+        {
+            bail!("[cluster] seeds: {seed:?} is no address; write HOST:PORT, as in \"10.0.0.2:7946\"");
+        }
+        Ok(Joining {
+            cluster: self.name.map_or(default.cluster, |Text(Name(name))| name),
+            node,
+            listen,
+            advertise,
+            seeds: self.seeds,
+            files: Files { ca: self.ca, certificate: self.certificate, key: self.key },
+            scheme: match scheme {
+                SchemeName::Bcc => Scheme::Bcc,
+                SchemeName::Ccwr => Scheme::Ccwr,
+                SchemeName::Mtacc => Scheme::Mtacc,
+                SchemeName::Hybcc => Scheme::Hybcc { small_bytes, small: Small::AsBcc },
+            },
+            memory_bytes: size(self.memory, default.memory_bytes),
+            object_bytes: size(self.object_size, default.object_bytes),
+            role: self.role.map_or(default.role, |Text(RoleName(role))| role),
+            disks,
+            patience,
+        })
+    }
+}

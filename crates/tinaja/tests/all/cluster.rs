@@ -1,0 +1,268 @@
+//! Several servers as one cache: real processes, an origin that counts, a node that is killed, purges, upgrades.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use tinaja_testkit::body::body;
+use tinaja_testkit::client::{Response, get};
+use tinaja_testkit::nginx::make_certificates;
+use tinaja_testkit::origin::Origin;
+use tinaja_testkit::port::free_port;
+use tinaja_testkit::process::Process;
+use tinaja_testkit::tools::output;
+use tinaja_testkit::wait::{eventually, wait_for};
+
+use crate::support::tinaja::binary;
+
+/// What clients ask for, whichever node they reach.
+pub const SITE: &str = "http://cluster.test";
+
+/// Servers that are nodes of one cluster before one origin.
+pub struct Together {
+    pub home: TempDir,
+    origin: String,
+    pub nodes: Vec<Node>,
+}
+
+pub struct Node {
+    pub listen: SocketAddr,
+    pub dir: PathBuf,
+    pub process: Process,
+}
+
+fn local() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], free_port()))
+}
+
+impl Together {
+    fn start(count: usize, origin: &Origin) -> Together {
+        Together::start_with(count, origin, "")
+    }
+
+    /// With further settings of the cluster.
+    pub fn start_with(count: usize, origin: &Origin, more: &str) -> Together {
+        let home = TempDir::new().unwrap();
+        make_certificates(home.path());
+        let mut together = Together { home, origin: origin.url(""), nodes: Vec::new() };
+        let places: Vec<(SocketAddr, SocketAddr)> = (0..count).map(|_| (local(), local())).collect();
+        for (n, (listen, address)) in places.iter().enumerate() {
+            let seeds: Vec<String> = places.iter().map(|(_, seed)| format!("\"{seed}\"")).collect();
+            let dir = together.home.path().join(format!("box-{n}"));
+            fs::create_dir(&dir).unwrap();
+            let own = dir.display();
+            let certificates = together.home.path().display();
+            let origin = &together.origin;
+            let text = format!(
+                "cache = \"{own}/cache\"\ndisk = \"64MiB\"\nmemory = \"0\"\nlog_file = \"{own}/log\"\n\
+                 [cluster]\nname = \"test\"\nnode = \"box-{n}\"\nlisten = \"{address}\"\nseeds = [{}]\n\
+                 ca = \"{certificates}/ca.pem\"\ncertificate = \"{certificates}/server.pem\"\nkey = \"{certificates}/server.key\"\n\
+                 memory = \"8MiB\"\npatience = \"300ms\"\n{more}\n\
+                 [[listener]]\naddress = \"{listen}\"\nmode = \"reverse\"\norigin = \"{origin}\"\n\
+                 [[listener.rule]]\naction = \"allow\"\nmethod = \"PURGE\"\n",
+                seeds.join(", ")
+            );
+            fs::write(dir.join("tinaja.toml"), text).unwrap();
+            let process = together.run(&dir, *listen, &[]);
+            together.nodes.push(Node { listen: *listen, dir, process });
+        }
+        together.know(&(0..count).collect::<Vec<_>>(), count - 1);
+        together
+    }
+
+    pub fn run(&self, dir: &Path, listen: SocketAddr, flags: &[&str]) -> Process {
+        let mut command = binary(&self.home);
+        command.arg("serve").arg("--config").arg(dir.join("tinaja.toml")).args(flags);
+        let mut process = Process::start("tinaja", &mut command, &dir.join("output"));
+        process.wait_until_listening(listen);
+        process
+    }
+
+    pub fn restart(&mut self, n: usize) {
+        let process = self.run(&self.nodes[n].dir, self.nodes[n].listen, &[]);
+        self.nodes[n].process = process;
+    }
+
+    pub fn get(&self, n: usize, path: &str) -> Response {
+        get(self.nodes[n].listen, &format!("{SITE}{path}")).unwrap()
+    }
+
+    pub fn tinaja(&self, n: usize, args: &[&str]) -> (Option<i32>, String) {
+        let mut command = binary(&self.home);
+        command.args(args).arg("--config").arg(self.nodes[n].dir.join("tinaja.toml")).env("TINAJA_LOG", "error");
+        let Output { status, stdout, stderr } = output(&mut command);
+        (status.code(), String::from_utf8([stdout, stderr].concat()).unwrap())
+    }
+
+    pub fn status(&self, n: usize) -> serde_json::Value {
+        let (code, said) = self.tinaja(n, &["cluster", "status", "--json"]);
+        assert_eq!(code, Some(0), "{said}");
+        serde_json::from_str(&said).unwrap()
+    }
+
+    /// Wait until each of these nodes knows so many others.
+    pub fn know(&self, nodes: &[usize], others: usize) {
+        eventually("the nodes to know each other", || {
+            nodes
+                .iter()
+                .map(|n| self.status(*n))
+                .all(|status| status["peers"].as_array().unwrap().len() == others && status["known_by"] == others)
+        });
+    }
+}
+
+/// How often the origin was asked.
+pub fn asked(origin: &Origin) -> usize {
+    origin.requests().len()
+}
+
+#[test]
+fn what_one_has_all_have_and_what_is_purged_at_one_is_gone_from_all() {
+    let origin = Origin::of_patterns();
+    let together = Together::start(3, &origin);
+    for n in 0..12 {
+        let path = format!("/5000/object-{n}");
+        let first = together.get(n % 3, &path);
+        assert!(!first.is_hit(), "{path}");
+        for other in 0..3 {
+            // Until the object's home has heard of it.
+            eventually("another node to find it", || together.get(other, &path).is_hit());
+            assert_eq!(together.get(other, &path).body, first.body);
+        }
+    }
+    let (code, table) = together.tinaja(0, &["cluster", "status"]);
+    assert_eq!(code, Some(0), "{table}");
+    for line in [
+        "cluster               test",
+        "other nodes           2, of which 2 know this one",
+        "  box-1",
+        "HTTP/2 over mutual TLS, no one-sided reads",
+    ] {
+        assert!(table.contains(line), "{line:?} in {table}");
+    }
+    let remote: u64 = (0..3).map(|n| together.status(n)["counts"]["remote"].as_u64().unwrap()).sum();
+    assert!(remote > 0, "all was found elsewhere than in other nodes' memory");
+    for n in 0..12 {
+        let path = format!("/5000/object-{n}");
+        let before = asked(&origin);
+        let url = format!("{SITE}{path}");
+        let (code, said) = together.tinaja(n % 3, &["purge", &url]);
+        assert_eq!((code, said), (Some(0), format!("{url}: purged\n")));
+        // Of whichever node it is asked now: the origin is asked.
+        assert!(!together.get((n + 1) % 3, &path).is_hit());
+        assert_eq!(asked(&origin), before + 1, "{path}");
+    }
+}
+
+/// One node of three is killed while clients ask the two others: each request is answered, with the right bytes, and none waits much longer than a peer may take.
+/// The node comes back, and validates what its disk has before it serves it: it has missed purges.
+#[test]
+fn a_node_is_killed_under_load_and_comes_back() {
+    let origin = Origin::of_patterns();
+    let mut together = Together::start(3, &origin);
+    let (stop, answered, longest) = (Arc::new(AtomicBool::new(false)), AtomicU64::new(0), AtomicU64::new(0));
+    for n in 0..100 {
+        together.get(n % 3, &format!("/3000/object-{n}"));
+    }
+    eventually("the third to have its share on its disk", || {
+        let (_, said) = together.tinaja(2, &["inspect", "--json"]);
+        serde_json::from_str::<serde_json::Value>(&said).is_ok_and(|said| said["live_objects"].as_u64() >= Some(30))
+    });
+    // What is not yet written when a process is killed is lost; a second is ample.
+    std::thread::sleep(Duration::from_secs(2));
+    let addresses = [together.nodes[0].listen, together.nodes[1].listen];
+    std::thread::scope(|scope| {
+        for client in 0..4_usize {
+            let (stop, answered, longest) = (stop.clone(), &answered, &longest);
+            scope.spawn(move || {
+                let mut n = client;
+                while !stop.load(Relaxed) {
+                    n += 7;
+                    let (path, address) = (format!("/3000/object-{}", n % 100), addresses[n % 2]);
+                    let began = Instant::now();
+                    let answer = get(address, &format!("{SITE}{path}")).unwrap();
+                    assert_eq!((answer.status, answer.body.len()), (200, 3000), "{path}");
+                    assert!(answer.body == body(&path, 3000), "{path}: other bytes");
+                    longest.fetch_max(began.elapsed().as_millis() as u64, Relaxed);
+                    answered.fetch_add(1, Relaxed);
+                }
+            });
+        }
+        wait_for("some load", Duration::from_secs(60), || (answered.load(Relaxed) > 200).then_some(()));
+        together.nodes[2].process.kill();
+        let before = answered.load(Relaxed);
+        together.know(&[0, 1], 1);
+        wait_for("more load", Duration::from_secs(60), || (answered.load(Relaxed) > before + 200).then_some(()));
+        stop.store(true, Relaxed);
+    });
+    println!("{} answers, the longest took {} ms", answered.load(Relaxed), longest.load(Relaxed));
+    // Two reads in vain, each with its deadline, and whatever a busy machine adds.
+    assert!(longest.load(Relaxed) < 20_000);
+
+    // Purged while it was away.
+    let url = format!("{SITE}/3000/object-2");
+    assert_eq!(together.tinaja(0, &["purge", &url]), (Some(0), format!("{url}: purged\n")));
+    std::thread::sleep(Duration::from_millis(1100));
+    together.restart(2);
+    together.know(&[0, 1, 2], 2);
+    let before = asked(&origin);
+    let answer = together.get(2, "/3000/object-2");
+    assert!(!answer.is_hit(), "purged while it was away, and on its disk still: {}", answer.cache_status());
+    assert_eq!(asked(&origin), before + 1);
+}
+
+/// A second process takes over from a node: the cluster loses it and has it again, and no request fails.
+#[test]
+fn a_node_is_upgraded() {
+    let origin = Origin::of_patterns();
+    let mut together = Together::start(2, &origin);
+    together.get(0, "/2000/a");
+    let new = together.run(&together.nodes[0].dir, together.nodes[0].listen, &["--take-over"]);
+    for n in 0..50 {
+        assert_eq!(together.get(0, &format!("/2000/{n}")).status, 200);
+    }
+    together.nodes[0].process.wait();
+    together.nodes[0].process = new;
+    together.know(&[0, 1], 1);
+    let log = fs::read_to_string(together.nodes[0].dir.join("log")).unwrap();
+    assert!(!log.contains("serving without the cluster"), "{log}");
+}
+
+#[test]
+fn what_is_wrong_is_said_before_it_serves() {
+    let origin = Origin::of_patterns();
+    let together = Together::start(1, &origin);
+    let (node, home) = (&together.nodes[0], together.home.path().display().to_string());
+    let good = fs::read_to_string(node.dir.join("tinaja.toml")).unwrap();
+    for (from, to, why) in [
+        ("scheme", "", ""),
+        ("node = \"box-0\"", "", "missing field `node`"),
+        ("memory = \"8MiB\"", "memory = \"1kB\"", "make memory larger or object_size smaller"),
+        ("memory = \"8MiB\"", "scheme = \"best\"", "use bcc, ccwr, mtacc or hybcc"),
+        ("memory = \"8MiB\"", "small_objects = \"1kB\"", "small_objects is for scheme = \"hybcc\" alone"),
+        ("seeds = [", "seeds = [\"box-1\", ", "write HOST:PORT"),
+        ("memory = \"8MiB\"", "disk = \"all\"", "use own or home"),
+        ("memory = \"8MiB\"", "copies = 2", "set disk = \"home\""),
+        ("memory = \"8MiB\"", "disk = \"home\"\ncopies = 9", "use a number from 1 to 8"),
+        (&format!("{home}/ca.pem"), "/nowhere.pem", "/nowhere.pem holds no certificate in PEM"),
+        (&format!("{home}/server.key"), &format!("{home}/ca.key"), "does not go with the key"),
+    ] {
+        fs::write(node.dir.join("wrong.toml"), good.replace(from, to)).unwrap();
+        let mut command = binary(&together.home);
+        let Output { status, stderr, stdout } =
+            output(command.args(["serve", "--check", "--config"]).arg(node.dir.join("wrong.toml")));
+        let said = String::from_utf8([stdout, stderr].concat()).unwrap();
+        assert!(said.contains(why) && status.success() == why.is_empty(), "{why:?}: {said}");
+    }
+    // A server without a cluster.
+    let alone = crate::support::tinaja::Setup::forward();
+    let _running = alone.start();
+    let mut command = alone.binary();
+    let told = output(command.args(["cluster", "status", "--cache"]).arg(alone.cache_dir()));
+    assert!(String::from_utf8_lossy(&told.stderr).contains("no [cluster]"), "{told:?}");
+}

@@ -1,0 +1,196 @@
+//! Objects on the disks of their homes: each once, or as often as there are to be copies, whichever node is asked; and nodes that die, stop, or are configured
+//! another way.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use tinaja_testkit::body::body;
+use tinaja_testkit::client::{Response, get, get_with};
+use tinaja_testkit::origin::Origin;
+use tinaja_testkit::wait::{eventually, wait_for};
+
+use crate::cluster::{SITE, Together, asked};
+
+/// How many objects a node has on its disk.
+fn on_disk(together: &Together, n: usize) -> u64 {
+    let (_, said) = together.tinaja(n, &["inspect", "--json"]);
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap_or_default();
+    said["live_objects"].as_u64().unwrap_or_default()
+}
+
+/// With `disk = "home"` the origin is asked once for each object, whichever nodes are asked for it and at the same time; each object lies on as many
+/// disks as there are to be copies; and all nodes answer with the right bytes. Objects are larger than what the shared memory takes, and smaller.
+#[test]
+fn each_object_lies_on_the_disk_of_its_home() {
+    for copies in [1, 2] {
+        let origin = Origin::of_patterns();
+        let together = Together::start_with(4, &origin, &format!("disk = \"home\"\ncopies = {copies}"));
+        let paths: Vec<String> = (0..24).map(|n| format!("/{}/object-{n}", [3000, 150_000][n % 2])).collect();
+        std::thread::scope(|scope| {
+            for first in 0..4 {
+                let (together, paths) = (&together, &paths);
+                scope.spawn(move || {
+                    for n in 0..paths.len() {
+                        let path = &paths[(n + first * 6) % paths.len()];
+                        let answer = together.get((first + n) % 4, path);
+                        check(path, &answer);
+                    }
+                });
+            }
+        });
+        for path in &paths {
+            for n in 0..4 {
+                let answer = together.get(n, path);
+                assert_eq!(answer.status, 200);
+            }
+        }
+        assert_eq!(asked(&origin), paths.len(), "one fetch does for all");
+        let on_disks = || (0..4).map(|n| on_disk(&together, n)).collect::<Vec<_>>();
+        let all = (paths.len() * copies) as u64;
+        eventually("each object to be on its disks", || on_disks().iter().sum::<u64>() == all);
+        assert!(on_disks().iter().all(|here| *here > 0 && *here < all), "{:?}", on_disks());
+        let (code, table) = together.tinaja(0, &["cluster", "status"]);
+        assert!(code == Some(0) && table.contains(&format!("home, copies {copies}")), "{table}");
+    }
+}
+
+fn check(path: &str, answer: &Response) {
+    let bytes: usize = path.split('/').nth(1).unwrap().parse().unwrap();
+    assert_eq!((answer.status, answer.body.len()), (200, bytes), "{path}: {}", answer.cache_status());
+    assert!(answer.body == body(path, bytes), "{path}: other bytes");
+}
+
+/// One of four nodes stops, as if its machine hung, or is killed, while clients ask the others. Each request is answered with the right bytes, in bounded time; and
+/// nothing is fetched again, since each object lies on two disks.
+#[test]
+fn a_home_stops_or_dies_under_load() {
+    let origin = Origin::of_patterns();
+    let together = Together::start_with(4, &origin, "disk = \"home\"\ncopies = 2");
+    let paths: Vec<String> = (0..40).map(|n| format!("/{}/object-{n}", [3000, 60_000][n % 2])).collect();
+    for (n, path) in paths.iter().enumerate() {
+        check(path, &together.get(n % 4, path));
+    }
+    let on_disks = |together: &Together| (0..4).map(|n| on_disk(together, n)).sum::<u64>();
+    eventually("each object to be on two disks", || on_disks(&together) == 80);
+    for signal in [Signal::STOP, Signal::KILL] {
+        let before = asked(&origin);
+        let (stop, answered, longest) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            for client in 0..3_usize {
+                let (stop, answered, longest, paths) = (&stop, &answered, &longest, &paths);
+                let address = together.nodes[client].listen;
+                scope.spawn(move || {
+                    let mut n = client;
+                    while !stop.load(Relaxed) {
+                        n += 7;
+                        let (path, began) = (&paths[n % paths.len()], Instant::now());
+                        check(path, &get(address, &format!("{SITE}{path}")).unwrap());
+                        longest.fetch_max(began.elapsed().as_millis() as u64, Relaxed);
+                        answered.fetch_add(1, Relaxed);
+                    }
+                });
+            }
+            wait_for("some load", Duration::from_secs(60), || (answered.load(Relaxed) > 100).then_some(()));
+            together.nodes[3].process.signal(signal);
+            let then = answered.load(Relaxed);
+            together.know(&[0, 1, 2], 2);
+            wait_for("more load", Duration::from_secs(60), || (answered.load(Relaxed) > then + 100).then_some(()));
+            stop.store(true, Relaxed);
+        });
+        println!("{signal:?}: {} answers, the longest took {} ms", answered.load(Relaxed), longest.load(Relaxed));
+        assert!(longest.load(Relaxed) < 20_000);
+        assert_eq!(asked(&origin), before, "{signal:?}: fetched again");
+        if signal == Signal::STOP {
+            together.nodes[3].process.signal(Signal::CONT);
+            together.know(&[0, 1, 2, 3], 3);
+            // Any of them may have missed a removal: what they have is validated once.
+            for n in 0..4 {
+                paths.iter().for_each(|path| check(path, &together.get(n, path)));
+            }
+        }
+    }
+}
+
+/// Parts, heads and conditions are answered by whoever has the object, and what is purged at one node is gone from all disks.
+#[test]
+fn a_node_without_the_object_answers_all_that_its_home_can() {
+    let origin = Origin::of_patterns();
+    let together = Together::start_with(3, &origin, "disk = \"home\"");
+    for n in 0..6 {
+        let path = format!("/100000/object-{n}");
+        let url = format!("{SITE}{path}");
+        let whole = body(&path, 100_000);
+        check(&path, &together.get(0, &path));
+        for node in &together.nodes {
+            let part = get_with(node.listen, &url, "Range: bytes=1000-1999\r\n").unwrap();
+            assert_eq!((part.status, &part.body[..]), (206, &whole[1000..2000]), "{path}");
+            // Nobody but a neighbour can tell a node whom it fetches for, or that it has something.
+            let forged = "Tinaja-Object: 00\r\nTinaja-Client: 10.0.0.1\r\nTinaja-Has: 1\r\n";
+            let answer = get_with(node.listen, &url, forged).unwrap();
+            check(&path, &answer);
+            assert_eq!(answer.field("tinaja-fetched-from"), "", "{}", answer.head);
+            let etag = answer.field("etag");
+            if !etag.is_empty() {
+                let same = get_with(node.listen, &url, &format!("If-None-Match: {etag}\r\n")).unwrap();
+                assert_eq!(same.status, 304, "{path}");
+            }
+        }
+        assert_eq!(asked(&origin), n + 1, "{path}");
+    }
+    eventually("all to be on disks", || (0..3).map(|n| on_disk(&together, n)).sum::<u64>() == 6);
+    for n in 0..6 {
+        let url = format!("{SITE}/100000/object-{n}");
+        assert_eq!(together.tinaja(n % 3, &["purge", &url]), (Some(0), format!("{url}: purged\n")));
+        check(&format!("/100000/object-{n}"), &together.get((n + 1) % 3, &format!("/100000/object-{n}")));
+        assert_eq!(asked(&origin), 7 + n);
+    }
+}
+
+/// The nodes of a forward proxy share their disks as well. What the rules of a node deny it denies, whoever has it.
+#[test]
+fn forward_proxies_share_their_disks() {
+    let origin = Origin::of_patterns();
+    let mut together = Together::start_with(3, &origin, "disk = \"home\"");
+    for n in 0..3 {
+        let file = together.nodes[n].dir.join("tinaja.toml");
+        let text = fs::read_to_string(&file).unwrap();
+        let (before, _) = text.split_once("mode = \"reverse\"").unwrap();
+        let allowed = if n < 2 { "[[listener.rule]]\naction = \"allow\"\ndestination = \"127.0.0.1\"\n" } else { "" };
+        fs::write(&file, format!("{before}mode = \"forward\"\n{allowed}")).unwrap();
+        together.nodes[n].process.terminate();
+    }
+    (0..3).for_each(|n| together.restart(n));
+    together.know(&[0, 1, 2], 2);
+    for n in 0..12 {
+        let path = format!("/40000/object-{n}");
+        for node in [0, 1, 0] {
+            check(&path, &get(together.nodes[node].listen, &origin.url(&path)).unwrap());
+        }
+        let denied = get(together.nodes[2].listen, &origin.url(&path)).unwrap();
+        assert_eq!(denied.status, 403, "{path}: {}", denied.cache_status());
+    }
+    let all = || (0..3).map(|n| on_disk(&together, n)).sum::<u64>();
+    // Those whose home is the third were denied there, and fetched by whoever was asked.
+    eventually("objects to be on disks", || (1..=12).contains(&all()));
+}
+
+/// A node whose listener leads to another origin is not one to ask: nothing is given for what it is not.
+#[test]
+fn a_node_that_leads_elsewhere_is_not_believed() {
+    let (origin, other) = (Origin::of_patterns(), Origin::of_patterns());
+    let mut together = Together::start_with(2, &origin, "disk = \"home\"");
+    let file = together.nodes[1].dir.join("tinaja.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replace(&origin.url(""), &other.url(""))).unwrap();
+    together.nodes[1].process.terminate();
+    together.restart(1);
+    together.know(&[0, 1], 1);
+    for n in 0..16 {
+        let path = format!("/40000/object-{n}");
+        check(&path, &together.get(0, &path));
+        check(&path, &together.get(1, &path));
+    }
+    assert!(asked(&origin) >= 16 && asked(&other) >= 16, "{} {}", asked(&origin), asked(&other));
+}
