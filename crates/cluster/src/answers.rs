@@ -13,6 +13,7 @@ use h2::server::{Builder, SendResponse};
 use h2::{Reason, RecvStream};
 use http::{Method, Request, Response, StatusCode};
 use rustls::ServerConfig;
+use rustls::server::Acceptor;
 use tinaja_clock::Clock;
 use tokio::io::BufReader;
 use tokio::net::{TcpListener, TcpStream};
@@ -39,6 +40,8 @@ const STALL: Duration = Duration::from_secs(5);
 const FULL: Duration = Duration::from_millis(1);
 /// When the system has no sockets left, after how long to try again.
 const EXHAUSTED: Duration = Duration::from_millis(100);
+/// How often it is looked whether more of a first message has come.
+const PEEK: Duration = Duration::from_millis(5);
 /// Bytes of ciphertext that are read at once: a record has up to 16 KiB.
 const READ_BYTES: usize = 16 * 1024;
 const STREAM_BYTES: u32 = 1 << 20;
@@ -99,16 +102,17 @@ impl<A: Arena + 'static, C: Send + 'static> Answers<A, C> {
     ) -> Result<(), String> {
         stream.set_nodelay(true).map_err(|cause| cause.to_string())?;
         let shake = async {
-            let stream = BufReader::with_capacity(READ_BYTES, stream);
-            let stream = acceptor.accept(stream).await.map_err(|cause| cause.to_string())?;
-            if stream.get_ref().1.alpn_protocol() == Some(FETCH) {
-                let sent = self.visitors.as_ref().map(|visitors| visitors.try_send((Box::new(stream), from)).is_ok());
+            if self.asks_for_objects(&stream).await? {
+                let stream = stream.into_std().map_err(|cause| cause.to_string())?;
+                let sent = self.visitors.as_ref().map(|visitors| visitors.try_send((stream, from)).is_ok());
                 return if sent == Some(true) {
                     Ok(None)
                 } else {
                     Err("it asks for objects, and nobody answers here".to_owned())
                 };
             }
+            let stream = BufReader::with_capacity(READ_BYTES, stream);
+            let stream = acceptor.accept(stream).await.map_err(|cause| cause.to_string())?;
             let shaken = Builder::new()
                 .initial_window_size(STREAM_BYTES)
                 .initial_connection_window_size(CONNECTION_BYTES)
@@ -132,6 +136,27 @@ impl<A: Arena + 'static, C: Send + 'static> Answers<A, C> {
             streams.spawn(self.clone().answer(request, respond));
         }
         Ok(())
+    }
+
+    /// Whether that is what the first message says; nothing is taken. Whoever answers such connections shakes hands by itself.
+    async fn asks_for_objects(&self, stream: &TcpStream) -> Result<bool, String> {
+        let mut room = vec![0; READ_BYTES];
+        loop {
+            let came = stream.peek(&mut room).await.map_err(|cause| cause.to_string())?;
+            let mut first = room.get(..came).unwrap_or_default();
+            let is_all = came == 0 || came == room.len();
+            let mut acceptor = Acceptor::default();
+            acceptor.read_tls(&mut first).map_err(|cause| cause.to_string())?;
+            match acceptor.accept() {
+                Ok(Some(accepted)) => {
+                    return Ok(accepted.client_hello().alpn().is_some_and(|mut all| all.any(|one| one == FETCH)));
+                }
+                // The handshake says what is wrong.
+                Ok(None) if is_all => return Ok(false),
+                Err(_) => return Ok(false),
+                Ok(None) => self.clock.timer(PEEK).await,
+            }
+        }
     }
 
     async fn answer(self: Arc<Self>, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {

@@ -2,17 +2,14 @@
 //!
 //! With `disk = "own"` each node has on its disk what it has fetched. With `disk = "home"` each object lies on the disks of its homes alone: the nodes whose
 //! hash with it is the highest, as many as there are to be copies. A node asks the first of them, that one the second, and the last the origin. So one fetch does
-//! for the whole cluster and each home has a copy after it. Since each asks only those behind itself no request goes round; a home that has fetched something
-//! for a client of its own tells those before itself, which fetch it from there.
+//! for the whole cluster and each home has a copy after it. Since each asks only those behind itself no request goes round; whoever has got something that a
+//! home could not be asked for tells that home, which fetches it from there.
 
 use std::collections::HashMap;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 
-use tokio::io::BufReader;
-use tokio::net::TcpStream;
 use tokio::sync::mpsc;
-use tokio_rustls::server::TlsStream;
 
 use crate::limits::{MAX_DISK_COPIES, MAX_VISITORS};
 use crate::members::{Members, NodeId};
@@ -47,17 +44,19 @@ pub struct Way {
     pub keeps: bool,
     /// Whom it asks before the origin, in this order.
     pub ask: Vec<SocketAddr>,
-    /// Homes before this one. They are told what it has fetched by itself, and fetch it from here.
+    /// Homes before this one, which would ask it in turn.
     pub before: Vec<SocketAddr>,
+    /// Where others ask this one; nothing if there are no others.
+    pub own: Option<SocketAddr>,
 }
 
 impl Way {
     /// As if there were no other node.
-    pub const ALONE: Way = Way { keeps: true, ask: Vec::new(), before: Vec::new() };
+    pub const ALONE: Way = Way { keeps: true, ask: Vec::new(), before: Vec::new(), own: None };
 }
 
-/// A connection by which a node asks for objects, after its handshake, and where it comes from.
-pub type Visitor = (Box<TlsStream<BufReader<TcpStream>>>, SocketAddr);
+/// A connection by which a node asks for objects, before its handshake, and where it comes from. It is of no runtime: whoever answers may outlive the node.
+pub type Visitor = (TcpStream, SocketAddr);
 
 /// Where they go. Those that nobody takes are closed.
 pub type Visitors = mpsc::Sender<Visitor>;
@@ -84,13 +83,18 @@ impl Known {
     }
 
     /// Where an object lies, for one of the members.
-    pub fn way(&self, own: NodeId, key: &SlotKey, disks: Disks) -> Way {
+    pub fn way(&self, (own, address): (NodeId, SocketAddr), key: &SlotKey, disks: Disks) -> Way {
         let Disks::Home { copies } = disks else { return Way::ALONE };
         let homes = self.members.homes_of(key, copies.clamp(1, MAX_DISK_COPIES));
         let at = homes.iter().position(|home| *home == own);
         let (before, behind) = homes.split_at(at.unwrap_or_default());
         let others = |homes: &[NodeId]| homes.iter().filter_map(|home| self.addresses.get(home).copied()).collect();
-        Way { keeps: at.is_some() || homes.is_empty(), ask: others(behind), before: others(before) }
+        Way {
+            keeps: at.is_some() || homes.is_empty(),
+            ask: others(behind),
+            before: others(before),
+            own: (!self.addresses.is_empty()).then_some(address),
+        }
     }
 }
 
@@ -98,6 +102,8 @@ impl Known {
 mod tests {
     use super::*;
     use crate::members::{Lends, Member, Role};
+
+    const HERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7946);
 
     fn known(own: u64, nodes: &[(u64, Role)]) -> Known {
         let lends = Lends { slots_at: 0, slot_bytes: 64, slots: 1, table_at: 0, buckets: 1 };
@@ -121,7 +127,7 @@ mod tests {
         let nodes = [1, 2, 3, 4].map(|node| (node, Role::Proxy));
         for copies in 1..=5 {
             for n in 0..200 {
-                let way = |own: u64| known(own, &nodes).way(NodeId(own), &key(n), Disks::Home { copies });
+                let way = |own: u64| known(own, &nodes).way((NodeId(own), HERE), &key(n), Disks::Home { copies });
                 let keeping: Vec<u64> = (1..=4).filter(|own| way(*own).keeps).collect();
                 assert_eq!(keeping.len(), copies.min(4));
                 for first in 1..=4_u64 {
@@ -143,12 +149,18 @@ mod tests {
 
     #[test]
     fn without_homes_each_keeps_its_own() {
-        assert_eq!(known(1, &[(1, Role::Proxy), (2, Role::Proxy)]).way(NodeId(1), &key(1), Disks::Own), Way::ALONE);
+        assert_eq!(
+            known(1, &[(1, Role::Proxy), (2, Role::Proxy)]).way((NodeId(1), HERE), &key(1), Disks::Own),
+            Way::ALONE
+        );
         // Passive nodes are no homes: they ask those that are, and keep nothing.
-        let passive =
-            known(1, &[(1, Role::Passive), (2, Role::Proxy)]).way(NodeId(1), &key(1), Disks::Home { copies: 2 });
+        let passive = known(1, &[(1, Role::Passive), (2, Role::Proxy)]).way(
+            (NodeId(1), HERE),
+            &key(1),
+            Disks::Home { copies: 2 },
+        );
         assert_eq!((passive.keeps, passive.ask.len()), (false, 1));
-        let alone = known(1, &[(1, Role::Passive)]).way(NodeId(1), &key(1), Disks::Home { copies: 2 });
+        let alone = known(1, &[(1, Role::Passive)]).way((NodeId(1), HERE), &key(1), Disks::Home { copies: 2 });
         assert_eq!(alone, Way::ALONE);
     }
 }

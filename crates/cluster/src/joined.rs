@@ -41,6 +41,8 @@ use crate::tls::Identity;
 const SLEEP: Duration = Duration::from_secs(1);
 /// For so long some of the others may not know of this node yet, though it knows them.
 const YOUNG: Duration = Duration::from_secs(10);
+/// A node that has not forgotten something in time is asked again after so long.
+const AGAIN: Duration = Duration::from_millis(100);
 /// How long the others may take to be told that this node leaves.
 const LEAVING: Duration = Duration::from_millis(500);
 
@@ -171,7 +173,7 @@ impl Joined {
             return Way::ALONE;
         }
         let known = self.known.lock().clone();
-        known.way(self.id, &self.slot_key(key), self.joining.disks)
+        known.way((self.id, self.own), &self.slot_key(key), self.joining.disks)
     }
 
     /// Whether another node is a member at the moment.
@@ -227,7 +229,13 @@ impl Joined {
         }
         // Last, so that nothing can come back from a disk into memory.
         let slot_key = self.slot_key(key);
-        if !self.invalidate(slot_key).await && not.is_empty() {
+        // A node that is slow, but has answered before, is asked again; another one is named already.
+        let mut forgotten = self.invalidate(slot_key).await;
+        while !forgotten && not.is_empty() && self.clock.now() < until {
+            self.clock.timer(AGAIN).await;
+            forgotten = self.invalidate(slot_key).await;
+        }
+        if !forgotten && not.is_empty() {
             not.push("one that has not answered".to_owned());
         }
         if not.is_empty() { Ok(was_there) } else { Err(not.join(", ")) }

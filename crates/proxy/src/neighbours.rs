@@ -4,27 +4,27 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::HeaderName;
 use parking_lot::Mutex;
-use rustls::ClientConfig;
+use rustls::{ClientConfig, ServerConfig};
 use tinaja_store::Key;
-use tokio::io::BufReader;
-use tokio::net::TcpStream;
-use tokio::sync::mpsc;
-use tokio_rustls::server::TlsStream;
+use tokio::sync::{Semaphore, mpsc};
 
 /// What a neighbour asks for: the place of the object, so that nothing else is taken for it.
 pub(crate) const OBJECT: HeaderName = HeaderName::from_static("tinaja-object");
 /// For whom: rules judge the client and not the neighbour.
 pub(crate) const CLIENT: HeaderName = HeaderName::from_static("tinaja-client");
-/// Nothing is to be answered: the neighbour has the object, and whoever is told so is to fetch it from there.
+/// The address of a neighbour that has the object: whoever is told so is to fetch it from there, and to answer once it has.
 pub(crate) const HAS: HeaderName = HeaderName::from_static("tinaja-has");
 /// In the answer: the origin's address that the object came from. An answer without it is a page of the neighbour's own.
 pub(crate) const FETCHED_FROM: HeaderName = HeaderName::from_static("tinaja-fetched-from");
+
+/// In a page of a neighbour's own: the origin has failed it, so that further neighbours would fare no better.
+pub(crate) const TRIED: HeaderName = HeaderName::from_static("tinaja-tried");
 
 /// What follows the number of a listener in the name that a connection to a neighbour's is made for.
 pub(crate) const LISTENER: &str = ".listener.tinaja";
@@ -33,14 +33,17 @@ pub(crate) const LISTENER: &str = ".listener.tinaja";
 const REST: Duration = Duration::from_secs(1);
 /// Neighbours that are at rest, at most; of more none rests.
 const MOST_RESTING: usize = 1024;
+/// Neighbours that are being told of something at once. Of more nobody is told: they fetch it when they are asked for it. Each holds
+/// a request's head.
+const MOST_TOLD: usize = 64;
 
 /// A place in the store, as one neighbour tells it another.
 pub(crate) fn mark_of(place: &Key) -> String {
     place.digest().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A connection by which a neighbour asks, after its handshake, and where it comes from.
-pub type Visitor = (Box<TlsStream<BufReader<TcpStream>>>, SocketAddr);
+/// A connection by which a neighbour asks, before its handshake, and where it comes from.
+pub type Visitor = (TcpStream, SocketAddr);
 
 /// Where one object lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,8 +52,10 @@ pub struct Way {
     pub keeps: bool,
     /// Whom it asks before the origin, in this order.
     pub ask: Vec<SocketAddr>,
-    /// Who is told of what this one has fetched from the origin for a client of its own, and fetches it from here.
+    /// Who keeps it as well, and would ask this one.
     pub before: Vec<SocketAddr>,
+    /// Where others ask this one, where there are others.
+    pub own: Option<SocketAddr>,
 }
 
 /// What a proxy is told of its neighbours. Memory: one address for each that is at rest.
@@ -61,6 +66,8 @@ pub struct Neighbours {
     pub is_there: Box<dyn Fn(SocketAddr) -> bool + Send + Sync>,
     /// How they are connected to.
     pub tls: Arc<ClientConfig>,
+    /// How those who ask here are told from others.
+    pub server: Arc<ServerConfig>,
     /// How long a neighbour may take to accept a connection, and to say that it is about a request.
     pub patience: Duration,
     /// The largest object that is worth a place in this proxy's store though it keeps it not on its disk.
@@ -68,6 +75,8 @@ pub struct Neighbours {
     /// Those who ask here.
     pub visitors: tokio::sync::Mutex<mpsc::Receiver<Visitor>>,
     resting: Mutex<HashMap<SocketAddr, Instant>>,
+    /// Turns to tell others something.
+    pub(crate) telling: Arc<Semaphore>,
 }
 
 impl fmt::Debug for Neighbours {
@@ -81,13 +90,14 @@ impl Neighbours {
     pub fn new(
         way: Box<dyn Fn(&Key) -> Way + Send + Sync>,
         is_there: Box<dyn Fn(SocketAddr) -> bool + Send + Sync>,
-        tls: Arc<ClientConfig>,
+        (tls, server): (Arc<ClientConfig>, Arc<ServerConfig>),
         patience: Duration,
         shared_bytes: u64,
         visitors: mpsc::Receiver<Visitor>,
     ) -> Neighbours {
         let visitors = tokio::sync::Mutex::new(visitors);
-        Neighbours { way, is_there, tls, patience, shared_bytes, visitors, resting: Mutex::default() }
+        let (resting, telling) = (Mutex::default(), Arc::new(Semaphore::new(MOST_TOLD)));
+        Neighbours { way, is_there, tls, server, patience, shared_bytes, visitors, resting, telling }
     }
 
     /// The next one who asks here; never, once nobody can any more.

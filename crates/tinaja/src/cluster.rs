@@ -43,14 +43,14 @@ impl OwnNode {
         let (node, same) = (own.node.clone(), own.node.clone());
         let is_there = move |address| same.lock().as_ref().is_some_and(|node| node.node().is_there(address));
         let way = move |key: &Key| {
-            let disks::Way { keeps, ask, before } =
+            let disks::Way { keeps, ask, before, own } =
                 node.lock().as_ref().map_or(disks::Way::ALONE, |node| node.node().way(key));
-            Way { keeps, ask, before }
+            Way { keeps, ask, before, own }
         };
         let neighbours = Neighbours::new(
             Box::new(way),
             Box::new(is_there),
-            identity.fetch,
+            (identity.fetch, identity.server),
             joining.patience,
             joining.object_bytes,
             come,

@@ -1,5 +1,6 @@
 //! Sending a request to its origin and reading the head of the answer; counted, for the metrics.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -74,9 +75,9 @@ impl Asker {
         Asker { shared, origins, neighbours }
     }
 
-    /// Tells the homes before this one that it has fetched an object, if it was not one of them that asked. They fetch it from here.
-    pub async fn tell_of(&self, request: &Request) {
-        self.neighbours.tell_of(request).await;
+    /// Tells neighbours that this proxy has fetched an object that belongs on their disks. They fetch it from here.
+    pub fn tell_of(&self, request: &Request, without: Vec<SocketAddr>) {
+        self.neighbours.tell_of_own(request, without);
     }
 
     /// Gives a connection back, to be used again if its answer was whole and nothing else came.

@@ -32,6 +32,8 @@ pub(super) struct Entry {
     pub for_neighbour: bool,
     /// A neighbour answered.
     pub by_neighbour: bool,
+    /// Neighbours on whose disks it belongs too, and who could not be asked for it.
+    pub without: Vec<SocketAddr>,
     /// The answer is being stored.
     pub stored: bool,
     /// Another client's fetch brought the answer.

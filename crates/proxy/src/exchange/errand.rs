@@ -19,7 +19,7 @@ use tracing::Instrument as _;
 use super::ask::With;
 use super::entry::Entry;
 use super::fill::Filler;
-use super::flights::{Flights, Landed, Pilot};
+use super::flights::{Flights, Grounded, Landed, Pilot};
 use super::keep::{Received, announced, keep};
 use super::refresh::refresh;
 use super::request::Request;
@@ -60,11 +60,17 @@ impl Errands {
         self.begin(request, &place, Why::Part);
     }
 
-    /// Fetches an object that a neighbour has, and that belongs on this proxy's disk too, in the same way. However long it is: it comes over no thin link.
-    pub fn fetch_long(self: &Arc<Self>, request: &Request) {
-        let request = Request { head: request.whole(), ..request.clone() };
+    /// Fetches an object that a neighbour has, and that belongs on this proxy's disk too, if turns are left and nobody fetches it already. However long it
+    /// is: it comes over no thin link. Whether it is on the disk now.
+    pub async fn fetch_long(&self, request: &Request) -> bool {
         let place = request.ticket.name.place();
-        self.begin(request, &place, Why::Neighbour);
+        let Ok(_turn) = self.turns.clone().try_acquire_owned() else { return false };
+        match self.flights.board(&place, request.ticket.began) {
+            Ok(pilot) => self.fetch(request, Why::Neighbour, pilot).await,
+            // Somebody has just fetched it.
+            Err(Grounded::LookAgain) => true,
+            Err(Grounded::Wait(_)) => false,
+        }
     }
 
     /// Validates what is just being served stale, unless somebody is about that already.
@@ -86,8 +92,8 @@ impl Errands {
         );
     }
 
-    /// Fetches an object, or validates it, without a client. Others may wait for it.
-    async fn fetch(&self, request: &Request, why: Why, pilot: Pilot) {
+    /// Fetches an object, or validates it, without a client. Others may wait for it. Whether it is stored now.
+    async fn fetch(&self, request: &Request, why: Why, pilot: Pilot) -> bool {
         let mut entry = Entry::default();
         let name = &request.ticket.name;
         let looked = match why {
@@ -97,14 +103,14 @@ impl Errands {
         };
         let found = match looked {
             Looked::Found(found) if why == Why::Stale => Some(*found),
-            Looked::Found(found) if self.is_fresh(&found) && found.head.kind == Kind::Whole => return,
+            Looked::Found(found) if self.is_fresh(&found) && found.head.kind == Kind::Whole => return true,
             _ => None,
         };
         let reply = match ask_or_validate(&self.filler.asker, request, With::Nobody, &mut entry, found.as_ref()).await {
             Ok(reply) => reply,
             Err(failure) => {
                 tracing::debug!("an object that nobody waits for was not fetched: {failure}");
-                return;
+                return false;
             }
         };
         match found {
@@ -113,21 +119,27 @@ impl Errands {
                 let _ = refresh(&self.filler.store, request, found, &reply).await;
                 pilot.land(Landed::Stored);
                 self.filler.asker.release(reply.connection);
+                true
             }
             _ => {
                 let most = match why {
                     Why::Neighbour => self.filler.most_bytes(request),
                     Why::Part | Why::Stale => self.filler.shared.limits.fill_range_below,
                 };
-                let small = announced(&reply.head.headers).is_some_and(|length| length <= most);
+                let small = match announced(&reply.head.headers) {
+                    Some(length) => length <= most,
+                    None => why == Why::Neighbour,
+                };
                 // What has changed is not worth a long fetch that nobody asked for.
                 if let (Ok(keep), true) = (keep(request, &reply.received()), small)
-                    && let Ok((reader, _, fill)) = self.filler.begin(request, &keep, reply).await
+                    && let Ok((reader, _, mut fill)) = self.filler.begin(request, &keep, reply).await
                 {
                     pilot.land(Landed::Stored);
                     drop(reader);
-                    self.filler.fill(fill).await;
+                    fill.unwatched_bytes = most;
+                    return self.filler.fill(fill).await;
                 }
+                false
             }
         }
     }

@@ -145,19 +145,26 @@ impl Filler {
         );
     }
 
-    /// Fetches to the end, or until it is of no use. What is not whole is not stored, and those who follow fail.
-    pub async fn fill(&self, mut fill: Fill) {
+    /// Fetches to the end, or until it is of no use. What is not whole is not stored, and those who follow fail. Whether it is stored.
+    pub async fn fill(&self, mut fill: Fill) -> bool {
         match self.fetch_all(&mut fill).await {
             Ok(()) => {
                 // The next request need not wait for the disk.
                 if let Feed::Origin(connection) = fill.feed {
                     self.asker.release(*connection);
                 }
-                if let Commit::NotStored(why) = fill.writer.commit().await {
-                    tracing::debug!("an object was not stored: {why}");
+                match fill.writer.commit().await {
+                    Commit::NotStored(why) => {
+                        tracing::debug!("an object was not stored: {why}");
+                        false
+                    }
+                    Commit::Stored { .. } => true,
                 }
             }
-            Err(why) => tracing::debug!("a fetch was given up: {why}"),
+            Err(why) => {
+                tracing::debug!("a fetch was given up: {why}");
+                false
+            }
         }
     }
 

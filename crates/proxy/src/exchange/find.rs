@@ -86,6 +86,10 @@ impl Finder {
             if attempt == COLLAPSE_TRIES {
                 break;
             }
+            // A neighbour that takes this proxy for a home which it is not may wait for itself.
+            if request.ticket.neighbour && !self.shared.keeps(|| name.place()) {
+                break;
+            }
             match self.flights.board(&place, looking) {
                 Ok(pilot) => return self.fetcher.fetch(transaction, stale, Some(pilot)).await,
                 Err(Grounded::LookAgain) => transaction.entry.collapsed = true,

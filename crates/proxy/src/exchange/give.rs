@@ -78,7 +78,6 @@ impl Giver {
             }
             _ => Err(Box::new(reply)),
         };
-        let told = !transaction.entry.by_neighbour && !transaction.request.ticket.neighbour;
         let (found, head, fill) = match begun {
             Ok(begun) => begun,
             Err(reply) => {
@@ -89,9 +88,8 @@ impl Giver {
         };
         transaction.entry.stored = true;
         self.filler.fill_apart(fill);
-        if told && self.shared.neighbours.is_some() {
-            let (asker, request) = (self.filler.asker.clone(), transaction.request.clone());
-            self.shared.clock.start(async move { asker.tell_of(&request).await });
+        if !transaction.entry.without.is_empty() {
+            self.filler.asker.tell_of(transaction.request, std::mem::take(&mut transaction.entry.without));
         }
         if let Some(pilot) = pilot {
             pilot.land(Landed::Stored);

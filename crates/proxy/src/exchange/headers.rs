@@ -58,9 +58,11 @@ pub(super) fn to_origin(
         }
     }
     head.headers.append(VIA, hops::via_member(request.version, &shared.name))?;
-    // Where a neighbour asks, it has said so already.
-    if request.ticket.is_reverse() && !request.ticket.neighbour {
-        forwarded_for(&request.ticket, head)?;
+    if request.ticket.is_reverse() {
+        // Where a neighbour asks, it has added its client already.
+        if !request.ticket.neighbour {
+            forwarded_for(&request.ticket, head)?;
+        }
         head.headers.insert(X_FORWARDED_PROTO, if request.ticket.tls { "https" } else { "http" })?;
     }
     if let (Some(name), Some(value)) = (shared.ids.header(), request.ticket.id.value()) {

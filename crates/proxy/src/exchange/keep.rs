@@ -121,6 +121,10 @@ impl Keeper {
         if tinaja_http::vary::fields(headers).is_some_and(|names| names.is_empty()) {
             return Some((name.place(), None));
         }
+        // Which variants there are is known where they are kept.
+        if !self.shared.keeps(|| name.place()) {
+            return None;
+        }
         let variant = self.families.join(&self.store, name, headers, &request.head.headers).await?;
         Some((name.variant_place(&variant.1), Some(variant)))
     }

@@ -44,6 +44,7 @@ mod validate;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::StatusCode;
 use tinaja_http::message::ResponseHead;
 use tinaja_logs::CacheResult;
@@ -73,6 +74,7 @@ use crate::client::Client;
 use crate::crowd::Crowd;
 use crate::failure::Failure;
 use crate::metrics::Source;
+use crate::neighbours::Neighbours;
 use crate::origin::Origins;
 use crate::shared::Shared;
 use crate::storage::{Storage, Switch};
@@ -166,6 +168,9 @@ impl Exchange {
             let _ = client.interim(&ResponseHead::new(StatusCode::PROCESSING)).await;
         }
         let span = tracing::error_span!("request", id = %request.ticket.id);
+        if request.told_of.is_some() {
+            return self.told(request, client).instrument(span).await;
+        }
         let mut transaction = Transaction { request, client, entry: &mut entry };
         let carried_out = self.carry_out(&mut transaction, looked).instrument(span.clone()).await;
         if let Err(ended) = carried_out {
@@ -186,6 +191,21 @@ impl Exchange {
         }
     }
 
+    /// Fetches what a neighbour says that another one has, and answers whether it is on this proxy's disk now. No client asked, so it is in no log.
+    async fn told(&self, request: &Request, client: &mut Client) {
+        let is_there = |neighbours: &Arc<Neighbours>| request.told_of.is_some_and(|has| (neighbours.is_there)(has));
+        let may = self.shared.neighbours.as_ref().is_some_and(is_there)
+            && request.not_for_cache.is_none()
+            && !self.switch.is_away()
+            && self.shared.keeps(|| request.ticket.name.place());
+        let fetched = may && self.passer.errands.fetch_long(request).await;
+        let status = if fetched { StatusCode::NO_CONTENT } else { StatusCode::SERVICE_UNAVAILABLE };
+        let said = client.begin(&ResponseHead::new(status), Bytes::new()).await;
+        if said.is_err() || client.end().await.is_err() {
+            tracing::debug!("a neighbour left before it heard whether its object is here");
+        }
+    }
+
     async fn carry_out(&self, transaction: &mut Transaction<'_>, looked: Option<Looked>) -> Result<(), Ended> {
         let request = transaction.request;
         if request.is_loop {
@@ -201,10 +221,6 @@ impl Exchange {
         }
         if self.switch.is_away() {
             return self.passer.pass_by(transaction).await;
-        }
-        if request.told_of {
-            self.passer.errands.fetch_long(request);
-            return Err(Failure::NotCached.into());
         }
         self.finder.answer(transaction, looked).await
     }

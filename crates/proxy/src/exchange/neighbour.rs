@@ -6,10 +6,10 @@
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use http::Method;
-use http::header::CACHE_CONTROL;
+use http::StatusCode;
+use http::header::{CACHE_CONTROL, PRAGMA};
 use tinaja_http::message::{BadField, RequestHead, ResponseHead};
 
 use super::entry::Entry;
@@ -17,7 +17,7 @@ use super::headers;
 use super::reply::Reply;
 use super::request::Request;
 use crate::failure::Failure;
-use crate::neighbours::{CLIENT, FETCHED_FROM, HAS, LISTENER, Neighbours, OBJECT, Way, mark_of};
+use crate::neighbours::{CLIENT, FETCHED_FROM, HAS, LISTENER, Neighbours, OBJECT, TRIED, Way, mark_of};
 use crate::origin::{Connection, Destination, Origins, Target};
 use crate::shared::Shared;
 
@@ -30,12 +30,28 @@ const MOST_INTERIM: usize = 16;
 /// How often it is looked whether a neighbour that is waited for is still there.
 const LOOK: Duration = Duration::from_millis(250);
 
+/// A neighbour that has not fetched what it was told of is told again, so often, after a pause that doubles each time: in 16 seconds.
+const TELLS: u32 = 6;
+const PAUSE: Duration = Duration::from_millis(500);
+
 /// What asks neighbours.
+#[derive(Clone)]
 pub(super) struct Neighbourhood {
     shared: Arc<Shared>,
     origins: Arc<Origins>,
     /// How they are connected to; nothing where there are none.
     target: Option<Target>,
+}
+
+/// What a neighbour is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    /// The object, wherever it has it from.
+    Object,
+    /// The object, if it has it.
+    WhatItHas,
+    /// To fetch it from that neighbour.
+    Fetch(SocketAddr),
 }
 
 impl Neighbourhood {
@@ -46,99 +62,213 @@ impl Neighbourhood {
 
     /// The answer of the first neighbour that may have the object and gives one. None if there is no such neighbour: the origin is to be asked.
     ///
-    /// Errors: the rules do not let the client have what comes from that origin.
+    /// Errors: the rules do not let the client have what comes from that origin; or only a neighbour was to be asked.
     pub async fn ask(
         &self,
         request: &Request,
         head: &RequestHead,
         entry: &mut Entry,
     ) -> Result<Option<Reply>, Failure> {
-        let (Some(neighbours), Some(target)) = (&self.shared.neighbours, &self.target) else { return Ok(None) };
-        if !matches!(head.method, Method::GET | Method::HEAD) {
+        let Some(neighbours) = &self.shared.neighbours else { return Ok(None) };
+        if request.not_for_cache.is_some() {
             return Ok(None);
         }
-        let place = request.ticket.name.place();
-        let Way { keeps, ask, before } = (neighbours.way)(&place);
+        if let Some(has) = request.told_of {
+            let none = |why| Failure::Origin(format!("its neighbour gave none: {why}"));
+            let reply = self.counted(request, head, has, Asked::WhatItHas).await.map_err(none)?;
+            return self.taken(request, reply, entry).map(Some);
+        }
+        let Way { keeps, ask, before, .. } = (neighbours.way)(&request.ticket.name.place());
         // Whoever was asked though it does not keep the object is not to ask others: they may think the same of this one.
         if request.ticket.neighbour && !keeps {
             return Ok(None);
         }
         // Homes before this one would ask it in turn, so they are asked for what they have; and not at all where they may have asked.
-        let before = before.into_iter().filter(|_| !request.ticket.neighbour).map(|one| (one, true));
-        let clock = &self.shared.clock;
-        let all = before.chain(ask.into_iter().map(|one| (one, false)));
-        for (neighbour, only_what_it_has) in
-            all.filter(|(one, _)| neighbours.may_ask(*one, clock.now())).take(MOST_ASKED)
-        {
-            let mut head = head.clone();
-            if only_what_it_has {
-                head.headers.append(CACHE_CONTROL, "only-if-cached")?;
+        let before = before.into_iter().filter(|_| !request.ticket.neighbour).map(|one| (one, Asked::WhatItHas));
+        let all = before.chain(ask.into_iter().map(|one| (one, Asked::Object)));
+        let (mut asked, mut without) = (0, Vec::new());
+        for (neighbour, what) in all {
+            if asked == MOST_ASKED || !neighbours.may_ask(neighbour, self.shared.clock.now()) {
+                without.push(neighbour);
+                continue;
             }
-            let asked = self.ask_neighbour(request, head, (neighbours, target, neighbour), false).await;
-            let counted = self.shared.metrics.as_ref().map(|metrics| &metrics.neighbours);
-            match asked {
+            asked += 1;
+            match self.counted(request, head, neighbour, what).await {
                 Ok(reply) => {
-                    counted.inspect(|counted| counted.answered.inc());
-                    let asked = request.ticket.asked(request.method());
-                    self.shared.check_fetched(&request.ticket.listener, asked, reply.from)?;
-                    entry.fwd_status = Some(reply.head.status.as_u16());
-                    (entry.origin, entry.fetched_from, entry.by_neighbour) = (Some(neighbour), Some(reply.from), true);
+                    let reply = self.taken(request, reply, entry)?;
+                    self.tell(request, without, neighbour);
                     return Ok(Some(reply));
                 }
-                Err(why) => {
-                    counted.inspect(|counted| counted.failed.inc());
-                    tracing::debug!(%neighbour, %why, "a neighbour was asked in vain");
-                    if !matches!(why, Declined::Answered) {
-                        neighbours.rest(neighbour, clock.now());
-                    }
+                Err(Declined::Tried) if request.ticket.neighbour => {
+                    return Err(Failure::Origin("it failed another node of the cluster".into()));
                 }
+                Err(Declined::Tried) => break,
+                // It has a reason not to have it.
+                Err(Declined::Answered) if what == Asked::Object => {}
+                Err(_) => without.push(neighbour),
             }
         }
+        entry.without = without;
         Ok(None)
     }
 
-    /// Tells the homes before this one that it has fetched an object, if it was not one of them that asked. They fetch it from here.
-    pub async fn tell_of(&self, request: &Request) {
-        let (Some(neighbours), Some(target)) = (&self.shared.neighbours, &self.target) else { return };
-        for neighbour in (neighbours.way)(&request.ticket.name.place()).before {
-            let told = self.ask_neighbour(request, request.whole(), (neighbours, target, neighbour), true).await;
-            if let Err(why @ (Declined::Silent | Declined::Failed(_))) = told {
-                tracing::debug!(%neighbour, %why, "a neighbour does not hear of what was fetched");
-            }
+    /// A neighbour's answer as one of the origin's that it comes from.
+    fn taken(&self, request: &Request, mut reply: Reply, entry: &mut Entry) -> Result<Reply, Failure> {
+        let asked = request.ticket.asked(request.method());
+        self.shared.check_fetched(&request.ticket.listener, asked, reply.from)?;
+        entry.fwd_status = Some(reply.head.status.as_u16());
+        let neighbour = Some(reply.connection.address);
+        (entry.origin, entry.fetched_from, entry.by_neighbour) = (neighbour, Some(reply.from), true);
+        if let Some(name) = self.shared.ids.header() {
+            reply.head.headers.remove(name);
+        }
+        Ok(reply)
+    }
+
+    /// Tells neighbours that one has an object that belongs on their disks, until each has fetched it from there; in tasks of their own. Of more than
+    /// there is room for they hear when they are asked.
+    pub fn tell(&self, request: &Request, without: Vec<SocketAddr>, has: SocketAddr) {
+        let Some(neighbours) = &self.shared.neighbours else { return };
+        for neighbour in without {
+            let Ok(turn) = neighbours.telling.clone().try_acquire_owned() else { return };
+            let (own, neighbours, request) = (self.clone(), neighbours.clone(), request.clone());
+            self.shared.clock.start(async move {
+                own.tell_one(&neighbours, &request, neighbour, has).await;
+                drop(turn);
+            });
         }
     }
 
-    /// Asks one neighbour; or, if this proxy `has` the object, tells it so.
+    /// The same of what this proxy has fetched by itself.
+    pub fn tell_of_own(&self, request: &Request, without: Vec<SocketAddr>) {
+        let own = self.shared.neighbours.as_ref().map(|neighbours| (neighbours.way)(&request.ticket.name.place()).own);
+        if let Some(own) = own.flatten() {
+            self.tell(request, without, own);
+        }
+    }
+
+    async fn tell_one(&self, neighbours: &Neighbours, request: &Request, neighbour: SocketAddr, has: SocketAddr) {
+        let mut head = request.whole();
+        // What its client thinks of what is stored is not the neighbour's to heed.
+        [CACHE_CONTROL, PRAGMA].iter().for_each(|name| head.headers.remove(name));
+        for pause in (0..TELLS).map(|n| PAUSE * 2_u32.pow(n)) {
+            if !(neighbours.is_there)(neighbour) {
+                return;
+            }
+            match self.ask_neighbour(request, &head, neighbour, Asked::Fetch(has)).await {
+                Ok((answer, ..)) if answer.status == StatusCode::NO_CONTENT => return,
+                Ok((answer, ..)) => {
+                    tracing::debug!(%neighbour, status = %answer.status, "a neighbour does not fetch what another has")
+                }
+                Err(why) => tracing::debug!(%neighbour, %why, "a neighbour does not hear of what another has"),
+            }
+            self.shared.clock.timer(pause).await;
+        }
+    }
+
+    /// Asks one neighbour for an object, and counts what comes of it. One that says nothing has a rest.
+    async fn counted(
+        &self,
+        request: &Request,
+        head: &RequestHead,
+        neighbour: SocketAddr,
+        what: Asked,
+    ) -> Result<Reply, Declined> {
+        let asked = self.shared.clock.wall();
+        let answered = match self.ask_neighbour(request, head, neighbour, what).await {
+            Ok((head, connection)) => self.reply(head, connection, asked),
+            Err(why) => Err(why),
+        };
+        if let Some(metrics) = &self.shared.metrics {
+            let counts = &metrics.neighbours;
+            if answered.is_ok() { counts.answered.inc() } else { counts.failed.inc() }
+        }
+        if let Err(why) = &answered {
+            tracing::debug!(%neighbour, %why, "a neighbour was asked in vain");
+            if let (Declined::Silent | Declined::Unreachable(_), Some(neighbours)) = (why, &self.shared.neighbours) {
+                neighbours.rest(neighbour, self.shared.clock.now());
+            }
+        }
+        answered
+    }
+
+    fn reply(&self, mut head: ResponseHead, connection: Connection, asked: SystemTime) -> Result<Reply, Declined> {
+        if head.headers.contains_key(&TRIED) {
+            return Err(Declined::Tried);
+        }
+        let from = head.headers.get(FETCHED_FROM).and_then(|from| from.to_str().ok()?.parse::<IpAddr>().ok());
+        let from = from.ok_or(Declined::Answered)?;
+        let answered = self.shared.clock.wall();
+        headers::from_origin(&mut head, answered)?;
+        Ok(Reply { head, connection, asked, answered, from, sending: false })
+    }
+
+    /// Asks one neighbour something, once more where it is known not to have seen it. Its final answer's head.
     async fn ask_neighbour(
         &self,
         request: &Request,
-        mut head: RequestHead,
-        (neighbours, target, neighbour): (&Neighbours, &Target, SocketAddr),
-        has: bool,
-    ) -> Result<Reply, Declined> {
-        let (ticket, clock) = (&request.ticket, &self.shared.clock);
-        // What the client says in these fields it says to nobody.
-        [CLIENT, HAS].iter().for_each(|name| head.headers.remove(name));
-        headers::to_origin(&self.shared, request, &mut head, true)?;
-        let place = ticket.name.place();
-        head.headers.insert(OBJECT, mark_of(&place))?;
-        if has {
-            head.headers.insert(HAS, 1)?;
+        head: &RequestHead,
+        neighbour: SocketAddr,
+        what: Asked,
+    ) -> Result<(ResponseHead, Connection), Declined> {
+        let (Some(neighbours), Some(target)) = (&self.shared.neighbours, &self.target) else {
+            return Err(Declined::Silent);
+        };
+        let head = self.head(request, head, what)?;
+        // Its listeners are those of this proxy, in the same order.
+        let host = format!("{}{LISTENER}", request.ticket.index);
+        let destination = Destination { tls: true, host, port: neighbour.port() };
+        let mut again = true;
+        loop {
+            let connected = self.origins.connect(&destination, target, &[neighbour], false).await;
+            let mut connection = connected.map_err(Declined::Unreachable)?;
+            connection.has_scheme(request.ticket.https);
+            let sign_of_life = async {
+                connection.send(&head).await?;
+                connection.read_head().await
+            };
+            let answer = match self.shared.clock.timeout(neighbours.patience, sign_of_life).await {
+                Err(_) => {
+                    // What it says nothing on may be no connection any more.
+                    connection.retire();
+                    return Err(Declined::Silent);
+                }
+                Ok(Err(_)) if again && connection.is_unseen() => {
+                    again = false;
+                    continue;
+                }
+                Ok(answer) => answer?,
+            };
+            return self.final_head(answer, connection, neighbours, neighbour).await;
         }
-        if let Some(client) = ticket.client {
+    }
+
+    /// A request's head as a neighbour gets it.
+    fn head(&self, request: &Request, head: &RequestHead, what: Asked) -> Result<RequestHead, BadField> {
+        let mut head = head.clone();
+        // What the client says in these fields it says to nobody.
+        [OBJECT, CLIENT, HAS].iter().for_each(|name| head.headers.remove(name));
+        headers::to_origin(&self.shared, request, &mut head, true)?;
+        head.headers.insert(OBJECT, mark_of(&request.ticket.name.place()))?;
+        match what {
+            Asked::Object => {}
+            Asked::WhatItHas => head.headers.append(CACHE_CONTROL, "only-if-cached")?,
+            Asked::Fetch(has) => head.headers.insert(HAS, has.to_string())?,
+        }
+        if let Some(client) = request.ticket.client {
             head.headers.insert(CLIENT, client.to_string())?;
         }
-        // Its listeners are those of this proxy, in the same order.
-        let host = format!("{}{LISTENER}", ticket.index);
-        let destination = Destination { tls: true, host, port: neighbour.port() };
-        let asked = clock.wall();
-        let mut connection = self.origins.connect(&destination, target, &[neighbour], false).await?;
-        connection.has_scheme(ticket.https);
-        let sign_of_life = async {
-            connection.send(&head).await?;
-            connection.read_head().await
-        };
-        let mut answer = clock.timeout(neighbours.patience, sign_of_life).await.map_err(|_| Declined::Silent)??;
+        Ok(head)
+    }
+
+    /// The final head of an answer of which this is the first, as long as the neighbour is one.
+    async fn final_head(
+        &self,
+        mut answer: ResponseHead,
+        mut connection: Connection,
+        neighbours: &Neighbours,
+        neighbour: SocketAddr,
+    ) -> Result<(ResponseHead, Connection), Declined> {
         let mut interim = 0;
         while answer.status.is_informational() {
             interim += 1;
@@ -147,14 +277,9 @@ impl Neighbourhood {
             }
             answer = self.next_head(&mut connection, neighbours, neighbour).await?;
         }
-        let from = answer.headers.get(FETCHED_FROM).and_then(|from| from.to_str().ok()?.parse::<IpAddr>().ok());
-        let from = from.ok_or(Declined::Answered)?;
-        let answered = clock.wall();
-        headers::from_origin(&mut answer, answered)?;
-        Ok(Reply { head: answer, connection, asked, answered, from, sending: false })
+        Ok((answer, connection))
     }
 
-    /// The next head of an answer, as long as the neighbour is one.
     async fn next_head(
         &self,
         connection: &mut Connection,
@@ -182,8 +307,12 @@ impl Neighbourhood {
 enum Declined {
     #[error("it said nothing in time, or is gone")]
     Silent,
+    #[error("{0}")]
+    Unreachable(Failure),
     #[error("it has no answer of an origin's")]
     Answered,
+    #[error("the origin has failed it")]
+    Tried,
     #[error("{0}")]
     Failed(#[from] Failure),
 }

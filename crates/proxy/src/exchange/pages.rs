@@ -9,6 +9,7 @@ use super::entry::Entry;
 use super::headers;
 use super::transaction::Transaction;
 use crate::failure::Failure;
+use crate::neighbours::TRIED;
 use crate::page;
 use crate::shared::Shared;
 
@@ -20,6 +21,8 @@ pub(super) async fn give_up(shared: &Shared, transaction: Transaction<'_>, failu
     if client.has_begun() || *failure == Failure::ClientLeft {
         return;
     }
+    // It is nobody's but this proxy's.
+    entry.fetched_from = None;
     let body = page::page(failure);
     let Ok(head) = page_head(shared, failure, body.len(), entry) else {
         return;
@@ -34,6 +37,9 @@ pub(super) async fn give_up(shared: &Shared, transaction: Transaction<'_>, failu
 fn page_head(shared: &Shared, failure: &Failure, length: usize, entry: &Entry) -> Result<ResponseHead, BadField> {
     let mut head = page::head(failure, length)?;
     headers::to_client(shared, &mut head, None, entry)?;
+    if entry.for_neighbour && failure.is_upstream() {
+        head.headers.insert(TRIED, 1)?;
+    }
     // Nothing stored is in it (RFC 9211 2).
     head.headers.remove(&CACHE_STATUS);
     Ok(head)

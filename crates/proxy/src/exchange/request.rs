@@ -1,6 +1,6 @@
 //! One request: where it came in, where it goes, and what it says.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -99,8 +99,8 @@ pub(crate) struct Request {
     pub not_for_cache: Option<Outcome>,
     /// It has passed this proxy before.
     pub is_loop: bool,
-    /// A neighbour says that it has the object.
-    pub told_of: bool,
+    /// A neighbour says that this one has the object.
+    pub told_of: Option<SocketAddr>,
 }
 
 impl Request {
@@ -119,7 +119,7 @@ impl Request {
         let read = if version == Version::HTTP_2 { Fields::of_http2_lines } else { Fields::of_lines };
         let mut headers = read(&fields).map_err(malformed)?;
         let directives = request_directives(&headers);
-        let told_of = ticket.neighbour && headers.contains_key(HAS);
+        let told_of = headers.get(HAS).filter(|_| ticket.neighbour).and_then(|has| has.to_str().ok()?.parse().ok());
         // Neighbours may all have one name, and never ask in a circle.
         let is_loop = !ticket.neighbour && hops::is_loop(&headers, name);
         if ticket.neighbour {

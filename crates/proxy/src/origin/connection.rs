@@ -64,6 +64,18 @@ impl Connection {
         }
     }
 
+    /// The origin has not seen the request, or its connection was closed behind an earlier one: it may be sent again.
+    pub fn is_unseen(&self) -> bool {
+        self.is_unprocessed() || (self.reused && !self.has_answered())
+    }
+
+    /// No further request goes to this connection.
+    pub fn retire(&self) {
+        if let Speaking::H2(h2) = &self.version {
+            h2.retire();
+        }
+    }
+
     /// The request is for a URL of this scheme, whoever is at the other end.
     pub fn has_scheme(&mut self, https: bool) {
         if let Speaking::H2(h2) = &mut self.version {

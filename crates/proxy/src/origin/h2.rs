@@ -64,6 +64,11 @@ impl H2 {
         }
     }
 
+    /// No further request goes to its connection.
+    pub fn retire(&self) {
+        self.seat.retire();
+    }
+
     /// Sends a request's head. Content follows if the head says so.
     pub async fn send(&mut self, head: &RequestHead) -> Result<(), Failure> {
         self.head_only = head.method == Method::HEAD;

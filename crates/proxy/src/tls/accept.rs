@@ -19,7 +19,7 @@ const HTTP1: &[u8] = b"http/1.1";
 
 /// Bytes of ciphertext that are read at once: Rustls asks for 4 KiB, and a record has up to 16. Without TLS an idle connection
 /// has no read buffer at all.
-const READ_BYTES: usize = 16 * 1024;
+pub(crate) const READ_BYTES: usize = 16 * 1024;
 
 /// One listener's TLS.
 #[derive(Debug)]

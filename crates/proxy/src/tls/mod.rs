@@ -5,6 +5,6 @@
 mod accept;
 mod certificates;
 
-pub(crate) use accept::{Accepted, Served, Tls};
+pub(crate) use accept::{Accepted, READ_BYTES, Served, Tls};
 pub use certificates::{BadCertificate, CertificateFiles};
 pub(crate) use certificates::{certificates_in, check_at, key_in};

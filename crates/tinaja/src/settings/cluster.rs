@@ -119,7 +119,7 @@ impl FileCluster {
         }
         let disks = match (self.disk.map(|Text(disk)| disk), self.copies) {
             (Some(DiskName::Home), copies) => Disks::Home { copies: copies.unwrap_or(1) },
-            (_, None) => Disks::Own,
+            (_, None | Some(1)) => Disks::Own,
             (_, Some(_)) => {
                 bail!("[cluster] copies is for disk = \"home\" alone: leave it out, or set disk = \"home\"")
             }

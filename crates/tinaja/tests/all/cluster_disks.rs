@@ -2,13 +2,15 @@
 //! another way.
 
 use std::fs;
+use std::io::Write;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use tinaja_testkit::body::body;
-use tinaja_testkit::client::{Response, get, get_with};
-use tinaja_testkit::origin::Origin;
+use tinaja_testkit::client::{Client, Response, get, get_with};
+use tinaja_testkit::origin::{Origin, reply};
 use tinaja_testkit::wait::{eventually, wait_for};
 
 use crate::cluster::{SITE, Together, asked};
@@ -193,4 +195,112 @@ fn a_node_that_leads_elsewhere_is_not_believed() {
         check(&path, &together.get(1, &path));
     }
     assert!(asked(&origin) >= 16 && asked(&other) >= 16, "{} {}", asked(&origin), asked(&other));
+}
+
+/// A home asks the origin as the node would that the client asked: for that client, over the same scheme. The first mend of this took `X-Forwarded-Proto` away with
+/// what clients may not say. Content that comes with a GET is for the origin alone: once it was lost on the way to a home.
+#[test]
+fn an_origin_hears_the_same_whoever_asks_it() {
+    let origin = Origin::start(|request, stream| {
+        let fields = "Cache-Control: max-age=600\r\nX-Request-Id: of-the-origin\r\n";
+        reply(stream, request, 200, fields, &request.body)
+    });
+    let together = Together::start_with(3, &origin, "disk = \"home\"\ncopies = 2");
+    for n in 0..12 {
+        let said = "X-Forwarded-For: 10.9.9.9\r\nX-Forwarded-Proto: gopher\r\n";
+        let url = format!("{SITE}/{n}");
+        let first = get_with(together.nodes[n % 3].listen, &url, said).unwrap();
+        let second = get_with(together.nodes[(n + 1) % 3].listen, &url, said).unwrap();
+        assert_eq!((first.status, second.status), (200, 200));
+    }
+    let heard = origin.requests();
+    assert_eq!(heard.len(), 12);
+    for request in heard {
+        assert_eq!(request.field("x-forwarded-for").as_deref(), Some("10.9.9.9, 127.0.0.1"), "{}", request.head);
+        assert_eq!(request.field("x-forwarded-proto").as_deref(), Some("http"), "{}", request.head);
+        assert!(!request.head.to_lowercase().contains("\ntinaja-"), "{}", request.head);
+    }
+    for node in &together.nodes {
+        for n in 0..4 {
+            let mut client = Client::connect(node.listen);
+            client.send(format!("GET /with-{n} HTTP/1.1\r\nHost: cluster.test\r\nContent-Length: 5\r\n\r\nhello"));
+            let answer = client.read("GET").unwrap();
+            assert_eq!((answer.status, answer.text().as_str()), (200, "hello"));
+        }
+    }
+}
+
+/// An object that its second home has fetched for a client of its own comes to the first one's disk as well, however long it is. What the first home was told of
+/// was once given up for its length.
+#[test]
+fn long_objects_come_to_each_home() {
+    let origin = Origin::of_patterns();
+    let together = Together::start_with(3, &origin, "disk = \"home\"\ncopies = 2");
+    let paths: Vec<String> = (0..9).map(|n| format!("/2500000/object-{n}")).collect();
+    paths.iter().enumerate().for_each(|(n, path)| check(path, &together.get(n % 3, path)));
+    let on_disks = || (0..3).map(|n| on_disk(&together, n)).sum::<u64>();
+    eventually("each object to be on two disks", || on_disks() == 18);
+    assert_eq!(asked(&origin), 9);
+}
+
+/// An origin that fails is asked by the last home and by the node that the client asked, and not by each on the way: a client would wait for all of them.
+#[test]
+fn a_failing_origin_is_asked_twice() {
+    let origin = Origin::start(|_, _| false);
+    let together = Together::start_with(4, &origin, "disk = \"home\"\ncopies = 3");
+    for n in 0..12 {
+        let before = asked(&origin);
+        let answer = together.get(n % 4, &format!("/{n}"));
+        assert_eq!(answer.status, 502, "{}", answer.text());
+        assert_eq!(answer.field("tinaja-tried"), "", "{}", answer.head);
+        let tries = asked(&origin) - before;
+        assert!((1..=2).contains(&tries), "{tries} tries");
+    }
+}
+
+/// A node is upgraded while another reads from it, slowly: what is being read comes whole from the old process. It came over connections that ended when the old
+/// process left the cluster.
+#[test]
+fn an_upgrade_cuts_nobody_off() {
+    const BYTES: usize = 200_000;
+    let (go_on, at) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let origin = {
+        let (go_on, at) = (go_on.clone(), at.clone());
+        Origin::closing(move |request, stream| {
+            let all = body(&request.path, BYTES);
+            write!(
+                stream,
+                "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: {BYTES}\r\nConnection: close\r\n\r\n"
+            )?;
+            stream.write_all(&all[..BYTES / 2])?;
+            at.fetch_add(1, Relaxed);
+            while !go_on.load(Relaxed) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            stream.write_all(&all[BYTES / 2..])
+        })
+    };
+    let mut together = Together::start_with(2, &origin, "disk = \"home\"");
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..8)
+            .map(|n| {
+                let address = together.nodes[0].listen;
+                let path = format!("/{BYTES}/object-{n}");
+                scope.spawn(move || check(&path, &get(address, &format!("{SITE}{path}")).unwrap()))
+            })
+            .collect();
+        wait_for("half of each object to come", Duration::from_secs(60), || (at.load(Relaxed) == 8).then_some(()));
+        let new = together.run(&together.nodes[1].dir, together.nodes[1].listen, &["--take-over"]);
+        wait_for("a process to take over", Duration::from_secs(60), || {
+            new.output().contains("taken over from").then_some(())
+        });
+        go_on.store(true, Relaxed);
+        for reader in readers {
+            reader.join().unwrap();
+        }
+        together.nodes[1].process.wait();
+        together.nodes[1].process = new;
+    });
+    assert_eq!(asked(&origin), 8);
+    together.know(&[0, 1], 1);
 }

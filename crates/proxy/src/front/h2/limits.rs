@@ -32,8 +32,11 @@ const FORCED_RESETS: usize = 100;
 /// DATA frames with fewer bytes than this cost more than what they carry.
 pub(super) const SMALL_DATA_BYTES: usize = 64;
 
-/// Settings for one connection; `streams` at once.
-pub(super) fn builder(streams: u32) -> Builder {
+/// The same of another node of the cluster, whose clients leave whenever they like: as many as there are streams, many times over.
+const UNSEEN_RESETS_OF_NODES: usize = 4096;
+
+/// Settings for one connection; `streams` at once. `trusted` for another node of the cluster.
+pub(super) fn builder(streams: u32, trusted: bool) -> Builder {
     let mut builder = Builder::new();
     builder
         .max_concurrent_streams(streams)
@@ -41,8 +44,8 @@ pub(super) fn builder(streams: u32) -> Builder {
         .initial_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .max_send_buffer_size(SEND_BUFFER_BYTES)
-        .max_pending_accept_reset_streams(UNSEEN_RESETS)
-        .max_local_error_reset_streams(Some(FORCED_RESETS));
+        .max_pending_accept_reset_streams(if trusted { UNSEEN_RESETS_OF_NODES } else { UNSEEN_RESETS })
+        .max_local_error_reset_streams((!trusted).then_some(FORCED_RESETS));
     builder
 }
 

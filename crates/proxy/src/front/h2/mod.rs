@@ -92,9 +92,9 @@ impl Front {
     ) {
         let clock = &self.shared.clock;
         let began = clock.now();
-        let (wire, watch) = Wire::new(stream, ahead, clock);
+        let (wire, watch) = Wire::new(stream, ahead, caller.neighbour, clock);
         let limits = &self.shared.limits;
-        let handshake = builder(limits.streams).handshake(wire);
+        let handshake = builder(limits.streams, caller.neighbour).handshake(wire);
         let Ok(Ok(connection)) = clock.timeout(limits.head, handshake).await else { return };
         let (tasks, phase, last, clock) = (JoinSet::new(), Phase::Open, clock.now(), clock.clone());
         let mut session = Session { connection, watch, tasks, phase, last, clock };

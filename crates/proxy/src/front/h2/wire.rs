@@ -55,9 +55,11 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    /// `ahead` is what was read of `stream`, from the connection preface on.
-    pub fn new(stream: Stream, ahead: BytesMut, clock: &Clock) -> (Wire, Watch) {
-        let meter = Arc::new(Mutex::new(Meter::new(clock.now())));
+    /// `ahead` is what was read of `stream`, from the connection preface on. No frames are too many of one that is `trusted`.
+    pub fn new(stream: Stream, ahead: BytesMut, trusted: bool, clock: &Clock) -> (Wire, Watch) {
+        let mut meter = Meter::new(clock.now());
+        meter.trusted = trusted;
+        let meter = Arc::new(Mutex::new(meter));
         (Wire { stream, ahead, meter: meter.clone(), clock: clock.clone(), lingering: None }, Watch(meter))
     }
 }
