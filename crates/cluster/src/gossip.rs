@@ -130,7 +130,7 @@ pub fn node_id(name: &str, generation: u64) -> NodeId {
     NodeId(xxh3_64_with_seed(name.as_bytes(), generation))
 }
 
-/// Begin to gossip. Answers to `changed` come whenever somebody comes or goes.
+/// Begin to gossip. `changed` hears who is there before this ends, and whenever somebody comes or goes.
 ///
 /// Errors: [`JoinError::System`].
 pub async fn begin(
@@ -162,13 +162,11 @@ pub async fn begin(
     let chitchat: Arc<tokio::sync::Mutex<Chitchat>> = handle.chitchat();
     let mut watcher = chitchat.lock().await.live_nodes_watcher();
     drop(chitchat);
+    // The first one before anybody asks the node something: it would have no home to look in.
+    changed(view(&id, &card, &watcher.borrow_and_update()));
     tinaja_clock::Clock::system().start(async move {
-        loop {
-            let view = view(&id, &card, &watcher.borrow_and_update());
-            changed(view);
-            if watcher.changed().await.is_err() {
-                break;
-            }
+        while watcher.changed().await.is_ok() {
+            changed(view(&id, &card, &watcher.borrow_and_update()));
         }
     });
     Ok(handle)

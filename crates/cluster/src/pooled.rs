@@ -306,14 +306,7 @@ impl Sink for Writing {
         Box::pin(async move {
             let Writing { below, ticket, inner, key, slot_key, head, copy } = *self;
             let commit = below.commit().await;
-            // What only passes by this node's disk is for the memory of all the same. An older version on the disk, from when this
-            // node was its home, must not come back once the new one is forgotten.
-            if matches!(commit, Commit::NotStored(WhyNot::Passing))
-                && !matches!(inner.below.lookup(&key, inner.clock().now()), Lookup::Absent)
-                && let Err(why) = inner.below.remove(&key).await
-            {
-                tracing::warn!(%why, "an older version of an object stays on the disk");
-            }
+            // What only passes by this node's disk is for the memory of all the same.
             if matches!(commit, Commit::Stored { .. } | Commit::NotStored(WhyNot::Passing)) {
                 let payload = copy.and_then(|copy| pack(&key, &head, &copy.bytes));
                 let answer = answer(ticket).await;
