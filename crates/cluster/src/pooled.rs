@@ -55,6 +55,11 @@ impl Pooled {
     pub fn node(&self) -> &Joined {
         &self.0.joined
     }
+
+    /// This node's own store.
+    pub fn below(&self) -> Arc<dyn Store> {
+        self.0.below.clone()
+    }
 }
 
 impl Inner {

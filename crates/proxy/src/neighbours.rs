@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use http::HeaderName;
 use parking_lot::Mutex;
 use rustls::{ClientConfig, ServerConfig};
-use tinaja_store::Key;
+use tinaja_store::{Key, Store};
 use tokio::sync::{Semaphore, mpsc};
 
 /// What a neighbour asks for: the place of the object, so that nothing else is taken for it.
@@ -64,6 +64,8 @@ pub struct Neighbours {
     pub way: Box<dyn Fn(&Key) -> Way + Send + Sync>,
     /// Whether a neighbour is there, as far as is known at the moment.
     pub is_there: Box<dyn Fn(SocketAddr) -> bool + Send + Sync>,
+    /// This proxy's own store, without what is in others' memory; while there is one.
+    pub disk: Box<dyn Fn() -> Option<Arc<dyn Store>> + Send + Sync>,
     /// How they are connected to.
     pub tls: Arc<ClientConfig>,
     /// How those who ask here are told from others.
@@ -90,6 +92,7 @@ impl Neighbours {
     pub fn new(
         way: Box<dyn Fn(&Key) -> Way + Send + Sync>,
         is_there: Box<dyn Fn(SocketAddr) -> bool + Send + Sync>,
+        disk: Box<dyn Fn() -> Option<Arc<dyn Store>> + Send + Sync>,
         (tls, server): (Arc<ClientConfig>, Arc<ServerConfig>),
         patience: Duration,
         shared_bytes: u64,
@@ -97,7 +100,7 @@ impl Neighbours {
     ) -> Neighbours {
         let visitors = tokio::sync::Mutex::new(visitors);
         let (resting, telling) = (Mutex::default(), Arc::new(Semaphore::new(MOST_TOLD)));
-        Neighbours { way, is_there, tls, server, patience, shared_bytes, visitors, resting, telling }
+        Neighbours { way, is_there, disk, tls, server, patience, shared_bytes, visitors, resting, telling }
     }
 
     /// The next one who asks here; never, once nobody can any more.

@@ -40,7 +40,8 @@ impl OwnNode {
         let identity = Identity::read(&joining.files, &joining.cluster, &Clock::system())?;
         let (visitors, come) = disks::visitors();
         let own = OwnNode { visitors: Some(visitors), ..OwnNode::default() };
-        let (node, same) = (own.node.clone(), own.node.clone());
+        let (node, same, here) = (own.node.clone(), own.node.clone(), own.node.clone());
+        let disk = move || here.lock().as_ref().map(Pooled::below);
         let is_there = move |address| same.lock().as_ref().is_some_and(|node| node.node().is_there(address));
         let way = move |key: &Key| {
             let disks::Way { keeps, ask, before, own } =
@@ -50,6 +51,7 @@ impl OwnNode {
         let neighbours = Neighbours::new(
             Box::new(way),
             Box::new(is_there),
+            Box::new(disk),
             (identity.fetch, identity.server),
             joining.patience,
             joining.object_bytes,

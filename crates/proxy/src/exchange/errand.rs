@@ -97,8 +97,11 @@ impl Errands {
         let mut entry = Entry::default();
         let name = &request.ticket.name;
         let looked = match why {
-            // What this proxy finds may be in memory, or another's memory, alone.
-            Why::Neighbour => Looked::Nothing,
+            // What is found as usual may be in another's memory alone.
+            Why::Neighbour => match self.filler.shared.neighbours.as_ref().and_then(|neighbours| (neighbours.disk)()) {
+                Some(disk) => find(&disk, name, &request.head.headers).await,
+                None => Looked::Nothing,
+            },
             Why::Part | Why::Stale => find(&self.filler.store, name, &request.head.headers).await,
         };
         let found = match looked {

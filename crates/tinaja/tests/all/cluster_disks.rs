@@ -22,8 +22,27 @@ fn on_disk(together: &Together, n: usize) -> u64 {
     said["live_objects"].as_u64().unwrap_or_default()
 }
 
+/// Wait until so many copies of objects are on all disks together.
+fn lie_on_disks(together: &Together, copies: u64) {
+    let began = Instant::now();
+    loop {
+        let here: Vec<u64> = (0..together.nodes.len()).map(|n| on_disk(together, n)).collect();
+        if here.iter().sum::<u64>() == copies {
+            return;
+        }
+        let logs = together.nodes.iter().map(|node| fs::read_to_string(node.dir.join("log")).unwrap_or_default());
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "{here:?} copies on disks after a minute, and not {copies}; {}",
+            logs.collect::<Vec<_>>().join("\n")
+        );
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
 /// With `disk = "home"` the origin is asked once for each object, whichever nodes are asked for it and at the same time; each object lies on as many
 /// disks as there are to be copies; and all nodes answer with the right bytes. Objects are larger than what the shared memory takes, and smaller.
+/// (A home that was told late of what it had fetched itself once fetched it again: 49 copies for 48, in one of twenty crowded runs.)
 #[test]
 fn each_object_lies_on_the_disk_of_its_home() {
     for copies in [1, 2] {
@@ -49,10 +68,10 @@ fn each_object_lies_on_the_disk_of_its_home() {
             }
         }
         assert_eq!(asked(&origin), paths.len(), "one fetch does for all");
-        let on_disks = || (0..4).map(|n| on_disk(&together, n)).collect::<Vec<_>>();
         let all = (paths.len() * copies) as u64;
-        eventually("each object to be on its disks", || on_disks().iter().sum::<u64>() == all);
-        assert!(on_disks().iter().all(|here| *here > 0 && *here < all), "{:?}", on_disks());
+        lie_on_disks(&together, all);
+        let on_disks: Vec<u64> = (0..4).map(|n| on_disk(&together, n)).collect();
+        assert!(on_disks.iter().all(|here| *here > 0 && *here < all), "{on_disks:?}");
         let (code, table) = together.tinaja(0, &["cluster", "status"]);
         assert!(code == Some(0) && table.contains(&format!("home, copies {copies}")), "{table}");
     }
@@ -74,8 +93,7 @@ fn a_home_stops_or_dies_under_load() {
     for (n, path) in paths.iter().enumerate() {
         check(path, &together.get(n % 4, path));
     }
-    let on_disks = |together: &Together| (0..4).map(|n| on_disk(together, n)).sum::<u64>();
-    eventually("each object to be on two disks", || on_disks(&together) == 80);
+    lie_on_disks(&together, 80);
     for signal in [Signal::STOP, Signal::KILL] {
         let before = asked(&origin);
         let (stop, answered, longest) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
@@ -141,7 +159,7 @@ fn a_node_without_the_object_answers_all_that_its_home_can() {
         }
         assert_eq!(asked(&origin), n + 1, "{path}");
     }
-    eventually("all to be on disks", || (0..3).map(|n| on_disk(&together, n)).sum::<u64>() == 6);
+    lie_on_disks(&together, 6);
     for n in 0..6 {
         let url = format!("{SITE}/100000/object-{n}");
         assert_eq!(together.tinaja(n % 3, &["purge", &url]), (Some(0), format!("{url}: purged\n")));
@@ -238,8 +256,7 @@ fn long_objects_come_to_each_home() {
     let together = Together::start_with(3, &origin, "disk = \"home\"\ncopies = 2");
     let paths: Vec<String> = (0..9).map(|n| format!("/2500000/object-{n}")).collect();
     paths.iter().enumerate().for_each(|(n, path)| check(path, &together.get(n % 3, path)));
-    let on_disks = || (0..3).map(|n| on_disk(&together, n)).sum::<u64>();
-    eventually("each object to be on two disks", || on_disks() == 18);
+    lie_on_disks(&together, 18);
     assert_eq!(asked(&origin), 9);
 }
 
