@@ -24,8 +24,9 @@ use tokio_rustls::TlsAcceptor;
 use crate::arena::Arena;
 use crate::disks::Visitors;
 use crate::inbox::{Came, Inbox};
+use crate::lent::Lending;
 use crate::limits::{MAX_CONNECTIONS, MAX_GOSSIP_BYTES, MAX_MESSAGE_BYTES, MAX_REMOVAL_BYTES, MAX_STREAMS};
-use crate::links::{FROM, collect};
+use crate::links::{FROM, LENDS, STILLS, collect};
 use crate::packed;
 use crate::tls::FETCH;
 use tinaja_store::{Key, Pending, Store};
@@ -57,6 +58,8 @@ pub struct Answers<A, C> {
     pub arena: A,
     /// The largest part of it that is read at once.
     pub most_bytes: usize,
+    /// What others are told of it, if they may read it without help.
+    pub lending: Option<Arc<Lending>>,
     /// Where messages go.
     pub inbox: Arc<Inbox<C>>,
     /// Where gossip goes, with where its answer is to go.
@@ -165,6 +168,20 @@ impl<A: Arena + 'static, C: Send + 'static> Answers<A, C> {
             (&Method::GET, "/memory") => match self.part(head.uri.query().unwrap_or_default()) {
                 Some(part) => (StatusCode::OK, part),
                 None => (StatusCode::RANGE_NOT_SATISFIABLE, Bytes::new()),
+            },
+            (&Method::GET, LENDS) => match self.lending.as_ref().and_then(|lending| lending.told(self.clock.now())) {
+                Some(told) => {
+                    self.inbox.wake();
+                    (StatusCode::OK, told)
+                }
+                None => (StatusCode::NOT_FOUND, Bytes::new()),
+            },
+            (&Method::GET, STILLS) => match &self.lending {
+                Some(lending) => {
+                    lending.be_still(self.clock.now());
+                    (StatusCode::OK, Bytes::new())
+                }
+                None => (StatusCode::NOT_FOUND, Bytes::new()),
             },
             (&Method::POST, "/messages") => {
                 self.messages(body).await;

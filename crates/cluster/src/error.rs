@@ -39,6 +39,14 @@ pub enum JoinError {
     /// Memory that is too little for anything, or more than can be had.
     #[error("cluster: {0}")]
     Memory(String),
+    /// Memory cannot be lent in this way.
+    #[error("cluster: one_sided = {ways}: {why}")]
+    Ucx {
+        /// The ways that were asked for.
+        ways: String,
+        /// What is wrong with them.
+        why: String,
+    },
     /// The system has no threads or sockets left.
     #[error("cluster: {0}")]
     System(String),

@@ -30,12 +30,14 @@ struct State<C> {
     reads: Vec<(u64, Option<Box<[u8]>>)>,
     messages: Vec<Vec<u8>>,
     commands: VecDeque<C>,
+    /// The node's thread is to look after something else.
+    is_woken: bool,
 }
 
 impl<C> Inbox<C> {
     /// An empty one.
     pub fn new(clock: Clock) -> Inbox<C> {
-        let state = State { reads: Vec::new(), messages: Vec::new(), commands: VecDeque::new() };
+        let state = State { reads: Vec::new(), messages: Vec::new(), commands: VecDeque::new(), is_woken: false };
         Inbox { state: Mutex::new(state), changed: Condvar::new(), clock, has_ended: AtomicBool::new(false) }
     }
 
@@ -90,13 +92,20 @@ impl<C> Inbox<C> {
         self.has_ended.load(Acquire)
     }
 
+    /// Wake who waits, or will wait next, though nothing is in here for it.
+    pub fn wake(&self) {
+        self.state.lock().is_woken = true;
+        self.changed.notify_one();
+    }
+
     /// Wait until there is something, and no longer than that.
     pub fn wait(&self, at_most: Duration) {
         let mut state = self.state.lock();
         let is_empty = state.reads.is_empty() && state.messages.is_empty() && state.commands.is_empty();
-        if is_empty && !self.has_ended() {
+        if is_empty && !state.is_woken && !self.has_ended() {
             self.clock.wait_for(&self.changed, &mut state, at_most);
         }
+        state.is_woken = false;
     }
 }
 

@@ -26,10 +26,13 @@ use crate::error::JoinError;
 use crate::gossip::{self, Card, View, node_id};
 use crate::inbox::Inbox;
 use crate::joining::Joining;
+use crate::lent::{self, Lending, Lent};
 use crate::limits::MAX_GOSSIP;
 use crate::links::{Links, REMOVING, Work};
+use crate::listings::{LISTED, Listing, Listings};
 use crate::members::{NodeId, Role};
 use crate::node::{Answer, Node, Options, Ticket};
+use crate::over_both::{Near, OverBoth};
 use crate::over_http2::OverHttp2;
 use crate::packed;
 use crate::slots::SlotKey;
@@ -41,12 +44,10 @@ use crate::tls::Identity;
 const SLEEP: Duration = Duration::from_secs(1);
 /// For so long some of the others may not know of this node yet, though it knows them.
 const YOUNG: Duration = Duration::from_secs(10);
-/// A node that has not forgotten something in time is asked again after so long.
-const AGAIN: Duration = Duration::from_millis(100);
+/// Nodes that have not forgotten something in time are asked again so often; each time they have as long as the first time.
+const MOST_INVALIDATIONS: u32 = 20;
 /// How long the others may take to be told that this node leaves.
 const LEAVING: Duration = Duration::from_millis(500);
-
-type Words = Arc<Vec<AtomicU64>>;
 
 /// What the program wants of the node's thread.
 enum Command {
@@ -54,7 +55,7 @@ enum Command {
     Ticket(SlotKey, oneshot::Sender<Answer>),
     Invalidate(SlotKey, oneshot::Sender<Answer>),
     Forget(SlotKey, oneshot::Sender<()>),
-    Store(SlotKey, Vec<u8>, Ticket),
+    Store(SlotKey, Vec<u8>, Ticket, oneshot::Sender<bool>),
     View(View),
     Status(oneshot::Sender<Status>),
 }
@@ -88,7 +89,9 @@ impl Joined {
         let clock = below.clock();
         let identity = Identity::read(&joining.files, &joining.cluster, &clock)?;
         let (lends, bytes) = joining.lends()?;
-        let arena = words(bytes)?;
+        let context = lent::open(&joining.one_sided)?;
+        let arena = Arc::new(Lent::new(bytes, context.as_ref())?);
+        let lending = context.is_some().then(Arc::<Lending>::default);
         let system = |cause: std::io::Error| JoinError::System(cause.to_string());
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
@@ -113,6 +116,7 @@ impl Joined {
         let (gossip, comes) = mpsc::channel(MAX_GOSSIP);
         let answers = Arc::new(Answers {
             arena: arena.clone(),
+            lending: lending.clone(),
             most_bytes: (lends.slot_bytes as usize).max(BUCKET_BYTES),
             inbox: inbox.clone(),
             gossip,
@@ -132,9 +136,33 @@ impl Joined {
         let id = node_id(&joining.node, generation);
         let node = Node::new(id, &arena, &lends, options, 2 * generation);
         let network = OverHttp2::new(links.clone(), inbox.clone(), clock.clone(), joining.patience);
-        let driver = Driver::new(node, network, clock.clone(), seed);
         let (from, to, since, by) = (inbox.clone(), links.clone(), distrusted.clone(), clock.clone());
-        let thread = clock.spawn("cluster node", move || run(driver, &from, &to, &since, &by)).map_err(system)?;
+        let (patience, (told, begun)) = (joining.patience, std::sync::mpsc::channel());
+        let thread = clock.spawn("cluster node", move || {
+            let _ending = Ending { inbox: &from, links: &to, arena: &arena };
+            // UCX is for the thread that opens it.
+            let near = match (&context, lending, arena.key()) {
+                (Some(context), Some(lending), Ok(Some(key))) => {
+                    let way = (to.clone(), from.clone());
+                    Near::start((context, &key), lending, way, by.clone(), patience).map(Some)
+                }
+                (_, _, Err(why)) => Err(JoinError::System(why.to_string())),
+                _ => Ok(None),
+            };
+            let near = match near {
+                Ok(near) => near,
+                Err(why) => {
+                    from.end();
+                    // It is waited for below.
+                    return drop(told.send(Err(why)));
+                }
+            };
+            let driver = Driver::new(node, OverBoth::new(network, near), by.clone(), seed);
+            let _ = told.send(Ok(()));
+            run(driver, &from, &since, (&by, patience));
+        });
+        let thread = thread.map_err(system)?;
+        begun.recv().unwrap_or_else(|_| Err(JoinError::System("the node's thread does not begin".to_owned())))?;
         drop(_inside);
         Ok(Joined {
             joining,
@@ -192,10 +220,12 @@ impl Joined {
         self.inbox.command(Command::Ticket(key, reply)).ok().map(|()| answer)
     }
 
-    /// Keep an object in the cluster's memory.
-    pub fn store(&self, key: SlotKey, payload: Vec<u8>, ticket: Ticket) {
+    /// Keep an object in the cluster's memory. Whether its home says so to others, or it is not kept at all: if not, others may find an older one.
+    pub async fn store(&self, key: SlotKey, payload: Vec<u8>, ticket: Ticket) -> bool {
         // A node that is too busy does without.
-        let _ = self.inbox.command(Command::Store(key, payload, ticket));
+        let (reply, is_listed) = oneshot::channel();
+        let sent = self.inbox.command(Command::Store(key, payload, ticket, reply)).is_ok();
+        !sent || is_listed.await.unwrap_or(true)
     }
 
     /// Forget an object in the memory and on the disks of all other nodes; whether one of the disks had it. Errors: whoever has not done
@@ -231,8 +261,10 @@ impl Joined {
         let slot_key = self.slot_key(key);
         // A node that is slow, but has answered before, is asked again; another one is named already.
         let mut forgotten = self.invalidate(slot_key).await;
-        while !forgotten && not.is_empty() && self.clock.now() < until {
-            self.clock.timer(AGAIN).await;
+        for _ in 0..MOST_INVALIDATIONS {
+            if forgotten || !not.is_empty() || self.clock.now() >= until {
+                break;
+            }
             forgotten = self.invalidate(slot_key).await;
         }
         if !forgotten && not.is_empty() {
@@ -276,9 +308,10 @@ impl Joined {
                 let address = *view.addresses.get(node)?;
                 let (is_up, role) = (self.links.is_up(address), member.role);
                 let homes = status.homes.get(&node.0).copied().unwrap_or_default();
-                let transport = "HTTP/2 over mutual TLS".to_owned();
+                let by_http2 = || ("HTTP/2 over mutual TLS".to_owned(), false);
+                let (transport, one_sided) = status.ways.get(&node.0).cloned().unwrap_or_else(by_http2);
                 let is_passive = role == Role::Passive;
-                Some(Peer { name: member.name.clone(), address, is_up, is_passive, homes, transport, one_sided: false })
+                Some(Peer { name: member.name.clone(), address, is_up, is_passive, homes, transport, one_sided })
             })
             .collect();
         status.refused = view.refused.clone();
@@ -341,27 +374,22 @@ fn forgetting(inbox: Arc<Inbox<Command>>, secret: [u8; 32]) -> Forget {
     })
 }
 
-/// Whatever ends the node's thread, nobody waits for it.
-struct Ending<'a>(&'a Inbox<Command>, &'a Links);
+/// Whatever ends the node's thread, nobody waits for it, and nobody reads its memory for what it was.
+struct Ending<'a> {
+    inbox: &'a Inbox<Command>,
+    links: &'a Links,
+    arena: &'a Lent,
+}
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
-        if !self.0.has_ended() {
+        if !self.inbox.has_ended() {
             tracing::error!("the node of the cluster has ended by itself: this server is alone until its next start");
         }
-        self.0.end();
-        self.1.end();
+        self.inbox.end();
+        self.links.end();
+        self.arena.wipe();
     }
-}
-
-/// Memory for what a node lends. Errors: there is not so much.
-fn words(bytes: u64) -> Result<Words, JoinError> {
-    let too_much = || JoinError::Memory(format!("there are no {bytes} bytes of memory: make memory smaller"));
-    let count = usize::try_from(bytes / 8).map_err(|_| too_much())?;
-    let mut words: Vec<AtomicU64> = Vec::new();
-    words.try_reserve_exact(count).map_err(|_| too_much())?;
-    words.resize_with(count, AtomicU64::default);
-    Ok(Arc::new(words))
 }
 
 /// What is done when somebody comes or goes.
@@ -410,15 +438,14 @@ fn on_change(
 
 /// The node's thread.
 fn run(
-    mut driver: Driver<Words, OverHttp2<Command>>,
+    mut driver: Driver<Arc<Lent>, OverBoth<Command>>,
     inbox: &Inbox<Command>,
-    links: &Links,
     distrusted: &AtomicU64,
-    clock: &Clock,
+    (clock, patience): (&Clock, Duration),
 ) {
-    let _ending = Ending(inbox, links);
     let mut waiting: HashMap<u64, oneshot::Sender<Answer>> = HashMap::new();
     let mut homes: HashMap<u64, u64> = HashMap::new();
+    let mut listings = Listings::default();
     let mut clears = 0;
     while !inbox.has_ended() {
         if driver.node().clears() != clears {
@@ -435,7 +462,16 @@ fn run(
                     driver.node().forget_here(&key);
                     let _ = reply.send(());
                 }
-                Command::Store(key, payload, ticket) => driver.node().store(&key, &payload, ticket),
+                Command::Store(key, payload, ticket, reply) => {
+                    let now = clock.now();
+                    match driver.node().store(&key, &payload, ticket) {
+                        Some(version) => {
+                            listings.begin(Listing { key, version, reply, pause: LISTED, until: now + patience }, now)
+                        }
+                        // Nobody finds anything of it.
+                        None => drop(reply.send(true)),
+                    }
+                }
                 Command::View(view) => {
                     let members = view.with_homes();
                     homes = members.homes().fold(HashMap::new(), |mut homes, node| {
@@ -448,22 +484,28 @@ fn run(
                 Command::Status(reply) => drop(reply.send(status(&mut driver, &homes))),
             }
         }
+        listings.look(driver.node(), clock.now());
         for (call, answer) in driver.turn() {
             if let Some(reply) = waiting.remove(&call) {
                 // Whoever asked may have gone.
                 let _ = reply.send(answer);
+            } else {
+                listings.looked(call, &answer, clock.now());
             }
         }
-        driver.sleep(SLEEP);
+        driver.sleep(SLEEP.min(listings.patience(clock.now())));
     }
 }
 
-fn status(driver: &mut Driver<Words, OverHttp2<Command>>, homes: &HashMap<u64, u64>) -> Status {
+fn status(driver: &mut Driver<Arc<Lent>, OverBoth<Command>>, homes: &HashMap<u64, u64>) -> Status {
+    let ways = driver.network().ways().into_iter().map(|(node, way)| (node.0, way)).collect();
+    let one_sided_reads = ("one-sided reads".to_owned(), driver.network().one_sided_reads());
     let node = driver.node();
     let (listed, duplicate_bytes) = node.listed();
     let held = node.held().map(|(_, held)| u64::from(held.at.bytes));
     let (objects, bytes) = held.fold((0, 0), |(objects, all), bytes| (objects + 1, all + bytes));
     let room = node.room();
+    let counts = node.counts().all().into_iter().map(|(name, count)| (name.to_owned(), count));
     Status {
         free: room.free,
         redundant: room.redundant,
@@ -474,7 +516,8 @@ fn status(driver: &mut Driver<Words, OverHttp2<Command>>, homes: &HashMap<u64, u
         bytes,
         listed,
         duplicate_bytes,
-        counts: node.counts().all().into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
+        counts: counts.chain([one_sided_reads]).collect(),
+        ways,
         homes: homes.clone(),
         ..Status::default()
     }

@@ -7,6 +7,7 @@ use tinaja_clock::Clock;
 
 use crate::disks::Disks;
 use crate::error::JoinError;
+use crate::lent;
 use crate::limits::MAX_OBJECT_BYTES;
 use crate::members::{Lends, Role};
 use crate::packed;
@@ -43,6 +44,9 @@ pub struct Joining {
     pub role: Role,
     /// On whose disks objects lie. All nodes have the same.
     pub disks: Disks,
+    /// The ways by which other nodes may read this one's memory without its help: [`crate::lent::SHARED_MEMORY`] for those on this machine, and interfaces for
+    /// RDMA by their names. Whoever reaches one of them may read the memory. Others ask by HTTP/2.
+    pub one_sided: Vec<String>,
     /// How long another node may take to answer, before this one does without.
     pub patience: Duration,
 }
@@ -53,6 +57,7 @@ impl Joining {
     /// Errors: as [`crate::joined::Joined::join`], but for addresses.
     pub fn check(&self, clock: &Clock) -> Result<(), JoinError> {
         Identity::read(&self.files, &self.cluster, clock)?;
+        lent::open(&self.one_sided)?;
         self.lends().map(drop)
     }
 
@@ -103,6 +108,7 @@ impl Default for Joining {
             object_bytes: DEFAULT_OBJECT_BYTES,
             role: Role::Proxy,
             disks: Disks::default(),
+            one_sided: Vec::new(),
             patience: Duration::from_millis(500),
         }
     }

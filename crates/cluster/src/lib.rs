@@ -6,7 +6,7 @@
 //! - [`pool`], [`slots`]: the objects that a node holds, in memory that its peers read without its help.
 //! - [`message`]: what nodes tell each other.
 //!
-//! - [`drive`], [`over_ucx`], [`over_http2`]: a node over a network ([`transport`]).
+//! - [`drive`], [`over_ucx`], [`over_http2`], [`over_both`]: a node over a network ([`transport`]). [`lent`]: the memory that it lends.
 //! - [`joined`]: a node as a part of a program, with its thread and connections ([`links`], [`answers`]), and with others found by [`gossip`].
 //! - [`disks`]: on whose disks objects lie.
 //! - [`pooled`]: a store over a store, whose memory is the cluster's. It is what a proxy uses.
@@ -27,11 +27,14 @@ pub mod gossip;
 pub mod inbox;
 pub mod joined;
 pub mod joining;
+pub mod lent;
 pub mod limits;
 pub mod links;
+mod listings;
 pub mod members;
 pub mod message;
 pub mod node;
+pub mod over_both;
 pub mod over_http2;
 pub mod over_ucx;
 mod packed;

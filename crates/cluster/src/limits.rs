@@ -58,6 +58,9 @@ pub const MAX_GOSSIP_BYTES: usize = 128 << 10;
 /// Gossip that waits.
 pub const MAX_GOSSIP: usize = 256;
 
+/// What a node tells of its memory, in bytes: it has some hundred.
+pub const MAX_TOLD_BYTES: usize = 128 << 10;
+
 /// One message, in bytes. The longest has 106.
 pub const MAX_MESSAGE_BYTES: usize = 128;
 

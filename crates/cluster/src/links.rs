@@ -4,6 +4,8 @@
 //! GET  /memory?at=A&bytes=B   so many bytes of the neighbour's memory
 //! POST /messages              messages, one after the other, each after its length; the request never ends
 //! POST /gossip                who is there; `from` says where an answer goes
+//! GET  /lends                 what is needed to read the neighbour's memory without its help
+//! GET  /still                 the neighbour is to leave UCX alone for a moment
 //! POST /remove                a key that is to be removed from the neighbour's disk
 //! ```
 //!
@@ -29,8 +31,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 
-use crate::limits::{MAX_LINKS, MAX_QUEUED};
+use crate::limits::{MAX_LINKS, MAX_QUEUED, MAX_TOLD_BYTES};
 
+/// What is needed to read a neighbour's memory without its help.
+pub const LENDS: &str = "/lends";
+/// It is to leave UCX alone for a moment.
+pub const STILLS: &str = "/still";
 /// Where an answer to gossip goes.
 pub const FROM: &str = "from";
 /// How long a neighbour may take to accept a connection.
@@ -63,6 +69,15 @@ pub enum Work {
         /// Whom to tell.
         tell: Tell,
     },
+    /// A question without more words to it; it is not asked after that time. What is answered is told, whatever becomes of it.
+    Ask {
+        /// Which.
+        path: &'static str,
+        /// When nobody waits for it any more.
+        until: Instant,
+        /// Whom to tell.
+        tell: Tell,
+    },
     /// Remove this from the disk; whether it was there, if it is gone.
     Remove(Bytes, oneshot::Sender<Option<bool>>),
 }
@@ -71,7 +86,7 @@ impl Work {
     /// It will not be done.
     fn fail(self) {
         match self {
-            Work::Read { tell, .. } => tell(None),
+            Work::Read { tell, .. } | Work::Ask { tell, .. } => tell(None),
             Work::Message(_) | Work::Gossip(_) | Work::Remove(..) => {}
         }
     }
@@ -278,7 +293,8 @@ impl Way {
         let now = self.shared.clock.now();
         let (method, path, body, patience) = match &work {
             Work::Message(_) => return,
-            Work::Read { until, .. } if *until <= now => return work.fail(),
+            Work::Read { until, .. } | Work::Ask { until, .. } if *until <= now => return work.fail(),
+            Work::Ask { path, until, .. } => (Method::GET, (*path).to_owned(), Bytes::new(), until.duration_since(now)),
             Work::Read { at, bytes, until, .. } => {
                 (Method::GET, format!("/memory?at={at}&bytes={bytes}"), Bytes::new(), until.duration_since(now))
             }
@@ -308,6 +324,7 @@ impl Way {
             let is_gossip = matches!(work, Work::Gossip(_));
             let most = match &work {
                 Work::Read { bytes, .. } => *bytes,
+                Work::Ask { .. } => MAX_TOLD_BYTES,
                 Work::Remove(..) => 1,
                 Work::Message(_) | Work::Gossip(_) => 0,
             };
@@ -319,6 +336,7 @@ impl Way {
             let answered = answered.ok().flatten();
             match work {
                 Work::Read { tell, bytes, .. } => tell(answered.filter(|brought| brought.len() == bytes)),
+                Work::Ask { tell, .. } => tell(answered),
                 // Whoever asked may have gone.
                 Work::Remove(_, tell) => drop(tell.send(answered.map(|was_there| !was_there.is_empty()))),
                 Work::Message(_) | Work::Gossip(_) => {}

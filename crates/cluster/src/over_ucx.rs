@@ -56,6 +56,37 @@ impl OverUcx {
         self.peers.remove(&node);
     }
 
+    /// Make everything go on, until nothing moves, and no longer than that: the next call is for what comes later.
+    pub fn progress(&self) {
+        let _ = (0..MAX_STEPS).find(|_| self.worker.progress() == 0);
+    }
+
+    /// Tell what has come, without making anything go on.
+    pub fn collect(&mut self, brought: &mut Vec<Brought>) {
+        brought.extend(std::iter::from_fn(|| self.worker.message()).map(Brought::Message));
+        brought.append(&mut self.ended);
+        if self.reads.is_empty() {
+            return;
+        }
+        let now = self.clock.now();
+        self.reads.retain_mut(|reading| match reading.get.poll() {
+            Some(result) => {
+                brought.push(Brought::Read { call: reading.call, bytes: result.ok() });
+                false
+            }
+            None if now >= reading.until => {
+                brought.push(Brought::Read { call: reading.call, bytes: None });
+                false
+            }
+            None => true,
+        });
+    }
+
+    /// Whether reads were over as soon as they were begun, and have not been told.
+    pub fn has_ended(&self) -> bool {
+        !self.ended.is_empty()
+    }
+
     /// Messages that could not be sent, as too many were waiting or the node is not known.
     pub fn unsent(&self) -> u64 {
         self.unsent
@@ -83,25 +114,8 @@ impl Transport for OverUcx {
     }
 
     fn turn(&mut self, brought: &mut Vec<Brought>) {
-        // Until nothing moves, and no longer than that: the next sleep is told of what comes later.
-        let _ = (0..MAX_STEPS).find(|_| self.worker.progress() == 0);
-        brought.extend(std::iter::from_fn(|| self.worker.message()).map(Brought::Message));
-        brought.append(&mut self.ended);
-        if self.reads.is_empty() {
-            return;
-        }
-        let now = self.clock.now();
-        self.reads.retain_mut(|reading| match reading.get.poll() {
-            Some(result) => {
-                brought.push(Brought::Read { call: reading.call, bytes: result.ok() });
-                false
-            }
-            None if now >= reading.until => {
-                brought.push(Brought::Read { call: reading.call, bytes: None });
-                false
-            }
-            None => true,
-        });
+        self.progress();
+        self.collect(brought);
     }
 
     fn sleep(&mut self, at_most: Duration) {

@@ -20,12 +20,12 @@ use tinaja_store::{
 };
 use tokio::sync::oneshot;
 
-use crate::disks::Visitors;
+use crate::disks::{Disks, Visitors};
 use crate::error::JoinError;
 use crate::joined::Joined;
 use crate::joining::Joining;
 use crate::limits::MAX_COPIED_BYTES;
-use crate::node::Answer;
+use crate::node::{Answer, Ticket};
 use crate::packed::{pack, unpack};
 use crate::slots::SlotKey;
 
@@ -82,6 +82,11 @@ impl Inner {
         self.below.clock()
     }
 
+    /// Whether objects lie on the disks of their homes.
+    fn has_homes(&self) -> bool {
+        self.joined.joining().disks != Disks::Own
+    }
+
     async fn remove(self: Arc<Self>, key: Key) -> Result<Removed, StoreError> {
         // Whether there is one is asked of the list alone: nothing is read, and nothing moves.
         let listed = answer(self.joined.ticket(self.joined.slot_key(&key))).await;
@@ -89,6 +94,11 @@ impl Inner {
         let elsewhere = self.joined.remove(&key).await;
         let removed = removed?;
         let elsewhere = elsewhere.map_err(StoreError::Elsewhere)?;
+        if self.has_homes() {
+            // A home whose disk was quicker may have fetched it again from one that was slower.
+            self.below.remove(&key).await?;
+            self.joined.remove(&key).await.map_err(StoreError::Elsewhere)?;
+        }
         Ok(match listed {
             _ if elsewhere => Removed::Elsewhere,
             Some(Answer::Older(_)) => Removed::Gone,
@@ -134,11 +144,20 @@ impl Inner {
         match (before, answer(self.joined.ticket(slot_key)).await, payload) {
             // If it was removed since it began to come, the ticket of then says so.
             (Some(Answer::Absent(before)), Some(Answer::Absent(_)), Some(payload)) => {
-                self.joined.store(slot_key, payload, before);
+                self.share(slot_key, payload, before).await;
             }
             (_, Some(Answer::Absent(_)), _) => {}
+            // It came through its homes, and each of them stores it at the same time.
+            (Some(Answer::Absent(_)), Some(Answer::Older(_)), _) if self.has_homes() => {}
             // Of an older version nobody is to find anything from now on. The new one is not shared: it may have been removed meanwhile, and who could tell?
             _ => self.forget_older(slot_key).await,
+        }
+    }
+
+    /// Put a version into the cluster's memory. Until its home lists it others may find an older one, of which the home heard late.
+    async fn share(&self, slot_key: SlotKey, payload: Vec<u8>, ticket: Ticket) {
+        if !self.joined.store(slot_key, payload, ticket).await {
+            self.forget_older(slot_key).await;
         }
     }
 
@@ -160,7 +179,7 @@ impl Inner {
         let fits = self.joined.joining().fits(key, head, body.len() as u64);
         match (now, pack(key, head, body).filter(|_| fits)) {
             (Some(Answer::Older(ticket)), Some(payload)) if before == Some(Answer::Older(ticket)) => {
-                self.joined.store(slot_key, payload, ticket);
+                self.share(slot_key, payload, ticket).await;
             }
             // The old one must not be found any more, and the new one is found below.
             _ => self.forget_older(slot_key).await,

@@ -46,6 +46,9 @@ pub struct Status {
     pub distrusted_before: u64,
     /// What was to be sent to other nodes and was not.
     pub lost: u64,
+    /// How each node's memory is read, and whether that is without its help, by the number of its life.
+    #[serde(skip)]
+    pub(crate) ways: HashMap<u64, (String, bool)>,
     /// The homes of each node, by the number of its life.
     #[serde(skip)]
     pub(crate) homes: HashMap<u64, u64>,
@@ -92,6 +95,7 @@ impl Default for Status {
             refused: Vec::new(),
             distrusted_before: 0,
             lost: 0,
+            ways: HashMap::new(),
             homes: HashMap::new(),
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! The caller knows who they are (`tinaja-cluster`), and has seen to it that connections come from nobody else.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use http::HeaderName;
 use parking_lot::Mutex;
 use rustls::{ClientConfig, ServerConfig};
 use tinaja_store::{Key, Store};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 
 /// What a neighbour asks for: the place of the object, so that nothing else is taken for it.
 pub(crate) const OBJECT: HeaderName = HeaderName::from_static("tinaja-object");
@@ -77,8 +77,8 @@ pub struct Neighbours {
     /// Those who ask here.
     pub visitors: tokio::sync::Mutex<mpsc::Receiver<Visitor>>,
     resting: Mutex<HashMap<SocketAddr, Instant>>,
-    /// Turns to tell others something.
-    pub(crate) telling: Arc<Semaphore>,
+    /// Who is being told of what.
+    telling: Mutex<HashSet<(SocketAddr, Key)>>,
 }
 
 impl fmt::Debug for Neighbours {
@@ -99,7 +99,7 @@ impl Neighbours {
         visitors: mpsc::Receiver<Visitor>,
     ) -> Neighbours {
         let visitors = tokio::sync::Mutex::new(visitors);
-        let (resting, telling) = (Mutex::default(), Arc::new(Semaphore::new(MOST_TOLD)));
+        let (resting, telling) = (Mutex::default(), Mutex::default());
         Neighbours { way, is_there, disk, tls, server, patience, shared_bytes, visitors, resting, telling }
     }
 
@@ -116,6 +116,17 @@ impl Neighbours {
         let mut resting = self.resting.lock();
         resting.retain(|_, until| now < *until);
         !resting.contains_key(&neighbour)
+    }
+
+    /// Whether a neighbour may be told of an object now: it is not yet, and there is room.
+    pub(crate) fn begin_telling(&self, neighbour: SocketAddr, place: &Key) -> bool {
+        let mut telling = self.telling.lock();
+        telling.len() < MOST_TOLD && telling.insert((neighbour, place.clone()))
+    }
+
+    /// It has been told, or will not be.
+    pub(crate) fn end_telling(&self, neighbour: SocketAddr, place: &Key) {
+        self.telling.lock().remove(&(neighbour, place.clone()));
     }
 
     /// One has not answered.

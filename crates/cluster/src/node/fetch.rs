@@ -41,6 +41,11 @@ impl<A: Arena> Node<A> {
         }
     }
 
+    /// Whether the home of a key lists this version of it: an answer of [`Answer::Valid`].
+    pub fn is_listed(&mut self, key: &SlotKey, version: u64) -> u64 {
+        self.look(Look { key: *key, then: Then::Validate(version), looks: 0, forgets: self.forgets }, None)
+    }
+
     /// Look into the key-table, for a call that has a number already, or a new one.
     fn look(&mut self, look: Look, call: Option<u64>) -> u64 {
         let home = self.home(&look.key);

@@ -14,12 +14,12 @@ use crate::table::Listed;
 
 impl<A: Arena> Node<A> {
     /// Store what came from an origin after a fetch had found nothing (3.1, "cache store"). `ticket` is what that fetch answered: if the key was made invalid
-    /// since, it is not kept. An object that is too large for a slot is not kept either.
-    pub fn store(&mut self, key: &SlotKey, payload: &[u8], ticket: Ticket) {
+    /// since, it is not kept. An object that is too large for a slot is not kept either. The version that its home will list, if it is kept ([`Node::is_listed`]).
+    pub fn store(&mut self, key: &SlotKey, payload: &[u8], ticket: Ticket) -> Option<u64> {
         let fits = payload.len() <= self.pool.payload_bytes() && self.is_valid(key, ticket) && self.is_known_to_all();
         let Some(bytes) = u32::try_from(payload.len()).ok().filter(|_| fits) else {
             self.counts.not_kept += 1;
-            return;
+            return None;
         };
         let version = self.next_version();
         // Its place is as good as any; others will be told by the home that theirs is older.
@@ -31,7 +31,7 @@ impl<A: Arena> Node<A> {
         if let Place::At(node) | Place::InsteadAt(node) = place
             && self.push(node, place, key, payload, version, by)
         {
-            return;
+            return Some(version);
         }
         let place = match place {
             Place::At(_) | Place::InsteadAt(_) => self.place_for_stored(bytes, false),
@@ -39,8 +39,14 @@ impl<A: Arena> Node<A> {
         };
         let slot = self.make_room(place);
         match slot.and_then(|slot| self.pool.put(slot, key, payload, version)) {
-            Some(at) => self.announce(key, Holding { at, version, by }),
-            None => self.counts.not_kept += 1,
+            Some(at) => {
+                self.announce(key, Holding { at, version, by });
+                Some(version)
+            }
+            None => {
+                self.counts.not_kept += 1;
+                None
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! Sending a request to its origin and reading the head of the answer; counted, for the metrics.
 
+use std::future::pending;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -78,6 +79,14 @@ impl Asker {
     /// Tells neighbours that this proxy has fetched an object that belongs on their disks. They fetch it from here.
     pub fn tell_of(&self, request: &Request, without: Vec<SocketAddr>) {
         self.neighbours.tell_of_own(request, without);
+    }
+
+    /// Returns once a neighbour is none any more; never without one.
+    pub async fn gone(&self, neighbour: Option<SocketAddr>) {
+        match neighbour {
+            Some(neighbour) => self.neighbours.gone(neighbour).await,
+            None => pending().await,
+        }
     }
 
     /// Gives a connection back, to be used again if its answer was whole and nothing else came.

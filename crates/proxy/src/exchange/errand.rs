@@ -12,7 +12,7 @@ use http::{Method, StatusCode};
 use tinaja_http::message::ResponseHead;
 use tinaja_http::range::ContentRange;
 use tinaja_http::reuse::StoredState;
-use tinaja_store::Key;
+use tinaja_store::{Key, State};
 use tokio::sync::Semaphore;
 use tracing::Instrument as _;
 
@@ -26,8 +26,8 @@ use super::request::Request;
 use super::validate::ask_or_validate;
 use crate::stored::{Found, Kind, Looked, find};
 
-/// Errands at once, for all clients; further objects are left for the next request. Each holds a connection to an
-/// origin and at most `fill_range_below` bytes.
+/// Errands at once, for all clients, and as many for neighbours; further objects are left for the next request. Each holds a connection to
+/// an origin or a neighbour. Those for clients fetch at most `fill_range_below` bytes, those for neighbours as much as an object has.
 const MOST_ERRANDS: usize = 8;
 
 /// Why an object is fetched that nobody waits for.
@@ -46,11 +46,18 @@ pub(super) struct Errands {
     filler: Arc<Filler>,
     flights: Flights,
     turns: Arc<Semaphore>,
+    /// For what neighbours have.
+    long_turns: Semaphore,
 }
 
 impl Errands {
     pub fn new(filler: Arc<Filler>, flights: Flights) -> Errands {
-        Errands { filler, flights, turns: Arc::new(Semaphore::new(MOST_ERRANDS)) }
+        Errands {
+            filler,
+            flights,
+            turns: Arc::new(Semaphore::new(MOST_ERRANDS)),
+            long_turns: Semaphore::new(MOST_ERRANDS),
+        }
     }
 
     /// Fetches the whole of an object of which a part was just given, if turns are left and nobody fetches it already.
@@ -64,12 +71,11 @@ impl Errands {
     /// is: it comes over no thin link. Whether it is on the disk now.
     pub async fn fetch_long(&self, request: &Request) -> bool {
         let place = request.ticket.name.place();
-        let Ok(_turn) = self.turns.clone().try_acquire_owned() else { return false };
+        let Ok(_turn) = self.long_turns.try_acquire() else { return false };
         match self.flights.board(&place, request.ticket.began) {
             Ok(pilot) => self.fetch(request, Why::Neighbour, pilot).await,
-            // Somebody has just fetched it.
-            Err(Grounded::LookAgain) => true,
-            Err(Grounded::Wait(_)) => false,
+            // Somebody has just begun to fetch it: whether it comes whole is seen when the neighbour asks again.
+            Err(Grounded::LookAgain | Grounded::Wait(_)) => false,
         }
     }
 
@@ -106,7 +112,9 @@ impl Errands {
         };
         let found = match looked {
             Looked::Found(found) if why == Why::Stale => Some(*found),
-            Looked::Found(found) if self.is_fresh(&found) && found.head.kind == Kind::Whole => return true,
+            Looked::Found(found) if self.is_fresh(&found) && found.head.kind == Kind::Whole => {
+                return found.hit.state == State::Whole;
+            }
             _ => None,
         };
         let reply = match ask_or_validate(&self.filler.asker, request, With::Nobody, &mut entry, found.as_ref()).await {
@@ -148,7 +156,8 @@ impl Errands {
     }
 
     fn is_fresh(&self, found: &Found) -> bool {
-        let StoredState { ttl_seconds, .. } = found.head.facts.state(self.filler.shared.clock.wall());
+        let facts = found.head.facts.trusted_from(self.filler.store.distrusted_before());
+        let StoredState { ttl_seconds, .. } = facts.state(self.filler.shared.clock.wall());
         ttl_seconds > 0
     }
 

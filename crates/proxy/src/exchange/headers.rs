@@ -15,7 +15,7 @@ use tinaja_http::status::CACHE_STATUS;
 
 use super::entry::Entry;
 use super::request::{Request, Ticket};
-use crate::neighbours::FETCHED_FROM;
+use crate::neighbours::{CLIENT, FETCHED_FROM, HAS, OBJECT, TRIED};
 use crate::shared::Shared;
 
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -52,6 +52,8 @@ pub(super) fn to_origin(
     for name in hops::hop_by_hop(&head.headers) {
         head.headers.remove(&name);
     }
+    // What a client says in these fields it says to nobody.
+    [OBJECT, CLIENT, HAS].iter().for_each(|name| head.headers.remove(name));
     if cached {
         for name in &OVERRIDES {
             head.headers.remove(name);
@@ -89,7 +91,8 @@ pub(super) fn from_origin(head: &mut ResponseHead, answered: SystemTime) -> Resu
         head.headers.remove(&name);
     }
     head.headers.remove(&TRANSFER_ENCODING);
-    head.headers.remove(&FETCHED_FROM);
+    // Nodes alone say these.
+    [FETCHED_FROM, TRIED].iter().for_each(|name| head.headers.remove(name));
     if !head.headers.contains_key(DATE) {
         head.headers.insert(DATE, dates::format(answered))?;
     }

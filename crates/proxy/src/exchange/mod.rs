@@ -114,12 +114,13 @@ impl Exchange {
             apart: apart.clone(),
         });
         let errands = Arc::new(Errands::new(filler.clone(), flights.clone()));
-        let sender = Arc::new(Sender { shared: shared.clone(), reader, pieces: pieces.clone() });
+        let sender = Arc::new(Sender { shared: shared.clone(), reader: reader.clone(), pieces: pieces.clone() });
         let passer = Arc::new(Passer {
             shared: shared.clone(),
             store: store.clone(),
             switch: switch.clone(),
             asker: asker.clone(),
+            reader,
             pieces: pieces.clone(),
             errands: errands.clone(),
         });

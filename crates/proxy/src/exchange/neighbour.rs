@@ -3,17 +3,19 @@
 //! A neighbour carries a request out as if its client were its own: from its disk, or from the origin. One that says at once that it is about the
 //! request may take as long for it as the origin may. One that says nothing costs what it was given, and the next is asked.
 
+use std::future::pending;
 use std::net::{IpAddr, SocketAddr};
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use http::StatusCode;
 use http::header::{CACHE_CONTROL, PRAGMA};
+use http::{Method, StatusCode};
+use tinaja_clock::Clock;
 use tinaja_http::message::{BadField, RequestHead, ResponseHead};
 
 use super::entry::Entry;
 use super::headers;
+use super::keep::keep;
 use super::reply::Reply;
 use super::request::Request;
 use crate::failure::Failure;
@@ -62,7 +64,7 @@ impl Neighbourhood {
 
     /// The answer of the first neighbour that may have the object and gives one. None if there is no such neighbour: the origin is to be asked.
     ///
-    /// Errors: the rules do not let the client have what comes from that origin; or only a neighbour was to be asked.
+    /// Errors: only neighbours were to be asked, or the origin has failed one of them already.
     pub async fn ask(
         &self,
         request: &Request,
@@ -95,8 +97,11 @@ impl Neighbourhood {
             asked += 1;
             match self.counted(request, head, neighbour, what).await {
                 Ok(reply) => {
-                    let reply = self.taken(request, reply, entry)?;
-                    self.tell(request, without, neighbour);
+                    // What the rules do not let the client have from there, the origin may have at another address.
+                    let Ok(reply) = self.taken(request, reply, entry) else { break };
+                    if *request.method() == Method::GET && keep(request, &reply.received()).is_ok() {
+                        self.tell(request, without, neighbour);
+                    }
                     return Ok(Some(reply));
                 }
                 Err(Declined::Tried) if request.ticket.neighbour => {
@@ -130,11 +135,14 @@ impl Neighbourhood {
     pub fn tell(&self, request: &Request, without: Vec<SocketAddr>, has: SocketAddr) {
         let Some(neighbours) = &self.shared.neighbours else { return };
         for neighbour in without {
-            let Ok(turn) = neighbours.telling.clone().try_acquire_owned() else { return };
+            let place = request.ticket.name.place();
+            if !neighbours.begin_telling(neighbour, &place) {
+                continue;
+            }
             let (own, neighbours, request) = (self.clone(), neighbours.clone(), request.clone());
             self.shared.clock.start(async move {
                 own.tell_one(&neighbours, &request, neighbour, has).await;
-                drop(turn);
+                neighbours.end_telling(neighbour, &place);
             });
         }
     }
@@ -151,7 +159,10 @@ impl Neighbourhood {
         let mut head = request.whole();
         // What its client thinks of what is stored is not the neighbour's to heed.
         [CACHE_CONTROL, PRAGMA].iter().for_each(|name| head.headers.remove(name));
-        for pause in (0..TELLS).map(|n| PAUSE * 2_u32.pow(n)) {
+        for n in 0..TELLS {
+            if n > 0 {
+                self.shared.clock.timer(PAUSE * 2_u32.pow(n - 1)).await;
+            }
             if !(neighbours.is_there)(neighbour) {
                 return;
             }
@@ -162,7 +173,6 @@ impl Neighbourhood {
                 }
                 Err(why) => tracing::debug!(%neighbour, %why, "a neighbour does not hear of what another has"),
             }
-            self.shared.clock.timer(pause).await;
         }
     }
 
@@ -246,8 +256,6 @@ impl Neighbourhood {
     /// A request's head as a neighbour gets it.
     fn head(&self, request: &Request, head: &RequestHead, what: Asked) -> Result<RequestHead, BadField> {
         let mut head = head.clone();
-        // What the client says in these fields it says to nobody.
-        [OBJECT, CLIENT, HAS].iter().for_each(|name| head.headers.remove(name));
         headers::to_origin(&self.shared, request, &mut head, true)?;
         head.headers.insert(OBJECT, mark_of(&request.ticket.name.place()))?;
         match what {
@@ -275,7 +283,11 @@ impl Neighbourhood {
             if interim > MOST_INTERIM {
                 return Err(Declined::Answered);
             }
-            answer = self.next_head(&mut connection, neighbours, neighbour).await?;
+            answer = match self.next_head(&mut connection, neighbours, neighbour).await {
+                // It waits for an origin that says nothing.
+                Err(Declined::Failed(Failure::OriginTimeout)) => return Err(Declined::Tried),
+                answer => answer?,
+            };
         }
         Ok((answer, connection))
     }
@@ -286,19 +298,24 @@ impl Neighbourhood {
         neighbours: &Neighbours,
         neighbour: SocketAddr,
     ) -> Result<ResponseHead, Declined> {
-        let mut look = pin!(self.shared.clock.timer(LOOK));
-        let mut reading = pin!(connection.read_head());
-        loop {
-            tokio::select! {
-                head = &mut reading => return Ok(head?),
-                () = &mut look => {
-                    if !(neighbours.is_there)(neighbour) {
-                        return Err(Declined::Silent);
-                    }
-                    look.as_mut().reset(self.shared.clock.now() + LOOK);
-                }
-            }
+        tokio::select! {
+            head = connection.read_head() => Ok(head?),
+            () = gone(neighbours, neighbour, &self.shared.clock) => Err(Declined::Silent),
         }
+    }
+
+    /// Returns once a neighbour is none any more.
+    pub async fn gone(&self, neighbour: SocketAddr) {
+        match &self.shared.neighbours {
+            Some(neighbours) => gone(neighbours, neighbour, &self.shared.clock).await,
+            None => pending().await,
+        }
+    }
+}
+
+async fn gone(neighbours: &Neighbours, neighbour: SocketAddr, clock: &Clock) {
+    while (neighbours.is_there)(neighbour) {
+        clock.timer(LOOK).await;
     }
 }
 

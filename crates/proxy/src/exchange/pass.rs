@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use http::header::{ALLOW, CONTENT_LENGTH, MAX_FORWARDS};
 use http::{Method, StatusCode};
 use tinaja_http::message::ResponseHead;
@@ -14,12 +14,15 @@ use super::change::{invalidate, note_head};
 use super::entry::Entry;
 use super::errand::Errands;
 use super::headers;
+use super::keep::announced;
 use super::piece::{Keeping, Pieces};
+use super::read::Reader;
 use super::reply::Reply;
 use super::request::Request;
 use super::transaction::{Ended, Transaction};
 use crate::client::{BadContent, Client};
 use crate::failure::Failure;
+use crate::origin::Connection;
 use crate::page;
 use crate::shared::Shared;
 use crate::storage::{Storage, Switch};
@@ -32,6 +35,7 @@ pub(super) struct Passer {
     /// The same, where it matters whether it is there.
     pub switch: Arc<Switch>,
     pub asker: Arc<Asker>,
+    pub reader: Arc<Reader>,
     pub pieces: Arc<Pieces>,
     pub errands: Arc<Errands>,
 }
@@ -129,16 +133,39 @@ impl Passer {
         if let (Some(keeping), Some(first)) = (&mut *keeping, &first) {
             keeping.write(first).await;
         }
+        let (mut is_neighbours, mut skip) = (entry.by_neighbour, 0);
+        let mut sent = first.as_ref().map_or(0, Bytes::len) as u64;
         client.begin(&head, first.unwrap_or_default()).await?;
         while !bodiless && !reply.connection.is_done() {
-            match next_piece(client, &mut reply).await? {
-                Some(piece) => {
+            let neighbour = entry.origin.filter(|_| is_neighbours);
+            let next = tokio::select! {
+                next = next_piece(client, &mut reply) => next,
+                () = self.asker.gone(neighbour) => {
+                    Err(Failure::Origin("the node of the cluster that was sending it is gone".into()).into())
+                }
+            };
+            match next {
+                Ok(Some(mut piece)) => {
+                    let past = usize::try_from(skip).unwrap_or(usize::MAX).min(piece.len());
+                    piece.advance(past);
+                    skip -= past as u64;
+                    if piece.is_empty() {
+                        continue;
+                    }
                     if let Some(keeping) = &mut *keeping {
                         keeping.write(&piece).await;
                     }
+                    sent += piece.len() as u64;
                     client.piece(piece).await?;
                 }
-                None => break,
+                Ok(None) => break,
+                Err(Ended::Failed(failure)) if neighbour.is_some() => {
+                    tracing::debug!("a node of the cluster broke off at byte {sent}: {failure}");
+                    let (connection, before) = self.rest(request, &reply.head, sent).await.ok_or(failure)?;
+                    (reply.connection, reply.sending, skip) = (connection, false, before);
+                    is_neighbours = false;
+                }
+                Err(ended) => return Err(ended),
             }
         }
         if reply.sending {
@@ -148,6 +175,17 @@ impl Passer {
         client.end().await?;
         self.asker.release(reply.connection);
         Ok(())
+    }
+}
+
+impl Passer {
+    /// A connection that brings the rest of an answer that a neighbour broke off, and how many bytes come before it. Nothing where it may be of another
+    /// version.
+    async fn rest(&self, request: &Request, broken: &ResponseHead, sent: u64) -> Option<(Connection, u64)> {
+        let length = announced(&broken.headers).filter(|length| sent < *length)?;
+        let is_whole = *request.method() == Method::GET && broken.status == StatusCode::OK;
+        let asked = is_whole.then(|| self.reader.rest(request, &broken.headers, sent..length, length))?;
+        asked.await.inspect_err(|failure| tracing::debug!("the rest cannot be had: {failure}")).ok()
     }
 }
 

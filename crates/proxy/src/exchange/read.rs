@@ -5,7 +5,7 @@
 //! a strong validator says that the origin still has the same bytes, the rest of them is fetched by a Range, and the
 //! client never knows; otherwise its connection is cut, so that it sees that its answer is not whole.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -185,16 +185,31 @@ impl Reader {
             return Err(lost("it cannot be asked for"));
         };
         let stored = source.head.fields(|_| true).unwrap_or_default();
-        let Some(validator) = strong_validator(&stored, self.clock.wall()) else {
+        let (connection, skip) = self.rest(request, &stored, source.at..source.end, length).await?;
+        Ok(From::Origin { connection: Box::new(connection), skip })
+    }
+
+    /// Asks for bytes of an object with these fields and so many bytes: a connection that brings them, and how many come before.
+    ///
+    /// Errors: nothing tells whether there still is the same, or it is another by now.
+    pub async fn rest(
+        &self,
+        request: &Request,
+        stored: &HeaderMap,
+        bytes: Range<u64>,
+        length: u64,
+    ) -> Result<(Connection, u64), Failure> {
+        let lost = |why: &str| Failure::Origin(format!("the rest of the object was lost, and {why}"));
+        let Some(validator) = strong_validator(stored, self.clock.wall()) else {
             return Err(lost("nothing tells whether the origin still has the same"));
         };
         let mut head = request.whole();
-        let range = format!("bytes={}-{}", source.at, source.end.saturating_sub(1));
+        let range = format!("bytes={}-{}", bytes.start, bytes.end.saturating_sub(1));
         let set = head.headers.insert(RANGE, range).and_then(|()| head.headers.insert(IF_RANGE, validator));
         set.map_err(|error| Failure::Internal(error.to_string()))?;
         let reply = self.asker.ask(request, head, true, With::Nobody, &mut Entry::default()).await?;
-        match skipped(&reply, &stored, source, length) {
-            Some(skip) => Ok(From::Origin { connection: Box::new(reply.connection), skip }),
+        match skipped(&reply, stored, &bytes, length) {
+            Some(skip) => Ok((reply.connection, skip)),
             None => Err(lost("the origin has another by now")),
         }
     }
@@ -210,7 +225,7 @@ fn strong_validator(stored: &HeaderMap, now: SystemTime) -> Option<HeaderValue> 
 
 /// How many bytes of a reply come before those that are wanted; `None` if it does not have them, or is about another
 /// object.
-fn skipped(reply: &Reply, stored: &HeaderMap, source: &Source, length: u64) -> Option<u64> {
+fn skipped(reply: &Reply, stored: &HeaderMap, wanted: &Range<u64>, length: u64) -> Option<u64> {
     let new = &reply.head.headers;
     let same = match (strong_etag(stored), strong_etag(new)) {
         (Some(old), Some(new)) => old.matches_strongly(&new),
@@ -227,5 +242,5 @@ fn skipped(reply: &Reply, stored: &HeaderMap, source: &Source, length: u64) -> O
         StatusCode::OK if announced(new).is_none_or(|new| new == length) => (0, length.checked_sub(1)?),
         _ => return None,
     };
-    (same && last.saturating_add(1) >= source.end).then(|| source.at.checked_sub(first)).flatten()
+    (same && last.saturating_add(1) >= wanted.end).then(|| wanted.start.checked_sub(first)).flatten()
 }

@@ -46,6 +46,8 @@ pub struct FileCluster {
     #[serde(default)]
     copies: Option<usize>,
     #[serde(default)]
+    one_sided: Vec<String>,
+    #[serde(default)]
     patience: Option<Text<Limit>>,
 }
 
@@ -148,6 +150,11 @@ impl FileCluster {
         {
             bail!("[cluster] seeds: {seed:?} is no address; write HOST:PORT, as in \"10.0.0.2:7946\"");
         }
+        if let Some(way) = self.one_sided.iter().find(|way| way.is_empty() || way.contains([',', ' '])) {
+            bail!(
+                "[cluster] one_sided: {way:?} is no way to read memory; use \"memory\", or an interface as in \"mlx5_0:1\""
+            );
+        }
         Ok(Joining {
             cluster: self.name.map_or(default.cluster, |Text(Name(name))| name),
             node,
@@ -165,6 +172,7 @@ impl FileCluster {
             object_bytes: size(self.object_size, default.object_bytes),
             role: self.role.map_or(default.role, |Text(RoleName(role))| role),
             disks,
+            one_sided: self.one_sided,
             patience,
         })
     }

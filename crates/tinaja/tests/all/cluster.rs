@@ -163,8 +163,18 @@ fn what_one_has_all_have_and_what_is_purged_at_one_is_gone_from_all() {
 /// The node comes back, and validates what its disk has before it serves it: it has missed purges.
 #[test]
 fn a_node_is_killed_under_load_and_comes_back() {
+    is_killed_and_comes_back("");
+}
+
+/// The same where nodes read each other's memory without help: that of a dead process can be read for as long as others have it open.
+#[test]
+fn a_node_whose_memory_others_read_is_killed_and_comes_back() {
+    is_killed_and_comes_back("one_sided = [\"memory\"]");
+}
+
+fn is_killed_and_comes_back(more: &str) {
     let origin = Origin::of_patterns();
-    let mut together = Together::start(3, &origin);
+    let mut together = Together::start_with(3, &origin, more);
     let (stop, answered, longest) = (Arc::new(AtomicBool::new(false)), AtomicU64::new(0), AtomicU64::new(0));
     for n in 0..100 {
         together.get(n % 3, &format!("/3000/object-{n}"));
@@ -247,6 +257,8 @@ fn what_is_wrong_is_said_before_it_serves() {
         ("memory = \"8MiB\"", "small_objects = \"1kB\"", "small_objects is for scheme = \"hybcc\" alone"),
         ("seeds = [", "seeds = [\"box-1\", ", "write HOST:PORT"),
         ("memory = \"8MiB\"", "disk = \"all\"", "use own or home"),
+        ("memory = \"8MiB\"", "one_sided = [\"no-such\"]", "one_sided = no-such: this machine has no interface"),
+        ("memory = \"8MiB\"", "one_sided = [\"a, b\"]", "is no way to read memory"),
         ("memory = \"8MiB\"", "copies = 2", "set disk = \"home\""),
         ("memory = \"8MiB\"", "disk = \"home\"\ncopies = 9", "use a number from 1 to 8"),
         (&format!("{home}/ca.pem"), "/nowhere.pem", "/nowhere.pem holds no certificate in PEM"),

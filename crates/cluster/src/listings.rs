@@ -1,0 +1,103 @@
+//! Objects that were stored, until their homes list them. Before that others may find an older version, of which the home heard late.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+use crate::arena::Arena;
+use crate::node::{Answer, Node};
+use crate::slots::SlotKey;
+
+/// How soon it is looked again whether a home lists something; later each time.
+pub const LISTED: Duration = Duration::from_micros(500);
+
+/// An object that was stored.
+pub struct Listing {
+    /// Its key.
+    pub key: SlotKey,
+    /// The version that its home is to list.
+    pub version: u64,
+    /// Who is told whether it does.
+    pub reply: oneshot::Sender<bool>,
+    /// After how long it is looked again.
+    pub pause: Duration,
+    /// How long it may take.
+    pub until: Instant,
+}
+
+/// All of them. There are as many as there are objects being stored.
+#[derive(Default)]
+pub struct Listings {
+    waiting: Vec<(Instant, Listing)>,
+    looking: HashMap<u64, Listing>,
+}
+
+impl Listings {
+    /// One more, to be looked for now.
+    pub fn begin(&mut self, listing: Listing, now: Instant) {
+        self.waiting.push((now, listing));
+    }
+
+    /// Look for those that are due.
+    pub fn look<A: Arena>(&mut self, node: &mut Node<A>, now: Instant) {
+        for (_, listing) in self.waiting.extract_if(.., |(at, _)| *at <= now) {
+            self.looking.insert(node.is_listed(&listing.key, listing.version), listing);
+        }
+    }
+
+    /// What came of a look.
+    pub fn looked(&mut self, call: u64, answer: &Answer, now: Instant) {
+        let Some(listing) = self.looking.remove(&call) else { return };
+        let is_listed = *answer == Answer::Valid(true);
+        if is_listed || now >= listing.until {
+            // Whoever stored it may have gone.
+            let _ = listing.reply.send(is_listed);
+            return;
+        }
+        self.waiting.push((now + listing.pause, Listing { pause: listing.pause * 2, ..listing }));
+    }
+
+    /// When the next one is due.
+    pub fn patience(&self, now: Instant) -> Duration {
+        self.waiting.iter().map(|(at, _)| at.saturating_duration_since(now)).min().unwrap_or(Duration::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+    use crate::members::{Lends, Member, Members, NodeId, Role};
+    use crate::node::{Effect, Options};
+
+    #[test]
+    fn it_is_looked_until_it_is_listed_or_too_late() {
+        let (lends, bytes) = Lends::cut(4, 64, 8);
+        let memory: Arc<Vec<AtomicU64>> = Arc::new((0..bytes / 8).map(|_| AtomicU64::new(0)).collect());
+        let mut node = Node::new(NodeId(1), &memory, &lends, Options::default(), 0);
+        let own = Member { name: "own".to_owned(), role: Role::Proxy, lends };
+        node.set_members(Members::new([(NodeId(1), own)].into()));
+        let (now, key) = (Instant::now(), [1; 16]);
+        node.ticket(&key);
+        let Some(Effect::Answer(_, Answer::Absent(ticket))) = node.effect() else { panic!("no ticket") };
+        let version = node.store(&key, b"an object", ticket).unwrap();
+        let mut listings = Listings::default();
+        for (version, expected) in [(version, true), (version + 1, false)] {
+            let (reply, mut told) = oneshot::channel();
+            listings.begin(Listing { key, version, reply, pause: LISTED, until: now + LISTED * 2 }, now);
+            let mut at = now;
+            for _ in 0..3 {
+                listings.look(&mut node, at);
+                if let Some(Effect::Answer(call, answer)) = node.effect() {
+                    listings.looked(call, &answer, at);
+                }
+                at += listings.patience(at).min(LISTED * 4);
+            }
+            assert_eq!(told.try_recv(), Ok(expected));
+            assert_eq!(listings.patience(at), Duration::MAX);
+        }
+    }
+}
