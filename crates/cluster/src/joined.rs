@@ -54,11 +54,16 @@ enum Command {
     Fetch(SlotKey, oneshot::Sender<Answer>),
     Ticket(SlotKey, oneshot::Sender<Answer>),
     Invalidate(SlotKey, oneshot::Sender<Answer>),
+    Validate(SlotKey, oneshot::Sender<Answer>),
+    Page(u32, usize, oneshot::Sender<Page>),
     Forget(SlotKey, oneshot::Sender<()>),
     Store(SlotKey, Vec<u8>, Ticket, oneshot::Sender<bool>),
     View(View),
     Status(oneshot::Sender<Status>),
 }
+
+/// Some of the objects that a node holds, and the slot from which it goes on.
+type Page = (Vec<Vec<u8>>, Option<u32>);
 
 /// See the module. Dropped, it leaves.
 pub struct Joined {
@@ -278,6 +283,21 @@ impl Joined {
         self.ask(|reply| Command::Invalidate(key, reply)).await == Some(Answer::Invalidated(true))
     }
 
+    /// Whether what this node holds of a key still counts.
+    pub async fn is_valid(&self, key: SlotKey) -> bool {
+        self.ask(|reply| Command::Validate(key, reply)).await == Some(Answer::Valid(true))
+    }
+
+    /// Objects that this node holds, from a slot on, so many at most; and the slot from which it goes on.
+    pub async fn page(&self, from: u32, most: usize) -> (Vec<Vec<u8>>, Option<u32>) {
+        let (reply, page) = oneshot::channel();
+        match self.inbox.command(Command::Page(from, most, reply)) {
+            Ok(()) => page.await.unwrap_or_default(),
+            // A node that is too busy, or has left, lists nothing.
+            Err(_) => Default::default(),
+        }
+    }
+
     /// Whether this node has left.
     pub fn has_left(&self) -> bool {
         self.inbox.has_ended()
@@ -458,6 +478,8 @@ fn run(
                 Command::Fetch(key, reply) => drop(waiting.insert(driver.node().fetch(&key), reply)),
                 Command::Ticket(key, reply) => drop(waiting.insert(driver.node().ticket(&key), reply)),
                 Command::Invalidate(key, reply) => drop(waiting.insert(driver.node().invalidate(&key), reply)),
+                Command::Validate(key, reply) => drop(waiting.insert(driver.node().validate(&key), reply)),
+                Command::Page(from, most, reply) => drop(reply.send(driver.node().page(from, most))),
                 Command::Forget(key, reply) => {
                     driver.node().forget_here(&key);
                     let _ = reply.send(());

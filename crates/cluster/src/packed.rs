@@ -1,7 +1,7 @@
 //! An object as one payload of a slot, and a key as bytes.
 //!
 //! ```text
-//! object: version 1  name's length (4)  head's length (4)  name  head  body
+//! object: version 2  digest (16)  name's length (4)  head's length (4)  name  head  body
 //! key:    digest (16)  name's length (4)  name  URL
 //! ```
 //!
@@ -10,8 +10,9 @@
 use bytes::Bytes;
 use tinaja_store::Key;
 
-const VERSION: u8 = 1;
-const FIXED: usize = 9;
+const VERSION: u8 = 2;
+const DIGEST: usize = 16;
+const FIXED: usize = 25;
 
 /// How many bytes an object takes.
 pub fn packed_bytes(key: &Key, head: &[u8], body_bytes: u64) -> u64 {
@@ -22,21 +23,30 @@ pub fn packed_bytes(key: &Key, head: &[u8], body_bytes: u64) -> u64 {
 pub fn pack(key: &Key, head: &[u8], body: &[u8]) -> Option<Vec<u8>> {
     let length = |part: &[u8]| u32::try_from(part.len()).ok().map(u32::to_le_bytes);
     let name = key.name();
-    Some([&[VERSION][..], &length(name)?[..], &length(head)?[..], name, head, body].concat())
+    Some([&[VERSION][..], &key.digest()[..], &length(name)?[..], &length(head)?[..], name, head, body].concat())
 }
 
 /// Head and body in a payload, if it is that key's object.
 pub fn unpack(payload: Vec<u8>, key: &Key) -> Option<(Bytes, Bytes)> {
+    unpack_any(payload).filter(|(found, ..)| found == key).map(|(_, head, body)| (head, body))
+}
+
+/// Key, head and body in a payload.
+pub fn unpack_any(payload: Vec<u8>) -> Option<(Key, Bytes, Bytes)> {
     let payload = Bytes::from(payload);
     let length = |at: usize| {
         let four: [u8; 4] = payload.get(at..at + 4)?.try_into().ok()?;
         usize::try_from(u32::from_le_bytes(four)).ok()
     };
-    let (name, head) = (length(1)?, length(5)?);
+    let digest: [u8; DIGEST] = payload.get(1..=DIGEST)?.try_into().ok()?;
+    let (name, head) = (length(1 + DIGEST)?, length(5 + DIGEST)?);
     let head_at = FIXED.checked_add(name)?;
     let body_at = head_at.checked_add(head)?;
-    let is_it = payload.first() == Some(&VERSION) && payload.get(FIXED..head_at)? == key.name();
-    (is_it && body_at <= payload.len()).then(|| (payload.slice(head_at..body_at), payload.slice(body_at..)))
+    if payload.first() != Some(&VERSION) || body_at > payload.len() {
+        return None;
+    }
+    let key = Key::from_digest(digest).with_name(payload.get(FIXED..head_at)?);
+    Some((key, payload.slice(head_at..body_at), payload.slice(body_at..)))
 }
 
 /// A key as bytes.

@@ -62,6 +62,11 @@ impl<A: Arena> Pool<A> {
         self.held.iter()
     }
 
+    /// The bytes of an object, which is not used by that.
+    pub fn peek(&self, key: &SlotKey) -> Option<Vec<u8>> {
+        self.held.get(key).map(|held| self.slots.payload(&held.slot, held.at.bytes))
+    }
+
     /// The bytes of an object, which is used by that.
     pub fn read(&mut self, key: &SlotKey) -> Option<Vec<u8>> {
         self.uses += 1;

@@ -15,8 +15,8 @@ use std::time::{Instant, SystemTime};
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use tinaja_store::{
-    Body, Clock, Commit, Cursor, FillId, HeadEdit, Hint, Hit, Key, Lookup, Pending, Removed, ScanPage, Sink, Source,
-    State, Stats, Store, StoreError, Updated, WhyNot, Writer,
+    Body, Clock, Commit, Cursor, FillId, HeadEdit, Hint, Hit, Key, Lookup, Pending, Removed, ScanEntry, ScanPage, Sink,
+    Source, State, Stats, Store, StoreError, Updated, WhyNot, Writer,
 };
 use tokio::sync::oneshot;
 
@@ -26,9 +26,11 @@ use crate::joined::Joined;
 use crate::joining::Joining;
 use crate::limits::MAX_COPIED_BYTES;
 use crate::node::{Answer, Ticket};
-use crate::packed::{pack, unpack};
+use crate::packed::{pack, unpack, unpack_any};
 use crate::slots::SlotKey;
 
+/// Where a listing goes on with what this node's shared memory has: the numbers of stores below are less.
+const OF_POOL: u64 = 0xFFFF << 48;
 /// How often nodes are asked to forget an older version.
 const TRIES: u32 = 3;
 
@@ -104,6 +106,23 @@ impl Inner {
             Some(Answer::Older(_)) => Removed::Gone,
             _ => removed,
         })
+    }
+
+    /// What is below, and then what this node's shared memory alone still has.
+    async fn scan(self: Arc<Self>, from: Cursor, most: usize) -> Result<ScanPage, StoreError> {
+        let Some(slot) = from.0.checked_sub(OF_POOL) else {
+            let page = self.below.scan(from, most).await?;
+            return Ok(ScanPage { next: page.next.or(Some(Cursor(OF_POOL))), ..page });
+        };
+        let (payloads, next) = self.joined.page(u32::try_from(slot).unwrap_or(u32::MAX), most).await;
+        let mut entries = Vec::new();
+        for (key, head, body) in payloads.into_iter().filter_map(unpack_any) {
+            if self.below.find(&key).await.is_none() && self.joined.is_valid(self.joined.slot_key(&key)).await {
+                let name = Bytes::copy_from_slice(key.name());
+                entries.push(ScanEntry { name, head, body_bytes: body.len() as u64 });
+            }
+        }
+        Ok(ScanPage { entries, next: next.map(|slot| Cursor(OF_POOL + u64::from(slot))) })
     }
 
     async fn update_head(self: Arc<Self>, key: Key, deadline: Instant, edit: HeadEdit) -> Result<Updated, StoreError> {
@@ -244,7 +263,7 @@ impl Store for Pooled {
     }
 
     fn scan(&self, from: Cursor, most: usize) -> Pending<Result<ScanPage, StoreError>> {
-        self.0.below.scan(from, most)
+        Box::pin(self.0.clone().scan(from, most))
     }
 
     fn flush(&self) -> Pending<Result<(), StoreError>> {

@@ -243,6 +243,16 @@ impl<A: Arena> Node<A> {
         self.pool.iter()
     }
 
+    /// What it holds in its slots, from this slot on, so many objects at most; and the slot from which it goes on.
+    pub fn page(&self, from: u32, most: usize) -> (Vec<Vec<u8>>, Option<u32>) {
+        let mut slots: Vec<(u32, &SlotKey)> = self.pool.iter().map(|(key, held)| (held.at.slot, key)).collect();
+        slots.retain(|(slot, _)| *slot >= from);
+        slots.sort_unstable();
+        let next = slots.get(most).map(|(slot, _)| *slot);
+        let payloads = slots.iter().take(most).filter_map(|(_, key)| self.pool.peek(key)).collect();
+        (payloads, next)
+    }
+
     /// Objects whose home it is, and bytes of all their copies beyond the first of each.
     pub fn listed(&self) -> (u64, u64) {
         self.directory.as_ref().map(Directory::listed).unwrap_or_default()

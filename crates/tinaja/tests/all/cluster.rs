@@ -58,11 +58,12 @@ impl Together {
             let own = dir.display();
             let certificates = together.home.path().display();
             let origin = &together.origin;
+            let patience = if more.contains("patience") { "" } else { "patience = \"300ms\"\n" };
             let text = format!(
                 "cache = \"{own}/cache\"\ndisk = \"64MiB\"\nmemory = \"0\"\nlog_file = \"{own}/log\"\n\
                  [cluster]\nname = \"test\"\nnode = \"box-{n}\"\nlisten = \"{address}\"\nseeds = [{}]\n\
                  ca = \"{certificates}/ca.pem\"\ncertificate = \"{certificates}/server.pem\"\nkey = \"{certificates}/server.key\"\n\
-                 memory = \"8MiB\"\npatience = \"300ms\"\n{more}\n\
+                 memory = \"8MiB\"\n{patience}{more}\n\
                  [[listener]]\naddress = \"{listen}\"\nmode = \"reverse\"\norigin = \"{origin}\"\n\
                  [[listener.rule]]\naction = \"allow\"\nmethod = \"PURGE\"\n",
                 seeds.join(", ")

@@ -47,7 +47,8 @@ fn lie_on_disks(together: &Together, copies: u64) {
 fn each_object_lies_on_the_disk_of_its_home() {
     for copies in [1, 2] {
         let origin = Origin::of_patterns();
-        let together = Together::start_with(4, &origin, &format!("disk = \"home\"\ncopies = {copies}"));
+        let together =
+            Together::start_with(4, &origin, &format!("patience = \"2s\"\ndisk = \"home\"\ncopies = {copies}"));
         let paths: Vec<String> = (0..24).map(|n| format!("/{}/object-{n}", [3000, 150_000][n % 2])).collect();
         std::thread::scope(|scope| {
             for first in 0..4 {
@@ -71,7 +72,8 @@ fn each_object_lies_on_the_disk_of_its_home() {
         let all = (paths.len() * copies) as u64;
         lie_on_disks(&together, all);
         let on_disks: Vec<u64> = (0..4).map(|n| on_disk(&together, n)).collect();
-        assert!(on_disks.iter().all(|here| *here > 0 && *here < all), "{on_disks:?}");
+        // Which names have which homes is another thing with each authority: a node may have none of 24.
+        assert!(on_disks.iter().all(|here| *here < all), "{on_disks:?}");
         let (code, table) = together.tinaja(0, &["cluster", "status"]);
         assert!(code == Some(0) && table.contains(&format!("home, copies {copies}")), "{table}");
     }
@@ -88,7 +90,7 @@ fn check(path: &str, answer: &Response) {
 #[test]
 fn a_home_stops_or_dies_under_load() {
     let origin = Origin::of_patterns();
-    let together = Together::start_with(4, &origin, "disk = \"home\"\ncopies = 2");
+    let together = Together::start_with(4, &origin, "patience = \"2s\"\ndisk = \"home\"\ncopies = 2");
     let paths: Vec<String> = (0..40).map(|n| format!("/{}/object-{n}", [3000, 60_000][n % 2])).collect();
     for (n, path) in paths.iter().enumerate() {
         check(path, &together.get(n % 4, path));
@@ -137,7 +139,7 @@ fn a_home_stops_or_dies_under_load() {
 #[test]
 fn a_node_without_the_object_answers_all_that_its_home_can() {
     let origin = Origin::of_patterns();
-    let together = Together::start_with(3, &origin, "disk = \"home\"");
+    let together = Together::start_with(3, &origin, "patience = \"2s\"\ndisk = \"home\"");
     for n in 0..6 {
         let path = format!("/100000/object-{n}");
         let url = format!("{SITE}{path}");
@@ -172,7 +174,7 @@ fn a_node_without_the_object_answers_all_that_its_home_can() {
 #[test]
 fn forward_proxies_share_their_disks() {
     let origin = Origin::of_patterns();
-    let mut together = Together::start_with(3, &origin, "disk = \"home\"");
+    let mut together = Together::start_with(3, &origin, "patience = \"2s\"\ndisk = \"home\"");
     for n in 0..3 {
         let file = together.nodes[n].dir.join("tinaja.toml");
         let text = fs::read_to_string(&file).unwrap();
@@ -200,7 +202,7 @@ fn forward_proxies_share_their_disks() {
 #[test]
 fn a_node_that_leads_elsewhere_is_not_believed() {
     let (origin, other) = (Origin::of_patterns(), Origin::of_patterns());
-    let mut together = Together::start_with(2, &origin, "disk = \"home\"");
+    let mut together = Together::start_with(2, &origin, "patience = \"2s\"\ndisk = \"home\"");
     let file = together.nodes[1].dir.join("tinaja.toml");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replace(&origin.url(""), &other.url(""))).unwrap();
@@ -223,7 +225,7 @@ fn an_origin_hears_the_same_whoever_asks_it() {
         let fields = "Cache-Control: max-age=600\r\nX-Request-Id: of-the-origin\r\n";
         reply(stream, request, 200, fields, &request.body)
     });
-    let together = Together::start_with(3, &origin, "disk = \"home\"\ncopies = 2");
+    let together = Together::start_with(3, &origin, "patience = \"2s\"\ndisk = \"home\"\ncopies = 2");
     for n in 0..12 {
         let said = "X-Forwarded-For: 10.9.9.9\r\nX-Forwarded-Proto: gopher\r\n";
         let url = format!("{SITE}/{n}");
@@ -253,7 +255,7 @@ fn an_origin_hears_the_same_whoever_asks_it() {
 #[test]
 fn long_objects_come_to_each_home() {
     let origin = Origin::of_patterns();
-    let together = Together::start_with(3, &origin, "disk = \"home\"\ncopies = 2");
+    let together = Together::start_with(3, &origin, "patience = \"2s\"\ndisk = \"home\"\ncopies = 2");
     let paths: Vec<String> = (0..9).map(|n| format!("/2500000/object-{n}")).collect();
     paths.iter().enumerate().for_each(|(n, path)| check(path, &together.get(n % 3, path)));
     lie_on_disks(&together, 18);
@@ -271,7 +273,7 @@ fn a_failing_origin_is_asked_twice() {
         false
     });
     for (origin, status) in [(closes, 502), (hangs, 504)] {
-        let more = "disk = \"home\"\ncopies = 3\n[limits]\norigin_stall = \"1s\"";
+        let more = "patience = \"2s\"\ndisk = \"home\"\ncopies = 3\n[limits]\norigin_stall = \"1s\"";
         let together = Together::start_with(4, &origin, more);
         for n in 0..8 {
             let before = asked(&origin);
@@ -293,7 +295,7 @@ fn what_a_home_does_not_send_to_the_end_another_one_does() {
         write!(stream, "Content-Length: {BYTES}\r\nConnection: close\r\n\r\n")?;
         stream.write_all(&body(&request.path, BYTES))
     });
-    let together = Together::start_with(4, &origin, "disk = \"home\"\ncopies = 2");
+    let together = Together::start_with(4, &origin, "patience = \"2s\"\ndisk = \"home\"\ncopies = 2");
     let paths: Vec<String> = (0..10).map(|n| format!("/{BYTES}/object-{n}")).collect();
     paths.iter().for_each(|path| check(path, &together.get(0, path)));
     lie_on_disks(&together, 20);
@@ -339,7 +341,7 @@ fn an_upgrade_cuts_nobody_off() {
             stream.write_all(&all[BYTES / 2..])
         })
     };
-    let mut together = Together::start_with(2, &origin, "disk = \"home\"");
+    let mut together = Together::start_with(2, &origin, "patience = \"2s\"\ndisk = \"home\"");
     std::thread::scope(|scope| {
         let readers: Vec<_> = (0..8)
             .map(|n| {
