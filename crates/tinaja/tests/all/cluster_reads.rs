@@ -9,7 +9,7 @@ use tinaja_testkit::wait::eventually;
 
 use crate::cluster::Together;
 
-const WITH_UCX: &str = "one_sided = [\"memory\"]";
+const WITH_UCX: &str = "patience = \"2s\"\none_sided = [\"memory\"]";
 
 /// How a node reads the memory of each of the others: its name, by what, and whether that is without its help.
 fn ways(together: &Together, n: usize) -> Vec<(String, String, bool)> {
@@ -35,11 +35,9 @@ fn a_stopped_nodes_memory_is_read() {
     let (code, table) = together.tinaja(0, &["cluster", "status"]);
     assert!(code == Some(0) && table.contains("UCX, one-sided reads"), "{table}");
     let paths: Vec<String> = (0..30).map(|n| format!("/5000/object-{n}")).collect();
-    for path in &paths {
-        assert!(!together.get(2, path).is_hit());
-        // Its home has heard of it.
-        eventually("another node to find it", || together.get(1, path).is_hit());
-    }
+    paths.iter().for_each(|path| assert!(!together.get(2, path).is_hit()));
+    let listed = |n| together.status(n)["listed"].as_u64().unwrap();
+    eventually("their homes to have heard of them", || (0..3).map(listed).sum::<u64>() == 30);
     let before = reads(&together, 0);
     together.nodes[2].process.signal(Signal::STOP);
     let mut hits = 0;
