@@ -73,7 +73,7 @@ struct Layout {
 #[derive(Clone, Copy)]
 enum Lays {
     Engine(EngineRef),
-    /// CERN's layout, which is no engine's.
+    /// CERN's layout as the paper has it, with nothing in memory; the engine `cern` keeps a table of its files.
     Cern(Lists),
 }
 
@@ -444,7 +444,7 @@ fn notes() -> Vec<String> {
          second half was synced. Files and mapped file have a file system each, without read-ahead in the mapping (MADV_RANDOM).",
         "A control group leaves the page cache 1/16 of the data, as 512 MB are of 8 GB, and 16 MB at least, beside what the program \
          and its index take.",
-        "CERN's layout keeps nothing in memory: each request looks for a lock file, reads its directory's list, and for a miss makes \
+        "CERN's layout keeps nothing in memory (these are not the rows of the engine `cern`, which has a table of its files there): each request looks for a lock file, reads its directory's list, and for a miss makes \
          the directories that are missing, a lock file, the object and the list anew. The generated load has no URLs: each 16 pages of a \
          host, with what is asked for with them first, lie in one directory here. The paper finds its transactions `surprisingly similar` to \
          SQUID's. Here they are almost three times as many: ext4 writes a file that was cut and written anew to the disk as soon as it is closed \
@@ -453,6 +453,8 @@ fn notes() -> Vec<String> {
          the disk in large pieces, several files in one transaction.",
         "The store keeps 112 bytes with each object. Its body is that much shorter here, so that as many objects are small as in the \
          trace.",
+        "The kernel's pages have 4096 bytes, the paper's 8192: a segment of 8 KiB is two pages here, and without read-ahead each is read by itself."
+            .to_owned(),
         "ext4 differs from the paper's UFS where it matters here: a file that is made costs no write of its own, but entries in a \
          journal that is written in one go; data waits for its place until it is written back, so that files made one after the other lie \
          one after the other and are written together, whatever directory they are in; and the kernel keeps what it knows of \

@@ -402,10 +402,10 @@ fn notes() -> Vec<String> {
         ),
         "Figure 6 is a picture without figures in the text. What the text says: LRU has the most transactions; FBC has less at the same hit \
          rate and saves more time than transactions, as they are nearer to each other; the future-looking table shows that another \
-         10 % are possible."
+         10 % are possible. Here it shows more: the first table has both as shares of LRU's."
             .to_owned(),
         "FBC has more hits than LRU here, where the paper has as many: an object that was asked for three times outlasts every turn. Amax of 100 is \
-         never reached, as the mean stays below 10; low values of it cost hits. The lower Cmax is the more hits there are, and the more jumps."
+         never reached: the mean of all counts stays far below it; low values of it cost hits. The lower Cmax is the more hits there are, and the more jumps."
             .to_owned(),
     ]
     .to_vec()
