@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use chitchat::ChitchatHandle;
@@ -44,8 +44,8 @@ use crate::tls::Identity;
 const SLEEP: Duration = Duration::from_secs(1);
 /// For so long some of the others may not know of this node yet, though it knows them.
 const YOUNG: Duration = Duration::from_secs(10);
-/// Nodes that have not forgotten something in time are asked again so often; each time they have as long as the first time.
-const MOST_INVALIDATIONS: u32 = 20;
+/// Nodes that have not forgotten something in time are asked again after so long.
+const AGAIN: Duration = Duration::from_millis(100);
 /// How long the others may take to be told that this node leaves.
 const LEAVING: Duration = Duration::from_millis(500);
 
@@ -56,6 +56,7 @@ enum Command {
     Invalidate(SlotKey, oneshot::Sender<Answer>),
     Validate(SlotKey, oneshot::Sender<Answer>),
     Page(u32, usize, oneshot::Sender<Page>),
+    Pause(Instant, oneshot::Sender<()>),
     Forget(SlotKey, oneshot::Sender<()>),
     Store(SlotKey, Vec<u8>, Ticket, oneshot::Sender<bool>),
     View(View),
@@ -118,38 +119,23 @@ impl Joined {
         let seed = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
         let inbox = Arc::new(Inbox::new(clock.clone()));
         let links = Links::new(identity.client.clone(), own, clock.clone(), runtime.handle().clone());
-        let (gossip, comes) = mpsc::channel(MAX_GOSSIP);
-        let answers = Arc::new(Answers {
-            arena: arena.clone(),
-            lending: lending.clone(),
-            most_bytes: (lends.slot_bytes as usize).max(BUCKET_BYTES),
-            inbox: inbox.clone(),
-            gossip,
-            below: below.clone(),
-            forget: forgetting(inbox.clone(), identity.secret),
-            visitors,
-            clock: clock.clone(),
-        });
-        clock.start(answers.serve(listener, identity.server.clone()));
         let (view, known): (Arc<Mutex<View>>, Arc<Mutex<Arc<Known>>>) = Default::default();
         let distrusted = Arc::new(AtomicU64::new(generation));
-        let changed = on_change(inbox.clone(), (view.clone(), known.clone()), distrusted.clone(), clock.clone());
-        let card = Card::of(&joining, &lends, &identity.secret);
-        let gossiping = gossip::begin(&joining, own, generation, card, links.clone(), comes, changed);
-        let gossiping = runtime.block_on(gossiping)?;
         let options = Options { scheme: joining.scheme, seed, patience: joining.patience, ..Options::default() };
         let id = node_id(&joining.node, generation);
         let node = Node::new(id, &arena, &lends, options, 2 * generation);
         let network = OverHttp2::new(links.clone(), inbox.clone(), clock.clone(), joining.patience);
         let (from, to, since, by) = (inbox.clone(), links.clone(), distrusted.clone(), clock.clone());
+        let most_bytes = (lends.slot_bytes as usize).max(BUCKET_BYTES);
         let (patience, (told, begun)) = (joining.patience, std::sync::mpsc::channel());
+        let (lent, lends_by_ucx) = (arena.clone(), lending.clone());
         let thread = clock.spawn("cluster node", move || {
-            let _ending = Ending { inbox: &from, links: &to, arena: &arena };
+            let _ending = Ending { inbox: &from, links: &to, arena: &lent };
             // UCX is for the thread that opens it.
-            let near = match (&context, lending, arena.key()) {
+            let near = match (&context, lends_by_ucx, lent.key()) {
                 (Some(context), Some(lending), Ok(Some(key))) => {
                     let way = (to.clone(), from.clone());
-                    Near::start((context, &key), lending, way, by.clone(), patience).map(Some)
+                    Near::start((context, &key), lending, way, by.clone(), (patience, most_bytes)).map(Some)
                 }
                 (_, _, Err(why)) => Err(JoinError::System(why.to_string())),
                 _ => Ok(None),
@@ -168,6 +154,24 @@ impl Joined {
         });
         let thread = thread.map_err(system)?;
         begun.recv().unwrap_or_else(|_| Err(JoinError::System("the node's thread does not begin".to_owned())))?;
+        // From now on others may ask.
+        let (gossip, comes) = mpsc::channel(MAX_GOSSIP);
+        let answers = Arc::new(Answers {
+            arena: arena.clone(),
+            lending: lending.clone(),
+            most_bytes,
+            inbox: inbox.clone(),
+            gossip,
+            below: below.clone(),
+            forget: forgetting(inbox.clone(), identity.secret),
+            visitors,
+            clock: clock.clone(),
+        });
+        clock.start(answers.serve(listener, identity.server.clone()));
+        let changed = on_change(inbox.clone(), (view.clone(), known.clone()), distrusted.clone(), clock.clone());
+        let card = Card::of(&joining, &lends, &identity.secret);
+        let gossiping = gossip::begin(&joining, own, generation, card, links.clone(), comes, changed);
+        let gossiping = runtime.block_on(gossiping).inspect_err(|_| inbox.end())?;
         drop(_inside);
         Ok(Joined {
             joining,
@@ -266,10 +270,7 @@ impl Joined {
         let slot_key = self.slot_key(key);
         // A node that is slow, but has answered before, is asked again; another one is named already.
         let mut forgotten = self.invalidate(slot_key).await;
-        for _ in 0..MOST_INVALIDATIONS {
-            if forgotten || !not.is_empty() || self.clock.now() >= until {
-                break;
-            }
+        while !forgotten && not.is_empty() && self.clock.now() < until && self.pause(AGAIN).await {
             forgotten = self.invalidate(slot_key).await;
         }
         if !forgotten && not.is_empty() {
@@ -338,13 +339,20 @@ impl Joined {
         Some(status)
     }
 
+    /// Wait, by the node's thread: whoever uses a store may have no timers. Whether the node is still there.
+    async fn pause(&self, time: Duration) -> bool {
+        let (reply, over) = oneshot::channel();
+        let sent = self.inbox.command(Command::Pause(self.clock.now() + time, reply));
+        sent.is_ok() && over.await.is_ok()
+    }
+
     async fn ask(&self, command: impl FnOnce(oneshot::Sender<Answer>) -> Command) -> Option<Answer> {
         let (reply, answer) = oneshot::channel();
         self.inbox.command(command(reply)).ok()?;
         answer.await.ok()
     }
 
-    /// Leave the cluster. Others find out by themselves. Blocks for half a second at most.
+    /// Leave the cluster. Others find out by themselves. Blocks for half a second, and as long as it takes to write over memory that others read by UCX.
     pub fn leave(&self) {
         self.inbox.end();
         if let Some(thread) = self.thread.lock().take() {
@@ -466,6 +474,7 @@ fn run(
     let mut waiting: HashMap<u64, oneshot::Sender<Answer>> = HashMap::new();
     let mut homes: HashMap<u64, u64> = HashMap::new();
     let mut listings = Listings::default();
+    let mut pauses: Vec<(Instant, oneshot::Sender<()>)> = Vec::new();
     let mut clears = 0;
     while !inbox.has_ended() {
         if driver.node().clears() != clears {
@@ -479,6 +488,7 @@ fn run(
                 Command::Ticket(key, reply) => drop(waiting.insert(driver.node().ticket(&key), reply)),
                 Command::Invalidate(key, reply) => drop(waiting.insert(driver.node().invalidate(&key), reply)),
                 Command::Validate(key, reply) => drop(waiting.insert(driver.node().validate(&key), reply)),
+                Command::Pause(until, reply) => pauses.push((until, reply)),
                 Command::Page(from, most, reply) => drop(reply.send(driver.node().page(from, most))),
                 Command::Forget(key, reply) => {
                     driver.node().forget_here(&key);
@@ -512,10 +522,15 @@ fn run(
                 // Whoever asked may have gone.
                 let _ = reply.send(answer);
             } else {
-                listings.looked(call, &answer, clock.now());
+                listings.looked(call, &answer, driver.node(), clock.now());
             }
         }
-        driver.sleep(SLEEP.min(listings.patience(clock.now())));
+        let now = clock.now();
+        for (_, reply) in pauses.extract_if(.., |(until, _)| *until <= now) {
+            let _ = reply.send(());
+        }
+        let pause = pauses.iter().map(|(until, _)| until.saturating_duration_since(now)).min().unwrap_or(SLEEP);
+        driver.sleep(SLEEP.min(pause).min(listings.patience(now)));
     }
 }
 

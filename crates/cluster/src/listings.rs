@@ -46,10 +46,10 @@ impl Listings {
         }
     }
 
-    /// What came of a look.
-    pub fn looked(&mut self, call: u64, answer: &Answer, now: Instant) {
+    /// What came of a look. What the node does not hold any more, its home has heard of and replaced by what came after it, or it has gone to another node.
+    pub fn looked<A: Arena>(&mut self, call: u64, answer: &Answer, node: &Node<A>, now: Instant) {
         let Some(listing) = self.looking.remove(&call) else { return };
-        let is_listed = *answer == Answer::Valid(true);
+        let is_listed = *answer == Answer::Valid(true) || !node.holds(&listing.key, listing.version);
         if is_listed || now >= listing.until {
             // Whoever stored it may have gone.
             let _ = listing.reply.send(is_listed);
@@ -85,14 +85,15 @@ mod tests {
         let Some(Effect::Answer(_, Answer::Absent(ticket))) = node.effect() else { panic!("no ticket") };
         let version = node.store(&key, b"an object", ticket).unwrap();
         let mut listings = Listings::default();
-        for (version, expected) in [(version, true), (version + 1, false)] {
+        // One that is listed, and one that the node does not have.
+        for (version, expected) in [(version, true), (version + 1, true)] {
             let (reply, mut told) = oneshot::channel();
             listings.begin(Listing { key, version, reply, pause: LISTED, until: now + LISTED * 2 }, now);
             let mut at = now;
             for _ in 0..3 {
                 listings.look(&mut node, at);
                 if let Some(Effect::Answer(call, answer)) = node.effect() {
-                    listings.looked(call, &answer, at);
+                    listings.looked(call, &answer, &node, at);
                 }
                 at += listings.patience(at).min(LISTED * 4);
             }

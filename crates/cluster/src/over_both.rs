@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tinaja_clock::Clock;
-use tinaja_ucx::{Context, Key, Worker};
+use tinaja_ucx::{Address, Context, Key, Worker};
 
 use crate::error::JoinError;
 use crate::inbox::Inbox;
@@ -19,14 +19,21 @@ use crate::links::{LENDS, Links, STILLS, Work};
 use crate::members::NodeId;
 use crate::over_http2::OverHttp2;
 use crate::over_ucx::OverUcx;
+use crate::table::BUCKET_BYTES;
 use crate::transport::{Brought, Transport};
 
 /// Numbers of the reads by which nodes are tried; a node's own begin at one.
 const TRIALS: u64 = 1 << 63;
+/// Reads by which a node that is still is tried.
+const TRIAL_STEPS: usize = 3;
+const WORD: usize = 8;
 /// How often a first read is begun: connections are made meanwhile.
 const FIRST_READS: u32 = 10;
-/// A node whose memory is not read without help is tried again after so long.
+/// A node whose memory is not read without help is tried again after so long, and later each time, up to the second of these.
 const AGAIN: Duration = Duration::from_secs(10);
+const MOST_AGAIN: Duration = Duration::from_secs(300);
+/// One of which that was not certain is tried again after so long.
+const SOON: Duration = Duration::from_secs(1);
 /// How often UCX is looked after while another node makes a connection, and while a read is under way.
 const AWAKE: Duration = Duration::from_millis(5);
 const READING: Duration = Duration::from_micros(50);
@@ -85,7 +92,7 @@ impl<C: Send + 'static> Transport for OverBoth<C> {
     }
 
     fn sleep(&mut self, at_most: Duration) {
-        let at_most = self.near.as_ref().map_or(at_most, |near| at_most.min(near.patience()));
+        let at_most = self.near.as_ref().map_or(at_most, |near| at_most.min(near.due()));
         if !at_most.is_zero() {
             self.http2.sleep(at_most);
         }
@@ -99,6 +106,9 @@ pub struct Near<C> {
     links: Links,
     inbox: Arc<Inbox<C>>,
     clock: Clock,
+    patience: Duration,
+    /// What is read at once at most.
+    most_bytes: usize,
     peers: HashMap<NodeId, Peer>,
     /// What nodes have answered, until the next turn.
     said: Arc<Mutex<Vec<Said>>>,
@@ -109,12 +119,20 @@ pub struct Near<C> {
     count: u64,
 }
 
-/// What one has answered: which question, and what.
-type Said = (NodeId, &'static str, Option<Box<[u8]>>);
+/// What one has answered: the number of the question, and what.
+type Said = (NodeId, u64, Option<Box<[u8]>>);
 
 struct Peer {
     address: SocketAddr,
     stage: Stage,
+    /// The number of what it was asked last, or of the read by which it is tried: answers to anything before are too late.
+    number: u64,
+    /// When that has to have come to something.
+    until: Instant,
+    /// What it told, and is reached with.
+    reached: Option<(Address, Key)>,
+    /// After how long it is tried again.
+    again: Duration,
 }
 
 /// How far it is known whether a node's memory is read without its help. `Display` is for the status.
@@ -129,18 +147,26 @@ enum Stage {
     /// It was asked at that time to leave UCX alone.
     #[error("HTTP/2 over mutual TLS; UCX is tried")]
     IsToBeStill(Instant),
-    /// It does so, and its memory is read.
+    /// It does so, and so many of [`Near::trial_bytes`] were read.
     #[error("HTTP/2 over mutual TLS; UCX is tried")]
-    IsStill(Instant),
+    IsStill(Instant, usize),
     #[error("UCX")]
     OneSided,
-    /// Not, why, and when it is tried again.
+    /// Not, and why; it is tried again.
     #[error("HTTP/2 over mutual TLS: {0}")]
-    Not(&'static str, Instant),
+    Not(&'static str),
+}
+
+impl Peer {
+    /// Whether something has to come of it now.
+    fn is_due(&self, now: Instant) -> bool {
+        now >= self.until && !matches!(self.stage, Stage::OneSided)
+    }
 }
 
 impl<C: Send + 'static> Near<C> {
-    /// Nobody is reached yet. Others are told of the memory with this key. A read that takes longer than `patience` is given up.
+    /// Nobody is reached yet. Others are told of the memory with this key. A read that takes longer than `patience` is given up; none brings more than
+    /// `most_bytes`.
     ///
     /// Errors: [`JoinError::System`].
     pub fn start(
@@ -148,14 +174,29 @@ impl<C: Send + 'static> Near<C> {
         lending: Arc<Lending>,
         (links, inbox): (Links, Arc<Inbox<C>>),
         clock: Clock,
-        patience: Duration,
+        (patience, most_bytes): (Duration, usize),
     ) -> Result<Near<C>, JoinError> {
         let system = |why: tinaja_ucx::Error| JoinError::System(why.to_string());
         let worker = Worker::start(context, clock.clone()).map_err(system)?;
         lending.tell(&worker.address().map_err(system)?, key);
         let ucx = OverUcx::new(worker, clock.clone(), patience);
         let (peers, said, reads, ended) = Default::default();
-        Ok(Near { ucx, lending, links, inbox, clock, peers, said, reads, trials: TRIALS, ended, count: 0 })
+        let trials = TRIALS;
+        Ok(Near {
+            ucx,
+            lending,
+            links,
+            inbox,
+            clock,
+            patience,
+            most_bytes,
+            peers,
+            said,
+            reads,
+            trials,
+            ended,
+            count: 0,
+        })
     }
 
     fn reach(&mut self, peers: &HashMap<NodeId, SocketAddr>) {
@@ -166,8 +207,10 @@ impl<C: Send + 'static> Near<C> {
         }
         for (node, address) in peers {
             if !self.peers.contains_key(node) {
-                self.peers.insert(*node, Peer { address: *address, stage: Stage::Asked });
-                self.ask(*node, *address, LENDS);
+                let (stage, until) = (Stage::Asked, self.clock.now());
+                let peer = Peer { address: *address, stage, number: 0, until, reached: None, again: AGAIN };
+                self.peers.insert(*node, peer);
+                self.ask(*node, LENDS, Stage::Asked);
             }
         }
     }
@@ -176,11 +219,20 @@ impl<C: Send + 'static> Near<C> {
         self.peers.get(&node).is_some_and(|peer| matches!(peer.stage, Stage::OneSided))
     }
 
+    /// A peer that is in another stage now, and has so long for it; the number of what is begun with that.
+    fn stage(&mut self, node: NodeId, stage: Stage, within: Duration) -> Option<(u64, SocketAddr)> {
+        self.trials += 1;
+        let peer = self.peers.get_mut(&node)?;
+        (peer.stage, peer.number, peer.until) = (stage, self.trials, self.clock.now() + within);
+        Some((self.trials, peer.address))
+    }
+
     /// What it answers is in one of the next turns.
-    fn ask(&self, node: NodeId, address: SocketAddr, path: &'static str) {
+    fn ask(&mut self, node: NodeId, path: &'static str, stage: Stage) {
+        let Some((number, address)) = self.stage(node, stage, 2 * ANSWER) else { return };
         let (said, inbox) = (self.said.clone(), self.inbox.clone());
         let tell = Box::new(move |answer| {
-            said.lock().push((node, path, answer));
+            said.lock().push((node, number, answer));
             inbox.wake();
         });
         self.links.send(address, Work::Ask { path, until: self.clock.now() + ANSWER, tell });
@@ -192,19 +244,27 @@ impl<C: Send + 'static> Near<C> {
         self.ucx.read(call, node, at, bytes);
     }
 
-    /// A read of the first word, which says nothing but that it works.
-    fn trial(&mut self, node: NodeId) {
-        self.trials += 1;
-        self.reads.insert(self.trials, node);
-        self.ucx.read(self.trials, node, 0, 8);
+    /// A read from the beginning, which says nothing but that it works.
+    fn trial(&mut self, node: NodeId, bytes: usize, stage: Stage) {
+        if let Some((number, _)) = self.stage(node, stage, 2 * self.patience) {
+            self.reads.insert(number, node);
+            self.ucx.read(number, node, 0, bytes);
+        }
     }
 
     fn turn(&mut self, brought: &mut Vec<Brought>) {
         let said = std::mem::take(&mut *self.said.lock());
-        for (node, path, answer) in said {
-            self.heard(node, path, answer.as_deref());
+        for (node, number, answer) in said {
+            if self.peers.get(&node).is_some_and(|peer| peer.number == number) {
+                self.heard(node, answer.as_deref());
+            }
         }
-        self.lending.unless_still(self.clock.now(), || self.ucx.progress());
+        let now = self.clock.now();
+        let mut is_still = true;
+        self.lending.unless_still(now, || {
+            is_still = false;
+            self.ucx.progress();
+        });
         let mut ended = std::mem::take(&mut self.ended);
         self.ucx.collect(&mut ended);
         for one in ended.drain(..) {
@@ -212,36 +272,40 @@ impl<C: Send + 'static> Near<C> {
             let Brought::Read { call, bytes } = one else { continue };
             let node = self.reads.remove(&call);
             if call >= TRIALS {
-                node.into_iter().for_each(|node| self.tried(node, bytes.is_some()));
+                let current = |node: &NodeId| self.peers.get(node).is_some_and(|peer| peer.number == call);
+                node.filter(current).into_iter().for_each(|node| self.tried(node, bytes.is_some()));
                 continue;
             }
-            if let (Some(node), None) = (node, &bytes) {
+            // What this node itself has held up says nothing of the other.
+            if let (Some(node), None, false) = (node, &bytes, is_still) {
                 self.not(node, "a read by UCX took too long");
             }
             brought.push(Brought::Read { call, bytes });
         }
         self.ended = ended;
-        let now = self.clock.now();
-        let again =
-            self.peers.iter_mut().filter(|(_, peer)| matches!(peer.stage, Stage::Not(_, again) if now >= again));
-        let again: Vec<(NodeId, SocketAddr)> = again
-            .map(|(node, peer)| {
-                peer.stage = Stage::Asked;
-                (*node, peer.address)
-            })
-            .collect();
-        again.into_iter().for_each(|(node, address)| self.ask(node, address, LENDS));
+        let due: Vec<NodeId> = self.peers.iter().filter(|(_, peer)| peer.is_due(now)).map(|(node, _)| *node).collect();
+        for node in due {
+            match self.peers.get(&node).map(|peer| &peer.stage) {
+                Some(Stage::Not(_)) => self.ask(node, LENDS, Stage::Asked),
+                _ => self.not(node, "it does not answer"),
+            }
+        }
     }
 
-    fn heard(&mut self, node: NodeId, path: &'static str, answer: Option<&[u8]>) {
+    /// A peer has answered what it was asked.
+    fn heard(&mut self, node: NodeId, answer: Option<&[u8]>) {
         let Some(peer) = self.peers.get(&node) else { return };
-        match (path, &peer.stage, answer) {
-            (LENDS, Stage::Asked, Some(told)) => match Lending::heard(told) {
+        match (&peer.stage, answer) {
+            (Stage::Asked, Some(told)) => match Lending::heard(told) {
                 None => self.not(node, "it has no memory for UCX, or another version of it"),
+                // Each way takes memory: one that was made before is used.
+                Some(told) if peer.reached.as_ref() == Some(&told) => self.trial(node, WORD, Stage::Connects(1)),
                 Some((address, key)) => match self.ucx.reach(node, &address, &key) {
                     Ok(()) => {
-                        self.stage(node, Stage::Connects(1));
-                        self.trial(node);
+                        if let Some(peer) = self.peers.get_mut(&node) {
+                            peer.reached = Some((address, key));
+                        }
+                        self.trial(node, WORD, Stage::Connects(1));
                     }
                     Err(why) => {
                         tracing::warn!(node = node.0, %why, "UCX does not reach a node of the cluster");
@@ -249,65 +313,66 @@ impl<C: Send + 'static> Near<C> {
                     }
                 },
             },
-            (STILLS, Stage::IsToBeStill(asked), Some(_)) => {
+            (Stage::IsToBeStill(asked), Some(_)) => {
                 let asked = *asked;
-                self.stage(node, Stage::IsStill(asked));
-                self.trial(node);
+                self.trial(node, self.trial_bytes(0), Stage::IsStill(asked, 0));
             }
-            (_, Stage::Asked | Stage::IsToBeStill(_), None) => self.not(node, "it offers no reads by UCX"),
+            (_, None) => self.not(node, "it offers no reads by UCX"),
             _ => {}
         }
     }
 
-    /// The first word of a node's memory was read, or not.
+    /// What is read while a node is still. UCX goes other ways for other sizes: a word, a bucket of the key-table, the largest object.
+    fn trial_bytes(&self, step: usize) -> usize {
+        [WORD, BUCKET_BYTES, self.most_bytes].get(step).copied().unwrap_or(WORD)
+    }
+
+    /// A part of a node's memory was read, or not.
     fn tried(&mut self, node: NodeId, works: bool) {
         let Some(peer) = self.peers.get(&node) else { return };
-        let (address, now) = (peer.address, self.clock.now());
+        let now = self.clock.now();
         match (&peer.stage, works) {
-            (Stage::Connects(_), true) => {
-                self.stage(node, Stage::IsToBeStill(now));
-                self.ask(node, address, STILLS);
-            }
+            (Stage::Connects(_), true) => self.ask(node, STILLS, Stage::IsToBeStill(now)),
             (Stage::Connects(tries), false) if *tries < FIRST_READS => {
                 let tries = tries + 1;
-                self.stage(node, Stage::Connects(tries));
-                self.trial(node);
+                self.trial(node, WORD, Stage::Connects(tries));
             }
             // It was still for all of that time: it was asked after the beginning, and is for longer.
-            (Stage::IsStill(asked), true) if now < *asked + STILL => {
+            (Stage::IsStill(asked, step), true) if now < *asked + STILL => {
+                let (asked, step) = (*asked, *step + 1);
+                if step < TRIAL_STEPS {
+                    return self.trial(node, self.trial_bytes(step), Stage::IsStill(asked, step));
+                }
                 tracing::info!(node = node.0, "the memory of a node of the cluster is read without its help");
-                self.stage(node, Stage::OneSided);
+                self.stage(node, Stage::OneSided, Duration::ZERO);
             }
-            (Stage::IsStill(_), true) => self.not(node, "whether UCX reads it without its help was not certain"),
+            (Stage::IsStill(..), true) => {
+                self.stage(node, Stage::Not("whether UCX reads it without its help was not certain"), SOON);
+            }
             _ => self.not(node, "UCX does not read its memory without its help"),
         }
     }
 
-    fn stage(&mut self, node: NodeId, stage: Stage) {
-        if let Some(peer) = self.peers.get_mut(&node) {
-            peer.stage = stage;
-        }
-    }
-
     fn not(&mut self, node: NodeId, why: &'static str) {
-        self.stage(node, Stage::Not(why, self.clock.now() + AGAIN));
+        let Some(peer) = self.peers.get_mut(&node) else { return };
+        let again = peer.again;
+        peer.again = (2 * again).min(MOST_AGAIN);
+        self.stage(node, Stage::Not(why), again);
     }
 
     /// When it has to be looked after again.
-    fn patience(&self) -> Duration {
+    fn due(&self) -> Duration {
         let now = self.clock.now();
-        let again = self.peers.values().filter_map(|peer| match peer.stage {
-            Stage::Not(_, again) => Some(again.saturating_duration_since(now)),
-            _ => None,
-        });
+        let due = self.peers.values().filter(|peer| !matches!(peer.stage, Stage::OneSided));
+        let due = due.map(|peer| peer.until.saturating_duration_since(now)).min().unwrap_or(Duration::MAX);
         if self.ucx.has_ended() || !self.said.lock().is_empty() {
             Duration::ZERO
-        } else if !self.reads.is_empty() {
-            READING
-        } else if self.lending.is_awake(now) {
-            AWAKE
+        } else if self.reads.keys().any(|call| *call < TRIALS) {
+            READING.min(due)
+        } else if self.lending.is_awake(now) || !self.reads.is_empty() {
+            AWAKE.min(due)
         } else {
-            again.min().unwrap_or(Duration::MAX)
+            due
         }
     }
 }

@@ -31,6 +31,8 @@ use crate::slots::SlotKey;
 
 /// Where a listing goes on with what this node's shared memory has: the numbers of stores below are less.
 const OF_POOL: u64 = 0xFFFF << 48;
+/// Objects of the shared memory in one part of a listing.
+const MOST_LISTED: usize = 16;
 /// How often nodes are asked to forget an older version.
 const TRIES: u32 = 3;
 
@@ -114,6 +116,8 @@ impl Inner {
             let page = self.below.scan(from, most).await?;
             return Ok(ScanPage { next: page.next.or(Some(Cursor(OF_POOL))), ..page });
         };
+        // Each comes with its body.
+        let most = most.min(MOST_LISTED);
         let (payloads, next) = self.joined.page(u32::try_from(slot).unwrap_or(u32::MAX), most).await;
         let mut entries = Vec::new();
         for (key, head, body) in payloads.into_iter().filter_map(unpack_any) {

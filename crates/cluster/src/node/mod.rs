@@ -112,7 +112,7 @@ pub enum Answer {
     Invalidated(bool),
 }
 
-/// See the module. Memory beside the arena: some 150 bytes an object that it holds and 130 one whose home it is; a copy of each object that it moves
+/// See the module. Memory beside the arena: some 190 bytes an object that it holds and 130 one whose home it is; a copy of each object that it moves
 /// ([`crate::limits::MAX_MOVES`]), and two of each that it reads, until the answer is taken ([`crate::limits::MAX_CALLS`]).
 pub struct Node<A: Arena> {
     id: NodeId,
@@ -245,12 +245,15 @@ impl<A: Arena> Node<A> {
 
     /// What it holds in its slots, from this slot on, so many objects at most; and the slot from which it goes on.
     pub fn page(&self, from: u32, most: usize) -> (Vec<Vec<u8>>, Option<u32>) {
-        let mut slots: Vec<(u32, &SlotKey)> = self.pool.iter().map(|(key, held)| (held.at.slot, key)).collect();
-        slots.retain(|(slot, _)| *slot >= from);
-        slots.sort_unstable();
-        let next = slots.get(most).map(|(slot, _)| *slot);
-        let payloads = slots.iter().take(most).filter_map(|(_, key)| self.pool.peek(key)).collect();
+        let mut held = self.pool.from_slot(from);
+        let payloads = held.by_ref().take(most).filter_map(|(_, key)| self.pool.peek(key)).collect();
+        let next = held.next().map(|(slot, _)| slot);
         (payloads, next)
+    }
+
+    /// Whether it holds this version of a key.
+    pub fn holds(&self, key: &SlotKey, version: u64) -> bool {
+        self.pool.get(key).is_some_and(|held| held.version == version)
     }
 
     /// Objects whose home it is, and bytes of all their copies beyond the first of each.

@@ -314,8 +314,11 @@ impl Neighbourhood {
 }
 
 async fn gone(neighbours: &Neighbours, neighbour: SocketAddr, clock: &Clock) {
-    while (neighbours.is_there)(neighbour) {
+    loop {
         clock.timer(LOOK).await;
+        if !(neighbours.is_there)(neighbour) {
+            return;
+        }
     }
 }
 

@@ -127,7 +127,8 @@ impl Passer {
         // What has come with the head goes out with it.
         let first = tokio::select! {
             biased;
-            piece = reply.connection.read() => piece?,
+            // An error comes again; of a neighbour's answer another may have the rest.
+            piece = reply.connection.read() => if entry.by_neighbour { piece.ok().flatten() } else { piece? },
             () = std::future::ready(()) => None,
         };
         if let (Some(keeping), Some(first)) = (&mut *keeping, &first) {
@@ -139,9 +140,15 @@ impl Passer {
         while !bodiless && !reply.connection.is_done() {
             let neighbour = entry.origin.filter(|_| is_neighbours);
             let next = tokio::select! {
+                biased;
                 next = next_piece(client, &mut reply) => next,
                 () = self.asker.gone(neighbour) => {
-                    Err(Failure::Origin("the node of the cluster that was sending it is gone".into()).into())
+                    // It may be leaving for its successor, and sends on: what nobody else has comes from there.
+                    is_neighbours = false;
+                    if let Some((connection, before)) = self.rest(request, &reply.head, sent).await {
+                        (reply.connection, reply.sending, skip) = (connection, false, before);
+                    }
+                    continue;
                 }
             };
             match next {

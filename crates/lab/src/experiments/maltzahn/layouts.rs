@@ -453,8 +453,7 @@ fn notes() -> Vec<String> {
          the disk in large pieces, several files in one transaction.",
         "The store keeps 112 bytes with each object. Its body is that much shorter here, so that as many objects are small as in the \
          trace.",
-        "The kernel's pages have 4096 bytes, the paper's 8192: a segment of 8 KiB is two pages here, and without read-ahead each is read by itself."
-            .to_owned(),
+        "The kernel's pages have 4096 bytes, the paper's 8192: a segment of 8 KiB is two pages here, and without read-ahead each is read by itself.",
         "ext4 differs from the paper's UFS where it matters here: a file that is made costs no write of its own, but entries in a \
          journal that is written in one go; data waits for its place until it is written back, so that files made one after the other lie \
          one after the other and are written together, whatever directory they are in; and the kernel keeps what it knows of \
