@@ -80,25 +80,35 @@ mod tests {
         let mut node = Node::new(NodeId(1), &memory, &lends, Options::default(), 0);
         let own = Member { name: "own".to_owned(), role: Role::Proxy, lends };
         node.set_members(Members::new([(NodeId(1), own)].into()));
-        let (now, key) = (Instant::now(), [1; 16]);
+        let key = [1; 16];
         node.ticket(&key);
         let Some(Effect::Answer(_, Answer::Absent(ticket))) = node.effect() else { panic!("no ticket") };
         let version = node.store(&key, b"an object", ticket).unwrap();
-        let mut listings = Listings::default();
-        // One that is listed, and one that the node does not have.
-        for (version, expected) in [(version, true), (version + 1, true)] {
-            let (reply, mut told) = oneshot::channel();
-            listings.begin(Listing { key, version, reply, pause: LISTED, until: now + LISTED * 2 }, now);
-            let mut at = now;
-            for _ in 0..3 {
-                listings.look(&mut node, at);
-                if let Some(Effect::Answer(call, answer)) = node.effect() {
-                    listings.looked(call, &answer, &node, at);
-                }
-                at += listings.patience(at).min(LISTED * 4);
+        let (listed, not) = (Answer::Valid(true), Answer::Valid(false));
+        assert_eq!(told(&mut node, &key, version, &listed), (true, 1));
+        // It is not held any more: what came after it is listed.
+        assert_eq!(told(&mut node, &key, version + 1, &not), (true, 1));
+        // It is held, and its home does not list it.
+        let (is_listed, looks) = told(&mut node, &key, version, &not);
+        assert!(!is_listed && looks > 1, "{looks} looks");
+    }
+
+    /// What is told of a version whose home says that, and after how many looks.
+    fn told<A: Arena>(node: &mut Node<A>, key: &SlotKey, version: u64, home: &Answer) -> (bool, u32) {
+        let (mut listings, mut at) = (Listings::default(), Instant::now());
+        let (reply, mut told) = oneshot::channel();
+        listings.begin(Listing { key: *key, version, reply, pause: LISTED, until: at + LISTED * 2 }, at);
+        for looks in 1..100 {
+            listings.look(node, at);
+            if let Some(Effect::Answer(call, _)) = node.effect() {
+                listings.looked(call, home, node, at);
             }
-            assert_eq!(told.try_recv(), Ok(expected));
-            assert_eq!(listings.patience(at), Duration::MAX);
+            if let Ok(is_listed) = told.try_recv() {
+                assert_eq!(listings.patience(at), Duration::MAX);
+                return (is_listed, looks);
+            }
+            at += listings.patience(at);
         }
+        panic!("nothing is told of it");
     }
 }
