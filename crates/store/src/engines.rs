@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+pub use crate::engine::damelo::{ELEVATOR, FRAME_SIZE, GROUP_BY_SITE, GROUPS, LARGE_FRAMES, POOL};
 pub use crate::engine::hashcache::settings::{
     BIN_SIZE, HASH_BITS, POSITIONS_IN_MEMORY, PREFETCH, SETS_IN_MEMORY, WAYS,
 };
@@ -29,6 +30,7 @@ macro_rules! for_built_in_engines {
             hashcache_logn: HASHCACHE_LOGN = hashcache::LOGN,
             hashcache_log: HASHCACHE_LOG = hashcache::LOG,
             segmented: SEGMENTED = segmented::SEGMENTED,
+            damelo: DAMELO = damelo::DAMELO,
         }
     };
 }
@@ -109,7 +111,7 @@ mod tests {
                 on_disk += 1;
             }
         }
-        assert_eq!((all.iter().count(), on_disk), (16, 16));
+        assert_eq!((all.iter().count(), on_disk), (17, 17));
         let error = "hashcache-lgo".parse::<EngineRef>().unwrap_err();
         assert!(error.contains("hashcache-basic, hashcache-set") && error.ends_with("squidmla"), "{error}");
     }

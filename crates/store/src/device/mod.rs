@@ -2,6 +2,7 @@
 
 pub(crate) mod block;
 pub mod blocking;
+pub mod elevator;
 mod engine;
 pub mod file;
 pub(crate) mod fused;

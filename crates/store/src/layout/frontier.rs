@@ -6,7 +6,6 @@
 
 mod batches;
 mod end;
-mod health;
 mod lost;
 mod summaries;
 mod syncs;
@@ -21,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+use super::health::Health;
 use super::reach::Reach;
 use super::record::{self, Stamp};
 use super::region::{LogLayout, SummaryEntry};
@@ -30,7 +30,6 @@ use crate::memory::AlignedBuf;
 use crate::memory::aligned::round_up;
 use crate::terms::limits::WRITE_PATIENCE;
 use crate::terms::{Kind, Place, Record, WhyNot};
-use health::Health;
 use lost::Lost;
 use summaries::Summary;
 use syncs::Sync;

@@ -41,6 +41,7 @@ pub mod bin;
 pub(crate) mod changed;
 pub mod disk_table;
 pub mod frontier;
+pub(crate) mod health;
 pub(crate) mod limits;
 pub mod log;
 pub mod opening;

@@ -5,7 +5,7 @@ use crate::layout::limits::MAX_WRITE_FAILURES;
 /// Writes and syncs that failed in a row, each counted for itself: a disk whose every sync fails keeps nothing, however
 /// well its writes go.
 #[derive(Default)]
-pub(super) struct Health {
+pub(crate) struct Health {
     writes: u32,
     syncs: u32,
     /// Small writes beside the log that failed in a row.
@@ -18,24 +18,24 @@ const BESIDE: u32 = 16;
 
 impl Health {
     /// Whether the disk has been given up, which is for good.
-    pub(super) fn is_retired(&self) -> bool {
+    pub(crate) fn is_retired(&self) -> bool {
         self.retired
     }
 
-    pub(super) fn write_ended(&mut self, well: bool) {
+    pub(crate) fn write_ended(&mut self, well: bool) {
         self.writes = if well { 0 } else { self.writes + 1 };
         self.judge("writes");
     }
 
     /// A small write to another part of the device ended.
-    pub(super) fn write_beside_ended(&mut self, well: bool) {
+    pub(crate) fn write_beside_ended(&mut self, well: bool) {
         self.beside = if well { 0 } else { self.beside + 1 };
         if well || self.beside % BESIDE == 1 {
             self.write_ended(well);
         }
     }
 
-    pub(super) fn sync_ended(&mut self, well: bool) {
+    pub(crate) fn sync_ended(&mut self, well: bool) {
         self.syncs = if well { 0 } else { self.syncs + 1 };
         self.judge("syncs");
     }

@@ -1,0 +1,430 @@
+//! Checkpoints: rounds in which what was changed is made to last, of all groups or of some (section 3, `setCheckpoint`).
+//!
+//! A round writes the dirty pages of its groups; syncs; appends to each group's journal what changed; and syncs again. One
+//! goes on at a time, beside reads and creates, which it never stops. Whoever asks meanwhile waits for the next.
+//!
+//! Order is what makes it hold. A journal speaks only of pages that a sync has made last. A page that was written after the
+//! round began is left to the next one, for it may lack a version whose successor this round does not wait for.
+
+use std::collections::BTreeSet;
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::group::{Group, JournalAt};
+use super::journal::{Entries, PageEntry};
+use super::layout::At;
+use super::state::{Inner, Out, Shadow, State};
+use crate::device::{Op, Outcome, Request};
+use crate::engine::SyncDone;
+use crate::memory::AlignedBuf;
+use crate::terms::Digest;
+
+/// What the next round is to do.
+#[derive(Default)]
+pub struct Ask {
+    /// Of which groups; all if it is empty and `all`.
+    groups: BTreeSet<u32>,
+    all: bool,
+    /// Whether the cache is closed with it.
+    closing: bool,
+    done: Vec<SyncDone>,
+}
+
+/// A round on its way.
+pub struct Round {
+    ask: Ask,
+    /// Writes begun after this one are left to the next round.
+    boundary: u64,
+    /// Pages on their way to the disk.
+    writing: BTreeSet<At>,
+    /// Blocks of journals on their way, and where each group's journal will be.
+    blocks: usize,
+    journals: Vec<(u32, JournalAt)>,
+    /// Groups of which a block was not written.
+    bad: BTreeSet<u32>,
+    /// Lives that the disk has heard of, once it ends well.
+    recorded: Vec<(At, u64)>,
+    failed: Option<String>,
+}
+
+impl Ask {
+    fn has(&self, group: u32) -> bool {
+        self.all || self.groups.contains(&group)
+    }
+}
+
+impl Inner {
+    /// Checkpoint all groups, and tell.
+    pub(super) fn sync_all(self: &Arc<Self>, closing: bool, done: SyncDone) {
+        let mut out = Out::default();
+        let mut state = self.state.lock();
+        let ask = state.asked.get_or_insert_default();
+        (ask.all, ask.closing) = (true, ask.closing || closing);
+        ask.done.push(done);
+        self.begin_round(&mut state, &mut out);
+        drop(state);
+        self.carry_out(out);
+    }
+
+    /// Checkpoint all groups some time; nobody is told.
+    pub(super) fn ask_all(self: &Arc<Self>, state: &mut State, out: &mut Out) {
+        state.asked.get_or_insert_default().all = true;
+        self.begin_round(state, out);
+    }
+
+    /// Checkpoint one group some time; nobody is told.
+    pub(super) fn ask_for(self: &Arc<Self>, state: &mut State, group: u32, out: &mut Out) {
+        state.asked.get_or_insert_default().groups.insert(group);
+        self.begin_round(state, out);
+    }
+
+    fn is_anything_new(&self, state: &State, ask: &Ask) -> bool {
+        let changed = |at: &At, dirty: bool| dirty && ask.has(at.group);
+        state
+            .residents
+            .iter()
+            .flat_map(|residents| &residents.pages)
+            .any(|(at, resident)| changed(at, resident.is_dirty || resident.is_writing))
+            || state.groups.iter().enumerate().any(|(n, group)| ask.has(n as u32) && !group.pending.is_empty())
+    }
+
+    fn begin_round(self: &Arc<Self>, state: &mut State, out: &mut Out) {
+        if state.round.is_some() {
+            return;
+        }
+        let Some(ask) = state.asked.take() else { return };
+        if state.health.is_retired() || self.options.read_only {
+            // What it has is served on; nothing more can be made to last.
+            let failed = state.failed.take().filter(|_| !ask.done.is_empty());
+            let is_new = self.is_anything_new(state, &ask);
+            let why = failed.or_else(|| is_new.then(|| "the disk was given up: it is only read".to_owned()));
+            return tell(ask.done, why.map_or(Ok(()), Err), out);
+        }
+        if !ask.closing && state.failed.is_none() && !self.is_anything_new(state, &ask) {
+            return tell(ask.done, Ok(()), out);
+        }
+        self.write_dirty(state, |group| ask.has(group), out);
+        let all = state.residents.iter().flat_map(|residents| &residents.pages);
+        let unwritten =
+            all.clone().any(|(at, resident)| resident.is_dirty && !resident.is_writing && ask.has(at.group));
+        let writing =
+            all.filter(|(at, resident)| resident.is_writing && ask.has(at.group)).map(|(at, _)| *at).collect();
+        let boundary = state.moment;
+        state.moment += 1;
+        let failed = if ask.done.is_empty() { None } else { state.failed.take() };
+        let failed =
+            failed.or_else(|| unwritten.then(|| "all frames of a group are on their way to the disk".to_owned()));
+        state.round = Some(Round {
+            ask,
+            boundary,
+            writing,
+            blocks: 0,
+            journals: Vec::new(),
+            bad: BTreeSet::new(),
+            recorded: Vec::new(),
+            failed,
+        });
+        self.sync_if_written(state, out);
+    }
+
+    /// A write has ended.
+    pub(super) fn round_goes_on(self: &Arc<Self>, state: &mut State, at: At, out: &mut Out) {
+        let failed = state.failed.clone();
+        let Some(round) = &mut state.round else { return };
+        if !round.writing.remove(&at) {
+            return;
+        }
+        if !round.ask.done.is_empty() && failed.is_some() {
+            round.failed = round.failed.take().or(failed);
+            state.failed = None;
+        }
+        self.sync_if_written(state, out);
+    }
+
+    fn sync_if_written(self: &Arc<Self>, state: &mut State, out: &mut Out) {
+        if state.round.as_ref().is_none_or(|round| !round.writing.is_empty()) {
+            return;
+        }
+        let inner = self.clone();
+        let done = move |outcome: Outcome| inner.on_pages_synced(outcome);
+        out.ops.push(Op { request: Request::Sync, done: Box::new(done) });
+    }
+
+    fn on_pages_synced(self: &Arc<Self>, outcome: Outcome) {
+        let mut out = Out::default();
+        let mut state = self.state.lock();
+        state.health.sync_ended(outcome.result.is_ok());
+        match outcome.result {
+            Ok(()) => self.write_journals(&mut state, &mut out),
+            Err(error) => {
+                self.counts.sync_errors.fetch_add(1, Relaxed);
+                self.distrust(&mut state);
+                self.end_round(&mut state, Some(format!("pages were not synced: {error}")), &mut out);
+            }
+        }
+        drop(state);
+        self.carry_out(out);
+    }
+
+    /// A sync has failed: nobody knows which of the pages written since the last good one are on the disk. They are given up,
+    /// and their frames are not used again.
+    fn distrust(&self, state: &mut State) {
+        for number in 0..state.groups.len() as u32 {
+            let Some(group) = state.group(number) else { continue };
+            let written: Vec<_> = group
+                .pending
+                .written
+                .iter()
+                .map(|written| (written.entry.page, written.entry.life, written.frame))
+                .collect();
+            for (page, life, frame) in written {
+                let Some(group) = state.group(number) else { continue };
+                group.hold(frame);
+                if group.page(page).is_some_and(|page| page.is_used && page.life == life) {
+                    self.drop_page(state, At { group: number, page });
+                }
+            }
+        }
+    }
+
+    /// Say in each journal what has come to last.
+    fn write_journals(self: &Arc<Self>, state: &mut State, out: &mut Out) {
+        let Some(mut round) = state.round.take() else { return };
+        for number in 0..state.groups.len() as u32 {
+            if round.ask.has(number) {
+                self.write_journal(state, &mut round, number, out);
+            }
+        }
+        let blocks = round.blocks;
+        state.round = Some(round);
+        if blocks == 0 {
+            self.end_round(state, None, out);
+        }
+    }
+
+    fn write_journal(self: &Arc<Self>, state: &mut State, round: &mut Round, number: u32, out: &mut Out) {
+        let (epoch, last, boundary) = (state.epoch, state.number, round.boundary);
+        let State { groups, shadows, .. } = state;
+        let Some(group) = groups.get_mut(number as usize) else { return };
+        let mut changes = Entries::default();
+        for (page, life) in mem::take(&mut group.pending.dropped) {
+            // It may have been begun anew; what that has become is said behind this.
+            let floor = group.page(page).map_or(life, |page| page.floor.max(life));
+            let entry = PageEntry { page, life, floor, epoch, ..PageEntry::default() };
+            changes.page(&entry);
+            round.recorded.push((At { group: number, page }, life));
+        }
+        let (taken, rest): (Vec<_>, Vec<_>) =
+            mem::take(&mut group.pending.written).into_iter().partition(|written| written.moment <= boundary);
+        group.pending.written = rest;
+        for written in taken {
+            let entry = written.entry;
+            changes.page(&entry);
+            round.recorded.push((At { group: number, page: entry.page }, entry.life));
+            let before = group.page_mut(entry.page).and_then(|page| page.durable.replace((written.frame, entry.slots)));
+            group.superseded.extend(before.map(|(frame, _)| frame));
+        }
+        for (id, removal) in mem::take(&mut group.pending.removed) {
+            changes.removed(&id, removal);
+        }
+        let replaced = |at: &At, shadow: &Shadow| at.group == number && !shadow.is_other && shadow.moment <= boundary;
+        for (at, of_page) in shadows.iter() {
+            of_page
+                .iter()
+                .filter(|shadow| replaced(at, shadow))
+                .for_each(|shadow| changes.removed(&shadow.id, shadow.by));
+        }
+        if changes.is_empty() && !round.ask.closing {
+            group.checkpointed = self.now();
+            return;
+        }
+        if round.ask.closing {
+            changes.closed(last);
+        }
+        let stays = |page: u32| -> Vec<(u16, u64, Digest)> {
+            let at = At { group: number, page };
+            let of_page = shadows.get(&at).into_iter().flatten();
+            let stays = of_page.filter(|shadow| !replaced(&at, shadow));
+            stays.map(|shadow| (shadow.slot, shadow.number, shadow.id)).collect()
+        };
+        let (at, blocks) = self.blocks(group, number, changes, || {
+            let mut full = group.full(epoch, stays);
+            full.opened(epoch, last);
+            if round.ask.closing {
+                full.closed(last);
+            }
+            full
+        });
+        if at.area != group.journal.area {
+            // A full checkpoint tells of every page.
+            let lives = group.pages.iter().zip(0..).filter(|(page, _)| page.life > 0);
+            round.recorded.extend(lives.map(|(page, n)| (At { group: number, page: n }, page.life)));
+        }
+        round.journals.push((number, at));
+        round.blocks += blocks.len();
+        for (offset, block) in blocks {
+            let inner = self.clone();
+            let done = move |outcome: Outcome| inner.on_block(number, outcome);
+            let part = 0..block.len();
+            let request = Request::Write { at: offset, from: Arc::new(block), part };
+            out.ops.push(Op { request, done: Box::new(done) });
+        }
+        self.counts.checkpoints.fetch_add(1, Relaxed);
+    }
+
+    /// The blocks with these changes, where each goes, and where the journal will be then: behind what there is, or as a new
+    /// full checkpoint in the other area.
+    pub(super) fn blocks(
+        &self,
+        group: &Group,
+        number: u32,
+        changes: Entries,
+        full: impl FnOnce() -> Entries,
+    ) -> (JournalAt, Vec<(u64, AlignedBuf)>) {
+        let (layout, stamp) = (&self.options.layout, self.options.stamp);
+        let area_bytes = layout.class_of(number).area_bytes;
+        let now = group.journal;
+        let changes = changes.blocks(stamp, number, now.generation, now.next, false);
+        let bytes: usize = changes.iter().map(Vec::len).sum();
+        let (from, blocks) = match !now.is_tainted && now.used_bytes + bytes as u64 <= area_bytes {
+            true => (now, changes),
+            false => {
+                let (area, generation) = (1 - now.area.min(1), now.generation + 1);
+                let from = JournalAt { area, generation, ..JournalAt::default() };
+                (from, full().blocks(stamp, number, generation, 0, true))
+            }
+        };
+        let mut offset = layout.group_at(number) + u64::from(from.area) * area_bytes + from.used_bytes;
+        let bytes: usize = blocks.iter().map(Vec::len).sum();
+        let next = from.next + blocks.len() as u32;
+        let at = JournalAt { used_bytes: from.used_bytes + bytes as u64, next, ..from };
+        let placed = blocks.into_iter().map(|block| {
+            let mut buffer = AlignedBuf::zeroed(block.len());
+            buffer.copy_from_slice(&block);
+            let placed = (offset, buffer);
+            offset += block.len() as u64;
+            placed
+        });
+        (at, placed.collect())
+    }
+
+    fn on_block(self: &Arc<Self>, number: u32, outcome: Outcome) {
+        let mut out = Out::default();
+        let mut state = self.state.lock();
+        state.health.write_ended(outcome.result.is_ok());
+        if let Err(error) = outcome.result {
+            self.counts.write_errors.fetch_add(1, Relaxed);
+            if let Some(round) = &mut state.round {
+                round.bad.insert(number);
+                round.failed.get_or_insert_with(|| format!("a checkpoint of group {number} was not written: {error}"));
+            }
+        }
+        if let Some(round) = &mut state.round {
+            round.blocks -= 1;
+            if round.blocks == 0 {
+                let inner = self.clone();
+                let done = move |outcome: Outcome| inner.on_journals_synced(outcome);
+                out.ops.push(Op { request: Request::Sync, done: Box::new(done) });
+            }
+        }
+        drop(state);
+        self.carry_out(out);
+    }
+
+    fn on_journals_synced(self: &Arc<Self>, outcome: Outcome) {
+        let mut out = Out::default();
+        let mut state = self.state.lock();
+        state.health.sync_ended(outcome.result.is_ok());
+        let taken = state.round.as_mut().map(|round| (mem::take(&mut round.journals), mem::take(&mut round.bad)));
+        let (journals, bad) = taken.unwrap_or_default();
+        let failed = outcome.result.err().map(|error| {
+            self.counts.sync_errors.fetch_add(1, Relaxed);
+            format!("checkpoints were not synced: {error}")
+        });
+        for (number, at) in journals {
+            let now = self.now();
+            let Some(group) = state.group(number) else { continue };
+            if failed.is_some() || bad.contains(&number) {
+                group.journal.is_tainted = true;
+                continue;
+            }
+            group.journal = at;
+            group.checkpointed = now;
+            for frame in mem::take(&mut group.superseded) {
+                group.let_go(frame);
+            }
+        }
+        self.end_round(&mut state, failed, &mut out);
+        drop(state);
+        self.carry_out(out);
+    }
+
+    fn end_round(self: &Arc<Self>, state: &mut State, failed: Option<String>, out: &mut Out) {
+        let Some(round) = state.round.take() else { return };
+        let failed = failed.or(round.failed.clone());
+        if failed.is_none() {
+            for (at, life) in &round.recorded {
+                if let Some(page) = state.group(at.group).and_then(|group| group.page_mut(at.page)) {
+                    page.floor = page.floor.max(*life);
+                }
+            }
+            self.clear_shadows(state, &round);
+        } else {
+            // What was taken off the lists is in the next full checkpoint.
+            for number in 0..state.groups.len() as u32 {
+                if let Some(group) = state.group(number).filter(|_| round.ask.has(number)) {
+                    group.journal.is_tainted = true;
+                }
+            }
+        }
+        if round.ask.all {
+            state.flushed = self.now();
+        }
+        // What replaced a version in another group is said in the round after.
+        let goes_on = round.ask.closing && failed.is_none() && self.is_anything_new(state, &round.ask);
+        match goes_on {
+            true => {
+                let ask = state.asked.get_or_insert_default();
+                (ask.all, ask.closing) = (true, true);
+                ask.done.extend(round.ask.done);
+            }
+            false => {
+                if round.ask.done.is_empty() && failed.is_some() {
+                    // It is told to who asks next.
+                    state.failed = state.failed.take().or(failed.clone());
+                }
+                tell(round.ask.done, failed.map_or(Ok(()), Err), out);
+            }
+        }
+        for size in 0..2 {
+            self.serve_wants(state, size, out);
+        }
+        self.begin_round(state, out);
+    }
+
+    /// Versions that were replaced before the round began: what replaced them lasts now.
+    fn clear_shadows(&self, state: &mut State, round: &Round) {
+        let State { shadows, groups, shadow_count, .. } = state;
+        for (at, of_page) in shadows.iter_mut() {
+            let Some(group) = groups.get_mut(at.group as usize).filter(|_| round.ask.has(at.group)) else { continue };
+            let before = of_page.len();
+            of_page.retain(|shadow| {
+                let stays = shadow.moment > round.boundary || (shadow.is_other && !round.ask.all);
+                if !stays && shadow.is_other {
+                    group.delete(at.page, shadow.slot);
+                    group.pending.removed.push((shadow.id, shadow.by));
+                }
+                stays
+            });
+            *shadow_count -= before - of_page.len();
+        }
+        shadows.retain(|_, of_page| !of_page.is_empty());
+    }
+}
+
+fn tell(done: Vec<SyncDone>, result: Result<(), String>, out: &mut Out) {
+    if !done.is_empty() {
+        out.after.push(Box::new(move || done.into_iter().for_each(|done| done(result.clone()))));
+    }
+}
