@@ -16,6 +16,7 @@ mod bits_engines;
 mod broken;
 mod cern;
 mod disks;
+mod elevator;
 mod engine_files;
 mod engines;
 mod external;

@@ -91,10 +91,10 @@ impl<T> Queue<T> {
     }
 
     fn next_place(&mut self) -> Option<(u64, u64)> {
-        let lowest = self.placed.keys().next().copied();
+        let lowest = self.placed.keys().next().copied()?;
         match self.order {
-            Order::InTurn => lowest,
-            Order::OneWay => self.ahead().or(lowest),
+            Order::InTurn => Some(lowest),
+            Order::OneWay => self.ahead().or(Some(lowest)),
             Order::TwoWay => self.ahead().or_else(|| {
                 self.is_upward = !self.is_upward;
                 self.ahead()
