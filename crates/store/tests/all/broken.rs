@@ -49,6 +49,10 @@ fn use_it(store: &Cache) -> Acknowledged {
         let _ = put(store, object, 1, 3000);
         let size = if object == 7 { 300_000 } else { 3000 };
         all.stored.push(matches!(put(store, object, 2, size), Commit::Stored { .. }));
+        if object % 5 == 4 {
+            // An engine that keeps all of them in memory asks its disk for something now.
+            let _ = block_on(store.flush());
+        }
     }
     all.removed = block_on(store.remove(&key(3))).is_ok();
     all.flushed = block_on(store.flush()).is_ok();

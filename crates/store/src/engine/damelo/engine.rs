@@ -38,7 +38,7 @@ impl Damelo {
     pub fn open(device: Arc<dyn Device>, options: &DameloOptions) -> Result<Self, String> {
         let device: Arc<dyn Device> = Elevator::over(device, options.order, options.depth);
         let now = device.clock().now();
-        let recover::Opened { groups, number, epoch, damaged } = recover::read(&device, options, now)?;
+        let recover::Opened { groups, number, epoch, damaged } = recover::read(&device, options, now);
         let signal: Arc<Signal> = Arc::default();
         let state = State {
             groups: Vec::new(),
@@ -170,7 +170,7 @@ impl Engine for Damelo {
         let extent_bytes = round_down((max_record_bytes - HEADER_BYTES) as u64, ALIGN as u64) as usize;
         let frames = u64::from(large.groups) * u64::from(large.frames) * u64::from(large.frame_bytes);
         let parts = (max_record_bytes / 2).saturating_sub(Table::bytes_for(0)) / 8;
-        let max_object_bytes = (parts as u64 * extent_bytes as u64).min(frames / 4);
+        let max_object_bytes = (parts as u64 * extent_bytes as u64).min(frames / 3);
         Limits { max_record_bytes, extent_bytes, inline_bytes: extent_bytes, max_object_bytes }
     }
 
@@ -220,10 +220,9 @@ impl Engine for Damelo {
         if state.closed {
             return Poll::Ready(Err(WhyNot::Closed));
         }
-        let was_there = self.0.remove(&mut state, &at.digest);
-        // It stays away until a restart only.
-        let given_up = was_there && state.health.is_retired();
-        Poll::Ready(if given_up { Err(WhyNot::Device) } else { Ok(None) })
+        self.0.remove(&mut state, &at.digest);
+        // On a disk that was given up it stays away until a restart only.
+        Poll::Ready(if state.health.is_retired() { Err(WhyNot::Device) } else { Ok(None) })
     }
 
     fn keeps_body_at(&self, _place: Place) -> bool {
@@ -318,7 +317,8 @@ impl Engine for Damelo {
     fn close(&self, done: SyncDone) {
         self.0.state.lock().closed = true;
         let begin = |told| self.0.sync_all(true, told);
-        closing::close(self.0.device.clone(), None, begin, || {}, done);
+        let inner = self.0.clone();
+        closing::close(self.0.device.clone(), None, begin, move || inner.copy_checkpoints(), done);
     }
 }
 

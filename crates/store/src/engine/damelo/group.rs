@@ -80,6 +80,10 @@ pub struct JournalAt {
     pub used_bytes: u64,
     /// Its number.
     pub next: u32,
+    /// Where the other area is to be told that it is not the last any more.
+    pub untold: Option<(u64, u32, u64)>,
+    /// Generations to pass over with the next full checkpoint.
+    pub skipped: u64,
     /// Whether a new full checkpoint is due: there is none, or one of its blocks could not be written.
     pub is_tainted: bool,
 }

@@ -1,7 +1,10 @@
 //! Checkpoints of a group: what it needs after a restart to find its objects without reading its pages.
 //!
 //! A group has two areas. One holds the last full checkpoint and, behind it, blocks with what changed since; when it is full,
-//! a new full checkpoint goes into the other. Neither is ever written over while it is the only one.
+//! a new full checkpoint goes into the other. Neither is ever written over while it is the only one. Once the other one is
+//! there, the first is told so: should the newer one be damaged later, the older one must not bring back what it knows. So
+//! it is with a block in the middle that does not verify, if others follow it: nobody knows what it said. A group without a
+//! checkpoint that holds is empty. A clean stop leaves a full checkpoint in both areas, so one damage costs nothing then.
 //!
 //! ```text
 //! block:   0  [4]  magic "DmJ1"     16  u32  number of the block in its area
@@ -12,6 +15,7 @@
 //!            for each object u16 slot, u64 number, [16] digest
 //!          2 removed: [16] digest, u64 number
 //!          3 opened: u32 epoch, u64 number          4 closed: u64 number
+//!          5 moved: u64 generation of the other area
 //! ```
 //!
 //! A page entry replaces what was said of the page before. One without a frame says that it was evicted. What is said is a
@@ -125,6 +129,13 @@ impl Entries {
         block.extend_from_slice(&number.to_le_bytes());
     }
 
+    /// Say that the other area has a newer checkpoint.
+    pub fn moved(&mut self, generation: u64) {
+        let block = self.room();
+        block.push(5);
+        block.extend_from_slice(&generation.to_le_bytes());
+    }
+
     /// The blocks as they go to the disk, each of whole [`ALIGN`]s, from the block number on.
     pub fn blocks(self, stamp: Stamp, group: u32, generation: u64, first: u32, is_full: bool) -> Vec<Vec<u8>> {
         let all: Vec<_> = self.full.into_iter().chain([self.last]).filter(|entries| !entries.is_empty()).collect();
@@ -169,7 +180,11 @@ pub struct Replayed {
     pub number: u64,
     /// Whether nothing came after the cache was closed.
     pub closed: bool,
-    /// The pages, without their objects.
+    /// Whether the other area has a newer one, or has had it.
+    pub moved: bool,
+    /// Whether bytes do not verify, though something follows them or nothing could be before them.
+    pub damaged: bool,
+    /// The pages, with their objects.
     pub pages: HashMap<u32, PageEntry>,
     /// The objects.
     pub objects: HashMap<Digest, Spot>,
@@ -180,7 +195,33 @@ pub struct Replayed {
 impl Replayed {
     /// Whether the full checkpoint is whole.
     pub fn is_whole(&self) -> bool {
-        self.generation > 0 && self.next >= self.of
+        self.generation > 0 && self.next >= self.of && !self.moved && !self.damaged
+    }
+
+    /// Of a group of which no checkpoint holds.
+    pub fn lost(damaged: bool, generation: u64) -> Self {
+        Replayed { damaged, generation, ..Replayed::default() }
+    }
+
+    /// Whether there was something here once.
+    pub fn is_something(&self) -> bool {
+        self.generation > 0 || self.damaged
+    }
+
+    /// Whether a block that was written later than what was taken begins here.
+    pub fn is_later(&self, bytes: &[u8], stamp: Stamp, group: u32) -> bool {
+        let mut rest = bytes;
+        let rest = &mut rest;
+        let mut header = || {
+            (take(rest)? == MAGIC && take_u32(rest)? == group).then_some(())?;
+            let (generation, number, _, len) = (take_u64(rest)?, take_u32(rest)?, take_u32(rest)?, take_u32(rest)?);
+            let (_, expected) = (take_u32(rest)?, take_u64(rest)?);
+            // One that is longer than what is at hand is taken for whole: it is as good a sign.
+            let entries = bytes.get(HEADER_BYTES..HEADER_BYTES + len as usize);
+            let verifies = entries.is_none_or(|entries| sum(bytes, entries, stamp) == expected);
+            Some(verifies && (generation > self.generation || generation == self.generation && number > self.next))
+        };
+        header().unwrap_or(false)
     }
 
     /// Take the block at the front of `bytes`. Returns its length; `None` if there is none that follows, and then nothing
@@ -261,6 +302,7 @@ impl Replayed {
                 self.epoch = take_u32(rest)?;
                 self.number = self.number.max(take_u64(rest)?);
             }
+            5 => self.moved = self.generation <= take_u64(rest)?,
             _ => self.number = self.number.max(take_u64(rest)?),
         }
         Some(())

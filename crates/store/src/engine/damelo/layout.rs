@@ -6,7 +6,7 @@
 //! (Figure 2): a head that goes to and fro passes the middle most often, and the large frames lie at the rim, where a disk
 //! is fastest.
 
-use super::limits::{LARGE_FRAME_BYTES, LEAST_FRAMES};
+use super::limits::{FEWEST_FRAMES, LARGE_FRAME_BYTES, LEAST_FRAMES};
 use super::{journal, page};
 use crate::layout::take::{take_u32, take_u64};
 use crate::memory::aligned::{ALIGN, round_down, round_up};
@@ -51,7 +51,7 @@ impl Class {
         loop {
             let class = Class::of(groups as u32, frame_bytes, frames, mean_object_bytes);
             if class.group_bytes() <= group_bytes {
-                return (frames >= LEAST_FRAMES / 2).then_some(class);
+                return (frames >= FEWEST_FRAMES).then_some(class);
             }
             let over = (class.group_bytes() - group_bytes).div_ceil(frame + frame / 16);
             frames = frames.checked_sub(over.max(1) as u32)?;
@@ -118,9 +118,11 @@ impl DameloLayout {
     pub fn plan(bytes: u64, reserved: u64, mean_object_bytes: u64, shape: &Shape) -> Option<Self> {
         let base = round_up(reserved, ALIGN as u64);
         let all = bytes.checked_sub(base)?;
-        let for_large = all / 100 * u64::from(shape.large_percent);
+        // A disk too small for large frames has none.
+        let wanted = all / 100 * u64::from(shape.large_percent);
+        let for_large = if wanted > u64::from((FEWEST_FRAMES + 1) * LARGE_FRAME_BYTES) { wanted } else { 0 };
         let mean_large = u64::from(LARGE_FRAME_BYTES / 4).max(mean_object_bytes);
-        let large = match shape.large_percent {
+        let large = match for_large {
             0 => Class::default(),
             // As many groups as others would be too many: what lies there is read in long runs anyway.
             _ => Class::plan(for_large, shape.groups.div_ceil(4), LARGE_FRAME_BYTES, mean_large)?,
@@ -301,7 +303,7 @@ mod tests {
             assert_eq!(DameloLayout::decode(&layout.encode(), bytes), Some(layout));
             assert_eq!(DameloLayout::decode(&layout.encode(), layout.end() - 1), None, "a disk cut short");
         }
-        assert_eq!(DameloLayout::plan(1 << 20, 4096, 8192, &SHAPE), None, "too small");
+        assert_eq!(DameloLayout::plan(256 << 10, 4096, 8192, &SHAPE), None, "too small");
     }
 
     #[test]

@@ -11,6 +11,9 @@ pub const LARGE_FRAME_BYTES: u32 = 256 << 10;
 /// A group is to have so many frames at least: a small disk has fewer groups.
 pub const LEAST_FRAMES: u32 = 16;
 
+/// The fewest frames that a group may have.
+pub const FEWEST_FRAMES: u32 = 4;
+
 /// The fewest frames that memory has room for, of each size: one to fill, one to read into, one to compact into, one on its
 /// way to the disk.
 pub const LEAST_POOL_FRAMES: usize = 4;

@@ -10,7 +10,7 @@ use super::options::Cleaning;
 use super::page::{self, Is};
 use super::pool::Pin;
 use super::state::{Inner, Out, Resident, State, Waiting, Wanted};
-use crate::device::{Op, Outcome, Request};
+use crate::device::{Op, Outcome, Request, lending};
 use crate::engine::answer::found;
 use crate::engine::{FetchDone, Fetched};
 use crate::layout::log::RawRecord;
@@ -57,6 +57,8 @@ impl Inner {
                 drop(state);
                 return self.answer(&frame, waiting, true);
             }
+            // Somebody else carries this read out, or never does: nobody is made to wait for it.
+            _ if lending::is_wanted() => self.read_apart(&mut state, waiting, &mut out),
             Some(resident) => resident.waiting.push(waiting),
             None => {
                 let resident = Resident { waiting: vec![waiting], since: Some(self.now()), ..Resident::default() };
@@ -66,6 +68,29 @@ impl Inner {
         }
         drop(state);
         self.carry_out(out);
+    }
+
+    /// Read a page for one who asks, and not into the pool.
+    fn read_apart(self: &Arc<Self>, state: &mut State, waiting: Waiting, out: &mut Out) {
+        let (at, life) = (waiting.slot.at, waiting.slot.life);
+        let frame = state.group(at.group).and_then(|group| group.page(at.page)?.frame);
+        let Some(frame) = frame else {
+            return out.after.push(Box::new(move || (waiting.done)(Fetched::Missing)));
+        };
+        let inner = self.clone();
+        let done = move |outcome: Outcome| match outcome.buffer.filter(|_| outcome.result.is_ok()) {
+            Some(frame) if page::is(&frame, inner.options.stamp, at, life) == Is::It => {
+                inner.answer(&Arc::new(frame), waiting, false);
+            }
+            Some(_) => {
+                inner.counts.corrupt.fetch_add(1, Relaxed);
+                inner.forget(waiting.slot, waiting.wanted.id.as_ref());
+                (waiting.done)(Fetched::Failed(ReadError::Corrupt));
+            }
+            None => (waiting.done)(Fetched::Failed(ReadError::Device)),
+        };
+        let into = AlignedBuf::with_own_pages(self.options.layout.class_of(at.group).frame_bytes as usize);
+        out.ops.push(Op { request: Request::Read { at: self.frame_at(at.group, frame), into }, done: Box::new(done) });
     }
 
     /// Read a page that somebody waits for, or have it wait for a frame.

@@ -6,7 +6,6 @@
 //! it can have had since.
 
 use std::collections::HashMap;
-use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -21,6 +20,9 @@ use crate::memory::aligned::{ALIGN, round_up};
 /// How much of a journal is read at once.
 const READ_BYTES: usize = 1 << 20;
 
+/// Generations passed over where one may be there that cannot be read.
+const SKIPPED: u64 = 1 << 32;
+
 /// What was found.
 pub struct Opened {
     pub groups: Vec<Group>,
@@ -30,61 +32,106 @@ pub struct Opened {
     pub damaged: u64,
 }
 
-/// Read all checkpoints. Errors: the device's.
-pub fn read(device: &Arc<dyn Device>, options: &DameloOptions, now: Instant) -> Result<Opened, String> {
+/// Read all checkpoints. One that cannot be read is as one that is damaged: its group is empty.
+pub fn read(device: &Arc<dyn Device>, options: &DameloOptions, now: Instant) -> Opened {
     let layout = &options.layout;
     let mut found = Vec::new();
     for group in 0..layout.groups() {
-        found.push(last(device, options, group).map_err(|error| format!("checkpoint of group {group}: {error}"))?);
+        found.push(last(device, options, group));
     }
-    let is_new = found.iter().all(|(_, replayed)| replayed.generation == 0);
-    let is_clean = is_new || found.iter().all(|(_, replayed)| replayed.closed);
-    let before = found.iter().map(|(_, replayed)| replayed.epoch).max().unwrap_or(0);
+    let is_new = found.iter().all(|(_, last, _)| !last.is_something());
+    let is_clean = is_new || found.iter().all(|(_, last, _)| last.closed && !last.damaged);
+    let before = found.iter().map(|(_, last, _)| last.epoch).max().unwrap_or(0);
     let epoch = before + u32::from(!is_clean);
-    let mut opened = Opened { groups: Vec::new(), number: 0, epoch, damaged: u64::from(!is_clean && !is_new) };
-    for (number, (area, replayed)) in found.into_iter().enumerate() {
-        opened.number = opened.number.max(replayed.number);
-        let group = restore(layout, number as u32, area, replayed, epoch, is_clean, now);
+    let damaged = found.iter().filter(|(_, last, _)| last.damaged).count() as u64;
+    let mut opened = Opened { groups: Vec::new(), number: 0, epoch, damaged };
+    for (number, (area, last, other)) in found.into_iter().enumerate() {
+        opened.number = opened.number.max(last.number);
+        let mut group = restore(layout, number as u32, area, last, epoch, is_clean, now);
+        if other.is_whole() {
+            group.journal.untold = Some((other.generation, other.next, other.used_bytes));
+        }
+        if other.damaged {
+            // Should it be read again one day, it must not be taken for the newer one.
+            (group.journal.skipped, group.journal.is_tainted) = (SKIPPED, true);
+        }
         opened.groups.push(group);
     }
     newest_alone(&mut opened.groups);
     // What was changed and not kept since may have had these numbers.
     opened.number += if is_clean { 0 } else { 1 << 32 };
-    Ok(opened)
+    opened
 }
 
-/// The newer of a group's two areas that has a whole full checkpoint.
-fn last(device: &Arc<dyn Device>, options: &DameloOptions, group: u32) -> io::Result<(u32, Replayed)> {
-    let first = area(device, options, group, 0)?;
-    let second = area(device, options, group, 1)?;
-    let mut all = [(0, first), (1, second)].into_iter().filter(|(_, replayed)| replayed.is_whole());
-    let newest = all.by_ref().max_by_key(|(_, replayed)| replayed.generation);
-    Ok(newest.unwrap_or((1, Replayed::default())))
+/// The last checkpoint of a group, in which area it is, and what the other one has. Where both are lost, though there was
+/// something once, the group is empty, and [`Replayed::damaged`].
+fn last(device: &Arc<dyn Device>, options: &DameloOptions, group: u32) -> (u32, Replayed, Replayed) {
+    let first = area(device, options, group, 0);
+    let second = area(device, options, group, 1);
+    let newest = match (first.is_whole(), second.is_whole()) {
+        (true, true) => u32::from(second.generation > first.generation),
+        (_, is_whole) => u32::from(is_whole),
+    };
+    // One that is not told that it is the last no more is: what is in the other one did not come to last, or both hold the same.
+    let (last, other) = if newest == 0 { (first, second) } else { (second, first) };
+    if last.is_whole() {
+        return (newest, last, other);
+    }
+    let damaged = last.is_something() || other.is_something();
+    let generation = last.generation.max(other.generation);
+    (newest, Replayed::lost(damaged, generation), Replayed::default())
 }
 
-fn area(device: &Arc<dyn Device>, options: &DameloOptions, group: u32, area: u64) -> io::Result<Replayed> {
+/// What an area says. Bytes that cannot be read are damaged.
+fn area(device: &Arc<dyn Device>, options: &DameloOptions, group: u32, area: u64) -> Replayed {
     let bytes = options.layout.class_of(group).area_bytes;
     let begins = options.layout.group_at(group) + area * bytes;
     let mut replayed = Replayed::default();
     // What was read and not taken yet, and where it begins.
-    let (mut window, mut at, mut need) = (Vec::new(), 0_usize, ALIGN);
+    let (mut window, mut at, mut read, mut need) = (Vec::new(), 0_usize, 0, ALIGN);
+    let mut is_taking = true;
     loop {
         let rest = window.get(at..).unwrap_or_default();
-        match replayed.block(rest, options.stamp, group, &mut need) {
-            Some(taken) => at += taken,
-            None if rest.len() < need => {
-                let read = replayed.used_bytes + rest.len() as u64;
-                let more = (bytes - read.min(bytes)).min(round_up(READ_BYTES.max(need) as u64, ALIGN as u64));
-                if more == 0 {
-                    return Ok(replayed);
+        if rest.len() < need && read < bytes {
+            let more = (bytes - read).min(round_up(READ_BYTES.max(need) as u64, ALIGN as u64));
+            window.drain(..at);
+            at = 0;
+            match blocking::read(&**device, begins + read, more as usize) {
+                Ok(found) => window.extend_from_slice(&found),
+                Err(_) => {
+                    replayed.damaged = true;
+                    return replayed;
                 }
-                window.drain(..at);
-                at = 0;
-                window.extend_from_slice(&blocking::read(&**device, begins + read, more as usize)?);
             }
-            None => return Ok(replayed),
+            read += more;
+            continue;
+        }
+        if rest.is_empty() {
+            return replayed;
+        }
+        let before = need;
+        need = ALIGN;
+        let taken = if is_taking { replayed.block(rest, options.stamp, group, &mut need) } else { None };
+        if let Some(taken) = taken {
+            at += taken;
+            continue;
+        }
+        if need > before && need as u64 <= bytes {
+            // The block goes on behind what was read.
+            continue;
         }
         need = ALIGN;
+        if is_taking && replayed.generation == 0 && rest.iter().take(ALIGN).any(|byte| *byte != 0) {
+            replayed.damaged = true;
+            return replayed;
+        }
+        // Nothing follows here. Nor may it further on.
+        if replayed.generation > 0 && replayed.is_later(rest, options.stamp, group) {
+            replayed.damaged = true;
+            return replayed;
+        }
+        is_taking = false;
+        at += ALIGN.min(rest.len());
     }
 }
 
@@ -100,7 +147,20 @@ fn restore(
     let mut group = Group::new(layout.class_of(number), layout.last_life(), now);
     if replayed.is_whole() {
         let Replayed { generation, used_bytes, next, .. } = replayed;
-        group.journal = JournalAt { area, generation, used_bytes, next, is_tainted: false };
+        group.journal = JournalAt { area, generation, used_bytes, next, ..JournalAt::default() };
+    }
+    if replayed.damaged {
+        // What its pages have been through is not known. It begins anew, far from all that, and with a checkpoint that is newer
+        // than any that may be there.
+        group.journal = JournalAt {
+            area,
+            generation: replayed.generation,
+            skipped: SKIPPED,
+            is_tainted: true,
+            ..JournalAt::default()
+        };
+        let floor = layout.last_life() / 2 + u64::from(epoch) * UNRECORDED_LIVES;
+        group.pages.iter_mut().for_each(|page| page.floor = floor);
     }
     // The greatest number on a page tells which of two was written later.
     let mut claims: HashMap<u32, (u64, u32)> = HashMap::new();

@@ -11,11 +11,11 @@ use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::group::{Group, JournalAt};
+use super::group::{Group, JournalAt, Pending};
 use super::journal::{Entries, PageEntry};
 use super::layout::At;
 use super::state::{Inner, Out, Shadow, State};
-use crate::device::{Op, Outcome, Request};
+use crate::device::{Op, Outcome, Request, blocking};
 use crate::engine::SyncDone;
 use crate::memory::AlignedBuf;
 use crate::terms::Digest;
@@ -79,6 +79,17 @@ impl Inner {
         self.begin_round(state, out);
     }
 
+    /// Of a disk that was given up: what only memory has is lost, which is told once.
+    fn let_go_of_new(&self, state: &mut State) {
+        let all = state.residents.iter().flat_map(|residents| &residents.pages);
+        let dirty: Vec<_> =
+            all.filter(|(_, resident)| resident.is_dirty && !resident.is_writing).map(|(at, _)| *at).collect();
+        dirty.into_iter().for_each(|at| self.drop_page(state, at));
+        for group in &mut state.groups {
+            group.pending = Pending::default();
+        }
+    }
+
     fn is_anything_new(&self, state: &State, ask: &Ask) -> bool {
         let changed = |at: &At, dirty: bool| dirty && ask.has(at.group);
         state
@@ -96,10 +107,18 @@ impl Inner {
         let Some(ask) = state.asked.take() else { return };
         if state.health.is_retired() || self.options.read_only {
             // What it has is served on; nothing more can be made to last.
-            let failed = state.failed.take().filter(|_| !ask.done.is_empty());
             let is_new = self.is_anything_new(state, &ask);
-            let why = failed.or_else(|| is_new.then(|| "the disk was given up: it is only read".to_owned()));
-            return tell(ask.done, why.map_or(Ok(()), Err), out);
+            let failed =
+                state.failed.take().or_else(|| is_new.then(|| "the disk was given up: it is only read".to_owned()));
+            if !self.options.read_only {
+                self.let_go_of_new(state);
+            }
+            if ask.done.is_empty() {
+                // It is told to who asks next.
+                state.failed = failed;
+                return;
+            }
+            return tell(ask.done, failed.map_or(Ok(()), Err), out);
         }
         if !ask.closing && state.failed.is_none() && !self.is_anything_new(state, &ask) {
             return tell(ask.done, Ok(()), out);
@@ -290,8 +309,10 @@ impl Inner {
         let (from, blocks) = match !now.is_tainted && now.used_bytes + bytes as u64 <= area_bytes {
             true => (now, changes),
             false => {
-                let (area, generation) = (1 - now.area.min(1), now.generation + 1);
-                let from = JournalAt { area, generation, ..JournalAt::default() };
+                let (area, generation) = (1 - now.area.min(1), now.generation + now.skipped + 1);
+                let untold =
+                    (now.generation > 0 && now.used_bytes > 0).then_some((now.generation, now.next, now.used_bytes));
+                let from = JournalAt { area, generation, untold, ..JournalAt::default() };
                 (from, full().blocks(stamp, number, generation, 0, true))
             }
         };
@@ -299,6 +320,8 @@ impl Inner {
         let bytes: usize = blocks.iter().map(Vec::len).sum();
         let next = from.next + blocks.len() as u32;
         let at = JournalAt { used_bytes: from.used_bytes + bytes as u64, next, ..from };
+        let told = if from.area == now.area { self.told(&now, number) } else { None };
+        let at = if told.is_some() { JournalAt { untold: None, ..at } } else { at };
         let placed = blocks.into_iter().map(|block| {
             let mut buffer = AlignedBuf::zeroed(block.len());
             buffer.copy_from_slice(&block);
@@ -306,7 +329,54 @@ impl Inner {
             offset += block.len() as u64;
             placed
         });
-        (at, placed.collect())
+        (at, placed.chain(told).collect())
+    }
+
+    /// What tells the other area that it is not the last any more, now that the newer one lasts: a block behind what it has.
+    fn told(&self, now: &JournalAt, number: u32) -> Option<(u64, AlignedBuf)> {
+        let (generation, next, used_bytes) = now.untold?;
+        let (layout, stamp) = (&self.options.layout, self.options.stamp);
+        let area_bytes = layout.class_of(number).area_bytes;
+        let mut moved = Entries::default();
+        moved.moved(now.generation);
+        let block = moved.blocks(stamp, number, generation, next, false).pop()?;
+        let mut buffer = AlignedBuf::zeroed(block.len());
+        buffer.copy_from_slice(&block);
+        let other = 1 - now.area.min(1);
+        let fits = used_bytes + block.len() as u64 <= area_bytes;
+        Some((layout.group_at(number) + u64::from(other) * area_bytes + used_bytes, buffer)).filter(|_| fits)
+    }
+
+    /// After the last round: the same checkpoint in the other area too, so that one damage costs nothing.
+    pub(super) fn copy_checkpoints(&self) {
+        let mut state = self.state.lock();
+        let (epoch, last, retired) = (state.epoch, state.number, state.health.is_retired());
+        if self.options.read_only || retired {
+            return;
+        }
+        let blocks: Vec<_> = state
+            .groups
+            .iter_mut()
+            .zip(0..)
+            .flat_map(|(group, number)| {
+                group.journal.is_tainted = true;
+                let full = || {
+                    let mut full = group.full(epoch, |_| Vec::new());
+                    full.opened(epoch, last);
+                    full.closed(last);
+                    full
+                };
+                self.blocks(group, number, Entries::default(), full).1
+            })
+            .collect();
+        drop(state);
+        for (offset, block) in blocks {
+            if let Err(error) = blocking::write(&*self.device, offset, block) {
+                tracing::warn!("the second copy of a checkpoint was not written, and there is one: {error}");
+                return;
+            }
+        }
+        let _ = blocking::sync(&*self.device);
     }
 
     fn on_block(self: &Arc<Self>, number: u32, outcome: Outcome) {
@@ -377,6 +447,10 @@ impl Inner {
                     group.journal.is_tainted = true;
                 }
             }
+        }
+        if state.health.is_retired() {
+            // That is lost with what failed, and told with it.
+            self.let_go_of_new(state);
         }
         if round.ask.all {
             state.flushed = self.now();

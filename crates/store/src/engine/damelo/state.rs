@@ -113,6 +113,8 @@ pub struct Shadow {
 #[derive(Default)]
 pub struct Residents {
     pub pages: HashMap<At, Resident>,
+    /// How many are on their way to the disk.
+    pub writing: usize,
     /// The order in which they leave.
     pub order: Lru<At>,
     /// Pages to be read that wait for a frame.

@@ -16,8 +16,9 @@ use crate::device::{Op, Outcome, Request};
 use crate::layout::record::HEADER_BYTES;
 use crate::memory::AlignedBuf;
 
-/// Dirty pages that are written at once when a frame is wanted.
-const WRITTEN_AT_ONCE: usize = 4;
+/// When a frame is wanted and the pages whose turn it is are dirty, one part in so many of all frames is on its way to the disk
+/// at once: more would be pages that are not full yet, and are written once more.
+const WRITTEN_SHARE: usize = 16;
 
 impl Inner {
     /// A frame of this size for the caller alone: a free one, or that of the page whose turn it is to leave. `None` if it
@@ -29,6 +30,8 @@ impl Inner {
         let retired = state.health.is_retired();
         let residents = state.residents(size);
         let (mut victim, mut dirty) = (None, Vec::new());
+        let mut writing = residents.writing;
+        let most_writing = (residents.pages.len() / WRITTEN_SHARE).max(1);
         for (_, at) in residents.order.oldest_first() {
             let Some(resident) = residents.pages.get(at) else { continue };
             let alone = resident.frame.as_ref().is_some_and(|frame| Arc::strong_count(frame) == 1);
@@ -39,7 +42,8 @@ impl Inner {
                 victim = Some((*at, resident.is_dirty));
                 break;
             }
-            if dirty.len() < WRITTEN_AT_ONCE {
+            if writing < most_writing {
+                writing += 1;
                 dirty.push(*at);
             }
         }
@@ -154,6 +158,7 @@ impl Inner {
             if let Some(to) = self.frame_on_disk(state, at) {
                 resident.is_dirty = false;
                 resident.is_writing = true;
+                state.residents(size).writing += 1;
                 state.moment += 1;
                 let written = self.said_of(state, at, &frame, to);
                 let inner = self.clone();
@@ -217,7 +222,9 @@ impl Inner {
         let mut out = Out::default();
         let mut state = self.state.lock();
         state.health.write_ended(outcome.result.is_ok());
-        if let Some(resident) = state.residents(size).pages.get_mut(&at) {
+        let residents = state.residents(size);
+        residents.writing = residents.writing.saturating_sub(1);
+        if let Some(resident) = residents.pages.get_mut(&at) {
             resident.is_writing = false;
         }
         match outcome.result {
