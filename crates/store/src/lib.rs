@@ -75,6 +75,11 @@ mod replace;
 #[cfg(not(feature = "unstable"))]
 mod wait;
 
+/// Dámelo by its paper's own interface: groups of whole objects that are read without a copy.
+pub mod damelo {
+    pub use crate::engine::damelo::files::{FileSystem, FileSystemError, FileSystemOptions, Object};
+}
+
 pub use cache::{Cache, CacheOptions, DEFAULT_DISK_BYTES, OpenError};
 pub use device::file::existing;
 pub use device::{IoEngine, OpenDiskError, TIME_BOUNDS_US, Times, is_block_device};

@@ -187,21 +187,21 @@ impl Engine for Damelo {
 
     fn fetch(&self, at: &Placement<'_>, mut places: Places, done: FetchDone) {
         match places.pop().and_then(|place| self.0.options.layout.slot(place)) {
-            Some(slot) => self.0.read(slot, Wanted { id: Some(at.digest), indexed: true }, done),
+            Some(slot) => self.0.read(slot, Wanted { id: Some(at.digest), indexed: true, even_deleted: false }, done),
             None => done(Fetched::Missing),
         }
     }
 
     fn fetch_at(&self, id: &Digest, place: Place, _body_bytes: usize, done: FetchDone) {
         match self.0.options.layout.slot(place) {
-            Some(slot) => self.0.read(slot, Wanted { id: Some(*id), indexed: false }, done),
+            Some(slot) => self.0.read(slot, Wanted { id: Some(*id), indexed: false, even_deleted: false }, done),
             None => done(Fetched::Missing),
         }
     }
 
     fn fetch_any(&self, place: Place, done: FetchDone) {
         match self.0.options.layout.slot(place) {
-            Some(slot) => self.0.read(slot, Wanted { id: None, indexed: false }, done),
+            Some(slot) => self.0.read(slot, Wanted { id: None, indexed: false, even_deleted: false }, done),
             None => done(Fetched::Missing),
         }
     }

@@ -27,6 +27,8 @@ pub struct Page {
     pub is_used: bool,
     /// Whether nothing more is put on it: the process that filled it did not end as it should.
     pub is_sealed: bool,
+    /// Whether it comes from a checkpoint and was not looked at since: what of it is to be deleted is not known.
+    pub is_restored: bool,
     /// Where it was written last.
     pub frame: Option<u32>,
     /// What the last checkpoint says, or the one on its way: frame and slots.

@@ -37,6 +37,7 @@ mod clean;
 mod create;
 mod engine;
 mod figures;
+pub mod files;
 mod group;
 mod journal;
 pub(crate) mod layout;

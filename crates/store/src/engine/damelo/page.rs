@@ -21,7 +21,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::layout::At;
 use crate::layout::Stamp;
 use crate::layout::record::{HEADER_BYTES as RECORD_HEADER_BYTES, record_bytes};
-use crate::terms::{Place, Record};
+use crate::terms::{Digest, Kind, Place, Record};
 
 const MAGIC: [u8; 4] = *b"DmP1";
 /// Bytes before the slots.
@@ -73,6 +73,13 @@ pub fn fits(page: &[u8], bytes: usize) -> bool {
 pub fn offset(page: &[u8], slot: u16) -> Option<usize> {
     let offset = number(page, HEADER_BYTES + usize::from(slot) * SLOT_BYTES) as usize;
     (u32::from(slot) < slots(page) && offset >= HEADER_BYTES && offset < page.len()).then_some(offset)
+}
+
+/// What the record of a slot is, and whose, as its header says; `None` if there is none.
+pub fn whose(page: &[u8], slot: u16) -> Option<(Kind, Digest)> {
+    let record = page.get(offset(page, slot)?..)?;
+    let kind = Kind::from_byte(*record.get(4)?)?;
+    Some((kind, Digest(*record.get(24..)?.first_chunk()?)))
 }
 
 /// The version of a page: it grows with every change.
@@ -192,7 +199,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::terms::{Digest, Kind};
 
     const STAMP: Stamp = Stamp { seed: 5 };
     const AT: At = At { group: 3, page: 9 };

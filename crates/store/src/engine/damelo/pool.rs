@@ -70,17 +70,17 @@ impl<B> Pool<B> {
         self.state.lock().wanted = true;
     }
 
-    /// Hold a frame as it is. `None` if readers hold as many frames as they may, and none of them is this one.
-    pub fn pin(self: &Arc<Self>, frame: &Arc<B>) -> Option<Pin<B>> {
-        let mut state = self.state.lock();
+    /// Hold a frame of this pool as it is. `None` if readers hold as many frames as they may, and none of them is this one.
+    pub fn pin(pool: &Arc<Self>, frame: &Arc<B>) -> Option<Pin<B>> {
+        let mut state = pool.state.lock();
         let held = state.pinned.len();
         match state.pinned.iter_mut().find(|(other, _)| Arc::ptr_eq(other, frame)) {
             Some((_, readers)) => *readers += 1,
-            None if held >= self.most_pinned => return None,
+            None if held >= pool.most_pinned => return None,
             None => state.pinned.push((frame.clone(), 1)),
         }
         drop(state);
-        Some(Pin { frame: Some(frame.clone()), pool: self.clone() })
+        Some(Pin { frame: Some(frame.clone()), pool: pool.clone() })
     }
 
     fn unpin(&self, frame: Arc<B>) {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::layout::{At, Slot};
 use super::options::Cleaning;
 use super::page::{self, Is};
-use super::pool::Pin;
+use super::pool::{Pin, Pool};
 use super::state::{Inner, Out, Resident, State, Waiting, Wanted};
 use crate::device::{Op, Outcome, Request, lending};
 use crate::engine::answer::found;
@@ -42,7 +42,7 @@ impl Inner {
         let mut state = self.state.lock();
         let there = state.group(at.group).is_some_and(|group| {
             group.page(at.page).is_some_and(|page| page.is_used && page.life == slot.life)
-                && !group.is_deleted(at.page, slot.slot)
+                && (wanted.even_deleted || !group.is_deleted(at.page, slot.slot))
         });
         if !there {
             drop(state);
@@ -173,6 +173,7 @@ impl Inner {
                 return out.after.push(Box::new(tell));
             }
         };
+        self.find_dead(state, at, &frame);
         let has_deletes = state.group(at.group).is_some_and(|group| group.deletes.contains_key(&at.page));
         if has_deletes && self.options.cleaning == Cleaning::WithRequests {
             self.counts.compaction_waits.fetch_add(waiting.len() as u64, Relaxed);
@@ -197,6 +198,23 @@ impl Inner {
         out.after.push(Box::new(tell));
         if has_deletes {
             self.signal.set();
+        }
+    }
+
+    /// Of a page that an earlier process filled: records that no table leads to are to be deleted. They were, and nothing says
+    /// so but this.
+    fn find_dead(&self, state: &mut State, at: At, frame: &AlignedBuf) {
+        let shadowed: Vec<u16> = state.shadows.get(&at).into_iter().flatten().map(|shadow| shadow.slot).collect();
+        let Some(group) = state.group(at.group) else { return };
+        if !group.page_mut(at.page).is_some_and(|page| std::mem::take(&mut page.is_restored)) {
+            return;
+        }
+        for slot in 0..page::slots(frame) as u16 {
+            let Some((kind, id)) = page::whose(frame, slot) else { continue };
+            let found = group.find(&id).is_some_and(|spot| (spot.page, spot.slot) == (at.page, slot));
+            if kind.is_indexed() && !found && !shadowed.contains(&slot) && !group.is_deleted(at.page, slot) {
+                group.delete(at.page, slot);
+            }
         }
     }
 
@@ -229,7 +247,7 @@ impl Inner {
             self.counts.false_reads.fetch_add(1, Relaxed);
             return Fetched::Missing;
         }
-        let payload = match self.pool(self.size_of(slot.at.group)).pin(frame) {
+        let payload = match Pool::pin(self.pool(self.size_of(slot.at.group)), frame) {
             Some(pin) => Bytes::from_owner(Slice { pin, from: range.start, to: range.end }),
             None => {
                 self.counts.copied_reads.fetch_add(1, Relaxed);

@@ -102,7 +102,7 @@ pub static ELEVATOR: Setting = Setting {
 };
 
 /// Requests that a disk is given at once without the elevator.
-const PLAIN_DEPTH: usize = 128;
+pub(super) const PLAIN_DEPTH: usize = 128;
 
 /// Dámelo (chapters 3 and 4): groups of pages, for disks whose head has to move.
 pub static DAMELO: EngineRecord = EngineRecord {

@@ -182,6 +182,7 @@ fn restore(
             floor: entry.floor.max(entry.life) + crashes * UNRECORDED_LIVES,
             is_used,
             is_sealed: !is_clean,
+            is_restored: true,
             frame: frame.filter(|_| is_used),
             durable: frame.filter(|_| is_used).map(|frame| (frame, entry.slots)),
             sent: entry.slots,

@@ -165,6 +165,8 @@ pub struct Wanted {
     pub id: Option<Digest>,
     /// Whether lookups must find it.
     pub indexed: bool,
+    /// Whether one that is to be deleted will do: then it is the page that is wanted in memory.
+    pub even_deleted: bool,
 }
 
 /// What is to be done outside the lock: a device may complete a request at once, and whoever is told may ask again.

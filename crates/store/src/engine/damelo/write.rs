@@ -13,7 +13,6 @@ use super::layout::At;
 use super::page;
 use super::state::{Inner, Out, State};
 use crate::device::{Op, Outcome, Request};
-use crate::layout::record::HEADER_BYTES;
 use crate::memory::AlignedBuf;
 
 /// When a frame is wanted and the pages whose turn it is are dirty, one part in so many of all frames is on its way to the disk
@@ -202,8 +201,7 @@ impl Inner {
         let (mut life, mut floor, mut extents) = (0, 0, 0);
         if let Some(group) = state.group(at.group) {
             let ids = (0..slots as u16).filter_map(|slot| {
-                let record = frame.get(page::offset(frame, slot)?..)?;
-                let id = crate::terms::Digest(*record.get(24..HEADER_BYTES)?.first_chunk()?);
+                let (_, id) = page::whose(frame, slot)?;
                 let spot = group.find(&id)?;
                 ((spot.page, spot.slot) == (at.page, slot)).then_some((slot, spot.number, id))
             });
@@ -271,6 +269,23 @@ impl Inner {
                     self.pool(size).retire(frame);
                 }
             }
+        }
+    }
+
+    /// Pages of which something is to be deleted.
+    pub(super) fn with_deletes(&self) -> Vec<At> {
+        let state = self.state.lock();
+        let of = |(group, number): (&super::group::Group, u32)| {
+            group.deletes.keys().map(|page| At { group: number, page: *page }).collect::<Vec<_>>()
+        };
+        state.groups.iter().zip(0..).flat_map(of).collect()
+    }
+
+    /// Have a page that is in memory written out, with what is to be deleted taken out of it.
+    pub(super) fn mark_dirty(&self, at: At) {
+        let mut state = self.state.lock();
+        if let Some(resident) = state.residents(self.size_of(at.group)).pages.get_mut(&at) {
+            resident.is_dirty |= resident.frame.is_some();
         }
     }
 
