@@ -35,6 +35,7 @@ struct State {
     begun: u64,
     waiting: VecDeque<Op>,
     under_way: Vec<UnderWay>,
+    is_started: bool,
     is_stopped: bool,
 }
 
@@ -51,6 +52,11 @@ impl Stepped {
         let hands = ManualClock::new();
         let clock = hands.clock();
         Stepped { below, model, whole_bytes, hands, clock, state: Mutex::default() }
+    }
+
+    /// From now on requests take time, and wait for [`Stepped::step`].
+    pub fn start(&self) {
+        self.state.lock().is_started = true;
     }
 
     /// The virtual time since it was made.
@@ -115,6 +121,10 @@ impl Device for Stepped {
             drop(state);
             return op.fail(io::Error::other(why));
         }
+        if !state.is_started {
+            drop(state);
+            return self.below.submit(op);
+        }
         state.waiting.push_back(op);
     }
 
@@ -141,7 +151,9 @@ mod tests {
     const WHOLE: u64 = 1 << 30;
 
     fn disk(model: Model) -> Arc<Stepped> {
-        Arc::new(Stepped::over(Arc::new(Memory::over(&Medium::zeroed(1 << 20))), model, WHOLE))
+        let disk = Stepped::over(Arc::new(Memory::over(&Medium::zeroed(1 << 20))), model, WHOLE);
+        disk.start();
+        Arc::new(disk)
     }
 
     /// Names of requests and when they ended, in that order.
@@ -184,6 +196,17 @@ mod tests {
         let expected = [(4096, each), (16_384, each), (32_768, each * 2), (65_536, each * 2)];
         assert_eq!(*ended.lock(), expected);
         assert_eq!(disk.busy(), each * 4);
+    }
+
+    #[test]
+    fn before_it_is_started_nobody_waits() {
+        let ended = Ended::default();
+        let disk = Arc::new(Stepped::over(Arc::new(Memory::over(&Medium::zeroed(1 << 20))), Model::flash(), WHOLE));
+        read(&disk, 4096, &ended, None);
+        assert_eq!(*ended.lock(), [(4096, Duration::ZERO)]);
+        disk.start();
+        read(&disk, 4096, &ended, None);
+        assert!(ended.lock().len() == 1 && disk.step() && ended.lock().len() == 2);
     }
 
     #[test]
