@@ -54,8 +54,8 @@ enum Waits {
 }
 
 struct Client {
-    /// Its next operation.
-    next: usize,
+    /// The number of its operation that is under way, or of its next one.
+    number: usize,
     /// Under way, and since when.
     waits: Option<(Waits, Duration)>,
     bell: Arc<Bell>,
@@ -82,13 +82,14 @@ pub fn drive(
     clients: usize,
 ) -> Result<Measured, LabError> {
     let clients = clients.max(1);
-    let new = |next| Client { next, waits: None, bell: Arc::default(), answer: Arc::default() };
+    let new = |number| Client { number, waits: None, bell: Arc::default(), answer: Arc::default() };
     let mut all: Vec<Client> = (0..clients).map(new).collect();
     let (mut latencies, began) = (Times::default(), disk.now());
     let mut left = requests.len();
     while left > 0 {
         let mut has_progressed = false;
-        // One operation each, so that no client runs ahead of the order.
+        // One operation each, and who has waited longest first: so that the order is kept, and nobody is passed over.
+        all.sort_unstable_by_key(|client| client.number);
         for client in &mut all {
             let progress = client.go_on(subject, disk, stage, requests, clients);
             let Some(latency) = progress.map_err(|why| LabError::failed(stage.doing(), why))? else { continue };
@@ -96,7 +97,8 @@ pub fn drive(
             (left, has_progressed) = (left - 1, true);
         }
         if !has_progressed && left > 0 {
-            step(subject, disk, || all.iter().any(Client::is_woken)).map_err(|why| LabError::failed(stage.doing(), why))?;
+            step(subject, disk, || all.iter().any(Client::is_woken))
+                .map_err(|why| LabError::failed(stage.doing(), why))?;
         }
     }
     Ok(Measured { latencies, took: disk.now().saturating_sub(began) })
@@ -138,8 +140,7 @@ impl Client {
     ) -> Result<Option<Duration>, String> {
         let (since, ended) = match self.waits.take() {
             None => {
-                let Some(&object) = requests.get(self.next) else { return Ok(None) };
-                self.next += clients;
+                let Some(&object) = requests.get(self.number) else { return Ok(None) };
                 let since = disk.now();
                 if stage == Stage::Read {
                     let answer = self.answer.clone();
@@ -164,6 +165,7 @@ impl Client {
         };
         let Some(how) = ended else { return Ok(None) };
         self.waits = None;
+        self.number += clients;
         how.map(|()| Some(disk.now().saturating_sub(since)))
     }
 
@@ -185,7 +187,8 @@ impl Client {
 }
 
 impl Stage {
-    fn doing(self) -> &'static str {
+    /// For an error.
+    pub fn doing(self) -> &'static str {
         match self {
             Stage::Create => "creating objects",
             Stage::Read => "reading objects",
@@ -222,6 +225,7 @@ mod tests {
 
     fn bench(model: Model) -> (Arc<Stepped>, Blocks) {
         let disk = Arc::new(Stepped::over(Arc::new(Sparse::new(1 << 20)), model, 1 << 30));
+        disk.start();
         (disk.clone(), Blocks { disk, state: Arc::default() })
     }
 

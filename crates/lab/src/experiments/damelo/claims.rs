@@ -1,0 +1,137 @@
+//! What the paper says, beside what was measured.
+
+use super::limited::Kept;
+use super::load::{Ordering, Stage};
+use super::modelled::Run;
+use super::tables::{find, mean};
+use crate::paper::damelo as paper;
+use crate::report::{Cell, Table};
+
+/// A row for each claim.
+pub fn table(runs: &[Run], kept: Option<&[Kept]>) -> Table {
+    let mut table = Table::new("The paper's claims beside ours", &["claim", "paper", "ours", "why it differs"]);
+    let mut row = |claim: &str, paper: String, ours: Option<String>, reason: &str| {
+        let ours = ours.map_or(Cell::Nothing, Cell::from);
+        table.row([claim.into(), paper.into(), ours, reason.into()]);
+    };
+    let of_trees = |ordering, stage, kib| kept.and_then(|kept| times(kept, ordering, stage, kib));
+    row(
+        "sequential read with frames of 16 KiB, times faster than ext2",
+        format!("{:.0}", paper::SEQUENTIAL_TIMES),
+        of_trees(Ordering::Sequential, Stage::Read, Some(16)),
+        super::notes::SEQUENTIAL,
+    );
+    row(
+        "zipf 1:8 read with its best frame, times faster",
+        format!("{:.0}", paper::ZIPF_1_8_TIMES),
+        of_trees(Ordering::ZIPF_1_8, Stage::Read, None),
+        super::notes::ZIPF,
+    );
+    let (least, most) = paper::ZIPF_1_4_TIMES;
+    for (reading, ordering) in [("7/8", Ordering::ZIPF_1_4), ("3/4", Ordering::Zipf { popular: 2, share: 6 })] {
+        row(
+            &format!("zipf 1:4 ({reading} of the reads) with its best frame, times faster"),
+            format!("{least:.0} to {most:.0}"),
+            of_trees(ordering, Stage::Read, None),
+            super::notes::ZIPF,
+        );
+    }
+    let (best, worst) = paper::RANDOM_TIMES;
+    row(
+        "random read with its best frame, times faster",
+        format!("{best:.0}"),
+        of_trees(Ordering::Random, Stage::Read, None),
+        super::notes::RANDOM,
+    );
+    row(
+        "random read with frames of 256 KiB, times faster",
+        format!("{worst:.0}"),
+        of_trees(Ordering::Random, Stage::Read, Some(256)),
+        super::notes::RANDOM,
+    );
+    row(
+        "deletes in random order, times faster",
+        format!("{:.0}", paper::DELETE_TIMES),
+        of_trees(Ordering::Random, Stage::Delete, None),
+        super::notes::DELETES,
+    );
+    row(
+        "creates in random order against sequential ones: Dámelo, and the best ext2",
+        "Dámelo hardly slower, ext2 much".to_owned(),
+        kept.and_then(creates),
+        super::notes::CREATES,
+    );
+    let sequential = find(runs, Ordering::Sequential, 256 << 10);
+    row(
+        "sequential read with frames of 256 KiB, mean ms (modelled; and of the disk's time, an operation)",
+        format!("{:.1}", paper::SEQUENTIAL_256_MS),
+        sequential.and_then(|run| {
+            let each = run.read().took.as_secs_f64() * 1e3 / run.read().latencies.count() as f64;
+            Some(format!("{:.2}; {each:.2}", mean(run.read())?))
+        }),
+        super::notes::SEQUENTIAL_256,
+    );
+    row(
+        "frame with the best read latency for zipf 1:8 (modelled), KiB",
+        format!("{}", paper::BEST_FRAME_KIB),
+        best_frame(runs, Ordering::ZIPF_1_8).map(|frame| format!("{}", frame >> 10)),
+        super::notes::BEST_FRAME,
+    );
+    let least_rate = |frame: u32| {
+        let rates = runs.iter().filter(|run| run.setting.frame_bytes == frame).map(Run::hit_rate);
+        rates.min_by(f64::total_cmp)
+    };
+    row(
+        "least hit rate of a page with frames of 16 KiB (modelled), %",
+        format!("{:.0} or more", paper::LEAST_HIT_RATE_PERCENT),
+        least_rate(16 << 10).map(|rate| format!("{:.0}", rate * 100.0)),
+        super::notes::HIT_RATE,
+    );
+    let highest = runs.iter().max_by(|one, other| one.hit_rate().total_cmp(&other.hit_rate()));
+    row(
+        "hit rates may pass 100 % (Figure 6): the highest (modelled), %",
+        format!("up to {:.0}", paper::HIGHEST_HIT_RATE_PERCENT),
+        highest.map(|run| {
+            let kib = run.setting.frame_bytes >> 10;
+            format!("{:.0}: {}, {kib} KiB", run.hit_rate() * 100.0, run.ordering.name())
+        }),
+        super::notes::HIGHEST_HIT_RATE,
+    );
+    row("as a proxy (Figure 7)", "+13 % over Squid, +69 % over a tree".to_owned(), None, super::notes::PROXY);
+    table
+}
+
+/// How many times longer the mean of the quickest ext2 is than Dámelo's, with frames of this size or its best ones.
+fn times(kept: &[Kept], ordering: Ordering, stage: Stage, kib: Option<u32>) -> Option<String> {
+    let is_tree = |one: &Kept| one.name.contains("ext2");
+    let is_ours = |one: &Kept| one.frame_bytes.is_some_and(|bytes| kib.is_none_or(|kib| bytes == kib << 10));
+    let (tree, _) = quickest(kept, ordering, stage, is_tree)?;
+    let (ours, by) = quickest(kept, ordering, stage, is_ours)?;
+    let frame = by.frame_bytes.unwrap_or_default() >> 10;
+    let ratio = tree / ours;
+    let digits = if ratio < 10.0 { 1 } else { 0 };
+    Some(if kib.is_some() { format!("{ratio:.digits$}") } else { format!("{ratio:.digits$} ({frame} KiB)") })
+}
+
+fn quickest(kept: &[Kept], ordering: Ordering, stage: Stage, of: impl Fn(&Kept) -> bool) -> Option<(f64, &Kept)> {
+    let all = kept.iter().filter(|one| of(one));
+    let means = all.filter_map(|one| Some((mean(one.stage(ordering, stage)?)?, one)));
+    means.min_by(|(one, _), (other, _)| one.total_cmp(other))
+}
+
+/// Time of a random create over that of a sequential one, until all is on the disk.
+fn creates(kept: &[Kept]) -> Option<String> {
+    let each = |one: &Kept, ordering| Some(one.stage(ordering, Stage::Create)?.took.as_secs_f64());
+    let least = |is_ours: bool| {
+        let own = kept.iter().filter(|one| if is_ours { one.frame_bytes.is_some() } else { one.name.contains("ext2") });
+        let ratios = own.filter_map(|one| Some(each(one, Ordering::Random)? / each(one, Ordering::Sequential)?));
+        ratios.min_by(f64::total_cmp)
+    };
+    Some(format!("{:.1} and {:.1} times", least(true)?, least(false)?))
+}
+
+fn best_frame(runs: &[Run], ordering: Ordering) -> Option<u32> {
+    let own = runs.iter().filter(|run| run.ordering == ordering);
+    let means = own.filter_map(|run| Some((mean(run.read())?, run.setting.frame_bytes)));
+    means.min_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, frame)| frame)
+}
