@@ -2,19 +2,23 @@
 
 use super::limited::Kept;
 use super::load::{Ordering, Stage};
-use super::modelled::Run;
-use super::tables::{find, mean};
+use super::modelled::{Run, StageRun};
+use super::tables::{each, find, mean};
 use crate::paper::damelo as paper;
 use crate::report::{Cell, Table};
 
 /// A row for each claim.
 pub fn table(runs: &[Run], kept: Option<&[Kept]>) -> Table {
-    let mut table = Table::new("The paper's claims beside ours", &["claim", "paper", "ours", "why it differs"]);
-    let mut row = |claim: &str, paper: String, ours: Option<String>, reason: &str| {
-        let ours = ours.map_or(Cell::Nothing, Cell::from);
-        table.row([claim.into(), paper.into(), ours, reason.into()]);
+    let columns = ["claim", "paper", "ours, time an operation", "ours, mean latency", "why it differs"];
+    let mut table = Table::new("The paper's claims beside ours", &columns);
+    let mut row = |claim: &str, paper: String, (each, latency): (Option<String>, Option<String>), reason: &str| {
+        let [each, latency] = [each, latency].map(|ours| ours.map_or(Cell::Nothing, Cell::from));
+        table.row([claim.into(), paper.into(), each, latency, reason.into()]);
     };
-    let of_trees = |ordering, stage, kib| kept.and_then(|kept| times(kept, ordering, stage, kib));
+    let of_trees = |ordering, stage, kib| {
+        let of = |measure: Measure| kept.and_then(|kept| times(kept, measure, ordering, stage, kib));
+        (of(each), of(mean))
+    };
     row(
         "sequential read with frames of 16 KiB, times faster than ext2",
         format!("{:.0}", paper::SEQUENTIAL_TIMES),
@@ -58,23 +62,20 @@ pub fn table(runs: &[Run], kept: Option<&[Kept]>) -> Table {
     row(
         "creates in random order against sequential ones: Dámelo, and the best ext2",
         "Dámelo hardly slower, ext2 much".to_owned(),
-        kept.and_then(creates),
+        (kept.and_then(creates), None),
         super::notes::CREATES,
     );
     let sequential = find(runs, Ordering::Sequential, 256 << 10);
     row(
-        "sequential read with frames of 256 KiB, mean ms (modelled; and of the disk's time, an operation)",
+        "sequential read with frames of 256 KiB (modelled), ms",
         format!("{:.1}", paper::SEQUENTIAL_256_MS),
-        sequential.and_then(|run| {
-            let each = run.read().took.as_secs_f64() * 1e3 / run.read().latencies.count() as f64;
-            Some(format!("{:.2}; {each:.2}", mean(run.read())?))
-        }),
+        (ms(sequential.and_then(|run| each(run.read()))), ms(sequential.and_then(|run| mean(run.read())))),
         super::notes::SEQUENTIAL_256,
     );
     row(
         "frame with the best read latency for zipf 1:8 (modelled), KiB",
         format!("{}", paper::BEST_FRAME_KIB),
-        best_frame(runs, Ordering::ZIPF_1_8).map(|frame| format!("{}", frame >> 10)),
+        (best_frame(runs, Ordering::ZIPF_1_8, each), best_frame(runs, Ordering::ZIPF_1_8, mean)),
         super::notes::BEST_FRAME,
     );
     let least_rate = |frame: u32| {
@@ -84,54 +85,62 @@ pub fn table(runs: &[Run], kept: Option<&[Kept]>) -> Table {
     row(
         "least hit rate of a page with frames of 16 KiB (modelled), %",
         format!("{:.0} or more", paper::LEAST_HIT_RATE_PERCENT),
-        least_rate(16 << 10).map(|rate| format!("{:.0}", rate * 100.0)),
+        (least_rate(16 << 10).map(|rate| format!("{:.0}", rate * 100.0)), None),
         super::notes::HIT_RATE,
     );
     let highest = runs.iter().max_by(|one, other| one.hit_rate().total_cmp(&other.hit_rate()));
     row(
         "hit rates may pass 100 % (Figure 6): the highest (modelled), %",
         format!("up to {:.0}", paper::HIGHEST_HIT_RATE_PERCENT),
-        highest.map(|run| {
-            let kib = run.setting.frame_bytes >> 10;
-            format!("{:.0}: {}, {kib} KiB", run.hit_rate() * 100.0, run.ordering.name())
-        }),
+        (
+            highest.map(|run| {
+                let kib = run.setting.frame_bytes >> 10;
+                format!("{:.0}: {}, {kib} KiB", run.hit_rate() * 100.0, run.ordering.name())
+            }),
+            None,
+        ),
         super::notes::HIGHEST_HIT_RATE,
     );
-    row("as a proxy (Figure 7)", "+13 % over Squid, +69 % over a tree".to_owned(), None, super::notes::PROXY);
+    row("as a proxy (Figure 7)", "+13 % over Squid, +69 % over a tree".to_owned(), (None, None), super::notes::PROXY);
     table
 }
 
-/// How many times longer the mean of the quickest ext2 is than Dámelo's, with frames of this size or its best ones.
-fn times(kept: &[Kept], ordering: Ordering, stage: Stage, kib: Option<u32>) -> Option<String> {
+/// By what a stage is measured, in ms.
+type Measure = fn(&StageRun) -> Option<f64>;
+
+fn ms(time: Option<f64>) -> Option<String> {
+    time.map(|time| format!("{time:.2}"))
+}
+
+/// How many times longer the quickest ext2 takes than Dámelo, with frames of this size or its best ones.
+fn times(kept: &[Kept], measure: Measure, ordering: Ordering, stage: Stage, kib: Option<u32>) -> Option<String> {
     let is_tree = |one: &Kept| one.name.contains("ext2");
     let is_ours = |one: &Kept| one.frame_bytes.is_some_and(|bytes| kib.is_none_or(|kib| bytes == kib << 10));
-    let (tree, _) = quickest(kept, ordering, stage, is_tree)?;
-    let (ours, by) = quickest(kept, ordering, stage, is_ours)?;
+    let quickest = |of: &dyn Fn(&Kept) -> bool| {
+        let all = kept.iter().filter(|one| of(one));
+        let measured = all.filter_map(|one| Some((measure(one.stage(ordering, stage)?)?, one)));
+        measured.min_by(|(one, _), (other, _)| one.total_cmp(other))
+    };
+    let ((tree, _), (ours, by)) = (quickest(&is_tree)?, quickest(&is_ours)?);
     let frame = by.frame_bytes.unwrap_or_default() >> 10;
     let ratio = tree / ours;
     let digits = if ratio < 10.0 { 1 } else { 0 };
     Some(if kib.is_some() { format!("{ratio:.digits$}") } else { format!("{ratio:.digits$} ({frame} KiB)") })
 }
 
-fn quickest(kept: &[Kept], ordering: Ordering, stage: Stage, of: impl Fn(&Kept) -> bool) -> Option<(f64, &Kept)> {
-    let all = kept.iter().filter(|one| of(one));
-    let means = all.filter_map(|one| Some((mean(one.stage(ordering, stage)?)?, one)));
-    means.min_by(|(one, _), (other, _)| one.total_cmp(other))
-}
-
 /// Time of a random create over that of a sequential one, until all is on the disk.
 fn creates(kept: &[Kept]) -> Option<String> {
-    let each = |one: &Kept, ordering| Some(one.stage(ordering, Stage::Create)?.took.as_secs_f64());
+    let took = |one: &Kept, ordering| Some(one.stage(ordering, Stage::Create)?.took.as_secs_f64());
     let least = |is_ours: bool| {
         let own = kept.iter().filter(|one| if is_ours { one.frame_bytes.is_some() } else { one.name.contains("ext2") });
-        let ratios = own.filter_map(|one| Some(each(one, Ordering::Random)? / each(one, Ordering::Sequential)?));
+        let ratios = own.filter_map(|one| Some(took(one, Ordering::Random)? / took(one, Ordering::Sequential)?));
         ratios.min_by(f64::total_cmp)
     };
     Some(format!("{:.1} and {:.1} times", least(true)?, least(false)?))
 }
 
-fn best_frame(runs: &[Run], ordering: Ordering) -> Option<u32> {
+fn best_frame(runs: &[Run], ordering: Ordering, measure: Measure) -> Option<String> {
     let own = runs.iter().filter(|run| run.ordering == ordering);
-    let means = own.filter_map(|run| Some((mean(run.read())?, run.setting.frame_bytes)));
-    means.min_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, frame)| frame)
+    let measured = own.filter_map(|run| Some((measure(run.read())?, run.setting.frame_bytes)));
+    measured.min_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, frame)| format!("{}", frame >> 10))
 }

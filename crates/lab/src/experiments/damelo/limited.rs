@@ -31,15 +31,6 @@ const LIMIT_EVERY: usize = 500;
 /// Of a control group that is given its limit later.
 const UNLIMITED: u64 = 1 << 40;
 
-/// Those whose creates are measured, with the others that read what these have created.
-const READ_OF: [(Ordering, &[Ordering]); 2] = [
-    (Ordering::Sequential, &[Ordering::Sequential]),
-    (
-        Ordering::Random,
-        &[Ordering::Random, Ordering::ZIPF_1_8, Ordering::ZIPF_1_4, Ordering::Zipf { popular: 2, share: 6 }],
-    ),
-];
-
 /// What objects are kept in. Each call waits.
 pub trait Keeps: Sync {
     fn create(&self, object: u32) -> Result<(), String>;
@@ -108,7 +99,7 @@ fn limit(bench: &Bench) -> Result<(), LabError> {
 
 fn on_tree(setup: &Setup, size: &Size, objects: &Arc<Objects>, files: FileSystem) -> Result<Kept, LabError> {
     let (mut stages, mut is_by_ext4) = (Vec::new(), false);
-    for (created, read) in READ_OF {
+    for (created, read) in Ordering::CREATED {
         // As much more than Dámelo has as in the paper.
         let bench = bench(setup, size.disk_bytes * 6, files)?;
         is_by_ext4 = bench.is_by_ext4();
@@ -145,7 +136,7 @@ fn on_tree(setup: &Setup, size: &Size, objects: &Arc<Objects>, files: FileSystem
 
 fn on_damelo(setup: &Setup, size: &Size, objects: &Arc<Objects>, frame_bytes: u32) -> Result<Kept, LabError> {
     let mut stages = Vec::new();
-    for (created, read) in READ_OF {
+    for (created, read) in Ordering::CREATED {
         let bench = bench(setup, size.disk_bytes / 8 * 9 + (32 << 20), FileSystem::Ext4)?;
         let subject = bench.within(|| open(&bench, size, objects, frame_bytes))??;
         limit(&bench)?;

@@ -23,6 +23,11 @@ impl Ordering {
         Ordering::Zipf { popular: 3, share: 7 },
         Ordering::Zipf { popular: 3, share: 5 },
     ];
+    /// Those whose creates and deletes differ, with the others that read what these have created.
+    pub const CREATED: [(Ordering, &[Ordering]); 2] = {
+        let [sequential, others @ ..] = &Ordering::ALL;
+        [(*sequential, std::slice::from_ref(sequential)), (Ordering::Random, others)]
+    };
     pub const ZIPF_1_8: Ordering = Ordering::Zipf { popular: 1, share: 7 };
     /// In the reading in which 7/8 of the reads are for the popular objects in each zipf.
     pub const ZIPF_1_4: Ordering = Ordering::Zipf { popular: 2, share: 7 };

@@ -74,7 +74,7 @@ pub struct StageRun {
     pub way_bytes: u64,
 }
 
-/// What was measured of one ordering: create, read, delete.
+/// What was measured of one ordering: create, read, delete. Those of the zipfs are created and deleted as random, and share these.
 #[derive(Clone, Debug)]
 pub struct Run {
     pub ordering: Ordering,
@@ -107,46 +107,50 @@ impl Run {
     }
 }
 
-/// Carry out one ordering. Errors: the engine's.
+/// Create objects in one ordering, read them in others, and delete them as they were created. Nothing that was read is in memory
+/// when the next ordering begins. Errors: the engine's.
 pub fn measure(
     disk: &ModelDisk,
     size: &Size,
     objects: &Arc<Objects>,
-    ordering: Ordering,
+    (created, read): (Ordering, &[Ordering]),
     setting: Setting,
-) -> Result<Run, LabError> {
+) -> Result<Vec<Run>, LabError> {
     let below = Arc::new(Sparse::new(size.disk_bytes));
     let stepped = Arc::new(Stepped::over(below, disk.model.clone(), disk.whole_bytes));
     let counted = Arc::new(Counted::new(stepped.clone()));
     let subject = OnDamelo::open(counted.clone(), &setting, objects.clone())?;
     stepped.start();
-    let mut stages = [StageRun::default(), StageRun::default(), StageRun::default()];
-    let mut objects_a_page = 0.0;
-    for (stage, run) in Stage::ALL.into_iter().zip(&mut stages) {
+    let stage = |ordering: Ordering, stage: Stage| {
         let requests = objects.requests(ordering, stage);
-        if stage == Stage::Read {
-            // Not before: who creates in a group is about to use it, and loves it (section 3).
-            subject.love(ordering, setting.hates);
-        }
         let before = counted.detail();
         let Measured { latencies, mut took } = drive(&subject, &stepped, stage, &requests, paper::THREADS.0)?;
-        if stage == Stage::Create {
+        if stage != Stage::Delete {
+            // Deletes are memory work; when their pages are written again is no part of them.
             took += flush(&subject, &stepped)?;
         }
         let spent = counted.detail();
         let way = |detail: &Detail| detail.reads.way_bytes + detail.writes.way_bytes;
-        *run = StageRun {
+        Ok::<_, LabError>(StageRun {
             latencies,
             took,
             reads: spent.reads.requests - before.reads.requests,
             writes: spent.writes.requests - before.writes.requests,
             way_bytes: way(&spent) - way(&before),
-        };
-        if stage == Stage::Create {
-            objects_a_page = f64::from(objects.count()) / subject.pages() as f64;
-        }
+        })
+    };
+    let create = stage(created, Stage::Create)?;
+    let objects_a_page = f64::from(objects.count()) / subject.pages() as f64;
+    let mut reads = Vec::new();
+    for ordering in read {
+        // Not before: who creates in a group is about to use it, and loves it (section 3).
+        subject.love(*ordering, setting.hates);
+        reads.push((*ordering, stage(*ordering, Stage::Read)?));
     }
-    Ok(Run { ordering, setting, stages, objects_a_page })
+    let delete = stage(created, Stage::Delete)?;
+    let run =
+        |(ordering, read)| Run { ordering, setting, stages: [create.clone(), read, delete.clone()], objects_a_page };
+    Ok(reads.into_iter().map(run).collect())
 }
 
 /// One thing switched off.

@@ -16,6 +16,12 @@ pub fn mean(run: &StageRun) -> Option<f64> {
     ms(run.latencies.mean())
 }
 
+/// All of a stage's time over its operations, in ms: what counts if the disk is never idle.
+pub fn each(run: &StageRun) -> Option<f64> {
+    let each = run.took.as_secs_f64() * 1e3 / run.latencies.count() as f64;
+    each.is_finite().then_some(each)
+}
+
 fn frame_name(bytes: u32) -> String {
     format!("{} KiB", bytes >> 10)
 }
@@ -72,7 +78,8 @@ pub fn latencies(runs: &[Run]) -> Table {
     ];
     let mut table = Table::new("Latencies on the modelled disk", &columns);
     for run in runs {
-        for stage in Stage::ALL {
+        let own = |stage: &Stage| *stage == Stage::Read || !matches!(run.ordering, Ordering::Zipf { .. });
+        for stage in Stage::ALL.into_iter().filter(own) {
             let of = run.stage(stage);
             let first = [frame_name(run.setting.frame_bytes).into(), run.ordering.name().into()];
             table.row(first.into_iter().chain(stage_cells(stage, of)));
@@ -83,18 +90,17 @@ pub fn latencies(runs: &[Run]) -> Table {
 
 fn stage_cells(stage: Stage, run: &StageRun) -> impl Iterator<Item = Cell> {
     let mut times = run.latencies.clone();
-    let each = run.took.as_secs_f64() * 1e3 / run.latencies.count() as f64;
     let shares = [0.5, 0.95, 0.99, 1.0].map(|share| Cell::maybe(ms(times.percentile(share)), 2));
     let counts = [Cell::Count(run.reads), Cell::Count(run.writes)];
     [stage.name().into(), Cell::maybe(mean(run), 2)]
         .into_iter()
         .chain(shares)
-        .chain([Cell::number(each, 3)])
+        .chain([Cell::maybe(each(run), 3)])
         .chain(counts)
 }
 
 /// What each thing is worth.
-pub fn switched(disk: &str, runs: &[(Without, [Run; 2])]) -> Table {
+pub fn switched(disk: &str, runs: &[(Without, Vec<Run>)]) -> Table {
     let columns = [
         "without",
         "random read ms",
@@ -106,7 +112,12 @@ pub fn switched(disk: &str, runs: &[(Without, [Run; 2])]) -> Table {
         "pages read",
         "create, ms an operation",
     ];
-    let frame = runs.first().map(|(_, [random, _])| frame_name(random.setting.frame_bytes)).unwrap_or_default();
+    let frame = runs
+        .iter()
+        .flat_map(|(_, runs)| runs)
+        .next()
+        .map(|run| frame_name(run.setting.frame_bytes))
+        .unwrap_or_default();
     let title = format!("Each thing switched off: modelled {disk}, frames of {frame}");
     let mut table = Table::new(title, &columns);
     let whole = runs.first().map(|(_, runs)| runs);
@@ -120,10 +131,10 @@ pub fn switched(disk: &str, runs: &[(Without, [Run; 2])]) -> Table {
             let way = run.read().way_bytes as f64 / 1e6 / run.read().reads.max(1) as f64;
             cells.push(Cell::number(way, 0));
         }
-        let [_, zipf] = both;
-        let create = zipf.stage(Stage::Create);
-        cells.push(Cell::Count(zipf.read().reads));
-        cells.push(Cell::number(create.took.as_secs_f64() * 1e3 / create.latencies.count() as f64, 2));
+        if let Some(zipf) = both.last() {
+            cells.push(Cell::Count(zipf.read().reads));
+            cells.push(Cell::maybe(each(zipf.stage(Stage::Create)), 2));
+        }
         table.row(cells);
     }
     table
