@@ -25,7 +25,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// The size on the limited disk, as a part of the paper's; and in short of either.
 const LIMITED: u32 = 16;
-const QUICK: (u32, u32) = (64, 64);
+const QUICK: (u32, u32) = (64, 128);
 /// So much memory at least on the limited disk: the kernel ends a process that has less for what it must write.
 const LEAST_LIMITED_BYTES: u64 = 8 << 20;
 /// The size of frames with which things are switched off.
