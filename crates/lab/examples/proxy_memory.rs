@@ -14,7 +14,9 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use tinaja_lab::load::{Embedded, PolyMix, PolyMixOptions};
-use tinaja_lab::peers::{Bench, BenchOptions, Clients, Origin, Peer, Server, Share, SquidStore, Tally, fill, flat_out};
+use tinaja_lab::peers::{
+    Bench, BenchOptions, Clients, FileSystem, Origin, Peer, Server, Share, SquidStore, Tally, fill, flat_out,
+};
 use tinaja_store::EngineRef;
 
 /// How long each number of clients asks.
@@ -40,7 +42,9 @@ fn main() {
     };
     println!("{} in a group of {} MiB, {} MiB of disk", peer.name(), memory_bytes >> 20, disk_bytes >> 20);
     let scratch = env::var_os("TMPDIR").map_or("/tmp".into(), PathBuf::from);
-    let bench = Bench::make(&BenchOptions { scratch, disk_bytes: disk_bytes / 4 * 5, memory_bytes }).unwrap();
+    let bench =
+        Bench::make(&BenchOptions { scratch, disk_bytes: disk_bytes / 4 * 5, memory_bytes, files: FileSystem::Ext4 })
+            .unwrap();
     let share = Share { disk_bytes, hot_bytes: 8 << 20 };
     let mut server = Server::start(peer, &bench, &share).unwrap();
     let origin = Origin::begin().unwrap();

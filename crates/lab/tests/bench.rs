@@ -11,14 +11,19 @@ use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use tinaja_lab::peers::{Bench, BenchOptions, Peer, Server, Share, SquidStore};
+use tinaja_lab::peers::{Bench, BenchOptions, FileSystem, Peer, Server, Share, SquidStore};
 
 /// What this process starts while it is in a group of one bench must not be another one's: one test at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// A bench with 96 MiB of disk and 192 MiB of memory; `None`, said on standard error, where there can be none.
 fn bench(scratch: &Path) -> Option<Bench> {
-    let options = BenchOptions { scratch: scratch.to_owned(), disk_bytes: 96 << 20, memory_bytes: 192 << 20 };
+    let options = BenchOptions {
+        scratch: scratch.to_owned(),
+        disk_bytes: 96 << 20,
+        memory_bytes: 192 << 20,
+        files: FileSystem::Ext4,
+    };
     match Bench::make(&options) {
         Ok(bench) => Some(bench),
         Err(why) => {

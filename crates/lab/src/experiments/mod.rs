@@ -1,6 +1,7 @@
 //! The experiments, one a file, and the list of them.
 
 mod cluster;
+mod damelo;
 mod deployments;
 mod hits;
 mod index_size;
@@ -29,6 +30,7 @@ static ALL: &[Experiment] = &[
     maltzahn::LAYOUTS,
     maltzahn::REPLACEMENT,
     maltzahn::BESIDE_SQUID,
+    damelo::MICRO,
     cluster::READS,
     cluster::RACE,
     cluster::SCHEMES,

@@ -22,9 +22,31 @@ pub struct BenchOptions {
     pub disk_bytes: u64,
     /// Bytes of memory that the proxy and its files' page cache may take together.
     pub memory_bytes: u64,
+    /// What is on the disk.
+    pub files: FileSystem,
 }
 
-/// A file as a disk (a loop device past the page cache), ext4 on it, and a control group. One at a time is in use.
+/// A file system on the disk of a [`Bench`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FileSystem {
+    /// ext4 with blocks of 4 KiB.
+    #[default]
+    Ext4,
+    /// ext2 with blocks of so many bytes: 1024, 2048 or 4096. The kernel may have ext4's driver do it: [`Bench::is_by_ext4`].
+    Ext2(u32),
+}
+
+impl FileSystem {
+    /// The tool that makes it, and the size of its blocks.
+    fn made_by(self) -> (&'static str, &'static str, u32) {
+        match self {
+            FileSystem::Ext4 => ("mkfs.ext4", "lazy_itable_init=0,lazy_journal_init=0", 4096),
+            FileSystem::Ext2(block_bytes) => ("mkfs.ext2", "lazy_itable_init=0", block_bytes),
+        }
+    }
+}
+
+/// A file as a disk (a loop device past the page cache), a file system on it, and a control group. One at a time is in use.
 ///
 /// Dropped, killed or crashed: the limits are lifted, what runs in the group is ended, and all of it is removed.
 pub struct Bench {
@@ -74,7 +96,7 @@ impl Bench {
         // Squid gives up root's rights and must reach its files still.
         fs::set_permissions(&scratch, fs::Permissions::from_mode(0o755)).map_err(failed)?;
         fs::create_dir(scratch.join("mounted")).map_err(failed)?;
-        let device = attach(&scratch, options.disk_bytes)?;
+        let device = attach(&scratch, options.disk_bytes, options.files)?;
         let numbers = system_file(&device, "dev")?;
         let group = Group::make(&name, options.memory_bytes)?;
         Ok(Bench { scratch, device, numbers, group, _cleaner: cleaner })
@@ -124,6 +146,24 @@ impl Bench {
     pub fn limit(&self, requests: u64) -> Result<(), LabError> {
         self.sync()?;
         self.group.limit_disk(&self.numbers, Some(requests))
+    }
+
+    /// From now on let the disk read so many bytes a second, and write so many. Errors: the kernel has no such limit.
+    pub fn limit_bytes(&self, bytes: u64) -> Result<(), LabError> {
+        self.group.limit_disk_bytes(&self.numbers, bytes)
+    }
+
+    /// Have the kernel forget the disk's files and directories: all is written out and mounted again. Errors: something on it is
+    /// in use.
+    pub fn forget_files(&self) -> Result<(), LabError> {
+        self.sync()?;
+        run(Command::new("umount").arg(self.mounted()))?;
+        mount(&self.device, &self.mounted())
+    }
+
+    /// Whether the driver of the disk's file system is ext4's, which may do ext2 too.
+    pub fn is_by_ext4(&self) -> bool {
+        Path::new("/sys/fs/ext4").join(self.device.trim_start_matches("/dev/")).exists()
     }
 
     /// Do something under the same limits as what [`Bench::command`] starts: all of this process, and for good what it
@@ -176,7 +216,7 @@ impl Bench {
 const READ_AHEAD_KIB: u32 = 128;
 
 /// Make the disk and mount it; its name.
-fn attach(scratch: &Path, bytes: u64) -> Result<String, LabError> {
+fn attach(scratch: &Path, bytes: u64, files: FileSystem) -> Result<String, LabError> {
     let (image, mounted) = (scratch.join("disk"), scratch.join("mounted"));
     run(Command::new("fallocate").args(["--length", &bytes.to_string()]).arg(&image))?;
     let device = run(Command::new("losetup").args(["--find", "--show", "--direct-io=on"]).arg(&image))?;
@@ -192,10 +232,15 @@ fn attach(scratch: &Path, bytes: u64) -> Result<String, LabError> {
         .map_err(|why| LabError::failed("setting how far the kernel reads ahead", why))?;
     // Without lazy initialisation, whose writes would be counted as the proxy's.
     // Blocks of the kernel's pages, which small disks would not have, and inodes for as many files as there are of them.
-    let shape = ["-q", "-m", "0", "-b", "4096", "-i", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
-    run(Command::new("mkfs.ext4").args(shape).arg(&device))?;
-    run(Command::new("mount").args(["-o", "noatime", &device]).arg(mounted))?;
+    let (tool, extended, block_bytes) = files.made_by();
+    let shape = ["-q", "-m", "0", "-b", &block_bytes.to_string(), "-i", "4096", "-E", extended];
+    run(Command::new(tool).args(shape).arg(&device))?;
+    mount(&device, &mounted)?;
     Ok(device)
+}
+
+fn mount(device: &str, at: &Path) -> Result<(), LabError> {
+    run(Command::new("mount").args(["-o", "noatime", device]).arg(at)).map(drop)
 }
 
 fn system_file(device: &str, file: &str) -> Result<String, LabError> {

@@ -16,11 +16,11 @@ scratch=$1 group=$2
 cat >/dev/null
 for loop in $(losetup -n -O NAME -j "$scratch/disk"); do
     numbers=$(cat "/sys/block/${loop#/dev/}/dev")
-    for kind in read write; do
-        limit=/sys/fs/cgroup/blkio/blkio.throttle.${kind}_iops_device
+    for kind in read_iops write_iops read_bps write_bps; do
+        limit=/sys/fs/cgroup/blkio/blkio.throttle.${kind}_device
         [ ! -e "$limit" ] || echo "$numbers 0" >"$limit"
     done
-    [ ! -e "$group/io.max" ] || echo "$numbers riops=max wiops=max" >"$group/io.max"
+    [ ! -e "$group/io.max" ] || echo "$numbers riops=max wiops=max rbps=max wbps=max" >"$group/io.max"
 done
 left=300
 while pids=$(cat "$group/cgroup.procs" 2>/dev/null) && [ -n "$pids" ] && [ $left -gt 0 ]; do

@@ -76,23 +76,26 @@ impl Group {
     /// Let the disk with these numbers, as in 7:0, take so many reads and so many writes a second, or any number again.
     /// Errors: the kernel has no such limit.
     pub fn limit_disk(&self, numbers: &str, requests: Option<u64>) -> Result<(), LabError> {
-        let write = |file: PathBuf, line: String| {
-            fs::write(&file, line).map_err(|why| {
-                LabError::failed(
-                    "limiting the disk",
-                    format!("{}: {why} (is block throttling in the kernel?)", file.display()),
-                )
-            })
-        };
         if self.is_first_version {
             for kind in ["read", "write"] {
                 let file = Path::new(ROOT).join(format!("blkio/blkio.throttle.{kind}_iops_device"));
-                write(file, format!("{numbers} {}", requests.unwrap_or_default()))?;
+                throttle(&file, format!("{numbers} {}", requests.unwrap_or_default()))?;
             }
             return Ok(());
         }
         let most = requests.map_or("max".to_owned(), |requests| requests.to_string());
-        write(self.path.join("io.max"), format!("{numbers} riops={most} wiops={most}"))
+        throttle(&self.path.join("io.max"), format!("{numbers} riops={most} wiops={most}"))
+    }
+
+    /// Let this disk read so many bytes a second, and write so many. Errors: as [`Group::limit_disk`].
+    pub fn limit_disk_bytes(&self, numbers: &str, bytes: u64) -> Result<(), LabError> {
+        if self.is_first_version {
+            return ["read", "write"].iter().try_for_each(|kind| {
+                let file = Path::new(ROOT).join(format!("blkio/blkio.throttle.{kind}_bps_device"));
+                throttle(&file, format!("{numbers} {bytes}"))
+            });
+        }
+        throttle(&self.path.join("io.max"), format!("{numbers} rbps={bytes} wbps={bytes}"))
     }
 
     /// What all processes of the group have taken so far.
@@ -133,6 +136,12 @@ impl Group {
         let text = fs::read_to_string(self.path.join("memory.stat")).unwrap_or_default();
         counters::field(&text, kind).unwrap_or_default()
     }
+}
+
+fn throttle(file: &Path, line: String) -> Result<(), LabError> {
+    fs::write(file, line).map_err(|why| {
+        LabError::failed("limiting the disk", format!("{}: {why} (is block throttling in the kernel?)", file.display()))
+    })
 }
 
 /// The group that a process is in, from its /proc/PID/cgroup: a line for each controller of the first version, and one

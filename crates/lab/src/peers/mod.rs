@@ -10,7 +10,7 @@
 //! - [`Clients`] ask for them, driven by [`fill`], [`flat_out`] and [`timed`], and judge each answer;
 //! - [`DiskCount`] and [`ProcessCount`] are what the kernel says that it cost.
 //!
-//! The disk is a loop device with ext4 on it, and the group of processes a control group. To make them takes root, so these
+//! The disk is a loop device with a file system on it, by default ext4, and the group of processes a control group. To make them takes root, so these
 //! experiments are left out of `tinaja lab all`.
 
 mod bench;
@@ -23,7 +23,7 @@ mod load;
 mod origin;
 mod servers;
 
-pub use bench::{Bench, BenchOptions, allow_open_files, needs_root};
+pub use bench::{Bench, BenchOptions, FileSystem, allow_open_files, needs_root};
 pub use client::Clients;
 pub use counters::{DiskCount, ProcessCount, major_faults, of_process};
 pub use load::{Tally, fill, flat_out, percentile, timed};

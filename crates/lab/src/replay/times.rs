@@ -50,6 +50,12 @@ impl Times {
         self.is_sorted = false;
     }
 
+    /// Others as well.
+    pub fn extend(&mut self, others: Times) {
+        self.nanos.extend(others.nanos);
+        self.is_sorted = false;
+    }
+
     /// How many there are.
     pub fn count(&self) -> u64 {
         self.nanos.len() as u64
@@ -87,5 +93,10 @@ mod tests {
         times.add(Duration::from_secs(1000));
         assert_eq!((times.percentile(1.0), times.count()), (Some(Duration::from_secs(1000)), 101));
         assert_eq!(times.mean(), Some(Duration::from_nanos(9_950_990_099)));
+        let mut both = Times::default();
+        both.add(Duration::from_secs(2000));
+        assert_eq!(both.percentile(0.0), Some(Duration::from_secs(2000)));
+        both.extend(times);
+        assert_eq!((both.count(), both.percentile(0.0)), (102, Some(Duration::from_millis(1))));
     }
 }

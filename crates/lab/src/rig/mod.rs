@@ -16,6 +16,7 @@ mod models;
 mod page_cache;
 mod sparse;
 mod spec;
+mod stepped;
 
 use std::fs::File;
 use std::path::Path;
@@ -32,10 +33,11 @@ use tinaja_store::{Cache, Commit, Hint, Key, Secret, Store, block_on};
 pub use clock::Clock;
 pub use emmc::{Emmc, EmmcModel};
 pub use meter::{Reading, Requests};
-pub use models::{random_reads_a_second, sata_7200, scsi_10000, scsi_15000, usb_7200};
+pub use models::{SCSI_9LZX_BYTES, random_reads_a_second, sata_7200, scsi_9lzx, scsi_10000, scsi_15000, usb_7200};
 pub use page_cache::{PAGE, PageCache, PageCacheOptions};
 pub use sparse::Sparse;
 pub use spec::Spec;
+pub use stepped::Stepped;
 
 use crate::error::LabError;
 use apart::Apart;

@@ -36,8 +36,8 @@ pub enum Order {
 /// - Requests that overlap and begin at different places go in any order, as with every device.
 /// - A read that [`lending`] hands out goes below at once: somebody else carries it out, and it may never end.
 ///
-/// Requests beyond [`MAX_QUEUED_REQUESTS`], those under way included, end at once with an error. Memory: what these hold, and
-/// some hundred bytes each.
+/// Requests beyond [`MAX_QUEUED_REQUESTS`], or as many as it was told, those under way included, end at once with an error.
+/// Memory: what these hold, and some hundred bytes each.
 pub struct Elevator {
     shared: Arc<Shared>,
 }
@@ -49,6 +49,8 @@ struct Shared {
 
 struct State {
     queue: Queue<Op>,
+    /// Requests that there may be, those below included.
+    most: usize,
     /// Requests below at once.
     depth: usize,
     under_way: usize,
@@ -69,8 +71,15 @@ struct Pumping<'a>(&'a Shared);
 impl Elevator {
     /// A queue over a device, which is given up to `depth` requests at a time; 0 is taken for 1.
     pub fn over(below: Arc<dyn Device>, order: Order, depth: usize) -> Arc<Elevator> {
+        Elevator::with_room(below, order, depth, MAX_QUEUED_REQUESTS)
+    }
+
+    /// The same with room for as many requests as are said, where these are bounded elsewhere: by the frames that there are in
+    /// memory, for example.
+    pub fn with_room(below: Arc<dyn Device>, order: Order, depth: usize, most: usize) -> Arc<Elevator> {
         let queue = Queue::new(order, below.geometry().bytes);
-        let state = State { queue, depth: depth.max(1), under_way: 0, is_pumped: false, is_stopped: false };
+        let depth = depth.clamp(1, MAX_QUEUED_REQUESTS);
+        let state = State { queue, most, depth, under_way: 0, is_pumped: false, is_stopped: false };
         Arc::new(Elevator { shared: Arc::new(Shared { below, state: Mutex::new(state) }) })
     }
 }
@@ -144,7 +153,7 @@ impl Device for Elevator {
             return self.shared.below.submit(op);
         }
         let mut state = self.shared.state.lock();
-        if state.is_stopped || state.queue.len() + state.under_way >= MAX_QUEUED_REQUESTS {
+        if state.is_stopped || state.queue.len() + state.under_way >= state.most {
             let why = if state.is_stopped { "the device was stopped" } else { "the device's queue is full" };
             drop(state);
             return op.fail(io::Error::other(why));

@@ -158,6 +158,11 @@ fn what_is_beyond_the_limit_ends_with_an_error() {
     assert!(told.iter().all(|told| told.try_recv().unwrap().is_ok()));
     drop(begin(&*elevator, Kind::Read, 0));
     assert_eq!(held.held.lock().len(), 1, "there is room again");
+
+    let elevator = Elevator::with_room(Arc::new(Held::default()), Order::TwoWay, 1, MAX_QUEUED_REQUESTS + 1);
+    let told: Vec<_> = (0..=MAX_QUEUED_REQUESTS as u64).map(|n| begin(&*elevator, Kind::Read, n % 100)).collect();
+    assert!(told.iter().all(|told| told.try_recv().is_err()));
+    assert!(begin(&*elevator, Kind::Read, 0).try_recv().unwrap().is_err());
 }
 
 #[test]

@@ -145,6 +145,41 @@ fn replacements_are_measured_over_a_real_mapped_file() {
     assert!(met[..3].iter().all(|one| number(&one[2]) < 100.0), "{met:?}");
 }
 
+/// Dámelo on a modelled disk and beside trees of files on a limited one, in short. What is exact is the same each time: a delete
+/// asks no disk, a page that was read by all of its objects has a hit rate of about 1, and flash takes no notice of where things
+/// lie.
+#[test]
+fn damelo_is_measured_beside_trees_of_files() {
+    let Some(report) = quick_as_root("damelo-micro") else { return };
+    let titled = |title: &str| {
+        let mut tables = report["tables"].as_array().unwrap().iter();
+        let table = tables.find(|table| table["title"].as_str().unwrap().starts_with(title));
+        table.unwrap_or_else(|| panic!("no table {title}"))["rows"].as_array().unwrap().clone()
+    };
+    let number = |cell: &serde_json::Value| cell.as_f64().unwrap();
+    let modelled = titled("Latencies on the modelled disk");
+    assert!(modelled.iter().filter(|row| row[2] == "delete").all(|row| row[9] == 0 && row[10] == 0), "{modelled:?}");
+    let rates = titled("Hit rate of a page");
+    assert!((80.0..=110.0).contains(&number(&rates[0][2])) && number(&rates[1][2]) < 50.0, "{rates:?}");
+    let [disk, flash] = ["disk", "flash"].map(|disk| titled(&format!("Each thing switched off: modelled {disk}")));
+    assert!(number(&disk[2][2]) > 110.0, "requests in turn take longer: {disk:?}");
+    assert!(flash[..4].iter().all(|row| (95.0..=105.0).contains(&number(&row[2]))), "{flash:?}");
+    // All stages of the real thing: two sizes of frame, four trees, eleven stages each.
+    assert_eq!(titled("Dámelo and trees of files").len(), 6 * 11);
+}
+
+/// Who is not root has the modelled half of it, and the page says so.
+#[test]
+fn damelo_is_modelled_without_root_too() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut command = Command::new("unshare");
+    command.args(["--user", env!("CARGO_BIN_EXE_tinaja"), "lab", "damelo-micro", "--quick", "--json"]);
+    let report = said(&command.env("TMPDIR", scratch.path()).output().unwrap());
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert!(report["notes"].as_array().unwrap().iter().any(|note| note.as_str().unwrap().contains("Without root")));
+    assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0, "nothing is left behind");
+}
+
 #[test]
 fn what_cannot_be_done_is_refused() {
     for (arguments, why) in [

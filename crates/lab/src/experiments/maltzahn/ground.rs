@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::error::LabError;
 use crate::experiment::Setup;
-use crate::peers::{Bench, BenchOptions, DiskCount, needs_root, of_process};
+use crate::peers::{Bench, BenchOptions, DiskCount, FileSystem, needs_root, of_process};
 
 /// Of a control group that is given its limit later.
 pub const UNLIMITED: u64 = 1 << 40;
@@ -24,7 +24,12 @@ impl Ground {
     /// One with room for so many bytes. Errors: as [`Bench::make`]; no directory can be made.
     pub fn make(setup: &Setup, disk_bytes: u64) -> Result<Ground, LabError> {
         if needs_root().is_ok() {
-            let options = BenchOptions { scratch: setup.scratch.clone(), disk_bytes, memory_bytes: UNLIMITED };
+            let options = BenchOptions {
+                scratch: setup.scratch.clone(),
+                disk_bytes,
+                memory_bytes: UNLIMITED,
+                files: FileSystem::Ext4,
+            };
             return Ok(Ground::Disk(Box::new(Bench::make(&options)?)));
         }
         let dir = tempfile::tempdir_in(&setup.scratch).map_err(|why| LabError::failed("making a directory", why))?;

@@ -13,7 +13,8 @@ use crate::error::LabError;
 use crate::experiment::{Experiment, Needs, Setup};
 use crate::load::Request;
 use crate::peers::{
-    Bench, BenchOptions, Clients, DiskCount, Origin, Peer, Server, Share, SquidStore, allow_open_files, needs_root,
+    Bench, BenchOptions, Clients, DiskCount, FileSystem, Origin, Peer, Server, Share, SquidStore, allow_open_files,
+    needs_root,
 };
 use crate::progress::Progress;
 use crate::report::{Cell, Plot, Report, Series, Table};
@@ -98,7 +99,12 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
 fn measure(setup: &Setup, load: &Load, peer: Peer) -> Result<Measured, LabError> {
     let disk_bytes = (load.bytes + load.objects * 8192 + (256 << 20)).next_multiple_of(1 << 20);
     let memory_bytes = memory_bytes(load);
-    let bench = Bench::make(&BenchOptions { scratch: setup.scratch.clone(), disk_bytes, memory_bytes: UNLIMITED })?;
+    let bench = Bench::make(&BenchOptions {
+        scratch: setup.scratch.clone(),
+        disk_bytes,
+        memory_bytes: UNLIMITED,
+        files: FileSystem::Ext4,
+    })?;
     // Inodes and a journal take the rest.
     let share = Share { disk_bytes: disk_bytes / 8 * 7 - (64 << 20), hot_bytes: HOT_BYTES };
     let origin = Origin::begin()?;

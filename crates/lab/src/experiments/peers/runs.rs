@@ -9,7 +9,8 @@ use crate::error::LabError;
 use crate::experiment::Setup;
 use crate::load::{Embedded, PolyMix, PolyMixOptions};
 use crate::peers::{
-    Bench, BenchOptions, Clients, DiskCount, Origin, Peer, ProcessCount, Server, Share, Tally, fill, flat_out, timed,
+    Bench, BenchOptions, Clients, DiskCount, FileSystem, Origin, Peer, ProcessCount, Server, Share, Tally, fill,
+    flat_out, timed,
 };
 
 /// Reads a second that the disk takes, and writes a second: the kernel counts each for itself.
@@ -79,7 +80,8 @@ pub fn lengths(setup: &Setup) -> (Duration, Duration, Duration) {
 /// What the limited disk itself does, by the size of a read: Table 6, and the `t` of Table 4. Errors: it cannot be made.
 pub fn disk_speed(setup: &Setup) -> Result<DiskSpeed, LabError> {
     let (scratch, disk_bytes) = (setup.scratch.clone(), 512 << 20);
-    let bench = Bench::make(&BenchOptions { scratch, disk_bytes, memory_bytes: MEMORY_BYTES })?;
+    let bench =
+        Bench::make(&BenchOptions { scratch, disk_bytes, memory_bytes: MEMORY_BYTES, files: FileSystem::Ext4 })?;
     bench.limit(LIMIT)?;
     let budget = Duration::from_secs(setup.choose(60, 4));
     // In the second version of control groups the limit is the group's and not the disk's.
@@ -96,6 +98,7 @@ pub fn run(peer: Peer, embedded: Embedded, setup: &Setup, origin: &Origin) -> Re
         // A file system takes its share, and files of whole blocks are longer than their objects.
         disk_bytes: share.disk_bytes / 4 * 5,
         memory_bytes: MEMORY_BYTES,
+        files: FileSystem::Ext4,
     })?;
     let mut server = Server::start(peer, &bench, &share)?;
     let ran = drive((peer, embedded), setup, origin, &bench, &server);

@@ -19,6 +19,7 @@ use super::state::{Counts, Inner, Out, Residents, Signal, State, Wanted, pools};
 use super::{clean, page};
 use crate::device::Device;
 use crate::device::elevator::Elevator;
+use crate::device::limits::MAX_QUEUED_REQUESTS;
 use crate::engine::{
     Buffered, Capabilities, Engine, FetchDone, Fetched, Limits, Place, Placement, Places, Probe, Record, SyncDone,
     closing,
@@ -36,7 +37,9 @@ pub struct Damelo(pub(super) Arc<Inner>);
 impl Damelo {
     /// Open what is on the device. One that holds nothing yet opens empty. Errors: the device's, as text.
     pub fn open(device: Arc<dyn Device>, options: &DameloOptions) -> Result<Self, String> {
-        let device: Arc<dyn Device> = Elevator::over(device, options.order, options.depth);
+        // Every frame may be on its way to the disk at once: a flush sends all that are dirty. What else there is keeps to the usual.
+        let most = options.pool_frames().iter().sum::<usize>() + MAX_QUEUED_REQUESTS;
+        let device: Arc<dyn Device> = Elevator::with_room(device, options.order, options.depth, most);
         let now = device.clock().now();
         let recover::Opened { groups, number, epoch, damaged } = recover::read(&device, options, now);
         let signal: Arc<Signal> = Arc::default();

@@ -57,7 +57,7 @@ impl Table {
     }
 
     fn home(&self, id: &Digest) -> usize {
-        (u128::from(id.high()) * self.entries.len() as u128 >> 64) as usize
+        ((u128::from(id.high()) * self.entries.len() as u128) >> 64) as usize
     }
 
     fn after(&self, at: usize) -> usize {

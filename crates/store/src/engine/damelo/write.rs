@@ -19,6 +19,13 @@ use crate::memory::AlignedBuf;
 /// at once: more would be pages that are not full yet, and are written once more.
 const WRITTEN_SHARE: usize = 16;
 
+/// And not more than this: enough for the elevator to put in order.
+const MOST_WRITTEN: usize = 64;
+
+/// So many pages that are dirty or being written are looked at, at most, for one that can leave. Behind those others are
+/// younger. Everybody who waits looks again whenever a frame is free: with thousands of frames that was most of the work.
+const LOOKED_AT: usize = 256;
+
 impl Inner {
     /// A frame of this size for the caller alone: a free one, or that of the page whose turn it is to leave. `None` if it
     /// has to be written first, or all are being read.
@@ -30,18 +37,21 @@ impl Inner {
         let residents = state.residents(size);
         let (mut victim, mut dirty) = (None, Vec::new());
         let mut writing = residents.writing;
-        let most_writing = (residents.pages.len() / WRITTEN_SHARE).max(1);
+        let most_writing = (residents.pages.len() / WRITTEN_SHARE).clamp(1, MOST_WRITTEN);
+        let mut busy = 0;
         for (_, at) in residents.order.oldest_first() {
             let Some(resident) = residents.pages.get(at) else { continue };
             let alone = resident.frame.as_ref().is_some_and(|frame| Arc::strong_count(frame) == 1);
-            if resident.is_writing || !alone {
-                continue;
-            }
-            if !resident.is_dirty || retired {
+            if !resident.is_writing && alone && (!resident.is_dirty || retired) {
                 victim = Some((*at, resident.is_dirty));
                 break;
             }
-            if writing < most_writing {
+            // Pages that are only read do not count: what waits for their readers must not be waited for.
+            busy += usize::from(resident.is_writing || resident.is_dirty);
+            if busy >= LOOKED_AT && writing > 0 {
+                break;
+            }
+            if !resident.is_writing && alone && writing < most_writing {
                 writing += 1;
                 dirty.push(*at);
             }
