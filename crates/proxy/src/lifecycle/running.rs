@@ -171,7 +171,7 @@ impl Proxy {
             () = stop() => {}
             emptied = self.crowd.emptied(&self.exchange.shared.clock, limit) => if !emptied {
                 let left = self.crowd.present();
-                tracing::warn!("closing {left} connections that did not end within limits.drain ({limit:?})");
+                tracing::warn!("closing connections that did not end within limits.drain ({limit:?}): {left}");
             }
         }
         self.end(stop).await;
@@ -257,7 +257,7 @@ impl Proxy {
         heir.release().await;
         match heir.settled().await {
             Ok(()) => {
-                tracing::info!("handed over; {} connections are still open", self.crowd.present());
+                tracing::info!("handed over; connections still open: {}", self.crowd.present());
                 Left::All { process: heir.process() }
             }
             Err(why) => {
