@@ -95,11 +95,12 @@ struct Cutting {
 
 impl Tree for Cutting {
     fn call(&self, call: Call<'_>) -> io::Result<()> {
-        if let Call::Write { path, .. } = &call
-            && path.rsplit_once('/').is_some_and(|(_, name)| name == LIST)
-        {
-            drop(File::create(self.root.join(path))?);
-        }
+        let is_list = |path: &str| path.rsplit_once('/').is_some_and(|(_, name)| name == LIST);
+        // Open until it is written: of a file that was cut and closed before, ext4 would not write the new bytes at once.
+        let _cut = match &call {
+            Call::Write { path, .. } if is_list(path) => Some(File::create(self.root.join(path))?),
+            _ => None,
+        };
         self.tree.call(call)
     }
 

@@ -452,34 +452,33 @@ fn notes() -> Vec<String> {
         "The requests are the generated load of maltzahn-locality; hits read the whole object, misses write it. Caches have no end and \
          there are no expiries. Transactions are those that reached the loop devices, as /proc/diskstats counts them, until all of the \
          second half was synced. Files and mapped file have a file system each, without read-ahead in the mapping (MADV_RANDOM).",
-        "A control group leaves the page cache 1/16 of the data, as 512 MB are of 8 GB, and 16 MB at least, beside what the program \
-         and its index take.",
-        "CERN's layout keeps nothing in memory (these are not the rows of the engine `cern`, which has a table of its files there): each request looks for a lock file, reads its directory's list, and for a miss makes \
-         the directories that are missing, a lock file, the object and the list anew. The generated load has no URLs: each 16 pages of a \
-         host, with what is asked for with them first, lie in one directory here. The paper finds its transactions `surprisingly similar` to \
-         SQUID's. Here they are almost three times as many: ext4 writes a file that was cut and written anew to the disk as soon as it is closed \
-         (auto_da_alloc). With lists that are written in place they are twice as many: what the lists and lock files themselves cost.",
+        "A control group leaves files 1/16 of the data, as 512 MB are of 8 GB, and 32 MB at least, beside the program's own anonymous memory, in \
+         which its index is. In that sixteenth is all that the kernel keeps of files: their pages, and inodes, names and directories, some \
+         1.4 KB a file. With `memory for all` none of it has to leave.",
+        "CERN's layout keeps nothing in memory: each request looks for a lock file, reads its directory's list, and for a miss makes \
+         the directories that are missing, a lock file, the object and the list anew, by the code for lists and locks of the engine `cern`. `cern, the \
+         engine` is that engine behind the store's contract, which has a table of its files in memory besides and asks the list for a hit only. The \
+         generated load has no URLs: each 16 pages of a host, with what is asked for with them first, lie in one directory here.",
+        "The paper finds CERN's transactions `surprisingly similar` to SQUID's, on AdvFS, Digital's file system with a log. Here they are more than \
+         twice as many: an object has a list and a lock file besides, and each directory an inode and a block of its own. A list that is cut and \
+         written anew (`cern`) is written to the disk by ext4 as soon as it is closed (auto_da_alloc); `lists in place` does without.",
         "The paper has two writes for each read. By SQUID on the generated loads it is the other way round here, since what is written goes to \
          the disk in large pieces, several files in one transaction.",
         "The store keeps 112 bytes with each object. Its body is that much shorter here, so that as many objects are small as in the \
          trace.",
         "The kernel's pages have 4096 bytes, the paper's 8192: a segment of 8 KiB is two pages here, and without read-ahead each is read by itself.",
         "ext4 differs from the paper's UFS where it matters here: a file that is made costs no write of its own, but entries in a \
-         journal that is written in one go; data waits for its place until it is written back, so that files made one after the other lie \
-         one after the other and are written together, whatever directory they are in; and the kernel keeps what it knows of \
-         directories and inodes in memory of its own. What is left of the cost of many directories are reads of inodes and directory \
-         blocks that have left memory.",
-        "SQUIDM saves writes here, and no reads: a hit takes about as many reads from the mapped file as from files. Inodes of files that were \
-         made one after the other lie together, the kernel reads 32 blocks of them at once, and they and the directories stay in memory, so that a hit of a file is one read, \
-         of its data; and a hit of the mapped file is one page fault. On log 1 the directories have nine files each, nothing of that holds, and SQUIDM does with the \
-         paper's 40 %. With memory for all of the data next to nothing is read, and what is left are the writes that each layout is worth.",
-        "UFS wrote a file's inode and its directory to the disk before it went on, for each file that was made; files \
-         that are mapped together do without, which may be much of the paper's 60 %.",
-        "SQUIDL does not halve SQUID's transactions here: it reads about as much, and its writes are smaller and more. The directories of all \
+         journal that is written in one go, where UFS wrote its inode and its directory in their places before it went on; data waits for its \
+         place until it is written back, so that files made one after the other lie one after the other and are written together, whatever directory \
+         they are in; and names that were looked up stay in a cache of the kernel's. What is left of the cost of many directories are reads of inodes and \
+         directory blocks that have left memory.",
+        "SQUIDM saves writes, and reads of inodes and directories; what is left is one page fault a hit, and two where a segment lies on two of \
+         the kernel's pages. With memory for all of the data next to nothing is read, and what is left are the writes that each layout is worth.",
+        "SQUIDL does not halve SQUID's transactions here: ext4 allocates files of one directory near to each other, in another place for each \
+         directory, so that its writes are smaller and more, which takes away what it saves in reads of directories. The directories of all \
          engines are made before the first object comes, as `squid -z` does. Where SQUIDL's are made as hosts come, later ones lie in other \
-         parts of the disk and its writes are more still; with 256 directories, by overlapping masks, it is at SQUID's. So what is left of \
-         the layout's effect is where ext4 puts the files of a directory, and not how often directories are read. On log 1, with nine files a \
-         directory, that is most of SQUID's cost: `squid2`, which fills one directory after the other, does with less than a third.",
+         parts of the disk and its writes are more still; with 256 directories, by overlapping masks, they are fewer. On log 1, with nine files a \
+         directory, reads of directories and inodes are most of SQUID's cost: `squid2`, which fills one directory after the other, does with less than a third.",
     ]
     .map(str::to_owned)
     .to_vec()

@@ -54,6 +54,9 @@ impl Load {
     /// The same with pages whose popularity is as steep as that.
     pub fn with_popularity(setup: &Setup, at_once: usize, requests: usize, alpha: f64) -> Load {
         let (pages, hosts) = setup.choose((1_500_000, 20_000), (20_000, 2000));
+        // With fewer requests so many fewer pages that about as many are for what was asked for before.
+        let share = setup.requests.map_or(1.0, |requests| requests as f64 / REQUESTS as f64);
+        let pages = (pages as f64 * share) as usize;
         let options = HostsOptions { pages, hosts, alpha, at_once, rate: 12.0 };
         let requests = Hosts::new(options, setup.seed).take(requests).collect();
         Load::of(format!("generated, alpha {alpha}"), requests, true)
