@@ -16,6 +16,8 @@ pub struct Experiment {
     pub paper: &'static str,
     /// Whether it also replays the logs that [`Setup::traces`] names, if there are any.
     pub replays_logs: bool,
+    /// Whether it goes by [`Setup::requests`].
+    pub takes_requests: bool,
     /// What not every machine has for it.
     pub needs: Needs,
     /// Carry it out. Errors: [`LabError`].
@@ -54,6 +56,8 @@ pub struct Setup {
     pub quick: bool,
     /// What all that is random begins from. The same seed gives the same requests.
     pub seed: u64,
+    /// So many requests of the generated load, by the experiments that go by it, instead of as many as they have by themselves.
+    pub requests: Option<usize>,
     /// Logs to be replayed, by the experiments that do so.
     pub traces: Vec<PathBuf>,
     /// Where files may be made for a while, by the experiments that need some. Default: the system's place for that.
@@ -62,7 +66,7 @@ pub struct Setup {
 
 impl Default for Setup {
     fn default() -> Self {
-        Setup { quick: false, seed: 2009, traces: Vec::new(), scratch: std::env::temp_dir() }
+        Setup { quick: false, seed: 2009, requests: None, traces: Vec::new(), scratch: std::env::temp_dir() }
     }
 }
 
@@ -70,6 +74,11 @@ impl Setup {
     /// A quick one.
     pub fn quick() -> Self {
         Setup { quick: true, ..Setup::default() }
+    }
+
+    /// So many requests as were asked for; else `full`, or `quick` if this is to be quick.
+    pub fn count(&self, full: usize, quick: usize) -> usize {
+        self.requests.unwrap_or_else(|| self.choose(full, quick))
     }
 
     /// `full`, or `quick` if this is to be quick.

@@ -70,12 +70,12 @@ fn cut(text: &mut String, most: usize) {
 }
 
 /// A record of a request from `client` that began at `began` and ended now.
-pub(crate) fn record(client: Option<IpAddr>, began: Instant, clock: &Clock) -> Record {
+pub(crate) fn record(client: IpAddr, began: Instant, clock: &Clock) -> Record {
     let now = clock.wall().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Record {
         time_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
         duration_ms: u64::try_from(clock.since(began).as_millis()).unwrap_or(u64::MAX),
-        client: client.map(|ip| ip.to_canonical().to_string()).unwrap_or_default(),
+        client: client.to_canonical().to_string(),
         ..Record::default()
     }
 }

@@ -46,7 +46,7 @@ struct Url {
 
 /// An object that is to be stored.
 pub(crate) struct Member<'a> {
-    pub client: Option<IpAddr>,
+    pub client: IpAddr,
     pub host: &'a str,
     pub path: &'a str,
     pub request: &'a HeaderMap,
@@ -71,9 +71,9 @@ fn client_of(address: IpAddr) -> IpAddr {
 }
 
 impl Groups {
-    /// The group that an object belongs to, which it joins now; `None` if nobody asked for it.
-    pub fn join(&self, member: &Member<'_>, now: Instant) -> Option<u64> {
-        let client = client_of(member.client?);
+    /// The group that an object belongs to, which it joins now.
+    pub fn join(&self, member: &Member<'_>, now: Instant) -> u64 {
+        let client = client_of(member.client);
         let own = self.number(member.host, member.path);
         let referrer = self.referrer(member.request);
         let mut clients = self.clients.lock();
@@ -91,12 +91,12 @@ impl Groups {
             let group = self.last.fetch_add(1, Relaxed);
             pages.note(own, group, now);
             pages.note(self.number(member.host, "/"), group, now);
-            return Some(group);
+            return group;
         }
         let group = pages.group_of(referrer).unwrap_or_else(|| self.last.fetch_add(1, Relaxed));
         pages.note(referrer, group, now);
         pages.note(own, group, now);
-        Some(group)
+        group
     }
 
     /// The number of what a request says it comes from; one for all that say nothing.
@@ -138,14 +138,14 @@ mod tests {
 
     const CLIENT: &str = "192.0.2.1";
 
-    fn join(groups: &Groups, client: &str, url: &str, referrer: &str, kind: &str, now: Instant) -> Option<u64> {
+    fn join(groups: &Groups, client: &str, url: &str, referrer: &str, kind: &str, now: Instant) -> u64 {
         let (host, path) = url.split_at(url.find('/').unwrap());
         let (mut request, mut response) = (HeaderMap::new(), HeaderMap::new());
         if !referrer.is_empty() {
             request.insert(REFERER, referrer.parse().unwrap());
         }
         response.insert(CONTENT_TYPE, kind.parse().unwrap());
-        let client = client.parse().ok();
+        let client = client.parse().unwrap();
         groups.join(&Member { client, host, path, request: &request, response: &response }, now)
     }
 
@@ -171,9 +171,6 @@ mod tests {
         assert_eq!(one("a.example/1", "http://hit.example/"), one("b.example/2", "http://hit.example"));
         assert_eq!(one("a.example/3", ""), one("b.example/4", "nonsense"));
         assert_ne!(one("a.example/5", ""), one("b.example/6", "http://hit.example/"));
-        let nobody =
-            Member { client: None, host: "a", path: "/", request: &HeaderMap::new(), response: &HeaderMap::new() };
-        assert_eq!(groups.join(&nobody, now), None);
     }
 
     #[test]
@@ -191,7 +188,7 @@ mod tests {
         let (groups, now) = (Groups::default(), Instant::now());
         for n in 0..100_000_u32 {
             let url = format!("a.example/{n}");
-            let client = format!("2001:db8:{:x}:{:x}::{n:x}", n % 7000, n % 3);
+            let client = format!("2001:db8:{:x}:{:x}::{:x}:{:x}", n % 7000, n % 3, n >> 16, n & 0xFFFF);
             join(&groups, &client, &url, &format!("http://b.example/{n}"), "text/html", now);
             join(&groups, CLIENT, &url, &format!("http://b.example/{n}"), "image/png", now);
         }

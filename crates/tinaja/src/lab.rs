@@ -21,10 +21,16 @@ pub fn lab(flags: Lab) -> Result<()> {
     if flags.plot.is_some() && chosen.len() > 1 {
         bail!("--plot works with a single experiment: for all of them use --docs DIR");
     }
+    if flags.requests.is_some()
+        && let Some(other) = chosen.iter().find(|experiment| !experiment.takes_requests)
+    {
+        bail!("--requests does not work with {}: it works with the maltzahn experiments", other.name);
+    }
     let standard = Setup::default();
     let setup = Setup {
         quick: flags.quick,
         seed: flags.seed.unwrap_or(standard.seed),
+        requests: flags.requests.map(|requests| requests as usize),
         traces: flags.trace.clone(),
         ..standard
     };
@@ -36,7 +42,7 @@ pub fn lab(flags: Lab) -> Result<()> {
             show::draw(&report, file)?;
         }
         if let Some(dir) = &flags.docs {
-            document(&report, dir, if experiment.replays_logs { &flags.trace } else { &[] })?;
+            document(&report, dir, setup.requests, if experiment.replays_logs { &flags.trace } else { &[] })?;
         }
     }
     Ok(())
@@ -58,8 +64,8 @@ fn chosen(name: &str) -> Result<Vec<Experiment>> {
     }
 }
 
-/// Write a report's page and picture, and the page that leads to all. `logs` were replayed for it.
-fn document(report: &Report, dir: &Path, logs: &[PathBuf]) -> Result<()> {
+/// Write a report's page and picture, and the page that leads to all. So many `requests` were asked for, and `logs` were replayed for it.
+fn document(report: &Report, dir: &Path, requests: Option<usize>, logs: &[PathBuf]) -> Result<()> {
     let write = |name: &str, text: String| {
         let path = dir.join(name);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
@@ -69,7 +75,7 @@ fn document(report: &Report, dir: &Path, logs: &[PathBuf]) -> Result<()> {
     if let Some(picture) = &picture {
         show::draw(report, &dir.join(picture))?;
     }
-    write(&format!("{}.md", report.name), show::page(report, picture.as_deref(), logs))?;
+    write(&format!("{}.md", report.name), show::page(report, picture.as_deref(), requests, logs))?;
     write("README.md", show::contents(experiments::all(), |name| dir.join(format!("{name}.md")).exists()))
 }
 

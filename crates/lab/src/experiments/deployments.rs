@@ -18,6 +18,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "the memory of the two deployments: 50 GB with Log in 300 MB, 20 GB with Set in 128 MB",
     paper: "HashCache, section 7",
     replays_logs: false,
+    takes_requests: false,
     needs: Needs::Nothing,
     run,
 };

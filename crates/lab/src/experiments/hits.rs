@@ -16,6 +16,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "hit ratios and byte hit ratios by policy and cache size, compared with LRU; also for logs, with --trace",
     paper: "HashCache, Figure 6",
     replays_logs: true,
+    takes_requests: false,
     needs: Needs::Nothing,
     run,
 };

@@ -16,6 +16,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "the largest disk that 2 GB of memory can index, by allocated bits",
     paper: "HashCache, Figure 8",
     replays_logs: false,
+    takes_requests: false,
     needs: Needs::Nothing,
     run,
 };

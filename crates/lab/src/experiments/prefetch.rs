@@ -17,6 +17,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "reads per hit with and without prefetching, and bytes read in vain; also for logs, with --trace",
     paper: "HashCache, sections 3.5 and 4.3",
     replays_logs: true,
+    takes_requests: false,
     needs: Needs::Nothing,
     run,
 };

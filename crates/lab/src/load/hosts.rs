@@ -21,7 +21,8 @@ const OF_SIZE: u64 = 0x7369_7A65;
 pub struct HostsOptions {
     /// Pages that there are, over all hosts.
     pub pages: usize,
-    /// Hosts that have them: a host of rank `r` has `1 / r` as many as the first.
+    /// Hosts that have them: a host of rank `r` has `1 / r^alpha` as many as the first, so that what all pages of a host embed is as steep in
+    /// its popularity as pages are.
     pub hosts: usize,
     /// A page of rank `r` is viewed `1 / r^alpha` as often as the first: 0.64 to 0.83 in logs of proxies (Breslau and others,
     /// INFOCOM 1999).
@@ -59,7 +60,7 @@ impl Hosts {
     pub fn new(options: HostsOptions, seed: u64) -> Hosts {
         Hosts {
             pages: Zipf::with(options.pages, options.alpha),
-            hosts: Zipf::new(options.hosts),
+            hosts: Zipf::with(options.hosts, options.alpha),
             embedded: Zipf::new(13),
             random: Random::new(seed),
             seed,

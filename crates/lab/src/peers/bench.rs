@@ -194,11 +194,14 @@ impl Bench {
         self.group.ended_for_memory()
     }
 
-    /// Let the group take so much memory for files beside what it takes else at this moment: programs' own, and what the kernel
-    /// needs for them. Where that grows, to be called again and again. Errors: it has more and cannot give it back; the second version of
-    /// control groups ends processes then.
+    /// Let the group take so much memory for files beside what its programs have of their own at this moment. What the kernel keeps of files
+    /// counts as theirs, bytes as well as inodes, names and pages of directories: on a machine with so little memory they had to share it too. As
+    /// the programs grow it is to be called again and again.
+    ///
+    /// Errors: the group has more and cannot give it back; the second version of control groups ends processes then. ext4 cannot give back
+    /// what its journal still has to write in place, as many bytes as the journal has at most: leave files more than that.
     pub fn leave_for_files(&self, bytes: u64) -> Result<(), LabError> {
-        self.group.limit_memory(self.group.memory_without_files() + bytes)
+        self.group.limit_memory(self.group.own_bytes() + bytes)
     }
 
     /// Bytes of the page cache on the group's account that the disk has not got yet.

@@ -1,4 +1,7 @@
 //! Clients of a proxy: each has an address of its own on loopback and keeps its connections, as browsers do.
+//!
+//! They are not the testkit's clients, which panic at a wrong answer, as tests should. These replay a load's requests, tell hits from misses,
+//! and return errors, which an experiment reports.
 
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};

@@ -112,6 +112,41 @@ pub fn major_faults() -> u64 {
     after_name.split_ascii_whitespace().nth(9).and_then(|count| count.parse().ok()).unwrap_or_default()
 }
 
+/// What the kernel met when it took pages of files out of memory to make room: of the whole machine, as /proc/vmstat counts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reclaimed {
+    /// Pages that were clean, and gone at once.
+    pub clean: u64,
+    /// Pages whose turn it was, and that had to be written first.
+    pub dirty: u64,
+}
+
+impl Reclaimed {
+    /// So far.
+    pub fn so_far() -> Reclaimed {
+        Reclaimed::parsed(&fs::read_to_string("/proc/vmstat").unwrap_or_default())
+    }
+
+    fn parsed(vmstat: &str) -> Reclaimed {
+        let count = |name| field(vmstat, name).unwrap_or_default();
+        Reclaimed { clean: count("pgsteal_file"), dirty: count("nr_vmscan_immediate_reclaim") }
+    }
+
+    /// Of all pages whose turn it was, those that had to be written first; `None` if there was none.
+    pub fn dirty_share(self) -> Option<f64> {
+        let all = self.clean + self.dirty;
+        (all > 0).then(|| self.dirty as f64 / all as f64)
+    }
+}
+
+impl Sub for Reclaimed {
+    type Output = Reclaimed;
+
+    fn sub(self, before: Reclaimed) -> Reclaimed {
+        Reclaimed { clean: self.clean.saturating_sub(before.clean), dirty: self.dirty.saturating_sub(before.dirty) }
+    }
+}
+
 fn parse_process(stat: &str, status: &str) -> Option<ProcessCount> {
     // The second field is the program's name, in brackets, and may hold anything, brackets and spaces too.
     let (_, after_name) = stat.rsplit_once(')')?;
@@ -202,6 +237,16 @@ mod tests {
         assert!(parse_process("42 (a) S 1", status).is_none());
         assert!(process("0").is_none());
         assert!(process(&std::process::id().to_string()).is_some_and(|own| own.peak_bytes > 1 << 20));
+    }
+
+    #[test]
+    fn pages_that_had_to_be_written_first_are_told_from_others() {
+        let vmstat =
+            "nr_vmscan_write 1\nnr_vmscan_immediate_reclaim 25\npgsteal_direct 9\npgsteal_anon 8\npgsteal_file 75\n";
+        let reclaimed = Reclaimed::parsed(vmstat);
+        assert_eq!((reclaimed, reclaimed.dirty_share()), (Reclaimed { clean: 75, dirty: 25 }, Some(0.25)));
+        assert_eq!((reclaimed - reclaimed).dirty_share(), None);
+        assert_eq!(Reclaimed::parsed("nonsense"), Reclaimed::default());
     }
 
     #[test]

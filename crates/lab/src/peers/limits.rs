@@ -110,11 +110,10 @@ impl Group {
         self.memory(if self.is_first_version { "cache" } else { "file" }).saturating_sub(self.memory("shmem"))
     }
 
-    /// Bytes that are no files in memory.
-    pub fn memory_without_files(&self) -> u64 {
-        let file = if self.is_first_version { "memory.usage_in_bytes" } else { "memory.current" };
-        let text = fs::read_to_string(self.path.join(file)).unwrap_or_default();
-        text.trim().parse::<u64>().unwrap_or_default().saturating_sub(self.page_cache_bytes())
+    /// Bytes of the programs' own: what is no file's, and what processes share. What the kernel keeps for them, as of files the inodes and the
+    /// names, is not in it.
+    pub fn own_bytes(&self) -> u64 {
+        self.memory(if self.is_first_version { "rss" } else { "anon" }) + self.memory("shmem")
     }
 
     /// Bytes of the page cache that the disk has not got yet.

@@ -25,7 +25,7 @@ mod servers;
 
 pub use bench::{Bench, BenchOptions, FileSystem, allow_open_files, needs_root};
 pub use client::Clients;
-pub use counters::{DiskCount, ProcessCount, major_faults, of_process};
+pub use counters::{DiskCount, ProcessCount, Reclaimed, major_faults, of_process};
 pub use load::{Tally, fill, flat_out, percentile, timed};
 pub use origin::Origin;
 pub use servers::{Peer, Server, Share, SquidStore};

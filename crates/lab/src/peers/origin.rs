@@ -1,4 +1,7 @@
 //! The server that has every object: it answers at once, over connections that are kept.
+//!
+//! It is not the testkit's origin, which is for tests: that one keeps every request in memory and panics when something is wrong. The laboratory
+//! ships in the program and asks for millions of objects, so its origin keeps nothing and returns errors.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};

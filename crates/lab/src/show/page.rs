@@ -10,13 +10,14 @@ use crate::experiment::Experiment;
 use crate::report::Report;
 
 /// A report as Markdown, with the picture of this name if there is one. It says by which command it was made: the logs that
-/// were replayed are named by their files' names, wherever they lay.
-pub fn page(report: &Report, picture: Option<&str>, logs: &[PathBuf]) -> String {
+/// were replayed are named by their files' names, wherever they lay; and how many requests were asked for, if that was said.
+pub fn page(report: &Report, picture: Option<&str>, requests: Option<usize>, logs: &[PathBuf]) -> String {
+    let requests = requests.map(|requests| format!(" --requests {requests}")).unwrap_or_default();
     let quick = if report.quick { " --quick" } else { "" };
     let traces: String = logs.iter().map(|log| format!(" --trace {}", plain_name(log))).collect();
     let Report { name, shows, paper, seed, .. } = report;
     let mut page = format!(
-        "# {name}\n\n{shows}; {paper}.\n\nMade by `tinaja lab {name}{quick} --seed {seed}{traces}`. Do not edit.\n"
+        "# {name}\n\n{shows}; {paper}.\n\nMade by `tinaja lab {name}{quick} --seed {seed}{requests}{traces}`. Do not edit.\n"
     );
     if let Some(picture) = picture {
         // Writing into a String cannot fail.
@@ -72,8 +73,9 @@ mod tests {
             plots: Vec::new(),
             notes: Vec::new(),
         };
-        let made = |logs: &[&str]| page(&report, None, &logs.iter().map(PathBuf::from).collect::<Vec<_>>());
+        let made = |logs: &[&str]| page(&report, None, None, &logs.iter().map(PathBuf::from).collect::<Vec<_>>());
         assert!(made(&[]).contains("Made by `tinaja lab n --quick --seed 7`."));
+        assert!(page(&report, None, Some(9), &[]).contains("`tinaja lab n --quick --seed 7 --requests 9`."));
         let of_logs = made(&["/var/log/site.tsv.gz", "b`ad\n.log"]);
         assert!(
             of_logs.contains("`tinaja lab n --quick --seed 7 --trace site.tsv.gz --trace b_ad_.log`."),

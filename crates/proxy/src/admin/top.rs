@@ -18,12 +18,14 @@ pub const MOST_HOSTS: usize = 100_000;
 ///
 /// Errors: the store's.
 pub async fn top_hosts(store: &dyn Store, most: usize, limit: Duration) -> Result<Top, StoreError> {
-    let until = store.clock().now() + limit;
+    // One clock for all of it: a store that is handed over may be another one meanwhile.
+    let clock = store.clock();
+    let until = clock.now() + limit;
     let mut hosts: HashMap<String, (u64, u64)> = HashMap::new();
     let mut top = Top::default();
     let mut from = Some(Cursor::default());
     while let Some(cursor) = from
-        && store.clock().now() < until
+        && clock.now() < until
     {
         let page = store.scan(cursor, PAGE).await?;
         for entry in &page.entries {

@@ -65,7 +65,7 @@ impl Upgrade {
         let _ = child.wait();
         let told = self.failed.lock().clone();
         let told = if told.is_empty() { "its log says why".to_owned() } else { told };
-        Err(format!("the new process did not take over, and this one serves on: {why}; {told}"))
+        Err(format!("the new process did not take over; this one keeps serving: {why}; {told}"))
     }
 
     /// Somebody has taken over.

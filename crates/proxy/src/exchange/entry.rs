@@ -93,7 +93,7 @@ impl Entry {
 }
 
 /// A record with the fields of a request that logs show.
-pub(crate) fn record_of(headers: &HeaderMap, client: Option<IpAddr>, began: Instant, clock: &Clock) -> Record {
+pub(crate) fn record_of(headers: &HeaderMap, client: IpAddr, began: Instant, clock: &Clock) -> Record {
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     Record {
         referer: headers.get(REFERER).map(text),

@@ -23,7 +23,7 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Fields by which a client can make some servers answer for another URL than the key says. Whoever sets them may
 /// not poison what others get, so requests that may be answered from the cache lose them.
-const OVERRIDES: [HeaderName; 15] = [
+static OVERRIDES: [HeaderName; 15] = [
     FORWARDED,
     HeaderName::from_static("x-forwarded-proto"),
     HeaderName::from_static("x-forwarded-host"),
@@ -75,12 +75,9 @@ pub(super) fn to_origin(
 
 /// Adds the client to X-Forwarded-For. Clients can write what they like before it; the last address is ours.
 fn forwarded_for(ticket: &Ticket, head: &mut RequestHead) -> Result<(), BadField> {
-    let Some(client) = ticket.client else {
-        return Ok(());
-    };
     let before = head.headers.get_all(X_FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok());
     let mut chain: Vec<String> = before.map(str::to_owned).filter(|value| !value.is_empty()).collect();
-    chain.push(client.to_canonical().to_string());
+    chain.push(ticket.client.to_canonical().to_string());
     head.headers.insert(X_FORWARDED_FOR, chain.join(", "))
 }
 

@@ -109,7 +109,7 @@ impl Keeper {
         let head = StoredHead::encode(Kind::Whole, &facts, name.primary(), &header)?;
         let group = self.groups.join(&member(request, answer.head), self.shared.clock.now());
         let passes = !self.shared.keeps(|| name.place());
-        let hint = Hint { group, expected_bytes: length, passes, ..hint(name, &facts, &header) };
+        let hint = Hint { group: Some(group), expected_bytes: length, passes, ..hint(name, &facts, &header) };
         let writer = self.store.put(&name.at_its_url(&place), head, hint);
         Some((place, writer))
     }

@@ -263,9 +263,7 @@ impl Neighbourhood {
             Asked::WhatItHas => head.headers.append(CACHE_CONTROL, "only-if-cached")?,
             Asked::Fetch(has) => head.headers.insert(HAS, has.to_string())?,
         }
-        if let Some(client) = request.ticket.client {
-            head.headers.insert(CLIENT, client.to_string())?;
-        }
+        head.headers.insert(CLIENT, request.ticket.client.to_string())?;
         Ok(head)
     }
 

@@ -33,7 +33,7 @@ const PARTIAL: [HeaderName; 6] = [RANGE, IF_RANGE, IF_MATCH, IF_NONE_MATCH, IF_M
 pub(crate) struct Ticket {
     pub id: RequestId,
     pub began: Instant,
-    pub client: Option<IpAddr>,
+    pub client: IpAddr,
     /// Where the request came in.
     pub listener: Arc<Listener>,
     /// Where it goes, or the first of the places where it may go: what is stored is named after it.
@@ -203,7 +203,7 @@ mod tests {
             let ticket = Ticket {
                 id: RequestId::Made(1),
                 began: Instant::now(),
-                client: None,
+                client: [192, 0, 2, 7].into(),
                 name: name_of(&listener.mode, &destination, false, "a", "/x"),
                 listener: Arc::new(listener),
                 destination,

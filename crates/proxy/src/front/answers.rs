@@ -53,7 +53,7 @@ impl Front {
     }
 
     /// A line for a connection over HTTP/2 that was closed because its client sent more than it may of something.
-    pub(super) fn log_flood(&self, client: Option<IpAddr>, began: Instant, what: &str) {
+    pub(super) fn log_flood(&self, client: IpAddr, began: Instant, what: &str) {
         let (method, url) = ("-".to_owned(), format!("error:{what}"));
         self.shared.log.write(Record {
             method,
@@ -67,7 +67,7 @@ impl Front {
     pub(super) async fn refuse(
         &self,
         mut gate: Gate,
-        client: Option<IpAddr>,
+        client: IpAddr,
         began: Instant,
         judged: Option<(&Judged, &RequestId)>,
         failure: &Failure,
@@ -122,7 +122,7 @@ impl Front {
 
     pub(super) fn log_failure(
         &self,
-        client: Option<IpAddr>,
+        client: IpAddr,
         began: Instant,
         judged: Option<(&Judged, &RequestId)>,
         failure: &Failure,

@@ -56,7 +56,7 @@ use crate::tls::{Accepted, Served};
 /// Who is at the other end of a connection.
 #[derive(Clone, Debug)]
 struct Caller {
-    address: Option<IpAddr>,
+    address: IpAddr,
     /// What the connection was accepted with, where it is by TLS.
     served: Option<Served>,
     /// It is another proxy of the same cache.
@@ -101,7 +101,7 @@ impl Front {
 
     /// Answers one connection to its end.
     async fn connection(self: &Arc<Self>, mut stream: TcpStream, address: IpAddr, stopping: &watch::Receiver<bool>) {
-        let mut caller = Caller { address: Some(address), served: None, neighbour: false };
+        let mut caller = Caller { address, served: None, neighbour: false };
         let tls = self.current.of(self.index).and_then(|serving| serving.tls);
         let Some(_place) = self.crowd.enter() else {
             let began = self.shared.clock.now();
@@ -274,7 +274,7 @@ impl Front {
         })
     }
 
-    async fn tunnel(&self, gate: Gate, client: Option<IpAddr>, began: Instant, (judged, id): (&Judged, &RequestId)) {
+    async fn tunnel(&self, gate: Gate, client: IpAddr, began: Instant, (judged, id): (&Judged, &RequestId)) {
         let Some(authority) = &judged.authority else {
             let failure = Failure::Refused(Refusal::ConnectTarget);
             return self.refuse(gate, client, began, Some((judged, id)), &failure).await;

@@ -73,7 +73,7 @@ impl ControlServer {
             let server = server.clone();
             server.clock.clone().start(async move {
                 if let Err(error) = server.serve(stream).await {
-                    tracing::debug!(%error, "a client of the control socket left early");
+                    tracing::debug!(%error, "a client of the control socket disconnected early");
                 }
                 drop(place);
             });

@@ -120,11 +120,14 @@ impl Reloader {
             let done = read.and_then(|reload| self.apply(reload)).map_err(|error| error.to_string());
             self.shared.metrics.as_ref().inspect(|metrics| metrics.reloaded(done.is_ok()));
             match &done {
-                Ok(later) if later.is_empty() => tracing::info!("the settings were read again, and hold from now on"),
+                Ok(later) if later.is_empty() => tracing::info!("reloaded the settings; they are in effect now"),
                 Ok(later) => {
-                    tracing::info!("the settings were read again; at the next start, not before: {}", later.join(", "));
+                    tracing::info!(
+                        "reloaded the settings; these changes take effect at the next start: {}",
+                        later.join(", ")
+                    );
                 }
-                Err(why) => tracing::error!("the settings stay as they were: {why}"),
+                Err(why) => tracing::error!("could not reload the settings, the old ones stay in effect: {why}"),
             }
             // Whoever asked may have left.
             let _ = asks.map(|asks| asks.send(done));

@@ -43,7 +43,7 @@ impl Server {
     pub fn run(self, stop: impl AsyncFnMut()) {
         let nothing: Opener = Arc::new(|| Err(OpenError::Setting("there is nothing to open".into())));
         if let Err(error) = self.run_after(None, &nothing, Box::new(|_| ()), stop) {
-            tracing::error!(%error, "the proxy has ended");
+            tracing::error!(%error, "the proxy stopped");
         }
     }
 
@@ -128,7 +128,7 @@ impl Proxy {
             let socket = loop {
                 match listener.try_clone().and_then(TcpListener::from_std) {
                     Ok(socket) => break socket,
-                    Err(error) => tracing::error!(%error, %address, "no connections can be accepted yet"),
+                    Err(error) => tracing::error!(%error, %address, "cannot accept connections yet"),
                 }
                 self.exchange.shared.clock.timer(NO_FILES).await;
             };
@@ -146,7 +146,7 @@ impl Proxy {
                 let server = MetricsServer { shared, storage, crowd, origins, stopping: stopped.clone() };
                 answering.spawn(server.open(listener));
             }
-            Some(Err(error)) => tracing::warn!(%error, "nobody can ask for metrics"),
+            Some(Err(error)) => tracing::warn!(%error, "metrics are not available"),
             None => {}
         }
         let shared = self.exchange.shared.clone();
@@ -171,7 +171,7 @@ impl Proxy {
             () = stop() => {}
             emptied = self.crowd.emptied(&self.exchange.shared.clock, limit) => if !emptied {
                 let left = self.crowd.present();
-                tracing::warn!("{left} connections have not ended within limits.drain ({limit:?}), and are cut off");
+                tracing::warn!("closing connections that did not end within limits.drain ({limit:?}): {left}");
             }
         }
         self.end(stop).await;
@@ -217,7 +217,10 @@ impl Proxy {
             Ok(without) => {
                 self.own_control(true);
                 self.exchange.shared.metrics.as_ref().inspect(|metrics| metrics.hand_over.took(without));
-                tracing::info!("took over; requests passed by the cache for {} ms", without.as_millis());
+                tracing::info!(
+                    "took over from the previous process; requests bypassed the cache for {} ms",
+                    without.as_millis()
+                );
                 Ok(())
             }
             Err(error) => {
@@ -238,7 +241,7 @@ impl Proxy {
     ) -> Left {
         let shared = self.exchange.shared.clone();
         if let Err(why) = heir.equip(&self.sockets).await {
-            tracing::error!("a new process was to take over and did not; this one serves on: {why}");
+            tracing::error!("the new process did not take over; this one keeps serving: {why}");
             self.control_server.upgrade.failed(&why);
             shared.metrics.as_ref().inspect(|metrics| metrics.hand_over.refused.inc());
             return Left::Nothing;
@@ -249,16 +252,16 @@ impl Proxy {
         self.exchange.finished(SETTLING).await;
         self.switch.leave();
         if let Err(error) = self.switch.close().await {
-            tracing::error!(%error, "the last objects could not be written to disk before the hand-over");
+            tracing::error!(%error, "could not write the last objects to disk before the hand-over");
         }
         heir.release().await;
         match heir.settled().await {
             Ok(()) => {
-                tracing::info!("handed over; {} connections are to end", self.crowd.present());
+                tracing::info!("handed over; connections still open: {}", self.crowd.present());
                 Left::All { process: heir.process() }
             }
             Err(why) => {
-                tracing::error!("a new process took over and failed; this one takes everything back: {why}");
+                tracing::error!("the new process took over and then failed; this one resumes: {why}");
                 self.control_server.upgrade.failed(&why);
                 shared.metrics.as_ref().inspect(|metrics| metrics.hand_over.taken_back.inc());
                 self.take_back(open).await;

@@ -174,7 +174,7 @@ fn control(dir: &Path, given: Option<std::os::unix::net::UnixListener>) -> Optio
         Ok(socket) => Some(socket),
         Err(error) => {
             let path = dir.join(NAME);
-            tracing::warn!(path = %path.display(), %error, "no control socket: purge and inspect cannot reach this server");
+            tracing::warn!(path = %path.display(), %error, "cannot create the control socket; purge and inspect cannot reach this server");
             None
         }
     }

@@ -138,13 +138,13 @@ impl Backend {
     fn note_failure(&self, failure: &Failure, note: impl FnOnce(&mut Health, Instant) -> bool) {
         *self.last.lock() = Some(failure.clone());
         if note(&mut self.health.lock(), self.clock.now()) {
-            tracing::warn!(route = self.route, origin = %self.url, "an origin is out: {failure}");
+            tracing::warn!(route = self.route, origin = %self.url, "origin is down: {failure}");
         }
     }
 
     fn is_back(&self) {
         *self.last.lock() = None;
-        tracing::info!(route = self.route, origin = %self.url, "an origin is back");
+        tracing::info!(route = self.route, origin = %self.url, "origin is up again");
     }
 }
 
@@ -172,7 +172,7 @@ impl Attempt {
             return;
         }
         self.count(outcome);
-        tracing::debug!(route = self.backend.route, origin = %self.backend.url, "no answer: {failure}");
+        tracing::debug!(route = self.backend.route, origin = %self.backend.url, "no answer from the origin: {failure}");
         let rules = self.rules;
         self.backend.note_failure(failure, |health, now| health.failed(now, rules));
     }

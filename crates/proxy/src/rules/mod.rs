@@ -32,7 +32,7 @@ pub struct Rules(Vec<Rule>);
 /// What is known of a request before its destination is resolved.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
-    pub client: Option<IpAddr>,
+    pub client: IpAddr,
     pub method: &'a str,
     /// The destination's.
     pub port: u16,

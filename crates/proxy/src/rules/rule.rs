@@ -69,8 +69,8 @@ impl Rule {
 
     /// `inner` is the IPv4 address that the destination stands for, if it is another.
     pub(super) fn fit(&self, asked: Asked<'_>, destination: Option<IpAddr>, inner: Option<IpAddr>) -> Fit {
-        let client = asked.client.map(|client| client.to_canonical());
-        let from = |network: &Cidr| client.is_some_and(|client| network.contains(client));
+        let client = asked.client.to_canonical();
+        let from = |network: &Cidr| network.contains(client);
         let to = |network: &Cidr| [destination, inner].into_iter().flatten().any(|address| network.contains(address));
         let known = (self.clients.is_empty() || self.clients.iter().any(from))
             && (self.methods.is_empty() || self.methods.iter().any(|method| method == asked.method))

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use tinaja_store::device::mapped::{Packing, WithMapped};
-use tinaja_store::device::tree::MemoryTree;
+use tinaja_store::device::tree::{MemoryTree, Tree};
 use tinaja_store::engine::trees::naming::{Naming, Scheme};
 use tinaja_store::engine::trees::{FileTree, Mapped, Replacement, TreeOptions};
 use tinaja_store::layout::Stamp;
@@ -163,6 +163,11 @@ fn what_is_wrong_with_a_page_is_said() {
 }
 
 fn open(dir: &Path, mapped: Mapped) -> Cache {
+    open_beside(Arc::new(MemoryTree::default()), dir, mapped)
+}
+
+/// The same, with these files beside the mapped one.
+fn open_beside(files: Arc<MemoryTree>, dir: &Path, mapped: Mapped) -> Cache {
     let secret = Secret::from_bytes([7; 32]);
     let options = TreeOptions {
         engine: engines::SQUIDMLA,
@@ -175,9 +180,7 @@ fn open(dir: &Path, mapped: Mapped) -> Cache {
         flush_every: None,
         read_only: false,
     };
-    let tree =
-        WithMapped::over(Arc::new(MemoryTree::default()), &dir.join("mapped"), mapped.bytes, secret.seed(), false)
-            .unwrap();
+    let tree = WithMapped::over(files, &dir.join("mapped"), mapped.bytes, secret.seed(), false).unwrap();
     let engine = FileTree::open(Arc::new(tree), options).unwrap();
     Cache::over_by(Clock::system(), Arc::new(engine), secret, 0).unwrap()
 }
@@ -222,6 +225,39 @@ fn a_size_without_any_segment_is_given_a_larger_one() {
         assert!((100..110).all(|n| get(&store, n) == Some(1)), "{replacement:?}");
         assert_eq!((0..32).filter(|n| get(&store, *n).is_some()).count(), 22, "{replacement:?}");
         assert_eq!(store.stats().live_objects, 32);
+    }
+}
+
+/// The other way round: a file full of small segments has none for an object of a page's size, and no larger ones. Such an object goes into a file
+/// of its own, drives nobody out of the mapped one, and is found there after a restart. What is as large as the segments that there are
+/// still goes into one.
+#[test]
+fn a_size_without_any_segment_as_large_is_a_file() {
+    for replacement in [Replacement::Lru, Replacement::FBC] {
+        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let files = Arc::new(MemoryTree::default());
+        let listed = || {
+            let mut found = Vec::new();
+            files.list(&mut |_, bytes| found.push(bytes)).unwrap();
+            found.sort_unstable();
+            found
+        };
+        let store = open_beside(files.clone(), dir.path(), small(replacement));
+        (0..64).for_each(|n| assert!(matches!(put(&store, n, 1, 3000), Commit::Stored { .. })));
+        block_on(store.flush()).unwrap();
+        assert_eq!((listed().len(), store.stats().live_objects), (0, 64), "all in the mapped file, which is full");
+        (100..110).for_each(|n| assert!(matches!(put(&store, n, 1, 7000), Commit::Stored { .. })));
+        block_on(store.flush()).unwrap();
+        let large = listed();
+        assert!(large.len() == 10 && large.iter().all(|bytes| *bytes > 7000), "{replacement:?}: {large:?}");
+        assert_eq!((store.stats().live_objects, store.stats().of_engine.named("replaced_segments")), (74, 0));
+        assert!(matches!(put(&store, 200, 1, 3000), Commit::Stored { .. }));
+        block_on(store.flush()).unwrap();
+        assert_eq!((listed().len(), store.stats().of_engine.named("replaced_segments")), (10, 1), "{replacement:?}");
+        block_on(store.close()).unwrap();
+        let store = open_beside(files.clone(), dir.path(), small(replacement));
+        assert!((100..110).all(|n| get(&store, n) == Some(1)), "{replacement:?}");
+        assert_eq!((0..64).filter(|n| get(&store, *n) == Some(1)).count(), 63, "{replacement:?}");
     }
 }
 

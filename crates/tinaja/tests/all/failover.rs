@@ -85,7 +85,7 @@ fn one_of_three_is_killed_and_revived_under_load() {
     // An answer that had begun when it was killed cannot be asked for again: one for each client at most.
     assert!(failed <= CLIENTS, "{failed}");
     assert!(retries >= 1.0 && answered.iter().all(|count| *count >= 50.0), "{retries} {answered:?}");
-    assert!(tinaja.output().contains("an origin is out") && tinaja.output().contains("an origin is back"));
+    assert!(tinaja.output().contains("origin is down") && tinaja.output().contains("origin is up again"));
     assert!(tinaja.terminate().success());
 }
 
@@ -104,14 +104,14 @@ fn a_reload_changes_the_list_and_keeps_what_is_known() {
     one.revive();
     let _ = home.command(&reverse(&[&three, &one], settings));
     tinaja.signal(Signal::HUP);
-    eventually("it is logged", || tinaja.output().contains("the settings were read again"));
+    eventually("it is logged", || tinaja.output().contains("reloaded the settings"));
     assert_eq!(get(home.listen, "/file?2").unwrap().status, 200);
     assert_eq!(asked(&three), 1);
     // What was out is out still, for an hour.
     assert_eq!(figure(metrics, "tinaja_origin_up", &one, ""), 0.0);
     let _ = home.command(&reverse(&[&one, &three], settings));
     tinaja.signal(Signal::HUP);
-    eventually("it is logged", || tinaja.output().matches("the settings were read again").count() == 2);
+    eventually("it is logged", || tinaja.output().matches("reloaded the settings").count() == 2);
     assert_eq!(get(home.listen, "/file?3").unwrap().status, 200);
     assert_eq!((asked(&one), asked(&three)), (0, 2));
 }

@@ -88,7 +88,7 @@ fn who_is_of_no_use_takes_nothing_over() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     fails(setup.successor("taken", &["--listen", &address]), "is in use by another program");
-    said(&tinaja.process, "was to take over and did not; this one serves on");
+    said(&tinaja.process, "the new process did not take over; this one keeps serving");
     // Another cache: none that anybody serves from, or not the same directories.
     let other = Setup::forward();
     std::fs::create_dir_all(other.cache_dir()).unwrap();
@@ -161,14 +161,14 @@ fn what_was_left_to_one_that_dies_is_taken_back() {
             heir.say(last);
         }
         drop(heir);
-        let back = || tinaja.process.output().matches("takes everything back").count() >= step;
+        let back = || tinaja.process.output().matches("this one resumes").count() >= step;
         wait_for("it to be taken back", PATIENCE, || back().then_some(()));
         is_well(&mut tinaja, &origin, &format!("after-{step}"));
     }
     // One that can serve, but not open the cache: it was made with another engine.
     fails(setup.successor("other", &["--engine", "hashcache-loglru"]), "was made with the engine");
     wait_for("it to be taken back", PATIENCE, || {
-        (tinaja.process.output().matches("takes everything back").count() >= 4).then_some(())
+        (tinaja.process.output().matches("this one resumes").count() >= 4).then_some(())
     });
     is_well(&mut tinaja, &origin, "after-4");
     // And one that is of use.

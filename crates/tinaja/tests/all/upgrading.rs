@@ -139,7 +139,7 @@ fn connections_that_never_end_are_cut_off_in_time() {
     let new = start(&["--take-over"], "new");
     wait_for("a process to take over", PATIENCE, || new.output().contains("took over").then_some(()));
     assert!(old.wait().success(), "{}", old.output());
-    assert!(old.output().contains("have not ended within limits.drain"), "{}", old.output());
+    assert!(old.output().contains("did not end within limits.drain"), "{}", old.output());
     stuck.set_read_timeout(Some(PATIENCE)).unwrap();
     assert!(matches!(stuck.read(&mut [0; 16]), Ok(0) | Err(_)));
     assert!(home.curl(&www.authority, "www.test", "/", &[]).2, "a hit");

@@ -19,6 +19,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "one-sided reads of slots that another process writes over: no mixed object is accepted",
     paper: "Cooperative caching, section 3.1",
     replays_logs: false,
+    takes_requests: false,
     needs: Needs::Ucx,
     run,
 };

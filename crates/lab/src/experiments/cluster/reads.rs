@@ -22,6 +22,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "one-sided reads beside two-sided ones and HTTP: times, rates, the other side's processor; its process stopped",
     paper: "Cooperative caching, section 3",
     replays_logs: false,
+    takes_requests: false,
     needs: Needs::Ucx,
     run,
 };

@@ -1,26 +1,30 @@
 //! CERN's layout (section 2.3.1), as the paper's workload generator mimics it: a directory for each component of a URL, a metadata file in it
 //! that lists what may be served, a lock file while an object is written, and nothing in memory from one request to the next.
+//!
+//! Directories, lists and locks are those of the engine `cern`, by its own code. What is not here is what the engine does besides: its table of
+//! files in memory, checksums of objects, and removals that last. An experiment that measures both shows what the table is worth.
 
-use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use tinaja_store::device::tree::{Call, RealTree, Tree};
+use tinaja_store::engine::trees::lists::{LIST, Listed, Lists};
 use tinaja_store::engine::trees::urls::Address;
 
 use crate::load::Request;
 
-/// The metadata file of a directory. No component of a URL is called so: they are escaped.
-const METADATA: &str = ",metadata";
-/// What follows an object's name in that of its file, which is no directory's then, and of its lock file.
+/// What follows an object's name in that of its file, which is no directory's then. The engine has a number of its own for each version there.
 const OBJECT: &str = ",object";
-const LOCK: &str = ",lock";
+/// Of the lists' checksums.
+const SEED: u64 = 7;
 
 /// What was done about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Served {
-    /// It was there, with so many bytes.
-    Hit(u64),
+    /// It was there, and was read.
+    Hit,
     /// It was not, and is now.
     Stored,
     /// Another process writes it: it is fetched, and the cache stays as it is.
@@ -29,52 +33,79 @@ pub enum Served {
 
 /// A cache. Each request does what a process of its own would.
 pub struct Cern {
-    root: PathBuf,
+    tree: Box<dyn Tree>,
     lists: Lists,
 }
 
 /// How a metadata file is written anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lists {
-    /// Cut to nothing first, as programs do.
+pub enum Written {
+    /// Cut to nothing first, as programs do that open a file to write it.
     Cut,
-    /// In place: it only grows.
+    /// In place, as the engine does.
     InPlace,
 }
 
 impl Cern {
-    /// Beneath a directory that is there.
-    pub fn beneath(root: &Path, lists: Lists) -> Cern {
-        Cern { root: root.to_path_buf(), lists }
+    /// Beneath a directory that is there. Errors: the system's.
+    pub fn beneath(root: &Path, written: Written) -> io::Result<Cern> {
+        let tree = RealTree::open(root)?;
+        let tree: Box<dyn Tree> = match written {
+            Written::InPlace => Box::new(tree),
+            Written::Cut => Box::new(Cutting { tree, root: root.to_path_buf() }),
+        };
+        Ok(Cern { tree, lists: Lists::new(SEED) })
     }
 
-    /// One request, at a time in seconds: read the object into `into` if it is there and has not expired, else store `body` until `expires`.
-    /// Errors: the system's.
-    pub fn request(&self, url: &str, now: u64, body: &[u8], expires: u64, into: &mut Vec<u8>) -> io::Result<Served> {
+    /// One request, at a time in seconds: fill `into` with the object if it is there and has not expired, else store `body` until `expires`.
+    /// Errors: the system's; of the kind `UnexpectedEof`, that the object is shorter than `into`.
+    pub fn request(&self, url: &str, now: u64, body: &[u8], expires: u64, into: &mut [u8]) -> io::Result<Served> {
         let Address { directory, name } = Address::of_url(url);
-        let directory = self.root.join(directory);
-        let [object, lock] = [OBJECT, LOCK].map(|end| directory.join(format!("{name}{end}")));
-        if fs::symlink_metadata(&lock).is_ok() {
+        let (tree, name) = (&*self.tree, format!("{name}{OBJECT}"));
+        let path = &*format!("{directory}/{name}");
+        if self.lists.is_locked(tree, path)? {
             return Ok(Served::Locked);
         }
-        let listed = read_metadata(&directory)?;
-        if listed.iter().any(|entry| entry.name == name && entry.expires > now) {
-            into.clear();
-            match File::open(&object).and_then(|mut file| file.read_to_end(into)) {
-                Ok(bytes) => return Ok(Served::Hit(bytes as u64)),
+        let is_fresh = match self.lists.read(tree, &directory)? {
+            Listed::Whole(listed) => listed.get(&name).is_some_and(|until| *until > now),
+            Listed::Absent | Listed::Damaged => false,
+        };
+        if is_fresh {
+            match tree.call(Call::Read { path, at: 0, into }) {
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
+                read => return read.map(|()| Served::Hit),
             }
         }
-        fs::create_dir_all(&directory)?;
-        match OpenOptions::new().write(true).create_new(true).open(&lock) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(Served::Locked),
-            made => drop(made?),
-        }
-        fs::write(&object, body)?;
-        write_metadata(&directory, &listed, &Entry { name, expires }, self.lists)?;
-        fs::remove_file(&lock)?;
+        self.lists.write(tree, path, 0, body, true)?;
+        self.lists.enter(tree, path, expires, BTreeMap::new)?;
         Ok(Served::Stored)
+    }
+
+    /// Have all of it go to the disk. Errors: the system's.
+    pub fn sync(&self) -> io::Result<()> {
+        self.tree.call(Call::Sync)
+    }
+}
+
+/// Files whose lists are cut to nothing before they are written.
+struct Cutting {
+    tree: RealTree,
+    root: PathBuf,
+}
+
+impl Tree for Cutting {
+    fn call(&self, call: Call<'_>) -> io::Result<()> {
+        let is_list = |path: &str| path.rsplit_once('/').is_some_and(|(_, name)| name == LIST);
+        // Open until it is written: of a file that was cut and closed before, ext4 would not write the new bytes at once.
+        let _cut = match &call {
+            Call::Write { path, .. } if is_list(path) => Some(File::create(self.root.join(path))?),
+            _ => None,
+        };
+        self.tree.call(call)
+    }
+
+    fn list(&self, each: &mut dyn FnMut(&str, u64)) -> io::Result<()> {
+        self.tree.list(each)
     }
 }
 
@@ -106,40 +137,10 @@ impl Urls {
     }
 }
 
-/// What a metadata file says of one object.
-struct Entry {
-    name: String,
-    expires: u64,
-}
-
-/// None where there is no file; lines that are none of ours are passed over.
-fn read_metadata(directory: &Path) -> io::Result<Vec<Entry>> {
-    let text = match fs::read_to_string(directory.join(METADATA)) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        text => text?,
-    };
-    let entry = |line: &str| {
-        let (name, expires) = line.split_once(' ')?;
-        Some(Entry { name: name.to_owned(), expires: expires.parse().ok()? })
-    };
-    Ok(text.lines().filter_map(entry).collect())
-}
-
-fn write_metadata(directory: &Path, listed: &[Entry], new: &Entry, lists: Lists) -> io::Result<()> {
-    let mut text = String::new();
-    for entry in listed.iter().filter(|entry| entry.name != new.name).chain([new]) {
-        text += &format!("{} {}\n", entry.name, entry.expires);
-    }
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(lists == Lists::Cut);
-    let mut file = options.open(directory.join(METADATA))?;
-    file.write_all(text.as_bytes())?;
-    // Numbers of another length may have made it shorter.
-    if file.metadata()?.len() > text.len() as u64 { file.set_len(text.len() as u64) } else { Ok(()) }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use proptest::prelude::*;
 
     use super::super::load::request;
@@ -165,11 +166,17 @@ mod tests {
     /// A miss stores, a hit reads, what has expired is stored anew, and what is locked is left alone.
     #[test]
     fn a_request_does_what_section_2_3_1_says() {
+        for written in [Written::Cut, Written::InPlace] {
+            does_what_section_2_3_1_says(written);
+        }
+    }
+
+    fn does_what_section_2_3_1_says(written: Written) {
         let dir = tempfile::tempdir().unwrap();
-        let (cern, mut into) = (Cern::beneath(dir.path(), Lists::Cut), Vec::new());
+        let (cern, mut into) = (Cern::beneath(dir.path(), written).unwrap(), [0; 4]);
         let mut ask = |url: &str, now| cern.request(url, now, b"body", 100, &mut into).unwrap();
         let url = "http://a.test/x/y.gif";
-        assert_eq!([ask(url, 0), ask(url, 99), ask(url, 100)], [Served::Stored, Served::Hit(4), Served::Stored]);
+        assert_eq!([ask(url, 0), ask(url, 99), ask(url, 100)], [Served::Stored, Served::Hit, Served::Stored]);
         assert_eq!(ask("http://a.test/x/", 0), Served::Stored);
         assert_eq!(ask("http://a.test/x", 0), Served::Stored, "beside a directory of that name");
         assert_eq!(
@@ -177,11 +184,11 @@ mod tests {
             [",metadata", "x,object", "x/,index,object", "x/,metadata", "x/y.gif,object"]
                 .map(|path| format!("http/a.test/{path}"))
         );
-        fs::write(dir.path().join("http/a.test/x/y.gif,lock"), "").unwrap();
+        fs::write(dir.path().join("http/a.test/x/y.gif,object,lock"), "").unwrap();
         assert_eq!(ask(url, 0), Served::Locked);
         fs::remove_file(dir.path().join("http/a.test/x/y.gif,object")).unwrap();
-        fs::remove_file(dir.path().join("http/a.test/x/y.gif,lock")).unwrap();
-        assert_eq!([ask(url, 0), ask(url, 0)], [Served::Stored, Served::Hit(4)], "whose file somebody removed");
+        fs::remove_file(dir.path().join("http/a.test/x/y.gif,object,lock")).unwrap();
+        assert_eq!([ask(url, 0), ask(url, 0)], [Served::Stored, Served::Hit], "whose file somebody removed");
     }
 
     proptest! {
@@ -191,14 +198,15 @@ mod tests {
             let outer = tempfile::tempdir().unwrap();
             let root = outer.path().join("root");
             fs::create_dir(&root).unwrap();
-            let (cern, mut into) = (Cern::beneath(&root, Lists::InPlace), Vec::new());
+            let cern = Cern::beneath(&root, Written::InPlace).unwrap();
             for url in &urls {
-                let stored = cern.request(url, 0, url.as_bytes(), 1, &mut into).unwrap();
+                let stored = cern.request(url, 0, url.as_bytes(), 1, &mut []).unwrap();
                 prop_assert_eq!(stored, Served::Stored, "{}", url);
             }
             for url in &urls {
+                let mut into = vec![0; url.len()];
                 let hit = cern.request(url, 0, b"", 1, &mut into).unwrap();
-                prop_assert_eq!((hit, &into[..]), (Served::Hit(url.len() as u64), url.as_bytes()));
+                prop_assert_eq!((hit, &into[..]), (Served::Hit, url.as_bytes()));
             }
             prop_assert_eq!(fs::read_dir(outer.path()).unwrap().count(), 1);
         }
@@ -220,11 +228,11 @@ mod tests {
     #[test]
     fn long_names_have_room() {
         let dir = tempfile::tempdir().unwrap();
-        let (cern, mut into) = (Cern::beneath(dir.path(), Lists::Cut), Vec::new());
+        let cern = Cern::beneath(dir.path(), Written::Cut).unwrap();
         let long = |last: char| format!("http://a.test/{}{last}", "x".repeat(3000));
         for last in ['a', 'b'] {
-            assert_eq!(cern.request(&long(last), 0, b"", 1, &mut into).unwrap(), Served::Stored);
+            assert_eq!(cern.request(&long(last), 0, b"", 1, &mut []).unwrap(), Served::Stored);
         }
-        assert_eq!(cern.request(&long('a'), 0, b"", 1, &mut into).unwrap(), Served::Hit(0));
+        assert_eq!(cern.request(&long('a'), 0, b"", 1, &mut []).unwrap(), Served::Hit);
     }
 }

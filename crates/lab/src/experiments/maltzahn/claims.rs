@@ -46,12 +46,13 @@ type Claim = (&'static str, Option<f64>, usize, fn(&Counted<'_>) -> Option<f64>)
 pub fn table(loads: &[Counted<'_>]) -> Table {
     let [by_host, small, both] = paper::TRANSACTIONS_PERCENT;
     let [mapped, squid, squidl] = paper::MEAN_TRANSFER_KB;
-    let claims: [Claim; 16] = [
+    let claims: [Claim; 17] = [
         ("hits, %", Some(paper::INFINITE_PERCENT), 1, |load| {
             let squid = load.of("squid")?;
             Some(squid.hits as f64 / squid.requests as f64 * 100.0)
         }),
         ("CERN's transactions, % of SQUID's", Some(paper::CERN_PERCENT), 0, |load| load.share("cern", "squid")),
+        ("those of the engine cern, % of SQUID's", None, 0, |load| load.share("cern, the engine", "squid")),
         ("SQUIDL's, % of SQUID's", Some(by_host), 0, |load| load.share("squidl", "squid")),
         ("SQUIDM's, % of SQUID's", Some(small), 0, |load| load.share("squidm", "squid")),
         ("SQUIDML's, % of SQUID's", Some(both), 0, |load| load.share("squidml", "squid")),

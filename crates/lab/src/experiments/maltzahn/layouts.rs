@@ -2,7 +2,6 @@
 //! measured. Real files on ext4 on loop devices, one request at a time, caches without end, and so much memory as the paper's
 //! machine had for its data.
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,10 +14,10 @@ use tinaja_store::engine::trees::{FileTree, Mapped, Replacement, TreeOptions};
 use tinaja_store::layout::Stamp;
 use tinaja_store::{Cache, Clock, Commit, EngineRef, Hint, Key, Secret, Store, block_on, engines};
 
-use super::cern::{Cern, Lists, Served, Urls};
+use super::cern::{Cern, Served, Urls, Written};
 use super::claims::{self, Counted};
 use super::ground::{self, Ground};
-use super::load::Load;
+use super::load::{self, Load, REQUESTS};
 use super::measured::Measured;
 use crate::error::LabError;
 use crate::experiment::{Experiment, Needs, Setup};
@@ -34,21 +33,18 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "what each layout of files and mapped file asks of a disk, on ext4 on loop devices",
     paper: "Maltzahn, Figures 3 and 4",
     replays_logs: true,
+    takes_requests: true,
     needs: Needs::Time,
     run,
 };
 
 /// Views at once: weak and strong locality of hosts.
 const AT_ONCE: [usize; 2] = [64, 1];
-/// In full as many as the paper's two days have, and in short.
-const REQUESTS: (usize, usize) = (paper::REQUESTS.0 + paper::REQUESTS.1, 6000);
+/// Of a quick run.
+const FEW_REQUESTS: usize = 6000;
 /// The same with memory for all of the data, and those layouts that are tried so.
 const AMPLE_REQUESTS: (usize, usize) = (200_000, 3000);
-const AMPLE: [&str; 6] = ["squid", "cern", "squidl", "squidm", "squidml", "squidmla"];
-/// Of the data, so much fits into memory: 512 MB of 8 GB.
-pub const MEMORY_SHARE: f64 = 512.0 / 8192.0;
-/// And so much at least: with less the kernel has hardly a choice.
-const LEAST_MEMORY_BYTES: u64 = 16 << 20;
+const AMPLE: [&str; 7] = ["squid", "cern", "cern, the engine", "squidl", "squidm", "squidml", "squidmla"];
 /// Requests after which the limit of memory follows what the program itself has come to take.
 pub const LIMIT_EVERY: usize = 500;
 /// What the store keeps with an object beside its body: a record's header, a name of eight bytes, and the end of a file.
@@ -74,13 +70,14 @@ struct Layout {
 enum Lays {
     Engine(EngineRef),
     /// CERN's layout as the paper has it, with nothing in memory; the engine `cern` keeps a table of its files.
-    Cern(Lists),
+    Cern(Written),
 }
 
 fn layouts() -> Vec<Layout> {
     let (first, second) = paper::DIRECTORIES;
     let naming = |scheme, overlapping| Naming { scheme, first, second, files: 256, overlapping };
     let (squid, squidl) = (naming(Scheme::Squid, false), naming(Scheme::SquidL, false));
+    let by_url = naming(Scheme::Cern, false);
     let layout = |name, engine, naming, paper_percent| Layout {
         name,
         engine: Lays::Engine(engine),
@@ -97,8 +94,9 @@ fn layouts() -> Vec<Layout> {
     let [by_host, small, both] = paper::TRANSACTIONS_PERCENT;
     vec![
         layout("squid", engines::SQUID, squid, Some(100.0)),
-        Layout { engine: Lays::Cern(Lists::Cut), ..layout("cern", engines::SQUID, squid, Some(paper::CERN_PERCENT)) },
-        Layout { engine: Lays::Cern(Lists::InPlace), ..layout("cern, lists in place", engines::SQUID, squid, None) },
+        Layout { engine: Lays::Cern(Written::Cut), ..layout("cern", engines::CERN, by_url, Some(paper::CERN_PERCENT)) },
+        Layout { engine: Lays::Cern(Written::InPlace), ..layout("cern, lists in place", engines::CERN, by_url, None) },
+        Layout { made_first: false, ..layout("cern, the engine", engines::CERN, by_url, None) },
         layout("squid2, k = 256", engines::SQUID2, naming(Scheme::Squid2, false), None),
         layout("squidl", engines::SQUIDL, squidl, Some(by_host)),
         Layout { made_first: false, ..layout("squidl, directories as they come", engines::SQUIDL, squidl, None) },
@@ -117,33 +115,36 @@ fn layouts() -> Vec<Layout> {
 impl Layout {
     /// Whether it needs to know of no host.
     fn is_by_number(&self) -> bool {
-        matches!(self.engine, Lays::Engine(_)) && matches!(self.naming.scheme, Scheme::Squid | Scheme::Squid2)
+        matches!(self.naming.scheme, Scheme::Squid | Scheme::Squid2)
     }
 }
 
 fn run(setup: &Setup) -> Result<Report, LabError> {
     let (mut tables, mut plots) = (Vec::new(), Vec::new());
-    let count = setup.choose(REQUESTS.0, REQUESTS.1);
+    let count = setup.count(REQUESTS, FEW_REQUESTS);
     let at_once = setup.choose(AT_ONCE.to_vec(), vec![1]);
     let mut loads: Vec<_> = at_once.into_iter().map(|at_once| Load::generated(setup, at_once, count)).collect();
     for (number, path) in (1..).zip(&setup.traces) {
         loads.push(Load::of_log(number, path, setup.choose(usize::MAX, count))?);
     }
     let mut all = Vec::new();
+    tables.push(load::table(&loads));
     for load in &loads {
         let layouts = layouts().into_iter().filter(|layout| load.knows_hosts || layout.is_by_number());
-        let measured = measure_all(setup, load, memory_bytes(load), layouts)?;
+        let measured = measure_all(setup, load, load.memory_bytes(), layouts)?;
         tables.push(table(&load.title, &measured));
         plots.extend([plot(&load.title, &measured), plot_times(&load.title, &measured)]);
         all.push((load.title.clone(), measured));
     }
-    let count = setup.choose(AMPLE_REQUESTS.0, AMPLE_REQUESTS.1);
-    let ample = Load::generated(setup, AT_ONCE[0], count);
-    let layouts = layouts().into_iter().filter(|layout| AMPLE.contains(&layout.name));
-    let measured = measure_all(setup, &ample, ample.bytes + (1 << 30), layouts)?;
-    let title = format!("{}, {count} requests, memory for all", ample.title);
-    tables.push(table(&title, &measured));
-    all.push((title, measured));
+    let count = setup.choose(AMPLE_REQUESTS.0, AMPLE_REQUESTS.1).min(count);
+    for at_once in setup.choose(AT_ONCE.to_vec(), vec![AT_ONCE[0]]) {
+        let ample = Load::generated(setup, at_once, count);
+        let layouts = layouts().into_iter().filter(|layout| AMPLE.contains(&layout.name));
+        let measured = measure_all(setup, &ample, ample.bytes + (2 << 30), layouts)?;
+        let title = format!("{}, {count} requests, memory for all", ample.title);
+        tables.push(table(&title, &measured));
+        all.push((title, measured));
+    }
     let counted: Vec<Counted<'_>> = all
         .iter()
         .map(|(title, measured)| Counted {
@@ -169,11 +170,6 @@ fn measure_all(
     layouts: impl Iterator<Item = Layout>,
 ) -> Result<Vec<(Layout, Measured)>, LabError> {
     layouts.map(|layout| measure(setup, load, memory_bytes, &layout).map(|measured| (layout, measured))).collect()
-}
-
-/// Of memory, so much for files.
-pub fn memory_bytes(load: &Load) -> u64 {
-    ((load.bytes as f64 * MEMORY_SHARE) as u64).max(LEAST_MEMORY_BYTES)
 }
 
 fn measure(setup: &Setup, load: &Load, memory_bytes: u64, layout: &Layout) -> Result<Measured, LabError> {
@@ -216,8 +212,16 @@ fn measure(setup: &Setup, load: &Load, memory_bytes: u64, layout: &Layout) -> Re
 
 /// What requests are put to.
 enum Replayer {
-    Store { store: Cache, mapped: Option<Arc<WithMapped>> },
-    Cern { cern: Cern, urls: Urls, root: File },
+    /// An engine, behind the store's contract; with URLs where it lays objects out by them.
+    Store {
+        store: Cache,
+        mapped: Option<Arc<WithMapped>>,
+        urls: Option<Urls>,
+    },
+    Cern {
+        cern: Cern,
+        urls: Urls,
+    },
 }
 
 impl Replayer {
@@ -235,9 +239,9 @@ impl Replayer {
                 }
                 open(dir, mapped_at, engine, layout.naming, mapped)
             }
-            Lays::Cern(lists) => {
-                let root = File::open(dir).map_err(|why| LabError::failed("opening a cache", why))?;
-                Ok(Replayer::Cern { cern: Cern::beneath(dir, lists), urls: Urls::default(), root })
+            Lays::Cern(written) => {
+                let cern = Cern::beneath(dir, written).map_err(|why| LabError::failed("opening a cache", why))?;
+                Ok(Replayer::Cern { cern, urls: Urls::default() })
             }
         }
     }
@@ -251,17 +255,18 @@ impl Replayer {
         let longest = requests.iter().map(|request| request.bytes).max().unwrap_or_default();
         let body = Bytes::from(vec![0x5A; longest as usize]);
         match self {
-            Replayer::Store { store, .. } => replay(store, requests, &body, step),
-            Replayer::Cern { cern, urls, root } => {
+            Replayer::Store { store, urls, .. } => replay(store, urls.as_mut(), requests, &body, step),
+            Replayer::Cern { cern, urls } => {
                 let failed = |why: std::io::Error| LabError::failed("replaying requests as CERN", why);
-                let (mut hits, mut into) = (0, Vec::new());
+                let (mut hits, mut into) = (0, vec![0; longest as usize]);
                 for (number, request) in requests.iter().enumerate() {
                     step(number)?;
-                    let body = body.get(..request.bytes as usize).unwrap_or_default();
-                    let served = cern.request(&urls.url(request), 0, body, NEVER, &mut into).map_err(failed)?;
-                    hits += u64::from(matches!(served, Served::Hit(_)));
+                    let bytes = ..request.bytes as usize;
+                    let (body, into) = (body.get(bytes).unwrap_or_default(), into.get_mut(bytes).unwrap_or_default());
+                    let served = cern.request(&urls.url(request), 0, body, NEVER, into).map_err(failed)?;
+                    hits += u64::from(served == Served::Hit);
                 }
-                rustix::fs::syncfs(root).map_err(|why| failed(why.into()))?;
+                cern.sync().map_err(failed)?;
                 Ok(hits)
             }
         }
@@ -324,11 +329,13 @@ fn open(
     };
     let engine = FileTree::open(tree, options).map_err(failed)?;
     let store = Cache::over_by(Clock::system(), Arc::new(engine), secret, 0).map_err(|why| failed(why.to_string()))?;
-    Ok(Replayer::Store { store, mapped: both })
+    let urls = (naming.scheme == Scheme::Cern).then(Urls::default);
+    Ok(Replayer::Store { store, mapped: both, urls })
 }
 
 fn replay(
     store: &Cache,
+    mut urls: Option<&mut Urls>,
     requests: &[Request],
     body: &Bytes,
     step: &mut dyn FnMut(usize) -> Result<(), LabError>,
@@ -337,7 +344,10 @@ fn replay(
     let mut hits = 0;
     for (number, request) in requests.iter().enumerate() {
         step(number)?;
-        let key = Key::from_name(&request.object.to_le_bytes());
+        let mut key = Key::from_name(&request.object.to_le_bytes());
+        if let Some(urls) = &mut urls {
+            key = key.at_url(&urls.url(request));
+        }
         match block_on(store.find(&key)) {
             Some(mut hit) => {
                 hits += 1;
@@ -439,37 +449,37 @@ fn read_ahead_note(kib: Option<u64>) -> String {
 
 fn notes() -> Vec<String> {
     [
-        "The requests are the generated load of maltzahn-locality; hits read the whole object, misses write it. Caches have no end and \
+        "The requests are the generated load of maltzahn-locality, as many as the first table says; with fewer than 1.25 million there are so many fewer \
+         pages to ask for. Hits read the whole object, misses write it. Caches have no end and \
          there are no expiries. Transactions are those that reached the loop devices, as /proc/diskstats counts them, until all of the \
          second half was synced. Files and mapped file have a file system each, without read-ahead in the mapping (MADV_RANDOM).",
-        "A control group leaves the page cache 1/16 of the data, as 512 MB are of 8 GB, and 16 MB at least, beside what the program \
-         and its index take.",
-        "CERN's layout keeps nothing in memory (these are not the rows of the engine `cern`, which has a table of its files there): each request looks for a lock file, reads its directory's list, and for a miss makes \
-         the directories that are missing, a lock file, the object and the list anew. The generated load has no URLs: each 16 pages of a \
-         host, with what is asked for with them first, lie in one directory here. The paper finds its transactions `surprisingly similar` to \
-         SQUID's. Here they are almost three times as many: ext4 writes a file that was cut and written anew to the disk as soon as it is closed \
-         (auto_da_alloc). With lists that are written in place they are twice as many: what the lists and lock files themselves cost.",
+        "A control group leaves files 1/16 of the data, as 512 MB are of 8 GB, and 32 MB at least, beside the program's own anonymous memory, in \
+         which its index is. In that sixteenth is all that the kernel keeps of files: their pages, and inodes, names and directories, some \
+         1.4 KB a file. With `memory for all` none of it has to leave.",
+        "CERN's layout keeps nothing in memory: each request looks for a lock file, reads its directory's list, and for a miss makes \
+         the directories that are missing, a lock file, the object and the list anew, by the code for lists and locks of the engine `cern`. `cern, the \
+         engine` is that engine behind the store's contract, which has a table of its files in memory besides and asks the list for a hit only. The \
+         generated load has no URLs: each 16 pages of a host, with what is asked for with them first, lie in one directory here.",
+        "The paper finds CERN's transactions `surprisingly similar` to SQUID's, on AdvFS, Digital's file system with a log. Here they are about twice as many, and 1.6 to 1.8 times with `lists in place`: an object has a list and a lock file besides, and each directory an inode and a block of its own. A list that is cut and \
+         written anew (`cern`) is written to the disk by ext4 as soon as it is closed (auto_da_alloc); `lists in place` does without.",
         "The paper has two writes for each read. By SQUID on the generated loads it is the other way round here, since what is written goes to \
          the disk in large pieces, several files in one transaction.",
         "The store keeps 112 bytes with each object. Its body is that much shorter here, so that as many objects are small as in the \
          trace.",
         "The kernel's pages have 4096 bytes, the paper's 8192: a segment of 8 KiB is two pages here, and without read-ahead each is read by itself.",
         "ext4 differs from the paper's UFS where it matters here: a file that is made costs no write of its own, but entries in a \
-         journal that is written in one go; data waits for its place until it is written back, so that files made one after the other lie \
-         one after the other and are written together, whatever directory they are in; and the kernel keeps what it knows of \
-         directories and inodes in memory of its own. What is left of the cost of many directories are reads of inodes and directory \
-         blocks that have left memory.",
-        "SQUIDM saves writes here, and no reads: a hit takes about as many reads from the mapped file as from files. Inodes of files that were \
-         made one after the other lie together, the kernel reads 32 blocks of them at once, and they and the directories stay in memory, so that a hit of a file is one read, \
-         of its data; and a hit of the mapped file is one page fault. On log 1 the directories have nine files each, nothing of that holds, and SQUIDM does with the \
-         paper's 40 %. With memory for all of the data next to nothing is read, and what is left are the writes that each layout is worth.",
-        "UFS wrote a file's inode and its directory to the disk before it went on, for each file that was made; files \
-         that are mapped together do without, which may be much of the paper's 60 %.",
-        "SQUIDL does not halve SQUID's transactions here: it reads about as much, and its writes are smaller and more. The directories of all \
+         journal that is written in one go, where UFS wrote its inode and its directory in their places before it went on; data waits for its \
+         place until it is written back, so that files made one after the other lie one after the other and are written together, whatever directory \
+         they are in; and names that were looked up stay in a cache of the kernel's. What is left of the cost of many directories are reads of inodes and \
+         directory blocks that have left memory.",
+        "SQUIDM saves writes, and reads of inodes and directories; what is left is one page fault a hit, and two where a segment lies on two of \
+         the kernel's pages. With memory for all of the data next to nothing is read, and what is left are the writes that each layout is worth: \
+         there SQUIDM does with the paper's 40 %, and on log 1 it does in any case.",
+        "SQUIDL does not halve SQUID's transactions here. It reads fewer inodes and directories, as the paper says, but ext4 allocates files of one directory near to each other, in another place for each \
+         directory, so that its writes are twice as many, which takes away half of what it saves. The directories of all \
          engines are made before the first object comes, as `squid -z` does. Where SQUIDL's are made as hosts come, later ones lie in other \
-         parts of the disk and its writes are more still; with 256 directories, by overlapping masks, it is at SQUID's. So what is left of \
-         the layout's effect is where ext4 puts the files of a directory, and not how often directories are read. On log 1, with nine files a \
-         directory, that is most of SQUID's cost: `squid2`, which fills one directory after the other, does with less than a third.",
+         parts of the disk and its writes are more still; with 256 directories, by overlapping masks, they are fewer. On log 1, with nine files a \
+         directory, reads of directories and inodes are most of SQUID's cost: `squid2`, which fills one directory after the other, does with less than a third.",
     ]
     .map(str::to_owned)
     .to_vec()

@@ -7,12 +7,22 @@ use super::future::class_of;
 use crate::error::LabError;
 use crate::experiment::Setup;
 use crate::load::{Hosts, HostsOptions, Kept, Request, Trace, read_trace_of};
+use crate::report::{Cell, Table};
 
 /// What a log's objects may have to lie in the mapped file.
 pub const SMALL_BYTES: u64 = 8192;
 
 /// How steep the popularity of pages is, unless something else is said: Zipf's exponent.
 pub const USUAL_ALPHA: f64 = 0.75;
+
+/// Requests of the generated load, where nothing says how many. A quarter more than the paper's two days have, so that there is more than 1 GB of
+/// objects of 8 KiB and less; half of them warm a cache up.
+pub const REQUESTS: usize = 1_250_000;
+
+/// Of the data of a cache without end, so much fits into memory: 512 MB of 8 GB.
+const MEMORY_SHARE: f64 = 512.0 / 8192.0;
+/// And so much at least: the smallest journals of ext4 keep up to 16 MB of it busy (see [`crate::peers::Bench::leave_for_files`]).
+const LEAST_MEMORY_BYTES: u64 = 32 << 20;
 
 /// Requests, with what a layout must have room for.
 pub struct Load {
@@ -43,7 +53,10 @@ impl Load {
 
     /// The same with pages whose popularity is as steep as that.
     pub fn with_popularity(setup: &Setup, at_once: usize, requests: usize, alpha: f64) -> Load {
-        let (pages, hosts) = setup.choose((600_000, 20_000), (20_000, 2000));
+        let (pages, hosts) = setup.choose((1_500_000, 20_000), (20_000, 2000));
+        // With fewer requests so many fewer pages that about as many are for what was asked for before.
+        let share = setup.requests.map_or(1.0, |requests| requests as f64 / REQUESTS as f64);
+        let pages = (pages as f64 * share) as usize;
         let options = HostsOptions { pages, hosts, alpha, at_once, rate: 12.0 };
         let requests = Hosts::new(options, setup.seed).take(requests).collect();
         Load::of(format!("generated, alpha {alpha}"), requests, true)
@@ -81,10 +94,32 @@ impl Load {
         Load { title, requests, knows_hosts, objects, bytes, small_bytes, segment_bytes, note: None }
     }
 
+    /// The memory that files have beside it, with what the kernel keeps of them, where it is as scarce as in the paper.
+    pub fn memory_bytes(&self) -> u64 {
+        ((self.bytes as f64 * MEMORY_SHARE) as u64).max(LEAST_MEMORY_BYTES)
+    }
+
     /// What is left out to warm the cache up: half, as the paper's first day.
     pub fn measured_from(&self) -> usize {
         self.requests.len() / 2
     }
+}
+
+/// How large the loads are whose caches have no end.
+pub fn table(loads: &[Load]) -> Table {
+    let columns = ["load", "requests", "objects", "GB of objects", "GB of 8 KiB and less", "MB of memory for files"];
+    let mut table = Table::new("The loads", &columns);
+    for load in loads {
+        table.row([
+            load.title.as_str().into(),
+            Cell::Count(load.requests.len() as u64),
+            Cell::Count(load.objects),
+            Cell::number(load.bytes as f64 / 1e9, 2),
+            Cell::number(load.small_bytes as f64 / 1e9, 2),
+            Cell::number(load.memory_bytes() as f64 / 1e6, 0),
+        ]);
+    }
+    table
 }
 
 /// A request for an object of so many bytes.

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use tinaja_store::engines;
 
 use super::ground::UNLIMITED;
-use super::layouts::{LIMIT_EVERY, memory_bytes};
-use super::load::Load;
+use super::layouts::LIMIT_EVERY;
+use super::load::{self, Load, REQUESTS};
 use crate::error::LabError;
 use crate::experiment::{Experiment, Needs, Setup};
 use crate::load::Request;
@@ -25,12 +25,13 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "the real Squid beside squid2: transactions of a disk, on the same requests and memory",
     paper: "Maltzahn, sections 2.3.2 and 2.4.1",
     replays_logs: true,
+    takes_requests: true,
     needs: Needs::Root,
     run,
 };
 
-/// In full, and in short: Squid answers some thousand a second.
-const REQUESTS: (usize, usize) = (200_000, 6000);
+/// Of a quick run: Squid answers some thousand a second.
+const FEW_REQUESTS: usize = 6000;
 /// Said before the first run: in what range Squid's transactions are, as a multiple of squid2's.
 const BAND: (f64, f64) = (0.7, 1.5);
 /// Of memory for hot objects, each.
@@ -73,11 +74,12 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
     let (mut tables, mut plots) = (Vec::new(), Vec::new());
     let (theirs, absent): (Vec<Peer>, Vec<Peer>) = THEIRS.into_iter().partition(|peer| peer.program().is_some());
     let left_out: Vec<_> = absent.iter().map(|peer| format!("{}: it is not installed", peer.name())).collect();
-    let count = setup.choose(REQUESTS.0, REQUESTS.1);
+    let count = setup.count(REQUESTS, FEW_REQUESTS);
     let mut loads = vec![Load::generated(setup, AT_ONCE, count)];
     for (number, path) in (1..).zip(&setup.traces) {
         loads.push(Load::of_log(number, path, setup.choose(usize::MAX, count))?);
     }
+    tables.push(load::table(&loads));
     for load in &loads {
         let mut measured = vec![measure(setup, load, OURS)?];
         for &peer in &theirs {
@@ -98,7 +100,7 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
 
 fn measure(setup: &Setup, load: &Load, peer: Peer) -> Result<Measured, LabError> {
     let disk_bytes = (load.bytes + load.objects * 8192 + (256 << 20)).next_multiple_of(1 << 20);
-    let memory_bytes = memory_bytes(load);
+    let memory_bytes = load.memory_bytes();
     let bench = Bench::make(&BenchOptions {
         scratch: setup.scratch.clone(),
         disk_bytes,
@@ -207,8 +209,9 @@ fn plot(load: &Load, measured: &[Measured]) -> Plot {
 fn notes(left_out: &[String]) -> Vec<String> {
     let mut notes = [
         "Both are proxies in front of the same origin, asked by one client, one request after the other, over ext4 on a loop device of their \
-         own and in a control group that leaves the page cache a sixteenth of the data, and 16 MB at least. Nothing is evicted. Transactions are counted until the second half is \
-         synced.",
+         own and in a control group that leaves files a sixteenth of the data, and 32 MB at least, beside what the programs have of their own: \
+         in it are the pages of files as well as what the kernel keeps of them, inodes, names and directories. Nothing is evicted. \
+         Transactions are counted until the second half is synced.",
         "Squid has 16 x 256 directories, 256 files in each before the next one, as `squid2` by default. What Squid does more than the formula says: \
          `swap.state`, a list to which each object that comes or goes adds 72 bytes; the answer's whole head and Squid's own record before \
          each body; a memory for hot objects of 8 MB, which `squid2` has here as well. Its `ufs` reads and writes in the process that serves, \

@@ -20,6 +20,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "the proxy beside Squid and Traffic Server on a disk of 70 requests per second: rates, processor, memory, disk",
     paper: "HashCache, Figures 3, 5, 7 and 9",
     replays_logs: false,
+    takes_requests: false,
     needs: Needs::Root,
     run,
 };

@@ -19,6 +19,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "equation (1): the network speed from which segments are faster despite fewer hits",
     paper: "Log-Structured Cache, section 4.3",
     replays_logs: true,
+    takes_requests: false,
     needs: Needs::Nothing,
     run,
 };

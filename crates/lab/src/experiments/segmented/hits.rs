@@ -20,6 +20,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "hit rates with segments, keeping some objects, in place, LRU and an unlimited cache; for logs with --trace",
     paper: "Log-Structured Cache, Figure 10",
     replays_logs: true,
+    takes_requests: false,
     needs: Needs::Nothing,
     run,
 };

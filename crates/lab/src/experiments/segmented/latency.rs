@@ -17,6 +17,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "times of reads and writes in place and in segments, on a phone's modelled flash and on this disk",
     paper: "Log-Structured Cache, Figures 8 and 9",
     replays_logs: true,
+    takes_requests: false,
     needs: Needs::Nothing,
     run,
 };

@@ -24,6 +24,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "the cost of each policy: bits per slot and per live object, losses to full sets, seeks",
     paper: "HashCache, Table 3",
     replays_logs: false,
+    takes_requests: false,
     needs: Needs::Nothing,
     run,
 };

@@ -24,6 +24,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "peak request rates by policy and disk: Table 4's formula, Table 7, and measured; times at four fifths",
     paper: "HashCache, Tables 4 and 7 to 9, Figures 3 and 4",
     replays_logs: false,
+    takes_requests: false,
     needs: Needs::Nothing,
     run,
 };

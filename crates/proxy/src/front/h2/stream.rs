@@ -84,7 +84,7 @@ impl Front {
     async fn refuse_stream(
         &self,
         client: H2,
-        address: Option<IpAddr>,
+        address: IpAddr,
         began: Instant,
         judged: Option<(&Judged, &RequestId)>,
         failure: &Failure,
@@ -107,14 +107,16 @@ impl Front {
     }
 }
 
-/// What a neighbour says with its request: which object it means; and for whom, who takes its place.
+/// What a neighbour says with its request: which object it means; and for whom, who takes its place. One that names nobody speaks for itself.
 fn told(caller: &mut Caller, judged: &Judged, head: &Bytes) -> Option<String> {
     let fields = head.get(judged.fields.clone()).unwrap_or_default();
     let field = |name: &HeaderName| {
         let line = lines(fields).find(|line| line.is(name))?;
         std::str::from_utf8(line.value).ok().map(str::to_owned)
     };
-    caller.address = field(&CLIENT).and_then(|client| client.parse().ok());
+    if let Some(client) = field(&CLIENT).and_then(|client| client.parse().ok()) {
+        caller.address = client;
+    }
     field(&OBJECT)
 }
 

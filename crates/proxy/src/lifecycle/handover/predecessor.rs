@@ -100,7 +100,7 @@ impl Talk {
             Err(_) => {
                 let seconds = SOON.as_secs();
                 tracing::warn!(
-                    "the server before has not left its cache within {seconds} s: requests pass by until then"
+                    "the previous process has not released the cache within {seconds} s; requests bypass the cache until it does"
                 );
                 self.told().await
             }
@@ -109,7 +109,7 @@ impl Talk {
             Ok(Told::Released) => {}
             Ok(Told::Failed { why }) => return Err(TakeOverError::Refused(why)),
             Ok(Told::HandingOver { .. }) => return Err(TakeOverError::OtherVersion("it hands over twice".into())),
-            Err(error) => tracing::warn!(%error, "the server before has gone amid the hand-over: its cache is opened"),
+            Err(error) => tracing::warn!(%error, "the previous process ended during the hand-over; opening its cache"),
         }
         switch.take_in(open_unlocked(open, &self.clock).await.map_err(|error| TakeOverError::Cache(Box::new(error)))?);
         let without = self.clock.since(began);

@@ -380,8 +380,12 @@ impl Files {
         self.urls.get(spot.file).filter(|_| is_whole).map(|named| (named.directory.clone(), named.expires))
     }
 
-    /// The names of a directory's objects, with when they expire.
+    /// The names of a directory's objects, with when they expire; none if it has one at most, which whoever asks has just written.
     pub fn names_in(&self, directory: &str) -> BTreeMap<String, u64> {
+        // Each new directory asks, and to look through all files for each would take longer the more there are.
+        if self.urls.count_in(directory) <= 1 {
+            return BTreeMap::new();
+        }
         let there = self.all.values().filter(|entry| entry.record.is_some() && !entry.gone).filter_map(|entry| {
             let Spot::File(spot) = entry.spot else { return None };
             let named = self.urls.get(spot.file).filter(|named| *named.directory == *directory)?;

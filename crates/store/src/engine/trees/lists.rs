@@ -19,7 +19,7 @@ use crate::device::tree::{Call, Tree};
 use crate::layout::take::{take, take_u32, take_u64};
 
 /// The list of a directory.
-const LIST: &str = ",metadata";
+pub const LIST: &str = ",metadata";
 /// What follows a file's name in that of its lock.
 const LOCK: &str = ",lock";
 const MAGIC: &[u8; 4] = b"TjL1";
@@ -27,7 +27,7 @@ const HEADER_BYTES: usize = 16;
 
 /// What a directory's list says.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Listed {
+pub enum Listed {
     /// When each file expires, by its name.
     Whole(BTreeMap<String, u64>),
     /// There is none.
@@ -36,8 +36,8 @@ pub(super) enum Listed {
     Damaged,
 }
 
-/// The lists of a tree. One thread changes one at a time.
-pub(super) struct Lists {
+/// The lists of a tree. One thread changes one at a time. Memory: nothing that grows.
+pub struct Lists {
     seed: u64,
     turn: RwLock<()>,
 }
@@ -60,8 +60,17 @@ pub(super) fn beside(path: &str) -> Option<Beside> {
 }
 
 impl Lists {
+    /// With checksums of this seed.
     pub fn new(seed: u64) -> Lists {
         Lists { seed, turn: RwLock::default() }
+    }
+
+    /// Whether an object is being written: there is a lock beside its file. Errors: the tree's.
+    pub fn is_locked(&self, tree: &dyn Tree, path: &str) -> io::Result<bool> {
+        match tree.call(Call::Read { path: &format!("{path}{LOCK}"), at: 0, into: &mut [] }) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            looked => looked.map(|()| true),
+        }
     }
 
     /// Write to an object's file, and before that, if nothing of it is written yet, a lock beside it. Errors: the tree's.
@@ -207,7 +216,7 @@ mod tests {
     fn written() -> (Lists, MemoryTree) {
         let (lists, tree) = (Lists::new(42), MemoryTree::default());
         lists.write(&tree, PATH, 0, b"part", true).unwrap();
-        assert_eq!((lists.names(&tree, PATH).unwrap(), tree.change(&format!("{PATH},lock"), |_| ())), (false, true));
+        assert_eq!((lists.names(&tree, PATH).unwrap(), lists.is_locked(&tree, PATH).unwrap()), (false, true));
         lists.write(&tree, PATH, 4, b"end", false).unwrap();
         lists.enter(&tree, PATH, 1_800_000_000, BTreeMap::new).unwrap();
         (lists, tree)
@@ -216,7 +225,7 @@ mod tests {
     #[test]
     fn what_is_written_is_listed_until_it_is_removed() {
         let (lists, tree) = written();
-        assert!(lists.names(&tree, PATH).unwrap() && !tree.change(&format!("{PATH},lock"), |_| ()));
+        assert!(lists.names(&tree, PATH).unwrap() && !lists.is_locked(&tree, PATH).unwrap());
         lists.write(&tree, "http/a.test/x,0000002B", 0, b"newer", true).unwrap();
         lists.enter(&tree, "http/a.test/x,0000002B", 0, BTreeMap::new).unwrap();
         lists.remove(&tree, PATH, false).unwrap();

@@ -43,7 +43,7 @@ mod figures;
 mod files;
 mod format;
 mod limits;
-mod lists;
+pub mod lists;
 pub mod naming;
 mod record;
 mod recover;

@@ -140,8 +140,12 @@ impl Urls {
 
     /// Whether a file's directory has no other one.
     pub fn is_alone(&self, number: u32) -> bool {
-        let directory = self.named.get(&number).map(|named| &named.directory);
-        directory.and_then(|directory| self.counts.get(directory)).is_none_or(|count| *count == 1)
+        self.named.get(&number).is_none_or(|named| self.count_in(&named.directory) <= 1)
+    }
+
+    /// Files that a directory has.
+    pub fn count_in(&self, directory: &str) -> usize {
+        self.counts.get(directory).copied().unwrap_or_default()
     }
 
     /// One that is there. `false` if its number is another's.

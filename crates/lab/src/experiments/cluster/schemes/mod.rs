@@ -26,6 +26,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "AC, BCC, CCWR, MTACC and HYBCC between real processes: hits, misses, duplicates, reads and messages",
     paper: "Cooperative caching, Figures 5 to 8, in counts",
     replays_logs: false,
+    takes_requests: false,
     needs: Needs::Ucx,
     run,
 };
