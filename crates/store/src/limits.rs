@@ -7,6 +7,7 @@
 //! | `index` | slots |
 //! | `device` | reads under way, requests in queues |
 //! | `layout` | batches, bins, summaries, failures, changes that are remembered |
+//! | `engine/damelo` | frames, lives of pages, versions that were replaced |
 //! | `engine/hashcache/log` | how often `hashcache-log` writes its index |
 //! | `engine/hashcache/loglru` | positions of `hashcache-loglru` on their way to its file |
 //! | `engine/hashcache/table` | what the engines with a Disk Table remember |
@@ -21,6 +22,9 @@
 
 pub use crate::cache::limits::{MIN_DISK_BYTES, UNTOLD_EXTENTS};
 pub use crate::device::limits::{MAX_IN_FLIGHT, MAX_QUEUED_REQUESTS, MAX_READS, MIN_READS, reads};
+pub use crate::engine::damelo::limits::{
+    FRAME_PATIENCE, LARGE_FRAME_BYTES, LEAST_FRAME_BYTES, LEAST_POOL_FRAMES, MAX_SHADOWS, PINNED_SHARE,
+};
 pub use crate::engine::hashcache::log::limits::SNAPSHOT_SHARE;
 pub use crate::engine::hashcache::loglru::limits::MAX_POSITIONS_WAITING;
 pub use crate::engine::hashcache::table::limits::{MAX_SETS_AT_HAND, MAX_SETS_LEARNED, MAX_UNWRITTEN_REMOVALS};

@@ -4,7 +4,7 @@
 //! as it does in the engine: one lock guards which frame holds the page, a reader pins that frame, a page is compacted into
 //! a second frame that takes the place of the first, and whoever finds no frame asks to be told and looks once more.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 #[path = "../src/engine/damelo/pool.rs"]
 #[allow(dead_code, reason = "the engine uses more of it")]

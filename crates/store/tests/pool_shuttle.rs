@@ -4,7 +4,7 @@
 //! TINAJA_ORDERS=100000 cargo test --release -p tinaja-store --test pool_shuttle
 //! ```
 
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 #[path = "../src/engine/damelo/pool.rs"]
 #[allow(dead_code, reason = "the engine uses more of it")]

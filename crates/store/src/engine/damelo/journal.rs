@@ -358,6 +358,15 @@ mod tests {
         assert_eq!(found.pages.get(&1).unwrap().frame, Some(5));
     }
 
+    /// A change of these bytes is another version, and keeps the file of this one.
+    #[test]
+    fn a_checkpoint_is_that_of_the_golden_file() {
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let all = example();
+        let found = format!("{}\n{}\n", hex(&all[..256]), hex(&all[4096..4352]));
+        assert_eq!(found, include_str!("../../../tests/golden/damelo-checkpoint-v1.txt"));
+    }
+
     /// What was evicted does not let an older version come to light.
     #[test]
     fn an_older_version_stays_away_when_the_newer_one_is_evicted() {

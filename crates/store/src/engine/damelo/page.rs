@@ -235,6 +235,18 @@ mod tests {
         }
     }
 
+    /// A change of these bytes is another version, and keeps the file of this one.
+    #[test]
+    fn a_page_is_that_of_the_golden_file() {
+        let mut page = vec![0; 16 << 10];
+        begin(&mut page, STAMP, AT, 4);
+        (0..3).for_each(|n| assert_eq!(add(&mut page, &[n; 5]), Some(n.into())));
+        delete(&mut page, STAMP, &[1]);
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let found = format!("{}\n{}\n", hex(&page[..72]), hex(&page[(16 << 10) - 130..]));
+        assert_eq!(found, include_str!("../../../tests/golden/damelo-page-v1.txt"));
+    }
+
     #[test]
     fn slots_are_used_up() {
         let mut page = vec![0; 16 << 10];
@@ -276,7 +288,8 @@ mod tests {
                     prop_assert_eq!(slot.is_some(), fitted);
                     model.extend(slot.map(|slot| (slot, bytes)));
                 } else {
-                    let dead: Vec<_> = model.iter().map(|(slot, _)| *slot).filter(|slot| (*slot as usize + size) % 3 == 0).collect();
+                    let leaves = |slot: &u16| (*slot as usize + size).is_multiple_of(3);
+                    let dead: Vec<_> = model.iter().map(|(slot, _)| *slot).filter(leaves).collect();
                     let mut other = page.clone();
                     let mut copied = 0;
                     for slot in dead.iter().rev() {
