@@ -1,13 +1,13 @@
 //! The load: how requests are put to a proxy, and what came of them.
 
 use std::collections::HashSet;
-use std::io::ErrorKind;
+use std::io::{Error, ErrorKind};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::client::Clients;
+use super::client::{Answer, Clients};
 use crate::error::LabError;
 use crate::load::{PolyMix, Request};
 
@@ -82,14 +82,32 @@ pub fn fill(clients: &Clients, mix: &mut PolyMix, requests: usize, at_once: usiz
     let mut seen = HashSet::new();
     let objects = mix.by_ref().take(requests).filter(|request| request.cachable && seen.insert(request.object));
     let source = Mutex::new(objects);
-    put(clients, at_once, || source.lock().next().map(|request| (request, Instant::now())))
+    put(|request| clients.ask(request), at_once, || source.lock().next().map(|request| (request, Instant::now())))
+}
+
+/// Ask for each of these in turn, so many a second whether they are answered in time or not, or as fast as they are answered.
+/// Times are from when each was due.
+pub fn listed(
+    ask: impl Fn(&Request) -> Result<Answer, Error> + Sync,
+    requests: &[Request],
+    rate: Option<f64>,
+    at_once: usize,
+) -> Result<Tally, LabError> {
+    let (source, begin) = (Mutex::new(requests.iter().enumerate()), Instant::now());
+    put(ask, at_once, || {
+        let (number, request) = source.lock().next()?;
+        let Some(rate) = rate else { return Some((*request, Instant::now())) };
+        let due = begin + Duration::from_secs_f64(number as f64 / rate);
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        Some((*request, due))
+    })
 }
 
 /// Ask for so long, with so many requests always under way: as fast as the proxy can.
 pub fn flat_out(clients: &Clients, mix: &mut PolyMix, time: Duration, at_once: usize) -> Result<Tally, LabError> {
     let source = Mutex::new(mix);
     let end = Instant::now() + time;
-    put(clients, at_once, || {
+    put(|request| clients.ask(request), at_once, || {
         let now = Instant::now();
         (now < end).then(|| source.lock().next().map(|request| (request, now))).flatten()
     })
@@ -108,7 +126,7 @@ pub fn timed(
     let Some(first) = mix.next() else { return Ok(Tally::default()) };
     let source = Mutex::new(mix);
     let begin = Instant::now();
-    put(clients, at_once, || {
+    put(|request| clients.ask(request), at_once, || {
         let request = source.lock().next()?;
         let due = request.time.saturating_sub(first.time);
         if due >= time {
@@ -121,7 +139,7 @@ pub fn timed(
 
 /// Put requests to a proxy from so many threads until there are none. Errors: an answer had wrong bytes, or most had none.
 fn put(
-    clients: &Clients,
+    ask: impl Fn(&Request) -> Result<Answer, Error> + Sync,
     at_once: usize,
     next: impl Fn() -> Option<(Request, Instant)> + Sync,
 ) -> Result<Tally, LabError> {
@@ -130,7 +148,7 @@ fn put(
     let work = || {
         let mut tally = Tally::default();
         while let Some((request, due)) = next() {
-            match clients.ask(&request) {
+            match ask(&request) {
                 Ok(answer) => {
                     tally.bytes += request.bytes;
                     tally.hit_bytes += if answer.is_hit { request.bytes } else { 0 };
@@ -198,6 +216,20 @@ mod tests {
         let tally = fill(&clients, &mut mix(), 2000, 4).unwrap();
         assert_eq!((tally.requests(), tally.failed, tally.hit_times.len()), (objects.len() as u64, 0, 0));
         assert_eq!(tally.cachable_misses, objects.len() as u64);
+    }
+
+    #[test]
+    fn a_list_is_asked_for_from_its_beginning_to_its_end() {
+        let origin = Origin::begin().unwrap();
+        let clients = Clients::new(20, origin.address(), origin.address());
+        let requests: Vec<_> = mix().take(50).collect();
+        for rate in [None, Some(1000.0)] {
+            let before = origin.given();
+            let tally = listed(|request| clients.ask(request), &requests, rate, 4).unwrap();
+            let bytes: u64 = requests.iter().map(|request| request.bytes).sum();
+            assert_eq!((tally.requests(), tally.bytes, tally.failed), (50, bytes, 0));
+            assert_eq!(origin.given(), (before.0 + 50, before.1 + bytes));
+        }
     }
 
     #[test]
