@@ -82,11 +82,11 @@ pub fn fill(clients: &Clients, mix: &mut PolyMix, requests: usize, at_once: usiz
     let mut seen = HashSet::new();
     let objects = mix.by_ref().take(requests).filter(|request| request.cachable && seen.insert(request.object));
     let source = Mutex::new(objects);
-    put(|request| clients.ask(request), at_once, || source.lock().next().map(|request| (request, Instant::now())))
+    most(put(|request| clients.ask(request), at_once, || source.lock().next().map(|request| (request, Instant::now()))))
 }
 
 /// Ask for each of these in turn, so many a second whether they are answered in time or not, or as fast as they are answered.
-/// Times are from when each was due.
+/// Times are from when each was due. Requests without an answer are counted. Errors: an answer had wrong bytes.
 pub fn listed(
     ask: impl Fn(&Request) -> Result<Answer, Error> + Sync,
     requests: &[Request],
@@ -94,23 +94,27 @@ pub fn listed(
     at_once: usize,
 ) -> Result<Tally, LabError> {
     let (source, begin) = (Mutex::new(requests.iter().enumerate()), Instant::now());
-    put(ask, at_once, || {
+    let (tally, failure) = put(ask, at_once, || {
         let (number, request) = source.lock().next()?;
         let Some(rate) = rate else { return Some((*request, Instant::now())) };
         let due = begin + Duration::from_secs_f64(number as f64 / rate);
         thread::sleep(due.saturating_duration_since(Instant::now()));
         Some((*request, due))
-    })
+    });
+    match failure {
+        Some(Failure { why, is_wrong: true }) => Err(LabError::failed("asking a proxy", why)),
+        _ => Ok(tally),
+    }
 }
 
 /// Ask for so long, with so many requests always under way: as fast as the proxy can.
 pub fn flat_out(clients: &Clients, mix: &mut PolyMix, time: Duration, at_once: usize) -> Result<Tally, LabError> {
     let source = Mutex::new(mix);
     let end = Instant::now() + time;
-    put(|request| clients.ask(request), at_once, || {
+    most(put(|request| clients.ask(request), at_once, || {
         let now = Instant::now();
         (now < end).then(|| source.lock().next().map(|request| (request, now))).flatten()
-    })
+    }))
 }
 
 /// Ask for so long, each at the time that the load gives it, whether the proxy keeps up or not. Times are from there on, so
@@ -126,7 +130,7 @@ pub fn timed(
     let Some(first) = mix.next() else { return Ok(Tally::default()) };
     let source = Mutex::new(mix);
     let begin = Instant::now();
-    put(|request| clients.ask(request), at_once, || {
+    most(put(|request| clients.ask(request), at_once, || {
         let request = source.lock().next()?;
         let due = request.time.saturating_sub(first.time);
         if due >= time {
@@ -134,17 +138,37 @@ pub fn timed(
         }
         thread::sleep((begin + due).saturating_duration_since(Instant::now()));
         Some((request, begin + due))
-    })
+    }))
 }
 
-/// Put requests to a proxy from so many threads until there are none. Errors: an answer had wrong bytes, or most had none.
+/// What went wrong first; wrong bytes before all else.
+struct Failure {
+    why: String,
+    is_wrong: bool,
+}
+
+/// Errors: an answer had wrong bytes, or more than one in a hundred had none.
+fn most((tally, failure): (Tally, Option<Failure>)) -> Result<Tally, LabError> {
+    match failure {
+        Some(Failure { why, is_wrong }) if is_wrong || tally.failed * 100 > tally.requests() => {
+            Err(LabError::failed("asking a proxy", why))
+        }
+        Some(Failure { why, .. }) => {
+            tracing::warn!("{} requests had no answer, the first: {why}", tally.failed);
+            Ok(tally)
+        }
+        None => Ok(tally),
+    }
+}
+
+/// Put requests to a proxy from so many threads until there are none, and what went wrong.
 fn put(
     ask: impl Fn(&Request) -> Result<Answer, Error> + Sync,
     at_once: usize,
     next: impl Fn() -> Option<(Request, Instant)> + Sync,
-) -> Result<Tally, LabError> {
+) -> (Tally, Option<Failure>) {
     let begin = Instant::now();
-    let (sum, first_failure) = (Mutex::new(Tally::default()), Mutex::new(None));
+    let (sum, first_failure) = (Mutex::new(Tally::default()), Mutex::new(None::<Failure>));
     let work = || {
         let mut tally = Tally::default();
         while let Some((request, due)) = next() {
@@ -161,7 +185,7 @@ fn put(
                     let is_wrong = error.kind() == ErrorKind::InvalidData;
                     let mut first = first_failure.lock();
                     if first.is_none() || is_wrong {
-                        *first = Some((error.to_string(), is_wrong));
+                        *first = Some(Failure { why: error.to_string(), is_wrong });
                     }
                     if is_wrong || tally.failed > MOST_FAILURES {
                         break;
@@ -176,17 +200,7 @@ fn put(
             scope.spawn(work);
         }
     });
-    let tally = Tally { span: begin.elapsed(), ..sum.into_inner() };
-    match first_failure.into_inner() {
-        Some((why, is_wrong)) if is_wrong || tally.failed * 100 > tally.requests() => {
-            Err(LabError::failed("asking a proxy", why))
-        }
-        Some((why, _)) => {
-            tracing::warn!("{} requests had no answer, the first: {why}", tally.failed);
-            Ok(tally)
-        }
-        None => Ok(tally),
-    }
+    (Tally { span: begin.elapsed(), ..sum.into_inner() }, first_failure.into_inner())
 }
 
 #[cfg(test)]

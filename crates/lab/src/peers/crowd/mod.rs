@@ -142,16 +142,15 @@ impl<'a> Crowd<'a> {
                 Kind::Nginx => nginx::write(&crowd.setting(), n, &crowd.own(n))?,
             }
         }
-        if kind == Kind::Nginx {
-            let mut command = nginx::front(&crowd.setting())?;
-            crowd.front = Some(run_at(&mut command, &crowd.dir.path().join("front.output"))?);
-        }
         (0..first).try_for_each(|n| crowd.begin(n))?;
         (0..first).try_for_each(|n| crowd.wait(n))?;
         if matches!(kind, Kind::Tinaja { .. }) {
             (0..first).try_for_each(|n| ours::knows(&crowd.own(n), usize::from(first) - 1, PATIENCE))?;
         }
+        // After them, or it would take them for dead.
         if kind == Kind::Nginx {
+            let mut command = nginx::front(&crowd.setting())?;
+            crowd.front = Some(run_at(&mut command, &crowd.dir.path().join("front.output"))?);
             crowd.listens(SocketAddrV4::new(places.here(), PORT), None)?;
         }
         Ok(crowd)

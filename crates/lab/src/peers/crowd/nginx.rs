@@ -33,12 +33,13 @@ pub fn command(places: &Places, n: u8, own: &Path) -> Result<Command, LabError> 
     Ok(command)
 }
 
-/// The HAProxy, where clients ask. It looks twice a second whether each node is there, and asks another one where one broke off before it answered.
+/// The HAProxy, where clients ask. It looks twice a second whether each node is there. One that refuses a connection is passed by at once, until it has been found
+/// there twice: else all that is its share would be answered with 503 for a second.
 pub fn front(setting: &Setting<'_>) -> Result<Command, LabError> {
     let Setting { places, count, dir, .. } = setting;
     let here = places.here();
     let servers: Vec<_> = (0..*count)
-        .map(|n| format!(" server box-{n} {}:{PORT} check inter 500ms fall 2 rise 2\n", places.of(n)))
+        .map(|n| format!(" server box-{n} {}:{PORT} check inter 500ms fall 2 rise 2 observe layer4 error-limit 1 on-error mark-down\n", places.of(n)))
         .collect();
     let file = dir.join("haproxy.cfg");
     write_file(

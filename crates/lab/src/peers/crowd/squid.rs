@@ -41,7 +41,7 @@ pub fn write(setting: &Setting<'_>, n: u8, own: &Path) -> Result<(), LabError> {
         &file,
         &format!(
             "http_port {}:{PORT}\nvisible_hostname box-{n}\nunique_hostname box-{n}\nhttp_access allow all\n\
-             cache_effective_user {USER}\nmaximum_object_size 16 MB\ncache_dir aufs {dir}/cache {disk} 16 256\ncache_mem {memory} MB\n\
+             cache_effective_user {USER}\nmaximum_object_size 16 MB\ncache_dir aufs {dir}/cache {disk} 16 16\ncache_mem {memory} MB\n\
              icp_port 0\n{}digest_generation on\ndigest_rebuild_period {REBUILT_MINUTES} minutes\ndigest_rewrite_period {REBUILT_MINUTES} minutes\n\
              client_idle_pconn_timeout 1 day\nserver_idle_pconn_timeout 1 day\nclient_lifetime 30 days\nread_timeout 1 day\n\
              access_log none\ncache_store_log none\nnetdb_filename none\ncache_log {dir}/cache.log\npid_filename {dir}/squid.pid\n\
