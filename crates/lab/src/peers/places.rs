@@ -54,6 +54,7 @@ pub struct Places {
     name: Option<String>,
     /// The first three bytes of all addresses.
     net: [u8; 3],
+    count: u8,
     _cleaner: Option<Cleaner>,
 }
 
@@ -64,7 +65,7 @@ impl Places {
             return Err(LabError::failed("making networks", format!("{count} machines, and {MOST} are the most")));
         }
         if needs_root().is_err() {
-            return Ok(Places { name: None, net: [127, 2, 0], _cleaner: None });
+            return Ok(Places { name: None, net: [127, 2, 0], count, _cleaner: None });
         }
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Relaxed);
@@ -75,7 +76,7 @@ impl Places {
         let cleaner = Cleaner::by(UNDO, [&name, &counted])?;
         let [a, b, c] = net;
         run(Command::new("sh").args(["-c", MAKE, "sh", &name, &format!("{a}.{b}.{c}"), &counted]))?;
-        Ok(Places { name: Some(name), net, _cleaner: Some(cleaner) })
+        Ok(Places { name: Some(name), net, count, _cleaner: Some(cleaner) })
     }
 
     /// Whether each is a namespace.
@@ -92,6 +93,17 @@ impl Places {
     /// The address of this program, by which all of them reach it.
     pub fn here(&self) -> Ipv4Addr {
         self.of(253)
+    }
+
+    /// Cut each off from each other one, or join them again. All reach this program, and it reaches all; what they send each other is
+    /// lost without a word. Errors: they are on loopback, or the kernel does not do it.
+    pub fn part(&self, apart: bool) -> Result<(), LabError> {
+        let name = self.name.as_ref().ok_or_else(|| LabError::failed("parting a network", "there is none on loopback"))?;
+        let isolated = if apart { "on" } else { "off" };
+        (1..=self.count).try_for_each(|n| {
+            let port = format!("{name}-{n}");
+            run(Command::new("ip").args(["link", "set", &port, "type", "bridge_slave", "isolated", isolated])).map(drop)
+        })
     }
 
     /// A command that will run there, in a process group of its own.
