@@ -212,6 +212,51 @@ fn a_former_home_asks_the_present_one() {
     together.nodes[2].process = process;
 }
 
+/// A passive node beside the origin holds no share of the objects. Through it the origin's host removes an object from all nodes (PURGE), and has it fetched anew for all of
+/// them (a GET with no-cache).
+#[test]
+fn a_passive_node_beside_the_origin_removes_and_updates() {
+    let version = Arc::new(AtomicU64::new(1));
+    let origin = {
+        let version = version.clone();
+        Origin::start(move |request, stream| {
+            let bytes = if request.path.contains("long") { 2000 } else { 20 };
+            let body = format!("{} of {}", version.load(Relaxed), request.path).repeat(bytes);
+            reply(stream, request, 200, "Cache-Control: max-age=600\r\n", body.as_bytes())
+        })
+    };
+    let mut together = Together::start_with(3, &origin, "patience = \"2s\"\ndisk = \"home\"");
+    let file = together.nodes[2].dir.join("tinaja.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replace("[cluster]\n", "[cluster]\nrole = \"passive\"\n")).unwrap();
+    together.nodes[2].process.terminate();
+    together.restart(2);
+    together.know(&[0, 1, 2], 2);
+    let paths: Vec<String> = (0..12).map(|n| format!("/{}-{n}", ["long", "short"][n % 2])).collect();
+    let versions = |n: usize| -> Vec<u64> {
+        let answers = paths.iter().map(|path| together.get(n, path));
+        answers.map(|answer| answer.text().split(' ').next().unwrap().parse().unwrap()).collect()
+    };
+    let through = |method: &str, fields: &str| {
+        for path in &paths {
+            let answer = Client::connect(together.nodes[2].listen).request(method, &format!("{SITE}{path}"), fields);
+            assert_eq!(answer.status, 200, "{method}: {}", answer.head);
+        }
+    };
+    assert_eq!([0, 1].map(versions), [[1; 12], [1; 12]]);
+    lie_on_disks(&together, 12);
+    assert_eq!(on_disk(&together, 2), 0);
+    version.store(2, Relaxed);
+    assert_eq!([0, 1].map(versions), [[1; 12], [1; 12]], "nobody has said that there is a new one");
+    through("GET", "Cache-Control: no-cache\r\n");
+    let fetched = asked(&origin);
+    assert_eq!([0, 1].map(versions), [[2; 12], [2; 12]]);
+    assert_eq!(asked(&origin), fetched, "one fetch does for all");
+    version.store(3, Relaxed);
+    through("PURGE", "");
+    assert_eq!([0, 1].map(versions), [[3; 12], [3; 12]]);
+}
+
 /// A node whose listener leads to another origin is not one to ask: nothing is given for what it is not.
 #[test]
 fn a_node_that_leads_elsewhere_is_not_believed() {

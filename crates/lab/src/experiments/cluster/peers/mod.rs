@@ -40,7 +40,7 @@ const MEAN_BYTES: f64 = 20_000.0;
 const MOST_BYTES: f64 = 500_000.0;
 const ALPHA: f64 = 0.8;
 /// Requests to fill the caches, and of each phase; how many a second.
-const FILL: (usize, usize) = (40_000, 600);
+const FILL: (usize, usize) = (24_000, 600);
 const PHASE: (usize, usize) = (10_000, 240);
 const RATE: f64 = 400.0;
 /// Requests at once, at most, and how many clients they are of.

@@ -143,6 +143,12 @@ pub fn notes(setup: &Setup, places: &Places, left_out: &[String]) -> Vec<String>
             TELL.as_secs()
         ),
     ];
+    if setup.quick {
+        notes.push(
+            "In short: nodes that are younger than ten seconds validate what they have whenever another joins, and Squids have no time for digests."
+                .to_owned(),
+        );
+    }
     if !left_out.is_empty() {
         notes.push(format!("Left out of {}: {}.", KINDS.len(), left_out.join("; ")));
     }
