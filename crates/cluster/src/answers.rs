@@ -109,7 +109,10 @@ impl<A: Arena + 'static, C: Send + 'static> Answers<A, C> {
                 let stream = stream.into_std().map_err(|cause| cause.to_string())?;
                 // Where many come at once each waits for its turn, within the time for a handshake: whoever is sent away takes this node for dead.
                 let visitors = self.visitors.as_ref().ok_or("it asks for objects, and nobody answers here")?;
-                visitors.send((stream, from)).await.map_err(|_| "it asks for objects, and nobody takes them up any more")?;
+                visitors
+                    .send((stream, from))
+                    .await
+                    .map_err(|_| "it asks for objects, and nobody takes them up any more")?;
                 return Ok(None);
             }
             let stream = BufReader::with_capacity(READ_BYTES, stream);

@@ -29,9 +29,7 @@ pub fn purge(flags: Purge) -> Result<()> {
                 Some(Answer::Purged { objects }) => Ok(objects),
                 Some(Answer::Failed { why }) => Err(why),
                 Some(_) => bail!("the server sent an unexpected answer: it may be another version"),
-                None => {
-                    block_on(purge_stopped(stopped.insert(open(&dirs)?), url)).map_err(|why| why.to_string())
-                }
+                None => block_on(purge_stopped(stopped.insert(open(&dirs)?), url)).map_err(|why| why.to_string()),
             },
         };
         failed += usize::from(purged.is_err());

@@ -7,8 +7,8 @@ use std::process::Command;
 use tinaja_cluster::Pooled;
 use tinaja_cluster::disks::visitors;
 use tinaja_cluster::limits::MAX_VISITORS;
-use tinaja_store::{Clock, Key};
 use tinaja_store::contract::bytes_of;
+use tinaja_store::{Clock, Key};
 
 use crate::support::{One, cache, files, joining};
 

@@ -111,10 +111,14 @@ pub fn listed(
 pub fn flat_out(clients: &Clients, mix: &mut PolyMix, time: Duration, at_once: usize) -> Result<Tally, LabError> {
     let source = Mutex::new(mix);
     let end = Instant::now() + time;
-    most(put(|request| clients.ask(request), at_once, || {
-        let now = Instant::now();
-        (now < end).then(|| source.lock().next().map(|request| (request, now))).flatten()
-    }))
+    most(put(
+        |request| clients.ask(request),
+        at_once,
+        || {
+            let now = Instant::now();
+            (now < end).then(|| source.lock().next().map(|request| (request, now))).flatten()
+        },
+    ))
 }
 
 /// Ask for so long, each at the time that the load gives it, whether the proxy keeps up or not. Times are from there on, so
@@ -130,15 +134,19 @@ pub fn timed(
     let Some(first) = mix.next() else { return Ok(Tally::default()) };
     let source = Mutex::new(mix);
     let begin = Instant::now();
-    most(put(|request| clients.ask(request), at_once, || {
-        let request = source.lock().next()?;
-        let due = request.time.saturating_sub(first.time);
-        if due >= time {
-            return None;
-        }
-        thread::sleep((begin + due).saturating_duration_since(Instant::now()));
-        Some((request, begin + due))
-    }))
+    most(put(
+        |request| clients.ask(request),
+        at_once,
+        || {
+            let request = source.lock().next()?;
+            let due = request.time.saturating_sub(first.time);
+            if due >= time {
+                return None;
+            }
+            thread::sleep((begin + due).saturating_duration_since(Instant::now()));
+            Some((request, begin + due))
+        },
+    ))
 }
 
 /// What went wrong first; wrong bytes before all else.

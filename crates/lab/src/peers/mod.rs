@@ -28,8 +28,8 @@ mod servers;
 
 pub use bench::{Bench, BenchOptions, allow_open_files, needs_root};
 pub use client::{Answer, Clients};
-pub use crowd::{Crowd, FASTER, Kind, REBUILT_MINUTES, Room};
 pub use counters::{DiskCount, ProcessCount, major_faults, of_process};
+pub use crowd::{Crowd, FASTER, Kind, REBUILT_MINUTES, Room};
 pub use load::{Tally, fill, flat_out, listed, percentile, timed};
 pub use origin::Origin;
 pub use places::Places;

@@ -98,7 +98,8 @@ impl Places {
     /// Cut each off from each other one, or join them again. All reach this program, and it reaches all; what they send each other is
     /// lost without a word. Errors: they are on loopback, or the kernel does not do it.
     pub fn part(&self, apart: bool) -> Result<(), LabError> {
-        let name = self.name.as_ref().ok_or_else(|| LabError::failed("parting a network", "there is none on loopback"))?;
+        let name =
+            self.name.as_ref().ok_or_else(|| LabError::failed("parting a network", "there is none on loopback"))?;
         let isolated = if apart { "on" } else { "off" };
         (1..=self.count).try_for_each(|n| {
             let port = format!("{name}-{n}");
@@ -167,7 +168,8 @@ mod tests {
         let name = places.name.clone();
         assert!(name.is_none() || from == places.of(1), "{from}");
         let begin = std::time::Instant::now();
-        let mut group = ProcessGroup::start(places.command(0, Path::new("/bin/sh")).args(["-c", "sleep 1000 & wait"])).unwrap();
+        let mut group =
+            ProcessGroup::start(places.command(0, Path::new("/bin/sh")).args(["-c", "sleep 1000 & wait"])).unwrap();
         assert!(group.ended().is_none());
         drop(group);
         assert!(begin.elapsed().as_secs() < 60);

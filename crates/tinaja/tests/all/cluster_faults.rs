@@ -42,7 +42,8 @@ fn is_whole(together: &Together, origin: &Origin) {
         assert_eq!(asked(origin), before + 1, "{path}");
     }
     for node in &together.nodes {
-        let said = fs::read_to_string(node.dir.join("output")).unwrap() + &fs::read_to_string(node.dir.join("log")).unwrap();
+        let said =
+            fs::read_to_string(node.dir.join("output")).unwrap() + &fs::read_to_string(node.dir.join("log")).unwrap();
         assert!(!said.contains("panic"), "{said}");
     }
 }
@@ -80,7 +81,8 @@ fn garbage_comes_to_the_port_of_each_node() {
     let file = |name: &str| together.home.path().join(name);
     let noise = body("noise", 200_000);
     // Frames of a length that goes on beyond what follows, and whole ones that are no messages.
-    let frames: Vec<u8> = noise.chunks(50).flat_map(|chunk| [&(chunk.len() as u32).to_le_bytes()[..], chunk].concat()).collect();
+    let frames: Vec<u8> =
+        noise.chunks(50).flat_map(|chunk| [&(chunk.len() as u32).to_le_bytes()[..], chunk].concat()).collect();
     let sent = [("noise", &noise[..]), ("frames", &frames[..]), ("short", &noise[..7])];
     for (name, bytes) in sent {
         fs::write(dir.path().join(name), bytes).unwrap();
@@ -92,14 +94,24 @@ fn garbage_comes_to_the_port_of_each_node() {
                 for first in [&b"\x16\x03\x01\x40\x00\x01\x00\x3f\xfc"[..], &noise[..20_000]] {
                     let mut stranger = TcpStream::connect(node.address).unwrap();
                     // The node may have closed before it has all.
-                    let _ = stranger.write_all(first).and_then(|()| stranger.write_all(&noise[round * 100..][..30_000]));
+                    let _ =
+                        stranger.write_all(first).and_then(|()| stranger.write_all(&noise[round * 100..][..30_000]));
                 }
-                for (path, name) in
-                    [("messages", "noise"), ("messages", "frames"), ("gossip", "noise"), ("gossip", "short"), ("remove", "noise"), ("remove", "short")]
-                {
+                for (path, name) in [
+                    ("messages", "noise"),
+                    ("messages", "frames"),
+                    ("gossip", "noise"),
+                    ("gossip", "short"),
+                    ("remove", "noise"),
+                    ("remove", "short"),
+                ] {
                     let mut curl = Command::new("curl");
-                    curl.args(["--silent", "--http2", "--max-time", "5", "--request", "POST", "--insecure", "--cert"]).arg(file("server.pem"));
-                    curl.arg("--key").arg(file("server.key")).arg("--data-binary").arg(format!("@{}", dir.path().join(name).display()));
+                    curl.args(["--silent", "--http2", "--max-time", "5", "--request", "POST", "--insecure", "--cert"])
+                        .arg(file("server.pem"));
+                    curl.arg("--key")
+                        .arg(file("server.key"))
+                        .arg("--data-binary")
+                        .arg(format!("@{}", dir.path().join(name).display()));
                     output(curl.arg(format!("https://{}/{path}", node.address)));
                 }
             }
@@ -135,7 +147,9 @@ fn a_node_of_another_release_is_refused() {
     let refused = |n: usize| together.status(n)["refused"].to_string();
     under_load("another release", &servers, &paths(), |load| {
         let newer = Joined::join(joining, Arc::new(Reference::default()), None).unwrap();
-        eventually("each to refuse it", || (0..3).all(|n| refused(n).contains("it speaks version 2 of the cluster's protocol")));
+        eventually("each to refuse it", || {
+            (0..3).all(|n| refused(n).contains("it speaks version 2 of the cluster's protocol"))
+        });
         together.know(&[0, 1, 2], 2);
         let status = tinaja_store::block_on(newer.status()).unwrap();
         assert_eq!((status.peers.len(), status.refused.len()), (0, 3), "{status:?}");

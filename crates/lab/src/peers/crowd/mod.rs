@@ -241,7 +241,10 @@ impl<'a> Crowd<'a> {
             };
             let said = fs::read_to_string(output).unwrap_or_default();
             let last: Vec<_> = said.lines().rev().take(3).collect();
-            return Err(LabError::failed("starting a node", format!("{}: {why}: {}", self.kind.name(), last.join(" | "))));
+            return Err(LabError::failed(
+                "starting a node",
+                format!("{}: {why}: {}", self.kind.name(), last.join(" | ")),
+            ));
         }
         Ok(())
     }

@@ -108,7 +108,17 @@ fn requests(setup: &Setup) -> Vec<Vec<Request>> {
             // The size is the object's own.
             let bytes = Random::new(object).exponential(MEAN_BYTES).clamp(100.0, MOST_BYTES) as u64;
             let (time, client) = (Duration::ZERO, random.below(CLIENTS));
-            Request { time, object, bytes, sent_bytes: bytes, client, referer: None, host: 0, stream: 2, cachable: true }
+            Request {
+                time,
+                object,
+                bytes,
+                sent_bytes: bytes,
+                client,
+                referer: None,
+                host: 0,
+                stream: 2,
+                cachable: true,
+            }
         };
         (0..count).map(|_| one()).collect()
     };
@@ -118,8 +128,7 @@ fn requests(setup: &Setup) -> Vec<Vec<Request>> {
 
 fn measure(setup: &Setup, kind: Kind, places: &Places) -> Result<Case, LabError> {
     let origin = Origin::at(places.here(), FAR)?;
-    let mut crowd =
-        Crowd::start(kind, places, (NODES, JOINS + 1), ROOM, origin.address(), &setup.scratch)?;
+    let mut crowd = Crowd::start(kind, places, (NODES, JOINS + 1), ROOM, origin.address(), &setup.scratch)?;
     let doors = Doors::of(&crowd, &origin);
     let lists = requests(setup);
     let (mut seen, mut phases) = (HashSet::new(), Vec::new());
@@ -190,7 +199,9 @@ impl Doors {
         let all = self.clients.iter().zip(&self.is_open);
         let open: Vec<_> = all.filter(|(_, is_open)| is_open.load(Relaxed)).collect();
         let mut last = Error::other("every node is gone");
-        for ((clients, node), is_open) in open.iter().cycle().skip(request.client as usize % open.len().max(1)).take(TRIES) {
+        for ((clients, node), is_open) in
+            open.iter().cycle().skip(request.client as usize % open.len().max(1)).take(TRIES)
+        {
             match clients.ask(request) {
                 Err(why) if why.kind() != ErrorKind::InvalidData => {
                     self.again.fetch_add(1, Relaxed);
