@@ -41,6 +41,8 @@ n=1
 while [ $n -le "$count" ]; do
     pids=$(ip netns pids "$name-$n" 2>/dev/null)
     [ -z "$pids" ] || kill -KILL $pids 2>/dev/null
+    # With the namespace it would go too, but later.
+    ip link del "$name-$n" 2>/dev/null
     ip netns del "$name-$n" 2>/dev/null
     n=$((n + 1))
 done
