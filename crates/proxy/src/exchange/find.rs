@@ -113,7 +113,8 @@ impl Finder {
     ) -> Result<Option<(Outcome, Option<Found>)>, Ended> {
         let Transaction { request, entry, .. } = transaction;
         if is_left_over(&self.shared, request, &found) {
-            return Ok(Some((Outcome::Miss, None)));
+            // Where nobody answers it may do after all.
+            return Ok(Some((Outcome::Stale, Some(found))));
         }
         let now = self.shared.clock.wall();
         let verdict = judge(request, &found.head.facts, now);

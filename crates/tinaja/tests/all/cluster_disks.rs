@@ -80,7 +80,8 @@ fn each_object_lies_on_the_disk_of_its_home() {
 }
 
 /// One of four nodes stops, as if its machine hung, or is killed, while clients ask the others. Each request is answered with the right bytes, in bounded time; and
-/// nothing is fetched again, since each object lies on two disks.
+/// nothing is fetched again, since each object lies on two disks. (A home that died in the middle of a short object once cut the client off, and one that stopped there
+/// had it wait for a minute: nothing says of these objects that the rest is of the same. 4 of 44 crowded runs.)
 #[test]
 fn a_home_stops_or_dies_under_load() {
     let origin = Origin::of_patterns();
@@ -173,42 +174,64 @@ fn forward_proxies_share_their_disks() {
 }
 
 /// A node that was an object's home, and is not any more, has an older version on its disk, fresh by its own date. Whoever asks that node gets the newer one that the
-/// present home has. It once got the older one, for as long as that was fresh.
+/// present home has. It once got the older one, for as long as that was fresh. Where neither the present home nor the origin answers, the older one will do: it once
+/// was an error then.
 #[test]
 fn a_former_home_asks_the_present_one() {
     let version = Arc::new(AtomicU64::new(1));
-    let origin = {
+    let mut origin = {
         let version = version.clone();
         Origin::start(move |request, stream| {
             let body = format!("{} of {}", version.load(Relaxed), request.path).repeat(2000);
-            reply(stream, request, 200, "Cache-Control: max-age=600\r\n", body.as_bytes())
+            reply(stream, request, 200, "Cache-Control: max-age=600\r\n", body.as_bytes());
+            false
         })
     };
     let mut together = Together::start_with(3, &origin, "patience = \"2s\"\ndisk = \"home\"");
     together.nodes[2].process.terminate();
     together.know(&[0, 1], 1);
     let paths: Vec<String> = (0..30).map(|n| format!("/object-{n}")).collect();
-    let versions = |n: usize, fields: &str| -> Vec<u64> {
-        let address = together.nodes[n].listen;
-        let answers = paths.iter().map(|path| get_with(address, &format!("{SITE}{path}"), fields).unwrap());
-        answers.map(|answer| answer.text().split(' ').next().unwrap().parse().unwrap()).collect()
+    let one = |address, path: &str, fields: &str| -> Result<u64, u16> {
+        let answer = get_with(address, &format!("{SITE}{path}"), fields).unwrap();
+        if answer.status != 200 {
+            return Err(answer.status);
+        }
+        Ok(answer.text().split(' ').next().unwrap().parse().unwrap())
     };
-    // Those that have met others a moment ago validate everything, and everything would be new.
-    std::thread::sleep(Duration::from_secs(11));
-    for n in 0..2 {
-        assert_eq!(versions(n, ""), [1; 30]);
+    let versions =
+        |address, fields: &str| paths.iter().map(|path| one(address, path, fields).unwrap()).collect::<Vec<_>>();
+    let listens = [0, 1, 2].map(|n: usize| together.nodes[n].listen);
+    // Those that are young validate everything when they meet another, and everything would be new.
+    eventually("both to be young no more", || (0..2).all(|n| together.status(n)["is_young"] == false));
+    for listen in &listens[..2] {
+        assert_eq!(versions(*listen, ""), [1; 30]);
     }
     lie_on_disks(&together, 30);
-    let process = together.run(&together.nodes[2].dir, together.nodes[2].listen, &[]);
     let before = together.status(0)["distrusted_before"].as_u64();
+    let process = together.run(&together.nodes[2].dir, listens[2], &[]);
     together.know(&[0, 1, 2], 2);
     version.store(2, Relaxed);
     // Whichever node is the home of an object now fetches it anew.
-    assert_eq!(versions(2, "Cache-Control: no-cache\r\n"), [2; 30]);
-    for n in 0..3 {
-        assert_eq!(versions(n, ""), [2; 30], "node {n}");
+    assert_eq!(versions(listens[2], "Cache-Control: no-cache\r\n"), [2; 30]);
+    for (n, listen) in listens.iter().enumerate() {
+        assert_eq!(versions(*listen, ""), [2; 30], "node {n}");
     }
     assert_eq!(together.status(0)["distrusted_before"].as_u64(), before, "they validated everything");
+
+    origin.stop();
+    process.signal(Signal::STOP);
+    // All at once: the others soon know that it is gone, and take its place.
+    let answers: Vec<[Result<u64, u16>; 2]> = std::thread::scope(|scope| {
+        let asked: Vec<_> = paths
+            .iter()
+            .map(|path| [listens[0], listens[1]].map(|listen| scope.spawn(move || one(listen, path, ""))))
+            .collect();
+        asked.into_iter().map(|both| both.map(|one| one.join().unwrap())).collect()
+    });
+    process.signal(Signal::CONT);
+    // One of the two has it, as the home that it is or was.
+    assert!(answers.iter().all(|both| both.iter().any(Result::is_ok)), "{answers:?}");
+    assert!(answers.iter().flatten().any(|one| *one == Ok(1)), "{answers:?}");
     together.nodes[2].process = process;
 }
 
