@@ -138,7 +138,7 @@ pub fn notes(setup: &Setup, places: &Places, left_out: &[String]) -> Vec<String>
             .to_owned(),
         format!(
             "Ours: `disk = \"home\"` with one copy and with two, half of the memory shared, the engine by default. Squid: `aufs`, each a sibling of all others, no ICP; digests are made anew every {REBUILT_MINUTES} minutes of its clock, which goes {FASTER} times \
-             faster (faketime), since Squid fetches no more than one digest a minute; it has {} s after the fill to exchange them. Whether it did was not measured: in a check by hand two of them fetched no digest with that clock, and did without it, so take this row for Squids that share little or nothing. All settings name the ninth Squid and the ninth nginx from the start, and ours are told of it by itself. nginx: `proxy_cache` with a lock, \
+             faster (faketime), since Squid fetches no more than one digest a minute; it has {} s after the fill to exchange them. Whether it did was not measured: in a check by hand two of them fetched no digest with that clock, so take this row for Squids that share little or nothing. Without that clock, and with ICP, two of them did, at the first question, when it was empty still; Squid asks for it again after five minutes, and while it has one it asks that sibling nothing by ICP either. All settings name the ninth Squid and the ninth nginx from the start, and ours are told of it by itself. nginx: `proxy_cache` with a lock, \
              one worker; HAProxy: `balance uri`, `hash-type consistent`, a check every 500 ms, a node that refuses a connection is passed by at once, and a request whose node broke off before it answered goes to another.",
             TELL.as_secs()
         ),
