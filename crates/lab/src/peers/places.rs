@@ -133,6 +133,11 @@ impl ProcessGroup {
         command.process_group(0).spawn().map(ProcessGroup)
     }
 
+    /// The number of the first process.
+    pub fn number(&self) -> u32 {
+        self.0.id()
+    }
+
     /// Its end, if it has come to that by itself.
     pub fn ended(&mut self) -> Option<std::process::ExitStatus> {
         self.0.try_wait().ok().flatten()

@@ -185,7 +185,12 @@ impl<'a> Crowd<'a> {
 
     /// Kill a node, and all that it has started.
     pub fn kill(&mut self, n: u8) {
-        self.running.remove(&n);
+        let Some(process) = self.running.remove(&n) else { return };
+        let number = process.number();
+        drop(process);
+        if self.kind == Kind::Squid {
+            squid::clean(number);
+        }
     }
 
     /// Objects on the disks of all nodes that run, by their numbers: on how many, and the bytes of one copy.
@@ -247,6 +252,13 @@ impl<'a> Crowd<'a> {
             ));
         }
         Ok(())
+    }
+}
+
+impl Drop for Crowd<'_> {
+    fn drop(&mut self) {
+        let all: Vec<u8> = self.running.keys().copied().collect();
+        all.into_iter().for_each(|n| self.kill(n));
     }
 }
 

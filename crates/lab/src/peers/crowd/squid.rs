@@ -58,9 +58,19 @@ pub fn write(setting: &Setting<'_>, n: u8, own: &Path) -> Result<(), LabError> {
 /// The command that starts it so long after the first: its clock is as far ahead as theirs.
 pub fn command(places: &Places, n: u8, own: &Path, later: Duration) -> Result<Command, LabError> {
     let library = faster_clock().ok_or_else(|| LabError::failed("starting a Squid", "faketime is not installed"))?;
-    let mut command = places.command(n, Path::new("env"));
+    // The library ends a process if a killed one of the same number has left its files.
+    let mut command = places.command(n, Path::new("sh"));
+    command.args(["-c", "rm -f /dev/shm/faketime_shm_$$ /dev/shm/sem.faketime_sem_$$; exec env \"$@\"", "sh"]);
     command.arg(format!("LD_PRELOAD={}", library.display()));
     command.arg(format!("FAKETIME=+{}s x{FASTER}", later.as_secs() * u64::from(FASTER)));
     command.arg(program("squid")?).args(["-N", "-f"]).arg(own.join("squid.conf"));
     Ok(command)
+}
+
+/// Removes what the faster clock of a process that was killed has left.
+pub fn clean(process: u32) {
+    for name in [format!("faketime_shm_{process}"), format!("sem.faketime_sem_{process}")] {
+        // It may never have got so far.
+        let _ = std::fs::remove_file(Path::new("/dev/shm").join(name));
+    }
 }
