@@ -107,12 +107,13 @@ impl<A: Arena + 'static, C: Send + 'static> Answers<A, C> {
         let shake = async {
             if self.asks_for_objects(&stream).await? {
                 let stream = stream.into_std().map_err(|cause| cause.to_string())?;
-                let sent = self.visitors.as_ref().map(|visitors| visitors.try_send((stream, from)).is_ok());
-                return if sent == Some(true) {
-                    Ok(None)
-                } else {
-                    Err("it asks for objects, and nobody answers here".to_owned())
-                };
+                // Where many come at once each waits for its turn, within the time for a handshake: whoever is sent away takes this node for dead.
+                let visitors = self.visitors.as_ref().ok_or("it asks for objects, and nobody answers here")?;
+                visitors
+                    .send((stream, from))
+                    .await
+                    .map_err(|_| "it asks for objects, and nobody takes them up any more")?;
+                return Ok(None);
             }
             let stream = BufReader::with_capacity(READ_BYTES, stream);
             let stream = acceptor.accept(stream).await.map_err(|cause| cause.to_string())?;

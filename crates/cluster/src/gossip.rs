@@ -34,8 +34,6 @@ const PHI: f64 = 8.0;
 const REMEMBERED: Duration = Duration::from_secs(3600);
 /// Under what name a node says what it is.
 const CARD: &str = "card";
-/// What nodes of this version say and understand.
-const VERSION: u32 = 1;
 
 /// What a node says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,7 +57,7 @@ impl Card {
     pub fn of(joining: &Joining, lends: &Lends, secret: &[u8; 32]) -> Card {
         let Lends { slots_at, slot_bytes, slots, table_at, buckets } = *lends;
         Card {
-            version: VERSION,
+            version: joining.protocol,
             scheme: format!("{:?}", joining.scheme),
             is_passive: joining.role == Role::Passive,
             slots_at,

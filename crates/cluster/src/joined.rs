@@ -80,6 +80,8 @@ pub struct Joined {
     secret: [u8; 32],
     /// Milliseconds since 1970: what was stored before may have been removed without this node's hearing of it.
     distrusted: Arc<AtomicU64>,
+    /// When others know it, if they ever will.
+    grown_up: Instant,
     clock: Clock,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Connections and gossip, until this node leaves.
@@ -168,7 +170,9 @@ impl Joined {
             clock: clock.clone(),
         });
         clock.start(answers.serve(listener, identity.server.clone()));
-        let changed = on_change(inbox.clone(), (view.clone(), known.clone()), distrusted.clone(), clock.clone());
+        let grown_up = clock.now() + YOUNG;
+        let seen = (view.clone(), known.clone());
+        let changed = on_change(inbox.clone(), seen, distrusted.clone(), grown_up, clock.clone());
         let card = Card::of(&joining, &lends, &identity.secret);
         let gossiping = gossip::begin(&joining, own, generation, card, links.clone(), comes, changed);
         let gossiping = runtime.block_on(gossiping).inspect_err(|_| inbox.end())?;
@@ -183,6 +187,7 @@ impl Joined {
             known,
             secret: identity.secret,
             distrusted,
+            grown_up,
             clock,
             thread: Mutex::new(Some(thread)),
             running: Mutex::new(Some((runtime, gossiping))),
@@ -321,6 +326,7 @@ impl Joined {
         status.scheme = format!("{:?}", self.joining.scheme).to_lowercase();
         status.disks = self.joining.disks.to_string();
         status.distrusted_before = self.distrusted.load(Relaxed) / 1000;
+        status.is_young = self.clock.now() < self.grown_up;
         status.lost = self.links.lost();
         status.peers = view
             .members
@@ -425,19 +431,18 @@ fn on_change(
     inbox: Arc<Inbox<Command>>,
     (shown, known): (Arc<Mutex<View>>, Arc<Mutex<Arc<Known>>>),
     distrusted: Arc<AtomicU64>,
+    grown_up: Instant,
     clock: Clock,
 ) -> impl FnMut(View) + Send + 'static {
     // Lives of nodes that were members at some time, and are none at the moment.
     let mut gone: Vec<NodeId> = Vec::new();
     let mut was_alone = true;
-    let began = clock.now();
     move |view: View| {
         // The node hears of it before anybody is shown it.
         if inbox.command(Command::View(view.clone())).is_err() && !inbox.has_ended() {
             tracing::error!("a change of the cluster's members was not heeded: the node is too busy");
         }
-        *known.lock() = Arc::new(Known::new(view.with_homes(), view.addresses.clone()));
-        let before = std::mem::replace(&mut *shown.lock(), view.clone());
+        let before = shown.lock().clone();
         for (node, member) in before.members.iter().filter(|(node, _)| !view.members.contains_key(node)) {
             tracing::warn!(node = member.name, "a node of the cluster is gone");
             gone.push(*node);
@@ -456,11 +461,14 @@ fn on_change(
         let is_alone = view.addresses.is_empty();
         // Either of the two was away, and may have missed what the other one was told to remove.
         let meets = view.members.keys().any(|node| !before.members.contains_key(node));
-        let is_young = clock.now() < began + YOUNG;
+        let is_young = clock.now() < grown_up;
         if comes_back || (was_alone && !is_alone) || (is_young && meets) {
             distrusted.store(now(&clock), Relaxed);
         }
         was_alone = is_alone;
+        // Whoever is seen to be there has been taken into account.
+        *known.lock() = Arc::new(Known::new(view.with_homes(), view.addresses.clone()));
+        *shown.lock() = view;
     }
 }
 

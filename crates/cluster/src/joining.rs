@@ -19,6 +19,9 @@ const DEFAULT_OBJECT_BYTES: u64 = 16 * 1024;
 /// What a payload has beside head and body: what is around them, and a name as long as most are.
 const AROUND: u64 = 512;
 
+/// The version of what nodes of this release tell each other.
+pub const PROTOCOL: u32 = 1;
+
 /// See the module.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Joining {
@@ -49,6 +52,9 @@ pub struct Joining {
     pub one_sided: Vec<String>,
     /// How long another node may take to answer, before this one does without.
     pub patience: Duration,
+    /// The version of the cluster's protocol that it says it speaks. Nodes of another one refuse it. Default: this release's; another number makes a node
+    /// of another release for a test.
+    pub protocol: u32,
 }
 
 impl Joining {
@@ -110,6 +116,7 @@ impl Default for Joining {
             disks: Disks::default(),
             one_sided: Vec::new(),
             patience: Duration::from_millis(500),
+            protocol: PROTOCOL,
         }
     }
 }

@@ -44,6 +44,8 @@ pub struct Status {
     pub refused: Vec<(String, SocketAddr, String)>,
     /// Seconds since 1970: what was stored before is validated before it is served.
     pub distrusted_before: u64,
+    /// Whether it began so short a time ago that it validates everything again whenever it meets another node.
+    pub is_young: bool,
     /// What was to be sent to other nodes and was not.
     pub lost: u64,
     /// How each node's memory is read, and whether that is without its help, by the number of its life.
@@ -94,6 +96,7 @@ impl Default for Status {
             peers: Vec::new(),
             refused: Vec::new(),
             distrusted_before: 0,
+            is_young: false,
             lost: 0,
             ways: HashMap::new(),
             homes: HashMap::new(),

@@ -67,7 +67,14 @@ impl Origin {
 
     /// Serves each request by `answer`, and closes the connection after it. A client that leaves in the middle is no failure.
     pub fn closing(answer: impl Fn(&Request, &mut TcpStream) -> io::Result<()> + Send + Sync + 'static) -> Origin {
-        Origin::start(move |request, stream| {
+        Origin::closing_on(TcpListener::bind("127.0.0.1:0").unwrap(), answer)
+    }
+
+    fn closing_on(
+        listener: TcpListener,
+        answer: impl Fn(&Request, &mut TcpStream) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Origin {
+        Origin::on(listener, move |request, stream| {
             let _ = answer(request, stream);
             false
         })
@@ -80,7 +87,12 @@ impl Origin {
 
     /// An origin of cacheable bodies that are a function of the path: `/LEN/ANYTHING` is LEN bytes.
     pub fn of_patterns() -> Origin {
-        Origin::closing(|request, stream| {
+        Origin::of_patterns_on(TcpListener::bind("127.0.0.1:0").unwrap())
+    }
+
+    /// The same where somebody listens already.
+    pub fn of_patterns_on(listener: TcpListener) -> Origin {
+        Origin::closing_on(listener, |request, stream| {
             let len = request.path.split('/').nth(1).and_then(|len| len.parse().ok()).unwrap_or(0);
             write!(stream, "HTTP/1.1 200 OK\r\nCache-Control: max-age=86400\r\n")?;
             write!(stream, "Content-Length: {len}\r\nConnection: close\r\n\r\n")?;

@@ -6,9 +6,14 @@ use std::process::{Command, Output, Stdio};
 /// A client with an environment of its own: no proxy settings, registries or certificates of the machine's reach it.
 pub fn client(program: &str, home: &Path) -> Command {
     let mut command = Command::new(program);
+    env_of(&mut command, home);
+    command
+}
+
+/// Gives a command that environment.
+pub fn env_of(command: &mut Command, home: &Path) {
     command.env_clear().env("HOME", home).env("TMPDIR", home).env("LC_ALL", "C.UTF-8").current_dir(home);
     command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).stdin(Stdio::null());
-    command
 }
 
 /// Run to the end, whatever the result.

@@ -19,11 +19,18 @@ const MOST_ANSWER_BYTES: u64 = 64 << 20;
 ///
 /// Errors: it refused or failed, in its words; it cannot be reached, or what it says makes no sense.
 pub fn ask(dirs: &[PathBuf], ask: &Ask) -> Result<Option<Answer>> {
-    let Some(dir) = dirs.first() else { return Ok(None) };
-    match ask_in(dir, ask).with_context(|| format!("asking the server through {}", dir.join(socket::NAME).display()))? {
+    match answer(dirs, ask)? {
         Some(Answer::Failed { why }) => bail!("the server refused or failed: {why}"),
         answer => Ok(answer),
     }
+}
+
+/// The same where a refusal or failure is an answer like others.
+///
+/// Errors: the server cannot be reached, or what it says makes no sense.
+pub fn answer(dirs: &[PathBuf], ask: &Ask) -> Result<Option<Answer>> {
+    let Some(dir) = dirs.first() else { return Ok(None) };
+    ask_in(dir, ask).with_context(|| format!("asking the server through {}", dir.join(socket::NAME).display()))
 }
 
 fn ask_in(dir: &Path, ask: &Ask) -> Result<Option<Answer>> {

@@ -14,33 +14,41 @@ use crate::control;
 use crate::flags::Purge;
 use crate::settings;
 
-/// Forget every URL that `flags` name, and say of each whether it was there.
+/// Forget every URL that `flags` name, and say of each whether it was there. One that fails keeps nobody from forgetting the others.
 ///
-/// Errors: one of them is no URL, and then none is forgotten; the cache cannot be reached, or its disk fails.
+/// Errors: one of them is no URL, and then none is forgotten; the cache cannot be reached; some of them are not forgotten, as each of their
+/// lines says.
 pub fn purge(flags: Purge) -> Result<()> {
     let dirs = settings::cache_dirs(flags.cache, flags.config.as_deref())?;
     let urls = flags.url.iter().map(|url| Ok((url.as_str(), url.parse::<Url>()?))).collect::<Result<Vec<_>>>()?;
-    let mut stopped: Option<Arc<dyn Store>> = None;
+    let (mut stopped, mut failed) = (None::<Arc<dyn Store>>, 0);
     for (text, url) in &urls {
-        let objects = match &stopped {
-            Some(store) => block_on(purge_stopped(store, url))?,
-            None => match control::ask(&dirs, &Ask::Purge { url: (*text).to_owned() })? {
-                Some(Answer::Purged { objects }) => objects,
+        let purged = match &stopped {
+            Some(store) => block_on(purge_stopped(store, url)).map_err(|why| why.to_string()),
+            None => match control::answer(&dirs, &Ask::Purge { url: (*text).to_owned() })? {
+                Some(Answer::Purged { objects }) => Ok(objects),
+                Some(Answer::Failed { why }) => Err(why),
                 Some(_) => bail!("the server sent an unexpected answer: it may be another version"),
-                None => block_on(purge_stopped(stopped.insert(open(&dirs)?), url))?,
+                None => block_on(purge_stopped(stopped.insert(open(&dirs)?), url)).map_err(|why| why.to_string()),
             },
         };
-        let said = if objects == 0 { "was not in the cache" } else { "purged" };
+        failed += usize::from(purged.is_err());
+        let said = match purged {
+            Ok(0) => "was not in the cache".to_owned(),
+            Ok(_) => "purged".to_owned(),
+            Err(why) => format!("failed: {why}"),
+        };
         match writeln!(stdout(), "{text}: {said}") {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
             result => result.context("cannot write to standard output")?,
         }
     }
-    match stopped {
-        Some(store) => {
-            block_on(store.close()).context("cannot write the cache to its disk: the purged objects may come back")
-        }
-        None => Ok(()),
+    if let Some(store) = stopped {
+        block_on(store.close()).context("cannot write the cache to its disk: the purged objects may come back")?;
+    }
+    match failed {
+        0 => Ok(()),
+        failed => bail!("{failed} of {} URLs were not purged", urls.len()),
     }
 }
 

@@ -4,10 +4,13 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 
-use tinaja_store::Key;
+use tinaja_cluster::Pooled;
+use tinaja_cluster::disks::visitors;
+use tinaja_cluster::limits::MAX_VISITORS;
 use tinaja_store::contract::bytes_of;
+use tinaja_store::{Clock, Key};
 
-use crate::support::{One, files, joining};
+use crate::support::{One, cache, files, joining};
 
 /// curl with a node's certificate: status, and bytes of the body.
 fn ask(node: &One, method: &str, path: &str, body: &[u8], with_certificate: bool) -> (String, usize) {
@@ -78,4 +81,39 @@ fn strangers_get_nothing_and_nonsense_does_no_harm() {
     let _ = plain.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
     assert_eq!(node.get(&key).unwrap().2, bytes_of(1, 1000), "it serves on");
+}
+
+/// More nodes ask for objects at once than wait for being taken up: each waits, and is taken up in its turn. Those beyond the queue were sent away, and took the node for dead.
+#[test]
+fn whoever_asks_for_objects_waits_for_its_turn() {
+    let dir = tempfile::tempdir().unwrap();
+    let (visitors, mut taken) = visitors();
+    let node = Pooled::join(cache(dir.path()), joining("node", &[]), Some(visitors)).unwrap();
+    let hello = hello();
+    let asking: Vec<TcpStream> = (0..MAX_VISITORS + 20)
+        .map(|_| {
+            let mut stream = TcpStream::connect(node.node().address()).unwrap();
+            stream.write_all(&hello).unwrap();
+            stream
+        })
+        .collect();
+    // The queue is full, and nobody has been taken up.
+    tinaja_testkit::wait::eventually("the queue to be full", || taken.len() == MAX_VISITORS);
+    let mut count = 0;
+    tinaja_testkit::wait::eventually("each to be taken up", || {
+        while taken.try_recv().is_ok() {
+            count += 1;
+        }
+        count == asking.len()
+    });
+}
+
+/// The first message of a node that asks for objects.
+fn hello() -> Vec<u8> {
+    let identity = tinaja_cluster::tls::Identity::read(&files(false), "tinaja", &Clock::system()).unwrap();
+    let name = rustls::pki_types::ServerName::try_from("node").unwrap();
+    let mut connection = rustls::ClientConnection::new(identity.fetch, name).unwrap();
+    let mut hello = Vec::new();
+    connection.write_tls(&mut hello).unwrap();
+    hello
 }

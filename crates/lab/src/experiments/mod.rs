@@ -34,6 +34,7 @@ static ALL: &[Experiment] = &[
     cluster::READS,
     cluster::RACE,
     cluster::SCHEMES,
+    cluster::PEERS,
 ];
 
 /// Every experiment, in the order in which they are listed.

@@ -1,19 +1,22 @@
-//! What undoes a bench, even when this program is killed.
+//! What undoes a bench or a network, even when this program is killed.
 //!
-//! What a bench makes outlives a program that is killed. So a shell in a process group of its own undoes it: the kernel tells
+//! What these make outlives a program that is killed. So a shell in a process group of its own undoes it: the kernel tells
 //! the shell of our end by closing its standard input. Nothing else undoes all of it.
 
+use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use crate::error::LabError;
 
-/// Waits until its standard input ends, which the kernel sees to when the program that began it is gone, however it went.
-/// Then: lift the limits (or what is unwritten would take minutes), end the servers, unmount, detach, remove.
+/// Comes before each script: it waits until its standard input ends, which the kernel sees to when the program that began it is
+/// gone, however it went.
+const WAIT: &str = "cat >/dev/null\n";
+
+/// Lift the limits (or what is unwritten would take minutes), end the servers, unmount, detach, remove.
 const SCRIPT: &str = r#"
 scratch=$1 group=$2
-cat >/dev/null
 for loop in $(losetup -n -O NAME -j "$scratch/disk"); do
     numbers=$(cat "/sys/block/${loop#/dev/}/dev")
     for kind in read_iops write_iops read_bps write_bps; do
@@ -50,9 +53,15 @@ impl Cleaner {
     /// Have `scratch` cleaned, with the disk in its file `disk` mounted at `mounted`, and the control group `group`, if
     /// any of these are there when it comes to it. Errors: there is no shell.
     pub fn begin(scratch: &Path, group: &Path) -> Result<Cleaner, LabError> {
+        Cleaner::by(SCRIPT, [scratch, group])
+    }
+
+    /// Have a script of the shell run at the end, with these arguments. Errors: there is no shell.
+    pub fn by(script: &str, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<Cleaner, LabError> {
         let mut command = Command::new("sh");
         // In a process group of its own, so that Ctrl-C ends us and not what cleans up after us.
-        command.args(["-c", SCRIPT, "sh"]).arg(scratch).arg(group).stdin(Stdio::piped()).process_group(0);
+        command.arg("-c").arg(format!("{WAIT}{script}")).arg("sh").args(arguments);
+        command.stdin(Stdio::piped()).process_group(0);
         let mut shell = command.spawn().map_err(|why| LabError::failed("starting what cleans up", why))?;
         let hold = shell.stdin.take();
         Ok(Cleaner { shell, hold })
@@ -64,7 +73,7 @@ impl Drop for Cleaner {
         drop(self.hold.take());
         if !self.shell.wait().is_ok_and(|status| status.success()) {
             tracing::warn!(
-                "not all of a bench could be removed: see losetup -a, and tinaja-lab-* in the control groups"
+                "not all of it could be removed: see losetup -a, ip netns, and tinaja-lab-* in the control groups"
             );
         }
     }

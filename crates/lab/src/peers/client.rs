@@ -1,4 +1,4 @@
-//! Clients of a proxy: each has an address of its own on loopback and keeps its connections, as browsers do.
+//! Clients of a proxy: each has an address of its own, if the proxy is on loopback, and keeps its connections, as browsers do.
 //!
 //! They are not the testkit's clients, which panic at a wrong answer, as tests should. These replay a load's requests, tell hits from misses,
 //! and return errors, which an experiment reports.
@@ -25,8 +25,10 @@ pub struct Clients {
     origin: SocketAddrV4,
     /// The connections of each that nobody uses at the moment.
     idle: Vec<Mutex<Vec<BufReader<TcpStream>>>>,
-    turn: AtomicU64,
 }
+
+/// Requests of this process so far. Clients of several proxies of one cluster must not have the same turns.
+static TURNS: AtomicU64 = AtomicU64::new(1);
 
 /// What came back: whether from the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,12 +49,12 @@ impl Clients {
     /// Clients that ask this proxy for what this origin has.
     pub fn new(clients: u64, proxy: SocketAddrV4, origin: SocketAddrV4) -> Clients {
         let idle = (0..clients.max(1)).map(|_| Mutex::default()).collect();
-        Clients { proxy, origin, idle, turn: AtomicU64::new(1) }
+        Clients { proxy, origin, idle }
     }
 
     /// Ask, read the answer and check every byte. Errors: no answer, or a wrong one; it says which.
     pub fn ask(&self, request: &Request) -> Result<Answer, Error> {
-        let turn = self.turn.fetch_add(1, Relaxed);
+        let turn = TURNS.fetch_add(1, Relaxed);
         let number = request.client as usize % self.idle.len();
         let idle = self.idle.get(number).ok_or(ErrorKind::NotFound)?;
         // A proxy may close a connection that it has kept, at the moment when it is used again.
@@ -80,7 +82,10 @@ impl Clients {
     fn connect(&self, number: usize) -> Result<TcpStream, Error> {
         let own = Ipv4Addr::new(127, 1, (number / 250 % 250) as u8, (number % 250 + 1) as u8);
         let made = socket(AddressFamily::INET, SocketType::STREAM, None)?;
-        bind(&made, &SocketAddrV4::new(own, 0))?;
+        // From there nothing else can be reached.
+        if self.proxy.ip().is_loopback() {
+            bind(&made, &SocketAddrV4::new(own, 0))?;
+        }
         connect(&made, &self.proxy)?;
         let stream = TcpStream::from(made);
         stream.set_nodelay(true)?;

@@ -1,13 +1,13 @@
 //! The load: how requests are put to a proxy, and what came of them.
 
 use std::collections::HashSet;
-use std::io::ErrorKind;
+use std::io::{Error, ErrorKind};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::client::Clients;
+use super::client::{Answer, Clients};
 use crate::error::LabError;
 use crate::load::{PolyMix, Request};
 
@@ -82,17 +82,43 @@ pub fn fill(clients: &Clients, mix: &mut PolyMix, requests: usize, at_once: usiz
     let mut seen = HashSet::new();
     let objects = mix.by_ref().take(requests).filter(|request| request.cachable && seen.insert(request.object));
     let source = Mutex::new(objects);
-    put(clients, at_once, || source.lock().next().map(|request| (request, Instant::now())))
+    most(put(|request| clients.ask(request), at_once, || source.lock().next().map(|request| (request, Instant::now()))))
+}
+
+/// Ask for each of these in turn, so many a second whether they are answered in time or not, or as fast as they are answered.
+/// Times are from when each was due. Requests without an answer are counted. Errors: an answer had wrong bytes.
+pub fn listed(
+    ask: impl Fn(&Request) -> Result<Answer, Error> + Sync,
+    requests: &[Request],
+    rate: Option<f64>,
+    at_once: usize,
+) -> Result<Tally, LabError> {
+    let (source, begin) = (Mutex::new(requests.iter().enumerate()), Instant::now());
+    let (tally, failure) = put(ask, at_once, || {
+        let (number, request) = source.lock().next()?;
+        let Some(rate) = rate else { return Some((*request, Instant::now())) };
+        let due = begin + Duration::from_secs_f64(number as f64 / rate);
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        Some((*request, due))
+    });
+    match failure {
+        Some(Failure { why, is_wrong: true }) => Err(LabError::failed("asking a proxy", why)),
+        _ => Ok(tally),
+    }
 }
 
 /// Ask for so long, with so many requests always under way: as fast as the proxy can.
 pub fn flat_out(clients: &Clients, mix: &mut PolyMix, time: Duration, at_once: usize) -> Result<Tally, LabError> {
     let source = Mutex::new(mix);
     let end = Instant::now() + time;
-    put(clients, at_once, || {
-        let now = Instant::now();
-        (now < end).then(|| source.lock().next().map(|request| (request, now))).flatten()
-    })
+    most(put(
+        |request| clients.ask(request),
+        at_once,
+        || {
+            let now = Instant::now();
+            (now < end).then(|| source.lock().next().map(|request| (request, now))).flatten()
+        },
+    ))
 }
 
 /// Ask for so long, each at the time that the load gives it, whether the proxy keeps up or not. Times are from there on, so
@@ -108,29 +134,53 @@ pub fn timed(
     let Some(first) = mix.next() else { return Ok(Tally::default()) };
     let source = Mutex::new(mix);
     let begin = Instant::now();
-    put(clients, at_once, || {
-        let request = source.lock().next()?;
-        let due = request.time.saturating_sub(first.time);
-        if due >= time {
-            return None;
-        }
-        thread::sleep((begin + due).saturating_duration_since(Instant::now()));
-        Some((request, begin + due))
-    })
+    most(put(
+        |request| clients.ask(request),
+        at_once,
+        || {
+            let request = source.lock().next()?;
+            let due = request.time.saturating_sub(first.time);
+            if due >= time {
+                return None;
+            }
+            thread::sleep((begin + due).saturating_duration_since(Instant::now()));
+            Some((request, begin + due))
+        },
+    ))
 }
 
-/// Put requests to a proxy from so many threads until there are none. Errors: an answer had wrong bytes, or most had none.
+/// What went wrong first; wrong bytes before all else.
+struct Failure {
+    why: String,
+    is_wrong: bool,
+}
+
+/// Errors: an answer had wrong bytes, or more than one in a hundred had none.
+fn most((tally, failure): (Tally, Option<Failure>)) -> Result<Tally, LabError> {
+    match failure {
+        Some(Failure { why, is_wrong }) if is_wrong || tally.failed * 100 > tally.requests() => {
+            Err(LabError::failed("asking a proxy", why))
+        }
+        Some(Failure { why, .. }) => {
+            tracing::warn!("{} requests had no answer, the first: {why}", tally.failed);
+            Ok(tally)
+        }
+        None => Ok(tally),
+    }
+}
+
+/// Put requests to a proxy from so many threads until there are none, and what went wrong.
 fn put(
-    clients: &Clients,
+    ask: impl Fn(&Request) -> Result<Answer, Error> + Sync,
     at_once: usize,
     next: impl Fn() -> Option<(Request, Instant)> + Sync,
-) -> Result<Tally, LabError> {
+) -> (Tally, Option<Failure>) {
     let begin = Instant::now();
-    let (sum, first_failure) = (Mutex::new(Tally::default()), Mutex::new(None));
+    let (sum, first_failure) = (Mutex::new(Tally::default()), Mutex::new(None::<Failure>));
     let work = || {
         let mut tally = Tally::default();
         while let Some((request, due)) = next() {
-            match clients.ask(&request) {
+            match ask(&request) {
                 Ok(answer) => {
                     tally.bytes += request.bytes;
                     tally.hit_bytes += if answer.is_hit { request.bytes } else { 0 };
@@ -143,7 +193,7 @@ fn put(
                     let is_wrong = error.kind() == ErrorKind::InvalidData;
                     let mut first = first_failure.lock();
                     if first.is_none() || is_wrong {
-                        *first = Some((error.to_string(), is_wrong));
+                        *first = Some(Failure { why: error.to_string(), is_wrong });
                     }
                     if is_wrong || tally.failed > MOST_FAILURES {
                         break;
@@ -158,17 +208,7 @@ fn put(
             scope.spawn(work);
         }
     });
-    let tally = Tally { span: begin.elapsed(), ..sum.into_inner() };
-    match first_failure.into_inner() {
-        Some((why, is_wrong)) if is_wrong || tally.failed * 100 > tally.requests() => {
-            Err(LabError::failed("asking a proxy", why))
-        }
-        Some((why, _)) => {
-            tracing::warn!("{} requests had no answer, the first: {why}", tally.failed);
-            Ok(tally)
-        }
-        None => Ok(tally),
-    }
+    (Tally { span: begin.elapsed(), ..sum.into_inner() }, first_failure.into_inner())
 }
 
 #[cfg(test)]
@@ -198,6 +238,20 @@ mod tests {
         let tally = fill(&clients, &mut mix(), 2000, 4).unwrap();
         assert_eq!((tally.requests(), tally.failed, tally.hit_times.len()), (objects.len() as u64, 0, 0));
         assert_eq!(tally.cachable_misses, objects.len() as u64);
+    }
+
+    #[test]
+    fn a_list_is_asked_for_from_its_beginning_to_its_end() {
+        let origin = Origin::begin().unwrap();
+        let clients = Clients::new(20, origin.address(), origin.address());
+        let requests: Vec<_> = mix().take(50).collect();
+        for rate in [None, Some(1000.0)] {
+            let before = origin.given();
+            let tally = listed(|request| clients.ask(request), &requests, rate, 4).unwrap();
+            let bytes: u64 = requests.iter().map(|request| request.bytes).sum();
+            assert_eq!((tally.requests(), tally.bytes, tally.failed), (50, bytes, 0));
+            assert_eq!(origin.given(), (before.0 + 50, before.1 + bytes));
+        }
     }
 
     #[test]

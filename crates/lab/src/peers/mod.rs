@@ -8,6 +8,7 @@
 //! - [`Server`] starts one of the proxies there;
 //! - [`Origin`] gives the objects that it does not have;
 //! - [`Clients`] ask for them, driven by [`fill`], [`flat_out`] and [`timed`], and judge each answer;
+//! - [`Crowd`] is several proxies as one cache, in [`Places`]: machines of their own, as far as one machine can have such;
 //! - [`DiskCount`] and [`ProcessCount`] are what the kernel says that it cost.
 //!
 //! The disk is a loop device with a file system on it, by default ext4, and the group of processes a control group. To make them takes root, so these
@@ -18,14 +19,19 @@ mod body;
 mod cleaner;
 mod client;
 mod counters;
+mod crowd;
 mod limits;
 mod load;
 mod origin;
+mod places;
 mod servers;
 
 pub use bench::{Bench, BenchOptions, FileSystem, allow_open_files, needs_root};
-pub use client::Clients;
+pub use client::{Answer, Clients};
 pub use counters::{DiskCount, ProcessCount, Reclaimed, major_faults, of_process};
-pub use load::{Tally, fill, flat_out, percentile, timed};
+pub use crowd::{Crowd, FASTER, Kind, REBUILT_MINUTES, Room};
+pub use load::{Tally, fill, flat_out, listed, percentile, timed};
 pub use origin::Origin;
+pub use places::Places;
+use servers::find;
 pub use servers::{Peer, Server, Share, SquidStore};

@@ -6,7 +6,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
@@ -27,32 +27,53 @@ pub const LIKE: &str = "X-Like";
 /// with the proxies that opened them.
 pub struct Origin {
     address: SocketAddrV4,
+    given: Arc<Given>,
     stopping: Arc<AtomicBool>,
     accepting: Option<JoinHandle<()>>,
 }
 
+/// What an origin has given.
+#[derive(Debug, Default)]
+struct Given {
+    answers: AtomicU64,
+    bytes: AtomicU64,
+}
+
 impl Origin {
-    /// Begin to serve. Errors: no address is free.
+    /// Begin to serve on loopback, at once. Errors: no address is free.
     pub fn begin() -> Result<Origin, LabError> {
+        Origin::at(Ipv4Addr::LOCALHOST, Duration::ZERO)
+    }
+
+    /// Begin to serve at this address, each answer so much later than it was asked for, as if it were far away. Errors: it cannot
+    /// listen there.
+    pub fn at(address: Ipv4Addr, delay: Duration) -> Result<Origin, LabError> {
         let failed = |why: std::io::Error| LabError::failed("starting an origin", why);
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
+        let listener = TcpListener::bind((address, 0)).map_err(failed)?;
         let SocketAddr::V4(address) = listener.local_addr().map_err(failed)? else {
             return Err(LabError::failed("starting an origin", "an address of another kind"));
         };
         let stopping = Arc::new(AtomicBool::new(false));
-        let stop = stopping.clone();
+        let given = Arc::<Given>::default();
+        let (stop, giving) = (stopping.clone(), given.clone());
         let accepting = thread::spawn(move || {
             for stream in listener.incoming() {
                 if stop.load(Relaxed) {
                     return;
                 }
                 if let Ok(stream) = stream {
+                    let giving = giving.clone();
                     // Whoever breaks off gets no answer.
-                    thread::spawn(move || drop(converse(stream)));
+                    thread::spawn(move || drop(converse(stream, &giving, delay)));
                 }
             }
         });
-        Ok(Origin { address, stopping, accepting: Some(accepting) })
+        Ok(Origin { address, given, stopping, accepting: Some(accepting) })
+    }
+
+    /// How many answers it has given so far, and how many bytes of bodies.
+    pub fn given(&self) -> (u64, u64) {
+        (self.given.answers.load(Relaxed), self.given.bytes.load(Relaxed))
     }
 
     /// Where it listens.
@@ -95,7 +116,7 @@ fn parse(path: &str, like: &str) -> Option<Request> {
 }
 
 /// Answer the requests of one connection until it ends.
-fn converse(stream: TcpStream) -> std::io::Result<()> {
+fn converse(stream: TcpStream, given: &Given, delay: Duration) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut writer = stream.try_clone()?;
     let mut reader = BufReader::new(stream);
@@ -109,7 +130,12 @@ fn converse(stream: TcpStream) -> std::io::Result<()> {
         let find = |wanted: &str| fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
         let field = |wanted| find(wanted).map_or("", |(_, value)| value.trim());
         match parse(path, field(LIKE)) {
-            Some(request) => answer(&mut writer, &request, field(TURN))?,
+            Some(request) => {
+                thread::sleep(delay);
+                given.answers.fetch_add(1, Relaxed);
+                given.bytes.fetch_add(request.bytes, Relaxed);
+                answer(&mut writer, &request, field(TURN))?;
+            }
             None => writer.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")?,
         }
     }

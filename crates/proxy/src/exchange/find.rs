@@ -13,7 +13,7 @@ use super::flights::{Flights, Grounded, Landed};
 use super::parts::Parts;
 use super::pass::Passer;
 use super::plan::{Wants, wants};
-use super::reuse::{Reuse, judge};
+use super::reuse::{Reuse, is_left_over, judge};
 use super::serve::{Given, Sender, Sent};
 use super::transaction::{Ended, Transaction};
 use crate::failure::Failure;
@@ -112,6 +112,10 @@ impl Finder {
         found: Found,
     ) -> Result<Option<(Outcome, Option<Found>)>, Ended> {
         let Transaction { request, entry, .. } = transaction;
+        if is_left_over(&self.shared, request, &found) {
+            // Where nobody answers it may do after all.
+            return Ok(Some((Outcome::Stale, Some(found))));
+        }
         let now = self.shared.clock.wall();
         let verdict = judge(request, &found.head.facts, now);
         let outcome = if found.head.facts.state(now).ttl_seconds > 0 { Outcome::Request } else { Outcome::Stale };

@@ -15,7 +15,7 @@ use tinaja_http::message::{BadField, RequestHead, ResponseHead};
 
 use super::entry::Entry;
 use super::headers;
-use super::keep::keep;
+use super::keep::{announced, keep};
 use super::reply::Reply;
 use super::request::Request;
 use crate::failure::Failure;
@@ -28,6 +28,10 @@ const MOST_ASKED: usize = 2;
 
 /// Interim answers of one neighbour.
 const MOST_INTERIM: usize = 16;
+
+/// A neighbour's answer of up to so many bytes is read whole before anything of it goes on, so that another is asked if that neighbour dies meanwhile. A longer
+/// one is taken up where it ended, if its fields say that the rest is of the same. No more than a connection takes unasked.
+const READ_FIRST_BYTES: u64 = 64 * 1024;
 
 /// How often it is looked whether a neighbour that is waited for is still there.
 const LOOK: Duration = Duration::from_millis(250);
@@ -186,7 +190,10 @@ impl Neighbourhood {
     ) -> Result<Reply, Declined> {
         let asked = self.shared.clock.wall();
         let answered = match self.ask_neighbour(request, head, neighbour, what).await {
-            Ok((head, connection)) => self.reply(head, connection, asked),
+            Ok((head, connection)) => match self.reply(head, connection, asked) {
+                Ok(reply) => self.short_and_whole(reply, neighbour).await,
+                Err(why) => Err(why),
+            },
             Err(why) => Err(why),
         };
         if let Some(metrics) = &self.shared.metrics {
@@ -211,6 +218,18 @@ impl Neighbourhood {
         let answered = self.shared.clock.wall();
         headers::from_origin(&mut head, answered)?;
         Ok(Reply { head, connection, asked, answered, from, sending: false })
+    }
+
+    /// The same answer once all of it is here, if it is short: nobody is cut off then. What fails on the neighbour's way to the origin is left to whoever reads it.
+    async fn short_and_whole(&self, mut reply: Reply, neighbour: SocketAddr) -> Result<Reply, Declined> {
+        if announced(&reply.head.headers).is_none_or(|length| length > READ_FIRST_BYTES) {
+            return Ok(reply);
+        }
+        let read = tokio::select! {
+            read = reply.connection.read_ahead() => read,
+            () = self.gone(neighbour) => return Err(Declined::Silent),
+        };
+        if read.is_err() && reply.connection.is_lost() { Err(Declined::Silent) } else { Ok(reply) }
     }
 
     /// Asks one neighbour something, once more where it is known not to have seen it. Its final answer's head.

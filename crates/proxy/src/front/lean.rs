@@ -25,7 +25,7 @@ use tinaja_store::State;
 use tokio::io::AsyncWriteExt;
 
 use crate::client::{Gate, write_as_one};
-use crate::exchange::{Request, Reuse, judge};
+use crate::exchange::{Request, Reuse, is_left_over, judge};
 use crate::metrics::Source;
 use crate::shared::Shared;
 use crate::storage::{Storage, Switch};
@@ -106,7 +106,8 @@ impl MaybePlain<'_> {
     async fn will_do(&self, mut found: Found) -> Result<Plain, Looked> {
         let now = self.shared.clock.wall();
         let verdict = judge(self.request, &found.head.facts, now);
-        if found.hit.state != State::Whole || verdict != Reuse::By(reuse::Reuse::Serve) {
+        let serves = verdict == Reuse::By(reuse::Reuse::Serve) && found.hit.state == State::Whole;
+        if !serves || is_left_over(self.shared, self.request, &found) {
             return Err(Looked::Found(Box::new(found)));
         }
         if self.is_head() {

@@ -2,6 +2,7 @@
 //!
 //! Where an answer ends is decided by each version and nowhere else.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use super::reach::Reach;
 use super::wire::{PoolKey, Wire};
 use crate::failure::Failure;
 
-/// A connection with one request on it, or a stream of one with many. Memory: one read, or a head.
+/// A connection with one request on it, or a stream of one with many. Memory: one read, or a head; and what is read ahead.
 pub(crate) struct Connection {
     pub address: SocketAddr,
     /// It had an earlier request, and may have been closed behind that.
@@ -23,6 +24,8 @@ pub(crate) struct Connection {
     /// Counts the bytes of its content.
     pub received: Option<IntCounter>,
     version: Speaking,
+    /// Content that was read before anybody asked for it.
+    ahead: VecDeque<Bytes>,
 }
 
 enum Speaking {
@@ -32,11 +35,11 @@ enum Speaking {
 
 impl Connection {
     pub(super) fn h1(h1: H1, address: SocketAddr, reused: bool) -> Connection {
-        Connection { address, reused, received: None, version: Speaking::H1(Box::new(h1)) }
+        Connection { address, reused, received: None, version: Speaking::H1(Box::new(h1)), ahead: VecDeque::new() }
     }
 
     pub(super) fn h2(h2: H2, address: SocketAddr, reused: bool) -> Connection {
-        Connection { address, reused, received: None, version: Speaking::H2(Box::new(h2)) }
+        Connection { address, reused, received: None, version: Speaking::H2(Box::new(h2)), ahead: VecDeque::new() }
     }
 
     /// What is kept of it for the next request, if its answer was whole and nothing else came.
@@ -128,6 +131,24 @@ impl Connection {
     /// The next piece of the answer's content; `None` at its end, which is where the answer's frame says it is. An error
     /// comes again with each further call. Dropped before it is ready, it has taken nothing.
     pub async fn read(&mut self) -> Result<Option<Bytes>, Failure> {
+        match self.ahead.pop_front() {
+            Some(piece) => Ok(Some(piece)),
+            None => self.next_piece().await,
+        }
+    }
+
+    /// Reads all of the answer's content, which [`Connection::read`] then gives; for one that is known to be short. An error comes again after what has come.
+    /// Dropped before it is ready, it has lost nothing.
+    pub async fn read_ahead(&mut self) -> Result<(), Failure> {
+        while !self.has_all()
+            && let Some(piece) = self.next_piece().await?
+        {
+            self.ahead.push_back(piece);
+        }
+        Ok(())
+    }
+
+    async fn next_piece(&mut self) -> Result<Option<Bytes>, Failure> {
         let read = match &mut self.version {
             Speaking::H1(h1) => h1.read().await,
             Speaking::H2(h2) => h2.read().await,
@@ -138,8 +159,20 @@ impl Connection {
         read
     }
 
+    /// Whether an answer failed because its connection ended, and not that answer alone. Of HTTP/1.1 nobody can tell.
+    pub fn is_lost(&self) -> bool {
+        match &self.version {
+            Speaking::H1(_) => false,
+            Speaking::H2(h2) => h2.is_lost,
+        }
+    }
+
     /// Whether all of the answer has been read.
     pub fn is_done(&mut self) -> bool {
+        self.ahead.is_empty() && self.has_all()
+    }
+
+    fn has_all(&mut self) -> bool {
         match &mut self.version {
             Speaking::H1(h1) => h1.is_done(),
             Speaking::H2(h2) => h2.is_done(),

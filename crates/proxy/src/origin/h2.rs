@@ -42,6 +42,8 @@ pub(super) struct H2 {
     pub has_answered: bool,
     /// The origin has said that it has not looked at the request.
     pub is_unprocessed: bool,
+    /// The connection has ended, and with it every stream of it.
+    pub is_lost: bool,
     failed: Option<Failure>,
 }
 
@@ -60,6 +62,7 @@ impl H2 {
             ended: false,
             has_answered: false,
             is_unprocessed: false,
+            is_lost: false,
             failed: None,
         }
     }
@@ -214,6 +217,7 @@ impl H2 {
         // Streams up to the last one that GOAWAY names go on; this one was behind it (RFC 9113 6.8).
         self.is_unprocessed |= !self.has_answered && error.is_remote() && (refused || error.is_go_away());
         if error.is_go_away() || error.is_io() {
+            self.is_lost = true;
             self.seat.retire();
         }
         failure(error)

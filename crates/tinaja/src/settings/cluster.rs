@@ -174,6 +174,7 @@ impl FileCluster {
             disks,
             one_sided: self.one_sided,
             patience,
+            protocol: default.protocol,
         })
     }
 }

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use tinaja_testkit::body::body;
-use tinaja_testkit::client::{Client, Response, get, get_with};
+use tinaja_testkit::client::{Client, get, get_with};
 use tinaja_testkit::origin::{Origin, reply};
 use tinaja_testkit::wait::{eventually, wait_for};
 
-use crate::cluster::{SITE, Together, asked};
+use crate::cluster::{SITE, Together, asked, check, under_load};
 
 /// How many objects a node has on its disk.
 fn on_disk(together: &Together, n: usize) -> u64 {
@@ -79,14 +79,9 @@ fn each_object_lies_on_the_disk_of_its_home() {
     }
 }
 
-fn check(path: &str, answer: &Response) {
-    let bytes: usize = path.split('/').nth(1).unwrap().parse().unwrap();
-    assert_eq!((answer.status, answer.body.len()), (200, bytes), "{path}: {}", answer.cache_status());
-    assert!(answer.body == body(path, bytes), "{path}: other bytes");
-}
-
 /// One of four nodes stops, as if its machine hung, or is killed, while clients ask the others. Each request is answered with the right bytes, in bounded time; and
-/// nothing is fetched again, since each object lies on two disks.
+/// nothing is fetched again, since each object lies on two disks. (A home that died in the middle of a short object once cut the client off, and one that stopped there
+/// had it wait for a minute: nothing says of these objects that the rest is of the same. 4 of 44 crowded runs.)
 #[test]
 fn a_home_stops_or_dies_under_load() {
     let origin = Origin::of_patterns();
@@ -98,31 +93,11 @@ fn a_home_stops_or_dies_under_load() {
     lie_on_disks(&together, 80);
     for signal in [Signal::STOP, Signal::KILL] {
         let before = asked(&origin);
-        let (stop, answered, longest) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
-        std::thread::scope(|scope| {
-            for client in 0..3_usize {
-                let (stop, answered, longest, paths) = (&stop, &answered, &longest, &paths);
-                let address = together.nodes[client].listen;
-                scope.spawn(move || {
-                    let mut n = client;
-                    while !stop.load(Relaxed) {
-                        n += 7;
-                        let (path, began) = (&paths[n % paths.len()], Instant::now());
-                        check(path, &get(address, &format!("{SITE}{path}")).unwrap());
-                        longest.fetch_max(began.elapsed().as_millis() as u64, Relaxed);
-                        answered.fetch_add(1, Relaxed);
-                    }
-                });
-            }
-            wait_for("some load", Duration::from_secs(60), || (answered.load(Relaxed) > 100).then_some(()));
+        let servers = [0, 1, 2].map(|n: usize| together.nodes[n].listen);
+        under_load(&format!("{signal:?}"), &servers, &paths, |_| {
             together.nodes[3].process.signal(signal);
-            let then = answered.load(Relaxed);
             together.know(&[0, 1, 2], 2);
-            wait_for("more load", Duration::from_secs(60), || (answered.load(Relaxed) > then + 100).then_some(()));
-            stop.store(true, Relaxed);
         });
-        println!("{signal:?}: {} answers, the longest took {} ms", answered.load(Relaxed), longest.load(Relaxed));
-        assert!(longest.load(Relaxed) < 20_000);
         assert_eq!(asked(&origin), before, "{signal:?}: fetched again");
         if signal == Signal::STOP {
             together.nodes[3].process.signal(Signal::CONT);
@@ -196,6 +171,113 @@ fn forward_proxies_share_their_disks() {
     let all = || (0..3).map(|n| on_disk(&together, n)).sum::<u64>();
     // Those whose home is the third were denied there, and fetched by whoever was asked.
     eventually("objects to be on disks", || (1..=12).contains(&all()));
+}
+
+/// A node that was an object's home, and is not any more, has an older version on its disk, fresh by its own date. Whoever asks that node gets the newer one that the
+/// present home has. It once got the older one, for as long as that was fresh. Where neither the present home nor the origin answers, the older one will do: it once
+/// was an error then.
+#[test]
+fn a_former_home_asks_the_present_one() {
+    let version = Arc::new(AtomicU64::new(1));
+    let mut origin = {
+        let version = version.clone();
+        Origin::start(move |request, stream| {
+            let body = format!("{} of {}", version.load(Relaxed), request.path).repeat(2000);
+            reply(stream, request, 200, "Cache-Control: max-age=600\r\n", body.as_bytes());
+            false
+        })
+    };
+    let mut together = Together::start_with(3, &origin, "patience = \"2s\"\ndisk = \"home\"");
+    together.nodes[2].process.terminate();
+    together.know(&[0, 1], 1);
+    let paths: Vec<String> = (0..30).map(|n| format!("/object-{n}")).collect();
+    let one = |address, path: &str, fields: &str| -> Result<u64, u16> {
+        let answer = get_with(address, &format!("{SITE}{path}"), fields).unwrap();
+        if answer.status != 200 {
+            return Err(answer.status);
+        }
+        Ok(answer.text().split(' ').next().unwrap().parse().unwrap())
+    };
+    let versions =
+        |address, fields: &str| paths.iter().map(|path| one(address, path, fields).unwrap()).collect::<Vec<_>>();
+    let listens = [0, 1, 2].map(|n: usize| together.nodes[n].listen);
+    // Those that are young validate everything when they meet another, and everything would be new.
+    eventually("both to be young no more", || (0..2).all(|n| together.status(n)["is_young"] == false));
+    for listen in &listens[..2] {
+        assert_eq!(versions(*listen, ""), [1; 30]);
+    }
+    lie_on_disks(&together, 30);
+    let before = together.status(0)["distrusted_before"].as_u64();
+    let process = together.run(&together.nodes[2].dir, listens[2], &[]);
+    together.know(&[0, 1, 2], 2);
+    version.store(2, Relaxed);
+    // Whichever node is the home of an object now fetches it anew.
+    assert_eq!(versions(listens[2], "Cache-Control: no-cache\r\n"), [2; 30]);
+    for (n, listen) in listens.iter().enumerate() {
+        assert_eq!(versions(*listen, ""), [2; 30], "node {n}");
+    }
+    assert_eq!(together.status(0)["distrusted_before"].as_u64(), before, "they validated everything");
+
+    origin.stop();
+    process.signal(Signal::STOP);
+    // All at once: the others soon know that it is gone, and take its place.
+    let answers: Vec<[Result<u64, u16>; 2]> = std::thread::scope(|scope| {
+        let asked: Vec<_> = paths
+            .iter()
+            .map(|path| [listens[0], listens[1]].map(|listen| scope.spawn(move || one(listen, path, ""))))
+            .collect();
+        asked.into_iter().map(|both| both.map(|one| one.join().unwrap())).collect()
+    });
+    process.signal(Signal::CONT);
+    // One of the two has it, as the home that it is or was.
+    assert!(answers.iter().all(|both| both.iter().any(Result::is_ok)), "{answers:?}");
+    assert!(answers.iter().flatten().any(|one| *one == Ok(1)), "{answers:?}");
+    together.nodes[2].process = process;
+}
+
+/// A passive node beside the origin holds no share of the objects. Through it the origin's host removes an object from all nodes (PURGE), and has it fetched anew for all of
+/// them (a GET with no-cache).
+#[test]
+fn a_passive_node_beside_the_origin_removes_and_updates() {
+    let version = Arc::new(AtomicU64::new(1));
+    let origin = {
+        let version = version.clone();
+        Origin::start(move |request, stream| {
+            let bytes = if request.path.contains("long") { 2000 } else { 20 };
+            let body = format!("{} of {}", version.load(Relaxed), request.path).repeat(bytes);
+            reply(stream, request, 200, "Cache-Control: max-age=600\r\n", body.as_bytes())
+        })
+    };
+    let mut together = Together::start_with(3, &origin, "patience = \"2s\"\ndisk = \"home\"");
+    let file = together.nodes[2].dir.join("tinaja.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replace("[cluster]\n", "[cluster]\nrole = \"passive\"\n")).unwrap();
+    together.nodes[2].process.terminate();
+    together.restart(2);
+    together.know(&[0, 1, 2], 2);
+    let paths: Vec<String> = (0..12).map(|n| format!("/{}-{n}", ["long", "short"][n % 2])).collect();
+    let versions = |n: usize| -> Vec<u64> {
+        let answers = paths.iter().map(|path| together.get(n, path));
+        answers.map(|answer| answer.text().split(' ').next().unwrap().parse().unwrap()).collect()
+    };
+    let through = |method: &str, fields: &str| {
+        for path in &paths {
+            let answer = Client::connect(together.nodes[2].listen).request(method, &format!("{SITE}{path}"), fields);
+            assert_eq!(answer.status, 200, "{method}: {}", answer.head);
+        }
+    };
+    assert_eq!([0, 1].map(versions), [[1; 12], [1; 12]]);
+    lie_on_disks(&together, 12);
+    assert_eq!(on_disk(&together, 2), 0);
+    version.store(2, Relaxed);
+    assert_eq!([0, 1].map(versions), [[1; 12], [1; 12]], "nobody has said that there is a new one");
+    through("GET", "Cache-Control: no-cache\r\n");
+    let fetched = asked(&origin);
+    assert_eq!([0, 1].map(versions), [[2; 12], [2; 12]]);
+    assert_eq!(asked(&origin), fetched, "one fetch does for all");
+    version.store(3, Relaxed);
+    through("PURGE", "");
+    assert_eq!([0, 1].map(versions), [[3; 12], [3; 12]]);
 }
 
 /// A node whose listener leads to another origin is not one to ask: nothing is given for what it is not.

@@ -248,3 +248,25 @@ fn each_scheme_of_a_cluster_does_what_it_is_for() {
     };
     assert!(rate("CCWR") > 1.2 * rate("AC"), "{modelled:?}");
 }
+
+/// Eight machines as one cache, in short: of those that are installed each answers everything, with what the origin would have sent; ours fetch nothing twice, and nothing lies
+/// on two disks before a node dies.
+#[test]
+fn a_cluster_stands_beside_others() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tinaja"));
+    command.args(["lab", "cluster-peers", "--quick", "--json"]).env("TMPDIR", scratch.path());
+    let report: serde_json::Value = serde_json::from_str(&said(&command.output().unwrap())).unwrap();
+    let rows = |table: usize| report["tables"][table]["rows"].as_array().unwrap();
+    let (asked, disks) = (rows(0), rows(1));
+    assert!(asked.len() >= 4 && asked.len() % 4 == 0, "{asked:?}");
+    // Those who are told of the death of what they ask ask another.
+    assert!(asked.iter().filter(|row| row[0] != "HAProxy and nginx").all(|row| row[14] == 0), "{asked:?}");
+    let ours = |row: &&serde_json::Value| row[0] == "Tinaja, homes, copies 1";
+    for row in asked.iter().filter(ours).filter(|row| row[1] == "fill" || row[1] == "before") {
+        assert_eq!(row[3], row[4], "a hit that was possible was none: {row}");
+    }
+    let before = disks.iter().find(ours).unwrap();
+    assert_eq!((before[1].as_str(), before[5].as_f64()), (Some("before"), Some(0.0)), "{before}");
+    assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0, "nothing is left behind");
+}

@@ -14,6 +14,7 @@ mod bad_start;
 mod browser;
 mod cluster;
 mod cluster_disks;
+mod cluster_faults;
 mod cluster_reads;
 mod collapse;
 mod config;

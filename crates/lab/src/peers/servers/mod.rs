@@ -110,7 +110,7 @@ impl Peer {
 }
 
 /// A program in one of the places where Debian puts them.
-fn find(name: &str) -> Option<PathBuf> {
+pub fn find(name: &str) -> Option<PathBuf> {
     ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"]
         .into_iter()
         .map(|dir| Path::new(dir).join(name))
