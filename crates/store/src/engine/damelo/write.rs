@@ -301,13 +301,15 @@ impl Inner {
 
     /// Write all pages that were changed, of these groups.
     pub(super) fn write_dirty(self: &Arc<Self>, state: &mut State, of: impl Fn(u32) -> bool, out: &mut Out) {
-        let dirty: Vec<_> = state
+        let mut dirty: Vec<_> = state
             .residents
             .iter()
             .flat_map(|residents| &residents.pages)
             .filter(|(at, resident)| resident.is_dirty && !resident.is_writing && of(at.group))
             .map(|(at, _)| *at)
             .collect();
+        // In their order they are given frames beside each other, and the same ones each time.
+        dirty.sort_unstable();
         dirty.into_iter().for_each(|at| self.begin_write(state, at, out));
     }
 }
