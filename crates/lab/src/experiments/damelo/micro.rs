@@ -20,6 +20,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "create, read and delete in five orderings, by size of frame, and beside a tree of files",
     paper: "Dámelo, sections 5.1 to 5.3, Figures 4 to 6",
     replays_logs: false,
+    takes_requests: false,
     needs: Needs::Time,
     run,
 };
@@ -110,8 +111,9 @@ mod tests {
             assert_eq!((one.took, one.reads, one.writes), (other.took, other.reads, other.writes), "{stage:?}");
             assert_eq!(one.latencies.count(), u64::from(size.objects));
         }
-        // Each page is read once, and all that lies on it is asked for meanwhile.
-        assert!((0.9..1.1).contains(&sequential.hit_rate()), "{}", sequential.hit_rate());
+        // Each page is read once, and all that lies on it is asked for meanwhile, but for some pages of so small a pool: objects
+        // that follow each other lie on up to eight pages.
+        assert!((0.75..=1.01).contains(&sequential.hit_rate()), "{}", sequential.hit_rate());
         let [random, zipf] = run(Ordering::Random, &[Ordering::Random, Ordering::ZIPF_1_8]).try_into().unwrap();
         assert!(random.read().reads > sequential.read().reads * 3 / 2);
         assert!(random.hit_rate() < 0.7 && zipf.hit_rate() > random.hit_rate());
