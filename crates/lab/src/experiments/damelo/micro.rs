@@ -15,7 +15,6 @@ use crate::report::Report;
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
-    takes_requests: false,
     name: "damelo-micro",
     shows: "create, read and delete in five orderings, by size of frame, and beside a tree of files",
     paper: "Dámelo, sections 5.1 to 5.3, Figures 4 to 6",
