@@ -15,7 +15,7 @@ use crate::terms::{DISK_SHIFT, Place};
 /// What a new disk is to be cut like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Groups of ordinary frames. A disk too small for so many of [`LEAST_FRAMES`] frames gets fewer.
+    /// Groups of ordinary frames. A disk too small for so many of 16 frames each gets fewer.
     pub groups: u32,
     /// Bytes of an ordinary frame: a power of two, 16 KiB to 256 KiB.
     pub frame_bytes: u32,
