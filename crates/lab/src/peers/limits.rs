@@ -116,6 +116,13 @@ impl Group {
         self.memory(if self.is_first_version { "rss" } else { "anon" }) + self.memory("shmem")
     }
 
+    /// Bytes of the programs' own, and what the kernel keeps for them beside the contents of files.
+    pub fn bytes_beside_page_cache(&self) -> u64 {
+        let file = if self.is_first_version { "memory.usage_in_bytes" } else { "memory.current" };
+        let text = fs::read_to_string(self.path.join(file)).unwrap_or_default();
+        text.trim().parse::<u64>().unwrap_or_default().saturating_sub(self.page_cache_bytes())
+    }
+
     /// Bytes of the page cache that the disk has not got yet.
     pub fn dirty_bytes(&self) -> u64 {
         let [dirty, leaving] =

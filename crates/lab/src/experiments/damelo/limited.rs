@@ -113,7 +113,11 @@ fn on_tree(setup: &Setup, size: &Size, objects: &Arc<Objects>, files: FileSystem
             let before = bench.disk();
             let run = bench.within(|| {
                 let keep = |number: usize| {
-                    if number.is_multiple_of(LIMIT_EVERY) { bench.leave_for_files(size.pool_bytes) } else { Ok(()) }
+                    if number.is_multiple_of(LIMIT_EVERY) {
+                        bench.leave_for_page_cache(size.pool_bytes)
+                    } else {
+                        Ok(())
+                    }
                 };
                 let run = in_threads(&tree, stage, &requests, paper::THREADS.1, &keep)?;
                 let began = Instant::now();

@@ -53,7 +53,8 @@ pub fn notes(size: &Size, small: &Size, kept: Option<&[Kept]>) -> Vec<String> {
     let driver = if is_by_ext4 { "This kernel has ext4's driver do ext2." } else { "ext2's own driver did it." };
     notes.push(format!(
         "The limited disk: a loop device, {LIMIT} reads and as many writes a second, {} MB a second each, through the kernel's throttle. \
-         {} objects; {} MiB of pool for Dámelo, over a file on ext4 past the page cache, and as much page cache for the trees; \
+         {} objects; {} MiB of pool for Dámelo, over a file on ext4 past the page cache, and as much page cache for the trees, beside what the \
+         kernel keeps of inodes and names, as Dámelo's tables are beside its pool; \
          Dámelo by {ours} threads, trees by {theirs}. Real time, on a machine that did other work too. Each stage begins cold: Dámelo's pool is \
          flushed, trees are mounted anew. {driver}",
         LIMIT_BYTES / 1_000_000,
