@@ -161,14 +161,14 @@ fn best_frame(runs: &[Run], ordering: Ordering, measure: Measure) -> Option<Stri
 /// Why it differs.
 mod why {
     pub const SEQUENTIAL: &str = "a page of 16 KiB has 1.7 objects, and today's ext2 asks 1.1 requests an object: it reads inodes and \
-         directories ahead. With 256 KiB it is 24 times as many requests";
+         directories ahead. With 256 KiB pages Dámelo asks a twentieth of that, and less";
     pub const ZIPF: &str = "today's ext2 asks about one request a read, and keeps popular files in memory too";
-    pub const RANDOM: &str = "today's ext2 asks 1.4 requests a read, Dámelo 0.9";
+    pub const RANDOM: &str = "today's ext2 asks 1.3 to 1.6 requests a read, Dámelo 0.9";
     pub const WORST: &str = "on par in time, as the paper has it: a page of 256 KiB takes its bytes' time";
     pub const DELETES: &str = "memory work here; ext2 reads directories and inodes, and later writes them";
     pub const CREATES: &str = "as the paper has it";
     pub const SEQUENTIAL_256: &str = "the disk streams 8 KiB in 0.31 ms; 16 clients wait for one page together";
-    pub const BEST_FRAME: &str = "as the paper has it";
+    pub const BEST_FRAME: &str = "as the paper has it; larger pages need fewer requests still, and longer ones";
     pub const HIT_RATE: &str = "as the paper has it";
     pub const HIGHEST_HIT_RATE: &str = "as Figure 6 has it";
     pub const PROXY: &str = "not measured here: it takes whole proxies";

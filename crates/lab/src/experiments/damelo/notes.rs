@@ -35,7 +35,8 @@ pub fn notes(size: &Size, small: &Size, kept: Option<&[Kept]>) -> Vec<String> {
          all pages read, each by its objects: reads over pages read times objects a page."
             .to_owned(),
         "What each thing is worth: the elevator some, on a disk with an arm, as long as many requests wait; that it turns round is worth \
-         little for the mean. Groups from the centre outwards are worth nothing here: Dámelo has the first 1.5 GB of the disk, where no seek is \
+         little for reads, and costs creates half their speed, since on the way down pages that lie one after the other are written last one \
+         first, and each waits for half a turn. Groups from the centre outwards are worth nothing here: Dámelo has the first 1.5 GB of the disk, where no seek is \
          long, and the elevator has made them shorter. Hate is worth most, and on flash as much as on a disk, since it saves reads and not seeks: \
          the popular groups stay in memory. The others are worth nothing on flash. There the elevator with its one request at a time \
          costs most of the disk's speed: give the engine as many requests at once as the disk takes."
