@@ -40,7 +40,7 @@ fn the_example_says_the_defaults() {
     // refused where it is said of another.
     let silent: Vec<&str> = EXAMPLE.lines().filter(|line| line.starts_with('#') && line.contains(" = ")).collect();
     let top = silent.iter().take_while(|line| !line.contains("[[")).filter(|line| !line.starts_with("# "));
-    let top: Vec<&str> = top.map(|line| line.split(' ').next().unwrap()).take(21).collect();
+    let top: Vec<&str> = top.map(|line| line.split(' ').next().unwrap()).take(27).collect();
     let silent = [
         "#cache",
         "#disk",
@@ -60,6 +60,12 @@ fn the_example_says_the_defaults() {
         "#mapped_percent",
         "#page_size",
         "#cyclic_replacement",
+        "#groups",
+        "#frame_size",
+        "#large_frames",
+        "#group_by_site",
+        "#pool",
+        "#elevator",
         "#object_size",
         "#metrics",
         "#name",

@@ -7,9 +7,9 @@ const fn counter(name: &'static str, help: &'static str) -> Figure {
 }
 
 /// Pages read.
-pub static PAGES_READ: Figure = counter("pages_read", "Pages read from the disk.");
+pub static PAGES_READ: Figure = counter("read_pages", "Pages read from the disk.");
 /// Pages written.
-pub static PAGES_WRITTEN: Figure = counter("pages_written", "Pages written to the disk.");
+pub static PAGES_WRITTEN: Figure = counter("written_pages", "Pages written to the disk.");
 /// Pages evicted from the disk.
 pub static EVICTED_PAGES: Figure = counter("evicted_pages", "Pages evicted from the disk, with their objects.");
 /// Pages compacted.
@@ -18,7 +18,7 @@ pub static COMPACTED_PAGES: Figure = counter("compacted_pages", "Pages of which 
 pub static COMPACTED_BYTES: Figure = counter("compacted_bytes", "Bytes copied to close the gaps of deleted objects.");
 /// Readers that waited for it.
 pub static COMPACTION_WAITS: Figure =
-    counter("compaction_waits", "Reads that waited while deleted objects were taken out of their page.");
+    counter("delayed_reads", "Reads that waited while deleted objects were taken out of their page.");
 /// Checkpoints of groups.
 pub static CHECKPOINTS: Figure = counter("checkpoints", "Checkpoints of groups written.");
 /// Copies for readers that would hold too many frames.
