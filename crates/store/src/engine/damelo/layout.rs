@@ -54,13 +54,16 @@ impl Class {
                 return (frames >= FEWEST_FRAMES).then_some(class);
             }
             let over = (class.group_bytes() - group_bytes).div_ceil(frame + frame / 16);
-            frames = frames.checked_sub(over.max(1) as u32)?;
+            // A checkpoint of very small objects may take more than the frame that holds them: not too far at once.
+            frames = frames.checked_sub((over.max(1) as u32).min((frames / 8).max(1)))?;
         }
     }
 
     fn of(groups: u32, frame_bytes: u32, frames: u32, mean_object_bytes: u64) -> Class {
         let all = u64::from(frames) * u64::from(frame_bytes);
-        let objects = (all / mean_object_bytes.max(64) * 5 / 4).max(u64::from(frames) * 4).min(1 << 28) as u32;
+        let slots = u64::from(frames) * u64::from(page::most_slots(frame_bytes));
+        let objects =
+            (all / mean_object_bytes.max(64) * 5 / 4).max(u64::from(frames) * 4).min(slots).min(1 << 28) as u32;
         let area_bytes = journal::area_bytes(frames, objects);
         Class { groups, frame_bytes, frames, objects, area_bytes }
     }
