@@ -449,7 +449,7 @@ fn read_ahead_note(kib: Option<u64>) -> String {
 
 fn notes() -> Vec<String> {
     [
-        "The requests are the generated load of maltzahn-locality, as many as the first table says; with fewer than 1.25 million there are so many fewer \
+        "The requests are the generated load of maltzahn-locality. The first table says how many; with fewer than 1.25 million there are fewer \
          pages to ask for. Hits read the whole object, misses write it. Caches have no end and \
          there are no expiries. Transactions are those that reached the loop devices, as /proc/diskstats counts them, until all of the \
          second half was synced. Files and mapped file have a file system each, without read-ahead in the mapping (MADV_RANDOM).",

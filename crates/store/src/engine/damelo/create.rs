@@ -24,12 +24,17 @@ struct Old {
 }
 
 impl Inner {
+    /// What says which group an object belongs to: its site or what it is related to, as the options have it; else its digest.
+    pub(super) fn said_of_group(&self, at: &Placement<'_>) -> u64 {
+        let said = if self.options.by_site { at.site.or(at.group) } else { at.group.or(at.site) };
+        said.unwrap_or_else(|| at.digest.high())
+    }
+
     /// The group that an object belongs to, of those whose frames it fits. Numbers are taken as they are, modulo the number
     /// of groups.
     pub(super) fn group_of(&self, at: &Placement<'_>, record: &Record<'_>, bytes: usize) -> Option<u32> {
         let layout = &self.options.layout;
-        let said = if self.options.by_site { at.site.or(at.group) } else { at.group.or(at.site) };
-        let said = said.unwrap_or_else(|| at.digest.high());
+        let said = self.said_of_group(at);
         let is_large = layout.large.groups > 0 && record.kind == Kind::Extent;
         if bytes <= layout.ordinary.max_record_bytes() && !is_large {
             return Some((said % u64::from(layout.ordinary.groups)) as u32);

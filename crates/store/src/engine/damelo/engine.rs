@@ -123,13 +123,6 @@ impl Damelo {
         self.0.signal.set();
     }
 
-    /// Checkpoint one group now; nobody is told.
-    pub fn checkpoint(&self, group: u32) {
-        let mut out = Out::default();
-        self.0.ask_for(&mut self.0.state.lock(), group, &mut out);
-        self.0.carry_out(out);
-    }
-
     /// Do what the engine's thread does: for who opened it without one.
     pub fn work(&self) {
         self.0.work();
@@ -149,8 +142,7 @@ impl Damelo {
         let state = self.0.state.lock();
         // The group that is most likely first.
         let layout = &self.0.options.layout;
-        let said = if self.0.options.by_site { at.site.or(at.group) } else { at.group.or(at.site) };
-        let likely = (said.unwrap_or_else(|| at.digest.high()) % u64::from(layout.ordinary.groups)) as u32;
+        let likely = (self.0.said_of_group(at) % u64::from(layout.ordinary.groups)) as u32;
         let others = (0..layout.groups()).filter(|group| *group != likely);
         std::iter::once(likely).chain(others).find_map(|number| {
             let group = state.groups.get(number as usize)?;

@@ -107,7 +107,7 @@ pub(super) const PLAIN_DEPTH: usize = 128;
 /// Dámelo (chapters 3 and 4): groups of pages, for disks whose head has to move.
 pub static DAMELO: EngineRecord = EngineRecord {
     name: "damelo",
-    about: "240 to 350 bits of memory per object; related objects lie beside each other and are read together, for spinning disks",
+    about: "about 400 bits of memory per object; related objects lie beside each other and are read together, for spinning disks",
     settings: &[&GROUPS, &FRAME_SIZE, &LARGE_FRAMES, &GROUP_BY_SITE, &POOL, &ELEVATOR],
     counts_objects: true,
     wrong,
