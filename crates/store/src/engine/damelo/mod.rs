@@ -12,7 +12,7 @@
 //! | 4, buffer manager | `pool` (free, shared, exclusive), `write` (who leaves), `read`, `create` |
 //! | 4, deletes | `page` (one pass), `write` and `clean` (when) |
 //! | 4, disk | `crate::device::elevator` |
-//! | 6, what was left out | checkpoints and recovery in `journal`, `rounds`, `recover`; deletes in the background in `clean`; two sizes of page in `layout` |
+//! | 6, what was left out | checkpoints and recovery in `journal`, `rounds`, `checkpoint`, `recover`; deletes in the background in `clean`; two sizes of page in `layout` |
 //!
 //! # Decisions
 //!
@@ -33,6 +33,7 @@
 //!   checkpoints all groups.
 
 mod affection;
+mod checkpoint;
 mod clean;
 mod create;
 mod engine;

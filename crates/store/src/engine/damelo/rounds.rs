@@ -11,14 +11,11 @@ use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::group::{Group, JournalAt, Pending};
-use super::journal::{Entries, PageEntry};
+use super::group::{JournalAt, Pending};
 use super::layout::At;
-use super::state::{Inner, Out, Shadow, State};
-use crate::device::{Op, Outcome, Request, blocking};
+use super::state::{Inner, Out, State};
+use crate::device::{Op, Outcome, Request};
 use crate::engine::SyncDone;
-use crate::memory::AlignedBuf;
-use crate::terms::Digest;
 
 /// What the next round is to do.
 #[derive(Default)]
@@ -27,24 +24,24 @@ pub struct Ask {
     groups: BTreeSet<u32>,
     all: bool,
     /// Whether the cache is closed with it.
-    closing: bool,
+    pub(super) closing: bool,
     done: Vec<SyncDone>,
 }
 
 /// A round on its way.
 pub struct Round {
-    ask: Ask,
+    pub(super) ask: Ask,
     /// Writes begun after this one are left to the next round.
-    boundary: u64,
+    pub(super) boundary: u64,
     /// Pages on their way to the disk.
     writing: BTreeSet<At>,
     /// Blocks of journals on their way, and where each group's journal will be.
-    blocks: usize,
-    journals: Vec<(u32, JournalAt)>,
+    pub(super) blocks: usize,
+    pub(super) journals: Vec<(u32, JournalAt)>,
     /// Groups of which a block was not written.
     bad: BTreeSet<u32>,
     /// Lives that the disk has heard of, once it ends well.
-    recorded: Vec<(At, u64)>,
+    pub(super) recorded: Vec<(At, u64)>,
     failed: Option<String>,
 }
 
@@ -222,164 +219,7 @@ impl Inner {
         }
     }
 
-    fn write_journal(self: &Arc<Self>, state: &mut State, round: &mut Round, number: u32, out: &mut Out) {
-        let (epoch, last, boundary) = (state.epoch, state.number, round.boundary);
-        let State { groups, shadows, .. } = state;
-        let Some(group) = groups.get_mut(number as usize) else { return };
-        let mut changes = Entries::default();
-        for (page, life) in mem::take(&mut group.pending.dropped) {
-            // It may have been begun anew; what that has become is said behind this.
-            let floor = group.page(page).map_or(life, |page| page.floor.max(life));
-            let entry = PageEntry { page, life, floor, epoch, ..PageEntry::default() };
-            changes.page(&entry);
-            round.recorded.push((At { group: number, page }, life));
-        }
-        let (taken, rest): (Vec<_>, Vec<_>) =
-            mem::take(&mut group.pending.written).into_iter().partition(|written| written.moment <= boundary);
-        group.pending.written = rest;
-        for written in taken {
-            let entry = written.entry;
-            changes.page(&entry);
-            round.recorded.push((At { group: number, page: entry.page }, entry.life));
-            let before = group.page_mut(entry.page).and_then(|page| page.durable.replace((written.frame, entry.slots)));
-            group.superseded.extend(before.map(|(frame, _)| frame));
-        }
-        for (id, removal) in mem::take(&mut group.pending.removed) {
-            changes.removed(&id, removal);
-        }
-        let replaced = |at: &At, shadow: &Shadow| at.group == number && !shadow.is_other && shadow.moment <= boundary;
-        for (at, of_page) in shadows.iter() {
-            of_page
-                .iter()
-                .filter(|shadow| replaced(at, shadow))
-                .for_each(|shadow| changes.removed(&shadow.id, shadow.by));
-        }
-        if changes.is_empty() && !round.ask.closing {
-            group.checkpointed = self.now();
-            return;
-        }
-        if round.ask.closing {
-            changes.closed(last);
-        }
-        let stays = |page: u32| -> Vec<(u16, u64, Digest)> {
-            let at = At { group: number, page };
-            let of_page = shadows.get(&at).into_iter().flatten();
-            let stays = of_page.filter(|shadow| !replaced(&at, shadow));
-            stays.map(|shadow| (shadow.slot, shadow.number, shadow.id)).collect()
-        };
-        let (at, blocks) = self.blocks(group, number, changes, || {
-            let mut full = group.full(epoch, stays);
-            full.opened(epoch, last);
-            if round.ask.closing {
-                full.closed(last);
-            }
-            full
-        });
-        if at.area != group.journal.area {
-            // A full checkpoint tells of every page.
-            let lives = group.pages.iter().zip(0..).filter(|(page, _)| page.life > 0);
-            round.recorded.extend(lives.map(|(page, n)| (At { group: number, page: n }, page.life)));
-        }
-        round.journals.push((number, at));
-        round.blocks += blocks.len();
-        for (offset, block) in blocks {
-            let inner = self.clone();
-            let done = move |outcome: Outcome| inner.on_block(number, outcome);
-            let part = 0..block.len();
-            let request = Request::Write { at: offset, from: Arc::new(block), part };
-            out.ops.push(Op { request, done: Box::new(done) });
-        }
-        self.counts.checkpoints.fetch_add(1, Relaxed);
-    }
-
-    /// The blocks with these changes, where each goes, and where the journal will be then: behind what there is, or as a new
-    /// full checkpoint in the other area.
-    pub(super) fn blocks(
-        &self,
-        group: &Group,
-        number: u32,
-        changes: Entries,
-        full: impl FnOnce() -> Entries,
-    ) -> (JournalAt, Vec<(u64, AlignedBuf)>) {
-        let (layout, stamp) = (&self.options.layout, self.options.stamp);
-        let area_bytes = layout.class_of(number).area_bytes;
-        let now = group.journal;
-        let changes = changes.blocks(stamp, number, now.generation, now.next, false);
-        let bytes: usize = changes.iter().map(Vec::len).sum();
-        let (from, blocks) = match !now.is_tainted && now.used_bytes + bytes as u64 <= area_bytes {
-            true => (now, changes),
-            false => {
-                let (area, generation) = (1 - now.area.min(1), now.generation + now.skipped + 1);
-                let untold =
-                    (now.generation > 0 && now.used_bytes > 0).then_some((now.generation, now.next, now.used_bytes));
-                let from = JournalAt { area, generation, untold, ..JournalAt::default() };
-                (from, full().blocks(stamp, number, generation, 0, true))
-            }
-        };
-        let mut offset = layout.group_at(number) + u64::from(from.area) * area_bytes + from.used_bytes;
-        let bytes: usize = blocks.iter().map(Vec::len).sum();
-        let next = from.next + blocks.len() as u32;
-        let at = JournalAt { used_bytes: from.used_bytes + bytes as u64, next, ..from };
-        let told = if from.area == now.area { self.told(&now, number) } else { None };
-        let at = if told.is_some() { JournalAt { untold: None, ..at } } else { at };
-        let placed = blocks.into_iter().map(|block| {
-            let mut buffer = AlignedBuf::zeroed(block.len());
-            buffer.copy_from_slice(&block);
-            let placed = (offset, buffer);
-            offset += block.len() as u64;
-            placed
-        });
-        (at, placed.chain(told).collect())
-    }
-
-    /// What tells the other area that it is not the last any more, now that the newer one lasts: a block behind what it has.
-    fn told(&self, now: &JournalAt, number: u32) -> Option<(u64, AlignedBuf)> {
-        let (generation, next, used_bytes) = now.untold?;
-        let (layout, stamp) = (&self.options.layout, self.options.stamp);
-        let area_bytes = layout.class_of(number).area_bytes;
-        let mut moved = Entries::default();
-        moved.moved(now.generation);
-        let block = moved.blocks(stamp, number, generation, next, false).pop()?;
-        let mut buffer = AlignedBuf::zeroed(block.len());
-        buffer.copy_from_slice(&block);
-        let other = 1 - now.area.min(1);
-        let fits = used_bytes + block.len() as u64 <= area_bytes;
-        Some((layout.group_at(number) + u64::from(other) * area_bytes + used_bytes, buffer)).filter(|_| fits)
-    }
-
-    /// After the last round: the same checkpoint in the other area too, so that one damage costs nothing.
-    pub(super) fn copy_checkpoints(&self) {
-        let mut state = self.state.lock();
-        let (epoch, last, retired) = (state.epoch, state.number, state.health.is_retired());
-        if self.options.read_only || retired {
-            return;
-        }
-        let blocks: Vec<_> = state
-            .groups
-            .iter_mut()
-            .zip(0..)
-            .flat_map(|(group, number)| {
-                group.journal.is_tainted = true;
-                let full = || {
-                    let mut full = group.full(epoch, |_| Vec::new());
-                    full.opened(epoch, last);
-                    full.closed(last);
-                    full
-                };
-                self.blocks(group, number, Entries::default(), full).1
-            })
-            .collect();
-        drop(state);
-        for (offset, block) in blocks {
-            if let Err(error) = blocking::write(&*self.device, offset, block) {
-                tracing::warn!("the second copy of a checkpoint was not written, and there is one: {error}");
-                return;
-            }
-        }
-        let _ = blocking::sync(&*self.device);
-    }
-
-    fn on_block(self: &Arc<Self>, number: u32, outcome: Outcome) {
+    pub(super) fn on_block(self: &Arc<Self>, number: u32, outcome: Outcome) {
         let mut out = Out::default();
         let mut state = self.state.lock();
         state.health.write_ended(outcome.result.is_ok());
