@@ -142,19 +142,22 @@ fn what_waits_for_its_group_is_there() {
 }
 
 /// A group that is quiet goes to the disk by itself, in the order in which its objects came.
+///
+/// It is looked for on the disk. Once, requests were counted instead: after 1,948 tests that passed, on a machine with much to
+/// do, one was too many, since the engine's thread for snapshots writes three when it gets to run on a new disk.
 #[test]
 fn a_group_does_not_wait_for_ever() {
     let medium = Medium::zeroed(DISK_BYTES as usize);
     let hand = ManualClock::new();
-    let (store, disk) = opened_by(&hand, engines::HASHCACHE_LOG, true, &medium);
-    let before = disk.counters().writes;
+    let (store, _disk) = opened_by(&hand, engines::HASHCACHE_LOG, true, &medium);
+    let body = bytes_of(1001, 3000);
+    let is_on_disk = || medium.with(|bytes| bytes.windows(64).any(|window| *window == body[..64]));
     put(&store, 1, 1, 3000, 5);
     hand.advance(GROUP_QUIET - Duration::from_millis(1));
-    assert_eq!(disk.counters().writes, before);
-    assert!(store.stats().gathered_bytes > 3000);
+    assert!(store.stats().gathered_bytes > 3000 && !is_on_disk());
     wait_until("it is written", || {
         hand.advance(Duration::from_millis(10));
-        disk.counters().writes > before && store.stats().gathered_bytes == 0
+        store.stats().gathered_bytes == 0 && is_on_disk()
     });
     assert_eq!(get(&store, 1), Some(1));
 }
