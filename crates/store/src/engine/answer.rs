@@ -3,7 +3,6 @@
 use crate::engine::{Fetched, Found, Limits, Part};
 use crate::layout::LogLayout;
 use crate::layout::log::{LogFault, RawRecord};
-use crate::layout::record::HEADER_BYTES;
 use crate::layout::run::Lying;
 use crate::terms::ReadError;
 
@@ -40,8 +39,8 @@ pub(super) fn read_error(fault: LogFault) -> ReadError {
 }
 
 /// The records of parts, which have neither name nor head.
-pub(super) fn lying(parts: &[Part]) -> Vec<Lying> {
-    parts.iter().map(|part| (part.place, HEADER_BYTES + part.body_bytes)).collect()
+pub(super) fn lying(log: &LogLayout, parts: &[Part]) -> Vec<Lying> {
+    parts.iter().map(|part| (part.place, log.header_bytes() + part.body_bytes)).collect()
 }
 
 /// The sizes of an engine whose large objects lie in such a log.

@@ -15,6 +15,7 @@ pub mod hashcache;
 mod parts;
 pub mod registry;
 pub mod segmented;
+mod segments;
 mod setting;
 pub mod spread;
 pub mod trees;

@@ -6,25 +6,24 @@ use super::answer::{found, lying, of_part, read_error};
 use super::{Buffered, ExtentsTogether, FetchDone, Fetched, Part, PartsDone, Place, Together};
 use crate::layout::Log;
 use crate::layout::log::{LogFault, RawRecord};
-use crate::layout::record::HEADER_BYTES;
 use crate::terms::Digest;
 
 /// See [`super::Engine::fetch_at`].
 pub(super) fn fetch_at(log: &Arc<Log>, id: &Digest, place: Place, body_bytes: usize, done: FetchDone) {
     let arrived = move |read| done(of_part(read));
-    log.read_reachable(place, Some(*id), HEADER_BYTES + body_bytes, Box::new(arrived));
+    log.read_reachable(place, Some(*id), log.layout.header_bytes() + body_bytes, Box::new(arrived));
 }
 
 /// What every engine over a log offers of it.
 impl ExtentsTogether for Arc<Log> {
     fn together(&self, parts: &[Part], most_bytes: usize) -> Together {
-        let (parts, bytes) = Log::together(self, &lying(parts), most_bytes);
+        let (parts, bytes) = Log::together(self, &lying(&self.layout, parts), most_bytes);
         Together { parts, bytes }
     }
 
     fn fetch_together(&self, id: &Digest, parts: &[Part], done: PartsDone) {
         let arrived = move |all: Vec<_>| done(all.into_iter().map(of_part).collect());
-        self.read_run(lying(parts), *id, Box::new(arrived));
+        self.read_run(lying(&self.layout, parts), *id, Box::new(arrived));
     }
 }
 

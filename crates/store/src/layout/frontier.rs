@@ -1,17 +1,22 @@
 //! The end of a circular log, where records are appended: batches, laps, summaries, poisoned regions.
 //!
+//! Several logs may share the regions of a disk, each region of one log alone. Each then has an end here, a *head*, and what
+//! is the disk's they have together: writes on their way, syncs, faults. Places do not tell then which of two records is
+//! newer, so records have numbers.
+//!
 //! Records gather in a batch; full or old batches go to the disk in one large write each, and until they are there
 //! their records are served from memory. A batch never crosses a region; a region ends with its summary, which is written
 //! once a sync has made last what it vouches for.
 
 mod batches;
 mod end;
+mod head;
 mod lost;
 mod summaries;
 mod syncs;
 mod unwritten;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +27,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::health::Health;
 use super::reach::Reach;
-use super::record::{self, Stamp};
+use super::record::Stamp;
 use super::region::{LogLayout, SummaryEntry};
 use super::segments::Segments;
 use crate::device::{Device, Op, worker};
@@ -30,12 +35,31 @@ use crate::memory::AlignedBuf;
 use crate::memory::aligned::round_up;
 use crate::terms::limits::WRITE_PATIENCE;
 use crate::terms::{Kind, Place, Record, WhyNot};
+use head::Head;
 use lost::Lost;
 use summaries::Summary;
 use syncs::Sync;
 
-/// The appending end of a log. Memory: up to [`crate::limits::MAX_BATCHES_IN_FLIGHT`] + 2 batches, after writes that
-/// failed [`crate::limits::MAX_LOST_BATCHES`] more for a while, and
+/// Where a log goes on.
+#[derive(Clone, Copy, Debug)]
+pub struct Begin {
+    /// The region that is begun. Of several logs: the newest that was, by any of them.
+    pub at: Place,
+    /// Logs that share the regions.
+    pub logs: usize,
+    /// The number of the first record, where they have numbers.
+    pub number: u64,
+}
+
+impl From<Place> for Begin {
+    /// One log that begins a region here.
+    fn from(at: Place) -> Self {
+        Begin { at, logs: 1, number: 0 }
+    }
+}
+
+/// The appending end of a log. Memory: up to [`crate::limits::MAX_BATCHES_IN_FLIGHT`] + 2 batches, and one more for each
+/// log beyond the first, after writes that failed [`crate::limits::MAX_LOST_BATCHES`] more for a while, and
 /// [`crate::limits::MAX_SUMMARIES_WAITING`] summaries of 12 bytes a record.
 pub struct Frontier {
     device: Arc<dyn Device>,
@@ -58,17 +82,19 @@ pub struct Frontier {
 }
 
 struct FrontierState {
-    region: Place,
-    batch_at: Place,
-    /// Empty until the first record comes.
-    batch: AlignedBuf,
+    heads: Vec<Head>,
+    /// The region that was begun last, by any log.
+    newest: Place,
+    /// The number of the next record.
+    next_number: u64,
     /// Buffers of batches that are on disk, to be filled again.
     spare: Vec<AlignedBuf>,
-    batch_len: usize,
-    batch_since: Option<Instant>,
     flying: Vec<Flying>,
+    /// Batches that were begun so far, and summaries that were written: each has its number.
+    turns: u64,
+    /// The last of these that a sync has been told of, well or not.
+    synced: u64,
     lost: Lost,
-    summary: Vec<SummaryEntry>,
     /// Summaries of regions that have ended, oldest first, until a sync has made last what they vouch for.
     summaries: VecDeque<Summary>,
     waiting: Vec<Waker>,
@@ -79,8 +105,8 @@ struct FrontierState {
     syncing_since: Instant,
     /// Whether it was said that the disk takes nothing.
     said_stalled: bool,
-    /// The first region written to since the last sync that succeeded.
-    unsynced: Place,
+    /// Regions written to since the last sync that succeeded, each with the turn of the last batch.
+    unsynced: BTreeMap<Place, u64>,
     /// What failed since then, told to the next sync.
     failed: Option<String>,
     health: Health,
@@ -89,6 +115,7 @@ struct FrontierState {
 
 /// A write on its way to the disk.
 struct Flying {
+    turn: u64,
     at: Place,
     len: usize,
     buffer: Arc<AlignedBuf>,
@@ -106,33 +133,36 @@ impl FrontierState {
 }
 
 impl Frontier {
-    /// A frontier that begins a fresh region at `start`; of `segments`, if there are any, it is the current one. Starts the thread that writes old batches out, and syncs as
-    /// often as asked. Errors: the system has no more threads.
+    /// A frontier that goes on at `begin`; of `segments`, if there are any, that is the current one. Several logs need
+    /// segments, and begin none before their first record. Starts the thread that writes old batches out, and syncs as often
+    /// as asked. Errors: the system has no more threads.
     pub fn start(
         device: Arc<dyn Device>,
         layout: LogLayout,
         stamp: Stamp,
-        start: Place,
+        begin: impl Into<Begin>,
         flush_every: Option<Duration>,
         segments: Option<Arc<Segments>>,
     ) -> std::io::Result<Arc<Self>> {
+        let Begin { at, logs, number } = begin.into();
+        let heads = if logs == 1 { vec![Head::at(at)] } else { (0..logs).map(|_| Head::default()).collect() };
+        let next = at.0 + if logs == 1 { 0 } else { layout.region_bytes };
         let state = FrontierState {
-            region: start,
-            batch_at: start,
-            batch: AlignedBuf::zeroed(0),
+            heads,
+            newest: at,
+            next_number: number,
             spare: Vec::new(),
-            batch_len: 0,
-            batch_since: None,
             flying: Vec::new(),
+            turns: 0,
+            synced: 0,
             lost: Lost::default(),
-            summary: Vec::new(),
             summaries: VecDeque::new(),
             waiting: Vec::new(),
             syncs: Vec::new(),
             syncing: false,
             syncing_since: device.clock().now(),
             said_stalled: false,
-            unsynced: start,
+            unsynced: BTreeMap::new(),
             failed: None,
             health: Health::default(),
             closed: false,
@@ -143,8 +173,8 @@ impl Frontier {
             stamp,
             opening: RandomState::new().build_hasher().finish() as u32,
             state: Mutex::new(state),
-            next: AtomicU64::new(start.0),
-            limit: AtomicU64::new(start.0 + layout.region_bytes),
+            next: AtomicU64::new(next),
+            limit: AtomicU64::new(at.0 + layout.region_bytes),
             segments,
             poisoned: (0..layout.regions).map(|_| AtomicU64::new(0)).collect(),
             write_errors: AtomicU64::new(0),
@@ -180,9 +210,15 @@ impl Frontier {
         self.segments.as_ref()
     }
 
-    /// The first place not yet given to a record.
+    /// The first place not yet given to a record, by any log.
     pub fn next(&self) -> Place {
         Place(self.next.load(Ordering::Acquire))
+    }
+
+    /// The number of the next record, and the region begun last.
+    pub fn next_number(&self) -> (u64, Place) {
+        let state = self.state.lock();
+        (state.next_number, state.newest)
     }
 
     /// Writes that the device failed.
@@ -210,14 +246,25 @@ impl Frontier {
 
     /// Append a record: a copy into the batch, no I/O. See [`crate::engine::Engine::poll_append`].
     pub fn poll_append(self: &Arc<Self>, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
-        let fits = record::record_bytes(record).filter(|&bytes| bytes <= self.layout.max_record_bytes());
+        self.poll_append_to(0, cx, record).map_ok(|(place, _)| place)
+    }
+
+    /// [`Frontier::poll_append`] to the log of this number, and the record's own number. Logs beyond the last mean the last.
+    pub fn poll_append_to(
+        self: &Arc<Self>,
+        log: usize,
+        cx: &mut Context<'_>,
+        record: &Record<'_>,
+    ) -> Poll<Result<(Place, u64), WhyNot>> {
+        let fits = self.layout.record_bytes(record).filter(|&bytes| bytes <= self.layout.max_record_bytes());
         let Some(bytes) = fits else {
             return Poll::Ready(Err(WhyNot::TooLarge));
         };
         let sum = self.stamp.payload_sum(record);
         let mut ops = Vec::new();
         let mut state = self.state.lock();
-        let mut outcome = self.append(&mut state, &mut ops, record, bytes, sum);
+        let log = log.min(state.heads.len().saturating_sub(1));
+        let mut outcome = self.append(&mut state, &mut ops, log, record, (bytes, sum));
         if outcome.is_pending() && self.is_stalled(&state) {
             outcome = Poll::Ready(Err(WhyNot::Slow));
         }
@@ -233,10 +280,10 @@ impl Frontier {
         self: &Arc<Self>,
         state: &mut FrontierState,
         ops: &mut Vec<Op>,
+        log: usize,
         record: &Record<'_>,
-        bytes: usize,
-        sum: u64,
-    ) -> Poll<Result<Place, WhyNot>> {
+        (bytes, sum): (usize, u64),
+    ) -> Poll<Result<(Place, u64), WhyNot>> {
         loop {
             if state.closed {
                 return Poll::Ready(Err(WhyNot::Closed));
@@ -244,39 +291,54 @@ impl Frontier {
             if state.health.is_retired() {
                 return Poll::Ready(Err(WhyNot::Device));
             }
-            let offset = round_up(state.batch_len as u64, self.layout.unit) as usize;
-            let place = Place(state.batch_at.0 + offset as u64);
-            let end = place.0 + bytes as u64 - state.region.0;
-            let summary = self.layout.summary_bytes(state.summary.len() + 1);
-            let full = round_up(end, self.layout.align) + summary > self.layout.region_bytes
-                || self.segments.as_ref().is_some_and(|segments| state.summary.len() >= segments.most_entries());
-            if full || self.is_poisoned(state.region) {
-                if !self.end_region(state, ops) {
+            let Some(head) = state.heads.get_mut(log) else { return Poll::Ready(Err(WhyNot::Closed)) };
+            let offset = round_up(head.batch_len as u64, self.layout.unit) as usize;
+            let place = Place(head.batch_at.0 + offset as u64);
+            if self.must_end(head, place, bytes) {
+                if !self.end_region(state, ops, log) {
                     return Poll::Pending;
                 }
             } else if offset + bytes > self.layout.max_record_bytes() {
-                if !self.seal(state, ops) {
+                if !self.seal(state, ops, log) {
                     return Poll::Pending;
                 }
             } else {
-                if state.batch.is_empty() {
+                if head.batch.is_empty() {
                     let spare = state.spare.pop();
-                    state.batch = spare.unwrap_or_else(|| AlignedBuf::zeroed(self.layout.batch_bytes()));
+                    head.batch = spare.unwrap_or_else(|| AlignedBuf::zeroed(self.layout.batch_bytes()));
                 }
-                let gap = state.batch_len..offset;
-                state.batch.get_mut(gap).unwrap_or_default().fill(0);
-                let room = state.batch.get_mut(offset..offset + bytes).unwrap_or_default();
-                self.stamp.write(record, place, self.opening, sum, room);
-                state.batch_len = offset + bytes;
-                state.batch_since.get_or_insert_with(|| self.now());
+                if head.batch_len == 0 {
+                    state.turns += 1;
+                    head.turn = state.turns;
+                }
+                let number = state.next_number;
+                state.next_number += 1;
+                let written = self.layout.is_numbered.then_some(number);
+                let gap = head.batch_len..offset;
+                head.batch.get_mut(gap).unwrap_or_default().fill(0);
+                let room = head.batch.get_mut(offset..offset + bytes).unwrap_or_default();
+                self.stamp.write(record, place, (self.opening, written), sum, room);
+                head.batch_len = offset + bytes;
+                head.batch_since.get_or_insert_with(|| self.now());
                 if record.kind != Kind::Extent {
+                    let (id_low, kind, number) = (record.id.low(), record.kind, written.unwrap_or(0));
                     let reach = Reach::of_record(place, record);
-                    state.summary.push(SummaryEntry { id_low: record.id.low(), place, kind: record.kind, reach });
+                    head.summary.push(SummaryEntry { id_low, place, kind, reach, number });
                 }
-                self.next.store(place.0 + bytes as u64, Ordering::Release);
-                return Poll::Ready(Ok(place));
+                self.next.fetch_max(place.0 + bytes as u64, Ordering::AcqRel);
+                return Poll::Ready(Ok((place, number)));
             }
         }
+    }
+
+    /// Whether a record of so many bytes has to go into another region.
+    fn must_end(&self, head: &Head, place: Place, bytes: usize) -> bool {
+        let Some(region) = head.region else { return true };
+        let end = place.0 + bytes as u64 - region.0;
+        let entries = head.summary.len();
+        round_up(end, self.layout.align) + self.layout.summary_bytes(entries + 1) > self.layout.region_bytes
+            || self.segments.as_ref().is_some_and(|segments| entries >= segments.most_entries())
+            || self.is_poisoned(region)
     }
 
     /// Whether the region that begins at this place was given up.

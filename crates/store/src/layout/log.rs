@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::ahead::Ahead;
 use super::frontier::Frontier;
-use super::record::{HEADER_BYTES, Header, Stamp};
+use super::record::{Header, Stamp};
 use super::region::LogLayout;
 use crate::device::{Device, Op, Outcome, Request};
 use crate::memory::Pool;
@@ -136,7 +136,7 @@ impl Log {
         if !self.frontier.is_reachable(place) {
             return done(Err(LogFault::Gone));
         }
-        let bytes = guess.max(HEADER_BYTES);
+        let bytes = guess.max(self.layout.header_bytes());
         let wanted = Wanted { place, of, may_grow: true, alone_bytes: bytes, ahead: None };
         if let Some(bytes) = self.frontier.peek(place) {
             return done(self.parse(&wanted, &bytes, 0, true).map_err(|unparsed| match unparsed {
@@ -229,7 +229,7 @@ impl Log {
         if bytes.len() - skip < header.record_bytes() {
             return Err(Unparsed::Longer(header.record_bytes()));
         }
-        let payload = bytes.slice(skip + HEADER_BYTES..skip + header.record_bytes());
+        let payload = bytes.slice(skip + header.header_bytes..skip + header.record_bytes());
         if !self.stamp.verifies(&header, &payload) {
             return Err(Unparsed::Damaged);
         }

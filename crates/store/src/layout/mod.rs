@@ -37,6 +37,7 @@
 //!   still get its parts, for half a minute from memory.
 
 pub mod ahead;
+pub mod alone;
 pub mod bin;
 pub(crate) mod changed;
 pub mod disk_table;

@@ -9,6 +9,9 @@
 //! 12  u32  body length
 //! ```
 //!
+//! Version 2, in logs that grow at several places at once, has a number more, by which records are told apart that are older
+//! and newer: 48 u64 number, 56 u64 checksum of bytes 0 to 55, 64 name, head, body.
+//!
 //! The opening is a random number of the process that wrote the record. A region is written by one process, so a walk
 //! through its records ends where another's begin. Numbers are little-endian. Both checksums are XXH3 seeded with the store's secret, so a record of another store,
 //! of an older lap or of another place never verifies.
@@ -20,10 +23,15 @@ use crate::memory::stream;
 use crate::terms::{Digest, Kind, Place, Record};
 
 const VERSION: u8 = 1;
+/// With a number.
+const NUMBERED: u8 = 2;
 
 /// Bytes before a record's name.
 pub const HEADER_BYTES: usize = 56;
-const CHECKED_BYTES: usize = 48;
+/// Bytes before the name of a record with a number.
+pub const NUMBERED_HEADER_BYTES: usize = HEADER_BYTES + 8;
+/// Of a header these are its checksum, at its end.
+const SUM_BYTES: usize = 8;
 
 /// What a record is stamped with beside its place.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +51,10 @@ pub struct Header {
     pub place: Place,
     /// The process that wrote it.
     pub opening: u32,
+    /// The later of two records has the higher number; 0 in logs whose places tell that.
+    pub number: u64,
+    /// Bytes before the name.
+    pub header_bytes: usize,
     /// Bytes of name, head and body.
     pub name_bytes: usize,
     /// See [`Header::name_bytes`].
@@ -58,9 +70,16 @@ impl Header {
         self.name_bytes + self.head_bytes + self.body_bytes
     }
 
+    /// The record to be written again, of which `payload` is name, head and body.
+    pub fn again<'a>(&self, payload: &'a [u8]) -> Record<'a> {
+        let (name, rest) = payload.split_at_checked(self.name_bytes).unwrap_or_default();
+        let (head, body) = rest.split_at_checked(self.head_bytes).unwrap_or_default();
+        Record { id: self.id, kind: self.kind, name, head, body, related_bytes: 0 }
+    }
+
     /// The whole record.
     pub fn record_bytes(&self) -> usize {
-        HEADER_BYTES + self.payload_bytes()
+        self.header_bytes + self.payload_bytes()
     }
 }
 
@@ -82,9 +101,17 @@ impl Stamp {
         sum.digest()
     }
 
-    /// Write a record to the front of `into`, which has room for [`record_bytes`].
-    pub fn write(&self, record: &Record<'_>, place: Place, opening: u32, payload_sum: u64, into: &mut [u8]) {
-        let mut header = [0; HEADER_BYTES];
+    /// Write a record to the front of `into`, which has room for [`record_bytes`], and for 8 bytes more if it has a number.
+    pub fn write(
+        &self,
+        record: &Record<'_>,
+        place: Place,
+        (opening, number): (u32, Option<u64>),
+        payload_sum: u64,
+        into: &mut [u8],
+    ) {
+        let mut header = [0; NUMBERED_HEADER_BYTES];
+        let header_bytes = if number.is_some() { NUMBERED_HEADER_BYTES } else { HEADER_BYTES };
         let mut at = 0;
         let mut put = |bytes: &[u8]| {
             if let Some(field) = header.get_mut(at..at + bytes.len()) {
@@ -93,17 +120,20 @@ impl Stamp {
             at += bytes.len();
         };
         put(&opening.to_le_bytes());
-        put(&[record.kind as u8, VERSION]);
+        put(&[record.kind as u8, if number.is_some() { NUMBERED } else { VERSION }]);
         put(&(record.name.len() as u16).to_le_bytes());
         put(&(record.head.len() as u32).to_le_bytes());
         put(&(record.body.len() as u32).to_le_bytes());
         put(&place.0.to_le_bytes());
         put(&record.id.0);
         put(&payload_sum.to_le_bytes());
-        let (checked, sum) = header.split_at_mut(CHECKED_BYTES);
-        sum.copy_from_slice(&xxh3_64_with_seed(checked, self.seed).to_le_bytes());
+        number.into_iter().for_each(|number| put(&number.to_le_bytes()));
+        let header = header.get_mut(..header_bytes).unwrap_or_default();
+        if let Some((checked, sum)) = header.split_last_chunk_mut::<SUM_BYTES>() {
+            *sum = xxh3_64_with_seed(checked, self.seed).to_le_bytes();
+        }
         let mut rest = into;
-        for part in [&header, record.name, record.head, record.body] {
+        for part in [&*header, record.name, record.head, record.body] {
             let Some((to, after)) = rest.split_at_mut_checked(part.len()) else {
                 return;
             };
@@ -114,8 +144,10 @@ impl Stamp {
 
     /// The header at the front of `bytes`, if one was written for this very place of this store.
     pub fn header(&self, bytes: &[u8], place: Place) -> Option<Header> {
-        let checked = bytes.get(..CHECKED_BYTES)?;
-        let mut rest = bytes.get(..HEADER_BYTES)?;
+        let is_numbered = bytes.get(5) == Some(&NUMBERED);
+        let header_bytes = if is_numbered { NUMBERED_HEADER_BYTES } else { HEADER_BYTES };
+        let checked = bytes.get(..header_bytes - SUM_BYTES)?;
+        let mut rest = bytes.get(..header_bytes)?;
         let rest = &mut rest;
         let opening = take_u32(rest)?;
         let [kind, version] = take(rest)?;
@@ -125,12 +157,21 @@ impl Stamp {
         let at = Place(take_u64(rest)?);
         let id = Digest(take(rest)?);
         let payload_sum = take_u64(rest)?;
+        let number = if is_numbered { take_u64(rest)? } else { 0 };
         let sum = take_u64(rest)?;
-        if (version, at) != (VERSION, place) || sum != xxh3_64_with_seed(checked, self.seed) {
+        let is_known = is_numbered || version == VERSION;
+        if !is_known || at != place || sum != xxh3_64_with_seed(checked, self.seed) {
             return None;
         }
         let kind = Kind::from_byte(kind)?;
-        Some(Header { kind, id, place, opening, name_bytes, head_bytes, body_bytes, payload_sum })
+        Some(Header { kind, id, place, opening, number, header_bytes, name_bytes, head_bytes, body_bytes, payload_sum })
+    }
+
+    /// The record of a place at the front of `bytes`, verified: its header, and name, head and body together.
+    pub fn record<'a>(&self, bytes: &'a [u8], place: Place) -> Option<(Header, &'a [u8])> {
+        let header = self.header(bytes, place)?;
+        let payload = bytes.get(header.header_bytes..header.record_bytes())?;
+        self.verifies(&header, payload).then_some((header, payload))
     }
 
     /// Whether `payload` is what was written behind this header.
@@ -154,24 +195,24 @@ mod tests {
             body: b"a body of some bytes",
             related_bytes: 0,
         };
-        let mut bytes = vec![0; record_bytes(&record).unwrap()];
-        let place = Place(4096);
-        stamp.write(&record, place, 77, stamp.payload_sum(&record), &mut bytes);
-        let whole = |bytes: &[u8], place| {
-            let header = stamp.header(bytes, place)?;
-            stamp.verifies(&header, bytes.get(HEADER_BYTES..header.record_bytes())?).then_some(header)
-        };
-        let header = whole(&bytes, place).unwrap();
-        assert_eq!((header.kind, header.id, header.record_bytes()), (Kind::Whole, Digest([7; 16]), bytes.len()));
-        assert_eq!(whole(&bytes, Place(8192)), None, "another place or lap");
-        assert!(Stamp { seed: 43 }.header(&bytes, place).is_none(), "another store");
-        for bit in 0..bytes.len() * 8 {
-            bytes[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(whole(&bytes, place), None, "bit {bit}");
-            bytes[bit / 8] ^= 1 << (bit % 8);
-        }
-        for cut in 0..bytes.len() {
-            assert_eq!(whole(&bytes[..cut], place), None, "cut to {cut}");
+        for number in [None, Some(u64::MAX - 1)] {
+            let mut bytes = vec![0; record_bytes(&record).unwrap() + if number.is_some() { 8 } else { 0 }];
+            let place = Place(4096);
+            stamp.write(&record, place, (77, number), stamp.payload_sum(&record), &mut bytes);
+            let whole = |bytes: &[u8], place| stamp.record(bytes, place).map(|(header, _)| header);
+            let header = whole(&bytes, place).unwrap();
+            assert_eq!((header.kind, header.id, header.record_bytes()), (Kind::Whole, Digest([7; 16]), bytes.len()));
+            assert_eq!((header.opening, header.number), (77, number.unwrap_or(0)));
+            assert_eq!(whole(&bytes, Place(8192)), None, "another place or lap");
+            assert!(Stamp { seed: 43 }.header(&bytes, place).is_none(), "another store");
+            for bit in 0..bytes.len() * 8 {
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(whole(&bytes, place), None, "bit {bit}");
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+            for cut in 0..bytes.len() {
+                assert_eq!(whole(&bytes[..cut], place), None, "cut to {cut}");
+            }
         }
     }
 }

@@ -11,24 +11,28 @@
 //!          u64 checksum of the footer's first 32 bytes
 //! ```
 //!
+//! In a log whose records have numbers the magic is "TjS2", and an entry has its record's number behind it, in 8 bytes.
+//!
 //! The summary is a hint: it speeds reopening, and every record is verified when it is read. It is written once the
 //! records it names last, or it would lead to some that a cut of the power took.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::reach::Reach;
-use super::record::{HEADER_BYTES, Stamp, record_bytes};
+use super::record::{HEADER_BYTES, NUMBERED_HEADER_BYTES, Stamp, record_bytes};
 use super::take::{take_u32, take_u64};
 use crate::memory::AlignedBuf;
 use crate::memory::aligned::round_up;
 use crate::terms::{Kind, Place, Record};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"TjS1");
+/// Of entries with numbers.
+const NUMBERED_MAGIC: u32 = u32::from_le_bytes(*b"TjS2");
 
 /// Places end here: no disk can write so much, and a multi-disk store keeps the disk's number above.
 pub const PLACES: u64 = 1 << 55;
 
-/// Bytes of one summary entry.
+/// Bytes of one summary entry without a number.
 pub const ENTRY_BYTES: usize = 12;
 /// Bytes of the footer, the last of a region.
 pub const FOOTER_BYTES: usize = 40;
@@ -49,6 +53,9 @@ pub struct LogLayout {
     pub unit: u64,
     /// Writes begin and end on multiples of this.
     pub align: u64,
+    /// Whether records have numbers, since it grows at several places at once: a place does not tell then which of two
+    /// records is newer.
+    pub is_numbered: bool,
 }
 
 impl LogLayout {
@@ -58,7 +65,7 @@ impl LogLayout {
         let region_bytes = floor_power_of_two(bytes / 64).clamp(256 << 10, 8 << 20);
         let regions = bytes / region_bytes;
         let unit = (region_bytes * regions).div_ceil(u64::from(u32::MAX)).next_power_of_two();
-        let layout = LogLayout { base, region_bytes, regions, unit, align: unit.max(block) };
+        let layout = LogLayout { base, region_bytes, regions, unit, align: unit.max(block), is_numbered: false };
         (regions >= 4).then_some(layout)
     }
 
@@ -77,10 +84,20 @@ impl LogLayout {
         self.batch_bytes() - self.align as usize
     }
 
+    /// Bytes before a record's name.
+    pub fn header_bytes(&self) -> usize {
+        if self.is_numbered { NUMBERED_HEADER_BYTES } else { HEADER_BYTES }
+    }
+
+    /// Bytes that a record takes; `None` where a length does not fit its field.
+    pub fn record_bytes(&self, record: &Record<'_>) -> Option<usize> {
+        Some(record_bytes(record)? - HEADER_BYTES + self.header_bytes())
+    }
+
     /// Bytes from the place of a record to that of one appended right behind it, but for what is left free between two
     /// batches.
     pub fn bytes_of(&self, record: &Record<'_>) -> usize {
-        round_up(record_bytes(record).unwrap_or(0) as u64, self.unit) as usize
+        round_up(self.record_bytes(record).unwrap_or(0) as u64, self.unit) as usize
     }
 
     /// Where on the device a place lies.
@@ -105,7 +122,15 @@ impl LogLayout {
 
     /// Bytes a summary of so many entries takes.
     pub fn summary_bytes(&self, entries: usize) -> u64 {
-        round_up((entries * ENTRY_BYTES + FOOTER_BYTES) as u64, self.align)
+        round_up((entries * self.entry_bytes() + FOOTER_BYTES) as u64, self.align)
+    }
+
+    fn entry_bytes(&self) -> usize {
+        if self.is_numbered { ENTRY_BYTES + 8 } else { ENTRY_BYTES }
+    }
+
+    fn magic(&self) -> u32 {
+        if self.is_numbered { NUMBERED_MAGIC } else { MAGIC }
     }
 }
 
@@ -124,19 +149,24 @@ pub struct SummaryEntry {
     pub kind: Kind,
     /// How far it and what is related to it reach.
     pub reach: Reach,
+    /// See [`super::record::Header::number`].
+    pub number: u64,
 }
 
 /// A region's summary, ready to be written so that it ends where the region ends.
 pub fn encode(layout: &LogLayout, stamp: Stamp, region: Place, used: u64, entries: &[SummaryEntry]) -> AlignedBuf {
-    let mut packed = Vec::with_capacity(entries.len() * ENTRY_BYTES);
+    let mut packed = Vec::with_capacity(entries.len() * layout.entry_bytes());
     for entry in entries {
         packed.extend_from_slice(&entry.id_low.to_le_bytes());
         let offset = ((entry.place.0 - region.0) / layout.unit) as u32;
         let word = entry.reach.pairs() << (OFFSET_BITS + 2) | offset << 2 | (entry.kind as u32 & 3);
         packed.extend_from_slice(&word.to_le_bytes());
+        if layout.is_numbered {
+            packed.extend_from_slice(&entry.number.to_le_bytes());
+        }
     }
     let mut footer = Vec::with_capacity(FOOTER_BYTES);
-    footer.extend_from_slice(&MAGIC.to_le_bytes());
+    footer.extend_from_slice(&layout.magic().to_le_bytes());
     footer.extend_from_slice(&(entries.len() as u32).to_le_bytes());
     footer.extend_from_slice(&region.0.to_le_bytes());
     footer.extend_from_slice(&used.to_le_bytes());
@@ -172,7 +202,7 @@ pub fn footer(layout: &LogLayout, stamp: Stamp, number: usize, block: &[u8]) -> 
     let region = Place(take_u64(&mut rest)?);
     let used = take_u64(&mut rest)?;
     let entries_sum = take_u64(&mut rest)?;
-    let right = magic == MAGIC
+    let right = magic == layout.magic()
         && take_u64(&mut sum)? == xxh3_64_with_seed(checked, stamp.seed)
         && region.0 < PLACES
         && region.0.is_multiple_of(layout.region_bytes)
@@ -183,30 +213,32 @@ pub fn footer(layout: &LogLayout, stamp: Stamp, number: usize, block: &[u8]) -> 
 }
 
 /// Whether there was a footer at the end of `block`, sound or damaged: its magic is there, or all of it but one bit.
-pub fn was_footer(block: &[u8]) -> bool {
+pub fn was_footer(layout: &LogLayout, block: &[u8]) -> bool {
     let magic = block.last_chunk::<FOOTER_BYTES>().and_then(|footer| take_u32(&mut &footer[..]));
-    magic.is_some_and(|magic| (magic ^ MAGIC).count_ones() <= 1)
+    magic.is_some_and(|magic| (magic ^ layout.magic()).count_ones() <= 1)
 }
 
 /// The entries before the footer that ends `bytes`; `None` if they are not those that were written.
 pub fn entries(layout: &LogLayout, stamp: Stamp, footer: &Footer, bytes: &[u8]) -> Option<Vec<SummaryEntry>> {
     let end = bytes.len().checked_sub(FOOTER_BYTES)?;
-    let packed = bytes.get(end.checked_sub(footer.entries * ENTRY_BYTES)?..end)?;
+    let packed = bytes.get(end.checked_sub(footer.entries * layout.entry_bytes())?..end)?;
     if xxh3_64_with_seed(packed, stamp.seed) != footer.entries_sum {
         return None;
     }
     packed
-        .chunks_exact(ENTRY_BYTES)
+        .chunks_exact(layout.entry_bytes())
         .map(|mut entry| {
             let id_low = take_u64(&mut entry)?;
             let word = take_u32(&mut entry)?;
             let offset = u64::from(word >> 2 & ((1 << OFFSET_BITS) - 1)) * layout.unit;
+            let number = if layout.is_numbered { take_u64(&mut entry)? } else { 0 };
             let kind = if word & 3 == 0 { Kind::Tombstone } else { Kind::from_byte((word & 3) as u8)? };
             (offset + HEADER_BYTES as u64 <= footer.used).then_some(SummaryEntry {
                 id_low,
                 place: Place(footer.region.0 + offset),
                 kind,
                 reach: Reach::of_pairs(word >> (OFFSET_BITS + 2)),
+                number,
             })
         })
         .collect()
@@ -229,27 +261,32 @@ mod tests {
 
     #[test]
     fn a_summary_is_read_as_it_was_written_or_not_at_all() {
-        let layout = LogLayout::new(4096, 64 << 20, 512).unwrap();
-        let stamp = Stamp { seed: 5 };
-        let region = Place(layout.log_bytes() * 3 + layout.region_bytes * 2);
-        let kinds = [Kind::Whole, Kind::Large, Kind::Tombstone];
-        let written: Vec<_> = (0..100_u64)
-            .map(|n| SummaryEntry {
-                id_low: n * 77,
-                place: Place(region.0 + n * 999),
-                kind: kinds[n as usize % 3],
-                reach: Reach((n * 2) as u8),
-            })
-            .collect();
-        let mut bytes = encode(&layout, stamp, region, 200_000, &written);
-        let read = |bytes: &[u8]| entries(&layout, stamp, &footer(&layout, stamp, 2, bytes)?, bytes);
-        assert_eq!(read(&bytes), Some(written));
-        assert_eq!(footer(&layout, stamp, 3, &bytes), None, "a region misdirected");
-        let start = bytes.len() - 100 * ENTRY_BYTES - FOOTER_BYTES;
-        for byte in start..bytes.len() {
-            bytes[byte] ^= 0x10;
-            assert_eq!(read(&bytes), None, "byte {byte}");
-            bytes[byte] ^= 0x10;
+        for is_numbered in [false, true] {
+            let layout = LogLayout { is_numbered, ..LogLayout::new(4096, 64 << 20, 512).unwrap() };
+            let stamp = Stamp { seed: 5 };
+            let region = Place(layout.log_bytes() * 3 + layout.region_bytes * 2);
+            let kinds = [Kind::Whole, Kind::Large, Kind::Tombstone];
+            let written: Vec<_> = (0..100_u64)
+                .map(|n| SummaryEntry {
+                    id_low: n * 77,
+                    place: Place(region.0 + n * 999),
+                    kind: kinds[n as usize % 3],
+                    reach: Reach((n * 2) as u8),
+                    number: if is_numbered { n << 40 } else { 0 },
+                })
+                .collect();
+            let mut bytes = encode(&layout, stamp, region, 200_000, &written);
+            let read = |bytes: &[u8]| entries(&layout, stamp, &footer(&layout, stamp, 2, bytes)?, bytes);
+            assert_eq!(read(&bytes), Some(written));
+            assert_eq!(footer(&layout, stamp, 3, &bytes), None, "a region misdirected");
+            let other = LogLayout { is_numbered: !is_numbered, ..layout };
+            assert_eq!(footer(&other, stamp, 2, &bytes), None, "of another kind of log");
+            let start = bytes.len() - 100 * layout.entry_bytes() - FOOTER_BYTES;
+            for byte in start..bytes.len() {
+                bytes[byte] ^= 0x10;
+                assert_eq!(read(&bytes), None, "byte {byte}");
+                bytes[byte] ^= 0x10;
+            }
         }
     }
 }

@@ -37,7 +37,8 @@ pub struct Recovered {
 }
 
 /// The device failed to read a part of the log.
-struct Unreadable;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unreadable;
 
 /// Regions without a record that the walk passes over: as many as a failing disk may have made useless in a row. It is
 /// more than the summaries that may wait, too.
@@ -189,7 +190,7 @@ impl Scan<'_> {
         Place(region.0 + self.layout.region_bytes)
     }
 
-    fn read(&self, at: u64, bytes: u64) -> Result<AlignedBuf, Unreadable> {
+    pub(super) fn read(&self, at: u64, bytes: u64) -> Result<AlignedBuf, Unreadable> {
         blocking::read(self.device, at, bytes as usize).map_err(|error| {
             tracing::warn!("a part of the cache cannot be read and is given up: {error}");
             Unreadable
@@ -200,12 +201,12 @@ impl Scan<'_> {
         self.layout.base + (number as u64 + 1) * self.layout.region_bytes
     }
 
-    fn footer(&self, number: usize) -> Result<Option<region::Footer>, Unreadable> {
+    pub(super) fn footer(&self, number: usize) -> Result<Option<region::Footer>, Unreadable> {
         let block = self.device.geometry().block_bytes;
         let at = self.region_end(number) - block;
         let bytes = self.read(at, block)?;
         let footer = region::footer(&self.layout, self.stamp, number, &bytes);
-        if footer.is_none() && region::was_footer(&bytes) {
+        if footer.is_none() && region::was_footer(&self.layout, &bytes) {
             self.note_damage("a region's summary", at);
         }
         Ok(footer)
@@ -217,7 +218,7 @@ impl Scan<'_> {
         self.entries(&footer.filter(|footer| footer.region == region)?)
     }
 
-    fn entries(&self, footer: &region::Footer) -> Option<Vec<SummaryEntry>> {
+    pub(super) fn entries(&self, footer: &region::Footer) -> Option<Vec<SummaryEntry>> {
         let bytes = self.layout.summary_bytes(footer.entries);
         let at = self.region_end(self.layout.region_number(footer.region)) - bytes;
         let summary = self.read(at, bytes).ok()?;
@@ -229,7 +230,7 @@ impl Scan<'_> {
     }
 
     /// Walk the records of a region; `None` if it holds none of this lap.
-    fn walk(&self, region: Place) -> Result<Option<Walked>, Unreadable> {
+    pub(super) fn walk(&self, region: Place) -> Result<Option<Walked>, Unreadable> {
         let (walk, at) = (Walk { layout: self.layout, stamp: self.stamp }, self.layout.device_offset(region));
         let first = self.read(at, self.device.geometry().block_bytes)?;
         let opening = match walk.opening(region, &first) {
@@ -254,12 +255,15 @@ impl Scan<'_> {
     /// Write summaries for regions that lacked them. What they vouch for must last already. One that cannot be written,
     /// on a disk that is full or dying, keeps nobody from reading what is there: its region is walked again next time.
     pub fn seal(&self, unsealed: &[Walked]) {
-        for Walked { region, used, entries, .. } in unsealed {
-            let summary = region::encode(&self.layout, self.stamp, *region, *used, entries);
-            let at = self.layout.device_offset(*region) + self.layout.region_bytes - summary.len() as u64;
-            if let Err(error) = blocking::write(self.device, at, summary) {
-                tracing::warn!("a region's summary could not be written, and the next opening takes longer: {error}");
-            }
+        unsealed.iter().for_each(|walked| self.seal_one(walked));
+    }
+
+    /// [`Scan::seal`] for one region.
+    pub fn seal_one(&self, Walked { region, used, entries, .. }: &Walked) {
+        let summary = region::encode(&self.layout, self.stamp, *region, *used, entries);
+        let at = self.layout.device_offset(*region) + self.layout.region_bytes - summary.len() as u64;
+        if let Err(error) = blocking::write(self.device, at, summary) {
+            tracing::warn!("a region's summary could not be written, and the next opening takes longer: {error}");
         }
     }
 }

@@ -67,7 +67,7 @@ impl LogSection {
         let mut number = || take_u64(rest);
         let (base, region_bytes, regions, unit) = (number()?, number()?, number()?, number()?);
         let (slots, mean_object_bytes) = (number()?, number()?);
-        let log = LogLayout { base, region_bytes, regions, unit, align: unit };
+        let log = LogLayout { base, region_bytes, regions, unit, align: unit, is_numbered: false };
         let found = LogSection::of(log, slots, mean_object_bytes);
         if rest.is_empty() {
             return Some(found);

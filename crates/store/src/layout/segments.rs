@@ -1,7 +1,8 @@
 //! Which segments of a log are free, and which is to be cleaned next (Log-structured cache, sections 3.2.6 and 3.2.7).
 //!
 //! A segment is a region of the log. It is *free*, then *current* while records are appended to it, then *closed* until it
-//! is cleaned, which in a cache is eviction: what the index still finds in it is dropped, and it is free again. Segments
+//! is cleaned, which in a cache is eviction: what the index still finds in it is dropped, and it is free again. Each belongs
+//! to one log, and where several logs share the segments each has a current one. The segments of a log
 //! are cleaned oldest first, but those that somebody has open are passed over. So the log grows into the next segment that
 //! is free, and not always into the one behind it; a segment that was passed over keeps the place at which it was written.
 //!
@@ -9,6 +10,7 @@
 //! given up. So nothing that a later segment had replaced or removed comes to light when that segment was overwritten
 //! first.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -19,7 +21,7 @@ use super::region::LogLayout;
 use crate::terms::Place;
 use crate::terms::limits::{LEASE, WRITE_PATIENCE};
 
-/// The segments of one log. Memory: 32 bytes each.
+/// The segments of a disk. Memory: 40 bytes each.
 pub struct Segments {
     clock: Clock,
     layout: LogLayout,
@@ -37,15 +39,18 @@ pub struct Segments {
 struct SegmentsState {
     holds: Box<[Holds]>,
     free: usize,
-    current: Place,
     /// Since when nothing is free though something is asked for.
     starved_since: Option<Instant>,
     passed_over: u64,
 }
 
-/// Who has a segment open.
+/// To whom a segment belongs, and who has it open.
 #[derive(Clone, Copy, Default)]
 struct Holds {
+    /// The number of its log.
+    log: u8,
+    /// Whether records are appended to it.
+    is_current: bool,
     count: u32,
     /// When the lease of the last one ends.
     until: Option<Instant>,
@@ -58,24 +63,27 @@ impl Holds {
 }
 
 impl Segments {
-    /// Segments of such a log, all free but those that begin at `closed` and the one at `current`. At most `entries` of the
-    /// records in each are such as an index needs.
+    /// Segments of such a log, all free but those that begin at `closed` and the one at `current`, if there is one. At most
+    /// `entries` of the records in each are such as an index needs.
     pub fn new(
         clock: Clock,
         layout: LogLayout,
         entries: usize,
         closed: impl Iterator<Item = Place>,
-        current: Place,
+        current: Option<Place>,
     ) -> Self {
         let homes: Box<[AtomicU64]> = (0..layout.regions).map(|_| AtomicU64::new(0)).collect();
-        for place in closed.chain(std::iter::once(current)) {
+        for place in closed.chain(current) {
             if let Some(home) = homes.get(layout.region_number(place)) {
                 home.store(place.0 + 1, Ordering::Release);
             }
         }
         let free = homes.iter().filter(|home| home.load(Ordering::Relaxed) == 0).count();
-        let holds = vec![Holds::default(); homes.len()].into_boxed_slice();
-        let state = Mutex::new(SegmentsState { holds, free, current, starved_since: None, passed_over: 0 });
+        let mut holds = vec![Holds::default(); homes.len()].into_boxed_slice();
+        if let Some(holds) = current.and_then(|place| holds.get_mut(layout.region_number(place))) {
+            holds.is_current = true;
+        }
+        let state = Mutex::new(SegmentsState { holds, free, starved_since: None, passed_over: 0 });
         let (entries, reserve, work) = (entries.max(1), AtomicUsize::new(0), Condvar::new());
         Segments { clock, layout, homes, entries, reserve, state, work }
     }
@@ -131,14 +139,20 @@ impl Segments {
         free
     }
 
-    /// The log grows into this segment; the one before is closed.
-    pub fn begin(&self, region: Place) {
+    /// A log grows into this segment; the one before, if there is one, is closed.
+    pub fn begin(&self, log: usize, before: Option<Place>, region: Place) {
         let mut state = self.state.lock();
-        if let Some(home) = self.homes.get(self.layout.region_number(region)) {
+        let number = self.layout.region_number(region);
+        if let Some(home) = self.homes.get(number) {
             home.store(region.0 + 1, Ordering::Release);
             state.free = state.free.saturating_sub(1);
         }
-        state.current = region;
+        if let Some(holds) = before.and_then(|before| state.holds.get_mut(self.layout.region_number(before))) {
+            holds.is_current = false;
+        }
+        if let Some(holds) = state.holds.get_mut(number) {
+            *holds = Holds { log: log as u8, is_current: true, ..Holds::default() };
+        }
         if state.free < self.low() {
             self.work.notify_all();
         }
@@ -176,20 +190,45 @@ impl Segments {
     /// The segment to be cleaned next: the oldest that is closed and that nobody has open. Where all are open and nothing is
     /// free, the oldest all the same: readers never keep everything else from being stored.
     pub fn next_to_clean(&self) -> Option<Place> {
+        self.oldest_of_each().into_iter().map(|(_, place)| place).min()
+    }
+
+    /// The same of each log that has one, with its number.
+    pub fn oldest_of_each(&self) -> Vec<(usize, Place)> {
         let now = self.clock.now();
         let mut state = self.state.lock();
-        let current = state.current;
         let closed = || {
-            let all = (0..self.homes.len()).zip(state.holds.iter());
-            all.filter_map(|(number, holds)| Some((self.home(number)?, holds.is_open(now))))
-                .filter(|(place, _)| *place != current)
+            let all = (0..self.homes.len()).zip(state.holds.iter()).filter(|(_, holds)| !holds.is_current);
+            all.filter_map(|(number, holds)| Some((usize::from(holds.log), self.home(number)?, holds.is_open(now))))
         };
-        let oldest = closed().filter(|(_, is_open)| !is_open).map(|(place, _)| place).min();
-        let passed_over = closed().filter(|(place, is_open)| *is_open && oldest.is_none_or(|oldest| *place < oldest));
-        let passed_over = passed_over.count() as u64;
-        let all_open = if state.free == 0 { closed().map(|(place, _)| place).min() } else { None };
+        let mut oldest = BTreeMap::new();
+        for (log, place, _) in closed().filter(|(.., is_open)| !is_open) {
+            oldest.entry(log).and_modify(|oldest: &mut Place| *oldest = place.min(*oldest)).or_insert(place);
+        }
+        let passes = |log: usize, place: Place| oldest.get(&log).is_none_or(|oldest| place < *oldest);
+        let passed_over = closed().filter(|(log, place, is_open)| *is_open && passes(*log, *place)).count() as u64;
+        if oldest.is_empty() && state.free == 0 {
+            oldest.extend(closed().min_by_key(|(_, place, _)| *place).map(|(log, place, _)| (log, place)));
+        }
         state.passed_over += passed_over;
-        oldest.or(all_open)
+        oldest.into_iter().collect()
+    }
+
+    /// A segment belongs to the log of this number: of those that were closed when they were found.
+    pub fn belongs(&self, region: Place, log: usize) {
+        if let Some(holds) = self.state.lock().holds.get_mut(self.layout.region_number(region)) {
+            holds.log = log as u8;
+        }
+    }
+
+    /// Whether records are appended to the segment of this number.
+    pub fn is_current(&self, number: usize) -> bool {
+        self.state.lock().holds.get(number).is_some_and(|holds| holds.is_current)
+    }
+
+    /// The number of the log that the segment of this number belongs to.
+    pub fn log_of(&self, number: usize) -> usize {
+        self.state.lock().holds.get(number).map_or(0, |holds| holds.log.into())
     }
 
     /// A segment was cleaned: no index leads to it.
@@ -246,7 +285,7 @@ mod tests {
 
     fn by(clock: Clock) -> Segments {
         assert_eq!(layout().regions, 8);
-        Segments::new(clock, layout(), 64, (8..14).map(region), region(14))
+        Segments::new(clock, layout(), 64, (8..14).map(region), Some(region(14)))
     }
 
     #[test]
@@ -257,7 +296,7 @@ mod tests {
         assert_eq!(segments.next_to_clean(), Some(region(8)));
         segments.freed(region(8));
         assert!(!segments.is_there(region(8)) && segments.is_there(region(9)));
-        segments.begin(region(15));
+        segments.begin(0, Some(region(14)), region(15));
         assert_eq!(segments.next_after(region(15)), Some(region(16)), "the first of the next lap");
     }
 
@@ -267,9 +306,9 @@ mod tests {
         assert!(segments.hold(Place(region(8).0 + 77)) && segments.hold(region(8)));
         assert_eq!(segments.next_to_clean(), Some(region(9)));
         segments.freed(region(9));
-        segments.begin(region(15));
+        segments.begin(0, Some(region(14)), region(15));
         assert_eq!(segments.next_after(region(15)), Some(region(17)), "not over what is open");
-        segments.begin(region(17));
+        segments.begin(0, Some(region(15)), region(17));
         assert!(segments.is_there(region(8)) && !segments.is_there(region(9)));
         segments.release(region(8));
         assert_eq!(segments.next_to_clean(), Some(region(10)), "there is another reader");
@@ -297,7 +336,7 @@ mod tests {
             assert!(segments.hold(region(number)));
         }
         assert_eq!(segments.next_to_clean(), None, "one is free still");
-        segments.begin(region(15));
+        segments.begin(0, Some(region(14)), region(15));
         assert!(segments.hold(region(14)));
         assert_eq!(segments.next_after(region(15)), None);
         assert_eq!(segments.next_to_clean(), Some(region(8)));
@@ -305,5 +344,21 @@ mod tests {
         hand.advance(WRITE_PATIENCE);
         assert!(segments.is_starved());
         assert!(!segments.hold(region(16)) && !segments.hold(region(0)), "nothing of these laps is there");
+    }
+
+    #[test]
+    fn logs_that_share_the_segments_have_a_current_one_each() {
+        let segments = Segments::new(Clock::system(), layout(), 64, (8..12).map(region), None);
+        segments.belongs(region(9), 3);
+        segments.belongs(region(11), 3);
+        assert_eq!(segments.oldest_of_each(), [(0, region(8)), (3, region(9))]);
+        segments.begin(1, None, region(12));
+        segments.begin(3, None, region(13));
+        assert_eq!(segments.oldest_of_each(), [(0, region(8)), (3, region(9))], "not those being written");
+        assert!(segments.hold(region(9)));
+        assert_eq!(segments.oldest_of_each(), [(0, region(8)), (3, region(11))]);
+        segments.begin(1, Some(region(12)), region(14));
+        assert_eq!(segments.oldest_of_each(), [(0, region(8)), (1, region(12)), (3, region(11))]);
+        assert_eq!((segments.log_of(4), segments.log_of(0), segments.free()), (1, 0, 1));
     }
 }

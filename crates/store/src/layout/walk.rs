@@ -76,7 +76,7 @@ impl Walk {
                 at = round_up(at + 1, self.layout.align);
                 continue;
             };
-            let payload = rest.get(HEADER_BYTES..header.record_bytes()).unwrap_or_default();
+            let payload = rest.get(header.header_bytes..header.record_bytes()).unwrap_or_default();
             walked.damaged.extend(hole.take());
             noticed = false;
             if self.stamp.verifies(&header, payload) {
@@ -110,9 +110,9 @@ impl Walked {
     fn add(&mut self, header: &Header, payload: &[u8]) {
         self.records.push(header.place);
         if header.kind != Kind::Extent {
-            let (id_low, place, kind) = (header.id.low(), header.place, header.kind);
+            let (id_low, place, kind, number) = (header.id.low(), header.place, header.kind, header.number);
             // What it is related to was known to the process that wrote it.
-            self.entries.push(SummaryEntry { id_low, place, kind, reach: Reach::default() });
+            self.entries.push(SummaryEntry { id_low, place, kind, reach: Reach::default(), number });
         }
         if header.kind == Kind::Large {
             let body = payload.get(header.name_bytes + header.head_bytes..).unwrap_or_default();

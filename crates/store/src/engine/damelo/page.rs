@@ -151,7 +151,7 @@ pub fn append(
     }
     let slot = u16::try_from(slots(page)).ok()?;
     let at = (number(page, 32) as usize).checked_sub(bytes)?;
-    stamp.write(record, place(slot), 0, payload_sum, page.get_mut(at..at + bytes)?);
+    stamp.write(record, place(slot), (0, None), payload_sum, page.get_mut(at..at + bytes)?);
     put(page, HEADER_BYTES + usize::from(slot) * SLOT_BYTES, &(at as u32).to_le_bytes());
     put(page, 12, &(u32::from(slot) + 1).to_le_bytes());
     put(page, 32, &(at as u32).to_le_bytes());

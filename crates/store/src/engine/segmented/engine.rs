@@ -8,22 +8,18 @@ use parking_lot::RwLock;
 
 use super::clean;
 use super::figures::{CLEANED_SEGMENTS, EVICTED_OBJECTS, KEPT_BYTES, PASSED_OVER_SEGMENTS};
-use super::format::WAYS;
-use super::index::Index;
 use super::keep::{Budget, RESERVE};
 use super::options::SegmentedOptions;
 use super::recover::{self, Opened};
 use crate::device::Device;
-use crate::engine::answer::{found, limits, read_error};
+use crate::engine::answer::limits;
+use crate::engine::segments::Indexed;
 use crate::engine::{
-    Capabilities, Engine, FetchDone, Fetched, Hold, Holds, Kind, Limits, Place, Placement, Places, Probe, Record,
-    SyncDone,
+    Capabilities, Engine, FetchDone, Hold, Holds, Kind, Limits, Place, Placement, Places, Probe, Record, SyncDone,
+    closing, parts,
 };
-use crate::engine::{closing, parts};
-use crate::layout::log::{LogCounters, LogFault, RawRecord};
-use crate::layout::record::HEADER_BYTES;
-use crate::layout::{Log, Segments};
-use crate::memory::aligned::ALIGN;
+use crate::layout::Log;
+use crate::layout::log::LogCounters;
 use crate::terms::{Digest, EngineFigures, Stats, WhyNot};
 
 /// The log-structured cache. Memory: its index, the frontier's buffers, and one segment while one is cleaned whose best
@@ -32,14 +28,10 @@ pub struct Segmented(Arc<Inner>);
 
 pub(super) struct Inner {
     pub(super) options: SegmentedOptions,
-    pub(super) index: Index,
-    pub(super) log: Arc<Log>,
-    pub(super) segments: Arc<Segments>,
+    pub(super) indexed: Arc<Indexed>,
     /// The number of the header that says that the cache is open.
     opened: u64,
     damaged_at_open: u64,
-    first_read_bytes: usize,
-    false_reads: AtomicU64,
     pub(super) cleaned: AtomicU64,
     pub(super) evicted: AtomicU64,
     /// What may be written once more.
@@ -58,24 +50,19 @@ impl Segmented {
         let (layout, stamp) = (options.layout, options.stamp);
         let (counters, pool) = (LogCounters::default(), Arc::default());
         let log = Arc::new(Log { device, layout, stamp, frontier, counters, pool, ahead: None });
-        let mean = options.mean_object_bytes as usize;
-        let first_read_bytes = mean.saturating_add((mean / 2).min(ALIGN));
+        let indexed = Arc::new(Indexed::new(index, log, segments, options.mean_object_bytes));
         let inner = Arc::new(Inner {
             options: *options,
-            index,
-            log,
-            segments,
+            indexed,
             opened: number,
             damaged_at_open: damaged,
-            first_read_bytes: first_read_bytes.clamp(HEADER_BYTES, layout.max_record_bytes()),
-            false_reads: AtomicU64::new(0),
             cleaned: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
             budget: Budget::of(options.keep_percent),
             publishing: RwLock::new(()),
         });
         if options.keep_percent > 0 {
-            inner.segments.reserve(RESERVE);
+            inner.indexed.segments.reserve(RESERVE);
         }
         if !options.read_only {
             clean::start(&inner).map_err(|error| error.to_string())?;
@@ -87,10 +74,10 @@ impl Segmented {
 impl Inner {
     /// Append a record and enter it. Nothing else may come in between: `publishing` is held.
     pub(super) fn append(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
-        let place = ready!(self.log.frontier.poll_append(cx, record))?;
+        let place = ready!(self.indexed.log.frontier.poll_append(cx, record))?;
         match record.kind {
-            Kind::Whole | Kind::Large => self.index.insert_low(record.id.low(), place),
-            Kind::Tombstone => self.index.remove_low(record.id.low()),
+            Kind::Whole | Kind::Large => self.indexed.index.insert_low(record.id.low(), place),
+            Kind::Tombstone => self.indexed.index.remove_low(record.id.low()),
             Kind::Extent => {}
         }
         Poll::Ready(Ok(place))
@@ -101,7 +88,7 @@ impl Inner {
         let _publishing = self.publishing.read();
         let place = ready!(self.append(cx, record));
         if place.is_ok() {
-            self.budget.earn(self.log.layout.bytes_of(record) as u64);
+            self.budget.earn(self.indexed.log.layout.bytes_of(record) as u64);
         }
         Poll::Ready(place)
     }
@@ -113,45 +100,28 @@ impl Engine for Segmented {
     }
 
     fn limits(&self) -> Limits {
-        limits(&self.0.log.layout)
+        limits(&self.0.indexed.log.layout)
     }
 
     fn capabilities(&self) -> Capabilities<'_> {
         Capabilities {
-            buffered: Some(&self.0.log),
-            together: Some(&self.0.log),
+            buffered: Some(&self.0.indexed.log),
+            together: Some(&self.0.indexed.log),
             holds: Some(self),
             ..Capabilities::default()
         }
     }
 
     fn probe(&self, at: &Placement<'_>) -> Probe {
-        match self.0.index.find(at.digest.low()) {
-            Some(place) if self.0.log.frontier.is_live(place) => Probe::At(Places::newest_first(&mut [place])),
-            _ => Probe::Absent,
-        }
+        self.0.indexed.probe(&at.digest)
     }
 
-    fn fetch(&self, at: &Placement<'_>, mut places: Places, done: FetchDone) {
-        let Some(place) = places.pop() else { return done(Fetched::Missing) };
-        let (inner, id) = (self.0.clone(), at.digest);
-        let arrived = move |read: Result<RawRecord, LogFault>| match read {
-            Ok(record) if record.header.kind.is_indexed() => done(found(record)),
-            Ok(_) | Err(LogFault::Another) => {
-                inner.false_reads.fetch_add(1, Relaxed);
-                done(Fetched::Missing);
-            }
-            Err(LogFault::Gone) => done(Fetched::Missing),
-            Err(fault) => {
-                inner.index.remove_to(id.low(), place);
-                done(Fetched::Failed(read_error(fault)));
-            }
-        };
-        self.0.log.read(place, Some(id), self.0.first_read_bytes, Box::new(arrived));
+    fn fetch(&self, at: &Placement<'_>, places: Places, done: FetchDone) {
+        self.0.indexed.fetch(at.digest, places, done);
     }
 
     fn fetch_at(&self, id: &Digest, place: Place, body_bytes: usize, done: FetchDone) {
-        parts::fetch_at(&self.0.log, id, place, body_bytes, done);
+        parts::fetch_at(&self.0.indexed.log, id, place, body_bytes, done);
     }
 
     fn poll_append(
@@ -168,7 +138,7 @@ impl Engine for Segmented {
         let removed = ready!(self.0.append_alone(cx, &Record::tombstone(at.digest)));
         if removed.is_err() {
             // It could not be written down; until a restart the index alone keeps the object away.
-            self.0.index.remove_low(at.digest.low());
+            self.0.indexed.index.remove_low(at.digest.low());
         }
         Poll::Ready(removed.map(Some))
     }
@@ -179,67 +149,62 @@ impl Engine for Segmented {
     }
 
     fn forget(&self, at: &Placement<'_>, place: Place) {
-        self.0.index.remove_to(at.digest.low(), place);
+        self.0.indexed.index.evict(at.digest.low(), place);
     }
 
     fn touch(&self, at: &Placement<'_>, place: Place) {
         // Who leaves depends on nothing else.
         if self.0.options.keep_percent > 0 {
-            self.0.index.touch(at.digest.low(), place);
+            self.0.indexed.index.touch(at.digest.low(), place);
         }
     }
 
     fn is_live(&self, place: Place) -> bool {
-        self.0.log.frontier.is_live(place)
+        self.0.indexed.log.frontier.is_live(place)
     }
 
     fn sync(&self, _of: Option<&Digest>, done: SyncDone) {
-        self.0.log.frontier.sync(done);
+        self.0.indexed.log.frontier.sync(done);
     }
 
     fn walk(&self, cursor: u64, most: usize) -> (Vec<Place>, Option<u64>) {
-        let (mut found, mut set, sets) = (Vec::new(), cursor, self.0.index.slots().len());
-        while set < sets && found.len() + WAYS <= most.max(WAYS) {
-            found.extend(self.0.index.places(set));
-            set += 1;
-        }
-        (found, (set < sets).then_some(set))
+        self.0.indexed.walk(cursor, most)
     }
 
     fn fetch_any(&self, place: Place, done: FetchDone) {
-        self.0.log.read(place, None, self.0.first_read_bytes, Box::new(parts::of_any(done)));
+        self.0.indexed.fetch_any(place, done);
     }
 
     fn stats(&self) -> Stats {
         let inner = &self.0;
         Stats {
-            slots: inner.index.slots().len() * WAYS as u64,
-            mean_object_bytes: inner.options.mean_object_bytes,
-            live_objects: inner.index.live(),
-            lost_to_full_sets: inner.index.lost(),
-            index_bytes: inner.index.slots().allocated_bytes(),
-            false_reads: inner.false_reads.load(Relaxed),
             damaged_at_open: inner.damaged_at_open,
             of_engine: EngineFigures::default()
                 .with(&CLEANED_SEGMENTS, inner.cleaned.load(Relaxed))
-                .with(&PASSED_OVER_SEGMENTS, inner.segments.passed_over())
+                .with(&PASSED_OVER_SEGMENTS, inner.indexed.segments.passed_over())
                 .with(&EVICTED_OBJECTS, inner.evicted.load(Relaxed))
                 .with(&KEPT_BYTES, inner.budget.spent()),
-            ..inner.log.stats()
+            ..inner.indexed.stats()
         }
     }
 
     fn refuse_appends(&self) {
-        self.0.log.frontier.refuse();
+        self.0.indexed.log.frontier.refuse();
     }
 
     fn close(&self, done: SyncDone) {
-        let (inner, device) = (self.0.clone(), self.0.log.device.clone());
-        let begin = |told| self.0.log.frontier.close(told);
+        let (inner, device) = (self.0.clone(), self.0.indexed.log.device.clone());
+        let begin = |told| self.0.indexed.log.frontier.close(told);
         let save = move || {
             // Nobody is between appending a record and entering it.
             let _alone = inner.publishing.write();
-            recover::save(&*inner.log.device, &inner.options, inner.opened, &inner.index, &inner.log.frontier);
+            recover::save(
+                &*inner.indexed.log.device,
+                &inner.options,
+                inner.opened,
+                &inner.indexed.index,
+                &inner.indexed.log.frontier,
+            );
         };
         closing::close(device, None, begin, save, done);
     }
@@ -247,14 +212,6 @@ impl Engine for Segmented {
 
 impl Holds for Segmented {
     fn hold(&self, places: &[Place]) -> Hold {
-        let mut regions: Vec<_> = places.iter().map(|place| self.0.log.layout.region_of(*place)).collect();
-        regions.sort_unstable();
-        regions.dedup();
-        regions.retain(|region| self.0.segments.hold(*region));
-        if regions.is_empty() {
-            return Hold::default();
-        }
-        let segments = self.0.segments.clone();
-        Hold::ending(move || regions.into_iter().for_each(|region| segments.release(region)))
+        self.0.indexed.hold(places)
     }
 }

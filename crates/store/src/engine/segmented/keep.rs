@@ -11,9 +11,9 @@ use std::task::Poll;
 
 use super::engine::Inner;
 use crate::device::blocking;
-use crate::engine::{Kind, Place, Record};
+use crate::engine::{Kind, Place};
 use crate::layout::SummaryEntry;
-use crate::layout::record::{HEADER_BYTES, Header};
+use crate::layout::record::Header;
 use crate::wait::block_on;
 
 /// What may be written once more: a share of what was stored, never passed.
@@ -82,16 +82,17 @@ pub const RESERVE: usize = 1;
 /// Append the most valuable records of a segment once more: up to a share of its bytes, and within the budget. Memory: the
 /// segment.
 pub fn keep(engine: &Inner, region: Place, entries: &[SummaryEntry]) {
-    let layout = engine.log.layout;
+    let layout = engine.indexed.log.layout;
     let share = layout.region_bytes / 100 * u64::from(engine.options.keep_percent);
     let room = engine.budget.room().min(share);
     let worth = |entry: &&SummaryEntry| {
-        entry.kind == Kind::Whole && engine.index.hits(entry.id_low, entry.place).is_some_and(|hits| hits > 0)
+        entry.kind == Kind::Whole && engine.indexed.index.hits(entry.id_low, entry.place).is_some_and(|hits| hits > 0)
     };
     if room == 0 || !entries.iter().any(|entry| worth(&entry)) {
         return;
     }
-    let Ok(bytes) = blocking::read(&*engine.log.device, layout.device_offset(region), layout.region_bytes as usize)
+    let Ok(bytes) =
+        blocking::read(&*engine.indexed.log.device, layout.device_offset(region), layout.region_bytes as usize)
     else {
         return;
     };
@@ -101,7 +102,7 @@ pub fn keep(engine: &Inner, region: Place, entries: &[SummaryEntry]) {
             id_low: entry.id_low,
             place: entry.place,
             bytes: header.record_bytes() as u64,
-            hits: engine.index.hits(entry.id_low, entry.place)?,
+            hits: engine.indexed.index.hits(entry.id_low, entry.place)?,
             // The digest is keyed with the store's secret, and its middle chose neither set nor fingerprint.
             dither: entry.id_low.rotate_left(32),
         })
@@ -117,34 +118,29 @@ pub fn keep(engine: &Inner, region: Place, entries: &[SummaryEntry]) {
 
 /// The record at a place of a segment that was read whole, verified.
 fn record_at<'a>(engine: &Inner, bytes: &'a [u8], region: Place, place: Place) -> Option<(Header, &'a [u8])> {
-    let rest = bytes.get(usize::try_from(place.0.checked_sub(region.0)?).ok()?..)?;
-    let header = engine.log.stamp.header(rest, place)?;
-    let payload = rest.get(HEADER_BYTES..header.record_bytes())?;
-    engine.log.stamp.verifies(&header, payload).then_some((header, payload))
+    engine.indexed.log.stamp.record(bytes.get(usize::try_from(place.0.checked_sub(region.0)?).ok()?..)?, place)
 }
 
 /// Append a record once more, unless a newer version came meanwhile; false if there is no more room for any.
 fn append_again(engine: &Inner, chosen: &Candidate, header: &Header, payload: &[u8]) -> bool {
-    let (name, rest) = payload.split_at_checked(header.name_bytes).unwrap_or_default();
-    let (head, body) = rest.split_at_checked(header.head_bytes).unwrap_or_default();
-    let record = Record { id: header.id, kind: header.kind, name, head, body, related_bytes: 0 };
+    let record = header.again(payload);
     block_on(poll_fn(|cx| {
         let _alone = engine.publishing.write();
-        if engine.index.hits(chosen.id_low, chosen.place).is_none() {
+        if engine.indexed.index.hits(chosen.id_low, chosen.place).is_none() {
             return Poll::Ready(true);
         }
-        engine.segments.reserve(0);
-        let again = engine.log.frontier.poll_append(cx, &record);
-        engine.segments.reserve(RESERVE);
+        engine.indexed.segments.reserve(0);
+        let again = engine.indexed.log.frontier.poll_append(cx, &record);
+        engine.indexed.segments.reserve(RESERVE);
         match again {
             Poll::Ready(Ok(place)) => {
-                engine.index.follow(chosen.id_low, chosen.place, place);
+                engine.indexed.index.follow(chosen.id_low, chosen.place, place);
                 engine.budget.spent.fetch_add(chosen.bytes, Relaxed);
                 Poll::Ready(true)
             }
             Poll::Ready(Err(_)) => Poll::Ready(false),
             // This thread alone frees segments, so it does not wait for one.
-            Poll::Pending if engine.segments.free() == 0 => Poll::Ready(false),
+            Poll::Pending if engine.indexed.segments.free() == 0 => Poll::Ready(false),
             Poll::Pending => Poll::Pending,
         }
     }))

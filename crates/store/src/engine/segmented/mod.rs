@@ -39,8 +39,6 @@
 mod clean;
 mod engine;
 mod figures;
-mod format;
-mod index;
 mod keep;
 mod options;
 mod record;

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::format::SLOT_BITS;
-use super::index::Index;
+use crate::engine::segments::{Index, SLOT_BITS};
 use crate::index::Sets;
 use crate::index::limits::MAX_SLOTS;
 use crate::layout::{LogLayout, SnapshotLayout, Stamp};

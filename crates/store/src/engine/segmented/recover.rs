@@ -9,9 +9,9 @@
 
 use std::sync::Arc;
 
-use super::index::Index;
 use super::options::SegmentedOptions;
 use crate::device::{Device, blocking};
+use crate::engine::segments::{Index, SLOT_BITS};
 use crate::engine::{Kind, Place};
 use crate::index::Sets;
 use crate::layout::opening::{OpenedLog, open_log};
@@ -86,12 +86,12 @@ fn as_saved(
     // Not the newest of those saved: one that was given up is not among them, and its places were given out.
     let last = layout.region_of(Place(header.up_to.0 >> 1));
     let new = |homes, current| Segments::new(device.clock().clone(), layout, options.entries(), homes, current);
-    let old = new(homes.iter().copied(), last);
+    let old = new(homes.iter().copied(), Some(last));
     let next = old.next_after(last)?;
-    let segments = Arc::new(new(homes.iter().copied(), next));
+    let segments = Arc::new(new(homes.iter().copied(), Some(next)));
     let frontier = Frontier::start(device.clone(), layout, stamp, next, flush_every, Some(segments.clone()));
     let index = Index::over(sets, segments, layout);
-    index.drop_homeless();
+    index.drop_homeless(|_| false);
     let opened = |frontier| Opened { index, frontier, number: 0, damaged: 0, was_clean: true };
     Some(frontier.map(opened).map_err(|error| error.to_string()))
 }
@@ -135,7 +135,7 @@ pub fn save(device: &dyn Device, options: &SegmentedOptions, number: u64, index:
 }
 
 fn shards(options: &SegmentedOptions) -> u64 {
-    Sets::shards_for(Index::sets_for(options.slots), super::format::SLOT_BITS).0
+    Sets::shards_for(Index::sets_for(options.slots), SLOT_BITS).0
 }
 
 /// Places that segments of this log may begin at, each of another segment; the rest is padding.

@@ -61,7 +61,7 @@ pub(super) fn within(place: Place) -> (u64, Within) {
 pub(super) fn encode(stamp: Stamp, record: &Record<'_>, place: Place, payload_sum: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(record::record_bytes(record)? + END_BYTES);
     bytes.resize(record::record_bytes(record)?, 0);
-    stamp.write(record, place, 0, payload_sum, &mut bytes);
+    stamp.write(record, place, (0, None), payload_sum, &mut bytes);
     Some(bytes)
 }
 

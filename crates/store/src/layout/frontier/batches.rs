@@ -16,36 +16,46 @@ impl Frontier {
     /// Send what has gathered to the disk now, if not too much is on its way there.
     pub fn write_out(self: &Arc<Self>) {
         let mut ops = Vec::new();
-        self.seal(&mut self.state.lock(), &mut ops);
+        let mut state = self.state.lock();
+        self.seal_all(&mut state, &mut ops, u64::MAX);
+        drop(state);
         self.submit(ops);
     }
 
-    /// Send the batch to the disk; false if too many are on their way.
-    pub(super) fn seal(self: &Arc<Self>, state: &mut FrontierState, ops: &mut Vec<Op>) -> bool {
-        if state.batch_len == 0 {
+    /// Send the batches to the disk that were begun no later than at a turn, if not too many are on their way.
+    pub(super) fn seal_all(self: &Arc<Self>, state: &mut FrontierState, ops: &mut Vec<Op>, turn: u64) {
+        for log in 0..state.heads.len() {
+            if state.heads.get(log).is_some_and(|head| head.waits_since(turn)) {
+                self.seal(state, ops, log);
+            }
+        }
+    }
+
+    /// Send the batch of a log to the disk; false if too many are on their way.
+    pub(super) fn seal(self: &Arc<Self>, state: &mut FrontierState, ops: &mut Vec<Op>, log: usize) -> bool {
+        if state.heads.get(log).is_none_or(|head| head.batch_len == 0) {
             return true;
         }
         if state.flying.len() >= MAX_BATCHES_IN_FLIGHT {
             return false;
         }
-        self.seal_now(state, ops);
+        self.seal_now(state, ops, log);
         true
     }
 
-    pub(super) fn seal_now(self: &Arc<Self>, state: &mut FrontierState, ops: &mut Vec<Op>) {
-        if state.batch_len == 0 {
-            return;
-        }
-        let len = round_up(state.batch_len as u64, self.layout.align) as usize;
-        let padding = state.batch_len..len;
-        state.batch.get_mut(padding).unwrap_or_default().fill(0);
-        let full = mem::replace(&mut state.batch, AlignedBuf::zeroed(0));
-        let at = state.batch_at;
-        self.fly(state, ops, Flying { at, len, buffer: Arc::new(full), is_summary: false, since: self.now() });
-        state.batch_at = Place(state.batch_at.0 + len as u64);
-        state.batch_len = 0;
-        state.batch_since = None;
-        self.next.store(state.batch_at.0, Ordering::Release);
+    pub(super) fn seal_now(self: &Arc<Self>, state: &mut FrontierState, ops: &mut Vec<Op>, log: usize) {
+        let Some(head) = state.heads.get_mut(log).filter(|head| head.batch_len > 0) else { return };
+        let len = round_up(head.batch_len as u64, self.layout.align) as usize;
+        let padding = head.batch_len..len;
+        head.batch.get_mut(padding).unwrap_or_default().fill(0);
+        let full = mem::replace(&mut head.batch, AlignedBuf::zeroed(0));
+        let (at, turn) = (head.batch_at, head.turn);
+        head.batch_at = Place(at.0 + len as u64);
+        head.batch_len = 0;
+        head.batch_since = None;
+        self.next.fetch_max(head.batch_at.0, Ordering::AcqRel);
+        state.unsynced.insert(self.layout.region_of(at), turn);
+        self.fly(state, ops, Flying { turn, at, len, buffer: Arc::new(full), is_summary: false, since: self.now() });
     }
 
     pub(super) fn fly(self: &Arc<Self>, state: &mut FrontierState, ops: &mut Vec<Op>, flying: Flying) {
@@ -58,37 +68,46 @@ impl Frontier {
         ops.push(Op { request, done });
     }
 
-    /// Close the region and begin the next; false if too many writes or summaries are on their way, or no segment is free.
-    pub(super) fn end_region(self: &Arc<Self>, state: &mut FrontierState, ops: &mut Vec<Op>) -> bool {
-        let Some(next) = self.next_region(state.region) else { return false };
-        if self.is_poisoned(state.region) {
+    /// Close the region of a log and begin the next; false if too many writes or summaries are on their way, or no segment
+    /// is free.
+    pub(super) fn end_region(self: &Arc<Self>, state: &mut FrontierState, ops: &mut Vec<Op>, log: usize) -> bool {
+        let Some(next) = self.next_region(state.newest) else { return false };
+        let Some(region) = state.heads.get(log).map(|head| head.region) else { return false };
+        if region.is_some_and(|region| self.is_poisoned(region)) {
             // Nothing of it is trusted, so nothing more of it is written and no summary vouches for it.
-            let (at, len) = (state.batch_at, state.batch_len);
-            let unwritten = Arc::new(mem::replace(&mut state.batch, AlignedBuf::zeroed(0)));
-            state.lost.keep(Flying { at, len, buffer: unwritten, is_summary: false, since: self.now() }, self.now());
-            state.batch_len = 0;
-            state.batch_since = None;
-        } else if !self.seal(state, ops) || state.summaries.len() >= self.most_summaries() {
-            return false;
-        } else {
-            self.keep_summary(state);
+            self.lose_batch(state, log);
+        } else if region.is_some() {
+            if !self.seal(state, ops, log) || state.summaries.len() >= self.most_summaries() {
+                return false;
+            }
+            self.keep_summary(state, log);
         }
-        state.summary.clear();
-        state.region = next;
-        state.batch_at = next;
+        if let Some(head) = state.heads.get_mut(log) {
+            head.begin(next);
+        }
+        state.newest = next;
         if let Some(segments) = &self.segments {
-            segments.begin(next);
+            segments.begin(log, region, next);
         }
-        self.next.store(state.region.0, Ordering::Release);
-        self.limit.store(state.region.0 + self.layout.region_bytes, Ordering::Release);
+        self.next.fetch_max(next.0, Ordering::AcqRel);
+        self.limit.store(next.0 + self.layout.region_bytes, Ordering::Release);
         ops.extend(self.sync_for_summaries(state));
         true
     }
 
-    fn next_region(&self, region: Place) -> Option<Place> {
+    fn lose_batch(&self, state: &mut FrontierState, log: usize) {
+        let Some(head) = state.heads.get_mut(log) else { return };
+        let (turn, at, len, now) = (head.turn, head.batch_at, head.batch_len, self.now());
+        let buffer = Arc::new(mem::replace(&mut head.batch, AlignedBuf::zeroed(0)));
+        head.batch_len = 0;
+        head.batch_since = None;
+        state.lost.keep(Flying { turn, at, len, buffer, is_summary: false, since: now }, now);
+    }
+
+    fn next_region(&self, newest: Place) -> Option<Place> {
         match &self.segments {
-            None => Some(Place(region.0 + self.layout.region_bytes)),
-            Some(segments) => segments.next_after(region),
+            None => Some(Place(newest.0 + self.layout.region_bytes)),
+            Some(segments) => segments.next_after(newest),
         }
     }
 
@@ -125,8 +144,8 @@ impl Frontier {
             }
         }
         let mut ops = Vec::new();
-        if state.syncs.iter().any(|sync| sync.up_to > state.batch_at) {
-            self.seal(&mut state, &mut ops);
+        if let Some(turn) = state.syncs.iter().map(|sync| sync.up_to).max() {
+            self.seal_all(&mut state, &mut ops, turn);
         }
         let waiting = mem::take(&mut state.waiting);
         ops.extend(self.due_syncs(&mut state));

@@ -10,8 +10,8 @@ use tinaja_clock::Clock;
 use super::syncs::Sync;
 use super::{Frontier, FrontierState};
 use crate::layout::limits::WRITE_BEHIND;
+use crate::terms::SyncDone;
 use crate::terms::limits::WRITE_PATIENCE;
-use crate::terms::{Place, SyncDone};
 
 impl Frontier {
     /// Whether appends are refused.
@@ -30,13 +30,14 @@ impl Frontier {
         let mut ops = Vec::new();
         let mut state = self.state.lock();
         let was_closed = mem::replace(&mut state.closed, true);
-        if !was_closed {
-            self.seal_now(&mut state, &mut ops);
-            if state.batch_at > state.region && !self.is_poisoned(state.region) {
-                self.keep_summary(&mut state);
+        for log in 0..if was_closed { 0 } else { state.heads.len() } {
+            self.seal_now(&mut state, &mut ops, log);
+            let region = state.heads.get(log).and_then(|head| head.region.filter(|region| head.batch_at > *region));
+            if region.is_some_and(|region| !self.is_poisoned(region)) {
+                self.keep_summary(&mut state, log);
             }
         }
-        let up_to = Place(state.region.0 + self.layout.region_bytes);
+        let up_to = state.turns;
         let frontier = self.clone();
         // The first sync is for the records, the second for the summaries that waited for it.
         let then = move |result: Result<(), String>| match result {
@@ -80,11 +81,14 @@ pub(super) fn write_behind(clock: &Clock, frontier: &Weak<Frontier>, flush_every
         if state.closed {
             return;
         }
-        if state.batch_since.is_some_and(|since| clock.since(since) >= WRITE_BEHIND) {
-            frontier.seal(&mut state, &mut ops);
+        for log in 0..state.heads.len() {
+            let since = state.heads.get(log).and_then(|head| head.batch_since);
+            if since.is_some_and(|since| clock.since(since) >= WRITE_BEHIND) {
+                frontier.seal(&mut state, &mut ops, log);
+            }
         }
         state.lost.let_go(clock.now());
-        if state.flying.is_empty() && state.batch_since.is_none() {
+        if state.flying.is_empty() && state.heads.iter().all(|head| head.batch_since.is_none()) {
             // The load is over: the next batch needs no more than one.
             state.spare.truncate(1);
         }

@@ -17,8 +17,8 @@ use crate::terms::Place;
 /// The summary of a region that has ended.
 pub(super) struct Summary {
     region: Place,
-    /// Where its records end.
-    used_to: Place,
+    /// The turn of its last batch.
+    turn: u64,
     bytes: AlignedBuf,
 }
 
@@ -28,11 +28,12 @@ impl Frontier {
         (self.layout.regions as usize / 4).clamp(2, MAX_SUMMARIES_WAITING)
     }
 
-    /// Encode the summary of the region being written, whose last batch is on its way.
-    pub(super) fn keep_summary(&self, state: &mut FrontierState) {
-        let (region, used_to) = (state.region, state.batch_at);
-        let bytes = region::encode(&self.layout, self.stamp, region, used_to.0 - region.0, &state.summary);
-        state.summaries.push_back(Summary { region, used_to, bytes });
+    /// Encode the summary of the region that a log is writing, whose last batch is on its way.
+    pub(super) fn keep_summary(&self, state: &mut FrontierState, log: usize) {
+        let Some((head, region)) = state.heads.get(log).and_then(|head| Some((head, head.region?))) else { return };
+        let used = head.batch_at.0 - region.0;
+        let bytes = region::encode(&self.layout, self.stamp, region, used, &head.summary);
+        state.summaries.push_back(Summary { region, turn: head.turn, bytes });
     }
 
     /// A sync nobody asked for, if half of the summaries that may wait do so and no other sync is coming.
@@ -41,23 +42,26 @@ impl Frontier {
         if coming || state.summaries.len() * 2 < self.most_summaries() {
             return None;
         }
-        state.syncs.push(Sync { up_to: state.batch_at, done: None, tells: false });
+        let up_to = state.summaries.iter().map(|summary| summary.turn).max()?;
+        state.syncs.push(Sync { up_to, done: None, tells: false });
         self.due_syncs(state)
     }
 
-    /// Everything before `synced` lasts, but for what is poisoned: write the summaries that waited for it.
-    pub(super) fn write_summaries(self: &Arc<Self>, state: &mut FrontierState, ops: &mut Vec<Op>, synced: Place) {
+    /// Everything up to the turn `synced` lasts, but for what is poisoned: write the summaries that waited for it.
+    pub(super) fn write_summaries(self: &Arc<Self>, state: &mut FrontierState, ops: &mut Vec<Op>, synced: u64) {
         for summary in mem::take(&mut state.summaries) {
             let cleaned = |segments: &Arc<Segments>| !segments.is_there(summary.region);
             if self.is_poisoned(summary.region) || self.segments.as_ref().is_some_and(cleaned) {
                 // No summary vouches for it.
-            } else if summary.used_to > synced {
+            } else if summary.turn > synced {
                 state.summaries.push_back(summary);
             } else {
                 let len = summary.bytes.len();
                 let at = Place(summary.region.0 + self.layout.region_bytes - len as u64);
                 let buffer = Arc::new(summary.bytes);
-                self.fly(state, ops, Flying { at, len, buffer, is_summary: true, since: self.now() });
+                state.turns += 1;
+                let turn = state.turns;
+                self.fly(state, ops, Flying { turn, at, len, buffer, is_summary: true, since: self.now() });
             }
         }
     }

@@ -7,11 +7,11 @@ use std::task::Waker;
 
 use super::{Frontier, FrontierState};
 use crate::device::{Op, Outcome, Request};
-use crate::terms::{Place, SyncDone};
+use crate::terms::SyncDone;
 
-/// Somebody waits for all before a place to last.
+/// Somebody waits for all up to a turn to last.
 pub(super) struct Sync {
-    pub(super) up_to: Place,
+    pub(super) up_to: u64,
     /// Who asked; nobody did if it was the clock, and then a failure is kept for the next who asks.
     pub(super) done: Option<SyncDone>,
     /// Whether a failure has been told once this one has heard of it.
@@ -43,10 +43,10 @@ impl Frontier {
     fn begin_sync(self: &Arc<Self>, done: Option<SyncDone>, tells: bool, for_more: bool) {
         let mut ops = Vec::new();
         let mut state = self.state.lock();
-        // If too many are on their way already, the batch follows when one of them has ended.
-        self.seal(&mut state, &mut ops);
-        let up_to = Place(state.batch_at.0 + state.batch_len as u64);
-        if !for_more && state.unsynced == up_to && state.flying.is_empty() && state.failed.is_none() {
+        // If too many are on their way already, the others follow when one of them has ended.
+        let up_to = state.turns;
+        self.seal_all(&mut state, &mut ops, up_to);
+        if !for_more && state.synced == up_to && state.flying.is_empty() && state.failed.is_none() {
             // Nothing is new since the last sync. A disk that was given up must not fail those that go on.
             drop(state);
             return done.into_iter().for_each(|done| done(Ok(())));
@@ -62,9 +62,10 @@ impl Frontier {
         if state.syncing {
             return None;
         }
-        let first = state.flying.iter().map(|flying| flying.at).min();
-        let sealed = if state.batch_len == 0 { None } else { Some(state.batch_at) };
-        let ended = |sync: &Sync| first.is_none_or(|at| sync.up_to <= at) && sealed.is_none_or(|at| sync.up_to <= at);
+        let flying = state.flying.iter().map(|flying| flying.turn);
+        let waiting = state.heads.iter().filter(|head| head.batch_len > 0).map(|head| head.turn);
+        let first = flying.chain(waiting).min();
+        let ended = |sync: &Sync| first.is_none_or(|turn| sync.up_to < turn);
         let (due, rest): (Vec<_>, _) = mem::take(&mut state.syncs).into_iter().partition(ended);
         state.syncs = rest;
         let up_to = due.iter().map(|sync| sync.up_to).max()?;
@@ -79,22 +80,18 @@ impl Frontier {
 
     /// A sync that failed leaves nothing written since the last good one to be trusted: the kernel may have dropped
     /// the pages and will say so only once.
-    fn synced(self: &Arc<Self>, up_to: Place, result: Result<(), String>, due: Vec<Sync>) {
+    fn synced(self: &Arc<Self>, up_to: u64, result: Result<(), String>, due: Vec<Sync>) {
         let mut state = self.state.lock();
         state.syncing = false;
         state.health.sync_ended(result.is_ok());
         if let Err(error) = result {
-            let mut region = self.layout.region_of(state.unsynced);
-            let written = up_to.max(state.batch_at);
-            while region < written {
-                self.poison(region);
-                region = Place(region.0 + self.layout.region_bytes);
-            }
+            state.unsynced.keys().for_each(|region| self.poison(*region));
             self.sync_errors.fetch_add(1, Ordering::Relaxed);
             tracing::error!("what was written since the last sync is given up: {error}");
             state.failed = Some(error);
         }
-        state.unsynced = state.unsynced.max(up_to);
+        state.unsynced.retain(|_, turn| *turn > up_to);
+        state.synced = state.synced.max(up_to);
         let told = due.iter().any(|sync| sync.tells);
         let failed = if told { state.failed.take() } else { state.failed.clone() };
         let outcome = failed.map_or(Ok(()), Err);

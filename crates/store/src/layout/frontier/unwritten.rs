@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::head::Head;
 use super::{Flying, Frontier, FrontierState};
 use crate::memory::AlignedBuf;
 use crate::terms::Place;
@@ -17,8 +18,9 @@ fn lies_within(place: Place, at: Place, len: usize) -> bool {
 }
 
 impl FrontierState {
-    fn batch_has(&self, place: Place) -> bool {
-        lies_within(place, self.batch_at, self.batch_len)
+    /// The batch being filled in which a place lies.
+    fn batch_of(&self, place: Place) -> Option<&Head> {
+        self.heads.iter().find(|head| lies_within(place, head.batch_at, head.batch_len))
     }
 }
 
@@ -26,13 +28,13 @@ impl Frontier {
     /// Whether the record at a place is not on disk yet.
     pub fn is_in_memory(&self, place: Place) -> bool {
         let state = self.state.lock();
-        state.batch_has(place) || state.flying.iter().any(|flying| flying.has(place))
+        state.batch_of(place).is_some() || state.flying.iter().any(|flying| flying.has(place))
     }
 
     /// Whether [`Frontier::peek`] has the record at a place: it is not on disk yet, or lately could not be written.
     pub fn is_kept(&self, place: Place) -> bool {
         let state = self.state.lock();
-        state.batch_has(place) || state.flying.iter().chain(state.lost.batches()).any(|batch| batch.has(place))
+        state.batch_of(place).is_some() || state.flying.iter().chain(state.lost.batches()).any(|batch| batch.has(place))
     }
 
     /// The bytes of a record that is not on disk yet, or lately could not be written, copied; `None` if it is there, or
@@ -45,8 +47,8 @@ impl Frontier {
             let header = self.stamp.header(bytes, place)?;
             Some(Bytes::copy_from_slice(bytes.get(..header.record_bytes())?))
         };
-        if state.batch_has(place) {
-            return copy(&state.batch, state.batch_at, state.batch_len);
+        if let Some(head) = state.batch_of(place) {
+            return copy(&head.batch, head.batch_at, head.batch_len);
         }
         let flying = state.flying.iter().chain(state.lost.batches()).find(|flying| flying.has(place))?;
         copy(&flying.buffer, flying.at, flying.len)

@@ -125,7 +125,7 @@ mod tests {
                     }
                     self.offsets.write_if_due();
                     log.sweep(|region| self.sweep(region));
-                    return enters.then_some(SummaryEntry { id_low, place, kind: Kind::Whole, reach });
+                    return enters.then_some(SummaryEntry { id_low, place, kind: Kind::Whole, reach, number: 0 });
                 }
             }
             None

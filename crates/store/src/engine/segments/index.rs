@@ -1,20 +1,22 @@
 //! The index in memory: what hash lies where in the log (section 3.2.1), and how often it was asked for.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::format::{MOST_HITS, Set, Slot, WAYS, fingerprint};
 use crate::engine::Place;
 use crate::index::Sets;
 use crate::layout::{LogLayout, Segments};
 
-/// Sets of eight slots. Memory: 46 bytes a set, and 24 bytes a thousand sets.
+/// Sets of eight slots. Memory: 46 bytes a set, and 24 bytes a thousand sets; 4 bytes a segment.
 pub struct Index {
     sets: Sets,
     segments: Arc<Segments>,
     layout: LogLayout,
     /// Slots that lead somewhere: a segment becomes free only when none leads to it, so all of these lead to a record.
     live: AtomicU64,
+    /// The same for each segment.
+    live_in: Box<[AtomicU32]>,
     lost: AtomicU64,
 }
 
@@ -31,7 +33,8 @@ impl Index {
 
     /// An index over such sets. Of those that hold something [`Index::drop_homeless`] is to say first what counts.
     pub fn over(sets: Sets, segments: Arc<Segments>, layout: LogLayout) -> Self {
-        Index { sets, segments, layout, live: AtomicU64::new(0), lost: AtomicU64::new(0) }
+        let live_in = (0..layout.regions).map(|_| AtomicU32::new(0)).collect();
+        Index { sets, segments, layout, live: AtomicU64::new(0), live_in, lost: AtomicU64::new(0) }
     }
 
     /// The sets themselves.
@@ -46,6 +49,24 @@ impl Index {
 
     fn position(&self, place: Place) -> Option<u32> {
         Some((place.0 % self.layout.log_bytes() / self.layout.unit) as u32)
+    }
+
+    /// A slot led to one position, and leads to another from now on.
+    fn moved(&self, from: Option<u32>, to: Option<u32>) {
+        let of = |position: u32| self.live_in.get(self.segment_at(position));
+        if let Some(live) = from.and_then(of) {
+            live.fetch_sub(1, Relaxed);
+        }
+        if let Some(live) = to.and_then(of) {
+            live.fetch_add(1, Relaxed);
+        }
+        self.live.fetch_sub(u64::from(from.is_some()), Relaxed);
+        self.live.fetch_add(u64::from(to.is_some()), Relaxed);
+    }
+
+    /// The number of the segment that a position lies in.
+    fn segment_at(&self, position: u32) -> usize {
+        (u64::from(position) * self.layout.unit / self.layout.region_bytes) as usize
     }
 
     /// Where a slot's record was written, unless its segment is free.
@@ -73,33 +94,35 @@ impl Index {
         let lost = self.with(id_low, |set| {
             let same = || set.slots().find(|(_, slot)| slot.position.is_some() && slot.fingerprint == wanted);
             let free = || set.slots().find(|(_, slot)| self.place(slot).is_none());
+            let oldest = || set.slots().min_by_key(|(_, slot)| self.place(slot));
             let (victim, lost) = match same().or_else(free) {
-                Some((way, slot)) => {
-                    self.live.fetch_add(u64::from(slot.position.is_none()), Relaxed);
-                    (way, false)
-                }
-                None => (set.slots().min_by_key(|(_, slot)| self.place(slot)).map_or(0, |(way, _)| way), true),
+                Some(found) => (Some(found), false),
+                None => (oldest(), true),
             };
-            set.put(victim, Slot { fingerprint: wanted, hits: 0, position: self.position(place) });
+            if let Some((way, before)) = victim {
+                let position = self.position(place);
+                self.moved(before.position, position);
+                set.put(way, Slot { fingerprint: wanted, hits: 0, position });
+            }
             lost
         });
         self.lost.fetch_add(u64::from(lost == Some(true)), Relaxed);
     }
 
-    /// Change the slot of a fingerprint, if `which` says yes to it; whether it did.
-    fn change(&self, id_low: u64, which: impl Fn(&Slot) -> bool, into: impl Fn(Slot) -> Slot) -> bool {
+    /// Change the slot of a fingerprint, if `which` says yes to it; what it was before if so.
+    fn change(&self, id_low: u64, which: impl Fn(&Slot) -> bool, into: impl Fn(Slot) -> Slot) -> Option<Slot> {
         let wanted = fingerprint(id_low);
-        let changed = self.with(id_low, |set| {
+        self.with(id_low, |set| {
             let ours = |slot: &Slot| slot.position.is_some() && slot.fingerprint == wanted && which(slot);
             let found = set.slots().find(|(_, slot)| ours(slot));
             if let Some((way, slot)) = found {
                 let into = into(slot);
-                self.live.fetch_sub(u64::from(into.position.is_none()), Relaxed);
+                self.moved(slot.position, into.position);
                 set.put(way, into);
             }
-            found.is_some()
-        });
-        changed == Some(true)
+            found.map(|(_, slot)| slot)
+        })
+        .flatten()
     }
 
     /// Drop whatever has this fingerprint.
@@ -107,16 +130,10 @@ impl Index {
         self.change(id_low, |_| true, |slot| Slot { position: None, ..slot });
     }
 
-    /// Drop what has this fingerprint, if it is not newer than `place`.
-    pub fn remove_to(&self, id_low: u64, place: Place) {
-        let old = |slot: &Slot| self.place(slot).is_none_or(|at| at <= place);
-        self.change(id_low, old, |slot| Slot { position: None, ..slot });
-    }
-
     /// Drop the slot that leads to exactly this place; whether there was one.
     pub fn evict(&self, id_low: u64, place: Place) -> bool {
         let position = self.position(place);
-        self.change(id_low, |slot| slot.position == position, |slot| Slot { position: None, ..slot })
+        self.change(id_low, |slot| slot.position == position, |slot| Slot { position: None, ..slot }).is_some()
     }
 
     /// A record was written once more: its slot leads there, and its hits are counted anew.
@@ -125,11 +142,19 @@ impl Index {
         self.change(id_low, |slot| slot.position == old, |slot| Slot { position: new, hits: 0, ..slot });
     }
 
-    /// The record at a place was asked for.
-    pub fn touch(&self, id_low: u64, place: Place) {
+    /// The record at a place was asked for. How often it was before, up to three times; `None` if the index does not lead
+    /// to it.
+    pub fn touch(&self, id_low: u64, place: Place) -> Option<u8> {
         let position = self.position(place);
-        let counts = |slot: &Slot| slot.position == position && slot.hits < MOST_HITS;
-        self.change(id_low, counts, |slot| Slot { hits: slot.hits + 1, ..slot });
+        let counts = |slot: &Slot| slot.position == position;
+        let before = self.change(id_low, counts, |slot| Slot { hits: (slot.hits + 1).min(MOST_HITS), ..slot });
+        before.map(|slot| slot.hits)
+    }
+
+    /// The record of a fingerprint was asked for, wherever it lies: how often it was before, and where it lies.
+    pub fn hit(&self, id_low: u64) -> Option<(u8, Place)> {
+        let before = self.change(id_low, |_| true, |slot| Slot { hits: (slot.hits + 1).min(MOST_HITS), ..slot })?;
+        Some((before.hits, self.place(&before)?))
     }
 
     /// How often the record at a place was asked for; `None` if the index does not lead to it.
@@ -143,41 +168,52 @@ impl Index {
     /// million.
     pub fn sweep(&self, number: usize) {
         let units = self.layout.region_bytes / self.layout.unit;
-        let leads_there = |slot: &Slot| slot.position.is_some_and(|at| u64::from(at) / units == number as u64);
-        let (dropped, _) = self.drop_all(leads_there);
-        self.live.fetch_sub(dropped, Relaxed);
+        self.each(|slot| {
+            let leads_there = slot.position.is_some_and(|at| u64::from(at) / units == number as u64);
+            if leads_there {
+                self.moved(slot.position, None);
+            }
+            leads_there
+        });
     }
 
-    /// Drop every saved slot that leads into a segment that is free, and count those that are left.
-    pub fn drop_homeless(&self) {
-        let (_, left) = self.drop_all(|slot| self.place(slot).is_none());
-        self.live.store(left, Relaxed);
+    /// Drop every saved slot that leads into a segment that is free, or whose number is among `changed`, and count those
+    /// that are left.
+    pub fn drop_homeless(&self, changed: impl Fn(usize) -> bool) {
+        self.each(|slot| {
+            let at = slot.position.map(|position| self.segment_at(position));
+            let is_gone = self.place(slot).is_none() || at.is_some_and(&changed);
+            if !is_gone {
+                self.moved(None, slot.position);
+            }
+            is_gone
+        });
     }
 
-    /// Drop slots; how many that were, and how many are left.
-    fn drop_all(&self, which: impl Fn(&Slot) -> bool) -> (u64, u64) {
-        let (mut dropped, mut left) = (0, 0);
+    /// Look at every slot that leads somewhere, and drop those of which `drops` says so.
+    fn each(&self, drops: impl Fn(&Slot) -> bool) {
         for set in 0..self.sets.len() {
             self.sets.with(set, |bytes| {
                 let mut set = Set(bytes);
                 for way in 0..WAYS {
                     let slot = set.get(way);
-                    if slot.position.is_some() && which(&slot) {
+                    if slot.position.is_some() && drops(&slot) {
                         set.put(way, Slot { position: None, ..slot });
-                        dropped += 1;
-                    } else {
-                        left += u64::from(slot.position.is_some());
                     }
                 }
             });
         }
-        (dropped, left)
     }
 
     /// The places that one set leads to.
     pub fn places(&self, set: u64) -> Vec<Place> {
         let all = |bytes: &mut [u8]| Set(bytes).slots().filter_map(|(_, slot)| self.place(&slot)).collect();
         self.sets.with(set, all).unwrap_or_default()
+    }
+
+    /// Slots that lead into the segment of this number.
+    pub fn live_in(&self, number: usize) -> u32 {
+        self.live_in.get(number).map_or(0, |live| live.load(Relaxed))
     }
 
     /// Slots that lead to a record, as they were counted.

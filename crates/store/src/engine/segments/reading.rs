@@ -1,0 +1,104 @@
+//! Finding and reading records by the index.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::format::WAYS;
+use super::index::Index;
+use crate::engine::answer::{found, read_error};
+use crate::engine::{FetchDone, Fetched, Hold, Place, Places, Probe, parts};
+use crate::layout::log::{LogFault, RawRecord};
+use crate::layout::{Log, Segments};
+use crate::memory::aligned::ALIGN;
+use crate::terms::{Digest, Stats};
+
+/// A log in segments, and the index that leads into it.
+pub struct Indexed {
+    /// What lies where.
+    pub index: Index,
+    /// The records.
+    pub log: Arc<Log>,
+    /// Of its frontier.
+    pub segments: Arc<Segments>,
+    mean_object_bytes: u64,
+    first_read_bytes: usize,
+    false_reads: AtomicU64,
+}
+
+impl Indexed {
+    /// The first read of a record is half as long again as the mean object, by 4 KiB at most.
+    pub fn new(index: Index, log: Arc<Log>, segments: Arc<Segments>, mean_object_bytes: u64) -> Self {
+        let mean = mean_object_bytes as usize;
+        let first_read_bytes = mean.saturating_add((mean / 2).min(ALIGN));
+        let first_read_bytes = first_read_bytes.clamp(log.layout.header_bytes(), log.layout.max_record_bytes());
+        Indexed { index, log, segments, mean_object_bytes, first_read_bytes, false_reads: AtomicU64::new(0) }
+    }
+
+    /// See [`crate::engine::Engine::probe`].
+    pub fn probe(&self, id: &Digest) -> Probe {
+        match self.index.find(id.low()) {
+            Some(place) if self.log.frontier.is_live(place) => Probe::At(Places::newest_first(&mut [place])),
+            _ => Probe::Absent,
+        }
+    }
+
+    /// See [`crate::engine::Engine::fetch`].
+    pub fn fetch(self: &Arc<Self>, id: Digest, mut places: Places, done: FetchDone) {
+        let Some(place) = places.pop() else { return done(Fetched::Missing) };
+        let indexed = self.clone();
+        let arrived = move |read: Result<RawRecord, LogFault>| match read {
+            Ok(record) if record.header.kind.is_indexed() => done(found(record)),
+            Ok(_) | Err(LogFault::Another) => {
+                indexed.false_reads.fetch_add(1, Relaxed);
+                done(Fetched::Missing);
+            }
+            Err(LogFault::Gone) => done(Fetched::Missing),
+            Err(fault) => {
+                indexed.index.evict(id.low(), place);
+                done(Fetched::Failed(read_error(fault)));
+            }
+        };
+        self.log.read(place, Some(id), self.first_read_bytes, Box::new(arrived));
+    }
+
+    /// See [`crate::engine::Engine::fetch_any`].
+    pub fn fetch_any(&self, place: Place, done: FetchDone) {
+        self.log.read(place, None, self.first_read_bytes, Box::new(parts::of_any(done)));
+    }
+
+    /// See [`crate::engine::Engine::walk`].
+    pub fn walk(&self, cursor: u64, most: usize) -> (Vec<Place>, Option<u64>) {
+        let (mut found, mut set, sets) = (Vec::new(), cursor, self.index.slots().len());
+        while set < sets && found.len() + WAYS <= most.max(WAYS) {
+            found.extend(self.index.places(set));
+            set += 1;
+        }
+        (found, (set < sets).then_some(set))
+    }
+
+    /// See [`crate::engine::Holds::hold`].
+    pub fn hold(&self, places: &[Place]) -> Hold {
+        let mut regions: Vec<_> = places.iter().map(|place| self.log.layout.region_of(*place)).collect();
+        regions.sort_unstable();
+        regions.dedup();
+        regions.retain(|region| self.segments.hold(*region));
+        if regions.is_empty() {
+            return Hold::default();
+        }
+        let segments = self.segments.clone();
+        Hold::ending(move || regions.into_iter().for_each(|region| segments.release(region)))
+    }
+
+    /// What index and log count; an engine adds its own.
+    pub fn stats(&self) -> Stats {
+        Stats {
+            slots: self.index.slots().len() * WAYS as u64,
+            mean_object_bytes: self.mean_object_bytes,
+            live_objects: self.index.live(),
+            lost_to_full_sets: self.index.lost(),
+            index_bytes: self.index.slots().allocated_bytes(),
+            false_reads: self.false_reads.load(Relaxed),
+            ..self.log.stats()
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What one region holds, found without the others: in a disk whose regions several logs share, nothing follows from where a
+//! region lies.
+
+use super::region::SummaryEntry;
+use super::scan::{Scan, Unreadable};
+use super::take::take_u64;
+use super::walk::Walked;
+use crate::terms::Place;
+
+/// What a region holds.
+#[derive(Debug)]
+pub struct Alone {
+    /// Where it was begun.
+    pub region: Place,
+    /// Bytes of it that hold records.
+    pub used: u64,
+    /// Records that an index needs; none are read of a region that is known.
+    pub entries: Vec<SummaryEntry>,
+    /// What was found in it, if it has no summary.
+    pub walked: Option<Walked>,
+}
+
+impl Scan<'_> {
+    /// What lies in the region of this number; `None` if that is nothing. Of a region that `is_known` its entries are not
+    /// read. Two small reads, a third where the summary is longer than a block, and the whole of a region without one.
+    /// Errors: neither its beginning nor its end can be read, or not what lies between them.
+    pub fn alone(&self, number: usize, is_known: impl Fn(Place) -> bool) -> Result<Option<Alone>, Unreadable> {
+        let (footer, begun) = (self.footer(number), self.begun(number));
+        let (end, beginning) = (footer.ok().flatten(), begun.ok().flatten());
+        let sealed = end.filter(|footer| beginning.is_none_or(|begun| begun <= footer.region));
+        if let Some(footer) = sealed {
+            let entries = if is_known(footer.region) { Some(Vec::new()) } else { self.entries(&footer) };
+            if let Some(entries) = entries {
+                return Ok(Some(Alone { region: footer.region, used: footer.used, entries, walked: None }));
+            }
+        }
+        let Some(region) = beginning.or(sealed.map(|footer| footer.region)) else {
+            return if footer.is_err() || begun.is_err() { Err(Unreadable) } else { Ok(None) };
+        };
+        let walked = self.walk(region)?;
+        Ok(walked.map(|walked| Alone {
+            region,
+            used: walked.used,
+            entries: walked.entries.clone(),
+            walked: Some(walked),
+        }))
+    }
+
+    /// The place at which the region of this number was begun, as its first record has it.
+    fn begun(&self, number: usize) -> Result<Option<Place>, Unreadable> {
+        let at = self.layout.base + number as u64 * self.layout.region_bytes;
+        let first = self.read(at, self.device.geometry().block_bytes)?;
+        let place = first.get(16..24).and_then(|mut field| take_u64(&mut field)).map(Place);
+        let fits = |place: &Place| {
+            place.0.is_multiple_of(self.layout.region_bytes)
+                && self.layout.region_number(*place) == number
+                && self.stamp.header(&first, *place).is_some()
+        };
+        Ok(place.filter(fits))
+    }
+}
