@@ -8,6 +8,7 @@
 //! - [`report`] and [`show`]: what came out, as tables, as JSON and as plots;
 //! - [`rig`]: an engine over disks that are counted, slowed down by a model, and held in little memory;
 //! - [`load`]: requests, generated or read from logs, and the driver that puts them to a rig;
+//! - [`policies`]: what leaves a cache that is full, by published policies and by the engine's own, simulated;
 //! - [`browser`]: what a browser asks of its cache, as traces in the form of a paper, read, made and prepared;
 //! - [`replay`]: such traces put to any backend; [`rival`]: an in-place cache of block files to compare with;
 //! - [`peers`]: whole proxies, ours and others, on a disk that the kernel limits;
@@ -22,6 +23,7 @@ pub mod experiments;
 pub mod load;
 pub mod paper;
 pub mod peers;
+pub mod policies;
 mod progress;
 mod random;
 pub mod replay;

@@ -1,20 +1,24 @@
 //! Loads: requests from generators and from logs, and the driver that puts them to a rig.
 
+mod days;
 mod drive;
 mod grouping;
 mod hosts;
 mod lru;
 mod polymix;
+mod sites;
 mod sizes;
 mod trace;
 
 use std::time::Duration;
 
+pub use days::{Days, DaysOptions};
 pub use drive::{Drive, Outcome, drive};
 pub use grouping::{Endings, Grouping};
 pub use hosts::{Hosts, HostsOptions};
 pub use lru::ByteLru;
 pub use polymix::{Embedded, PolyMix, PolyMixOptions};
+pub use sites::{Sites, SitesOptions};
 pub use sizes::codeen_bytes;
 pub use trace::{Kept, Trace, read_trace, read_trace_of};
 pub(crate) use trace::{next_line, open_text};

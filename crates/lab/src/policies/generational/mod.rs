@@ -1,0 +1,292 @@
+//! The engine's own policy over a disk that is only counted: several logs with a segment open in each, records with their headers,
+//! batches with their padding, summaries, snapshots of the index, free segments. What leaves and what is written again is decided
+//! by [`Generations`], the code that the engine calls, and called as the engine calls it.
+//!
+//! `disk` has the segments and what lies in them.
+
+mod disk;
+
+use tinaja_store::layout::LogLayout;
+use tinaja_store::replace::generations::{Generations, Log, Parts, Value};
+
+use super::{Asked, Policy};
+use disk::{Disk, NOWHERE, Record};
+
+/// How the engine is set.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Settings {
+    /// What counts.
+    pub value: Value,
+    /// Parts that are switched off.
+    pub parts: Parts,
+    /// The size of a segment, if not the one that [`LogLayout`] gives.
+    pub segment_bytes: Option<u64>,
+}
+
+/// A record has this beside the body: its header, a name and a head as a proxy stores them.
+const BESIDE_BODY: u64 = 56 + 48 + 152;
+/// An object for each so many bytes of the disk has a place in the index, and takes so much of a snapshot.
+const OBJECT_BYTES: u64 = 8192;
+const SLOT_BYTES: u64 = 6;
+/// A snapshot is written when the log has grown by so many times its size, as in hashcache-log.
+const SNAPSHOT_SHARE: u64 = 50;
+/// So many segments are free, or being cleaned.
+const FREE: usize = 2;
+/// A stale entry is found so long after its object left: parts of a lap.
+const STALE_FOR: u64 = 2;
+/// No object is larger than this part of the disk.
+const LARGEST: u64 = 4;
+
+/// See the module. Memory: some 60 bytes for each object of the sequence.
+pub struct Generational {
+    policy: Generations,
+    disk: Disk,
+    objects: Vec<Object>,
+    stored: u64,
+    snapshot_bytes: u64,
+    snapshot_at: u64,
+    returned: u64,
+}
+
+/// What the index and stale entries know.
+#[derive(Clone, Copy)]
+struct Object {
+    /// The segment in which it begins, or [`NOWHERE`].
+    segment: u32,
+    /// Which of its records is the newest.
+    version: u32,
+    hits: u8,
+    /// When it left, if it ever did.
+    left: Option<u64>,
+}
+
+const UNKNOWN: Object = Object { segment: NOWHERE, version: 0, hits: 0, left: None };
+
+impl Generational {
+    /// Empty, on a disk of so many bytes; superblock, snapshots and all are within. `None` if that is too small for an engine.
+    pub fn new(disk_bytes: u64, settings: Settings) -> Option<Generational> {
+        let snapshot_bytes = (disk_bytes / OBJECT_BYTES * SLOT_BYTES).next_multiple_of(4096) + 4096;
+        let for_log = disk_bytes.checked_sub(4096 + 2 * snapshot_bytes)?;
+        let mut layout = LogLayout::new(4096, for_log, 4096)?;
+        if let Some(bytes) = settings.segment_bytes {
+            (layout.region_bytes, layout.regions) = (bytes, for_log / bytes);
+        }
+        let policy = Generations::with(layout.log_bytes(), layout.region_bytes, settings.value, settings.parts);
+        (layout.regions as usize > policy.logs() + FREE + 1).then(|| Generational {
+            disk: Disk::new(layout, policy.logs()),
+            policy,
+            objects: Vec::new(),
+            stored: 0,
+            snapshot_bytes,
+            snapshot_at: 0,
+            returned: 0,
+        })
+    }
+
+    /// The policy as it is now.
+    pub fn policy(&self) -> &Generations {
+        &self.policy
+    }
+
+    /// Objects that were stored and had left not long before.
+    pub fn returned(&self) -> u64 {
+        self.returned
+    }
+
+    /// Forget an object, as a purge does. Whether it was there.
+    pub fn remove(&mut self, object: u32) -> bool {
+        let Some(known) = self.objects.get_mut(object as usize) else { return false };
+        let was_there = std::mem::replace(&mut known.segment, NOWHERE) != NOWHERE;
+        known.version += 1;
+        if was_there {
+            self.disk.die(object);
+        }
+        was_there
+    }
+
+    /// Store an object, or another version of it: in the log of what it has shown to be.
+    pub fn store(&mut self, object: u32, body_bytes: u64) {
+        let record_bytes = body_bytes + BESIDE_BODY;
+        if record_bytes > self.disk.layout.log_bytes() / LARGEST {
+            return;
+        }
+        if self.objects.len() <= object as usize {
+            self.objects.resize(object as usize + 1, UNKNOWN);
+        }
+        let known = self.objects.get(object as usize).copied().unwrap_or(UNKNOWN);
+        let log = match self.disk.segment(known.segment) {
+            Some(segment) => self.policy.log_of_kept(segment.log, record_bytes, known.hits),
+            None => {
+                let lap = self.disk.layout.log_bytes();
+                let is_stale = known.left.is_some_and(|left| self.policy.now() - left < lap / STALE_FOR);
+                self.returned += u64::from(is_stale);
+                self.policy.log_of_new(record_bytes, is_stale)
+            }
+        };
+        self.remove(object);
+        let now = self.policy.stored(record_bytes);
+        self.stored += record_bytes;
+        if self.policy.is_large(record_bytes) {
+            self.store_parts(object, record_bytes, log);
+        } else {
+            self.write(object, record_bytes, log, now);
+        }
+        if self.policy.is_time_to_learn() {
+            self.policy.learn(self.disk.segments());
+        }
+        if self.disk.written >= self.snapshot_at + SNAPSHOT_SHARE * self.snapshot_bytes {
+            self.disk.written += self.snapshot_bytes;
+            self.snapshot_at = self.disk.written;
+            self.policy.pay(self.snapshot_bytes);
+        }
+    }
+
+    /// A large object is parts, one behind the other, in as many segments as that takes.
+    fn store_parts(&mut self, object: u32, record_bytes: u64, log: Log) {
+        let part = self.disk.layout.max_record_bytes() as u64;
+        let (mut left, now) = (record_bytes, self.policy.now());
+        while left > 0 {
+            let bytes = left.min(part);
+            self.write(object, bytes, log, now);
+            left -= bytes;
+            // On a small disk its own beginning may have left for its end.
+            if self.objects.get(object as usize).is_none_or(|known| known.segment == NOWHERE) {
+                return;
+            }
+        }
+    }
+
+    /// Write a record of a client's.
+    fn write(&mut self, object: u32, bytes: u64, log: Log, now: u64) {
+        while !self.disk.has_room(log, bytes) && self.disk.free() < FREE {
+            if !self.clean() {
+                return;
+            }
+        }
+        self.append(object, bytes, log, now);
+    }
+
+    fn append(&mut self, object: u32, bytes: u64, log: Log, now: u64) -> bool {
+        let Some(known) = self.objects.get_mut(object as usize) else { return false };
+        let record = Record { object, version: known.version, bytes };
+        let Some(segment) = self.disk.append(log, record, now) else { return false };
+        if known.segment == NOWHERE {
+            (known.segment, known.hits) = (segment, 0);
+        }
+        true
+    }
+
+    /// Make a segment free. Whether there was one that could be.
+    fn clean(&mut self) -> bool {
+        let Some(log) = self.policy.victim(self.disk.oldest()) else { return false };
+        let Some((segment, number, records)) = self.disk.take_oldest(log) else { return false };
+        let now = self.policy.now();
+        for record in records {
+            let Some(known) = self.objects.get_mut(record.object as usize) else { continue };
+            if known.version != record.version || known.segment == NOWHERE {
+                continue;
+            }
+            if known.segment != number {
+                // A part of what begins elsewhere: all of it is gone.
+                self.leave(record.object, now);
+                continue;
+            }
+            let hits = known.hits;
+            self.remove(record.object);
+            let kept = self.policy.keeps(&segment, record.bytes, hits) && {
+                let log = self.policy.log_of_kept(segment.log, record.bytes, hits);
+                self.append(record.object, record.bytes, log, now)
+            };
+            if !kept {
+                self.leave(record.object, now);
+            }
+        }
+        self.disk.release(number);
+        true
+    }
+
+    fn leave(&mut self, object: u32, now: u64) {
+        self.remove(object);
+        if let Some(known) = self.objects.get_mut(object as usize) {
+            known.left = Some(now);
+        }
+    }
+}
+
+impl Policy for Generational {
+    fn ask(&mut self, asked: &Asked) -> bool {
+        let known = self.objects.get_mut(asked.object as usize);
+        if let Some(known) = known
+            && let Some(segment) = self.disk.segment(known.segment)
+        {
+            self.policy.hit(segment.log, self.policy.now().saturating_sub(segment.born), known.hits);
+            known.hits = (known.hits + 1).min(3);
+            return true;
+        }
+        self.store(asked.object, asked.bytes);
+        false
+    }
+
+    fn written(&self) -> Option<(u64, u64)> {
+        Some((self.disk.written, self.stored))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Replay, Sequence, replay};
+    use super::*;
+    use crate::load::{Days, DaysOptions};
+    use crate::random::Random;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn what_is_removed_is_gone_and_what_is_stored_anew_is_counted_once() {
+        let mut cache = Generational::new(16 * MIB, Settings::default()).unwrap();
+        cache.store(1, 5000);
+        cache.store(1, 9000);
+        cache.store(2, 300_000);
+        assert_eq!(cache.disk.live(), (1 + u32::from(!cache.policy.is_large(300_256)), 9256 + 300_256));
+        assert!(cache.remove(1) && cache.remove(2) && !cache.remove(2) && !cache.remove(77));
+        assert_eq!(cache.disk.live(), (0, 0));
+    }
+
+    /// Stored, removed, asked for at random: what the segments say is live is what the index finds, and the disk is never overfull.
+    #[test]
+    fn live_objects_are_counted_right() {
+        let mut random = Random::new(11);
+        let mut cache = Generational::new(8 * MIB, Settings::default()).unwrap();
+        for step in 0..60_000 {
+            let object = random.below(4000) as u32;
+            let bytes = if random.chance(0.02) { random.below(900_000) } else { random.below(20_000) };
+            match random.below(10) {
+                0 => drop(cache.remove(object)),
+                1 => cache.store(object, bytes),
+                _ => {
+                    let asked = Asked { object, bytes, at: step, again: 0, cachable: true };
+                    cache.ask(&asked);
+                }
+            }
+            if step % 1000 == 0 {
+                let small = |object: &&Object| {
+                    cache
+                        .disk
+                        .segment(object.segment)
+                        .is_some_and(|segment| segment.log != cache.policy.shape().large())
+                };
+                assert_eq!(cache.disk.live().0 as usize, cache.objects.iter().filter(small).count());
+            }
+        }
+        assert!(cache.disk.live().1 <= 8 * MIB && cache.disk.live().1 > 3 * MIB, "{:?}", cache.disk.live());
+    }
+
+    #[test]
+    fn it_writes_little_more_than_what_is_stored() {
+        let sequence = Sequence::new(Days::new(DaysOptions::new(), 3).take(100_000), 64 << 10);
+        let mut cache = Generational::new(sequence.bytes / 3, Settings::default()).unwrap();
+        let outcome = replay(&sequence, &mut cache, Replay::default());
+        assert!(outcome.written.unwrap() < 1.13, "{outcome:?}");
+        assert!(outcome.hit_ratio() > 0.3, "{outcome:?}");
+    }
+}

@@ -1,0 +1,66 @@
+//! A sequence put to a policy, and what came of it.
+
+use super::{Asked, Policy, Sequence};
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Requests, and those that found their object.
+    pub requests: u64,
+    /// See [`Outcome::requests`].
+    pub hits: u64,
+    /// Bytes asked for, and those that were found.
+    pub bytes: u64,
+    /// See [`Outcome::bytes`].
+    pub hit_bytes: u64,
+    /// Bytes written for each byte of a stored record, if the policy knows of a disk.
+    pub written: Option<f64>,
+    /// Hits of each part of the sequence, as shares of its requests.
+    pub over_time: Vec<f64>,
+}
+
+/// How a sequence is replayed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Replay {
+    /// So many requests come first and are not counted.
+    pub warm_up: usize,
+    /// The rest is told in so many parts, if any.
+    pub parts: usize,
+}
+
+impl Outcome {
+    /// The share of requests that found their object.
+    pub fn hit_ratio(&self) -> f64 {
+        self.hits as f64 / self.requests.max(1) as f64
+    }
+
+    /// The share of bytes that were found.
+    pub fn byte_hit_ratio(&self) -> f64 {
+        self.hit_bytes as f64 / self.bytes.max(1) as f64
+    }
+}
+
+/// Put a sequence to a policy.
+pub fn replay(sequence: &Sequence, policy: &mut dyn Policy, how: Replay) -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut one = |asked: &Asked| asked.cachable && policy.ask(asked);
+    let (before, counted) = sequence.asked.split_at(how.warm_up.min(sequence.asked.len()));
+    before.iter().for_each(|asked| {
+        one(asked);
+    });
+    let part = counted.len().div_ceil(how.parts.max(1)).max(1);
+    for asked in counted.chunks(part) {
+        let mut hits = 0;
+        for asked in asked {
+            let (hit, bytes) = (one(asked), asked.bytes);
+            hits += u64::from(hit);
+            outcome.bytes += bytes;
+            outcome.hit_bytes += if hit { bytes } else { 0 };
+        }
+        outcome.hits += hits;
+        outcome.requests += asked.len() as u64;
+        outcome.over_time.push(hits as f64 / asked.len() as f64);
+    }
+    outcome.written = policy.written().map(|(written, stored)| written as f64 / stored.max(1) as f64);
+    outcome
+}

@@ -1,0 +1,241 @@
+//! The decisions.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use parking_lot::Mutex;
+
+use super::ages::bucket;
+use super::learned::{Hits, Learned, Worth};
+use super::shape::{Log, Shape};
+use super::tokens::Tokens;
+
+/// What counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Value {
+    /// A hit is a hit: as many objects as can be are found.
+    #[default]
+    Objects,
+    /// A hit is its bytes: as many bytes as can be come from the disk.
+    Bytes,
+    /// Between the two: a hit is the square root of its bytes.
+    Balanced,
+}
+
+/// What the policy knows of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Whose it is.
+    pub log: Log,
+    /// The time when it was begun: bytes stored by then.
+    pub born: u64,
+    /// Objects in it that can be found. 0 in the log of large objects, where bytes alone count.
+    pub live: u32,
+    /// Their bytes.
+    pub live_bytes: u64,
+}
+
+/// Parts of the policy that the laboratory switches off to see what each is worth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Parts {
+    /// Classes and generations; as the disk's size has it if it is `None`.
+    pub shape: Option<Shape>,
+    /// Whether worth is learned; else the oldest segment leaves.
+    pub learns: bool,
+    /// The tokens that a stored byte earns.
+    pub tokens: f64,
+    /// Whether what returns is stored a generation higher.
+    pub ghosts: bool,
+}
+
+impl Default for Parts {
+    fn default() -> Parts {
+        Parts { shape: None, learns: true, tokens: TOKENS, ghosts: true }
+    }
+}
+
+/// Tokens that a stored byte earns.
+const TOKENS: f64 = 0.09;
+/// What a hit counts that is not the first since an object was written: it will be written again, and is not lost with its segment.
+const LATER_HIT: f64 = 0.3;
+/// Something is learned so many times a lap.
+const LESSONS: u64 = 64;
+/// What is left of the past each time.
+const DECAY: f64 = 0.98;
+/// The bucket of tokens holds a part of the disk.
+const TOKENS_OF_DISK: u64 = 48;
+
+/// The policy of one disk. See the module. Memory: below 2.5 KiB a log.
+pub struct Generations {
+    shape: Shape,
+    value: Value,
+    parts: Parts,
+    disk_bytes: u64,
+    segment_bytes: u64,
+    now: AtomicU64,
+    learned_at: AtomicU64,
+    tokens: Tokens,
+    hits: Hits,
+    worth: Worth,
+    learned: Mutex<Learned>,
+    /// Large objects stored, and their bytes: for their mean.
+    large: (AtomicU64, AtomicU64),
+}
+
+impl Generations {
+    /// The policy of a disk of so many bytes, cut into segments.
+    pub fn new(disk_bytes: u64, segment_bytes: u64, value: Value) -> Self {
+        Self::with(disk_bytes, segment_bytes, value, Parts::default())
+    }
+
+    /// The same with parts switched off.
+    pub fn with(disk_bytes: u64, segment_bytes: u64, value: Value, parts: Parts) -> Self {
+        let (disk_bytes, segment_bytes) = (disk_bytes.max(1), segment_bytes.max(1));
+        let shape = parts.shape.unwrap_or(Shape::of(disk_bytes / segment_bytes)).in_bounds();
+        let most_tokens = (disk_bytes / TOKENS_OF_DISK).max(2 * segment_bytes);
+        let generations = Generations {
+            shape,
+            value,
+            parts,
+            disk_bytes,
+            segment_bytes,
+            now: AtomicU64::new(0),
+            learned_at: AtomicU64::new(0),
+            tokens: Tokens::new(most_tokens, parts.tokens),
+            hits: Hits::new(shape.logs()),
+            worth: Worth::new(shape.logs()),
+            learned: Mutex::new(Learned::new(shape)),
+            large: (AtomicU64::new(0), AtomicU64::new(0)),
+        };
+        generations.learned.lock().appraise(&generations.worth);
+        generations
+    }
+
+    /// Classes and generations.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Logs in all: numbers of [`Log`] are below.
+    pub fn logs(&self) -> usize {
+        self.shape.logs()
+    }
+
+    /// Whether a record of so many bytes is large: over a quarter of a segment.
+    pub fn is_large(&self, record_bytes: u64) -> bool {
+        record_bytes > self.segment_bytes / 4
+    }
+
+    /// The log of a record that comes from a client; `returns` if it was there before and has left not long ago.
+    pub fn log_of_new(&self, record_bytes: u64, returns: bool) -> Log {
+        if self.is_large(record_bytes) {
+            self.large.0.fetch_add(1, Relaxed);
+            self.large.1.fetch_add(record_bytes, Relaxed);
+            return self.shape.large();
+        }
+        self.shape.log(record_bytes, usize::from(returns && self.parts.ghosts))
+    }
+
+    /// The log of a record that is written again and was hit so many times since it was written.
+    pub fn log_of_kept(&self, from: Log, record_bytes: u64, hits: u8) -> Log {
+        if self.is_large(record_bytes) {
+            return self.shape.large();
+        }
+        self.shape.log(record_bytes, self.shape.generation(from) + usize::from(hits))
+    }
+
+    /// A client's record was stored: time goes on, and tokens are earned. Returns the time now.
+    pub fn stored(&self, bytes: u64) -> u64 {
+        self.tokens.earn(bytes);
+        self.now.fetch_add(bytes, Relaxed).saturating_add(bytes)
+    }
+
+    /// The time: bytes stored by clients.
+    pub fn now(&self) -> u64 {
+        self.now.load(Relaxed)
+    }
+
+    /// An object was found in a log, in a segment of this age (bytes stored since that was begun), and was hit so often before
+    /// since it was written.
+    pub fn hit(&self, log: Log, age: u64, hits_before: u8) {
+        let weight = if hits_before == 0 { 1.0 } else { LATER_HIT };
+        self.hits.add(log, bucket(self.laps(age)), weight);
+    }
+
+    /// Whether a 64th of a lap has passed since something was learned.
+    pub fn is_time_to_learn(&self) -> bool {
+        self.now().saturating_sub(self.learned_at.load(Relaxed)) >= (self.disk_bytes / LESSONS).max(1)
+    }
+
+    /// Learn from what is there: all segments, those that are being filled too. Takes some tens of microseconds a log.
+    pub fn learn(&self, segments: impl Iterator<Item = Segment>) {
+        let mut learned = self.learned.lock();
+        let now = self.now();
+        let before = self.learned_at.swap(now, Relaxed);
+        learned.take_in(&self.hits, DECAY);
+        for segment in segments {
+            let from = self.laps(before.saturating_sub(segment.born));
+            let to = self.laps(now.saturating_sub(segment.born));
+            learned.exposed(segment.log, self.objects(&segment), from, to.max(from));
+        }
+        learned.appraise(&self.worth);
+    }
+
+    /// Which of the logs' oldest closed segments is to leave: the one that is worth least. `None` if there are none.
+    pub fn victim(&self, oldest: impl Iterator<Item = Segment>) -> Option<Log> {
+        let price = |segment: &Segment| {
+            if self.parts.learns { self.price(segment) } else { segment.born as f64 }
+        };
+        oldest.min_by(|one, other| price(one).total_cmp(&price(other))).map(|segment| segment.log)
+    }
+
+    /// Whether a record of a victim is worth being written again. If it is, this has paid for it.
+    pub fn keeps(&self, segment: &Segment, record_bytes: u64, hits: u8) -> bool {
+        if hits == 0 || self.is_large(record_bytes) {
+            return false;
+        }
+        let log = self.log_of_kept(segment.log, record_bytes, hits);
+        let bytes = record_bytes as f64;
+        let worth = self.worth.at(log, 0) * self.weight(bytes) / bytes.max(1.0);
+        worth > self.price(segment) * self.tokens.scarcity() && self.tokens.take(record_bytes)
+    }
+
+    /// Bytes were written beside clients' and rewritten records, as a snapshot of the index: they are paid from the same tokens.
+    pub fn pay(&self, bytes: u64) {
+        self.tokens.pay(bytes);
+    }
+
+    /// Tokens spent so far: bytes.
+    pub fn spent(&self) -> u64 {
+        self.tokens.spent()
+    }
+
+    fn laps(&self, bytes: u64) -> f64 {
+        bytes as f64 / self.disk_bytes as f64
+    }
+
+    /// What a hit of an object of this size counts.
+    fn weight(&self, bytes: f64) -> f64 {
+        match self.value {
+            Value::Objects => 1.0,
+            Value::Bytes => bytes,
+            Value::Balanced => bytes.sqrt(),
+        }
+    }
+
+    /// Objects in a segment: large ones by their bytes.
+    fn objects(&self, segment: &Segment) -> f64 {
+        if segment.log != self.shape.large() {
+            return f64::from(segment.live);
+        }
+        let (objects, bytes) = (self.large.0.load(Relaxed), self.large.1.load(Relaxed));
+        segment.live_bytes as f64 * objects as f64 / bytes.max(1) as f64
+    }
+
+    /// What a byte of a segment is worth.
+    fn price(&self, segment: &Segment) -> f64 {
+        let objects = self.objects(segment);
+        let age = self.now().saturating_sub(segment.born);
+        let weight = self.weight(segment.live_bytes as f64 / objects.max(1.0));
+        self.worth.at(segment.log, bucket(self.laps(age))) * objects * weight / self.segment_bytes as f64
+    }
+}
