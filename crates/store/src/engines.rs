@@ -31,6 +31,7 @@ macro_rules! for_built_in_engines {
             hashcache_log: HASHCACHE_LOG = hashcache::LOG,
             segmented: SEGMENTED = segmented::SEGMENTED,
             damelo: DAMELO = damelo::DAMELO,
+            generational: GENERATIONAL = generational::GENERATIONAL,
         }
     };
 }
@@ -111,7 +112,7 @@ mod tests {
                 on_disk += 1;
             }
         }
-        assert_eq!((all.iter().count(), on_disk), (17, 17));
+        assert_eq!((all.iter().count(), on_disk), (18, 18));
         let error = "hashcache-lgo".parse::<EngineRef>().unwrap_err();
         assert!(error.contains("hashcache-basic, hashcache-set") && error.ends_with("squidmla"), "{error}");
     }

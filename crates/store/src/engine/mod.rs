@@ -11,6 +11,7 @@ mod capabilities;
 mod closing;
 pub mod damelo;
 pub(crate) mod fused;
+pub mod generational;
 pub mod hashcache;
 mod parts;
 pub mod registry;

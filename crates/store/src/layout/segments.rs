@@ -139,16 +139,21 @@ impl Segments {
         free
     }
 
-    /// A log grows into this segment; the one before, if there is one, is closed.
-    pub fn begin(&self, log: usize, before: Option<Place>, region: Place) {
+    /// A segment is full, and closed.
+    pub fn end(&self, region: Place) {
+        if let Some(holds) = self.state.lock().holds.get_mut(self.layout.region_number(region)) {
+            holds.is_current = false;
+        }
+        self.work.notify_all();
+    }
+
+    /// A log grows into this segment.
+    pub fn begin(&self, log: usize, region: Place) {
         let mut state = self.state.lock();
         let number = self.layout.region_number(region);
         if let Some(home) = self.homes.get(number) {
             home.store(region.0 + 1, Ordering::Release);
             state.free = state.free.saturating_sub(1);
-        }
-        if let Some(holds) = before.and_then(|before| state.holds.get_mut(self.layout.region_number(before))) {
-            holds.is_current = false;
         }
         if let Some(holds) = state.holds.get_mut(number) {
             *holds = Holds { log: log as u8, is_current: true, ..Holds::default() };
@@ -296,7 +301,8 @@ mod tests {
         assert_eq!(segments.next_to_clean(), Some(region(8)));
         segments.freed(region(8));
         assert!(!segments.is_there(region(8)) && segments.is_there(region(9)));
-        segments.begin(0, Some(region(14)), region(15));
+        segments.end(region(14));
+        segments.begin(0, region(15));
         assert_eq!(segments.next_after(region(15)), Some(region(16)), "the first of the next lap");
     }
 
@@ -306,9 +312,11 @@ mod tests {
         assert!(segments.hold(Place(region(8).0 + 77)) && segments.hold(region(8)));
         assert_eq!(segments.next_to_clean(), Some(region(9)));
         segments.freed(region(9));
-        segments.begin(0, Some(region(14)), region(15));
+        segments.end(region(14));
+        segments.begin(0, region(15));
         assert_eq!(segments.next_after(region(15)), Some(region(17)), "not over what is open");
-        segments.begin(0, Some(region(15)), region(17));
+        segments.end(region(15));
+        segments.begin(0, region(17));
         assert!(segments.is_there(region(8)) && !segments.is_there(region(9)));
         segments.release(region(8));
         assert_eq!(segments.next_to_clean(), Some(region(10)), "there is another reader");
@@ -336,7 +344,8 @@ mod tests {
             assert!(segments.hold(region(number)));
         }
         assert_eq!(segments.next_to_clean(), None, "one is free still");
-        segments.begin(0, Some(region(14)), region(15));
+        segments.end(region(14));
+        segments.begin(0, region(15));
         assert!(segments.hold(region(14)));
         assert_eq!(segments.next_after(region(15)), None);
         assert_eq!(segments.next_to_clean(), Some(region(8)));
@@ -352,12 +361,13 @@ mod tests {
         segments.belongs(region(9), 3);
         segments.belongs(region(11), 3);
         assert_eq!(segments.oldest_of_each(), [(0, region(8)), (3, region(9))]);
-        segments.begin(1, None, region(12));
-        segments.begin(3, None, region(13));
+        segments.begin(1, region(12));
+        segments.begin(3, region(13));
         assert_eq!(segments.oldest_of_each(), [(0, region(8)), (3, region(9))], "not those being written");
         assert!(segments.hold(region(9)));
         assert_eq!(segments.oldest_of_each(), [(0, region(8)), (3, region(11))]);
-        segments.begin(1, Some(region(12)), region(14));
+        segments.end(region(12));
+        segments.begin(1, region(14));
         assert_eq!(segments.oldest_of_each(), [(0, region(8)), (1, region(12)), (3, region(11))]);
         assert_eq!((segments.log_of(4), segments.log_of(0), segments.free()), (1, 0, 1));
     }

@@ -120,6 +120,12 @@ impl Snapshots<'_> {
         blocking::write(self.device, self.layout.header_at(header.number), block)
     }
 
+    /// Make the snapshot void that the area of this number holds, if it holds one. That lasts after the next sync. Errors: the
+    /// device's.
+    pub fn void(&self, area: u64) -> io::Result<()> {
+        blocking::write(self.device, self.layout.header_at(area), AlignedBuf::zeroed(HEADER_BLOCK_BYTES as usize))
+    }
+
     /// Headers of the snapshots that may be whole, newest first, and how many headers are damaged.
     pub fn headers(&self) -> (Vec<SnapshotHeader>, u64) {
         let read = [0, 1].map(|area| self.header(area));

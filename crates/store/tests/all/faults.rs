@@ -105,8 +105,10 @@ fn every_request_may_fail(engine: EngineRef) {
             let _ = block_on(store.flush());
             for object in 0..20 {
                 let found = get(&store, object);
-                // In a table an object stays where it is if its newer version cannot be stored.
-                let may_be_old = has_table(engine) && !is_newer[object as usize];
+                // In a table an object stays where it is if its newer version cannot be stored. Where objects of another
+                // size have a log of their own, what is lost with that takes nothing with it.
+                let stays = has_table(engine) || engine == engines::GENERATIONAL;
+                let may_be_old = stays && !is_newer[object as usize];
                 assert!(
                     (found != Some(1) || may_be_old) && (object != 3 || found.is_none()),
                     "request {n}: object {object} {found:?}"

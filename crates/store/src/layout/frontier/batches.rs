@@ -68,30 +68,42 @@ impl Frontier {
         ops.push(Op { request, done });
     }
 
-    /// Close the region of a log and begin the next; false if too many writes or summaries are on their way, or no segment
-    /// is free.
+    /// Close the region of a log, if it is at one, and begin the next; false if too many writes or summaries are on their way,
+    /// or no segment is free. A segment is closed even then, so that it may be the one that is cleaned.
     pub(super) fn end_region(self: &Arc<Self>, state: &mut FrontierState, ops: &mut Vec<Op>, log: usize) -> bool {
-        let Some(next) = self.next_region(state.newest) else { return false };
-        let Some(region) = state.heads.get(log).map(|head| head.region) else { return false };
-        if region.is_some_and(|region| self.is_poisoned(region)) {
-            // Nothing of it is trusted, so nothing more of it is written and no summary vouches for it.
-            self.lose_batch(state, log);
-        } else if region.is_some() {
-            if !self.seal(state, ops, log) || state.summaries.len() >= self.most_summaries() {
-                return false;
-            }
-            self.keep_summary(state, log);
+        if !self.close_region(state, ops, log) {
+            return false;
         }
+        let Some(next) = self.next_region(state.newest) else { return false };
         if let Some(head) = state.heads.get_mut(log) {
             head.begin(next);
         }
         state.newest = next;
         if let Some(segments) = &self.segments {
-            segments.begin(log, region, next);
+            segments.begin(log, next);
         }
         self.next.fetch_max(next.0, Ordering::AcqRel);
         self.limit.store(next.0 + self.layout.region_bytes, Ordering::Release);
         ops.extend(self.sync_for_summaries(state));
+        true
+    }
+
+    fn close_region(self: &Arc<Self>, state: &mut FrontierState, ops: &mut Vec<Op>, log: usize) -> bool {
+        let Some(region) = state.heads.get(log).and_then(|head| head.region) else { return true };
+        if self.is_poisoned(region) {
+            // Nothing of it is trusted, so nothing more of it is written and no summary vouches for it.
+            self.lose_batch(state, log);
+        } else if !self.seal(state, ops, log) || state.summaries.len() >= self.most_summaries() {
+            return false;
+        } else {
+            self.keep_summary(state, log);
+        }
+        if let Some(head) = state.heads.get_mut(log) {
+            head.end();
+        }
+        if let Some(segments) = &self.segments {
+            segments.end(region);
+        }
         true
     }
 

@@ -8,7 +8,7 @@ use crate::terms::Place;
 
 /// Where one log grows.
 pub(super) struct Head {
-    /// `None` until its first record comes, where it is one of several.
+    /// `None` until its first record comes, where it is one of several, and while no other is free.
     pub(super) region: Option<Place>,
     pub(super) batch_at: Place,
     /// Empty until the first record comes.
@@ -43,6 +43,11 @@ impl Head {
     /// It goes on in this region.
     pub(super) fn begin(&mut self, region: Place) {
         (self.region, self.batch_at) = (Some(region), region);
+    }
+
+    /// Its region is full.
+    pub(super) fn end(&mut self) {
+        self.region = None;
         self.summary.clear();
     }
 

@@ -135,6 +135,19 @@ impl Generations {
         self.shape.log(record_bytes, usize::from(returns && self.parts.ghosts))
     }
 
+    /// The log of a large object, of so many bytes in all.
+    pub fn log_of_large(&self, object_bytes: u64) -> Log {
+        self.large.0.fetch_add(1, Relaxed);
+        self.large.1.fetch_add(object_bytes, Relaxed);
+        self.shape.large()
+    }
+
+    /// Time goes on from here: that of a policy before.
+    pub fn resume(&self, now: u64) {
+        self.now.store(now, Relaxed);
+        self.learned_at.store(now, Relaxed);
+    }
+
     /// The log of a record that is written again and was hit so many times since it was written.
     pub fn log_of_kept(&self, from: Log, record_bytes: u64, hits: u8) -> Log {
         if self.is_large(record_bytes) {

@@ -26,7 +26,8 @@ impl Shape {
     /// What suits a disk of so many segments: each log has one that is being filled, half empty on average.
     pub fn of(segments: u64) -> Shape {
         let (classes, generations) = match segments {
-            0..24 => (2, 1),
+            0..12 => (1, 1),
+            12..24 => (2, 1),
             24..48 => (2, 2),
             48..160 => (3, 2),
             160..320 => (4, 3),

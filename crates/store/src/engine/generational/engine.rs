@@ -1,0 +1,252 @@
+//! The engine.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use parking_lot::{Mutex, RwLock};
+
+use super::clean;
+use super::figures::{CLEANED_SEGMENTS, EVICTED_OBJECTS, REWRITTEN_BYTES, SNAPSHOT_BYTES};
+use super::keep::RESERVE;
+use super::options::GenerationalOptions;
+use super::recover::{self, Opened};
+use super::snapshot::{self, Covered};
+use super::tally::{Appended, Tally};
+use crate::device::Device;
+use crate::engine::answer::limits;
+use crate::engine::segments::Indexed;
+use crate::engine::{
+    Capabilities, Engine, FetchDone, Hold, Holds, Kind, Limits, Place, Placement, Places, Probe, Record, SyncDone,
+    closing, parts,
+};
+use crate::layout::Log;
+use crate::layout::log::LogCounters;
+use crate::layout::table::Table;
+use crate::replace::Generations;
+use crate::terms::{Digest, EngineFigures, Stats, WhyNot};
+
+/// Logs by class of size and generation. Memory: its index, a batch for each log in use, the policy's tables (2.5 KiB a log),
+/// and one segment while one is cleaned.
+pub struct Generational(Arc<Inner>);
+
+pub(super) struct Inner {
+    pub(super) options: GenerationalOptions,
+    pub(super) indexed: Arc<Indexed>,
+    pub(super) policy: Generations,
+    pub(super) tally: Tally,
+    pub(super) covered: Mutex<Covered>,
+    damaged_at_open: u64,
+    stored: AtomicU64,
+    pub(super) rewritten: AtomicU64,
+    pub(super) snapshot_bytes: AtomicU64,
+    pub(super) cleaned: AtomicU64,
+    pub(super) evicted: AtomicU64,
+    /// Read while a record is appended and entered; written where nothing else may be.
+    pub(super) publishing: RwLock<()>,
+}
+
+impl Generational {
+    /// Open what is on the device. A device that holds nothing yet opens empty. Errors: the device's, as text.
+    pub fn open(device: Arc<dyn Device>, options: &GenerationalOptions) -> Result<Self, String> {
+        let Opened { index, frontier, policy, tally, covered, damaged, is_void } = recover::open(&device, options)?;
+        let segments = frontier.segments().cloned().ok_or("the log has no segments")?;
+        let (layout, stamp) = (options.layout, options.stamp);
+        let (counters, pool) = (LogCounters::default(), Arc::default());
+        let log = Arc::new(Log { device, layout, stamp, frontier, counters, pool, ahead: None });
+        let inner = Arc::new(Inner {
+            options: *options,
+            indexed: Arc::new(Indexed::new(index, log, segments, options.mean_object_bytes)),
+            policy,
+            tally,
+            covered,
+            damaged_at_open: damaged,
+            stored: AtomicU64::new(0),
+            rewritten: AtomicU64::new(0),
+            snapshot_bytes: AtomicU64::new(0),
+            cleaned: AtomicU64::new(0),
+            evicted: AtomicU64::new(0),
+            publishing: RwLock::new(()),
+        });
+        inner.indexed.segments.reserve(RESERVE);
+        if !options.read_only {
+            if is_void {
+                // What lies on the disk is to mean nothing from now on, whatever is found of it later.
+                let void = snapshot::take(&inner, false) && snapshot::take(&inner, false);
+                void.then_some(()).ok_or("the disk takes no snapshot of the index")?;
+            }
+            clean::start(&inner).map_err(|error| error.to_string())?;
+        }
+        Ok(Generational(inner))
+    }
+}
+
+impl Inner {
+    /// Append a record to a log; where it lies, and the bytes it takes. It is not entered.
+    pub(super) fn append(
+        &self,
+        cx: &mut Context<'_>,
+        log: u8,
+        record: &Record<'_>,
+    ) -> Poll<Result<(Place, u64), WhyNot>> {
+        let (place, number) = ready!(self.indexed.log.frontier.poll_append_to(log.into(), cx, record))?;
+        let bytes = self.indexed.log.layout.bytes_of(record) as u64;
+        self.tally.appended(&Appended {
+            log,
+            place,
+            bytes,
+            entry: (record.kind != Kind::Extent).then_some(number),
+            is_object: record.kind.is_indexed(),
+            now: self.policy.now(),
+        });
+        Poll::Ready(Ok((place, bytes)))
+    }
+
+    /// Append a client's record and enter it, beside others that do so.
+    fn append_new(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
+        let _publishing = self.publishing.read();
+        let (place, bytes) = ready!(self.append(cx, self.log_of(record), record))?;
+        match record.kind {
+            Kind::Whole | Kind::Large => self.indexed.index.insert_low(record.id.low(), place),
+            Kind::Tombstone => self.indexed.index.remove_low(record.id.low()),
+            Kind::Extent => {}
+        }
+        self.policy.stored(bytes);
+        self.stored.fetch_add(bytes, Relaxed);
+        Poll::Ready(Ok(place))
+    }
+
+    fn log_of(&self, record: &Record<'_>) -> u8 {
+        let log = match record.kind {
+            Kind::Whole => self.policy.log_of_new(self.indexed.log.layout.bytes_of(record) as u64, false),
+            Kind::Large => {
+                let bytes = Table::decode(&Bytes::copy_from_slice(record.body)).map_or(0, |table| table.body_bytes());
+                self.policy.log_of_large(bytes)
+            }
+            Kind::Extent => self.policy.shape().large(),
+            Kind::Tombstone => self.policy.log_of_new(0, false),
+        };
+        log.0
+    }
+
+    /// Bytes of records written so far, new and again.
+    pub(super) fn written(&self) -> u64 {
+        self.stored.load(Relaxed) + self.rewritten.load(Relaxed)
+    }
+}
+
+impl Engine for Generational {
+    fn name(&self) -> &'static str {
+        "generational"
+    }
+
+    fn limits(&self) -> Limits {
+        limits(&self.0.indexed.log.layout)
+    }
+
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            buffered: Some(&self.0.indexed.log),
+            together: Some(&self.0.indexed.log),
+            holds: Some(self),
+            ..Capabilities::default()
+        }
+    }
+
+    fn probe(&self, at: &Placement<'_>) -> Probe {
+        self.0.indexed.probe(&at.digest)
+    }
+
+    fn fetch(&self, at: &Placement<'_>, places: Places, done: FetchDone) {
+        self.0.indexed.fetch(at.digest, places, done);
+    }
+
+    fn fetch_at(&self, id: &Digest, place: Place, body_bytes: usize, done: FetchDone) {
+        parts::fetch_at(&self.0.indexed.log, id, place, body_bytes, done);
+    }
+
+    fn poll_append(
+        &self,
+        cx: &mut Context<'_>,
+        _at: &Placement<'_>,
+        record: &Record<'_>,
+    ) -> Poll<Result<Place, WhyNot>> {
+        // What lies behind it is nothing to this engine.
+        self.0.append_new(cx, &Record { related_bytes: 0, ..*record })
+    }
+
+    fn poll_remove(&self, cx: &mut Context<'_>, at: &Placement<'_>) -> Poll<Result<Option<Place>, WhyNot>> {
+        let removed = ready!(self.0.append_new(cx, &Record::tombstone(at.digest)));
+        if removed.is_err() {
+            // It could not be written down; until a restart the index alone keeps the object away.
+            self.0.indexed.index.remove_low(at.digest.low());
+        }
+        Poll::Ready(removed.map(Some))
+    }
+
+    fn keeps_body_at(&self, _place: Place) -> bool {
+        // It would be gone with its segment, long before the new head: a new version is written whole.
+        false
+    }
+
+    fn forget(&self, at: &Placement<'_>, place: Place) {
+        self.0.indexed.index.evict(at.digest.low(), place);
+    }
+
+    fn touch(&self, at: &Placement<'_>, _place: Place) {
+        // Wherever it lies by now: whoever has a copy in memory need not know that it was written again.
+        let Some((before, place)) = self.0.indexed.index.hit(at.digest.low()) else { return };
+        let known = self.0.tally.known(self.0.indexed.log.layout.region_number(place));
+        let segment = known.segment(0);
+        self.0.policy.hit(segment.log, self.0.policy.now().saturating_sub(segment.born), before);
+    }
+
+    fn is_live(&self, place: Place) -> bool {
+        self.0.indexed.log.frontier.is_live(place)
+    }
+
+    fn sync(&self, _of: Option<&Digest>, done: SyncDone) {
+        self.0.indexed.log.frontier.sync(done);
+    }
+
+    fn walk(&self, cursor: u64, most: usize) -> (Vec<Place>, Option<u64>) {
+        self.0.indexed.walk(cursor, most)
+    }
+
+    fn fetch_any(&self, place: Place, done: FetchDone) {
+        self.0.indexed.fetch_any(place, done);
+    }
+
+    fn stats(&self) -> Stats {
+        let inner = &self.0;
+        Stats {
+            damaged_at_open: inner.damaged_at_open,
+            of_engine: EngineFigures::default()
+                .with(&CLEANED_SEGMENTS, inner.cleaned.load(Relaxed))
+                .with(&EVICTED_OBJECTS, inner.evicted.load(Relaxed))
+                .with(&REWRITTEN_BYTES, inner.rewritten.load(Relaxed))
+                .with(&SNAPSHOT_BYTES, inner.snapshot_bytes.load(Relaxed)),
+            ..inner.indexed.stats()
+        }
+    }
+
+    fn refuse_appends(&self) {
+        self.0.indexed.log.frontier.refuse();
+    }
+
+    fn close(&self, done: SyncDone) {
+        let (inner, device) = (self.0.clone(), self.0.indexed.log.device.clone());
+        let begin = |told| self.0.indexed.log.frontier.close(told);
+        let save = move || {
+            snapshot::take(&inner, true);
+        };
+        closing::close(device, None, begin, save, done);
+    }
+}
+
+impl Holds for Generational {
+    fn hold(&self, places: &[Place]) -> Hold {
+        self.0.indexed.hold(places)
+    }
+}

@@ -1,0 +1,100 @@
+//! What a snapshot says of the segments, behind the index.
+//!
+//! ```text
+//!  0  u64  number of the next record        16  u64  the policy's time
+//!  8  u64  place of the newest segment      24  u64  segments that follow
+//! then of each segment, 40 bytes, all zero if it is free:
+//!  0  u64  one more than where it begins    16  u64  the policy's time when it was begun
+//!  8  u64  highest number of its entries    24  u64  bytes of records
+//! 32  u32  objects                          36  u8   log      37  u8  1 if it is being written      38  u16  0
+//! ```
+//!
+//! What the pages have beyond that is padding.
+
+use super::tally::Known;
+use crate::layout::take::{take, take_u32, take_u64};
+use crate::terms::Place;
+
+const HEADER_BYTES: u64 = 32;
+const SEGMENT_BYTES: u64 = 40;
+
+/// Bytes that a ledger of so many segments takes.
+pub fn bytes_for(segments: u64) -> u64 {
+    HEADER_BYTES + segments * SEGMENT_BYTES
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ledger {
+    /// Every record so far has a lower number.
+    pub next_number: u64,
+    /// The segment begun last, by any log.
+    pub newest: Place,
+    /// The policy's time.
+    pub now: u64,
+    /// Of each segment what is known, and whether it was being written.
+    pub segments: Vec<(Known, bool)>,
+}
+
+impl Ledger {
+    /// As it goes to disk.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(bytes_for(self.segments.len() as u64) as usize);
+        for number in [self.next_number, self.newest.0, self.now, self.segments.len() as u64] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        for (known, is_current) in &self.segments {
+            for number in [known.home, known.last_number, known.born, known.bytes] {
+                bytes.extend_from_slice(&number.to_le_bytes());
+            }
+            bytes.extend_from_slice(&known.objects.to_le_bytes());
+            bytes.extend_from_slice(&[known.log, u8::from(*is_current), 0, 0]);
+        }
+        bytes
+    }
+
+    /// Read it back. `None` if these bytes are none for so many segments.
+    pub fn decode(mut bytes: &[u8], segments: u64) -> Option<Self> {
+        let rest = &mut bytes;
+        let (next_number, newest, now) = (take_u64(rest)?, Place(take_u64(rest)?), take_u64(rest)?);
+        if take_u64(rest)? != segments {
+            return None;
+        }
+        let mut segment = || {
+            let (home, last_number) = (take_u64(rest)?, take_u64(rest)?);
+            let (born, bytes, objects) = (take_u64(rest)?, take_u64(rest)?, take_u32(rest)?);
+            let [log, is_current, _, _] = take(rest)?;
+            Some((Known { home, log, born, objects, bytes, last_number }, is_current != 0))
+        };
+        let segments = (0..segments).map(|_| segment()).collect::<Option<_>>()?;
+        Some(Ledger { next_number, newest, now, segments })
+    }
+
+    /// Where the segment of this number began, unless it was free.
+    pub fn home(&self, number: usize) -> Option<Place> {
+        self.segments.get(number)?.0.home.checked_sub(1).map(Place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Version 1, as docs/formats/generational.md has it: a change is another version.
+    #[test]
+    fn a_ledger_is_read_as_it_was_written() {
+        let known = Known { home: 0x0102_0304, log: 6, born: 77, objects: 9, bytes: 123_456, last_number: 0xABCD };
+        let segments = vec![(known, false), (Known::default(), false), (Known { log: 1, ..known }, true)];
+        let ledger = Ledger { next_number: 0xABCE, newest: Place(1 << 30), now: 1_000_000, segments };
+        let bytes = ledger.encode();
+        assert_eq!(bytes.len() as u64, bytes_for(3));
+        let hex: String = bytes.iter().take(72).map(|byte| format!("{byte:02x}")).collect();
+        let golden = "ceab000000000000000000400000000040420f00000000000300000000000000\
+                      0403020100000000cdab0000000000004d0000000000000040e2010000000000\
+                      0900000006000000";
+        assert_eq!(hex, golden);
+        assert_eq!(Ledger::decode(&[bytes.clone(), vec![0; 99]].concat(), 3), Some(ledger));
+        assert_eq!(Ledger::decode(&bytes, 4), None);
+        assert!((0..bytes.len()).all(|cut| Ledger::decode(&bytes[..cut], 3).is_none()));
+    }
+}

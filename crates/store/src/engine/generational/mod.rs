@@ -1,0 +1,43 @@
+//! One engine that keeps what is worth most: logs by class of size and generation, over the segments of one disk.
+//!
+//! What leaves a cache decides what it finds. Engines that evict in the order of writing find what a FIFO queue finds. Here
+//! objects of one size and popularity share a log, so that a segment's objects are worth about as much as each other, and the
+//! log whose oldest segment is worth least gives it up. What was asked for in it, and is worth more than what leaves, is written
+//! once more, into the log of the next generation, as far as a budget of bytes allows. What all that is worth is learned by log
+//! and age from the hits themselves; [`crate::replace::generations`] decides, without I/O, so that the laboratory simulates the
+//! code that runs here.
+//!
+//! The log-structured cache ([`super::segmented`]) has one log and this index; its paper is where cleaning as eviction comes from.
+//!
+//! Invariants:
+//! - The index is a hint. Every record read is checked against its place, digest and both checksums.
+//! - Every record has a number; of two records of one object the one with the higher number is newer, whatever log it lies in.
+//! - A segment is cleaned only if the older of the two snapshots of the index covers all of its entries. So whatever it
+//!   replaced or removed stays replaced or removed after a crash, even if the newer snapshot turns out to be damaged.
+//! - One thread takes snapshots and cleans, so no segment becomes free while a snapshot is being taken.
+//!
+//! # Decisions
+//!
+//! - **Why snapshots, and not marks of removal that outlive what they void?** Segments leave in any order. Without a snapshot a
+//!   removal would have to be written again as long as any older segment is there, and so would every new version. What a
+//!   snapshot covers is decided by it alone: a record with a number below the snapshot's counts only if the snapshot leads to it.
+//! - **What if both snapshots are damaged?** Once segments have been written over, nobody knows then what was replaced. The cache
+//!   starts empty, and says so.
+//! - **Where do removals go?** Into the log of new, small objects. Once a snapshot covers them they are of no further use.
+//! - **And large objects?** Their parts and heads have a log of their own, in which parts leave just before their heads, and are
+//!   never written again.
+
+mod clean;
+mod engine;
+mod figures;
+mod keep;
+mod ledger;
+mod options;
+mod record;
+mod recover;
+mod snapshot;
+mod tally;
+
+pub use engine::Generational;
+pub use options::GenerationalOptions;
+pub use record::GENERATIONAL;

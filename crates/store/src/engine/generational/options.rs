@@ -1,0 +1,83 @@
+//! How the engine is planned and opened.
+
+use std::time::Duration;
+
+use super::ledger;
+use crate::engine::segments::{Index, SLOT_BITS};
+use crate::index::Sets;
+use crate::index::limits::MAX_SLOTS;
+use crate::layout::{LogLayout, SnapshotLayout, Stamp};
+
+/// What the engine is opened with.
+#[derive(Clone, Copy, Debug)]
+pub struct GenerationalOptions {
+    /// How the disk is cut: its regions are the segments.
+    pub layout: LogLayout,
+    /// Index entries; rounded up to whole sets of eight.
+    pub slots: u64,
+    /// Where snapshots of the index lie.
+    pub saved: SnapshotLayout,
+    /// The likely size of an object.
+    pub mean_object_bytes: u64,
+    /// Seeds the checksums.
+    pub stamp: Stamp,
+    /// How often the disk is synced without being asked.
+    pub flush_every: Option<Duration>,
+    /// Nothing is written; appends are refused.
+    pub read_only: bool,
+}
+
+/// A disk has at least so many slots for each segment, so that what a snapshot says of segments is little beside its slots.
+const SLOTS_A_SEGMENT: u64 = 64;
+/// A segment holds no more objects than if they had so many bytes each.
+const LEAST_OBJECT_BYTES: u64 = 256;
+
+impl GenerationalOptions {
+    /// How a disk of `bytes`, of which the first `reserved` are taken, becomes segments for objects of such a mean size. There
+    /// are twice as many slots as objects of that size have room, since small ones stay longest. A segment is a 64th of the
+    /// disk, 256 KiB to 8 MiB. `None` if the disk is too small.
+    pub fn plan(bytes: u64, reserved: u64, mean_object_bytes: u64, stamp: Stamp) -> Option<Self> {
+        let most_segments = 128 + bytes / (8 << 20);
+        let slots = bytes / (mean_object_bytes / 2).max(64);
+        let slots = slots.max(most_segments * SLOTS_A_SEGMENT).min(MAX_SLOTS);
+        let base = reserved.checked_add(saved(slots, reserved).area_bytes().checked_mul(2)?)?;
+        let layout = LogLayout::new(base, bytes.checked_sub(base)?, 4096)?;
+        Self::of(layout, slots, reserved, mean_object_bytes, stamp)
+    }
+
+    /// The same for a disk that was planned before. `None` if its numbers do not fit each other.
+    pub fn of(layout: LogLayout, slots: u64, reserved: u64, mean_object_bytes: u64, stamp: Stamp) -> Option<Self> {
+        let saved = saved(slots, reserved);
+        let fits = reserved.checked_add(saved.area_bytes().checked_mul(2)?)? == layout.base
+            && slots / SLOTS_A_SEGMENT >= layout.regions;
+        fits.then_some(GenerationalOptions {
+            layout: LogLayout { is_numbered: true, ..layout },
+            slots,
+            saved,
+            mean_object_bytes,
+            stamp,
+            flush_every: None,
+            read_only: false,
+        })
+    }
+
+    /// Records of a segment that an index needs, at the most.
+    pub fn entries(&self) -> usize {
+        (self.layout.region_bytes / LEAST_OBJECT_BYTES) as usize
+    }
+
+    /// Pages of a snapshot that hold the index; what is said of the segments is behind them.
+    pub fn shards(&self) -> u64 {
+        shards(self.slots).0
+    }
+}
+
+fn shards(slots: u64) -> (u64, u64) {
+    Sets::shards_for(Index::sets_for(slots), SLOT_BITS)
+}
+
+fn saved(slots: u64, base: u64) -> SnapshotLayout {
+    let (shards, page_content_bytes) = shards(slots);
+    let ledger = ledger::bytes_for(slots / SLOTS_A_SEGMENT).div_ceil(page_content_bytes);
+    SnapshotLayout { base, page_content_bytes, pages: shards + ledger }
+}

@@ -1,0 +1,61 @@
+//! The record of the engine.
+
+use std::sync::Arc;
+
+use super::engine::Generational;
+use super::figures::{CLEANED_SEGMENTS, EVICTED_OBJECTS, REWRITTEN_BYTES, SNAPSHOT_BYTES};
+use super::options::GenerationalOptions;
+use crate::engine::registry::{Ask, Cut, EngineRecord, Ground, OnDevice, Opening};
+use crate::engine::{Engine, Settings, no_cut_to_tell, none_wrong};
+use crate::layout::LogSection;
+
+/// Logs by size and generation: what leaves is what is worth least.
+pub static GENERATIONAL: EngineRecord = EngineRecord {
+    name: "generational",
+    about: "46 bits of memory per object; evicts what is worth least by size, age and popularity, for the most hits",
+    settings: &[],
+    counts_objects: true,
+    wrong: none_wrong,
+    figures: &[&CLEANED_SEGMENTS, &EVICTED_OBJECTS, &REWRITTEN_BYTES, &SNAPSHOT_BYTES],
+    inspect: no_cut_to_tell,
+    ground: Ground::Device(OnDevice {
+        names: &[("generational", &[])],
+        made_with: |_| Settings::new(),
+        cut: |ask| {
+            let Ask { bytes, reserved, mean_object_bytes, stamp, .. } = *ask;
+            boxed(GenerationalOptions::plan(bytes, reserved, mean_object_bytes, stamp))
+        },
+        cut_before: |section, ask| {
+            let Ask { bytes, reserved, stamp, .. } = *ask;
+            let LogSection { log, slots, mean_object_bytes, .. } = LogSection::decode(section, bytes)?;
+            boxed(GenerationalOptions::of(log, slots, reserved, mean_object_bytes, stamp))
+        },
+    }),
+};
+
+fn boxed(plan: Option<GenerationalOptions>) -> Option<Box<dyn Cut>> {
+    Some(Box::new(plan?))
+}
+
+impl Cut for GenerationalOptions {
+    fn end(&self) -> u64 {
+        self.layout.base + self.layout.log_bytes()
+    }
+
+    fn mean_object_bytes(&self) -> u64 {
+        self.mean_object_bytes
+    }
+
+    fn made_with(&self) -> Settings {
+        Settings::new()
+    }
+
+    fn section(&self) -> Vec<u8> {
+        LogSection::of(self.layout, self.slots, self.mean_object_bytes).encode()
+    }
+
+    fn open_unguarded(&self, opening: Opening) -> Result<Arc<dyn Engine>, String> {
+        let Opening { device, flush_every, read_only, .. } = opening;
+        Ok(Arc::new(Generational::open(device, &GenerationalOptions { flush_every, read_only, ..*self })?))
+    }
+}

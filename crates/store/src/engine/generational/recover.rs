@@ -1,0 +1,285 @@
+//! Opening: the newest whole snapshot, and whatever has been written since.
+//!
+//! After a clean stop the snapshot says everything. After a crash each region says what it holds by its summary, or by its
+//! records, and what has a number that the snapshot does not cover is entered once more, in the order of the numbers. What it
+//! does cover counts only if it leads there: so nothing comes back that was replaced, removed or evicted before.
+//!
+//! Without a whole snapshot, in a disk that was never written round, all records count. In one that was, nobody knows what
+//! was replaced by records that are gone: it opens empty, and its first act is to say so in both snapshots.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::ledger::Ledger;
+use super::options::GenerationalOptions;
+use super::snapshot::{Covered, header, read_header};
+use super::tally::{Known, Tally};
+use crate::device::{Device, blocking};
+use crate::engine::segments::Index;
+use crate::engine::{Kind, Place};
+use crate::index::Sets;
+use crate::layout::alone::Alone;
+use crate::layout::frontier::Begin;
+use crate::layout::scan::Scan;
+use crate::layout::{Frontier, Segments, SnapshotHeader, Snapshots, SummaryEntry};
+use crate::replace::Generations;
+use crate::replace::generations::Value;
+
+/// What was found, ready for use.
+pub struct Opened {
+    pub index: Index,
+    pub frontier: Arc<Frontier>,
+    pub policy: Generations,
+    pub tally: Tally,
+    pub covered: Mutex<Covered>,
+    /// Parts of the disk that did not verify.
+    pub damaged: u64,
+    /// Nothing of what lies on the disk counts: that has to be written down before anything else.
+    pub is_void: bool,
+}
+
+/// Numbers of records, and places, go on so far behind the last that are known where some may not be known.
+const NUMBERS_LEFT_OUT: u64 = 1 << 32;
+/// After a crash the next snapshot's number, from that of the one that was loaded: an odd step, so that it goes to the other
+/// area; and not one, since that snapshot may be there in part.
+const STEP: u64 = 3;
+
+/// A whole snapshot.
+struct Loaded {
+    header: SnapshotHeader,
+    sets: Sets,
+    ledger: Ledger,
+}
+
+/// What the disk holds.
+struct Found {
+    index: Index,
+    segments: Arc<Segments>,
+    tally: Tally,
+    ledger: Ledger,
+    damaged: u64,
+    is_void: bool,
+}
+
+/// Open what is on the device. Errors: the device's, as text.
+pub fn open(device: &Arc<dyn Device>, options: &GenerationalOptions) -> Result<Opened, String> {
+    let (layout, stamp) = (options.layout, options.stamp);
+    let snapshots = Snapshots { device: &**device, layout: options.saved, stamp };
+    let (headers, damaged) = snapshots.headers();
+    let loaded = headers.iter().find_map(|header| load(&snapshots, options, *header));
+    let whole = loaded.as_ref().map(|loaded| loaded.header);
+    let damaged = damaged + headers.iter().take_while(|header| Some(**header) != whole).count() as u64;
+    let (up_to, was_closed) = whole.as_ref().map_or((0, false), read_header);
+    let policy = Generations::new(layout.log_bytes(), layout.region_bytes, Value::Objects);
+    let is_clean = was_closed && damaged == 0;
+    let found = match loaded {
+        Some(loaded) if is_clean => as_saved(device, options, loaded),
+        loaded => after_a_crash(device, options, loaded, up_to, &policy)?,
+    };
+    if !options.read_only {
+        let headers = Headers { found: &headers, whole };
+        headers.leave_none_that_is_clean(&snapshots).map_err(|error| error.to_string())?;
+        blocking::sync(&**device).map_err(|error| error.to_string())?;
+    }
+    policy.resume(found.ledger.now);
+    let next = match whole {
+        Some(header) => header.number + if is_clean { 1 } else { STEP },
+        // Of those that are damaged no number is known.
+        None if damaged > 0 => RandomState::new().build_hasher().finish() >> 32 << 8 | 1,
+        None => 1,
+    };
+    let begin = Begin { at: found.ledger.newest, logs: policy.logs(), number: found.ledger.next_number };
+    let frontier =
+        Frontier::start(device.clone(), layout, stamp, begin, options.flush_every, Some(found.segments.clone()));
+    Ok(Opened {
+        index: found.index,
+        frontier: frontier.map_err(|error| error.to_string())?,
+        policy,
+        tally: found.tally,
+        covered: Covered::going_on(next, if found.is_void { 0 } else { up_to }),
+        damaged: damaged + found.damaged,
+        is_void: found.is_void,
+    })
+}
+
+/// The headers that were found, and the one whose snapshot is whole.
+struct Headers<'a> {
+    found: &'a [SnapshotHeader],
+    whole: Option<SnapshotHeader>,
+}
+
+impl Headers<'_> {
+    /// From now on no snapshot is all that there is. Those that could not be read, or are damaged, are made void: what they say
+    /// may be old when they can be read again.
+    fn leave_none_that_is_clean(&self, snapshots: &Snapshots<'_>) -> io::Result<()> {
+        for area in 0..2 {
+            let found = self.found.iter().find(|header| header.number % 2 == area);
+            let is_older = found.zip(self.whole).is_some_and(|(found, whole)| found.number <= whole.number);
+            match found.filter(|_| is_older).map(|found| (found.number, read_header(found))) {
+                Some((number, (up_to, true))) => snapshots.write_header(header(number, up_to, false))?,
+                Some((_, (_, false))) => {}
+                None => snapshots.void(area)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The snapshot of a header, if all of it is as it was written.
+fn load(snapshots: &Snapshots<'_>, options: &GenerationalOptions, header: SnapshotHeader) -> Option<Loaded> {
+    let (sets, mut behind) = (Index::room(options.slots), Vec::new());
+    let shards = options.shards();
+    let whole = snapshots.read(header, |page, bytes| {
+        if page < shards { sets.load_shard(page, bytes) } else { behind.extend_from_slice(bytes) }
+    });
+    let ledger = Ledger::decode(&behind, options.layout.regions).filter(|_| whole);
+    if ledger.is_none() {
+        tracing::warn!(
+            "a snapshot of the index is damaged; an older one, or what the segments say of themselves, will do"
+        );
+    }
+    Some(Loaded { header, sets, ledger: ledger? })
+}
+
+/// The index over segments of which this is known.
+fn over(
+    device: &Arc<dyn Device>,
+    options: &GenerationalOptions,
+    sets: Sets,
+    ledger: &Ledger,
+) -> (Index, Arc<Segments>, Tally) {
+    let layout = options.layout;
+    let homes = (0..ledger.segments.len()).filter_map(|number| ledger.home(number));
+    let segments = Segments::new(device.clock().clone(), layout, options.entries(), homes, None);
+    let tally = Tally::new(layout);
+    for (number, (known, _)) in ledger.segments.iter().enumerate() {
+        tally.put(number, *known);
+        if let Some(home) = ledger.home(number) {
+            segments.belongs(home, known.log.into());
+        }
+    }
+    let segments = Arc::new(segments);
+    (Index::over(sets, segments.clone(), layout), segments, tally)
+}
+
+fn as_saved(device: &Arc<dyn Device>, options: &GenerationalOptions, loaded: Loaded) -> Found {
+    let Loaded { sets, ledger, .. } = loaded;
+    let (index, segments, tally) = over(device, options, sets, &ledger);
+    index.drop_homeless(|_| false);
+    Found { index, segments, tally, ledger, damaged: 0, is_void: false }
+}
+
+/// Read what every region says of itself, and enter what the snapshot does not cover.
+fn after_a_crash(
+    device: &Arc<dyn Device>,
+    options: &GenerationalOptions,
+    loaded: Option<Loaded>,
+    up_to: u64,
+    policy: &Generations,
+) -> Result<Found, String> {
+    let (layout, stamp) = (options.layout, options.stamp);
+    let scan = Scan { device: &**device, layout, stamp, damaged: RefCell::default() };
+    let had_snapshot = loaded.is_some();
+    let (sets, before) = match loaded {
+        Some(Loaded { sets, ledger, .. }) => (sets, ledger),
+        None => (Index::room(options.slots), Ledger::default()),
+    };
+    let is_known = |number: usize, region: Place| {
+        let closed =
+            before.segments.get(number).is_some_and(|(known, is_current)| !is_current && known.last_number < up_to);
+        closed && before.home(number) == Some(region)
+    };
+    let mut regions = Vec::new();
+    let mut is_unreadable = false;
+    for number in 0..layout.regions as usize {
+        let alone = scan.alone(number, |region| is_known(number, region));
+        is_unreadable |= alone.is_err();
+        regions.push(alone.ok().flatten());
+    }
+    // The place before the first of lap 1.
+    let least = Place(layout.log_bytes() - layout.region_bytes);
+    let newest = regions.iter().flatten().map(|alone| alone.region).fold(before.newest.max(least), Place::max);
+    let entries = || regions.iter().flatten().flat_map(|alone| &alone.entries);
+    let next_number = entries().map(|entry| entry.number + 1).fold(before.next_number.max(up_to), u64::max);
+    let went_round = layout.lap(newest) > 1;
+    if is_unreadable || (!had_snapshot && went_round) {
+        let newest = Place(newest.0 + layout.log_bytes());
+        let next_number = next_number + NUMBERS_LEFT_OUT;
+        let segments = vec![Default::default(); layout.regions as usize];
+        let ledger = Ledger { next_number, newest, now: before.now, segments };
+        let (index, segments, tally) = over(device, options, Index::room(options.slots), &ledger);
+        let damaged = scan.damaged.borrow().len() as u64 + u64::from(is_unreadable);
+        return Ok(Found { index, segments, tally, ledger, damaged, is_void: true });
+    }
+    forget_bodiless(&scan, &mut regions);
+    if !options.read_only {
+        // A process that was killed may have left records unsynced that are found from now on, and that summaries are to
+        // vouch for.
+        blocking::sync(&**device).map_err(|error| error.to_string())?;
+        regions.iter().flatten().filter_map(|alone| alone.walked.as_ref()).for_each(|walked| scan.seal_one(walked));
+    }
+    let known = |(number, alone): (usize, &Option<Alone>)| {
+        let Some(alone) = alone else { return Default::default() };
+        let known =
+            before.segments.get(number).map(|(known, _)| *known).filter(|known| known.home == alone.region.0 + 1);
+        match known {
+            Some(known) if is_known(number, alone.region) => (known, false),
+            known => (found_anew(alone, known, policy, before.now), false),
+        }
+    };
+    let segments = regions.iter().enumerate().map(known).collect();
+    let ledger = Ledger { next_number, newest, now: before.now, segments };
+    let (index, segments, tally) = over(device, options, sets, &ledger);
+    index.drop_homeless(|number| before.home(number) != ledger.home(number));
+    let mut entries: Vec<SummaryEntry> = regions.into_iter().flatten().flat_map(|alone| alone.entries).collect();
+    entries.retain(|entry| entry.number >= up_to);
+    entries.sort_unstable_by_key(|entry| entry.number);
+    for entry in entries {
+        match entry.kind {
+            Kind::Whole | Kind::Large => index.insert_low(entry.id_low, entry.place),
+            Kind::Tombstone => index.remove_low(entry.id_low),
+            Kind::Extent => {}
+        }
+    }
+    let damaged = scan.damaged.borrow().len() as u64;
+    Ok(Found { index, segments, tally, ledger, damaged, is_void: false })
+}
+
+/// What a region that the snapshot does not know, or knew while it was being written, says of itself. Whose it is follows from
+/// the size of its objects.
+fn found_anew(alone: &Alone, before: Option<Known>, policy: &Generations, now: u64) -> Known {
+    let objects = alone.entries.iter().filter(|entry| entry.kind.is_indexed()).count() as u32;
+    let log = match u64::from(objects) {
+        0 => policy.shape().large(),
+        objects => policy.log_of_new(alone.used / objects, false),
+    };
+    Known {
+        home: alone.region.0 + 1,
+        log: before.map_or(log.0, |known| known.log),
+        born: before.map_or(now, |known| known.born),
+        objects,
+        bytes: alone.used,
+        last_number: alone.entries.iter().map(|entry| entry.number).max().unwrap_or(0),
+    }
+}
+
+/// A large object's table may be there while parts of its body are not: then the object was not acknowledged, and it must not
+/// hide what it was to replace.
+fn forget_bodiless(scan: &Scan<'_>, regions: &mut [Option<Alone>]) {
+    let walked = regions.iter().flatten().filter_map(|alone| alone.walked.as_ref());
+    let there: HashSet<Place> = walked.flat_map(|walked| walked.records.iter().copied()).collect();
+    let sealed: HashSet<Place> =
+        regions.iter().flatten().filter(|alone| alone.walked.is_none()).map(|alone| alone.region).collect();
+    let lost = |place: Place| !sealed.contains(&scan.layout.region_of(place)) && !there.contains(&place);
+    for alone in regions.iter_mut().flatten() {
+        if let Some(walked) = &mut alone.walked {
+            walked.forget_bodiless(lost);
+            alone.entries.clone_from(&walked.entries);
+        }
+    }
+}
