@@ -244,6 +244,14 @@ impl Frontier {
         }
     }
 
+    /// The same of a write as large as those of the log.
+    pub fn wrote_much_beside(&self, well: bool) {
+        self.state.lock().health.write_ended(well);
+        if !well {
+            self.write_errors.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     /// Append a record: a copy into the batch, no I/O. See [`crate::engine::Engine::poll_append`].
     pub fn poll_append(self: &Arc<Self>, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
         self.poll_append_to(0, cx, record).map_ok(|(place, _)| place)

@@ -85,6 +85,8 @@ pub fn take(engine: &Inner, is_clean: bool) -> bool {
     covered.at = engine.written();
     let bytes = engine.options.saved.area_bytes();
     engine.policy.pay(bytes);
+    // The disk is judged by this too: one that takes no snapshot gives no room, and nobody is to wait for it for long.
+    log.frontier.wrote_much_beside(written.is_ok());
     engine.snapshot_bytes.fetch_add(bytes, Relaxed);
     match written {
         Ok(()) => {
@@ -94,7 +96,8 @@ pub fn take(engine: &Inner, is_clean: bool) -> bool {
             true
         }
         Err(error) => {
-            tracing::warn!("no snapshot of the index could be written; opening will take longer: {error}");
+            tracing::warn!("no snapshot of the index could be written, and without one no segment is cleaned: {error}");
+            log.frontier.room_was_made();
             false
         }
     }
