@@ -9,7 +9,7 @@ use crate::load::Request;
 pub struct Asked {
     /// The object's number, from 0 on.
     pub object: u32,
-    /// The size of its body.
+    /// Its size: name, head and body.
     pub bytes: u64,
     /// Where in the sequence this is.
     pub at: u32,
@@ -36,11 +36,14 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// Make one of requests, with bodies cut off at `most_bytes`.
-    pub fn new(requests: impl IntoIterator<Item = Request>, most_bytes: u64) -> Sequence {
+    /// Name and head of an object, as a proxy stores them: any cache must keep them with the body.
+    pub const BESIDE_BODY: u64 = 200;
+
+    /// Make one of requests, with bodies cut off at `most_bytes`, and so many bytes for an object's name and head.
+    pub fn new(requests: impl IntoIterator<Item = Request>, most_bytes: u64, beside_body: u64) -> Sequence {
         let (mut numbers, mut last, mut all) = (HashMap::new(), Vec::<u32>::new(), Sequence::default());
         for request in requests {
-            let (at, bytes) = (all.asked.len() as u32, request.bytes.min(most_bytes));
+            let (at, bytes) = (all.asked.len() as u32, request.bytes.min(most_bytes) + beside_body);
             let object = *numbers.entry(request.object).or_insert(last.len() as u32);
             match last.get_mut(object as usize) {
                 Some(last) => {
@@ -71,7 +74,7 @@ impl Sequence {
             let sent_bytes = bytes;
             Request { time, object, bytes, sent_bytes, client: 0, referer: None, host: 0, stream: 0, cachable: true }
         };
-        Sequence::new(asked.iter().map(request), u64::MAX)
+        Sequence::new(asked.iter().map(request), u64::MAX, 0)
     }
 
     /// Which of the requests a policy finds.

@@ -16,13 +16,14 @@ pub(super) fn bucket(laps: f64) -> usize {
     ((doubling as usize - 1) * 4 + quarter as usize).min(BUCKETS - 1)
 }
 
-/// Where a bucket begins, in laps; of the bucket behind the last: where that would end.
+/// Where a bucket begins, in units.
+const fn begins_units(bucket: usize) -> u64 {
+    if bucket < 4 { bucket as u64 } else { (4 + bucket as u64 % 4) << (bucket / 4 - 1) }
+}
+
+/// Where a bucket begins, in laps; of the one behind the last: where that would end.
 pub(super) fn begins(bucket: usize) -> f64 {
-    if bucket < 4 {
-        return bucket as f64 / UNITS;
-    }
-    let (doubling, quarter) = (bucket / 4 + 1, bucket % 4);
-    (4 + quarter) as f64 * f64::exp2(doubling as f64 - 2.0) / UNITS
+    begins_units(bucket) as f64 / UNITS
 }
 
 /// How long a bucket is, in laps.

@@ -1,9 +1,12 @@
 //! What an object of a log at an age is worth: hits for the time that it will take up its place.
 //!
 //! Each log has, for each bucket of ages, the hits that came and the exposure, objects times laps, during which they came. Both
-//! decay, so that what is long past is forgotten. From the rates follows the worth at an age: the best mean rate over any span
-//! that begins there. So what is not asked for at first and then often is worth keeping, and what will be asked for less and less
-//! is worth what it brings now.
+//! decay, so that what is long past is forgotten. From the rates follows the worth at an age: the best mean rate over any span up to
+//! a twentieth of a lap that begins there. Longer spans would promise the young what only the hottest live to see: of a log that
+//! nothing leaves, the oldest segments hold what was asked for first because it is asked for most.
+//!
+//! Every hit counts the same. Whoever counts later hits of an object less, since it will be written again anyway, finds a little
+//! less: tokens do not reach for all.
 //!
 //! Where little is known, a rate leans on that of all classes in the same generation, that on all generations, and that on the
 //! rate of the bucket before: an object that was left alone for twice as long is asked for half as soon.
@@ -13,10 +16,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use super::ages::{BUCKETS, begins, between, length};
 use super::shape::{Log, Shape};
 
-/// Hits are counted in thousandths.
-const HIT: f64 = 1000.0;
-/// A rate leans on a more general one as if that had been seen so many hits long.
-const LEANS_HITS: f64 = 3.0;
+/// A rate leans on a more general one as if that had been seen for as long as so many hits take.
+const LEANS_HITS: f64 = 1.0;
+/// Spans over which a rate is the mean end once they are so long, in laps.
+const SPAN: f64 = 0.05;
 /// Before anything is known: hits of an object in its first lap.
 const FIRST_GUESS: f64 = 0.3;
 
@@ -62,7 +65,7 @@ pub(super) struct Learned {
     seen: Vec<Seen>,
 }
 
-/// Hits that came since the last time that something was learned, by log and bucket, in thousandths.
+/// Hits that came since the last time that something was learned, by log and bucket.
 pub(super) struct Hits(Box<[AtomicU64]>);
 
 /// What an object is worth, by log and bucket: hits a lap.
@@ -81,14 +84,14 @@ impl Hits {
         Hits(zeroes(logs))
     }
 
-    pub fn add(&self, log: Log, bucket: usize, weight: f64) {
+    pub fn add(&self, log: Log, bucket: usize) {
         if let Some(hits) = self.0.get(place(log, bucket)) {
-            hits.fetch_add((weight * HIT) as u64, Relaxed);
+            hits.fetch_add(1, Relaxed);
         }
     }
 
     fn take(&self, log: usize, bucket: usize) -> f64 {
-        self.0.get(log * BUCKETS + bucket).map_or(0.0, |hits| hits.swap(0, Relaxed) as f64 / HIT)
+        self.0.get(log * BUCKETS + bucket).map_or(0.0, |hits| hits.swap(0, Relaxed) as f64)
     }
 }
 
@@ -161,7 +164,7 @@ impl Learned {
     }
 }
 
-/// The best mean rate over any span that begins with each bucket.
+/// The best mean rate over any span of up to [`SPAN`] that begins with each bucket, or over that bucket if it is longer.
 fn best_rates(rates: &[f64; BUCKETS]) -> [f64; BUCKETS] {
     let mut best = [0.0; BUCKETS];
     for (from, best) in best.iter_mut().enumerate() {
@@ -170,6 +173,9 @@ fn best_rates(rates: &[f64; BUCKETS]) -> [f64; BUCKETS] {
             hits += rate * length(bucket);
             laps += length(bucket);
             *best = f64::max(*best, hits / laps);
+            if laps > SPAN {
+                break;
+            }
         }
     }
     best

@@ -55,8 +55,8 @@ impl Default for Parts {
 
 /// Tokens that a stored byte earns.
 const TOKENS: f64 = 0.09;
-/// What a hit counts that is not the first since an object was written: it will be written again, and is not lost with its segment.
-const LATER_HIT: f64 = 0.3;
+/// A record is written again if it is worth so many times what leaves, with a full bucket of tokens; the emptier, the more.
+const MARKUP: f64 = 1.2;
 /// Something is learned so many times a lap.
 const LESSONS: u64 = 64;
 /// What is left of the past each time.
@@ -167,11 +167,9 @@ impl Generations {
         self.now.load(Relaxed)
     }
 
-    /// An object was found in a log, in a segment of this age (bytes stored since that was begun), and was hit so often before
-    /// since it was written.
-    pub fn hit(&self, log: Log, age: u64, hits_before: u8) {
-        let weight = if hits_before == 0 { 1.0 } else { LATER_HIT };
-        self.hits.add(log, bucket(self.laps(age)), weight);
+    /// An object was found in a log, in a segment of this age: bytes stored since that was begun.
+    pub fn hit(&self, log: Log, age: u64) {
+        self.hits.add(log, bucket(self.laps(age)));
     }
 
     /// Whether a 64th of a lap has passed since something was learned.
@@ -206,10 +204,13 @@ impl Generations {
         if hits == 0 || self.is_large(record_bytes) {
             return false;
         }
+        if !self.parts.learns {
+            return self.tokens.take(record_bytes);
+        }
         let log = self.log_of_kept(segment.log, record_bytes, hits);
         let bytes = record_bytes as f64;
         let worth = self.worth.at(log, 0) * self.weight(bytes) / bytes.max(1.0);
-        worth > self.price(segment) * self.tokens.scarcity() && self.tokens.take(record_bytes)
+        worth > self.price(segment) * MARKUP * self.tokens.scarcity() && self.tokens.take(record_bytes)
     }
 
     /// Bytes were written beside clients' and rewritten records, as a snapshot of the index: they are paid from the same tokens.

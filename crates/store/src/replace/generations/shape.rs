@@ -15,7 +15,7 @@ pub struct Shape {
 
 /// The bounds of the classes in bytes, by how many classes there are.
 const BOUNDS: [&[u64]; Shape::MOST_CLASSES] =
-    [&[], &[8 << 10], &[4 << 10, 16 << 10], &[3 << 10, 8 << 10, 24 << 10], &[2 << 10, 8 << 10, 32 << 10, 128 << 10]];
+    [&[], &[8 << 10], &[4 << 10, 16 << 10], &[2 << 10, 6 << 10, 18 << 10], &[2 << 10, 8 << 10, 32 << 10, 128 << 10]];
 
 impl Shape {
     /// More classes are not known.
@@ -27,10 +27,10 @@ impl Shape {
     pub fn of(segments: u64) -> Shape {
         let (classes, generations) = match segments {
             0..12 => (1, 1),
-            12..24 => (2, 1),
-            24..48 => (2, 2),
-            48..160 => (3, 2),
-            160..320 => (4, 3),
+            12..16 => (2, 1),
+            16..48 => (3, 2),
+            48..256 => (4, 2),
+            256..512 => (4, 3),
             _ => (5, 4),
         };
         Shape { classes, generations }

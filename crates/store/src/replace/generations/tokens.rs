@@ -52,10 +52,9 @@ impl Tokens {
         self.spent.fetch_add(bytes, Relaxed);
     }
 
-    /// How scarce they are: 1 with a full bucket, the more the emptier it is, 1000 at most.
+    /// How scarce they are: 1 with a full bucket, twice as much with half of one, a million at most.
     pub fn scarcity(&self) -> f64 {
-        let full = self.left.load(Relaxed) as f64 / self.most as f64;
-        (1.0 / full.max(1e-6)).sqrt()
+        self.most as f64 / self.left.load(Relaxed).max(self.most / 1_000_000).max(1) as f64
     }
 
     /// Bytes taken so far.
