@@ -5,6 +5,7 @@
 //! `replay` does so and counts.
 
 mod belady;
+mod engine;
 mod fifo;
 mod gdsf;
 mod generational;
@@ -18,6 +19,7 @@ mod sieve;
 mod wtinylfu;
 
 pub use belady::Belady;
+pub use engine::Engine;
 pub use fifo::Fifo;
 pub use gdsf::Gdsf;
 pub use generational::{Generational, Settings};

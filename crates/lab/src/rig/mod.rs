@@ -197,6 +197,11 @@ impl Spindle {
 
 const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: image/gif\r\nCache-Control: max-age=86400\r\n\r\n";
 
+/// Bytes of name and head that an object has beside its body.
+pub fn beside_body(object: u64) -> u64 {
+    (key(object).name().len() + HEAD.len()) as u64
+}
+
 /// The name of an object: as long as a short URL.
 fn key(object: u64) -> Key {
     Key::from_name(format!("http://host{}.example/objects/{object:016x}", object % 1000).as_bytes())

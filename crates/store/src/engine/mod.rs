@@ -1,7 +1,8 @@
 //! The small contract of an engine: where whole records lie on disk and how they are found again.
 //!
 //! Seventeen engines of four papers implement [`Engine`], by five types: HashCache's over a log, HashCache's with a Disk Table,
-//! the log-structured cache, Dámelo's groups of pages, and files in a tree of directories. [`crate::Cache`] does everything else once, over any of them: streams, followers, large
+//! the log-structured cache, Dámelo's groups of pages, and files in a tree of directories; and one of our own, logs by size and
+//! generation. [`crate::Cache`] does everything else once, over any of them: streams, followers, large
 //! objects, memory, limits. An engine keeps whole records up to a maximum size. It owns its index and its device; it never
 //! waits on the caller's thread, and its completions run on its own threads. What the rest of Tinaja knows of it is one
 //! record, an [`EngineRecord`].

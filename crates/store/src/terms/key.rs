@@ -116,6 +116,11 @@ impl Digest {
         u128::from_le_bytes(self.0) as u64
     }
 
+    /// One with these low 64 bits, where no more is known of an object; the others are 0.
+    pub fn of_low(low: u64) -> Self {
+        Digest(u128::from(low).to_le_bytes())
+    }
+
     /// The high 64 bits, independent of [`Digest::low`].
     pub fn high(&self) -> u64 {
         (u128::from_le_bytes(self.0) >> 64) as u64

@@ -208,7 +208,7 @@ fn lie(engine: EngineRef, blank: &dyn Fn() -> Medium, rounds: u64, target: u64, 
     let writes = Arc::new(AtomicU64::new(0));
     let floor = Arc::new(Mutex::new(Acknowledged::nothing()));
     let open_region = Arc::new(Mutex::new((0, Acknowledged::nothing())));
-    let open_regions = Arc::new(Mutex::new(BTreeMap::new()));
+    let open_regions = Arc::new(Mutex::new(BTreeMap::from([(0, Acknowledged::nothing())])));
     let (count, now, region, regions) = (writes.clone(), floor.clone(), open_region.clone(), open_regions.clone());
     let plan = move |_, request: &Request| {
         let Request::Write { at, part, .. } = request else { return None };

@@ -196,10 +196,10 @@ impl Engine for Generational {
 
     fn touch(&self, at: &Placement<'_>, _place: Place) {
         // Wherever it lies by now: whoever has a copy in memory need not know that it was written again.
-        let Some((before, place)) = self.0.indexed.index.hit(at.digest.low()) else { return };
+        let Some(place) = self.0.indexed.index.hit(at.digest.low()) else { return };
         let known = self.0.tally.known(self.0.indexed.log.layout.region_number(place));
         let segment = known.segment(0);
-        self.0.policy.hit(segment.log, self.0.policy.now().saturating_sub(segment.born), before);
+        self.0.policy.hit(segment.log, self.0.policy.now().saturating_sub(segment.born));
     }
 
     fn is_live(&self, place: Place) -> bool {

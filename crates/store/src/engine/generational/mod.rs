@@ -12,15 +12,16 @@
 //! Invariants:
 //! - The index is a hint. Every record read is checked against its place, digest and both checksums.
 //! - Every record has a number; of two records of one object the one with the higher number is newer, whatever log it lies in.
-//! - A segment is cleaned only if the older of the two snapshots of the index covers all of its entries. So whatever it
-//!   replaced or removed stays replaced or removed after a crash, even if the newer snapshot turns out to be damaged.
+//! - Before a segment is written over, whatever its entries replaced or removed is known elsewhere: to both snapshots of the
+//!   index, so that one may turn out to be damaged; or to a newer record; or to a mark of removal that lasts by then.
 //! - One thread takes snapshots and cleans, so no segment becomes free while a snapshot is being taken.
 //!
 //! # Decisions
 //!
-//! - **Why snapshots, and not marks of removal that outlive what they void?** Segments leave in any order. Without a snapshot a
-//!   removal would have to be written again as long as any older segment is there, and so would every new version. What a
-//!   snapshot covers is decided by it alone: a record with a number below the snapshot's counts only if the snapshot leads to it.
+//! - **Why snapshots, if there are marks of removal?** Segments leave in any order. Without a snapshot a removal would have to be
+//!   written again as long as any older segment is there, and so would every new version. What a snapshot covers is decided by
+//!   it alone: a record with a number below the snapshot's counts only if the snapshot leads to it. So marks are written for
+//!   what leaves young, and nothing else.
 //! - **What if both snapshots are damaged?** Once segments have been written over, nobody knows then what was replaced. The cache
 //!   starts empty, and says so.
 //! - **Where do removals go?** Into the log of new, small objects. Once a snapshot covers them they are of no further use.
@@ -37,6 +38,7 @@ mod record;
 mod recover;
 mod snapshot;
 mod tally;
+mod void;
 
 pub use engine::Generational;
 pub use options::GenerationalOptions;

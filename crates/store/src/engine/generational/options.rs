@@ -34,11 +34,11 @@ const LEAST_OBJECT_BYTES: u64 = 256;
 
 impl GenerationalOptions {
     /// How a disk of `bytes`, of which the first `reserved` are taken, becomes segments for objects of such a mean size. There
-    /// are twice as many slots as objects of that size have room, since small ones stay longest. A segment is a 64th of the
+    /// are four times as many slots as objects of that size have room, since small ones stay longest. A segment is a 64th of the
     /// disk, 256 KiB to 8 MiB. `None` if the disk is too small.
     pub fn plan(bytes: u64, reserved: u64, mean_object_bytes: u64, stamp: Stamp) -> Option<Self> {
         let most_segments = 128 + bytes / (8 << 20);
-        let slots = bytes / (mean_object_bytes / 2).max(64);
+        let slots = bytes / (mean_object_bytes / 4).max(64);
         let slots = slots.max(most_segments * SLOTS_A_SEGMENT).min(MAX_SLOTS);
         let base = reserved.checked_add(saved(slots, reserved).area_bytes().checked_mul(2)?)?;
         let layout = LogLayout::new(base, bytes.checked_sub(base)?, 4096)?;

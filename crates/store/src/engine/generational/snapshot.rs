@@ -1,4 +1,4 @@
-//! Snapshots of the index and of what is known of the segments: what opening goes by, and what allows a segment to be cleaned.
+//! Snapshots of the index and of what is known of the segments: what opening goes by.
 
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
@@ -120,7 +120,7 @@ fn ledger_of(engine: &Inner) -> Ledger {
 }
 
 /// Wait until every record appended so far is on the disk, and all that was written with it.
-fn settle(engine: &Inner) -> io::Result<()> {
+pub fn settle(engine: &Inner) -> io::Result<()> {
     let (tell, told) = sync_channel(1);
     engine.indexed.log.frontier.settle(Box::new(move |result| drop(tell.send(result))));
     told.recv().map_err(io::Error::other)?.map_err(io::Error::other)

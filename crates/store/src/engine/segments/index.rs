@@ -88,13 +88,13 @@ impl Index {
     }
 
     /// Enter a record by the low half of its digest. It takes the slot of its fingerprint, most likely an older version's;
-    /// else a free one; else that of the oldest record in the set, which would be cleaned first.
+    /// else a free one; else that of the oldest record in the set that nobody asked for, or of the oldest.
     pub fn insert_low(&self, id_low: u64, place: Place) {
         let wanted = fingerprint(id_low);
         let lost = self.with(id_low, |set| {
             let same = || set.slots().find(|(_, slot)| slot.position.is_some() && slot.fingerprint == wanted);
             let free = || set.slots().find(|(_, slot)| self.place(slot).is_none());
-            let oldest = || set.slots().min_by_key(|(_, slot)| self.place(slot));
+            let oldest = || set.slots().min_by_key(|(_, slot)| (slot.hits > 0, self.place(slot)));
             let (victim, lost) = match same().or_else(free) {
                 Some(found) => (Some(found), false),
                 None => (oldest(), true),
@@ -142,19 +142,17 @@ impl Index {
         self.change(id_low, |slot| slot.position == old, |slot| Slot { position: new, hits: 0, ..slot });
     }
 
-    /// The record at a place was asked for. How often it was before, up to three times; `None` if the index does not lead
-    /// to it.
-    pub fn touch(&self, id_low: u64, place: Place) -> Option<u8> {
+    /// The record at a place was asked for.
+    pub fn touch(&self, id_low: u64, place: Place) {
         let position = self.position(place);
         let counts = |slot: &Slot| slot.position == position;
-        let before = self.change(id_low, counts, |slot| Slot { hits: (slot.hits + 1).min(MOST_HITS), ..slot });
-        before.map(|slot| slot.hits)
+        self.change(id_low, counts, |slot| Slot { hits: (slot.hits + 1).min(MOST_HITS), ..slot });
     }
 
-    /// The record of a fingerprint was asked for, wherever it lies: how often it was before, and where it lies.
-    pub fn hit(&self, id_low: u64) -> Option<(u8, Place)> {
+    /// The record of a fingerprint was asked for, wherever it lies: where that is.
+    pub fn hit(&self, id_low: u64) -> Option<Place> {
         let before = self.change(id_low, |_| true, |slot| Slot { hits: (slot.hits + 1).min(MOST_HITS), ..slot })?;
-        Some((before.hits, self.place(&before)?))
+        self.place(&before)
     }
 
     /// How often the record at a place was asked for; `None` if the index does not lead to it.

@@ -42,9 +42,13 @@ fn a_full_set_loses_its_oldest() {
 fn hits_are_counted_to_three_and_anew_once_it_was_kept() {
     let index = index(80);
     index.insert_low(7, place(1, 0));
-    let before: Vec<_> = (0..5).map(|_| index.touch(7, place(1, 0))).collect();
-    assert_eq!(before, [Some(0), Some(1), Some(2), Some(3), Some(3)]);
-    assert_eq!(index.touch(7, place(2, 0)), None);
+    let hits = |_| {
+        index.touch(7, place(1, 0));
+        index.hits(7, place(1, 0))
+    };
+    assert_eq!((0..5).map(hits).collect::<Vec<_>>(), [1, 2, 3, 3, 3].map(Some));
+    index.touch(7, place(2, 0));
+    assert_eq!((index.hit(7), index.hit(8)), (Some(place(1, 0)), None), "wherever it lies");
     assert_eq!((index.hits(7, place(1, 0)), index.hits(7, place(2, 0))), (Some(3), None));
     index.follow(7, place(1, 0), place(3, 0));
     assert_eq!((index.find(7), index.hits(7, place(3, 0))), (Some(place(3, 0)), Some(0)));
@@ -97,9 +101,7 @@ fn what_is_counted_is_what_a_walk_finds() {
             1 | 2 => {
                 index.evict(id_of, at);
             }
-            3 => {
-                index.touch(id_of, at);
-            }
+            3 => index.touch(id_of, at),
             4 => index.follow(id_of, at, Place(current.0 + offset)),
             _ => {
                 index.insert_low(id_low, Place(current.0 + offset));
