@@ -5,8 +5,9 @@ use tinaja_store::{EngineRef, Settings, engines};
 use super::table3::name as policy;
 use crate::error::LabError;
 use crate::experiment::{Experiment, Needs, Setup};
-use crate::load::{ByteLru, Drive, Embedded, PolyMix, PolyMixOptions, Request, drive, read_trace};
+use crate::load::{Drive, Embedded, PolyMix, PolyMixOptions, Request, drive, read_trace};
 use crate::paper::hashcache;
+use crate::policies::{Lru, Policy, Sequence};
 use crate::report::{Cell, Plot, Report, Series, Table};
 use crate::rig::{Rig, Spec};
 
@@ -113,10 +114,11 @@ fn sizes(load: &Load) -> Result<(Table, Plot), LabError> {
 
 /// Hit ratio and byte hit ratio of an exact LRU.
 fn lru(load: &Load, bytes: u64) -> (f64, f64) {
-    let mut cache = ByteLru::new(bytes);
+    let mut cache = Lru::new(bytes);
     let (mut all, mut hits) = ((0.0, 0.0), (0.0, 0.0));
-    for (number, request) in load.requests.iter().enumerate() {
-        let hit = cache.ask(request);
+    let sequence = Sequence::new(load.requests.iter().copied(), u64::MAX, 0);
+    for (number, (request, asked)) in load.requests.iter().zip(&sequence.asked).enumerate() {
+        let hit = asked.cachable && cache.ask(asked);
         if number >= load.warm_up {
             let weight = (1.0, request.sent_bytes as f64);
             all = (all.0 + weight.0, all.1 + weight.1);

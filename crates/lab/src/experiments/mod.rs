@@ -7,6 +7,7 @@ mod hits;
 mod index_size;
 mod maltzahn;
 mod peers;
+mod policies;
 mod prefetch;
 mod segmented;
 mod table3;
@@ -35,6 +36,7 @@ static ALL: &[Experiment] = &[
     cluster::RACE,
     cluster::SCHEMES,
     cluster::PEERS,
+    policies::EXPERIMENT,
 ];
 
 /// Every experiment, in the order in which they are listed.

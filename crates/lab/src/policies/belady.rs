@@ -83,9 +83,9 @@ impl Belady {
         Some(worst.1)
     }
 
-    /// Whether an object would be the first to leave.
+    /// Whether an object would be the first to leave. Without sizes it comes in all the same, as Belady has it.
     fn is_worst(&self, asked: &Asked) -> bool {
-        asked.again == Asked::NEVER
+        self.sizes && asked.again == Asked::NEVER
     }
 }
 

@@ -19,6 +19,8 @@ pub struct S3Fifo {
     main: Ordered,
     gone: Ordered,
     used: Counts,
+    /// Whether anything has left yet: until then what finds no room in the small queue goes to the main one, as in the authors' program.
+    has_evicted: bool,
 }
 
 impl S3Fifo {
@@ -26,7 +28,7 @@ impl S3Fifo {
     pub fn new(capacity_bytes: u64) -> S3Fifo {
         let [small, main, gone] = [(); 3].map(|()| Ordered::default());
         let small_bytes = (capacity_bytes as f64 * SMALL) as u64;
-        S3Fifo { capacity_bytes, small_bytes, small, main, gone, used: Counts::default() }
+        S3Fifo { capacity_bytes, small_bytes, small, main, gone, used: Counts::default(), has_evicted: false }
     }
 
     fn bytes(&self) -> u64 {
@@ -34,6 +36,7 @@ impl S3Fifo {
     }
 
     fn evict(&mut self) {
+        self.has_evicted = true;
         if self.main.bytes() > self.capacity_bytes - self.small_bytes || self.small.bytes() == 0 {
             self.evict_main();
         } else {
@@ -82,10 +85,11 @@ impl Policy for S3Fifo {
             self.evict();
         }
         self.used.set(object, 0);
-        if returns {
-            self.main.push(object, bytes)
+        let fills_main = !self.has_evicted && self.small.bytes() >= self.small_bytes;
+        if returns || fills_main {
+            self.main.push(object, bytes);
         } else {
-            self.small.push(object, bytes)
+            self.small.push(object, bytes);
         }
         false
     }
@@ -108,8 +112,8 @@ mod tests {
     #[test]
     fn what_returns_goes_to_the_main_queue() {
         let mut cache = S3Fifo::new(200);
-        let asked: Vec<_> = (0..21).map(|object| (object, 10)).chain([(0, 10)]).collect();
+        let asked: Vec<_> = (0..23).map(|object| (object, 10)).chain([(1, 10)]).collect();
         Sequence::of(&asked).found(&mut cache);
-        assert!(cache.main.has(0) && !cache.gone.has(0));
+        assert!(cache.main.has(1) && !cache.gone.has(1));
     }
 }

@@ -9,7 +9,8 @@ use super::{MIB, mebibytes};
 use crate::browser::{Call, Event, Known, TraceKey};
 use crate::error::LabError;
 use crate::experiment::{Experiment, Needs, Setup};
-use crate::load::{ByteLru, Request};
+use crate::load::Request;
+use crate::policies::{Lru, Replay, Sequence, replay};
 use crate::replay::DiskKind;
 use crate::report::{Cell, Plot, Report, Series, Table};
 use crate::rival::Ages;
@@ -91,20 +92,18 @@ fn by_size(load: &Load, sizes: &[u64]) -> Result<(Table, Plot), LabError> {
 
 /// The hit rate of an exact LRU over keys and streams, each entry as large as it gets.
 fn lru(events: &[Event], bytes: u64) -> f64 {
-    let mut cache = ByteLru::new(bytes);
     let sizes = largest(events);
-    let (mut lookups, mut hits) = (0_u64, 0_u64);
-    for event in events {
-        let Call::Open { key, .. } = event.call else { continue };
+    let opened = events.iter().filter_map(|event| match event.call {
+        Call::Open { key, .. } => Some(key),
+        _ => None,
+    });
+    let requests = opened.map(|key| {
         let bytes = sizes.get(&key).copied().unwrap_or_default() + u64::from(key.len);
         let (object, time) = (key.number(), Duration::ZERO);
         let cachable = sizes.contains_key(&key);
-        let request =
-            Request { time, object, bytes, sent_bytes: bytes, client: 0, referer: None, host: 0, stream: 0, cachable };
-        lookups += 1;
-        hits += u64::from(cache.ask(&request));
-    }
-    hits as f64 / lookups.max(1) as f64
+        Request { time, object, bytes, sent_bytes: bytes, client: 0, referer: None, host: 0, stream: 0, cachable }
+    });
+    replay(&Sequence::new(requests, u64::MAX, 0), &mut Lru::new(bytes), Replay::default()).hit_ratio()
 }
 
 fn largest(events: &[Event]) -> HashMap<TraceKey, u64> {

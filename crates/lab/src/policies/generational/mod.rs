@@ -34,8 +34,8 @@ const SNAPSHOT_SHARE: u64 = 50;
 const FREE: usize = 2;
 /// A stale entry is found so long after its object left: parts of a lap.
 const STALE_FOR: u64 = 2;
-/// No object is larger than this part of the disk.
-const LARGEST: u64 = 2;
+/// No object is larger than three fifths of the disk.
+const LARGEST: (u64, u64) = (3, 5);
 
 /// See the module. Memory: some 60 bytes for each object of the sequence.
 pub struct Generational {
@@ -43,6 +43,7 @@ pub struct Generational {
     disk: Disk,
     objects: Vec<Object>,
     stored: u64,
+    largest_bytes: u64,
     snapshot_bytes: u64,
     snapshot_at: u64,
     returned: u64,
@@ -72,7 +73,11 @@ impl Generational {
             (layout.region_bytes, layout.regions) = (bytes, for_log / bytes);
         }
         let policy = Generations::with(layout.log_bytes(), layout.region_bytes, settings.value, settings.parts);
-        (layout.regions as usize > policy.logs() + FREE + 1).then(|| Generational {
+        // What is being filled, and free, is no room for it.
+        let room = layout.regions.checked_sub((policy.logs() + FREE) as u64).filter(|room| *room > 1)?;
+        let largest_bytes = (layout.log_bytes() / LARGEST.1 * LARGEST.0).min(room * layout.region_bytes / 10 * 9);
+        Some(Generational {
+            largest_bytes,
             disk: Disk::new(layout, policy.logs()),
             policy,
             objects: Vec::new(),
@@ -107,7 +112,7 @@ impl Generational {
     /// Store an object, or another version of it: in the log of what it has shown to be.
     pub fn store(&mut self, object: u32, object_bytes: u64) {
         let record_bytes = object_bytes + HEADER_BYTES;
-        if record_bytes > self.disk.layout.log_bytes() / LARGEST {
+        if record_bytes > self.largest_bytes {
             return;
         }
         if self.objects.len() <= object as usize {
@@ -124,12 +129,11 @@ impl Generational {
             }
         };
         self.remove(object);
-        let now = self.policy.stored(record_bytes);
-        self.stored += record_bytes;
+        self.policy.stored(record_bytes);
         if self.policy.is_large(record_bytes) {
             self.store_parts(object, record_bytes, log);
         } else {
-            self.write(object, record_bytes, log, now);
+            self.write(object, record_bytes, log);
         }
         if self.policy.is_time_to_learn() {
             self.policy.learn(self.disk.segments());
@@ -144,26 +148,29 @@ impl Generational {
     /// A large object is parts, one behind the other, in as many segments as that takes.
     fn store_parts(&mut self, object: u32, record_bytes: u64, log: Log) {
         let part = self.disk.layout.max_record_bytes() as u64;
-        let (mut left, now) = (record_bytes, self.policy.now());
+        let mut left = record_bytes;
         while left > 0 {
             let bytes = left.min(part);
-            self.write(object, bytes, log, now);
-            left -= bytes;
-            // On a small disk its own beginning may have left for its end.
-            if self.objects.get(object as usize).is_none_or(|known| known.segment == NOWHERE) {
+            if !self.write(object, bytes, log) {
+                self.remove(object);
                 return;
             }
+            left -= bytes;
         }
     }
 
-    /// Write a record of a client's.
-    fn write(&mut self, object: u32, bytes: u64, log: Log, now: u64) {
+    /// Write a record of a client's. Whether there was room.
+    fn write(&mut self, object: u32, bytes: u64, log: Log) -> bool {
+        let now = self.policy.now();
         while !self.disk.has_room(log, bytes) && self.disk.free() < FREE {
-            if !self.clean() {
-                return;
+            let home = self.objects.get(object as usize).and_then(|known| self.disk.segment(known.segment));
+            if !self.clean(home.map_or(now, |home| home.born)) {
+                return false;
             }
         }
-        self.append(object, bytes, log, now);
+        let is_stored = self.append(object, bytes, log, now);
+        self.stored += if is_stored { bytes } else { 0 };
+        is_stored
     }
 
     fn append(&mut self, object: u32, bytes: u64, log: Log, now: u64) -> bool {
@@ -176,9 +183,12 @@ impl Generational {
         true
     }
 
-    /// Make a segment free. Whether there was one that could be.
-    fn clean(&mut self) -> bool {
-        let Some(log) = self.policy.victim(self.disk.oldest()) else { return false };
+    /// Make a segment free. Whether there was one that could be: those of the large object that is being stored cannot, or it would
+    /// push itself out before anybody could ask for it. They are from `storing_since` on.
+    fn clean(&mut self, storing_since: u64) -> bool {
+        let large = self.policy.shape().large();
+        let oldest = self.disk.oldest().filter(|segment| segment.log != large || segment.born < storing_since);
+        let Some(log) = self.policy.victim(oldest) else { return false };
         let Some((segment, number, records)) = self.disk.take_oldest(log) else { return false };
         let now = self.policy.now();
         for record in records {
