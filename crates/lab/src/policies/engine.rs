@@ -57,4 +57,3 @@ impl Policy for Engine {
         Some((self.rig.read().writes.bytes, self.stored))
     }
 }
-

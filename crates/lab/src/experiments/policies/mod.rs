@@ -1,5 +1,6 @@
 //! What leaves a full cache: the engine's own policy beside published ones at equal bytes, part by part, and while the load drifts.
 
+mod engines;
 mod loads;
 mod notes;
 mod runs;
@@ -40,6 +41,7 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
         let runs: Vec<_> = runs.iter().filter(|run| run.load.is_cut == is_cut).collect();
         tables.extend([tables::hits(&runs), tables::byte_hits(&runs), tables::variants(&runs)]);
     }
+    tables.push(engines::table(&runs)?);
     let drifting: Vec<_> = loads.iter().filter(|load| load.drifts && load.is_cut).map(runs::over_time).collect();
     tables.extend(drifting.iter().map(tables::over_time));
     let mut plots = vec![tables::by_disk(&runs, disks)];
@@ -64,6 +66,9 @@ mod tests {
         assert!(mean("ours") > mean("FIFO") + 2.0, "{} and {}", mean("ours"), mean("FIFO"));
         let best = column("Belady, sizes");
         assert!(column("ours").iter().zip(best).all(|(ours, best)| *ours < best + 0.5));
+        let shipped = report.tables.iter().find(|table| !table.column("generational").is_empty()).unwrap();
+        let found = |name: &str| shipped.column(name).into_iter().filter_map(Cell::value).sum::<f64>();
+        assert!(found("generational") > found("hashcache-log") + 2.0 * shipped.rows.len() as f64, "{shipped:?}");
         let parts = report.tables.iter().find(|table| table.column("part").len() > 3).unwrap();
         assert!(parts.rows.iter().flatten().all(|cell| *cell != Cell::Nothing), "{parts:?}");
     }

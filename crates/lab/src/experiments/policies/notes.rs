@@ -20,6 +20,7 @@ pub fn notes() -> Vec<String> {
          the window. LHD begins with the authors' first guess and learns each 262,144 requests: most of these loads are too short \
          for it to learn more than once or twice. Belady with sizes draws 64 objects and takes the one whose size times wait is \
          greatest. `scripts/policies-check` compares all of them with libCacheSim.",
+        "The table of engines has the engines themselves, over disks in memory, with nothing kept in memory and the default average          object size; each hit is read and compared. The one of this policy has places for four times as many objects as disks          of that average hold; what it loses to full sets it loses of these. An object takes as many bytes there as elsewhere, and a header.",
         "The mix, Sites and Days stood before anything was tuned, and the numbers of the policy were chosen on them with this seed. \
          Other seeds give the same to half a point.",
     ]

@@ -40,6 +40,8 @@ pub(super) struct Inner {
     damaged_at_open: u64,
     stored: AtomicU64,
     pub(super) rewritten: AtomicU64,
+    /// Bytes of marks of removal beside those that clients asked for.
+    pub(super) marks: AtomicU64,
     pub(super) snapshot_bytes: AtomicU64,
     pub(super) cleaned: AtomicU64,
     pub(super) evicted: AtomicU64,
@@ -64,6 +66,7 @@ impl Generational {
             damaged_at_open: damaged,
             stored: AtomicU64::new(0),
             rewritten: AtomicU64::new(0),
+            marks: AtomicU64::new(0),
             snapshot_bytes: AtomicU64::new(0),
             cleaned: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
@@ -132,7 +135,7 @@ impl Inner {
 
     /// Bytes of records written so far, new and again.
     pub(super) fn written(&self) -> u64 {
-        self.stored.load(Relaxed) + self.rewritten.load(Relaxed)
+        self.stored.load(Relaxed) + self.rewritten.load(Relaxed) + self.marks.load(Relaxed)
     }
 }
 
