@@ -1,7 +1,7 @@
 //! What the kernel counted: requests of a disk, time and memory of processes.
 
 use std::fs;
-use std::ops::Sub;
+use std::ops::{Add, Sub};
 
 /// Requests of a disk, as /proc/diskstats counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -105,6 +105,21 @@ pub fn process(pid: &str) -> Option<ProcessCount> {
     parse_process(&read("stat")?, &read("status")?)
 }
 
+/// Seconds in which the machine's processors did anything so far, those of all of them added up.
+pub fn busy_s() -> f64 {
+    parse_busy(&fs::read_to_string("/proc/stat").unwrap_or_default()).unwrap_or_default()
+}
+
+fn parse_busy(stat: &str) -> Option<f64> {
+    let all = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    // What guests took is in the first two already.
+    let ticks: Vec<u64> = all.split_ascii_whitespace().take(8).map_while(|field| field.parse().ok()).collect();
+    let [user, nice, system, _idle, _waits_for_disks, interrupts, soft, stolen] = *ticks.as_slice() else {
+        return None;
+    };
+    Some((user + nice + system + interrupts + soft + stolen) as f64 / TICKS_A_SECOND)
+}
+
 /// Page faults of this process for which the kernel had to read, so far.
 pub fn major_faults() -> u64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
@@ -183,6 +198,20 @@ impl Sub for DiskCount {
     }
 }
 
+impl Add for DiskCount {
+    type Output = DiskCount;
+
+    fn add(self, other: DiskCount) -> DiskCount {
+        DiskCount {
+            reads: self.reads + other.reads,
+            read_bytes: self.read_bytes + other.read_bytes,
+            writes: self.writes + other.writes,
+            write_bytes: self.write_bytes + other.write_bytes,
+            busy_ms: self.busy_ms + other.busy_ms,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,6 +266,14 @@ mod tests {
         assert!(parse_process("42 (a) S 1", status).is_none());
         assert!(process("0").is_none());
         assert!(process(&std::process::id().to_string()).is_some_and(|own| own.peak_bytes > 1 << 20));
+    }
+
+    #[test]
+    fn processors_are_busy_when_they_are_not_idle_and_do_not_wait() {
+        let stat = "cpu  100 20 300 99999 888 4 50 26 70 7\ncpu0 1 2 3 4 5 6 7 8 9 10\nintr 5\n";
+        assert_eq!(parse_busy(stat), Some(5.0));
+        assert_eq!((parse_busy("cpu  1 2 3\n"), parse_busy("cpu0 1 2 3 4 5 6 7 8\n")), (None, None));
+        assert!(busy_s() > 0.0);
     }
 
     #[test]

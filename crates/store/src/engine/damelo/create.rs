@@ -103,7 +103,7 @@ impl Inner {
             }
         };
         self.note_use(state, group, true);
-        state.used(size, slot.at);
+        state.filled(size, slot.at);
         state.number += 1;
         if record.kind.is_indexed() {
             self.enter(state, &slot, record.id);
