@@ -161,7 +161,14 @@ impl Bench {
 
     /// From now on let the disk read so many bytes a second, and write so many. Errors: the kernel has no such limit.
     pub fn limit_bytes(&self, bytes: u64) -> Result<(), LabError> {
-        self.group.limit_disk_bytes(&self.numbers, bytes)
+        self.group.limit_disk_bytes(&self.numbers, Some(bytes))
+    }
+
+    /// Lift the disk's limits: a server that is ended waits for what it has under way, and that may be minutes of them. Errors: as
+    /// [`Bench::limit_bytes`].
+    pub fn lift_limits(&self) -> Result<(), LabError> {
+        self.group.limit_disk(&self.numbers, None)?;
+        self.group.limit_disk_bytes(&self.numbers, None)
     }
 
     /// Have the kernel forget the disk's files and directories: all is written out and mounted again. Errors: something on it is

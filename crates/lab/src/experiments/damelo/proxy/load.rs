@@ -9,7 +9,7 @@ use crate::random::{Random, mix};
 
 /// Origins. A group is chosen by the site that an object comes from, and which site that is is random: so groups are random, as in
 /// the thesis. With four times as many sites as groups each group has some.
-pub const SITES: u64 = 64;
+pub const SITES: u8 = 64;
 /// Requests that are always under way; the thesis does not say how many robots its client had.
 pub const AT_ONCE: usize = 32;
 /// The hit ratio of a cache that keeps all that it may.
@@ -54,7 +54,7 @@ impl Iterator for Recurring {
             sent_bytes: bytes,
             client: self.random.below(AT_ONCE as u64),
             referer: None,
-            host: own.below(SITES),
+            host: own.below(SITES.into()),
             stream: 0,
             cachable: own.chance(paper::CACHEABLE),
         })
@@ -79,7 +79,7 @@ mod tests {
                     again += 1;
                     hits += u32::from(request.cachable);
                 }
-                None => assert!(request.host < SITES),
+                None => assert!(request.host < SITES.into()),
             }
         }
         let share = |count: u32| f64::from(count) / 200_000.0;
@@ -88,8 +88,8 @@ mod tests {
         let objects = seen.len() as f64;
         let mean = seen.values().map(|(bytes, ..)| *bytes as f64).sum::<f64>() / objects;
         assert!((mean / paper::PROXY_OBJECT_BYTES - 1.0).abs() < 0.02, "{mean}");
-        let at = |site: u64| seen.values().filter(|(_, host, _)| *host == site).count() as f64;
-        assert!((0..SITES).all(|site| (at(site) * SITES as f64 / objects - 1.0).abs() < 0.2));
+        let at = |site: u8| seen.values().filter(|(_, host, _)| *host == u64::from(site)).count() as f64;
+        assert!((0..SITES).all(|site| (at(site) * f64::from(SITES) / objects - 1.0).abs() < 0.2));
         let same: Vec<_> = Recurring::new(7).take(500).collect();
         assert_eq!(same, requests[..500]);
         assert_ne!(same, Recurring::new(8).take(500).collect::<Vec<_>>());

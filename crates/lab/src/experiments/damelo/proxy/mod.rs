@@ -7,6 +7,9 @@ mod runs;
 mod tables;
 mod uses;
 
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
 use tinaja_store::{EngineRef, engines};
 
 use crate::error::LabError;
@@ -56,7 +59,9 @@ const fn ours(engine: EngineRef) -> Peer {
 fn run(setup: &Setup) -> Result<Report, LabError> {
     needs_root()?;
     allow_open_files()?;
-    let sites = (0..load::SITES).map(|_| Origin::begin()).collect::<Result<Vec<_>, _>>()?;
+    // A site is a host, whatever its port.
+    let site = |n: u8| Origin::at(Ipv4Addr::new(127, 0, 1, n), Duration::ZERO);
+    let sites = (1..=load::SITES).map(site).collect::<Result<Vec<_>, _>>()?;
     let (mut ran, mut left_out) = (Vec::new(), Vec::new());
     let mut progress = Progress::of("damelo-proxy".to_owned(), SYSTEMS.len());
     for system in SYSTEMS {

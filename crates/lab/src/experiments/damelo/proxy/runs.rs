@@ -33,9 +33,9 @@ pub struct Ran {
     pub index_bytes: Option<u64>,
 }
 
-/// Bytes of disk for objects: more than is stored in all, so that nothing is evicted.
+/// Bytes of disk for objects: more than is stored in all, so that nothing is evicted, even if a group has twice its share.
 pub fn disk_bytes(setup: &Setup) -> u64 {
-    setup.choose(4 << 30, 512 << 20)
+    setup.choose(6 << 30, 1 << 30)
 }
 
 /// How long each is asked if it was not said for how many requests, and in how many parts.
@@ -61,6 +61,8 @@ pub fn run(system: System, setup: &Setup, sites: &[Origin]) -> Result<Ran, LabEr
     bench.limit(LIMIT)?;
     bench.limit_bytes(LIMIT_BYTES)?;
     let parts = ask(setup, &bench, &clients);
+    let index_bytes = server.index_bytes();
+    bench.lift_limits()?;
     // Why it ended says more than that nobody answered.
     server.still_runs()?;
     let parts = parts?;
@@ -68,7 +70,7 @@ pub fn run(system: System, setup: &Setup, sites: &[Origin]) -> Result<Ran, LabEr
         let why = format!("the kernel ended it for want of memory: it does not fit {} MiB", MEMORY_BYTES >> 20);
         return Err(LabError::failed("running a proxy", why));
     }
-    let (whole, index_bytes) = (Phase::together(&parts), server.index_bytes());
+    let whole = Phase::together(&parts);
     tracing::info!("{:.0} a second, {:.1} % hits", whole.tally.rate(), whole.tally.hit_ratio() * 100.0);
     Ok(Ran { system, version: peer.version(), parts, whole, index_bytes })
 }

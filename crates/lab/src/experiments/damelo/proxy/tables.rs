@@ -6,7 +6,7 @@ use super::load::MOST_HITS;
 use super::runs::Ran;
 use super::uses::Uses;
 use crate::paper::damelo as paper;
-use crate::peers::{Peer, percentile};
+use crate::peers::{Peer, Phase, percentile};
 use crate::report::{Cell, Table};
 
 /// Of a rate, by how many percent it is above another one.
@@ -21,6 +21,7 @@ pub fn figure_7(ran: &[Ran]) -> Table {
         "in the thesis",
         "requests/s",
         "Figure 7",
+        "in the second half",
         "over Squid %",
         "Figure 7, over Squid %",
         "over the tree %",
@@ -35,13 +36,14 @@ pub fn figure_7(ran: &[Ran]) -> Table {
     let squid = ours(&|peer| matches!(peer, Peer::Squid(_)));
     let [(tree_name, tree_rate), (_, squid_rate), _] = paper::FIGURE_7;
     let tree = ran.iter().find(|one| one.system.paper.0 == tree_name).map(|one| one.whole.tally.rate());
-    for Ran { system, whole, .. } in ran {
+    for Ran { system, whole, parts, .. } in ran {
         let ((name, theirs), tally) = (system.paper, &whole.tally);
         table.row([
             system.peer.name().into(),
             name.into(),
             Cell::number(tally.rate(), 0),
             Cell::number(theirs, 0),
+            Cell::number(Phase::together(parts.iter().skip(parts.len() / 2)).tally.rate(), 0),
             above(Some(tally.rate()), squid),
             above(Some(theirs), Some(squid_rate)),
             above(Some(tally.rate()), tree),
