@@ -14,6 +14,10 @@ pub struct DiskCount {
     pub writes: u64,
     /// Bytes of these.
     pub write_bytes: u64,
+    /// Reads that were joined to others on their way, and so are not in `reads`. A limit of the kernel's counts them.
+    pub joined_reads: u64,
+    /// The same of writes.
+    pub joined_writes: u64,
     /// Milliseconds in which at least one was under way.
     pub busy_ms: u64,
 }
@@ -29,7 +33,7 @@ fn counted(io: &str) -> DiskCount {
         found.unwrap_or_default()
     };
     let (read_bytes, write_bytes) = (bytes("read_bytes:"), bytes("write_bytes:"));
-    DiskCount { reads: read_bytes / 4096, read_bytes, writes: write_bytes / 4096, write_bytes, busy_ms: 0 }
+    DiskCount { reads: read_bytes / 4096, read_bytes, writes: write_bytes / 4096, write_bytes, ..DiskCount::default() }
 }
 
 /// Time and memory of processes, as /proc tells them.
@@ -92,11 +96,13 @@ fn parse_disk(text: &str, name: &str) -> Option<DiskCount> {
     let mut lines = text.lines().map(|line| line.split_ascii_whitespace());
     let fields = lines.find_map(|mut fields| (fields.nth(2)? == name).then_some(fields))?;
     let numbers: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
-    let [reads, _, sectors_read, _, writes, _, sectors_written, _, _, busy_ms, ..] = *numbers.as_slice() else {
+    let [reads, joined_reads, sectors_read, _, writes, joined_writes, sectors_written, _, _, busy_ms, ..] =
+        *numbers.as_slice()
+    else {
         return None;
     };
     let (read_bytes, write_bytes) = (sectors_read * SECTOR, sectors_written * SECTOR);
-    Some(DiskCount { reads, read_bytes, writes, write_bytes, busy_ms })
+    Some(DiskCount { reads, read_bytes, writes, write_bytes, joined_reads, joined_writes, busy_ms })
 }
 
 /// What a process has taken so far; `None` if it is gone.
@@ -193,6 +199,8 @@ impl Sub for DiskCount {
             read_bytes: self.read_bytes.saturating_sub(before.read_bytes),
             writes: self.writes.saturating_sub(before.writes),
             write_bytes: self.write_bytes.saturating_sub(before.write_bytes),
+            joined_reads: self.joined_reads.saturating_sub(before.joined_reads),
+            joined_writes: self.joined_writes.saturating_sub(before.joined_writes),
             busy_ms: self.busy_ms.saturating_sub(before.busy_ms),
         }
     }
@@ -207,6 +215,8 @@ impl Add for DiskCount {
             read_bytes: self.read_bytes + other.read_bytes,
             writes: self.writes + other.writes,
             write_bytes: self.write_bytes + other.write_bytes,
+            joined_reads: self.joined_reads + other.joined_reads,
+            joined_writes: self.joined_writes + other.joined_writes,
             busy_ms: self.busy_ms + other.busy_ms,
         }
     }
@@ -238,6 +248,8 @@ mod tests {
             read_bytes: 19_355_038 * 512,
             writes: 30_911,
             write_bytes: 13_663_905 * 512,
+            joined_reads: 5,
+            joined_writes: 8079,
             busy_ms: 43_760,
         };
         assert_eq!(parse_disk(DISKSTATS, "loop0"), Some(loop0));

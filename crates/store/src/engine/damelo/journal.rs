@@ -188,6 +188,9 @@ pub struct Replayed {
     pub pages: HashMap<u32, PageEntry>,
     /// The objects.
     pub objects: HashMap<Digest, Spot>,
+    /// Objects that were removed or replaced since the full checkpoint, with the number of that: what another group has of an
+    /// older version is gone too, though its own journal may not have heard of it.
+    pub removed: HashMap<Digest, u64>,
     /// Blocks of the full checkpoint.
     of: u32,
 }
@@ -297,6 +300,8 @@ impl Replayed {
                 if self.objects.get(&id).is_some_and(|spot| spot.number < number) {
                     self.objects.remove(&id);
                 }
+                let last = self.removed.entry(id).or_insert(number);
+                *last = number.max(*last);
             }
             3 => {
                 self.epoch = take_u32(rest)?;

@@ -89,6 +89,7 @@ pub fn resources(ran: &[Ran]) -> Table {
         "proxy",
         "reads a request",
         "writes a request",
+        "writes joined a request",
         "reads a hit",
         "KB a read",
         "KB a write",
@@ -109,6 +110,7 @@ pub fn resources(ran: &[Ran]) -> Table {
             system.peer.name().into(),
             Cell::number(reads, 3),
             Cell::number(writes, 3),
+            Cell::number(disk.joined_writes as f64 / requests, 3),
             Cell::number(disk.reads as f64 / tally.hit_times.len() as f64, 2),
             kb(disk.read_bytes, disk.reads),
             kb(disk.write_bytes, disk.writes),
@@ -135,14 +137,14 @@ pub fn saturation(ran: &[Ran]) -> Table {
         "all processors %",
         "the proxy, % of one",
         "clients and origins, % of one",
-        "others, % of one",
+        "of all processors by others %",
         "saturated",
         "in the last part",
     ];
     let mut table = Table::new("What was saturated", &columns);
     for Ran { system, whole, parts, .. } in ran {
         let (uses, last) = (Uses::of(whole), parts.last().map(Uses::of).unwrap_or_default());
-        let Uses { reads, writes, bytes_read, bytes_written, processors } = uses;
+        let Uses { reads, writes, bytes_read, bytes_written, processors, others } = uses;
         let seconds = whole.seconds();
         let (own, asking) = (whole.processes.user_s + whole.processes.system_s, whole.asking_s);
         let cells = [
@@ -154,7 +156,7 @@ pub fn saturation(ran: &[Ran]) -> Table {
             processors,
             own / seconds,
             asking / seconds,
-            (whole.busy_s - own - asking).max(0.0) / seconds,
+            others,
         ];
         table.row(
             std::iter::once(system.peer.name().into())
@@ -176,7 +178,9 @@ pub fn in_time(ran: &[Ran]) -> Table {
         "99 %",
         "reads/s",
         "writes/s",
+        "writes/s for the limit",
         "all processors %",
+        "by others %",
         "saturated",
     ];
     let mut table = Table::new("As the cache fills", &columns);
@@ -195,7 +199,9 @@ pub fn in_time(ran: &[Ran]) -> Table {
                 Cell::maybe(percentile(all.iter().copied(), 99.0), 1),
                 Cell::number(reads, 1),
                 Cell::number(writes, 1),
+                Cell::number(uses.writes * super::runs::LIMIT as f64, 1),
                 Cell::percent(uses.processors),
+                Cell::percent(uses.others),
                 uses.said().into(),
             ]);
         }
