@@ -137,7 +137,8 @@ fn a_hated_group_is_filled_in_as_few_pages_as_a_loved_one() {
         let files = on(&blank());
         hated.into_iter().for_each(|group| files.hate(group).unwrap());
         for n in 0..2400 {
-            files.create(&name(n), 1 + n % 4, &body(n, 1000)).unwrap();
+            // Pages of different groups are full at different times.
+            files.create(&name(n), 1 + n * 7919 % 1009 % 4, &body(n, 400 + n as usize * 577 % 1200)).unwrap();
         }
         let engine = files.engine.0.clone();
         files.close().unwrap();
