@@ -144,12 +144,15 @@ fn on_damelo(setup: &Setup, size: &Size, objects: &Arc<Objects>, frame_bytes: u3
     Ok(Kept { name, frame_bytes: Some(frame_bytes), stages, is_by_ext4: true })
 }
 
+/// Carries out what a stage asks for.
+type Carry<'a> = dyn Fn(Stage, &[u32]) -> Result<StageRun, LabError> + 'a;
+
 /// How stages are carried out in one way to keep objects.
 struct Way<'a> {
     /// Before each.
     begin: &'a dyn Fn(Ordering, Stage) -> Result<(), LabError>,
     /// What it asks for.
-    run: &'a dyn Fn(Stage, &[u32]) -> Result<StageRun, LabError>,
+    run: &'a Carry<'a>,
     /// Until all is on the disk.
     end: &'a dyn Fn() -> Result<(), LabError>,
 }

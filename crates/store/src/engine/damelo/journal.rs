@@ -20,7 +20,8 @@
 //!
 //! A page entry replaces what was said of the page before. One without a frame says that it was evicted. What is said is a
 //! hint: each page and each record is verified when it is read. Numbers count changes over all groups, so where two groups
-//! have an object, the greater number is the newer one.
+//! have an object, the greater number is the newer one; and what one group's journal says was removed or replaced, no group has
+//! of an older number.
 
 use std::collections::HashMap;
 
