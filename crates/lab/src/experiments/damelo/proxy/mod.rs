@@ -22,7 +22,7 @@ use crate::report::Report;
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "damelo-proxy",
-    shows: "the proxy on damelo, on a tree of files, and Squid, on one disk with an arm's limits: rates, times, what was full",
+    shows: "the proxy on damelo and on a tree of files, and Squid, on one limited disk: rates, times, what was full",
     paper: "Dámelo, section 5.4, Figure 7",
     replays_logs: false,
     takes_requests: true,
