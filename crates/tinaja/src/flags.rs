@@ -250,8 +250,8 @@ pub struct Lab {
     /// Seed of the random numbers. The default is fixed, so that runs can be repeated.
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Requests of the generated load, for the maltzahn experiments, 1000 to 10000000. Default: 1250000, with 1 GB of
-    /// small objects.
+    /// Requests of the generated load, 1000 to 10000000. For the maltzahn experiments (default: 1250000, with 1 GB of small
+    /// objects) and damelo-proxy (for each proxy; default: as many as are answered in five minutes).
     #[arg(long, value_name = "N", requires = "name", value_parser = clap::value_parser!(u32).range(1000..=10_000_000))]
     pub requests: Option<u32>,
     /// A log to replay, for the experiments that replay logs; may be repeated. Squid, Common, Combined or JSON access logs,

@@ -24,7 +24,7 @@ pub fn lab(flags: Lab) -> Result<()> {
     if flags.requests.is_some()
         && let Some(other) = chosen.iter().find(|experiment| !experiment.takes_requests)
     {
-        bail!("--requests does not work with {}: it works with the maltzahn experiments", other.name);
+        bail!("--requests does not work with {}: it works with the maltzahn experiments and damelo-proxy", other.name);
     }
     let standard = Setup::default();
     let setup = Setup {

@@ -32,6 +32,7 @@ static ALL: &[Experiment] = &[
     maltzahn::REPLACEMENT,
     maltzahn::BESIDE_SQUID,
     damelo::MICRO,
+    damelo::PROXY,
     cluster::READS,
     cluster::RACE,
     cluster::SCHEMES,

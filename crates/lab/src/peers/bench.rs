@@ -1,5 +1,6 @@
 //! What a proxy is run on: a disk that the kernel limits, with a file system, and a group of processes with little memory.
 
+use std::fmt;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -34,6 +35,16 @@ pub enum FileSystem {
     Ext4,
     /// ext2 with blocks of so many bytes: 1024, 2048 or 4096. The kernel may have ext4's driver do it: [`Bench::is_by_ext4`].
     Ext2(u32),
+}
+
+impl fmt::Display for FileSystem {
+    /// As in `ext2, blocks of 4 KiB`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FileSystem::Ext4 => f.write_str("ext4"),
+            FileSystem::Ext2(block_bytes) => write!(f, "ext2, blocks of {} KiB", block_bytes >> 10),
+        }
+    }
 }
 
 impl FileSystem {
@@ -150,7 +161,14 @@ impl Bench {
 
     /// From now on let the disk read so many bytes a second, and write so many. Errors: the kernel has no such limit.
     pub fn limit_bytes(&self, bytes: u64) -> Result<(), LabError> {
-        self.group.limit_disk_bytes(&self.numbers, bytes)
+        self.group.limit_disk_bytes(&self.numbers, Some(bytes))
+    }
+
+    /// Lift the disk's limits: a server that is ended waits for what it has under way, and that may be minutes of them. Errors: as
+    /// [`Bench::limit_bytes`].
+    pub fn lift_limits(&self) -> Result<(), LabError> {
+        self.group.limit_disk(&self.numbers, None)?;
+        self.group.limit_disk_bytes(&self.numbers, None)
     }
 
     /// Have the kernel forget the disk's files and directories: all is written out and mounted again. Errors: something on it is

@@ -22,7 +22,8 @@ const MAX_HEAD_BYTES: u64 = 64 << 10;
 /// So many clients of one proxy.
 pub struct Clients {
     proxy: SocketAddrV4,
-    origin: SocketAddrV4,
+    /// One at least.
+    origins: Vec<SocketAddrV4>,
     /// The connections of each that nobody uses at the moment.
     idle: Vec<Mutex<Vec<BufReader<TcpStream>>>>,
 }
@@ -48,8 +49,13 @@ struct Head {
 impl Clients {
     /// Clients that ask this proxy for what this origin has.
     pub fn new(clients: u64, proxy: SocketAddrV4, origin: SocketAddrV4) -> Clients {
+        Clients::of_sites(clients, proxy, vec![origin])
+    }
+
+    /// The same of several origins: each host of the load is at one of them.
+    pub fn of_sites(clients: u64, proxy: SocketAddrV4, origins: Vec<SocketAddrV4>) -> Clients {
         let idle = (0..clients.max(1)).map(|_| Mutex::default()).collect();
-        Clients { proxy, origin, idle }
+        Clients { proxy, origins, idle }
     }
 
     /// Ask, read the answer and check every byte. Errors: no answer, or a wrong one; it says which.
@@ -100,7 +106,9 @@ impl Clients {
         request: &Request,
         turn: u64,
     ) -> Result<(Answer, bool), Error> {
-        let (origin, path, like) = (self.origin, path(request.object), like(request));
+        let at = request.host as usize % self.origins.len().max(1);
+        let origin = self.origins.get(at).ok_or(ErrorKind::NotFound)?;
+        let (path, like) = (path(request.object), like(request));
         let referer = request.referer.map(|page| format!("Referer: http://{origin}{}\r\n", self::path(page)));
         let text = format!(
             "GET http://{origin}{path} HTTP/1.1\r\nHost: {origin}\r\n{}{LIKE}: {like}\r\n{TURN}: {turn}\r\n\r\n",

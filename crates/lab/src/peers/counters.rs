@@ -1,7 +1,7 @@
 //! What the kernel counted: requests of a disk, time and memory of processes.
 
 use std::fs;
-use std::ops::Sub;
+use std::ops::{Add, Sub};
 
 /// Requests of a disk, as /proc/diskstats counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,6 +14,10 @@ pub struct DiskCount {
     pub writes: u64,
     /// Bytes of these.
     pub write_bytes: u64,
+    /// Reads that were joined to others on their way, and so are not in `reads`. A limit of the kernel's counts them.
+    pub joined_reads: u64,
+    /// The same of writes.
+    pub joined_writes: u64,
     /// Milliseconds in which at least one was under way.
     pub busy_ms: u64,
 }
@@ -29,7 +33,7 @@ fn counted(io: &str) -> DiskCount {
         found.unwrap_or_default()
     };
     let (read_bytes, write_bytes) = (bytes("read_bytes:"), bytes("write_bytes:"));
-    DiskCount { reads: read_bytes / 4096, read_bytes, writes: write_bytes / 4096, write_bytes, busy_ms: 0 }
+    DiskCount { reads: read_bytes / 4096, read_bytes, writes: write_bytes / 4096, write_bytes, ..DiskCount::default() }
 }
 
 /// Time and memory of processes, as /proc tells them.
@@ -92,17 +96,34 @@ fn parse_disk(text: &str, name: &str) -> Option<DiskCount> {
     let mut lines = text.lines().map(|line| line.split_ascii_whitespace());
     let fields = lines.find_map(|mut fields| (fields.nth(2)? == name).then_some(fields))?;
     let numbers: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
-    let [reads, _, sectors_read, _, writes, _, sectors_written, _, _, busy_ms, ..] = *numbers.as_slice() else {
+    let [reads, joined_reads, sectors_read, _, writes, joined_writes, sectors_written, _, _, busy_ms, ..] =
+        *numbers.as_slice()
+    else {
         return None;
     };
     let (read_bytes, write_bytes) = (sectors_read * SECTOR, sectors_written * SECTOR);
-    Some(DiskCount { reads, read_bytes, writes, write_bytes, busy_ms })
+    Some(DiskCount { reads, read_bytes, writes, write_bytes, joined_reads, joined_writes, busy_ms })
 }
 
 /// What a process has taken so far; `None` if it is gone.
 pub fn process(pid: &str) -> Option<ProcessCount> {
     let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
     parse_process(&read("stat")?, &read("status")?)
+}
+
+/// Seconds in which the machine's processors did anything so far, those of all of them added up.
+pub fn busy_s() -> f64 {
+    parse_busy(&fs::read_to_string("/proc/stat").unwrap_or_default()).unwrap_or_default()
+}
+
+fn parse_busy(stat: &str) -> Option<f64> {
+    let all = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    // What guests took is in the first two already.
+    let ticks: Vec<u64> = all.split_ascii_whitespace().take(8).map_while(|field| field.parse().ok()).collect();
+    let [user, nice, system, _idle, _waits_for_disks, interrupts, soft, stolen] = *ticks.as_slice() else {
+        return None;
+    };
+    Some((user + nice + system + interrupts + soft + stolen) as f64 / TICKS_A_SECOND)
 }
 
 /// Page faults of this process for which the kernel had to read, so far.
@@ -178,7 +199,25 @@ impl Sub for DiskCount {
             read_bytes: self.read_bytes.saturating_sub(before.read_bytes),
             writes: self.writes.saturating_sub(before.writes),
             write_bytes: self.write_bytes.saturating_sub(before.write_bytes),
+            joined_reads: self.joined_reads.saturating_sub(before.joined_reads),
+            joined_writes: self.joined_writes.saturating_sub(before.joined_writes),
             busy_ms: self.busy_ms.saturating_sub(before.busy_ms),
+        }
+    }
+}
+
+impl Add for DiskCount {
+    type Output = DiskCount;
+
+    fn add(self, other: DiskCount) -> DiskCount {
+        DiskCount {
+            reads: self.reads + other.reads,
+            read_bytes: self.read_bytes + other.read_bytes,
+            writes: self.writes + other.writes,
+            write_bytes: self.write_bytes + other.write_bytes,
+            joined_reads: self.joined_reads + other.joined_reads,
+            joined_writes: self.joined_writes + other.joined_writes,
+            busy_ms: self.busy_ms + other.busy_ms,
         }
     }
 }
@@ -209,6 +248,8 @@ mod tests {
             read_bytes: 19_355_038 * 512,
             writes: 30_911,
             write_bytes: 13_663_905 * 512,
+            joined_reads: 5,
+            joined_writes: 8079,
             busy_ms: 43_760,
         };
         assert_eq!(parse_disk(DISKSTATS, "loop0"), Some(loop0));
@@ -237,6 +278,14 @@ mod tests {
         assert!(parse_process("42 (a) S 1", status).is_none());
         assert!(process("0").is_none());
         assert!(process(&std::process::id().to_string()).is_some_and(|own| own.peak_bytes > 1 << 20));
+    }
+
+    #[test]
+    fn processors_are_busy_when_they_are_not_idle_and_do_not_wait() {
+        let stat = "cpu  100 20 300 99999 888 4 50 26 70 7\ncpu0 1 2 3 4 5 6 7 8 9 10\nintr 5\n";
+        assert_eq!(parse_busy(stat), Some(5.0));
+        assert_eq!((parse_busy("cpu  1 2 3\n"), parse_busy("cpu0 1 2 3 4 5 6 7 8\n")), (None, None));
+        assert!(busy_s() > 0.0);
     }
 
     #[test]

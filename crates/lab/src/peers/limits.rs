@@ -87,15 +87,16 @@ impl Group {
         throttle(&self.path.join("io.max"), format!("{numbers} riops={most} wiops={most}"))
     }
 
-    /// Let this disk read so many bytes a second, and write so many. Errors: as [`Group::limit_disk`].
-    pub fn limit_disk_bytes(&self, numbers: &str, bytes: u64) -> Result<(), LabError> {
+    /// Let this disk read so many bytes a second, and write so many, or any number again. Errors: as [`Group::limit_disk`].
+    pub fn limit_disk_bytes(&self, numbers: &str, bytes: Option<u64>) -> Result<(), LabError> {
         if self.is_first_version {
             return ["read", "write"].iter().try_for_each(|kind| {
                 let file = Path::new(ROOT).join(format!("blkio/blkio.throttle.{kind}_bps_device"));
-                throttle(&file, format!("{numbers} {bytes}"))
+                throttle(&file, format!("{numbers} {}", bytes.unwrap_or_default()))
             });
         }
-        throttle(&self.path.join("io.max"), format!("{numbers} rbps={bytes} wbps={bytes}"))
+        let most = bytes.map_or("max".to_owned(), |bytes| bytes.to_string());
+        throttle(&self.path.join("io.max"), format!("{numbers} rbps={most} wbps={most}"))
     }
 
     /// What all processes of the group have taken so far.

@@ -59,7 +59,8 @@ impl Tally {
         self.cachable_misses as f64 / self.miss_times.len().max(1) as f64
     }
 
-    fn add(&mut self, other: Tally) {
+    /// Others as well; the time stays what it is.
+    pub fn add(&mut self, other: Tally) {
         self.bytes += other.bytes;
         self.hit_bytes += other.hit_bytes;
         self.hit_times.extend(other.hit_times);
@@ -107,9 +108,14 @@ pub fn listed(
     }
 }
 
-/// Ask for so long, with so many requests always under way: as fast as the proxy can.
-pub fn flat_out(clients: &Clients, mix: &mut PolyMix, time: Duration, at_once: usize) -> Result<Tally, LabError> {
-    let source = Mutex::new(mix);
+/// Ask for so long, or until there are no more requests, with so many always under way: as fast as the proxy can.
+pub fn flat_out(
+    clients: &Clients,
+    requests: &mut (impl Iterator<Item = Request> + Send),
+    time: Duration,
+    at_once: usize,
+) -> Result<Tally, LabError> {
+    let source = Mutex::new(requests);
     let end = Instant::now() + time;
     most(put(
         |request| clients.ask(request),

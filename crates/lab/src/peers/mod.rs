@@ -9,7 +9,7 @@
 //! - [`Origin`] gives the objects that it does not have;
 //! - [`Clients`] ask for them, driven by [`fill`], [`flat_out`] and [`timed`], and judge each answer;
 //! - [`Crowd`] is several proxies as one cache, in [`Places`]: machines of their own, as far as one machine can have such;
-//! - [`DiskCount`] and [`ProcessCount`] are what the kernel says that it cost.
+//! - [`DiskCount`], [`ProcessCount`] and, of both with the answers, [`Phase`] are what the kernel says that it cost.
 //!
 //! The disk is a loop device with a file system on it, by default ext4, and the group of processes a control group. To make them takes root, so these
 //! experiments are left out of `tinaja lab all`.
@@ -23,6 +23,7 @@ mod crowd;
 mod limits;
 mod load;
 mod origin;
+mod phase;
 mod places;
 mod servers;
 
@@ -32,6 +33,7 @@ pub use counters::{DiskCount, ProcessCount, Reclaimed, major_faults, of_process}
 pub use crowd::{Crowd, FASTER, Kind, REBUILT_MINUTES, Room};
 pub use load::{Tally, fill, flat_out, listed, percentile, timed};
 pub use origin::Origin;
+pub use phase::Phase;
 pub use places::Places;
 use servers::find;
 pub use servers::{Peer, Server, Share, SquidStore};

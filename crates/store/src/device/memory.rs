@@ -14,6 +14,9 @@ use super::{Counters, Device, Geometry, Op, Outcome, Request};
 /// Small enough that a record copies little of a shared medium, large enough that a copy of the medium is quick.
 const PAGE_BYTES: usize = 16 << 10;
 
+/// A block: what a power cut leaves whole.
+const BLOCK_BYTES: usize = 512;
+
 /// The bytes under a [`Memory`]. A clone is the same medium; [`Medium::copy`] is another with the same bytes.
 ///
 /// Pages are shared until one of the media writes to them, so a copy costs a pointer for every 16 KiB. A test that looks at
@@ -81,6 +84,18 @@ impl Medium {
         Medium(Arc::new(Mutex::new(self.0.lock().clone())))
     }
 
+    /// Another medium that holds the same bytes, with these writes over them as far as their blocks of 512 bytes survive a power cut:
+    /// `survives` is given the number of a write, and that of a block in it. A write beyond the end is none.
+    pub fn after(&self, writes: &[(u64, Vec<u8>)], survives: impl Fn(usize, usize) -> bool) -> Self {
+        let medium = self.copy();
+        for (write, (at, new)) in writes.iter().enumerate() {
+            for (block, bytes) in new.chunks(BLOCK_BYTES).enumerate().filter(|(block, _)| survives(write, *block)) {
+                medium.write(*at as usize + block * BLOCK_BYTES, bytes);
+            }
+        }
+        medium
+    }
+
     /// How many bytes it holds.
     pub fn size(&self) -> usize {
         self.0.lock().len
@@ -141,7 +156,7 @@ impl Memory {
     /// The same by a clock of the caller's.
     pub fn by(clock: Clock, medium: &Medium) -> Self {
         let bytes = medium.size() as u64;
-        let geometry = Geometry { bytes, block_bytes: 512, direct: false };
+        let geometry = Geometry { bytes, block_bytes: BLOCK_BYTES as u64, direct: false };
         Memory { medium: medium.clone(), geometry, tally: Tally::by(clock), stopped: AtomicBool::new(false) }
     }
 

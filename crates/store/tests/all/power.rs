@@ -124,22 +124,6 @@ fn cut_at(engine: EngineRef, call: u64, rounds: u64, medium: &Medium) -> (Acknow
     (floor.into_inner(), failing)
 }
 
-/// Lay the blocks of a write that it `keeps` over what was there.
-fn torn(medium: &Medium, at: u64, new: &[u8], keeps: impl Fn(usize) -> bool) {
-    for (n, block) in new.chunks(512).enumerate().filter(|(n, _)| keeps(*n)) {
-        assert!(medium.write(at as usize + n * 512, block));
-    }
-}
-
-/// Lay some of the writes that were under way over what had been synced.
-fn left(synced: &Medium, held: &[(u64, Vec<u8>)], survives: impl Fn(usize, usize) -> bool) -> Medium {
-    let medium = synced.copy();
-    for (n, (at, new)) in held.iter().enumerate() {
-        torn(&medium, *at, new, |block| survives(n, block));
-    }
-    medium
-}
-
 /// Every subset of what was under way, and every one of them torn in three ways, at every request.
 fn power_cuts(engine: EngineRef, blank: &dyn Fn() -> Medium, rounds: u64, flushed: bool) {
     let (mut call, mut openings, mut most_held) = (0, 0, 0);
@@ -152,7 +136,7 @@ fn power_cuts(engine: EngineRef, blank: &dyn Fn() -> Medium, rounds: u64, flushe
         let mut look = |what: &str, which: usize, survives: &dyn Fn(usize, usize) -> bool| {
             openings += 1;
             let why = || format!("power cut at request {call}, {what} {which} of {} writes", held.len());
-            check(engine, &left(&medium, &held, survives), &floor, flushed, &why);
+            check(engine, &medium.after(&held, survives), &floor, flushed, &why);
         };
         for subset in 0..1_usize << held.len().min(6) {
             look("surviving set", subset, &|n, _| n >= 6 || subset >> n & 1 == 1);
@@ -297,15 +281,12 @@ fn a_power_cut_while_opening_changes_nothing(engine: EngineRef) {
         calls = calls.max((failing.calls() + 1).min(call + 2));
         writes = writes.max(failing.held());
         for tear in [Tear::Suffix(0), Tear::Prefix(1), Tear::Alternating] {
-            let (again, held) = (left.copy(), failing.held_writes());
-            for (at, new) in &held {
-                let keeps = |block: usize| match tear {
-                    Tear::Prefix(blocks) => block < blocks as usize,
-                    Tear::Suffix(blocks) => block >= blocks as usize,
-                    Tear::Alternating => block % 2 == 1,
-                };
-                torn(&again, *at, new, keeps);
-            }
+            let held = failing.held_writes();
+            let again = left.after(&held, |_, block| match tear {
+                Tear::Prefix(blocks) => block < blocks as usize,
+                Tear::Suffix(blocks) => block >= blocks as usize,
+                Tear::Alternating => block % 2 == 1,
+            });
             let why = || format!("power cut at request {call} of an opening, {tear:?} of {} writes", held.len());
             assert_eq!(check(engine, &again, &floor, true, &why), whole, "{}", why());
         }

@@ -168,6 +168,29 @@ fn damelo_is_measured_beside_trees_of_files() {
     assert_eq!(titled("Dámelo and trees of files").len(), 6 * 11);
 }
 
+/// Figure 7 in short: whole proxies on the same load, each with nothing stored at first. All that is asked for is answered, by byte;
+/// nobody has more hits than the load offers; and what was full is said.
+#[test]
+fn proxies_stand_beside_each_other_on_damelos_load() {
+    let Some(report) = quick_as_root("damelo-proxy") else { return };
+    let rows = |table: usize| report["tables"][table]["rows"].as_array().unwrap();
+    let number = |cell: &serde_json::Value| cell.as_f64().unwrap();
+    let names: Vec<_> = rows(0).iter().map(|row| row[0].as_str().unwrap()).collect();
+    let has_squid = ["/usr/sbin/squid", "/usr/local/sbin/squid"].iter().any(|path| Path::new(path).exists());
+    let all = if has_squid { &["squid2", "Squid, aufs", "damelo"][..] } else { &["squid2", "damelo"] };
+    assert_eq!(names, all, "{}", report["notes"]);
+    for row in rows(0) {
+        assert!(number(&row[2]) > 50.0 && row[12] == 0, "{row}");
+        // 44 % of the requests can be hits, and in the first seconds nobody has lost any.
+        assert!((25.0..50.0).contains(&number(&row[9])), "{row}");
+    }
+    for row in rows(2) {
+        assert!(number(&row[2]) > 0.0 && number(&row[2]) < 3.0, "writes a request: {row}");
+    }
+    assert!(rows(3).iter().all(|row| row[10].as_str().is_some_and(|said| !said.is_empty())), "{:?}", rows(3));
+    assert_eq!(rows(4).len(), 2 * names.len(), "two parts each");
+}
+
 /// Who is not root has the modelled half of it, and the page says so.
 #[test]
 fn damelo_is_modelled_without_root_too() {
@@ -186,7 +209,7 @@ fn what_cannot_be_done_is_refused() {
         (&["no-such"][..], "unknown experiment \"no-such\"; `tinaja lab` lists them"),
         (
             &["hashcache-index", "--requests", "5000"],
-            "--requests does not work with hashcache-index: it works with the maltzahn experiments",
+            "--requests does not work with hashcache-index: it works with the maltzahn experiments and damelo-proxy",
         ),
         (&["hashcache-index", "--quick", "--plot", "a.txt"], "its name must end in .svg or .png"),
         (&["all", "--plot", "a.svg"], "for all of them use --docs DIR"),

@@ -171,5 +171,5 @@ mod why {
     pub const BEST_FRAME: &str = "as the paper has it; larger pages need fewer requests still, and longer ones";
     pub const HIT_RATE: &str = "as the paper has it";
     pub const HIGHEST_HIT_RATE: &str = "as Figure 6 has it";
-    pub const PROXY: &str = "not measured here: it takes whole proxies";
+    pub const PROXY: &str = "whole proxies: the experiment damelo-proxy";
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::future::poll_fn;
 use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tinaja_store::block_on;
 use tinaja_store::device::{Access, Disk, Io, IoEngine};
@@ -17,7 +17,7 @@ use super::tree::FileTree;
 use crate::error::LabError;
 use crate::experiment::Setup;
 use crate::paper::damelo as paper;
-use crate::peers::{Bench, BenchOptions, DiskCount, FileSystem};
+use crate::peers::{Bench, BenchOptions, FileSystem};
 use crate::progress::Progress;
 use crate::replay::Times;
 
@@ -99,43 +99,24 @@ fn limit(bench: &Bench) -> Result<(), LabError> {
 
 fn on_tree(setup: &Setup, size: &Size, objects: &Arc<Objects>, files: FileSystem) -> Result<Kept, LabError> {
     let (mut stages, mut is_by_ext4) = (Vec::new(), false);
-    for (created, read) in Ordering::CREATED {
+    for orderings in Ordering::CREATED {
         // As much more than Dámelo has as in the paper.
         let bench = bench(setup, size.disk_bytes * 6, files)?;
         is_by_ext4 = bench.is_by_ext4();
         let tree = FileTree::make(&bench.mounted().join("objects"), objects.clone());
         let tree = tree.map_err(|why| LabError::failed("making directories", why))?;
-        limit(&bench)?;
-        let mut stage = |ordering: Ordering, stage: Stage| {
-            // Cold: nothing of the stage before is in memory.
-            bench.forget_files()?;
-            let requests = objects.requests(ordering, stage);
-            let before = bench.disk();
-            let run = bench.within(|| {
-                let keep = |number: usize| {
-                    if number.is_multiple_of(LIMIT_EVERY) {
-                        bench.leave_for_page_cache(size.pool_bytes)
-                    } else {
-                        Ok(())
-                    }
-                };
-                let run = in_threads(&tree, stage, &requests, paper::THREADS.1, &keep)?;
-                let began = Instant::now();
-                bench.sync()?;
-                Ok::<_, LabError>((run, began.elapsed()))
-            })??;
-            stages.push((ordering, stage, ended(run, bench.disk() - before)));
-            Ok::<_, LabError>(())
+        let keep = |number: usize| {
+            if number.is_multiple_of(LIMIT_EVERY) { bench.leave_for_page_cache(size.pool_bytes) } else { Ok(()) }
         };
-        stage(created, Stage::Create)?;
-        read.iter().try_for_each(|ordering| stage(*ordering, Stage::Read))?;
-        stage(created, Stage::Delete)?;
+        let way = Way {
+            // Cold: nothing of the stage before is in memory.
+            begin: &|_, _| bench.forget_files(),
+            run: &|stage, requests| in_threads(&tree, stage, requests, paper::THREADS.1, &keep),
+            end: &|| bench.sync(),
+        };
+        stages.extend(measure_stages(&bench, objects, orderings, &way)?);
     }
-    let name = match files {
-        FileSystem::Ext4 => "tree on ext4".to_owned(),
-        FileSystem::Ext2(block) => format!("tree on ext2, blocks of {} KiB", block >> 10),
-    };
-    Ok(Kept { name, frame_bytes: None, stages, is_by_ext4 })
+    Ok(Kept { name: format!("tree on {files}"), frame_bytes: None, stages, is_by_ext4 })
 }
 
 fn on_damelo(setup: &Setup, size: &Size, objects: &Arc<Objects>, frame_bytes: u32) -> Result<Kept, LabError> {
@@ -143,30 +124,64 @@ fn on_damelo(setup: &Setup, size: &Size, objects: &Arc<Objects>, frame_bytes: u3
     for (created, read) in Ordering::CREATED {
         let bench = bench(setup, size.disk_bytes / 8 * 9 + (32 << 20), FileSystem::Ext4)?;
         let subject = bench.within(|| open(&bench, size, objects, frame_bytes))??;
-        limit(&bench)?;
-        let mut stage = |ordering: Ordering, stage: Stage| {
-            subject.love(if stage == Stage::Read { ordering } else { created }, true);
-            let requests = objects.requests(ordering, stage);
-            let before = bench.disk();
-            let run = bench.within(|| {
-                let run = in_threads(&subject, stage, &requests, paper::THREADS.0, &|_| Ok(()))?;
-                let began = Instant::now();
+        let way = Way {
+            begin: &|ordering, stage| {
+                subject.love(if stage == Stage::Read { ordering } else { created }, true);
+                Ok(())
+            },
+            run: &|stage, requests| in_threads(&subject, stage, requests, paper::THREADS.0, &|_| Ok(())),
+            end: &|| {
                 let (tell, told) = mpsc::sync_channel(1);
                 subject.flush(Box::new(move |how| drop(tell.send(how))));
                 let how = told.recv().unwrap_or_else(|_| Err("nobody said what became of it".to_owned()));
-                how.map_err(|why| LabError::failed("writing out what is in memory", why))?;
-                Ok::<_, LabError>((run, began.elapsed()))
-            })??;
-            stages.push((ordering, stage, ended(run, bench.disk() - before)));
-            Ok::<_, LabError>(())
+                how.map_err(|why| LabError::failed("writing out what is in memory", why))
+            },
         };
-        stage(created, Stage::Create)?;
-        read.iter().try_for_each(|ordering| stage(*ordering, Stage::Read))?;
-        stage(created, Stage::Delete)?;
+        stages.extend(measure_stages(&bench, objects, (created, read), &way)?);
         subject.close();
     }
     let name = format!("damelo, frames of {} KiB", frame_bytes >> 10);
     Ok(Kept { name, frame_bytes: Some(frame_bytes), stages, is_by_ext4: true })
+}
+
+/// Carries out what a stage asks for.
+type Carry<'a> = dyn Fn(Stage, &[u32]) -> Result<StageRun, LabError> + 'a;
+
+/// How stages are carried out in one way to keep objects.
+struct Way<'a> {
+    /// Before each.
+    begin: &'a dyn Fn(Ordering, Stage) -> Result<(), LabError>,
+    /// What it asks for.
+    run: &'a Carry<'a>,
+    /// Until all is on the disk.
+    end: &'a dyn Fn() -> Result<(), LabError>,
+}
+
+/// Create in one ordering, read in the others, delete; on the limited disk. Errors: the way's own; this process is not let into
+/// the group.
+fn measure_stages(
+    bench: &Bench,
+    objects: &Objects,
+    (created, read): (Ordering, &[Ordering]),
+    way: &Way<'_>,
+) -> Result<Vec<(Ordering, Stage, StageRun)>, LabError> {
+    limit(bench)?;
+    let reads = read.iter().map(|ordering| (*ordering, Stage::Read));
+    let all = std::iter::once((created, Stage::Create)).chain(reads).chain([(created, Stage::Delete)]);
+    all.map(|(ordering, stage)| {
+        (way.begin)(ordering, stage)?;
+        let requests = objects.requests(ordering, stage);
+        let before = bench.disk();
+        let run = bench.within(|| {
+            let run = (way.run)(stage, &requests)?;
+            let began = Instant::now();
+            (way.end)()?;
+            Ok::<_, LabError>(StageRun { took: run.took + began.elapsed(), ..run })
+        })??;
+        let disk = bench.disk() - before;
+        Ok((ordering, stage, StageRun { reads: disk.reads, writes: disk.writes, ..run }))
+    })
+    .collect()
 }
 
 fn open(bench: &Bench, size: &Size, objects: &Arc<Objects>, frame_bytes: u32) -> Result<OnDamelo, LabError> {
@@ -179,10 +194,6 @@ fn open(bench: &Bench, size: &Size, objects: &Arc<Objects>, frame_bytes: u32) ->
     let disk = Disk::open(&path, Access::Alone, &Io::new(IoEngine::Auto, 4)).map_err(|why| failed(why.to_string()))?;
     let setting = Setting { threads: true, ..Setting::whole(frame_bytes, size.pool_bytes) };
     OnDamelo::open(Arc::new(disk), &setting, objects.clone())
-}
-
-fn ended((run, synced): (StageRun, Duration), disk: DiskCount) -> StageRun {
-    StageRun { took: run.took + synced, reads: disk.reads, writes: disk.writes, ..run }
 }
 
 /// Have threads do what a stage asks for, dealt out in turn. The first of them calls `keep` with the number of each of its

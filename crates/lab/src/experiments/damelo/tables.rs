@@ -61,42 +61,41 @@ pub fn hit_rates(runs: &[Run]) -> Table {
     over_frames("Hit rate of a page in reads (Figure 6), %", runs, 0, |run| Some(run.hit_rate() * 100.0))
 }
 
-/// All stages of all runs.
-pub fn latencies(runs: &[Run]) -> Table {
-    let columns = [
-        "frame",
-        "ordering",
-        "stage",
-        "mean ms",
-        "median",
-        "95 %",
-        "99 %",
-        "max",
-        "ms an operation",
-        "pages read",
-        "writes",
-    ];
-    let mut table = Table::new("Latencies on the modelled disk", &columns);
-    for run in runs {
-        let own = |stage: &Stage| *stage == Stage::Read || !matches!(run.ordering, Ordering::Zipf { .. });
-        for stage in Stage::ALL.into_iter().filter(own) {
-            let of = run.stage(stage);
-            let first = [frame_name(run.setting.frame_bytes).into(), run.ordering.name().into()];
-            table.row(first.into_iter().chain(stage_cells(stage, of)));
-        }
+/// A row for each stage of some runs: of what, in which ordering, how long it took, and what it asked of the disk, by the names
+/// that these are given.
+fn of_stages<'a>(
+    title: &str,
+    of: &str,
+    [reads, writes]: [&str; 2],
+    stages: impl Iterator<Item = (String, Ordering, Stage, &'a StageRun)>,
+) -> Table {
+    let columns =
+        [of, "ordering", "stage", "mean ms", "median", "95 %", "99 %", "max", "ms an operation", reads, writes];
+    let mut table = Table::new(title, &columns);
+    for (name, ordering, stage, run) in stages {
+        let mut times = run.latencies.clone();
+        let mut row = vec![name.into(), ordering.name().into(), stage.name().into(), Cell::maybe(mean(run), 2)];
+        row.extend([0.5, 0.95, 0.99, 1.0].map(|share| Cell::maybe(ms(times.percentile(share)), 2)));
+        row.extend([Cell::maybe(each(run), 3), Cell::Count(run.reads), Cell::Count(run.writes)]);
+        table.row(row);
     }
     table
 }
 
-fn stage_cells(stage: Stage, run: &StageRun) -> impl Iterator<Item = Cell> {
-    let mut times = run.latencies.clone();
-    let shares = [0.5, 0.95, 0.99, 1.0].map(|share| Cell::maybe(ms(times.percentile(share)), 2));
-    let counts = [Cell::Count(run.reads), Cell::Count(run.writes)];
-    [stage.name().into(), Cell::maybe(mean(run), 2)]
-        .into_iter()
-        .chain(shares)
-        .chain([Cell::maybe(each(run), 3)])
-        .chain(counts)
+/// All stages of all runs. The zipfs' creates and deletes are random's.
+pub fn latencies(runs: &[Run]) -> Table {
+    let own = |(run, stage): &(&Run, Stage)| *stage == Stage::Read || !matches!(run.ordering, Ordering::Zipf { .. });
+    let stages = runs.iter().flat_map(|run| Stage::ALL.map(|stage| (run, stage))).filter(own);
+    let named = stages.map(|(run, stage)| (frame_name(run.setting.frame_bytes), run.ordering, stage, run.stage(stage)));
+    of_stages("Latencies on the modelled disk", "frame", ["pages read", "writes"], named)
+}
+
+/// Dámelo beside trees, on the limited disk.
+pub fn kept(kept: &[Kept]) -> Table {
+    let stages = kept.iter().flat_map(|one| one.stages.iter().map(|stage| (one.name.clone(), stage)));
+    let named = stages.map(|(name, (ordering, stage, run))| (name, *ordering, *stage, run));
+    let title = "Dámelo and trees of files on one limited disk, a sixteenth of the size";
+    of_stages(title, "kept in", ["disk reads", "disk writes"], named)
 }
 
 /// What each thing is worth.
@@ -136,31 +135,6 @@ pub fn switched(disk: &str, runs: &[(Without, Vec<Run>)]) -> Table {
             cells.push(Cell::maybe(each(zipf.stage(Stage::Create)), 2));
         }
         table.row(cells);
-    }
-    table
-}
-
-/// Dámelo beside trees, on the limited disk.
-pub fn kept(kept: &[Kept]) -> Table {
-    let columns = [
-        "kept in",
-        "ordering",
-        "stage",
-        "mean ms",
-        "median",
-        "95 %",
-        "99 %",
-        "max",
-        "ms an operation",
-        "disk reads",
-        "disk writes",
-    ];
-    let mut table = Table::new("Dámelo and trees of files on one limited disk, a sixteenth of the size", &columns);
-    for one in kept {
-        for (ordering, stage, run) in &one.stages {
-            let first = [one.name.as_str().into(), ordering.name().into()];
-            table.row(first.into_iter().chain(stage_cells(*stage, run)));
-        }
     }
     table
 }

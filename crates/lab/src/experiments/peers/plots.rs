@@ -1,6 +1,6 @@
 //! What was measured, as pictures.
 
-use super::runs::Ran;
+use super::runs::{LIMIT, Ran};
 use super::tables::paper;
 use crate::load::Embedded;
 use crate::peers::{Peer, percentile};
@@ -41,7 +41,7 @@ fn series(name: &str, ran: &[&Ran], height: impl Fn(&Ran) -> f64) -> Series {
 
 fn figure_3(ran: &[&Ran]) -> Plot {
     let measured = series("measured", ran, |ran| ran.peak.tally.rate());
-    let shared = series("if reads and writes share the limit", ran, |ran| ran.peak.rate_of_one_arm());
+    let shared = series("if reads and writes share the limit", ran, |ran| ran.peak.rate_of_one_arm(LIMIT));
     let paper = series("paper's Figure 3", ran, |ran| paper(ran.peer).unwrap_or_default());
     bars("Peak requests a second on one limited disk", "requests/s", ran, vec![measured, shared, paper])
 }
@@ -51,7 +51,7 @@ fn figure_5(ran: &[&Ran]) -> Plot {
     let user = series("user CPU, % of a core", ran, |ran| ran.peak.processes.user_s * 100.0 / seconds(ran));
     let system = series("system CPU, % of a core", ran, |ran| ran.peak.processes.system_s * 100.0 / seconds(ran));
     let memory = series("peak memory, MB", ran, |ran| ran.timed.processes.peak_bytes as f64 / 1e6);
-    let disk = series("disk, % of its limit", ran, |ran| ran.peak.disk_busy() * 100.0);
+    let disk = series("disk, % of its limit", ran, |ran| ran.peak.disk_busy(LIMIT) * 100.0);
     bars("What it takes at the peak", "% or MB", ran, vec![user, system, memory, disk])
 }
 

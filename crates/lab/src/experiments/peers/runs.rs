@@ -1,6 +1,6 @@
 //! One proxy on the limited disk: filled, limited, driven as fast as it can, then at four fifths of that.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tinaja_store::Clock;
 use tinaja_store::tune::DiskSpeed;
@@ -9,8 +9,7 @@ use crate::error::LabError;
 use crate::experiment::Setup;
 use crate::load::{Embedded, PolyMix, PolyMixOptions};
 use crate::peers::{
-    Bench, BenchOptions, Clients, DiskCount, FileSystem, Origin, Peer, ProcessCount, Server, Share, Tally, fill,
-    flat_out, timed,
+    Bench, BenchOptions, Clients, FileSystem, Origin, Peer, Phase, Server, Share, Tally, fill, flat_out, timed,
 };
 
 /// Reads a second that the disk takes, and writes a second: the kernel counts each for itself.
@@ -23,19 +22,6 @@ pub const AT_ONCE: usize = 32;
 const WAITING: usize = 128;
 /// Of the peak, the rate at which times are measured.
 pub const SHARE_OF_PEAK: f64 = 0.8;
-
-/// What the kernel counted while requests were put, and what came of these.
-#[derive(Clone, Debug)]
-pub struct Phase {
-    /// The requests.
-    pub tally: Tally,
-    /// What the disk did meanwhile.
-    pub disk: DiskCount,
-    /// What the proxy's processes took: time meanwhile, memory at the end.
-    pub processes: ProcessCount,
-    /// Bytes of files in memory at the end.
-    pub page_cache_bytes: u64,
-}
 
 /// What was measured of one proxy.
 pub struct Ran {
@@ -136,54 +122,13 @@ fn drive(
     bench.limit(LIMIT)?;
     let (warm_up, peak, at_rate) = lengths(setup);
     flat_out(&clients, &mut mix, warm_up, AT_ONCE)?;
-    let peak = phase(bench, || flat_out(&clients, &mut mix, peak, AT_ONCE))?;
+    let peak = Phase::of(bench, || flat_out(&clients, &mut mix, peak, AT_ONCE))?;
     let rate = peak.tally.rate() * SHARE_OF_PEAK;
     tracing::info!("{:.1} a second, {:.1} % hits", peak.tally.rate(), peak.tally.hit_ratio() * 100.0);
     // What the peak left to be written or waited for is not of this rate.
     timed(&clients, &mut mix, rate, at_rate / 4, WAITING)?;
-    let timed = phase(bench, || timed(&clients, &mut mix, rate, at_rate, WAITING))?;
+    let timed = Phase::of(bench, || timed(&clients, &mut mix, rate, at_rate, WAITING))?;
     let index_bytes = server.index_bytes();
     let version = peer.version();
     Ok(Ran { peer, embedded, version, filled, empty_bytes, full_bytes, index_bytes, peak, rate, timed })
-}
-
-fn phase(bench: &Bench, put: impl FnOnce() -> Result<Tally, LabError>) -> Result<Phase, LabError> {
-    let (disk, before, begin) = (bench.disk(), bench.processes(), Instant::now());
-    let mut tally = put()?;
-    tally.span = begin.elapsed();
-    let after = bench.processes();
-    let (user_s, system_s) = (after.user_s - before.user_s, after.system_s - before.system_s);
-    let page_cache_bytes = bench.page_cache_bytes();
-    Ok(Phase {
-        tally,
-        disk: bench.disk() - disk,
-        processes: ProcessCount { user_s, system_s, ..after },
-        page_cache_bytes,
-    })
-}
-
-impl Phase {
-    /// Reads and writes of the disk for each request.
-    pub fn disk_requests(&self) -> (f64, f64) {
-        let requests = self.tally.requests().max(1) as f64;
-        (self.disk.reads as f64 / requests, self.disk.writes as f64 / requests)
-    }
-
-    /// Reads and writes of the disk a second.
-    pub fn disk_rates(&self) -> (f64, f64) {
-        let seconds = self.tally.span.as_secs_f64().max(1e-9);
-        (self.disk.reads as f64 / seconds, self.disk.writes as f64 / seconds)
-    }
-
-    /// How busy the disk was, of what the limit lets it do: by its reads or by its writes, whichever is more.
-    pub fn disk_busy(&self) -> f64 {
-        let (reads, writes) = self.disk_rates();
-        reads.max(writes) / LIMIT as f64
-    }
-
-    /// Requests a second if reads and writes shared the limit, as they share a disk's arm.
-    pub fn rate_of_one_arm(&self) -> f64 {
-        let (reads, writes) = self.disk_requests();
-        LIMIT as f64 / (reads + writes).max(1e-9)
-    }
 }

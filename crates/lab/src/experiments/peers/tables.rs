@@ -2,7 +2,7 @@
 
 use tinaja_store::engines;
 
-use super::runs::Ran;
+use super::runs::{LIMIT, Ran};
 use crate::paper::hashcache::{FIGURE_3_OTHERS, figure_3 as figure_3_of};
 use crate::peers::{Peer, SquidStore, percentile};
 use crate::report::{Cell, Table};
@@ -56,7 +56,7 @@ pub fn peak(ran: &[Ran]) -> Table {
             Cell::number(writes, 2),
             mean(disk.read_bytes, disk.reads),
             mean(disk.write_bytes, disk.writes),
-            Cell::number(peak.rate_of_one_arm(), 0),
+            Cell::number(peak.rate_of_one_arm(LIMIT), 0),
             peak.tally.failed.into(),
         ]);
     }
@@ -101,7 +101,7 @@ pub fn resources(ran: &[Ran]) -> Table {
             megabytes(peak.page_cache_bytes),
             Cell::number(reads, 1),
             Cell::number(writes, 1),
-            Cell::percent(peak.disk_busy()),
+            Cell::percent(peak.disk_busy(LIMIT)),
             Cell::percent(peak.disk.busy_ms as f64 / 1e3 / seconds),
         ]);
     }
@@ -146,7 +146,7 @@ pub fn times(ran: &[Ran]) -> Table {
             Cell::number(timed.tally.rate(), 0),
         ];
         row.extend(times.map(|time| Cell::maybe(time, 1)));
-        row.extend([Cell::percent(timed.tally.hit_ratio()), Cell::percent(timed.disk_busy())]);
+        row.extend([Cell::percent(timed.tally.hit_ratio()), Cell::percent(timed.disk_busy(LIMIT))]);
         table.row(row);
     }
     table

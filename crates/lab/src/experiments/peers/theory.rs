@@ -3,7 +3,7 @@
 use tinaja_store::EngineRef;
 use tinaja_store::tune::DiskSpeed;
 
-use super::runs::Ran;
+use super::runs::{LIMIT, Ran};
 use crate::paper::hashcache::{TABLE_6, table_4 as table_4_of};
 use crate::peers::Peer;
 use crate::report::{Cell, Table};
@@ -40,7 +40,7 @@ pub fn table_4(ran: &[Ran], disk: &DiskSpeed) -> Table {
             Cell::number(read_bytes as f64 / 1e3, 1),
             Cell::number(t, 1),
             Cell::maybe(table_4_of(engine, t, chr, cbr, rel), 0),
-            Cell::number(one.peak.rate_of_one_arm(), 0),
+            Cell::number(one.peak.rate_of_one_arm(LIMIT), 0),
             Cell::number(tally.rate(), 0),
             Cell::number(reads + writes, 2),
         ]);

@@ -6,6 +6,7 @@ use std::process::Command;
 use tinaja_store::{EngineRef, engines};
 
 use super::{Peer, Setting, Start};
+use crate::paper::damelo as paper;
 
 pub fn start(setting: &Setting<'_>, engine: EngineRef, prefetch: bool) -> Start {
     let Setting { bench, program, address, share } = setting;
@@ -20,6 +21,12 @@ pub fn start(setting: &Setting<'_>, engine: EngineRef, prefetch: bool) -> Start 
     if engine.has(&engines::BIN_SIZE) {
         // The paper's; measured now, the disk would be one without limits.
         command.args(["--bin-size", "8KiB", "--ways", "8"]);
+    }
+    if engine.has(&engines::POOL) {
+        // Section 5.4 of the thesis; one size of frame, as it has.
+        let (pool, frame, groups) = (paper::POOL_BYTES, paper::PROXY_FRAME_BYTES, paper::GROUPS);
+        command.args(["--pool", &format!("{pool}B"), "--frame-size", &format!("{frame}B")]);
+        command.args(["--groups", &groups.to_string(), "--large-frames", "0"]);
     }
     command.arg("--cache").arg(&cache);
     Start { command, cache }

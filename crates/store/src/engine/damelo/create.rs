@@ -103,7 +103,7 @@ impl Inner {
             }
         };
         self.note_use(state, group, true);
-        state.used(size, slot.at);
+        state.filled(size, slot.at);
         state.number += 1;
         if record.kind.is_indexed() {
             self.enter(state, &slot, record.id);
@@ -181,16 +181,18 @@ impl Inner {
         }
     }
 
-    /// A version was replaced. One that the disk has must not be taken off its page before the newer one lasts.
+    /// A version was replaced. One that the disk has, or will have, must not be taken off its page before the newer one lasts.
     fn replaced(&self, state: &mut State, Old { at, spot }: Old, id: Digest, by: u32) {
         let (moment, number) = (state.moment, state.number);
         let Some(group) = state.group(at.group) else { return };
         let may_last = group.page(at.page).is_some_and(|page| u32::from(spot.slot) < page.sent);
+        // In another group it stays even if the disk has not got it yet: the disk may have one before it, which the next checkpoint of
+        // its group gives up for it.
         let is_other = at.group != by;
-        if !is_other || !may_last {
+        if !is_other {
             group.delete(at.page, spot.slot);
         }
-        if may_last {
+        if may_last || is_other {
             let shadow = Shadow { id, slot: spot.slot, number: spot.number, moment, by: number, is_other };
             state.shadows.entry(at).or_default().push(shadow);
             state.shadow_count += 1;

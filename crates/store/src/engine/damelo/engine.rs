@@ -12,7 +12,7 @@ use super::figures::{
     CHECKPOINTS, COMPACTED_BYTES, COMPACTED_PAGES, COMPACTION_WAITS, COPIED_READS, EVICTED_PAGES, PAGES_READ,
     PAGES_WRITTEN,
 };
-use super::layout::Slot;
+use super::layout::{At, Slot};
 use super::options::DameloOptions;
 use super::recover;
 use super::state::{Counts, Inner, Out, Residents, Signal, State, Wanted, pools};
@@ -101,10 +101,12 @@ impl Damelo {
         let size = self.0.size_of(group);
         let Some(of_group) = state.group(group) else { return };
         of_group.loved = loved;
+        let filling = of_group.filling;
         if !loved {
-            // What it has in memory leaves before all else.
+            // What it has in memory leaves before all else, but for the page that is being filled.
             let residents = state.residents(size);
-            let here = residents.pages.iter().filter(|(at, _)| at.group == group).filter_map(|(_, page)| page.order);
+            let leaves = |at: &At| at.group == group && Some(at.page) != filling;
+            let here = residents.pages.iter().filter(|(at, _)| leaves(at)).filter_map(|(_, page)| page.order);
             let here: Vec<_> = here.collect();
             here.into_iter().for_each(|order| residents.order.retire(order));
         }
@@ -147,7 +149,7 @@ impl Damelo {
         std::iter::once(likely).chain(others).find_map(|number| {
             let group = state.groups.get(number as usize)?;
             let spot = group.find(&at.digest)?;
-            let at = super::layout::At { group: number, page: spot.page };
+            let at = At { group: number, page: spot.page };
             Some(Slot { at, slot: spot.slot, life: group.page(spot.page)?.life })
         })
     }
@@ -261,7 +263,7 @@ impl Engine for Damelo {
                 continue;
             }
             let life = group.page(spot.page).map_or(0, |page| page.life);
-            let at = super::layout::At { group: number, page: spot.page };
+            let at = At { group: number, page: spot.page };
             found.push(layout.place(&Slot { at, slot: spot.slot, life }));
             if found.len() >= most.max(1) {
                 return (found, Some(u64::from(number) << 40 | next as u64));

@@ -374,4 +374,6 @@ impl FileSystem {
 }
 
 #[cfg(test)]
+mod power;
+#[cfg(test)]
 mod tests;

@@ -106,6 +106,8 @@ pub struct Group {
     pub superseded: Vec<u32>,
     /// Pages in memory that may have room.
     pub open: Vec<u32>,
+    /// The one of them that the last object was put on.
+    pub filling: Option<u32>,
     /// Deletes not applied yet (section 4), by page.
     pub deletes: HashMap<u32, Vec<u16>>,
     /// Whether its pages leave memory last.
@@ -139,6 +141,7 @@ impl Group {
             holds: vec![0; class.frames as usize],
             superseded: Vec::new(),
             open: Vec::new(),
+            filling: None,
             deletes: HashMap::new(),
             loved: true,
             used: 0,

@@ -20,7 +20,8 @@
 //!
 //! A page entry replaces what was said of the page before. One without a frame says that it was evicted. What is said is a
 //! hint: each page and each record is verified when it is read. Numbers count changes over all groups, so where two groups
-//! have an object, the greater number is the newer one.
+//! have an object, the greater number is the newer one; and what one group's journal says was removed or replaced, no group has
+//! of an older number.
 
 use std::collections::HashMap;
 
@@ -188,6 +189,9 @@ pub struct Replayed {
     pub pages: HashMap<u32, PageEntry>,
     /// The objects.
     pub objects: HashMap<Digest, Spot>,
+    /// Objects that were removed or replaced since the full checkpoint, with the number of that: what another group has of an
+    /// older version is gone too, though its own journal may not have heard of it.
+    pub removed: HashMap<Digest, u64>,
     /// Blocks of the full checkpoint.
     of: u32,
 }
@@ -297,6 +301,8 @@ impl Replayed {
                 if self.objects.get(&id).is_some_and(|spot| spot.number < number) {
                     self.objects.remove(&id);
                 }
+                let last = self.removed.entry(id).or_insert(number);
+                *last = number.max(*last);
             }
             3 => {
                 self.epoch = take_u32(rest)?;

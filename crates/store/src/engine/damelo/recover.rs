@@ -14,8 +14,10 @@ use super::journal::{Entries, Replayed};
 use super::layout::DameloLayout;
 use super::limits::UNRECORDED_LIVES;
 use super::options::DameloOptions;
+use super::table::Spot;
 use crate::device::{Device, blocking};
 use crate::memory::aligned::{ALIGN, round_up};
+use crate::terms::Digest;
 
 /// How much of a journal is read at once.
 const READ_BYTES: usize = 1 << 20;
@@ -45,8 +47,10 @@ pub fn read(device: &Arc<dyn Device>, options: &DameloOptions, now: Instant) -> 
     let epoch = before + u32::from(!is_clean);
     let damaged = found.iter().filter(|(_, last, _)| last.damaged).count() as u64;
     let mut opened = Opened { groups: Vec::new(), number: 0, epoch, damaged };
-    for (number, (area, last, other)) in found.into_iter().enumerate() {
+    let mut removed = Vec::new();
+    for (number, (area, mut last, other)) in found.into_iter().enumerate() {
         opened.number = opened.number.max(last.number);
+        removed.extend(std::mem::take(&mut last.removed));
         let mut group = restore(layout, number as u32, area, last, epoch, is_clean, now);
         if other.is_whole() {
             group.journal.untold = Some((other.generation, other.next, other.used_bytes));
@@ -58,6 +62,7 @@ pub fn read(device: &Arc<dyn Device>, options: &DameloOptions, now: Instant) -> 
         opened.groups.push(group);
     }
     newest_alone(&mut opened.groups);
+    removed.into_iter().for_each(|(id, number)| gone(&mut opened.groups, &id, number));
     // What was changed and not kept since may have had these numbers.
     opened.number += if is_clean { 0 } else { 1 << 32 };
     opened
@@ -209,22 +214,33 @@ fn newest_alone(groups: &mut [Group]) {
             for other in others.iter_mut() {
                 match other.find(id) {
                     Some(there) if there.number > spot.number => older.push(*id),
-                    Some(there) => {
-                        other.forget(id);
-                        other.delete(there.page, there.slot);
-                        other.pending.removed.push((*id, spot.number));
-                    }
+                    Some(there) => forget(other, id, there, spot.number),
                     None => {}
                 }
             }
         }
         for id in older {
-            if let Some(spot) = group.forget(&id) {
-                group.delete(spot.page, spot.slot);
-                group.pending.removed.push((id, spot.number + 1));
+            if let Some(spot) = group.find(&id) {
+                forget(group, &id, spot, spot.number + 1);
             }
         }
     }
+}
+
+/// Forget what any group has of an object from before this number: it was removed, or replaced, and one group's journal says so.
+/// A group that had an older version, from when the object was in that one, may not have been checkpointed since.
+fn gone(groups: &mut [Group], id: &Digest, number: u64) {
+    for group in groups {
+        if let Some(spot) = group.find(id).filter(|spot| spot.number < number) {
+            forget(group, id, spot, number);
+        }
+    }
+}
+
+fn forget(group: &mut Group, id: &Digest, spot: Spot, number: u64) {
+    group.forget(id);
+    group.delete(spot.page, spot.slot);
+    group.pending.removed.push((*id, number));
 }
 
 /// Say in every journal that the cache is open, so that places that are given out from now on mean nothing else after a

@@ -242,14 +242,29 @@ impl State {
     }
 
     /// A group was used, at its page: in the order in which pages leave memory it comes last if it is loved and first if it
-    /// is hated (section 3), and last in the order in which they leave the disk.
+    /// is hated (section 3), and last in the order in which they leave the disk. The page that is being filled comes last in any
+    /// case: written with little on it and begun anew for the next object, it would cost many times as many writes. The thesis does not
+    /// speak of it.
     pub fn used(&mut self, size: usize, at: At) {
         let Some(group) = self.group(at.group) else { return };
         group.touch(at.page);
-        let loved = group.loved;
+        let stays = group.loved || group.filling == Some(at.page);
         let residents = self.residents(size);
         if let Some(order) = residents.pages.get(&at).and_then(|resident| resident.order) {
-            if loved { residents.order.touch(order) } else { residents.order.retire(order) }
+            if stays { residents.order.touch(order) } else { residents.order.retire(order) }
+        }
+    }
+
+    /// An object was put on a page. The one that was filled before it is as any other of its group from now on.
+    pub fn filled(&mut self, size: usize, at: At) {
+        let before = self.group(at.group).and_then(|group| {
+            let before = group.filling.replace(at.page).filter(|page| *page != at.page)?;
+            (!group.loved).then_some(At { page: before, ..at })
+        });
+        self.used(size, at);
+        let residents = self.residents(size);
+        if let Some(order) = before.and_then(|before| residents.pages.get(&before)?.order) {
+            residents.order.retire(order);
         }
     }
 }

@@ -88,6 +88,7 @@ impl Inner {
         resident.order.map(|order| residents.order.remove(order));
         if let Some(group) = state.group(at.group) {
             group.open.retain(|open| *open != at.page);
+            group.filling = group.filling.filter(|filling| *filling != at.page);
         }
         resident.frame
     }

@@ -4,7 +4,7 @@ use super::*;
 use crate::device::wrap::{Fault, Faulty};
 use crate::device::{Medium, Memory, Request};
 
-const SMALL: FileSystemOptions = FileSystemOptions {
+pub const SMALL: FileSystemOptions = FileSystemOptions {
     disk_bytes: 16 << 20,
     groups: 4,
     frame_bytes: 16 << 10,
@@ -14,24 +14,24 @@ const SMALL: FileSystemOptions = FileSystemOptions {
     elevator: true,
 };
 
-fn over(device: Arc<dyn Device>, options: &FileSystemOptions) -> FileSystem {
+pub fn over(device: Arc<dyn Device>, options: &FileSystemOptions) -> FileSystem {
     let layout = FileSystem::layout(device.geometry().bytes, options).unwrap();
     FileSystem::over(&device, Secret::from_bytes([7; 32]), layout, options).unwrap()
 }
 
-fn on(medium: &Medium) -> FileSystem {
+pub fn on(medium: &Medium) -> FileSystem {
     over(Arc::new(Memory::over(medium)), &SMALL)
 }
 
-fn blank() -> Medium {
+pub fn blank() -> Medium {
     Medium::zeroed(SMALL.disk_bytes as usize)
 }
 
-fn name(n: u32) -> [u8; 4] {
+pub fn name(n: u32) -> [u8; 4] {
     n.to_le_bytes()
 }
 
-fn body(n: u32, bytes: usize) -> Vec<u8> {
+pub fn body(n: u32, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at as u32 * 7 + n) as u8).collect()
 }
 
@@ -127,6 +127,25 @@ fn loved_groups_stay_and_hated_ones_leave() {
     };
     assert_eq!(reads_of_the_first(true), 0, "all of it stayed");
     assert!(reads_of_the_first(false) > 5);
+}
+
+/// A hated group was filled page by page with one object each: by most recent use the page that was being filled left first, so
+/// that the next object began another one.
+#[test]
+fn a_hated_group_is_filled_in_as_few_pages_as_a_loved_one() {
+    let pages = |hated: Option<u32>| {
+        let files = on(&blank());
+        hated.into_iter().for_each(|group| files.hate(group).unwrap());
+        for n in 0..2400 {
+            // Pages of different groups are full at different times.
+            files.create(&name(n), 1 + n * 7919 % 1009 % 4, &body(n, 400 + n as usize * 577 % 1200)).unwrap();
+        }
+        let engine = files.engine.0.clone();
+        files.close().unwrap();
+        engine.counts.pages_written.load(std::sync::atomic::Ordering::Relaxed)
+    };
+    let [loved, hated] = [None, Some(1)].map(pages);
+    assert!((160..=200).contains(&loved) && hated <= loved + 8, "{hated} pages were written, and {loved} with love");
 }
 
 /// A delete asks the disk for nothing (section 4), and is applied when the page is written out.
