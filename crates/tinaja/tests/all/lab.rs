@@ -184,8 +184,9 @@ fn proxies_stand_beside_each_other_on_damelos_load() {
         // 44 % of the requests can be hits, and in the first seconds nobody has lost any.
         assert!((25.0..50.0).contains(&number(&row[9])), "{row}");
     }
+    // The kernel writes files back when it sees fit, which in a few seconds may be not at all.
     for row in rows(2) {
-        assert!(number(&row[2]) > 0.0 && number(&row[2]) < 3.0, "writes a request: {row}");
+        assert!((0.0..3.0).contains(&number(&row[2])), "writes a request: {row}");
     }
     assert!(rows(3).iter().all(|row| row[10].as_str().is_some_and(|said| !said.is_empty())), "{:?}", rows(3));
     assert_eq!(rows(4).len(), 2 * names.len(), "two parts each");
