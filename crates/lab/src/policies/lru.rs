@@ -22,10 +22,7 @@ impl Policy for Lru {
             self.objects.renew(asked.object);
             return true;
         }
-        if asked.bytes <= self.capacity_bytes {
-            while self.objects.bytes() + asked.bytes > self.capacity_bytes && self.objects.pop().is_some() {}
-            self.objects.push(asked.object, asked.bytes);
-        }
+        self.objects.push_within(asked.object, asked.bytes, self.capacity_bytes);
         false
     }
 }

@@ -65,6 +65,15 @@ impl Ordered {
         (self.bytes, self.len) = (self.bytes + bytes, self.len + 1);
     }
 
+    /// Put an object in as the newest, and take out the oldest until all fit into so many bytes. One that does not fit by itself is
+    /// left out. It must not be there.
+    pub fn push_within(&mut self, object: u32, bytes: u64, capacity_bytes: u64) {
+        if bytes <= capacity_bytes {
+            while self.bytes + bytes > capacity_bytes && self.pop().is_some() {}
+            self.push(object, bytes);
+        }
+    }
+
     /// Take an object out; its size, if it was there.
     pub fn take(&mut self, object: u32) -> Option<u64> {
         let link = std::mem::take(self.links.get_mut(object as usize)?);

@@ -3,7 +3,7 @@
 pub fn notes() -> Vec<String> {
     [
         "All caches have the same bytes. An object is its body and 200 bytes of name and head, which any cache must keep; the published \
-         policies have nothing else, neither index nor padding. Ours has all that its engine has: 56 bytes of header a record, \
+         policies have nothing else, neither index nor padding. Ours has all that its engine has: 64 bytes of header a record, \
          batches padded to 4 KiB, summaries, two areas for snapshots, a segment that is being filled for each log, two free ones. \
          What is decided is decided by the code that the engine runs.",
         "Written / stored counts everything: records that are written again, padding, summaries, snapshots. Tokens pay for the first \

@@ -7,6 +7,7 @@
 mod disk;
 
 use tinaja_store::layout::LogLayout;
+use tinaja_store::layout::record::NUMBERED_HEADER_BYTES;
 use tinaja_store::replace::generations::{Generations, Log, Parts, Value};
 
 use super::{Asked, Policy};
@@ -24,7 +25,7 @@ pub struct Settings {
 }
 
 /// The header of a record.
-const HEADER_BYTES: u64 = 56;
+const HEADER_BYTES: u64 = NUMBERED_HEADER_BYTES as u64;
 /// An object for each so many bytes of the disk has a place in the index, and takes so much of a snapshot.
 const OBJECT_BYTES: u64 = 8192;
 const SLOT_BYTES: u64 = 6;
