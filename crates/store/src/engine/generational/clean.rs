@@ -1,45 +1,39 @@
-//! The thread that takes snapshots, has the policy learn, and cleans.
+//! What the cleaner does: it takes snapshots, has the policy learn, and cleans.
 
 use std::cell::RefCell;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Weak};
-use std::time::Duration;
 
-use tinaja_clock::Clock;
+use parking_lot::RwLock;
 
 use super::engine::Inner;
 use super::{keep, snapshot, void};
-use crate::device::worker;
 use crate::engine::Place;
+use crate::engine::segments::Indexed;
+use crate::engine::segments::cleaner::Cleans;
+use crate::layout::SummaryEntry;
 use crate::layout::scan::Scan;
-use crate::layout::{Segments, SummaryEntry};
 use crate::replace::generations::Segment;
 
-/// How often it is looked whether the engine is still there.
-const TICK: Duration = Duration::from_millis(250);
-/// How long to wait where every segment is open and something is free still, or the disk takes nothing.
-const PAUSE: Duration = Duration::from_millis(10);
+impl Cleans for Inner {
+    fn indexed(&self) -> &Indexed {
+        &self.indexed
+    }
 
-/// Start the thread. It ends when the engine is closed or dropped. Errors: the system has no more threads.
-pub fn start(engine: &Arc<Inner>) -> std::io::Result<()> {
-    let (weak, segments) = (Arc::downgrade(engine), engine.indexed.segments.clone());
-    worker::spawn("tinaja-cleaner", &engine.indexed.log.device, move |clock| work(clock, &weak, &segments))
-}
+    fn publishing(&self) -> &RwLock<()> {
+        &self.publishing
+    }
 
-fn work(clock: &Clock, engine: &Weak<Inner>, segments: &Segments) {
-    loop {
-        let is_due = segments.wait_for_work(TICK);
-        let Some(engine) = engine.upgrade().filter(|engine| !engine.indexed.log.frontier.is_closed()) else { return };
-        if engine.policy.is_time_to_learn() {
-            learn(&engine);
+    fn look_round(&self) {
+        if self.policy.is_time_to_learn() {
+            learn(self);
         }
-        if snapshot::is_due(&engine) {
-            snapshot::take(&engine, false);
+        if snapshot::is_due(self) {
+            snapshot::take(self, false);
         }
-        if is_due && !clean(&engine) {
-            drop(engine);
-            clock.sleep(PAUSE);
-        }
+    }
+
+    fn clean_next(&self) -> bool {
+        next(self).is_some_and(|region| clean_one(self, region))
     }
 }
 
@@ -54,19 +48,6 @@ fn learn(engine: &Inner) {
 
 fn segment(engine: &Inner, number: usize) -> Segment {
     engine.tally.known(number).segment(engine.indexed.index.live_in(number))
-}
-
-/// Clean until enough is free; false if there was nothing to clean.
-fn clean(engine: &Inner) -> bool {
-    let mut any = false;
-    while !engine.indexed.segments.is_enough() && !engine.indexed.log.frontier.is_closed() {
-        let cleaned = next(engine).is_some_and(|region| clean_one(engine, region));
-        if !cleaned {
-            break;
-        }
-        any = true;
-    }
-    any
 }
 
 /// The oldest segment of the log of which that is worth least.

@@ -7,16 +7,16 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
-use super::clean;
-use super::figures::{CLEANED_SEGMENTS, EVICTED_OBJECTS, REWRITTEN_BYTES, SNAPSHOT_BYTES};
-use super::keep::RESERVE;
 use super::options::GenerationalOptions;
 use super::recover::{self, Opened};
 use super::snapshot::{self, Covered};
 use super::tally::{Appended, Tally};
 use crate::device::Device;
 use crate::engine::answer::limits;
-use crate::engine::segments::Indexed;
+use crate::engine::segments::figures::{
+    CLEANED_SEGMENTS, EVICTED_OBJECTS, KEPT_BYTES, PASSED_OVER_SEGMENTS, SNAPSHOT_BYTES,
+};
+use crate::engine::segments::{Indexed, cleaner};
 use crate::engine::{
     Capabilities, Engine, FetchDone, Hold, Holds, Kind, Limits, Place, Placement, Places, Probe, Record, SyncDone,
     closing, parts,
@@ -25,6 +25,7 @@ use crate::layout::Log;
 use crate::layout::log::LogCounters;
 use crate::layout::table::Table;
 use crate::replace::Generations;
+use crate::replace::generations::Log as LogNumber;
 use crate::terms::{Digest, EngineFigures, Stats, WhyNot};
 
 /// Logs by class of size and generation. Memory: its index, a batch for each log in use, the policy's tables (2.5 KiB a log),
@@ -72,14 +73,14 @@ impl Generational {
             evicted: AtomicU64::new(0),
             publishing: RwLock::new(()),
         });
-        inner.indexed.segments.reserve(RESERVE);
+        cleaner::reserve(&inner.indexed.segments);
         if !options.read_only {
             if is_void {
                 // What lies on the disk is to mean nothing from now on, whatever is found of it later.
                 let void = snapshot::take(&inner, false) && snapshot::take(&inner, false);
                 void.then_some(()).ok_or("the disk takes no snapshot of the index")?;
             }
-            clean::start(&inner).map_err(|error| error.to_string())?;
+            cleaner::start(&inner).map_err(|error| error.to_string())?;
         }
         Ok(Generational(inner))
     }
@@ -110,11 +111,7 @@ impl Inner {
     fn append_new(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
         let _publishing = self.publishing.read();
         let (place, bytes) = ready!(self.append(cx, self.log_of(record), record))?;
-        match record.kind {
-            Kind::Whole | Kind::Large => self.indexed.index.insert_low(record.id.low(), place),
-            Kind::Tombstone => self.indexed.index.remove_low(record.id.low()),
-            Kind::Extent => {}
-        }
+        self.indexed.index.enter(record.kind, record.id.low(), place);
         self.policy.stored(bytes);
         self.stored.fetch_add(bytes, Relaxed);
         Poll::Ready(Ok(place))
@@ -122,7 +119,7 @@ impl Inner {
 
     fn log_of(&self, record: &Record<'_>) -> u8 {
         let log = match record.kind {
-            Kind::Whole => self.policy.log_of_new(self.indexed.log.layout.bytes_of(record) as u64, false),
+            Kind::Whole => self.log_of_whole(record.id.low(), self.indexed.log.layout.bytes_of(record) as u64),
             Kind::Large => {
                 let bytes = Table::decode(&Bytes::copy_from_slice(record.body)).map_or(0, |table| table.body_bytes());
                 self.policy.log_of_large(bytes)
@@ -131,6 +128,14 @@ impl Inner {
             Kind::Tombstone => self.policy.log_of_new(0, false),
         };
         log.0
+    }
+
+    /// A newer version of an object has shown already how popular it is.
+    fn log_of_whole(&self, id_low: u64, bytes: u64) -> LogNumber {
+        let Some(before) = self.indexed.index.find(id_low) else { return self.policy.log_of_new(bytes, false) };
+        let known = self.tally.known(self.indexed.log.layout.region_number(before));
+        let hits = self.indexed.index.hits(id_low, before).unwrap_or(0);
+        self.policy.log_of_kept(LogNumber(known.log), bytes, hits)
     }
 
     /// Bytes of records written so far, new and again.
@@ -227,8 +232,9 @@ impl Engine for Generational {
             damaged_at_open: inner.damaged_at_open,
             of_engine: EngineFigures::default()
                 .with(&CLEANED_SEGMENTS, inner.cleaned.load(Relaxed))
+                .with(&PASSED_OVER_SEGMENTS, inner.indexed.segments.passed_over())
                 .with(&EVICTED_OBJECTS, inner.evicted.load(Relaxed))
-                .with(&REWRITTEN_BYTES, inner.rewritten.load(Relaxed))
+                .with(&KEPT_BYTES, inner.rewritten.load(Relaxed))
                 .with(&SNAPSHOT_BYTES, inner.snapshot_bytes.load(Relaxed)),
             ..inner.indexed.stats()
         }

@@ -1,18 +1,13 @@
 //! Writing again what is worth more than what leaves.
 
-use std::future::poll_fn;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::Poll;
 
 use super::engine::Inner;
 use crate::device::blocking;
+use crate::engine::segments::cleaner;
 use crate::engine::{Kind, Place, Record};
 use crate::layout::SummaryEntry;
 use crate::replace::generations::Segment;
-use crate::wait::block_on;
-
-/// Free segments that are left to the cleaning, so that it may write something again.
-pub const RESERVE: usize = 1;
 
 /// Write again what of a segment is worth it, each record into the log of its next generation. Memory: the segment.
 pub fn keep(engine: &Inner, region: Place, segment: &Segment, entries: &[SummaryEntry]) {
@@ -41,25 +36,14 @@ pub fn keep(engine: &Inner, region: Place, segment: &Segment, entries: &[Summary
 
 /// Append a record once more, unless a newer version came meanwhile; false if there is no more room for any.
 fn append_again(engine: &Inner, entry: &SummaryEntry, log: u8, record: &Record<'_>) -> bool {
-    let segments = &engine.indexed.segments;
-    block_on(poll_fn(|cx| {
-        let _alone = engine.publishing.write();
-        if engine.indexed.index.hits(entry.id_low, entry.place).is_none() {
-            return Poll::Ready(true);
-        }
-        segments.reserve(0);
-        let again = engine.append(cx, log, record);
-        segments.reserve(RESERVE);
-        match again {
-            Poll::Ready(Ok((place, bytes))) => {
-                engine.indexed.index.follow(entry.id_low, entry.place, place);
-                engine.rewritten.fetch_add(bytes, Relaxed);
-                Poll::Ready(true)
-            }
-            Poll::Ready(Err(_)) => Poll::Ready(false),
-            // This thread alone frees segments, so it does not wait for one.
-            Poll::Pending if segments.free() == 0 => Poll::Ready(false),
-            Poll::Pending => Poll::Pending,
-        }
-    }))
+    let index = &engine.indexed.index;
+    cleaner::write(
+        engine,
+        || index.hits(entry.id_low, entry.place).is_some(),
+        |cx| engine.append(cx, log, record),
+        |(place, bytes)| {
+            index.follow(entry.id_low, entry.place, place);
+            engine.rewritten.fetch_add(bytes, Relaxed);
+        },
+    )
 }

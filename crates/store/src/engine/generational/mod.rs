@@ -30,7 +30,6 @@
 
 mod clean;
 mod engine;
-mod figures;
 mod keep;
 mod ledger;
 mod options;

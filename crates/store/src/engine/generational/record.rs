@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use super::engine::Generational;
-use super::figures::{CLEANED_SEGMENTS, EVICTED_OBJECTS, REWRITTEN_BYTES, SNAPSHOT_BYTES};
 use super::options::GenerationalOptions;
 use crate::engine::registry::{Ask, Cut, EngineRecord, Ground, OnDevice, Opening};
+use crate::engine::segments::figures::{
+    CLEANED_SEGMENTS, EVICTED_OBJECTS, KEPT_BYTES, PASSED_OVER_SEGMENTS, SNAPSHOT_BYTES,
+};
 use crate::engine::{Engine, Settings, no_cut_to_tell, none_wrong};
 use crate::layout::LogSection;
 
@@ -16,7 +18,7 @@ pub static GENERATIONAL: EngineRecord = EngineRecord {
     settings: &[],
     counts_objects: true,
     wrong: none_wrong,
-    figures: &[&CLEANED_SEGMENTS, &EVICTED_OBJECTS, &REWRITTEN_BYTES, &SNAPSHOT_BYTES],
+    figures: &[&CLEANED_SEGMENTS, &PASSED_OVER_SEGMENTS, &EVICTED_OBJECTS, &KEPT_BYTES, &SNAPSHOT_BYTES],
     inspect: no_cut_to_tell,
     ground: Ground::Device(OnDevice {
         names: &[("generational", &[])],

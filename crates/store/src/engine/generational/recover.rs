@@ -20,8 +20,8 @@ use super::options::GenerationalOptions;
 use super::snapshot::{Covered, header, read_header};
 use super::tally::{Known, Tally};
 use crate::device::{Device, blocking};
+use crate::engine::Place;
 use crate::engine::segments::Index;
-use crate::engine::{Kind, Place};
 use crate::index::Sets;
 use crate::layout::alone::Alone;
 use crate::layout::frontier::Begin;
@@ -240,11 +240,7 @@ fn after_a_crash(
     entries.retain(|entry| entry.number >= up_to);
     entries.sort_unstable_by_key(|entry| entry.number);
     for entry in entries {
-        match entry.kind {
-            Kind::Whole | Kind::Large => index.insert_low(entry.id_low, entry.place),
-            Kind::Tombstone => index.remove_low(entry.id_low),
-            Kind::Extent => {}
-        }
+        index.enter(entry.kind, entry.id_low, entry.place);
     }
     let damaged = scan.damaged.borrow().len() as u64;
     Ok(Found { index, segments, tally, ledger, damaged, is_void: false })

@@ -6,17 +6,16 @@ use std::task::{Context, Poll, ready};
 
 use parking_lot::RwLock;
 
-use super::clean;
-use super::figures::{CLEANED_SEGMENTS, EVICTED_OBJECTS, KEPT_BYTES, PASSED_OVER_SEGMENTS};
-use super::keep::{Budget, RESERVE};
+use super::keep::Budget;
 use super::options::SegmentedOptions;
 use super::recover::{self, Opened};
 use crate::device::Device;
 use crate::engine::answer::limits;
-use crate::engine::segments::Indexed;
+use crate::engine::segments::figures::{CLEANED_SEGMENTS, EVICTED_OBJECTS, KEPT_BYTES, PASSED_OVER_SEGMENTS};
+use crate::engine::segments::{Indexed, cleaner};
 use crate::engine::{
-    Capabilities, Engine, FetchDone, Hold, Holds, Kind, Limits, Place, Placement, Places, Probe, Record, SyncDone,
-    closing, parts,
+    Capabilities, Engine, FetchDone, Hold, Holds, Limits, Place, Placement, Places, Probe, Record, SyncDone, closing,
+    parts,
 };
 use crate::layout::Log;
 use crate::layout::log::LogCounters;
@@ -62,10 +61,10 @@ impl Segmented {
             publishing: RwLock::new(()),
         });
         if options.keep_percent > 0 {
-            inner.indexed.segments.reserve(RESERVE);
+            cleaner::reserve(&inner.indexed.segments);
         }
         if !options.read_only {
-            clean::start(&inner).map_err(|error| error.to_string())?;
+            cleaner::start(&inner).map_err(|error| error.to_string())?;
         }
         Ok(Segmented(inner))
     }
@@ -75,11 +74,7 @@ impl Inner {
     /// Append a record and enter it. Nothing else may come in between: `publishing` is held.
     pub(super) fn append(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
         let place = ready!(self.indexed.log.frontier.poll_append(cx, record))?;
-        match record.kind {
-            Kind::Whole | Kind::Large => self.indexed.index.insert_low(record.id.low(), place),
-            Kind::Tombstone => self.indexed.index.remove_low(record.id.low()),
-            Kind::Extent => {}
-        }
+        self.indexed.index.enter(record.kind, record.id.low(), place);
         Poll::Ready(Ok(place))
     }
 

@@ -5,16 +5,14 @@
 //! that was kept and is not asked for again leaves the next time.
 
 use std::cmp::Ordering;
-use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::task::Poll;
 
 use super::engine::Inner;
 use crate::device::blocking;
+use crate::engine::segments::cleaner;
 use crate::engine::{Kind, Place};
 use crate::layout::SummaryEntry;
 use crate::layout::record::Header;
-use crate::wait::block_on;
 
 /// What may be written once more: a share of what was stored, never passed.
 pub struct Budget {
@@ -76,9 +74,6 @@ fn choose(mut candidates: Vec<Candidate>, mut room: u64) -> Vec<Candidate> {
     candidates
 }
 
-/// Free segments that are left to the cleaning, so that it may write something once more.
-pub const RESERVE: usize = 1;
-
 /// Append the most valuable records of a segment once more: up to a share of its bytes, and within the budget. Memory: the
 /// segment.
 pub fn keep(engine: &Inner, region: Place, entries: &[SummaryEntry]) {
@@ -123,27 +118,16 @@ fn record_at<'a>(engine: &Inner, bytes: &'a [u8], region: Place, place: Place) -
 
 /// Append a record once more, unless a newer version came meanwhile; false if there is no more room for any.
 fn append_again(engine: &Inner, chosen: &Candidate, header: &Header, payload: &[u8]) -> bool {
-    let record = header.again(payload);
-    block_on(poll_fn(|cx| {
-        let _alone = engine.publishing.write();
-        if engine.indexed.index.hits(chosen.id_low, chosen.place).is_none() {
-            return Poll::Ready(true);
-        }
-        engine.indexed.segments.reserve(0);
-        let again = engine.indexed.log.frontier.poll_append(cx, &record);
-        engine.indexed.segments.reserve(RESERVE);
-        match again {
-            Poll::Ready(Ok(place)) => {
-                engine.indexed.index.follow(chosen.id_low, chosen.place, place);
-                engine.budget.spent.fetch_add(chosen.bytes, Relaxed);
-                Poll::Ready(true)
-            }
-            Poll::Ready(Err(_)) => Poll::Ready(false),
-            // This thread alone frees segments, so it does not wait for one.
-            Poll::Pending if engine.indexed.segments.free() == 0 => Poll::Ready(false),
-            Poll::Pending => Poll::Pending,
-        }
-    }))
+    let (record, index) = (header.again(payload), &engine.indexed.index);
+    cleaner::write(
+        engine,
+        || index.hits(chosen.id_low, chosen.place).is_some(),
+        |cx| engine.indexed.log.frontier.poll_append(cx, &record),
+        |place| {
+            index.follow(chosen.id_low, chosen.place, place);
+            engine.budget.spent.fetch_add(chosen.bytes, Relaxed);
+        },
+    )
 }
 
 #[cfg(test)]

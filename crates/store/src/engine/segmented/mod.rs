@@ -38,7 +38,6 @@
 
 mod clean;
 mod engine;
-mod figures;
 mod keep;
 mod options;
 mod record;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::engine::Segmented;
-use super::figures::{CLEANED_SEGMENTS, EVICTED_OBJECTS, KEPT_BYTES, PASSED_OVER_SEGMENTS};
 use super::options::SegmentedOptions;
 use crate::engine::registry::{Ask, Cut, EngineRecord, Ground, OnDevice, Opening};
+use crate::engine::segments::figures::{CLEANED_SEGMENTS, EVICTED_OBJECTS, KEPT_BYTES, PASSED_OVER_SEGMENTS};
 use crate::engine::{Engine, Setting, Settings, Takes, no_cut_to_tell, none_wrong};
 use crate::layout::LogSection;
 

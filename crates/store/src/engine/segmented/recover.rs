@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use super::options::SegmentedOptions;
 use crate::device::{Device, blocking};
+use crate::engine::Place;
 use crate::engine::segments::{Index, SLOT_BITS};
-use crate::engine::{Kind, Place};
 use crate::index::Sets;
 use crate::layout::opening::{OpenedLog, open_log};
 use crate::layout::{Frontier, Segments, SnapshotHeader, Snapshots};
@@ -105,11 +105,7 @@ fn anew(device: &Arc<dyn Device>, options: &SegmentedOptions, damaged_before: u6
     let index = Index::over(Index::room(options.slots), segments, layout);
     // In the order in which they were written: later versions replace earlier ones, and removals remove them.
     for entry in &found.entries {
-        match entry.kind {
-            Kind::Whole | Kind::Large => index.insert_low(entry.id_low, entry.place),
-            Kind::Tombstone => index.remove_low(entry.id_low),
-            Kind::Extent => {}
-        }
+        index.enter(entry.kind, entry.id_low, entry.place);
     }
     Ok(Opened { index, frontier, number: 0, damaged: damaged + damaged_before, was_clean: false })
 }

@@ -1,4 +1,4 @@
-//! What this engine counts beside what all engines do.
+//! What these engines count beside what all engines do.
 
 use crate::terms::{Figure, FigureKind};
 
@@ -20,9 +20,13 @@ pub static PASSED_OVER_SEGMENTS: Figure = Figure {
 pub static EVICTED_OBJECTS: Figure =
     Figure { name: "evicted_objects", help: "Objects evicted with their segments.", kind: FigureKind::Counter };
 
-/// What the setting `keep` cost.
+/// What keeping objects cost.
 pub static KEPT_BYTES: Figure = Figure {
     name: "kept_bytes",
     help: "Bytes of records that were written once more so that they outlive their segment.",
     kind: FigureKind::Counter,
 };
+
+/// What snapshots cost.
+pub static SNAPSHOT_BYTES: Figure =
+    Figure { name: "snapshot_bytes", help: "Bytes of snapshots of the index written.", kind: FigureKind::Counter };

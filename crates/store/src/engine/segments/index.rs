@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::format::{MOST_HITS, Set, Slot, WAYS, fingerprint};
-use crate::engine::Place;
+use crate::engine::{Kind, Place};
 use crate::index::Sets;
 use crate::layout::{LogLayout, Segments};
 
@@ -87,7 +87,17 @@ impl Index {
         self.with(id_low, |set| set.of(wanted).find_map(|slot| self.place(&slot))).flatten()
     }
 
-    /// Enter a record by the low half of its digest. It takes the slot of its fingerprint, most likely an older version's;
+    /// What a record says: an object is entered, a removal removes what has its fingerprint, a part of an object is found by its
+    /// place alone.
+    pub fn enter(&self, kind: Kind, id_low: u64, place: Place) {
+        match kind {
+            Kind::Whole | Kind::Large => self.insert_low(id_low, place),
+            Kind::Tombstone => self.remove_low(id_low),
+            Kind::Extent => {}
+        }
+    }
+
+    /// Enter an object by the low half of its digest. It takes the slot of its fingerprint, most likely an older version's;
     /// else a free one; else that of the oldest record in the set that nobody asked for, or of the oldest.
     pub fn insert_low(&self, id_low: u64, place: Place) {
         let wanted = fingerprint(id_low);

@@ -1,5 +1,7 @@
-//! What engines over segments have in common: an index in memory of what lies where, and reading by it.
+//! What engines over segments have in common: an index in memory of what lies where, reading by it, and the thread that cleans.
 
+pub mod cleaner;
+pub mod figures;
 mod format;
 mod index;
 mod reading;
