@@ -91,7 +91,7 @@ impl Generations {
     pub fn with(disk_bytes: u64, segment_bytes: u64, value: Value, parts: Parts) -> Self {
         let (disk_bytes, segment_bytes) = (disk_bytes.max(1), segment_bytes.max(1));
         let shape = parts.shape.unwrap_or(Shape::of(disk_bytes / segment_bytes)).in_bounds();
-        let most_tokens = (disk_bytes / TOKENS_OF_DISK).max(2 * segment_bytes);
+        let most_tokens = (disk_bytes / TOKENS_OF_DISK).max(segment_bytes.saturating_mul(2));
         let generations = Generations {
             shape,
             value,
