@@ -23,7 +23,7 @@ pub struct Alone {
 impl Scan<'_> {
     /// What lies in the region of this number; `None` if that is nothing. Of a region that `is_known` its entries are not
     /// read. Two small reads, a third where the summary is longer than a block, and the whole of a region without one.
-    /// Errors: neither its beginning nor its end can be read, or not what lies between them.
+    /// Errors: its beginning cannot be read, and it has no end; or what lies between them cannot.
     pub fn alone(&self, number: usize, is_known: impl Fn(Place) -> bool) -> Result<Option<Alone>, Unreadable> {
         let (footer, begun) = (self.footer(number), self.begun(number));
         let (end, beginning) = (footer.ok().flatten(), begun.ok().flatten());
@@ -35,7 +35,8 @@ impl Scan<'_> {
             }
         }
         let Some(region) = beginning.or(sealed.map(|footer| footer.region)) else {
-            return if footer.is_err() || begun.is_err() { Err(Unreadable) } else { Ok(None) };
+            // Where a first record would be is nothing, or it cannot be known.
+            return begun.map(|_| None);
         };
         let walked = self.walk(region)?;
         Ok(walked.map(|walked| Alone {

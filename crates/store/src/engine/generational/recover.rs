@@ -194,11 +194,10 @@ fn after_a_crash(
             before.segments.get(number).is_some_and(|(known, is_current)| !is_current && known.last_number < up_to);
         closed && before.home(number) == Some(region)
     };
-    let mut regions = Vec::new();
-    let mut is_unreadable = false;
+    let (mut regions, mut unreadable) = (Vec::new(), Vec::new());
     for number in 0..layout.regions as usize {
         let alone = scan.alone(number, |region| is_known(number, region));
-        is_unreadable |= alone.is_err();
+        unreadable.extend(alone.is_err().then_some(number));
         regions.push(alone.ok().flatten());
     }
     // The place before the first of lap 1.
@@ -207,6 +206,11 @@ fn after_a_crash(
     let entries = || regions.iter().flatten().flat_map(|alone| &alone.entries);
     let next_number = entries().map(|entry| entry.number + 1).fold(before.next_number.max(up_to), u64::max);
     let went_round = layout.lap(newest) > 1;
+    // In the first lap the logs begin one segment after the other. Beyond the newest lie those that were begun and hold nothing
+    // yet, one of each log at the most, and others that cannot be read; and then none.
+    let found = (newest.0 - least.0) / layout.region_bytes;
+    let begun_at_most = found as usize + policy.logs() + unreadable.len();
+    let is_unreadable = unreadable.iter().any(|number| went_round || *number < begun_at_most);
     if is_unreadable || (!had_snapshot && went_round) {
         let newest = Place(newest.0 + layout.log_bytes());
         let next_number = next_number + NUMBERS_LEFT_OUT;
