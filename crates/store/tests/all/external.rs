@@ -189,7 +189,10 @@ fn many_are_in_flight(engine: EngineRef) {
     let stored: Vec<_> = (0..OBJECTS).filter(|n| get(&cache, *n).is_some()).collect();
     let index = cache.external();
     let steps: Vec<_> = stored.iter().map(|&n| (n, block_on(index.locate(&key(n))).unwrap())).collect();
-    assert!(index.handed_out() > 200, "{}", index.handed_out());
+    // A read each, but for what the store's own memory has: Dámelo's pool has up to 110 of them, by which page left last.
+    let reads = steps.iter().filter(|(_, step)| matches!(step, Step::Read(_))).count();
+    assert_eq!(index.handed_out(), reads);
+    assert!(reads > stored.len() / 2 && stored.len() > 200, "{reads} reads for {} objects", stored.len());
     // Verified in another order than they were asked for, by other threads.
     let mut parts: Vec<Vec<_>> = (0..4).map(|_| Vec::new()).collect();
     for (number, step) in steps.into_iter().rev().enumerate() {
