@@ -1,10 +1,11 @@
 //! What a group's journal is told in a round, and where the blocks go. [`super::rounds`] says when.
 
+use std::collections::HashMap;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::group::{Group, JournalAt};
+use super::group::{Group, JournalAt, Removal};
 use super::journal::{Entries, PageEntry};
 use super::layout::At;
 use super::rounds::Round;
@@ -13,13 +14,67 @@ use crate::device::{Op, Outcome, Request, blocking};
 use crate::memory::AlignedBuf;
 use crate::terms::Digest;
 
+/// Versions that are void for the sake of another group's newer one, though the journal of the group that has them may not
+/// have heard of it. The other group's journal says so as well, where it says that pages are gone, on which the newer one may
+/// have been, and where it begins anew and forgets what it has said.
+pub struct Voids {
+    removed: Vec<(u32, Removal)>,
+    replaced: Vec<Removal>,
+}
+
+impl Voids {
+    /// Those of these groups; and the versions replaced before this moment, which count if what replaced them lasts.
+    pub fn of(groups: &[Group], shadows: &HashMap<At, Vec<Shadow>>, boundary: u64) -> Voids {
+        let of_group =
+            |(group, at): (&Group, u32)| group.pending.removed.iter().map(|said| (at, *said)).collect::<Vec<_>>();
+        let replaced = |(at, of_page): (&At, &Vec<Shadow>)| {
+            let others = of_page.iter().filter(|shadow| shadow.by_group != at.group && shadow.moment <= boundary);
+            others.map(Shadow::removal).collect::<Vec<_>>()
+        };
+        Voids {
+            removed: groups.iter().zip(0..).flat_map(of_group).collect(),
+            replaced: shadows.iter().flat_map(replaced).collect(),
+        }
+    }
+
+    /// Say what is void in other groups for the sake of this one; `lasts` if all that it has replaced comes to last.
+    pub fn say(&self, group: u32, lasts: bool, entries: &mut Entries) {
+        let removed = self.removed.iter().filter(|(at, _)| *at != group).map(|(_, removal)| removal);
+        let replaced = self.replaced.iter().filter(|_| lasts);
+        for removal in removed.chain(replaced).filter(|removal| removal.by == Some(group)) {
+            entries.removed(&removal.id, removal.number);
+        }
+    }
+}
+
 impl Inner {
-    /// Say in a group's journal what has come to last: the blocks are on their way then.
-    pub(super) fn write_journal(self: &Arc<Self>, state: &mut State, round: &mut Round, number: u32, out: &mut Out) {
+    /// Say in a group's journal what has come to last: the blocks are on their way then. Of a group that is not asked for, say
+    /// what is gone.
+    pub(super) fn write_journal(
+        self: &Arc<Self>,
+        state: &mut State,
+        round: &mut Round,
+        voids: &Voids,
+        number: u32,
+        out: &mut Out,
+    ) {
         let (epoch, last, boundary) = (state.epoch, state.number, round.boundary);
         let State { groups, shadows, .. } = state;
         let Some(group) = groups.get_mut(number as usize) else { return };
+        let is_asked = round.ask.has(number);
+        // One of which something was not written begins anew as soon as it can.
+        let is_behind = group.journal.generation > 0 && group.journal.is_tainted;
+        if !(is_asked || is_behind || group.pending.is_less()) {
+            return;
+        }
         let mut changes = Entries::default();
+        // First of all, so that no crash in the midst of it keeps only that a newer version is gone.
+        let removed = group.pending.removed.clone();
+        removed.iter().for_each(|removal| changes.removed(&removal.id, removal.number));
+        round.told.push((number, removed.len()));
+        if !group.pending.dropped.is_empty() {
+            voids.say(number, is_asked, &mut changes);
+        }
         for (page, life) in mem::take(&mut group.pending.dropped) {
             // It may have been begun anew; what that has become is said behind this.
             let floor = group.page(page).map_or(life, |page| page.floor.max(life));
@@ -27,8 +82,9 @@ impl Inner {
             changes.page(&entry);
             round.recorded.push((At { group: number, page }, life));
         }
-        let (taken, rest): (Vec<_>, Vec<_>) =
-            mem::take(&mut group.pending.written).into_iter().partition(|written| written.moment <= boundary);
+        let (taken, rest): (Vec<_>, Vec<_>) = mem::take(&mut group.pending.written)
+            .into_iter()
+            .partition(|written| is_asked && written.moment <= boundary);
         group.pending.written = rest;
         for written in taken {
             let entry = written.entry;
@@ -37,17 +93,16 @@ impl Inner {
             let before = group.page_mut(entry.page).and_then(|page| page.durable.replace((written.frame, entry.slots)));
             group.superseded.extend(before.map(|(frame, _)| frame));
         }
-        for (id, removal) in mem::take(&mut group.pending.removed) {
-            changes.removed(&id, removal);
-        }
-        let replaced = |at: &At, shadow: &Shadow| at.group == number && !shadow.is_other && shadow.moment <= boundary;
+        let replaced = |at: &At, shadow: &Shadow| {
+            is_asked && at.group == number && shadow.by_group == number && shadow.moment <= boundary
+        };
         for (at, of_page) in shadows.iter() {
             of_page
                 .iter()
                 .filter(|shadow| replaced(at, shadow))
                 .for_each(|shadow| changes.removed(&shadow.id, shadow.by));
         }
-        if changes.is_empty() && !round.ask.closing {
+        if changes.is_empty() && !round.ask.closing && !is_behind {
             group.checkpointed = self.now();
             return;
         }
@@ -62,12 +117,20 @@ impl Inner {
         };
         let (at, blocks) = self.blocks(group, number, changes, || {
             let mut full = group.full(epoch, stays);
+            removed.iter().for_each(|removal| full.removed(&removal.id, removal.number));
+            voids.say(number, is_asked, &mut full);
             full.opened(epoch, last);
             if round.ask.closing {
                 full.closed(last);
             }
             full
         });
+        if at.used_bytes > self.options.layout.class_of(number).area_bytes {
+            // The others are told in this round. After the next one there is less to say on their behalf.
+            round.bad.insert(number);
+            round.failed.get_or_insert_with(|| format!("a checkpoint of group {number} does not fit its place yet"));
+            return;
+        }
         if at.area != group.journal.area {
             // A full checkpoint tells of every page.
             let lives = group.pages.iter().zip(0..).filter(|(page, _)| page.life > 0);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::layout::At;
-use super::limits::{FRAME_PATIENCE, TICK};
+use super::limits::{FRAME_PATIENCE, MAX_SHADOWS, TICK};
 use super::options::Cleaning;
 use super::page;
 use super::state::{Inner, Out, State};
@@ -68,6 +68,9 @@ impl Inner {
             };
             let due: Vec<_> =
                 state.groups.iter().zip(0..).filter(|(group, _)| is_due(group)).map(|(_, number)| number).collect();
+            if state.groups.iter().any(|group| group.pending.removed.len() > MAX_SHADOWS) {
+                self.ask_nobody(&mut state, &mut out);
+            }
             for number in due {
                 if let Some(group) = state.group(number) {
                     group.checkpointed = now;

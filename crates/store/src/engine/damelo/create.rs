@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::group::Group;
+use super::group::{Group, Removal};
 use super::layout::{At, Slot};
 use super::limits::MAX_SHADOWS;
 use super::page;
@@ -193,7 +193,7 @@ impl Inner {
             group.delete(at.page, spot.slot);
         }
         if may_last || is_other {
-            let shadow = Shadow { id, slot: spot.slot, number: spot.number, moment, by: number, is_other };
+            let shadow = Shadow { id, slot: spot.slot, number: spot.number, moment, by: number, by_group: by };
             state.shadows.entry(at).or_default().push(shadow);
             state.shadow_count += 1;
         }
@@ -208,7 +208,7 @@ impl Inner {
         for group in &mut state.groups {
             if let Some(spot) = group.forget(id) {
                 group.delete(spot.page, spot.slot);
-                group.pending.removed.push((*id, number));
+                group.pending.removed.push(Removal { id: *id, number, by: None });
                 was_there = true;
             }
         }
@@ -231,10 +231,10 @@ impl Inner {
                 let stays = shadow.id != *id;
                 if !stays {
                     let group: &mut Group = group;
-                    if shadow.is_other {
+                    if shadow.by_group != at.group {
                         group.delete(at.page, shadow.slot);
                     }
-                    group.pending.removed.push((*id, number));
+                    group.pending.removed.push(Removal { number, ..shadow.removal() });
                 }
                 stays
             });

@@ -60,14 +60,30 @@ pub struct Pending {
     pub written: Vec<Written>,
     /// Pages that were evicted, and in which life.
     pub dropped: Vec<(u32, u64)>,
-    /// Objects that were removed, with the number of the removal.
-    pub removed: Vec<(Digest, u64)>,
+    /// Versions that are void.
+    pub removed: Vec<Removal>,
+}
+
+/// Whatever there was of an object before this number is void.
+#[derive(Clone, Copy, Debug)]
+pub struct Removal {
+    /// The object.
+    pub id: Digest,
+    /// The number of what made it so.
+    pub number: u64,
+    /// The group that has, or had, a newer version, if it was that: its journal says it too, for as long as this group's does not.
+    pub by: Option<u32>,
 }
 
 impl Pending {
     /// Whether there is nothing to say.
     pub fn is_empty(&self) -> bool {
-        self.written.is_empty() && self.dropped.is_empty() && self.removed.is_empty()
+        self.written.is_empty() && !self.is_less()
+    }
+
+    /// Whether something is not there any more that the disk has.
+    pub fn is_less(&self) -> bool {
+        !self.dropped.is_empty() || !self.removed.is_empty()
     }
 }
 

@@ -24,7 +24,8 @@ pub const PINNED_SHARE: usize = 4;
 /// How often a page may be begun anew before the disk has heard of it: so many lives are passed over after a crash.
 pub const UNRECORDED_LIVES: u64 = 64;
 
-/// Versions that were replaced and whose successor is not on the disk yet; beyond, all groups are checkpointed.
+/// Versions that were replaced and whose successor is not on the disk yet; beyond, all groups are checkpointed. And objects of a
+/// group that were removed and of which its journal has not heard; beyond, all journals are told what is gone.
 pub const MAX_SHADOWS: usize = 64 << 10;
 
 /// How long a request waits for a frame before it is told that the disk is too slow.

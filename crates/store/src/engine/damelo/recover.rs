@@ -9,7 +9,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::group::{Group, JournalAt, Page};
+use super::checkpoint::Voids;
+use super::group::{Group, JournalAt, Page, Removal};
 use super::journal::{Entries, Replayed};
 use super::layout::DameloLayout;
 use super::limits::UNRECORDED_LIVES;
@@ -17,7 +18,6 @@ use super::options::DameloOptions;
 use super::table::Spot;
 use crate::device::{Device, blocking};
 use crate::memory::aligned::{ALIGN, round_up};
-use crate::terms::Digest;
 
 /// How much of a journal is read at once.
 const READ_BYTES: usize = 1 << 20;
@@ -50,7 +50,7 @@ pub fn read(device: &Arc<dyn Device>, options: &DameloOptions, now: Instant) -> 
     let mut removed = Vec::new();
     for (number, (area, mut last, other)) in found.into_iter().enumerate() {
         opened.number = opened.number.max(last.number);
-        removed.extend(std::mem::take(&mut last.removed));
+        removed.extend(std::mem::take(&mut last.removed).into_iter().map(|said| (number as u32, said)));
         let mut group = restore(layout, number as u32, area, last, epoch, is_clean, now);
         if other.is_whole() {
             group.journal.untold = Some((other.generation, other.next, other.used_bytes));
@@ -62,7 +62,9 @@ pub fn read(device: &Arc<dyn Device>, options: &DameloOptions, now: Instant) -> 
         opened.groups.push(group);
     }
     newest_alone(&mut opened.groups);
-    removed.into_iter().for_each(|(id, number)| gone(&mut opened.groups, &id, number));
+    for (by, (id, number)) in removed {
+        gone(&mut opened.groups, &Removal { id, number, by: Some(by) });
+    }
     // What was changed and not kept since may have had these numbers.
     opened.number += if is_clean { 0 } else { 1 << 32 };
     opened
@@ -211,17 +213,21 @@ fn newest_alone(groups: &mut [Group]) {
         let Some((group, others)) = groups.get_mut(..=number).and_then(|upto| upto.split_last_mut()) else { continue };
         let mut older = Vec::new();
         for (_, id, spot) in group.table.from(0) {
-            for other in others.iter_mut() {
+            for (other, by) in others.iter_mut().zip(0..) {
                 match other.find(id) {
-                    Some(there) if there.number > spot.number => older.push(*id),
-                    Some(there) => forget(other, id, there, spot.number),
+                    Some(there) if there.number > spot.number => {
+                        older.push(Removal { id: *id, number: there.number, by: Some(by) });
+                    }
+                    Some(there) => {
+                        forget(other, there, Removal { id: *id, number: spot.number, by: Some(number as u32) });
+                    }
                     None => {}
                 }
             }
         }
-        for id in older {
-            if let Some(spot) = group.find(&id) {
-                forget(group, &id, spot, spot.number + 1);
+        for removal in older {
+            if let Some(spot) = group.find(&removal.id) {
+                forget(group, spot, removal);
             }
         }
     }
@@ -229,18 +235,18 @@ fn newest_alone(groups: &mut [Group]) {
 
 /// Forget what any group has of an object from before this number: it was removed, or replaced, and one group's journal says so.
 /// A group that had an older version, from when the object was in that one, may not have been checkpointed since.
-fn gone(groups: &mut [Group], id: &Digest, number: u64) {
+fn gone(groups: &mut [Group], removal: &Removal) {
     for group in groups {
-        if let Some(spot) = group.find(id).filter(|spot| spot.number < number) {
-            forget(group, id, spot, number);
+        if let Some(spot) = group.find(&removal.id).filter(|spot| spot.number < removal.number) {
+            forget(group, spot, *removal);
         }
     }
 }
 
-fn forget(group: &mut Group, id: &Digest, spot: Spot, number: u64) {
-    group.forget(id);
+fn forget(group: &mut Group, spot: Spot, removal: Removal) {
+    group.forget(&removal.id);
     group.delete(spot.page, spot.slot);
-    group.pending.removed.push((*id, number));
+    group.pending.removed.push(removal);
 }
 
 /// Say in every journal that the cache is open, so that places that are given out from now on mean nothing else after a
@@ -251,11 +257,14 @@ pub fn say_open(
     groups: &mut [Group],
     (epoch, number): (u32, u64),
 ) -> Result<(), String> {
+    let voids = Voids::of(groups, &HashMap::new(), 0);
     for (n, group) in groups.iter_mut().enumerate() {
         let mut changes = Entries::default();
         changes.opened(epoch, number);
         let (at, blocks) = inner.blocks(group, n as u32, changes, || {
             let mut full = group.full(epoch, |_| Vec::new());
+            group.pending.removed.iter().for_each(|said| full.removed(&said.id, said.number));
+            voids.say(n as u32, false, &mut full);
             full.opened(epoch, number);
             full
         });

@@ -5,12 +5,17 @@
 //!
 //! Order is what makes it hold. A journal speaks only of pages that a sync has made last. A page that was written after the
 //! round began is left to the next one, for it may lack a version whose successor this round does not wait for.
+//!
+//! What is gone, each round says of every group, asked for or not. An object may have lain in another group before: once a
+//! journal has heard of a newer version, no other journal may bring back an older one, even if the newer one is gone as well.
+//! [`Voids`] says what one group's journal says on behalf of another's that has not heard yet.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use super::checkpoint::Voids;
 use super::group::{JournalAt, Pending};
 use super::layout::At;
 use super::state::{Inner, Out, State};
@@ -39,14 +44,16 @@ pub struct Round {
     pub(super) blocks: usize,
     pub(super) journals: Vec<(u32, JournalAt)>,
     /// Groups of which a block was not written.
-    bad: BTreeSet<u32>,
+    pub(super) bad: BTreeSet<u32>,
+    /// How many of its removals each group's journal is told of.
+    pub(super) told: Vec<(u32, usize)>,
     /// Lives that the disk has heard of, once it ends well.
     pub(super) recorded: Vec<(At, u64)>,
-    failed: Option<String>,
+    pub(super) failed: Option<String>,
 }
 
 impl Ask {
-    fn has(&self, group: u32) -> bool {
+    pub(super) fn has(&self, group: u32) -> bool {
         self.all || self.groups.contains(&group)
     }
 }
@@ -76,6 +83,12 @@ impl Inner {
         self.begin_round(state, out);
     }
 
+    /// Say in the journals what is gone, some time; nobody is told.
+    pub(super) fn ask_nobody(self: &Arc<Self>, state: &mut State, out: &mut Out) {
+        state.asked.get_or_insert_default();
+        self.begin_round(state, out);
+    }
+
     /// Of a disk that was given up: what only memory has is lost, which is told once.
     fn let_go_of_new(&self, state: &mut State) {
         let all = state.residents.iter().flat_map(|residents| &residents.pages);
@@ -94,7 +107,11 @@ impl Inner {
             .iter()
             .flat_map(|residents| &residents.pages)
             .any(|(at, resident)| changed(at, resident.is_dirty || resident.is_writing))
-            || state.groups.iter().enumerate().any(|(n, group)| ask.has(n as u32) && !group.pending.is_empty())
+            || state
+                .groups
+                .iter()
+                .zip(0..)
+                .any(|(group, n)| group.pending.is_less() || ask.has(n) && !group.pending.is_empty())
     }
 
     fn begin_round(self: &Arc<Self>, state: &mut State, out: &mut Out) {
@@ -138,6 +155,7 @@ impl Inner {
             blocks: 0,
             journals: Vec::new(),
             bad: BTreeSet::new(),
+            told: Vec::new(),
             recorded: Vec::new(),
             failed,
         });
@@ -207,10 +225,9 @@ impl Inner {
     /// Say in each journal what has come to last.
     fn write_journals(self: &Arc<Self>, state: &mut State, out: &mut Out) {
         let Some(mut round) = state.round.take() else { return };
+        let voids = Voids::of(&state.groups, &state.shadows, round.boundary);
         for number in 0..state.groups.len() as u32 {
-            if round.ask.has(number) {
-                self.write_journal(state, &mut round, number, out);
-            }
+            self.write_journal(state, &mut round, &voids, number, out);
         }
         let blocks = round.blocks;
         state.round = Some(round);
@@ -246,8 +263,10 @@ impl Inner {
         let mut out = Out::default();
         let mut state = self.state.lock();
         state.health.sync_ended(outcome.result.is_ok());
-        let taken = state.round.as_mut().map(|round| (mem::take(&mut round.journals), mem::take(&mut round.bad)));
-        let (journals, bad) = taken.unwrap_or_default();
+        let taken = state.round.as_mut().map(|round| {
+            (mem::take(&mut round.journals), round.bad.clone(), round.told.iter().copied().collect::<HashMap<_, _>>())
+        });
+        let (journals, bad, told) = taken.unwrap_or_default();
         let failed = outcome.result.err().map(|error| {
             self.counts.sync_errors.fetch_add(1, Relaxed);
             format!("checkpoints were not synced: {error}")
@@ -264,6 +283,8 @@ impl Inner {
             for frame in mem::take(&mut group.superseded) {
                 group.let_go(frame);
             }
+            let told = told.get(&number).copied().unwrap_or(0).min(group.pending.removed.len());
+            group.pending.removed.drain(..told);
         }
         self.end_round(&mut state, failed, &mut out);
         drop(state);
@@ -283,7 +304,8 @@ impl Inner {
         } else {
             // What was taken off the lists is in the next full checkpoint.
             for number in 0..state.groups.len() as u32 {
-                if let Some(group) = state.group(number).filter(|_| round.ask.has(number)) {
+                let is_told = round.ask.has(number) || round.told.iter().any(|(told, _)| *told == number);
+                if let Some(group) = state.group(number).filter(|_| is_told) {
                     group.journal.is_tainted = true;
                 }
             }
@@ -321,13 +343,13 @@ impl Inner {
     fn clear_shadows(&self, state: &mut State, round: &Round) {
         let State { shadows, groups, shadow_count, .. } = state;
         for (at, of_page) in shadows.iter_mut() {
-            let Some(group) = groups.get_mut(at.group as usize).filter(|_| round.ask.has(at.group)) else { continue };
+            let Some(group) = groups.get_mut(at.group as usize) else { continue };
             let before = of_page.len();
             of_page.retain(|shadow| {
-                let stays = shadow.moment > round.boundary || (shadow.is_other && !round.ask.all);
-                if !stays && shadow.is_other {
+                let stays = shadow.moment > round.boundary || !round.ask.has(shadow.by_group);
+                if !stays && shadow.by_group != at.group {
                     group.delete(at.page, shadow.slot);
-                    group.pending.removed.push((shadow.id, shadow.by));
+                    group.pending.removed.push(shadow.removal());
                 }
                 stays
             });

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::group::Group;
+use super::group::{Group, Removal};
 use super::layout::{At, Slot};
 use super::limits::{FRAME_PATIENCE, PINNED_SHARE};
 use super::options::DameloOptions;
@@ -105,8 +105,15 @@ pub struct Shadow {
     pub moment: u64,
     /// The number of what replaced it.
     pub by: u64,
-    /// Whether that is in another group: then it stays on its page until that lasts.
-    pub is_other: bool,
+    /// The group which that is in. If it is another one, this version stays on its page until that lasts.
+    pub by_group: u32,
+}
+
+impl Shadow {
+    /// That this version is void, to be said by the group that has it.
+    pub fn removal(&self) -> Removal {
+        Removal { id: self.id, number: self.by, by: Some(self.by_group) }
+    }
 }
 
 /// Pages in memory.

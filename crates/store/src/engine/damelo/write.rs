@@ -11,7 +11,7 @@ use super::group::Written;
 use super::journal::PageEntry;
 use super::layout::At;
 use super::page;
-use super::state::{Inner, Out, State};
+use super::state::{Inner, Out, Shadow, State};
 use crate::device::{Op, Outcome, Request};
 use crate::memory::AlignedBuf;
 
@@ -104,10 +104,13 @@ impl Inner {
         if let Some(frame) = self.unload(state, at) {
             self.pool(size).retire(frame);
         }
-        let gone = state.shadows.remove(&at).map_or(0, |shadows| shadows.len());
-        state.shadow_count -= gone;
+        let shadows = state.shadows.remove(&at).unwrap_or_default();
+        state.shadow_count -= shadows.len();
         if let Some(group) = state.group(at.group) {
             group.drop_page(at.page);
+            // The disk has them until it has heard of that. Other groups' journals must not forget earlier that they are void.
+            let others = shadows.iter().filter(|shadow| shadow.by_group != at.group);
+            group.pending.removed.extend(others.map(Shadow::removal));
         }
     }
 

@@ -51,13 +51,13 @@ impl History {
     }
 
     /// Whether this may be found of an object after the power cut.
-    fn allows(&self, n: u32, found: Option<u32>) -> bool {
+    fn allows(&self, n: u32, found: Option<u32>, is_full: bool) -> bool {
         let events = &self.events[n as usize];
         let (heard, later) = events.split_at(self.lasting[n as usize]);
         let last = heard.last().and_then(|event| event.version);
         match found {
             Some(_) => last == found || later.iter().any(|event| event.version == found),
-            None => last.is_none() || later.iter().any(|event| event.version.is_none()),
+            None => is_full || last.is_none() || later.iter().any(|event| event.version.is_none()),
         }
     }
 }
@@ -80,7 +80,9 @@ fn found(files: &FileSystem, n: u32) -> Result<Option<u32>, String> {
 
 /// Create, read, remove, love, hate and checkpoint, until the disk fails. Objects move between groups: what maps them to groups
 /// may change (section 3).
-fn script(files: &FileSystem, disk: &Faulty, cut: u64, hand: &ManualClock) -> History {
+///
+/// Where `is_full`, pages are evicted and journals begin anew as often as if the disk had no room for more.
+fn script(files: &FileSystem, disk: &Faulty, cut: u64, hand: &ManualClock, is_full: bool) -> History {
     let (mut history, mut version) = (History::new(), 0);
     let is_on = || disk.calls() <= cut;
     for round in 0..ROUNDS {
@@ -95,13 +97,23 @@ fn script(files: &FileSystem, disk: &Faulty, cut: u64, hand: &ManualClock) -> Hi
         for n in [round * 3 % OBJECTS, (round * 5 + 1) % OBJECTS, (round * 4 + 4) % OBJECTS] {
             let Some((group, _)) = history.now(n) else { continue };
             history.note(n, group, None);
-            if !files.remove(&name(n), group).unwrap() {
+            assert!(files.remove(&name(n), group).unwrap() || is_full || !is_on());
+            if !is_on() {
                 return history;
             }
         }
         for n in (0..OBJECTS).step_by(5) {
             let found = found(files, n);
-            assert!(!is_on() || found == Ok(history.now(n).map(|(_, version)| version)), "object {n} is {found:?}");
+            let is_now = found == Ok(history.now(n).map(|(_, version)| version)) || is_full && found == Ok(None);
+            assert!(is_now || !is_on(), "object {n} is {found:?}");
+        }
+        if is_full {
+            let inner = &files.engine.0;
+            let mut state = inner.state.lock();
+            // Not the one that was asked for last: its pages are those that the disk has.
+            inner.evict(&mut state, (round + 1) % 4, None);
+            inner.evict(&mut state, (round + 3) % 4, None);
+            state.groups.iter_mut().zip(0..).for_each(|(group, n)| group.journal.is_tainted |= (n + round) % 3 == 0);
         }
         files.love(1 + round % 4).unwrap();
         files.hate(1 + (round + 1) % 4).unwrap();
@@ -126,7 +138,7 @@ fn script(files: &FileSystem, disk: &Faulty, cut: u64, hand: &ManualClock) -> Hi
 }
 
 /// The store whose power goes at this request: what was done, what the disk's platter has, and what was on its way there.
-fn cut_at(cut: u64) -> (History, Medium, Arc<Faulty>) {
+fn cut_at(cut: u64, is_full: bool) -> (History, Medium, Arc<Faulty>) {
     let (medium, hand) = (blank(), ManualClock::new());
     let plan = move |call, _: &Request| (call >= cut).then_some(Fault::Error);
     let disk = Arc::new(Faulty::volatile(Arc::new(Memory::by(hand.clock(), &medium)), plan));
@@ -134,9 +146,9 @@ fn cut_at(cut: u64) -> (History, Medium, Arc<Faulty>) {
     // It does not open if the power goes as it does.
     let opened = FileSystem::over(&(disk.clone() as Arc<dyn Device>), Secret::from_bytes([7; 32]), layout, &SMALL);
     let Ok(files) = opened else { return (History::new(), medium, disk) };
-    let mut history = script(&files, &disk, cut, &hand);
+    let mut history = script(&files, &disk, cut, &hand, is_full);
     let evicted = files.engine.0.counts.evicted_pages.load(std::sync::atomic::Ordering::Relaxed);
-    assert_eq!(evicted, 0, "there is room for all");
+    assert!(is_full || evicted == 0, "there is room for all");
     if files.close().is_ok() {
         (1..=4).for_each(|group| history.checkpointed(group));
     }
@@ -145,10 +157,21 @@ fn cut_at(cut: u64) -> (History, Medium, Arc<Faulty>) {
 
 #[test]
 fn whatever_a_power_cut_leaves_what_was_checkpointed_is_there() {
-    let requests = cut_at(u64::MAX).2.calls();
+    cut_everywhere(false);
+}
+
+/// A group's journal had heard of a newer version, which left with its page, and an older one in another group came back: that
+/// group's journal had not heard. So it was with what was removed, once the journal that said so was begun anew.
+#[test]
+fn whatever_a_power_cut_leaves_of_a_full_disk_nothing_older_comes_back() {
+    cut_everywhere(true);
+}
+
+fn cut_everywhere(is_full: bool) {
+    let requests = cut_at(u64::MAX, is_full).2.calls();
     let (mut openings, mut most_held, mut hits) = (0_u32, 0, 0_u32);
     for cut in 0..=requests {
-        let (history, medium, disk) = cut_at(cut);
+        let (history, medium, disk) = cut_at(cut, is_full);
         let held = disk.held_writes();
         most_held = most_held.max(held.len());
         let mut look = |what: &str, which: usize, survives: &dyn Fn(usize, usize) -> bool| {
@@ -161,7 +184,7 @@ fn whatever_a_power_cut_leaves_what_was_checkpointed_is_there() {
                 let version = seen.clone().ok().flatten();
                 let (events, lasting) = (&history.events[n as usize], history.lasting[n as usize]);
                 assert!(
-                    history.allows(n, version),
+                    history.allows(n, version, is_full),
                     "{}: object {n} is {seen:?} after {events:?}, of which {lasting} were to last",
                     why()
                 );
@@ -179,5 +202,5 @@ fn whatever_a_power_cut_leaves_what_was_checkpointed_is_there() {
         }
     }
     println!("{requests} requests, {openings} openings, up to {most_held} writes under way");
-    assert!(requests > 60 && openings > 500 && most_held > 4 && hits > 10 * openings, "{requests} {openings} {hits}");
+    assert!(requests > 60 && openings > 500 && most_held > 4 && hits > 5 * openings, "{requests} {openings} {hits}");
 }

@@ -193,6 +193,44 @@ fn groups_have_periods_of_their_own() {
     }
 }
 
+/// An object was in group 1, and moved to group 2, which alone was checkpointed since. Its newer version was removed, and that
+/// group's journal, which said so, was begun anew; or it was evicted. The older version came back after a crash: nobody had
+/// told group 1's journal.
+#[test]
+fn an_older_version_in_another_group_does_not_come_back() {
+    for is_removed in [true, false] {
+        let medium = blank();
+        let hand = tinaja_clock::ManualClock::new();
+        let files = over(Arc::new(Memory::by(hand.clock(), &medium)), &SMALL);
+        let inner = &files.engine.0;
+        let checkpoint = |group: u32| {
+            files.set_checkpoint(group, Duration::from_secs(10)).unwrap();
+            hand.advance(Duration::from_secs(10));
+            inner.work();
+            while inner.state.lock().round.is_some() {
+                std::thread::yield_now();
+            }
+            files.set_checkpoint(group, Duration::ZERO).unwrap();
+        };
+        files.create(b"x", 1, b"older").unwrap();
+        files.create(b"stays", 1, b"").unwrap();
+        checkpoint(1);
+        files.create(b"x", 2, b"newer").unwrap();
+        checkpoint(2);
+        if is_removed {
+            assert!(files.remove(b"x", 2).unwrap());
+            checkpoint(2);
+            inner.state.lock().groups[1].journal.is_tainted = true;
+            files.create(b"y", 2, b"").unwrap();
+        } else {
+            assert!(inner.evict(&mut inner.state.lock(), 1, None));
+        }
+        checkpoint(2);
+        let crashed = on(&medium.copy());
+        assert_eq!((crashed.lookup(b"x"), crashed.lookup(b"stays")), (None, Some(1)), "removed: {is_removed}");
+    }
+}
+
 /// All frames are on their way to a disk that takes nothing: whoever creates is told, and does not wait for ever.
 #[test]
 fn nobody_waits_for_ever_for_a_frame() {
