@@ -58,23 +58,22 @@ pub fn notes(setup: &Setup, left_out: &[String]) -> Vec<String> {
 const REASONS: [&str; 6] = [
     "The limit is not an arm: it counts reads and writes for themselves, charges nothing for distance, and counts a write before \
      the kernel joins it to its neighbours (`writes joined a request`), which an arm gets as one. So the tree and Squid had their \
-     writes full at 170 a second while the disk carried out 12 to 55. The column with a shared limit goes by what the disk carried \
+     writes full at 170 a second while the disk carried out 12 to 82. The column with a shared limit goes by what the disk carried \
      out.",
     "What was full for `damelo` is the disk, though neither reads nor writes were at their limit, and `saturated` does not say so: \
-     its elevator gives the disk one request at a time, reads and writes in one queue, and both together were 181 to 187 a second \
+     its elevator gives the disk one request at a time, reads and writes in one queue, and both together were 181 to 185 a second \
      in each part, where the limit of either is 175. The tree and Squid used both limits at once. `--elevator false` gives the \
      disk all requests at once; that was not run.",
-    "Over Squid Dámelo gains 20 % (13 in the thesis), over the tree 4 % (70 there). The thesis's mt-ext2 was slower than Squid; \
+    "Over Squid Dámelo gains 18 % (13 in the thesis), over the tree 6 % (70 there). The thesis's mt-ext2 was slower than Squid; \
      here the tree has the same proxy as Dámelo and is above Squid. And today's kernel keeps inodes and directories of a tree in \
-     memory and joins its writes: a hit costs 0.52 reads in the tree, 0.64 in Squid, 0.51 in Dámelo, where kernel 2.2 read \
+     memory and joins its writes: a hit costs 0.51 reads in the tree, 0.62 in Squid, 0.52 in Dámelo, where kernel 2.2 read \
      directories block by block. Why Squid reads more than the tree was not looked into; it had less page cache.",
-    "In the second half Dámelo is behind the tree: 373 requests a second to 447. With random groups a page of 64 KiB is read for \
+    "In the second half Dámelo is behind the tree: 373 requests a second to 432. With random groups a page of 64 KiB is read for \
      one object of 13, and its pool has 2048 pages. It also wrote 8.3 KB a request, where 4.7 KB of new objects are stored: why \
      was not measured. Beside Squid it is ahead in both halves.",
-    "Other work took up to 96 % of the machine's two processors; each proxy took 6 to 10 % of one, and clients and origins 3 %. \
-     The first seconds, when all is in memory, and times are worse for it: in short runs there 4,000 (Squid) to 11,000 (`damelo`) \
-     requests a second were answered, by processors alone. From then on rates are the disk's.",
-    "The longest waits, 38 and 51 s, are the tree's and Squid's, it seems when memory is full of what the disk has not got and \
-     everybody waits for the kernel. Where Dámelo's 10 s come from was not looked into. Why the tree's hits fall to 40 % towards \
-     the end is not known.",
+    "In the run on record nothing else ran on the machine: each proxy took 7 to 11 % of one processor, and clients and origins 3 %. \
+     A run beside other work, which took up to 96 % of both processors, gave nearly the same rates: 515, 429 and 494 requests a \
+     second. So the disk decides.",
+    "The longest waits, 41 and 46 s, are the tree's and Squid's, it seems when memory is full of what the disk has not got and \
+     everybody waits for the kernel. Where Dámelo's 10 s come from was not looked into.",
 ];
