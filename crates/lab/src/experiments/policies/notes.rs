@@ -24,7 +24,8 @@ pub fn notes() -> Vec<String> {
          however large; on Log 2 with whole bodies ours finds more. `scripts/policies-check` compares all of them with libCacheSim.",
         "The table of engines has the engines themselves, over disks in memory, with nothing kept in memory and the default average \
          object size; each hit is read and compared. The one of this policy has places for four times as many objects as a disk of \
-         that average holds, and has no ghosts yet; objects lost to full sets are of these places.",
+         that average holds; objects lost to full sets are of these places, and are those that are worth least in their set. Its ghosts \
+         are what empty places remember: who has left, until the place is taken.",
         "The generators of the mix, Sites and Days stood before anything was tuned. The numbers of the policy were chosen on them with \
          this seed, on Log 1 and on Log 3; Logs 2 and 4 were not tuned on. With seed 77 the three generated loads give 4.7 points above \
          S3-FIFO with bodies cut off and 7.1 with whole ones, where this seed gives 4.4 and 6.9.",

@@ -111,7 +111,7 @@ impl Inner {
     fn append_new(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
         let _publishing = self.publishing.read();
         let (place, bytes) = ready!(self.append(cx, self.log_of(record), record))?;
-        self.indexed.index.enter(record.kind, record.id.low(), place);
+        self.indexed.index.enter_by(record.kind, record.id.low(), place, |hits, place| self.worth(hits, place));
         self.policy.stored(bytes);
         self.stored.fetch_add(bytes, Relaxed);
         Poll::Ready(Ok(place))
@@ -132,10 +132,17 @@ impl Inner {
 
     /// A newer version of an object has shown already how popular it is.
     fn log_of_whole(&self, id_low: u64, bytes: u64) -> LogNumber {
-        let Some(before) = self.indexed.index.find(id_low) else { return self.policy.log_of_new(bytes, false) };
+        let index = &self.indexed.index;
+        let Some(before) = index.find(id_low) else { return self.policy.log_of_new(bytes, index.has_left(id_low)) };
         let known = self.tally.known(self.indexed.log.layout.region_number(before));
         let hits = self.indexed.index.hits(id_low, before).unwrap_or(0);
         self.policy.log_of_kept(LogNumber(known.log), bytes, hits)
+    }
+
+    /// What an object at a place with so many hits is worth to the index, as a number that keeps the order.
+    fn worth(&self, hits: u8, place: Place) -> u64 {
+        let known = self.tally.known(self.indexed.log.layout.region_number(place));
+        self.policy.worth_of_one(&known.segment(known.objects), hits).max(0.0).to_bits()
     }
 
     /// Bytes of records written so far, new and again.
@@ -150,7 +157,10 @@ impl Engine for Generational {
     }
 
     fn limits(&self) -> Limits {
-        limits(&self.0.indexed.log.layout)
+        // An object goes into its class, and is written again, if it is one record: parts are as large as a record can be.
+        let (layout, most) = (&self.0.indexed.log.layout, limits(&self.0.indexed.log.layout));
+        let extent_bytes = most.max_record_bytes.min(256 << 10) - layout.header_bytes();
+        Limits { extent_bytes, inline_bytes: extent_bytes, ..most }
     }
 
     fn capabilities(&self) -> Capabilities<'_> {

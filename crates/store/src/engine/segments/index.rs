@@ -88,26 +88,32 @@ impl Index {
     }
 
     /// What a record says: an object is entered, a removal removes what has its fingerprint, a part of an object is found by its
-    /// place alone.
+    /// place alone. Where a set is full, the oldest record that nobody asked for leaves it, or the oldest.
     pub fn enter(&self, kind: Kind, id_low: u64, place: Place) {
+        self.enter_by(kind, id_low, place, |hits, place| (hits > 0, place));
+    }
+
+    /// The same; from a full set leaves what is worth least, by its hits and its place.
+    pub fn enter_by<W: Ord>(&self, kind: Kind, id_low: u64, place: Place, worth: impl Fn(u8, Place) -> W) {
         match kind {
-            Kind::Whole | Kind::Large => self.insert_low(id_low, place),
+            Kind::Whole | Kind::Large => self.insert_low(id_low, place, worth),
             Kind::Tombstone => self.remove_low(id_low),
             Kind::Extent => {}
         }
     }
 
-    /// Enter an object by the low half of its digest. It takes the slot of its fingerprint, most likely an older version's;
-    /// else a free one; else that of the oldest record in the set that nobody asked for, or of the oldest.
-    pub fn insert_low(&self, id_low: u64, place: Place) {
+    /// Enter an object by the low half of its digest. It takes the slot of its fingerprint, most likely an older version's, or
+    /// its own that it had left; else a free one; else that of what is worth least in the set.
+    fn insert_low<W: Ord>(&self, id_low: u64, place: Place, worth: impl Fn(u8, Place) -> W) {
         let wanted = fingerprint(id_low);
         let lost = self.with(id_low, |set| {
             let same = || set.slots().find(|(_, slot)| slot.position.is_some() && slot.fingerprint == wanted);
+            let own = || set.slots().find(|(_, slot)| slot.position.is_none() && slot.fingerprint == wanted);
             let free = || set.slots().find(|(_, slot)| self.place(slot).is_none());
-            let oldest = || set.slots().min_by_key(|(_, slot)| (slot.hits > 0, self.place(slot)));
-            let (victim, lost) = match same().or_else(free) {
+            let least = || set.slots().min_by_key(|(_, slot)| self.place(slot).map(|place| worth(slot.hits, place)));
+            let (victim, lost) = match same().or_else(own).or_else(free) {
                 Some(found) => (Some(found), false),
-                None => (oldest(), true),
+                None => (least(), true),
             };
             if let Some((way, before)) = victim {
                 let position = self.position(place);
@@ -135,9 +141,18 @@ impl Index {
         .flatten()
     }
 
-    /// Drop whatever has this fingerprint.
+    /// Drop whatever has this fingerprint, and what an empty slot remembers of it.
     pub fn remove_low(&self, id_low: u64) {
-        self.change(id_low, |_| true, |slot| Slot { position: None, ..slot });
+        self.change(id_low, |_| true, |slot| Slot { fingerprint: !slot.fingerprint, position: None, ..slot });
+    }
+
+    /// Whether an object of this fingerprint was evicted and no other one has taken its slot since. Of objects never seen, one in
+    /// 4,096 for each empty slot of the set is taken for one that was.
+    pub fn has_left(&self, id_low: u64) -> bool {
+        let wanted = fingerprint(id_low);
+        let left =
+            |set: &mut Set<'_>| set.slots().any(|(_, slot)| slot.position.is_none() && slot.fingerprint == wanted);
+        self.with(id_low, left) == Some(true)
     }
 
     /// Drop the slot that leads to exactly this place; whether there was one.

@@ -213,6 +213,17 @@ impl Generations {
         worth > self.price(segment) * MARKUP * self.tokens.scarcity() && self.tokens.take(record_bytes)
     }
 
+    /// What one object of a segment is worth, by how often it was asked for since it was written: what one is in the log that it
+    /// would be written to again.
+    pub fn worth_of_one(&self, segment: &Segment, hits: u8) -> f64 {
+        let bytes = segment.live_bytes as f64 / self.objects(segment).max(1.0);
+        let worth = match hits {
+            0 => self.worth.at(segment.log, bucket(self.laps(self.now().saturating_sub(segment.born)))),
+            hits => self.worth.at(self.log_of_kept(segment.log, bytes as u64, hits), 0),
+        };
+        worth * self.weight(bytes)
+    }
+
     /// Bytes were written beside clients' and rewritten records, as a snapshot of the index: they are paid from the same tokens.
     pub fn pay(&self, bytes: u64) {
         self.tokens.pay(bytes);

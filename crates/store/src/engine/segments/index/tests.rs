@@ -16,13 +16,17 @@ fn place(region: u64, offset: u64) -> Place {
     Place(layout.log_bytes() + region * layout.region_bytes + offset)
 }
 
+fn insert(index: &Index, id_low: u64, place: Place) {
+    index.enter(Kind::Whole, id_low, place);
+}
+
 #[test]
 fn a_newer_version_takes_the_slot_of_the_older() {
     let index = index(8);
-    index.insert_low(7, place(1, 100));
+    insert(&index, 7, place(1, 100));
     index.touch(7, place(1, 100));
     assert_eq!((index.find(7), index.hits(7, place(1, 100))), (Some(place(1, 100)), Some(1)));
-    index.insert_low(7, place(2, 0));
+    insert(&index, 7, place(2, 0));
     assert_eq!((index.find(7), index.live(), index.lost()), (Some(place(2, 0)), 1, 0));
     assert!(!index.evict(7, place(1, 100)) && index.evict(7, place(2, 0)));
     assert_eq!(index.find(7), None);
@@ -31,7 +35,7 @@ fn a_newer_version_takes_the_slot_of_the_older() {
 #[test]
 fn a_full_set_loses_its_oldest() {
     let index = index(8);
-    (1..=9).for_each(|n| index.insert_low(n, place(n, n)));
+    (1..=9).for_each(|n| insert(&index, n, place(n, n)));
     assert_eq!((index.find(1), index.live(), index.lost()), (None, 8, 1));
     assert!((2..=9).all(|n| index.find(n) == Some(place(n, n))));
     assert!(!index.evict(5, place(4, 0)) && index.find(5).is_some(), "it lies elsewhere");
@@ -39,9 +43,39 @@ fn a_full_set_loses_its_oldest() {
 }
 
 #[test]
+fn a_full_set_loses_what_is_worth_least() {
+    let index = index(8);
+    (1..=8).for_each(|n| insert(&index, n, place(n, n)));
+    index.touch(3, place(3, 3));
+    // The newest, unless somebody asked for it.
+    let worth = |hits: u8, place: Place| (hits, std::cmp::Reverse(place));
+    index.enter_by(Kind::Large, 9, place(2, 9), worth);
+    assert_eq!((index.find(8), index.find(9), index.lost()), (None, Some(place(2, 9)), 1));
+    index.enter_by(Kind::Whole, 10, place(9, 9), worth);
+    assert_eq!((index.find(7), index.find(10), index.lost()), (None, Some(place(9, 9)), 2));
+    assert!(index.find(3).is_some() && index.find(9).is_some());
+}
+
+/// An empty slot says what was in it last, until it is taken.
+#[test]
+fn what_was_evicted_is_remembered_and_what_was_removed_is_not() {
+    let index = index(8);
+    (1..=8).for_each(|n| insert(&index, n, place(n, n)));
+    assert!((1..=9).all(|n| !index.has_left(n)), "all are there, or never were");
+    assert!((1..=4).all(|n| index.evict(n, place(n, n))));
+    index.remove_low(5);
+    assert_eq!((1..=8).filter(|n| index.has_left(*n)).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    // One that returns takes its own slot; another one takes a slot whose object is forgotten then.
+    insert(&index, 2, place(9, 0));
+    assert_eq!((1..=8).filter(|n| index.has_left(*n)).collect::<Vec<_>>(), [1, 3, 4]);
+    (20..24).for_each(|n| insert(&index, n, place(9, n)));
+    assert!((1..=8).all(|n| !index.has_left(n)) && index.lost() == 0 && index.find(2).is_some());
+}
+
+#[test]
 fn hits_are_counted_to_three_and_anew_once_it_was_kept() {
     let index = index(80);
-    index.insert_low(7, place(1, 0));
+    insert(&index, 7, place(1, 0));
     let hits = |_| {
         index.touch(7, place(1, 0));
         index.hits(7, place(1, 0))
@@ -59,7 +93,7 @@ fn hits_are_counted_to_three_and_anew_once_it_was_kept() {
 #[test]
 fn a_sweep_drops_what_lies_in_one_segment() {
     let index = index(8000);
-    (0..500).for_each(|n| index.insert_low(n << 55 | n, place(1 + n % 50, n * 8)));
+    (0..500).for_each(|n| insert(&index, n << 55 | n, place(1 + n % 50, n * 8)));
     index.sweep(place(7, 0).0 as usize / (1 << 20) % 64);
     let left = (0..500).filter(|n| index.find(n << 55 | n).is_some()).count();
     assert_eq!((left, index.live(), index.lost()), (490, 490, 0));
@@ -104,7 +138,7 @@ fn what_is_counted_is_what_a_walk_finds() {
             3 => index.touch(id_of, at),
             4 => index.follow(id_of, at, Place(current.0 + offset)),
             _ => {
-                index.insert_low(id_low, Place(current.0 + offset));
+                insert(&index, id_low, Place(current.0 + offset));
                 held.insert(0, (id_low, Place(current.0 + offset)));
             }
         }
@@ -142,7 +176,7 @@ fn what_is_counted_is_what_a_walk_finds() {
 #[test]
 fn figures_lock_no_set() {
     let index = index(80);
-    index.insert_low(7, place(1, 0));
+    insert(&index, 7, place(1, 0));
     let figures = || (index.live(), index.lost(), index.slots().len(), index.slots().allocated_bytes());
     let (live, lost, sets, _) = index.sets.with(0, |_| figures()).unwrap();
     assert_eq!((live, lost, sets), (1, 0, 10));
