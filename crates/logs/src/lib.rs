@@ -24,4 +24,4 @@ pub mod squid;
 
 pub use format::{Format, UnknownFormat};
 pub use record::{CacheResult, ParseError, Record};
-pub use sink::{LINES_QUEUED, Sink};
+pub use sink::{LINES_QUEUED, Sink, open_log};

@@ -1,7 +1,8 @@
 //! A log file that never holds up a request.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,6 +10,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 use tinaja_clock::Clock;
 
 /// Lines that wait for the disk at most; further ones are dropped and counted. At about 200 bytes a line this is
@@ -45,7 +48,7 @@ impl Sink {
     ///
     /// Errors: what the system says when the file cannot be opened or the thread cannot be started.
     pub fn open(path: &Path, clock: &Clock) -> io::Result<Sink> {
-        let file = open(path)?;
+        let file = open_log(path)?;
         let (lines, queue) = sync_channel(LINES_QUEUED);
         let counts = Arc::new(Counts::default());
         let task = Task { file: BufWriter::with_capacity(BUFFER_BYTES, file), path: path.into(), failing: false };
@@ -138,7 +141,7 @@ impl Task {
     fn reopen(&mut self) {
         let flushed = self.file.flush();
         self.note(flushed);
-        match open(&self.path) {
+        match open_log(&self.path) {
             Ok(file) => {
                 self.file = BufWriter::with_capacity(BUFFER_BYTES, file);
                 tracing::info!(path = %self.path.display(), "the access log was opened anew");
@@ -166,8 +169,20 @@ impl Task {
     }
 }
 
-fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path)
+/// A log to append to; a new one is for its owner and its group to read. Errors: the system's; it is a named pipe that nobody reads,
+/// which would hold up whoever opens it until somebody does.
+pub fn open_log(path: &Path) -> io::Result<File> {
+    if fs::metadata(path).is_ok_and(|there| there.file_type().is_fifo()) {
+        let at_once = OpenOptions::new().write(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path);
+        at_once.map_err(|error| match error.raw_os_error() {
+            Some(code) if code == Errno::NXIO.raw_os_error() => {
+                let what = "it is a named pipe that nobody reads: start what reads it first, or name a file";
+                io::Error::new(io::ErrorKind::InvalidInput, what)
+            }
+            _ => error,
+        })?;
+    }
+    OpenOptions::new().create(true).append(true).mode(0o640).open(path)
 }
 
 /// Says how many were dropped since it last said so.
@@ -183,7 +198,7 @@ fn report_dropped(dropped: u64, said: &mut u64) {
 mod tests {
     use std::time::Instant;
 
-    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 
@@ -193,6 +208,24 @@ mod tests {
             assert!(began.elapsed() < Duration::from_secs(60), "not in time");
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    #[test]
+    fn others_cannot_read_a_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        open_log(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7137, 0, "as 0640, or less by the umask");
+    }
+
+    /// The start hung for ever, and a signal to stop did not end it.
+    #[test]
+    fn a_named_pipe_that_nobody_reads_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let error = Sink::open(&path, &Clock::system()).unwrap_err().to_string();
+        assert!(error.contains("named pipe"), "{error}");
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! What the program says of itself: to stderr or a file, for people or as JSON.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write, stderr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use parking_lot::Mutex;
+use tinaja_logs::open_log;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
@@ -22,14 +23,14 @@ pub struct LogFile {
 impl LogFile {
     /// Errors: what the system says if it cannot be opened.
     fn open(path: &Path) -> io::Result<LogFile> {
-        Ok(LogFile { path: path.to_owned(), file: Arc::new(Mutex::new(append(path)?)) })
+        Ok(LogFile { path: path.to_owned(), file: Arc::new(Mutex::new(open_log(path)?)) })
     }
 
     /// Opens the file anew by its name, for whoever rotates logs has renamed it. If it cannot be opened the one from before
     /// is written on, which is said there.
     pub fn reopen(&self) {
         let path = self.path.display();
-        match append(&self.path) {
+        match open_log(&self.path) {
             Ok(file) => {
                 *self.file.lock() = file;
                 tracing::info!(%path, "the log was reopened");
@@ -49,10 +50,6 @@ impl Write for LogFile {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
-
-fn append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path)
 }
 
 /// From now on says what the filter lets through. The file, if it is one.

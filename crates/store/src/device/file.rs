@@ -146,7 +146,7 @@ impl Disk {
             move |error| OpenDiskError::System { what, path, error }
         };
         let made = (|| {
-            let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+            let file = create_anew(&new)?;
             allocate(&file, bytes)?;
             file.write_all_at(start, 0)?;
             file.sync_all()
@@ -159,6 +159,16 @@ impl Disk {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         File::open(folder).and_then(|folder| folder.sync_all()).map_err(system("sync the directory of"))
     }
+}
+
+/// Create a file for its owner alone. What a crash has left of this name goes; a link is not followed, whoever has put it there.
+/// Errors: the system's; a directory has this name, or somebody was quicker.
+pub(crate) fn create_anew(path: &Path) -> io::Result<File> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
 }
 
 /// What there is of a path: itself, or the nearest that it lies in. Of a relative one that may be the directory that the process

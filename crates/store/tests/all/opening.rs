@@ -1,11 +1,12 @@
 //! Directories that are not as they should be: each is refused with what to do, and nothing in it is touched.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use tempfile::TempDir;
 use tinaja_store::contract::bytes_of;
-use tinaja_store::{Cache, CacheOptions, Commit, Hint, Key, OpenError, Store, block_on};
+use tinaja_store::{Cache, CacheOptions, Commit, Hint, Key, OpenError, Store, block_on, engines};
 
 fn place() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
@@ -34,6 +35,32 @@ fn made(dir: &Path) {
     block_on(writer.write(bytes_of(1, 5000)));
     assert!(matches!(block_on(writer.commit()), Commit::Stored { .. }));
     block_on(cache.close()).unwrap();
+}
+
+/// Who may write to the directory planted a link with the name that a new cache has while it is made, and made the cache write
+/// over a file of somebody else's; or a file that all may read.
+#[test]
+fn what_was_planted_is_not_followed() {
+    for engine in [engines::HASHCACHE_LOG, engines::SQUID] {
+        for is_link in [true, false] {
+            let dir = place();
+            let victim = dir.path().join("victim");
+            fs::write(&victim, "of somebody else").unwrap();
+            for new in ["tinaja.new", "tinaja.tree.new"].map(|name| dir.path().join(name)) {
+                match is_link {
+                    true => std::os::unix::fs::symlink(&victim, &new).unwrap(),
+                    false => fs::write(&new, "planted").unwrap(),
+                }
+                fs::set_permissions(&new, fs::Permissions::from_mode(0o666)).unwrap();
+            }
+            drop(Cache::open(options(dir.path()).engine(engine)).unwrap());
+            assert_eq!(fs::read_to_string(&victim).unwrap(), "of somebody else");
+            let files = ["tinaja.cache", "tinaja.tree"].map(|name| dir.path().join(name));
+            for file in files.iter().filter_map(|file| fs::symlink_metadata(file).ok()) {
+                assert!(file.is_file() && file.permissions().mode() & 0o077 == 0, "{:o}", file.permissions().mode());
+            }
+        }
+    }
 }
 
 #[test]

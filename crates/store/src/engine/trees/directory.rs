@@ -5,11 +5,11 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::device::file::create_anew;
 use crate::device::mapped::WithMapped;
 use crate::device::{Access, OpenDiskError};
 use crate::engine::registry::{Ask, EngineRef, Identity};
@@ -78,7 +78,7 @@ pub(super) fn create(
         made => made.map_err(failed("make", &objects))?,
     }
     let written = (|| {
-        let mut to = File::options().create(true).write(true).truncate(true).mode(0o600).open(&new)?;
+        let mut to = create_anew(&new)?;
         to.write_all(about.encode().as_bytes())?;
         to.sync_all()?;
         fs::rename(&new, &file)?;
