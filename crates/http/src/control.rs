@@ -28,10 +28,18 @@ const NEEDED: [&str; 14] = [
 ///
 /// Names are compared without case. A directive with seconds that comes twice with different values, or with what is
 /// no number, counts as 0: in doubt a response is stale (RFC 9111 4.2.1).
+///
+/// Of what is no directive, as `no-cache; no-store` or `max-age =3600`, the words count that restrict the use of a response,
+/// and a lifetime counts as 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheControl {
     directives: Vec<(String, Option<String>)>,
+    is_malformed: bool,
 }
+
+/// What counts of a field that is malformed.
+const RESTRICTING: [&str; 7] =
+    ["no-store", "no-cache", "private", "must-revalidate", "proxy-revalidate", "max-age", "s-maxage"];
 
 /// A directive that may name the fields it is about (RFC 9111 5.2.2.4 and 5.2.2.7).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,8 +64,11 @@ impl CacheControl {
             // Bytes beyond ASCII can only stand in values; they make a value bad, not the whole field absent.
             for directive in split_outside_quotes(&String::from_utf8_lossy(value.as_bytes())) {
                 match directive.split_once('=') {
-                    Some((name, value)) => found.add(name, Some(value.trim().trim_matches('"'))),
-                    None => found.add(directive, None),
+                    Some((name, value)) if is_token(name.trim_ascii_start()) => {
+                        found.add(name, Some(value.trim().trim_matches('"')));
+                    }
+                    None if directive.trim().is_empty() || is_token(directive.trim()) => found.add(directive, None),
+                    _ => found.add_malformed(directive),
                 }
             }
         }
@@ -69,6 +80,21 @@ impl CacheControl {
         if !name.is_empty() {
             self.directives.push((name.to_ascii_lowercase(), value.map(str::to_owned)));
         }
+    }
+
+    /// Words of what is no directive; what stands behind them is not known to belong to them.
+    fn add_malformed(&mut self, text: &str) {
+        self.is_malformed = true;
+        for word in text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-')) {
+            if RESTRICTING.iter().any(|name| name.eq_ignore_ascii_case(word)) {
+                self.add(word, None);
+            }
+        }
+    }
+
+    /// Whether a part of the field is no directive.
+    pub fn is_malformed(&self) -> bool {
+        self.is_malformed
     }
 
     fn values(&self, name: &str) -> impl Iterator<Item = Option<&str>> {
@@ -111,6 +137,12 @@ impl CacheControl {
 fn seconds_of(value: Option<&str>) -> Option<u64> {
     let value = value.filter(|value| !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()))?;
     Some(value.parse().unwrap_or(MAX_SECONDS).min(MAX_SECONDS))
+}
+
+/// A token (RFC 9110 5.6.2), as every directive's name is one.
+fn is_token(name: &str) -> bool {
+    let of_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !name.is_empty() && name.bytes().all(of_token)
 }
 
 fn split_outside_quotes(text: &str) -> impl Iterator<Item = &str> {
@@ -186,7 +218,11 @@ mod tests {
         for (values, expected) in [
             (vec!["max-age=60"], Some(60)),
             (vec!["MAX-AGE=\"60\""], Some(60)),
-            (vec!["public, max-age = 60 ,"], Some(60)),
+            (vec!["public,, max-age= 60 ,"], Some(60)),
+            (vec!["public, max-age =60"], Some(0)),
+            (vec!["public; max-age=60"], Some(0)),
+            (vec!["max-age=60; public"], Some(0)),
+            (vec!["max-age=60, no-store;"], Some(60)),
             (vec!["max-age=60, max-age=60"], Some(60)),
             (vec!["max-age=60, max-age=30"], Some(0)),
             (vec!["max-age=60", "max-age=90"], Some(0)),
@@ -202,6 +238,28 @@ mod tests {
         ] {
             assert_eq!(CacheControl::of(&headers(CACHE_CONTROL, &values)).seconds("max-age"), expected, "{values:?}");
         }
+    }
+
+    /// `no-cache; no-store` was one directive that nobody knows, and the response was kept for a guessed time.
+    #[test]
+    fn what_is_no_directive_restricts_and_allows_nothing() {
+        for (value, there, malformed) in [
+            ("no-cache; no-store", vec!["no-cache", "no-store"], true),
+            ("max-age=600, no-store;", vec!["max-age", "no-store"], true),
+            ("public; private", vec!["private"], true),
+            ("x-no-store y", vec![], true),
+            ("@, =5", vec![], true),
+            ("public, immutable, x=\"; no-store\",,", vec!["public", "immutable", "x"], false),
+        ] {
+            let control = CacheControl::of(&headers(CACHE_CONTROL, &[value]));
+            let all = ["no-store", "no-cache", "private", "public", "immutable", "max-age", "x"];
+            let mut found: Vec<_> = all.into_iter().filter(|name| control.has(name)).collect();
+            let mut expected = there.clone();
+            found.sort_unstable();
+            expected.sort_unstable();
+            assert_eq!((found, control.is_malformed()), (expected, malformed), "{value}");
+        }
+        assert_eq!(CacheControl::of(&headers(CACHE_CONTROL, &["private; x"])).scope("private"), Scope::All);
     }
 
     #[test]

@@ -33,11 +33,13 @@ pub fn lifetime_seconds(
     if !heuristically_cacheable(status) && !control.has("public") {
         return None;
     }
-    let negative = is_negative(status) && policy.negative_seconds > 0;
+    // What the origin meant to say is not known: nothing is guessed, and it is validated each time.
+    let most = if control.is_malformed() { 0 } else { u64::MAX };
+    let negative = is_negative(status) && policy.negative_seconds > 0 && most > 0;
     if negative {
         return Some(policy.negative_seconds.min(MAX_SECONDS));
     }
-    heuristic_seconds(response, answered).map(|guess| guess.min(policy.max_heuristic_seconds))
+    heuristic_seconds(response, answered).map(|guess| guess.min(policy.max_heuristic_seconds).min(most))
 }
 
 /// Guessed lifetime (RFC 9111 4.2.2): a tenth of the time since Last-Modified, at most [`MAX_HEURISTIC_SECONDS`].

@@ -45,6 +45,7 @@ pub mod key;
 pub mod limits;
 pub mod lines;
 pub mod message;
+pub mod misleading;
 pub mod multipart;
 pub mod partial;
 mod policy;

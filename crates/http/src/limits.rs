@@ -43,6 +43,10 @@ pub const MAX_SECONDS: u64 = 1 << 31;
 /// that the response would last at all. Past a day RFC 9111 expects caches to think twice.
 pub const MAX_HEURISTIC_SECONDS: u64 = 7 * 24 * 3600;
 
+/// The longest that an error is kept which one odd request or one bad moment brings about, in seconds, whatever lifetime it comes
+/// with: long enough to spare an origin that is overloaded.
+pub const MAX_ERROR_SECONDS: u64 = 10;
+
 /// Fields that one Vary may name. A response that names more is not stored: each lookup would compare them all.
 pub const MAX_VARY_FIELDS: usize = 32;
 

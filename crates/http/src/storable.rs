@@ -8,6 +8,7 @@ use http::{HeaderMap, HeaderName, Method, StatusCode};
 use crate::age::initial_age;
 use crate::control::{CacheControl, Scope, request_directives};
 use crate::freshness::lifetime_seconds;
+use crate::limits::MAX_ERROR_SECONDS;
 pub use crate::policy::Policy;
 use crate::targeted::{Chosen, choose};
 use crate::{hops, range, vary};
@@ -99,7 +100,10 @@ pub fn keep(exchange: &Exchange<'_>, policy: &Policy) -> Result<Keep, NotStorabl
     let age_seconds = initial_age(response, asked, answered);
     let lifetime = lifetime_seconds(status, &chosen, response, policy, answered).ok_or(NotStorable::NoLifetime)?;
     let validated_always = chosen.control.scope("no-cache") == Scope::All;
-    let stale = |name| if forbids_stale(&chosen) { 0 } else { chosen.control.seconds(name).unwrap_or(0) };
+    let is_brief = is_brief(status);
+    let lifetime = if is_brief { lifetime.min(age_seconds.saturating_add(MAX_ERROR_SECONDS)) } else { lifetime };
+    let stays = !forbids_stale(&chosen) && !is_brief;
+    let stale = |name| if stays { chosen.control.seconds(name).unwrap_or(0) } else { 0 };
     let keep = Keep {
         fresh_seconds: if validated_always { 0 } else { lifetime.saturating_sub(age_seconds) },
         stale_seconds: age_seconds.saturating_sub(lifetime),
@@ -140,7 +144,7 @@ fn check_status(
     let must_understand = control.has("must-understand");
     let known = is_known(status);
     let stored_as_part = status != StatusCode::PARTIAL_CONTENT || (policy.parts && is_storable_part(response));
-    if !is_whole_answer(status) || !stored_as_part || (must_understand && !known) {
+    if !is_whole_answer(status) || is_of_one_client(status) || !stored_as_part || (must_understand && !known) {
         return Err(NotStorable::Status);
     }
     if control.has("no-store") && !must_understand { Err(NotStorable::Forbidden) } else { Ok(()) }
@@ -158,10 +162,21 @@ fn is_whole_answer(status: StatusCode) -> bool {
     !status.is_informational() && !matches!(status.as_u16(), 304 | 412 | 416)
 }
 
+/// What RFC 6585 says must not be stored: it is about one client, or about the network that it is in.
+fn is_of_one_client(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 428 | 429 | 431 | 511)
+}
+
 /// Statuses of RFC 9110 15, all of whose caching rules are kept here.
 fn is_known(status: StatusCode) -> bool {
     matches!(status.as_u16(), 200..=206 | 300..=303 | 305 | 307 | 308 | 400..=411 | 413..=415 | 417 | 421 | 422 | 426
         | 500..=505)
+}
+
+/// Errors that one odd request can bring about, or one bad moment of the origin: they are kept for [`MAX_ERROR_SECONDS`] at the
+/// most, whatever lifetime they come with, so that nobody takes a page away from the others for long.
+fn is_brief(status: StatusCode) -> bool {
+    status.is_server_error() || matches!(status.as_u16(), 400 | 408 | 413 | 414)
 }
 
 /// What keeps a response from being shared: `private`, an authorised request (RFC 9111 3.5), a cookie.

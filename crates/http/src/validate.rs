@@ -90,6 +90,8 @@ pub enum HeadEffect {
     Update,
     /// Its validators or its length are others now: it counts as stale.
     Stale,
+    /// It has neither: nothing says which answer to GET it is about.
+    Nothing,
 }
 
 /// Compares the validators and the length of a HEAD's answer with a stored response. `stored_length` is the stored
@@ -100,8 +102,12 @@ pub fn head_effect(response: &HeaderMap, stored: &HeaderMap, stored_length: u64)
     let same_length = length.is_none_or(|length| length == stored_length.to_string().as_bytes());
     // Other bytes of the same length come with another coding.
     let same_coding = response.get(CONTENT_ENCODING) == stored.get(CONTENT_ENCODING);
-    let same = same(&ETAG) && same(&LAST_MODIFIED) && same_length && same_coding;
-    if same { HeadEffect::Update } else { HeadEffect::Stale }
+    let tells = [ETAG, LAST_MODIFIED, CONTENT_LENGTH].iter().any(|name| response.contains_key(name));
+    match same(&ETAG) && same(&LAST_MODIFIED) && same_length && same_coding {
+        true if tells => HeadEffect::Update,
+        true => HeadEffect::Nothing,
+        false => HeadEffect::Stale,
+    }
 }
 
 #[cfg(test)]

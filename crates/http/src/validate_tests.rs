@@ -129,7 +129,8 @@ fn heads() {
     let stored = [("etag", "\"a\""), ("last-modified", MODIFIED), ("content-encoding", "gzip")];
     let gzip = ("content-encoding", "gzip");
     for (response, expected) in [
-        (vec![gzip], HeadEffect::Update),
+        (vec![gzip], HeadEffect::Nothing),
+        (vec![gzip, ("content-length", "5")], HeadEffect::Update),
         (vec![gzip, ("etag", "\"a\""), ("last-modified", MODIFIED), ("content-length", "5")], HeadEffect::Update),
         (vec![gzip, ("etag", "\"b\"")], HeadEffect::Stale),
         (vec![gzip, ("etag", "W/\"a\"")], HeadEffect::Stale),

@@ -1,14 +1,20 @@
 //! Which requests share a stored response (RFC 9111 4.1, RFC 9110 12.5.5).
 
-use http::header::VARY;
+use http::header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE, VARY};
 use http::{HeaderMap, HeaderName};
 
 use crate::accept::normal_form;
 use crate::limits::{MAX_VARIANTS, MAX_VARY_FIELDS};
 use crate::words::list_members;
+use crate::{hops, misleading};
+
+/// What is fetched for the store is fetched whole, and on no condition of a client's.
+const NOT_FETCHED_WITH: [HeaderName; 6] =
+    [RANGE, IF_RANGE, IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE];
 
 /// The fields a response varies by, in one order and without doubles; empty without Vary. `None` where the response
-/// must not be stored: `Vary: *`, a member that is no field name, or more than [`MAX_VARY_FIELDS`].
+/// must not be stored: `Vary: *`, a member that is no field name or that each client has of its own, or more than
+/// [`MAX_VARY_FIELDS`].
 pub fn fields(response: &HeaderMap) -> Option<Vec<HeaderName>> {
     let mut names = Vec::new();
     for value in response.get_all(VARY) {
@@ -16,7 +22,8 @@ pub fn fields(response: &HeaderMap) -> Option<Vec<HeaderName>> {
         value.to_str().ok()?;
     }
     for member in list_members(response, &VARY) {
-        if names.len() == MAX_VARY_FIELDS || member == "*" {
+        // The proxy puts each client's address into it.
+        if names.len() == MAX_VARY_FIELDS || member == "*" || member.eq_ignore_ascii_case("x-forwarded-for") {
             return None;
         }
         names.push(member.parse::<HeaderName>().ok()?);
@@ -29,17 +36,26 @@ pub fn fields(response: &HeaderMap) -> Option<Vec<HeaderName>> {
 /// The key of the variant that a request selects: a hash of the named fields of the request, each with its length,
 /// so that no value can pass for another. Accept-Encoding and Accept-Language count by what they mean, all others by
 /// their bytes. `None` where the response does not vary (or may not be stored at all).
+///
+/// The origin has answered what is forwarded, so that is what counts: a field that ends at this hop, or that the proxy takes away or
+/// sets, is as one that the client has not sent.
 pub fn key(response: &HeaderMap, request: &HeaderMap) -> Option<[u8; 16]> {
     let names = fields(response)?;
     if names.is_empty() {
         return None;
     }
     let mut hasher = blake3::Hasher::new();
+    let ends_here = hops::hop_by_hop(request);
     for name in &names {
         part(&mut hasher, name.as_str().as_bytes());
         // Several lines of a field mean the same as one line with commas (RFC 9110 5.2).
         let mut value = Vec::new();
-        for (index, line) in request.get_all(name).iter().enumerate() {
+        let is_sent = request.contains_key(name)
+            && !ends_here.contains(name)
+            && !NOT_FETCHED_WITH.contains(name)
+            && misleading::travels(name);
+        let lines = request.get_all(name).iter().filter(|_| is_sent);
+        for (index, line) in lines.enumerate() {
             if index > 0 {
                 value.extend_from_slice(b", ");
             }
@@ -47,7 +63,7 @@ pub fn key(response: &HeaderMap, request: &HeaderMap) -> Option<[u8; 16]> {
         }
         // An absent field differs from an empty one (RFC 9111 4.1), and a value's normal form from its bytes.
         let (form, value) = match normal_form(name, &value) {
-            _ if !request.contains_key(name) => (0, value),
+            _ if !is_sent => (0, value),
             None => (1, value),
             Some(normal) => (2, normal),
         };
@@ -117,6 +133,21 @@ mod tests {
         assert_eq!(of(&["a, b"], &[("a", "1")]), of(&["b", "a"], &[("a", "1")]));
         assert_eq!(of(&["a"], &[("a", "1"), ("a", "2")]), of(&["a"], &[("a", "1, 2")]));
         assert_eq!(of(&[], &[("a", "1")]), None);
+    }
+
+    /// `Accept-Language: de` with `Connection: Accept-Language` was the name of what the origin had answered without it.
+    #[test]
+    fn what_is_forwarded_counts() {
+        let named = [("accept-language", "de"), ("connection", "Accept-Language")];
+        assert_eq!(of(&["accept-language"], &named), of(&["accept-language"], &[]));
+        assert_ne!(of(&["accept-language"], &named), of(&["accept-language"], &[("accept-language", "de")]));
+        for taken in ["x-forwarded-host", "x_forwarded_host", "proxy", "te", "range", "if-none-match"] {
+            assert_eq!(of(&[taken], &[(taken, "1")]), of(&[taken], &[]), "{taken}");
+        }
+        // These stay, whatever Connection says.
+        let named = [("authorization", "a"), ("connection", "authorization")];
+        assert_ne!(of(&["authorization"], &named), of(&["authorization"], &[]));
+        assert_eq!(fields(&headers(&[("vary", "X-Forwarded-For")])), None);
     }
 
     #[test]

@@ -38,6 +38,7 @@ pub(super) async fn note_head(store: &Storage, request: &Request, found: Found, 
     match head_effect(&reply.head.headers, &stored, length) {
         HeadEffect::Update => drop(refresh(store, request, found, reply).await?),
         HeadEffect::Stale => make_stale(store, &found).await,
+        HeadEffect::Nothing => {}
     }
     Ok(())
 }

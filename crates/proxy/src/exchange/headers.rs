@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use http::header::{
-    AGE, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, DATE, FORWARDED, HeaderName,
+    AGE, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, DATE, HeaderName,
     TRANSFER_ENCODING, VIA,
 };
 use http::{StatusCode, Version};
@@ -11,6 +11,7 @@ use tinaja_http::age::age_field;
 use tinaja_http::dates;
 use tinaja_http::hops;
 use tinaja_http::message::{BadField, RequestHead, ResponseHead};
+use tinaja_http::misleading::misleading;
 use tinaja_http::status::CACHE_STATUS;
 
 use super::entry::Entry;
@@ -20,26 +21,6 @@ use crate::shared::Shared;
 
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-
-/// Fields by which a client can make some servers answer for another URL than the key says. Whoever sets them may
-/// not poison what others get, so requests that may be answered from the cache lose them.
-static OVERRIDES: [HeaderName; 15] = [
-    FORWARDED,
-    HeaderName::from_static("x-forwarded-proto"),
-    HeaderName::from_static("x-forwarded-host"),
-    HeaderName::from_static("x-forwarded-port"),
-    HeaderName::from_static("x-forwarded-scheme"),
-    HeaderName::from_static("x-forwarded-prefix"),
-    HeaderName::from_static("x-forwarded-server"),
-    HeaderName::from_static("x-host"),
-    HeaderName::from_static("x-original-host"),
-    HeaderName::from_static("x-http-host-override"),
-    HeaderName::from_static("x-original-url"),
-    HeaderName::from_static("x-rewrite-url"),
-    HeaderName::from_static("x-http-method"),
-    HeaderName::from_static("x-http-method-override"),
-    HeaderName::from_static("x-method-override"),
-];
 
 /// Makes of a request what its origin gets, but for the fields that frame its body. `cached` says whether the answer
 /// may be stored.
@@ -54,10 +35,8 @@ pub(super) fn to_origin(
     }
     // What a client says in these fields it says to nobody.
     [OBJECT, CLIENT, HAS].iter().for_each(|name| head.headers.remove(name));
-    if cached {
-        for name in &OVERRIDES {
-            head.headers.remove(name);
-        }
+    for name in misleading(head.headers.as_map(), cached) {
+        head.headers.remove(&name);
     }
     head.headers.append(VIA, hops::via_member(request.version, &shared.name))?;
     if request.ticket.is_reverse() {

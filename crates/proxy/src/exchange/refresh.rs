@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use tinaja_http::message::BadField;
 use tinaja_http::validate::update;
+use tinaja_http::vary;
 use tinaja_store::Updated;
 
 use super::keep::{Received, facts, keep};
@@ -12,7 +13,8 @@ use crate::storage::Storage;
 use crate::stored::{Facts, Found, StoredHead};
 
 /// Updates a stored answer by a 304 or a HEAD's answer that is about it. The outcome is what is served now. It is
-/// stored if it still may be, and forgotten if not: a 304 can bring `private`, or a cookie.
+/// stored if it still may be, and forgotten if not: a 304 can bring `private`, a cookie, or a Vary by which it would have another
+/// name.
 pub(super) async fn refresh(
     store: &Storage,
     request: &Request,
@@ -20,10 +22,15 @@ pub(super) async fn refresh(
     reply: &Reply,
 ) -> Result<Found, BadField> {
     let Some(mut header) = found.head.header() else { return Ok(found) };
+    let before = vary::fields(header.headers.as_map());
     header.headers.edit(&update(&reply.head.headers, reply.answered))?;
+    let has_its_name = match (before, vary::fields(header.headers.as_map())) {
+        (Some(before), Some(now)) => now.iter().all(|name| before.contains(name)),
+        _ => false,
+    };
     let received = Received { head: &header, ..reply.received() };
     let variant = found.head.facts.variant.map(|variant| (found.head.facts.family, variant));
-    let kept = keep(request, &received).ok();
+    let kept = keep(request, &received).ok().filter(|_| has_its_name);
     let new =
         kept.and_then(|keep| found.head.again(&facts(&keep, &received, variant), &super::keep::header(&keep, &header)));
     let Some(new) = new else {

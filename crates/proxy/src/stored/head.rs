@@ -80,19 +80,26 @@ impl Facts {
         }
     }
 
-    /// What decides reuse at `now`.
+    /// What decides reuse at `now`. What was received later than that is stale: the clock was put back, and nobody knows how
+    /// long ago it came. So do boxes without a battery at every power cut.
     pub fn state(&self, now: SystemTime) -> StoredState {
+        let was_put_back = self.received > now + CLOCK_TOLERANCE;
+        let given = self.fresh_until.duration_since(self.received).unwrap_or_default();
         let ttl_seconds = match self.fresh_until.duration_since(now) {
-            // Anything left counts as a second: fresh is fresh until it is over.
-            Ok(left) => seconds(left) + i64::from(left.subsec_nanos() > 0),
+            Ok(_) if was_put_back => -1,
+            Ok(left) => {
+                // Anything left counts as a second: fresh is fresh until it is over. And no more is left than there was.
+                let left = left.min(given);
+                seconds(left) + i64::from(left.subsec_nanos() > 0)
+            }
             Err(past) => -seconds(past.duration()),
         };
         StoredState {
             age_seconds: self.age(now),
             ttl_seconds,
-            stale_while_revalidate_seconds: self.stale_while_revalidate_seconds.into(),
+            stale_while_revalidate_seconds: if was_put_back { 0 } else { self.stale_while_revalidate_seconds.into() },
             stale_if_error_seconds: self.stale_if_error_seconds.into(),
-            may_be_stale: self.may_be_stale,
+            may_be_stale: self.may_be_stale && !was_put_back,
         }
     }
 
@@ -101,6 +108,9 @@ impl Facts {
         tinaja_http::age::current_age(self.age_seconds.into(), now.duration_since(self.received).unwrap_or_default())
     }
 }
+
+/// By so much another node's clock may be ahead, or this one be put back to be right again.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(5);
 
 fn seconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)

@@ -108,9 +108,25 @@ fn too_large() {
 #[test]
 fn states() {
     let facts = facts();
-    for (seconds, nanos, ttl, age) in [(0, 7, 60, 5), (59, 8, 1, 64), (60, 7, 0, 65), (61, 7, -1, 66), (0, 0, 61, 5)] {
+    for (seconds, nanos, ttl, age) in [(0, 7, 60, 5), (59, 8, 1, 64), (60, 7, 0, 65), (61, 7, -1, 66), (0, 0, 60, 5)] {
         let now = SystemTime::UNIX_EPOCH + Duration::new(1_700_000_000 + seconds, nanos);
         let state = facts.state(now);
         assert_eq!((state.ttl_seconds, state.age_seconds), (ttl, age), "{seconds}");
+    }
+}
+
+/// An answer for one second was a hit for an hour where the clock was an hour behind after a restart.
+#[test]
+fn what_comes_from_the_future_is_stale() {
+    let facts = facts();
+    for (before, ttl, while_revalidated, may_be_stale) in [
+        (4, 60, facts.stale_while_revalidate_seconds, facts.may_be_stale),
+        (6, -1, 0, false),
+        (3600, -1, 0, false),
+        (1_600_000_000, -1, 0, false),
+    ] {
+        let state = facts.state(facts.received - Duration::from_secs(before));
+        let found = (state.ttl_seconds, state.stale_while_revalidate_seconds, state.may_be_stale);
+        assert_eq!(found, (ttl, u64::from(while_revalidated), may_be_stale), "{before} s before");
     }
 }

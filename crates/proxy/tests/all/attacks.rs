@@ -28,7 +28,9 @@ cases! {
     f03_connection_names_forwarded_for
     f02_max_forwards
     c07_variants
+    c07_variants_go_by_what_is_forwarded
     c03_more_overrides
+    c03_underscores
     c01_other_host
     c01_other_port
     c01_other_scheme
@@ -36,18 +38,23 @@ cases! {
     c03_cookies
     c03_overrides
     c04_queries
+    c05_errors_are_brief
     c05_errors_are_not_stored
+    c05_errors_of_one_client
     c05_limits_first
     c06_extensions
     c07_garbage_in_accept_encoding
+    c07_vary_that_comes_later
     c07_vary_too_much
     c08_lying_content_range
     c08_mixed_validators
     c08_ranges
     c09_head_that_differs
+    c09_head_without_validator
     c09_not_modified_that_lies
     c10_large_heads
     c11_fresh_all_the_same
+    c11_malformed_cache_control
     c11_stale_at_once
     c12_leader_authorised
     c12_leader_is_private
