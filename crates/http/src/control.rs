@@ -65,7 +65,11 @@ impl CacheControl {
             for directive in split_outside_quotes(&String::from_utf8_lossy(value.as_bytes())) {
                 match directive.split_once('=') {
                     Some((name, value)) if is_token(name.trim_ascii_start()) => {
-                        found.add(name, Some(value.trim().trim_matches('"')));
+                        let value = value.trim();
+                        if !(is_token(value) || is_quoted(value)) {
+                            found.add_malformed(value);
+                        }
+                        found.add(name, Some(value.trim_matches('"')));
                     }
                     None if directive.trim().is_empty() || is_token(directive.trim()) => found.add(directive, None),
                     _ => found.add_malformed(directive),
@@ -143,6 +147,11 @@ fn seconds_of(value: Option<&str>) -> Option<u64> {
 fn is_token(name: &str) -> bool {
     let of_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !name.is_empty() && name.bytes().all(of_token)
+}
+
+/// A quoted string, which has no quote in its midst: those end it.
+fn is_quoted(value: &str) -> bool {
+    value.len() > 1 && value.starts_with('"') && value.ends_with('"')
 }
 
 fn split_outside_quotes(text: &str) -> impl Iterator<Item = &str> {
@@ -248,6 +257,9 @@ mod tests {
             ("max-age=600, no-store;", vec!["max-age", "no-store"], true),
             ("public; private", vec!["private"], true),
             ("x-no-store y", vec![], true),
+            ("max-age=0; private", vec!["max-age", "private"], true),
+            ("x=1; no-store", vec!["x", "no-store"], true),
+            ("x=\"a\"; no-store", vec!["x", "no-store"], true),
             ("@, =5", vec![], true),
             ("public, immutable, x=\"; no-store\",,", vec!["public", "immutable", "x"], false),
         ] {

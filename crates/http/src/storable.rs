@@ -110,7 +110,7 @@ pub fn keep(exchange: &Exchange<'_>, policy: &Policy) -> Result<Keep, NotStorabl
         age_seconds,
         stale_while_revalidate_seconds: stale("stale-while-revalidate"),
         stale_if_error_seconds: stale("stale-if-error"),
-        may_be_stale: !forbids_stale(&chosen),
+        may_be_stale: stays,
         without: not_stored(response, &chosen.control),
     };
     let ever_served = keep.fresh_seconds + keep.stale_while_revalidate_seconds + keep.stale_if_error_seconds > 0;

@@ -13,8 +13,7 @@ const NOT_FETCHED_WITH: [HeaderName; 6] =
     [RANGE, IF_RANGE, IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE];
 
 /// The fields a response varies by, in one order and without doubles; empty without Vary. `None` where the response
-/// must not be stored: `Vary: *`, a member that is no field name or that each client has of its own, or more than
-/// [`MAX_VARY_FIELDS`].
+/// must not be stored: `Vary: *`, a member that is no field name, or more than [`MAX_VARY_FIELDS`].
 pub fn fields(response: &HeaderMap) -> Option<Vec<HeaderName>> {
     let mut names = Vec::new();
     for value in response.get_all(VARY) {
@@ -22,8 +21,7 @@ pub fn fields(response: &HeaderMap) -> Option<Vec<HeaderName>> {
         value.to_str().ok()?;
     }
     for member in list_members(response, &VARY) {
-        // The proxy puts each client's address into it.
-        if names.len() == MAX_VARY_FIELDS || member == "*" || member.eq_ignore_ascii_case("x-forwarded-for") {
+        if names.len() == MAX_VARY_FIELDS || member == "*" {
             return None;
         }
         names.push(member.parse::<HeaderName>().ok()?);
@@ -147,7 +145,6 @@ mod tests {
         // These stay, whatever Connection says.
         let named = [("authorization", "a"), ("connection", "authorization")];
         assert_ne!(of(&["authorization"], &named), of(&["authorization"], &[]));
-        assert_eq!(fields(&headers(&[("vary", "X-Forwarded-For")])), None);
     }
 
     #[test]

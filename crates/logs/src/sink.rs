@@ -172,17 +172,21 @@ impl Task {
 /// A log to append to; a new one is for its owner and its group to read. Errors: the system's; it is a named pipe that nobody reads,
 /// which would hold up whoever opens it until somebody does.
 pub fn open_log(path: &Path) -> io::Result<File> {
+    // Kept open until the log is: whoever reads must not see it come and go.
+    let mut held = None;
     if fs::metadata(path).is_ok_and(|there| there.file_type().is_fifo()) {
         let at_once = OpenOptions::new().write(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path);
-        at_once.map_err(|error| match error.raw_os_error() {
+        held = Some(at_once.map_err(|error| match error.raw_os_error() {
             Some(code) if code == Errno::NXIO.raw_os_error() => {
                 let what = "it is a named pipe that nobody reads: start what reads it first, or name a file";
                 io::Error::new(io::ErrorKind::InvalidInput, what)
             }
             _ => error,
-        })?;
+        })?);
     }
-    OpenOptions::new().create(true).append(true).mode(0o640).open(path)
+    let log = OpenOptions::new().create(true).append(true).mode(0o640).open(path);
+    drop(held);
+    log
 }
 
 /// Says how many were dropped since it last said so.

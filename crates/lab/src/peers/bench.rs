@@ -224,9 +224,9 @@ impl Bench {
 
     /// Let the group take so much memory for the contents of files beside all else that it has at this moment, inodes and names too:
     /// for a comparison with a program whose tables do not count either. To be called again and again. Errors: as
-    /// [`Bench::leave_for_files`].
+    /// [`Group::hold_to`].
     pub fn leave_for_page_cache(&self, bytes: u64) -> Result<(), LabError> {
-        self.group.limit_memory(self.group.bytes_beside_page_cache() + bytes)
+        self.group.hold_to(self.group.bytes_beside_page_cache() + bytes)
     }
 
     /// Bytes of the page cache on the group's account that the disk has not got yet.

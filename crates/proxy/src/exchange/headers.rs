@@ -20,7 +20,7 @@ use crate::neighbours::{CLIENT, FETCHED_FROM, HAS, OBJECT, TRIED};
 use crate::shared::Shared;
 
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+pub(super) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Makes of a request what its origin gets, but for the fields that frame its body. `cached` says whether the answer
 /// may be stored.

@@ -11,6 +11,7 @@ use tinaja_http::storable::{self, Keep, NotStorable, Policy};
 use tinaja_http::targeted::CDN_CACHE_CONTROL;
 use tinaja_store::{Hint, Key, Writer};
 
+use super::headers::X_FORWARDED_FOR;
 use super::request::{Request, Ticket};
 use crate::group::{Groups, Member};
 use crate::shared::Shared;
@@ -118,8 +119,13 @@ impl Keeper {
     /// which variants there are.
     pub async fn place(&self, request: &Request, headers: &HeaderMap) -> Option<(Key, Option<Variant>)> {
         let name = &request.ticket.name;
-        if tinaja_http::vary::fields(headers).is_some_and(|names| names.is_empty()) {
+        let names = tinaja_http::vary::fields(headers)?;
+        if names.is_empty() {
             return Some((name.place(), None));
+        }
+        // In front of origins each client's address is in it, which no other client's request has.
+        if request.ticket.is_reverse() && names.contains(&X_FORWARDED_FOR) {
+            return None;
         }
         // Which variants there are is known where they are kept.
         if !self.shared.keeps(|| name.place()) {

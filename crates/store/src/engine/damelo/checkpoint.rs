@@ -17,6 +17,7 @@ use crate::terms::Digest;
 /// Versions that are void for the sake of another group's newer one, though the journal of the group that has them may not
 /// have heard of it. The other group's journal says so as well, where it says that pages are gone, on which the newer one may
 /// have been, and where it begins anew and forgets what it has said.
+#[derive(Default)]
 pub struct Voids {
     removed: Vec<(u32, Removal)>,
     replaced: Vec<Removal>,
@@ -69,9 +70,8 @@ impl Inner {
         }
         let mut changes = Entries::default();
         // First of all, so that no crash in the midst of it keeps only that a newer version is gone.
-        let removed = group.pending.removed.clone();
-        removed.iter().for_each(|removal| changes.removed(&removal.id, removal.number));
-        round.told.push((number, removed.len()));
+        group.pending.removed.iter().for_each(|removal| changes.removed(&removal.id, removal.number));
+        round.told.push((number, group.pending.removed.len()));
         if !group.pending.dropped.is_empty() {
             voids.say(number, is_asked, &mut changes);
         }
@@ -87,7 +87,15 @@ impl Inner {
             .partition(|written| is_asked && written.moment <= boundary);
         group.pending.written = rest;
         for written in taken {
-            let entry = written.entry;
+            let mut entry = written.entry;
+            // What is gone since it was written was said already, perhaps in a round before, or will not be said again.
+            let shadowed = shadows.get(&At { group: number, page: entry.page });
+            entry.objects.retain(|(slot, number, id)| {
+                let there = group.find(id).map(|spot| (spot.page, spot.slot, spot.number));
+                let mut of_page = shadowed.into_iter().flatten();
+                there == Some((entry.page, *slot, *number))
+                    || of_page.any(|shadow| shadow.slot == *slot && shadow.number == *number)
+            });
             changes.page(&entry);
             round.recorded.push((At { group: number, page: entry.page }, entry.life));
             let before = group.page_mut(entry.page).and_then(|page| page.durable.replace((written.frame, entry.slots)));
@@ -117,7 +125,7 @@ impl Inner {
         };
         let (at, blocks) = self.blocks(group, number, changes, || {
             let mut full = group.full(epoch, stays);
-            removed.iter().for_each(|removal| full.removed(&removal.id, removal.number));
+            // What was removed is not in it; and where that is an older version elsewhere, that group's list has it.
             voids.say(number, is_asked, &mut full);
             full.opened(epoch, last);
             if round.ask.closing {
@@ -126,7 +134,7 @@ impl Inner {
             full
         });
         if at.used_bytes > self.options.layout.class_of(number).area_bytes {
-            // The others are told in this round. After the next one there is less to say on their behalf.
+            // It is what is said on behalf of others, who are told in this round: in the next one there is less.
             round.bad.insert(number);
             round.failed.get_or_insert_with(|| format!("a checkpoint of group {number} does not fit its place yet"));
             return;

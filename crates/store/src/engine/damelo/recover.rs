@@ -261,13 +261,21 @@ pub fn say_open(
     for (n, group) in groups.iter_mut().enumerate() {
         let mut changes = Entries::default();
         changes.opened(epoch, number);
-        let (at, blocks) = inner.blocks(group, n as u32, changes, || {
-            let mut full = group.full(epoch, |_| Vec::new());
-            group.pending.removed.iter().for_each(|said| full.removed(&said.id, said.number));
-            voids.say(n as u32, false, &mut full);
-            full.opened(epoch, number);
-            full
-        });
+        let say = |changes, voids: &Voids| {
+            inner.blocks(group, n as u32, changes, || {
+                let mut full = group.full(epoch, |_| Vec::new());
+                voids.say(n as u32, false, &mut full);
+                full.opened(epoch, number);
+                full
+            })
+        };
+        let (mut at, mut blocks) = say(changes, &voids);
+        if at.used_bytes > inner.options.layout.class_of(n as u32).area_bytes {
+            // Without what it says on behalf of others it fits, and it must be said that the cache is open.
+            let mut changes = Entries::default();
+            changes.opened(epoch, number);
+            (at, blocks) = say(changes, &Voids::default());
+        }
         for (offset, block) in blocks {
             blocking::write(&**device, offset, block).map_err(|error| format!("group {n}: {error}"))?;
         }

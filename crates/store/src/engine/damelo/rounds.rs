@@ -16,11 +16,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::checkpoint::Voids;
-use super::group::{JournalAt, Pending};
+use super::group::{JournalAt, Pending, Removal};
 use super::layout::At;
-use super::state::{Inner, Out, State};
+use super::state::{Inner, Out, Shadow, State};
 use crate::device::{Op, Outcome, Request};
 use crate::engine::SyncDone;
+use crate::terms::Digest;
 
 /// What the next round is to do.
 #[derive(Default)]
@@ -342,16 +343,26 @@ impl Inner {
     /// Versions that were replaced before the round began: what replaced them lasts now.
     fn clear_shadows(&self, state: &mut State, round: &Round) {
         let State { shadows, groups, shadow_count, .. } = state;
+        let lasts = |shadow: &Shadow| shadow.moment <= round.boundary && round.ask.has(shadow.by_group);
+        // With a version, all that are older are replaced, whatever replaced those.
+        let mut newest: HashMap<Digest, Removal> = HashMap::new();
+        for shadow in shadows.values().flatten().filter(|shadow| lasts(shadow)) {
+            let removal = newest.entry(shadow.id).or_insert_with(|| shadow.removal());
+            if removal.number < shadow.by {
+                *removal = shadow.removal();
+            }
+        }
         for (at, of_page) in shadows.iter_mut() {
             let Some(group) = groups.get_mut(at.group as usize) else { continue };
             let before = of_page.len();
             of_page.retain(|shadow| {
-                let stays = shadow.moment > round.boundary || !round.ask.has(shadow.by_group);
-                if !stays && shadow.by_group != at.group {
+                let removal = newest.get(&shadow.id).filter(|newest| shadow.number < newest.number);
+                let Some(removal) = removal else { return true };
+                if !(lasts(shadow) && shadow.by_group == at.group) {
                     group.delete(at.page, shadow.slot);
-                    group.pending.removed.push(shadow.removal());
+                    group.pending.removed.push(*removal);
                 }
-                stays
+                false
             });
             *shadow_count -= before - of_page.len();
         }

@@ -23,6 +23,7 @@ use crate::engine::{
 };
 use crate::layout::Log;
 use crate::layout::log::LogCounters;
+use crate::layout::record::HEADER_BYTES;
 use crate::layout::table::Table;
 use crate::replace::Generations;
 use crate::replace::generations::Log as LogNumber;
@@ -157,10 +158,13 @@ impl Engine for Generational {
     }
 
     fn limits(&self) -> Limits {
-        // An object goes into its class, and is written again, if it is one record: parts are as large as a record can be.
+        // An object goes into its class, and is written again, if it is one record: parts are as large as a record can be, up to
+        // 256 KiB.
         let (layout, most) = (&self.0.indexed.log.layout, limits(&self.0.indexed.log.layout));
-        let extent_bytes = most.max_record_bytes.min(256 << 10) - layout.header_bytes();
-        Limits { extent_bytes, inline_bytes: extent_bytes, ..most }
+        let extent_bytes = (most.max_record_bytes - layout.header_bytes()).min(256 << 10);
+        // The store counts with the usual header; this engine's is longer.
+        let max_record_bytes = most.max_record_bytes - (layout.header_bytes() - HEADER_BYTES);
+        Limits { max_record_bytes, extent_bytes, inline_bytes: extent_bytes, ..most }
     }
 
     fn capabilities(&self) -> Capabilities<'_> {

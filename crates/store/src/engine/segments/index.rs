@@ -143,7 +143,16 @@ impl Index {
 
     /// Drop whatever has this fingerprint, and what an empty slot remembers of it.
     pub fn remove_low(&self, id_low: u64) {
-        self.change(id_low, |_| true, |slot| Slot { fingerprint: !slot.fingerprint, position: None, ..slot });
+        self.change(id_low, |_| true, |slot| Slot { position: None, ..slot });
+        let wanted = fingerprint(id_low);
+        self.with(id_low, |set| {
+            for way in 0..WAYS {
+                let slot = set.get(way);
+                if slot.position.is_none() && slot.fingerprint == wanted {
+                    set.put(way, Slot { fingerprint: !wanted, ..slot });
+                }
+            }
+        });
     }
 
     /// Whether an object of this fingerprint was evicted and no other one has taken its slot since. Of objects never seen, one in

@@ -231,6 +231,42 @@ fn an_older_version_in_another_group_does_not_come_back() {
     }
 }
 
+/// A page was written because memory was full, with an object that was removed before the group's checkpoint. Other groups'
+/// checkpoints had said that meanwhile, and the group's journal was begun anew: the page's own entry must not bring it back.
+#[test]
+fn what_was_removed_after_its_page_was_written_does_not_come_back() {
+    let medium = blank();
+    let hand = tinaja_clock::ManualClock::new();
+    let files = over(Arc::new(Memory::by(hand.clock(), &medium)), &SMALL);
+    let inner = &files.engine.0;
+    let checkpoint = |group: u32| {
+        files.set_checkpoint(group, Duration::from_secs(10)).unwrap();
+        hand.advance(Duration::from_secs(10));
+        inner.work();
+        while inner.state.lock().round.is_some() {
+            std::thread::yield_now();
+        }
+        files.set_checkpoint(group, Duration::ZERO).unwrap();
+    };
+    files.create(b"first", 1, b"").unwrap();
+    checkpoint(1);
+    files.create(b"x", 1, &body(1, 3000)).unwrap();
+    files.create(b"stays", 1, &body(2, 3000)).unwrap();
+    // More than memory has frames.
+    (0..60).for_each(|n| files.create(&name(n), 2 + n % 3, &body(n, 9000)).unwrap());
+    while inner.state.lock().groups[0].pending.written.is_empty() {
+        std::thread::yield_now();
+    }
+    assert!(files.remove(b"x", 1).unwrap());
+    checkpoint(2);
+    assert!(inner.state.lock().groups[0].pending.removed.is_empty(), "all groups are told what is gone");
+    inner.state.lock().groups[0].journal.is_tainted = true;
+    checkpoint(3);
+    checkpoint(1);
+    let crashed = on(&medium.copy());
+    assert_eq!((crashed.lookup(b"x"), crashed.lookup(b"stays"), crashed.lookup(b"first")), (None, Some(1), Some(1)));
+}
+
 /// All frames are on their way to a disk that takes nothing: whoever creates is told, and does not wait for ever.
 #[test]
 fn nobody_waits_for_ever_for_a_frame() {
