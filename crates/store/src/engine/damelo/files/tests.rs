@@ -3,6 +3,7 @@ use std::sync::Barrier;
 use super::*;
 use crate::device::wrap::{Fault, Faulty};
 use crate::device::{Medium, Memory, Request};
+use crate::engine::damelo::options::Cleaning;
 
 pub const SMALL: FileSystemOptions = FileSystemOptions {
     disk_bytes: 16 << 20,
@@ -167,6 +168,43 @@ fn deletes_ask_for_nothing_and_are_applied_at_the_end() {
     assert_eq!(engine.with_deletes(), []);
     let files = on(&medium);
     (0..200).for_each(|n| assert_eq!(files.read(&name(n), 1).unwrap().is_some(), n % 2 == 1, "{n}"));
+}
+
+/// Section 4 leaves open when deletes are applied. Where that is done in the background, nobody who reads waits for it; where it is
+/// done with the requests, whoever asks for a page that has some does, and that is counted.
+#[test]
+fn no_reader_waits_for_compaction_in_the_background() {
+    let [in_background, with_requests] = [Cleaning::Background, Cleaning::WithRequests].map(|cleaning| {
+        let device: Arc<dyn Device> = Arc::new(Memory::over(&blank()));
+        let layout = FileSystem::layout(SMALL.disk_bytes, &SMALL).unwrap();
+        let stamp = Stamp { seed: 7 };
+        let pool_bytes = SMALL.pool_bytes;
+        let options =
+            DameloOptions { pool_bytes, cleaning, affection: Affection::Told, ..DameloOptions::of(layout, stamp) };
+        let engine = Damelo::open(device.clone(), &options).unwrap();
+        let files = FileSystem { engine, secret: Secret::from_bytes([7; 32]), device };
+        (0..600).for_each(|n| files.create(&name(n), 1 + n % 4, &body(n, 1000)).unwrap());
+        (0..600).filter(|n| n % 3 > 0).for_each(|n| assert!(files.remove(&name(n), 1 + n % 4).unwrap()));
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let of_thread = (0..600).filter(move |n| n % 3 == 0 && n / 3 % 4 == thread);
+                let files = &files;
+                scope.spawn(move || {
+                    of_thread.for_each(|n| {
+                        let found = files.read(&name(n), 1 + n % 4).unwrap().unwrap();
+                        assert!(*found == body(n, 1000), "{n}");
+                    });
+                });
+            }
+        });
+        let counts = &files.engine.0.counts;
+        while counts.compacted_pages.load(std::sync::atomic::Ordering::Relaxed) == 0 {
+            files.engine.work();
+        }
+        counts.compaction_waits.load(std::sync::atomic::Ordering::Relaxed)
+    });
+    assert!(in_background == 0 && with_requests > 10, "{in_background} readers waited, and {with_requests}");
+    println!("{in_background} and {with_requests} waits of readers for compaction");
 }
 
 /// A group is checkpointed by its own period while others are not, and a crash leaves what was.
