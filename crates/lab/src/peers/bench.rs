@@ -223,8 +223,8 @@ impl Bench {
     }
 
     /// Let the group take so much memory for the contents of files beside all else that it has at this moment, inodes and names too:
-    /// for a comparison with a program whose tables do not count either. To be called again and again. Errors: as
-    /// the kernel has no such limit.
+    /// for a comparison with a program whose tables do not count either. To be called again and again. Errors: the
+    /// kernel has no such limit.
     pub fn leave_for_page_cache(&self, bytes: u64) -> Result<(), LabError> {
         self.group.hold_to(self.group.bytes_beside_page_cache() + bytes)
     }
