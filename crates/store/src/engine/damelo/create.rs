@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::group::{Group, Removal};
+use super::group::Removal;
 use super::layout::{At, Slot};
 use super::limits::MAX_SHADOWS;
 use super::page;
-use super::state::{Inner, Out, Resident, Shadow, State};
+use super::state::{Fate, Inner, Out, Resident, Shadow, State};
 use super::table::Spot;
 use crate::engine::{Kind, Place, Placement, Record};
 use crate::layout::record::record_bytes;
@@ -213,34 +213,16 @@ impl Inner {
             }
         }
         if state.shadow_count > 0 {
-            self.remove_shadows(state, id, number);
+            // What the disk still has of older versions must not come back either.
+            state.end_shadows(|_, shadow| match shadow.id == *id {
+                true => Fate::Void(Removal { number, ..shadow.removal() }),
+                false => Fate::Stays,
+            });
         }
         if was_there {
             self.signal.set();
         }
         was_there
-    }
-
-    /// What the disk still has of older versions must not come back either.
-    fn remove_shadows(&self, state: &mut State, id: &Digest, number: u64) {
-        let State { shadows, groups, shadow_count, .. } = state;
-        for (at, of_page) in shadows.iter_mut() {
-            let before = of_page.len();
-            let Some(group) = groups.get_mut(at.group as usize) else { continue };
-            of_page.retain(|shadow| {
-                let stays = shadow.id != *id;
-                if !stays {
-                    let group: &mut Group = group;
-                    if shadow.by_group != at.group {
-                        group.delete(at.page, shadow.slot);
-                    }
-                    group.pending.removed.push(Removal { number, ..shadow.removal() });
-                }
-                stays
-            });
-            *shadow_count -= before - of_page.len();
-        }
-        shadows.retain(|_, of_page| !of_page.is_empty());
     }
 
     /// The frame of a page in memory, for tests and for the paper's interface.

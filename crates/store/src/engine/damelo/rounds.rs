@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::checkpoint::Voids;
 use super::group::{JournalAt, Pending, Removal};
 use super::layout::At;
-use super::state::{Inner, Out, Shadow, State};
+use super::state::{Fate, Inner, Out, Shadow, State};
 use crate::device::{Op, Outcome, Request};
 use crate::engine::SyncDone;
 use crate::terms::Digest;
@@ -226,6 +226,7 @@ impl Inner {
     /// Say in each journal what has come to last.
     fn write_journals(self: &Arc<Self>, state: &mut State, out: &mut Out) {
         let Some(mut round) = state.round.take() else { return };
+        self.void_orphans(state);
         let voids = Voids::of(&state.groups, &state.shadows, round.boundary);
         for number in 0..state.groups.len() as u32 {
             self.write_journal(state, &mut round, &voids, number, out);
@@ -340,33 +341,51 @@ impl Inner {
         self.begin_round(state, out);
     }
 
-    /// Versions that were replaced before the round began: what replaced them lasts now.
+    /// Versions that were replaced before the round began: what replaced them lasts now. With a version, all that are older are
+    /// replaced, whatever replaced those.
     fn clear_shadows(&self, state: &mut State, round: &Round) {
-        let State { shadows, groups, shadow_count, .. } = state;
         let lasts = |shadow: &Shadow| shadow.moment <= round.boundary && round.ask.has(shadow.by_group);
-        // With a version, all that are older are replaced, whatever replaced those.
         let mut newest: HashMap<Digest, Removal> = HashMap::new();
-        for shadow in shadows.values().flatten().filter(|shadow| lasts(shadow)) {
+        for shadow in state.shadows.values().flatten().filter(|shadow| lasts(shadow)) {
             let removal = newest.entry(shadow.id).or_insert_with(|| shadow.removal());
             if removal.number < shadow.by {
                 *removal = shadow.removal();
             }
         }
-        for (at, of_page) in shadows.iter_mut() {
-            let Some(group) = groups.get_mut(at.group as usize) else { continue };
-            let before = of_page.len();
-            of_page.retain(|shadow| {
-                let removal = newest.get(&shadow.id).filter(|newest| shadow.number < newest.number);
-                let Some(removal) = removal else { return true };
-                if !(lasts(shadow) && shadow.by_group == at.group) {
-                    group.delete(at.page, shadow.slot);
-                    group.pending.removed.push(*removal);
-                }
-                false
-            });
-            *shadow_count -= before - of_page.len();
+        state.end_shadows(|at, shadow| match newest.get(&shadow.id) {
+            Some(newest) if shadow.number < newest.number => match lasts(shadow) && shadow.by_group == at.group {
+                true => Fate::Told,
+                false => Fate::Void(*newest),
+            },
+            _ => Fate::Stays,
+        });
+    }
+
+    /// What replaced a version in another group may have left since, before it was on the disk: the version is void all the same, and
+    /// that group's next checkpoint means it.
+    fn void_orphans(&self, state: &mut State) {
+        let all =
+            || state.shadows.iter().flat_map(|(at, of_page)| of_page.iter().map(move |shadow| (at.group, shadow)));
+        let others = || all().filter(|(group, shadow)| shadow.by_group != *group);
+        // The newest that the other group has, in its table or replaced since.
+        let in_table = |(_, Shadow { by_group, id, .. }): (u32, &Shadow)| {
+            let spot = state.groups.get(*by_group as usize).and_then(|group| group.find(id));
+            ((*by_group, *id), spot.map_or(0, |spot| spot.number))
+        };
+        let mut newest: HashMap<_, _> = others().map(in_table).collect();
+        for (group, shadow) in all() {
+            if let Some(number) = newest.get_mut(&(group, shadow.id)) {
+                *number = shadow.number.max(*number);
+            }
         }
-        shadows.retain(|_, of_page| !of_page.is_empty());
+        let is_orphan =
+            |shadow: &Shadow| newest.get(&(shadow.by_group, shadow.id)).is_some_and(|last| *last < shadow.by);
+        if others().any(|(_, shadow)| is_orphan(shadow)) {
+            state.end_shadows(|at, shadow| match shadow.by_group != at.group && is_orphan(shadow) {
+                true => Fate::Void(shadow.removal()),
+                false => Fate::Stays,
+            });
+        }
     }
 }
 

@@ -116,6 +116,41 @@ impl Shadow {
     }
 }
 
+/// How a shadow ends.
+pub enum Fate {
+    /// It does not yet.
+    Stays,
+    /// Its group's journal has heard that it is void.
+    Told,
+    /// Its group's journal is to hear so.
+    Void(Removal),
+}
+
+impl State {
+    /// End shadows, as `fate` says of each.
+    pub fn end_shadows(&mut self, fate: impl Fn(&At, &Shadow) -> Fate) {
+        let State { shadows, groups, shadow_count, .. } = self;
+        for (at, of_page) in shadows.iter_mut() {
+            let Some(group) = groups.get_mut(at.group as usize) else { continue };
+            let before = of_page.len();
+            of_page.retain(|shadow| match fate(at, shadow) {
+                Fate::Stays => true,
+                Fate::Told => false,
+                Fate::Void(removal) => {
+                    // What was replaced in its own group leaves its page already.
+                    if shadow.by_group != at.group {
+                        group.delete(at.page, shadow.slot);
+                    }
+                    group.pending.removed.push(removal);
+                    false
+                }
+            });
+            *shadow_count -= before - of_page.len();
+        }
+        shadows.retain(|_, of_page| !of_page.is_empty());
+    }
+}
+
 /// Pages in memory.
 #[derive(Default)]
 pub struct Residents {

@@ -4,14 +4,13 @@
 
 use tinaja_clock::ManualClock;
 
-use super::tests::{SMALL, blank, body, name, on};
+use super::tests::{SMALL, blank, body, checkpoint, name, on};
 use super::*;
 use crate::device::wrap::{Fault, Faulty};
 use crate::device::{Medium, Memory, Request};
 
 const OBJECTS: u32 = 32;
 const ROUNDS: u32 = 7;
-const PERIOD: Duration = Duration::from_secs(10);
 
 /// What was done with an object: in which group, and whether a version was created there or what there was removed.
 #[derive(Clone, Copy, Debug)]
@@ -81,14 +80,15 @@ fn found(files: &FileSystem, n: u32) -> Result<Option<u32>, String> {
 /// Create, read, remove, love, hate and checkpoint, until the disk fails. Objects move between groups: what maps them to groups
 /// may change (section 3).
 ///
-/// Where `is_full`, pages are evicted and journals begin anew as often as if the disk had no room for more.
-fn script(files: &FileSystem, disk: &Faulty, cut: u64, hand: &ManualClock, is_full: bool) -> History {
+/// Where `is_full`, they move each time, and pages are evicted and journals begin anew as if the disk had no room for more.
+fn long(files: &FileSystem, disk: &Faulty, cut: u64, hand: &ManualClock, is_full: bool) -> History {
     let (mut history, mut version) = (History::new(), 0);
     let is_on = || disk.calls() <= cut;
     for round in 0..ROUNDS {
         for n in (0..OBJECTS).filter(|n| (n + round) % 3 > 0) {
             version += 1;
-            let group = 1 + if n % 4 == 0 { n + round } else { n } / 4 % 4;
+            let moved = if is_full { 4 * round } else { round };
+            let group = 1 + if n % 4 == 0 { n + moved } else { n } / 4 % 4;
             history.note(n, group, Some(version));
             if files.create(&name(n), group, &body_of(n, version)).is_err() {
                 return history;
@@ -110,25 +110,16 @@ fn script(files: &FileSystem, disk: &Faulty, cut: u64, hand: &ManualClock, is_fu
         if is_full {
             let inner = &files.engine.0;
             let mut state = inner.state.lock();
-            // Not the one that was asked for last: its pages are those that the disk has.
+            // All that the last checkpoint has made last is evicted, and something of another group.
+            while inner.evict(&mut state, (round + 2) % 4, None) {}
             inner.evict(&mut state, (round + 1) % 4, None);
-            inner.evict(&mut state, (round + 3) % 4, None);
             state.groups.iter_mut().zip(0..).for_each(|(group, n)| group.journal.is_tainted |= (n + round) % 3 == 0);
         }
         files.love(1 + round % 4).unwrap();
         files.hate(1 + (round + 1) % 4).unwrap();
         // One group, or two at once.
         let due: Vec<u32> = (1..=4).filter(|group| group % 4 == round % 4 || (round % 3 == 2 && *group == 2)).collect();
-        due.iter().for_each(|group| files.set_checkpoint(*group, PERIOD).unwrap());
-        hand.advance(PERIOD);
-        files.engine.work();
-        while {
-            let state = files.engine.0.state.lock();
-            state.round.is_some() || state.asked.is_some()
-        } {
-            std::thread::yield_now();
-        }
-        due.iter().for_each(|group| files.set_checkpoint(*group, Duration::ZERO).unwrap());
+        checkpoint(files, hand, &due);
         if !is_on() {
             return history;
         }
@@ -137,8 +128,48 @@ fn script(files: &FileSystem, disk: &Faulty, cut: u64, hand: &ManualClock, is_fu
     history
 }
 
+/// Objects that move from group 1 to group 2, which alone is checkpointed from then on; and what was newer of them leaves: on the disk
+/// and then evicted, on the disk and then removed, evicted before it was there.
+fn moved(files: &FileSystem, disk: &Faulty, cut: u64, hand: &ManualClock, _: bool) -> History {
+    let mut history = History::new();
+    let is_on = || disk.calls() <= cut;
+    let create = |history: &mut History, n: u32, group: u32, version: u32| {
+        history.note(n, group, Some(version));
+        files.create(&name(n), group, &body_of(n, version)).is_ok()
+    };
+    let last = |history: &mut History, group: u32| {
+        checkpoint(files, hand, &[group]);
+        if is_on() {
+            history.checkpointed(group);
+        }
+        is_on()
+    };
+    let inner = &files.engine.0;
+    let goes_on = (0..3).all(|n| create(&mut history, n, 1, 1))
+        && last(&mut history, 1)
+        && (0..2).all(|n| create(&mut history, n, 2, 2))
+        && last(&mut history, 2)
+        && create(&mut history, 2, 2, 2);
+    if !goes_on {
+        return history;
+    }
+    history.note(1, 2, None);
+    assert!(files.remove(&name(1), 2).unwrap());
+    while inner.evict(&mut inner.state.lock(), 1, None) {}
+    // Group 3's checkpoint says what has left group 2.
+    if create(&mut history, 5, 3, 3) && last(&mut history, 3) && create(&mut history, 3, 2, 3) && last(&mut history, 2)
+    {
+        // The journal that has said so begins anew.
+        inner.state.lock().groups[1].journal.is_tainted = true;
+        let _ = create(&mut history, 4, 2, 3) && last(&mut history, 2);
+    }
+    history
+}
+
+type Script = fn(&FileSystem, &Faulty, u64, &ManualClock, bool) -> History;
+
 /// The store whose power goes at this request: what was done, what the disk's platter has, and what was on its way there.
-fn cut_at(cut: u64, is_full: bool) -> (History, Medium, Arc<Faulty>) {
+fn cut_at(script: Script, cut: u64, is_full: bool) -> (History, Medium, Arc<Faulty>) {
     let (medium, hand) = (blank(), ManualClock::new());
     let plan = move |call, _: &Request| (call >= cut).then_some(Fault::Error);
     let disk = Arc::new(Faulty::volatile(Arc::new(Memory::by(hand.clock(), &medium)), plan));
@@ -157,21 +188,31 @@ fn cut_at(cut: u64, is_full: bool) -> (History, Medium, Arc<Faulty>) {
 
 #[test]
 fn whatever_a_power_cut_leaves_what_was_checkpointed_is_there() {
-    cut_everywhere(false);
+    let (requests, openings, most_held, hits) = cut_everywhere(long, false);
+    assert!(requests > 60 && openings > 500 && most_held > 4 && hits > 10 * openings, "{requests} {openings} {hits}");
 }
 
-/// A group's journal had heard of a newer version, which left with its page, and an older one in another group came back: that
-/// group's journal had not heard. So it was with what was removed, once the journal that said so was begun anew.
 #[test]
-fn whatever_a_power_cut_leaves_of_a_full_disk_nothing_older_comes_back() {
-    cut_everywhere(true);
+fn whatever_a_power_cut_leaves_of_a_full_disk_nothing_is_older() {
+    let (requests, openings, most_held, hits) = cut_everywhere(long, true);
+    assert!(requests > 60 && openings > 500 && most_held > 4 && hits > 5 * openings, "{requests} {openings} {hits}");
 }
 
-fn cut_everywhere(is_full: bool) {
-    let requests = cut_at(u64::MAX, is_full).2.calls();
+/// One group's journal had heard of a newer version, which left with its page, and the older one in another group came back: that
+/// group's journal had not heard. So it was with what was removed, once the journal that said so was begun anew, and with what was
+/// evicted before it was on the disk.
+#[test]
+fn whatever_a_power_cut_leaves_nothing_older_comes_back_in_another_group() {
+    let (requests, openings, _, hits) = cut_everywhere(moved, true);
+    assert!(requests > 15 && openings > 50 && hits > openings, "{requests} {openings} {hits}");
+}
+
+/// How many requests there were, how many openings, the most writes under way, and how many objects were found.
+fn cut_everywhere(script: Script, is_full: bool) -> (u64, u32, usize, u32) {
+    let requests = cut_at(script, u64::MAX, is_full).2.calls();
     let (mut openings, mut most_held, mut hits) = (0_u32, 0, 0_u32);
     for cut in 0..=requests {
-        let (history, medium, disk) = cut_at(cut, is_full);
+        let (history, medium, disk) = cut_at(script, cut, is_full);
         let held = disk.held_writes();
         most_held = most_held.max(held.len());
         let mut look = |what: &str, which: usize, survives: &dyn Fn(usize, usize) -> bool| {
@@ -202,5 +243,5 @@ fn cut_everywhere(is_full: bool) {
         }
     }
     println!("{requests} requests, {openings} openings, up to {most_held} writes under way");
-    assert!(requests > 60 && openings > 500 && most_held > 4 && hits > 5 * openings, "{requests} {openings} {hits}");
+    (requests, openings, most_held, hits)
 }

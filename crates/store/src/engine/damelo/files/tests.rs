@@ -1,5 +1,7 @@
 use std::sync::Barrier;
 
+use tinaja_clock::ManualClock;
+
 use super::*;
 use crate::device::wrap::{Fault, Faulty};
 use crate::device::{Medium, Memory, Request};
@@ -34,6 +36,22 @@ pub fn name(n: u32) -> [u8; 4] {
 
 pub fn body(n: u32, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at as u32 * 7 + n) as u8).collect()
+}
+
+/// Checkpoint these groups together, by their periods.
+pub fn checkpoint(files: &FileSystem, hand: &ManualClock, groups: &[u32]) {
+    const PERIOD: Duration = Duration::from_secs(10);
+    groups.iter().for_each(|group| files.set_checkpoint(*group, PERIOD).unwrap());
+    hand.advance(PERIOD);
+    files.engine.work();
+    let goes_on = || {
+        let state = files.engine.0.state.lock();
+        state.round.is_some() || state.asked.is_some()
+    };
+    while goes_on() {
+        std::thread::yield_now();
+    }
+    groups.iter().for_each(|group| files.set_checkpoint(*group, Duration::ZERO).unwrap());
 }
 
 /// Whether these bytes lie in the frame of a page in memory.
@@ -211,7 +229,7 @@ fn no_reader_waits_for_compaction_in_the_background() {
 #[test]
 fn groups_have_periods_of_their_own() {
     let medium = blank();
-    let hand = tinaja_clock::ManualClock::new();
+    let hand = ManualClock::new();
     let files = over(Arc::new(Memory::by(hand.clock(), &medium)), &SMALL);
     files.set_checkpoint(2, Duration::from_secs(10)).unwrap();
     for n in 0..40 {
@@ -238,18 +256,10 @@ fn groups_have_periods_of_their_own() {
 fn an_older_version_in_another_group_does_not_come_back() {
     for is_removed in [true, false] {
         let medium = blank();
-        let hand = tinaja_clock::ManualClock::new();
+        let hand = ManualClock::new();
         let files = over(Arc::new(Memory::by(hand.clock(), &medium)), &SMALL);
         let inner = &files.engine.0;
-        let checkpoint = |group: u32| {
-            files.set_checkpoint(group, Duration::from_secs(10)).unwrap();
-            hand.advance(Duration::from_secs(10));
-            inner.work();
-            while inner.state.lock().round.is_some() {
-                std::thread::yield_now();
-            }
-            files.set_checkpoint(group, Duration::ZERO).unwrap();
-        };
+        let checkpoint = |group: u32| checkpoint(&files, &hand, &[group]);
         files.create(b"x", 1, b"older").unwrap();
         files.create(b"stays", 1, b"").unwrap();
         checkpoint(1);
@@ -274,18 +284,10 @@ fn an_older_version_in_another_group_does_not_come_back() {
 #[test]
 fn what_was_removed_after_its_page_was_written_does_not_come_back() {
     let medium = blank();
-    let hand = tinaja_clock::ManualClock::new();
+    let hand = ManualClock::new();
     let files = over(Arc::new(Memory::by(hand.clock(), &medium)), &SMALL);
     let inner = &files.engine.0;
-    let checkpoint = |group: u32| {
-        files.set_checkpoint(group, Duration::from_secs(10)).unwrap();
-        hand.advance(Duration::from_secs(10));
-        inner.work();
-        while inner.state.lock().round.is_some() {
-            std::thread::yield_now();
-        }
-        files.set_checkpoint(group, Duration::ZERO).unwrap();
-    };
+    let checkpoint = |group: u32| checkpoint(&files, &hand, &[group]);
     files.create(b"first", 1, b"").unwrap();
     checkpoint(1);
     files.create(b"x", 1, &body(1, 3000)).unwrap();
