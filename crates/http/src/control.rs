@@ -4,6 +4,7 @@ use http::header::{CACHE_CONTROL, PRAGMA};
 use http::{HeaderMap, HeaderName};
 
 use crate::limits::MAX_SECONDS;
+use crate::words::is_token;
 
 /// Fields without which a stored response would mean something else. A `private` or `no-cache` that names one of them
 /// counts for the whole response, since it cannot be stored without it.
@@ -64,14 +65,16 @@ impl CacheControl {
             // Bytes beyond ASCII can only stand in values; they make a value bad, not the whole field absent.
             for directive in split_outside_quotes(&String::from_utf8_lossy(value.as_bytes())) {
                 match directive.split_once('=') {
-                    Some((name, value)) if is_token(name.trim_ascii_start()) => {
+                    Some((name, value)) if is_token(name.trim_ascii_start().as_bytes()) => {
                         let value = value.trim();
-                        if !(is_token(value) || is_quoted(value)) {
+                        if !(is_token(value.as_bytes()) || is_quoted(value)) {
                             found.add_malformed(value);
                         }
                         found.add(name, Some(value.trim_matches('"')));
                     }
-                    None if directive.trim().is_empty() || is_token(directive.trim()) => found.add(directive, None),
+                    None if directive.trim().is_empty() || is_token(directive.trim().as_bytes()) => {
+                        found.add(directive, None)
+                    }
                     _ => found.add_malformed(directive),
                 }
             }
@@ -141,12 +144,6 @@ impl CacheControl {
 fn seconds_of(value: Option<&str>) -> Option<u64> {
     let value = value.filter(|value| !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()))?;
     Some(value.parse().unwrap_or(MAX_SECONDS).min(MAX_SECONDS))
-}
-
-/// A token (RFC 9110 5.6.2), as every directive's name is one.
-fn is_token(name: &str) -> bool {
-    let of_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    !name.is_empty() && name.bytes().all(of_token)
 }
 
 /// A quoted string, which has no quote in its midst: those end it.

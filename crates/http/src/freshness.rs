@@ -33,13 +33,15 @@ pub fn lifetime_seconds(
     if !heuristically_cacheable(status) && !control.has("public") {
         return None;
     }
-    // What the origin meant to say is not known: nothing is guessed, and it is validated each time.
-    let most = if control.is_malformed() { 0 } else { u64::MAX };
-    let negative = is_negative(status) && policy.negative_seconds > 0 && most > 0;
+    if control.is_malformed() {
+        // What the origin meant to say is not known: nothing is guessed, and it is validated each time.
+        return heuristic_seconds(response, answered).map(|_| 0);
+    }
+    let negative = is_negative(status) && policy.negative_seconds > 0;
     if negative {
         return Some(policy.negative_seconds.min(MAX_SECONDS));
     }
-    heuristic_seconds(response, answered).map(|guess| guess.min(policy.max_heuristic_seconds).min(most))
+    heuristic_seconds(response, answered).map(|guess| guess.min(policy.max_heuristic_seconds))
 }
 
 /// Guessed lifetime (RFC 9111 4.2.2): a tenth of the time since Last-Modified, at most [`MAX_HEURISTIC_SECONDS`].

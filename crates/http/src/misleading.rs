@@ -41,34 +41,18 @@ const OURS: [&str; 2] = ["x-forwarded-for", "x-forwarded-proto"];
 /// What CGI makes HTTP_PROXY of, the variable by which programs choose a proxy of their own (httpoxy). It means nothing in HTTP.
 const PROXY: &str = "proxy";
 
-/// Whether requests that may be answered from the cache lose this field.
-pub(crate) fn is_overriding(name: &HeaderName) -> bool {
-    let dashed = dashed(name);
-    OVERRIDES.binary_search(&&*dashed).is_ok() || dashed.starts_with(OVERRIDING_PREFIX)
-}
-
-/// Whether every request loses it.
-fn is_disguised(name: &HeaderName) -> bool {
-    let dashed = dashed(name);
-    *dashed == *PROXY || *dashed != *name.as_str() && OURS.contains(&&*dashed)
-}
-
-fn dashed(name: &HeaderName) -> Cow<'_, str> {
+/// Whether an origin does not get a field of this name: it would make it answer for another URL, and the answer may be stored; or it
+/// passes for what the proxy says.
+pub(crate) fn is_misleading(name: &HeaderName, may_be_stored: bool) -> bool {
     let name = name.as_str();
-    if name.contains('_') { name.replace('_', "-").into() } else { name.into() }
+    let dashed = if name.contains('_') { Cow::from(name.replace('_', "-")) } else { name.into() };
+    let overrides = || OVERRIDES.binary_search(&&*dashed).is_ok() || dashed.starts_with(OVERRIDING_PREFIX);
+    dashed == PROXY || dashed != name && OURS.contains(&&*dashed) || may_be_stored && overrides()
 }
 
-/// The fields of a request that its origin does not get: those that would make it answer for another URL, if the answer may be
-/// stored, and those that pass for what the proxy says.
+/// The fields of a request that its origin does not get.
 pub fn misleading(request: &HeaderMap, may_be_stored: bool) -> Vec<HeaderName> {
-    let is_lost = |name: &&HeaderName| is_disguised(name) || may_be_stored && is_overriding(name);
-    request.keys().filter(is_lost).cloned().collect()
-}
-
-/// Whether an origin gets a field of this name as a client sends it, in a request whose answer may be stored; beside
-/// [`crate::hops::hop_by_hop`].
-pub(crate) fn travels(name: &HeaderName) -> bool {
-    !is_overriding(name) && !is_disguised(name)
+    request.keys().filter(|name| is_misleading(name, may_be_stored)).cloned().collect()
 }
 
 #[cfg(test)]

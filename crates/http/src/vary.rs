@@ -8,8 +8,9 @@ use crate::limits::{MAX_VARIANTS, MAX_VARY_FIELDS};
 use crate::words::list_members;
 use crate::{hops, misleading};
 
-/// What is fetched for the store is fetched whole, and on no condition of a client's.
-const NOT_FETCHED_WITH: [HeaderName; 6] =
+/// Fields that ask for less than the whole, or for it on a condition. Who fetches for the store asks for all of it; the client's
+/// conditions are judged on what comes.
+pub const NOT_FETCHED_WITH: [HeaderName; 6] =
     [RANGE, IF_RANGE, IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE];
 
 /// The fields a response varies by, in one order and without doubles; empty without Vary. `None` where the response
@@ -51,7 +52,7 @@ pub fn key(response: &HeaderMap, request: &HeaderMap) -> Option<[u8; 16]> {
         let is_sent = request.contains_key(name)
             && !ends_here.contains(name)
             && !NOT_FETCHED_WITH.contains(name)
-            && misleading::travels(name);
+            && !misleading::is_misleading(name, true);
         let lines = request.get_all(name).iter().filter(|_| is_sent);
         for (index, line) in lines.enumerate() {
             if index > 0 {

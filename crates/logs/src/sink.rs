@@ -172,21 +172,22 @@ impl Task {
 /// A log to append to; a new one is for its owner and its group to read. Errors: the system's; it is a named pipe that nobody reads,
 /// which would hold up whoever opens it until somebody does.
 pub fn open_log(path: &Path) -> io::Result<File> {
+    let is_pipe = fs::metadata(path).is_ok_and(|there| there.file_type().is_fifo());
     // Kept open until the log is: whoever reads must not see it come and go.
-    let mut held = None;
-    if fs::metadata(path).is_ok_and(|there| there.file_type().is_fifo()) {
-        let at_once = OpenOptions::new().write(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path);
-        held = Some(at_once.map_err(|error| match error.raw_os_error() {
-            Some(code) if code == Errno::NXIO.raw_os_error() => {
-                let what = "it is a named pipe that nobody reads: start what reads it first, or name a file";
-                io::Error::new(io::ErrorKind::InvalidInput, what)
-            }
-            _ => error,
-        })?);
-    }
-    let log = OpenOptions::new().create(true).append(true).mode(0o640).open(path);
-    drop(held);
-    log
+    let _held = is_pipe.then(|| open_at_once(path)).transpose()?;
+    OpenOptions::new().create(true).append(true).mode(0o640).open(path)
+}
+
+/// A named pipe, without waiting for somebody who reads it.
+fn open_at_once(path: &Path) -> io::Result<File> {
+    let pipe = OpenOptions::new().write(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path);
+    pipe.map_err(|error| match error.raw_os_error() {
+        Some(code) if code == Errno::NXIO.raw_os_error() => {
+            let what = "it is a named pipe that nobody reads: start what reads it first, or name a file";
+            io::Error::new(io::ErrorKind::InvalidInput, what)
+        }
+        _ => error,
+    })
 }
 
 /// Says how many were dropped since it last said so.

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::header::{
-    HOST, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE,
-};
+use http::header::{HOST, IF_MATCH, IF_UNMODIFIED_SINCE, RANGE};
 use http::{Method, Version};
 use tinaja_http::body::Framing;
 use tinaja_http::control::{RequestDirectives, request_directives};
@@ -15,6 +13,7 @@ use tinaja_http::hops;
 use tinaja_http::judge::Judged;
 use tinaja_http::message::{Fields, RequestHead};
 use tinaja_http::status::Outcome;
+use tinaja_http::vary::NOT_FETCHED_WITH;
 
 use crate::config::{Listener, Mode};
 use crate::failure::Failure;
@@ -23,10 +22,6 @@ use crate::neighbours::{CLIENT, HAS, OBJECT};
 use crate::origin::{Behind, Destination};
 use crate::rules::Asked;
 use crate::stored::{Name, name_of};
-
-/// Fields that ask for less than the whole, or for it on a condition. Who fetches for the store asks for all of it;
-/// the client's conditions are judged on what comes.
-const PARTIAL: [HeaderName; 6] = [RANGE, IF_RANGE, IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE];
 
 /// What the front knows about a request that it hands on.
 #[derive(Clone, Debug)]
@@ -167,7 +162,7 @@ impl Request {
     pub fn whole(&self) -> RequestHead {
         let mut head = self.head.clone();
         head.method = Method::GET;
-        for name in &PARTIAL {
+        for name in &NOT_FETCHED_WITH {
             head.headers.remove(name);
         }
         head

@@ -44,6 +44,7 @@ cases! {
     c05_limits_first
     c06_extensions
     c07_garbage_in_accept_encoding
+    c07_vary_by_the_client_s_address
     c07_vary_that_comes_later
     c07_vary_too_much
     c08_lying_content_range
