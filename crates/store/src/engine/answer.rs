@@ -47,12 +47,11 @@ pub(super) fn lying(log: &LogLayout, parts: &[Part]) -> Vec<Lying> {
 pub(super) fn limits(log: &LogLayout) -> Limits {
     let max_record_bytes = log.max_record_bytes();
     let extent_bytes = (max_record_bytes / 2).next_power_of_two().min(256 << 10);
-    // A place and a length for each extent: see `cache`.
-    let table = (max_record_bytes / 2 / 12) as u64 * extent_bytes as u64;
-    Limits {
-        max_record_bytes,
-        extent_bytes,
-        inline_bytes: extent_bytes,
-        max_object_bytes: table.min(log.log_bytes() / 4),
-    }
+    let max_object_bytes = table_bytes(max_record_bytes, extent_bytes).min(log.log_bytes() / 4);
+    Limits { max_record_bytes, extent_bytes, inline_bytes: extent_bytes, max_object_bytes }
+}
+
+/// What the extents hold of which a record has room for the table: a place and a length for each, see `cache`.
+pub(super) fn table_bytes(max_record_bytes: usize, extent_bytes: usize) -> u64 {
+    (max_record_bytes / 2 / 12) as u64 * extent_bytes as u64
 }

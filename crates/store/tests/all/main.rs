@@ -27,6 +27,7 @@ mod found_limits;
 mod found_lost;
 mod found_unread;
 mod found_waiting;
+mod generational;
 mod geometry;
 mod hash_bits;
 mod io_engines;

@@ -26,6 +26,7 @@ impl Cleans for Inner {
     fn look_round(&self) {
         if self.policy.is_time_to_learn() {
             learn(self);
+            age(self);
         }
         if snapshot::is_due(self) {
             snapshot::take(self, false);
@@ -46,16 +47,39 @@ fn learn(engine: &Inner) {
     engine.policy.learn(segments);
 }
 
+/// Rounds through the index in a lap, by which what has left grows old: it is forgotten after three, which is half a lap.
+const ROUNDS: u128 = 5;
+
+/// What empty slots remember grows older, in as many sets as are due.
+fn age(engine: &Inner) {
+    let (sets, lap) = (engine.indexed.index.slots().len(), engine.indexed.log.layout.log_bytes());
+    let due = |time: u64| (u128::from(time) * ROUNDS * u128::from(sets) / u128::from(lap.max(1))) as u64;
+    let now = engine.policy.now();
+    let from = due(engine.aged_at.swap(now, Relaxed));
+    for set in from..due(now).min(from.saturating_add(sets)) {
+        engine.indexed.index.age(set % sets);
+    }
+}
+
 fn segment(engine: &Inner, number: usize) -> Segment {
     engine.tally.known(number).segment(engine.indexed.index.live_in(number))
 }
 
-/// The oldest segment of the log of which that is worth least.
+/// Bytes stored without another part of an object that is being stored, as a part of a lap: it was given up.
+const PATIENCE: u64 = 8;
+
+/// The oldest segment of the log of which that is worth least. Parts of what is being stored leave only if there is nothing else.
 fn next(engine: &Inner) -> Option<Place> {
+    let layout = &engine.indexed.log.layout;
     let oldest = engine.indexed.segments.oldest_of_each();
-    let of = |place: Place| segment(engine, engine.indexed.log.layout.region_number(place));
-    let worst = engine.policy.victim(oldest.iter().map(|(_, place)| of(*place)))?;
-    oldest.iter().map(|(_, place)| *place).find(|place| of(*place).log == worst)
+    let of = |place: Place| segment(engine, layout.region_number(place));
+    let since = engine.storing.since(engine.policy.now(), layout.log_bytes() / PATIENCE).map(|at| layout.region_of(at));
+    let large = engine.policy.shape().large();
+    let is_being_stored = |place: Place| since.is_some_and(|since| place >= since) && of(place).log == large;
+    let places = || oldest.iter().map(|(_, place)| *place);
+    let others = || places().filter(|place| !is_being_stored(*place));
+    let worst = engine.policy.victim(others().map(of)).or_else(|| engine.policy.victim(places().map(of)))?;
+    places().find(|place| of(*place).log == worst)
 }
 
 /// Write again what is worth it, and drop the rest; false if the disk does not take what has to be written first.

@@ -10,9 +10,10 @@ use parking_lot::{Mutex, RwLock};
 use super::options::GenerationalOptions;
 use super::recover::{self, Opened};
 use super::snapshot::{self, Covered};
+use super::storing::Storing;
 use super::tally::{Appended, Tally};
 use crate::device::Device;
-use crate::engine::answer::limits;
+use crate::engine::answer::{limits, table_bytes};
 use crate::engine::segments::figures::{
     CLEANED_SEGMENTS, EVICTED_OBJECTS, KEPT_BYTES, PASSED_OVER_SEGMENTS, SNAPSHOT_BYTES,
 };
@@ -29,6 +30,9 @@ use crate::replace::Generations;
 use crate::replace::generations::Log as LogNumber;
 use crate::terms::{Digest, EngineFigures, Stats, WhyNot};
 
+/// Segments that are free, or being cleaned.
+const FREE: u64 = 2;
+
 /// Logs by class of size and generation. Memory: its index, a batch for each log in use, the policy's tables (2.5 KiB a log),
 /// and one segment while one is cleaned.
 pub struct Generational(Arc<Inner>);
@@ -38,6 +42,9 @@ pub(super) struct Inner {
     pub(super) indexed: Arc<Indexed>,
     pub(super) policy: Generations,
     pub(super) tally: Tally,
+    pub(super) storing: Storing,
+    /// The policy's time up to which what has left was aged.
+    pub(super) aged_at: AtomicU64,
     pub(super) covered: Mutex<Covered>,
     damaged_at_open: u64,
     stored: AtomicU64,
@@ -62,8 +69,10 @@ impl Generational {
         let inner = Arc::new(Inner {
             options: *options,
             indexed: Arc::new(Indexed::new(index, log, segments, options.mean_object_bytes)),
+            aged_at: AtomicU64::new(policy.now()),
             policy,
             tally,
+            storing: Storing::default(),
             covered,
             damaged_at_open: damaged,
             stored: AtomicU64::new(0),
@@ -113,8 +122,13 @@ impl Inner {
         let _publishing = self.publishing.read();
         let (place, bytes) = ready!(self.append(cx, self.log_of(record), record))?;
         self.indexed.index.enter_by(record.kind, record.id.low(), place, |hits, place| self.worth(hits, place));
-        self.policy.stored(bytes);
+        let now = self.policy.stored(bytes);
         self.stored.fetch_add(bytes, Relaxed);
+        match record.kind {
+            Kind::Extent => self.storing.part(&record.id, place, now),
+            Kind::Large | Kind::Tombstone => self.storing.ended(&record.id),
+            Kind::Whole => {}
+        }
         Poll::Ready(Ok(place))
     }
 
@@ -164,7 +178,11 @@ impl Engine for Generational {
         let extent_bytes = (most.max_record_bytes - layout.header_bytes()).min(256 << 10);
         // The store counts with the usual header; this engine's is longer.
         let max_record_bytes = most.max_record_bytes - (layout.header_bytes() - HEADER_BYTES);
-        Limits { max_record_bytes, extent_bytes, inline_bytes: extent_bytes, ..most }
+        // A large object may push out most of what is there, but never itself; what is being filled or is free is no room for it.
+        let room = layout.regions.saturating_sub(self.0.policy.logs() as u64 + FREE) * layout.region_bytes / 10 * 9;
+        let most_of_disk = room.min(layout.log_bytes() / 5 * 3).max(most.max_object_bytes);
+        let max_object_bytes = table_bytes(max_record_bytes, extent_bytes).min(most_of_disk);
+        Limits { max_record_bytes, extent_bytes, inline_bytes: extent_bytes, max_object_bytes }
     }
 
     fn capabilities(&self) -> Capabilities<'_> {

@@ -3,6 +3,8 @@
 //! ```text
 //! bits 0-11 fingerprint | 12-13 hits, 3 = three or more | 14-45 position in the log / unit, all ones = empty
 //! ```
+//!
+//! An empty slot remembers what has left it: the fingerprint, and instead of hits for how much longer, 0 = no more.
 
 use crate::index::Field;
 
@@ -27,10 +29,28 @@ pub fn fingerprint(id_low: u64) -> u16 {
 pub struct Slot {
     /// See [`fingerprint`].
     pub fingerprint: u16,
-    /// How often it was asked for since it was written, up to [`MOST_HITS`].
+    /// How often it was asked for since it was written, up to [`MOST_HITS`]. In an empty slot: how many rounds of
+    /// [`super::Index::age`] longer it remembers what has left it.
     pub hits: u8,
     /// Where on the log it lies, in units; `None` if the slot is empty.
     pub position: Option<u32>,
+}
+
+impl Slot {
+    /// The slot once its object has left, which it remembers.
+    pub fn left(self) -> Slot {
+        Slot { hits: MOST_HITS, position: None, ..self }
+    }
+
+    /// The slot once its object was removed, which it does not remember.
+    pub fn removed(self) -> Slot {
+        Slot { hits: 0, position: None, ..self }
+    }
+
+    /// Whether it is empty and remembers an object of this fingerprint.
+    pub fn remembers(&self, fingerprint: u16) -> bool {
+        self.position.is_none() && self.hits > 0 && self.fingerprint == fingerprint
+    }
 }
 
 /// A set of packed slots.

@@ -108,7 +108,7 @@ impl Index {
         let wanted = fingerprint(id_low);
         let lost = self.with(id_low, |set| {
             let same = || set.slots().find(|(_, slot)| slot.position.is_some() && slot.fingerprint == wanted);
-            let own = || set.slots().find(|(_, slot)| slot.position.is_none() && slot.fingerprint == wanted);
+            let own = || set.slots().find(|(_, slot)| slot.remembers(wanted));
             let free = || set.slots().find(|(_, slot)| self.place(slot).is_none());
             let least = || set.slots().min_by_key(|(_, slot)| self.place(slot).map(|place| worth(slot.hits, place)));
             let (victim, lost) = match same().or_else(own).or_else(free) {
@@ -143,31 +143,42 @@ impl Index {
 
     /// Drop whatever has this fingerprint, and what an empty slot remembers of it.
     pub fn remove_low(&self, id_low: u64) {
-        self.change(id_low, |_| true, |slot| Slot { position: None, ..slot });
+        self.change(id_low, |_| true, Slot::removed);
         let wanted = fingerprint(id_low);
         self.with(id_low, |set| {
             for way in 0..WAYS {
                 let slot = set.get(way);
-                if slot.position.is_none() && slot.fingerprint == wanted {
-                    set.put(way, Slot { fingerprint: !wanted, ..slot });
+                if slot.remembers(wanted) {
+                    set.put(way, slot.removed());
                 }
             }
         });
     }
 
-    /// Whether an object of this fingerprint was evicted and no other one has taken its slot since. Of objects never seen, one in
-    /// 4,096 for each empty slot of the set is taken for one that was.
+    /// Whether an object of this fingerprint was evicted, no other one has taken its slot since, and less than three rounds of
+    /// [`Index::age`] have passed. Of objects never seen, one in 4,096 for each slot that remembers is taken for one that was.
     pub fn has_left(&self, id_low: u64) -> bool {
         let wanted = fingerprint(id_low);
-        let left =
-            |set: &mut Set<'_>| set.slots().any(|(_, slot)| slot.position.is_none() && slot.fingerprint == wanted);
-        self.with(id_low, left) == Some(true)
+        self.with(id_low, |set| set.slots().any(|(_, slot)| slot.remembers(wanted))) == Some(true)
+    }
+
+    /// What empty slots of a set remember is a round older: after three it is forgotten.
+    pub fn age(&self, set: u64) {
+        self.sets.with(set, |bytes| {
+            let mut set = Set(bytes);
+            for way in 0..WAYS {
+                let slot = set.get(way);
+                if slot.position.is_none() && slot.hits > 0 {
+                    set.put(way, Slot { hits: slot.hits - 1, ..slot });
+                }
+            }
+        });
     }
 
     /// Drop the slot that leads to exactly this place; whether there was one.
     pub fn evict(&self, id_low: u64, place: Place) -> bool {
         let position = self.position(place);
-        self.change(id_low, |slot| slot.position == position, |slot| Slot { position: None, ..slot }).is_some()
+        self.change(id_low, |slot| slot.position == position, Slot::left).is_some()
     }
 
     /// A record was written once more: its slot leads there, and its hits are counted anew.
@@ -230,7 +241,7 @@ impl Index {
                 for way in 0..WAYS {
                     let slot = set.get(way);
                     if slot.position.is_some() && drops(&slot) {
-                        set.put(way, Slot { position: None, ..slot });
+                        set.put(way, slot.left());
                     }
                 }
             });

@@ -72,6 +72,24 @@ fn what_was_evicted_is_remembered_and_what_was_removed_is_not() {
     assert!((1..=8).all(|n| !index.has_left(n)) && index.lost() == 0 && index.find(2).is_some());
 }
 
+/// Where slots are many, an empty one is taken late: what it remembers is forgotten after three rounds.
+#[test]
+fn what_has_left_is_forgotten_in_time_and_what_is_there_keeps_its_hits() {
+    let index = index(8);
+    (1..=3).for_each(|n| insert(&index, n, place(n, n)));
+    (0..3).for_each(|_| index.touch(3, place(3, 3)));
+    assert!(index.evict(1, place(1, 1)));
+    index.age(0);
+    assert!(index.evict(2, place(2, 2)));
+    index.age(0);
+    assert!(index.has_left(1) && index.has_left(2));
+    index.age(0);
+    assert!(!index.has_left(1) && index.has_left(2), "three rounds for one, two for the other");
+    (0..9).for_each(|_| index.age(0));
+    assert!(!index.has_left(2));
+    assert_eq!(index.hits(3, place(3, 3)), Some(3));
+}
+
 #[test]
 fn hits_are_counted_to_three_and_anew_once_it_was_kept() {
     let index = index(80);

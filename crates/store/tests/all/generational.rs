@@ -1,0 +1,30 @@
+//! Logs by size and generation: what a large object pushes out, and what it does not.
+
+use tinaja_store::{Cache, Commit, Store, block_on, engines};
+
+use crate::support::{blank, get, open_as, put, sound};
+
+fn open() -> Cache {
+    open_as(engines::GENERATIONAL, sound(&blank())).unwrap()
+}
+
+/// An object of the largest size that is stored takes more than half of the disk. So its first parts become the oldest of all large
+/// ones before its last are there, and left: it was stored, and gone by then. While it comes, others come too, and are asked for.
+#[test]
+fn the_largest_object_does_not_push_itself_out() {
+    let store = open();
+    let most = store.max_object_bytes() as usize;
+    assert!(most > store.stats().capacity_bytes as usize / 2, "{most} of {}", store.stats().capacity_bytes);
+    for n in 0..400 {
+        assert!(matches!(put(&store, n, 1, 20_000), Commit::Stored { .. }));
+        assert_eq!(get(&store, n), Some(1));
+    }
+    for round in 0..3 {
+        let large = 1000 + round;
+        assert!(matches!(put(&store, large, 7, most - 1000), Commit::Stored { .. }));
+        assert_eq!(get(&store, large), Some(7), "round {round}");
+    }
+    block_on(store.flush()).unwrap();
+    assert!(matches!(put(&store, 2000, 1, most + 1), Commit::NotStored(_)), "it is refused at once");
+    assert_eq!(get(&store, 1002), Some(7));
+}
