@@ -84,6 +84,10 @@ fn next(engine: &Inner) -> Option<Place> {
 
 /// Write again what is worth it, and drop the rest; false if the disk does not take what has to be written first.
 fn clean_one(engine: &Inner, region: Place) -> bool {
+    // Once a segment was written over, the others alone no longer say what counts.
+    if !engine.covered.lock().is_any() && !snapshot::take(engine, false) {
+        return false;
+    }
     // Whatever was appended to it has its slot from here on: nobody is between the two.
     drop(engine.publishing.write());
     let indexed = &engine.indexed;

@@ -13,7 +13,8 @@
 //! - The index is a hint. Every record read is checked against its place, digest and both checksums.
 //! - Every record has a number; of two records of one object the one with the higher number is newer, whatever log it lies in.
 //! - Before a segment is written over, whatever its entries replaced or removed is known elsewhere: to both snapshots of the
-//!   index, so that one may turn out to be damaged; or to a newer record; or to a mark of removal that lasts by then.
+//!   index, so that one may turn out to be damaged; or to a newer record; or to a mark of removal that lasts by then. There is a
+//!   snapshot by then: without one, nobody knows what counts once something was written over.
 //! - One thread takes snapshots and cleans, so no segment becomes free while a snapshot is being taken.
 //!
 //! # Decisions

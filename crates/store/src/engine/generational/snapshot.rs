@@ -31,6 +31,11 @@ impl Covered {
         Mutex::new(Covered { next, up_to, at: 0 })
     }
 
+    /// Whether there is a whole snapshot.
+    pub fn is_any(&self) -> bool {
+        self.up_to.iter().any(|up_to| *up_to > 0)
+    }
+
     /// Records with a lower number are covered by both.
     pub fn by_both(&self) -> u64 {
         self.up_to.iter().copied().min().unwrap_or(0)
