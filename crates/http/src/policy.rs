@@ -151,6 +151,9 @@ impl Override {
 pub struct Overrides(u8);
 
 impl Overrides {
+    /// Nothing is overruled.
+    pub const NONE: Overrides = Overrides(0);
+
     /// Whether this one is among them.
     pub fn has(self, one: Override) -> bool {
         self.0 & (1 << one as u8) != 0
