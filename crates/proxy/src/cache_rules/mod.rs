@@ -18,7 +18,7 @@ mod rule;
 
 use std::sync::Arc;
 
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 pub use tinaja_http::storable::{Orders, Override, Overrides, Storing};
 
@@ -98,8 +98,6 @@ pub(crate) struct Seen<'a> {
     pub path: &'a str,
     pub status: StatusCode,
     pub response: &'a HeaderMap,
-    /// The length of the body, if it is announced.
-    pub bytes: Option<u64>,
 }
 
 impl CacheRules {
@@ -135,7 +133,8 @@ impl CacheRules {
         let media_type = seen.response.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let media_type = media_type.split(';').next().unwrap_or_default().trim();
         let path = seen.path.split('?').next().unwrap_or_default();
-        matcher.find(seen.host, path, |rule| rule.fits_answer(seen.status.as_u16(), media_type, seen.bytes))
+        let bytes = seen.response.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.trim().parse().ok());
+        matcher.find(seen.host, path, |rule| rule.fits_answer(seen.status.as_u16(), media_type, bytes))
     }
 
     /// What is ordered of an answer.

@@ -52,7 +52,6 @@ pub(super) fn keep(request: &Request, answer: &Received<'_>) -> Result<Keep, Not
         path: &ticket.path,
         status: answer.head.status,
         response: answer.head.headers.as_map(),
-        bytes: announced(&answer.head.headers),
     });
     storable::keep(&exchange, &Policy { targets, orders, ..Policy::default() })
 }

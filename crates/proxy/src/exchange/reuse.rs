@@ -9,7 +9,6 @@ use tinaja_http::control::RequestDirectives;
 use tinaja_http::reuse;
 use tinaja_store::{Lookup, Source, State};
 
-use super::keep::announced;
 use super::request::Request;
 use crate::cache_rules::{CacheRule, Seen};
 use crate::shared::Shared;
@@ -49,8 +48,8 @@ pub(super) fn heeded(request: &Request, stored: &StoredHead) -> RequestDirective
 pub(crate) fn rule_for<'a>(request: &'a Request, stored: &StoredHead) -> Option<&'a CacheRule> {
     let ticket = &request.ticket;
     let fields = stored.fields(|line| line.is(&CONTENT_TYPE) || line.is(&CONTENT_LENGTH))?;
-    let (host, path, bytes) = (ticket.host_name(), &ticket.path, announced(&fields));
-    ticket.listener.cache_rules.find(Seen { host, path, status: stored.status(), response: &fields, bytes })
+    let (host, path) = (ticket.host_name(), &ticket.path);
+    ticket.listener.cache_rules.find(Seen { host, path, status: stored.status(), response: &fields })
 }
 
 /// Whether what was found is a copy that this proxy kept while it was the object's home, which it is no longer: those that are may have a newer one, so they

@@ -279,8 +279,8 @@ fn cache_rules_are_read() {
         ..CacheRule::new(orders)
     };
     let preset = Preset::Packages.rules(&[HostPattern::Exact("c".into())]);
-    let preset = preset.into_iter().map(|rule| CacheRule { number: 2, line: Some(15), ..rule });
-    let last = CacheRule { number: 3, line: Some(18), ..CacheRule::new(Orders::default()) };
+    let preset = preset.into_iter().map(|rule| CacheRule { number: 2, line: Some(16), ..rule });
+    let last = CacheRule { number: 3, line: Some(19), ..CacheRule::new(Orders::default()) };
     let all = [first].into_iter().chain(preset).chain([last]).collect();
     assert_eq!(listeners[0].cache_rules, CacheRules::new(all).unwrap());
     // Flags that replace listeners leave the rules.
