@@ -161,11 +161,11 @@ fn rules_that_make_no_sense_are_refused_with_file_and_line() {
     for (rules, line, words) in [
         (
             "[[cache_rule]]\nttl = \"1h\"\n[[cache_rule]]\nhost = \"a\"\nstore = \"never\"\n",
-            11,
-            "cache rule 1 (line 9)",
+            12,
+            "cache rule 1 (line 10)",
         ),
-        ("[[cache_rule]]\npreset = \"packages\"\n", 9, "needs host"),
-        ("[[cache_rule]]\npath_regex = \"(a{1,500}){1,500}\"\nttl = \"1h\"\n", 9, "too large"),
+        ("[[cache_rule]]\npreset = \"packages\"\n", 10, "needs host"),
+        ("[[cache_rule]]\npath_regex = \"(a{1,500}){1,500}\"\nttl = \"1h\"\n", 10, "too large"),
     ] {
         home.listener = rules.to_owned();
         for check in [true, false] {
@@ -207,7 +207,7 @@ fn explain_tells_why_and_asks_nobody() {
     let [kept, plain, varies] = ["/kept", "/plain", "/varies"].map(|path| origin.url(path));
     says(
         &[&kept],
-        &["cache rule 1 (line 9), or cache rule 2 (line 12), if", "stored    nothing", "a miss: nothing is stored"],
+        &["cache rule 1 (line 10), or cache rule 2 (line 13), if", "stored    nothing", "a miss: nothing is stored"],
     );
     for url in [&kept, &plain, &varies] {
         get(home.listen, url).unwrap();
@@ -216,7 +216,7 @@ fn explain_tells_why_and_asks_nobody() {
     let fresh = [
         "forward proxy on 127.0.0.1:",
         "4:http,9:127.0.0.1,",
-        "rule      cache rule 1 (line 9)\n",
+        "rule      cache rule 1 (line 10)\n",
         "status 200, text/plain, 4 bytes, ",
     ];
     says(&[&kept], &fresh);
