@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tinaja_clock::ManualClock;
+use tinaja_proxy::Listener;
 use tinaja_proxy::cache_rules::{CacheRule, CacheRules, Orders, Override, Overrides, Preset, Storing};
 
 use crate::support::{Origin, Proxy, Response, eventually, reply};
@@ -229,6 +230,26 @@ fn rules_about_sizes_and_types() {
         proxy.get(&origin.url(path));
         assert_eq!(proxy.get(&origin.url(path)).is_hit(), stored, "{path}");
     }
+}
+
+/// In front of an origin, the host is the one that clients ask for.
+#[test]
+fn hosts_of_a_reverse_proxy() {
+    let origin = origin(&[]);
+    let rule = CacheRule { hosts: vec!["*.kept.example".parse().unwrap()], ..CacheRule::new(TTL) };
+    let mut proxy = Proxy::with(|config| {
+        config.listeners[0] = Listener::reverse("127.0.0.1:0".parse().unwrap(), origin.url("").parse().unwrap());
+        config.listeners[0].cache_rules = CacheRules::new(vec![rule]).unwrap();
+    });
+    for (host, stored) in [("www.kept.example", true), ("WWW.kept.example:8080", true), ("kept.example", false)] {
+        let is_hit = || {
+            let mut client = proxy.client();
+            client.send(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+            client.read("GET").unwrap().is_hit()
+        };
+        assert_eq!((is_hit(), is_hit()), (false, stored), "{host}");
+    }
+    proxy.stop();
 }
 
 /// Files that never change are kept whatever the client says, indexes are asked for each time, and blobs that only some may have
