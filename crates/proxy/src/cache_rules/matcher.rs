@@ -9,6 +9,9 @@ use tinaja_http::storable::{Override, Storing};
 use super::rule::{CacheRule, HostPattern, PathPattern};
 use super::{BadCacheRule, BadCacheRules, MOST_PATHS_BYTES, MOST_REGEX_BYTES, MOST_RULES};
 
+/// Characters of an expression that a message repeats at most.
+const MOST_SHOWN: usize = 80;
+
 /// Rules, and what finds them.
 #[derive(Debug)]
 pub(super) struct Matcher {
@@ -93,6 +96,14 @@ impl Matcher {
     }
 }
 
+/// As much of an expression as a message has room for.
+fn shown(expression: &str) -> String {
+    match expression.char_indices().nth(MOST_SHOWN) {
+        Some((end, _)) => format!("{}...", expression.get(..end).unwrap_or_default()),
+        None => expression.to_owned(),
+    }
+}
+
 /// Whether a rule makes sense, by itself and below the earlier ones.
 fn check<'a>(
     rule: &CacheRule,
@@ -130,12 +141,12 @@ fn check<'a>(
         let built = RegexBuilder::new(expression).unicode(false).size_limit(MOST_REGEX_BYTES).build();
         match built {
             Ok(_) => {}
-            Err(regex::Error::CompiledTooBig(_)) => return Err(BadCacheRule::RegexTooLarge(expression.clone())),
+            Err(regex::Error::CompiledTooBig(_)) => return Err(BadCacheRule::RegexTooLarge(shown(expression))),
             Err(error) => {
                 // Several lines, of which the last says what is wrong.
                 let cause = error.to_string();
                 let cause = cause.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-                return Err(BadCacheRule::Regex { expression: expression.clone(), cause });
+                return Err(BadCacheRule::Regex { expression: shown(expression), cause });
             }
         }
     }

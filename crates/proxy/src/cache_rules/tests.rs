@@ -110,6 +110,8 @@ fn rules_that_make_no_sense() {
     }
     let error = CacheRules::new(vec![regex(1, "a("), any()]).unwrap_err().to_string();
     assert!(error.contains("\"a(\" is not a regular expression: unclosed group"), "{error}");
+    let error = CacheRules::new(vec![regex(1, &"ab".repeat(100_000))]).unwrap_err().to_string();
+    assert!(error.len() < 250 && error.contains("ab...\" is too large"), "{error}");
     let many: Vec<CacheRule> = (0..1000).map(|number| regex(1, &format!("{number}(a{{1,40}}){{1,9}}"))).collect();
     assert_eq!(CacheRules::new(many).err().map(|error| error.why), Some(PathsTooLarge));
 }
@@ -219,4 +221,62 @@ fn rules_are_equal_by_what_they_say() {
     assert_ne!(rules(1), rules(2));
     assert_ne!(rules(1), CacheRules::default());
     assert!(!rules(1).may_ignore_reload() && !CacheRules::default().may_ignore_reload());
+}
+
+/// The matcher against reading one rule after the other; and no rule is refused that could have fitted.
+#[test]
+fn one_matcher_finds_what_a_walk_finds() {
+    const HOSTS: [&str; 6] = ["a", "b.a", "c.b.a", "x", "*.a", "*.b.a"];
+    const PATHS: [&str; 8] = ["/", "/a", "/a*", "/ab*", "*b", "*ab", "/*", "/ab"];
+    let mut state = 1_u64;
+    let mut draw = |below: usize| {
+        // The numbers of Knuth's MMIX; the upper half is random enough.
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    let host_fits = |pattern: &str, host: &str| match pattern.strip_prefix('*') {
+        Some(domain) => host.ends_with(domain),
+        None => host == pattern,
+    };
+    let path_fits = |pattern: &str, path: &str| match (pattern.strip_suffix('*'), pattern.strip_prefix('*')) {
+        (Some(start), _) => path.starts_with(start),
+        (_, Some(end)) => path.ends_with(end),
+        _ => path == pattern,
+    };
+    let asked: Vec<(&str, &str)> = ["a", "b.a", "c.b.a", "d.c.b.a", "x", "y"]
+        .into_iter()
+        .flat_map(|host| ["/", "/a", "/ab", "/abab", "/b", "/cab", "/c"].map(|path| (host, path)))
+        .collect();
+    let (mut refused, mut kept) = (0, 0);
+    for _ in 0..200 {
+        let mut rules: Vec<(CacheRule, Vec<&str>, Vec<&str>)> = Vec::new();
+        for number in 1..=8 {
+            let hosts: Vec<&str> = (0..draw(3)).map(|_| HOSTS[draw(HOSTS.len())]).collect();
+            let paths: Vec<&str> = (0..draw(3)).map(|_| PATHS[draw(PATHS.len())]).collect();
+            let rule = rule(number, &hosts.join(" "), &paths.join(" "), "", "");
+            let walk = |host: &str, path: &str, rules: &[(CacheRule, Vec<&str>, Vec<&str>)]| {
+                let fits = |(_, hosts, paths): &&(CacheRule, Vec<&str>, Vec<&str>)| {
+                    (hosts.is_empty() || hosts.iter().any(|pattern| host_fits(pattern, host)))
+                        && (paths.is_empty() || paths.iter().any(|pattern| path_fits(pattern, path)))
+                };
+                rules.iter().find(fits).map(|(rule, ..)| rule.number as u64)
+            };
+            rules.push((rule, hosts, paths));
+            let made = CacheRules::new(rules.iter().map(|(rule, ..)| rule.clone()).collect());
+            for (host, path) in &asked {
+                let expected = walk(host, path, &rules);
+                match &made {
+                    Ok(made) => assert_eq!(found(made, host, path, 200, "", None), expected, "{host} {path} {rules:?}"),
+                    Err(_) => assert_ne!(expected, Some(number), "{host} {path}: refused, and fits: {rules:?}"),
+                }
+            }
+            if made.is_err() {
+                rules.pop();
+                refused += 1;
+            } else {
+                kept += 1;
+            }
+        }
+    }
+    assert!(refused > 100 && kept > 100, "{refused} and {kept}");
 }
