@@ -38,6 +38,13 @@ impl StoredState {
     }
 }
 
+/// What a request asks, but for its wish to have what is fresh validated: `no-cache`, `max-age=0` and Pragma. These are advice
+/// (RFC 9111 5.2.1), which an operator may leave unheeded ([`crate::storable::Orders::ignores_reload`]).
+pub fn without_reload(directives: &RequestDirectives) -> RequestDirectives {
+    let max_age = directives.max_age.filter(|most| *most > 0);
+    RequestDirectives { revalidate: false, max_age, ..*directives }
+}
+
 /// Decides by what the request asks (RFC 9111 5.2.1) and the response allows (4.2.4).
 pub fn reuse(directives: &RequestDirectives, stored: &StoredState) -> Reuse {
     let too_old = directives.max_age.is_some_and(|most| stored.age_seconds > most);
@@ -124,6 +131,20 @@ mod tests {
             ("min-fresh=99999999999999", stored(0, i64::MAX), Serve),
         ] {
             assert_eq!(reuse(&request(asked), &state), expected, "{asked} {state:?}");
+        }
+    }
+
+    #[test]
+    fn reloads_that_do_not_count() {
+        for (asked, state, expected) in [
+            ("no-cache", stored(5, 10), Reuse::Serve),
+            ("max-age=0", stored(5, 10), Reuse::Serve),
+            ("no-cache, max-age=4", stored(5, 10), Reuse::Validate),
+            ("no-cache", stored(5, 0), Reuse::Validate),
+            ("no-cache, min-fresh=11", stored(5, 10), Reuse::Validate),
+            ("no-cache, max-stale", stored(5, -9), Reuse::ServeStale),
+        ] {
+            assert_eq!(reuse(&without_reload(&request(asked)), &state), expected, "{asked} {state:?}");
         }
     }
 

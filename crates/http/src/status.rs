@@ -4,6 +4,8 @@ use std::fmt;
 
 use http::HeaderName;
 
+use crate::policy::{Override, Overrides};
+
 /// The field's name.
 pub const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
@@ -20,6 +22,8 @@ pub struct CacheStatus {
     pub stored: bool,
     /// Whether another client's fetch answered this request too.
     pub collapsed: bool,
+    /// What the answer says and a rule overruled when it was stored.
+    pub overruled: Overrides,
 }
 
 /// Whether the origin had to be asked, and why (RFC 9211 2.1 and 2.2).
@@ -67,7 +71,14 @@ impl fmt::Display for CacheStatus {
             write!(f, "; ttl={ttl}")?;
         }
         f.write_str(if self.stored { "; stored" } else { "" })?;
-        f.write_str(if self.collapsed { "; collapsed" } else { "" })
+        f.write_str(if self.collapsed { "; collapsed" } else { "" })?;
+        // A token: their names have no other characters.
+        let mut overruled = self.overruled.all().map(Override::name);
+        if let Some(first) = overruled.next() {
+            write!(f, "; detail=OVERRIDE_{first}")?;
+            overruled.try_for_each(|name| write!(f, "+{name}"))?;
+        }
+        Ok(())
     }
 }
 
@@ -93,6 +104,15 @@ mod tests {
                 "Tinaja; fwd=partial; fwd-status=206",
             ),
             (CacheStatus { outcome: Outcome::Miss, collapsed: true, ..none.clone() }, "Tinaja; fwd=miss; collapsed"),
+            (
+                CacheStatus {
+                    outcome: Outcome::UriMiss,
+                    stored: true,
+                    overruled: [Override::NoStore, Override::Private].into_iter().collect(),
+                    ..none.clone()
+                },
+                "Tinaja; fwd=uri-miss; stored; detail=OVERRIDE_no-store+private",
+            ),
             (none, "Tinaja; fwd=bypass"),
         ] {
             assert_eq!(status.to_string(), text);

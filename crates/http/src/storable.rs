@@ -9,7 +9,7 @@ use crate::age::initial_age;
 use crate::control::{CacheControl, Scope, request_directives};
 use crate::freshness::lifetime_seconds;
 use crate::limits::MAX_ERROR_SECONDS;
-pub use crate::policy::Policy;
+pub use crate::policy::{Orders, Override, Overrides, Policy, Storing};
 use crate::targeted::{Chosen, choose};
 use crate::{hops, range, vary};
 
@@ -38,6 +38,9 @@ pub enum NotStorable {
     /// `Vary: *`, or more fields than we compare.
     #[error("the response varies beyond what we compare")]
     Vary,
+    /// The operator says that it is not stored.
+    #[error("a rule forbids it")]
+    Rule,
     /// No freshness is given, none can be guessed, and it cannot be validated.
     #[error("the response has neither a lifetime nor a validator")]
     NoLifetime,
@@ -78,6 +81,8 @@ pub struct Keep {
     /// Fields to store it without: those that end at this hop (RFC 9111 3.1), and those that a qualified `private`
     /// or `no-cache` names (5.2.2.7, 5.2.2.4). All of them are in the response.
     pub without: Vec<HeaderName>,
+    /// What the response says and the operator overrules ([`Orders::overrides`]).
+    pub overruled: Overrides,
 }
 
 /// May a shared cache store this answer, and how? One call decides all of RFC 9111 3.
@@ -88,22 +93,42 @@ pub fn keep(exchange: &Exchange<'_>, policy: &Policy) -> Result<Keep, NotStorabl
     if method != Method::GET && method != Method::HEAD {
         return Err(NotStorable::Method);
     }
+    let (orders, mut overruled) = (policy.orders.for_request(request), Overrides::default());
+    if orders.store == Storing::Never {
+        return Err(NotStorable::Rule);
+    }
     let chosen = choose(response, &policy.targets);
     check_status(status, response, &chosen.control, policy)?;
+    let no_store = chosen.control.has("no-store") && !chosen.control.has("must-understand");
+    if no_store && !orders.overrides.lift(Override::NoStore, true, &mut overruled) {
+        return Err(NotStorable::Forbidden);
+    }
     if request_directives(request).no_store {
         return Err(NotStorable::ClientForbids);
     }
-    check_sharing(request, response, &chosen.control)?;
+    check_sharing(request, response, &chosen.control, (&orders, &mut overruled))?;
     if vary::fields(response).is_none() {
         return Err(NotStorable::Vary);
     }
     let age_seconds = initial_age(response, asked, answered);
-    let lifetime = lifetime_seconds(status, &chosen, response, policy, answered).ok_or(NotStorable::NoLifetime)?;
-    let validated_always = chosen.control.scope("no-cache") == Scope::All;
+    let lifetime = lifetime_seconds(status, &chosen, response, policy, (&orders, &mut overruled), answered);
+    let lifetime = lifetime.ok_or(NotStorable::NoLifetime)?;
+    let no_cache = chosen.control.scope("no-cache") == Scope::All;
+    let validated_always = no_cache && !orders.overrides.lift(Override::NoCache, true, &mut overruled);
     let is_brief = is_brief(status);
     let lifetime = if is_brief { lifetime.min(age_seconds.saturating_add(MAX_ERROR_SECONDS)) } else { lifetime };
-    let stays = !forbids_stale(&chosen) && !is_brief;
-    let stale = |name| if stays { chosen.control.seconds(name).unwrap_or(0) } else { 0 };
+    let must_revalidate = has_must_revalidate(&chosen.control);
+    let lifted = orders.overrides.lift(Override::MustRevalidate, must_revalidate, &mut overruled);
+    let stays = !validated_always && (!must_revalidate || lifted) && !is_brief;
+    let stale = |name| match orders.grace_seconds {
+        _ if !stays => 0,
+        Some(seconds) => seconds,
+        None => chosen.control.seconds(name).unwrap_or(0),
+    };
+    let mut without = not_stored(response, &chosen.control);
+    if orders.without_cookies && response.contains_key(SET_COOKIE) && !without.contains(&SET_COOKIE) {
+        without.push(SET_COOKIE);
+    }
     let keep = Keep {
         fresh_seconds: if validated_always { 0 } else { lifetime.saturating_sub(age_seconds) },
         stale_seconds: age_seconds.saturating_sub(lifetime),
@@ -111,7 +136,8 @@ pub fn keep(exchange: &Exchange<'_>, policy: &Policy) -> Result<Keep, NotStorabl
         stale_while_revalidate_seconds: stale("stale-while-revalidate"),
         stale_if_error_seconds: stale("stale-if-error"),
         may_be_stale: stays,
-        without: not_stored(response, &chosen.control),
+        without,
+        overruled,
     };
     let ever_served = keep.fresh_seconds + keep.stale_while_revalidate_seconds + keep.stale_if_error_seconds > 0;
     if !ever_served && !response.contains_key(ETAG) && !response.contains_key(LAST_MODIFIED) {
@@ -128,13 +154,15 @@ pub fn may_be_stale(stored: &HeaderMap, policy: &Policy) -> bool {
 }
 
 fn forbids_stale(chosen: &Chosen) -> bool {
-    let control = &chosen.control;
-    ["must-revalidate", "proxy-revalidate", "s-maxage"].iter().any(|name| control.has(name))
-        || control.scope("no-cache") == Scope::All
+    has_must_revalidate(&chosen.control) || chosen.control.scope("no-cache") == Scope::All
 }
 
-/// The status is one whose caching we know; `no-store` beside `must-understand` is for caches that do not
-/// (RFC 9111 5.2.2.3).
+fn has_must_revalidate(control: &CacheControl) -> bool {
+    ["must-revalidate", "proxy-revalidate", "s-maxage"].iter().any(|name| control.has(name))
+}
+
+/// The status is one whose caching we know. `no-store` beside `must-understand` is for caches that do not, so it does not count
+/// here (RFC 9111 5.2.2.3).
 fn check_status(
     status: StatusCode,
     response: &HeaderMap,
@@ -147,7 +175,7 @@ fn check_status(
     if !is_whole_answer(status) || is_of_one_client(status) || !stored_as_part || (must_understand && !known) {
         return Err(NotStorable::Status);
     }
-    if control.has("no-store") && !must_understand { Err(NotStorable::Forbidden) } else { Ok(()) }
+    Ok(())
 }
 
 /// A part that can be kept and later found to belong to others (RFC 9111 3.3): one range of a known place.
@@ -180,19 +208,26 @@ fn is_brief(status: StatusCode) -> bool {
 }
 
 /// What keeps a response from being shared: `private`, an authorised request (RFC 9111 3.5), a cookie.
-fn check_sharing(request: &HeaderMap, response: &HeaderMap, control: &CacheControl) -> Result<(), NotStorable> {
+fn check_sharing(
+    request: &HeaderMap,
+    response: &HeaderMap,
+    control: &CacheControl,
+    (orders, overruled): (&Orders, &mut Overrides),
+) -> Result<(), NotStorable> {
     let private = control.scope("private");
-    if private == Scope::All {
+    if private == Scope::All && !orders.overrides.lift(Override::Private, true, overruled) {
         return Err(NotStorable::Forbidden);
     }
     let shared = control.has("public") || control.has("s-maxage");
-    if request.contains_key(AUTHORIZATION) && !shared && !control.has("must-revalidate") {
+    let of_one = request.contains_key(AUTHORIZATION) && !shared && !control.has("must-revalidate");
+    if of_one && !orders.overrides.lift(Override::Authorization, true, overruled) {
         return Err(NotStorable::Authorization);
     }
     let cookie_left_out = [private, control.scope("no-cache")]
         .iter()
         .any(|scope| matches!(scope, Scope::Fields(fields) if fields.contains(&SET_COOKIE)));
-    if response.contains_key(SET_COOKIE) && !shared && !cookie_left_out {
+    let may_have_cookie = shared || cookie_left_out || orders.without_cookies || orders.store == Storing::Shared;
+    if response.contains_key(SET_COOKIE) && !may_have_cookie {
         return Err(NotStorable::SetCookie);
     }
     Ok(())

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tinaja_logs::Format;
 
+use crate::cache_rules::CacheRules;
 use crate::errors::ServeError;
 use crate::ids::RequestIds;
 use crate::limits::Limits;
@@ -47,6 +48,8 @@ pub struct Listener {
     pub mode: Mode,
     /// Who may ask for what.
     pub rules: Rules,
+    /// What is stored, and for how long, where the RFCs are not to decide.
+    pub cache_rules: CacheRules,
     /// Its certificates. With any, it speaks TLS alone, and the first is for clients that name none of the others;
     /// without, plain HTTP.
     pub certificates: Vec<CertificateFiles>,
@@ -99,7 +102,13 @@ impl Config {
 impl Listener {
     /// A forward proxy with the default rules.
     pub fn forward(address: SocketAddr) -> Listener {
-        Listener { address, mode: Mode::Forward, rules: Rules::default(), certificates: Vec::new() }
+        Listener {
+            address,
+            mode: Mode::Forward,
+            rules: Rules::default(),
+            cache_rules: CacheRules::default(),
+            certificates: Vec::new(),
+        }
     }
 
     /// A reverse proxy for one origin.

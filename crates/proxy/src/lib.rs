@@ -5,6 +5,7 @@
 //! - `front`: reads each request head raw, judges it, answers plain hits, opens tunnels, and hands on the rest
 //! - `tls`: certificates, and the handshake with clients
 //! - `rules`: who may ask for what, and which destinations clients of a forward proxy may reach
+//! - [`cache_rules`]: what an operator says of storing
 //! - `routes`: which origin a reverse proxy asks
 //! - `exchange`: what happens between a judged request and its answer: reuse, fetching, storing, validation, ranges
 //! - `stored`: names, heads and variants in the store
@@ -36,6 +37,7 @@
 mod accepting;
 mod access;
 pub mod admin;
+pub mod cache_rules;
 mod client;
 mod config;
 mod crowd;

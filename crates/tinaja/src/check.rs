@@ -38,7 +38,13 @@ pub fn check(settings: &Settings) -> Result<()> {
     for listener in &settings.proxy.listeners {
         text.push_str(&listening(listener));
     }
-    // Writing to a String cannot fail.
+    // All listeners have the same. Writing to a String cannot fail.
+    let cache_rules = settings.proxy.listeners.first().map_or(0, |listener| listener.cache_rules.len());
+    let _ = match cache_rules {
+        0 => Ok(()),
+        1 => writeln!(text, "  stores answers by 1 cache rule, and otherwise by RFC 9111"),
+        more => writeln!(text, "  stores answers by {more} cache rules, and otherwise by RFC 9111"),
+    };
     let _ = writeln!(text, "  keeps its cache in {}: {cache}", shown(&settings.cache));
     let _ = writeln!(text, "  uses {} of memory for hot objects", ByteSize::b(settings.memory_bytes).display().iec());
     if let Some(joining) = &settings.cluster {

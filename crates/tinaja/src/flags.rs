@@ -31,6 +31,9 @@ pub enum Action {
     Tune(Tune),
     /// Remove URLs from the cache of a server, running or stopped.
     Purge(Purge),
+    /// Show what a running server would do with a GET, without asking the origin: the name in the cache, the cache rule that fits,
+    /// what is stored, and why it would be a hit or not.
+    Explain(Explain),
     /// Make a running server reload its configuration: the modes, routes, rules and certificates of its listeners.
     Reload(Reload),
     /// Replace a running server with the program that is installed now, started with the same flags: no connection is
@@ -230,6 +233,26 @@ pub struct Purge {
     /// The configuration file, as given to serve.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+}
+
+/// The flags of `explain`.
+#[derive(Debug, Args)]
+pub struct Explain {
+    /// URL to explain, as clients request it.
+    #[arg(value_name = "URL")]
+    pub url: String,
+    /// A field of the request, as in 'Accept-Language: en'; may be repeated.
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    pub header: Vec<String>,
+    /// The cache of the server to ask. Default: the one in the configuration file, or tinaja in $XDG_CACHE_HOME or ~/.cache.
+    #[arg(long, value_name = "DIR")]
+    pub cache: Vec<PathBuf>,
+    /// The configuration file, as given to serve.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Print JSON instead of text.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// The flags of `lab`.

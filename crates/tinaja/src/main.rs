@@ -6,6 +6,7 @@
 mod check;
 mod cluster;
 mod control;
+mod explain;
 mod flags;
 mod generate;
 mod inspect;
@@ -81,6 +82,10 @@ fn run(flags: Flags) -> Result<()> {
         Action::Purge(purge) => {
             to_stderr()?;
             purge::purge(purge)
+        }
+        Action::Explain(explain) => {
+            to_stderr()?;
+            explain::explain(explain)
         }
         Action::Cluster(cluster) => {
             to_stderr()?;

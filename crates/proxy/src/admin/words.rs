@@ -28,6 +28,14 @@ pub enum Ask {
     },
     /// How the cluster is that the server is a node of.
     Cluster,
+    /// What would become of a GET, which the origin is not asked about.
+    Explain {
+        /// Absolute, as clients ask for it.
+        url: String,
+        /// Fields of the request, each a name and a value.
+        #[serde(default)]
+        fields: Vec<(String, String)>,
+    },
     /// What the cache holds.
     Inspect {
         /// How many hosts to list; 0 looks at no object.
@@ -59,6 +67,11 @@ pub enum Answer {
         /// In the words of the crate that knows it.
         status: serde_json::Value,
     },
+    /// What would become of a GET.
+    Explained {
+        /// At each listener where it would be stored under another name.
+        ways: Vec<Explained>,
+    },
     /// What the cache holds.
     Inspected {
         /// In numbers.
@@ -71,6 +84,56 @@ pub enum Answer {
         /// Why, and what to do.
         why: String,
     },
+}
+
+/// What would become of a GET at one listener.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explained {
+    /// Where it would come in, as in "forward proxy on 127.0.0.1:3128".
+    pub listener: String,
+    /// What is stored is named so.
+    pub name: String,
+    /// The cache rule that fits what is stored; of what is not stored those that may fit, in their order.
+    pub rules: Vec<String>,
+    /// What is stored, if anything is that would do for such a request.
+    pub stored: Option<Stored>,
+    /// How many variants of it there are, if it varies.
+    pub variants: Option<u64>,
+    /// What would become of it.
+    pub verdict: Verdict,
+    /// Why.
+    pub why: String,
+}
+
+/// What would become of a GET.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It is answered from the cache.
+    Hit,
+    /// The origin is asked whether what is stored still holds.
+    Validation,
+    /// The origin is asked for the answer.
+    Miss,
+    /// It is answered with an error.
+    Refused,
+}
+
+/// What is stored for a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stored {
+    /// The answer's status.
+    pub status: u16,
+    /// Its media type, if it has one.
+    pub content_type: Option<String>,
+    /// The length of its body, if it is known.
+    pub bytes: Option<u64>,
+    /// How old it is, in seconds.
+    pub age: u64,
+    /// For how many seconds it is fresh; below 0 since when it is not.
+    pub ttl: i64,
+    /// Whether it can be validated.
+    pub has_validator: bool,
 }
 
 /// The figures of a cache. Sizes are bytes; the names are stable, scripts read them.

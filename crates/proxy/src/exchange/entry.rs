@@ -8,6 +8,7 @@ use http::{HeaderMap, HeaderValue};
 use tinaja_clock::Clock;
 use tinaja_http::message::ResponseHead;
 use tinaja_http::status::{CacheStatus, Outcome};
+use tinaja_http::storable::Overrides;
 use tinaja_logs::{CacheResult, Record};
 
 use super::request::Request;
@@ -36,6 +37,8 @@ pub(super) struct Entry {
     pub without: Vec<SocketAddr>,
     /// The answer is being stored.
     pub stored: bool,
+    /// What the answer says and a rule overruled when it was stored.
+    pub overruled: Overrides,
     /// Another client's fetch brought the answer.
     pub collapsed: bool,
     /// Seconds of freshness that are left of a stored answer.
@@ -57,6 +60,7 @@ impl Entry {
             fwd_status: self.fwd_status,
             stored: self.stored,
             collapsed: self.collapsed,
+            overruled: self.overruled,
         }
     }
 

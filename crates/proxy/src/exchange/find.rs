@@ -117,7 +117,7 @@ impl Finder {
             return Ok(Some((Outcome::Stale, Some(found))));
         }
         let now = self.shared.clock.wall();
-        let verdict = judge(request, &found.head.facts, now);
+        let verdict = judge(request, &found.head, now);
         let outcome = if found.head.facts.state(now).ttl_seconds > 0 { Outcome::Request } else { Outcome::Stale };
         match verdict {
             // On the way to the origin the rules refuse the request with their reason, or find it at another address.

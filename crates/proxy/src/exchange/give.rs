@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use tinaja_http::reuse::may_serve_on_error;
+use tinaja_http::storable::Overrides;
 use tinaja_logs::CacheResult;
 
 use super::fill::Filler;
@@ -12,6 +13,7 @@ use super::keep::keep;
 use super::pass::Passer;
 use super::reply::Reply;
 use super::request::Request;
+use super::reuse::heeded;
 use super::serve::{Given, Sender, Sent};
 use super::transaction::{Ended, Transaction};
 use crate::failure::Failure;
@@ -62,7 +64,7 @@ impl Giver {
     }
 
     pub fn may_help(&self, request: &Request, stale: &Found) -> bool {
-        may_serve_on_error(&request.directives, &stale.head.facts.state(self.shared.clock.wall()))
+        may_serve_on_error(&heeded(request, &stale.head), &stale.head.facts.state(self.shared.clock.wall()))
     }
 
     /// An answer that has just come: stored if it may be, and given to the client.
@@ -74,6 +76,7 @@ impl Giver {
     ) -> Result<(), Ended> {
         let begun = match keep(transaction.request, &reply.received()) {
             Ok(keep) if self.filler.fits(transaction.request, &reply) => {
+                transaction.entry.overruled = keep.overruled;
                 self.filler.begin(transaction.request, &keep, reply).await
             }
             _ => Err(Box::new(reply)),
@@ -83,6 +86,7 @@ impl Giver {
             Err(reply) => {
                 // Those who wait have nothing to wait for.
                 drop(pilot);
+                transaction.entry.overruled = Overrides::default();
                 return self.passer.pipe(transaction, *reply, None).await;
             }
         };

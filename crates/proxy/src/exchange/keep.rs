@@ -13,6 +13,7 @@ use tinaja_store::{Hint, Key, Writer};
 
 use super::headers::X_FORWARDED_FOR;
 use super::request::{Request, Ticket};
+use crate::cache_rules::Seen;
 use crate::group::{Groups, Member};
 use crate::shared::Shared;
 use crate::storage::Storage;
@@ -32,7 +33,8 @@ pub(super) struct Received<'a> {
 /// When a family of variants began, and which of them an answer is.
 pub(super) type Variant = (SystemTime, [u8; 16]);
 
-/// Whether an answer to this request may be stored, and how long it is good.
+/// Whether an answer to this request may be stored, and how long it is good: by the rules of the listener that it came in at, and
+/// by RFC 9111.
 pub(super) fn keep(request: &Request, answer: &Received<'_>) -> Result<Keep, NotStorable> {
     // Only a cache that speaks for the origin is meant by what is said to its content network (RFC 9213 2).
     let targets = if request.ticket.is_reverse() { vec![CDN_CACHE_CONTROL] } else { Vec::new() };
@@ -44,7 +46,14 @@ pub(super) fn keep(request: &Request, answer: &Received<'_>) -> Result<Keep, Not
         asked: answer.asked,
         answered: answer.answered,
     };
-    storable::keep(&exchange, &Policy { targets, ..Policy::default() })
+    let ticket = &request.ticket;
+    let orders = ticket.listener.cache_rules.orders(Seen {
+        host: ticket.host_name(),
+        path: &ticket.path,
+        status: answer.head.status,
+        response: answer.head.headers.as_map(),
+    });
+    storable::keep(&exchange, &Policy { targets, orders, ..Policy::default() })
 }
 
 /// The facts to store with an answer.

@@ -66,7 +66,7 @@ use pass::Passer;
 use piece::Pieces;
 use read::Reader;
 pub(crate) use request::{Request, Ticket};
-pub(crate) use reuse::{Reuse, is_left_over, judge};
+pub(crate) use reuse::{Reuse, is_left_over, judge, rule_for};
 use serve::Sender;
 use transaction::{Ended, Transaction};
 

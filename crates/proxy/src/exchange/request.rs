@@ -68,6 +68,14 @@ impl Ticket {
         name_of(&self.listener.mode, &self.destination, self.tls, &self.host, path)
     }
 
+    /// The host without its port, and without the brackets of an IPv6 address.
+    pub fn host_name(&self) -> &str {
+        match self.host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((address, _)) => address,
+            None => self.host.split(':').next().unwrap_or_default(),
+        }
+    }
+
     /// The URL as the access log shows it.
     pub fn url(&self) -> String {
         let scheme = if self.https { "https" } else { "http" };
@@ -212,6 +220,9 @@ mod tests {
                 neighbour: false,
             };
             assert_eq!(ticket.url(), "http://a/x");
+            for (host, name) in [("a", "a"), ("a:81", "a"), ("[::1]", "::1"), ("[::1]:81", "::1")] {
+                assert_eq!(Ticket { host: host.into(), ..ticket.clone() }.host_name(), name);
+            }
             let request = Request::read(ticket, &judged, &head, Version::HTTP_11, "me").unwrap();
             let mut sent = Vec::new();
             request.head.write_to(&mut sent);

@@ -4,12 +4,15 @@
 
 use std::time::SystemTime;
 
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use tinaja_http::control::RequestDirectives;
 use tinaja_http::reuse;
 use tinaja_store::{Lookup, Source, State};
 
 use super::request::Request;
+use crate::cache_rules::{CacheRule, Seen};
 use crate::shared::Shared;
-use crate::stored::{Facts, Found};
+use crate::stored::{Found, StoredHead};
 
 /// Whether a stored answer will do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,12 +25,31 @@ pub(crate) enum Reuse {
 
 /// Judges a stored answer for one request: by the rules of the listener it came in at, then by what request and answer
 /// say of caching (RFC 9111 4 and 5.2.1).
-pub(crate) fn judge(request: &Request, stored: &Facts, now: SystemTime) -> Reuse {
+pub(crate) fn judge(request: &Request, stored: &StoredHead, now: SystemTime) -> Reuse {
     let ticket = &request.ticket;
-    if !ticket.listener.may_serve(ticket.asked(request.method()), stored.fetched_from) {
+    if !ticket.listener.may_serve(ticket.asked(request.method()), stored.facts.fetched_from) {
         return Reuse::Denied;
     }
-    Reuse::By(reuse::reuse(&request.directives, &stored.state(now)))
+    Reuse::By(reuse::reuse(&heeded(request, stored), &stored.facts.state(now)))
+}
+
+/// What counts of what a request says of caching. Rules are read for those alone that want something validated, so that a plain hit
+/// reads none.
+pub(super) fn heeded(request: &Request, stored: &StoredHead) -> RequestDirectives {
+    let directives = request.directives;
+    if !(directives.revalidate && request.ticket.listener.cache_rules.may_ignore_reload()) {
+        return directives;
+    }
+    let ignored = rule_for(request, stored).is_some_and(|rule| rule.orders.ignores_reload);
+    if ignored { reuse::without_reload(&directives) } else { directives }
+}
+
+/// The rule about storing that fits what is stored.
+pub(crate) fn rule_for<'a>(request: &'a Request, stored: &StoredHead) -> Option<&'a CacheRule> {
+    let ticket = &request.ticket;
+    let fields = stored.fields(|line| line.is(&CONTENT_TYPE) || line.is(&CONTENT_LENGTH))?;
+    let (host, path) = (ticket.host_name(), &ticket.path);
+    ticket.listener.cache_rules.find(Seen { host, path, status: stored.status(), response: &fields })
 }
 
 /// Whether what was found is a copy that this proxy kept while it was the object's home, which it is no longer: those that are may have a newer one, so they

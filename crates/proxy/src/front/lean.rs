@@ -105,7 +105,7 @@ impl MaybePlain<'_> {
     /// Whether what was found may be served to this client as it is, and can be read.
     async fn will_do(&self, mut found: Found) -> Result<Plain, Looked> {
         let now = self.shared.clock.wall();
-        let verdict = judge(self.request, &found.head.facts, now);
+        let verdict = judge(self.request, &found.head, now);
         let serves = verdict == Reuse::By(reuse::Reuse::Serve) && found.hit.state == State::Whole;
         if !serves || is_left_over(self.shared, self.request, &found) {
             return Err(Looked::Found(Box::new(found)));

@@ -304,16 +304,16 @@ impl Front {
 }
 
 /// Where a request goes, and what its head says there.
-struct Way<'a> {
-    path: &'a str,
-    host: Authority,
-    host_tls: bool,
-    destination: Destination,
-    behind: Option<Arc<Behind>>,
+pub(crate) struct Way<'a> {
+    pub path: &'a str,
+    pub host: Authority,
+    pub host_tls: bool,
+    pub destination: Destination,
+    pub behind: Option<Arc<Behind>>,
 }
 
 /// Where a request goes, by what it asks for and whom the proxy speaks for.
-fn way<'a>(listener: &Listener, judged: &'a Judged) -> Result<Way<'a>, Failure> {
+pub(crate) fn way<'a>(listener: &Listener, judged: &'a Judged) -> Result<Way<'a>, Failure> {
     let (path, target_tls) = match &judged.target {
         Target::Origin(path) => (path.as_str(), None),
         Target::Absolute { tls, path } => (path.as_str(), Some(*tls)),

@@ -13,6 +13,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
+use super::explain::explain;
 use super::handover::{Heir, Heirs, PROTOCOL};
 use super::reload::Requests;
 use crate::accepting::Recovery;
@@ -169,6 +170,13 @@ impl ControlServer {
                 };
                 let busy = "its node of the cluster is not there: its log says why, or it is about to stop";
                 status.map_or_else(|| failed(busy.into()), |status| Answer::Cluster { status })
+            }
+            Ask::Explain { url, fields } => {
+                let listeners = self.current.listeners();
+                match explain(store, &self.clock, &listeners, &url, &fields).await {
+                    Ok(ways) => Answer::Explained { ways },
+                    Err(why) => failed(why),
+                }
             }
             Ask::Inspect { top } => {
                 let figures = Box::new(Figures::from(&store.stats()));

@@ -6,9 +6,11 @@
 //! - `running`: serving, until it is stopped or handed over
 //! - `server`: a proxy that listens, with all it needs
 //! - `control`: the server's end of the control socket
+//! - `explain`: what would become of a request, without carrying it out
 //! - `reload`: other settings while it serves; `handover`: to a new process and from an old one
 
 mod control;
+mod explain;
 mod handover;
 mod reload;
 mod running;

@@ -39,6 +39,11 @@ impl Family {
         Some(Family { began: head.facts.received, vary, known: known.collect::<Option<_>>()? })
     }
 
+    /// How many variants it knows of.
+    pub fn variants(&self) -> usize {
+        self.known.len()
+    }
+
     /// Which variant a request wants.
     pub fn variant(&self, request: &HeaderMap) -> Option<[u8; 16]> {
         vary::key(&self.vary, request)

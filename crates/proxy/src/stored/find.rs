@@ -62,6 +62,12 @@ pub(crate) async fn find(store: &Storage, name: &Name, request: &HeaderMap) -> L
     }
 }
 
+/// How many variants of a name there are, if its answers vary.
+pub(crate) async fn variants(store: &Storage, name: &Name) -> Option<usize> {
+    let (head, _) = look(store, name, &name.place()).await?;
+    Family::of(&head).map(|family| family.variants())
+}
+
 /// A piece of an object, if it is still there as it was listed.
 pub(crate) async fn find_piece(store: &Storage, name: &Name, piece: &Piece) -> Option<Body> {
     let (head, hit) = look(store, name, &name.piece_place(&piece.mark())).await?;

@@ -1,4 +1,4 @@
-//! Forgetting URLs, by PURGE and through the control socket, and what that socket does with bad clients.
+//! Forgetting URLs, by PURGE and through the control socket, what that explains, and what it does with bad clients.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::support::{Origin, Proxy, Response, eventually, reply};
 use tempfile::TempDir;
 use tinaja_proxy::admin::socket::{NAME, connect};
-use tinaja_proxy::admin::words::{Answer, Ask};
+use tinaja_proxy::admin::words::{Answer, Ask, Verdict};
 use tinaja_proxy::{Action, Listener, Rule};
 
 /// Cacheable, and different for each language.
@@ -158,6 +158,32 @@ fn the_socket_purges_and_counts() {
 
     proxy.stop();
     assert!(!dir.path().join(NAME).exists() && connect(dir.path()).unwrap().is_none());
+}
+
+/// Each listener that gives a URL another name is told of once.
+#[test]
+fn explaining_at_several_listeners() {
+    let origin = Origin::fixed("Cache-Control: max-age=60\r\n", "kept");
+    let dir = TempDir::new().unwrap();
+    let proxy = Proxy::with(|config| {
+        config.control = Some(dir.path().into());
+        let reverse = Listener::reverse("127.0.0.1:0".parse().unwrap(), origin.url("").parse().unwrap());
+        config.listeners.extend([config.listeners[0].clone(), reverse]);
+    });
+    let explain = |fields| ask(dir.path(), &Ask::Explain { url: origin.url("/"), fields });
+    proxy.get(&origin.url("/"));
+    let Answer::Explained { ways } = explain(Vec::new()) else { panic!() };
+    let said = |verdict: Verdict| ways.iter().filter(|way| way.verdict == verdict).count();
+    assert_eq!((ways.len(), said(Verdict::Hit), said(Verdict::Miss)), (2, 1, 1), "{ways:?}");
+    assert!(ways[0].listener.starts_with("forward") && ways[1].listener.starts_with("reverse"), "{ways:?}");
+    for (fields, verdict) in [("max-age=0", Verdict::Miss), ("only-if-cached, no-cache", Verdict::Refused)] {
+        let fields = vec![("Cache-Control".to_owned(), fields.to_owned())];
+        let Answer::Explained { ways } = explain(fields) else { panic!() };
+        assert_eq!(ways[0].verdict, verdict, "{ways:?}");
+    }
+    let smuggled = vec![("X".to_owned(), "y\r\nZ: z".to_owned())];
+    assert!(matches!(explain(smuggled), Answer::Failed { why } if why.contains("one line")));
+    assert_eq!(origin.count(), 1);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use tinaja_proxy::{Action, Cidr, Limits, LogFormat, OriginUrl, Ports, RequestIds
 use tinaja_store::{EngineRef, IoEngine};
 use toml::Spanned;
 
+use super::cache_rules::FileCacheRule;
 use super::cluster::FileCluster;
 use super::upstream::FileUpstream;
 use crate::knobs;
@@ -46,6 +47,7 @@ pub struct File {
     pub name: Option<Text<Name>>,
     pub limits: FileLimits,
     pub cluster: Option<FileCluster>,
+    pub cache_rule: Vec<Spanned<FileCacheRule>>,
     pub listener: Vec<FileListener>,
 }
 

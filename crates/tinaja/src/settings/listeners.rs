@@ -7,31 +7,18 @@ use tinaja_proxy::{Action, CertificateFiles, Cidr, Config, Listener, Mode, Origi
 use toml::Spanned;
 
 use super::file::{FileCertificate, FileListener, FileMode, FileRule};
+use super::source::Source;
 use super::upstream::upstream;
 use crate::values::{Number, OneOrMore, Text};
 
-/// Where in the file something stands.
-struct Source<'a> {
-    name: &'a str,
-    text: &'a str,
-}
-
-impl Source<'_> {
-    fn error(&self, at: Range<usize>, what: impl std::fmt::Display) -> anyhow::Error {
-        let line = self.text.get(..at.start).unwrap_or_default().matches('\n').count() + 1;
-        anyhow::anyhow!("{}, line {line}: {what}", self.name)
-    }
-}
-
-/// The listeners of a file. `name` and `text` are the file's.
+/// The listeners of a file.
 ///
 /// Errors: a listener whose settings do not go together, or two that overlap; with the line.
-pub fn listeners(files: Vec<FileListener>, name: &str, text: &str) -> Result<Vec<Listener>> {
-    let source = Source { name, text };
+pub fn listeners(files: Vec<FileListener>, source: &Source<'_>) -> Result<Vec<Listener>> {
     let mut made: Vec<Listener> = Vec::new();
     for file in files {
         let at = file.address.span();
-        made.push(listener(file, &source)?);
+        made.push(listener(file, source)?);
         // One after the other, so that the line is that of the one that is too many.
         let so_far = Config { listeners: made.clone(), ..Config::default() };
         so_far.check().map_err(|error| source.error(at, error))?;
@@ -82,7 +69,7 @@ fn listener(file: FileListener, source: &Source<'_>) -> Result<Listener> {
     let certificates = file.certificate.into_iter();
     let certificates =
         certificates.map(|FileCertificate { file, key }| CertificateFiles { certificate: file, key }).collect();
-    Ok(Listener { address, mode, rules: rules.into(), certificates })
+    Ok(Listener { mode, rules: rules.into(), certificates, ..Listener::forward(address) })
 }
 
 fn routes(

@@ -3,9 +3,11 @@
 //! Both become one `Settings`. Tests fail for a flag that has no setting, for a setting that the example lacks, and for an
 //! example that differs from a default.
 
+mod cache_rules;
 mod cluster;
 pub mod file;
 mod listeners;
+mod source;
 mod upstream;
 
 use std::net::SocketAddr;
@@ -23,6 +25,7 @@ use crate::knobs;
 use crate::place;
 use crate::values::{Address, FileOrOff, Filter, LogFormatName, Number, OneOrMore, Size, Text};
 use file::File;
+use source::Source;
 
 /// The budget for hot objects where nothing else is said.
 pub const DEFAULT_MEMORY_BYTES: u64 = 64 << 20;
@@ -88,7 +91,9 @@ impl Settings {
     fn over(flags: Serve, log: Option<Filter>, file: File, name: &str, text: &str) -> Result<Settings> {
         let File { cache, disk, memory, workers, engine, .. } = file;
         let named = if flags.cache.is_empty() { cache.map_or(Vec::new(), |OneOrMore(dirs)| dirs) } else { flags.cache };
-        let mut listeners = listeners::listeners(file.listener, name, text)?;
+        let source = Source { name, text };
+        let cache_rules = cache_rules::cache_rules(file.cache_rule, &source)?;
+        let mut listeners = listeners::listeners(file.listener, &source)?;
         if !flags.listen.is_empty() || listeners.is_empty() {
             listeners = listeners_of_flags(&flags.listen, flags.origin.as_ref());
         } else if flags.origin.is_some() {
@@ -98,6 +103,7 @@ impl Settings {
         let ports = flags.allow_connect_port.into_iter().map(Rule::allow_connect_port);
         listeners::open(&mut listeners, &destinations.chain(ports).collect::<Vec<_>>())?;
 
+        listeners.iter_mut().for_each(|listener| listener.cache_rules = cache_rules.clone());
         let size = |flag: Option<Size>, file: Option<Text<Size>>| flag.or(file.map(|Text(size)| size));
         let cores = available_parallelism().map_or(1, NonZero::get);
         let workers = flags.workers.map(usize::from).or(workers.map(|Number(workers)| workers as usize));

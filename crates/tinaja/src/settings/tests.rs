@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 
 use clap::{CommandFactory, Parser};
+use tinaja_proxy::cache_rules::*;
 use tinaja_proxy::{Action, Balance, Check, Limits, Mode, Route, Rules, Upstream};
 use tinaja_store::engines::{self, BIN_SIZE, HASH_BITS, KEEP, POSITIONS_IN_MEMORY, PREFETCH, SETS_IN_MEMORY, WAYS};
 
@@ -78,6 +79,7 @@ fn all_of_the_example_is_good() {
     let settings = read("", &all_of_the_example()).unwrap();
     let listeners = &settings.proxy.listeners;
     assert_eq!((listeners.len(), listeners[0].rules.len()), (2, 4));
+    assert!(listeners.iter().all(|listener| listener.cache_rules.len() == 3));
     let Mode::Reverse(routes) = &listeners[1].mode else { panic!("not reverse") };
     assert_eq!(routes.list().len(), 3);
     let default = routes.all_else().unwrap();
@@ -109,7 +111,17 @@ fn the_example_shows_every_setting() {
     let listener = "[[listener]]\naddress = \"127.0.0.1:1\"\n";
     let of = |table| format!("{listener}[[listener.{table}]]");
     let upstream = format!("{listener}[listener.upstream]");
-    for table in ["", "[limits]", "[request_id]", listener, &of("route"), &of("rule"), &of("certificate"), &upstream] {
+    for table in [
+        "",
+        "[limits]",
+        "[request_id]",
+        "[[cache_rule]]",
+        listener,
+        &of("route"),
+        &of("rule"),
+        &of("certificate"),
+        &upstream,
+    ] {
         for name in known(table) {
             let shown =
                 all.lines().any(|line| line.starts_with(&format!("{name} = ")) || line.contains(&format!("{name}]")));
@@ -238,6 +250,45 @@ fn rules_and_routes_are_read() {
 }
 
 #[test]
+fn cache_rules_are_read() {
+    let text = "[[cache_rule]]\nhost = [\"a\", \"*.B\"]\npath = \"/x/*\"\npath_regex = [\"y+\"]\nstatus = [200, \"4xx\"]\n\
+                type = \"Image/*\"\nmin_size = \"1KiB\"\nmax_size = \"2KiB\"\nstore = \"shared\"\nttl = \"1h\"\n\
+                min_ttl = \"1m\"\nmax_ttl = \"1day\"\ngrace = \"0s\"\noverride = [\"no-store\", \"lifetime\"]\n\
+                ignore = [\"set-cookie\", \"client-no-cache\"]\n[[cache_rule]]\nhost = \"c\"\npreset = \"packages\"\n\
+                [[cache_rule]]\nstore = \"default\"\n";
+    let listeners = read("", text).unwrap().proxy.listeners;
+    let orders = Orders {
+        store: Storing::Shared,
+        ttl_seconds: Some(3600),
+        min_seconds: 60,
+        max_seconds: 86_400,
+        grace_seconds: Some(0),
+        overrides: [Override::NoStore, Override::Lifetime].into_iter().collect(),
+        without_cookies: true,
+        ignores_reload: true,
+    };
+    let first = CacheRule {
+        hosts: vec![HostPattern::Exact("a".into()), HostPattern::Below("b".into())],
+        paths: vec![PathPattern::Prefix("/x/".into()), PathPattern::Regex("y+".into())],
+        statuses: vec![StatusPattern::One(200), StatusPattern::Class(4)],
+        types: vec![TypePattern::Kind("image/".into())],
+        min_bytes: Some(1024),
+        max_bytes: Some(2048),
+        number: 1,
+        line: Some(1),
+        ..CacheRule::new(orders)
+    };
+    let preset = Preset::Packages.rules(&[HostPattern::Exact("c".into())]);
+    let preset = preset.into_iter().map(|rule| CacheRule { number: 2, line: Some(16), ..rule });
+    let last = CacheRule { number: 3, line: Some(19), ..CacheRule::new(Orders::default()) };
+    let all = [first].into_iter().chain(preset).chain([last]).collect();
+    assert_eq!(listeners[0].cache_rules, CacheRules::new(all).unwrap());
+    // Flags that replace listeners leave the rules.
+    let other = read("--listen 127.0.0.1:9", text).unwrap().proxy.listeners;
+    assert_eq!(other[0].cache_rules, listeners[0].cache_rules);
+}
+
+#[test]
 fn lists_of_origins_are_read() {
     let text = "[[listener]]\naddress = \"127.0.0.1:2\"\nmode = \"reverse\"\norigins = [\"http://a\", \"https://b\"]\n\
                 [listener.upstream]\nbalance = \"hash\"\nfails = 5\nrest = \"1s\"\ncheck = \"/up?x\"\n\
@@ -340,6 +391,42 @@ fn nonsense_is_named_with_its_line() {
         (format!("{listener}[listener.upstream]\nfails = 1"), 3, vec!["mode = \"reverse\""]),
         (format!("{reverse}[[listener.route]]\npath = \"/b\""), 4, vec!["needs an origin"]),
         ("cache = \"/a".to_owned(), 1, vec![]),
+        ("[[cache_rule]]\nttl = \"soon\"".to_owned(), 2, vec!["30days"]),
+        ("[[cache_rule]]\nttl = \"11years\"".to_owned(), 2, vec!["ten years"]),
+        ("[[cache_rule]]\nttl = \"1500ms\"".to_owned(), 2, vec!["whole seconds"]),
+        ("[[cache_rule]]\ntll = \"1h\"".to_owned(), 2, vec!["tll", "ttl"]),
+        ("[[cache_rule]]\npath = \"a\"".to_owned(), 2, vec!["/img/*", "path_regex"]),
+        ("[[cache_rule]]\nhost = \"a:80\"".to_owned(), 2, vec!["without a port"]),
+        ("[[cache_rule]]\nstatus = 99".to_owned(), 2, vec!["4xx"]),
+        ("[[cache_rule]]\ntype = \"html\"".to_owned(), 2, vec!["text/html"]),
+        ("[[cache_rule]]\nstore = \"always\"".to_owned(), 2, vec!["shared", "never"]),
+        ("[[cache_rule]]\noverride = \"vary\"".to_owned(), 2, vec!["must-revalidate", "authorization"]),
+        ("[[cache_rule]]\nignore = \"vary\"".to_owned(), 2, vec!["client-no-cache"]),
+        ("[[cache_rule]]\npreset = \"wordpress\"".to_owned(), 2, vec!["packages"]),
+        ("\n[[cache_rule]]\npreset = \"packages\"".to_owned(), 2, vec!["needs host"]),
+        ("[[cache_rule]]\nhost = \"a\"\npreset = \"packages\"\nttl = \"1h\"".to_owned(), 1, vec!["host alone"]),
+        ("[[cache_rule]]\nhost = \"a\"\npreset = \"packages\"\npath = \"/*\"".to_owned(), 1, vec!["host alone"]),
+        ("[[cache_rule]]\nhost = \"a\"".to_owned(), 1, vec!["says nothing", "default"]),
+        ("[[cache_rule]]\nhost = \"a\"\nignore = []".to_owned(), 1, vec!["empty list"]),
+        ("[[cache_rule]]\nmin_ttl = \"2s\"\nmax_ttl = \"1s\"".to_owned(), 1, vec!["longer than max_ttl"]),
+        (
+            "[[cache_rule]]\nmin_size = \"2\"\nmax_size = \"1\"\nttl = \"1s\"".to_owned(),
+            1,
+            vec!["larger than max_size"],
+        ),
+        ("[[cache_rule]]\nstore = \"never\"\nttl = \"1s\"".to_owned(), 1, vec!["leaves nothing"]),
+        ("[[cache_rule]]\noverride = \"lifetime\"".to_owned(), 1, vec!["lifetime", "without ttl"]),
+        ("[[cache_rule]]\nttl = \"1s\"\npath_regex = \"a(\"".to_owned(), 1, vec!["a(", "unclosed group"]),
+        (
+            "[[cache_rule]]\npath = \"/a*\"\nttl = \"1s\"\n[[cache_rule]]\npath = \"/ab\"\nttl = \"2s\"".to_owned(),
+            4,
+            vec!["never fits", "cache rule 1 (line 1)"],
+        ),
+        (
+            format!("{0}{0}", "[[cache_rule]]\nhost = \"a\"\npreset = \"packages\"\n"),
+            4,
+            vec!["never fits", "cache rule 1 (line 1)"],
+        ),
         ("cache = 5".to_owned(), 1, vec!["string"]),
     ] {
         let error = read("", &text).map(|_| ()).unwrap_err().to_string();

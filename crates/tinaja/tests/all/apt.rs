@@ -10,8 +10,17 @@ use crate::support::tinaja::Setup;
 use tinaja_testkit::nginx::{Logged, Nginx, date_back};
 use tinaja_testkit::tools::{client, run};
 
-/// A flat repository of one package with `payload` in it, dated 30 days back.
+/// A flat repository of one package, dated 30 days back.
 fn repository(root: &Path) {
+    package(root, root);
+    let archive = |what: &str| run(Command::new("apt-ftparchive").args([what, "."]).current_dir(root));
+    fs::write(root.join("Packages"), archive("packages")).unwrap();
+    fs::write(root.join("Release"), archive("release")).unwrap();
+    date_back(root, 30);
+}
+
+/// Makes a package with `payload` in it, in `to`.
+pub fn package(root: &Path, to: &Path) {
     let package = root.join("package");
     fs::create_dir_all(package.join("DEBIAN")).unwrap();
     fs::create_dir_all(package.join("usr/share/tinaja-e2e")).unwrap();
@@ -20,23 +29,20 @@ fn repository(root: &Path) {
     fs::write(package.join("DEBIAN/control"), control).unwrap();
     // Not compressible, so that the package is as large as it looks.
     fs::write(package.join("usr/share/tinaja-e2e/payload"), tinaja_testkit::body::body("payload", 300_000)).unwrap();
-    run(Command::new("dpkg-deb").args(["--root-owner-group", "--build"]).arg(&package).arg(root));
+    run(Command::new("dpkg-deb").args(["--root-owner-group", "--build"]).arg(&package).arg(to));
     fs::remove_dir_all(&package).unwrap();
-    let archive = |what: &str| run(Command::new("apt-ftparchive").args([what, "."]).current_dir(root));
-    fs::write(root.join("Packages"), archive("packages")).unwrap();
-    fs::write(root.join("Release"), archive("release")).unwrap();
-    date_back(root, 30);
 }
 
-/// A machine that has never run apt: `apt-get update`, then a download. Returns the package as apt saved it.
-fn update_and_download(repository: &str, proxy: Option<&str>) -> Vec<u8> {
+/// A machine that has never run apt: `apt-get update`, then a download. `source` is the repository's URL and what follows it in
+/// sources.list. Returns the package as apt saved it.
+pub fn update_and_download(source: &str, proxy: Option<&str>) -> Vec<u8> {
     let home = TempDir::new().unwrap();
     for dir in ["state/lists/partial", "cache/archives/partial", "etc"] {
         fs::create_dir_all(home.path().join(dir)).unwrap();
     }
     let path = |name: &str| home.path().join(name).display().to_string();
     fs::write(path("state/status"), "").unwrap();
-    fs::write(path("sources.list"), format!("deb [trusted=yes] {repository} ./\n")).unwrap();
+    fs::write(path("sources.list"), format!("deb [trusted=yes] {source}\n")).unwrap();
     let proxy = proxy.map_or("DIRECT".to_owned(), str::to_owned);
     let conf = format!(
         "Dir::State \"{}\"; Dir::State::status \"{}\"; Dir::Cache \"{}\"; Dir::Etc \"{}\";
@@ -65,7 +71,7 @@ fn a_second_machine_is_served_from_the_cache() {
     let nginx = Nginx::start(repository);
     let setup = Setup::forward();
     let proxy = setup.start();
-    let url = nginx.url("/");
+    let url = format!("{} ./", nginx.url("/"));
 
     let first = update_and_download(&url, Some(&proxy.url()));
     let fetched = bodies(&nginx.log());
@@ -84,6 +90,6 @@ fn a_second_machine_is_served_from_the_cache() {
 #[test]
 fn the_repository_made_here_is_a_repository() {
     let nginx = Nginx::start(repository);
-    let package = update_and_download(&nginx.url("/"), None);
+    let package = update_and_download(&format!("{} ./", nginx.url("/")), None);
     assert!(package.len() > 300_000);
 }

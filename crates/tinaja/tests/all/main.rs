@@ -12,6 +12,7 @@ mod apt;
 mod bad_origin;
 mod bad_start;
 mod browser;
+mod cache_rules;
 mod cluster;
 mod cluster_disks;
 mod cluster_faults;

@@ -11,13 +11,21 @@ use crate::support::tinaja::Setup;
 use tinaja_testkit::nginx::{Certificates, Nginx, make_certificates};
 use tinaja_testkit::tools::{client, output, run};
 
-const WHEEL: &str = "tinaja_e2e-1.0-py3-none-any.whl";
+pub const WHEEL: &str = "tinaja_e2e-1.0-py3-none-any.whl";
 
 /// Debian's Python: one that an ordinary user has put in front may lack pip.
-const PYTHON: &str = "/usr/bin/python3";
+pub const PYTHON: &str = "/usr/bin/python3";
 
 /// A simple index (PEP 503) with one wheel.
 fn python_index(root: &Path) {
+    let project = root.join("simple/tinaja-e2e");
+    fs::create_dir_all(&project).unwrap();
+    wheel(&project);
+    fs::write(project.join("index.html"), format!("<!DOCTYPE html><a href=\"{WHEEL}\">{WHEEL}</a>")).unwrap();
+}
+
+/// Makes a wheel.
+pub fn wheel(dir: &Path) {
     let make = format!(
         "import zipfile
 wheel = zipfile.ZipFile('{WHEEL}', 'w')
@@ -28,10 +36,7 @@ wheel.writestr(info + 'WHEEL', 'Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-P
 wheel.writestr(info + 'RECORD', '')
 wheel.close()"
     );
-    let project = root.join("simple/tinaja-e2e");
-    fs::create_dir_all(&project).unwrap();
-    run(Command::new(PYTHON).args(["-c", &make]).current_dir(&project));
-    fs::write(project.join("index.html"), format!("<!DOCTYPE html><a href=\"{WHEEL}\">{WHEEL}</a>")).unwrap();
+    run(Command::new(PYTHON).args(["-c", &make]).current_dir(dir));
 }
 
 /// pip on a machine of its own. Returns the wheel it saved.

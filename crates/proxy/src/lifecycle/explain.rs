@@ -1,0 +1,181 @@
+//! What would become of a GET, told without asking its origin: the name, the rule, what is stored, and whether that will do.
+//!
+//! It goes the way of a request as far as the cache: the same judge reads its head, the same routes find its origin, and the same
+//! rules say whether what is stored will do. The client is taken to be on this machine.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Version;
+use http::header::{CONTENT_TYPE, ETAG, LAST_MODIFIED};
+use tinaja_clock::Clock;
+use tinaja_http::judge::{Judged, judge as judge_head};
+use tinaja_http::reuse;
+use tinaja_store::State;
+
+use crate::admin::words::{Explained, Stored, Verdict};
+use crate::config::{Listener, Mode};
+use crate::exchange::{Request, Reuse, Ticket, judge, rule_for};
+use crate::front::way;
+use crate::ids::RequestId;
+use crate::origin::default_port;
+use crate::storage::Storage;
+use crate::stored::{Found, Kind, Looked, find, name_of, variants};
+
+/// What would become of a GET of this URL with these fields, at each listener that would give it another name.
+///
+/// Errors: the URL or a field is none, or no listener would take it.
+pub(super) async fn explain(
+    store: &Storage,
+    clock: &Clock,
+    listeners: &[Arc<Listener>],
+    url: &str,
+    fields: &[(String, String)],
+) -> Result<Vec<Explained>, String> {
+    let (head, judged) = read(url, fields)?;
+    let (mut ways, mut refused, mut names) = (Vec::new(), None, Vec::new());
+    for (index, listener) in listeners.iter().enumerate() {
+        let request = match request(listener, index, (&head, &judged), clock) {
+            Ok(request) => request,
+            Err(why) => {
+                refused = Some(why);
+                continue;
+            }
+        };
+        if !names.contains(&request.ticket.name) {
+            names.push(request.ticket.name.clone());
+            ways.push(explain_at(store, clock, &request).await);
+        }
+    }
+    match refused {
+        Some(why) if ways.is_empty() => Err(why),
+        _ => Ok(ways),
+    }
+}
+
+/// The head of such a request.
+fn read(url: &str, fields: &[(String, String)]) -> Result<(Bytes, Judged), String> {
+    let mut head = format!("GET {url} HTTP/1.1\r\n");
+    let host = url.split("://").nth(1).and_then(|rest| rest.split(['/', '?']).next()).unwrap_or_default();
+    head.push_str(&format!("Host: {host}\r\n"));
+    for (name, value) in fields {
+        if name.eq_ignore_ascii_case("host") || [name, value].iter().any(|text| text.contains(['\r', '\n'])) {
+            return Err(format!(
+                "{name:?} cannot be a field here: give the host in the URL, and one line for each field"
+            ));
+        }
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    head.push_str("\r\n");
+    let judged = judge_head(head.as_bytes()).map_err(|refusal| format!("it would be refused: {refusal}"))?;
+    Ok((head.into(), judged))
+}
+
+/// The request as a listener would read it.
+fn request(
+    listener: &Arc<Listener>,
+    index: usize,
+    (head, judged): (&Bytes, &Judged),
+    clock: &Clock,
+) -> Result<Request, String> {
+    let way = way(listener, judged).map_err(|failure| failure.to_string())?;
+    let is_reverse = matches!(listener.mode, Mode::Reverse(_));
+    let tls = is_reverse && !listener.certificates.is_empty();
+    let https = way.host_tls || tls;
+    let host = way.host.host_field(default_port(https));
+    let ticket = Ticket {
+        id: RequestId::Made(0),
+        began: clock.now(),
+        client: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        name: name_of(&listener.mode, &way.destination, tls, &host, way.path),
+        listener: listener.clone(),
+        destination: way.destination,
+        behind: way.behind,
+        tls,
+        host,
+        path: way.path.to_owned(),
+        https,
+        framing: judged.framing,
+        index,
+        neighbour: false,
+    };
+    // Via is not looked at: nothing is sent.
+    Request::read(ticket, judged, head, Version::HTTP_11, "").map_err(|failure| failure.to_string())
+}
+
+async fn explain_at(store: &Storage, clock: &Clock, request: &Request) -> Explained {
+    let ticket = &request.ticket;
+    let kind = if ticket.is_reverse() { "reverse proxy" } else { "forward proxy" };
+    let may_fit = || ticket.listener.cache_rules.find_before(ticket.host_name(), &ticket.path);
+    let mut explained = Explained {
+        listener: format!("{kind} on {}", ticket.listener.address),
+        name: ticket.name.primary().escape_ascii().to_string(),
+        rules: may_fit().into_iter().map(ToString::to_string).collect(),
+        stored: None,
+        variants: variants(store, &ticket.name).await.map(|count| count as u64),
+        verdict: Verdict::Miss,
+        why: String::new(),
+    };
+    let why = if let Err(denied) = ticket.listener.check_request(ticket.asked(request.method())) {
+        explained.verdict = Verdict::Refused;
+        denied.to_string()
+    } else if request.not_for_cache.is_some() {
+        "the request is not for the cache".to_owned()
+    } else {
+        match find(store, &ticket.name, &request.head.headers).await {
+            Looked::Nothing => "nothing is stored under this name".to_owned(),
+            Looked::OtherVariants(_) => "variants are stored, but none for such a request".to_owned(),
+            Looked::Found(found) => {
+                let rule = rule_for(request, &found.head);
+                explained.rules = rule.into_iter().map(ToString::to_string).collect();
+                let stored = stored(&found, clock);
+                let (verdict, why) = verdict(request, &found, &stored, clock);
+                (explained.verdict, explained.stored) = (verdict, Some(stored));
+                why.to_owned()
+            }
+        }
+    };
+    Explained { why, ..explained }
+}
+
+/// What was found, in words.
+fn stored(found: &Found, clock: &Clock) -> Stored {
+    let fields = found.head.fields(|_| true).unwrap_or_default();
+    let state = found.head.facts.state(clock.wall());
+    Stored {
+        status: found.head.status().as_u16(),
+        content_type: fields.get(CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()),
+        bytes: found.length(),
+        age: state.age_seconds,
+        ttl: state.ttl_seconds,
+        has_validator: fields.contains_key(ETAG) || fields.contains_key(LAST_MODIFIED),
+    }
+}
+
+/// What would become of a request for which this is stored.
+fn verdict(request: &Request, found: &Found, stored: &Stored, clock: &Clock) -> (Verdict, &'static str) {
+    match judge(request, &found.head, clock.wall()) {
+        Reuse::Denied => {
+            (Verdict::Miss, "access rules of this listener keep what is stored from clients on this machine")
+        }
+        Reuse::By(reuse::Reuse::NotCached) => {
+            (Verdict::Refused, "it wants a stored response, and this one must be validated")
+        }
+        Reuse::By(reuse::Reuse::Validate) => match (stored.has_validator, stored.ttl > 0) {
+            (true, true) => (Verdict::Validation, "the request asks for a response that was just validated"),
+            (true, false) => (Verdict::Validation, "it is stale"),
+            (false, true) => (Verdict::Miss, "the request asks for validation, and it has no validator"),
+            (false, false) => (Verdict::Miss, "it is stale, and has no validator"),
+        },
+        Reuse::By(_) if found.head.kind == Kind::Pieces => (Verdict::Miss, "only pieces of it are stored"),
+        Reuse::By(_) if found.hit.state != State::Whole => {
+            (Verdict::Hit, "it is just being fetched, and clients read along")
+        }
+        Reuse::By(reuse::Reuse::Serve) => (Verdict::Hit, "it is fresh"),
+        Reuse::By(reuse::Reuse::ServeStale) => (Verdict::Hit, "it is stale, and the request takes it so"),
+        Reuse::By(reuse::Reuse::ServeAndValidate) => {
+            (Verdict::Hit, "it is stale, and within its grace: it is validated behind the response")
+        }
+    }
+}

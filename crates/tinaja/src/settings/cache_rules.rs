@@ -1,0 +1,229 @@
+//! `[[cache_rule]]`: what is stored, and for how long, as written and as meant.
+
+use std::ops::Range;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::Result;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, Visitor};
+use tinaja_proxy::cache_rules::{
+    CacheRule, CacheRules, HostPattern, Orders, Override, PathPattern, Preset, StatusPattern, Storing, TypePattern,
+};
+use toml::Spanned;
+
+use super::source::Source;
+use crate::values::{OneOrMore, Size, Text};
+
+/// One `[[cache_rule]]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileCacheRule {
+    #[serde(default = "none")]
+    host: OneOrMore<Text<HostPattern>>,
+    #[serde(default = "none")]
+    path: OneOrMore<Text<PathPattern>>,
+    #[serde(default = "none")]
+    path_regex: OneOrMore<String>,
+    #[serde(default = "none")]
+    status: OneOrMore<FileStatus>,
+    #[serde(default = "none", rename = "type")]
+    media_type: OneOrMore<Text<TypePattern>>,
+    #[serde(default)]
+    min_size: Option<Text<Size>>,
+    #[serde(default)]
+    max_size: Option<Text<Size>>,
+    #[serde(default)]
+    preset: Option<Text<Preset>>,
+    #[serde(default)]
+    store: Option<Text<StoringName>>,
+    #[serde(default)]
+    ttl: Option<Text<Lifetime>>,
+    #[serde(default)]
+    min_ttl: Option<Text<Lifetime>>,
+    #[serde(default)]
+    max_ttl: Option<Text<Lifetime>>,
+    #[serde(default)]
+    grace: Option<Text<Lifetime>>,
+    #[serde(default, rename = "override")]
+    overrides: Option<OneOrMore<Text<OverrideName>>>,
+    #[serde(default)]
+    ignore: Option<OneOrMore<Text<Ignored>>>,
+}
+
+fn none<T>() -> OneOrMore<T> {
+    OneOrMore(Vec::new())
+}
+
+/// A lifetime: none at all, or up to ten years.
+#[derive(Clone, Copy, Debug)]
+struct Lifetime(Duration);
+
+impl FromStr for Lifetime {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const MOST: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
+        match humantime::parse_duration(text) {
+            Ok(time) if time.subsec_nanos() > 0 => Err("a lifetime is whole seconds, as caches reckon it".to_owned()),
+            Ok(time) if time <= MOST => Ok(Lifetime(time)),
+            Ok(_) => Err("a lifetime is at most ten years".to_owned()),
+            Err(_) => Err("a lifetime is a number and a unit, as in 10m, 12h, 30days or 0s".to_owned()),
+        }
+    }
+}
+
+/// Whether answers are stored.
+#[derive(Clone, Copy, Debug)]
+struct StoringName(Storing);
+
+impl FromStr for StoringName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "default" => Ok(StoringName(Storing::Careful)),
+            "shared" => Ok(StoringName(Storing::Shared)),
+            "never" => Ok(StoringName(Storing::Never)),
+            _ => Err(format!("{text:?} does not say what is stored; use \"default\", \"shared\" or \"never\"")),
+        }
+    }
+}
+
+/// What an answer says and does not count.
+#[derive(Clone, Copy, Debug)]
+struct OverrideName(Override);
+
+impl FromStr for OverrideName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Override::ALL.into_iter().find(|one| one.name() == text);
+        found.map(OverrideName).ok_or_else(|| {
+            let names: Vec<_> = Override::ALL.iter().map(|one| one.name()).collect();
+            format!("{text:?} is nothing to override; use {}", names.join(", "))
+        })
+    }
+}
+
+/// What is left unheeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ignored {
+    SetCookie,
+    ClientNoCache,
+}
+
+impl FromStr for Ignored {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "set-cookie" => Ok(Ignored::SetCookie),
+            "client-no-cache" => Ok(Ignored::ClientNoCache),
+            _ => Err(format!("{text:?} is nothing to ignore; use \"set-cookie\" or \"client-no-cache\"")),
+        }
+    }
+}
+
+/// A status as a number, or a class as a text.
+#[derive(Clone, Copy, Debug)]
+struct FileStatus(StatusPattern);
+
+impl<'de> Deserialize<'de> for FileStatus {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl Visitor<'_> for Either {
+            type Value = FileStatus;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a status, as in 404, or a class in quotes, as in \"4xx\"")
+            }
+
+            fn visit_i64<E: Error>(self, number: i64) -> Result<FileStatus, E> {
+                self.visit_str(&number.to_string())
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<FileStatus, E> {
+                text.parse().map(FileStatus).map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+/// The rules of a file.
+///
+/// Errors: one of them makes no sense, or never fits; with its line.
+pub fn cache_rules(files: Vec<Spanned<FileCacheRule>>, source: &Source<'_>) -> Result<CacheRules> {
+    let (mut rules, mut spans) = (Vec::<CacheRule>::new(), Vec::<Range<usize>>::new());
+    for (number, file) in (1..).zip(files) {
+        let at = file.span();
+        let line = Some(source.line(&at));
+        let meant = file.into_inner().rules().map_err(|what| source.error(at.clone(), what))?;
+        for rule in meant {
+            rules.push(CacheRule { number, line, ..rule });
+            spans.push(at.clone());
+        }
+    }
+    CacheRules::new(rules).map_err(|error| source.error(spans.get(error.at).cloned().unwrap_or_default(), error))
+}
+
+impl FileCacheRule {
+    /// What it means: one rule, or those of its preset.
+    fn rules(self) -> Result<Vec<CacheRule>, &'static str> {
+        let orders = self.orders()?;
+        let texts = |OneOrMore(list): OneOrMore<Text<PathPattern>>| list.into_iter().map(|Text(one)| one);
+        let hosts: Vec<HostPattern> = self.host.0.into_iter().map(|Text(host)| host).collect();
+        let expressions = self.path_regex.0.into_iter().map(PathPattern::Regex);
+        let bytes = |size: Option<Text<Size>>| size.map(|Text(Size(bytes))| bytes);
+        let rule = CacheRule {
+            paths: texts(self.path).chain(expressions).collect(),
+            statuses: self.status.0.into_iter().map(|FileStatus(status)| status).collect(),
+            types: self.media_type.0.into_iter().map(|Text(one)| one).collect(),
+            min_bytes: bytes(self.min_size),
+            max_bytes: bytes(self.max_size),
+            hosts,
+            ..CacheRule::new(orders.unwrap_or_default())
+        };
+        let Some(Text(preset)) = self.preset else {
+            let what =
+                "this rule says nothing: give it an action, or store = \"default\" to leave what it fits to RFC 9111";
+            return if orders.is_none() { Err(what) } else { Ok(vec![rule]) };
+        };
+        if orders.is_some() || rule != (CacheRule { hosts: rule.hosts.clone(), ..CacheRule::new(Orders::default()) }) {
+            return Err("a preset has paths and actions of its own: leave it host alone");
+        }
+        if rule.hosts.is_empty() {
+            return Err("a preset needs host: it goes by the form of paths, which mean something else elsewhere");
+        }
+        Ok(preset.rules(&rule.hosts))
+    }
+
+    /// What it orders, if it has any action.
+    fn orders(&self) -> Result<Option<Orders>, &'static str> {
+        let default = Orders::default();
+        let seconds = |time: &Option<Text<Lifetime>>| time.as_ref().map(|Text(Lifetime(time))| time.as_secs());
+        let ignored = |what| self.ignore.as_ref().is_some_and(|OneOrMore(list)| list.contains(&Text(what)));
+        let overrides = self.overrides.as_ref().map(|OneOrMore(list)| list.iter().map(|Text(one)| one.0).collect());
+        let empty = [self.overrides.as_ref().map(|list| list.0.len()), self.ignore.as_ref().map(|list| list.0.len())];
+        if empty.contains(&Some(0)) {
+            return Err("an empty list of what to override or to ignore does nothing: remove it");
+        }
+        let times = [&self.ttl, &self.min_ttl, &self.max_ttl, &self.grace];
+        let says = self.store.is_some()
+            || self.overrides.is_some()
+            || self.ignore.is_some()
+            || times.into_iter().any(Option::is_some);
+        let orders = Orders {
+            store: self.store.map_or(default.store, |Text(StoringName(store))| store),
+            ttl_seconds: seconds(&self.ttl),
+            min_seconds: seconds(&self.min_ttl).unwrap_or(default.min_seconds),
+            max_seconds: seconds(&self.max_ttl).unwrap_or(default.max_seconds),
+            grace_seconds: seconds(&self.grace),
+            overrides: overrides.unwrap_or_default(),
+            without_cookies: ignored(Ignored::SetCookie),
+            ignores_reload: ignored(Ignored::ClientNoCache),
+        };
+        Ok(says.then_some(orders))
+    }
+}
