@@ -42,6 +42,7 @@ cases! {
     c08_lying_content_range
     c08_mixed_validators
     c08_ranges
+    c09_age_of_what_is_kept_no_more
     c09_head_that_differs
     c09_head_without_validator
     c09_not_modified_that_lies
