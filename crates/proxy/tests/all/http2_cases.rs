@@ -106,6 +106,7 @@ cases! {
     h11_codings_and_names
     h11_ended_by_close
     h11_endless_head
+    h11_control_bytes_in_a_reason
     h11_framing_in_doubt
     h11_not_modified_unasked
     h11_one_length_twice
