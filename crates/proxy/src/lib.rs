@@ -56,6 +56,7 @@ mod page;
 mod routes;
 mod rules;
 mod shared;
+mod sparing;
 mod storage;
 mod stored;
 mod stream;

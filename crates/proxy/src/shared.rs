@@ -19,6 +19,7 @@ use crate::limits::Limits;
 use crate::metrics::{Metrics, Source};
 use crate::neighbours::Neighbours;
 use crate::rules::Asked;
+use crate::sparing::Sparing;
 
 /// One running proxy's settings and its access log.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub(crate) struct Shared {
     /// Where the proxy listens.
     pub addresses: Vec<SocketAddr>,
     pub log: AccessLog,
+    /// Lines of the program's log about requests that were not answered.
+    pub explained: Sparing,
     pub ids: Ids,
     /// What is counted, if anybody may ask for it.
     pub metrics: Option<Metrics>,
@@ -48,6 +51,21 @@ impl Shared {
             (Some(name), Some(value)) => head.headers.insert(name.clone(), value),
             _ => Ok(()),
         }
+    }
+
+    /// Says in the log why a request was not answered, where that is more than its client is told. Anybody can have that said, so
+    /// it is said so often at most; an access log in JSON has all of them.
+    pub fn explain(&self, failure: &Failure) {
+        let why = failure.to_string();
+        if *failure == Failure::ClientLeft || why == failure.reason().sentence() {
+            return;
+        }
+        let Some(left_out) = self.explained.one_more(self.clock.now()) else { return };
+        let status = failure.status();
+        if left_out > 0 {
+            tracing::info!("requests that were not answered either, and are not in this log: {left_out}");
+        }
+        tracing::info!(status, "a request was not answered: {why}");
     }
 
     /// Whether this proxy keeps an object on its disk: always, but where others have it there.

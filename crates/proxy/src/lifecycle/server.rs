@@ -27,6 +27,7 @@ use crate::ids::Ids;
 use crate::metrics::Metrics;
 use crate::neighbours::Neighbours;
 use crate::shared::{Shared, unique_name};
+use crate::sparing::Sparing;
 use crate::storage::{Storage, Switch};
 
 /// Threads that wait for name servers, or for a cache to open, at most; they exist while there is something to wait for.
@@ -119,6 +120,7 @@ impl Proxy {
             name: config.name.unwrap_or_else(unique_name),
             addresses: addresses.clone(),
             log,
+            explained: Sparing::new(clock.now()),
             ids: Ids::new(config.request_ids),
             metrics: counted,
             neighbours,

@@ -72,6 +72,7 @@ cases! {
     f02_loops
     f02_via
     f03_error_pages
+    f03_pages_tell_nothing_inside
     f03_proxy_authorization
     f04_long_lists
     f04_many_chunks

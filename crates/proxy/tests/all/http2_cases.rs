@@ -67,6 +67,7 @@ cases! {
     f03_connection_names
     f03_connection_names_forwarded_for
     f03_error_pages
+    f03_pages_tell_nothing_inside
     f03_proxy_authorization
     f04_long_connection
     f04_long_lists

@@ -99,7 +99,7 @@ impl Front {
         judged: Option<(&Judged, &RequestId)>,
         failure: &Failure,
     ) {
-        let body = page::page(failure);
+        let body = page::page(failure, judged.map(|(_, id)| id));
         let head = page::head(failure, body.len()).and_then(|mut head| {
             if let Some((_, id)) = judged {
                 self.shared.tell(id, &mut head)?;
