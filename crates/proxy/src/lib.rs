@@ -45,6 +45,7 @@ mod exchange;
 mod failure;
 mod front;
 mod group;
+mod guests;
 mod ids;
 mod lifecycle;
 mod limits;

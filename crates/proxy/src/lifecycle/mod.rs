@@ -3,13 +3,14 @@
 //! Each part uses those behind it:
 //!
 //! - `start`: what a program calls; signals
-//! - `running`: serving, until it is stopped or handed over
+//! - `running`: serving, until it is stopped or handed over; `passing`: who serves at each step of a hand-over
 //! - `server`: a proxy that listens, with all it needs
 //! - `control`: the server's end of the control socket
 //! - `reload`: other settings while it serves; `handover`: to a new process and from an old one
 
 mod control;
 mod handover;
+mod passing;
 mod reload;
 mod running;
 mod server;
