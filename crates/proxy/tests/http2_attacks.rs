@@ -139,7 +139,9 @@ fn h14_content_past_its_length() {
     let (origin, proxy) = proxy();
     let mut frames = Frames::connect(proxy.address, &[]);
     let mut asked = Vec::new();
-    let attacks: [(&str, &[u8], &[&[u8]]); 4] = [
+    // Method, Content-Length, and the frames of DATA.
+    type Attack<'a> = (&'a str, &'a [u8], &'a [&'a [u8]]);
+    let attacks: [Attack<'_>; 4] = [
         ("POST", b"0", &[b"", b"x"]),
         ("GET", b"0", &[b"x"]),
         ("POST", b"5", &[b"hello", b"x"]),

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use ::h2::{Reason, RecvStream};
 use bytes::Bytes;
-use http::header::CONTENT_LENGTH;
 use http::HeaderMap;
+use http::header::CONTENT_LENGTH;
 use tinaja_clock::Clock;
 
 use super::BadContent;

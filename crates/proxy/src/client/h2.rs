@@ -6,8 +6,8 @@
 use std::future::poll_fn;
 use std::time::Duration;
 
-use ::h2::server::SendResponse;
 use ::h2::SendStream;
+use ::h2::server::SendResponse;
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderName, Response, StatusCode, Version};

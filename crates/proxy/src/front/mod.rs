@@ -262,6 +262,7 @@ impl Front {
             client,
             name: name_of(&listener.mode, &way.destination, tls, &host, way.path),
             listener,
+            own: self.shared.own.clone(),
             destination: way.destination,
             behind: way.behind,
             tls,
