@@ -11,6 +11,7 @@ use crate::support::tinaja::{Setup, Tinaja};
 use tinaja_testkit::body::body;
 use tinaja_testkit::nginx::{Certificates, Nginx, date_back, make_certificates, make_certificates_for};
 use tinaja_testkit::tools::run;
+use tinaja_testkit::wait::eventually;
 
 const LEN: usize = 100_000;
 
