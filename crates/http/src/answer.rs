@@ -14,7 +14,7 @@ use crate::words::is_token;
 /// Why a response head is not to be trusted (RFC 9112 4, 5, 6.1 and 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadAnswer {
-    /// It does not begin with a version of HTTP/1 and a status.
+    /// It does not begin with a version of HTTP/1, a status, and text behind that.
     #[error("its answer is no valid HTTP")]
     StatusLine,
     /// Larger than [`MAX_ANSWER_HEAD_BYTES`].
@@ -85,7 +85,7 @@ pub fn answer_head_end(bytes: &[u8], seen: usize) -> Result<Option<usize>, BadAn
 pub fn judge_answer(head: &[u8]) -> Result<JudgedAnswer, BadAnswer> {
     let first = head.iter().position(|byte| *byte == b'\n').ok_or(BadAnswer::StatusLine)? + 1;
     let (status_line, rest) = head.split_at_checked(first).ok_or(BadAnswer::StatusLine)?;
-    let (status, http11) = read_status_line(status_line.trim_ascii_end())?;
+    let (status, http11) = read_status_line(without_its_end(status_line))?;
     if !rest.split_inclusive(|byte| *byte == b'\n').all(is_well_formed) {
         return Err(BadAnswer::Line);
     }
@@ -117,7 +117,8 @@ pub fn judge_answer(head: &[u8]) -> Result<JudgedAnswer, BadAnswer> {
     Ok(JudgedAnswer { status, http11, fields: first..head.len() - empty_line, end })
 }
 
-/// `HTTP/1.x SP status`, and perhaps a space and anything (RFC 9112 4).
+/// `HTTP/1.x SP status`, and perhaps a space and a reason (RFC 9112 4). A bare CR in that ends the line for some readers, who take
+/// what follows for fields that nobody here has judged.
 fn read_status_line(line: &[u8]) -> Result<(StatusCode, bool), BadAnswer> {
     let rest = line.strip_prefix(b"HTTP/1.").ok_or(BadAnswer::StatusLine)?;
     let (version, status) = match rest {
@@ -128,15 +129,25 @@ fn read_status_line(line: &[u8]) -> Result<(StatusCode, bool), BadAnswer> {
     let code = StatusCode::from_bytes(code).map_err(|_| BadAnswer::StatusLine)?;
     let known_class = (100..600).contains(&code.as_u16());
     let ended = reason.is_empty() || reason.starts_with(b" ");
-    if known_class && ended { Ok((code, version == b'1')) } else { Err(BadAnswer::StatusLine) }
+    if known_class && ended && is_text(reason) { Ok((code, version == b'1')) } else { Err(BadAnswer::StatusLine) }
 }
 
 fn is_well_formed(line: &[u8]) -> bool {
-    let line = line.strip_suffix(b"\n").unwrap_or(line);
-    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let line = without_its_end(line);
     let colon = line.iter().position(|byte| *byte == b':');
     let named = line.is_empty() || colon.is_some_and(|at| line.get(..at).is_some_and(is_token));
-    named && !line.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t')
+    named && is_text(line)
+}
+
+/// A line without its LF and one CR before that.
+fn without_its_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// Whether there is no control byte in it but tabs.
+fn is_text(bytes: &[u8]) -> bool {
+    !bytes.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t')
 }
 
 #[cfg(test)]
@@ -183,6 +194,12 @@ mod tests {
             ("HTTP/1.0 404", Ok((404, false))),
             ("HTTP/1.1 200 ", Ok((200, true))),
             ("HTTP/1.1 599 \u{e9}", Ok((599, true))),
+            ("HTTP/1.1 200 a\tb", Ok((200, true))),
+            ("HTTP/1.1 200 OK\rX: y", Err(BadAnswer::StatusLine)),
+            ("HTTP/1.1 200 OK\r\r", Err(BadAnswer::StatusLine)),
+            ("HTTP/1.1 200\r\r", Err(BadAnswer::StatusLine)),
+            ("HTTP/1.1 200 O\0K", Err(BadAnswer::StatusLine)),
+            ("HTTP/1.1 200 OK\x7f", Err(BadAnswer::StatusLine)),
             ("HTTP/1.1 20 OK", Err(BadAnswer::StatusLine)),
             ("HTTP/1.1 2000", Err(BadAnswer::StatusLine)),
             ("HTTP/1.1 600 x", Err(BadAnswer::StatusLine)),

@@ -53,7 +53,8 @@ pub fn head(request: &Parts, content: bool) -> Result<Bytes, Refusal> {
     match headers.get(CONTENT_LENGTH) {
         // Content that is announced and cannot come any more (RFC 9113 8.1.1).
         Some(length) if !content && length != "0" => return Err(Refusal::ContentLength),
-        None if content => head.extend_from_slice(b"transfer-encoding: chunked\r\n"),
+        // The stream of a CONNECT is open for its tunnel, which is no content (RFC 9113 8.5).
+        None if content && method != Method::CONNECT => head.extend_from_slice(b"transfer-encoding: chunked\r\n"),
         _ => {}
     }
     head.extend_from_slice(b"\r\n");
@@ -153,8 +154,11 @@ mod tests {
         assert_eq!(post.framing, Framing::Length(3));
         let (post, _) = judged("POST", "http://a/", &[], true).unwrap();
         assert_eq!(post.framing, Framing::Chunked);
-        let (connect, _) = judged("CONNECT", "a:443", &[], false).unwrap();
-        assert_eq!(connect.target, Target::Tunnel);
+        for open in [false, true] {
+            let (connect, _) = judged("CONNECT", "a:443", &[], open).unwrap();
+            assert_eq!((connect.target, connect.framing), (Target::Tunnel, Framing::Length(0)));
+        }
+        assert_eq!(judged("CONNECT", "a:443", &[("content-length", "1")], true).unwrap_err(), Refusal::BodyNotAllowed);
     }
 
     #[test]

@@ -44,6 +44,9 @@ pub struct Record {
     /// The request's User-Agent field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_agent: Option<String>,
+    /// Why the proxy answered with a page of its own, or cut its answer off. In the JSON format alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 /// A log that does not say.

@@ -13,7 +13,7 @@ use crate::metrics::{counter, gauge};
 
 /// Longest URL in a line, in bytes; longer ones are cut, as Squid does.
 const MAX_URL_BYTES: usize = 8 * 1024;
-/// Longest Referer and User-Agent in a line, in bytes; longer ones are cut.
+/// Longest Referer, User-Agent and reason in a line, in bytes; longer ones are cut.
 const MAX_FIELD_BYTES: usize = 2 * 1024;
 
 /// The access log, or none.
@@ -56,7 +56,8 @@ impl AccessLog {
     pub fn write(&self, mut record: Record) {
         let Some(sink) = &self.sink else { return };
         cut(&mut record.url, MAX_URL_BYTES);
-        for field in [&mut record.referer, &mut record.user_agent, &mut record.content_type].into_iter().flatten() {
+        let long = [&mut record.referer, &mut record.user_agent, &mut record.content_type, &mut record.why];
+        for field in long.into_iter().flatten() {
             cut(field, MAX_FIELD_BYTES);
         }
         let mut line = String::with_capacity(256);

@@ -1,4 +1,7 @@
-//! Why a request was not answered with what it asked for, in words for whoever sent it.
+//! Why a request was not answered with what it asked for: in full for the operator, and as much of it as is its client's business.
+//!
+//! A client learns one of a closed list of reasons, and the request's id. Where its request would have gone, what failed there and
+//! which rule or flag is behind it stands in the log under the same id: an address inside tells whoever probes where to go on.
 
 use std::net::SocketAddr;
 
@@ -7,7 +10,7 @@ use tinaja_http::refusal::Refusal;
 
 use crate::rules::Denied;
 
-/// Why the proxy answers by itself. `Display` is the text of the answer.
+/// Why the proxy answers by itself. `Display` is for the log: it says all that is known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("{0}")]
@@ -54,6 +57,63 @@ pub(crate) enum Failure {
     Internal(String),
 }
 
+/// What a client is told. No address, name or flag of the operator's is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    Refused(Refusal),
+    NotForProxy,
+    NoTunnels,
+    NoRoute,
+    Misdirected,
+    DotSegments,
+    Denied,
+    Loop,
+    TooManyConnections,
+    NotCached,
+    NotResolved,
+    Unreachable,
+    Insecure,
+    NoneAvailable,
+    OriginFailed,
+    OriginLate,
+    ClientLeft,
+    BadRequest,
+    Internal,
+}
+
+impl Reason {
+    /// A sentence for whoever sent the request.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Reason::Refused(refusal) => refusal.reason(),
+            Reason::NotForProxy => {
+                "This is a forward proxy and has no pages of its own. Configure it as the proxy of your client."
+            }
+            Reason::NoTunnels => "This is a reverse proxy and does not open tunnels.",
+            Reason::NoRoute => "There is nothing here under this host and path.",
+            Reason::Misdirected => {
+                "This connection was made for another name, so this host is not served over it. Use a separate connection."
+            }
+            Reason::DotSegments => "The path contains \"..\" or \".\" segments. Request the path without them.",
+            Reason::Denied => "The proxy's rules do not allow this request.",
+            Reason::Loop => "Forwarding loop: the request has come back to this proxy.",
+            Reason::TooManyConnections => "The proxy has reached its limit of connections. Try again later.",
+            Reason::NotCached => {
+                "The response is not in the cache, and the request asks for a cached response only (only-if-cached)."
+            }
+            Reason::NotResolved => "The name of the host cannot be resolved.",
+            Reason::Unreachable => "The origin cannot be reached.",
+            Reason::Insecure => "The proxy cannot connect to the origin by TLS.",
+            Reason::NoneAvailable => "No origin is available now. Try again soon.",
+            Reason::OriginFailed => "The origin failed to answer as it should.",
+            Reason::OriginLate => "The origin did not answer in time.",
+            Reason::ClientLeft => "The client disconnected.",
+            Reason::BadRequest => "The request is malformed or incomplete.",
+            Reason::Internal => "The proxy failed.",
+        }
+    }
+}
+
 impl From<BadField> for Failure {
     fn from(bad: BadField) -> Failure {
         Failure::Internal(bad.to_string())
@@ -61,6 +121,31 @@ impl From<BadField> for Failure {
 }
 
 impl Failure {
+    /// What its client is told.
+    pub fn reason(&self) -> Reason {
+        match self {
+            Failure::Refused(refusal) => Reason::Refused(*refusal),
+            Failure::NotForProxy => Reason::NotForProxy,
+            Failure::NoTunnels => Reason::NoTunnels,
+            Failure::NoRoute { .. } => Reason::NoRoute,
+            Failure::Misdirected { .. } => Reason::Misdirected,
+            Failure::DotSegments => Reason::DotSegments,
+            Failure::Denied(_) => Reason::Denied,
+            Failure::Loop => Reason::Loop,
+            Failure::TooManyConnections => Reason::TooManyConnections,
+            Failure::NotCached => Reason::NotCached,
+            Failure::Resolve { .. } | Failure::ResolveTimeout { .. } => Reason::NotResolved,
+            Failure::Connect { .. } | Failure::ConnectTimeout { .. } => Reason::Unreachable,
+            Failure::Tls { .. } => Reason::Insecure,
+            Failure::AllOut { .. } => Reason::NoneAvailable,
+            Failure::Origin(_) => Reason::OriginFailed,
+            Failure::OriginTimeout => Reason::OriginLate,
+            Failure::ClientLeft => Reason::ClientLeft,
+            Failure::BadRequest => Reason::BadRequest,
+            Failure::Internal(_) => Reason::Internal,
+        }
+    }
+
     /// The status to answer with.
     pub fn status(&self) -> u16 {
         match self {
@@ -109,6 +194,37 @@ impl Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What stood on pages: where the proxy could not connect to, and the flag that opens an address. Whatever is put into a
+    /// failure, its client is told the same.
+    #[test]
+    fn clients_are_told_nothing_of_the_operators_side() {
+        let (inside, port) = ("inside.example".to_owned(), 8443);
+        let address = SocketAddr::from(([10, 1, 2, 3], port));
+        for failure in [
+            Failure::NoRoute { host: inside.clone() },
+            Failure::Misdirected { host: inside.clone() },
+            Failure::Denied(Denied::Rule(7)),
+            Failure::Denied(Denied::Address { address: address.ip(), kind: "a private address (RFC 1918)" }),
+            Failure::Denied(Denied::TunnelPort(port)),
+            Failure::Denied(Denied::PlainPort(port)),
+            Failure::Denied(Denied::Purge),
+            Failure::Resolve { host: inside.clone(), error: inside.clone() },
+            Failure::ResolveTimeout { host: inside.clone() },
+            Failure::Connect { address, error: inside.clone() },
+            Failure::ConnectTimeout { address },
+            Failure::Tls { host: inside.clone(), address, error: inside.clone() },
+            Failure::AllOut { origins: 7, last: inside.clone() },
+            Failure::Origin(inside.clone()),
+            Failure::Internal(inside.clone()),
+        ] {
+            let (said, logged) = (failure.reason().sentence(), failure.to_string());
+            for hidden in ["inside", "10.1.2.3", "8443", "--", "private", "rule 7", "7"] {
+                assert!(!said.contains(hidden), "{failure:?}: {said}");
+            }
+            assert_ne!(said, logged, "the log says more");
+        }
+    }
 
     /// Not 401, 407 and 426, which need fields that no page has, and never 421, which no proxy may give (RFC 9110 15.5).
     #[test]

@@ -9,17 +9,19 @@ use tinaja_http::judge::{Target, judge};
 use tinaja_store::Stats;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
+use tokio::task::yield_now;
 
 use crate::accepting::Recovery;
 use crate::crowd::Crowd;
+use crate::guests::Guests;
 use crate::metrics::of_origins;
 use crate::origin::Origins;
 use crate::shared::Shared;
 use crate::storage::Storage;
 
-/// Questions that are answered at a time; further ones wait to be accepted.
-const MOST_AT_ONCE: usize = 8;
+/// Connections at a time. One more takes the place of the one that has been there longest.
+const MOST_AT_ONCE: usize = 64;
 /// The longest question, in bytes.
 const MOST_REQUEST_BYTES: usize = 8 * 1024;
 /// Whoever has connected has this long to ask, and to take the answer.
@@ -42,10 +44,9 @@ impl MetricsServer {
             Ok(listener) => listener,
             Err(error) => return tracing::warn!(%error, "nobody can ask for metrics"),
         };
-        let (server, places) = (Arc::new(self), Arc::new(Semaphore::new(MOST_AT_ONCE)));
+        let (server, guests) = (Arc::new(self), Guests::new(MOST_AT_ONCE));
         let mut recovery = Recovery::default();
         loop {
-            let Ok(place) = places.clone().acquire_owned().await else { return };
             let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
                 Err(error) => {
@@ -53,12 +54,13 @@ impl MetricsServer {
                     continue;
                 }
             };
-            let server = server.clone();
+            let (server, mut guest) = (server.clone(), guests.enter());
             server.shared.clock.clone().start(async move {
                 // Who leaves early, or asks for nothing in time, gets nothing.
-                let _ = server.shared.clock.timeout(PATIENCE, server.serve(stream)).await;
-                drop(place);
+                let _ = guest.unless_needed(server.shared.clock.timeout(PATIENCE, server.serve(stream))).await;
             });
+            // Its question is heard before a burst of others takes its place.
+            yield_now().await;
         }
     }
 

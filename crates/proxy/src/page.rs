@@ -4,6 +4,7 @@ use http::{HeaderName, StatusCode, header};
 use tinaja_http::message::{BadField, ResponseHead, Usual};
 
 use crate::failure::Failure;
+use crate::ids::RequestId;
 
 /// The media type of the pages.
 pub(crate) const CONTENT_TYPE: &str = "text/html; charset=utf-8";
@@ -17,11 +18,15 @@ const X_REFUSAL: HeaderName = HeaderName::from_static("x-refusal");
 /// The methods of Allow (RFC 9110 10.2.1): those that go through, in either mode, wherever the origin takes them.
 pub(crate) const ALLOWED: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
-/// A small page that says what went wrong. What came from outside is escaped.
-pub(crate) fn page(failure: &Failure) -> String {
+/// A small page that says what went wrong, as far as that is its reader's business, and by which id the operator finds the rest in
+/// the log. What came from outside is escaped.
+pub(crate) fn page(failure: &Failure, id: Option<&RequestId>) -> String {
     let status = failure.status();
     let reason = reason(status);
-    let text = escape(&failure.to_string());
+    let mut text = escape(failure.reason().sentence());
+    if let Some(id) = id {
+        text.push_str(&format!("</p>\n<p>Request id: {}", escape(&id.to_string())));
+    }
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><title>{status} {reason}</title></head>\n\
          <body><h1>{status} {reason}</h1>\n<p>{text}</p>\n<hr><p>Tinaja</p></body></html>\n"
@@ -63,9 +68,9 @@ fn more(failure: &Failure) -> Option<(HeaderName, &'static str)> {
 }
 
 /// A whole answer as bytes, for a connection that is closed behind it.
-pub(crate) fn raw_answer(failure: &Failure, with_body: bool) -> Vec<u8> {
+pub(crate) fn raw_answer(failure: &Failure, id: Option<&RequestId>, with_body: bool) -> Vec<u8> {
     let fields = more(failure).map(|(name, value)| format!("{}: {value}\r\n", Usual(&name))).unwrap_or_default();
-    let body = page(failure);
+    let body = page(failure, id);
     raw(failure.status(), CONTENT_TYPE, &fields, &body, with_body)
 }
 
@@ -114,11 +119,12 @@ mod tests {
 
     #[test]
     fn pages_are_escaped() {
-        let failure = Failure::Resolve { host: "<script>\"'&\u{1b}".into(), error: "x".into() };
-        let page = page(&failure);
-        assert!(page.contains("Cannot resolve &lt;script&gt;&quot;&#39;&amp; :"), "{page}");
-        let answer = String::from_utf8(raw_answer(&failure, true)).unwrap();
+        let failure = Failure::Resolve { host: "inside".into(), error: "x".into() };
+        let id = RequestId::Taken("<script>\"'&\u{1b}".into());
+        let page = page(&failure, Some(&id));
+        assert!(page.contains("<p>Request id: &lt;script&gt;&quot;&#39;&amp; </p>"), "{page}");
+        let answer = String::from_utf8(raw_answer(&failure, Some(&id), true)).unwrap();
         assert!(answer.starts_with("HTTP/1.1 502 Bad Gateway\r\n") && answer.ends_with(&page));
-        assert!(raw_answer(&failure, false).ends_with(b"\r\n\r\n"));
+        assert!(raw_answer(&failure, None, false).ends_with(b"\r\n\r\n"));
     }
 }

@@ -18,7 +18,8 @@ use crate::ids::{Ids, RequestId};
 use crate::limits::Limits;
 use crate::metrics::{Metrics, Source};
 use crate::neighbours::Neighbours;
-use crate::rules::Asked;
+use crate::rules::{Asked, Own, is_public};
+use crate::sparing::Sparing;
 
 /// One running proxy's settings and its access log.
 #[derive(Debug)]
@@ -30,7 +31,11 @@ pub(crate) struct Shared {
     pub name: String,
     /// Where the proxy listens.
     pub addresses: Vec<SocketAddr>,
+    /// The machine's addresses.
+    pub own: Arc<Own>,
     pub log: AccessLog,
+    /// Lines of the program's log about requests that were not answered.
+    pub explained: Sparing,
     pub ids: Ids,
     /// What is counted, if anybody may ask for it.
     pub metrics: Option<Metrics>,
@@ -48,6 +53,21 @@ impl Shared {
             (Some(name), Some(value)) => head.headers.insert(name.clone(), value),
             _ => Ok(()),
         }
+    }
+
+    /// Says in the log why a request was not answered, where that is more than its client is told. Anybody can have that said, so
+    /// it is said so often at most; an access log in JSON has all of them.
+    pub fn explain(&self, failure: &Failure) {
+        let why = failure.to_string();
+        if *failure == Failure::ClientLeft || why == failure.reason().sentence() {
+            return;
+        }
+        let Some(left_out) = self.explained.one_more(self.clock.now()) else { return };
+        let status = failure.status();
+        if left_out > 0 {
+            tracing::info!("requests that were not answered either, and are not in this log: {left_out}");
+        }
+        tracing::info!(status, "a request was not answered: {why}");
     }
 
     /// Whether this proxy keeps an object on its disk: always, but where others have it there.
@@ -78,7 +98,7 @@ impl Shared {
     /// Whether what another proxy of the same cache has fetched from this address may be given to who asked a listener for it.
     pub fn check_fetched(&self, listener: &Listener, asked: Asked<'_>, from: IpAddr) -> Result<(), Failure> {
         match listener.mode {
-            Mode::Forward => Ok(listener.rules.check_address(asked, from)?),
+            Mode::Forward => Ok(listener.rules.check_address(asked, from, &self.own)?),
             Mode::Reverse(_) => Ok(listener.rules.check_listed(asked, Some(from))?),
         }
     }
@@ -99,6 +119,22 @@ impl Shared {
 }
 
 impl Listener {
+    /// Whether it is a forward proxy for clients from everywhere: it listens on an address that others reach from outside, and no
+    /// rule keeps anybody out.
+    pub fn is_open_to_all(&self) -> bool {
+        let ip = self.address.ip();
+        self.mode == Mode::Forward && (ip.is_unspecified() || is_public(ip)) && self.rules.serve_anybody()
+    }
+
+    /// What there is to say of one that is open to all, and what to do.
+    pub fn warning(&self) -> String {
+        format!(
+            "the forward proxy on {} serves anybody who can connect to it, since no rule says whom it is for: name your networks \
+             in rules that allow them and deny all else, or listen on an address that only they reach",
+            self.address
+        )
+    }
+
     /// Whether a listener's rules refuse what it was asked, whatever the destination's address is.
     pub(crate) fn check_request(&self, asked: Asked<'_>) -> Result<(), Failure> {
         match self.mode {
@@ -110,9 +146,9 @@ impl Listener {
     /// Whether what was once fetched from this address may be served from the cache. Listeners share their cache, and
     /// what one may reach is not for the clients of another that may not, nor for anybody once the rules have changed. A name
     /// does not tell where it once led, and asking name servers at each hit would end hits when the link is down.
-    pub(crate) fn may_serve(&self, asked: Asked<'_>, fetched_from: Option<IpAddr>) -> bool {
+    pub(crate) fn may_serve(&self, asked: Asked<'_>, fetched_from: Option<IpAddr>, own: &Own) -> bool {
         match (&self.mode, fetched_from) {
-            (Mode::Forward, Some(address)) => self.rules.check_address(asked, address).is_ok(),
+            (Mode::Forward, Some(address)) => self.rules.check_address(asked, address, own).is_ok(),
             (Mode::Reverse(_), _) if !self.rules.name_destinations() => true,
             (Mode::Reverse(_), Some(address)) => self.rules.check_listed(asked, Some(address)).is_ok(),
             (_, None) => false,

@@ -132,6 +132,79 @@ fn h14_nothing_turns_into_another_request() {
     assert_eq!(frames.find(&[HEADERS]).unwrap().payload[0], 0x88);
 }
 
+/// DATA past what Content-Length announced: the origin got a whole request before the stream was reset, and carried it out. The
+/// bytes that complete a request wait for the stream's end, and one that announces none waits before it is sent at all.
+#[test]
+fn h14_content_past_its_length() {
+    let (origin, proxy) = proxy();
+    let mut frames = Frames::connect(proxy.address, &[]);
+    let mut asked = Vec::new();
+    // Method, Content-Length, and the frames of DATA.
+    type Attack<'a> = (&'a str, &'a [u8], &'a [&'a [u8]]);
+    let attacks: [Attack<'_>; 4] = [
+        ("POST", b"0", &[b"", b"x"]),
+        ("GET", b"0", &[b"x"]),
+        ("POST", b"5", &[b"hello", b"x"]),
+        ("POST", b"5", &[b"hell", b"o", b"", b"xxxx"]),
+    ];
+    for (number, (method, length, pieces)) in attacks.iter().enumerate() {
+        let (stream, probe) = (number as u32 * 4 + 1, format!("/probe{number}"));
+        let mut head = fields("/attack", &[("content-length", length)]);
+        head[0].1 = method.as_bytes();
+        frames.send(HEADERS, END_HEADERS, stream, &block(&head));
+        let (last, before) = pieces.split_last().unwrap();
+        for piece in before {
+            frames.send(DATA, 0, stream, piece);
+        }
+        // Behind this the origin would have had the other.
+        frames.get(stream + 2, &fields(&probe, &[]));
+        let answer = frames.find(&[HEADERS, RST_STREAM, GOAWAY]).unwrap();
+        assert_eq!((answer.kind, answer.stream, answer.payload[0]), (HEADERS, stream + 2, 0x88), "{number}");
+        frames.send(DATA, END_STREAM, stream, last);
+        let end = frames.find(&[HEADERS, RST_STREAM, GOAWAY]).unwrap();
+        assert_eq!((end.kind, end.stream), (RST_STREAM, stream), "{number}: {end:?}");
+        assert_eq!(end.code(), PROTOCOL_ERROR, "{number}");
+        asked.push(probe);
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(origin.paths(), asked, "the origin heard a request that was malformed");
+
+    // What is longer by nothing is in order, with trailers too.
+    let mut whole = |stream: u32, length: &[u8], pieces: &[&[u8]], trailers: bool| {
+        let mut head = fields("/whole", &[("content-length", length)]);
+        head[0].1 = b"POST";
+        frames.send(HEADERS, END_HEADERS, stream, &block(&head));
+        let (last, before) = pieces.split_last().unwrap();
+        for piece in before {
+            frames.send(DATA, 0, stream, piece);
+        }
+        frames.send(DATA, if trailers { 0 } else { END_STREAM }, stream, last);
+        if trailers {
+            frames.send(HEADERS, WHOLE, stream, &block(&[("x-trailer", &b"y"[..])]));
+        }
+        let answer = frames.find(&[HEADERS, RST_STREAM, GOAWAY]).unwrap();
+        assert_eq!((answer.kind, answer.stream, answer.payload[0]), (HEADERS, stream, 0x88), "{answer:?}");
+    };
+    whole(101, b"0", &[b""], false);
+    whole(103, b"5", &[b"hel", b"lo"], false);
+    whole(105, b"5", &[b"hello", b""], false);
+    whole(107, b"5", &[b"hello"], true);
+    let bodies: Vec<_> = origin.requests().split_off(asked.len()).into_iter().map(|request| request.body).collect();
+    assert_eq!(bodies, [&b""[..], b"hello", b"hello", b"hello"]);
+}
+
+/// A client that announces nothing, and neither sends nor ends, is told so in its time.
+#[test]
+fn h14_a_stream_that_does_not_end() {
+    let (origin, proxy) = proxy();
+    let mut frames = Frames::connect(proxy.address, &[]);
+    frames.send(HEADERS, END_HEADERS, 1, &block(&fields("/silent", &[("content-length", b"0")])));
+    let answer = frames.find(&[HEADERS, RST_STREAM, GOAWAY]).unwrap();
+    // 408 has no number in the static table: a literal whose name is `:status` (RFC 7541 A).
+    assert_eq!((answer.kind, &answer.payload[..1]), (HEADERS, &[0x48][..]), "{answer:?}");
+    assert_eq!(origin.count(), 0);
+}
+
 #[test]
 fn t1_rapid_reset() {
     let (origin, proxy) = proxy();

@@ -39,6 +39,13 @@ impl Response {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
+    /// The id that a page of the proxy's own gives, by which the rest is found in the logs; empty without one.
+    pub fn request_id(&self) -> String {
+        let text = self.text();
+        let said = text.split_once("Request id: ").map(|(_, id)| id).unwrap_or_default();
+        said.split(['<', '\n']).next().unwrap_or_default().to_owned()
+    }
+
     /// Whether it says that it came from Tinaja's cache.
     pub fn is_hit(&self) -> bool {
         self.field("cache-status").contains("Tinaja; hit")

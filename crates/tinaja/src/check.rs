@@ -61,6 +61,9 @@ pub fn check(settings: &Settings) -> Result<()> {
     for what in limits::missing(settings) {
         let _ = writeln!(text, "  would warn: {what}");
     }
+    for listener in settings.proxy.listeners.iter().filter(|listener| listener.is_open_to_all()) {
+        let _ = writeln!(text, "  would warn: {}", listener.warning());
+    }
     match stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result.context("cannot write to standard output"),

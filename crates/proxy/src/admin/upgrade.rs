@@ -4,7 +4,6 @@ use std::process::Child;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tinaja_clock::Clock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
@@ -15,6 +14,8 @@ pub type Successor = Arc<dyn Fn() -> Result<Child, String> + Send + Sync>;
 
 /// The new process must have taken over within this; it is ended if not.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// One that has failed has so long to end by itself.
+const ENDING: Duration = Duration::from_secs(5);
 /// How often it is looked at meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Whoever asked for it is told within this, though the server ends.
@@ -27,14 +28,14 @@ pub(crate) struct Upgrade {
     asking: Crowd,
     /// Whoever has taken over.
     heir: watch::Sender<Option<u32>>,
-    /// Why nobody has, the last time that somebody was to.
-    failed: Mutex<String>,
+    /// Who has not, the last time that somebody was to, and why.
+    failed: watch::Sender<(u32, String)>,
     clock: Clock,
 }
 
 impl Upgrade {
     pub fn new(successor: Option<Successor>, clock: Clock) -> Upgrade {
-        let failed = Mutex::new(String::new());
+        let failed = watch::Sender::new((0, String::new()));
         let (only, asking) = (Semaphore::new(1), Crowd::new(usize::MAX));
         Upgrade { successor, only, asking, heir: watch::Sender::new(None), failed, clock }
     }
@@ -45,14 +46,21 @@ impl Upgrade {
     pub async fn run(&self) -> Result<u32, String> {
         let successor = self.successor.clone().ok_or("this server does not know how it was started")?;
         let _only = self.only.try_acquire().map_err(|_| "it is being upgraded already: wait for the end of that")?;
-        self.failed.lock().clear();
+        self.failed.send_replace((0, String::new()));
         let started = self.clock.block(move || successor()).await;
         let mut child = started.map_err(|error| format!("starting a new process was ended: {error}"))??;
-        let mut heir = self.heir.subscribe();
+        let (mut heir, mut failed) = (self.heir.subscribe(), self.failed.subscribe());
         let taken = async {
+            // One that has failed ends by itself, unless it hangs.
+            let started = child.id();
+            let hangs = async {
+                let _ = failed.wait_for(|(process, _)| *process == started).await;
+                self.clock.timer(ENDING).await;
+            };
             tokio::select! {
                 Ok(process) = heir.wait_for(Option::is_some) => Ok(process.unwrap_or_default()),
                 ended = self.ended(&mut child) => Err(ended),
+                () = hangs => Err("it was ended".to_owned()),
             }
         };
         let why = match self.clock.timeout(PATIENCE, taken).await {
@@ -63,7 +71,7 @@ impl Upgrade {
         // It may have ended by itself.
         let _ = child.kill();
         let _ = child.wait();
-        let told = self.failed.lock().clone();
+        let told = self.failed.borrow().1.clone();
         let told = if told.is_empty() { "its log says why".to_owned() } else { told };
         Err(format!("the new process did not take over; this one keeps serving: {why}; {told}"))
     }
@@ -73,9 +81,9 @@ impl Upgrade {
         self.heir.send_replace(Some(process));
     }
 
-    /// Somebody was to take over and has not.
-    pub fn failed(&self, why: &str) {
-        *self.failed.lock() = why.to_owned();
+    /// A process was to take over and has not.
+    pub fn failed(&self, process: u32, why: &str) {
+        self.failed.send_replace((process, why.to_owned()));
     }
 
     /// Held while somebody is waiting for an answer.
@@ -97,5 +105,45 @@ impl Upgrade {
                 Err(error) => return format!("it cannot be waited for: {error}"),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use parking_lot::Mutex;
+    use tinaja_clock::ManualClock;
+
+    use super::*;
+
+    /// A successor that hung after it had said that it serves kept whoever asked for the upgrade, and the next upgrade, waiting.
+    #[tokio::test]
+    async fn a_successor_that_hangs_is_ended() {
+        let hand = ManualClock::new();
+        let started = Arc::new(Mutex::new(None));
+        let kept = started.clone();
+        let successor: Successor = Arc::new(move || {
+            let child = Command::new("sleep").arg("1000").spawn().map_err(|error| error.to_string())?;
+            *kept.lock() = Some(child.id());
+            Ok(child)
+        });
+        let upgrade = Arc::new(Upgrade::new(Some(successor), hand.clock()));
+        let running = tokio::spawn({
+            let upgrade = upgrade.clone();
+            async move { upgrade.run().await }
+        });
+        while started.lock().is_none() {
+            tokio::task::yield_now().await;
+        }
+        let process = started.lock().unwrap();
+        upgrade.failed(process, "it hangs");
+        while !running.is_finished() {
+            hand.advance(Duration::from_secs(1));
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let why = running.await.unwrap().unwrap_err();
+        assert!(why.contains("keeps serving: it was ended; it hangs"), "{why}");
+        assert!(!std::path::Path::new(&format!("/proc/{process}")).exists(), "{process} runs on");
     }
 }

@@ -6,8 +6,8 @@
 use std::future::poll_fn;
 use std::time::Duration;
 
+use ::h2::SendStream;
 use ::h2::server::SendResponse;
-use ::h2::{Reason, RecvStream, SendStream};
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderName, Response, StatusCode, Version};
@@ -15,6 +15,7 @@ use tinaja_clock::Clock;
 use tinaja_http::message::ResponseHead;
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::content::Content;
 use super::{BadContent, Left};
 
 /// Fields that HTTP/2 has not (RFC 9113 8.2.2).
@@ -34,7 +35,7 @@ pub(crate) struct H2 {
     respond: SendResponse<Bytes>,
     /// The answer's content, once its head has been sent.
     sending: Option<SendStream<Bytes>>,
-    content: RecvStream,
+    content: Content,
     /// The request was HEAD: its answer has no content, whatever it says of its length.
     head_only: bool,
     /// How long it may take nothing, or send nothing.
@@ -57,7 +58,7 @@ impl H2 {
     /// The client of a request that came on one stream.
     pub fn new(
         respond: SendResponse<Bytes>,
-        content: RecvStream,
+        content: Content,
         head_only: bool,
         (clock, stall): (Clock, Duration),
         place: Option<OwnedSemaphorePermit>,
@@ -122,21 +123,7 @@ impl H2 {
     }
 
     pub async fn read_content(&mut self) -> Result<Option<Bytes>, BadContent> {
-        match self.clock.timeout(self.stall, self.content.data()).await {
-            Ok(Some(Ok(piece))) => {
-                // It may send as much again.
-                let _ = self.content.flow_control().release_capacity(piece.len());
-                Ok(Some(piece))
-            }
-            Ok(Some(Err(error))) => Err(bad(&error)),
-            // Trailers end here, as they do over HTTP/1; malformed ones make the whole request so.
-            Ok(None) => match self.clock.timeout(self.stall, self.content.trailers()).await {
-                Ok(Ok(_)) => Ok(None),
-                Ok(Err(error)) => Err(bad(&error)),
-                Err(_) => Err(BadContent::Stalled),
-            },
-            Err(_) => Err(BadContent::Stalled),
-        }
+        self.content.next(&self.clock, self.stall).await
     }
 
     /// Returns when the client has reset the stream, or its connection has ended.
@@ -184,13 +171,4 @@ fn response(head: &ResponseHead) -> Response<()> {
         response.headers_mut().remove(name);
     }
     response
-}
-
-/// Whether the request broke the protocol, or its client went away.
-fn bad(error: &::h2::Error) -> BadContent {
-    if error.is_library() && error.reason() == Some(Reason::PROTOCOL_ERROR) {
-        BadContent::Malformed
-    } else {
-        BadContent::Left
-    }
 }

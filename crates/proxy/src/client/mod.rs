@@ -2,6 +2,7 @@
 //!
 //! Heads are judged before anything gets here, and answers are framed here and nowhere else.
 
+mod content;
 mod gate;
 mod h1;
 mod h2;
@@ -9,10 +10,14 @@ mod write;
 
 pub(crate) use self::h2::{CONNECTION_FIELDS, H2};
 use bytes::Bytes;
+pub(crate) use content::Content;
 pub(crate) use gate::Gate;
 pub(crate) use h1::H1;
 use tinaja_http::message::ResponseHead;
+use tinaja_http::refusal::Refusal;
 pub(crate) use write::write_as_one;
+
+use crate::failure::Failure;
 
 /// The client has left, takes nothing, or its connection failed: nobody is left to be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +32,16 @@ pub(crate) enum BadContent {
     Stalled,
     /// The client has left.
     Left,
+}
+
+impl From<BadContent> for Failure {
+    fn from(bad: BadContent) -> Failure {
+        match bad {
+            BadContent::Malformed => Failure::BadRequest,
+            BadContent::Stalled => Failure::Refused(Refusal::TooSlow),
+            BadContent::Left => Failure::ClientLeft,
+        }
+    }
 }
 
 /// The client of one request.

@@ -276,11 +276,7 @@ pub(super) async fn send_on(
         }
         Err(bad) => {
             connection.give_up_content();
-            Err(match bad {
-                BadContent::Malformed => Failure::BadRequest,
-                BadContent::Stalled => Failure::Refused(tinaja_http::refusal::Refusal::TooSlow),
-                BadContent::Left => Failure::ClientLeft,
-            })
+            Err(bad.into())
         }
     }
 }

@@ -49,6 +49,8 @@ pub(super) struct Entry {
     /// The answer's status, once it has one, and its media type.
     pub status: u16,
     pub content_type: Option<String>,
+    /// Why the answer is a page of the proxy's, or not whole.
+    pub why: Option<String>,
 }
 
 impl Entry {
@@ -91,6 +93,7 @@ impl Entry {
             result: self.result,
             origin: self.origin.map(|address| address.ip().to_canonical().to_string()),
             content_type: self.content_type,
+            why: self.why,
             ..record_of(&request.head.headers, ticket.client, ticket.began, clock)
         }
     }

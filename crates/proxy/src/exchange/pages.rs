@@ -18,12 +18,14 @@ use crate::shared::Shared;
 pub(super) async fn give_up(shared: &Shared, transaction: Transaction<'_>, failure: &Failure) {
     let Transaction { request, client, entry } = transaction;
     client.close_after();
+    shared.explain(failure);
+    entry.why = Some(failure.to_string());
     if client.has_begun() || *failure == Failure::ClientLeft {
         return;
     }
     // It is nobody's but this proxy's.
     entry.fetched_from = None;
-    let body = page::page(failure);
+    let body = page::page(failure, Some(&request.ticket.id));
     let Ok(head) = page_head(shared, failure, body.len(), entry) else {
         return;
     };

@@ -1,6 +1,7 @@
 //! A stored answer that its origin says still holds (RFC 9111 4.3.4), or no more.
 
 use bytes::Bytes;
+use tinaja_http::age::initial_age;
 use tinaja_http::message::BadField;
 use tinaja_http::validate::update;
 use tinaja_http::vary;
@@ -37,14 +38,29 @@ pub(super) async fn refresh(
         if let Err(error) = store.remove(&found.place).await {
             tracing::warn!("an answer that may no longer be stored was not removed: {error}");
         }
-        // It is this client's all the same, with the fields of the answer.
-        let head = found.head.again(&found.head.facts, &header);
+        // It is this client's all the same, with the fields of the answer, and as old as their Date says.
+        let head = found.head.again(&of_one_client(&found.head.facts, &received), &header);
         let head = head.as_ref().and_then(StoredHead::decode).unwrap_or(found.head);
         return Ok(Found { head, ..found });
     };
     replace_head(store, &found, new.clone()).await;
     let head = StoredHead::decode(&new).unwrap_or(found.head);
     Ok(Found { head, ..found })
+}
+
+/// The facts of an answer that is given once: it is as old as what came, and nothing may be served from it again.
+fn of_one_client(stored: &Facts, received: &Received<'_>) -> Facts {
+    let age = initial_age(&received.head.headers, received.asked, received.answered);
+    Facts {
+        received: received.answered,
+        fresh_until: received.answered,
+        age_seconds: u32::try_from(age).unwrap_or(u32::MAX),
+        stale_while_revalidate_seconds: 0,
+        stale_if_error_seconds: 0,
+        may_be_stale: false,
+        fetched_from: Some(received.from),
+        ..*stored
+    }
 }
 
 /// Puts a new head in the place of the one that was found, and of no other: that would be another body's.

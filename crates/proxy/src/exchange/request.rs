@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::ids::RequestId;
 use crate::neighbours::{CLIENT, HAS, OBJECT};
 use crate::origin::{Behind, Destination};
-use crate::rules::Asked;
+use crate::rules::{Asked, Own};
 use crate::stored::{Name, name_of};
 
 /// What the front knows about a request that it hands on.
@@ -31,6 +31,8 @@ pub(crate) struct Ticket {
     pub client: IpAddr,
     /// Where the request came in.
     pub listener: Arc<Listener>,
+    /// The machine's addresses.
+    pub own: Arc<Own>,
     /// Where it goes, or the first of the places where it may go: what is stored is named after it.
     pub destination: Destination,
     /// The origins of a reverse proxy's route.
@@ -209,6 +211,7 @@ mod tests {
                 client: [192, 0, 2, 7].into(),
                 name: name_of(&listener.mode, &destination, false, "a", "/x"),
                 listener: Arc::new(listener),
+                own: Arc::new(Own::of_interfaces(tinaja_clock::Clock::system())),
                 destination,
                 behind: None,
                 tls: false,

@@ -27,7 +27,7 @@ pub(crate) enum Reuse {
 /// say of caching (RFC 9111 4 and 5.2.1).
 pub(crate) fn judge(request: &Request, stored: &StoredHead, now: SystemTime) -> Reuse {
     let ticket = &request.ticket;
-    if !ticket.listener.may_serve(ticket.asked(request.method()), stored.facts.fetched_from) {
+    if !ticket.listener.may_serve(ticket.asked(request.method()), stored.facts.fetched_from, &ticket.own) {
         return Reuse::Denied;
     }
     Reuse::By(reuse::reuse(&heeded(request, stored), &stored.facts.state(now)))

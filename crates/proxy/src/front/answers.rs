@@ -11,7 +11,7 @@ use tokio::io::AsyncWriteExt;
 use super::Front;
 use super::lean::Answered;
 use crate::access::record;
-use crate::admin::purge_name;
+use crate::admin::{PurgeError, purge_name};
 use crate::client::Gate;
 use crate::exchange::{Request, Ticket, record_of};
 use crate::failure::Failure;
@@ -39,7 +39,13 @@ impl Front {
         match purge_name(&self.exchange.store, &ticket.name).await {
             Ok(true) => (200, "Purged.\n".to_owned()),
             Ok(false) => (404, "It was not in the cache.\n".to_owned()),
-            Err(error) => (500, format!("{error}\n")),
+            Err(error) => {
+                // Which disk or node failed is the operator's business.
+                tracing::error!(id = %ticket.id, "a purge failed: {error}");
+                let rest = matches!(error, PurgeError::Elsewhere(_));
+                let so_far = if rest { "It is forgotten here, and perhaps not on other nodes." } else { "Not purged." };
+                (500, format!("{so_far} Request id: {}\n", ticket.id))
+            }
         }
     }
 
@@ -72,7 +78,8 @@ impl Front {
         judged: Option<(&Judged, &RequestId)>,
         failure: &Failure,
     ) {
-        let mut answer = raw_answer(failure, judged.is_none_or(|(judged, _)| judged.method != "HEAD"));
+        let with_body = judged.is_none_or(|(judged, _)| judged.method != "HEAD");
+        let mut answer = raw_answer(failure, judged.map(|(_, id)| id), with_body);
         if let Some((_, id)) = judged {
             self.tell(id, &mut answer);
         }
@@ -145,7 +152,13 @@ impl Front {
         let status = failure.status();
         self.shared.count(&result, Source::Proxy, status, 0, began);
         let id = judged.map(|(_, id)| id.to_string());
-        self.shared.log.write(Record { id, method, url, status, result, ..record(client, began, &self.shared.clock) });
+        match &id {
+            Some(id) => tracing::error_span!("request", id = %id).in_scope(|| self.shared.explain(failure)),
+            None => self.shared.explain(failure),
+        }
+        let why = Some(failure.to_string());
+        let record = record(client, began, &self.shared.clock);
+        self.shared.log.write(Record { id, method, url, status, result, why, ..record });
     }
 
     /// Takes what the client still sends, if it took its answer, so that it can read that.

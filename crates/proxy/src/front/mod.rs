@@ -107,7 +107,7 @@ impl Front {
             let began = self.shared.clock.now();
             // One attempt: whoever is turned away must not cost more than that. Under TLS it would cost a handshake.
             if tls.is_none() {
-                let answer = raw_answer(&Failure::TooManyConnections, true);
+                let answer = raw_answer(&Failure::TooManyConnections, None, true);
                 let _ = self.shared.clock.timeout(LINGER, stream.write_all(&answer)).await;
             }
             return self.log_failure(caller.address, began, None, &Failure::TooManyConnections);
@@ -262,6 +262,7 @@ impl Front {
             client,
             name: name_of(&listener.mode, &way.destination, tls, &host, way.path),
             listener,
+            own: self.shared.own.clone(),
             destination: way.destination,
             behind: way.behind,
             tls,

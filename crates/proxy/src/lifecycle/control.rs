@@ -12,6 +12,7 @@ use tinaja_clock::Clock;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::task::yield_now;
 
 use super::explain::explain;
 use super::handover::{Heir, Heirs, PROTOCOL};
@@ -19,11 +20,17 @@ use super::reload::Requests;
 use crate::accepting::Recovery;
 use crate::admin::words::{Answer, Ask, Figures};
 use crate::admin::{Describe, Upgrade, Url, purge, top_hosts};
+use crate::crowd::Crowd;
 use crate::current::Current;
+use crate::guests::{Guest, Guests};
 use crate::storage::Storage;
 
-/// Requests that are worked on at a time; further ones wait to be accepted.
+/// Connections that have not asked yet. One more takes the place of the one that has been there longest.
+const MOST_SILENT: usize = 64;
+/// Requests that are worked on at a time; further ones wait for their turn.
 const MOST_AT_ONCE: usize = 4;
+/// Requests that are worked on or wait; further ones are refused.
+const MOST_ASKED: usize = 64;
 /// The longest request, in bytes: a URL of the longest kind, escaped, and some.
 const MOST_REQUEST_BYTES: u64 = 64 * 1024;
 /// Whoever has connected has this long to say what it wants, and to take each answer.
@@ -52,6 +59,24 @@ pub(crate) struct ControlServer {
     pub cluster: Option<Describe>,
 }
 
+/// Who is worked on, and who waits for that.
+struct Turns {
+    asked: Crowd,
+    working: Arc<Semaphore>,
+}
+
+impl Turns {
+    fn new() -> Turns {
+        Turns { asked: Crowd::new(MOST_ASKED), working: Arc::new(Semaphore::new(MOST_AT_ONCE)) }
+    }
+
+    /// A turn, when it comes, until it is dropped; none if too many wait already.
+    async fn wait(&self) -> Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)> {
+        let place = self.asked.enter()?;
+        Some((place, self.working.clone().acquire_owned().await.ok()?))
+    }
+}
+
 impl ControlServer {
     /// Answers until it is dropped. Nothing that one client does is felt by another, or by the server.
     pub async fn open(self: Arc<Self>, listener: io::Result<std::os::unix::net::UnixListener>) {
@@ -60,10 +85,9 @@ impl ControlServer {
             Err(error) => return tracing::warn!(%error, "purge and inspect cannot reach this server"),
         };
         let server = self;
-        let places = Arc::new(Semaphore::new(MOST_AT_ONCE));
+        let (guests, turns) = (Guests::new(MOST_SILENT), Arc::new(Turns::new()));
         let mut recovery = Recovery::default();
         loop {
-            let Ok(place) = places.clone().acquire_owned().await else { return };
             let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
                 Err(error) => {
@@ -71,26 +95,33 @@ impl ControlServer {
                     continue;
                 }
             };
-            let server = server.clone();
+            let (server, guest, turns) = (server.clone(), guests.enter(), turns.clone());
             server.clock.clone().start(async move {
-                if let Err(error) = server.serve(stream).await {
+                if let Err(error) = server.serve(stream, guest, &turns).await {
                     tracing::debug!(%error, "a client of the control socket disconnected early");
                 }
-                drop(place);
             });
+            // Its request is heard before a burst of others takes its place.
+            yield_now().await;
         }
     }
 
-    async fn serve(&self, mut stream: UnixStream) -> io::Result<()> {
+    async fn serve(&self, mut stream: UnixStream, mut guest: Guest, turns: &Turns) -> io::Result<()> {
+        let Some(question) = guest.unless_needed(self.question(&mut stream)).await else { return Ok(()) };
+        // Whoever has asked is answered, however many others are silent.
+        drop(guest);
         let _telling = self.upgrade.telling();
-        let answer = match self.question(&mut stream).await {
+        let answer = match question {
             Ok(Ask::HandOver { protocol, cache }) => match self.heir(protocol, &cache) {
                 Ok((heirs, only)) => {
                     return heirs.send(Heir::new(stream, only, self.clock.clone())).await.map_err(io::Error::other);
                 }
                 Err(why) => Answer::Failed { why },
             },
-            Ok(ask) => self.answer(ask).await,
+            Ok(ask) => match turns.wait().await {
+                Some(_turn) => self.answer(ask).await,
+                None => Answer::Failed { why: "too many requests wait for this server: try again later".into() },
+            },
             Err(why) => Answer::Failed { why },
         };
         let mut line = serde_json::to_vec(&answer)?;

@@ -3,7 +3,7 @@
 //! Each part uses those behind it:
 //!
 //! - `start`: what a program calls; signals
-//! - `running`: serving, until it is stopped or handed over
+//! - `running`: serving, until it is stopped or handed over; `passing`: who serves at each step of a hand-over
 //! - `server`: a proxy that listens, with all it needs
 //! - `control`: the server's end of the control socket
 //! - `explain`: what would become of a request, without carrying it out
@@ -12,6 +12,7 @@
 mod control;
 mod explain;
 mod handover;
+mod passing;
 mod reload;
 mod running;
 mod server;

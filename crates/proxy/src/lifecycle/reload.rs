@@ -76,6 +76,7 @@ impl Reloader {
         let origins = self.origins.prepare(behind(&config.listeners))?;
         self.origins.exchange(origins);
         self.current.exchange(fresh);
+        warn_of_open(&config.listeners);
         let began = &self.began;
         for (name, changed) in [
             ("limits", config.limits != began.limits),
@@ -147,6 +148,13 @@ pub fn check(config: &Config, clock: &Clock) -> Result<(), ServeError> {
     Current::load(&config.listeners, clock.wall())?;
     Origins::new(0, config.limits, clock.clone()).prepare(behind(&config.listeners))?;
     check_authorities(&config.listeners)
+}
+
+/// Says which listeners serve whoever finds them. It may be meant so, behind a firewall; an open proxy is found within hours.
+pub(super) fn warn_of_open(listeners: &[Listener]) {
+    for listener in listeners.iter().filter(|listener| listener.is_open_to_all()) {
+        tracing::warn!("{}", listener.warning());
+    }
 }
 
 /// Finds out now whether origins' certificates can be checked: what is bad in the system's is passed over once it serves.

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tinaja_store::{OpenError, Store};
+use tinaja_store::OpenError;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::handover::{Heir, Predecessor, Sockets, open_unlocked};
+use super::handover::{Predecessor, Sockets};
+use super::passing::Left;
 use super::server::{Proxy, Server};
 use crate::accepting::NO_FILES;
 use crate::errors::TakeOverError;
@@ -17,12 +18,8 @@ use crate::monitoring::MetricsServer;
 use crate::origin::check_all;
 use crate::storage::Opener;
 
-/// When the proxy is handed over, fetches that are nearly done have so long to be stored. Clients' requests pass by the cache
-/// meanwhile.
-const SETTLING: Duration = Duration::from_millis(250);
-
 /// What accepts connections at this moment. Dropped, it answers no more about metrics, and checks no origins.
-struct Accepting {
+pub(super) struct Accepting {
     stopping: watch::Sender<bool>,
     listeners: JoinSet<()>,
     _beside: JoinSet<()>,
@@ -30,7 +27,7 @@ struct Accepting {
 
 impl Accepting {
     /// Accepts no more. Connections that there are learn of it, and go on to their end.
-    async fn stop(&mut self) {
+    pub(super) async fn stop(&mut self) {
         // Nobody listening means that the service has ended already.
         let _ = self.stopping.send(true);
         while self.listeners.join_next().await.is_some() {}
@@ -120,7 +117,7 @@ impl Proxy {
     }
 
     /// Begins to accept connections, and questions about metrics.
-    async fn accept(&self) -> Accepting {
+    pub(super) async fn accept(&self) -> Accepting {
         let (stopping, stopped) = watch::channel(false);
         let mut listeners = JoinSet::new();
         for (index, ((_, listener), address)) in self.sockets.listeners.iter().zip(&self.addresses).enumerate() {
@@ -156,7 +153,7 @@ impl Proxy {
     }
 
     /// Begins to answer those who administer.
-    fn open_control(&self) -> JoinSet<()> {
+    pub(super) fn open_control(&self) -> JoinSet<()> {
         let mut control = JoinSet::new();
         if let Some(socket) = &self.sockets.control {
             control.spawn(self.control_server.clone().open(socket.try_clone()));
@@ -188,101 +185,6 @@ impl Proxy {
                 self.exchange.finished(shared.limits.stop).await
             } => {}
         }
-    }
-}
-
-/// What came of a hand-over.
-enum Left {
-    /// Another process has it all.
-    All { process: u32 },
-    /// It is as it was before.
-    Nothing,
-}
-
-impl Proxy {
-    /// Takes over from another process, which has passed on its sockets already.
-    async fn take_over(
-        &mut self,
-        predecessor: Predecessor,
-        open: &Opener,
-        accepting: &mut Accepting,
-        stop: &mut impl AsyncFnMut(),
-    ) -> Result<(), TakeOverError> {
-        let mut talk = predecessor.talk(self.exchange.shared.clock.clone())?;
-        let taken = tokio::select! {
-            () = stop() => Err(TakeOverError::Stopped),
-            taken = talk.take_cache(&self.switch, open) => taken,
-        };
-        match taken {
-            Ok(without) => {
-                self.own_control(true);
-                self.exchange.shared.metrics.as_ref().inspect(|metrics| metrics.hand_over.took(without));
-                tracing::info!(
-                    "took over from the previous process; requests bypassed the cache for {} ms",
-                    without.as_millis()
-                );
-                Ok(())
-            }
-            Err(error) => {
-                accepting.stop().await;
-                talk.give_up(error.to_string()).await;
-                Err(error)
-            }
-        }
-    }
-
-    /// Hands over to another process. While that goes on, what comes is first this process's and then the other's.
-    async fn hand_over(
-        &mut self,
-        mut heir: Heir,
-        accepting: &mut Accepting,
-        control: &mut JoinSet<()>,
-        open: &Opener,
-    ) -> Left {
-        let shared = self.exchange.shared.clone();
-        if let Err(why) = heir.equip(&self.sockets).await {
-            tracing::error!("the new process did not take over; this one keeps serving: {why}");
-            self.control_server.upgrade.failed(&why);
-            shared.metrics.as_ref().inspect(|metrics| metrics.hand_over.refused.inc());
-            return Left::Nothing;
-        }
-        accepting.stop().await;
-        control.shutdown().await;
-        self.own_control(false);
-        self.exchange.finished(SETTLING).await;
-        self.switch.leave();
-        if let Err(error) = self.switch.close().await {
-            tracing::error!(%error, "could not write the last objects to disk before the hand-over");
-        }
-        heir.release().await;
-        match heir.settled().await {
-            Ok(()) => {
-                tracing::info!("handed over; connections still open: {}", self.crowd.present());
-                Left::All { process: heir.process() }
-            }
-            Err(why) => {
-                tracing::error!("the new process took over and then failed; this one resumes: {why}");
-                self.control_server.upgrade.failed(&why);
-                shared.metrics.as_ref().inspect(|metrics| metrics.hand_over.taken_back.inc());
-                self.take_back(open).await;
-                *accepting = self.accept().await;
-                self.own_control(true);
-                *control = self.open_control();
-                Left::Nothing
-            }
-        }
-    }
-
-    /// Opens the cache again. Without it, the proxy serves on all the same.
-    async fn take_back(&self, open: &Opener) {
-        match open_unlocked(open, &self.exchange.shared.clock).await {
-            Ok(storage) => self.switch.take_in(storage),
-            Err(error) => tracing::error!(%error, "serving without a cache until the next start"),
-        }
-    }
-
-    fn own_control(&mut self, own: bool) {
-        self.control.iter_mut().for_each(|socket| socket.own(own));
     }
 }
 

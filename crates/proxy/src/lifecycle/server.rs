@@ -13,7 +13,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::control::ControlServer;
 use super::handover::{Heir, Sockets, listen};
-use super::reload::{Reloader, Requests, check};
+use super::reload::{Reloader, Requests, check, warn_of_open};
 use crate::access::AccessLog;
 use crate::admin::socket::{NAME, Socket};
 use crate::admin::{Describe, Successor, Upgrade};
@@ -26,7 +26,9 @@ use crate::front::Front;
 use crate::ids::Ids;
 use crate::metrics::Metrics;
 use crate::neighbours::Neighbours;
+use crate::rules::Own;
 use crate::shared::{Shared, unique_name};
+use crate::sparing::Sparing;
 use crate::storage::{Storage, Switch};
 
 /// Threads that wait for name servers, or for a cache to open, at most; they exist while there is something to wait for.
@@ -89,6 +91,7 @@ impl Proxy {
         let Outside { mut given, reload, dirs, successor, cluster, neighbours } = outside;
         let clock = switch.clock();
         check(&config, &clock)?;
+        warn_of_open(&config.listeners);
         let current = Arc::new(Current::load(&config.listeners, clock.wall())?);
         let began = config.clone();
         // What can fail comes before anybody can connect: their connections would end with the process.
@@ -118,7 +121,9 @@ impl Proxy {
             limits: config.limits,
             name: config.name.unwrap_or_else(unique_name),
             addresses: addresses.clone(),
+            own: Arc::new(Own::of_interfaces(clock.clone())),
             log,
+            explained: Sparing::new(clock.now()),
             ids: Ids::new(config.request_ids),
             metrics: counted,
             neighbours,

@@ -1,4 +1,12 @@
-//! Which addresses are not public (the registries of special-purpose addresses, RFC 6890 and its updates).
+//! Which addresses are not public.
+//!
+//! The list is that of IANA's registries of special-purpose addresses (RFC 6890, as updated by RFC 8190), with those of multicast
+//! beside them:
+//! <https://www.iana.org/assignments/iana-ipv4-special-registry>, <https://www.iana.org/assignments/iana-ipv6-special-registry>,
+//! <https://www.iana.org/assignments/multicast-addresses>, <https://www.iana.org/assignments/ipv6-address-space>.
+//! What these call globally reachable and is anycast (AS112, AMT, relays of 6to4) is in it: it leads to whoever is nearest to the
+//! proxy, where its clients do not get. Clouds have services on addresses of their own; those that no registry covers are named:
+//! <https://learn.microsoft.com/en-us/azure/virtual-network/what-is-ip-address-168-63-129-16>.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -33,6 +41,10 @@ fn v4(address: Ipv4Addr) -> Option<&'static str> {
         [169, 254, 169, 254] => "a cloud's metadata service (169.254.169.254)",
         [169, 254, ..] => "a link-local address (169.254.0.0/16)",
         [100, 64..=127, ..] => "a carrier's internal address (100.64.0.0/10)",
+        [168, 63, 129, 16] => "a cloud's platform service (168.63.129.16)",
+        [192, 88, 99, _] => "an address of 6to4 relays (192.88.99.0/24)",
+        [192, 31, 196, _] | [192, 175, 48, _] => "an address of the nearest AS112 server",
+        [192, 52, 193, _] => "an address of the nearest AMT relay (192.52.193.0/24)",
         [192, 0, 0, _] => "an address reserved for protocols (192.0.0.0/24)",
         [192, 0, 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => "an address for documentation",
         [198, 18..=19, ..] => "an address for benchmarks (198.18.0.0/15)",
@@ -53,6 +65,8 @@ fn v6(address: Ipv6Addr) -> Option<&'static str> {
         [0xff00..=0xffff, ..] => "a multicast address (ff00::/8)",
         [0x64, 0xff9b, 1, ..] => "a local NAT64 address (64:ff9b:1::/48)",
         [0x2001, 0, ..] => "a Teredo address (2001::/32)",
+        [0x2001, 0..=0x1ff, ..] => "an address reserved for protocols (2001::/23)",
+        [0x2620, 0x4f, 0x8000, ..] => "an address of the nearest AS112 server",
         [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => "an address for documentation",
         // All that is given out to the public Internet is in 2000::/3; NAT64 and 6to4 were looked into before.
         [0x2000..=0x3fff, ..] => return None,

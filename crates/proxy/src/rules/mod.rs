@@ -2,17 +2,19 @@
 //!
 //! An operator's rules are read from the top, and the first that fits decides. Below them stands what a forward proxy
 //! refuses by itself. A proxy stands where its clients do not: its own loopback, the machines beside it, a cloud's
-//! metadata service. So addresses that are not public are refused unless a rule opens them by name. The address is
+//! metadata service. So addresses that are not public are refused unless a rule opens them by name, and so are the machine's own. The address is
 //! judged, not the name, and the very address that was judged is connected to: a name that resolves differently a
 //! moment later gains nothing. A rule must name what it opens: "allow these clients" must not open the proxy's own loopback.
 
 mod address;
 mod cidr;
+mod own;
 mod rule;
 
 use std::net::IpAddr;
 
 pub use cidr::{BadCidr, Cidr};
+pub(crate) use own::Own;
 use rule::Fit;
 pub use rule::{Action, BadPorts, Ports, Rule};
 
@@ -127,10 +129,12 @@ impl Rules {
     }
 
     /// Whether a forward proxy may connect to this address for this request.
-    pub(crate) fn check_address(&self, asked: Asked<'_>, address: IpAddr) -> Result<(), Denied> {
+    pub(crate) fn check_address(&self, asked: Asked<'_>, address: IpAddr, own: &Own) -> Result<(), Denied> {
         let verdict = self.verdict(asked, Some(address));
         check_port(&verdict, asked)?;
-        match address::not_public(address::embedded(address).unwrap_or(address)) {
+        let inner = address::embedded(address).unwrap_or(address);
+        let is_own = || own.has(address) || own.has(inner);
+        match address::not_public(inner).or_else(|| is_own().then_some("an address of this machine")) {
             Some(kind) if !verdict.opens_address => Err(Denied::Address { address, kind }),
             _ => Ok(()),
         }
@@ -151,6 +155,13 @@ impl Rules {
         self.verdict(asked, address).denied_by.map_or(Ok(()), |number| Err(Denied::Rule(number)))
     }
 
+    /// Whether a forward proxy with these serves clients from anywhere: those of networks for documentation, in which nobody is.
+    pub(crate) fn serve_anybody(&self) -> bool {
+        let clients = [IpAddr::from([203, 0, 113, 77]), IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x77])];
+        let asked = clients.iter().flat_map(|client| [("GET", 80), ("CONNECT", 443)].map(|asked| (*client, asked)));
+        asked.into_iter().any(|(client, (method, port))| self.check_request(Asked { client, method, port }).is_ok())
+    }
+
     /// Whether the address matters to any rule.
     pub(crate) fn name_destinations(&self) -> bool {
         self.0.iter().any(|rule| !rule.destinations.is_empty())
@@ -161,6 +172,11 @@ impl From<Vec<Rule>> for Rules {
     fn from(rules: Vec<Rule>) -> Rules {
         Rules(rules)
     }
+}
+
+/// Whether an address is one of the public Internet.
+pub(crate) fn is_public(address: IpAddr) -> bool {
+    address::not_public(address::embedded(address).unwrap_or(address)).is_none()
 }
 
 fn check_port(verdict: &Verdict, Asked { method, port, .. }: Asked<'_>) -> Result<(), Denied> {

@@ -1,3 +1,4 @@
+use super::own::tests::having;
 use super::*;
 
 fn asked(method: &str, port: u16) -> Asked<'_> {
@@ -5,7 +6,7 @@ fn asked(method: &str, port: u16) -> Asked<'_> {
 }
 
 fn check(rules: &Rules, address: &str) -> bool {
-    rules.check_address(asked("GET", 80), address.parse().unwrap()).is_ok()
+    rules.check_address(asked("GET", 80), address.parse().unwrap(), &having(&[])).is_ok()
 }
 
 #[test]
@@ -53,6 +54,26 @@ fn refused_by_default() {
         "2001:0:1::1",
         "5f00::1",
         "3fff::1",
+        // Relays and servers that are nearest to the proxy.
+        "192.88.99.1",
+        "192.31.196.1",
+        "192.175.48.6",
+        "192.52.193.1",
+        "2620:4f:8000::6",
+        "2001:4:112::6",
+        "2001:3::1",
+        // Protocols, benchmarks, identifiers.
+        "2001:1::1",
+        "2001:2::1",
+        "2001:10::1",
+        "2001:20::1",
+        "2001:30::1",
+        "2001:1ff:ffff::1",
+        "100:0:0:1::1",
+        // A cloud's.
+        "168.63.129.16",
+        "::ffff:168.63.129.16",
+        "64:ff9b::a83f:8110",
     ] {
         assert!(!check(&rules, address), "{address}");
     }
@@ -63,6 +84,13 @@ fn refused_by_default() {
         "100.128.0.1",
         "169.253.0.1",
         "192.0.1.1",
+        "192.88.98.1",
+        "192.88.100.1",
+        "168.63.129.15",
+        "168.63.129.17",
+        "2001:200::1",
+        "2001:4860:4860::8888",
+        "2620:4f:8001::1",
         "2606:4700::1111",
         "::ffff:1.1.1.1",
         "64:ff9b::101:101",
@@ -85,8 +113,8 @@ fn opened() {
     }
     assert!(rules.check_request(asked("CONNECT", 8443)).is_ok());
     // Each flag opens its own, whatever stands beside it.
-    assert!(rules.check_address(asked("CONNECT", 8443), "10.1.2.3".parse().unwrap()).is_ok());
-    assert!(rules.check_address(asked("CONNECT", 8443), "127.0.0.1".parse().unwrap()).is_err());
+    assert!(rules.check_address(asked("CONNECT", 8443), "10.1.2.3".parse().unwrap(), &having(&[])).is_ok());
+    assert!(rules.check_address(asked("CONNECT", 8443), "127.0.0.1".parse().unwrap(), &having(&[])).is_err());
     assert!(rules.check_request(asked("GET", 25)).is_err());
 }
 
@@ -111,7 +139,7 @@ fn ports() {
 #[test]
 fn refusals_name_the_flag() {
     let address = "127.0.0.1".parse().unwrap();
-    let denied = Rules::default().check_address(asked("GET", 80), address).unwrap_err().to_string();
+    let denied = Rules::default().check_address(asked("GET", 80), address, &having(&[])).unwrap_err().to_string();
     assert!(denied.contains("loopback") && denied.contains("--allow-destination 127.0.0.1"), "{denied}");
     let denied = Rules::default().check_request(asked("CONNECT", 25)).unwrap_err().to_string();
     assert!(denied.contains("--allow-connect-port 25"), "{denied}");
@@ -149,7 +177,7 @@ fn the_first_that_fits_decides() {
         (asked("get", 80), "1.1.1.1", Some(4)),
         (other, "1.1.1.1", Some(4)),
     ] {
-        let denied = rules.check_address(asked, address.parse().unwrap()).err();
+        let denied = rules.check_address(asked, address.parse().unwrap(), &having(&[])).err();
         assert_eq!(denied, verdict.map(Denied::Rule), "{asked:?} {address}");
         let early = rules.check_request(asked).err();
         assert_eq!(early, verdict.filter(|number| *number != 1).map(Denied::Rule), "{asked:?} early");
@@ -162,8 +190,8 @@ fn only_what_is_named_is_opened() {
     let address = |text: &str| text.parse().unwrap();
     // Everything for these clients: still nothing private, no tunnel to port 22.
     let broad = Rules::from(vec![rule(Allow, "192.0.2.0/24", "", "", ""), rule(Deny, "", "", "", "")]);
-    assert!(broad.check_address(asked("GET", 80), address("1.1.1.1")).is_ok());
-    assert!(broad.check_address(asked("GET", 80), address("10.0.0.1")).is_err());
+    assert!(broad.check_address(asked("GET", 80), address("1.1.1.1"), &having(&[])).is_ok());
+    assert!(broad.check_address(asked("GET", 80), address("10.0.0.1"), &having(&[])).is_err());
     assert!(broad.check_request(asked("CONNECT", 22)).is_err());
     // A list of ports for requests opens no tunnels to them.
     let ports = Rules::from(vec![rule(Allow, "", "", "21 80", "")]);
@@ -175,12 +203,15 @@ fn only_what_is_named_is_opened() {
         rule(Deny, "", "", "", "10.0.0.0/8"),
         rule(Allow, "", "", "", "10.0.0.0/8"),
     ]);
-    assert!(matches!(below.check_address(asked("GET", 80), address("10.0.0.1")), Err(Denied::Address { .. })));
+    assert!(matches!(
+        below.check_address(asked("GET", 80), address("10.0.0.1"), &having(&[])),
+        Err(Denied::Address { .. })
+    ));
     // A port that is open at one place only.
     let one = Rules::from(vec![rule(Allow, "", "", "25", "10.0.0.1")]);
     assert!(one.check_request(asked("GET", 25)).is_ok());
-    assert!(one.check_address(asked("GET", 25), address("10.0.0.1")).is_ok());
-    assert_eq!(one.check_address(asked("GET", 25), address("1.1.1.1")), Err(Denied::PlainPort(25)));
+    assert!(one.check_address(asked("GET", 25), address("10.0.0.1"), &having(&[])).is_ok());
+    assert_eq!(one.check_address(asked("GET", 25), address("1.1.1.1"), &having(&[])), Err(Denied::PlainPort(25)));
 }
 
 #[test]
@@ -209,4 +240,50 @@ fn ports_are_read_or_refused() {
         let error = text.parse::<Ports>().unwrap_err().to_string();
         assert!(error.contains(&format!("{text:?}")) && error.contains("8000-8999"), "{error}");
     }
+}
+
+/// Whoever asked for the machine's public address came over loopback to services that let nobody else in.
+#[test]
+fn the_machines_own_addresses() {
+    let own = having(&["198.41.0.4", "2606:4700::77", "10.0.0.9"]);
+    let verdict = |rules: &Rules, address: &str| rules.check_address(asked("GET", 80), address.parse().unwrap(), &own);
+    for address in ["198.41.0.4", "::ffff:198.41.0.4", "64:ff9b::c629:4", "2002:c629:4::1", "2606:4700::77"] {
+        let denied = verdict(&Rules::default(), address).unwrap_err().to_string();
+        assert!(denied.contains("an address of this machine") && denied.contains("--allow-destination"), "{denied}");
+    }
+    assert!(verdict(&Rules::default(), "198.41.0.5").is_ok());
+    // A rule that trusts the client opens none of them; one that names them does.
+    let trusting = Rules::from(vec![rule(Action::Allow, "192.0.2.0/24", "", "", "")]);
+    assert!(verdict(&trusting, "198.41.0.4").is_err() && verdict(&trusting, "198.41.0.5").is_ok());
+    let naming = Rules::from(vec![Rule::allow_destination("198.41.0.4".parse().unwrap())]);
+    assert!(verdict(&naming, "198.41.0.4").is_ok() && verdict(&naming, "2606:4700::77").is_err());
+}
+
+#[test]
+fn open_proxies() {
+    use crate::config::Listener;
+    use Action::{Allow, Deny};
+    let is_open = |address: &str, rules: Vec<Rule>| {
+        Listener { rules: Rules::from(rules), ..Listener::forward(address.parse().unwrap()) }.is_open_to_all()
+    };
+    let mine = || rule(Allow, "192.168.0.0/16 fd00::/8", "", "", "");
+    let all_else = || rule(Deny, "", "", "", "");
+    for (address, rules, open) in [
+        ("0.0.0.0:3128", vec![], true),
+        ("[::]:3128", vec![], true),
+        ("198.41.0.4:3128", vec![], true),
+        ("127.0.0.1:3128", vec![], false),
+        ("192.168.1.1:3128", vec![], false),
+        ("0.0.0.0:3128", vec![mine(), all_else()], false),
+        // All are let in that no rule keeps out.
+        ("0.0.0.0:3128", vec![mine()], true),
+        ("0.0.0.0:3128", vec![Rule::allow_destination("10.0.0.0/8".parse().unwrap())], true),
+        ("0.0.0.0:3128", vec![rule(Deny, "203.0.113.0/24", "", "", "")], true),
+        ("0.0.0.0:3128", vec![rule(Deny, "0.0.0.0/0 ::/0", "", "", "")], false),
+        ("0.0.0.0:3128", vec![mine(), rule(Deny, "", "GET HEAD POST", "", "")], true),
+    ] {
+        assert_eq!(is_open(address, rules.clone()), open, "{address} {rules:?}");
+    }
+    let origin = "http://127.0.0.1:1".parse().unwrap();
+    assert!(!Listener::reverse("0.0.0.0:80".parse().unwrap(), origin).is_open_to_all());
 }

@@ -50,6 +50,7 @@ cases! {
     c08_lying_content_range
     c08_mixed_validators
     c08_ranges
+    c09_age_of_what_is_kept_no_more
     c09_head_that_differs
     c09_head_without_validator
     c09_not_modified_that_lies
@@ -71,6 +72,7 @@ cases! {
     f02_loops
     f02_via
     f03_error_pages
+    f03_pages_tell_nothing_inside
     f03_proxy_authorization
     f04_long_lists
     f04_many_chunks
@@ -117,6 +119,7 @@ cases! {
     h11_closed_without_an_answer
     h11_ended_by_close
     h11_endless_head
+    h11_control_bytes_in_a_reason
     h11_framing_in_doubt
     h11_not_modified_unasked
     h11_one_length_twice

@@ -4,11 +4,14 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use crate::support::{Client, Origin, Proxy, Response};
+use crate::support::{Client, Log, Origin, Proxy, Response};
 use tinaja_proxy::{Rule, Rules};
 
-fn strict() -> Proxy {
-    Proxy::with(|config| config.listeners[0].rules = Rules::default())
+fn strict(log: &Log) -> Proxy {
+    Proxy::with(|config| {
+        config.listeners[0].rules = Rules::default();
+        log.of(config);
+    })
 }
 
 fn connect(proxy: &Proxy, target: &str) -> (Client, Response) {
@@ -40,7 +43,8 @@ fn echo_server() -> u16 {
 fn private_addresses_are_refused_by_default() {
     let origin = Origin::fixed("", "secret");
     let port = origin.address.port();
-    let proxy = strict();
+    let log = Log::new();
+    let proxy = strict(&log);
     for host in [
         "127.0.0.1",
         "127.1",
@@ -60,10 +64,11 @@ fn private_addresses_are_refused_by_default() {
         let (_, tunnel) = connect(&proxy, &format!("{host}:443"));
         assert_eq!(tunnel.status, response.status, "{host}: {tunnel:?}");
         if response.status == 403 {
-            assert!(response.text().contains("--allow-destination"), "{host}: {}", response.text());
+            assert!(log.why(&response).contains("--allow-destination"), "{host}: {}", log.why(&response));
+            assert!(response.text().contains("The proxy&#39;s rules do not allow"), "{host}: {}", response.text());
         } else {
             // Not every resolver reads odd spellings of addresses.
-            assert!(response.text().contains("Cannot resolve"), "{host}: {}", response.text());
+            assert!(log.why(&response).contains("Cannot resolve"), "{host}: {}", log.why(&response));
         }
     }
     assert_eq!(origin.count(), 0);
@@ -71,11 +76,12 @@ fn private_addresses_are_refused_by_default() {
 
 #[test]
 fn ports_of_other_protocols_are_refused() {
-    let proxy = Proxy::forward();
+    let log = Log::new();
+    let proxy = Proxy::with(|config| log.of(config));
     for port in [22, 25, 1024] {
         let response = proxy.get(&format!("http://127.0.0.1:{port}/"));
         assert_eq!(response.status, 403, "{port}");
-        assert!(response.text().contains(&format!("port {port}")), "{}", response.text());
+        assert!(log.why(&response).contains(&format!("port {port}")), "{}", log.why(&response));
     }
     for port in [22, 80, 8443] {
         let (_, response) = connect(&proxy, &format!("127.0.0.1:{port}"));
@@ -109,10 +115,15 @@ fn tunnels_carry_bytes_both_ways() {
 #[test]
 fn tunnels_that_cannot_be() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let proxy = Proxy::with(|config| config.listeners[0].rules.push(Rule::allow_connect_port(free)));
+    let log = Log::new();
+    let proxy = Proxy::with(|config| {
+        config.listeners[0].rules.push(Rule::allow_connect_port(free));
+        log.of(config);
+    });
     let (mut client, response) = connect(&proxy, &format!("127.0.0.1:{free}"));
     assert_eq!(response.status, 502, "{response:?}");
-    assert!(response.text().contains(&format!("Cannot connect to 127.0.0.1:{free}:")), "{response:?}");
+    assert!(response.text().contains("The origin cannot be reached."), "{response:?}");
+    assert!(log.why(&response).contains(&format!("Cannot connect to 127.0.0.1:{free}:")), "{}", log.why(&response));
     assert!(client.is_closed());
 
     let origin = Origin::fixed("", "x");

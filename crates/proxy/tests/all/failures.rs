@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::support::{Origin, Proxy, reply};
+use crate::support::{Log, Origin, Proxy, reply};
 
 #[test]
 fn short_bodies_are_not_stored() {
@@ -82,20 +82,25 @@ fn surplus_bytes_of_an_origin_are_nobodys_answer() {
 #[test]
 fn nobody_listens() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let proxy = Proxy::forward();
+    let log = Log::new();
+    let proxy = Proxy::with(|config| log.of(config));
     let response = proxy.get(&format!("http://{address}/"));
     assert_eq!(response.status, 502);
-    assert!(response.text().contains(&format!("Cannot connect to {address}: it was refused")), "{}", response.text());
+    let why = log.why(&response);
+    assert!(why.contains(&format!("Cannot connect to {address}: it was refused")), "{why}");
+    assert!(response.text().contains("The origin cannot be reached.") && !response.text().contains("127.0.0.1"));
     assert!(response.field("content-type").starts_with("text/html"));
     assert_eq!(response.field("cache-status"), "", "no cache had a part in it: {response:?}");
 }
 
 #[test]
 fn names_that_do_not_exist() {
-    let proxy = Proxy::forward();
+    let log = Log::new();
+    let proxy = Proxy::with(|config| log.of(config));
     let response = proxy.get("http://no-such-name.invalid/");
     assert!(matches!(response.status, 502 | 504), "{response:?}");
-    assert!(response.text().contains("no-such-name.invalid"), "{}", response.text());
+    assert!(log.why(&response).contains("no-such-name.invalid"), "{}", log.why(&response));
+    assert!(response.text().contains("cannot be resolved"), "{}", response.text());
 }
 
 /// Says nothing more until the proxy has left.

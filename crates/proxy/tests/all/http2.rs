@@ -246,6 +246,9 @@ async fn rules_routes_and_refusals_are_the_same() {
     assert_eq!(status("GET", "http://u@a/", &[]).await, (400, "userinfo".into()));
     assert_eq!(status("TRACE", &url, &[]).await, (501, "method".into()));
     assert_eq!(status("CONNECT", "a.example:443", &[]).await, (501, "method".into()));
+    // As clients send it: the stream stays open, for the tunnel.
+    let open = streams.ask("CONNECT", "a.example:443", &[], &[b""]).await.unwrap();
+    assert_eq!((open.status.as_u16(), open.field("x-refusal")), (501, "method"));
     assert_eq!(status("GET", &url, &[("x", &"y".repeat(60_000)), ("z", &"y".repeat(9000))]).await.0, 431);
     assert_eq!(streams.ask("HEAD", "http://10.0.0.1/", &[], &[]).await.unwrap().body, b"");
     assert_eq!(streams.get(&url).await.status, 200);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::support::{Client, Origin, Proxy, Response, reply};
+use crate::support::{Client, Log, Origin, Proxy, Response, reply};
 use tinaja_proxy::{Action, Config, Listener, Mode, Route, Routes, Rule, Rules};
 use tinaja_store::{Reference, Store};
 
@@ -33,6 +33,13 @@ fn loopback() -> Rule {
     Rule::allow_destination("127.0.0.0/8".parse().unwrap())
 }
 
+fn logged(log: &Log, listeners: Vec<Listener>) -> Proxy {
+    Proxy::with(|config| {
+        config.listeners = listeners;
+        log.of(config);
+    })
+}
+
 fn over(store: &Arc<dyn Store>, listeners: Vec<Listener>) -> Proxy {
     Proxy::over(store.clone(), |config| config.listeners = listeners)
 }
@@ -54,11 +61,13 @@ fn ask(proxy: &Proxy, listener: usize, method: &str, host: &str, path: &str) -> 
 #[test]
 fn forward_and_reverse_side_by_side() {
     let (one, two) = (telling("one"), telling("two"));
-    let proxy = start(vec![
+    let log = Log::new();
+    let listeners = vec![
         forward(vec![loopback()]),
         reverse(vec![route("", "/img", &two)], Some(&one)),
         reverse(vec![route("b.example", "/", &two), route("", "/img/big", &one)], None),
-    ]);
+    ];
+    let proxy = logged(&log, listeners);
     let (one_host, two_host) = (one.address.to_string(), two.address.to_string());
     for (listener, host, path, status, text) in [
         (1, "a.example", "/x", 200, "one a.example/x"),
@@ -79,7 +88,7 @@ fn forward_and_reverse_side_by_side() {
         }
     }
     let none = ask(&proxy, 2, "GET", "c.example", "/x");
-    assert!(none.text().contains("no route for c.example"), "{}", none.text());
+    assert!(log.why(&none).contains("no route for c.example"), "{}", log.why(&none));
     for (origin, host) in [(&one, one_host), (&two, two_host)] {
         let response = proxy.get(&origin.url("/f"));
         assert!(response.text().ends_with(&format!("{host}/f")), "{}", response.text());
@@ -149,7 +158,8 @@ fn each_listener_has_its_own_rules() {
     let reading = Rule { methods: vec!["GET".into(), "HEAD".into()], ..any() };
     let with = |listener: Listener, rules: Vec<Rule>| Listener { rules: Rules::from(rules), ..listener };
     let plain = || reverse(vec![], Some(&origin));
-    let proxy = start(vec![
+    let log = Log::new();
+    let listeners = vec![
         with(plain(), vec![reading.clone(), deny(any())]),
         with(plain(), vec![nobody, deny(any())]),
         with(plain(), vec![local.clone(), deny(any())]),
@@ -157,7 +167,8 @@ fn each_listener_has_its_own_rules() {
         forward(vec![deny(local), loopback()]),
         forward(vec![loopback(), deny(Rule { ports: vec![origin.address.port().into()], ..any() })]),
         forward(vec![deny(Rule { ports: vec![origin.address.port().into()], ..any() }), loopback()]),
-    ]);
+    ];
+    let proxy = logged(&log, listeners);
     let host = origin.address.to_string();
     let url = origin.url("/x");
     for (listener, method, target, status) in [
@@ -175,7 +186,8 @@ fn each_listener_has_its_own_rules() {
         let response = ask(&proxy, listener, method, &host, target);
         assert_eq!(response.status, status, "{listener} {method} {response:?}");
         if status == 403 {
-            assert!(["rule 1", "rule 2"].iter().any(|rule| response.text().contains(rule)), "{}", response.text());
+            let why = log.why(&response);
+            assert!(["rule 1", "rule 2"].iter().any(|rule| why.contains(rule)), "{why}");
         }
     }
 }

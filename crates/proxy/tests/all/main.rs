@@ -21,6 +21,7 @@ mod failures;
 mod framing;
 mod front;
 mod groups;
+mod helpers;
 mod hops;
 mod http2;
 mod http2_cases;

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::support::{Origin, Proxy, Response, eventually, reply};
+use crate::support::{Log, Origin, Proxy, Response, eventually, reply};
 use tempfile::TempDir;
 use tinaja_proxy::admin::socket::{NAME, connect};
 use tinaja_proxy::admin::words::{Answer, Ask, Verdict};
@@ -48,11 +48,15 @@ fn assert_all_gone(proxy: &Proxy, url: &str) {
 fn purge_is_refused_unless_a_rule_names_it() {
     let origin = varying();
     for rules in [vec![], vec![Rule::new(Action::Allow)]] {
-        let proxy = Proxy::with(|config| rules.into_iter().for_each(|rule| config.listeners[0].rules.push(rule)));
+        let log = Log::new();
+        let proxy = Proxy::with(|config| {
+            rules.into_iter().for_each(|rule| config.listeners[0].rules.push(rule));
+            log.of(config);
+        });
         let url = origin.url("/a");
         in_language(&proxy, &url, "en");
         let refused = proxy.request("PURGE", &url, "");
-        assert!(refused.status == 403 && refused.text().contains("method PURGE"), "{refused:?}");
+        assert!(refused.status == 403 && log.why(&refused).contains("method PURGE"), "{refused:?}");
         assert!(in_language(&proxy, &url, "en").is_hit());
     }
     let reverse = Proxy::reverse(&origin);

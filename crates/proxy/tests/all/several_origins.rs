@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::support::{Origin, Proxy, Response, eventually, reply};
-use tinaja_proxy::{Balance, Check};
+use crate::support::{Log, Origin, Proxy, Response, eventually, reply};
+use tinaja_proxy::{Balance, Check, Upstream};
 use tokio::net::TcpSocket;
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -117,7 +117,9 @@ fn an_answer_that_has_begun_is_never_asked_for_again() {
 fn tries_are_counted_and_origins_that_are_out_are_left_alone() {
     let origins: Vec<Origin> = (0..5).map(|_| closing()).collect();
     let addresses: Vec<SocketAddr> = origins.iter().map(|origin| origin.address).collect();
-    let proxy = Proxy::before(&addresses, |upstream| (upstream.tries, upstream.fails, upstream.rest) = (3, 2, LONG));
+    let log = Log::new();
+    let change = |upstream: &mut Upstream| (upstream.tries, upstream.fails, upstream.rest) = (3, 2, LONG);
+    let proxy = Proxy::before_with(&addresses, change, |config| log.of(config));
     let counts = || origins.iter().map(Origin::count).collect::<Vec<_>>();
     assert_eq!(body(&proxy, "/").0, 502);
     assert_eq!(counts(), [1, 1, 1, 0, 0]);
@@ -126,9 +128,11 @@ fn tries_are_counted_and_origins_that_are_out_are_left_alone() {
     assert_eq!((body(&proxy, "/").0, body(&proxy, "/").0), (502, 502));
     assert_eq!(counts(), [2, 2, 2, 2, 2]);
     for _ in 0..20 {
-        let (status, text) = body(&proxy, "/");
-        assert_eq!(status, 503);
-        assert!(text.contains("None of the 5 origins") && text.contains("without an answer"), "{text}");
+        let page = proxy.get("http://a/");
+        assert_eq!(page.status, 503);
+        let why = log.why(&page);
+        assert!(why.contains("None of the 5 origins") && why.contains("without an answer"), "{why}");
+        assert!(page.text().contains("No origin is available now."), "{}", page.text());
     }
     assert_eq!(counts(), [2; 5]);
 }

@@ -17,6 +17,33 @@ pub use tinaja_testkit::origin::{Origin, Request, reply};
 pub use tinaja_testkit::wait::eventually;
 use tokio::sync::mpsc;
 
+/// An access log in JSON, which says what pages do not: why a request was not answered.
+pub struct Log(tempfile::TempDir);
+
+impl Log {
+    pub fn new() -> Log {
+        Log(tempfile::tempdir().unwrap())
+    }
+
+    /// Has a proxy write it.
+    pub fn of(&self, config: &mut Config) {
+        config.access_log = Some(self.0.path().join("access.log"));
+        config.access_log_format = tinaja_proxy::LogFormat::Json;
+    }
+
+    /// Why this page came in place of an answer, by the id that it gives.
+    pub fn why(&self, page: &Response) -> String {
+        let id = page.request_id();
+        assert!(!id.is_empty(), "no id: {}", page.text());
+        tinaja_testkit::wait::wait_for("its line in the log", std::time::Duration::from_secs(60), || {
+            let text = std::fs::read_to_string(self.0.path().join("access.log")).unwrap();
+            let records = text.split_inclusive('\n').filter_map(|line| tinaja_logs::json::parse(line).ok());
+            let record = records.into_iter().find(|record| record.id.as_ref() == Some(&id));
+            record.map(|record| record.why.expect("a reason"))
+        })
+    }
+}
+
 /// A running proxy; it stops when dropped.
 pub struct Proxy {
     /// Of the first listener.
@@ -41,10 +68,22 @@ impl Proxy {
 
     /// A reverse proxy for a list of origins, asked as `change` says.
     pub fn before(origins: &[SocketAddr], change: impl FnOnce(&mut Upstream)) -> Proxy {
+        Proxy::before_with(origins, change, |_| {})
+    }
+
+    /// The same, with further settings.
+    pub fn before_with(
+        origins: &[SocketAddr],
+        change: impl FnOnce(&mut Upstream),
+        more: impl FnOnce(&mut Config),
+    ) -> Proxy {
         let origins: Vec<_> = origins.iter().map(|address| format!("http://{address}").parse().unwrap()).collect();
         let mut upstream = Upstream { origins: origins.clone(), ..Upstream::from(origins[0].clone()) };
         change(&mut upstream);
-        Proxy::with(|config| config.listeners[0].mode = Mode::Reverse(Routes::new(vec![], Some(upstream)).unwrap()))
+        Proxy::with(|config| {
+            config.listeners[0].mode = Mode::Reverse(Routes::new(vec![], Some(upstream)).unwrap());
+            more(config);
+        })
     }
 
     /// A forward proxy that may reach this host, with further settings.

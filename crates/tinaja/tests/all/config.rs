@@ -201,6 +201,26 @@ fn a_check_says_what_would_be_done_and_does_nothing() {
     assert!(!home.path("new").exists() || fs::read_dir(home.path("new")).unwrap().count() == 0, "a cache was made");
 }
 
+/// A forward proxy on all addresses and without rules served whoever found it, and said nothing of that.
+#[test]
+fn an_open_proxy_is_warned_of() {
+    let port = free().port();
+    let ours =
+        "[[listener.rule]]\naction = \"allow\"\nclient = \"127.0.0.0/8\"\n[[listener.rule]]\naction = \"deny\"\n";
+    for (address, rules, warns) in
+        [("0.0.0.0", "", true), ("0.0.0.0", ours, false), ("127.0.0.1", "", false), ("[::]", "", true)]
+    {
+        let settings = "cache = \"HOME/cache\"\ndisk = \"64MiB\"\nmemory = \"8MiB\"\n";
+        let home = Home::new(&format!("{settings}[[listener]]\naddress = \"{address}:{port}\"\n{rules}"));
+        let what = format!("the forward proxy on {address}:{port} serves anybody who can connect to it");
+        let (code, said) = home.check(&[]);
+        assert_eq!((code, said.contains(&format!("would warn: {what}"))), (Some(0), warns), "{said}");
+        let mut process = home.start(&[], SocketAddr::from(([127, 0, 0, 1], port)));
+        assert_eq!(process.output().contains(&what), warns, "{}", process.output());
+        process.terminate();
+    }
+}
+
 #[test]
 fn a_file_that_makes_no_sense_starts_nothing() {
     for (text, words) in [

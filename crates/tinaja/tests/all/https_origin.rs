@@ -11,6 +11,7 @@ use crate::support::tinaja::{Setup, Tinaja};
 use tinaja_testkit::body::body;
 use tinaja_testkit::nginx::{Certificates, Nginx, date_back, make_certificates, make_certificates_for};
 use tinaja_testkit::tools::run;
+use tinaja_testkit::wait::eventually;
 
 const LEN: usize = 100_000;
 
@@ -37,13 +38,17 @@ fn assert_miss_then_hit(proxy: &Tinaja, target: &str) {
     }
 }
 
-/// A page that says why, each time, and never from the cache.
+/// A page, each time, and never from the cache; the log says why, by the page's id.
 fn assert_refused(proxy: &Tinaja, target: &str, why: &str) {
     for _ in 0..2 {
         let response = proxy.get(target).unwrap();
         let page = String::from_utf8_lossy(&response.body);
         assert_eq!((response.status, response.is_hit()), (502, false), "{target}: {page}");
-        assert!(page.contains("TLS with ") && page.contains(why), "{target}: {page}");
+        assert!(page.contains("cannot connect to the origin by TLS") && !page.contains(why), "{target}: {page}");
+        let id = response.request_id();
+        assert!(!id.is_empty(), "{page}");
+        let is_it = |line: &str| line.contains(&id) && line.contains("TLS with ") && line.contains(why);
+        eventually("it is logged by its id", || proxy.process.output().lines().any(is_it));
         assert!(!response.cache_status().contains("stored"), "{}", response.cache_status());
     }
 }

@@ -30,12 +30,16 @@ fn authority(certificates: &Certificates) -> String {
     format!("authority = \"{}\"", certificates.authority.display())
 }
 
-/// 502, with the reason in the answer and in the log of origins.
+/// 502, with the reason in the log under the id that the page gives, and in the log of origins; the page itself says no more than
+/// that it went wrong.
 fn assert_refused(home: &Home, tinaja: &Process, why: &str) {
     for n in 0..3 {
-        let Response { status, body, .. } = get(home.listen, &format!("/file?{n}")).unwrap();
-        let page = String::from_utf8_lossy(&body).into_owned();
-        assert!(matches!(status, 502 | 503) && page.contains(why), "{why} in {status} {page}");
+        let response = get(home.listen, &format!("/file?{n}")).unwrap();
+        let (status, page, id) = (response.status, response.text(), response.request_id());
+        assert!(matches!(status, 502 | 503) && !page.contains(why), "{why} in {status} {page}");
+        assert!(!id.is_empty(), "{page}");
+        let is_it = |line: &str| line.contains(&id) && line.contains(why);
+        eventually("it is logged by its id", || tinaja.output().lines().any(is_it));
     }
     eventually("it is logged", || tinaja.output().contains(why));
 }

@@ -9,6 +9,7 @@ use ::h2::ext::Protocol;
 use ::h2::server::SendResponse;
 use bytes::Bytes;
 use http::{HeaderName, Method, Version};
+use tinaja_http::body::Framing;
 use tinaja_http::http2;
 use tinaja_http::judge::{Judged, Target, judge};
 use tinaja_http::lines::lines;
@@ -16,7 +17,7 @@ use tinaja_http::message::{BadField, ResponseHead};
 use tinaja_http::refusal::Refusal;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::client::{Client, H2};
+use crate::client::{Client, Content, H2};
 use crate::exchange::{Request, Ticket};
 use crate::failure::Failure;
 use crate::front::{Caller, Front};
@@ -39,7 +40,8 @@ impl Front {
         let head_only = parts.method == Method::HEAD;
         let crowded = place.is_none();
         let patience = (self.shared.clock.clone(), self.shared.limits.client_stall);
-        let client = H2::new(respond, content, head_only, patience, place);
+        let content = Content::new(content, &parts.headers);
+        let mut client = H2::new(respond, content, head_only, patience, place);
         let judged = head.and_then(|head| Ok((judge(&head)?, head)));
         let (judged, head) = match judged {
             Ok(judged) => judged,
@@ -59,6 +61,14 @@ impl Front {
             Err(Failure::Refused(Refusal::Method))
         } else {
             self.ticket(&caller, began, &judged, id.clone())
+        };
+        // One that announces nothing and sends something is malformed, and nobody must hear of it.
+        let ticket = match ticket {
+            Ok(ticket) if judged.framing == Framing::Length(0) => match client.read_content().await {
+                Ok(_) => Ok(ticket),
+                Err(bad) => Err(bad.into()),
+            },
+            ticket => ticket,
         };
         let ticket = match ticket {
             // Its listener is another than this one: nothing is given for what it is not.
@@ -89,7 +99,7 @@ impl Front {
         judged: Option<(&Judged, &RequestId)>,
         failure: &Failure,
     ) {
-        let body = page::page(failure);
+        let body = page::page(failure, judged.map(|(_, id)| id));
         let head = page::head(failure, body.len()).and_then(|mut head| {
             if let Some((_, id)) = judged {
                 self.shared.tell(id, &mut head)?;

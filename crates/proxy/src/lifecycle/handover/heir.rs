@@ -75,7 +75,7 @@ impl Heir {
         let _ = self.say(&Told::Released).await;
     }
 
-    /// Waits until it has opened the cache, however long that takes: it serves meanwhile.
+    /// Waits until it has opened the cache, however long that takes. Dropped before, it may have lost what was said.
     ///
     /// Errors: why it does not; it accepts no more connections then, or is gone.
     pub async fn settled(&mut self) -> Result<(), String> {

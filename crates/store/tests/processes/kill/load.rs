@@ -1,6 +1,7 @@
 //! The process that is killed: it looks for every object, then writes, removes and flushes from several threads.
 
 use std::path::Path;
+use std::sync::Once;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -51,7 +52,7 @@ fn body(key: u32, version: u64) -> Bytes {
     bytes_of(u64::from(key) << 40 | version, size(key, version))
 }
 
-/// Run until killed. Prints `ready` when every object was looked for.
+/// Run until killed. Prints `ready` when every object was looked for, and `flushed` when a flush was acknowledged.
 pub fn run(dir: &Path, orders: &Orders) {
     let journal = Journal::append_to(&dir.join(format!("journal-{}", orders.number)));
     let options = CacheOptions::new(dir.join("cache"))
@@ -98,6 +99,8 @@ fn work(cache: &Cache, journal: &Journal, orders: &Orders, thread: u32, end: Opt
                 journal.note(What::FlushBegins, 0, u64::from(thread));
                 block_on(cache.flush()).unwrap();
                 journal.note(What::Flushed, 0, u64::from(thread));
+                static SAID: Once = Once::new();
+                SAID.call_once(|| println!("flushed"));
             }
             4..10 => {
                 journal.note(What::RemoveBegins, number, version);

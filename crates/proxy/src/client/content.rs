@@ -1,0 +1,79 @@
+//! The content of a request over HTTP/2, whose last bytes are given out once it is known that they are the last.
+//!
+//! A request whose DATA is longer than its Content-Length is malformed, and no intermediary may forward it (RFC 9113 8.1.1). Over
+//! HTTP/1 to an origin the bytes that were announced are a whole request, and it cannot be taken back once they are sent. So what
+//! completes them waits here for the stream's end.
+
+use std::time::Duration;
+
+use ::h2::{Reason, RecvStream};
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::CONTENT_LENGTH;
+use tinaja_clock::Clock;
+
+use super::BadContent;
+
+/// What one stream brings.
+pub(crate) struct Content {
+    stream: RecvStream,
+    /// Bytes that were announced and have not come; nothing is known where none were.
+    left: Option<u64>,
+    /// What completed them.
+    last: Option<Bytes>,
+    ended: bool,
+}
+
+impl Content {
+    /// The content of a request with these fields, which were judged.
+    pub fn new(stream: RecvStream, fields: &HeaderMap) -> Content {
+        let left = fields.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        Content { stream, left, last: None, ended: false }
+    }
+
+    /// The next piece; `None` at the end. Dropped before it is ready, it has taken nothing.
+    pub async fn next(&mut self, clock: &Clock, stall: Duration) -> Result<Option<Bytes>, BadContent> {
+        while !self.ended {
+            match clock.timeout(stall, self.stream.data()).await {
+                Ok(Some(Ok(piece))) => {
+                    // It may send as much again.
+                    let _ = self.stream.flow_control().release_capacity(piece.len());
+                    if let Some(piece) = self.unless_last(piece)? {
+                        return Ok(Some(piece));
+                    }
+                }
+                Ok(Some(Err(error))) => return Err(bad(&error)),
+                // Trailers end here, as they do over HTTP/1; malformed ones make the whole request so.
+                Ok(None) => match clock.timeout(stall, self.stream.trailers()).await {
+                    Ok(Ok(_)) => self.ended = true,
+                    Ok(Err(error)) => return Err(bad(&error)),
+                    Err(_) => return Err(BadContent::Stalled),
+                },
+                Err(_) => return Err(BadContent::Stalled),
+            }
+        }
+        Ok(self.last.take())
+    }
+
+    /// The piece, if more must come behind it. `h2` counts as well; what it lets pass is counted here.
+    fn unless_last(&mut self, piece: Bytes) -> Result<Option<Bytes>, BadContent> {
+        let Some(left) = &mut self.left else { return Ok(Some(piece)) };
+        *left = left.checked_sub(piece.len() as u64).ok_or(BadContent::Malformed)?;
+        if *left > 0 {
+            return Ok(Some(piece));
+        }
+        if !piece.is_empty() {
+            self.last = Some(piece);
+        }
+        Ok(None)
+    }
+}
+
+/// Whether the request broke the protocol, or its client went away.
+fn bad(error: &::h2::Error) -> BadContent {
+    if error.is_library() && error.reason() == Some(Reason::PROTOCOL_ERROR) {
+        BadContent::Malformed
+    } else {
+        BadContent::Left
+    }
+}
