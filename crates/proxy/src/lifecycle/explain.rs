@@ -20,6 +20,7 @@ use crate::exchange::{Request, Reuse, Ticket, judge, rule_for};
 use crate::front::way;
 use crate::ids::RequestId;
 use crate::origin::default_port;
+use crate::rules::Own;
 use crate::storage::Storage;
 use crate::stored::{Found, Kind, Looked, find, name_of, variants};
 
@@ -90,6 +91,7 @@ fn request(
         client: IpAddr::V4(Ipv4Addr::LOCALHOST),
         name: name_of(&listener.mode, &way.destination, tls, &host, way.path),
         listener: listener.clone(),
+        own: Arc::new(Own::of_interfaces(clock.clone())),
         destination: way.destination,
         behind: way.behind,
         tls,
