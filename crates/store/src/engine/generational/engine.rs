@@ -61,7 +61,8 @@ pub(super) struct Inner {
 impl Generational {
     /// Open what is on the device. A device that holds nothing yet opens empty. Errors: the device's, as text.
     pub fn open(device: Arc<dyn Device>, options: &GenerationalOptions) -> Result<Self, String> {
-        let Opened { index, frontier, policy, tally, covered, damaged, is_void } = recover::open(&device, options)?;
+        let Opened { index, frontier, policy, tally, covered, damaged, is_void, lacks_snapshot } =
+            recover::open(&device, options)?;
         let segments = frontier.segments().cloned().ok_or("the log has no segments")?;
         let (layout, stamp) = (options.layout, options.stamp);
         let (counters, pool) = (LogCounters::default(), Arc::default());
@@ -89,6 +90,10 @@ impl Generational {
                 // What lies on the disk is to mean nothing from now on, whatever is found of it later.
                 let void = snapshot::take(&inner, false) && snapshot::take(&inner, false);
                 void.then_some(()).ok_or("the disk takes no snapshot of the index")?;
+            } else if lacks_snapshot {
+                // Segments that were begun before and are empty come into use once the log has gone round, though nothing was written
+                // over: the next opening could not tell. If the disk does not take it, nothing is cleaned before it does.
+                snapshot::take(&inner, false);
             }
             cleaner::start(&inner).map_err(|error| error.to_string())?;
         }

@@ -5,7 +5,8 @@
 //! does cover counts only if it leads there: so nothing comes back that was replaced, removed or evicted before.
 //!
 //! Without a whole snapshot, in a disk that was never written round, all records count. In one that was, nobody knows what
-//! was replaced by records that are gone: it opens empty, and its first act is to say so in both snapshots.
+//! was replaced by records that are gone: it opens empty, and its first act is to say so in both snapshots. So that this needs a
+//! damaged disk, whatever is opened without a snapshot has one taken at once, and nothing is cleaned without one.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -41,6 +42,8 @@ pub struct Opened {
     pub damaged: u64,
     /// Nothing of what lies on the disk counts: that has to be written down before anything else.
     pub is_void: bool,
+    /// Records were found, and no snapshot.
+    pub lacks_snapshot: bool,
 }
 
 /// Numbers of records, and places, go on so far behind the last that are known where some may not be known.
@@ -87,6 +90,7 @@ pub fn open(device: &Arc<dyn Device>, options: &GenerationalOptions) -> Result<O
         blocking::sync(&**device).map_err(|error| error.to_string())?;
     }
     policy.resume(found.ledger.now);
+    let lacks_snapshot = whole.is_none() && found.ledger.segments.iter().any(|(known, _)| known.home > 0);
     let next = match whole {
         Some(header) => header.number + if is_clean { 1 } else { STEP },
         // Of those that are damaged no number is known.
@@ -104,6 +108,7 @@ pub fn open(device: &Arc<dyn Device>, options: &GenerationalOptions) -> Result<O
         covered: Covered::going_on(next, if found.is_void { 0 } else { up_to }),
         damaged: damaged + found.damaged,
         is_void: found.is_void,
+        lacks_snapshot,
     })
 }
 
