@@ -30,6 +30,8 @@ pub(crate) enum Failure {
     TooManyConnections,
     #[error("The response is not in the cache, and the request asks for a cached response only (only-if-cached).")]
     NotCached,
+    #[error("The proxy is offline and asks no origin. {0}")]
+    Offline(Unanswered),
     #[error("Cannot resolve {host}: {error}.")]
     Resolve { host: String, error: String },
     #[error("Cannot resolve {host}: the name servers did not answer in time.")]
@@ -54,6 +56,23 @@ pub(crate) enum Failure {
     Internal(String),
 }
 
+/// Why a proxy that is offline has no answer. `Display` is a sentence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unanswered {
+    #[error("No response to this request is in the cache.")]
+    NotStored,
+    #[error("Only a part of what the request asks for is in the cache.")]
+    Part,
+    #[error("The response in the cache is stale and must be validated before it is used.")]
+    MustValidate,
+    #[error("The response in the cache is older than the request allows, or the request asks for its validation.")]
+    Unwanted,
+    #[error("Requests of this kind are not answered from the cache.")]
+    NotForCache,
+    #[error("Tunnels are closed meanwhile.")]
+    Tunnel,
+}
+
 impl From<BadField> for Failure {
     fn from(bad: BadField) -> Failure {
         Failure::Internal(bad.to_string())
@@ -74,6 +93,7 @@ impl Failure {
             Failure::TooManyConnections | Failure::AllOut { .. } => 503,
             Failure::Resolve { .. } | Failure::Connect { .. } | Failure::Tls { .. } | Failure::Origin(_) => 502,
             Failure::NotCached
+            | Failure::Offline(_)
             | Failure::ResolveTimeout { .. }
             | Failure::ConnectTimeout { .. }
             | Failure::OriginTimeout => 504,
@@ -124,6 +144,7 @@ mod tests {
             (Failure::Loop, 508),
             (Failure::TooManyConnections, 503),
             (Failure::NotCached, 504),
+            (Failure::Offline(Unanswered::Tunnel), 504),
             (Failure::Resolve { host: text(), error: text() }, 502),
             (Failure::ResolveTimeout { host: text() }, 504),
             (Failure::Connect { address, error: text() }, 502),
