@@ -22,7 +22,7 @@ pub struct StoredState {
 pub enum Reuse {
     /// It is fresh, and fresh enough for this client.
     Serve,
-    /// It is stale, and the client takes it so (`max-stale`).
+    /// It is stale, and the client takes it so (`max-stale`), or nobody can be asked ([`disconnected`]).
     ServeStale,
     /// It is stale, and the origin lets it be served while it is being validated (RFC 5861 3): serve and validate.
     ServeAndValidate,
@@ -30,6 +30,15 @@ pub enum Reuse {
     Validate,
     /// It would have to be validated, and the client wants a stored answer or none: 504 (RFC 9111 5.2.1.7).
     NotCached,
+}
+
+/// Why a cache that can ask nobody does not use a stored response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Withheld {
+    /// It is stale, and may be used only after its origin has validated it.
+    MustValidate,
+    /// The request asks for something younger, fresher or validated.
+    Unwanted,
 }
 
 impl StoredState {
@@ -47,10 +56,8 @@ pub fn without_reload(directives: &RequestDirectives) -> RequestDirectives {
 
 /// Decides by what the request asks (RFC 9111 5.2.1) and the response allows (4.2.4).
 pub fn reuse(directives: &RequestDirectives, stored: &StoredState) -> Reuse {
-    let too_old = directives.max_age.is_some_and(|most| stored.age_seconds > most);
-    let for_too_short = directives.min_fresh.is_some_and(|least| i128::from(stored.ttl_seconds) < i128::from(least));
     let validate = if directives.only_if_cached { Reuse::NotCached } else { Reuse::Validate };
-    if directives.revalidate || too_old || for_too_short {
+    if wants_better(directives, stored) {
         return validate;
     }
     if stored.ttl_seconds > 0 {
@@ -63,6 +70,36 @@ pub fn reuse(directives: &RequestDirectives, stored: &StoredState) -> Reuse {
     // A client that sets a limit of its own to age does not want it stale (RFC 9111 5.2.1.1).
     let within_window = stored.may_be_stale && stale < stored.stale_while_revalidate_seconds;
     if within_window && directives.max_age.is_none() { Reuse::ServeAndValidate } else { validate }
+}
+
+/// The same for a cache that can ask nobody, which may serve what is stale unless the response forbids it (RFC 9111 4.2.4).
+///
+/// What a request asks for is heeded as well as it can be without an origin. `no-cache` is not satisfied by what nobody has
+/// validated; and a client that sets a limit of its own to age does not want it stale, unless it says by how much (5.2.1.1).
+///
+/// Errors: [`Withheld`].
+pub fn disconnected(directives: &RequestDirectives, stored: &StoredState) -> Result<Reuse, Withheld> {
+    if wants_better(directives, stored) {
+        return Err(Withheld::Unwanted);
+    }
+    if stored.ttl_seconds > 0 {
+        return Ok(Reuse::Serve);
+    }
+    if !stored.may_be_stale {
+        return Err(Withheld::MustValidate);
+    }
+    let takes_it = match directives.max_stale {
+        Some(most) => stored.stale_seconds() <= most,
+        None => directives.max_age.is_none(),
+    };
+    if takes_it { Ok(Reuse::ServeStale) } else { Err(Withheld::Unwanted) }
+}
+
+/// Whether a request asks for something validated, younger, or fresh for longer.
+fn wants_better(directives: &RequestDirectives, stored: &StoredState) -> bool {
+    let too_old = directives.max_age.is_some_and(|most| stored.age_seconds > most);
+    let for_too_short = directives.min_fresh.is_some_and(|least| i128::from(stored.ttl_seconds) < i128::from(least));
+    directives.revalidate || too_old || for_too_short
 }
 
 /// May a stored response that could not be validated be served after all (RFC 5861 4)? For errors of the origin: no
@@ -132,6 +169,40 @@ mod tests {
         ] {
             assert_eq!(reuse(&request(asked), &state), expected, "{asked} {state:?}");
         }
+    }
+
+    #[test]
+    fn with_nobody_to_ask() {
+        use Withheld::*;
+        let strict = StoredState { may_be_stale: false, ..stored(20, -5) };
+        let served = |reuse| -> Result<Reuse, Withheld> { Ok(reuse) };
+        for (asked, state, expected) in [
+            ("", stored(5, 10), served(Reuse::Serve)),
+            ("", stored(5, 0), served(Reuse::ServeStale)),
+            ("", stored(u64::MAX, i64::MIN), served(Reuse::ServeStale)),
+            ("", StoredState { stale_while_revalidate_seconds: 10, ..stored(20, -5) }, served(Reuse::ServeStale)),
+            ("", strict, Err(MustValidate)),
+            ("max-stale", strict, Err(MustValidate)),
+            ("", StoredState { ttl_seconds: 1, ..strict }, served(Reuse::Serve)),
+            ("only-if-cached", stored(5, -1), served(Reuse::ServeStale)),
+            ("no-cache", stored(5, 10), Err(Unwanted)),
+            ("no-cache, max-stale", stored(5, -1), Err(Unwanted)),
+            ("max-age=0", stored(0, 10), Err(Unwanted)),
+            ("max-age=4", stored(5, 10), Err(Unwanted)),
+            ("max-age=5", stored(5, 10), served(Reuse::Serve)),
+            ("max-age=5", stored(5, -1), Err(Unwanted)),
+            ("max-age=5, max-stale", stored(5, -1), served(Reuse::ServeStale)),
+            ("max-age=4, max-stale", stored(5, -1), Err(Unwanted)),
+            ("max-stale=9", stored(5, -9), served(Reuse::ServeStale)),
+            ("max-stale=9", stored(5, -10), Err(Unwanted)),
+            ("min-fresh=10", stored(5, 10), served(Reuse::Serve)),
+            ("min-fresh=11", stored(5, 10), Err(Unwanted)),
+            ("min-fresh=1", stored(5, -1), Err(Unwanted)),
+        ] {
+            assert_eq!(disconnected(&request(asked), &state), expected, "{asked} {state:?}");
+        }
+        let unheeded = without_reload(&request("no-cache"));
+        assert_eq!(disconnected(&unheeded, &stored(5, -1)), Ok(Reuse::ServeStale));
     }
 
     #[test]

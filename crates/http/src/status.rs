@@ -24,6 +24,8 @@ pub struct CacheStatus {
     pub collapsed: bool,
     /// What the answer says and a rule overruled when it was stored.
     pub overruled: Overrides,
+    /// Whether the cache asks no origin at present, so that nobody could say whether this still holds.
+    pub offline: bool,
 }
 
 /// Whether the origin had to be asked, and why (RFC 9211 2.1 and 2.2).
@@ -72,6 +74,9 @@ impl fmt::Display for CacheStatus {
         }
         f.write_str(if self.stored { "; stored" } else { "" })?;
         f.write_str(if self.collapsed { "; collapsed" } else { "" })?;
+        if self.offline {
+            return f.write_str("; detail=OFFLINE");
+        }
         // A token: their names have no other characters.
         let mut overruled = self.overruled.all().map(Override::name);
         if let Some(first) = overruled.next() {
@@ -112,6 +117,10 @@ mod tests {
                     ..none.clone()
                 },
                 "Tinaja; fwd=uri-miss; stored; detail=OVERRIDE_no-store+private",
+            ),
+            (
+                CacheStatus { outcome: Outcome::Hit, ttl: Some(-123), offline: true, ..none.clone() },
+                "Tinaja; hit; ttl=-123; detail=OFFLINE",
             ),
             (none, "Tinaja; fwd=bypass"),
         ] {

@@ -50,6 +50,9 @@ pub struct Listener {
     pub rules: Rules,
     /// What is stored, and for how long, where the RFCs are not to decide.
     pub cache_rules: CacheRules,
+    /// Whether origins are left alone: clients get what is stored, fresh or stale, or a 504. Their health is not checked while all
+    /// listeners are so. False by default.
+    pub offline: bool,
     /// Its certificates. With any, it speaks TLS alone, and the first is for clients that name none of the others;
     /// without, plain HTTP.
     pub certificates: Vec<CertificateFiles>,
@@ -107,6 +110,7 @@ impl Listener {
             mode: Mode::Forward,
             rules: Rules::default(),
             cache_rules: CacheRules::default(),
+            offline: false,
             certificates: Vec::new(),
         }
     }

@@ -39,6 +39,11 @@ impl Current {
         *self.0.write() = fresh.0.into_inner();
     }
 
+    /// Whether no listener asks origins.
+    pub fn is_offline(&self) -> bool {
+        self.0.read().iter().all(|serving| serving.listener.offline)
+    }
+
     /// What all go by now.
     pub fn listeners(&self) -> Vec<Arc<Listener>> {
         self.0.read().iter().map(|serving| serving.listener.clone()).collect()

@@ -33,6 +33,8 @@ pub(crate) enum Failure {
     TooManyConnections,
     #[error("The response is not in the cache, and the request asks for a cached response only (only-if-cached).")]
     NotCached,
+    #[error("{}", .0.sentence())]
+    Offline(Unanswered),
     #[error("Cannot resolve {host}: {error}.")]
     Resolve { host: String, error: String },
     #[error("Cannot resolve {host}: the name servers did not answer in time.")]
@@ -70,6 +72,7 @@ pub(crate) enum Reason {
     Loop,
     TooManyConnections,
     NotCached,
+    Offline(Unanswered),
     NotResolved,
     Unreachable,
     Insecure,
@@ -101,6 +104,7 @@ impl Reason {
             Reason::NotCached => {
                 "The response is not in the cache, and the request asks for a cached response only (only-if-cached)."
             }
+            Reason::Offline(why) => why.sentence(),
             Reason::NotResolved => "The name of the host cannot be resolved.",
             Reason::Unreachable => "The origin cannot be reached.",
             Reason::Insecure => "The proxy cannot connect to the origin by TLS.",
@@ -110,6 +114,41 @@ impl Reason {
             Reason::ClientLeft => "The client disconnected.",
             Reason::BadRequest => "The request is malformed or incomplete.",
             Reason::Internal => "The proxy failed.",
+        }
+    }
+}
+
+/// Why a proxy that is offline has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unanswered {
+    NotStored,
+    Part,
+    MustValidate,
+    Unwanted,
+    NotForCache,
+    Tunnel,
+}
+
+impl Unanswered {
+    fn sentence(self) -> &'static str {
+        match self {
+            Unanswered::NotStored => {
+                "The proxy is offline and asks no origin. No response to this request is in the cache."
+            }
+            Unanswered::Part => {
+                "The proxy is offline and asks no origin. Only a part of what the request asks for is in the cache."
+            }
+            Unanswered::MustValidate => {
+                "The proxy is offline and asks no origin. The response in the cache is stale and must be validated before it is used."
+            }
+            Unanswered::Unwanted => {
+                "The proxy is offline and asks no origin. The response in the cache is older than the request allows, or the request \
+                 asks for its validation."
+            }
+            Unanswered::NotForCache => {
+                "The proxy is offline and asks no origin. Requests of this kind are not answered from the cache."
+            }
+            Unanswered::Tunnel => "The proxy is offline and asks no origin. Tunnels are closed meanwhile.",
         }
     }
 }
@@ -134,6 +173,7 @@ impl Failure {
             Failure::Loop => Reason::Loop,
             Failure::TooManyConnections => Reason::TooManyConnections,
             Failure::NotCached => Reason::NotCached,
+            Failure::Offline(why) => Reason::Offline(*why),
             Failure::Resolve { .. } | Failure::ResolveTimeout { .. } => Reason::NotResolved,
             Failure::Connect { .. } | Failure::ConnectTimeout { .. } => Reason::Unreachable,
             Failure::Tls { .. } => Reason::Insecure,
@@ -159,6 +199,7 @@ impl Failure {
             Failure::TooManyConnections | Failure::AllOut { .. } => 503,
             Failure::Resolve { .. } | Failure::Connect { .. } | Failure::Tls { .. } | Failure::Origin(_) => 502,
             Failure::NotCached
+            | Failure::Offline(_)
             | Failure::ResolveTimeout { .. }
             | Failure::ConnectTimeout { .. }
             | Failure::OriginTimeout => 504,
@@ -240,6 +281,7 @@ mod tests {
             (Failure::Loop, 508),
             (Failure::TooManyConnections, 503),
             (Failure::NotCached, 504),
+            (Failure::Offline(Unanswered::Tunnel), 504),
             (Failure::Resolve { host: text(), error: text() }, 502),
             (Failure::ResolveTimeout { host: text() }, 504),
             (Failure::Connect { address, error: text() }, 502),

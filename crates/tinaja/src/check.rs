@@ -38,6 +38,9 @@ pub fn check(settings: &Settings) -> Result<()> {
     for listener in &settings.proxy.listeners {
         text.push_str(&listening(listener));
     }
+    if settings.proxy.listeners.iter().any(|listener| listener.offline) {
+        text.push_str("  is offline: it asks no origin, and serves what is in the cache, fresh or stale\n");
+    }
     // All listeners have the same. Writing to a String cannot fail.
     let cache_rules = settings.proxy.listeners.first().map_or(0, |listener| listener.cache_rules.len());
     let _ = match cache_rules {

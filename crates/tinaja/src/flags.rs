@@ -142,6 +142,10 @@ pub struct Serve {
     /// default, because each hit in memory then costs a copy and a check.
     #[arg(long, value_name = "true|false")]
     pub memory_yields: Option<bool>,
+    /// Ask no origin: answer with what is in the cache, fresh or stale, and with 504 where nothing is. For times when the link is
+    /// down. Without a value, true. A reload does not change what this flag says; offline in the configuration file can change.
+    #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub offline: Option<bool>,
     /// Threads that serve requests, for all addresses together (default: one per core). Disk threads are extra.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub workers: Option<u16>,

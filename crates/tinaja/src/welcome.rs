@@ -43,6 +43,9 @@ impl Welcome {
                     .and_then(|()| text.write_str(&forward_clients(&url))),
             };
         }
+        if self.listeners.iter().any(|listener| listener.offline) {
+            text.push_str("  offline    no origin is asked; clients get what is in the cache, fresh or stale\n");
+        }
         let _ = writeln!(
             text,
             "  cache      {}: {}, {} of memory for hot objects",

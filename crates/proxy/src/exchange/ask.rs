@@ -104,6 +104,7 @@ impl Asker {
         with: With<'_>,
         entry: &mut Entry,
     ) -> Result<Reply, Failure> {
+        request.check_online()?;
         if cached && let Some(reply) = self.neighbours.ask(request, &head, entry).await? {
             return Ok(reply);
         }

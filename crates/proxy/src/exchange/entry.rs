@@ -31,6 +31,8 @@ pub(super) struct Entry {
     pub fetched_from: Option<IpAddr>,
     /// A neighbour asks, and is told that.
     pub for_neighbour: bool,
+    /// No origin is asked.
+    pub offline: bool,
     /// A neighbour answered.
     pub by_neighbour: bool,
     /// Neighbours on whose disks it belongs too, and who could not be asked for it.
@@ -63,6 +65,7 @@ impl Entry {
             stored: self.stored,
             collapsed: self.collapsed,
             overruled: self.overruled,
+            offline: self.offline,
         }
     }
 

@@ -16,7 +16,7 @@ use super::plan::{Wants, wants};
 use super::reuse::{Reuse, is_left_over, judge};
 use super::serve::{Given, Sender, Sent};
 use super::transaction::{Ended, Transaction};
-use crate::failure::Failure;
+use crate::failure::{Failure, Unanswered};
 use crate::shared::Shared;
 use crate::storage::{Storage, Switch};
 use crate::stored::{Found, Looked, find};
@@ -67,6 +67,10 @@ impl Finder {
                     }
                 }
             };
+            // Nobody is fetched for, and nobody waited for.
+            if request.ticket.is_offline() {
+                return Err(Failure::Offline(unanswered(transaction.entry.outcome)).into());
+            }
             // A cache that came or went while somebody looked may have what was not found.
             if stale.is_none() && !turn.is_some_and(|turn| self.switch.is_still(turn)) {
                 return self.passer.pass_by(transaction).await;
@@ -122,6 +126,10 @@ impl Finder {
         match verdict {
             // On the way to the origin the rules refuse the request with their reason, or find it at another address.
             Reuse::Denied => return Ok(Some((Outcome::Stale, None))),
+            Reuse::Withheld(rules::Withheld::MustValidate) => {
+                return Err(Failure::Offline(Unanswered::MustValidate).into());
+            }
+            Reuse::Withheld(rules::Withheld::Unwanted) => return Err(Failure::Offline(Unanswered::Unwanted).into()),
             Reuse::By(rules::Reuse::NotCached) => return Err(Failure::NotCached.into()),
             Reuse::By(rules::Reuse::Validate) => return Ok(Some((outcome, Some(found)))),
             _ if !matches!(wants(request, &found, now), Wants::Here) => {
@@ -140,5 +148,13 @@ impl Finder {
                 Ok(Some((Outcome::Miss, None)))
             }
         }
+    }
+}
+
+/// Why there is no answer where no origin is asked, by what was found.
+fn unanswered(outcome: Outcome) -> Unanswered {
+    match outcome {
+        Outcome::Partial => Unanswered::Part,
+        _ => Unanswered::NotStored,
     }
 }

@@ -163,7 +163,7 @@ impl Exchange {
     /// way here, if somebody looked.
     pub async fn answer(&self, request: &Request, client: &mut Client, looked: Option<Looked>) {
         let (id, for_neighbour) = (Some(request.ticket.id.clone()), request.ticket.neighbour);
-        let mut entry = Entry { id, for_neighbour, ..Entry::default() };
+        let mut entry = Entry { id, for_neighbour, offline: request.ticket.is_offline(), ..Entry::default() };
         if for_neighbour {
             // Whoever waits for a slow origin with its neighbour must know it from one that is dead.
             let _ = client.interim(&ResponseHead::new(StatusCode::PROCESSING)).await;

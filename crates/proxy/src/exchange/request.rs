@@ -16,7 +16,7 @@ use tinaja_http::status::Outcome;
 use tinaja_http::vary::NOT_FETCHED_WITH;
 
 use crate::config::{Listener, Mode};
-use crate::failure::Failure;
+use crate::failure::{Failure, Unanswered};
 use crate::ids::RequestId;
 use crate::neighbours::{CLIENT, HAS, OBJECT};
 use crate::origin::{Behind, Destination};
@@ -85,6 +85,11 @@ impl Ticket {
         format!("{scheme}://{}{path}", self.host)
     }
 
+    /// Whether no origin is asked for it.
+    pub fn is_offline(&self) -> bool {
+        self.listener.offline
+    }
+
     /// Whether the proxy speaks for the origin, rather than for the client.
     pub fn is_reverse(&self) -> bool {
         matches!(self.listener.mode, Mode::Reverse(_))
@@ -137,6 +142,17 @@ impl Request {
         let not_for_cache = not_for_cache(&method, ticket.framing, &directives);
         let head = RequestHead { method, target: Bytes::copy_from_slice(ticket.path.as_bytes()), headers };
         Ok(Request { ticket: Arc::new(ticket), head, version, directives, not_for_cache, is_loop, told_of })
+    }
+
+    /// Every way to an origin, or to a neighbour that would ask one, asks here first, before anything is looked up or connected to.
+    ///
+    /// Errors: [`Failure::Offline`].
+    pub fn check_online(&self) -> Result<(), Failure> {
+        match (self.ticket.is_offline(), self.not_for_cache) {
+            (false, _) => Ok(()),
+            (true, None) => Err(Failure::Offline(Unanswered::NotStored)),
+            (true, Some(_)) => Err(Failure::Offline(Unanswered::NotForCache)),
+        }
     }
 
     pub fn method(&self) -> &Method {

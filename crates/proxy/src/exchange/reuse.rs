@@ -19,6 +19,8 @@ use crate::stored::{Found, StoredHead};
 pub(crate) enum Reuse {
     /// It will, or must be validated first.
     By(reuse::Reuse),
+    /// It will not, and the origin is not asked for a better one.
+    Withheld(reuse::Withheld),
     /// The listener's rules keep it from this client.
     Denied,
 }
@@ -30,7 +32,12 @@ pub(crate) fn judge(request: &Request, stored: &StoredHead, now: SystemTime) -> 
     if !ticket.listener.may_serve(ticket.asked(request.method()), stored.facts.fetched_from, &ticket.own) {
         return Reuse::Denied;
     }
-    Reuse::By(reuse::reuse(&heeded(request, stored), &stored.facts.state(now)))
+    let (directives, state) = (heeded(request, stored), stored.facts.state(now));
+    // A neighbour may be online: it gets nothing stale for its clients that it did not ask for.
+    if ticket.is_offline() && !ticket.neighbour {
+        return reuse::disconnected(&directives, &state).map_or_else(Reuse::Withheld, Reuse::By);
+    }
+    Reuse::By(reuse::reuse(&directives, &state))
 }
 
 /// What counts of what a request says of caching. Rules are read for those alone that want something validated, so that a plain hit
@@ -58,7 +65,8 @@ pub(crate) fn is_left_over(shared: &Shared, request: &Request, found: &Found) ->
     let Some(neighbours) = &shared.neighbours else { return false };
     let ticket = &request.ticket;
     // Who may ask nobody, and a neighbour that takes this proxy for a home, get what there is.
-    if request.directives.only_if_cached || ticket.neighbour || found.hit.state != State::Whole {
+    let asks_nobody = request.directives.only_if_cached || ticket.is_offline();
+    if asks_nobody || ticket.neighbour || found.hit.state != State::Whole {
         return false;
     }
     let is_own = || match found.hit.source {

@@ -176,7 +176,8 @@ impl MaybePlain<'_> {
         }
         let left = found.head.facts.fresh_until.duration_since(now).unwrap_or_default();
         let ttl = i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
-        let status = CacheStatus { outcome: Outcome::Hit, ttl: Some(ttl), ..CacheStatus::default() };
+        let offline = self.request.ticket.is_offline();
+        let status = CacheStatus { outcome: Outcome::Hit, ttl: Some(ttl), offline, ..CacheStatus::default() };
         let (age, via) = (found.head.facts.age(now), self.via.to_str().unwrap_or_default());
         add(format_args!("Age: {age}\r\nVia: {via}\r\nCache-Status: {status}\r\n"));
         if let Some(name) = self.shared.ids.header() {

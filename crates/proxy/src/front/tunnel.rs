@@ -8,13 +8,13 @@ use tokio::net::TcpStream;
 
 use super::relay::{Relayed, relay};
 use crate::config::{Listener, Mode};
-use crate::failure::Failure;
+use crate::failure::{Failure, Unanswered};
 use crate::origin::{Destination, dial, resolve};
 use crate::rules::Asked;
 use crate::shared::Shared;
 use crate::stream::Stream;
 
-/// Connects to the tunnel's far end, if the rules allow it.
+/// Connects to the tunnel's far end, if the rules allow it and the proxy is online.
 pub(super) async fn reach(
     shared: &Shared,
     listener: &Listener,
@@ -25,6 +25,9 @@ pub(super) async fn reach(
         return Err(Failure::NoTunnels);
     }
     listener.check_request(asked)?;
+    if listener.offline {
+        return Err(Failure::Offline(Unanswered::Tunnel));
+    }
     let check = |address| shared.check_address(listener, asked, address);
     let addresses = resolve(&shared.clock, destination, shared.limits.resolve, check).await?;
     dial(&shared.clock, &addresses, shared.limits.connect).await

@@ -138,6 +138,10 @@ async fn explain_at(store: &Storage, clock: &Clock, request: &Request) -> Explai
             }
         }
     };
+    if ticket.is_offline() && explained.verdict != Verdict::Hit {
+        explained.verdict = Verdict::Refused;
+    }
+    let why = if ticket.is_offline() { format!("offline, {why}") } else { why };
     Explained { why, ..explained }
 }
 
@@ -161,6 +165,12 @@ fn verdict(request: &Request, found: &Found, stored: &Stored, clock: &Clock) -> 
         Reuse::Denied => {
             (Verdict::Miss, "access rules of this listener keep what is stored from clients on this machine")
         }
+        Reuse::Withheld(reuse::Withheld::MustValidate) => {
+            (Verdict::Refused, "it is stale, and must be validated before it is used")
+        }
+        Reuse::Withheld(reuse::Withheld::Unwanted) => {
+            (Verdict::Refused, "the request asks for a younger, fresher or validated response")
+        }
         Reuse::By(reuse::Reuse::NotCached) => {
             (Verdict::Refused, "it wants a stored response, and this one must be validated")
         }
@@ -175,6 +185,9 @@ fn verdict(request: &Request, found: &Found, stored: &Stored, clock: &Clock) -> 
             (Verdict::Hit, "it is just being fetched, and clients read along")
         }
         Reuse::By(reuse::Reuse::Serve) => (Verdict::Hit, "it is fresh"),
+        Reuse::By(reuse::Reuse::ServeStale) if request.ticket.is_offline() => {
+            (Verdict::Hit, "it is stale, and may be served so")
+        }
         Reuse::By(reuse::Reuse::ServeStale) => (Verdict::Hit, "it is stale, and the request takes it so"),
         Reuse::By(reuse::Reuse::ServeAndValidate) => {
             (Verdict::Hit, "it is stale, and within its grace: it is validated behind the response")

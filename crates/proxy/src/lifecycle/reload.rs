@@ -1,4 +1,5 @@
-//! Settings that can be exchanged while the proxy serves: what each listener is, its routes, rules and certificates.
+//! Settings that can be exchanged while the proxy serves: what each listener is, its routes, rules and
+//! certificates, and whether origins are asked.
 //!
 //! All of them are exchanged at once, and only if all of them are good. A request goes by what holds when its head has
 //! come; a connection keeps the certificate that it began with. So nothing is half new. Limits stay as they are: places and
@@ -75,8 +76,14 @@ impl Reloader {
         let fresh = Current::load(&config.listeners, self.shared.clock.wall())?;
         let origins = self.origins.prepare(behind(&config.listeners))?;
         self.origins.exchange(origins);
+        let was_offline = self.current.is_offline();
         self.current.exchange(fresh);
         warn_of_open(&config.listeners);
+        match (was_offline, self.current.is_offline()) {
+            (false, true) => tracing::info!("offline: no origin is asked until the next reload"),
+            (true, false) => tracing::info!("online: origins are asked again"),
+            _ => {}
+        }
         let began = &self.began;
         for (name, changed) in [
             ("limits", config.limits != began.limits),

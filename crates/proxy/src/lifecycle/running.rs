@@ -148,7 +148,8 @@ impl Proxy {
         }
         let shared = self.exchange.shared.clone();
         let refuse = move |address| shared.check_self(address);
-        answering.spawn(check_all(self.exchange.origins.clone(), refuse));
+        let current = self.control_server.current.clone();
+        answering.spawn(check_all(self.exchange.origins.clone(), refuse, move || current.is_offline()));
         Accepting { stopping, listeners, _beside: answering }
     }
 

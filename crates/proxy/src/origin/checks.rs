@@ -23,10 +23,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const MOST_INTERIM: usize = 16;
 
 /// Asks each origin that is to be checked, as the routes say now, until it is dropped. `refuse` says what may not be
-/// connected to. One question at a time for each origin.
+/// connected to. One question at a time for each origin, and none while `is_offline` says so.
 pub(crate) async fn check_all(
     origins: Arc<Origins>,
     refuse: impl Fn(SocketAddr) -> Result<(), Failure> + Send + Sync + 'static,
+    is_offline: impl Fn() -> bool + Send,
 ) {
     let refuse = Arc::new(refuse);
     let mut questions = JoinSet::new();
@@ -35,6 +36,10 @@ pub(crate) async fn check_all(
         for group in origins.groups() {
             let Some(check) = &group.behind.upstream.check else { continue };
             any = true;
+            if is_offline() {
+                // What was last known of them holds until then.
+                break;
+            }
             for member in group.members.iter().filter(|member| member.begin_check(origins.clock.now())) {
                 let (origins, group, member, check) = (origins.clone(), group.clone(), member.clone(), check.clone());
                 let refuse = refuse.clone();

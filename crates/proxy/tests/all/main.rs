@@ -31,6 +31,7 @@ mod lean;
 mod leaving;
 mod letter;
 mod listeners;
+mod offline;
 mod origins_http2;
 mod parts;
 mod passing;

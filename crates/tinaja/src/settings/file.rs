@@ -28,6 +28,7 @@ pub struct File {
     pub disk: Option<Text<Size>>,
     pub memory: Option<Text<Size>>,
     pub memory_yields: Option<bool>,
+    pub offline: Option<bool>,
     pub workers: Option<Number<1, 1024>>,
     pub engine: Option<Text<EngineRef>>,
     /// The settings of engines, which stand among the others.

@@ -103,7 +103,10 @@ impl Settings {
         let ports = flags.allow_connect_port.into_iter().map(Rule::allow_connect_port);
         listeners::open(&mut listeners, &destinations.chain(ports).collect::<Vec<_>>())?;
 
-        listeners.iter_mut().for_each(|listener| listener.cache_rules = cache_rules.clone());
+        let offline = flags.offline.or(file.offline).unwrap_or(false);
+        for listener in &mut listeners {
+            (listener.cache_rules, listener.offline) = (cache_rules.clone(), offline);
+        }
         let size = |flag: Option<Size>, file: Option<Text<Size>>| flag.or(file.map(|Text(size)| size));
         let cores = available_parallelism().map_or(1, NonZero::get);
         let workers = flags.workers.map(usize::from).or(workers.map(|Number(workers)| workers as usize));

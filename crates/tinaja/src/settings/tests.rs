@@ -225,6 +225,21 @@ fn flags_override_the_file() {
 }
 
 #[test]
+fn offline_is_for_all_listeners_and_the_flag_counts_before_the_file() {
+    let listeners = "[[listener]]\naddress = \"127.0.0.1:1\"\n[[listener]]\naddress = \"127.0.0.1:2\"\n";
+    for (flags, file, expected) in [
+        ("", "", false),
+        ("", "offline = true\n", true),
+        ("--offline", "", true),
+        ("--offline", "offline = false\n", true),
+        ("--offline=false", "offline = true\n", false),
+    ] {
+        let settings = read(flags, &format!("{file}{listeners}")).unwrap();
+        assert!(settings.proxy.listeners.iter().all(|one| one.offline == expected), "{flags:?} {file:?}");
+    }
+}
+
+#[test]
 fn rules_and_routes_are_read() {
     let text = "[[listener]]\naddress = \"[::1]:1\"\n[[listener.rule]]\naction = \"deny\"\nclient = \"10.0.0.0/8\"\n\
                 method = [\"PURGE\", \"M-SEARCH\"]\nport = [25, \"8000-8999\"]\ndestination = [\"::1\"]\n\

@@ -34,6 +34,7 @@ mod kills;
 mod lab;
 mod logs;
 mod metrics;
+mod offline;
 mod origin_certificates;
 mod rebinding;
 mod reload;
