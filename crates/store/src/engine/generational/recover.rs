@@ -27,7 +27,7 @@ use crate::index::Sets;
 use crate::layout::alone::Alone;
 use crate::layout::frontier::Begin;
 use crate::layout::scan::Scan;
-use crate::layout::{Frontier, Segments, SnapshotHeader, Snapshots, SummaryEntry};
+use crate::layout::{Frontier, LogLayout, Segments, SnapshotHeader, Snapshots, SummaryEntry};
 use crate::replace::Generations;
 use crate::replace::generations::Value;
 
@@ -242,6 +242,10 @@ fn after_a_crash(
         }
     };
     let segments = regions.iter().enumerate().map(known).collect();
+    let (newest, next_number) = match had_snapshot || regions.iter().any(Option::is_some) {
+        true => behind_what_was_on_its_way(newest, next_number, layout, policy),
+        false => (newest, next_number),
+    };
     let ledger = Ledger { next_number, newest, now: before.now, segments };
     let (index, segments, tally) = over(device, options, sets, &ledger);
     index.drop_homeless(|number| before.home(number) != ledger.home(number));
@@ -253,6 +257,14 @@ fn after_a_crash(
     }
     let damaged = scan.damaged.borrow().len() as u64;
     Ok(Found { index, segments, tally, ledger, damaged, is_void: false })
+}
+
+/// The place and the number to go on from. What was being written when the process died is not known: in each log a segment may have
+/// been begun of which only later batches have landed, and more may land now. If their places and numbers were used again, such a
+/// batch could go on behind a new one, and what it says would be taken for newer.
+fn behind_what_was_on_its_way(newest: Place, number: u64, layout: LogLayout, policy: &Generations) -> (Place, u64) {
+    let begun = policy.logs() as u64 * layout.region_bytes;
+    (Place(newest.0 + begun + layout.log_bytes()), number + NUMBERS_LEFT_OUT)
 }
 
 /// What a region that the snapshot does not know, or knew while it was being written, says of itself. Whose it is follows from
