@@ -244,7 +244,9 @@ impl<'a> Crowd<'a> {
                     continue;
                 }
             };
-            let said = fs::read_to_string(output).unwrap_or_default();
+            // Squid says why it ends in a log of its own.
+            let said = [fs::read_to_string(output.with_file_name("cache.log")), fs::read_to_string(&output)];
+            let said = said.map(Result::unwrap_or_default).concat();
             let last: Vec<_> = said.lines().rev().take(3).collect();
             return Err(LabError::failed(
                 "starting a node",
