@@ -192,7 +192,7 @@ fn packages() {
         "/flat/./Packages",
         "/flat/Packages.gz",
         "/simple/six/",
-        "/root/pypi/simple/six/",
+        "/mirror/pypi/simple/six/",
         "/config.json",
         "/se/rd/serde",
         "/3/l/log",

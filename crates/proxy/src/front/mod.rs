@@ -22,6 +22,7 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Method, Version};
 use tinaja_http::authority::Authority;
+use tinaja_http::body::Framing;
 use tinaja_http::judge::{Judged, Target};
 use tinaja_http::lines::lines;
 use tinaja_http::refusal::Refusal;
@@ -47,7 +48,7 @@ use crate::ids::RequestId;
 use crate::metrics::Source;
 use crate::origin::{Behind, Destination, default_port};
 use crate::page::raw_answer;
-use crate::rules::Asked;
+use crate::rules::{Asked, Own};
 use crate::shared::Shared;
 use crate::stored::name_of;
 use crate::stream::Stream;
@@ -254,25 +255,8 @@ impl Front {
         if judged.method == "PURGE" {
             listener.rules.check_purge(asked)?;
         }
-        let host_tls = way.host_tls || (tls && is_reverse);
-        let host = way.host.host_field(default_port(host_tls));
-        Ok(Ticket {
-            id,
-            began,
-            client,
-            name: name_of(&listener.mode, &way.destination, tls, &host, way.path),
-            listener,
-            own: self.shared.own.clone(),
-            destination: way.destination,
-            behind: way.behind,
-            tls,
-            host,
-            path: way.path.to_owned(),
-            https: host_tls,
-            framing: judged.framing,
-            index: self.index,
-            neighbour: caller.neighbour,
-        })
+        let came = Came { id, began, client, tls, index: self.index, neighbour: caller.neighbour };
+        Ok(way.ticket(came, listener, self.shared.own.clone(), judged.framing))
     }
 
     async fn tunnel(&self, gate: Gate, client: IpAddr, began: Instant, (judged, id): (&Judged, &RequestId)) {
@@ -311,6 +295,45 @@ pub(crate) struct Way<'a> {
     pub host_tls: bool,
     pub destination: Destination,
     pub behind: Option<Arc<Behind>>,
+}
+
+/// How a request came.
+pub(crate) struct Came {
+    pub id: RequestId,
+    pub began: Instant,
+    pub client: IpAddr,
+    /// By TLS.
+    pub tls: bool,
+    /// The number of its listener.
+    pub index: usize,
+    /// From another node of the cluster.
+    pub neighbour: bool,
+}
+
+impl Way<'_> {
+    /// What is known of a request that goes this way.
+    pub(crate) fn ticket(self, came: Came, listener: Arc<Listener>, own: Arc<Own>, framing: Framing) -> Ticket {
+        let Came { id, began, client, tls, index, neighbour } = came;
+        let https = self.host_tls || (tls && matches!(listener.mode, Mode::Reverse(_)));
+        let host = self.host.host_field(default_port(https));
+        Ticket {
+            id,
+            began,
+            client,
+            name: name_of(&listener.mode, &self.destination, tls, &host, self.path),
+            listener,
+            own,
+            destination: self.destination,
+            behind: self.behind,
+            tls,
+            host,
+            path: self.path.to_owned(),
+            https,
+            framing,
+            index,
+            neighbour,
+        }
+    }
 }
 
 /// Where a request goes, by what it asks for and whom the proxy speaks for.

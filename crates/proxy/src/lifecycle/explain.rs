@@ -16,13 +16,12 @@ use tinaja_store::State;
 
 use crate::admin::words::{Explained, Stored, Verdict};
 use crate::config::{Listener, Mode};
-use crate::exchange::{Request, Reuse, Ticket, judge, rule_for};
-use crate::front::way;
+use crate::exchange::{Request, Reuse, judge, rule_for};
+use crate::front::{Came, way};
 use crate::ids::RequestId;
-use crate::origin::default_port;
 use crate::rules::Own;
 use crate::storage::Storage;
-use crate::stored::{Found, Kind, Looked, find, name_of, variants};
+use crate::stored::{Found, Kind, Looked, find, variants};
 
 /// What would become of a GET of this URL with these fields, at each listener that would give it another name.
 ///
@@ -35,9 +34,10 @@ pub(super) async fn explain(
     fields: &[(String, String)],
 ) -> Result<Vec<Explained>, String> {
     let (head, judged) = read(url, fields)?;
+    let own = Arc::new(Own::of_interfaces(clock.clone()));
     let (mut ways, mut refused, mut names) = (Vec::new(), None, Vec::new());
     for (index, listener) in listeners.iter().enumerate() {
-        let request = match request(listener, index, (&head, &judged), clock) {
+        let request = match request(listener, index, (&head, &judged), &own, clock) {
             Ok(request) => request,
             Err(why) => {
                 refused = Some(why);
@@ -78,30 +78,15 @@ fn request(
     listener: &Arc<Listener>,
     index: usize,
     (head, judged): (&Bytes, &Judged),
+    own: &Arc<Own>,
     clock: &Clock,
 ) -> Result<Request, String> {
     let way = way(listener, judged).map_err(|failure| failure.to_string())?;
     let is_reverse = matches!(listener.mode, Mode::Reverse(_));
     let tls = is_reverse && !listener.certificates.is_empty();
-    let https = way.host_tls || tls;
-    let host = way.host.host_field(default_port(https));
-    let ticket = Ticket {
-        id: RequestId::Made(0),
-        began: clock.now(),
-        client: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        name: name_of(&listener.mode, &way.destination, tls, &host, way.path),
-        listener: listener.clone(),
-        own: Arc::new(Own::of_interfaces(clock.clone())),
-        destination: way.destination,
-        behind: way.behind,
-        tls,
-        host,
-        path: way.path.to_owned(),
-        https,
-        framing: judged.framing,
-        index,
-        neighbour: false,
-    };
+    let (id, began, client) = (RequestId::Made(0), clock.now(), IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let came = Came { id, began, client, tls, index, neighbour: false };
+    let ticket = way.ticket(came, listener.clone(), own.clone(), judged.framing);
     // Via is not looked at: nothing is sent.
     Request::read(ticket, judged, head, Version::HTTP_11, "").map_err(|failure| failure.to_string())
 }
