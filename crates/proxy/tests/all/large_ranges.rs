@@ -32,7 +32,7 @@ fn origin() -> Origin {
 #[test]
 fn ranges_are_read_by_seek() {
     let dir = tempfile::tempdir().unwrap();
-    let options = CacheOptions::new(dir.path().join("cache")).disk_bytes(9 << 30).memory_bytes(1 << 20);
+    let options = CacheOptions::new(dir.path().join("cache")).disk_bytes(8 << 30).memory_bytes(1 << 20);
     let store: Arc<dyn Store> = Arc::new(Cache::open(options).unwrap());
     let proxy = Proxy::over(store.clone(), |_| {});
     let (origin, mut length) = (origin(), 0);
