@@ -78,10 +78,13 @@ use crate::neighbours::Neighbours;
 use crate::origin::Origins;
 use crate::shared::Shared;
 use crate::storage::{Storage, Switch};
-use crate::stored::Looked;
+use crate::stored::{Looked, StoredHead};
 
 /// Connections to origins that are kept for later, for each worker.
 const KEPT_CONNECTIONS: usize = 128;
+
+/// What is left of a stored answer that was lost while it was sent.
+pub(crate) struct Rest(read::Source);
 
 /// What carries requests out; one for a proxy.
 pub(crate) struct Exchange {
@@ -92,6 +95,7 @@ pub(crate) struct Exchange {
     pub origins: Arc<Origins>,
     finder: Finder,
     passer: Arc<Passer>,
+    reader: Arc<Reader>,
     /// Fetches that go on by themselves.
     apart: Crowd,
 }
@@ -120,7 +124,7 @@ impl Exchange {
             store: store.clone(),
             switch: switch.clone(),
             asker: asker.clone(),
-            reader,
+            reader: reader.clone(),
             pieces: pieces.clone(),
             errands: errands.clone(),
         });
@@ -151,7 +155,7 @@ impl Exchange {
             parts,
             fetcher,
         };
-        Exchange { shared, store, switch, origins, finder, passer, apart }
+        Exchange { shared, store, switch, origins, finder, passer, reader, apart }
     }
 
     /// Waits until the fetches that go on by themselves have ended, at most for `limit`. Whether they have.
@@ -190,6 +194,18 @@ impl Exchange {
         if self.shared.log.is_on() {
             self.shared.log.write(entry.record(request, client.sent_bytes(), &self.shared.clock));
         }
+    }
+
+    /// The rest of a stored answer of `length` bytes, of which all before `at` has been sent, and the store has no more.
+    pub fn rest(&self, head: StoredHead, at: u64, length: u64) -> Rest {
+        Rest(read::Source::rest(head, at, length))
+    }
+
+    /// The next piece of it, which comes from the origin; `None` at its end.
+    ///
+    /// Errors: nothing tells whether the origin still has the same bytes, or it has others, or it cannot be asked.
+    pub async fn more(&self, request: &Request, rest: &mut Rest) -> Result<Option<Bytes>, Failure> {
+        self.reader.next(request, &mut rest.0).await
     }
 
     /// Fetches what a neighbour says that another one has, and answers whether it is on this proxy's disk now. No client asked, so it is in no log.

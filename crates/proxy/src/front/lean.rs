@@ -25,10 +25,9 @@ use tinaja_store::State;
 use tokio::io::AsyncWriteExt;
 
 use crate::client::{Gate, write_as_one};
-use crate::exchange::{Request, Reuse, is_left_over, judge};
+use crate::exchange::{Exchange, Request, Reuse, is_left_over, judge};
 use crate::metrics::Source;
 use crate::shared::Shared;
-use crate::storage::{Storage, Switch};
 use crate::stored::{Found, Kind, Looked, READ_PIECE_BYTES, find};
 
 /// Fields with which a request wants more than a plain answer.
@@ -57,9 +56,7 @@ pub(super) struct Answered {
 /// One request that may be a plain hit.
 pub(super) struct MaybePlain<'a> {
     pub shared: &'a Shared,
-    pub store: &'a Storage,
-    /// The same, where it matters whether it is there.
-    pub switch: &'a Switch,
+    pub exchange: &'a Exchange,
     /// The member of Via in what is answered here.
     pub via: &'a HeaderValue,
     pub request: &'a Request,
@@ -78,13 +75,13 @@ impl MaybePlain<'_> {
     /// Answers a plain hit.
     pub async fn answer(&self, gate: &mut Gate) -> Lean {
         // What is not found while another process has the cache may be in it all the same, a moment later.
-        let Some(turn) = self.switch.turn().filter(|_| self.is_plain()) else {
+        let Some(turn) = self.exchange.switch.turn().filter(|_| self.is_plain()) else {
             return Lean::Passed(None);
         };
         let request = self.request;
-        let looked = match find(self.store, &request.ticket.name, &request.head.headers).await {
+        let looked = match find(&self.exchange.store, &request.ticket.name, &request.head.headers).await {
             Looked::Found(found) if found.head.kind == Kind::Whole => *found,
-            looked => return Lean::Passed(Some(looked).filter(|_| self.switch.is_still(turn))),
+            looked => return Lean::Passed(Some(looked).filter(|_| self.exchange.switch.is_still(turn))),
         };
         match self.will_do(looked).await {
             Ok(plain) => Lean::Answered(self.send(gate, plain).await),
@@ -132,18 +129,28 @@ impl MaybePlain<'_> {
         let (clock, stall) = (&self.shared.clock, self.shared.limits.client_stall);
         let written = clock.timeout(stall, write_as_one(gate.stream(), head, first, b""));
         let mut sent = written.await.is_ok_and(|sent| sent.is_ok());
+        let length = found.hit.body.len();
+        let mut rest: Option<Box<_>> = None;
         while sent && !self.is_head() {
-            let piece = match found.hit.body.next(READ_PIECE_BYTES).await {
-                Ok(Some(piece)) => piece,
+            let piece = match &mut rest {
+                // Rare, so it is boxed: each hit would hold the room for it.
+                Some(rest) => Box::pin(self.exchange.more(self.request, rest)).await.map_err(|error| error.to_string()),
+                None => found.hit.body.next(READ_PIECE_BYTES).await.map_err(|error| error.to_string()),
+            };
+            match piece {
+                Ok(Some(piece)) => {
+                    sent = clock.timeout(stall, gate.stream().write_all(&piece)).await.is_ok_and(|sent| sent.is_ok());
+                    answer.body_bytes += if sent { piece.len() as u64 } else { 0 };
+                }
                 Ok(None) => break,
                 Err(error) => {
                     tracing::debug!(id = %self.request.ticket.id, "an object was lost while it was sent: {error}");
-                    sent = false;
-                    break;
+                    let (head, at) = (&found.head, answer.body_bytes);
+                    let length = length.filter(|_| rest.is_none());
+                    rest = length.map(|length| Box::new(self.exchange.rest(head.clone(), at, length)));
+                    sent = rest.is_some();
                 }
-            };
-            sent = clock.timeout(stall, gate.stream().write_all(&piece)).await.is_ok_and(|sent| sent.is_ok());
-            answer.body_bytes += if sent { piece.len() as u64 } else { 0 };
+            }
         }
         let flushed = clock.timeout(stall, gate.stream().flush());
         answer.keep &= sent && flushed.await.is_ok_and(|flushed| flushed.is_ok());
@@ -199,7 +206,7 @@ mod tests {
 
     use super::*;
     use crate::client::Client;
-    use crate::exchange::{self, Exchange};
+    use crate::exchange;
     use crate::front::{Caller, Front};
 
     fn bytes_of_future<A, F>(_: impl FnOnce(A) -> F) -> usize {

@@ -203,10 +203,8 @@ impl Front {
             }
         };
         let keep = !*stopping.borrow() && !request.closes();
-        let (shared, switch, via) = (&*self.shared, &self.exchange.switch, &self.via);
-        let store = &self.exchange.store;
-        let looked = match (MaybePlain { shared, store, switch, via, request: &request, keep }).answer(&mut gate).await
-        {
+        let (shared, exchange, via) = (&*self.shared, &*self.exchange, &self.via);
+        let looked = match (MaybePlain { shared, exchange, via, request: &request, keep }).answer(&mut gate).await {
             Lean::Answered(answer) => {
                 self.log_hit(&request, &answer);
                 return answer.keep.then_some(gate);

@@ -33,6 +33,7 @@ mod letter;
 mod listeners;
 mod offline;
 mod origins_http2;
+mod overwritten;
 mod parts;
 mod passing;
 mod purging;
