@@ -48,6 +48,7 @@ mod failure;
 mod front;
 mod group;
 mod guests;
+mod held;
 mod ids;
 mod lifecycle;
 mod limits;

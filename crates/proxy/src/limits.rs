@@ -2,12 +2,19 @@
 
 use std::time::Duration;
 
+/// With less than this nobody could be served.
+pub(crate) const LEAST_CLIENT_MEMORY: u64 = 1 << 20;
+
 /// Caps and time limits. Each bounds what one client or origin can hold on to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// Connections from clients at once; further ones get 503. Default 10,000: at about 13 KB each this is 130 MB,
     /// or 373 MB where all speak HTTP/2 (37 KB each, and 160 KB more for each answer that is read slowly).
     pub connections: usize,
+    /// Bytes of memory that all clients together may have the proxy hold: connections, heads that are not whole, what slow clients have
+    /// not taken. When they are held, idle connections are closed, then whoever has taken nothing for the longest is let go, and if that
+    /// is not enough further connections get 503. 1 MiB at least. Default: a quarter of the memory that there is for the process.
+    pub client_memory: u64,
     /// Requests at once over one HTTP/2 connection; further ones are refused and may be sent again. Default 100, what
     /// RFC 9113 6.5.2 takes for the least that still serves. Beyond the first, each counts as a connection.
     pub streams: u32,
@@ -49,6 +56,7 @@ impl Default for Limits {
         let seconds = Duration::from_secs;
         Limits {
             connections: 10_000,
+            client_memory: tinaja_store::memory_bytes() / 4,
             streams: 100,
             head: seconds(10),
             idle: seconds(60),

@@ -15,7 +15,7 @@ use tokio::task::yield_now;
 use crate::accepting::Recovery;
 use crate::crowd::Crowd;
 use crate::guests::Guests;
-use crate::metrics::of_origins;
+use crate::metrics::{of_clients, of_origins};
 use crate::origin::Origins;
 use crate::shared::Shared;
 use crate::storage::Storage;
@@ -102,7 +102,8 @@ impl MetricsServer {
             "/metrics" => {
                 let stats = self.storage.stats();
                 let metrics = self.shared.metrics.as_ref();
-                let kept = || [self.shared.log.families(), of_origins(&self.origins)].concat();
+                let kept =
+                    || [self.shared.log.families(), of_clients(&self.shared.held), of_origins(&self.origins)].concat();
                 match metrics.map(|metrics| metrics.text(&stats, self.crowd.present(), kept())) {
                     Some(Ok(figures)) => ("200 OK", "text/plain; version=0.0.4; charset=utf-8", figures),
                     _ => text("500 Internal Server Error", "the figures cannot be written"),

@@ -12,8 +12,10 @@ use tinaja_store::Key;
 use tokio::sync::watch;
 
 use crate::access::AccessLog;
+use crate::client::Patience;
 use crate::config::{Listener, Mode};
 use crate::failure::Failure;
+use crate::held::Held;
 use crate::ids::{Ids, RequestId};
 use crate::limits::Limits;
 use crate::metrics::{Metrics, Source};
@@ -27,6 +29,8 @@ pub(crate) struct Shared {
     /// Whose time and whose tasks all of it goes by: the store's.
     pub clock: Clock,
     pub limits: Limits,
+    /// What clients make it hold.
+    pub held: Arc<Held>,
     /// The name in Via, by which loops are found.
     pub name: String,
     /// Where the proxy listens.
@@ -80,6 +84,11 @@ impl Shared {
         if let Some(metrics) = &self.metrics {
             metrics.count(result, source, status, bytes, self.clock.since(began));
         }
+    }
+
+    /// How long a client is waited for, and what is held for it meanwhile.
+    pub fn patience(&self) -> Patience {
+        Patience { clock: self.clock.clone(), stall: self.limits.client_stall, held: self.held.clone() }
     }
 
     /// Waits for something, and is counted as waiting meanwhile.

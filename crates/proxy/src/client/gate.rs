@@ -44,6 +44,11 @@ impl Gate {
         &self.waiting
     }
 
+    /// Memory for what waits.
+    pub fn waiting_bytes(&self) -> usize {
+        self.waiting.capacity()
+    }
+
     /// Drops what has been dealt with from the start of what waits.
     pub fn drop_waiting(&mut self, bytes: usize) {
         self.waiting.advance(bytes.min(self.waiting.len()));

@@ -6,13 +6,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
-use tinaja_clock::Clock;
 use tinaja_http::message::ResponseHead;
 use tokio::io::AsyncWriteExt;
 
 use super::gate::Gate;
 use super::write::write_as_one;
-use super::{BadContent, Left};
+use super::{BadContent, Left, Patience};
 
 /// Content of a request that nobody wants is read up to so many bytes, so that the connection can be used again; more
 /// than that costs more than another connection.
@@ -26,9 +25,7 @@ pub(crate) struct H1 {
     http11: bool,
     /// The request was HEAD: its answer has no content, whatever it says of its length.
     head_only: bool,
-    /// How long it may take nothing, or send nothing.
-    stall: Duration,
-    clock: Clock,
+    patience: Patience,
     /// Another request may follow.
     keep: bool,
     frame: Frame,
@@ -51,8 +48,8 @@ enum Frame {
 
 impl H1 {
     /// The client of a request whose head was taken from `gate`. `keep` says whether its connection may go on.
-    pub fn new(gate: Gate, http11: bool, head_only: bool, keep: bool, (clock, stall): (Clock, Duration)) -> H1 {
-        H1 { gate, http11, head_only, stall, clock, keep, frame: Frame::Unsent, sent_bytes: 0 }
+    pub fn new(gate: Gate, http11: bool, head_only: bool, keep: bool, patience: Patience) -> H1 {
+        H1 { gate, http11, head_only, patience, keep, frame: Frame::Unsent, sent_bytes: 0 }
     }
 
     /// The connection, if another request may come on it: the answer was whole, and the request has been read.
@@ -62,7 +59,7 @@ impl H1 {
         }
         if !self.keep {
             // Under TLS the end of a connection must be said, or it could be anybody's who cut it (RFC 9112 9.8).
-            let _ = self.clock.timeout(DRAINING, self.gate.stream().shutdown()).await;
+            let _ = self.patience.clock.timeout(DRAINING, self.gate.stream().shutdown()).await;
             return None;
         }
         let mut drained = 0;
@@ -75,7 +72,7 @@ impl H1 {
             }
         };
         // What is left unread after that is seen below.
-        let _ = self.clock.timeout(DRAINING, drain).await;
+        let _ = self.patience.clock.timeout(DRAINING, drain).await;
         self.gate.is_shut().then_some(self.gate)
     }
 
@@ -132,7 +129,7 @@ impl H1 {
     }
 
     pub async fn read_content(&mut self) -> Result<Option<Bytes>, BadContent> {
-        match self.clock.timeout(self.stall, self.gate.read_body()).await {
+        match self.patience.clock.timeout(self.patience.stall, self.gate.read_body()).await {
             Ok(Ok(piece)) => Ok(piece),
             Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidData => Err(BadContent::Malformed),
             Ok(Err(_)) => Err(BadContent::Left),
@@ -181,11 +178,11 @@ impl H1 {
 
     async fn write(&mut self, before: Vec<u8>, piece: Bytes, behind: &'static [u8]) -> Result<(), Left> {
         let stream = self.gate.stream();
-        let written = self.clock.timeout(self.stall, async {
+        let written = self.patience.holding(before.len() + piece.len(), async {
             write_as_one(stream, before, piece, behind).await?;
             stream.flush().await
         });
-        let written = matches!(written.await, Ok(Ok(())));
+        let written = matches!(written.await, Some(Ok(())));
         self.keep &= written;
         if written { Ok(()) } else { Err(Left) }
     }

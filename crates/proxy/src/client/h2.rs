@@ -4,19 +4,17 @@
 //! the client's window has room. Dropped before its answer was whole, it resets the stream behind what was sent.
 
 use std::future::poll_fn;
-use std::time::Duration;
 
 use ::h2::SendStream;
 use ::h2::server::SendResponse;
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderName, Response, StatusCode, Version};
-use tinaja_clock::Clock;
 use tinaja_http::message::ResponseHead;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::content::Content;
-use super::{BadContent, Left};
+use super::{BadContent, Left, Patience};
 
 /// Fields that HTTP/2 has not (RFC 9113 8.2.2).
 pub(crate) const CONNECTION_FIELDS: [HeaderName; 5] = [
@@ -38,9 +36,7 @@ pub(crate) struct H2 {
     content: Content,
     /// The request was HEAD: its answer has no content, whatever it says of its length.
     head_only: bool,
-    /// How long it may take nothing, or send nothing.
-    stall: Duration,
-    clock: Clock,
+    patience: Patience,
     progress: Progress,
     sent_bytes: u64,
 }
@@ -60,11 +56,11 @@ impl H2 {
         respond: SendResponse<Bytes>,
         content: Content,
         head_only: bool,
-        (clock, stall): (Clock, Duration),
+        patience: Patience,
         place: Option<OwnedSemaphorePermit>,
     ) -> H2 {
         let (sending, progress, sent_bytes) = (None, Progress::Unsent, 0);
-        H2 { place, respond, sending, content, head_only, stall, clock, progress, sent_bytes }
+        H2 { place, respond, sending, content, head_only, patience, progress, sent_bytes }
     }
 
     pub fn has_begun(&self) -> bool {
@@ -123,7 +119,7 @@ impl H2 {
     }
 
     pub async fn read_content(&mut self) -> Result<Option<Bytes>, BadContent> {
-        self.content.next(&self.clock, self.stall).await
+        self.content.next(&self.patience.clock, self.patience.stall).await
     }
 
     /// Returns when the client has reset the stream, or its connection has ended.
@@ -147,8 +143,8 @@ impl H2 {
     async fn room(&mut self, wanted: usize) -> Result<usize, Left> {
         let sending = self.sending.as_mut().ok_or(Left)?;
         sending.reserve_capacity(wanted);
-        match self.clock.timeout(self.stall, poll_fn(|cx| sending.poll_capacity(cx))).await {
-            Ok(Some(Ok(room))) => Ok(room),
+        match self.patience.holding(wanted, poll_fn(|cx| sending.poll_capacity(cx))).await {
+            Some(Some(Ok(room))) => Ok(room),
             _ => Err(Left),
         }
     }

@@ -9,15 +9,35 @@ mod h2;
 mod write;
 
 pub(crate) use self::h2::{CONNECTION_FIELDS, H2};
+use std::sync::Arc;
+use std::time::Duration;
+
 use bytes::Bytes;
 pub(crate) use content::Content;
 pub(crate) use gate::Gate;
 pub(crate) use h1::H1;
+use tinaja_clock::Clock;
 use tinaja_http::message::ResponseHead;
 use tinaja_http::refusal::Refusal;
 pub(crate) use write::write_as_one;
 
 use crate::failure::Failure;
+use crate::held::Held;
+
+/// How long a client may take nothing or send nothing, by which clock, and what is held for it meanwhile.
+#[derive(Clone)]
+pub(crate) struct Patience {
+    pub clock: Clock,
+    pub stall: Duration,
+    pub held: Arc<Held>,
+}
+
+impl Patience {
+    /// What comes of waiting for the client, which keeps so many bytes meanwhile; nothing where it takes too long, or is let go.
+    pub async fn holding<T>(&self, bytes: usize, wait: impl Future<Output = T>) -> Option<T> {
+        self.held.hold(bytes, self.clock.timeout(self.stall, wait)).await.ok()?.ok()
+    }
+}
 
 /// The client has left, takes nothing, or its connection failed: nobody is left to be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

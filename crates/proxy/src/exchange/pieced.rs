@@ -8,7 +8,7 @@ use tinaja_store::Body;
 use super::piece::Keeping;
 use crate::origin::Connection;
 use crate::storage::Storage;
-use crate::stored::{Name, PieceList, READ_PIECE_BYTES, find_piece};
+use crate::stored::{Name, PieceList, find_piece};
 
 /// What is missing of an object, and the connection that brings it: exactly these bytes.
 pub(super) struct Gap {
@@ -40,6 +40,7 @@ impl Pieced {
     pub async fn next(
         &mut self,
         store: &Storage,
+        piece_bytes: usize,
         left: Range<u64>,
         kept: &mut Option<Keeping>,
     ) -> Result<Option<Bytes>, String> {
@@ -47,7 +48,7 @@ impl Pieced {
             return Ok(None);
         }
         if let Some(body) = &mut self.open {
-            if let Some(bytes) = body.next(READ_PIECE_BYTES).await.map_err(|error| error.to_string())? {
+            if let Some(bytes) = body.next(piece_bytes).await.map_err(|error| error.to_string())? {
                 return Ok(Some(bytes));
             }
             self.open = None;
@@ -62,11 +63,11 @@ impl Pieced {
             bytes.truncate(usize::try_from(left.end - left.start).unwrap_or(usize::MAX));
             return Ok(Some(bytes));
         }
-        self.open(store, left).await
+        self.open(store, piece_bytes, left).await
     }
 
     /// Opens the piece at the first of these bytes, and reads the first of it.
-    async fn open(&mut self, store: &Storage, left: Range<u64>) -> Result<Option<Bytes>, String> {
+    async fn open(&mut self, store: &Storage, piece_bytes: usize, left: Range<u64>) -> Result<Option<Bytes>, String> {
         let piece = self.list.at(left.start).ok_or("that part of it is not stored")?;
         let mut body = find_piece(store, &self.name, piece).await.ok_or("a piece of it is not stored any more")?;
         let end = left.end.min(piece.last + 1);
@@ -75,7 +76,7 @@ impl Pieced {
         let end = gap.unwrap_or(end);
         let text = |error: tinaja_store::ReadError| error.to_string();
         body.seek(left.start - piece.first..end - piece.first).map_err(text)?;
-        let bytes = body.next(READ_PIECE_BYTES).await.map_err(text)?.ok_or("a piece of it was empty")?;
+        let bytes = body.next(piece_bytes).await.map_err(text)?.ok_or("a piece of it was empty")?;
         self.open = Some(body);
         Ok(Some(bytes))
     }

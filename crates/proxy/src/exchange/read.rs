@@ -25,9 +25,10 @@ use super::pieced::{Gap, Pieced};
 use super::reply::Reply;
 use super::request::Request;
 use crate::failure::Failure;
+use crate::held::Held;
 use crate::origin::Connection;
 use crate::storage::Storage;
-use crate::stored::{Found, Name, PieceList, READ_PIECE_BYTES, StoredHead};
+use crate::stored::{Found, Name, PieceList, StoredHead};
 
 /// Times that the rest of one answer is fetched. Each time brings the client further, and an origin that breaks off
 /// every answer is not asked for ever.
@@ -126,20 +127,23 @@ pub(super) struct Reader {
     clock: Clock,
     store: Storage,
     asker: Arc<Asker>,
+    held: Arc<Held>,
 }
 
 impl Reader {
-    pub fn new(clock: Clock, store: Storage, asker: Arc<Asker>) -> Reader {
-        Reader { clock, store, asker }
+    pub fn new(clock: Clock, store: Storage, asker: Arc<Asker>, held: Arc<Held>) -> Reader {
+        Reader { clock, store, asker, held }
     }
 
     /// The next piece to send; `None` at the end. Dropped before it is ready, nothing is lost.
     pub async fn next(&self, request: &Request, source: &mut Source) -> Result<Option<Bytes>, Failure> {
         loop {
             let piece = match &mut source.from {
-                From::Store(body) => body.next(READ_PIECE_BYTES).await.map_err(|error| error.to_string()),
+                From::Store(body) => body.next(self.held.piece_bytes()).await.map_err(|error| error.to_string()),
                 From::Pieces(pieced) => {
-                    let piece = pieced.next(&self.store, source.at..source.end, &mut source.kept).await;
+                    let piece = pieced
+                        .next(&self.store, self.held.piece_bytes(), source.at..source.end, &mut source.kept)
+                        .await;
                     if let Some(connection) = pieced.finished() {
                         self.asker.release(connection);
                     }

@@ -20,7 +20,7 @@ use super::request::Request;
 use super::transaction::{Ended, Transaction};
 use crate::client::Client;
 use crate::shared::Shared;
-use crate::stored::{Found, READ_PIECE_BYTES};
+use crate::stored::Found;
 
 /// Whether the client has its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +114,8 @@ impl Sender {
         let piece = match source.body() {
             // Others who are at the beginning of an object that is being fetched read along.
             Some((body, state)) => {
-                let piece = first_of(body, state, fetched || part.is_none(), fetched).await?;
+                let piece =
+                    first_of((body, state), self.shared.held.piece_bytes(), fetched || part.is_none(), fetched).await?;
                 source.has_read(piece.len() as u64);
                 piece
             }
@@ -190,10 +191,15 @@ struct NotThere;
 
 /// The first bytes of a stored body: an object that cannot be read must become a miss, not an answer that breaks off.
 /// Of an object that is still being fetched there may be none yet; `may_wait` says that this will do.
-async fn first_of(body: &mut Body, state: State, may_wait: bool, fetched: bool) -> Result<Bytes, NotThere> {
+async fn first_of(
+    (body, state): (&mut Body, State),
+    piece_bytes: usize,
+    may_wait: bool,
+    fetched: bool,
+) -> Result<Bytes, NotThere> {
     let piece = match state {
-        State::Whole => Some(body.next(READ_PIECE_BYTES).await),
-        State::Filling => there_is(body).await,
+        State::Whole => Some(body.next(piece_bytes).await),
+        State::Filling => there_is(body, piece_bytes).await,
     };
     match piece {
         Some(Ok(piece)) => Ok(piece.unwrap_or_default()),
@@ -210,9 +216,9 @@ async fn first_of(body: &mut Body, state: State, may_wait: bool, fetched: bool) 
 }
 
 /// The next piece of a body, if it is there already.
-async fn there_is(body: &mut Body) -> Option<Result<Option<Bytes>, ReadError>> {
+async fn there_is(body: &mut Body, piece_bytes: usize) -> Option<Result<Option<Bytes>, ReadError>> {
     std::future::poll_fn(|cx| {
-        Poll::Ready(match body.poll_next(cx, READ_PIECE_BYTES) {
+        Poll::Ready(match body.poll_next(cx, piece_bytes) {
             Poll::Ready(piece) => Some(piece),
             Poll::Pending => None,
         })

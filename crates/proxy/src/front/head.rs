@@ -1,6 +1,6 @@
 //! Reading one request head, within its time, and judging it.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tinaja_http::head::{HeadEnd, head_end};
@@ -10,7 +10,11 @@ use tokio::sync::watch;
 
 use crate::client::Gate;
 use crate::front::h2::PREFACE;
+use crate::held::Kept;
 use crate::shared::Shared;
+
+/// A connection whose last answer is no longer ago is busy, and not idle.
+const BUSY: Duration = Duration::from_secs(1);
 
 /// What came of waiting for a request.
 pub(super) enum Arrival {
@@ -26,20 +30,20 @@ pub(super) enum Arrival {
 
 /// Waits for the next request of a connection, or, where it is its `first`, for one to speak HTTP/2.
 pub(super) async fn next_request(
-    gate: &mut Gate,
+    (gate, kept): (&mut Gate, &mut Kept),
     first: bool,
     shared: &Shared,
     ending: &mut watch::Receiver<bool>,
 ) -> Arrival {
-    if gate.waiting().is_empty() && !first_byte(gate, shared, ending).await {
+    if gate.waiting().is_empty() && !first_byte((gate, kept), shared, ending).await {
         return Arrival::Gone;
     }
     let began = shared.clock.now();
     let whole = async {
-        if first && is_http2(gate).await {
+        if first && is_http2(gate, kept).await {
             return Ok(Some(None));
         }
-        whole_head(gate).await.map(|head| head.map(Some))
+        whole_head(gate, kept).await.map(|head| head.map(Some))
     };
     match shared.clock.timeout(shared.limits.head, whole).await {
         Ok(Ok(Some(None))) => Arrival::Http2,
@@ -53,20 +57,37 @@ pub(super) async fn next_request(
     }
 }
 
-/// Whether a byte came before the connection was idle for too long. A proxy that stops does not wait.
-async fn first_byte(gate: &mut Gate, shared: &Shared, ending: &mut watch::Receiver<bool>) -> bool {
+/// Whether a byte came before the connection was idle for too long, or is let go because others need what it holds. A proxy that
+/// stops does not wait.
+async fn first_byte((gate, kept): (&mut Gate, &mut Kept), shared: &Shared, ending: &mut watch::Receiver<bool>) -> bool {
+    let (clock, busy) = (&shared.clock, BUSY.min(shared.limits.idle));
+    let byte = async {
+        match clock.timeout(busy, gate.read_more()).await {
+            Ok(read) => matches!(read, Ok(1..)),
+            Err(_) => {
+                let read = kept.idle(clock.timeout(shared.limits.idle - busy, gate.read_more()));
+                matches!(read.await, Ok(Ok(Ok(1..))))
+            }
+        }
+    };
     tokio::select! {
         biased;
-        read = shared.clock.timeout(shared.limits.idle, gate.read_more()) => matches!(read, Ok(Ok(1..))),
+        came = byte => came,
         _ = ending.wait_for(|ending| *ending) => false,
     }
 }
 
+/// Reads more of a head that is not whole. Whether there was more, and the connection was not let go.
+async fn more_of_head(gate: &mut Gate, kept: &mut Kept) -> bool {
+    let held = kept.head(gate.waiting_bytes());
+    held && matches!(kept.idle(gate.read_more()).await, Ok(Ok(1..)))
+}
+
 /// Whether the first bytes are the connection preface; reads no more than it takes to know. `PRI * HTTP/2.0` with
 /// anything else behind it is left to the judge.
-async fn is_http2(gate: &mut Gate) -> bool {
+async fn is_http2(gate: &mut Gate, kept: &mut Kept) -> bool {
     while gate.waiting().len() < PREFACE.len() {
-        if !PREFACE.starts_with(gate.waiting()) || !matches!(gate.read_more().await, Ok(1..)) {
+        if !PREFACE.starts_with(gate.waiting()) || !more_of_head(gate, kept).await {
             return false;
         }
     }
@@ -74,7 +95,7 @@ async fn is_http2(gate: &mut Gate) -> bool {
 }
 
 /// Reads until the head is whole and takes it from the gate; nothing if the client leaves before.
-async fn whole_head(gate: &mut Gate) -> Result<Option<Bytes>, Refusal> {
+async fn whole_head(gate: &mut Gate, kept: &mut Kept) -> Result<Option<Bytes>, Refusal> {
     let mut seen = 0;
     loop {
         if let HeadEnd::At { start, end } = head_end(gate.waiting(), seen)? {
@@ -83,9 +104,8 @@ async fn whole_head(gate: &mut Gate) -> Result<Option<Bytes>, Refusal> {
             return Ok(Some(head));
         }
         seen = gate.waiting().len();
-        match gate.read_more().await {
-            Ok(1..) => {}
-            Ok(0) | Err(_) => return Ok(None),
+        if !more_of_head(gate, kept).await {
+            return Ok(None);
         }
     }
 }

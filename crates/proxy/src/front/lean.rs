@@ -28,7 +28,7 @@ use crate::client::{Gate, write_as_one};
 use crate::exchange::{Exchange, Request, Reuse, is_left_over, judge};
 use crate::metrics::Source;
 use crate::shared::Shared;
-use crate::stored::{Found, Kind, Looked, READ_PIECE_BYTES, find};
+use crate::stored::{Found, Kind, Looked, find};
 
 /// Fields with which a request wants more than a plain answer.
 const NOT_PLAIN: [HeaderName; 7] =
@@ -111,7 +111,7 @@ impl MaybePlain<'_> {
             return Ok(Plain { found, first: Bytes::new(), now });
         }
         // An object that cannot be read must become a miss, not an answer that breaks off.
-        match found.hit.body.next(READ_PIECE_BYTES).await {
+        match found.hit.body.next(self.shared.held.piece_bytes()).await {
             Ok(first) => Ok(Plain { found, first: first.unwrap_or_default(), now }),
             Err(error) => {
                 tracing::debug!(id = %self.request.ticket.id, "a stored object counts as a miss: {error}");
@@ -126,20 +126,20 @@ impl MaybePlain<'_> {
         let mut answer = Answered { status: 0, source, body_bytes: 0, content_type: None, keep: self.keep };
         let head = self.head(&found, &mut answer, now);
         answer.body_bytes = first.len() as u64;
-        let (clock, stall) = (&self.shared.clock, self.shared.limits.client_stall);
-        let written = clock.timeout(stall, write_as_one(gate.stream(), head, first, b""));
-        let mut sent = written.await.is_ok_and(|sent| sent.is_ok());
+        let patience = self.shared.patience();
+        let written = patience.holding(head.len() + first.len(), write_as_one(gate.stream(), head, first, b""));
+        let mut sent = matches!(written.await, Some(Ok(())));
         let length = found.hit.body.len();
         let mut rest: Option<Box<_>> = None;
         while sent && !self.is_head() {
             let piece = match &mut rest {
                 // Rare, so it is boxed: each hit would hold the room for it.
                 Some(rest) => Box::pin(self.exchange.more(self.request, rest)).await.map_err(|error| error.to_string()),
-                None => found.hit.body.next(READ_PIECE_BYTES).await.map_err(|error| error.to_string()),
+                None => found.hit.body.next(self.shared.held.piece_bytes()).await.map_err(|error| error.to_string()),
             };
             match piece {
                 Ok(Some(piece)) => {
-                    sent = clock.timeout(stall, gate.stream().write_all(&piece)).await.is_ok_and(|sent| sent.is_ok());
+                    sent = matches!(patience.holding(piece.len(), gate.stream().write_all(&piece)).await, Some(Ok(())));
                     answer.body_bytes += if sent { piece.len() as u64 } else { 0 };
                 }
                 Ok(None) => break,
@@ -152,8 +152,7 @@ impl MaybePlain<'_> {
                 }
             }
         }
-        let flushed = clock.timeout(stall, gate.stream().flush());
-        answer.keep &= sent && flushed.await.is_ok_and(|flushed| flushed.is_ok());
+        answer.keep &= sent && matches!(patience.holding(0, gate.stream().flush()).await, Some(Ok(())));
         answer
     }
 

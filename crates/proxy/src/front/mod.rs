@@ -44,6 +44,7 @@ use crate::crowd::Crowd;
 use crate::current::Current;
 use crate::exchange::{Exchange, Request, Ticket};
 use crate::failure::Failure;
+use crate::held::{CONNECTION_BYTES, Kept, SMALL_HEAD_BYTES, TLS_BYTES, TUNNEL_BYTES};
 use crate::ids::RequestId;
 use crate::metrics::Source;
 use crate::origin::{Behind, Destination, default_port};
@@ -104,7 +105,9 @@ impl Front {
     async fn connection(self: &Arc<Self>, mut stream: TcpStream, address: IpAddr, stopping: &watch::Receiver<bool>) {
         let mut caller = Caller { address, served: None, neighbour: false };
         let tls = self.current.of(self.index).and_then(|serving| serving.tls);
-        let Some(_place) = self.crowd.enter() else {
+        let bytes = CONNECTION_BYTES + if tls.is_some() { TLS_BYTES } else { 0 };
+        let place = self.crowd.enter().and_then(|place| Some((place, self.shared.held.keep(bytes)?)));
+        let Some((_place, mut kept)) = place else {
             let began = self.shared.clock.now();
             // One attempt: whoever is turned away must not cost more than that. Under TLS it would cost a handshake.
             if tls.is_none() {
@@ -115,15 +118,17 @@ impl Front {
         };
         let Some(tls) = tls else {
             // Without TLS only a connection's first bytes can say that it is HTTP/2; under TLS its handshake has said it.
-            return self.requests(Stream::Plain(stream), caller, true, stopping).await;
+            return self.requests(Stream::Plain(stream), caller, kept, true, stopping).await;
         };
-        match self.shared.clock.timeout(self.shared.limits.head, Box::pin(tls.accept(stream))).await {
+        let handshake = self.shared.clock.timeout(self.shared.limits.head, Box::pin(tls.accept(stream)));
+        let Ok(accepted) = kept.idle(handshake).await else { return };
+        match accepted {
             Ok(Ok(Accepted { stream, served, is_http2 })) => {
                 caller.served = Some(served);
                 if is_http2 {
-                    Box::pin(self.http2(stream, BytesMut::new(), caller, stopping)).await;
+                    Box::pin(self.http2(stream, BytesMut::new(), caller, kept, stopping)).await;
                 } else {
-                    self.requests(stream, caller, false, stopping).await;
+                    self.requests(stream, caller, kept, false, stopping).await;
                 }
             }
             Ok(Err(error)) => {
@@ -139,6 +144,7 @@ impl Front {
         self: &Arc<Self>,
         stream: Stream,
         caller: Caller,
+        mut kept: Kept,
         may_be_http2: bool,
         stopping: &watch::Receiver<bool>,
     ) {
@@ -147,11 +153,11 @@ impl Front {
         let mut gate = Gate::new(stream);
         // What a request needs is boxed, or each idle connection would hold the room for it.
         loop {
-            match next_request(&mut gate, std::mem::take(&mut first), &self.shared, &mut ending).await {
+            match next_request((&mut gate, &mut kept), std::mem::take(&mut first), &self.shared, &mut ending).await {
                 Arrival::Gone => return,
                 Arrival::Http2 => {
                     let (stream, ahead) = gate.into_parts();
-                    return Box::pin(self.http2(stream, ahead, caller, stopping)).await;
+                    return Box::pin(self.http2(stream, ahead, caller, kept, stopping)).await;
                 }
                 Arrival::Refused { refusal, began } => {
                     let failure = Failure::Refused(refusal);
@@ -159,9 +165,21 @@ impl Front {
                 }
                 Arrival::Request { judged, began, head } if judged.target == Target::Tunnel => {
                     let id = self.id(&caller, &judged, &head);
+                    if !kept.more(TUNNEL_BYTES) {
+                        let failure = Failure::TooManyConnections;
+                        return Box::pin(self.refuse(gate, caller.address, began, Some((&judged, &id)), &failure))
+                            .await;
+                    }
                     return Box::pin(self.tunnel(gate, caller.address, began, (&judged, &id))).await;
                 }
                 Arrival::Request { judged, head, began } => {
+                    // A large head is there twice more while its request is carried out.
+                    let large = (head.len() > SMALL_HEAD_BYTES).then(|| self.shared.held.keep(2 * head.len()));
+                    if large.as_ref().is_some_and(Option::is_none) {
+                        let (id, failure) = (self.id(&caller, &judged, &head), Failure::TooManyConnections);
+                        return Box::pin(self.refuse(gate, caller.address, began, Some((&judged, &id)), &failure))
+                            .await;
+                    }
                     match Box::pin(self.request(gate, &caller, began, judged, head, stopping)).await {
                         Some(next) => gate = next,
                         None => return,
@@ -212,9 +230,8 @@ impl Front {
             Lean::Passed(looked) => looked,
         };
         let head_only = *request.method() == Method::HEAD;
-        let stall = self.shared.limits.client_stall;
-        let mut client =
-            Client::H1(Box::new(H1::new(gate, judged.http11, head_only, keep, (self.shared.clock.clone(), stall))));
+        let patience = self.shared.patience();
+        let mut client = Client::H1(Box::new(H1::new(gate, judged.http11, head_only, keep, patience)));
         // Boxed by itself: what a plain hit needs would have to be moved together with all that a fetch needs.
         Box::pin(self.exchange.answer(&request, &mut client, looked)).await;
         match client {

@@ -64,5 +64,5 @@ async fn visit(
         return;
     };
     let caller = Caller { address: address.ip(), served: None, neighbour: true };
-    front.http2(Stream::Tls(stream), BytesMut::new(), caller, stopping).await;
+    front.http2(Stream::Tls(stream), BytesMut::new(), caller, front.shared.held.nothing(), stopping).await;
 }

@@ -23,7 +23,9 @@ use crate::current::Current;
 use crate::errors::ServeError;
 use crate::exchange::Exchange;
 use crate::front::Front;
+use crate::held::Held;
 use crate::ids::Ids;
+use crate::limits::LEAST_CLIENT_MEMORY;
 use crate::metrics::Metrics;
 use crate::neighbours::Neighbours;
 use crate::rules::Own;
@@ -119,6 +121,7 @@ impl Proxy {
         let shared = Arc::new(Shared {
             clock: clock.clone(),
             limits: config.limits,
+            held: Held::new(config.limits.client_memory.max(LEAST_CLIENT_MEMORY)),
             name: config.name.unwrap_or_else(unique_name),
             addresses: addresses.clone(),
             own: Arc::new(Own::of_interfaces(clock.clone())),

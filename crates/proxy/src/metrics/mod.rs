@@ -3,9 +3,10 @@
 //! Labels have fixed values, so nothing that a client sends can make more series: some 350
 //! altogether, and 12 for each origin of each route. Nothing is counted twice: the store's figures are read where they are kept.
 //!
-//! - `requests`, `fetches`, `neighbours`: what clients, origins and other nodes were answered; `store`, `process`, `origins`: figures that are kept elsewhere
+//! - `requests`, `fetches`, `neighbours`: what clients, origins and other nodes were answered; `clients`, `store`, `process`, `origins`: figures that are kept elsewhere
 //! - `family`: the form that those take; `server`: who is asked for them
 
+mod clients;
 mod family;
 mod fetches;
 mod hand_over;
@@ -24,6 +25,7 @@ use prometheus::{Encoder, IntCounter, IntCounterVec, IntGauge, Opts, Registry, T
 use tinaja_logs::CacheResult;
 use tinaja_store::Stats;
 
+pub(crate) use clients::families as of_clients;
 pub(crate) use family::{counter, gauge};
 use fetches::{Fetches, Waiting};
 use hand_over::HandOver;

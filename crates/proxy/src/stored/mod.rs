@@ -19,7 +19,3 @@ pub(crate) use find::{Found, Looked, find, find_piece, variants};
 pub(crate) use head::{Facts, Kind, StoredHead};
 pub(crate) use name::{Name, name_of, parts_of, site};
 pub(crate) use pieces::{Piece, PieceList};
-
-/// How many bytes of a body are read at a time: one read of this size costs a disk little more than one of a few KiB,
-/// and a client gets it in a few packets.
-pub(crate) const READ_PIECE_BYTES: usize = 128 * 1024;

@@ -227,6 +227,7 @@ impl<'de> Deserialize<'de> for FilePorts {
 #[serde(deny_unknown_fields, default)]
 pub struct FileLimits {
     connections: Option<Number<1, 1_000_000>>,
+    client_memory: Option<Text<Size>>,
     streams: Option<Number<1, 10_000>>,
     head: Option<Text<Limit>>,
     idle: Option<Text<Limit>>,
@@ -251,6 +252,7 @@ impl FileLimits {
         let time = |set: Option<Text<Limit>>, default| set.map_or(default, |Text(Limit(time))| time);
         Limits {
             connections: self.connections.map_or(default.connections, |Number(most)| most as usize),
+            client_memory: size(self.client_memory, default.client_memory),
             streams: self.streams.map_or(default.streams, |Number(most)| most),
             head: time(self.head, default.head),
             idle: time(self.idle, default.idle),

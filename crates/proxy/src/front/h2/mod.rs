@@ -36,6 +36,7 @@ pub(super) use meter::PREFACE;
 
 use super::{Caller, Front, stopped};
 use crate::crowd::Crowd;
+use crate::held::{HTTP2_BYTES, Kept};
 use crate::limits::Limits;
 use crate::stream::Stream;
 use limits::builder;
@@ -57,6 +58,8 @@ enum Event {
     Late,
     /// One stream's task has ended; whether it panicked.
     Ended(bool),
+    /// It has no streams, and others need what it holds.
+    LetGo,
     /// The proxy stops.
     Stop,
 }
@@ -88,8 +91,12 @@ impl Front {
         stream: Stream,
         ahead: BytesMut,
         caller: Caller,
+        mut kept: Kept,
         stopping: &watch::Receiver<bool>,
     ) {
+        if !caller.neighbour && !kept.more(HTTP2_BYTES) {
+            return;
+        }
         let clock = &self.shared.clock;
         let began = clock.now();
         let (wire, watch) = Wire::new(stream, ahead, caller.neighbour, clock);
@@ -107,13 +114,17 @@ impl Front {
                 until: deadline(limits, &session),
                 head: (session.phase != Phase::Cut).then_some(limits.head),
             };
+            let idle = session.tasks.is_empty().then_some(&mut kept);
             let event = tokio::select! {
                 biased;
                 () = &mut stop, if session.phase == Phase::Open => Event::Stop,
                 Some(ended) = session.tasks.join_next(), if !session.tasks.is_empty() => {
                     Event::Ended(ended.is_err_and(|error| error.is_panic()))
                 }
-                event = next(&mut session.connection, (&session.watch, &session.clock), waiting) => event,
+                event = unless_let_go(
+                    idle,
+                    next(&mut session.connection, (&session.watch, &session.clock), waiting),
+                ) => event,
             };
             match event {
                 Event::Accepted(Some(Ok((request, respond)))) => {
@@ -147,6 +158,7 @@ impl Front {
                     }
                     session.last = session.clock.now();
                 }
+                Event::LetGo => break,
                 Event::Late => match session.phase {
                     Phase::Open => session.leave(),
                     Phase::Leaving => session.cut(Reason::NO_ERROR),
@@ -190,6 +202,14 @@ fn deadline(limits: &Limits, session: &Session) -> Option<Instant> {
         _ if !session.tasks.is_empty() => None,
         Phase::Leaving => Some(session.last + FAREWELL),
         Phase::Open => Some(session.last + limits.idle),
+    }
+}
+
+/// What happens next. While there is no stream, others may need what the connection holds.
+async fn unless_let_go(idle: Option<&mut Kept>, next: impl Future<Output = Event>) -> Event {
+    match idle {
+        Some(kept) => kept.idle(next).await.unwrap_or(Event::LetGo),
+        None => next.await,
     }
 }
 

@@ -21,6 +21,7 @@ use crate::client::{Client, Content, H2};
 use crate::exchange::{Request, Ticket};
 use crate::failure::Failure;
 use crate::front::{Caller, Front};
+use crate::held::STREAM_BYTES;
 use crate::ids::RequestId;
 use crate::neighbours::{CLIENT, OBJECT, mark_of};
 use crate::page;
@@ -38,8 +39,10 @@ impl Front {
         let (parts, content) = request.into_parts();
         let head = http2::head(&parts, !content.is_end_stream());
         let head_only = parts.method == Method::HEAD;
-        let crowded = place.is_none();
-        let patience = (self.shared.clock.clone(), self.shared.limits.client_stall);
+        let kept =
+            if caller.neighbour { Some(self.shared.held.nothing()) } else { self.shared.held.keep(STREAM_BYTES) };
+        let crowded = place.is_none() || kept.is_none();
+        let patience = self.shared.patience();
         let content = Content::new(content, &parts.headers);
         let mut client = H2::new(respond, content, head_only, patience, place);
         let judged = head.and_then(|head| Ok((judge(&head)?, head)));

@@ -1,0 +1,122 @@
+use std::future::pending;
+
+use tokio::task::JoinHandle;
+
+use super::*;
+
+/// Somebody who waits for ever with so many bytes.
+fn stalled(held: &Arc<Held>, bytes: usize) -> JoinHandle<Result<(), LetGo>> {
+    let held = held.clone();
+    tokio::spawn(async move { held.hold(bytes, pending()).await })
+}
+
+/// A connection without a request.
+fn idle(held: &Arc<Held>, bytes: usize) -> Option<JoinHandle<Result<(), LetGo>>> {
+    let mut kept = held.keep(bytes)?;
+    Some(tokio::spawn(async move { kept.idle(pending()).await }))
+}
+
+/// Gives every task its turn.
+async fn settle() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn finished(tasks: &[JoinHandle<Result<(), LetGo>>]) -> Vec<bool> {
+    tasks.iter().map(JoinHandle::is_finished).collect()
+}
+
+#[tokio::test]
+async fn what_is_ready_at_once_holds_nothing() {
+    let held = Held::new(10);
+    assert_eq!(held.hold(1000, async { 5 }).await, Ok(5));
+    assert_eq!((held.bytes(), held.let_go()), (0, 0));
+}
+
+#[tokio::test]
+async fn the_one_that_has_waited_longest_goes() {
+    let held = Held::new(100);
+    let mut tasks = Vec::new();
+    for _ in 0..4 {
+        tasks.push(stalled(&held, 25));
+        settle().await;
+    }
+    assert_eq!((held.bytes(), finished(&tasks)), (100, vec![false; 4]));
+    tasks.push(stalled(&held, 30));
+    settle().await;
+    assert_eq!(finished(&tasks), [true, true, false, false, false]);
+    assert_eq!((held.bytes(), held.let_go()), (80, 2));
+    // One that ends by itself takes its bytes along.
+    tasks[2].abort();
+    settle().await;
+    assert_eq!(held.bytes(), 55);
+    // More than there is for all: it lets everybody go, and goes too.
+    tasks.push(stalled(&held, 101));
+    settle().await;
+    assert!(finished(&tasks).iter().all(|finished| *finished));
+    assert_eq!(held.bytes(), 0);
+}
+
+#[tokio::test]
+async fn idle_connections_go_first_and_busy_ones_stay() {
+    let held = Held::new(100);
+    let busy = held.keep(20).unwrap();
+    let amid = stalled(&held, 20);
+    settle().await;
+    let waiting = [idle(&held, 20).unwrap(), idle(&held, 20).unwrap()];
+    settle().await;
+    assert_eq!(held.bytes(), 80);
+    let next = held.keep(40).unwrap();
+    settle().await;
+    assert_eq!((finished(&waiting), amid.is_finished()), (vec![true, false], false));
+    assert_eq!(held.bytes(), 100);
+    let last = held.keep(20).unwrap();
+    assert_eq!(held.bytes(), 100);
+    settle().await;
+    assert_eq!((finished(&waiting), amid.is_finished()), (vec![true, true], false));
+    // What is left is amid its request, or has only begun.
+    let after = held.keep(20).unwrap();
+    settle().await;
+    assert!(amid.is_finished());
+    assert_eq!((held.keep(1).is_none(), held.refused(), held.bytes()), (true, 1, 100));
+    drop((busy, next, last, after));
+    assert_eq!(held.bytes(), 0);
+}
+
+#[tokio::test]
+async fn a_connection_that_is_no_longer_idle_keeps_its_room() {
+    let held = Held::new(100);
+    let mut kept = held.keep(30).unwrap();
+    assert_eq!(kept.idle(async { 7 }).await, Ok(7));
+    assert!(kept.more(30));
+    assert!(!kept.more(50), "nobody is idle");
+    assert_eq!((held.bytes(), held.inside.lock().idle.len()), (60, 0));
+    drop(kept);
+    assert_eq!(held.bytes(), 0);
+}
+
+/// Let go, it counts no more, whether it hears of that before it ends or not.
+#[tokio::test]
+async fn nothing_is_given_back_twice() {
+    let held = Held::new(100);
+    let first = idle(&held, 60).unwrap();
+    settle().await;
+    let next = held.keep(90).unwrap();
+    assert_eq!(held.bytes(), 90);
+    first.abort();
+    settle().await;
+    assert_eq!(held.bytes(), 90);
+    drop(next);
+    assert_eq!(held.bytes(), 0);
+}
+
+#[tokio::test]
+async fn pieces_are_small_while_much_is_held() {
+    let held = Held::new(100);
+    assert_eq!(held.piece_bytes(), READ_PIECE_BYTES);
+    let kept = held.keep(51);
+    assert_eq!(held.piece_bytes(), SMALL_PIECE_BYTES);
+    drop(kept);
+    assert_eq!(held.piece_bytes(), READ_PIECE_BYTES);
+}
