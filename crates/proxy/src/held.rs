@@ -12,7 +12,8 @@
 //!   longest: a slow client takes its piece within a second, one that is stalled is the oldest before long.
 //! - What has gone counts no more from then on, though its task may need a moment to end.
 //! - Above half of the budget, pieces are small, so that eight times as many slow clients fit.
-//! - A connection counts as idle a second after its last answer. Those that are busy would be entered and taken out with each request.
+//! - A connection counts as idle a second after its last answer, or at once while much of the budget is spent. Those that are busy would
+//!   be entered and taken out with each request.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -24,8 +25,10 @@ use std::task::Poll;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// What a connection takes by itself, with its task: 13 KB were measured.
-pub(crate) const CONNECTION_BYTES: usize = 16 * 1024;
+/// What a connection takes by itself: a socket, and its task, which is 2.5 KB while it waits for a request.
+pub(crate) const CONNECTION_BYTES: usize = 8 * 1024;
+/// What a request takes besides that is no plain hit.
+pub(crate) const REQUEST_BYTES: usize = 24 * 1024;
 /// What a TLS session takes besides: a read buffer of 16 KiB, and some 20 KB.
 pub(crate) const TLS_BYTES: usize = 36 * 1024;
 /// What HTTP/2 takes besides: its tables, and windows that are empty.
@@ -107,9 +110,14 @@ impl Held {
         self.refused.load(Relaxed)
     }
 
+    /// Whether much of the budget is spent.
+    pub fn is_tight(&self) -> bool {
+        self.bytes() > self.most / 2
+    }
+
     /// How large a piece of an answer may be now.
     pub fn piece_bytes(&self) -> usize {
-        if self.bytes() > self.most / 2 { SMALL_PIECE_BYTES } else { READ_PIECE_BYTES }
+        if self.is_tight() { SMALL_PIECE_BYTES } else { READ_PIECE_BYTES }
     }
 
     /// A connection that is not counted: another node's.

@@ -60,7 +60,8 @@ pub(super) async fn next_request(
 /// Whether a byte came before the connection was idle for too long, or is let go because others need what it holds. A proxy that
 /// stops does not wait.
 async fn first_byte((gate, kept): (&mut Gate, &mut Kept), shared: &Shared, ending: &mut watch::Receiver<bool>) -> bool {
-    let (clock, busy) = (&shared.clock, BUSY.min(shared.limits.idle));
+    let busy = if shared.held.is_tight() { Duration::ZERO } else { BUSY.min(shared.limits.idle) };
+    let clock = &shared.clock;
     let byte = async {
         match clock.timeout(busy, gate.read_more()).await {
             Ok(read) => matches!(read, Ok(1..)),

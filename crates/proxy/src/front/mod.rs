@@ -44,7 +44,7 @@ use crate::crowd::Crowd;
 use crate::current::Current;
 use crate::exchange::{Exchange, Request, Ticket};
 use crate::failure::Failure;
-use crate::held::{CONNECTION_BYTES, Kept, SMALL_HEAD_BYTES, TLS_BYTES, TUNNEL_BYTES};
+use crate::held::{CONNECTION_BYTES, Kept, REQUEST_BYTES, SMALL_HEAD_BYTES, TLS_BYTES, TUNNEL_BYTES};
 use crate::ids::RequestId;
 use crate::metrics::Source;
 use crate::origin::{Behind, Destination, default_port};
@@ -228,6 +228,10 @@ impl Front {
                 return answer.keep.then_some(gate);
             }
             Lean::Passed(looked) => looked,
+        };
+        let Some(_kept) = self.shared.held.keep(REQUEST_BYTES) else {
+            self.refuse(gate, caller.address, began, Some((&judged, &id)), &Failure::TooManyConnections).await;
+            return None;
         };
         let head_only = *request.method() == Method::HEAD;
         let patience = self.shared.patience();
