@@ -24,6 +24,10 @@ pub struct Limits {
     pub idle: Duration,
     /// A client that neither takes nor sends bytes amid a message is given up after this. Default 60 s.
     pub client_stall: Duration,
+    /// Bytes a second that a client must send of a request's content, in the mean, once it has been waited for as long as
+    /// `client_stall`: a byte now and then is not taken for progress. Time in which the origin takes nothing does not count. Default 500;
+    /// 0 for any rate.
+    pub body_rate: u64,
     /// A name must be resolved within this. Default 10 s.
     pub resolve: Duration,
     /// Each of a name's addresses must accept a connection within this. Default 10 s.
@@ -61,6 +65,7 @@ impl Default for Limits {
             head: seconds(10),
             idle: seconds(60),
             client_stall: seconds(60),
+            body_rate: 500,
             resolve: seconds(10),
             connect: seconds(10),
             origin_stall: seconds(60),

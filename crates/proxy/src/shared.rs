@@ -88,7 +88,8 @@ impl Shared {
 
     /// How long a client is waited for, and what is held for it meanwhile.
     pub fn patience(&self) -> Patience {
-        Patience { clock: self.clock.clone(), stall: self.limits.client_stall, held: self.held.clone() }
+        let Limits { client_stall: stall, body_rate, .. } = self.limits;
+        Patience { clock: self.clock.clone(), stall, body_rate, held: self.held.clone() }
     }
 
     /// Waits for something, and is counted as waiting meanwhile.

@@ -4,15 +4,13 @@
 //! HTTP/1 to an origin the bytes that were announced are a whole request, and it cannot be taken back once they are sent. So what
 //! completes them waits here for the stream's end.
 
-use std::time::Duration;
-
 use ::h2::{Reason, RecvStream};
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
-use tinaja_clock::Clock;
 
-use super::BadContent;
+use super::pace::Pace;
+use super::{BadContent, Patience};
 
 /// What one stream brings.
 pub(crate) struct Content {
@@ -22,34 +20,36 @@ pub(crate) struct Content {
     /// What completed them.
     last: Option<Bytes>,
     ended: bool,
+    pace: Pace,
 }
 
 impl Content {
     /// The content of a request with these fields, which were judged.
     pub fn new(stream: RecvStream, fields: &HeaderMap) -> Content {
         let left = fields.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-        Content { stream, left, last: None, ended: false }
+        Content { stream, left, last: None, ended: false, pace: Pace::default() }
     }
 
     /// The next piece; `None` at the end. Dropped before it is ready, it has taken nothing.
-    pub async fn next(&mut self, clock: &Clock, stall: Duration) -> Result<Option<Bytes>, BadContent> {
+    pub async fn next(&mut self, patience: &Patience) -> Result<Option<Bytes>, BadContent> {
         while !self.ended {
-            match clock.timeout(stall, self.stream.data()).await {
-                Ok(Some(Ok(piece))) => {
+            match self.pace.wait(patience, self.stream.data()).await {
+                Some(Some(Ok(piece))) => {
+                    self.pace.came(piece.len());
                     // It may send as much again.
                     let _ = self.stream.flow_control().release_capacity(piece.len());
                     if let Some(piece) = self.unless_last(piece)? {
                         return Ok(Some(piece));
                     }
                 }
-                Ok(Some(Err(error))) => return Err(bad(&error)),
+                Some(Some(Err(error))) => return Err(bad(&error)),
                 // Trailers end here, as they do over HTTP/1; malformed ones make the whole request so.
-                Ok(None) => match clock.timeout(stall, self.stream.trailers()).await {
-                    Ok(Ok(_)) => self.ended = true,
-                    Ok(Err(error)) => return Err(bad(&error)),
-                    Err(_) => return Err(BadContent::Stalled),
+                Some(None) => match self.pace.wait(patience, self.stream.trailers()).await {
+                    Some(Ok(_)) => self.ended = true,
+                    Some(Err(error)) => return Err(bad(&error)),
+                    None => return Err(BadContent::Stalled),
                 },
-                Err(_) => return Err(BadContent::Stalled),
+                None => return Err(BadContent::Stalled),
             }
         }
         Ok(self.last.take())

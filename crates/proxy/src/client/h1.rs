@@ -10,6 +10,7 @@ use tinaja_http::message::ResponseHead;
 use tokio::io::AsyncWriteExt;
 
 use super::gate::Gate;
+use super::pace::Pace;
 use super::write::write_as_one;
 use super::{BadContent, Left, Patience};
 
@@ -26,6 +27,7 @@ pub(crate) struct H1 {
     /// The request was HEAD: its answer has no content, whatever it says of its length.
     head_only: bool,
     patience: Patience,
+    pace: Pace,
     /// Another request may follow.
     keep: bool,
     frame: Frame,
@@ -49,7 +51,7 @@ enum Frame {
 impl H1 {
     /// The client of a request whose head was taken from `gate`. `keep` says whether its connection may go on.
     pub fn new(gate: Gate, http11: bool, head_only: bool, keep: bool, patience: Patience) -> H1 {
-        H1 { gate, http11, head_only, patience, keep, frame: Frame::Unsent, sent_bytes: 0 }
+        H1 { gate, http11, head_only, patience, pace: Pace::default(), keep, frame: Frame::Unsent, sent_bytes: 0 }
     }
 
     /// The connection, if another request may come on it: the answer was whole, and the request has been read.
@@ -129,11 +131,14 @@ impl H1 {
     }
 
     pub async fn read_content(&mut self) -> Result<Option<Bytes>, BadContent> {
-        match self.patience.clock.timeout(self.patience.stall, self.gate.read_body()).await {
-            Ok(Ok(piece)) => Ok(piece),
-            Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidData => Err(BadContent::Malformed),
-            Ok(Err(_)) => Err(BadContent::Left),
-            Err(_) => Err(BadContent::Stalled),
+        match self.pace.wait(&self.patience, self.gate.read_body()).await {
+            Some(Ok(piece)) => {
+                self.pace.came(piece.as_ref().map_or(0, Bytes::len));
+                Ok(piece)
+            }
+            Some(Err(error)) if error.kind() == io::ErrorKind::InvalidData => Err(BadContent::Malformed),
+            Some(Err(_)) => Err(BadContent::Left),
+            None => Err(BadContent::Stalled),
         }
     }
 

@@ -119,7 +119,7 @@ impl H2 {
     }
 
     pub async fn read_content(&mut self) -> Result<Option<Bytes>, BadContent> {
-        self.content.next(&self.patience.clock, self.patience.stall).await
+        self.content.next(&self.patience).await
     }
 
     /// Returns when the client has reset the stream, or its connection has ended.

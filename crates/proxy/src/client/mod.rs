@@ -6,6 +6,7 @@ mod content;
 mod gate;
 mod h1;
 mod h2;
+mod pace;
 mod write;
 
 pub(crate) use self::h2::{CONNECTION_FIELDS, H2};
@@ -29,6 +30,8 @@ use crate::held::Held;
 pub(crate) struct Patience {
     pub clock: Clock,
     pub stall: Duration,
+    /// Bytes a second that it must send of a request's content, in the mean; 0 for any.
+    pub body_rate: u64,
     pub held: Arc<Held>,
 }
 

@@ -17,6 +17,7 @@ mod caching;
 mod cancelling;
 mod collapsing;
 mod destinations;
+mod dripping;
 mod failures;
 mod framing;
 mod front;
