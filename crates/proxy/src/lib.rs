@@ -5,6 +5,7 @@
 //! - `front`: reads each request head raw, judges it, answers plain hits, opens tunnels, and hands on the rest
 //! - `tls`: certificates, and the handshake with clients
 //! - `rules`: who may ask for what, and which destinations clients of a forward proxy may reach
+//! - [`intercept`]: looking into tunnels, by a CA of the operator's
 //! - [`cache_rules`]: what an operator says of storing
 //! - `routes`: which origin a reverse proxy asks
 //! - `exchange`: what happens between a judged request and its answer: reuse, fetching, storing, validation, ranges
@@ -49,6 +50,7 @@ mod front;
 mod group;
 mod guests;
 mod ids;
+pub mod intercept;
 mod lifecycle;
 mod limits;
 mod metrics;
