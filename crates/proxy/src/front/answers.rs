@@ -8,7 +8,7 @@ use tinaja_http::message::Usual;
 use tinaja_logs::{CacheResult, Record};
 use tokio::io::AsyncWriteExt;
 
-use super::Front;
+use super::{Caller, Front};
 use super::lean::Answered;
 use crate::access::record;
 use crate::admin::{PurgeError, purge_name};
@@ -73,7 +73,7 @@ impl Front {
     pub(super) async fn refuse(
         &self,
         mut gate: Gate,
-        client: IpAddr,
+        caller: &Caller,
         began: Instant,
         judged: Option<(&Judged, &RequestId)>,
         failure: &Failure,
@@ -84,7 +84,7 @@ impl Front {
             self.tell(id, &mut answer);
         }
         let sent = self.send(&mut gate, &answer).await;
-        self.log_failure(client, began, judged, failure);
+        self.log_failure(caller, began, judged, failure);
         self.linger(gate, sent).await;
     }
 
@@ -122,19 +122,21 @@ impl Front {
             status: answer.status,
             bytes: answer.body_bytes,
             result: CacheResult::Hit,
-            content_type: answer.content_type.as_deref().map(media_type),
-            ..record_of(&request.head.headers, ticket.client, ticket.began, &self.shared.clock)
+            content_type: answer.content_type.as_deref().filter(|_| !ticket.intercepted).map(media_type),
+            ..record_of(request, &self.shared.clock)
         });
     }
 
     pub(super) fn log_failure(
         &self,
-        client: IpAddr,
+        caller: &Caller,
         began: Instant,
         judged: Option<(&Judged, &RequestId)>,
         failure: &Failure,
     ) {
         let (method, url) = match (judged, failure) {
+            // Of what was in a tunnel the log shows what it shows of a tunnel.
+            (Some((judged, _)), _) if caller.intercepted => (judged.method.clone(), caller.tunnel(judged)),
             (Some((judged, _)), _) => {
                 let host = judged.authority.as_ref().map(ToString::to_string).unwrap_or_default();
                 let url = match &judged.target {
@@ -157,7 +159,7 @@ impl Front {
             None => self.shared.explain(failure),
         }
         let why = Some(failure.to_string());
-        let record = record(client, began, &self.shared.clock);
+        let record = record(caller.address, began, &self.shared.clock);
         self.shared.log.write(Record { id, method, url, status, result, why, ..record });
     }
 

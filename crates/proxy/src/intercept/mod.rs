@@ -28,7 +28,7 @@ use rustls::ServerConfig;
 
 pub use authority::{AuthorityFacts, BadAuthority, CERTIFICATE, KEY, show};
 pub use create::{CreateError, NewAuthority, create};
-pub(crate) use hello::{First, Hello, MAX_HELLO_BYTES, read as read_hello};
+pub(crate) use hello::{First, MAX_HELLO_BYTES, read as read_hello};
 pub(crate) use leaves::NoLeaf;
 use leaves::Leaves;
 pub use presets::InterceptPreset;

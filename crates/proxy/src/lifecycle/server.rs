@@ -24,6 +24,7 @@ use crate::errors::ServeError;
 use crate::exchange::Exchange;
 use crate::front::Front;
 use crate::ids::Ids;
+use crate::intercept::Rejections;
 use crate::metrics::Metrics;
 use crate::neighbours::Neighbours;
 use crate::rules::Own;
@@ -126,6 +127,7 @@ impl Proxy {
             explained: Sparing::new(clock.now()),
             ids: Ids::new(config.request_ids),
             metrics: counted,
+            rejections: Rejections::default(),
             neighbours,
             ending: watch::Sender::new(false),
         });
