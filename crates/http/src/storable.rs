@@ -132,7 +132,10 @@ pub fn keep(exchange: &Exchange<'_>, policy: &Policy) -> Result<Keep, NotStorabl
         None => chosen.control.seconds(name).unwrap_or(0),
     };
     let mut without = not_stored(response, &chosen.control);
-    if (orders.without_cookies || policy.decrypted) && response.contains_key(SET_COOKIE) && !without.contains(&SET_COOKIE) {
+    if (orders.without_cookies || policy.decrypted)
+        && response.contains_key(SET_COOKIE)
+        && !without.contains(&SET_COOKIE)
+    {
         without.push(SET_COOKIE);
     }
     let keep = Keep {

@@ -115,7 +115,9 @@ mod tests {
 
     #[test]
     fn words_for_a_shell() {
-        for (text, word) in [("/a/b.pem", "/a/b.pem"), ("CN=a b", "'CN=a b'"), ("it's", "'it'\\''s'"), ("$(x)", "'$(x)'")] {
+        for (text, word) in
+            [("/a/b.pem", "/a/b.pem"), ("CN=a b", "'CN=a b'"), ("it's", "'it'\\''s'"), ("$(x)", "'$(x)'")]
+        {
             assert_eq!(quoted(text), word);
         }
     }

@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use http::header::{CONTENT_TYPE, REFERER, USER_AGENT};
 use http::HeaderValue;
+use http::header::{CONTENT_TYPE, REFERER, USER_AGENT};
 use tinaja_clock::Clock;
 use tinaja_http::message::ResponseHead;
 use tinaja_http::status::{CacheStatus, Outcome};
@@ -106,11 +106,7 @@ pub(crate) fn record_of(request: &Request, clock: &Clock) -> Record {
     let ticket = &request.ticket;
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let field = |name| request.head.headers.get(name).filter(|_| !ticket.intercepted).map(text);
-    Record {
-        referer: field(REFERER),
-        user_agent: field(USER_AGENT),
-        ..record(ticket.client, ticket.began, clock)
-    }
+    Record { referer: field(REFERER), user_agent: field(USER_AGENT), ..record(ticket.client, ticket.began, clock) }
 }
 
 /// A Content-Type without its parameters.

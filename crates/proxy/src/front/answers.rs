@@ -8,8 +8,8 @@ use tinaja_http::message::Usual;
 use tinaja_logs::{CacheResult, Record};
 use tokio::io::AsyncWriteExt;
 
-use super::{Caller, Front};
 use super::lean::Answered;
+use super::{Caller, Front};
 use crate::access::record;
 use crate::admin::{PurgeError, purge_name};
 use crate::client::Gate;

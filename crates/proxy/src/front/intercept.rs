@@ -172,9 +172,7 @@ impl Front {
     /// What was decided, but for clients that have said no to a certificate and are not to be asked again.
     fn heeding_rejections(&self, decision: Decision, client: IpAddr, name: &str) -> Decision {
         match decision {
-            Decision::Cache(OnReject::Tunnel)
-                if self.shared.rejections.has(client, name, self.shared.clock.now()) =>
-            {
+            Decision::Cache(OnReject::Tunnel) if self.shared.rejections.has(client, name, self.shared.clock.now()) => {
                 self.count_tunnel(|tunnels| tunnels.after_rejection.inc());
                 Decision::Tunnel { by_rule: true }
             }
@@ -236,7 +234,9 @@ impl Front {
             First::Hello(hello) => hello,
             First::Malformed if is_about_host => {
                 self.count_tunnel(|tunnels| tunnels.failed.inc());
-                return Verdict::Refused(Failure::ClientTls("its first message makes no sense, or did not come in time".into()));
+                return Verdict::Refused(Failure::ClientTls(
+                    "its first message makes no sense, or did not come in time".into(),
+                ));
             }
             // Of what nobody wants to look into it is not known better.
             First::Malformed | First::NotTls | First::More => {

@@ -9,8 +9,8 @@ use std::time::SystemTime;
 use rcgen::{CertificateParams, DistinguishedName, DnType, DnValue, Issuer, KeyIdMethod, KeyPair, PublicKeyData};
 use ring::digest::{SHA256, digest};
 use rustls::pki_types::CertificateDer;
-use x509_parser::der_parser::asn1_rs::Tag;
 use x509_parser::certificate::X509Certificate;
+use x509_parser::der_parser::asn1_rs::Tag;
 use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::prelude::FromDer;
 
@@ -60,10 +60,14 @@ pub enum BadAuthority {
         when: String,
     },
     /// A certificate that may sign no others.
-    #[error("the certificate in {0} is not a CA's (it lacks CA:TRUE, or the key usage to sign certificates): create one with `tinaja ca create`")]
+    #[error(
+        "the certificate in {0} is not a CA's (it lacks CA:TRUE, or the key usage to sign certificates): create one with `tinaja ca create`"
+    )]
     NotAuthority(PathBuf),
     /// Certificate and key do not belong together.
-    #[error("{key} is not the key of the CA in {certificate}: put back the one that it was created with, or create a new CA")]
+    #[error(
+        "{key} is not the key of the CA in {certificate}: put back the one that it was created with, or create a new CA"
+    )]
     OtherKey {
         /// The certificate's file.
         certificate: PathBuf,
@@ -71,7 +75,9 @@ pub enum BadAuthority {
         key: PathBuf,
     },
     /// A key of a kind that cannot sign here.
-    #[error("cannot use the CA's key in {path}: {cause}; it must be PKCS#8 in PEM without a password, as `tinaja ca create` makes it")]
+    #[error(
+        "cannot use the CA's key in {path}: {cause}; it must be PKCS#8 in PEM without a password, as `tinaja ca create` makes it"
+    )]
     Key {
         /// The file.
         path: PathBuf,
@@ -120,6 +126,8 @@ pub struct AuthorityFacts {
 /// What a CA signs with.
 pub(super) struct Authority {
     pub certificate: CertificateDer<'static>,
+    /// What leads from it to an authority that clients have: nothing where it is that itself.
+    pub chain: Vec<CertificateDer<'static>>,
     pub issuer: Issuer<'static, KeyPair>,
     pub path: PathBuf,
     /// Until when it may sign, in seconds since 1970.
@@ -138,11 +146,10 @@ impl std::fmt::Debug for Authority {
 /// Errors: [`BadAuthority`], where there is no certificate, or no CA's.
 pub fn show(dir: &Path) -> Result<AuthorityFacts, BadAuthority> {
     let path = dir.join(CERTIFICATE);
-    let der = certificate_in(dir, &path)?;
+    let der = certificate_of(&path, certificates_in_dir(dir, &path)?)?;
     let certificate = parsed(&path, &der)?;
     let validity = certificate.validity();
-    let fingerprint: Vec<String> =
-        digest(&SHA256, &der).as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
+    let fingerprint: Vec<String> = digest(&SHA256, &der).as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
     Ok(AuthorityFacts {
         subject: certificate.subject().to_string(),
         fingerprint: fingerprint.join(":"),
@@ -160,9 +167,8 @@ impl Authority {
     /// Errors: [`BadAuthority`].
     pub fn load(dir: &Path, now: SystemTime) -> Result<Authority, BadAuthority> {
         let (path, key_path) = (dir.join(CERTIFICATE), dir.join(KEY));
-        let der = certificate_in(dir, &path)?;
-        let chain = [der.clone()];
-        let certificate = check_at(now, &path, &chain)?;
+        let all = certificates_in_dir(dir, &path)?;
+        let certificate = check_at(now, &path, &all)?;
         if !may_sign(&certificate) {
             return Err(BadAuthority::NotAuthority(path));
         }
@@ -178,17 +184,23 @@ impl Authority {
             params.key_identifier_method = KeyIdMethod::PreSpecified(id);
         }
         let (not_after, only_for) = (certificate.validity().not_after.timestamp(), only_for(&certificate));
-        Ok(Authority { certificate: der, issuer: Issuer::new(params, key), path, not_after, only_for })
+        let is_root = certificate.subject().as_raw() == certificate.issuer().as_raw();
+        let chain = if is_root { Vec::new() } else { all.clone() };
+        let der = certificate_of(&path, all.clone())?;
+        Ok(Authority { certificate: der, chain, issuer: Issuer::new(params, key), path, not_after, only_for })
     }
 }
 
-/// The CA's certificate, which is the first of its file.
-fn certificate_in(dir: &Path, path: &Path) -> Result<CertificateDer<'static>, BadAuthority> {
+fn certificates_in_dir(dir: &Path, path: &Path) -> Result<Vec<CertificateDer<'static>>, BadAuthority> {
     if !path.exists() && !dir.join(KEY).exists() {
         return Err(BadAuthority::Missing(dir.to_owned()));
     }
-    let first = certificates_in(path)?.into_iter().next();
-    first.ok_or_else(|| BadAuthority::NotAuthority(path.to_owned()))
+    Ok(certificates_in(path)?)
+}
+
+/// The CA's certificate, which is the first of its file.
+fn certificate_of(path: &Path, all: Vec<CertificateDer<'static>>) -> Result<CertificateDer<'static>, BadAuthority> {
+    all.into_iter().next().ok_or_else(|| BadAuthority::NotAuthority(path.to_owned()))
 }
 
 fn parsed<'a>(path: &Path, der: &'a [u8]) -> Result<X509Certificate<'a>, BadAuthority> {

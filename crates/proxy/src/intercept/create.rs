@@ -32,7 +32,9 @@ pub struct NewAuthority {
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
     /// There is one, or part of one.
-    #[error("{0} exists already: a CA is not overwritten, since clients may trust it; choose another directory, or remove it first")]
+    #[error(
+        "{0} exists already: a CA is not overwritten, since clients may trust it; choose another directory, or remove it first"
+    )]
     Exists(PathBuf),
     /// A file or directory cannot be made.
     #[error("cannot write {path}: {cause}; nothing is left of the new CA")]

@@ -35,9 +35,8 @@ fn in_records(whole: &[u8], bytes: usize) -> Vec<u8> {
 /// A hello with these extensions.
 fn with(extensions: &[(u16, &[u8])]) -> Vec<u8> {
     let vector = |bytes: Vec<u8>| [&(bytes.len() as u16).to_be_bytes()[..], &bytes].concat();
-    let extensions = extensions.iter().flat_map(|(kind, content)| {
-        [kind.to_be_bytes().to_vec(), vector(content.to_vec())].concat()
-    });
+    let extensions =
+        extensions.iter().flat_map(|(kind, content)| [kind.to_be_bytes().to_vec(), vector(content.to_vec())].concat());
     let mut hello = [&[3, 3][..], &[7; 32], &[0], &[0, 2, 0x13, 1], &[1, 0]].concat();
     hello.extend(vector(extensions.collect()));
     let mut message = vec![1, 0, (hello.len() >> 8) as u8, hello.len() as u8];
@@ -80,7 +79,9 @@ fn however_it_is_cut() {
 
 #[test]
 fn other_protocols() {
-    for bytes in [&b"GET / HTTP/1.1\r\n"[..], b"SSH-2.0-x", b"\x80\x2e\x01\x03\x01", b"\x16\x02\x01", b"\0", b"\x17\x03\x03"] {
+    for bytes in
+        [&b"GET / HTTP/1.1\r\n"[..], b"SSH-2.0-x", b"\x80\x2e\x01\x03\x01", b"\x16\x02\x01", b"\0", b"\x17\x03\x03"]
+    {
         assert_eq!(read(bytes), First::NotTls, "{bytes:?}");
     }
 }

@@ -116,7 +116,7 @@ impl Leaves {
     fn make(&self, name: &str, now: SystemTime) -> Result<Arc<ServerConfig>, NoLeaf> {
         let key = process_key()?;
         let leaf = self.sign(name, key, now)?;
-        let chain = vec![leaf, self.authority.certificate.clone()];
+        let chain = [&[leaf][..], &self.authority.chain].concat();
         let secret = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let certified = CertifiedKey::from_der(chain, secret, &self.provider).map_err(no_leaf)?;
         let builder = ServerConfig::builder_with_provider(self.provider.clone());
@@ -144,8 +144,7 @@ impl Leaves {
             Err(_) => SanType::DnsName(name.try_into().map_err(no_leaf)?),
         }];
         let end = (now + VALID).min(self.authority_ends());
-        (params.not_before, params.not_after) =
-            (date(now - BACK).map_err(no_leaf)?, date(end).map_err(no_leaf)?);
+        (params.not_before, params.not_after) = (date(now - BACK).map_err(no_leaf)?, date(end).map_err(no_leaf)?);
         params.serial_number = Some(serial().map_err(no_leaf)?);
         params.is_ca = IsCa::ExplicitNoCa;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];

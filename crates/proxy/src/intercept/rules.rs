@@ -88,6 +88,11 @@ impl InterceptRules {
         self.0.is_empty()
     }
 
+    /// All of them.
+    pub fn list(&self) -> &[InterceptRule] {
+        &self.0
+    }
+
     /// Whether some tunnels are opened up.
     pub fn open_any(&self) -> bool {
         self.0.iter().any(|rule| matches!(rule.action, InterceptAction::Cache(_)))

@@ -9,7 +9,11 @@ use super::*;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 fn new(only_for: &[&str]) -> NewAuthority {
-    NewAuthority { name: "Test CA".into(), days: 30, only_for: only_for.iter().map(|name| (*name).to_owned()).collect() }
+    NewAuthority {
+        name: "Test CA".into(),
+        days: 30,
+        only_for: only_for.iter().map(|name| (*name).to_owned()).collect(),
+    }
 }
 
 fn now() -> SystemTime {

@@ -101,13 +101,14 @@ pub fn interception(
 
 /// Has all listeners go by it.
 ///
-/// Errors: there are rules, and no listener that opens tunnels.
-pub fn tell(listeners: &mut [Listener], interception: &Interception) -> Result<()> {
+/// Errors: there are rules, and no listener that opens tunnels; with the line of the first.
+pub fn tell(listeners: &mut [Listener], interception: &Interception, file: &str) -> Result<()> {
     let any_forward = listeners.iter().any(|listener| listener.mode == Mode::Forward);
-    if !interception.rules.is_empty() && !any_forward {
+    if let (Some(rule), false) = (interception.rules.list().first(), any_forward) {
         anyhow::bail!(
-            "[[intercept]] is about the tunnels of a forward proxy, and there is none: remove it, or add a listener with mode = \
-             \"forward\""
+            "{file}, line {}: tunnels are a forward proxy's, and no listener is one: remove this, or add a listener with mode = \
+             \"forward\"",
+            rule.line.unwrap_or_default()
         );
     }
     for listener in listeners {

@@ -109,7 +109,7 @@ impl Settings {
         for listener in &mut listeners {
             (listener.cache_rules, listener.offline) = (cache_rules.clone(), offline);
         }
-        intercept::tell(&mut listeners, &interception)?;
+        intercept::tell(&mut listeners, &interception, name)?;
         let size = |flag: Option<Size>, file: Option<Text<Size>>| flag.or(file.map(|Text(size)| size));
         let cores = available_parallelism().map_or(1, NonZero::get);
         let workers = flags.workers.map(usize::from).or(workers.map(|Number(workers)| workers as usize));

@@ -30,6 +30,7 @@ mod full_disk;
 mod handing_over;
 mod http2_origin;
 mod https_origin;
+mod intercept;
 mod kills;
 mod lab;
 mod logs;
