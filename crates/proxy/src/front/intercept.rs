@@ -24,7 +24,7 @@ use super::inside::Inside;
 use super::{Caller, Front, tunnel};
 use crate::access::record;
 use crate::client::Gate;
-use crate::config::{Listener, Mode};
+use crate::config::Listener;
 use crate::failure::Failure;
 use crate::ids::RequestId;
 use crate::intercept::{Decision, First, Interceptor, MAX_HELLO_BYTES, OnReject, read_hello};
@@ -139,9 +139,6 @@ impl Front {
                     Err(failure) => return self.turn_down(gate, &connect, &failure).await,
                     Ok(reached) => Some(reached),
                 }
-            }
-            Decision::Cache(_) if connect.listener.mode != Mode::Forward => {
-                return self.turn_down(gate, &connect, &Failure::NoTunnels).await;
             }
             Decision::Cache(_) => match connect.listener.check_request(connect.asked()) {
                 Err(failure) => return self.turn_down(gate, &connect, &failure).await,

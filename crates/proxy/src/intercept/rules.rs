@@ -103,8 +103,9 @@ impl InterceptRules {
         self.0.iter().any(|rule| rule.action != InterceptAction::Tunnel && rule.fits_client(client))
     }
 
-    /// What the first rule that fits says of a host.
+    /// What the first rule that fits says of a host. A dot at the end makes it no other.
     pub(crate) fn decide(&self, client: IpAddr, host: &str) -> Decision {
+        let host = host.trim_end_matches('.');
         let rule = self.0.iter().find(|rule| rule.fits_client(client) && rule.fits_host(host));
         match rule.map(|rule| (rule.action, rule.number)) {
             None => Decision::Tunnel { by_rule: false },
@@ -191,6 +192,7 @@ mod tests {
             (HERE, "www.bank.example", ALONE),
             (away, "bank.example", ALONE),
             (HERE, "games.example", Decision::Refuse(2)),
+            (HERE, "games.example.", Decision::Refuse(2)),
             (mapped, "games.example", Decision::Refuse(2)),
             (IpAddr::from([10, 0, 1, 1]), "games.example", Decision::Cache(OnReject::Tunnel)),
             (away, "games.example", NO_RULE),
