@@ -81,6 +81,7 @@ sudo update-ca-certificates
 
 # Chromium, and Firefox in a profile's directory: the NSS store (package libnss3-tools)
 mkdir -p \"$HOME/.pki/nssdb\"
+[ -e \"$HOME/.pki/nssdb/cert9.db\" ] || certutil -d sql:\"$HOME/.pki/nssdb\" -N --empty-password
 certutil -d sql:\"$HOME/.pki/nssdb\" -A -t C,, -n {name} -i {pem}
 certutil -d sql:\"$HOME/.mozilla/firefox/PROFILE\" -A -t C,, -n {name} -i {pem}
 

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::tunnels::{PYTHON, WHEEL, wheel};
 use crate::support::tinaja::binary;
 use tinaja_testkit::client::{Client, get, says_hit};
-use tinaja_testkit::nginx::{Certificates, Nginx, make_certificates, make_certificates_for};
+use tinaja_testkit::nginx::{Certificates, Nginx, date_back, make_certificates, make_certificates_for};
 use tinaja_testkit::origin::{Origin, reply};
 use tinaja_testkit::port::free_port;
 use tinaja_testkit::process::Process;
@@ -518,4 +518,53 @@ fn pip_fetches_once_for_all() {
     let second = &index.log()[asked..];
     assert!(second.iter().all(|entry| (entry.status, entry.body_bytes) == (304, 0)), "validations alone: {second:?}");
     assert!(home.tunnels("intercepted") >= 2);
+}
+
+/// Chromium on a machine of its own, which was given the CA by the commands that `install-hints` prints. What its page looks like.
+fn chromium(home: &Home, url: &str) -> String {
+    let fresh = TempDir::new().unwrap();
+    let hints = run(binary(&home.dir).args(["ca", "install-hints"]).arg(home.path("ca")));
+    let is_for_it = |line: &&str| line.contains("$HOME/.pki/nssdb");
+    let commands: Vec<&str> = hints.lines().filter(is_for_it).collect();
+    assert_eq!(commands.len(), 3, "{hints}");
+    run(client("sh", fresh.path()).arg("-ec").arg(commands.join("\n")));
+    let mut chromium = client("chromium", fresh.path());
+    chromium.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]);
+    chromium.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
+    chromium.args(["--disable-dev-shm-usage", "--disable-extensions", "--dump-dom"]);
+    chromium.arg(format!("--user-data-dir={}", fresh.path().join("profile").display()));
+    chromium.arg(format!("--proxy-server=http://{}", home.listen)).arg("--proxy-bypass-list=<-loopback>");
+    run(chromium.arg(url))
+}
+
+#[test]
+fn chromium_trusts_the_ca_and_its_second_user_costs_no_body() {
+    let dir = TempDir::new().unwrap();
+    let certificates = make_certificates(dir.path());
+    let site = Nginx::start_tls(&certificates, |root| {
+        let page =
+            "<!DOCTYPE html><title>loading</title><link rel=icon href=data:,><img src=a.svg><script src=b.js></script>
+            <script>onload = () => document.title = document.images[0].naturalWidth + window.ran</script>";
+        fs::write(root.join("page.html"), page).unwrap();
+        fs::write(root.join("a.svg"), "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"10\" height=\"10\"></svg>")
+            .unwrap();
+        fs::write(root.join("b.js"), "window.ran = ' ran'").unwrap();
+        date_back(root, 30);
+    });
+    fs::create_dir(dir.path().join("old")).unwrap();
+    let old = super::origin_certificates::expired(&dir.path().join("old"));
+    let (_origin, secured) = answering("", &old);
+    let ports = [site.address().port(), secured.address.port()];
+    let home = Home::new(&certificates.authority, &ports);
+    let _process = home.start(&cache("localhost"));
+    let url = format!("https://localhost:{}/page.html", ports[0]);
+    let first = chromium(&home, &url);
+    assert!(first.contains("<title>10 ran</title>"), "{first}");
+    let fetched = site.log().len();
+    assert_eq!(site.log().iter().filter(|entry| entry.status == 200).count(), 3, "{:?}", site.log());
+    assert_eq!(chromium(&home, &url), first);
+    assert!(site.log()[fetched..].iter().all(|entry| entry.status == 304), "{:?}", site.log());
+    // A page that says what is wrong, and not the browser's own.
+    let page = chromium(&home, &format!("https://localhost:{}/", ports[1]));
+    assert!(page.contains("<h1>502 Bad Gateway</h1>") && page.contains("certificate"), "{page}");
 }
