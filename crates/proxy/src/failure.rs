@@ -25,7 +25,7 @@ pub(crate) enum Failure {
     Misdirected { host: String },
     #[error("The request is for another host, port or scheme than the tunnel that it came in.")]
     OtherThanTunnel,
-    #[error("The proxy does not pass on other protocols inside a tunnel that it intercepts.")]
+    #[error("The proxy opens no tunnels inside a tunnel that it intercepts, and passes on no content with Upgrade.")]
     NoUpgrade,
     #[error("TLS with the client failed: {0}.")]
     ClientTls(String),
@@ -117,8 +117,8 @@ impl Reason {
                 "This connection was made for another name, so this host is not served over it. Use a separate connection."
             }
             Reason::NoUpgrade => {
-                "The proxy does not pass on WebSocket or other protocols inside a tunnel that it intercepts. Its operator can have \
-                 tunnels to this host left alone."
+                "The proxy opens no tunnels inside a tunnel that it intercepts, and passes on no content with Upgrade. Its operator \
+                 can have tunnels to this host left alone."
             }
             Reason::ClientTls => "The client's TLS failed.",
             Reason::DotSegments => "The path contains \"..\" or \".\" segments. Request the path without them.",

@@ -74,8 +74,13 @@ fn more(failure: &Failure) -> Option<(HeaderName, &'static str)> {
 
 /// A whole answer as bytes, for a connection that is closed behind it.
 pub(crate) fn raw_answer(failure: &Failure, id: Option<&RequestId>, with_body: bool) -> Vec<u8> {
+    raw_answer_with(failure, failure.reason(), id, with_body)
+}
+
+/// The same with another reason than clients are told usually.
+pub(crate) fn raw_answer_with(failure: &Failure, told: Reason, id: Option<&RequestId>, with_body: bool) -> Vec<u8> {
     let fields = more(failure).map(|(name, value)| format!("{}: {value}\r\n", Usual(&name))).unwrap_or_default();
-    let body = page(failure, id);
+    let body = page_with(failure, told, id);
     raw(failure.status(), CONTENT_TYPE, &fields, &body, with_body)
 }
 

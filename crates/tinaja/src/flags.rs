@@ -71,7 +71,7 @@ pub enum CaAction {
 /// The flags of `ca create`.
 #[derive(Debug, Args)]
 pub struct CaCreate {
-    /// Directory to create it in (default: tinaja/ca in $STATE_DIRECTORY, $XDG_STATE_HOME or ~/.local/state).
+    /// Directory to create it in (default: ca in $STATE_DIRECTORY, or tinaja/ca in $XDG_STATE_HOME or ~/.local/state).
     #[arg(value_name = "DIR")]
     pub dir: Option<PathBuf>,
     /// Its name, as clients show it (default: Tinaja CA of this host).
@@ -88,7 +88,7 @@ pub struct CaCreate {
 /// Which CA.
 #[derive(Debug, Args)]
 pub struct CaAt {
-    /// Its directory (default: tinaja/ca in $STATE_DIRECTORY, $XDG_STATE_HOME or ~/.local/state).
+    /// Its directory (default: ca in $STATE_DIRECTORY, or tinaja/ca in $XDG_STATE_HOME or ~/.local/state).
     #[arg(value_name = "DIR")]
     pub dir: Option<PathBuf>,
 }

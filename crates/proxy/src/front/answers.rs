@@ -17,7 +17,7 @@ use crate::exchange::{Request, Ticket, record_of};
 use crate::failure::Failure;
 use crate::ids::RequestId;
 use crate::metrics::Source;
-use crate::page::{raw_answer, raw_text};
+use crate::page::{raw_answer_with, raw_text};
 
 /// How long a client that was refused may still send, so that it can read the answer: closing a connection with
 /// bytes unread would take the answer back.
@@ -79,7 +79,8 @@ impl Front {
         failure: &Failure,
     ) {
         let with_body = judged.is_none_or(|(judged, _)| judged.method != "HEAD");
-        let mut answer = raw_answer(failure, judged.map(|(_, id)| id), with_body);
+        let told = if caller.intercepted { failure.reason_inside() } else { failure.reason() };
+        let mut answer = raw_answer_with(failure, told, judged.map(|(_, id)| id), with_body);
         if let Some((_, id)) = judged {
             self.tell(id, &mut answer);
         }

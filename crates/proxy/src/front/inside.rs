@@ -43,13 +43,10 @@ impl Inside {
         host.host() == self.name && host.port_or(default_port(true)) == self.port
     }
 
-    /// Whether a request stays HTTP. A proxy may ignore Upgrade, but a WebSocket would then fail without a reason; what asks for
-    /// another version of HTTP does without.
-    ///
-    /// Errors: [`Failure::NoUpgrade`].
-    pub fn check_upgrade(&self, request: &Request) -> Result<(), Failure> {
+    /// Whether a request asks for another protocol than HTTP. A proxy may ignore Upgrade, but a WebSocket would then fail.
+    pub fn leaves_http(request: &Request) -> bool {
         let is_http = |value: &http::HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"h2c");
-        if request.head.headers.get_all(UPGRADE).iter().all(is_http) { Ok(()) } else { Err(Failure::NoUpgrade) }
+        !request.head.headers.get_all(UPGRADE).iter().all(is_http)
     }
 }
 

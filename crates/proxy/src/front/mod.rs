@@ -14,6 +14,7 @@ mod intercept;
 mod lean;
 mod relay;
 mod tunnel;
+mod upgrade;
 mod visits;
 
 use std::net::IpAddr;
@@ -218,8 +219,8 @@ impl Front {
                 return None;
             }
         };
-        if let Err(failure) = caller.inside.as_ref().map_or(Ok(()), |inside| inside.check_upgrade(&request)) {
-            self.refuse(gate, caller, began, Some((&judged, &id)), &failure).await;
+        if caller.inside.is_some() && Inside::leaves_http(&request) {
+            Box::pin(self.upgrade(gate, caller, &request, (&judged, &id))).await;
             return None;
         }
         let keep = !*stopping.borrow() && !request.closes();

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use bytes::BytesMut;
-use tokio::io::{AsyncWriteExt, Result as IoResult};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, Result as IoResult};
 use tokio::net::TcpStream;
 
 use super::relay::{Relayed, relay};
@@ -42,13 +42,14 @@ pub(super) async fn run(
     shared: &Shared,
     mut client: Stream,
     (greeting, ahead): (&[u8], BytesMut),
-    mut origin: TcpStream,
+    mut origin: impl AsyncRead + AsyncWrite + Unpin,
 ) -> Relayed {
     let ahead_bytes = ahead.len() as u64;
     let greet = async {
         client.write_all(greeting).await?;
         client.flush().await?;
         origin.write_all(&ahead).await?;
+        origin.flush().await?;
         IoResult::Ok(())
     };
     match shared.clock.timeout(shared.limits.client_stall, greet).await {

@@ -166,7 +166,8 @@ async fn open(destination: &Destination, target: &Target, address: SocketAddr) -
     Ok((Wire::new(stream, &target.counts), http2))
 }
 
-async fn secure(
+/// TLS with a destination that wants it, and whether HTTP/2 is to be spoken then.
+pub(crate) async fn secure(
     stream: TcpStream,
     destination: &Destination,
     target: &Target,
