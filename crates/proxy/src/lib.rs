@@ -21,7 +21,8 @@
 //!
 //! ```text
 //! client -> crowd (a place, or 503) -> front/head (raw head, 10 s) -> http::judge
-//!             CONNECT -> rules -> origin/dial -> front/relay
+//!             CONNECT -> rules -> front/intercept: leave it alone -> origin/dial -> front/relay
+//!                                                  look into it: TLS ends here, and each request begins at the top again
 //!             HTTP/2  -> front/h2 (a task for each stream) -> http::http2 -> http::judge -> exchange
 //!             else    -> front/lean -> stored/find -> store: a plain hit goes out as it is stored
 //!                        exchange -> reuse: what was found will do -> serve -> client

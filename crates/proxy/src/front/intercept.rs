@@ -3,24 +3,19 @@
 //! Where a rule opens the tunnel to the host that was asked for, nothing is connected to before the client's TLS has ended here.
 //! Where no rule is about that host, the tunnel stands first, and is given up if the name inside is one to be opened up.
 
-use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::BytesMut;
-use rustls::AlertDescription;
 use tinaja_http::authority::Authority;
 use tinaja_http::judge::Judged;
 use tinaja_http::refusal::Refusal;
 use tinaja_logs::{CacheResult, Record};
-use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio_rustls::TlsAcceptor;
 
-use super::inside::Inside;
 use super::{Caller, Front, tunnel};
 use crate::access::record;
 use crate::client::Gate;
@@ -32,26 +27,15 @@ use crate::metrics::{Source, Tunnels};
 use crate::origin::Destination;
 use crate::rules::{Asked, Denied};
 use crate::stream::{Ahead, Stream};
-use crate::tls::READ_BYTES;
-
-/// Alerts with which clients say that they do not take a certificate (RFC 8446 6.2). Which one is the library's choice.
-const REJECTIONS: [AlertDescription; 6] = [
-    AlertDescription::UnknownCA,
-    AlertDescription::BadCertificate,
-    AlertDescription::UnsupportedCertificate,
-    AlertDescription::CertificateRevoked,
-    AlertDescription::CertificateExpired,
-    AlertDescription::CertificateUnknown,
-];
 
 /// One CONNECT.
-struct Connect<'a> {
-    caller: &'a Caller,
+pub(super) struct Connect<'a> {
+    pub caller: &'a Caller,
     began: Instant,
     judged: &'a Judged,
     id: &'a RequestId,
     authority: &'a Authority,
-    destination: Destination,
+    pub destination: Destination,
     listener: Arc<Listener>,
 }
 
@@ -66,7 +50,7 @@ enum Verdict {
 }
 
 impl Connect<'_> {
-    fn client(&self) -> IpAddr {
+    pub fn client(&self) -> IpAddr {
         self.caller.address
     }
 
@@ -261,76 +245,6 @@ impl Front {
         }
     }
 
-    /// Ends the client's TLS here, as the server that it wants, and answers what it asks for.
-    async fn open(
-        self: &Arc<Self>,
-        connect: &Connect<'_>,
-        stream: Ahead,
-        interceptor: &Interceptor,
-        (on_reject, name): (OnReject, String),
-        stopping: &watch::Receiver<bool>,
-    ) {
-        let (shared, client) = (&self.shared, connect.client());
-        let config = match interceptor.leaf(&name, shared.clock.wall()) {
-            Ok((config, is_made)) => {
-                self.count_tunnel(|tunnels| tunnels.made.inc_by(u64::from(is_made)));
-                config
-            }
-            Err(why) => {
-                self.count_tunnel(|tunnels| tunnels.failed.inc());
-                return self.log_connect(connect, &Failure::Internal(why.to_string()));
-            }
-        };
-        let buffered = BufReader::with_capacity(READ_BYTES, stream);
-        let shaken = Box::pin(TlsAcceptor::from(config).accept(buffered));
-        let failed = match shared.clock.timeout(shared.limits.head, shaken).await {
-            Ok(Ok(stream)) => {
-                let (_, tls) = stream.get_ref();
-                let is_http2 = tls.alpn_protocol() == Some(b"h2");
-                // Two readers of one hello must have read the same.
-                let is_same = tls.server_name().is_none_or(|told| told.eq_ignore_ascii_case(&name));
-                if is_same {
-                    self.count_tunnel(|tunnels| tunnels.intercepted.inc());
-                    let inside = Some(Arc::new(Inside { name, port: connect.destination.port }));
-                    let caller = Caller { inside, intercepted: true, ..connect.caller.clone() };
-                    return self.inside(Stream::Inside(Box::new(stream)), caller, is_http2, stopping).await;
-                }
-                "its hello can be read in two ways".to_owned()
-            }
-            Ok(Err(error)) => match rejection(&error) {
-                Some(alert) => {
-                    self.count_tunnel(|tunnels| tunnels.rejected.inc());
-                    if on_reject == OnReject::Tunnel {
-                        shared.rejections.add(client, &name, shared.clock.now());
-                    }
-                    let why = format!(
-                        "it does not accept the certificate of this proxy's CA ({alert:?}); have it trust the CA, or leave its \
-                         tunnels alone by a rule"
-                    );
-                    return self.log_connect(connect, &Failure::ClientTls(why));
-                }
-                None => error.to_string(),
-            },
-            Err(_) => "it took too long".to_owned(),
-        };
-        self.count_tunnel(|tunnels| tunnels.failed.inc());
-        self.log_connect(connect, &Failure::ClientTls(failed));
-    }
-
-    /// What is asked for in a tunnel, to its end. A future of its own kind, or requests in tunnels in requests would have no end.
-    fn inside<'a>(
-        self: &'a Arc<Self>,
-        stream: Stream,
-        caller: Caller,
-        is_http2: bool,
-        stopping: &'a watch::Receiver<bool>,
-    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
-        match is_http2 {
-            true => Box::pin(self.http2(stream, BytesMut::new(), caller, stopping)),
-            false => Box::pin(self.requests(stream, caller, false, stopping)),
-        }
-    }
-
     /// A tunnel whose client has heard already that it stands.
     async fn leave_alone(&self, connect: &Connect<'_>, stream: Stream, ahead: BytesMut, reached: Option<Reached>) {
         let reached = match reached {
@@ -371,22 +285,13 @@ impl Front {
     }
 
     /// Says in the log why a tunnel came to its end whose client cannot be told: it would take any answer for its server's.
-    fn log_connect(&self, connect: &Connect<'_>, failure: &Failure) {
+    pub(super) fn log_connect(&self, connect: &Connect<'_>, failure: &Failure) {
         self.log_failure(connect.caller, connect.began, Some((connect.judged, connect.id)), failure);
     }
 
-    fn count_tunnel(&self, count: impl FnOnce(&Tunnels)) {
+    pub(super) fn count_tunnel(&self, count: impl FnOnce(&Tunnels)) {
         if let Some(metrics) = &self.shared.metrics {
             count(&metrics.tunnels);
         }
-    }
-}
-
-/// The alert with which a client said that it does not take the certificate, if that is why its TLS failed.
-fn rejection(error: &std::io::Error) -> Option<AlertDescription> {
-    let inner = error.get_ref()?.downcast_ref::<rustls::Error>()?;
-    match inner {
-        rustls::Error::AlertReceived(alert) if REJECTIONS.contains(alert) => Some(*alert),
-        _ => None,
     }
 }

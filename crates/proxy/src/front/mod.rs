@@ -12,6 +12,7 @@ mod head;
 mod inside;
 mod intercept;
 mod lean;
+mod open;
 mod relay;
 mod tunnel;
 mod upgrade;

@@ -1,18 +1,16 @@
 //! Tunnels that are looked into: what is stored and under which name, what is not, and what clients are told.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::PermissionsExt;
+use std::io::Write;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-use super::tunnels::{PYTHON, WHEEL, wheel};
 use crate::support::tinaja::binary;
 use tinaja_testkit::client::{Client, get, says_hit};
-use tinaja_testkit::nginx::{Certificates, Nginx, date_back, make_certificates, make_certificates_for};
+use tinaja_testkit::nginx::{Certificates, make_certificates, make_certificates_for};
 use tinaja_testkit::origin::{Origin, reply};
 use tinaja_testkit::port::free_port;
 use tinaja_testkit::process::Process;
@@ -21,9 +19,9 @@ use tinaja_testkit::tools::{client, output, run};
 use tinaja_testkit::wait::eventually;
 
 /// A forward proxy with a CA of its own, and clients that trust it.
-struct Home {
-    dir: TempDir,
-    listen: SocketAddr,
+pub struct Home {
+    pub dir: TempDir,
+    pub listen: SocketAddr,
     metrics: SocketAddr,
     /// Whom the proxy trusts.
     trusted: PathBuf,
@@ -46,7 +44,7 @@ impl Got {
 }
 
 impl Home {
-    fn new(trusted: &Path, ports: &[u16]) -> Home {
+    pub fn new(trusted: &Path, ports: &[u16]) -> Home {
         let at = || SocketAddr::from(([127, 0, 0, 1], free_port()));
         let (listen, metrics) = (at(), at());
         let home =
@@ -55,16 +53,16 @@ impl Home {
         home
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    fn ca(&self) -> PathBuf {
+    pub fn ca(&self) -> PathBuf {
         self.path("ca/ca.pem")
     }
 
     /// Writes the settings, and says how the proxy is run by them.
-    fn command(&self, rules: &str) -> Command {
+    pub fn command(&self, rules: &str) -> Command {
         let text = format!(
             "cache = \"{dir}/cache\"\ndisk = \"64MiB\"\nmemory = \"8MiB\"\naccess_log = \"{dir}/access.log\"\n\
              access_log_format = \"json\"\nlog = \"debug\"\nmetrics = \"{metrics}\"\nintercept_ca = \"{dir}/ca\"\n{rules}\n\
@@ -80,7 +78,7 @@ impl Home {
         command
     }
 
-    fn start(&self, rules: &str) -> Process {
+    pub fn start(&self, rules: &str) -> Process {
         let mut process = Process::start("tinaja", &mut self.command(rules), &self.path("output"));
         process.wait_until_listening(self.listen);
         process
@@ -105,7 +103,7 @@ impl Home {
     }
 
     /// One request in a tunnel, by openssl, which says each name that the test wants. What it got.
-    fn openssl(&self, connect: &str, name: Option<&str>, request: &str) -> String {
+    pub fn openssl(&self, connect: &str, name: Option<&str>, request: &str) -> String {
         let mut openssl = client("openssl", self.dir.path());
         openssl.args(["s_client", "-quiet", "-ign_eof", "-verify_quiet", "-proxy", &self.listen.to_string()]);
         openssl.args(["-connect", connect, "-CAfile"]).arg(self.ca());
@@ -119,7 +117,7 @@ impl Home {
     }
 
     /// Tunnels so far, by what became of them.
-    fn tunnels(&self, outcome: &str) -> u64 {
+    pub fn tunnels(&self, outcome: &str) -> u64 {
         self.figure(&format!("tinaja_intercept_tunnels_total{{outcome=\"{outcome}\"}}"))
     }
 
@@ -130,7 +128,7 @@ impl Home {
     }
 
     /// All that the proxy has logged, once it has ended.
-    fn logs(&self, mut process: Process) -> String {
+    pub fn logs(&self, mut process: Process) -> String {
         assert!(process.terminate().success());
         ["access.log", "output"].map(|name| fs::read_to_string(self.path(name)).unwrap()).concat()
     }
@@ -140,12 +138,12 @@ fn rule(host: &str, more: &str) -> String {
     format!("[[intercept]]\nhost = \"{host}\"\n{more}\n")
 }
 
-fn cache(host: &str) -> String {
+pub fn cache(host: &str) -> String {
     rule(host, "action = \"cache\"")
 }
 
 /// An origin that answers with these fields and the path, and TLS before it.
-fn answering(fields: &'static str, certificates: &Certificates) -> (Origin, Secured) {
+pub fn answering(fields: &'static str, certificates: &Certificates) -> (Origin, Secured) {
     let origin = Origin::start(move |request, stream| {
         reply(stream, request, 200, fields, format!("answer to {}", request.path).as_bytes())
     });
@@ -332,7 +330,7 @@ fn clients_are_told_what_is_wrong_with_an_origins_certificate() {
     };
     let (good, strange) = (make_certificates(&sub("good")), make_certificates(&sub("strange")));
     let misnamed = make_certificates_for(&sub("misnamed"), "DNS:example.test");
-    let old = super::origin_certificates::expired(&sub("old"));
+    let old = crate::origin_certificates::expired(&sub("old"));
     let trusted = dir.path().join("trusted.pem");
     let authorities = [&good, &misnamed, &old].map(|made| fs::read_to_string(&made.authority).unwrap());
     fs::write(&trusted, authorities.concat()).unwrap();
@@ -404,209 +402,4 @@ fn what_is_one_clients_own_is_not_stored_unless_it_is_said_to_be_for_all() {
         let sets = path.starts_with("/set");
         assert_eq!((first.contains("set-cookie"), second.contains("set-cookie")), (sets, sets && !stored), "{path}");
     }
-}
-
-#[test]
-fn a_ca_that_is_of_no_use_is_said_before_anything_starts() {
-    let dir = TempDir::new().unwrap();
-    let certificates = make_certificates(dir.path());
-    let home = Home::new(&certificates.authority, &[]);
-    let key = home.path("ca/ca.key");
-    let said = || {
-        let tried = [&["--check"][..], &[]].map(|flags| output(home.command(&cache("localhost")).args(flags)));
-        let [checked, started] = tried.map(|tried| (tried.status.code(), String::from_utf8(tried.stderr).unwrap()));
-        assert_eq!((checked.0, started.0), (Some(1), Some(1)), "{started:?}");
-        assert!(started.1.contains(checked.1.trim()), "{checked:?} {started:?}");
-        checked.1
-    };
-    let checked = output(home.command(&cache("localhost")).arg("--check"));
-    let text = String::from_utf8(checked.stdout).unwrap();
-    assert!(text.contains("intercepts tunnels by 1 rule, with the CA in"), "{text}");
-
-    fs::set_permissions(&key, fs::Permissions::from_mode(0o640)).unwrap();
-    let text = said();
-    assert!(text.contains("ca.key may be read by others (mode 0640)") && text.contains("chmod 600"), "{text}");
-    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
-    fs::copy(&certificates.key, &key).unwrap();
-    let text = said();
-    assert!(text.contains("is not the key of the CA") && text.contains("put back the one"), "{text}");
-    fs::remove_dir_all(home.path("ca")).unwrap();
-    let text = said();
-    assert!(text.contains("there is no CA in") && text.contains("tinaja ca create"), "{text}");
-    let mut past = Command::new("faketime");
-    past.arg("10 days ago").arg(env!("CARGO_BIN_EXE_tinaja")).args(["ca", "create", "--days", "2"]);
-    run(past.arg(home.path("ca")));
-    let text = said();
-    assert!(text.contains("has expired") && text.contains("create a new one"), "{text}");
-    // It is shown all the same, so that its dates can be seen.
-    let shown = run(binary(&home.dir).args(["ca", "show"]).arg(home.path("ca")));
-    assert!(shown.contains("valid until") && shown.contains("SHA-256"), "{shown}");
-}
-
-#[test]
-fn the_commands_of_a_ca() {
-    let dir = TempDir::new().unwrap();
-    let ca = |args: &[&str]| output(binary(&dir).arg("ca").args(args));
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    // Without a directory it is where state belongs.
-    let made = ca(&["create", "--name", "My CA", "--only-for", "example.org", "--days", "9"]);
-    assert!(made.status.success(), "{made:?}");
-    let at = dir.path().join(".local/state/tinaja/ca");
-    assert!(text(made.stdout).contains(&format!("intercept_ca = \"{}\"", at.display())));
-    let shown = text(ca(&["show"]).stdout);
-    for words in ["CN=My CA", "signs for    example.org", &at.join("ca.pem").display().to_string()] {
-        assert!(shown.contains(words), "{words}: {shown}");
-    }
-    // The fingerprint that others show.
-    let mut openssl = client("openssl", dir.path());
-    let theirs = run(openssl.args(["x509", "-noout", "-fingerprint", "-sha256", "-in"]).arg(at.join("ca.pem")));
-    assert!(shown.contains(theirs.trim().split_once('=').unwrap().1), "{shown} {theirs}");
-    let hints = text(ca(&["install-hints"]).stdout);
-    for words in [
-        "update-ca-certificates",
-        "certutil -d",
-        "PIP_CERT",
-        "NODE_EXTRA_CA_CERTS",
-        "CARGO_HTTP_CAINFO",
-        "SSL_CERT_FILE",
-    ] {
-        assert!(hints.contains(words), "{words}: {hints}");
-    }
-    run(client("sh", dir.path()).args(["-n", "-c", &hints]));
-    for (args, words) in [
-        (&["create"][..], "is not overwritten"),
-        (&["show", "/no/such"], "there is no CA in /no/such"),
-        (&["create", "/proc/x/ca"], "cannot write /proc/x/ca"),
-        (&["create", "--only-for", "*.x", "new"], "is not a domain"),
-        (&["create", "--days", "0", "new"], "1..=3650"),
-    ] {
-        let failed = ca(args);
-        let said = text(failed.stderr);
-        assert!(!failed.status.success() && said.contains(words), "{args:?}: {said}");
-    }
-}
-
-/// What leaves HTTP, as WebSockets do, goes both ways without being looked at, to an origin whose certificate is good.
-#[test]
-fn an_upgrade_is_passed_on() {
-    let dir = TempDir::new().unwrap();
-    let certificates = make_certificates_for(dir.path(), "DNS:localhost");
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let secured = Secured::before(listener.local_addr().unwrap(), &certificates);
-    let echo = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let (mut head, mut byte) = (Vec::new(), [0]);
-        while !head.ends_with(b"\r\n\r\n") {
-            stream.read_exact(&mut byte).unwrap();
-            head.push(byte[0]);
-        }
-        stream.write_all(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n").unwrap();
-        let mut frame = [0; 5];
-        stream.read_exact(&mut frame).unwrap();
-        stream.write_all(&frame).unwrap();
-        String::from_utf8(head).unwrap()
-    });
-    let port = secured.address.port();
-    let home = Home::new(&certificates.authority, &[port]);
-    let process = home.start(&[cache("localhost"), cache("127.0.0.1")].concat());
-    let asking = |host: &str, more: &str| {
-        format!("GET /secret HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: x\r\n{more}\r\n")
-    };
-    let (local, address) = (format!("localhost:{port}"), format!("127.0.0.1:{port}"));
-    for (connect, request, words) in [
-        (&local, asking("victim.test", ""), "HTTP/1.1 421 "),
-        (&local, asking(&local, "Content-Length: 1\r\n"), "HTTP/1.1 501 "),
-        (&address, asking(&address, ""), "is for another name"),
-    ] {
-        let got = home.openssl(connect, None, &request);
-        assert!(got.contains(words), "{words}: {got}");
-    }
-    let got = home.openssl(&local, Some("localhost"), &(asking(&local, "") + "frame"));
-    assert!(got.starts_with("HTTP/1.1 101 ") && got.ends_with("\r\n\r\nframe"), "{got}");
-    let head = echo.join().unwrap();
-    assert!(head.starts_with("GET /secret HTTP/1.1\r\n") && head.contains("Upgrade: x\r\n"), "{head}");
-    let logs = home.logs(process);
-    assert!(logs.contains(&format!("\"{local}\"")) && !logs.contains("/secret"), "{logs}");
-}
-
-/// A simple index (PEP 503) with one wheel, from nginx, for pip on machines of their own.
-#[test]
-fn pip_fetches_once_for_all() {
-    let dir = TempDir::new().unwrap();
-    let certificates = make_certificates(dir.path());
-    let index = Nginx::start_tls(&certificates, |root| {
-        let project = root.join("simple/tinaja-e2e");
-        fs::create_dir_all(&project).unwrap();
-        wheel(&project);
-        fs::write(project.join("index.html"), format!("<!DOCTYPE html><a href=\"{WHEEL}\">{WHEEL}</a>")).unwrap();
-    });
-    let port = index.address().port();
-    let home = Home::new(&certificates.authority, &[port]);
-    let packages = "[[cache_rule]]\nhost = \"localhost\"\npreset = \"packages\"\n";
-    let _process = home.start(&[packages, &cache("localhost")].concat());
-    let download = || {
-        let fresh = TempDir::new().unwrap();
-        let mut pip = client(PYTHON, fresh.path());
-        pip.env("PIP_CONFIG_FILE", "/dev/null").env("PIP_DISABLE_PIP_VERSION_CHECK", "1");
-        pip.env("https_proxy", format!("http://{}", home.listen));
-        pip.args(["-m", "pip", "download", "--no-cache-dir", "--no-deps", "--retries", "0", "--dest", "."]);
-        pip.arg("--cert").arg(home.ca()).args(["--index-url", &format!("https://localhost:{port}/simple/")]);
-        run(pip.arg("tinaja-e2e"));
-        fs::read(fresh.path().join(WHEEL)).unwrap()
-    };
-    let first = download();
-    let asked = index.log().len();
-    assert!(first.starts_with(b"PK") && first == download());
-    let second = &index.log()[asked..];
-    assert!(second.iter().all(|entry| (entry.status, entry.body_bytes) == (304, 0)), "validations alone: {second:?}");
-    assert!(home.tunnels("intercepted") >= 2);
-}
-
-/// Chromium on a machine of its own, which was given the CA by the commands that `install-hints` prints. What its page looks like.
-fn chromium(home: &Home, url: &str) -> String {
-    let fresh = TempDir::new().unwrap();
-    let hints = run(binary(&home.dir).args(["ca", "install-hints"]).arg(home.path("ca")));
-    let is_for_it = |line: &&str| line.contains("$HOME/.pki/nssdb");
-    let commands: Vec<&str> = hints.lines().filter(is_for_it).collect();
-    assert_eq!(commands.len(), 3, "{hints}");
-    run(client("sh", fresh.path()).arg("-ec").arg(commands.join("\n")));
-    let mut chromium = client("chromium", fresh.path());
-    chromium.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]);
-    chromium.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
-    chromium.args(["--disable-dev-shm-usage", "--disable-extensions", "--dump-dom"]);
-    chromium.arg(format!("--user-data-dir={}", fresh.path().join("profile").display()));
-    chromium.arg(format!("--proxy-server=http://{}", home.listen)).arg("--proxy-bypass-list=<-loopback>");
-    run(chromium.arg(url))
-}
-
-#[test]
-fn chromium_trusts_the_ca_and_its_second_user_costs_no_body() {
-    let dir = TempDir::new().unwrap();
-    let certificates = make_certificates(dir.path());
-    let site = Nginx::start_tls(&certificates, |root| {
-        let page =
-            "<!DOCTYPE html><title>loading</title><link rel=icon href=data:,><img src=a.svg><script src=b.js></script>
-            <script>onload = () => document.title = document.images[0].naturalWidth + window.ran</script>";
-        fs::write(root.join("page.html"), page).unwrap();
-        fs::write(root.join("a.svg"), "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"10\" height=\"10\"></svg>")
-            .unwrap();
-        fs::write(root.join("b.js"), "window.ran = ' ran'").unwrap();
-        date_back(root, 30);
-    });
-    fs::create_dir(dir.path().join("old")).unwrap();
-    let old = super::origin_certificates::expired(&dir.path().join("old"));
-    let (_origin, secured) = answering("", &old);
-    let ports = [site.address().port(), secured.address.port()];
-    let home = Home::new(&certificates.authority, &ports);
-    let _process = home.start(&cache("localhost"));
-    let url = format!("https://localhost:{}/page.html", ports[0]);
-    let first = chromium(&home, &url);
-    assert!(first.contains("<title>10 ran</title>"), "{first}");
-    let fetched = site.log().len();
-    assert_eq!(site.log().iter().filter(|entry| entry.status == 200).count(), 3, "{:?}", site.log());
-    assert_eq!(chromium(&home, &url), first);
-    assert!(site.log()[fetched..].iter().all(|entry| entry.status == 304), "{:?}", site.log());
-    // A page that says what is wrong, and not the browser's own.
-    let page = chromium(&home, &format!("https://localhost:{}/", ports[1]));
-    assert!(page.contains("<h1>502 Bad Gateway</h1>") && page.contains("certificate"), "{page}");
 }

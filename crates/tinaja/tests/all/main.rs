@@ -31,6 +31,8 @@ mod handing_over;
 mod http2_origin;
 mod https_origin;
 mod intercept;
+mod intercept_ca;
+mod intercept_clients;
 mod kills;
 mod lab;
 mod logs;
