@@ -90,7 +90,6 @@ fn pip_fetches_once_for_all() {
     assert!(home.tunnels("intercepted") >= 2);
 }
 
-/// npm names its registry by an address here, so its TLS says no name.
 #[test]
 fn npm_fetches_once_for_all() {
     let dir = TempDir::new().unwrap();
@@ -99,9 +98,11 @@ fn npm_fetches_once_for_all() {
         npm_registry(root);
         date_back(root, 30);
     });
-    let home = Home::new(&certificates.authority, &[registry.address().port()]);
-    let _process = home.start(&[cache("127.0.0.1"), cache("localhost")].concat());
-    let view = || npm_view(&registry, &home.ca(), Some(&format!("http://{}", home.listen)));
+    let port = registry.address().port();
+    let home = Home::new(&certificates.authority, &[port]);
+    let _process = home.start(&cache("localhost"));
+    let url = format!("https://localhost:{port}/");
+    let view = || npm_view(&url, &home.ca(), Some(&format!("http://{}", home.listen)));
     let first = view();
     let asked = registry.log().len();
     assert!(first.contains("1.2.3") && first == view());
