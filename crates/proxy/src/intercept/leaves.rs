@@ -1,6 +1,6 @@
 //! Certificates for the names that clients ask for: made when one asks, and kept for the next.
 //!
-//! One costs a signature, as each handshake does (some 0.1 ms), so it is made where it is needed. All have one key, which
+//! One costs a signature, as each handshake does, so it is made where it is needed. All have one key, which
 //! the process makes at its start and nobody ever writes down. Each is looked at as a client would before it is used.
 
 use std::collections::HashMap;
