@@ -20,6 +20,9 @@ pub struct Policy {
     pub parts: bool,
     /// What the operator says of this answer. Nothing by default.
     pub orders: Orders,
+    /// The exchange was meant to be seen by its two ends alone. Then what came with Cookie or Authorization, or sets a cookie, is
+    /// stored only where the answer says `public` or `s-maxage`, without the cookie, and no order changes that. Off by default.
+    pub decrypted: bool,
 }
 
 impl Default for Policy {
@@ -30,6 +33,7 @@ impl Default for Policy {
             negative_seconds: 0,
             parts: false,
             orders: Orders::default(),
+            decrypted: false,
         }
     }
 }

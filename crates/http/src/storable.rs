@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use http::header::{AUTHORIZATION, CONTENT_RANGE, ETAG, LAST_MODIFIED, SET_COOKIE};
+use http::header::{AUTHORIZATION, CONTENT_RANGE, COOKIE, ETAG, LAST_MODIFIED, SET_COOKIE};
 use http::{HeaderMap, HeaderName, Method, StatusCode};
 
 use crate::age::initial_age;
@@ -35,6 +35,9 @@ pub enum NotStorable {
     /// The response sets a cookie, and does not allow sharing it explicitly.
     #[error("the response sets a cookie")]
     SetCookie,
+    /// The request carried a cookie inside what was decrypted, and the response does not allow sharing it explicitly.
+    #[error("the request carried a cookie")]
+    Cookie,
     /// `Vary: *`, or more fields than we compare.
     #[error("the response varies beyond what we compare")]
     Vary,
@@ -107,6 +110,9 @@ pub fn keep(exchange: &Exchange<'_>, policy: &Policy) -> Result<Keep, NotStorabl
         return Err(NotStorable::ClientForbids);
     }
     check_sharing(request, response, &chosen.control, (&orders, &mut overruled))?;
+    if policy.decrypted {
+        check_decrypted(request, response, &chosen.control)?;
+    }
     if vary::fields(response).is_none() {
         return Err(NotStorable::Vary);
     }
@@ -126,7 +132,10 @@ pub fn keep(exchange: &Exchange<'_>, policy: &Policy) -> Result<Keep, NotStorabl
         None => chosen.control.seconds(name).unwrap_or(0),
     };
     let mut without = not_stored(response, &chosen.control);
-    if orders.without_cookies && response.contains_key(SET_COOKIE) && !without.contains(&SET_COOKIE) {
+    if (orders.without_cookies || policy.decrypted)
+        && response.contains_key(SET_COOKIE)
+        && !without.contains(&SET_COOKIE)
+    {
         without.push(SET_COOKIE);
     }
     let keep = Keep {
@@ -231,6 +240,18 @@ fn check_sharing(
         return Err(NotStorable::SetCookie);
     }
     Ok(())
+}
+
+/// The same for what was decrypted, whose ends did not think of a cache between them.
+fn check_decrypted(request: &HeaderMap, response: &HeaderMap, control: &CacheControl) -> Result<(), NotStorable> {
+    let shared = control.has("public") || control.has("s-maxage");
+    let of_one = [
+        (request, AUTHORIZATION, NotStorable::Authorization),
+        (request, COOKIE, NotStorable::Cookie),
+        (response, SET_COOKIE, NotStorable::SetCookie),
+    ];
+    let found = of_one.into_iter().find(|(fields, name, _)| !shared && fields.contains_key(name));
+    found.map_or(Ok(()), |(_, _, why)| Err(why))
 }
 
 /// See [`Keep::without`].

@@ -195,3 +195,35 @@ fn clients_and_parts() {
         assert_eq!(found, expected, "{status} {request:?} {response:?}");
     }
 }
+
+/// What was decrypted on the way: of one client's own unless it is explicitly for all, whatever an operator orders otherwise.
+#[test]
+fn what_was_decrypted() {
+    use NotStorable::{Authorization, Cookie, SetCookie};
+    let generous = Orders {
+        store: Storing::Shared,
+        without_cookies: true,
+        overrides: [Override::Authorization].into_iter().collect(),
+        ..Orders::default()
+    };
+    let (cookie, login) = (("cookie", "a=b"), ("authorization", "Basic eA=="));
+    for (control, request, sets, why) in [
+        ("max-age=9", None, false, None),
+        ("max-age=9", Some(cookie), false, Some(Cookie)),
+        ("max-age=9", Some(login), false, Some(Authorization)),
+        ("max-age=9, must-revalidate", Some(login), false, Some(Authorization)),
+        ("max-age=9", None, true, Some(SetCookie)),
+        ("max-age=9, no-cache=\"set-cookie\"", None, true, Some(SetCookie)),
+        ("max-age=9, public", Some(cookie), true, None),
+        ("s-maxage=9", Some(cookie), true, None),
+        ("s-maxage=9", Some(login), true, None),
+    ] {
+        for orders in [Orders::default(), generous] {
+            let policy = Policy { decrypted: true, orders, ..Policy::default() };
+            let response = [("cache-control", control), ("set-cookie", "a=b")];
+            let kept = kept(200, request.as_slice(), &response[..if sets { 2 } else { 1 }], &policy);
+            assert_eq!(kept.as_ref().err(), why.as_ref(), "{control} {request:?} {sets} {orders:?}");
+            assert_eq!(kept.is_ok_and(|keep| keep.without.contains(&SET_COOKIE)), why.is_none() && sets, "{control}");
+        }
+    }
+}

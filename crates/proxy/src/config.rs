@@ -9,6 +9,7 @@ use tinaja_logs::Format;
 use crate::cache_rules::CacheRules;
 use crate::errors::ServeError;
 use crate::ids::RequestIds;
+use crate::intercept::Interception;
 use crate::limits::Limits;
 use crate::origin::{Behind, OriginUrl};
 use crate::routes::Routes;
@@ -53,6 +54,8 @@ pub struct Listener {
     /// Whether origins are left alone: clients get what is stored, fresh or stale, or a 504. Their health is not checked while all
     /// listeners are so. False by default.
     pub offline: bool,
+    /// Which tunnels of a forward proxy's clients are looked into. None by default.
+    pub interception: Interception,
     /// Its certificates. With any, it speaks TLS alone, and the first is for clients that name none of the others;
     /// without, plain HTTP.
     pub certificates: Vec<CertificateFiles>,
@@ -111,6 +114,7 @@ impl Listener {
             rules: Rules::default(),
             cache_rules: CacheRules::default(),
             offline: false,
+            interception: Interception::default(),
             certificates: Vec::new(),
         }
     }

@@ -5,8 +5,9 @@ use std::time::SystemTime;
 
 use parking_lot::RwLock;
 
-use crate::config::Listener;
+use crate::config::{Listener, Mode};
 use crate::errors::ServeError;
+use crate::intercept::{Interception, Interceptor};
 use crate::tls::Tls;
 
 /// What one listener goes by.
@@ -15,6 +16,8 @@ pub(crate) struct Serving {
     pub listener: Arc<Listener>,
     /// How clients are spoken to, if not in the clear.
     pub tls: Option<Arc<Tls>>,
+    /// What looks into tunnels, if any is looked into.
+    pub interceptor: Option<Arc<Interceptor>>,
 }
 
 /// What all listeners go by, in their order. There are always as many as at the start.
@@ -24,9 +27,22 @@ pub(crate) struct Current(RwLock<Vec<Serving>>);
 impl Current {
     /// Loads what the listeners need. Certificates must be valid `now`.
     ///
-    /// Errors: [`ServeError::Certificate`].
+    /// Errors: [`ServeError::Certificate`], [`ServeError::Authority`].
     pub fn load(listeners: &[Listener], now: SystemTime) -> Result<Current, ServeError> {
-        Ok(Current(RwLock::new(listeners.iter().map(|listener| serving(listener, now)).collect::<Result<_, _>>()?)))
+        // Listeners that are told the same share what they make.
+        let mut loaded: Vec<(&Interception, Option<Arc<Interceptor>>)> = Vec::new();
+        let mut all = Vec::new();
+        for listener in listeners {
+            let told = &listener.interception;
+            let interceptor = match loaded.iter().find(|(one, _)| *one == told) {
+                Some((_, interceptor)) => interceptor.clone(),
+                None => Interceptor::load(told, now)?.map(Arc::new),
+            };
+            loaded.push((told, interceptor.clone()));
+            let interceptor = interceptor.filter(|_| listener.mode == Mode::Forward);
+            all.push(Serving { interceptor, ..serving(listener, now)? });
+        }
+        Ok(Current(RwLock::new(all)))
     }
 
     /// What one listener goes by now.
@@ -53,5 +69,5 @@ impl Current {
 fn serving(listener: &Listener, now: SystemTime) -> Result<Serving, ServeError> {
     let tls = Tls::load(&listener.certificates, now);
     let tls = tls.map_err(|cause| ServeError::Certificate { address: listener.address, cause })?;
-    Ok(Serving { listener: Arc::new(listener.clone()), tls: tls.map(Arc::new) })
+    Ok(Serving { listener: Arc::new(listener.clone()), tls: tls.map(Arc::new), interceptor: None })
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use tinaja_store::OpenError;
 
+use crate::intercept::BadAuthority;
 use crate::tls::BadCertificate;
 
 /// Why a proxy could not start. The text says what to do.
@@ -54,6 +55,9 @@ pub enum ServeError {
         /// What is wrong with which file.
         cause: BadCertificate,
     },
+    /// The CA that tunnels are to be intercepted with is of no use.
+    #[error("cannot intercept: {0}")]
+    Authority(#[from] BadAuthority),
     /// Another process's work could not be taken over, after this one had begun to serve.
     #[error(transparent)]
     TakeOver(#[from] TakeOverError),

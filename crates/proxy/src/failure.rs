@@ -23,6 +23,12 @@ pub(crate) enum Failure {
     NoRoute { host: String },
     #[error("This connection was made for another name, so {host} is not served over it. Use a separate connection.")]
     Misdirected { host: String },
+    #[error("The request is for another host, port or scheme than the tunnel that it came in.")]
+    OtherThanTunnel,
+    #[error("The proxy opens no tunnels inside a tunnel that it intercepts, and passes on no content with Upgrade.")]
+    NoUpgrade,
+    #[error("TLS with the client failed: {0}.")]
+    ClientTls(String),
     #[error("The path contains \"..\" or \".\" segments. Request the path without them.")]
     DotSegments,
     #[error("{0}")]
@@ -44,7 +50,7 @@ pub(crate) enum Failure {
     #[error("{address} did not accept a connection in time.")]
     ConnectTimeout { address: SocketAddr },
     #[error("TLS with {host} at {address} failed: {error}.")]
-    Tls { host: String, address: SocketAddr, error: String },
+    Tls { host: String, address: SocketAddr, error: String, untrusted: Option<Untrusted> },
     #[error("None of the {origins} origins is available now. Try again soon. The last failure: {last}")]
     AllOut { origins: usize, last: String },
     #[error("The origin failed: {0}.")]
@@ -59,6 +65,16 @@ pub(crate) enum Failure {
     Internal(String),
 }
 
+/// What is wrong with an origin's certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Untrusted {
+    Issuer,
+    Name,
+    Expired,
+    TooEarly,
+    Otherwise,
+}
+
 /// What a client is told. No address, name or flag of the operator's is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
@@ -67,6 +83,8 @@ pub(crate) enum Reason {
     NoTunnels,
     NoRoute,
     Misdirected,
+    NoUpgrade,
+    ClientTls,
     DotSegments,
     Denied,
     Loop,
@@ -76,6 +94,7 @@ pub(crate) enum Reason {
     NotResolved,
     Unreachable,
     Insecure,
+    Untrusted(Untrusted),
     NoneAvailable,
     OriginFailed,
     OriginLate,
@@ -97,6 +116,11 @@ impl Reason {
             Reason::Misdirected => {
                 "This connection was made for another name, so this host is not served over it. Use a separate connection."
             }
+            Reason::NoUpgrade => {
+                "The proxy opens no tunnels inside a tunnel that it intercepts, and passes on no content with Upgrade. Its operator \
+                 can have tunnels to this host left alone."
+            }
+            Reason::ClientTls => "The client's TLS failed.",
             Reason::DotSegments => "The path contains \"..\" or \".\" segments. Request the path without them.",
             Reason::Denied => "The proxy's rules do not allow this request.",
             Reason::Loop => "Forwarding loop: the request has come back to this proxy.",
@@ -108,12 +132,28 @@ impl Reason {
             Reason::NotResolved => "The name of the host cannot be resolved.",
             Reason::Unreachable => "The origin cannot be reached.",
             Reason::Insecure => "The proxy cannot connect to the origin by TLS.",
+            Reason::Untrusted(why) => why.sentence(),
             Reason::NoneAvailable => "No origin is available now. Try again soon.",
             Reason::OriginFailed => "The origin failed to answer as it should.",
             Reason::OriginLate => "The origin did not answer in time.",
             Reason::ClientLeft => "The client disconnected.",
             Reason::BadRequest => "The request is malformed or incomplete.",
             Reason::Internal => "The proxy failed.",
+        }
+    }
+}
+
+impl Untrusted {
+    /// For clients of intercepted tunnels alone: they would have seen the certificate themselves.
+    fn sentence(self) -> &'static str {
+        match self {
+            Untrusted::Issuer => {
+                "The origin's certificate comes from no authority that the proxy trusts, so nothing is fetched from it."
+            }
+            Untrusted::Name => "The origin's certificate is for another name, so nothing is fetched from it.",
+            Untrusted::Expired => "The origin's certificate has expired, so nothing is fetched from it.",
+            Untrusted::TooEarly => "The origin's certificate is not valid yet, so nothing is fetched from it.",
+            Untrusted::Otherwise => "The origin's certificate cannot be trusted, so nothing is fetched from it.",
         }
     }
 }
@@ -160,6 +200,14 @@ impl From<BadField> for Failure {
 }
 
 impl Failure {
+    /// What the client of an intercepted tunnel is told, who trusts the proxy to look at the origin's certificate.
+    pub fn reason_inside(&self) -> Reason {
+        match self {
+            Failure::Tls { untrusted: Some(why), .. } => Reason::Untrusted(*why),
+            _ => self.reason(),
+        }
+    }
+
     /// What its client is told.
     pub fn reason(&self) -> Reason {
         match self {
@@ -167,7 +215,9 @@ impl Failure {
             Failure::NotForProxy => Reason::NotForProxy,
             Failure::NoTunnels => Reason::NoTunnels,
             Failure::NoRoute { .. } => Reason::NoRoute,
-            Failure::Misdirected { .. } => Reason::Misdirected,
+            Failure::Misdirected { .. } | Failure::OtherThanTunnel => Reason::Misdirected,
+            Failure::NoUpgrade => Reason::NoUpgrade,
+            Failure::ClientTls(_) => Reason::ClientTls,
             Failure::DotSegments => Reason::DotSegments,
             Failure::Denied(_) => Reason::Denied,
             Failure::Loop => Reason::Loop,
@@ -190,10 +240,15 @@ impl Failure {
     pub fn status(&self) -> u16 {
         match self {
             Failure::Refused(refusal) => refusal.status(),
-            Failure::NotForProxy | Failure::ClientLeft | Failure::BadRequest | Failure::DotSegments => 400,
+            Failure::NotForProxy
+            | Failure::ClientLeft
+            | Failure::BadRequest
+            | Failure::DotSegments
+            | Failure::ClientTls(_) => 400,
+            Failure::NoUpgrade => 501,
             Failure::NoTunnels => 405,
             Failure::NoRoute { .. } => 404,
-            Failure::Misdirected { .. } => 421,
+            Failure::Misdirected { .. } | Failure::OtherThanTunnel => 421,
             Failure::Denied(_) => 403,
             Failure::Loop => 508,
             Failure::TooManyConnections | Failure::AllOut { .. } => 503,
@@ -233,72 +288,5 @@ impl Failure {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What stood on pages: where the proxy could not connect to, and the flag that opens an address. Whatever is put into a
-    /// failure, its client is told the same.
-    #[test]
-    fn clients_are_told_nothing_of_the_operators_side() {
-        let (inside, port) = ("inside.example".to_owned(), 8443);
-        let address = SocketAddr::from(([10, 1, 2, 3], port));
-        for failure in [
-            Failure::NoRoute { host: inside.clone() },
-            Failure::Misdirected { host: inside.clone() },
-            Failure::Denied(Denied::Rule(7)),
-            Failure::Denied(Denied::Address { address: address.ip(), kind: "a private address (RFC 1918)" }),
-            Failure::Denied(Denied::TunnelPort(port)),
-            Failure::Denied(Denied::PlainPort(port)),
-            Failure::Denied(Denied::Purge),
-            Failure::Resolve { host: inside.clone(), error: inside.clone() },
-            Failure::ResolveTimeout { host: inside.clone() },
-            Failure::Connect { address, error: inside.clone() },
-            Failure::ConnectTimeout { address },
-            Failure::Tls { host: inside.clone(), address, error: inside.clone() },
-            Failure::AllOut { origins: 7, last: inside.clone() },
-            Failure::Origin(inside.clone()),
-            Failure::Internal(inside.clone()),
-        ] {
-            let (said, logged) = (failure.reason().sentence(), failure.to_string());
-            for hidden in ["inside", "10.1.2.3", "8443", "--", "private", "rule 7", "7"] {
-                assert!(!said.contains(hidden), "{failure:?}: {said}");
-            }
-            assert_ne!(said, logged, "the log says more");
-        }
-    }
-
-    /// Not 401, 407 and 426, which need fields that no page has, and never 421, which no proxy may give (RFC 9110 15.5).
-    #[test]
-    fn statuses_that_a_proxy_may_give() {
-        let (text, address) = (String::new, SocketAddr::from(([127, 0, 0, 1], 80)));
-        for (failure, status) in [
-            (Failure::NotForProxy, 400),
-            (Failure::DotSegments, 400),
-            (Failure::BadRequest, 400),
-            (Failure::ClientLeft, 400),
-            (Failure::NoRoute { host: text() }, 404),
-            (Failure::NoTunnels, 405),
-            (Failure::Loop, 508),
-            (Failure::TooManyConnections, 503),
-            (Failure::NotCached, 504),
-            (Failure::Offline(Unanswered::Tunnel), 504),
-            (Failure::Resolve { host: text(), error: text() }, 502),
-            (Failure::ResolveTimeout { host: text() }, 504),
-            (Failure::Connect { address, error: text() }, 502),
-            (Failure::ConnectTimeout { address }, 504),
-            (Failure::Tls { host: text(), address, error: text() }, 502),
-            (Failure::AllOut { origins: 3, last: text() }, 503),
-            (Failure::Origin(text()), 502),
-            (Failure::OriginTimeout, 504),
-            (Failure::Internal(text()), 500),
-        ] {
-            assert_eq!(failure.status(), status, "{failure:?}");
-        }
-        use Refusal::*;
-        for refusal in
-            [HeadTooLarge, TooManyFields, TargetTooLong, RequestLine, Method, Version, TransferCoding, TooSlow]
-        {
-            assert!(matches!(Failure::Refused(refusal).status(), 400 | 408 | 414 | 431 | 501 | 505), "{refusal:?}");
-        }
-    }
-}
+#[path = "failure_tests.rs"]
+mod tests;

@@ -5,6 +5,7 @@
 //! - `front`: reads each request head raw, judges it, answers plain hits, opens tunnels, and hands on the rest
 //! - `tls`: certificates, and the handshake with clients
 //! - `rules`: who may ask for what, and which destinations clients of a forward proxy may reach
+//! - [`intercept`]: looking into tunnels, by a CA of the operator's
 //! - [`cache_rules`]: what an operator says of storing
 //! - `routes`: which origin a reverse proxy asks
 //! - `exchange`: what happens between a judged request and its answer: reuse, fetching, storing, validation, ranges
@@ -20,7 +21,8 @@
 //!
 //! ```text
 //! client -> crowd (a place, or 503) -> front/head (raw head, 10 s) -> http::judge
-//!             CONNECT -> rules -> origin/dial -> front/relay
+//!             CONNECT -> rules -> front/intercept: leave it alone -> origin/dial -> front/relay
+//!                                                  look into it: TLS ends here, and each request begins at the top again
 //!             HTTP/2  -> front/h2 (a task for each stream) -> http::http2 -> http::judge -> exchange
 //!             else    -> front/lean -> stored/find -> store: a plain hit goes out as it is stored
 //!                        exchange -> reuse: what was found will do -> serve -> client
@@ -50,6 +52,7 @@ mod group;
 mod guests;
 mod held;
 mod ids;
+pub mod intercept;
 mod lifecycle;
 mod limits;
 mod metrics;

@@ -20,6 +20,8 @@ pub(crate) const OBJECT: HeaderName = HeaderName::from_static("tinaja-object");
 pub(crate) const CLIENT: HeaderName = HeaderName::from_static("tinaja-client");
 /// The address of a neighbour that has the object: whoever is told so is to fetch it from there, and to answer once it has.
 pub(crate) const HAS: HeaderName = HeaderName::from_static("tinaja-has");
+/// The client's request came in a tunnel that is intercepted: it is stored and logged accordingly.
+pub(crate) const INTERCEPTED: HeaderName = HeaderName::from_static("tinaja-intercepted");
 /// In the answer: the origin's address that the object came from. An answer without it is a page of the neighbour's own.
 pub(crate) const FETCHED_FROM: HeaderName = HeaderName::from_static("tinaja-fetched-from");
 

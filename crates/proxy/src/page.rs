@@ -3,7 +3,7 @@
 use http::{HeaderName, StatusCode, header};
 use tinaja_http::message::{BadField, ResponseHead, Usual};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Reason};
 use crate::ids::RequestId;
 
 /// The media type of the pages.
@@ -21,9 +21,14 @@ pub(crate) const ALLOWED: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 /// A small page that says what went wrong, as far as that is its reader's business, and by which id the operator finds the rest in
 /// the log. What came from outside is escaped.
 pub(crate) fn page(failure: &Failure, id: Option<&RequestId>) -> String {
+    page_with(failure, failure.reason(), id)
+}
+
+/// The same with another reason than clients are told usually.
+pub(crate) fn page_with(failure: &Failure, told: Reason, id: Option<&RequestId>) -> String {
     let status = failure.status();
     let reason = reason(status);
-    let mut text = escape(failure.reason().sentence());
+    let mut text = escape(told.sentence());
     if let Some(id) = id {
         text.push_str(&format!("</p>\n<p>Request id: {}", escape(&id.to_string())));
     }
@@ -69,8 +74,13 @@ fn more(failure: &Failure) -> Option<(HeaderName, &'static str)> {
 
 /// A whole answer as bytes, for a connection that is closed behind it.
 pub(crate) fn raw_answer(failure: &Failure, id: Option<&RequestId>, with_body: bool) -> Vec<u8> {
+    raw_answer_with(failure, failure.reason(), id, with_body)
+}
+
+/// The same with another reason than clients are told usually.
+pub(crate) fn raw_answer_with(failure: &Failure, told: Reason, id: Option<&RequestId>, with_body: bool) -> Vec<u8> {
     let fields = more(failure).map(|(name, value)| format!("{}: {value}\r\n", Usual(&name))).unwrap_or_default();
-    let body = page(failure, id);
+    let body = page_with(failure, told, id);
     raw(failure.status(), CONTENT_TYPE, &fields, &body, with_body)
 }
 

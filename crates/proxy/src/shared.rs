@@ -17,6 +17,7 @@ use crate::config::{Listener, Mode};
 use crate::failure::Failure;
 use crate::held::Held;
 use crate::ids::{Ids, RequestId};
+use crate::intercept::Rejections;
 use crate::limits::Limits;
 use crate::metrics::{Metrics, Source};
 use crate::neighbours::Neighbours;
@@ -43,6 +44,8 @@ pub(crate) struct Shared {
     pub ids: Ids,
     /// What is counted, if anybody may ask for it.
     pub metrics: Option<Metrics>,
+    /// Clients that do not accept a certificate of this proxy's CA.
+    pub rejections: Rejections,
     /// With whom it has one cache on their disks.
     pub neighbours: Option<Arc<Neighbours>>,
     /// Whether connections without a request are to end now. A proxy that hands over lets each bring its next request, and

@@ -4,6 +4,7 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, BufReader, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
@@ -15,6 +16,8 @@ use tokio_rustls::server::TlsStream;
 pub(crate) enum Stream {
     Plain(TcpStream),
     Tls(Box<TlsStream<BufReader<TcpStream>>>),
+    /// TLS in a tunnel that is intercepted.
+    Inside(Box<TlsStream<BufReader<Ahead>>>),
 }
 
 impl AsyncRead for Stream {
@@ -22,6 +25,7 @@ impl AsyncRead for Stream {
         match self.get_mut() {
             Stream::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
             Stream::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Stream::Inside(stream) => Pin::new(stream).poll_read(cx, buffer),
         }
     }
 }
@@ -31,6 +35,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Stream::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
             Stream::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Stream::Inside(stream) => Pin::new(stream).poll_write(cx, bytes),
         }
     }
 
@@ -42,6 +47,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Stream::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
             Stream::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
+            Stream::Inside(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
         }
     }
 
@@ -49,6 +55,7 @@ impl AsyncWrite for Stream {
         match self {
             Stream::Plain(stream) => stream.is_write_vectored(),
             Stream::Tls(stream) => stream.is_write_vectored(),
+            Stream::Inside(stream) => stream.is_write_vectored(),
         }
     }
 
@@ -56,6 +63,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Stream::Plain(stream) => Pin::new(stream).poll_flush(cx),
             Stream::Tls(stream) => Pin::new(stream).poll_flush(cx),
+            Stream::Inside(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
@@ -63,6 +71,56 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Stream::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
             Stream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+            Stream::Inside(stream) => Pin::new(stream).poll_shutdown(cx),
         }
+    }
+}
+
+/// A connection of which something was read already, which comes first again.
+#[derive(Debug)]
+pub(crate) struct Ahead {
+    pub ahead: BytesMut,
+    pub stream: Stream,
+}
+
+impl AsyncRead for Ahead {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.ahead.is_empty() {
+            return Pin::new(&mut self.stream).poll_read(cx, buffer);
+        }
+        let count = self.ahead.len().min(buffer.remaining());
+        buffer.put_slice(self.ahead.get(..count).unwrap_or_default());
+        self.ahead.advance(count);
+        if self.ahead.is_empty() {
+            // Its room is not needed as long as the connection is there.
+            self.ahead = BytesMut::new();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Ahead {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

@@ -14,5 +14,6 @@ pub mod nginx;
 pub mod origin;
 pub mod port;
 pub mod process;
+pub mod tls;
 pub mod tools;
 pub mod wait;

@@ -10,6 +10,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use bytesize::ByteSize;
 use rustix::fs::{Access, access};
+use tinaja_proxy::intercept::Interception;
 use tinaja_proxy::{Listener, Mode};
 use tinaja_store::{Cache, Clock, OpenDiskError, OpenError, existing, is_block_device};
 
@@ -48,6 +49,9 @@ pub fn check(settings: &Settings) -> Result<()> {
         1 => writeln!(text, "  stores answers by 1 cache rule, and otherwise by RFC 9111"),
         more => writeln!(text, "  stores answers by {more} cache rules, and otherwise by RFC 9111"),
     };
+    if let Some(intercepting) = settings.proxy.listeners.first().and_then(intercepting) {
+        let _ = writeln!(text, "  {intercepting}");
+    }
     let _ = writeln!(text, "  keeps its cache in {}: {cache}", shown(&settings.cache));
     let _ = writeln!(text, "  uses {} of memory for hot objects", ByteSize::b(settings.memory_bytes).display().iec());
     if let Some(joining) = &settings.cluster {
@@ -71,6 +75,20 @@ pub fn check(settings: &Settings) -> Result<()> {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result.context("cannot write to standard output"),
     }
+}
+
+/// What it does with tunnels, if rules say so. All listeners have the same.
+fn intercepting(listener: &Listener) -> Option<String> {
+    let Interception { authority, rules } = &listener.interception;
+    let count = match rules.len() {
+        0 => return None,
+        1 => "1 rule".to_owned(),
+        more => format!("{more} rules"),
+    };
+    Some(match authority {
+        Some(dir) if rules.open_any() => format!("intercepts tunnels by {count}, with the CA in {}", dir.display()),
+        _ => format!("intercepts no tunnels, and has {count} about them"),
+    })
 }
 
 fn listening(listener: &Listener) -> String {

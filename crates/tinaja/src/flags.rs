@@ -34,6 +34,8 @@ pub enum Action {
     /// Show what a running server would do with a GET, without asking the origin: the name in the cache, the cache rule that fits,
     /// what is stored, and why it would be a hit or not.
     Explain(Explain),
+    /// Create the CA by which a forward proxy intercepts HTTPS, show it, or show how clients come to trust it.
+    Ca(Ca),
     /// Make a running server reload its configuration: the modes, routes, rules and certificates of its listeners.
     Reload(Reload),
     /// Replace a running server with the program that is installed now, started with the same flags: no connection is
@@ -46,6 +48,49 @@ pub enum Action {
     /// Write man pages and shell completions, for packages.
     #[command(hide = true)]
     Generate(Generate),
+}
+
+/// The commands of `ca`.
+#[derive(Debug, Args)]
+pub struct Ca {
+    #[command(subcommand)]
+    pub action: CaAction,
+}
+
+/// What there is to do with a CA.
+#[derive(Debug, Subcommand)]
+pub enum CaAction {
+    /// Create a CA: ca.pem, which clients are given, and ca.key, which only its owner may read. An existing one is not overwritten.
+    Create(CaCreate),
+    /// Show its subject, fingerprint and dates, and where it is.
+    Show(CaAt),
+    /// Print the commands that make clients trust it: Debian, Firefox, Chromium, pip, npm, cargo, Go.
+    InstallHints(CaAt),
+}
+
+/// The flags of `ca create`.
+#[derive(Debug, Args)]
+pub struct CaCreate {
+    /// Directory to create it in (default: ca in $STATE_DIRECTORY, or tinaja/ca in $XDG_STATE_HOME or ~/.local/state).
+    #[arg(value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Its name, as clients show it (default: Tinaja CA of this host).
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Days for which it is valid, from 1 to 3650.
+    #[arg(long, value_name = "N", default_value_t = 1095, value_parser = clap::value_parser!(u32).range(1..=3650))]
+    pub days: u32,
+    /// Domain that it may sign for, with all below it; may be repeated. Clients refuse whatever else it signs. Default: any name.
+    #[arg(long, value_name = "DOMAIN")]
+    pub only_for: Vec<String>,
+}
+
+/// Which CA.
+#[derive(Debug, Args)]
+pub struct CaAt {
+    /// Its directory (default: ca in $STATE_DIRECTORY, or tinaja/ca in $XDG_STATE_HOME or ~/.local/state).
+    #[arg(value_name = "DIR")]
+    pub dir: Option<PathBuf>,
 }
 
 /// The flags of `generate`.

@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 1 failed, 2 asked for in a way that makes no sense.
 #![forbid(unsafe_code)]
 
+mod ca;
 mod check;
 mod cluster;
 mod control;
@@ -94,6 +95,10 @@ fn run(flags: Flags) -> Result<()> {
         Action::Lab(lab) => {
             to_stderr()?;
             lab::lab(lab)
+        }
+        Action::Ca(flags) => {
+            to_stderr()?;
+            ca::ca(flags)
         }
         Action::Generate(generate) => generate::generate(&generate),
     }

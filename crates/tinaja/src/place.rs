@@ -33,6 +33,16 @@ fn cache_dir_of(xdg_cache_home: Option<PathBuf>, home: Option<PathBuf>) -> Resul
     }
 }
 
+/// Where a CA lives: where it is said, or `ca` in the service's state directory, or in the user's.
+///
+/// Errors: nothing says where, and neither variable is set to an absolute path.
+pub fn ca_dir(named: Option<PathBuf>) -> Result<PathBuf> {
+    let of = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = || of("XDG_STATE_HOME").or_else(|| Some(of("HOME")?.join(".local/state")));
+    let dir = named.or_else(|| Some(of("STATE_DIRECTORY")?.join("ca"))).or_else(|| Some(state()?.join("tinaja/ca")));
+    dir.context("neither XDG_STATE_HOME nor HOME is an absolute path: name a directory, as in `tinaja ca create DIR`")
+}
+
 /// How large a new cache in `dir` becomes when nobody says: a quarter of what is free, [`MOST_UNTOLD_BYTES`] at most.
 ///
 /// Errors: the file system cannot be asked.

@@ -138,7 +138,16 @@ fn covers<T>(ours: &[T], theirs: &[T], covers: impl Fn(&T, &T) -> bool) -> bool 
 }
 
 impl HostPattern {
-    fn covers(&self, other: &HostPattern) -> bool {
+    /// Whether a host, in lower case and without its port, is one of them.
+    pub(crate) fn fits(&self, host: &str) -> bool {
+        match self {
+            HostPattern::Exact(name) => host == name,
+            HostPattern::Below(domain) => is_below(host, domain),
+        }
+    }
+
+    /// Whether all of another's hosts are among them.
+    pub(crate) fn covers(&self, other: &HostPattern) -> bool {
         match (self, other) {
             (HostPattern::Below(domain), HostPattern::Exact(name) | HostPattern::Below(name)) => {
                 self == other || is_below(name, domain)

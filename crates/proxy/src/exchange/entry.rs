@@ -1,10 +1,9 @@
 //! What became of a request, in the words of Cache-Status and of the access log.
 
 use std::net::{IpAddr, SocketAddr};
-use std::time::Instant;
 
+use http::HeaderValue;
 use http::header::{CONTENT_TYPE, REFERER, USER_AGENT};
-use http::{HeaderMap, HeaderValue};
 use tinaja_clock::Clock;
 use tinaja_http::message::ResponseHead;
 use tinaja_http::status::{CacheStatus, Outcome};
@@ -95,21 +94,19 @@ impl Entry {
             bytes,
             result: self.result,
             origin: self.origin.map(|address| address.ip().to_canonical().to_string()),
-            content_type: self.content_type,
+            content_type: self.content_type.filter(|_| !ticket.intercepted),
             why: self.why,
-            ..record_of(&request.head.headers, ticket.client, ticket.began, clock)
+            ..record_of(request, clock)
         }
     }
 }
 
-/// A record with the fields of a request that logs show.
-pub(crate) fn record_of(headers: &HeaderMap, client: IpAddr, began: Instant, clock: &Clock) -> Record {
+/// A record with the fields of a request that logs show: none of what came in a tunnel.
+pub(crate) fn record_of(request: &Request, clock: &Clock) -> Record {
+    let ticket = &request.ticket;
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-    Record {
-        referer: headers.get(REFERER).map(text),
-        user_agent: headers.get(USER_AGENT).map(text),
-        ..record(client, began, clock)
-    }
+    let field = |name| request.head.headers.get(name).filter(|_| !ticket.intercepted).map(text);
+    Record { referer: field(REFERER), user_agent: field(USER_AGENT), ..record(ticket.client, ticket.began, clock) }
 }
 
 /// A Content-Type without its parameters.

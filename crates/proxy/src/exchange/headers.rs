@@ -16,7 +16,7 @@ use tinaja_http::status::CACHE_STATUS;
 
 use super::entry::Entry;
 use super::request::{Request, Ticket};
-use crate::neighbours::{CLIENT, FETCHED_FROM, HAS, OBJECT, TRIED};
+use crate::neighbours::{CLIENT, FETCHED_FROM, HAS, INTERCEPTED, OBJECT, TRIED};
 use crate::shared::Shared;
 
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -34,7 +34,7 @@ pub(super) fn to_origin(
         head.headers.remove(&name);
     }
     // What a client says in these fields it says to nobody.
-    [OBJECT, CLIENT, HAS].iter().for_each(|name| head.headers.remove(name));
+    [OBJECT, CLIENT, HAS, INTERCEPTED].iter().for_each(|name| head.headers.remove(name));
     for name in misleading(head.headers.as_map(), cached) {
         head.headers.remove(&name);
     }

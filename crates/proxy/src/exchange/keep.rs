@@ -53,7 +53,7 @@ pub(super) fn keep(request: &Request, answer: &Received<'_>) -> Result<Keep, Not
         status: answer.head.status,
         response: answer.head.headers.as_map(),
     });
-    storable::keep(&exchange, &Policy { targets, orders, ..Policy::default() })
+    storable::keep(&exchange, &Policy { targets, orders, decrypted: ticket.intercepted, ..Policy::default() })
 }
 
 /// The facts to store with an answer.

@@ -19,7 +19,7 @@ use super::keep::{announced, keep};
 use super::reply::Reply;
 use super::request::Request;
 use crate::failure::Failure;
-use crate::neighbours::{CLIENT, FETCHED_FROM, HAS, LISTENER, Neighbours, OBJECT, TRIED, Way, mark_of};
+use crate::neighbours::{CLIENT, FETCHED_FROM, HAS, INTERCEPTED, LISTENER, Neighbours, OBJECT, TRIED, Way, mark_of};
 use crate::origin::{Connection, Destination, Origins, Target};
 use crate::shared::Shared;
 
@@ -283,6 +283,9 @@ impl Neighbourhood {
             Asked::Fetch(has) => head.headers.insert(HAS, has.to_string())?,
         }
         head.headers.insert(CLIENT, request.ticket.client.to_string())?;
+        if request.ticket.intercepted {
+            head.headers.insert(INTERCEPTED, 1)?;
+        }
         Ok(head)
     }
 

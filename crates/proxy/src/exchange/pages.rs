@@ -25,7 +25,8 @@ pub(super) async fn give_up(shared: &Shared, transaction: Transaction<'_>, failu
     }
     // It is nobody's but this proxy's.
     entry.fetched_from = None;
-    let body = page::page(failure, Some(&request.ticket.id));
+    let told = if request.ticket.intercepted { failure.reason_inside() } else { failure.reason() };
+    let body = page::page_with(failure, told, Some(&request.ticket.id));
     let Ok(head) = page_head(shared, failure, body.len(), entry) else {
         return;
     };

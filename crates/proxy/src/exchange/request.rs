@@ -18,7 +18,7 @@ use tinaja_http::vary::NOT_FETCHED_WITH;
 use crate::config::{Listener, Mode};
 use crate::failure::{Failure, Unanswered};
 use crate::ids::RequestId;
-use crate::neighbours::{CLIENT, HAS, OBJECT};
+use crate::neighbours::{CLIENT, HAS, INTERCEPTED, OBJECT};
 use crate::origin::{Behind, Destination};
 use crate::rules::{Asked, Own};
 use crate::stored::{Name, name_of};
@@ -52,6 +52,8 @@ pub(crate) struct Ticket {
     pub index: usize,
     /// Another proxy asks, for a client of its own.
     pub neighbour: bool,
+    /// It came in a tunnel that is intercepted, here or at the proxy that asks.
+    pub intercepted: bool,
 }
 
 impl Ticket {
@@ -78,8 +80,12 @@ impl Ticket {
         }
     }
 
-    /// The URL as the access log shows it.
+    /// The URL as the access log shows it: of what was in a tunnel, no more than a tunnel shows.
     pub fn url(&self) -> String {
+        if self.intercepted {
+            let Destination { host, port, .. } = &self.destination;
+            return if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        }
         let scheme = if self.https { "https" } else { "http" };
         let path = if self.path == "*" { "" } else { &self.path };
         format!("{scheme}://{}{path}", self.host)
@@ -133,7 +139,7 @@ impl Request {
         // Neighbours may all have one name, and never ask in a circle.
         let is_loop = !ticket.neighbour && hops::is_loop(&headers, name);
         if ticket.neighbour {
-            [OBJECT, CLIENT, HAS].iter().for_each(|name| headers.remove(name));
+            [OBJECT, CLIENT, HAS, INTERCEPTED].iter().for_each(|name| headers.remove(name));
         }
         if !headers.get_all(HOST).iter().eq([ticket.host.as_str()]) {
             headers.insert(HOST, ticket.host.as_str()).map_err(malformed)?;
@@ -237,8 +243,10 @@ mod tests {
                 framing: judged.framing,
                 index: 0,
                 neighbour: false,
+                intercepted: false,
             };
             assert_eq!(ticket.url(), "http://a/x");
+            assert_eq!(Ticket { intercepted: true, ..ticket.clone() }.url(), "a:80");
             for (host, name) in [("a", "a"), ("a:81", "a"), ("[::1]", "::1"), ("[::1]:81", "::1")] {
                 assert_eq!(Ticket { host: host.into(), ..ticket.clone() }.host_name(), name);
             }

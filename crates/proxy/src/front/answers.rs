@@ -8,8 +8,8 @@ use tinaja_http::message::Usual;
 use tinaja_logs::{CacheResult, Record};
 use tokio::io::AsyncWriteExt;
 
-use super::Front;
 use super::lean::Answered;
+use super::{Caller, Front};
 use crate::access::record;
 use crate::admin::{PurgeError, purge_name};
 use crate::client::Gate;
@@ -17,7 +17,7 @@ use crate::exchange::{Request, Ticket, record_of};
 use crate::failure::Failure;
 use crate::ids::RequestId;
 use crate::metrics::Source;
-use crate::page::{raw_answer, raw_text};
+use crate::page::{raw_answer_with, raw_text};
 
 /// How long a client that was refused may still send, so that it can read the answer: closing a connection with
 /// bytes unread would take the answer back.
@@ -73,18 +73,19 @@ impl Front {
     pub(super) async fn refuse(
         &self,
         mut gate: Gate,
-        client: IpAddr,
+        caller: &Caller,
         began: Instant,
         judged: Option<(&Judged, &RequestId)>,
         failure: &Failure,
     ) {
         let with_body = judged.is_none_or(|(judged, _)| judged.method != "HEAD");
-        let mut answer = raw_answer(failure, judged.map(|(_, id)| id), with_body);
+        let told = if caller.intercepted { failure.reason_inside() } else { failure.reason() };
+        let mut answer = raw_answer_with(failure, told, judged.map(|(_, id)| id), with_body);
         if let Some((_, id)) = judged {
             self.tell(id, &mut answer);
         }
         let sent = self.send(&mut gate, &answer).await;
-        self.log_failure(client, began, judged, failure);
+        self.log_failure(caller, began, judged, failure);
         self.linger(gate, sent).await;
     }
 
@@ -122,19 +123,21 @@ impl Front {
             status: answer.status,
             bytes: answer.body_bytes,
             result: CacheResult::Hit,
-            content_type: answer.content_type.as_deref().map(media_type),
-            ..record_of(&request.head.headers, ticket.client, ticket.began, &self.shared.clock)
+            content_type: answer.content_type.as_deref().filter(|_| !ticket.intercepted).map(media_type),
+            ..record_of(request, &self.shared.clock)
         });
     }
 
     pub(super) fn log_failure(
         &self,
-        client: IpAddr,
+        caller: &Caller,
         began: Instant,
         judged: Option<(&Judged, &RequestId)>,
         failure: &Failure,
     ) {
         let (method, url) = match (judged, failure) {
+            // Of what was in a tunnel the log shows what it shows of a tunnel.
+            (Some((judged, _)), _) if caller.intercepted => (judged.method.clone(), caller.tunnel(judged)),
             (Some((judged, _)), _) => {
                 let host = judged.authority.as_ref().map(ToString::to_string).unwrap_or_default();
                 let url = match &judged.target {
@@ -157,7 +160,7 @@ impl Front {
             None => self.shared.explain(failure),
         }
         let why = Some(failure.to_string());
-        let record = record(client, began, &self.shared.clock);
+        let record = record(caller.address, began, &self.shared.clock);
         self.shared.log.write(Record { id, method, url, status, result, why, ..record });
     }
 

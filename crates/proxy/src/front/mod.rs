@@ -9,9 +9,13 @@
 mod answers;
 mod h2;
 mod head;
+mod inside;
+mod intercept;
 mod lean;
+mod open;
 mod relay;
 mod tunnel;
+mod upgrade;
 mod visits;
 
 use std::net::IpAddr;
@@ -25,19 +29,17 @@ use tinaja_http::authority::Authority;
 use tinaja_http::body::Framing;
 use tinaja_http::judge::{Judged, Target};
 use tinaja_http::lines::lines;
-use tinaja_http::refusal::Refusal;
-use tinaja_logs::{CacheResult, Record};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 use answers::LINGER;
 use head::{Arrival, next_request};
+use inside::Inside;
 use lean::{Lean, MaybePlain};
 pub(crate) use visits::visits;
 
 use crate::accepting::Recovery;
-use crate::access::record;
 use crate::client::{Client, Gate, H1};
 use crate::config::{Listener, Mode};
 use crate::crowd::Crowd;
@@ -46,7 +48,6 @@ use crate::exchange::{Exchange, Request, Ticket};
 use crate::failure::Failure;
 use crate::held::{CONNECTION_BYTES, Kept, REQUEST_BYTES, SMALL_HEAD_BYTES, TLS_BYTES, TUNNEL_BYTES};
 use crate::ids::RequestId;
-use crate::metrics::Source;
 use crate::origin::{Behind, Destination, default_port};
 use crate::page::raw_answer;
 use crate::rules::{Asked, Own};
@@ -63,6 +64,23 @@ struct Caller {
     served: Option<Served>,
     /// It is another proxy of the same cache.
     neighbour: bool,
+    /// The tunnel in which it speaks, if that is intercepted here.
+    inside: Option<Arc<Inside>>,
+    /// It speaks in such a tunnel, here or at a neighbour.
+    intercepted: bool,
+}
+
+impl Caller {
+    /// Who has just connected.
+    fn new(address: IpAddr) -> Caller {
+        Caller { address, served: None, neighbour: false, inside: None, intercepted: false }
+    }
+
+    /// Where the tunnel of one of its requests leads to, as logs show it. What is said inside does not count.
+    fn tunnel(&self, judged: &Judged) -> String {
+        let host = || judged.authority.as_ref().map(ToString::to_string).unwrap_or_default();
+        self.inside.as_ref().map_or_else(host, |inside| inside.to_string())
+    }
 }
 
 /// What answers the connections of one listener.
@@ -103,7 +121,7 @@ impl Front {
 
     /// Answers one connection to its end.
     async fn connection(self: &Arc<Self>, mut stream: TcpStream, address: IpAddr, stopping: &watch::Receiver<bool>) {
-        let mut caller = Caller { address, served: None, neighbour: false };
+        let mut caller = Caller::new(address);
         let tls = self.current.of(self.index).and_then(|serving| serving.tls);
         let bytes = CONNECTION_BYTES + if tls.is_some() { TLS_BYTES } else { 0 };
         let place = self.crowd.enter().and_then(|place| Some((place, self.shared.held.keep(bytes)?)));
@@ -114,7 +132,7 @@ impl Front {
                 let answer = raw_answer(&Failure::TooManyConnections, None, true);
                 let _ = self.shared.clock.timeout(LINGER, stream.write_all(&answer)).await;
             }
-            return self.log_failure(caller.address, began, None, &Failure::TooManyConnections);
+            return self.log_failure(&caller, began, None, &Failure::TooManyConnections);
         };
         let Some(tls) = tls else {
             // Without TLS only a connection's first bytes can say that it is HTTP/2; under TLS its handshake has said it.
@@ -161,24 +179,22 @@ impl Front {
                 }
                 Arrival::Refused { refusal, began } => {
                     let failure = Failure::Refused(refusal);
-                    return Box::pin(self.refuse(gate, caller.address, began, None, &failure)).await;
+                    return Box::pin(self.refuse(gate, &caller, began, None, &failure)).await;
                 }
                 Arrival::Request { judged, began, head } if judged.target == Target::Tunnel => {
                     let id = self.id(&caller, &judged, &head);
                     if !kept.more(TUNNEL_BYTES) {
                         let failure = Failure::TooManyConnections;
-                        return Box::pin(self.refuse(gate, caller.address, began, Some((&judged, &id)), &failure))
-                            .await;
+                        return Box::pin(self.refuse(gate, &caller, began, Some((&judged, &id)), &failure)).await;
                     }
-                    return Box::pin(self.tunnel(gate, caller.address, began, (&judged, &id))).await;
+                    return Box::pin(self.tunnel(gate, &caller, began, (&judged, &id), stopping)).await;
                 }
                 Arrival::Request { judged, head, began } => {
                     // A large head is there twice more while its request is carried out.
                     let large = (head.len() > SMALL_HEAD_BYTES).then(|| self.shared.held.keep(2 * head.len()));
                     if large.as_ref().is_some_and(Option::is_none) {
                         let (id, failure) = (self.id(&caller, &judged, &head), Failure::TooManyConnections);
-                        return Box::pin(self.refuse(gate, caller.address, began, Some((&judged, &id)), &failure))
-                            .await;
+                        return Box::pin(self.refuse(gate, &caller, began, Some((&judged, &id)), &failure)).await;
                     }
                     match Box::pin(self.request(gate, &caller, began, judged, head, stopping)).await {
                         Some(next) => gate = next,
@@ -203,7 +219,7 @@ impl Front {
         let ticket = match self.ticket(caller, began, &judged, id.clone()) {
             Ok(ticket) => ticket,
             Err(failure) => {
-                self.refuse(gate, caller.address, began, Some((&judged, &id)), &failure).await;
+                self.refuse(gate, caller, began, Some((&judged, &id)), &failure).await;
                 return None;
             }
         };
@@ -216,10 +232,14 @@ impl Front {
         let request = match Request::read(ticket, &judged, &head, version, &self.shared.name) {
             Ok(request) => request,
             Err(failure) => {
-                self.refuse(gate, caller.address, began, Some((&judged, &id)), &failure).await;
+                self.refuse(gate, caller, began, Some((&judged, &id)), &failure).await;
                 return None;
             }
         };
+        if caller.inside.is_some() && Inside::leaves_http(&request) {
+            Box::pin(self.upgrade(gate, caller, &request, (&judged, &id))).await;
+            return None;
+        }
         let keep = !*stopping.borrow() && !request.closes();
         let (shared, exchange, via) = (&*self.shared, &*self.exchange, &self.via);
         let looked = match (MaybePlain { shared, exchange, via, request: &request, keep }).answer(&mut gate).await {
@@ -230,7 +250,7 @@ impl Front {
             Lean::Passed(looked) => looked,
         };
         let Some(_kept) = self.shared.held.keep(REQUEST_BYTES) else {
-            self.refuse(gate, caller.address, began, Some((&judged, &id)), &Failure::TooManyConnections).await;
+            self.refuse(gate, caller, began, Some((&judged, &id)), &Failure::TooManyConnections).await;
             return None;
         };
         let head_only = *request.method() == Method::HEAD;
@@ -252,14 +272,18 @@ impl Front {
 
     /// The id of a request with this head.
     fn id(&self, caller: &Caller, judged: &Judged, head: &Bytes) -> RequestId {
-        let fields = head.get(judged.fields.clone()).unwrap_or_default();
+        // What is in a tunnel is in no log, an id that its client has chosen neither.
+        let fields = if caller.inside.is_some() { None } else { head.get(judged.fields.clone()) }.unwrap_or_default();
         self.shared.ids.of(caller.address, |name| lines(fields).find(|line| line.is(name)).map(|line| line.value))
     }
 
     /// Where a judged request goes and what is known of it, if rules and routes let it go there.
     fn ticket(&self, caller: &Caller, began: Instant, judged: &Judged, id: RequestId) -> Result<Ticket, Failure> {
         let listener = self.listener()?;
-        let way = way(&listener, judged)?;
+        let way = match &caller.inside {
+            Some(inside) => inside.way(judged)?,
+            None => way(&listener, judged)?,
+        };
         let client = caller.address;
         // A neighbour's client came to this listener's like.
         let tls = caller.served.is_some() || (caller.neighbour && !listener.certificates.is_empty());
@@ -274,36 +298,9 @@ impl Front {
         if judged.method == "PURGE" {
             listener.rules.check_purge(asked)?;
         }
-        let came = Came { id, began, client, tls, index: self.index, neighbour: caller.neighbour };
+        let (neighbour, intercepted) = (caller.neighbour, caller.intercepted);
+        let came = Came { id, began, client, tls, index: self.index, neighbour, intercepted };
         Ok(way.ticket(came, listener, self.shared.own.clone(), judged.framing))
-    }
-
-    async fn tunnel(&self, gate: Gate, client: IpAddr, began: Instant, (judged, id): (&Judged, &RequestId)) {
-        let Some(authority) = &judged.authority else {
-            let failure = Failure::Refused(Refusal::ConnectTarget);
-            return self.refuse(gate, client, began, Some((judged, id)), &failure).await;
-        };
-        let destination = Destination::of(true, authority);
-        let Ok(listener) = self.listener() else { return };
-        let asked = Asked { client, method: &judged.method, port: destination.port };
-        match tunnel::reach(&self.shared, &listener, asked, &destination).await {
-            Err(failure) => self.refuse(gate, client, began, Some((judged, id)), &failure).await,
-            Ok((origin, address)) => {
-                let (stream, ahead) = gate.into_parts();
-                let relayed = tunnel::run(&self.shared, stream, ahead, origin).await;
-                self.shared.count(&CacheResult::Tunnel, Source::Tunnel, 200, relayed.to_client, began);
-                self.shared.log.write(Record {
-                    id: Some(id.to_string()),
-                    method: judged.method.clone(),
-                    url: authority.to_string(),
-                    status: 200,
-                    bytes: relayed.to_client,
-                    result: CacheResult::Tunnel,
-                    origin: Some(address.ip().to_string()),
-                    ..record(client, began, &self.shared.clock)
-                });
-            }
-        }
     }
 }
 
@@ -327,12 +324,14 @@ pub(crate) struct Came {
     pub index: usize,
     /// From another node of the cluster.
     pub neighbour: bool,
+    /// In a tunnel that is intercepted.
+    pub intercepted: bool,
 }
 
 impl Way<'_> {
     /// What is known of a request that goes this way.
     pub(crate) fn ticket(self, came: Came, listener: Arc<Listener>, own: Arc<Own>, framing: Framing) -> Ticket {
-        let Came { id, began, client, tls, index, neighbour } = came;
+        let Came { id, began, client, tls, index, neighbour, intercepted } = came;
         let https = self.host_tls || (tls && matches!(listener.mode, Mode::Reverse(_)));
         let host = self.host.host_field(default_port(https));
         Ticket {
@@ -351,6 +350,7 @@ impl Way<'_> {
             framing,
             index,
             neighbour,
+            intercepted,
         }
     }
 }

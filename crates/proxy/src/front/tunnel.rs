@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use bytes::BytesMut;
-use tokio::io::{AsyncWriteExt, Result as IoResult};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, Result as IoResult};
 use tokio::net::TcpStream;
 
 use super::relay::{Relayed, relay};
@@ -13,6 +13,9 @@ use crate::origin::{Destination, dial, resolve};
 use crate::rules::Asked;
 use crate::shared::Shared;
 use crate::stream::Stream;
+
+/// What a client is told once its tunnel stands.
+pub(super) const GREETING: &[u8] = b"HTTP/1.1 200 Connection established\r\n\r\n";
 
 /// Connects to the tunnel's far end, if the rules allow it and the proxy is online.
 pub(super) async fn reach(
@@ -33,14 +36,20 @@ pub(super) async fn reach(
     dial(&shared.clock, &addresses, shared.limits.connect).await
 }
 
-/// Tells the client that the tunnel stands, and copies both ways until it is over. `ahead` is what the client sent
-/// without waiting.
-pub(super) async fn run(shared: &Shared, mut client: Stream, ahead: BytesMut, mut origin: TcpStream) -> Relayed {
+/// Tells the client what it has not heard yet, and copies both ways until it is over. `ahead` is what the client sent
+/// before.
+pub(super) async fn run(
+    shared: &Shared,
+    mut client: Stream,
+    (greeting, ahead): (&[u8], BytesMut),
+    mut origin: impl AsyncRead + AsyncWrite + Unpin,
+) -> Relayed {
     let ahead_bytes = ahead.len() as u64;
     let greet = async {
-        client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?;
+        client.write_all(greeting).await?;
         client.flush().await?;
         origin.write_all(&ahead).await?;
+        origin.flush().await?;
         IoResult::Ok(())
     };
     match shared.clock.timeout(shared.limits.client_stall, greet).await {

@@ -63,6 +63,6 @@ async fn visit(
         tracing::warn!(%address, "a node of the cluster asks for a listener that is not here: configure all nodes alike");
         return;
     };
-    let caller = Caller { address: address.ip(), served: None, neighbour: true };
+    let caller = Caller { neighbour: true, ..Caller::new(address.ip()) };
     front.http2(Stream::Tls(stream), BytesMut::new(), caller, front.shared.held.nothing(), stopping).await;
 }

@@ -1,5 +1,5 @@
-//! Settings that can be exchanged while the proxy serves: what each listener is, its routes, rules and
-//! certificates, and whether origins are asked.
+//! Settings that can be exchanged while the proxy serves: what each listener is, its routes, rules, certificates
+//! and CA, and whether origins are asked.
 //!
 //! All of them are exchanged at once, and only if all of them are good. A request goes by what holds when its head has
 //! come; a connection keeps the certificate that it began with. So nothing is half new. Limits stay as they are: places and

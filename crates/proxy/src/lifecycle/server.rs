@@ -25,6 +25,7 @@ use crate::exchange::Exchange;
 use crate::front::Front;
 use crate::held::Held;
 use crate::ids::Ids;
+use crate::intercept::Rejections;
 use crate::limits::LEAST_CLIENT_MEMORY;
 use crate::metrics::Metrics;
 use crate::neighbours::Neighbours;
@@ -129,6 +130,7 @@ impl Proxy {
             explained: Sparing::new(clock.now()),
             ids: Ids::new(config.request_ids),
             metrics: counted,
+            rejections: Rejections::default(),
             neighbours,
             ending: watch::Sender::new(false),
         });

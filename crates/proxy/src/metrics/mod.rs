@@ -4,6 +4,7 @@
 //! altogether, and 12 for each origin of each route. Nothing is counted twice: the store's figures are read where they are kept.
 //!
 //! - `requests`, `fetches`, `neighbours`: what clients, origins and other nodes were answered; `clients`, `store`, `process`, `origins`: figures that are kept elsewhere
+//! - `tunnels`: what became of tunnels that may be intercepted
 //! - `family`: the form that those take; `server`: who is asked for them
 
 mod clients;
@@ -16,6 +17,7 @@ mod panics;
 mod process;
 mod requests;
 mod store;
+mod tunnels;
 
 use std::time::Duration;
 
@@ -34,6 +36,7 @@ pub(crate) use origins::families as of_origins;
 pub use panics::{count_panics, panics};
 use requests::Requests;
 pub(crate) use requests::Source;
+pub(crate) use tunnels::Tunnels;
 
 /// The counters. Memory: some 60 KB.
 #[derive(Debug)]
@@ -42,6 +45,7 @@ pub(crate) struct Metrics {
     requests: Requests,
     pub fetches: Fetches,
     pub neighbours: Neighbours,
+    pub tunnels: Tunnels,
     pub handshakes_failed: IntCounter,
     reloads: [IntCounter; 2],
     waiting: IntGauge,
@@ -54,7 +58,7 @@ impl Metrics {
     pub fn new() -> prometheus::Result<Metrics> {
         let registry = Registry::new();
         let (requests, fetches) = (Requests::new(&registry)?, Fetches::new(&registry)?);
-        let neighbours = Neighbours::new(&registry)?;
+        let (neighbours, tunnels) = (Neighbours::new(&registry)?, Tunnels::new(&registry)?);
         let failed = "TLS handshakes with clients that failed.";
         let failed = register(&registry, IntCounter::new("tinaja_tls_failed_handshakes_total", failed)?)?;
         let reloads = Opts::new("tinaja_reloads_total", "Times that settings were read again, by what came of it.");
@@ -72,6 +76,7 @@ impl Metrics {
             requests,
             fetches,
             neighbours,
+            tunnels,
             handshakes_failed,
             reloads,
             hand_over,

@@ -2,6 +2,8 @@
 
 use std::io::Error;
 
+use crate::failure::Untrusted;
+
 /// How Rustls begins its reason, and what it means to people.
 const REASONS: [(&str, &str); 11] = [
     (
@@ -35,6 +37,20 @@ pub(crate) fn reason(error: &Error) -> String {
     in_words(&error.to_string())
 }
 
+/// What is wrong with the origin's certificate, if that is why.
+pub(crate) fn untrusted(error: &Error) -> Option<Untrusted> {
+    let reason = error.to_string();
+    let rest = reason.strip_prefix("invalid peer certificate: ")?;
+    let kinds = [
+        ("UnknownIssuer", Untrusted::Issuer),
+        ("BadSignature", Untrusted::Issuer),
+        ("certificate not valid for name", Untrusted::Name),
+        ("certificate expired", Untrusted::Expired),
+        ("certificate not valid yet", Untrusted::TooEarly),
+    ];
+    Some(kinds.into_iter().find(|(begin, _)| rest.starts_with(begin)).map_or(Untrusted::Otherwise, |(_, kind)| kind))
+}
+
 fn in_words(reason: &str) -> String {
     let known = REASONS.iter().find(|(begin, _)| reason.starts_with(begin));
     known.map_or(reason, |(_, words)| words).to_owned()
@@ -48,5 +64,12 @@ mod tests {
     fn known_reasons_are_explained_and_others_passed_on() {
         assert_eq!(in_words("invalid peer certificate: certificate expired: 1 s"), "its certificate has expired");
         assert_eq!(in_words("tls handshake eof"), "tls handshake eof");
+        for (reason, kind) in [
+            ("invalid peer certificate: certificate not valid for name \"a\"; it is for b", Some(Untrusted::Name)),
+            ("invalid peer certificate: Revoked", Some(Untrusted::Otherwise)),
+            ("tls handshake eof", None),
+        ] {
+            assert_eq!(untrusted(&Error::other(reason)), kind, "{reason}");
+        }
     }
 }

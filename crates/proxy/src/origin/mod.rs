@@ -22,6 +22,7 @@ pub(crate) use backend::{Backend, Outcome};
 pub(crate) use checks::check_all;
 pub(crate) use connection::Connection;
 pub(crate) use dial::dial;
+pub(crate) use origins::secure;
 pub(crate) use origins::{Origins, Target};
 pub(crate) use resolve::resolve;
 pub(crate) use trust::authorities;

@@ -166,7 +166,8 @@ async fn open(destination: &Destination, target: &Target, address: SocketAddr) -
     Ok((Wire::new(stream, &target.counts), http2))
 }
 
-async fn secure(
+/// TLS with a destination that wants it, and whether HTTP/2 is to be spoken then.
+pub(crate) async fn secure(
     stream: TcpStream,
     destination: &Destination,
     target: &Target,
@@ -176,11 +177,16 @@ async fn secure(
         return Ok((Box::new(stream), target.reach.http2));
     }
     let host = &destination.host;
-    let failed = |error: String| Failure::Tls { host: host.clone(), address, error };
+    let failed = |error: String| Failure::Tls { host: host.clone(), address, error, untrusted: None };
     let tls = target.reach.tls().ok_or_else(|| failed("there is no TLS here".into()))?;
     let name =
         ServerName::try_from(host.clone()).map_err(|_| failed("no certificate could be for that name".into()))?;
-    let secured = tls.connect(name, stream).await.map_err(|error| failed(handshake::reason(&error)))?;
+    let secured = tls.connect(name, stream).await.map_err(|error| Failure::Tls {
+        host: host.clone(),
+        address,
+        error: handshake::reason(&error),
+        untrusted: handshake::untrusted(&error),
+    })?;
     let http2 = target.reach.is_neighbour || secured.get_ref().1.alpn_protocol() == Some(ALPN_HTTP2);
     Ok((Box::new(secured), http2))
 }

@@ -19,7 +19,7 @@ use super::backend::Counts;
 pub(super) const SWEEP: Duration = Duration::from_secs(1);
 
 /// A connection, with TLS or without.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Stream for T {}
 

@@ -49,6 +49,8 @@ pub(crate) enum Denied {
     Purge,
     #[error("Access rule {0} of this proxy denies the request.")]
     Rule(usize),
+    #[error("Interception rule {0} of this proxy refuses tunnels to this host.")]
+    Interception(usize),
     #[error(
         "{address} is {kind}. The proxy only connects to public addresses; --allow-destination {address} allows this one."
     )]

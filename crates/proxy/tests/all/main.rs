@@ -27,6 +27,7 @@ mod hops;
 mod http2;
 mod http2_cases;
 mod idle;
+mod intercept;
 mod large_ranges;
 mod lean;
 mod leaving;

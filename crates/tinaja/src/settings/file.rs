@@ -13,6 +13,7 @@ use toml::Spanned;
 
 use super::cache_rules::FileCacheRule;
 use super::cluster::FileCluster;
+use super::intercept::FileIntercept;
 use super::upstream::FileUpstream;
 use crate::knobs;
 use crate::values::{Address, FieldName, FileOrOff, Filter, Limit, LogFormatName, Number, OneOrMore, Size, Text};
@@ -46,9 +47,11 @@ pub struct File {
     pub metrics: Option<Text<Address>>,
     /// The name in Via.
     pub name: Option<Text<Name>>,
+    pub intercept_ca: Option<PathBuf>,
     pub limits: FileLimits,
     pub cluster: Option<FileCluster>,
     pub cache_rule: Vec<Spanned<FileCacheRule>>,
+    pub intercept: Vec<Spanned<FileIntercept>>,
     pub listener: Vec<FileListener>,
 }
 

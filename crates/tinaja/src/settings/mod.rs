@@ -6,6 +6,7 @@
 mod cache_rules;
 mod cluster;
 pub mod file;
+mod intercept;
 mod listeners;
 mod source;
 mod upstream;
@@ -93,6 +94,7 @@ impl Settings {
         let named = if flags.cache.is_empty() { cache.map_or(Vec::new(), |OneOrMore(dirs)| dirs) } else { flags.cache };
         let source = Source { name, text };
         let cache_rules = cache_rules::cache_rules(file.cache_rule, &source)?;
+        let interception = intercept::interception(file.intercept, file.intercept_ca, &source)?;
         let mut listeners = listeners::listeners(file.listener, &source)?;
         if !flags.listen.is_empty() || listeners.is_empty() {
             listeners = listeners_of_flags(&flags.listen, flags.origin.as_ref());
@@ -107,6 +109,7 @@ impl Settings {
         for listener in &mut listeners {
             (listener.cache_rules, listener.offline) = (cache_rules.clone(), offline);
         }
+        intercept::tell(&mut listeners, &interception, name)?;
         let size = |flag: Option<Size>, file: Option<Text<Size>>| flag.or(file.map(|Text(size)| size));
         let cores = available_parallelism().map_or(1, NonZero::get);
         let workers = flags.workers.map(usize::from).or(workers.map(|Number(workers)| workers as usize));

@@ -41,7 +41,7 @@ fn the_example_says_the_defaults() {
     // refused where it is said of another.
     let silent: Vec<&str> = EXAMPLE.lines().filter(|line| line.starts_with('#') && line.contains(" = ")).collect();
     let top = silent.iter().take_while(|line| !line.contains("[[")).filter(|line| !line.starts_with("# "));
-    let top: Vec<&str> = top.map(|line| line.split(' ').next().unwrap()).take(27).collect();
+    let top: Vec<&str> = top.map(|line| line.split(' ').next().unwrap()).take(28).collect();
     let silent = [
         "#cache",
         "#disk",
@@ -70,6 +70,7 @@ fn the_example_says_the_defaults() {
         "#object_size",
         "#metrics",
         "#name",
+        "#intercept_ca",
     ];
     assert_eq!(top, silent);
 }
@@ -80,6 +81,9 @@ fn all_of_the_example_is_good() {
     let listeners = &settings.proxy.listeners;
     assert_eq!((listeners.len(), listeners[0].rules.len()), (2, 4));
     assert!(listeners.iter().all(|listener| listener.cache_rules.len() == 3));
+    let intercepted =
+        |listener: &Listener| listener.interception.rules.len() == 2 && listener.interception.authority.is_some();
+    assert!(listeners.iter().all(intercepted));
     let Mode::Reverse(routes) = &listeners[1].mode else { panic!("not reverse") };
     assert_eq!(routes.list().len(), 3);
     let default = routes.all_else().unwrap();
@@ -116,6 +120,7 @@ fn the_example_shows_every_setting() {
         "[limits]",
         "[request_id]",
         "[[cache_rule]]",
+        "[[intercept]]",
         listener,
         &of("route"),
         &of("rule"),
@@ -304,6 +309,26 @@ fn cache_rules_are_read() {
 }
 
 #[test]
+fn rules_about_tunnels_are_read() {
+    use tinaja_proxy::intercept::{InterceptAction, OnReject};
+    let text = "intercept_ca = \"/ca\"\n[[intercept]]\npreset = \"private\"\nclient = \"10.0.0.0/8\"\n[[intercept]]\n\
+                host = [\"a\", \"*.b\"]\naction = \"cache\"\n[[intercept]]\naction = \"cache\"\non_reject = \"tunnel\"\n";
+    let settings = read("--listen 127.0.0.1:1 --listen 127.0.0.1:2", text).unwrap();
+    assert_eq!(settings.proxy.listeners.len(), 2);
+    for listener in &settings.proxy.listeners {
+        let interception = &listener.interception;
+        assert_eq!((interception.authority.as_deref(), interception.rules.len()), (Some(Path::new("/ca")), 3));
+        let actions = [1, 2].map(|n: usize| interception.rules.list()[n].action);
+        assert_eq!(actions, [OnReject::Refuse, OnReject::Tunnel].map(InterceptAction::Cache));
+        let lines: Vec<_> = interception.rules.list().iter().map(|rule| (rule.number, rule.line)).collect();
+        assert_eq!(lines, [(1, Some(2)), (2, Some(5)), (3, Some(8))]);
+        assert_eq!(interception.rules.list()[0].clients.len(), 1);
+    }
+    // A CA may be there before there are rules.
+    assert!(read("", "intercept_ca = \"/ca\"").unwrap().proxy.listeners[0].interception.rules.is_empty());
+}
+
+#[test]
 fn lists_of_origins_are_read() {
     let text = "[[listener]]\naddress = \"127.0.0.1:2\"\nmode = \"reverse\"\norigins = [\"http://a\", \"https://b\"]\n\
                 [listener.upstream]\nbalance = \"hash\"\nfails = 5\nrest = \"1s\"\ncheck = \"/up?x\"\n\
@@ -441,6 +466,34 @@ fn nonsense_is_named_with_its_line() {
             format!("{0}{0}", "[[cache_rule]]\nhost = \"a\"\npreset = \"packages\"\n"),
             4,
             vec!["never fits", "cache rule 1 (line 1)"],
+        ),
+        ("intercept_ca = 5".to_owned(), 1, vec!["string"]),
+        ("[[intercept]]\nhost = \"a:443\"\naction = \"tunnel\"".to_owned(), 2, vec!["without a port"]),
+        ("[[intercept]]\nclient = \"here\"\naction = \"tunnel\"".to_owned(), 2, vec!["192.168.0.0/16"]),
+        ("[[intercept]]\naction = \"bump\"".to_owned(), 2, vec!["\"cache\", \"tunnel\" or \"refuse\""]),
+        ("[[intercept]]\nacton = \"cache\"".to_owned(), 2, vec!["acton", "action"]),
+        ("[[intercept]]\naction = \"cache\"\non_reject = \"ask\"".to_owned(), 3, vec!["\"refuse\" or \"tunnel\""]),
+        ("[[intercept]]\npreset = \"banks\"".to_owned(), 2, vec!["use \"private\""]),
+        ("\n[[intercept]]\nhost = \"a\"".to_owned(), 2, vec!["says nothing", "an action, or a preset"]),
+        ("[[intercept]]\npreset = \"private\"\nhost = \"a\"".to_owned(), 1, vec!["client alone"]),
+        ("[[intercept]]\npreset = \"private\"\naction = \"cache\"".to_owned(), 1, vec!["client alone"]),
+        ("[[intercept]]\npreset = \"private\"\non_reject = \"tunnel\"".to_owned(), 1, vec!["client alone"]),
+        ("[[intercept]]\naction = \"tunnel\"\non_reject = \"tunnel\"".to_owned(), 1, vec!["on_reject", "remove it"]),
+        (
+            "\n[[intercept]]\naction = \"cache\"".to_owned(),
+            2,
+            vec!["there is no CA", "tinaja ca create", "intercept_ca"],
+        ),
+        (
+            "[[intercept]]\nhost = \"*.a\"\naction = \"tunnel\"\n[[intercept]]\nhost = \"b.a\"\naction = \"refuse\""
+                .to_owned(),
+            4,
+            vec!["never decides", "interception rule 1 (line 1)"],
+        ),
+        (
+            format!("[[intercept]]\naction = \"tunnel\"\n{reverse}origin = \"http://a\""),
+            1,
+            vec!["no listener is one", "mode = \"forward\""],
         ),
         ("cache = 5".to_owned(), 1, vec!["string"]),
     ] {

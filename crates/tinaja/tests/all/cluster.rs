@@ -109,6 +109,8 @@ impl Together {
             _ => binary(&self.home),
         };
         command.arg("serve").arg("--config").arg(dir.join("tinaja.toml")).args(flags);
+        // For origins with TLS, which have the certificate of the nodes.
+        command.env("SSL_CERT_FILE", self.home.path().join("ca.pem"));
         let mut process = Process::start("tinaja", &mut command, &dir.join("output"));
         process.wait_until_listening(listen);
         process

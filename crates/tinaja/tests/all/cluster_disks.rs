@@ -10,10 +10,14 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use tinaja_testkit::body::body;
 use tinaja_testkit::client::{Client, get, get_with};
+use tinaja_testkit::nginx::Certificates;
 use tinaja_testkit::origin::{Origin, reply};
+use tinaja_testkit::tls::Secured;
+use tinaja_testkit::tools::{client, run};
 use tinaja_testkit::wait::{eventually, wait_for};
 
 use crate::cluster::{SITE, Together, asked, check, under_load};
+use crate::support::tinaja::binary;
 
 /// How many objects a node has on its disk.
 fn on_disk(together: &Together, n: usize) -> u64 {
@@ -171,6 +175,63 @@ fn forward_proxies_share_their_disks() {
     let all = || (0..3).map(|n| on_disk(&together, n)).sum::<u64>();
     // Those whose home is the third were denied there, and fetched by whoever was asked.
     eventually("objects to be on disks", || (1..=12).contains(&all()));
+}
+
+/// What came in a tunnel that one node intercepts is stored and logged by its home as there: without Cookie on the home's disk, with it
+/// on nobody's, and of its path no log says anything.
+#[test]
+fn what_came_in_a_tunnel_is_so_at_its_home_too() {
+    let origin = Origin::of_patterns();
+    let mut together = Together::start_with(2, &origin, "patience = \"2s\"\ndisk = \"home\"");
+    let home = together.home.path().to_owned();
+    let certificates = Certificates {
+        authority: home.join("ca.pem"),
+        certificate: home.join("server.pem"),
+        key: home.join("server.key"),
+    };
+    let secured = Secured::before(origin.address, &certificates);
+    let port = secured.address.port();
+    run(binary(&together.home).args(["ca", "create"]).arg(home.join("ca")));
+    for n in 0..2 {
+        let dir = together.nodes[n].dir.clone();
+        let text = fs::read_to_string(dir.join("tinaja.toml")).unwrap();
+        let (before, _) = text.split_once("mode = \"reverse\"").unwrap();
+        let top = format!(
+            "access_log = \"{}/access.log\"\nlog = \"debug\"\nintercept_ca = \"{}/ca\"\n",
+            dir.display(),
+            home.display()
+        );
+        let forward =
+            format!("mode = \"forward\"\nallow_destination = \"127.0.0.0/8\"\nallow_connect_port = [{port}]\n");
+        let rule = "[[intercept]]\nhost = \"localhost\"\naction = \"cache\"\n";
+        fs::write(dir.join("tinaja.toml"), [&top, before, &forward, rule].concat()).unwrap();
+        together.nodes[n].process.terminate();
+    }
+    (0..2).for_each(|n| together.restart(n));
+    together.know(&[0, 1], 1);
+    let fetch = |path: &str, field: &str| {
+        let mut curl = client("curl", &home);
+        curl.args(["-sS", "--fail", "--noproxy", "", "--proxy", &format!("http://{}", together.nodes[0].listen)]);
+        curl.arg("--cacert").arg(home.join("ca/ca.pem")).args(["-H", field, "-o"]).arg(home.join("got"));
+        run(curl.arg(format!("https://localhost:{port}{path}")));
+        assert!(fs::read(home.join("got")).unwrap() == body(path, 3000), "{path}");
+    };
+    for (field, times) in [("X: y", 1), ("Cookie: secret=1", 2)] {
+        let before = asked(&origin);
+        let paths: Vec<String> = (0..16).map(|n| format!("/3000/secret-{times}-{n}")).collect();
+        for path in paths.iter().chain(&paths) {
+            fetch(path, field);
+        }
+        assert_eq!(asked(&origin) - before, 16 * times, "{field}");
+    }
+    lie_on_disks(&together, 16);
+    assert!((0..2).all(|n| on_disk(&together, n) > 0), "each is the home of some");
+    for node in &mut together.nodes {
+        node.process.terminate();
+        let logs = ["access.log", "log"].map(|name| fs::read_to_string(node.dir.join(name)).unwrap_or_default());
+        assert!(logs[0].contains(&format!("localhost:{port}")), "{}", logs[0]);
+        assert!(logs.iter().all(|log| !log.contains("secret")), "{logs:?}");
+    }
 }
 
 /// A node that was an object's home, and is not any more, has an older version on its disk, fresh by its own date. Whoever asks that node gets the newer one that the

@@ -45,7 +45,7 @@ fn assert_refused(home: &Home, tinaja: &Process, why: &str) {
 }
 
 /// A server's certificate from long ago.
-fn expired(dir: &Path) -> Certificates {
+pub fn expired(dir: &Path) -> Certificates {
     let (key, certificate) = (dir.join("old.key"), dir.join("old.pem"));
     let mut openssl = Command::new("faketime");
     openssl.args(["10 days ago", "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt"]);

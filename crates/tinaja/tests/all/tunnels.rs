@@ -51,7 +51,7 @@ fn pip_download(index: &Nginx, certificates: &Certificates, proxy: Option<&str>)
 }
 
 /// The one document that `npm view` asks a registry for.
-fn npm_registry(root: &Path) {
+pub fn npm_registry(root: &Path) {
     let version = r#"{"name":"tinaja-e2e","version":"1.2.3","description":"water",
         "dist":{"tarball":"https://127.0.0.1/none.tgz","shasum":"0000000000000000000000000000000000000000"}}"#;
     let document = format!(
@@ -61,11 +61,11 @@ fn npm_registry(root: &Path) {
 }
 
 /// npm on a machine of its own. Returns what it says of the package's version and description.
-fn npm_view(registry: &Nginx, certificates: &Certificates, proxy: Option<&str>) -> String {
+pub fn npm_view(registry: &str, authority: &Path, proxy: Option<&str>) -> String {
     let home = TempDir::new().unwrap();
     let mut npm = client("npm", home.path());
     npm.args(["view", "tinaja-e2e", "version", "description", "--fetch-retries=0", "--no-update-notifier"]);
-    npm.arg(format!("--registry={}", registry.url("/"))).arg(format!("--cafile={}", certificates.authority.display()));
+    npm.arg(format!("--registry={registry}")).arg(format!("--cafile={}", authority.display()));
     npm.arg(format!("--cache={}", home.path().join("cache").display()));
     run(npm.args(proxy.map(|proxy| format!("--https-proxy={proxy}"))))
 }
@@ -97,9 +97,13 @@ fn npm_views_through_a_tunnel() {
     let setup = allowing(registry.address().port());
     let proxy = setup.start();
 
-    let seen = npm_view(&registry, &certificates, Some(&proxy.url()));
+    let seen = npm_view(&registry.url("/"), &certificates.authority, Some(&proxy.url()));
     assert!(seen.contains("1.2.3") && seen.contains("water"), "{seen}");
-    assert_eq!(seen, npm_view(&registry, &certificates, None), "the same with and without the proxy");
+    assert_eq!(
+        seen,
+        npm_view(&registry.url("/"), &certificates.authority, None),
+        "the same with and without the proxy"
+    );
     assert_tunnelled(&setup, &registry);
 }
 
@@ -143,5 +147,5 @@ fn the_origins_made_here_serve_pip_and_npm() {
     let index = Nginx::start_tls(&certificates, python_index);
     assert!(pip_download(&index, &certificates, None).starts_with(b"PK"));
     let registry = Nginx::start_tls(&certificates, npm_registry);
-    assert!(npm_view(&registry, &certificates, None).contains("1.2.3"));
+    assert!(npm_view(&registry.url("/"), &certificates.authority, None).contains("1.2.3"));
 }

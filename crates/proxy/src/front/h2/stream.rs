@@ -1,6 +1,5 @@
 //! One stream: a request like any other, once its head has been judged.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -23,7 +22,7 @@ use crate::failure::Failure;
 use crate::front::{Caller, Front};
 use crate::held::STREAM_BYTES;
 use crate::ids::RequestId;
-use crate::neighbours::{CLIENT, OBJECT, mark_of};
+use crate::neighbours::{CLIENT, INTERCEPTED, OBJECT, mark_of};
 use crate::page;
 
 impl Front {
@@ -50,11 +49,10 @@ impl Front {
             Ok(judged) => judged,
             Err(refusal) => {
                 let failure = Failure::Refused(refusal);
-                return self.refuse_stream(client, caller.address, began, None, &failure).await;
+                return self.refuse_stream(client, &caller, began, None, &failure).await;
             }
         };
         let object = if caller.neighbour { told(&mut caller, &judged, &head) } else { None };
-        let address = caller.address;
         let id = self.id(&caller, &judged, &head);
         // Tunnels are for connections of their own, so far.
         let tunnel = judged.target == Target::Tunnel || parts.extensions.get::<Protocol>().is_some();
@@ -84,7 +82,7 @@ impl Front {
         let request =
             ticket.and_then(|ticket| Request::read(ticket, &judged, &head, Version::HTTP_2, &self.shared.name));
         match request {
-            Err(failure) => self.refuse_stream(client, address, began, Some((&judged, &id)), &failure).await,
+            Err(failure) => self.refuse_stream(client, &caller, began, Some((&judged, &id)), &failure).await,
             Ok(request) => {
                 let mut client = Client::H2(Box::new(client));
                 // What a request needs is boxed, as for HTTP/1.
@@ -97,7 +95,7 @@ impl Front {
     async fn refuse_stream(
         &self,
         client: H2,
-        address: IpAddr,
+        caller: &Caller,
         began: Instant,
         judged: Option<(&Judged, &RequestId)>,
         failure: &Failure,
@@ -109,7 +107,7 @@ impl Front {
             }
             Ok(head)
         });
-        self.log_failure(address, began, judged, failure);
+        self.log_failure(caller, began, judged, failure);
         send(client, head, body).await;
     }
 
@@ -130,6 +128,7 @@ fn told(caller: &mut Caller, judged: &Judged, head: &Bytes) -> Option<String> {
     if let Some(client) = field(&CLIENT).and_then(|client| client.parse().ok()) {
         caller.address = client;
     }
+    caller.intercepted = field(&INTERCEPTED).is_some();
     field(&OBJECT)
 }
 

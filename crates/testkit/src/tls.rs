@@ -1,0 +1,50 @@
+//! TLS before an origin that speaks none, so that a test can write raw answers to requests that came by it.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
+use tokio_rustls::TlsAcceptor;
+
+use crate::nginx::Certificates;
+
+/// What speaks TLS on loopback and passes everything on. Dropped, it stops.
+pub struct Secured {
+    /// Where it listens.
+    pub address: SocketAddr,
+    _runtime: Runtime,
+}
+
+impl Secured {
+    /// Speaks TLS with these certificates for whoever listens there.
+    pub fn before(behind: SocketAddr, certificates: &Certificates) -> Secured {
+        let chain = CertificateDer::pem_reader_iter(BufReader::new(File::open(&certificates.certificate).unwrap()));
+        let chain = chain.collect::<Result<_, _>>().unwrap();
+        let key = PrivateKeyDer::from_pem_file(&certificates.key).unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+        let acceptor = TlsAcceptor::from(Arc::new(config.with_single_cert(chain, key).unwrap()));
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        runtime.spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let acceptor = acceptor.clone();
+                tokio::spawn(async move {
+                    // Clients that do not take the certificate leave here.
+                    let Ok(mut secured) = acceptor.accept(stream).await else { return };
+                    let Ok(mut plain) = TcpStream::connect(behind).await else { return };
+                    let _ = tokio::io::copy_bidirectional(&mut secured, &mut plain).await;
+                });
+            }
+        });
+        Secured { address, _runtime: runtime }
+    }
+}
