@@ -10,6 +10,7 @@ use crate::cache_rules::CacheRules;
 use crate::errors::ServeError;
 use crate::ids::RequestIds;
 use crate::limits::Limits;
+use crate::mirrors::Mirrors;
 use crate::origin::{Behind, OriginUrl};
 use crate::routes::Routes;
 use crate::rules::Rules;
@@ -50,6 +51,8 @@ pub struct Listener {
     pub rules: Rules,
     /// What is stored, and for how long, where the RFCs are not to decide.
     pub cache_rules: CacheRules,
+    /// Sources of packages below paths of this proxy.
+    pub mirrors: Mirrors,
     /// Whether origins are left alone: clients get what is stored, fresh or stale, or a 504. Their health is not checked while all
     /// listeners are so. False by default.
     pub offline: bool,
@@ -110,6 +113,7 @@ impl Listener {
             mode: Mode::Forward,
             rules: Rules::default(),
             cache_rules: CacheRules::default(),
+            mirrors: Mirrors::default(),
             offline: false,
             certificates: Vec::new(),
         }
@@ -121,15 +125,17 @@ impl Listener {
     }
 }
 
-/// The routes' origins behind these listeners. Forward proxies have none.
+/// The routes' and mirrors' origins behind these listeners.
 pub(crate) fn behind(listeners: &[Listener]) -> impl Iterator<Item = &Arc<Behind>> {
     listeners
         .iter()
-        .flat_map(|listener| match &listener.mode {
-            Mode::Forward => None,
-            Mode::Reverse(routes) => Some(routes.behind()),
+        .flat_map(|listener| {
+            let routes = match &listener.mode {
+                Mode::Forward => None,
+                Mode::Reverse(routes) => Some(routes.behind()),
+            };
+            routes.into_iter().flatten().chain(listener.mirrors.behind())
         })
-        .flatten()
 }
 
 /// Whether a connection could belong to either of two listeners.

@@ -6,7 +6,7 @@
 //! - `tls`: certificates, and the handshake with clients
 //! - `rules`: who may ask for what, and which destinations clients of a forward proxy may reach
 //! - [`cache_rules`]: what an operator says of storing
-//! - `routes`: which origin a reverse proxy asks
+//! - `routes`: which origin a reverse proxy asks; [`mirrors`]: sources of packages below paths of ours
 //! - `exchange`: what happens between a judged request and its answer: reuse, fetching, storing, validation, ranges
 //! - `stored`: names, heads and variants in the store
 //! - `origin`: from a name to checked addresses, and connections to them; `client`: answers on the wire
@@ -52,6 +52,7 @@ mod ids;
 mod lifecycle;
 mod limits;
 mod metrics;
+pub mod mirrors;
 mod monitoring;
 mod neighbours;
 mod origin;

@@ -25,6 +25,7 @@ mod flights;
 mod give;
 mod headers;
 mod keep;
+mod mirrored;
 mod neighbour;
 mod pages;
 mod parts;
@@ -173,7 +174,10 @@ impl Exchange {
             return self.told(request, client).instrument(span).await;
         }
         let mut transaction = Transaction { request, client, entry: &mut entry };
-        let carried_out = self.carry_out(&mut transaction, looked).instrument(span.clone()).await;
+        let carried_out = match &request.ticket.mirror {
+            Some(at) => Box::pin(self.mirrored(&mut transaction, at)).instrument(span.clone()).await,
+            None => self.carry_out(&mut transaction, looked).instrument(span.clone()).await,
+        };
         if let Err(ended) = carried_out {
             transaction.client.close_after();
             if let Ended::Failed(failure) = ended {

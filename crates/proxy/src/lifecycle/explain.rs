@@ -93,18 +93,26 @@ fn request(
 
 async fn explain_at(store: &Storage, clock: &Clock, request: &Request) -> Explained {
     let ticket = &request.ticket;
-    let kind = if ticket.is_reverse() { "reverse proxy" } else { "forward proxy" };
-    let may_fit = || ticket.listener.cache_rules.find_before(ticket.host_name(), &ticket.path);
+    let kind = match &ticket.mirror {
+        Some(_) => "mirror",
+        None if ticket.is_reverse() => "reverse proxy",
+        None => "forward proxy",
+    };
+    let may_fit = || {
+        let of_kind = ticket.mirror.as_ref().map(|at| at.mounted.rules.find_before(ticket.host_name(), &ticket.path));
+        let own = ticket.listener.cache_rules.find_before(ticket.host_name(), &ticket.path);
+        own.into_iter().chain(of_kind.unwrap_or_default())
+    };
     let mut explained = Explained {
         listener: format!("{kind} on {}", ticket.listener.address),
         name: ticket.name.primary().escape_ascii().to_string(),
-        rules: may_fit().into_iter().map(ToString::to_string).collect(),
+        rules: may_fit().map(ToString::to_string).collect(),
         stored: None,
         variants: variants(store, &ticket.name).await.map(|count| count as u64),
         verdict: Verdict::Miss,
         why: String::new(),
     };
-    let why = if let Err(denied) = ticket.listener.check_request(ticket.asked(request.method())) {
+    let why = if let Err(denied) = ticket.check_request(request.method().as_str()) {
         explained.verdict = Verdict::Refused;
         denied.to_string()
     } else if request.not_for_cache.is_some() {

@@ -49,6 +49,8 @@ pub(crate) enum Denied {
     Purge,
     #[error("Access rule {0} of this proxy denies the request.")]
     Rule(usize),
+    #[error("The mirror at {0} is for other clients: its setting `clients` does not have this one.")]
+    Mirror(String),
     #[error(
         "{address} is {kind}. The proxy only connects to public addresses; --allow-destination {address} allows this one."
     )]

@@ -41,7 +41,7 @@ fn the_example_says_the_defaults() {
     // refused where it is said of another.
     let silent: Vec<&str> = EXAMPLE.lines().filter(|line| line.starts_with('#') && line.contains(" = ")).collect();
     let top = silent.iter().take_while(|line| !line.contains("[[")).filter(|line| !line.starts_with("# "));
-    let top: Vec<&str> = top.map(|line| line.split(' ').next().unwrap()).take(27).collect();
+    let top: Vec<&str> = top.map(|line| line.split(' ').next().unwrap()).take(28).collect();
     let silent = [
         "#cache",
         "#disk",
@@ -70,6 +70,7 @@ fn the_example_says_the_defaults() {
         "#object_size",
         "#metrics",
         "#name",
+        "#public_url",
     ];
     assert_eq!(top, silent);
 }
@@ -116,6 +117,7 @@ fn the_example_shows_every_setting() {
         "[limits]",
         "[request_id]",
         "[[cache_rule]]",
+        "[[mirror]]\npath = \"/a/\"\norigin = \"https://a/\"",
         listener,
         &of("route"),
         &of("rule"),

@@ -1,0 +1,247 @@
+//! Mirrors: sources of packages that clients reach below a path of ours, by plain HTTP or by our TLS, while we speak TLS with the
+//! source.
+//!
+//! # Decisions
+//!
+//! - Every listener serves every mirror. A forward proxy is never asked for pages of its own, so a path there can mean nothing else.
+//!   A reverse proxy's hosts that have routes of their own keep all their paths; mirrors go before what is for any host.
+//! - What is stored is named after the source's URL, as a forward proxy names it, for the source is asked as it would be by one: with
+//!   its own Host, and without a word about our clients. So what clients of both fetch is one object. Only a mirror that is told
+//!   whom to trust, or who we are, has names of its own: what is proved otherwise is not for those who did not ask for it.
+//! - The original is stored, and links are rewritten on the way out (`rewrite`). So the source validates what it has sent, and another
+//!   `public_url` needs no new fetch.
+//! - Links to other listed hosts lead below `~/` of the mirror's own path. So a mirror of an index is a mirror of its files, and needs
+//!   no second one.
+//! - The source itself may be anywhere, as the origin of a route: its operator names it. A listed host must be public unless
+//!   an access rule opens its address, for a pattern lets the source choose the name.
+//! - Credentials go to what is below the source's URL, and nowhere else; a mirror that has some only reads.
+
+mod credentials;
+mod heads;
+mod hosts;
+mod kind;
+mod links;
+mod list;
+mod location;
+mod rewrite;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+pub use credentials::{BadCredentials, Credentials};
+pub(crate) use heads::{Held, Next, Shaping};
+pub use hosts::{BadMirrorUrl, ListedHost, MirrorUrl, PublicUrl};
+pub use kind::Kind;
+use links::Links;
+pub use list::{BadMirror, Mirrors};
+use tinaja_http::authority::Authority;
+use tinaja_http::message::{BadField, RequestHead};
+
+use crate::cache_rules::CacheRules;
+use crate::failure::Failure;
+use crate::origin::{Behind, Destination, OriginTls, Upstream, default_port};
+use crate::routes::has_dot_segments;
+use crate::rules::Cidr;
+
+/// Below it are the other hosts of a mirror: `/pypi/~/https/files.example.org/a`.
+const ELSEWHERE: &str = "~/";
+
+/// One mirror, as it is configured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mirror {
+    /// Below which path it is: with a slash at both ends.
+    pub path: String,
+    /// What is there.
+    pub origin: MirrorUrl,
+    /// How it is asked.
+    pub upstream: Upstream,
+    /// Where else its files lie: redirects there are followed, and links there are rewritten.
+    pub hosts: Vec<ListedHost>,
+    /// For whose packages; says what is kept and what is rewritten.
+    pub kind: Option<Kind>,
+    /// Whether links in bodies are rewritten. Default by the kind.
+    pub rewrite: Option<bool>,
+    /// The longest body in which they are. Default 64 MiB.
+    pub rewrite_limit_bytes: u64,
+    /// What becomes of a body that cannot be rewritten. Default [`Unrewritten::Pass`].
+    pub unrewritten: Unrewritten,
+    /// Networks of the clients that it is for; all where it has no credentials.
+    pub clients: Vec<Cidr>,
+    /// What the source is told, so that it answers.
+    pub credentials: Option<Credentials>,
+}
+
+/// What becomes of a body with links that is too long, or compressed against our wish.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unrewritten {
+    /// The client gets it as it is.
+    #[default]
+    Pass,
+    /// The client gets an error.
+    Refuse,
+}
+
+impl Mirror {
+    /// A mirror with all defaults.
+    pub fn new(path: String, origin: MirrorUrl) -> Mirror {
+        Mirror {
+            path,
+            upstream: Upstream::from(origin.server.clone()),
+            origin,
+            hosts: Vec::new(),
+            kind: None,
+            rewrite: None,
+            rewrite_limit_bytes: 64 << 20,
+            unrewritten: Unrewritten::default(),
+            clients: Vec::new(),
+            credentials: None,
+        }
+    }
+
+    /// Whether links in bodies are to be rewritten.
+    pub fn wants_links(&self) -> bool {
+        self.rewrite.unwrap_or(self.kind.is_none_or(Kind::has_links))
+    }
+}
+
+/// A mirror that is served.
+#[derive(Debug)]
+pub(crate) struct Mounted {
+    pub mirror: Mirror,
+    /// What its links become; nothing where no `public_url` says where clients find us.
+    pub base: Option<String>,
+    /// Rules of its kind, for what no rule of the operator fits.
+    pub rules: CacheRules,
+    /// The source.
+    pub behind: Arc<Behind>,
+    /// How its other hosts are reached: without what tells the source who we are.
+    pub elsewhere: Arc<Behind>,
+    /// What names have that are its own; empty where they are those of a forward proxy.
+    site: String,
+}
+
+/// Where one request at a mirror goes.
+#[derive(Clone, Debug)]
+pub(crate) struct At {
+    pub mounted: Arc<Mounted>,
+    /// It is below the source's URL, not at a listed host.
+    pub is_home: bool,
+}
+
+/// The same, and what its head says there.
+#[derive(Clone, Debug)]
+pub(crate) struct Aim {
+    pub at: At,
+    pub destination: Destination,
+    pub host: Authority,
+    /// With the query.
+    pub path: String,
+}
+
+impl Mounted {
+    fn new(mirror: Mirror, public: Option<&PublicUrl>) -> Mounted {
+        let route = format!("mirror {}", mirror.path);
+        let tls = OriginTls { certificate: None, ..mirror.upstream.tls.clone() };
+        let elsewhere = Upstream { tls, check: None, ..mirror.upstream.clone() };
+        let site = site(&mirror);
+        Mounted {
+            base: public.map(|public| format!("{public}{}", mirror.path)),
+            rules: mirror.kind.map(Kind::rules).unwrap_or_default(),
+            behind: Arc::new(Behind { route: route.clone(), upstream: mirror.upstream.clone() }),
+            elsewhere: Arc::new(Behind { route: format!("{route}~/"), upstream: elsewhere }),
+            site,
+            mirror,
+        }
+    }
+
+    /// Whether a request with this path is its own.
+    fn takes(&self, path: &str) -> bool {
+        let path = path.split('?').next().unwrap_or_default();
+        path.starts_with(&self.mirror.path) || Some(path) == self.mirror.path.strip_suffix('/')
+    }
+
+    /// Where a request with this path goes.
+    fn aim(self: &Arc<Self>, path: &str) -> Result<Aim, Failure> {
+        let (plain, query) = path.split_at(path.find('?').unwrap_or(path.len()));
+        if has_dot_segments(plain) {
+            return Err(Failure::DotSegments);
+        }
+        let rest = plain.strip_prefix(&self.mirror.path).unwrap_or_default();
+        let Some(elsewhere) = rest.strip_prefix(ELSEWHERE) else {
+            let MirrorUrl { server, prefix } = &self.mirror.origin;
+            return Ok(Aim {
+                at: At { mounted: self.clone(), is_home: true },
+                destination: server.destination(),
+                host: server.authority().clone(),
+                path: format!("{prefix}{rest}{query}"),
+            });
+        };
+        let none = || Failure::NoRoute { host: format!("~/{elsewhere}") };
+        let (scheme, rest) = elsewhere.split_once('/').ok_or_else(none)?;
+        let (authority, rest) = rest.split_once('/').ok_or_else(none)?;
+        let tls = match scheme {
+            "https" => true,
+            "http" => false,
+            _ => return Err(none()),
+        };
+        let host = Authority::parse(authority.as_bytes()).map_err(|_| none())?;
+        self.elsewhere(Destination::of(tls, &host), host, format!("/{rest}{query}")).ok_or_else(none)
+    }
+
+    /// Where something at another host is; nothing if that is not listed.
+    fn elsewhere(self: &Arc<Self>, destination: Destination, host: Authority, path: String) -> Option<Aim> {
+        let listed = self.mirror.hosts.iter().any(|listed| listed.fits(&destination));
+        listed.then(|| Aim { at: At { mounted: self.clone(), is_home: false }, destination, host, path })
+    }
+
+    /// Whether links in its bodies are rewritten.
+    pub fn rewrites(&self) -> bool {
+        self.base.is_some() && self.mirror.wants_links()
+    }
+}
+
+impl At {
+    /// How its destination is connected to.
+    pub fn behind(&self) -> &Arc<Behind> {
+        if self.is_home { &self.mounted.behind } else { &self.mounted.elsewhere }
+    }
+
+    /// What its names have besides the URL.
+    pub fn site(&self) -> &str {
+        &self.mounted.site
+    }
+
+    /// Whether the mirror is for this client.
+    pub fn is_for(&self, client: IpAddr) -> bool {
+        let clients = &self.mounted.mirror.clients;
+        clients.is_empty() || clients.iter().any(|network| network.contains(client.to_canonical()))
+    }
+
+    /// Tells the source who asks, if it is the source.
+    pub fn authorize(&self, head: &mut RequestHead) -> Result<(), BadField> {
+        match self.mounted.mirror.credentials.as_ref().filter(|_| self.is_home) {
+            Some(credentials) => head.headers.insert(http::header::AUTHORIZATION, credentials.field()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Aim {
+    /// The value of Host.
+    pub fn host_field(&self) -> String {
+        self.host.host_field(default_port(self.destination.tls))
+    }
+}
+
+/// Names of its own for a mirror whose answers are proved by other authorities, or are given to us alone. What makes them so is
+/// in the name, so that neither another mirror nor the next configuration finds them by chance.
+fn site(mirror: &Mirror) -> String {
+    let tls = &mirror.upstream.tls;
+    if *tls == OriginTls::default() && mirror.credentials.is_none() {
+        return String::new();
+    }
+    let mut hasher = blake3::Hasher::new();
+    let credentials = mirror.credentials.as_ref().map(Credentials::digest);
+    let said = format!("{:?} {:?} {credentials:?}", tls.authority, tls.certificate);
+    format!("mirror-{}", &hasher.update(said.as_bytes()).finalize().to_hex()[..16])
+}
