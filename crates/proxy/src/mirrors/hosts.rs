@@ -74,7 +74,8 @@ impl FromStr for PublicUrl {
 
 impl fmt::Display for PublicUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        let scheme = if self.0.destination().tls { "https" } else { "http" };
+        write!(f, "{scheme}://{}", self.0.host_field())
     }
 }
 

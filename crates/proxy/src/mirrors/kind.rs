@@ -166,7 +166,8 @@ mod tests {
             ("oci", "/v2/a/b/manifests/latest", false),
         ] {
             let rules = kind.parse::<Kind>().unwrap().rules();
-            let seen = |status| Seen { host: "any.example", path, status, response: &HeaderMap::new() };
+            let none = HeaderMap::new();
+            let seen = |status| Seen { host: "any.example", path, status, response: &none };
             let orders = rules.orders(seen(StatusCode::OK));
             assert_eq!((orders.min_seconds > 0, orders.max_seconds == 0), (kept, !kept), "{kind} {path}");
             assert_eq!(rules.orders(seen(StatusCode::NOT_FOUND)).max_seconds, 0, "{kind} {path}");

@@ -34,6 +34,8 @@ mod kills;
 mod lab;
 mod logs;
 mod metrics;
+mod mirrors;
+mod mirrors_refuse;
 mod offline;
 mod origin_certificates;
 mod rebinding;
