@@ -127,15 +127,13 @@ impl Listener {
 
 /// The routes' and mirrors' origins behind these listeners.
 pub(crate) fn behind(listeners: &[Listener]) -> impl Iterator<Item = &Arc<Behind>> {
-    listeners
-        .iter()
-        .flat_map(|listener| {
-            let routes = match &listener.mode {
-                Mode::Forward => None,
-                Mode::Reverse(routes) => Some(routes.behind()),
-            };
-            routes.into_iter().flatten().chain(listener.mirrors.behind())
-        })
+    listeners.iter().flat_map(|listener| {
+        let routes = match &listener.mode {
+            Mode::Forward => None,
+            Mode::Reverse(routes) => Some(routes.behind()),
+        };
+        routes.into_iter().flatten().chain(listener.mirrors.behind())
+    })
 }
 
 /// Whether a connection could belong to either of two listeners.

@@ -62,9 +62,14 @@ impl Nginx {
 
     /// Serve by TLS what another server answers, and log its bodies' bytes.
     pub fn start_before(certificates: &Certificates, server: SocketAddr) -> Self {
-        Nginx::start_with(|_| {}, Some(certificates), "", &format!(
-            "location / {{ proxy_pass http://{server}; proxy_set_header Host $http_host; proxy_redirect off; proxy_buffering off; }}"
-        ))
+        Nginx::start_with(
+            |_| {},
+            Some(certificates),
+            "",
+            &format!(
+                "location / {{ proxy_pass http://{server}; proxy_set_header Host $http_host; proxy_redirect off; proxy_buffering off; }}"
+            ),
+        )
     }
 
     fn start_on(fill: impl FnOnce(&Path), certificates: Option<&Certificates>) -> Self {

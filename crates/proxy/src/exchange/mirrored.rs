@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
-use http::header::{ACCEPT_ENCODING, AUTHORIZATION, COOKIE, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE, REFERER};
+use http::header::{
+    ACCEPT_ENCODING, AUTHORIZATION, COOKIE, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE, REFERER,
+};
 use http::{HeaderValue, Method};
 use parking_lot::Mutex;
 use tinaja_http::message::BadField;

@@ -387,12 +387,7 @@ pub(crate) fn way<'a>(listener: &Listener, judged: &'a Judged) -> Result<Way<'a>
 
 /// The mirror that a request is for: at a forward proxy if it asks for a page of the proxy's own, and at a reverse proxy
 /// if its host has no routes of its own.
-fn mirror(
-    listener: &Listener,
-    judged: &Judged,
-    path: &str,
-    target_tls: Option<bool>,
-) -> Option<Result<Aim, Failure>> {
+fn mirror(listener: &Listener, judged: &Judged, path: &str, target_tls: Option<bool>) -> Option<Result<Aim, Failure>> {
     let is_ours = match &listener.mode {
         Mode::Forward => target_tls.is_none(),
         Mode::Reverse(routes) => !judged.authority.as_ref().is_some_and(|host| routes.names(host.host())),

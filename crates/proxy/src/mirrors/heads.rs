@@ -26,13 +26,8 @@ use crate::client::{Filter, Left};
 use crate::failure::Failure;
 
 /// Fields that mean the source's host, and would be taken for ours.
-const OF_THE_SOURCE: [HeaderName; 5] = [
-    SET_COOKIE,
-    STRICT_TRANSPORT_SECURITY,
-    ALT_SVC,
-    CONTENT_LOCATION,
-    HeaderName::from_static("clear-site-data"),
-];
+const OF_THE_SOURCE: [HeaderName; 5] =
+    [SET_COOKIE, STRICT_TRANSPORT_SECURITY, ALT_SVC, CONTENT_LOCATION, HeaderName::from_static("clear-site-data")];
 
 /// Fields that say what the bytes of a body are: it is passed as it is.
 const OF_THE_BYTES: [HeaderName; 6] = [
@@ -185,11 +180,14 @@ impl Shaping {
         }
         let media_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let media_type = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        let is_json = || self.at.is_home && self.at.mounted.mirror.kind.is_some_and(|kind| kind.is_json(&self.place.path));
+        let is_json =
+            || self.at.is_home && self.at.mounted.mirror.kind.is_some_and(|kind| kind.is_json(&self.place.path));
         match media_type.as_str() {
             "text/html" => Some(Form::Html),
             "application/json" | "text/json" => Some(Form::Json),
-            media_type if media_type.ends_with("+html") || media_type.ends_with("+xml") && media_type.contains("xhtml") => {
+            media_type
+                if media_type.ends_with("+html") || media_type.ends_with("+xml") && media_type.contains("xhtml") =>
+            {
                 Some(Form::Html)
             }
             media_type if media_type.ends_with("+json") => Some(Form::Json),
@@ -327,7 +325,8 @@ impl Filter for Shaping {
 
 /// Whether a path says the digest of what is there.
 fn is_named_by_digest(path: &str) -> bool {
-    path.contains("/by-hash/") || ["sha256:", "sha512:", "sha256%3a", "sha512%3a"].iter().any(|name| path.contains(name))
+    path.contains("/by-hash/")
+        || ["sha256:", "sha512:", "sha256%3a", "sha512%3a"].iter().any(|name| path.contains(name))
 }
 
 /// A field's value with the URLs between these marks rewritten.

@@ -34,7 +34,9 @@ pub struct ListedHost {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadMirrorUrl {
     /// A source's.
-    #[error("{0:?} is not the URL of a source; write it as in https://index.example.org/simple/, without user, query or escapes")]
+    #[error(
+        "{0:?} is not the URL of a source; write it as in https://index.example.org/simple/, without user, query or escapes"
+    )]
     Origin(String),
     /// Ours.
     #[error("{0:?} is not where clients find this proxy; write it as in http://cache.example.org:3128, without a path")]
@@ -104,7 +106,9 @@ impl ListedHost {
         let host = destination.host.as_str();
         let is_host = match &self.host {
             HostPattern::Exact(name) => name == host,
-            HostPattern::Below(name) => host.strip_suffix(name.as_str()).is_some_and(|rest| rest.ends_with('.') && rest.len() > 1),
+            HostPattern::Below(name) => {
+                host.strip_suffix(name.as_str()).is_some_and(|rest| rest.ends_with('.') && rest.len() > 1)
+            }
         };
         is_host && self.tls == destination.tls && self.port == destination.port
     }
@@ -124,7 +128,9 @@ mod tests {
         ] {
             assert_eq!(text.parse::<MirrorUrl>().unwrap().to_string(), printed);
         }
-        for text in ["", "a/x", "ftp://a/", "https://u@a/", "https://a/x?y", "https://a/../b/", "https://a/%61/", "https:///x"] {
+        for text in
+            ["", "a/x", "ftp://a/", "https://u@a/", "https://a/x?y", "https://a/../b/", "https://a/%61/", "https:///x"]
+        {
             assert!(text.parse::<MirrorUrl>().unwrap_err().to_string().contains(&format!("{text:?}")), "{text}");
         }
         assert_eq!("http://Cache:3128/".parse::<PublicUrl>().unwrap().to_string(), "http://cache:3128");

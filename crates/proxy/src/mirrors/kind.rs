@@ -60,9 +60,9 @@ impl Kind {
             ),
             Kind::Go => format!("go env -w GOPROXY={}", url.trim_end_matches('/')),
             Kind::Apt => format!("echo 'deb {url} stable main' | sudo tee /etc/apt/sources.list.d/mirror.list"),
-            Kind::Maven => format!(
-                "in ~/.m2/settings.xml: <mirror><id>tinaja</id><mirrorOf>*</mirrorOf><url>{url}</url></mirror>"
-            ),
+            Kind::Maven => {
+                format!("in ~/.m2/settings.xml: <mirror><id>tinaja</id><mirrorOf>*</mirrorOf><url>{url}</url></mirror>")
+            }
             Kind::Oci => format!(
                 r#"in /etc/docker/daemon.json: {{"registry-mirrors": ["{}"]}}"#,
                 url.trim_end_matches('/').trim_end_matches("/v2")
@@ -87,7 +87,9 @@ impl Kind {
                 r"/by-hash/(MD5Sum|SHA1|SHA256|SHA512)/[0-9a-f]+$",
             ],
             // Snapshots are called the same each time.
-            Kind::Maven => &[r"/[^/]*[0-9][^/]*/[^/]+\.(jar|pom|aar|war|module|zip|tar\.gz)(\.(sha1|sha256|sha512|md5|asc))?$"],
+            Kind::Maven => {
+                &[r"/[^/]*[0-9][^/]*/[^/]+\.(jar|pom|aar|war|module|zip|tar\.gz)(\.(sha1|sha256|sha512|md5|asc))?$"]
+            }
             Kind::Oci => &[r"/(blobs|manifests)/sha(256|512):[0-9a-f]+$"],
         }
     }

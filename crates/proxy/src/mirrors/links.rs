@@ -60,8 +60,8 @@ impl Links {
         let Destination { tls, host, port } = destination;
         let listed = self.mounted.mirror.hosts.iter().any(|listed| listed.fits(destination)).then(|| {
             let scheme = if *tls { "https" } else { "http" };
-            let port = if *port == default_port(*tls) { String::new() } else { format!(":{port}") };
-            format!("{}{ELSEWHERE}{scheme}/{host}{port}", self.base())
+            let port = if *port == default_port(*tls) { String::new() } else { format!("-{port}") };
+            format!("{}{ELSEWHERE}{scheme}{port}/{host}", self.base())
         });
         match (*destination == self.mounted.mirror.origin.server.destination(), listed) {
             (true, listed) => Some(Server::Home(listed)),

@@ -51,6 +51,7 @@ impl Mirrors {
             }
             list.push(Arc::new(Mounted::new(mirror, public.as_ref())));
         }
+        let public = public.filter(|_| !list.is_empty());
         list.sort_by_key(|mounted| std::cmp::Reverse(mounted.mirror.path.len()));
         Ok(Mirrors { list: list.into(), public })
     }
@@ -115,7 +116,8 @@ mod tests {
 
     #[test]
     fn the_longest_path_leads_to_the_source() {
-        let files = Mirror { hosts: vec!["files.example".parse().unwrap()], ..mirror("/a/", "https://index.example/simple/") };
+        let files =
+            Mirror { hosts: vec!["files.example".parse().unwrap()], ..mirror("/a/", "https://index.example/simple/") };
         let mirrors = Mirrors::new(vec![files, mirror("/a/b/", "http://other.example:8080")], None).unwrap();
         let aimed = |path: &str| {
             let aim = mirrors.find(path)?.map(|aim| format!("{} {} {}", aim.at.is_home, aim.host_field(), aim.path));
@@ -129,7 +131,8 @@ mod tests {
             ("/a/b/c", "true other.example:8080 /c"),
             ("/a/@s%2fp", "true index.example /simple/@s%2fp"),
             ("/a/~/https/files.example/x?y", "false files.example /x?y"),
-            ("/a/~/https/files.example:443/x", "false files.example /x"),
+            ("/a/%7E/https-443/files.example/x", "false files.example /x"),
+            ("/a/./x/./y/.z", "true index.example /simple/x/y/.z"),
         ] {
             assert_eq!(aimed(path).unwrap().unwrap(), expected, "{path}");
         }
@@ -143,7 +146,10 @@ mod tests {
             "/a/~/https/other.example/x",
             "/a/~/https/files.example.evil/x",
             "/a/~/http/files.example/x",
-            "/a/~/https/files.example:8443/x",
+            "/a/~/https-8443/files.example/x",
+            "/a/~/https-0443x/files.example/x",
+            "/a/~/https-/files.example/x",
+            "/a/~/https/files.example:443/x",
             "/a/~/https/files.example",
             "/a/~/https/127.0.0.1/x",
             "/a/~/https/u@files.example/x",

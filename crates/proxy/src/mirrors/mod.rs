@@ -43,7 +43,7 @@ use crate::origin::{Behind, Destination, OriginTls, Upstream, default_port};
 use crate::routes::has_dot_segments;
 use crate::rules::Cidr;
 
-/// Below it are the other hosts of a mirror: `/pypi/~/https/files.example.org/a`.
+/// Below it are the other hosts of a mirror: `/pypi/~/https/files.example.org/a`, `/pypi/~/https-8443/files.example.org/a`.
 const ELSEWHERE: &str = "~/";
 
 /// One mirror, as it is configured.
@@ -163,11 +163,15 @@ impl Mounted {
     /// Where a request with this path goes.
     fn aim(self: &Arc<Self>, path: &str) -> Result<Aim, Failure> {
         let (plain, query) = path.split_at(path.find('?').unwrap_or(path.len()));
-        if has_dot_segments(plain) {
+        // apt asks for `./Packages` where a source is one directory.
+        let plain = plain.replace("/./", "/");
+        if has_dot_segments(&plain) {
             return Err(Failure::DotSegments);
         }
         let rest = plain.strip_prefix(&self.mirror.path).unwrap_or_default();
-        let Some(elsewhere) = rest.strip_prefix(ELSEWHERE) else {
+        // Some clients write a tilde as it was written once (RFC 2396).
+        let elsewhere = [ELSEWHERE, "%7E/", "%7e/"].iter().find_map(|mark| rest.strip_prefix(mark));
+        let Some(elsewhere) = elsewhere else {
             let MirrorUrl { server, prefix } = &self.mirror.origin;
             return Ok(Aim {
                 at: At { mounted: self.clone(), is_home: true },
@@ -179,12 +183,16 @@ impl Mounted {
         let none = || Failure::NoRoute { host: format!("~/{elsewhere}") };
         let (scheme, rest) = elsewhere.split_once('/').ok_or_else(none)?;
         let (authority, rest) = rest.split_once('/').ok_or_else(none)?;
+        // A colon would be escaped by some clients, so a port stands behind the scheme.
+        let (scheme, port) = scheme.split_once('-').map_or((scheme, None), |(scheme, port)| (scheme, Some(port)));
         let tls = match scheme {
             "https" => true,
             "http" => false,
             _ => return Err(none()),
         };
-        let host = Authority::parse(authority.as_bytes()).map_err(|_| none())?;
+        let with_port = port.map(|port| format!("{authority}:{port}"));
+        let text = with_port.as_deref().unwrap_or(authority);
+        let host = Authority::parse(text.as_bytes()).ok().filter(|_| !authority.contains(':')).ok_or_else(none)?;
         self.elsewhere(Destination::of(tls, &host), host, format!("/{rest}{query}")).ok_or_else(none)
     }
 

@@ -67,7 +67,8 @@ impl Rewriter {
                 before = *last;
             }
             let rest = bytes.get(mark + 1..).unwrap_or_default();
-            let seen = if self.form == Form::Json && before == b'\\' { Seen::Other } else { self.look(rest, before, is_last) };
+            let seen =
+                if self.form == Form::Json && before == b'\\' { Seen::Other } else { self.look(rest, before, is_last) };
             at = mark + 1;
             match seen {
                 Seen::Other => {}

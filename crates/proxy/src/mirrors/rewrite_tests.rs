@@ -46,11 +46,13 @@ fn links_of_json() {
         (r#"["https://files.example.org"]"#, r#"["http://cache:3128/m/~/https/files.example.org"]"#),
         (r#"["https://files.example.org:443/"]"#, r#"["http://cache:3128/m/~/https/files.example.org/"]"#),
         (r#"["https://a.b.cdn.example.org/?x"]"#, r#"["http://cache:3128/m/~/https/a.b.cdn.example.org/?x"]"#),
-        (r#"["http://plain.example.org:8080/"]"#, r#"["http://cache:3128/m/~/http/plain.example.org:8080/"]"#),
+        (r#"["http://plain.example.org:8080/"]"#, r#"["http://cache:3128/m/~/http-8080/plain.example.org/"]"#),
         (r#"["https://index.example.org/api/x"]"#, r#"["http://cache:3128/m/x"]"#),
         (r#"["https:\/\/index.example.org\/api\/x"]"#, r#"["http://cache:3128/m/x"]"#),
-        (r#"["https://files.example.org/{a}","https://files.example.org/b"]"#,
-         r#"["http://cache:3128/m/~/https/files.example.org/{a}","http://cache:3128/m/~/https/files.example.org/b"]"#),
+        (
+            r#"["https://files.example.org/{a}","https://files.example.org/b"]"#,
+            r#"["http://cache:3128/m/~/https/files.example.org/{a}","http://cache:3128/m/~/https/files.example.org/b"]"#,
+        ),
     ] {
         assert_eq!(rewritten(&links, Form::Json, body), expected);
     }
@@ -89,7 +91,10 @@ fn what_only_looks_like_a_link() {
 fn links_of_html() {
     let links = links("https://index.example.org/api/");
     for (body, expected) in [
-        ("<a href=\"https://files.example.org/x#sha256=0\">", "<a href=\"http://cache:3128/m/~/https/files.example.org/x#sha256=0\">"),
+        (
+            "<a href=\"https://files.example.org/x#sha256=0\">",
+            "<a href=\"http://cache:3128/m/~/https/files.example.org/x#sha256=0\">",
+        ),
         ("<a href='https://files.example.org/x'>", "<a href='http://cache:3128/m/~/https/files.example.org/x'>"),
         ("<a href=\"//files.example.org/x\">", "<a href=\"http://cache:3128/m/~/https/files.example.org/x\">"),
         ("<a href=\"/api/x\">", "<a href=\"http://cache:3128/m/x\">"),

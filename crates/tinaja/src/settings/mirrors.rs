@@ -78,7 +78,8 @@ impl FromStr for MirrorFlag {
         let kind: Kind = kind.parse()?;
         let url = if kind == Kind::Pip { url.trim_end_matches('/').trim_end_matches("/simple") } else { url };
         let origin = url.parse().map_err(|error| format!("{error}"))?;
-        let hosts = parts.map(|host| host.parse().map_err(|error| format!("{error}"))).collect::<Result<_, String>>()?;
+        let hosts =
+            parts.map(|host| host.parse().map_err(|error| format!("{error}"))).collect::<Result<_, String>>()?;
         Ok(MirrorFlag { kind, origin, hosts })
     }
 }

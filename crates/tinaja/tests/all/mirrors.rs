@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::apt::{package, update_and_download};
 use super::tunnels::{PYTHON, WHEEL, wheel};
 use crate::support::home::Home;
-use tinaja_testkit::client::{get, get_with};
+use tinaja_testkit::client::{Client, get, get_with};
 use tinaja_testkit::nginx::{Certificates, Nginx, make_certificates};
 use tinaja_testkit::origin::{Origin, Request, reply};
 use tinaja_testkit::process::Process;
@@ -211,7 +211,8 @@ fn cargo_fetches_from_a_sparse_index() {
         fs::create_dir_all(machine.path().join("src")).unwrap();
         fs::create_dir_all(&cargo_home).unwrap();
         fs::write(machine.path().join("src/main.rs"), "fn main() {}\n").unwrap();
-        let manifest = "[package]\nname = \"user\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\ntinaja-e2e = \"1\"\n";
+        let manifest =
+            "[package]\nname = \"user\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\ntinaja-e2e = \"1\"\n";
         fs::write(machine.path().join("Cargo.toml"), manifest).unwrap();
         let config = format!(
             "[source.crates-io]\nreplace-with = \"mirror\"\n[source.mirror]\nregistry = \"sparse+{}\"\n",
@@ -287,7 +288,7 @@ fn one_object_whichever_way_it_is_asked_for() {
     let mut lab = Lab::new();
     lab.files.put("a-1.0.tar.gz", "file");
     let _tinaja = lab.start("pip", "");
-    let path = format!("/m/~/https/{}/a-1.0.tar.gz", lab.files.tls.address());
+    let path = format!("/m/~/https-{}/127.0.0.1/a-1.0.tar.gz", lab.files.tls.address().port());
     assert_eq!(get(lab.home.listen, &path).unwrap().text(), "file");
     // A mirror that is told whom to trust has names of its own: here the forward proxy does not trust the source at all.
     assert_eq!(get(lab.home.listen, &lab.files.url("/a-1.0.tar.gz")).unwrap().status, 502);
@@ -305,7 +306,7 @@ fn conditions_and_parts_are_those_of_the_rewritten_form() {
     let first = page();
     let tag = first.header("etag").unwrap().to_owned();
     assert!(tag.starts_with("W/\"") && first.header("content-length").is_none(), "{first:?}");
-    assert!(first.text().contains(&format!("http://{}/m/~/https/", lab.home.listen)), "{}", first.text());
+    assert!(first.text().contains(&format!("http://{}/m/~/https-", lab.home.listen)), "{}", first.text());
     let with = |path: &str, field: &str| get_with(lab.home.listen, path, &format!("{field}\r\n")).unwrap();
     let same = with("/m/simple/a/", &format!("If-None-Match: {tag}"));
     assert_eq!((same.status, same.header("etag")), (304, Some(tag.as_str())));
@@ -315,9 +316,9 @@ fn conditions_and_parts_are_those_of_the_rewritten_form() {
     let part = with("/m/simple/a/", "Range: bytes=0-3");
     assert_eq!((part.status, part.text()), (200, page().text()), "no part of a rewritten form is given out");
     // What is not rewritten has its own tag and its parts.
+    let whole = get(lab.home.listen, "/m/simple/a/a.whl").unwrap();
     let file = with("/m/simple/a/a.whl", "Range: bytes=2-4");
     assert_eq!((file.status, file.text()), (206, "234".to_owned()));
-    let whole = get(lab.home.listen, "/m/simple/a/a.whl").unwrap();
     let tag = whole.header("etag").unwrap();
     assert_eq!(with("/m/simple/a/a.whl", &format!("If-None-Match: {tag}")).status, 304);
     // Another public_url is another form, though the source's is the same.
@@ -325,7 +326,9 @@ fn conditions_and_parts_are_those_of_the_rewritten_form() {
     drop(process);
     lab.home.top = format!("public_url = \"http://cache.example:80\"\n{}", lab.home.top);
     let _tinaja = lab.home.start(FORWARD);
-    let other = with("/m/simple/a/", &format!("If-None-Match: {was}\r\nHost: evil.example"));
+    let mut client = Client::connect(lab.home.listen);
+    client.send(format!("GET /m/simple/a/ HTTP/1.1\r\nHost: evil.example\r\nIf-None-Match: {was}\r\n\r\n"));
+    let other = client.read("GET").unwrap();
     assert_eq!(other.status, 200);
     assert!(other.text().contains("http://cache.example/m/~/") && !other.text().contains("evil"), "{}", other.text());
 }
@@ -338,7 +341,12 @@ fn flags_alone_serve_mirrors_and_print_each_clients_line() {
     command.args(["serve", "--disk", "64MiB", "--listen", &lab.home.listen.to_string()]);
     command.arg("--cache").arg(lab.home.path("cache")).env("SSL_CERT_FILE", &lab.authority);
     command.args(["--mirror", &format!("pip={}", lab.index.url("/simple/"))]);
-    command.args(["--mirror", "npm=https://registry.invalid/,files.invalid", "--mirror", "cargo=https://index.invalid"]);
+    command.args([
+        "--mirror",
+        "npm=https://registry.invalid/,files.invalid",
+        "--mirror",
+        "cargo=https://index.invalid",
+    ]);
     let mut process = Process::start("tinaja", &mut command, &lab.home.path("output"));
     process.wait_until_listening(lab.home.listen);
     let url = format!("http://{}", lab.home.listen);
