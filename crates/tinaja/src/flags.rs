@@ -8,7 +8,7 @@ use tinaja_proxy::{Cidr, LogFormat, OriginUrl};
 use tinaja_store::{EngineRef, IoEngine};
 
 use crate::knobs::{self, Knobs};
-use crate::settings::mirrors::MirrorFlag;
+use crate::mirror_flags::MirrorFlag;
 use crate::values::{Address, FileOrOff, Filter, LogFormatName, Size};
 
 /// A web cache for machines with more disk than memory.

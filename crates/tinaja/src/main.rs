@@ -14,6 +14,7 @@ mod knobs;
 mod lab;
 mod limits;
 mod log;
+mod mirror_flags;
 mod notify;
 mod place;
 mod purge;

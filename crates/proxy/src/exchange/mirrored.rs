@@ -5,85 +5,123 @@
 //! way it is asked for.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use http::header::{
-    ACCEPT_ENCODING, AUTHORIZATION, COOKIE, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE, REFERER,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, COOKIE, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE, REFERER,
 };
-use http::{HeaderValue, Method};
+use http::{HeaderValue, Method, StatusCode};
 use parking_lot::Mutex;
+use tinaja_clock::Clock;
 use tinaja_http::message::BadField;
 
+use super::ask::{Asker, With};
 use super::entry::Entry;
 use super::request::{Request, Ticket};
-use super::transaction::{Ended, Transaction};
-use super::{Exchange, Looked};
+use super::transaction::Ended;
 use crate::failure::Failure;
-use crate::mirrors::{Aim, At, Held, Next, Shaping};
+use crate::mirrors::{Aim, At, Held, Next, Shaping, Token};
 
 /// Redirects that are followed for one request. Sources send one, or two.
 const MOST_REDIRECTS: usize = 5;
+/// Bytes of an answer with a token in it; tokens take a few KB.
+const MOST_TOKEN_BYTES: usize = 64 * 1024;
 
-impl Exchange {
-    /// Answers a request for a mirror.
-    pub(super) async fn mirrored(&self, transaction: &mut Transaction<'_>, at: &At) -> Result<(), Ended> {
-        let request = transaction.request;
+/// The steps of one request.
+pub(super) struct Steps<'a> {
+    request: &'a Request,
+    /// What is asked now.
+    pub step: Request,
+    redirects: usize,
+    /// A token was asked for, for this request.
+    has_asked_token: bool,
+}
+
+impl<'a> Steps<'a> {
+    /// Begins with what the source is asked.
+    pub fn new(request: &'a Request, at: &At, clock: &Clock) -> Result<Steps<'a>, Ended> {
         let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
         if !is_read && at.mounted.mirror.credentials.is_some() {
             return Err(Failure::ReadOnly.into());
         }
-        let mut step = first(request, at)?;
-        let mut redirects = 0;
-        loop {
-            let (ended, held) = self.step(transaction, request, &step).await;
-            match held.next {
-                None => {
-                    if let Some(status) = held.status {
-                        transaction.entry.status = status.as_u16();
-                    }
-                    return match ended {
-                        // The client has all that it gets, and the rest was read for nobody.
-                        Err(Ended::Left) if held.is_done => Ok(transaction.client.end().await?),
-                        ended => ended,
-                    };
-                }
-                Some(Next::Refuse(failure)) => return Err(failure.into()),
-                Some(Next::Whole) => [RANGE, IF_RANGE].iter().for_each(|name| step.head.headers.remove(name)),
-                Some(Next::Follow(_)) if redirects == MOST_REDIRECTS => {
-                    let why = format!("the source redirects more than {MOST_REDIRECTS} times, or in a circle");
-                    return Err(Failure::Mirror(why).into());
-                }
-                Some(Next::Follow(aim)) => {
-                    redirects += 1;
-                    step = follow(&step, *aim)?;
-                    step.ticket.check_request(request.method().as_str())?;
-                }
+        let mut steps = Steps { request, step: first(request, at)?, redirects: 0, has_asked_token: false };
+        let is_own = request.head.headers.contains_key(AUTHORIZATION) && at.mounted.mirror.credentials.is_none();
+        let known = at.mounted.tokens.get(&request.ticket.path, clock.now()).filter(|_| at.is_home && !is_own);
+        if let Some(token) = known {
+            steps.tell(token);
+        }
+        Ok(steps)
+    }
+
+    /// Tells the source this token from now on.
+    fn tell(&mut self, token: Token) {
+        let mut ticket = (*self.step.ticket).clone();
+        if let Some(at) = &mut ticket.mirror {
+            at.token = Some(token);
+        }
+        self.step.ticket = Arc::new(ticket);
+    }
+
+    /// What shapes the answer to this step, and where it says what became of it.
+    pub fn shaping(&self, now: SystemTime) -> Result<(Box<Shaping>, Arc<Mutex<Held>>), Ended> {
+        let lost = || Failure::Internal("a mirror's request has lost its way".into());
+        let (aim, held) = (aim_of(&self.step).ok_or_else(lost)?, Arc::new(Mutex::new(Held::default())));
+        let asked = (self.request.method(), self.request.head.headers.as_map());
+        Ok((Box::new(Shaping::new(&aim, asked, now, !self.has_asked_token, held.clone())), held))
+    }
+
+    /// Goes on to the next step; `asker` gets what it takes.
+    pub async fn go_on(&mut self, next: Next, asker: &Asker, clock: &Clock) -> Result<(), Ended> {
+        match next {
+            Next::Refuse(failure) => Err(failure.into()),
+            Next::Whole if !self.step.head.headers.contains_key(RANGE) => {
+                Err(Failure::Origin("it sends a part that nobody asked for".into()).into())
+            }
+            Next::Whole => {
+                [RANGE, IF_RANGE].iter().for_each(|name| self.step.head.headers.remove(name));
+                Ok(())
+            }
+            Next::Token(challenge) => {
+                self.has_asked_token = true;
+                let token = token(&self.step, challenge.aim, asker, clock).await?;
+                self.tell(token);
+                Ok(())
+            }
+            Next::Follow(_) if self.redirects == MOST_REDIRECTS => {
+                let why = format!("the source redirects more than {MOST_REDIRECTS} times, or in a circle");
+                Err(Failure::Mirror(why).into())
+            }
+            Next::Follow(aim) => {
+                self.redirects += 1;
+                self.step = follow(&self.step, *aim)?;
+                Ok(self.step.ticket.check_request(self.request.method().as_str())?)
             }
         }
     }
+}
 
-    /// Asks once, and gives the client what is for it.
-    async fn step(
-        &self,
-        transaction: &mut Transaction<'_>,
-        request: &Request,
-        step: &Request,
-    ) -> (Result<(), Ended>, Held) {
-        let held = Arc::new(Mutex::new(Held::default()));
-        let Some(aim) = aim_of(step) else {
-            return (Err(Failure::Internal("a mirror's request has lost its way".into()).into()), Held::default());
-        };
-        let now = self.shared.clock.wall();
-        let shaping = Shaping::new(&aim, request.method(), request.head.headers.as_map(), now, held.clone());
-        // What was noted of the step before is not this one's.
-        let Entry { id, for_neighbour, offline, .. } = std::mem::take(transaction.entry);
-        *transaction.entry = Entry { id, for_neighbour, offline, ..Entry::default() };
-        transaction.client.set_filter(Some(Box::new(shaping)));
-        let looked = None::<Looked>;
-        let ended = Box::pin(self.carry_out(&mut transaction.of(step), looked)).await;
-        transaction.client.set_filter(None);
-        let held = std::mem::take(&mut *held.lock());
-        (ended, held)
+/// Asks for a token.
+async fn token(step: &Request, aim: Aim, asker: &Asker, clock: &Clock) -> Result<Token, Failure> {
+    let failed = |why: String| Failure::Mirror(format!("no token for the source: {why}"));
+    let mut request = follow(step, aim)?;
+    request.head.headers.insert(ACCEPT, "application/json")?;
+    request.ticket.check_request("GET")?;
+    let head = request.whole();
+    let mut reply = asker.ask(&request, head, false, With::Nobody, &mut Entry::default()).await?;
+    if reply.head.status != StatusCode::OK {
+        return Err(failed(format!("{} answered {}", request.ticket.host, reply.head.status)));
     }
+    let mut answer = Vec::new();
+    while let Some(piece) = reply.connection.read().await? {
+        answer.extend_from_slice(&piece);
+        if answer.len() > MOST_TOKEN_BYTES {
+            return Err(failed(format!("{} sends more than {MOST_TOKEN_BYTES} bytes", request.ticket.host)));
+        }
+    }
+    asker.release(reply.connection);
+    let tokens = step.ticket.mirror.as_ref().map(|at| &at.mounted.tokens);
+    let kept = tokens.and_then(|tokens| tokens.keep(&step.ticket.path, &answer, clock.now()));
+    kept.ok_or_else(|| failed(format!("there is none in the answer of {}", request.ticket.host)))
 }
 
 /// What the source is asked first: without what its client says to us alone.

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::Version;
 use http::header::{CONTENT_TYPE, ETAG, LAST_MODIFIED};
 use tinaja_clock::Clock;
-use tinaja_http::judge::{Judged, judge as judge_head};
+use tinaja_http::judge::{Judged, Target, judge as judge_head};
 use tinaja_http::reuse;
 use tinaja_store::State;
 
@@ -81,6 +81,16 @@ fn request(
     own: &Arc<Own>,
     clock: &Clock,
 ) -> Result<Request, String> {
+    // A mirror's URL is asked for as a page of this proxy's own.
+    let ours =
+        listener.mirrors.public_url().is_some_and(|url| judged.authority.as_ref().is_some_and(|host| url.is_at(host)));
+    let as_a_page = match &judged.target {
+        Target::Absolute { path, .. } if ours => {
+            Some(Judged { target: Target::Origin(path.clone()), ..judged.clone() })
+        }
+        _ => None,
+    };
+    let judged = as_a_page.as_ref().unwrap_or(judged);
     let way = way(listener, judged).map_err(|failure| failure.to_string())?;
     let is_reverse = matches!(listener.mode, Mode::Reverse(_));
     let tls = is_reverse && !listener.certificates.is_empty();

@@ -10,8 +10,9 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT_RANGES, ALT_SVC, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_RANGE, CONTENT_TYPE, ETAG,
-    HeaderName, LAST_MODIFIED, LINK, LOCATION, SET_COOKIE, STRICT_TRANSPORT_SECURITY, WWW_AUTHENTICATE,
+    ACCEPT_RANGES, ALT_SVC, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_RANGE,
+    CONTENT_TYPE, ETAG, HeaderName, LAST_MODIFIED, LINK, LOCATION, SET_COOKIE, STRICT_TRANSPORT_SECURITY,
+    WWW_AUTHENTICATE,
 };
 use http::{HeaderMap, Method, StatusCode};
 use parking_lot::Mutex;
@@ -21,7 +22,7 @@ use tinaja_http::message::{BadField, ResponseHead};
 
 use super::location::Place;
 use super::rewrite::{Form, Rewriter};
-use super::{Aim, At, Links, Unrewritten};
+use super::{Aim, At, Challenge, Links, Unrewritten};
 use crate::client::{Filter, Left};
 use crate::failure::Failure;
 
@@ -60,6 +61,8 @@ pub(crate) enum Next {
     Whole,
     /// Ask there.
     Follow(Box<Aim>),
+    /// Ask for a token first.
+    Token(Box<Challenge>),
     /// Say why not.
     Refuse(Failure),
 }
@@ -73,6 +76,7 @@ pub(crate) struct Shaping {
     /// The request's fields, as the client sent them.
     asked: HeaderMap,
     now: SystemTime,
+    may_ask_token: bool,
     body: Body,
     held: Arc<Mutex<Held>>,
 }
@@ -89,13 +93,20 @@ enum Body {
 }
 
 impl Shaping {
-    /// What shapes the answer to a request that goes where `aim` says. Both ends read `held`.
-    pub fn new(aim: &Aim, method: &Method, asked: &HeaderMap, now: SystemTime, held: Arc<Mutex<Held>>) -> Shaping {
+    /// What shapes the answer to a request that goes where `aim` says. Both ends read `held`. `may_ask_token` says that none was
+    /// asked for yet.
+    pub fn new(
+        aim: &Aim,
+        (method, asked): (&Method, &HeaderMap),
+        now: SystemTime,
+        may_ask_token: bool,
+        held: Arc<Mutex<Held>>,
+    ) -> Shaping {
         let Aim { at, destination, host, path } = aim.clone();
         let links = Links::new(&at, &destination);
         let place = Place { destination, host, path };
         let (method, asked) = (method.clone(), asked.clone());
-        Shaping { at, place, links, method, asked, now, body: Body::Plain, held }
+        Shaping { at, place, links, method, asked, now, may_ask_token, body: Body::Plain, held }
     }
 
     fn hold(&mut self, next: Next) -> Option<ResponseHead> {
@@ -195,8 +206,20 @@ impl Shaping {
         }
     }
 
+    /// Where a token is to be asked for, if the source wants one that this request has not got yet.
+    fn challenge(&self, head: &ResponseHead) -> Option<Challenge> {
+        let own = self.asked.contains_key(AUTHORIZATION) && self.at.mounted.mirror.credentials.is_none();
+        let may =
+            head.status == StatusCode::UNAUTHORIZED && self.is_read() && self.at.is_home && self.may_ask_token && !own;
+        let mut fields = head.headers.get_all(WWW_AUTHENTICATE).iter().filter(|_| may);
+        fields.find_map(|field| Challenge::read(&self.at, &self.place, field.as_bytes()))
+    }
+
     /// What the client gets of an answer.
     fn shape(&mut self, head: &ResponseHead) -> Result<Option<ResponseHead>, BadField> {
+        if let Some(challenge) = self.challenge(head) {
+            return Ok(self.hold(Next::Token(Box::new(challenge))));
+        }
         let mut head = head.clone();
         self.fields(&mut head)?;
         if matches!(head.status.as_u16(), 301 | 302 | 303 | 307 | 308) {

@@ -74,6 +74,14 @@ impl FromStr for PublicUrl {
     }
 }
 
+impl PublicUrl {
+    /// Whether this is its host, by whichever scheme.
+    pub(crate) fn is_at(&self, host: &Authority) -> bool {
+        let Destination { tls, host: name, port } = self.0.destination();
+        name == host.host() && port == host.port_or(default_port(tls))
+    }
+}
+
 impl fmt::Display for PublicUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.0.destination().tls { "https" } else { "http" };

@@ -76,6 +76,11 @@ impl Mirrors {
         self.list.iter().find(|mounted| mounted.takes(path)).map(|mounted| mounted.aim(path))
     }
 
+    /// What names of mirrors that have names of their own hold besides the URL.
+    pub(crate) fn sites(&self) -> impl Iterator<Item = &str> {
+        self.list.iter().map(|mounted| mounted.site.as_str()).filter(|site| !site.is_empty())
+    }
+
     /// What they lead to.
     pub(crate) fn behind(&self) -> impl Iterator<Item = &Arc<Behind>> {
         self.list.iter().flat_map(|mounted| [&mounted.behind, &mounted.elsewhere])

@@ -14,7 +14,8 @@
 //!   no second one.
 //! - The source itself may be anywhere, as the origin of a route: its operator names it. A listed host must be public unless
 //!   an access rule opens its address, for a pattern lets the source choose the name.
-//! - Credentials go to what is below the source's URL, and nowhere else; a mirror that has some only reads.
+//! - Credentials go to what is below the source's URL and to hosts that give tokens for it, and nowhere else; a mirror that has some
+//!   only reads.
 
 mod credentials;
 mod heads;
@@ -24,6 +25,7 @@ mod links;
 mod list;
 mod location;
 mod rewrite;
+mod tokens;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -36,6 +38,8 @@ use links::Links;
 pub use list::{BadMirror, Mirrors};
 use tinaja_http::authority::Authority;
 use tinaja_http::message::{BadField, RequestHead};
+use tokens::Tokens;
+pub(crate) use tokens::{Challenge, Token};
 
 use crate::cache_rules::CacheRules;
 use crate::failure::Failure;
@@ -43,6 +47,8 @@ use crate::origin::{Behind, Destination, OriginTls, Upstream, default_port};
 use crate::routes::has_dot_segments;
 use crate::rules::Cidr;
 
+/// What names of mirrors' own begin with where others have a Host; no host has two dots in a row.
+const SITE: &str = "mirror..";
 /// Below it are the other hosts of a mirror: `/pypi/~/https/files.example.org/a`, `/pypi/~/https-8443/files.example.org/a`.
 const ELSEWHERE: &str = "~/";
 
@@ -67,6 +73,8 @@ pub struct Mirror {
     pub unrewritten: Unrewritten,
     /// Networks of the clients that it is for; all where it has no credentials.
     pub clients: Vec<Cidr>,
+    /// Hosts that give tokens for the source, as those of container registries are: they are told the credentials, too.
+    pub token_hosts: Vec<ListedHost>,
     /// What the source is told, so that it answers.
     pub credentials: Option<Credentials>,
 }
@@ -94,6 +102,7 @@ impl Mirror {
             rewrite_limit_bytes: 64 << 20,
             unrewritten: Unrewritten::default(),
             clients: Vec::new(),
+            token_hosts: Vec::new(),
             credentials: None,
         }
     }
@@ -114,6 +123,8 @@ pub(crate) struct Mounted {
     pub rules: CacheRules,
     /// The source.
     pub behind: Arc<Behind>,
+    /// Tokens for the source.
+    pub tokens: Tokens,
     /// How its other hosts are reached: without what tells the source who we are.
     pub elsewhere: Arc<Behind>,
     /// What names have that are its own; empty where they are those of a forward proxy.
@@ -126,6 +137,10 @@ pub(crate) struct At {
     pub mounted: Arc<Mounted>,
     /// It is below the source's URL, not at a listed host.
     pub is_home: bool,
+    /// What the source is told instead of the credentials.
+    pub token: Option<Token>,
+    /// It asks for a token, at a host that gives them.
+    pub asks_token: bool,
 }
 
 /// The same, and what its head says there.
@@ -146,6 +161,7 @@ impl Mounted {
         let site = site(&mirror);
         Mounted {
             base: public.map(|public| format!("{public}{}", mirror.path)),
+            tokens: Tokens::default(),
             rules: mirror.kind.map(Kind::rules).unwrap_or_default(),
             behind: Arc::new(Behind { route: route.clone(), upstream: mirror.upstream.clone() }),
             elsewhere: Arc::new(Behind { route: format!("{route}~/"), upstream: elsewhere }),
@@ -174,7 +190,7 @@ impl Mounted {
         let Some(elsewhere) = elsewhere else {
             let MirrorUrl { server, prefix } = &self.mirror.origin;
             return Ok(Aim {
-                at: At { mounted: self.clone(), is_home: true },
+                at: At { mounted: self.clone(), is_home: true, token: None, asks_token: false },
                 destination: server.destination(),
                 host: server.authority().clone(),
                 path: format!("{prefix}{rest}{query}"),
@@ -199,7 +215,8 @@ impl Mounted {
     /// Where something at another host is; nothing if that is not listed.
     fn elsewhere(self: &Arc<Self>, destination: Destination, host: Authority, path: String) -> Option<Aim> {
         let listed = self.mirror.hosts.iter().any(|listed| listed.fits(&destination));
-        listed.then(|| Aim { at: At { mounted: self.clone(), is_home: false }, destination, host, path })
+        let at = At { mounted: self.clone(), is_home: false, token: None, asks_token: false };
+        listed.then_some(Aim { at, destination, host, path })
     }
 
     /// Whether links in its bodies are rewritten.
@@ -225,12 +242,15 @@ impl At {
         clients.is_empty() || clients.iter().any(|network| network.contains(client.to_canonical()))
     }
 
-    /// Tells the source who asks, if it is the source.
+    /// Tells the source who asks, if it is the source, or who gives tokens for it.
     pub fn authorize(&self, head: &mut RequestHead) -> Result<(), BadField> {
-        match self.mounted.mirror.credentials.as_ref().filter(|_| self.is_home) {
-            Some(credentials) => head.headers.insert(http::header::AUTHORIZATION, credentials.field()),
-            None => Ok(()),
-        }
+        let credentials = || self.mounted.mirror.credentials.as_ref().map(|credentials| credentials.field().to_owned());
+        let field = match &self.token {
+            Some(token) if self.is_home => Some(token.field()),
+            _ if self.is_home || self.asks_token => credentials(),
+            _ => None,
+        };
+        field.map_or(Ok(()), |field| head.headers.insert(http::header::AUTHORIZATION, field))
     }
 }
 
@@ -239,6 +259,11 @@ impl Aim {
     pub fn host_field(&self) -> String {
         self.host.host_field(default_port(self.destination.tls))
     }
+}
+
+/// Whether a name with this site is a mirror's.
+pub(crate) fn is_mirrors(site: &str) -> bool {
+    site.starts_with(SITE)
 }
 
 /// Names of its own for a mirror whose answers are proved by other authorities, or are given to us alone. What makes them so is
@@ -251,5 +276,5 @@ fn site(mirror: &Mirror) -> String {
     let mut hasher = blake3::Hasher::new();
     let credentials = mirror.credentials.as_ref().map(Credentials::digest);
     let said = format!("{:?} {:?} {credentials:?}", tls.authority, tls.certificate);
-    format!("mirror-{}", &hasher.update(said.as_bytes()).finalize().to_hex()[..16])
+    format!("{SITE}{}", &hasher.update(said.as_bytes()).finalize().to_hex()[..16])
 }

@@ -12,6 +12,7 @@ use toml::Spanned;
 
 use super::source::Source;
 use super::upstream::{FileUpstream, upstream};
+use crate::mirror_flags::MirrorFlag;
 use crate::values::{OneOrMore, Size, Text};
 
 /// One `[[mirror]]`.
@@ -32,6 +33,8 @@ pub struct FileMirror {
     unrewritten: Option<Text<UnrewrittenName>>,
     #[serde(default = "none")]
     clients: OneOrMore<Text<Cidr>>,
+    #[serde(default = "none")]
+    token_hosts: OneOrMore<Text<ListedHost>>,
     #[serde(default)]
     credentials: Option<PathBuf>,
     #[serde(default)]
@@ -55,43 +58,6 @@ impl FromStr for UnrewrittenName {
             "refuse" => Ok(UnrewrittenName(Unrewritten::Refuse)),
             _ => Err(format!("{text:?} does not say what becomes of them; use \"pass\" or \"refuse\"")),
         }
-    }
-}
-
-/// One `--mirror`: `pip=https://index.example.org/simple/,files.example.org`.
-#[derive(Clone, Debug)]
-pub struct MirrorFlag {
-    kind: Kind,
-    origin: MirrorUrl,
-    hosts: Vec<ListedHost>,
-}
-
-impl FromStr for MirrorFlag {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let how = "write it as in pip=https://index.example.org/simple/,files.example.org";
-        let (kind, rest) = text.split_once('=').ok_or_else(|| format!("{text:?} is not a mirror; {how}"))?;
-        let mut parts = rest.split(',');
-        let url = parts.next().unwrap_or_default();
-        // pip is told the index's own URL; its files lie beside it on many servers.
-        let kind: Kind = kind.parse()?;
-        let url = if kind == Kind::Pip { url.trim_end_matches('/').trim_end_matches("/simple") } else { url };
-        let origin = url.parse().map_err(|error| format!("{error}"))?;
-        let hosts =
-            parts.map(|host| host.parse().map_err(|error| format!("{error}"))).collect::<Result<_, String>>()?;
-        Ok(MirrorFlag { kind, origin, hosts })
-    }
-}
-
-impl MirrorFlag {
-    fn mirror(self) -> Mirror {
-        let path = match self.kind {
-            // Clients of registries allow no path before it.
-            Kind::Oci => "/v2/".to_owned(),
-            kind => format!("/{}/", kind.name()),
-        };
-        Mirror { hosts: self.hosts, kind: Some(self.kind), ..Mirror::new(path, self.origin) }
     }
 }
 
@@ -127,6 +93,7 @@ impl FileMirror {
         Ok(Mirror {
             upstream: asked.unwrap_or_else(|| default.upstream.clone()),
             hosts: self.hosts.0.into_iter().map(|Text(host)| host).collect(),
+            token_hosts: self.token_hosts.0.into_iter().map(|Text(host)| host).collect(),
             kind: self.kind.map(|Text(kind)| kind),
             rewrite: self.rewrite,
             rewrite_limit_bytes: self.rewrite_limit.map_or(default.rewrite_limit_bytes, |Text(Size(bytes))| bytes),

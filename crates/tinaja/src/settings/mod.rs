@@ -7,7 +7,7 @@ mod cache_rules;
 mod cluster;
 pub mod file;
 mod listeners;
-pub mod mirrors;
+mod mirrors;
 mod source;
 mod upstream;
 
