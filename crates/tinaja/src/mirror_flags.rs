@@ -54,7 +54,7 @@ mod tests {
         assert_eq!((mirror.hosts.len(), mirror.kind), (2, Some(Kind::Pip)));
         assert_eq!("oci=https://r.example/v2".parse::<MirrorFlag>().unwrap().mirror().path, "/v2/");
         for (text, why) in [
-            ("https://i.example/", "is not a kind"),
+            ("https://i.example/", "is not a mirror"),
             ("pip", "is not a mirror"),
             ("deb=https://i.example", "pip, npm, cargo"),
             ("pip=i.example", "URL of a source"),

@@ -93,7 +93,7 @@ impl Url {
         for listener in listeners {
             // A mirror's object by both of its URLs: at this proxy, whatever it is called, and at the source.
             if let Some(Ok(aim)) = listener.mirrors.find(&self.path) {
-                add(Name::of(&aim.destination, aim.at.site(), &aim.path));
+                add(Name::of(&aim.destination, &aim.at.site(), &aim.path));
             }
             for site in listener.mirrors.sites() {
                 add(Name::of(&self.destination(), site, &self.path));

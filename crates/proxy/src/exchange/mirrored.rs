@@ -149,7 +149,11 @@ fn first(request: &Request, at: &At) -> Result<Request, BadField> {
 fn follow(step: &Request, aim: Aim) -> Result<Request, BadField> {
     let mut next = step.clone();
     let host = aim.host_field();
-    let Aim { at, destination, path, .. } = aim;
+    let Aim { mut at, destination, path, .. } = aim;
+    if !at.asks_token {
+        at.named = step.ticket.mirror.as_ref().and_then(|at| at.named.clone());
+    }
+    let is_followed = at.is_followed();
     next.head.headers.remove(&AUTHORIZATION);
     next.head.headers.insert(http::header::HOST, host.as_str())?;
     next.head.target = bytes::Bytes::copy_from_slice(path.as_bytes());
@@ -162,7 +166,7 @@ fn follow(step: &Request, aim: Aim) -> Result<Request, BadField> {
         path,
         ..(*step.ticket).clone()
     };
-    let name = ticket.name_at(&ticket.path);
+    let name = if is_followed { ticket.name.clone() } else { ticket.name_at(&ticket.path) };
     next.ticket = Arc::new(Ticket { name, ..ticket });
     Ok(next)
 }

@@ -73,7 +73,7 @@ impl Ticket {
     /// The name of what is at another path of the same origin.
     pub fn name_at(&self, path: &str) -> Name {
         match &self.mirror {
-            Some(at) => Name::of(&self.destination, at.site(), path),
+            Some(at) => Name::of(&self.destination, &at.site(), path),
             None => name_of(&self.listener.mode, &self.destination, self.tls, &self.host, path),
         }
     }
@@ -113,7 +113,11 @@ impl Ticket {
 
     /// The rule about storing that fits an answer: the operator's, else that of a mirror's kind.
     pub fn cache_rule(&self, seen: Seen<'_>) -> Option<&CacheRule> {
-        let of_kind = || self.mirror.as_ref().and_then(|at| at.mounted.rules.find(seen));
+        let of_kind = || {
+            let at = self.mirror.as_ref()?;
+            let path = at.named.as_ref().map_or(seen.path, |named| &named.path);
+            at.mounted.rules.find(Seen { path, ..seen })
+        };
         self.listener.cache_rules.find(seen).or_else(of_kind)
     }
 

@@ -336,7 +336,7 @@ impl Way<'_> {
             began,
             client,
             name: match &self.mirror {
-                Some(at) => Name::of(&self.destination, at.site(), &self.path),
+                Some(at) => Name::of(&self.destination, &at.site(), &self.path),
                 None => name_of(&listener.mode, &self.destination, tls, &host, &self.path),
             },
             listener,

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use tinaja_http::storable::Orders;
+use tinaja_http::storable::{Orders, Storing};
 
 use crate::cache_rules::{CacheRule, CacheRules, PathPattern, StatusPattern};
 
@@ -117,9 +117,17 @@ impl Kind {
         if !self.mutable().is_empty() {
             rules.push(CacheRule { paths: paths(self.mutable()), ..CacheRule::new(validated) });
         }
+        if self == Kind::Oci {
+            // What they lead to is stored under their own names.
+            let never = Orders { store: Storing::Never, ..Orders::default() };
+            let statuses = vec![StatusPattern::Class(3)];
+            rules.push(CacheRule { paths: paths(self.immutable()), statuses, ..CacheRule::new(never) });
+        }
         let statuses = vec![StatusPattern::One(200)];
         rules.push(CacheRule { paths: paths(self.immutable()), statuses, ..CacheRule::new(kept) });
-        rules.push(CacheRule::new(validated));
+        // Of redirects the source alone knows how long they hold.
+        let statuses = [2, 4, 5].map(StatusPattern::Class).into();
+        rules.push(CacheRule { statuses, ..CacheRule::new(validated) });
         // They are constants, and a test reads them all.
         CacheRules::new(rules).unwrap_or_default()
     }

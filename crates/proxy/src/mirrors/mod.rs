@@ -18,6 +18,7 @@
 //!   only reads.
 
 mod credentials;
+mod digest;
 mod heads;
 mod hosts;
 mod kind;
@@ -27,10 +28,12 @@ mod location;
 mod rewrite;
 mod tokens;
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 pub use credentials::{BadCredentials, Credentials};
+pub(crate) use digest::{Checking, Named};
 pub(crate) use heads::{Held, Next, Shaping};
 pub use hosts::{BadMirrorUrl, ListedHost, MirrorUrl, PublicUrl};
 pub use kind::Kind;
@@ -141,6 +144,8 @@ pub(crate) struct At {
     pub token: Option<Token>,
     /// It asks for a token, at a host that gives them.
     pub asks_token: bool,
+    /// What its path at the source says of its bytes.
+    pub named: Option<Arc<Named>>,
 }
 
 /// The same, and what its head says there.
@@ -189,11 +194,13 @@ impl Mounted {
         let elsewhere = [ELSEWHERE, "%7E/", "%7e/"].iter().find_map(|mark| rest.strip_prefix(mark));
         let Some(elsewhere) = elsewhere else {
             let MirrorUrl { server, prefix } = &self.mirror.origin;
+            let path = format!("{prefix}{rest}{query}");
+            let named = self.mirror.kind.and_then(|kind| Named::read(kind, &path)).map(Arc::new);
             return Ok(Aim {
-                at: At { mounted: self.clone(), is_home: true, token: None, asks_token: false },
+                at: At { named, ..self.at(true) },
                 destination: server.destination(),
                 host: server.authority().clone(),
-                path: format!("{prefix}{rest}{query}"),
+                path,
             });
         };
         let none = || Failure::NoRoute { host: format!("~/{elsewhere}") };
@@ -215,8 +222,11 @@ impl Mounted {
     /// Where something at another host is; nothing if that is not listed.
     fn elsewhere(self: &Arc<Self>, destination: Destination, host: Authority, path: String) -> Option<Aim> {
         let listed = self.mirror.hosts.iter().any(|listed| listed.fits(&destination));
-        let at = At { mounted: self.clone(), is_home: false, token: None, asks_token: false };
-        listed.then_some(Aim { at, destination, host, path })
+        listed.then(|| Aim { at: self.at(false), destination, host, path })
+    }
+
+    fn at(self: &Arc<Self>, is_home: bool) -> At {
+        At { mounted: self.clone(), is_home, token: None, asks_token: false, named: None }
     }
 
     /// Whether links in its bodies are rewritten.
@@ -232,8 +242,19 @@ impl At {
     }
 
     /// What its names have besides the URL.
-    pub fn site(&self) -> &str {
-        &self.mounted.site
+    pub fn site(&self) -> Cow<'_, str> {
+        if self.is_followed() {
+            format!("{SITE}followed {}", self.mounted.site).into()
+        } else {
+            (&self.mounted.site).into()
+        }
+    }
+
+    /// Whether what redirects lead to is stored under the source's own URL: registries redirect to where blobs lie by another URL each
+    /// time, signed anew, and the digest in their own says that it is the same. A name of its own, for whoever asks the source otherwise
+    /// gets the redirect.
+    pub fn is_followed(&self) -> bool {
+        self.named.is_some() && self.mounted.mirror.kind == Some(Kind::Oci)
     }
 
     /// Whether the mirror is for this client.

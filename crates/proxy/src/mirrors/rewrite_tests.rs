@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::mirrors::{At, Mirror, Mounted};
+use crate::mirrors::{Mirror, Mounted};
 use crate::origin::Destination;
 
 fn links(origin: &str) -> Links {
@@ -14,7 +14,7 @@ fn links(origin: &str) -> Links {
     };
     let page = mirror.origin.server.destination();
     let mounted = Arc::new(Mounted::new(mirror, Some(&"http://cache:3128".parse().unwrap())));
-    Links::new(&At { mounted, is_home: true, token: None, asks_token: false }, &page).unwrap()
+    Links::new(&mounted.at(true), &page).unwrap()
 }
 
 /// The body in pieces of each size, which must all come to the same.
@@ -114,9 +114,7 @@ fn paths_from_the_root_of_a_listed_page() {
         "<a href=\"http://cache:3128/m/~/https/files.example.org/packages/x\"><a href=\"http://cache:3128/m/y/\">"
     );
     let page = Destination { tls: true, host: "a.cdn.example.org".into(), port: 443 };
-    let elsewhere =
-        Links::new(&At { mounted: at.mounted_for_tests(), is_home: false, token: None, asks_token: false }, &page)
-            .unwrap();
+    let elsewhere = Links::new(&at.mounted_for_tests().at(false), &page).unwrap();
     assert_eq!(
         rewritten(&elsewhere, Form::Html, "<a href=\"/simple/y/\">"),
         "<a href=\"http://cache:3128/m/~/https/a.cdn.example.org/simple/y/\">"

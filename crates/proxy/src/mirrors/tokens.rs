@@ -116,7 +116,7 @@ impl Challenge {
                 path.push_str(&format!("{before}{name}={}", escaped(value)));
             }
         }
-        let at = At { is_home: false, token: None, asks_token: true, ..at.clone() };
+        let at = At { asks_token: true, ..at.mounted.at(false) };
         Some(Challenge { aim: Aim { at, destination: realm.destination, host: realm.host, path } })
     }
 }
@@ -137,8 +137,9 @@ mod tests {
     fn challenges() {
         let token_hosts = vec!["auth.example".parse().unwrap()];
         let mirror = Mirror { token_hosts, ..Mirror::new("/v2/".into(), "https://r.example/v2/".parse().unwrap()) };
-        let at = At { mounted: Arc::new(Mounted::new(mirror, None)), is_home: true, token: None, asks_token: false };
-        let aim = Mounted::aim(&at.mounted, "/v2/a/b/manifests/latest").unwrap();
+        let mounted = Arc::new(Mounted::new(mirror, None));
+        let at = mounted.at(true);
+        let aim = Mounted::aim(&mounted, "/v2/a/b/manifests/latest").unwrap();
         let here = Place { destination: aim.destination, host: aim.host, path: aim.path };
         let read = |field: &str| Challenge::read(&at, &here, field.as_bytes()).map(|challenge| challenge.aim.path);
         let field = "Bearer realm=\"https://auth.example/token\",service=\"r.example\",scope=\"repository:a/b:pull x\"";

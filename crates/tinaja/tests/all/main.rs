@@ -36,6 +36,7 @@ mod logs;
 mod metrics;
 mod mirrors;
 mod mirrors_refuse;
+mod mirrors_registry;
 mod offline;
 mod origin_certificates;
 mod rebinding;
