@@ -242,7 +242,7 @@ impl Filler {
                     fill.write(piece, &mut last).await;
                 }
                 Ok(None) if fill.length.is_none_or(|length| length == arrived) => {
-                    if fill.checking.take().is_some_and(|checking| !checking.is_right()) {
+                    if fill.checking.take().is_some_and(|checking| !checking.matches()) {
                         return Err(GivenUp::Digest);
                     }
                     if let Some(last) = last {

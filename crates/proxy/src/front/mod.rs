@@ -392,7 +392,13 @@ fn mirror(listener: &Listener, judged: &Judged, path: &str, target_tls: Option<b
         Mode::Forward => target_tls.is_none(),
         Mode::Reverse(routes) => !judged.authority.as_ref().is_some_and(|host| routes.names(host.host())),
     };
-    if is_ours { listener.mirrors.find(path) } else { None }
+    let found = if is_ours { listener.mirrors.find(path)? } else { return None };
+    Some(found.and_then(|aim| match &judged.authority {
+        Some(host) if !listener.mirrors.is_known_as(&aim, host) => {
+            Err(Failure::Misdirected { host: host.host().to_owned() })
+        }
+        _ => Ok(aim),
+    }))
 }
 
 /// Returns when the proxy stops.

@@ -58,7 +58,7 @@ impl Checking {
     }
 
     /// Whether they were those of the name.
-    pub fn is_right(self) -> bool {
+    pub fn matches(self) -> bool {
         let found: String = self.context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
         found == self.hex
     }
@@ -97,12 +97,12 @@ mod tests {
     #[test]
     fn bytes_in_pieces() {
         let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-        assert!(Named::read(Kind::Oci, &format!("/v2/a/blobs/sha256:{empty}")).unwrap().check().is_right());
+        assert!(Named::read(Kind::Oci, &format!("/v2/a/blobs/sha256:{empty}")).unwrap().check().matches());
         let abc = "BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD";
         for (pieces, is_right) in [(["a", "bc"], true), (["ab", "c"], true), (["ab", "d"], false)] {
             let mut checking = Named::read(Kind::Oci, &format!("/v2/a/blobs/sha256:{abc}")).unwrap().check();
             pieces.iter().for_each(|piece| checking.update(piece.as_bytes()));
-            assert_eq!(checking.is_right(), is_right, "{pieces:?}");
+            assert_eq!(checking.matches(), is_right, "{pieces:?}");
         }
     }
 }

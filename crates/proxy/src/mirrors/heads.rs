@@ -11,36 +11,32 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use http::header::{
     ACCEPT_RANGES, ALT_SVC, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_RANGE,
-    CONTENT_TYPE, ETAG, HeaderName, LAST_MODIFIED, LINK, LOCATION, SET_COOKIE, STRICT_TRANSPORT_SECURITY,
-    WWW_AUTHENTICATE,
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderName, LAST_MODIFIED, LINK, LOCATION, SET_COOKIE,
+    STRICT_TRANSPORT_SECURITY, WWW_AUTHENTICATE,
 };
 use http::{HeaderMap, Method, StatusCode};
 use parking_lot::Mutex;
-use tinaja_http::conditional::{self, Answer, EntityTag, Stored};
-use tinaja_http::control::CacheControl;
+use tinaja_http::conditional::{self, Answer, Stored};
 use tinaja_http::message::{BadField, ResponseHead};
 
+use super::forms::{form, rewrite_field, tag, type_of_links};
 use super::location::Place;
-use super::rewrite::{Form, Rewriter};
+use super::rewrite::Rewriter;
 use super::{Aim, At, Challenge, Links, Unrewritten};
 use crate::client::{Filter, Left};
 use crate::failure::Failure;
 
 /// Fields that mean the source's host, and would be taken for ours.
-const OF_THE_SOURCE: [HeaderName; 5] =
-    [SET_COOKIE, STRICT_TRANSPORT_SECURITY, ALT_SVC, CONTENT_LOCATION, HeaderName::from_static("clear-site-data")];
-
-/// Fields that say what the bytes of a body are: it is passed as it is.
-const OF_THE_BYTES: [HeaderName; 6] = [
-    HeaderName::from_static("digest"),
-    HeaderName::from_static("content-digest"),
-    HeaderName::from_static("repr-digest"),
-    HeaderName::from_static("content-md5"),
-    HeaderName::from_static("docker-content-digest"),
-    HeaderName::from_static("signature"),
+const OF_THE_SOURCE: [HeaderName; 6] = [
+    SET_COOKIE,
+    STRICT_TRANSPORT_SECURITY,
+    ALT_SVC,
+    CONTENT_LOCATION,
+    HeaderName::from_static("clear-site-data"),
+    HeaderName::from_static("service-worker-allowed"),
 ];
 
-/// Of an answer that the client has already, so much is read for the cache's sake.
+/// Of an answer that the client has already, or does not get, so much is read for the cache's sake.
 const READ_FOR_NOBODY: u64 = 1 << 20;
 
 /// What became of an answer.
@@ -83,8 +79,8 @@ pub(crate) struct Shaping {
 
 /// What becomes of the body.
 enum Body {
-    /// Nothing: something else is done next.
-    Held,
+    /// Nothing: something else is done next. So many bytes have come.
+    Held(u64),
     /// The client has it.
     Spare(u64),
     Plain,
@@ -111,7 +107,7 @@ impl Shaping {
 
     fn hold(&mut self, next: Next) -> Option<ResponseHead> {
         self.held.lock().next = Some(next);
-        self.body = Body::Held;
+        self.body = Body::Held(0);
         None
     }
 
@@ -146,9 +142,12 @@ impl Shaping {
             return Ok(Some(head));
         }
         let host = place.host.to_string();
+        if !self.is_read() {
+            // What was sent with it is not sent again by us.
+            return Ok(Some(head));
+        }
         match mounted.elsewhere(place.destination, place.host, place.path) {
-            Some(aim) if self.is_read() => Ok(self.hold(Next::Follow(Box::new(aim)))),
-            Some(_) => Ok(Some(head)),
+            Some(aim) => Ok(self.hold(Next::Follow(Box::new(aim)))),
             None => Ok(self.refuse(format!(
                 "the source redirects to {host}, which is not in hosts of the mirror {}: add it there if that is right",
                 mirror.path
@@ -159,6 +158,8 @@ impl Shaping {
     /// Links in fields.
     fn fields(&self, head: &mut ResponseHead) -> Result<(), BadField> {
         OF_THE_SOURCE.iter().for_each(|name| head.headers.remove(name));
+        // A source's page must not run as one of this host's, whatever else is served here.
+        head.headers.append(CONTENT_SECURITY_POLICY, "sandbox")?;
         let Some(links) = &self.links else { return Ok(()) };
         for (name, before, after) in [(LINK, '<', '>'), (WWW_AUTHENTICATE, '"', '"')] {
             let values = head.headers.get_all(&name).iter();
@@ -172,38 +173,6 @@ impl Shaping {
             }
         }
         Ok(())
-    }
-
-    /// How the links of this answer's body are written, if it is one with links that may be changed.
-    fn form(&self, head: &ResponseHead) -> Option<Form> {
-        if !self.is_read() || !matches!(head.status, StatusCode::OK | StatusCode::NON_AUTHORITATIVE_INFORMATION) {
-            return None;
-        }
-        let as_it_is = OF_THE_BYTES.iter().any(|name| head.headers.contains_key(name))
-            || CacheControl::of(&head.headers).has("no-transform")
-            || is_named_by_digest(&self.place.path);
-        if as_it_is { None } else { self.type_of_links(head) }
-    }
-
-    fn type_of_links(&self, head: &ResponseHead) -> Option<Form> {
-        if !self.at.mounted.rewrites() {
-            return None;
-        }
-        let media_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let media_type = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        let is_json =
-            || self.at.is_home && self.at.mounted.mirror.kind.is_some_and(|kind| kind.is_json(&self.place.path));
-        match media_type.as_str() {
-            "text/html" => Some(Form::Html),
-            "application/json" | "text/json" => Some(Form::Json),
-            media_type
-                if media_type.ends_with("+html") || media_type.ends_with("+xml") && media_type.contains("xhtml") =>
-            {
-                Some(Form::Html)
-            }
-            media_type if media_type.ends_with("+json") => Some(Form::Json),
-            _ => is_json().then_some(Form::Json),
-        }
     }
 
     /// Where a token is to be asked for, if the source wants one that this request has not got yet.
@@ -229,10 +198,10 @@ impl Shaping {
             return Ok(Some(head));
         }
         let partial = matches!(head.status, StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE);
-        if partial && self.type_of_links(&head).is_some() {
+        if partial && type_of_links(&self.at, &self.place, &head).is_some() {
             return Ok(self.hold(Next::Whole));
         }
-        if let Some(form) = self.form(&head) {
+        if let Some(form) = form(&self.at, &self.place, &head) {
             let length: Option<u64> =
                 head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.trim().parse().ok());
             let encoding = head.headers.get(CONTENT_ENCODING).filter(|encoding| *encoding != "identity").cloned();
@@ -259,7 +228,7 @@ impl Shaping {
 
     /// The fields of a body that is rewritten.
     fn rewritten(&self, head: &mut ResponseHead) -> Result<(), BadField> {
-        let tag = self.tag(head);
+        let tag = tag(&self.at, &self.place, head);
         for name in [CONTENT_LENGTH, ACCEPT_RANGES, LAST_MODIFIED, ETAG, CONTENT_RANGE] {
             head.headers.remove(&name);
         }
@@ -267,21 +236,6 @@ impl Shaping {
             Some(tag) => head.headers.insert(ETAG, tag),
             None => Ok(()),
         }
-    }
-
-    /// The tag of a rewritten form.
-    fn tag(&self, head: &ResponseHead) -> Option<String> {
-        let etag = head.headers.get(ETAG).and_then(|value| EntityTag::parse(value.as_bytes()).map(|tag| tag.opaque));
-        let original = etag.or_else(|| head.headers.get(LAST_MODIFIED).map(http::HeaderValue::as_bytes))?;
-        let mounted = &self.at.mounted;
-        let mirror = &mounted.mirror;
-        let mut hasher = blake3::Hasher::new();
-        let said = format!(
-            "1 {:?} {} {:?} {:?} {} {:?}",
-            mounted.base, mirror.origin, mirror.hosts, mirror.kind, mirror.rewrite_limit_bytes, self.place.destination
-        );
-        hasher.update(said.as_bytes()).update(&[0]).update(original);
-        Some(format!("W/\"{}\"", &hasher.finalize().to_hex()[..32]))
     }
 
     /// The client's conditions, by the form that it would get.
@@ -310,7 +264,10 @@ impl Filter for Shaping {
 
     fn piece(&mut self, piece: Bytes) -> Result<Bytes, Left> {
         match &mut self.body {
-            Body::Held => Ok(Bytes::new()),
+            Body::Held(bytes) => {
+                *bytes += piece.len() as u64;
+                if *bytes > READ_FOR_NOBODY { Err(Left) } else { Ok(Bytes::new()) }
+            }
             Body::Plain => Ok(piece),
             Body::Spare(bytes) => {
                 *bytes += piece.len() as u64;
@@ -339,33 +296,9 @@ impl Filter for Shaping {
 
     fn end(&mut self) -> Option<Bytes> {
         match &mut self.body {
-            Body::Held => None,
+            Body::Held(_) => None,
             Body::Plain | Body::Spare(_) => Some(Bytes::new()),
             Body::Rewritten(rewriter, _) => Some(rewriter.end().into()),
         }
     }
-}
-
-/// Whether a path says the digest of what is there.
-fn is_named_by_digest(path: &str) -> bool {
-    path.contains("/by-hash/")
-        || ["sha256:", "sha512:", "sha256%3a", "sha512%3a"].iter().any(|name| path.contains(name))
-}
-
-/// A field's value with the URLs between these marks rewritten.
-fn rewrite_field(text: &str, (before, after): (char, char), links: &Links) -> String {
-    let (mut new, mut rest) = (String::with_capacity(text.len()), text);
-    while let Some((head, tail)) = rest.split_once(before) {
-        new.push_str(head);
-        new.push(before);
-        let (url, tail) = tail.split_once(after).unwrap_or((tail, ""));
-        let closed = rest.len() > head.len() + 1 + url.len();
-        new.push_str(&links.url(url).unwrap_or_else(|| url.to_owned()));
-        if closed {
-            new.push(after);
-        }
-        rest = tail;
-    }
-    new.push_str(rest);
-    new
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Aim, Mirror, Mounted, PublicUrl};
+use tinaja_http::authority::Authority;
+
+use super::{Aim, Mirror, Mounted, PublicUrl, tells};
 use crate::failure::Failure;
 use crate::origin::Behind;
 use crate::routes::beginning;
@@ -81,6 +83,13 @@ impl Mirrors {
         self.list.iter().map(|mounted| mounted.site.as_str()).filter(|site| !site.is_empty())
     }
 
+    /// Whether a client may come to this mirror by this Host. One with credentials is found by an address or by our own name alone: a page
+    /// whose name was made to lead here would get what its reader may read.
+    pub(crate) fn is_known_as(&self, aim: &Aim, host: &Authority) -> bool {
+        let is_ours = || self.public.as_ref().is_some_and(|url| url.is_at(host));
+        !aim.at.mounted.tells() || host.address().is_some() || host.host() == "localhost" || is_ours()
+    }
+
     /// What they lead to.
     pub(crate) fn behind(&self) -> impl Iterator<Item = &Arc<Behind>> {
         self.list.iter().flat_map(|mounted| [&mounted.behind, &mounted.elsewhere])
@@ -101,8 +110,7 @@ fn check(mirror: &Mirror, public: Option<&PublicUrl>) -> Result<(), BadMirror> {
     if path.contains("/~/") {
         return Err(BadMirror::Elsewhere);
     }
-    let tells = mirror.credentials.is_some() || mirror.upstream.tls.certificate.is_some();
-    if tells && mirror.clients.is_empty() {
+    if tells(mirror) && mirror.clients.is_empty() {
         return Err(BadMirror::Clients);
     }
     if mirror.wants_links() && public.is_none() && (mirror.rewrite == Some(true) || mirror.kind.is_some()) {

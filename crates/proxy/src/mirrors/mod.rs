@@ -19,6 +19,7 @@
 
 mod credentials;
 mod digest;
+mod forms;
 mod heads;
 mod hosts;
 mod kind;
@@ -229,6 +230,11 @@ impl Mounted {
         At { mounted: self.clone(), is_home, token: None, asks_token: false, named: None }
     }
 
+    /// Whether the source is told who we are.
+    pub fn tells(&self) -> bool {
+        tells(&self.mirror)
+    }
+
     /// Whether links in its bodies are rewritten.
     pub fn rewrites(&self) -> bool {
         self.base.is_some() && self.mirror.wants_links()
@@ -280,6 +286,11 @@ impl Aim {
     pub fn host_field(&self) -> String {
         self.host.host_field(default_port(self.destination.tls))
     }
+}
+
+/// Whether a source is told who we are, by credentials or by a certificate.
+fn tells(mirror: &Mirror) -> bool {
+    mirror.credentials.is_some() || mirror.upstream.tls.certificate.is_some()
 }
 
 /// Whether a name with this site is a mirror's.

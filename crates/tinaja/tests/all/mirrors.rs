@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::apt::{package, update_and_download};
@@ -16,6 +17,7 @@ use tinaja_testkit::nginx::{Certificates, Nginx, make_certificates};
 use tinaja_testkit::origin::{Origin, Request, reply};
 use tinaja_testkit::process::Process;
 use tinaja_testkit::tools::{client, output, run};
+use tinaja_testkit::wait::eventually;
 
 const FORWARD: &str = "allow_destination = \"127.0.0.0/8\"";
 
@@ -331,6 +333,31 @@ fn conditions_and_parts_are_those_of_the_rewritten_form() {
     let other = client.read("GET").unwrap();
     assert_eq!(other.status, 200);
     assert!(other.text().contains("http://cache.example/m/~/") && !other.text().contains("evil"), "{}", other.text());
+}
+
+/// What operators ask by the URL that clients use, and by the source's.
+#[test]
+fn explained_purged_and_exchanged_while_it_serves() {
+    let mut lab = Lab::new();
+    lab.index.put("a-1.0.zip", "file");
+    let tinaja = lab.start("pip", "");
+    let run_on = |action: &str, url: &str| {
+        let mut command = crate::support::tinaja::binary(&lab.home.dir);
+        run(command.arg(action).arg(url).arg("--cache").arg(lab.home.path("cache")))
+    };
+    let is_hit = || get(lab.home.listen, "/m/a-1.0.zip").unwrap().is_hit();
+    for url in [lab.url("a-1.0.zip"), lab.index.url("/a-1.0.zip")] {
+        assert!(!is_hit() && is_hit(), "{url}");
+        run_on("purge", &url);
+    }
+    assert!(!is_hit() && is_hit());
+    let said = run_on("explain", &lab.url("a-1.0.zip"));
+    assert!(said.contains("mirror on") && said.contains("a hit: it is fresh"), "{said}");
+    let text = fs::read_to_string(lab.home.path("tinaja.toml")).unwrap();
+    fs::write(lab.home.path("tinaja.toml"), text.replace("path = \"/m/\"", "path = \"/n/\"")).unwrap();
+    tinaja.signal(Signal::HUP);
+    eventually("the mirror has moved", || get(lab.home.listen, "/n/a-1.0.zip").unwrap().is_hit());
+    assert_eq!(get(lab.home.listen, "/m/a-1.0.zip").unwrap().status, 400, "a forward proxy has no pages");
 }
 
 #[test]

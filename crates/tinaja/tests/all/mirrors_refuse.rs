@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use crate::support::home::Home;
-use tinaja_testkit::client::{get, get_with};
+use tinaja_testkit::client::{Client, get, get_with};
 use tinaja_testkit::origin::{Origin, reply};
 use tinaja_testkit::process::Process;
 use tinaja_testkit::tools::output;
@@ -55,6 +55,7 @@ fn redirects_are_followed_to_listed_hosts_and_nowhere_else() {
     }
     assert_eq!((source.count(), listed.count()), (1, 1));
     let cookie = get("/m/cookie");
+    assert_eq!(cookie.header("content-security-policy"), Some("sandbox"), "its pages are not of this host");
     assert!(cookie.header("set-cookie").is_none() && cookie.header("alt-svc").is_none(), "{cookie:?}");
     // Within the source: the client is told, since relative links go by where it is.
     let answer = get("/m/to//y");
@@ -146,8 +147,12 @@ fn credentials_go_to_the_source_alone() {
     assert_eq!(answer.unwrap().text(), "here");
     assert_eq!(source.requests()[0].field("authorization").unwrap(), "Basic dXNlcjpvcGVuIHNlc2FtZQ==");
     assert_eq!((source.requests()[0].field("cookie"), listed.requests()[0].field("authorization")), (None, None));
+    // By a name that anybody could have made to lead here it is not found.
+    let mut client = Client::connect(home.listen);
+    client.send("GET /m/x HTTP/1.1\r\nHost: evil.example\r\n\r\n");
+    assert_eq!((client.read("GET").unwrap().status, source.count()), (421, 1));
     // It only reads, and what it fetched is not the forward proxy's.
-    let posted = tinaja_testkit::client::Client::connect(home.listen).request("POST", "/m/x", "Content-Length: 0\r\n");
+    let posted = Client::connect(home.listen).request("POST", "/m/x", "Content-Length: 0\r\n");
     assert_eq!((posted.status, source.count()), (405, 1));
     assert_eq!(get(home.listen, "/m/y").unwrap().text(), "here");
     assert!(!get(home.listen, &source.url("/y")).unwrap().is_hit(), "others are not given what it was given");
