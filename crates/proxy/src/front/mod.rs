@@ -50,7 +50,7 @@ use crate::metrics::Source;
 use crate::mirrors::{Aim, At};
 use crate::origin::{Behind, Destination, default_port};
 use crate::page::raw_answer;
-use crate::rules::{Asked, Own};
+use crate::rules::{Asked, Denied, Own};
 use crate::shared::Shared;
 use crate::stored::{Name, name_of};
 use crate::stream::Stream;
@@ -395,7 +395,8 @@ fn mirror(listener: &Listener, judged: &Judged, path: &str, target_tls: Option<b
     let found = if is_ours { listener.mirrors.find(path)? } else { return None };
     Some(found.and_then(|aim| match &judged.authority {
         Some(host) if !listener.mirrors.is_known_as(&aim, host) => {
-            Err(Failure::Misdirected { host: host.host().to_owned() })
+            let (path, host) = (aim.at.mounted.mirror.path.clone(), host.host().to_owned());
+            Err(Denied::MirrorName { path, host }.into())
         }
         _ => Ok(aim),
     }))

@@ -52,6 +52,10 @@ pub(crate) enum Denied {
     #[error("The mirror at {0} is for other clients: its setting `clients` does not have this one.")]
     Mirror(String),
     #[error(
+        "The mirror at {path} has credentials, and is reached by an address, as localhost or by public_url, but not as {host}."
+    )]
+    MirrorName { path: String, host: String },
+    #[error(
         "{address} is {kind}. The proxy only connects to public addresses; --allow-destination {address} allows this one."
     )]
     Address { address: IpAddr, kind: &'static str },
