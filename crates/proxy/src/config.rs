@@ -11,6 +11,7 @@ use crate::errors::ServeError;
 use crate::ids::RequestIds;
 use crate::intercept::Interception;
 use crate::limits::Limits;
+use crate::mirrors::Mirrors;
 use crate::origin::{Behind, OriginUrl};
 use crate::routes::Routes;
 use crate::rules::Rules;
@@ -51,6 +52,8 @@ pub struct Listener {
     pub rules: Rules,
     /// What is stored, and for how long, where the RFCs are not to decide.
     pub cache_rules: CacheRules,
+    /// Sources of packages below paths of this proxy.
+    pub mirrors: Mirrors,
     /// Whether origins are left alone: clients get what is stored, fresh or stale, or a 504. Their health is not checked while all
     /// listeners are so. False by default.
     pub offline: bool,
@@ -113,6 +116,7 @@ impl Listener {
             mode: Mode::Forward,
             rules: Rules::default(),
             cache_rules: CacheRules::default(),
+            mirrors: Mirrors::default(),
             offline: false,
             interception: Interception::default(),
             certificates: Vec::new(),
@@ -125,15 +129,15 @@ impl Listener {
     }
 }
 
-/// The routes' origins behind these listeners. Forward proxies have none.
+/// The routes' and mirrors' origins behind these listeners.
 pub(crate) fn behind(listeners: &[Listener]) -> impl Iterator<Item = &Arc<Behind>> {
-    listeners
-        .iter()
-        .flat_map(|listener| match &listener.mode {
+    listeners.iter().flat_map(|listener| {
+        let routes = match &listener.mode {
             Mode::Forward => None,
             Mode::Reverse(routes) => Some(routes.behind()),
-        })
-        .flatten()
+        };
+        routes.into_iter().flatten().chain(listener.mirrors.behind())
+    })
 }
 
 /// Whether a connection could belong to either of two listeners.

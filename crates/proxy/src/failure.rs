@@ -57,6 +57,10 @@ pub(crate) enum Failure {
     Origin(String),
     #[error("The origin did not answer in time.")]
     OriginTimeout,
+    #[error("The mirror cannot give this: {0}.")]
+    Mirror(String),
+    #[error("The mirror has credentials, and is for reading only: GET and HEAD.")]
+    ReadOnly,
     #[error("The client disconnected.")]
     ClientLeft,
     #[error("The request is malformed or incomplete.")]
@@ -98,6 +102,8 @@ pub(crate) enum Reason {
     NoneAvailable,
     OriginFailed,
     OriginLate,
+    Mirror,
+    ReadOnly,
     ClientLeft,
     BadRequest,
     Internal,
@@ -136,6 +142,10 @@ impl Reason {
             Reason::NoneAvailable => "No origin is available now. Try again soon.",
             Reason::OriginFailed => "The origin failed to answer as it should.",
             Reason::OriginLate => "The origin did not answer in time.",
+            Reason::Mirror => {
+                "The source of this mirror answered with what the mirror does not pass on. The log of the proxy says why."
+            }
+            Reason::ReadOnly => "This mirror is for reading only: GET and HEAD.",
             Reason::ClientLeft => "The client disconnected.",
             Reason::BadRequest => "The request is malformed or incomplete.",
             Reason::Internal => "The proxy failed.",
@@ -230,6 +240,8 @@ impl Failure {
             Failure::AllOut { .. } => Reason::NoneAvailable,
             Failure::Origin(_) => Reason::OriginFailed,
             Failure::OriginTimeout => Reason::OriginLate,
+            Failure::Mirror(_) => Reason::Mirror,
+            Failure::ReadOnly => Reason::ReadOnly,
             Failure::ClientLeft => Reason::ClientLeft,
             Failure::BadRequest => Reason::BadRequest,
             Failure::Internal(_) => Reason::Internal,
@@ -246,13 +258,17 @@ impl Failure {
             | Failure::DotSegments
             | Failure::ClientTls(_) => 400,
             Failure::NoUpgrade => 501,
-            Failure::NoTunnels => 405,
+            Failure::NoTunnels | Failure::ReadOnly => 405,
             Failure::NoRoute { .. } => 404,
             Failure::Misdirected { .. } | Failure::OtherThanTunnel => 421,
             Failure::Denied(_) => 403,
             Failure::Loop => 508,
             Failure::TooManyConnections | Failure::AllOut { .. } => 503,
-            Failure::Resolve { .. } | Failure::Connect { .. } | Failure::Tls { .. } | Failure::Origin(_) => 502,
+            Failure::Resolve { .. }
+            | Failure::Connect { .. }
+            | Failure::Tls { .. }
+            | Failure::Origin(_)
+            | Failure::Mirror(_) => 502,
             Failure::NotCached
             | Failure::Offline(_)
             | Failure::ResolveTimeout { .. }
@@ -278,7 +294,10 @@ impl Failure {
 
     /// Whether a rule refused the request, rather than something failing.
     pub fn is_denial(&self) -> bool {
-        matches!(self, Failure::Denied(_) | Failure::Loop | Failure::NoTunnels | Failure::NotForProxy)
+        matches!(
+            self,
+            Failure::Denied(_) | Failure::Loop | Failure::NoTunnels | Failure::NotForProxy | Failure::ReadOnly
+        )
     }
 
     /// Whether the origin's side failed, so that a stale answer may help.

@@ -22,6 +22,7 @@ fn clients_are_told_nothing_of_the_operators_side() {
         Failure::ClientTls(inside.clone()),
         Failure::AllOut { origins: 7, last: inside.clone() },
         Failure::Origin(inside.clone()),
+        Failure::Mirror(inside.clone()),
         Failure::Internal(inside.clone()),
     ] {
         let (said, logged) = (failure.reason().sentence(), failure.to_string());
@@ -43,6 +44,8 @@ fn statuses_that_a_proxy_may_give() {
         (Failure::ClientLeft, 400),
         (Failure::NoRoute { host: text() }, 404),
         (Failure::NoTunnels, 405),
+        (Failure::ReadOnly, 405),
+        (Failure::Mirror(text()), 502),
         (Failure::Loop, 508),
         (Failure::TooManyConnections, 503),
         (Failure::NotCached, 504),

@@ -7,7 +7,7 @@
 //! - `rules`: who may ask for what, and which destinations clients of a forward proxy may reach
 //! - [`intercept`]: looking into tunnels, by a CA of the operator's
 //! - [`cache_rules`]: what an operator says of storing
-//! - `routes`: which origin a reverse proxy asks
+//! - `routes`: which origin a reverse proxy asks; [`mirrors`]: sources of packages below paths of ours
 //! - `exchange`: what happens between a judged request and its answer: reuse, fetching, storing, validation, ranges
 //! - `stored`: names, heads and variants in the store
 //! - `origin`: from a name to checked addresses, and connections to them; `client`: answers on the wire
@@ -56,6 +56,7 @@ pub mod intercept;
 mod lifecycle;
 mod limits;
 mod metrics;
+pub mod mirrors;
 mod monitoring;
 mod neighbours;
 mod origin;

@@ -123,6 +123,11 @@ impl Routes {
         hosts.iter().flat_map(|(host, ways)| ways.iter().map(move |way| route(host, way))).collect()
     }
 
+    /// Whether a host has routes of its own.
+    pub(crate) fn names(&self, host: &str) -> bool {
+        self.hosts.contains_key(host)
+    }
+
     /// Where everything else goes.
     pub fn all_else(&self) -> Option<&Upstream> {
         self.default.as_ref().map(|behind| &behind.upstream)
@@ -165,7 +170,7 @@ impl Way {
 }
 
 /// The path without the slash at its end; nothing for what is no path.
-fn beginning(path: &str) -> Option<String> {
+pub(crate) fn beginning(path: &str) -> Option<String> {
     let plain = path.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#%\\;\"<>`".contains(&byte));
     let is_path = path.starts_with('/') && plain && !has_dot_segments(path);
     is_path.then(|| path.trim_end_matches('/').to_owned())
@@ -178,7 +183,7 @@ fn name(host: &str) -> Option<String> {
 }
 
 /// Whether some server would read `.` or `..` in it, escaped or not, and go elsewhere (RFC 3986 5.2.4).
-fn has_dot_segments(path: &str) -> bool {
+pub(crate) fn has_dot_segments(path: &str) -> bool {
     if !path.contains(['.', '%']) {
         return false;
     }

@@ -60,17 +60,38 @@ impl Nginx {
         Nginx::start_as(fill, certificates, " http2")
     }
 
+    /// Serve by TLS what another server answers, and log its bodies' bytes.
+    pub fn start_before(certificates: &Certificates, server: SocketAddr) -> Self {
+        Nginx::start_with(
+            |_| {},
+            Some(certificates),
+            "",
+            &format!(
+                "location / {{ proxy_pass http://{server}; proxy_set_header Host $http_host; proxy_redirect off; proxy_buffering off; }}"
+            ),
+        )
+    }
+
     fn start_on(fill: impl FnOnce(&Path), certificates: Option<&Certificates>) -> Self {
         Nginx::start_as(fill, certificates, "")
     }
 
     fn start_as(fill: impl FnOnce(&Path), certificates: Option<&Certificates>, version: &str) -> Self {
+        Nginx::start_with(fill, certificates, version, "")
+    }
+
+    fn start_with(
+        fill: impl FnOnce(&Path),
+        certificates: Option<&Certificates>,
+        version: &str,
+        location: &str,
+    ) -> Self {
         let dir = TempDir::new().unwrap();
         fs::create_dir(dir.path().join("root")).unwrap();
         fill(&dir.path().join("root"));
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let conf = dir.path().join("nginx.conf");
-        fs::write(&conf, configuration(dir.path(), address, certificates, version)).unwrap();
+        fs::write(&conf, configuration(dir.path(), address, certificates, (version, location))).unwrap();
         let process = run(dir.path(), address);
         Nginx { process, dir, address, tls: certificates.is_some() }
     }
@@ -134,7 +155,12 @@ fn parse_line(line: &str) -> Logged {
 }
 
 /// One process in the foreground, under whatever user runs the test, everything it writes below `dir`.
-fn configuration(dir: &Path, address: SocketAddr, certificates: Option<&Certificates>, version: &str) -> String {
+fn configuration(
+    dir: &Path,
+    address: SocketAddr,
+    certificates: Option<&Certificates>,
+    (version, location): (&str, &str),
+) -> String {
     let dir = dir.display();
     let tls = certificates.map_or(String::new(), |files| {
         let (certificate, key) = (files.certificate.display(), files.key.display());
@@ -152,7 +178,7 @@ fn configuration(dir: &Path, address: SocketAddr, certificates: Option<&Certific
              types {{ text/html html; text/css css; text/javascript js; image/svg+xml svg; }}
              default_type application/octet-stream;
              server {{ listen unix:{dir}/idle; access_log off; return 204; }}
-             server {{ listen {address}{ssl}{version}; {tls} add_header X-Protocol $server_protocol; root {dir}/root; index index.html; }}
+             server {{ listen {address}{ssl}{version}; {tls} add_header X-Protocol $server_protocol; root {dir}/root; index index.html; {location} }}
          }}\n"
     )
 }

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use bytesize::ByteSize;
 use rustix::fs::{Access, access};
 use tinaja_proxy::intercept::Interception;
+use tinaja_proxy::mirrors::Kind;
 use tinaja_proxy::{Listener, Mode};
 use tinaja_store::{Cache, Clock, OpenDiskError, OpenError, existing, is_block_device};
 
@@ -41,6 +42,11 @@ pub fn check(settings: &Settings) -> Result<()> {
     }
     if settings.proxy.listeners.iter().any(|listener| listener.offline) {
         text.push_str("  is offline: it asks no origin, and serves what is in the cache, fresh or stale\n");
+    }
+    // All listeners have the same.
+    for mirror in settings.proxy.listeners.iter().take(1).flat_map(|listener| listener.mirrors.iter()) {
+        let kind = mirror.kind.map_or("packages", Kind::name);
+        let _ = writeln!(text, "  mirrors {} at {} ({kind})", mirror.origin, mirror.path);
     }
     // All listeners have the same. Writing to a String cannot fail.
     let cache_rules = settings.proxy.listeners.first().map_or(0, |listener| listener.cache_rules.len());

@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use tinaja_proxy::mirrors::PublicUrl;
 use tinaja_proxy::{Cidr, LogFormat, OriginUrl};
 use tinaja_store::{EngineRef, IoEngine};
 
 use crate::knobs::{self, Knobs};
+use crate::mirror_flags::MirrorFlag;
 use crate::values::{Address, FileOrOff, Filter, LogFormatName, Size};
 
 /// A web cache for machines with more disk than memory.
@@ -171,6 +173,14 @@ pub struct Serve {
     /// certificate must be signed by an authority that the system trusts, or by one in SSL_CERT_FILE.
     #[arg(long, value_name = "URL")]
     pub origin: Option<OriginUrl>,
+    /// Serve the packages of a source below a path of this server: KIND=URL[,HOST...] with pip, npm, cargo, go, apt, maven or oci, and
+    /// the other hosts that its files lie on. Clients need no certificate for that. The server prints each client's setting. May be
+    /// repeated; replaces the mirrors of the configuration file.
+    #[arg(long, value_name = "KIND=URL")]
+    pub mirror: Vec<MirrorFlag>,
+    /// Where clients find this server, for links in the indexes of mirrors (default: the first address that it listens on).
+    #[arg(long, value_name = "URL")]
+    pub public_url: Option<PublicUrl>,
     /// Directory or block device of the cache (default: tinaja in $XDG_CACHE_HOME or ~/.cache). Repeat it to spread objects
     /// over several disks; their order must not change. A device is used whole unless --disk is smaller, and a new cache is
     /// created on it only if its first MiB is zeros.

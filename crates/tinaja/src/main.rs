@@ -15,6 +15,7 @@ mod knobs;
 mod lab;
 mod limits;
 mod log;
+mod mirror_flags;
 mod notify;
 mod place;
 mod purge;

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use bytesize::ByteSize;
+use tinaja_proxy::mirrors::Mirror;
 use tinaja_proxy::{Listener, Mode};
 
 /// What there is to say.
@@ -32,6 +33,9 @@ impl Welcome {
             let url = url.unwrap_or_default();
             // Writing to a String cannot fail.
             let _ = match mode {
+                Mode::Reverse(routes) if routes.origins().next().is_none() => {
+                    writeln!(text, "Tinaja serves mirrors on {}", listen.join(", "))
+                }
                 Mode::Reverse(routes) => {
                     let mut origins: Vec<String> = routes.origins().map(ToString::to_string).collect();
                     origins.sort();
@@ -43,6 +47,7 @@ impl Welcome {
                     .and_then(|()| text.write_str(&forward_clients(&url))),
             };
         }
+        text.push_str(&self.mirrors());
         if self.listeners.iter().any(|listener| listener.offline) {
             text.push_str("  offline    no origin is asked; clients get what is in the cache, fresh or stale\n");
         }
@@ -58,6 +63,23 @@ impl Welcome {
         );
         text.push_str("  stop       Ctrl-C; the cache is kept\n");
         text
+    }
+
+    /// How clients are pointed at mirrors.
+    fn mirrors(&self) -> String {
+        let Some(first) = self.listeners.first() else { return String::new() };
+        let url = match first.mirrors.public_url() {
+            Some(url) => url.to_string(),
+            None => format!("{}://{}", scheme(first), reachable(first.address)),
+        };
+        let line = |mirror: &Mirror| {
+            let (url, origin) = (format!("{url}{}", mirror.path), &mirror.origin);
+            match mirror.kind {
+                Some(kind) => format!("  {:<10} {}\n", kind.name(), kind.client(&url)),
+                None => format!("  mirror     {url} of {origin}\n"),
+            }
+        };
+        first.mirrors.iter().map(line).collect()
     }
 
     /// The listeners of each mode, in their order.

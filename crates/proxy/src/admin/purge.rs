@@ -15,6 +15,7 @@ use tinaja_http::judge::{Target, judge};
 use tinaja_store::{Cursor, Removed, Store, StoreError};
 
 use crate::config::{Listener, Mode};
+use crate::mirrors::is_mirrors;
 use crate::origin::{Destination, default_port};
 use crate::stored::{Name, StoredHead, parts_of, site};
 
@@ -84,15 +85,24 @@ impl Url {
     /// Every key under which these listeners may have stored it.
     fn keys(&self, listeners: &[Arc<Listener>]) -> Vec<Name> {
         let mut keys = vec![Name::of(&self.destination(), "", &self.path)];
+        let mut add = |key: Name| {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        };
         for listener in listeners {
+            // A mirror's object by both of its URLs: at this proxy, whatever it is called, and at the source.
+            if let Some(Ok(aim)) = listener.mirrors.find(&self.path) {
+                add(Name::of(&aim.destination, &aim.at.site(), &aim.path));
+            }
+            for site in listener.mirrors.sites() {
+                add(Name::of(&self.destination(), site, &self.path));
+            }
             let Mode::Reverse(routes) = &listener.mode else { continue };
             let behind = routes.find(Some(self.authority.host()), &self.path);
             if let Some(destination) = behind.ok().and_then(|behind| behind.upstream.destination()) {
                 for site in self.sites() {
-                    let key = Name::of(&destination, &site, &self.path);
-                    if !keys.contains(&key) {
-                        keys.push(key);
-                    }
+                    add(Name::of(&destination, &site, &self.path));
                 }
             }
         }
@@ -107,6 +117,7 @@ impl Url {
         }
         match parts.site {
             "" => Name::of(&self.destination(), "", &self.path).primary() == primary,
+            site if is_mirrors(site) => Name::of(&self.destination(), site, &self.path).primary() == primary,
             site => self.sites().iter().any(|its| its == site),
         }
     }

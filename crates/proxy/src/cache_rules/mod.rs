@@ -138,6 +138,7 @@ impl CacheRules {
     }
 
     /// What is ordered of an answer.
+    #[cfg(test)]
     pub(crate) fn orders(&self, seen: Seen<'_>) -> Orders {
         self.find(seen).map_or(Orders::default(), |rule| rule.orders)
     }

@@ -67,8 +67,24 @@ impl From<BadContent> for Failure {
     }
 }
 
+/// What an answer goes through on its way to the client.
+pub(crate) trait Filter: Send {
+    /// The head that is sent instead of this one; nothing where none of the answer is to be sent.
+    fn begin(&mut self, head: &ResponseHead) -> Option<ResponseHead>;
+    /// What is sent instead of a piece of content, perhaps nothing yet. An error ends the answer here.
+    fn piece(&mut self, piece: Bytes) -> Result<Bytes, Left>;
+    /// What is sent behind all pieces; nothing where the answer was held back.
+    fn end(&mut self) -> Option<Bytes>;
+}
+
 /// The client of one request.
-pub(crate) enum Client {
+pub(crate) struct Client {
+    connection: Connection,
+    filter: Option<Box<dyn Filter>>,
+}
+
+/// How it is spoken to.
+pub(crate) enum Connection {
     /// HTTP/1.0 or 1.1.
     H1(Box<H1>),
     /// A stream of HTTP/2.
@@ -76,77 +92,148 @@ pub(crate) enum Client {
 }
 
 impl Client {
-    /// An answer before the answer (RFC 9110 15.2); HTTP/1.0 knows none.
-    pub async fn interim(&mut self, head: &ResponseHead) -> Result<(), Left> {
-        match self {
-            Client::H1(h1) => h1.interim(head).await,
-            Client::H2(h2) => h2.interim(head).await,
-        }
+    /// The client at a connection.
+    pub fn new(connection: Connection) -> Client {
+        Client { connection, filter: None }
+    }
+
+    /// Its connection, for the next request.
+    pub fn into_connection(self) -> Connection {
+        self.connection
+    }
+
+    /// From now on its answers go through this, or straight to it.
+    pub fn set_filter(&mut self, filter: Option<Box<dyn Filter>>) {
+        self.filter = filter;
     }
 
     /// The answer's head, which goes out with the first piece of content. Its Content-Length, if it has one, says how
     /// much content there will be. Fields that frame the message are set here.
     pub async fn begin(&mut self, head: &ResponseHead, first: Bytes) -> Result<(), Left> {
-        match self {
-            Client::H1(h1) => h1.begin(head, first).await,
-            Client::H2(h2) => h2.begin(head, first).await,
+        let Some(filter) = &mut self.filter else { return self.connection.begin(head, first).await };
+        match filter.begin(head) {
+            Some(head) => {
+                let first = if first.is_empty() { first } else { filter.piece(first)? };
+                self.connection.begin(&head, first).await
+            }
+            None => Ok(()),
         }
     }
 
     /// More of the answer's content.
     pub async fn piece(&mut self, piece: Bytes) -> Result<(), Left> {
-        match self {
-            Client::H1(h1) => h1.piece(piece).await,
-            Client::H2(h2) => h2.piece(piece).await,
-        }
+        let piece = match &mut self.filter {
+            Some(filter) => filter.piece(piece)?,
+            None => piece,
+        };
+        if piece.is_empty() { Ok(()) } else { self.connection.piece(piece).await }
     }
 
     /// The content is whole. Without this the client is made to see that its answer is not.
     pub async fn end(&mut self) -> Result<(), Left> {
-        match self {
-            Client::H1(h1) => h1.end().await,
-            Client::H2(h2) => h2.end().await,
+        if let Some(filter) = &mut self.filter {
+            match filter.end() {
+                None => return Ok(()),
+                Some(last) if last.is_empty() => {}
+                Some(last) => self.connection.piece(last).await?,
+            }
         }
+        self.connection.end().await
+    }
+
+    /// An answer before the answer (RFC 9110 15.2); HTTP/1.0 knows none.
+    pub async fn interim(&mut self, head: &ResponseHead) -> Result<(), Left> {
+        self.connection.interim(head).await
     }
 
     /// The next piece of the request's content; `None` at its end. Dropped before it is ready, it has taken nothing.
     pub async fn read_content(&mut self) -> Result<Option<Bytes>, BadContent> {
-        match self {
-            Client::H1(h1) => h1.read_content().await,
-            Client::H2(h2) => h2.read_content().await,
-        }
+        self.connection.read_content().await
     }
 
     /// Returns when the client has gone, once all of its request has been read.
     pub async fn gone(&mut self) {
-        match self {
-            Client::H1(h1) => h1.gone().await,
-            Client::H2(h2) => h2.gone().await,
-        }
+        self.connection.gone().await;
     }
 
     /// Whether the answer's head has been sent, so that it is too late for another.
     pub fn has_begun(&self) -> bool {
-        match self {
-            Client::H1(h1) => h1.has_begun(),
-            Client::H2(h2) => h2.has_begun(),
-        }
+        self.connection.has_begun()
     }
 
     /// Bytes of content that were sent.
     pub fn sent_bytes(&self) -> u64 {
-        match self {
-            Client::H1(h1) => h1.sent_bytes(),
-            Client::H2(h2) => h2.sent_bytes(),
-        }
+        self.connection.sent_bytes()
     }
 
     /// No further request is taken from this connection.
     pub fn close_after(&mut self) {
+        self.connection.close_after();
+    }
+}
+
+impl Connection {
+    async fn interim(&mut self, head: &ResponseHead) -> Result<(), Left> {
         match self {
-            Client::H1(h1) => h1.close_after(),
+            Connection::H1(h1) => h1.interim(head).await,
+            Connection::H2(h2) => h2.interim(head).await,
+        }
+    }
+
+    async fn begin(&mut self, head: &ResponseHead, first: Bytes) -> Result<(), Left> {
+        match self {
+            Connection::H1(h1) => h1.begin(head, first).await,
+            Connection::H2(h2) => h2.begin(head, first).await,
+        }
+    }
+
+    async fn piece(&mut self, piece: Bytes) -> Result<(), Left> {
+        match self {
+            Connection::H1(h1) => h1.piece(piece).await,
+            Connection::H2(h2) => h2.piece(piece).await,
+        }
+    }
+
+    async fn end(&mut self) -> Result<(), Left> {
+        match self {
+            Connection::H1(h1) => h1.end().await,
+            Connection::H2(h2) => h2.end().await,
+        }
+    }
+
+    async fn read_content(&mut self) -> Result<Option<Bytes>, BadContent> {
+        match self {
+            Connection::H1(h1) => h1.read_content().await,
+            Connection::H2(h2) => h2.read_content().await,
+        }
+    }
+
+    async fn gone(&mut self) {
+        match self {
+            Connection::H1(h1) => h1.gone().await,
+            Connection::H2(h2) => h2.gone().await,
+        }
+    }
+
+    fn has_begun(&self) -> bool {
+        match self {
+            Connection::H1(h1) => h1.has_begun(),
+            Connection::H2(h2) => h2.has_begun(),
+        }
+    }
+
+    fn sent_bytes(&self) -> u64 {
+        match self {
+            Connection::H1(h1) => h1.sent_bytes(),
+            Connection::H2(h2) => h2.sent_bytes(),
+        }
+    }
+
+    fn close_after(&mut self) {
+        match self {
+            Connection::H1(h1) => h1.close_after(),
             // Its other streams have nothing to do with this one.
-            Client::H2(_) => {}
+            Connection::H2(_) => {}
         }
     }
 }

@@ -105,7 +105,9 @@ impl Asker {
         entry: &mut Entry,
     ) -> Result<Reply, Failure> {
         request.check_online()?;
-        if cached && let Some(reply) = self.neighbours.ask(request, &head, entry).await? {
+        // A node of the cluster would take the path for one of its own.
+        let shared = cached && request.ticket.mirror.is_none();
+        if shared && let Some(reply) = self.neighbours.ask(request, &head, entry).await? {
             return Ok(reply);
         }
         let fetches = self.shared.metrics.as_ref().map(|metrics| &metrics.fetches);
@@ -133,6 +135,9 @@ impl Asker {
         entry: &mut Entry,
     ) -> Result<Reply, Failure> {
         headers::to_origin(&self.shared, request, &mut head, cached)?;
+        if let Some(at) = &request.ticket.mirror {
+            at.authorize(&mut head)?;
+        }
         let with_content = matches!(with, With::Content(_)) && request.ticket.framing != Framing::Length(0);
         frame(&mut head, request.ticket.framing, with_content)?;
         let mut asking = Asking { head, request, with_content, progress: Progress::default() };
@@ -141,6 +146,11 @@ impl Asker {
             return self.ask_at(&ticket.destination, &self.origins.anywhere(), &mut asking, &mut with, entry).await;
         };
         let group = self.origins.group(behind)?;
+        if ticket.mirror.as_ref().is_some_and(|at| !at.is_home) {
+            let none = || Failure::Internal("a mirror has lost its source".into());
+            let target = Target::of(&group, group.members.first().ok_or_else(none)?);
+            return self.ask_at(&ticket.destination, &target, &mut asking, &mut with, entry).await;
+        }
         let mut course = group.course(ticket.name.primary());
         let (began, mut last) = (self.shared.clock.now(), None::<(Arc<Backend>, Failure)>);
         let repeatable = request.method().is_idempotent() && !with_content;
@@ -180,7 +190,10 @@ impl Asker {
     ) -> Result<Reply, Failure> {
         let ticket = &asking.request.ticket;
         let asked = ticket.asked_of(asking.request.method(), destination);
-        let check = |address| self.shared.check_address(&ticket.listener, asked, address);
+        let check = |address: SocketAddr| {
+            self.shared.check_self(address)?;
+            ticket.check_fetched(&self.shared, asked, address.ip())
+        };
         let addresses = resolve(&self.shared.clock, destination, self.shared.limits.resolve, check).await?;
         entry.origin = addresses.first().copied();
         let idempotent = asking.request.method().is_idempotent() && !asking.with_content;

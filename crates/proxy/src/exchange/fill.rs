@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
+use http::header::CONTENT_ENCODING;
 use tinaja_http::message::ResponseHead;
 use tinaja_http::storable::Keep;
 use tinaja_store::{Commit, Hit, Key, Writer};
@@ -26,6 +27,7 @@ use super::request::Request;
 use crate::crowd::Crowd;
 use crate::failure::Failure;
 use crate::limits::Limits;
+use crate::mirrors::Checking;
 use crate::origin::Connection;
 use crate::shared::Shared;
 use crate::storage::Storage;
@@ -47,6 +49,8 @@ pub(super) struct Fill {
     pub length: Option<u64>,
     /// Read from the origin already.
     pub first: Option<Bytes>,
+    /// The name says what the bytes must be.
+    pub checking: Option<Checking>,
     /// Asks for the rest, should the origin break off.
     pub again: Option<Box<Request>>,
     /// An object of up to so many bytes is fetched whether or not anybody reads along.
@@ -65,11 +69,35 @@ pub(super) enum Feed {
 enum GivenUp {
     #[error("{0}")]
     Origin(Failure),
+    #[error("its bytes are not those that its name says")]
+    Digest,
     #[error("nobody reads it any more, and the rest is not worth fetching")]
     NobodyReads,
 }
 
 impl Fill {
+    /// Writes a piece, or, where bytes are checked, the one before it.
+    async fn write(&mut self, piece: Bytes, last: &mut Option<Bytes>) {
+        let piece = match &mut self.checking {
+            None => piece,
+            Some(checking) => {
+                checking.update(&piece);
+                match last.replace(piece) {
+                    Some(before) => before,
+                    None => return,
+                }
+            }
+        };
+        self.writer.write(piece).await;
+    }
+
+    /// What checks the bytes of an answer whose name says which they are.
+    pub fn checking(request: &Request, head: &StoredHead) -> Option<Checking> {
+        let named = request.ticket.mirror.as_ref()?.named.as_ref()?;
+        let encoded = head.fields(|line| line.is(&CONTENT_ENCODING)).is_none_or(|fields| !fields.is_empty());
+        (head.status() == StatusCode::OK && !encoded).then(|| named.check())
+    }
+
     /// The request by which the rest of such an answer could be asked for.
     pub fn again(request: &Request, head: &StoredHead, length: Option<u64>) -> Option<Box<Request>> {
         let long = length.is_some_and(|length| length >= TAKEN_UP_BYTES);
@@ -127,7 +155,8 @@ impl Filler {
         let unwatched_bytes = self.shared.limits.fill_range_below;
         let feed = Feed::Origin(Box::new(reply.connection));
         let again = Fill::again(request, &head, length);
-        let fill = Fill { place: place.clone(), writer, feed, length, first, again, unwatched_bytes };
+        let checking = Fill::checking(request, &head);
+        let fill = Fill { place: place.clone(), writer, feed, length, first, checking, again, unwatched_bytes };
         Ok((Found { place, head, hit }, Box::new(reply.head), fill))
     }
 
@@ -161,6 +190,12 @@ impl Filler {
                     Commit::Stored { .. } => true,
                 }
             }
+            Err(why @ GivenUp::Digest) => {
+                tracing::warn!(
+                    "a source sent something else than it was asked for, and nothing of it is stored: {why}"
+                );
+                false
+            }
             Err(why) => {
                 tracing::debug!("a fetch was given up: {why}");
                 false
@@ -172,9 +207,11 @@ impl Filler {
         let clock = &self.shared.clock;
         let began = clock.now();
         let mut arrived = 0;
+        // Of what is checked nobody gets the last piece before it is known to be right.
+        let mut last = None;
         if let Some(first) = fill.first.take() {
             arrived = first.len() as u64;
-            fill.writer.write(first).await;
+            fill.write(first, &mut last).await;
         }
         let mut look = pin!(clock.timer(Duration::ZERO));
         loop {
@@ -202,9 +239,17 @@ impl Filler {
             match piece {
                 Ok(Some(piece)) => {
                     arrived += piece.len() as u64;
-                    fill.writer.write(piece).await;
+                    fill.write(piece, &mut last).await;
                 }
-                Ok(None) if fill.length.is_none_or(|length| length == arrived) => return Ok(()),
+                Ok(None) if fill.length.is_none_or(|length| length == arrived) => {
+                    if fill.checking.take().is_some_and(|checking| !checking.matches()) {
+                        return Err(GivenUp::Digest);
+                    }
+                    if let Some(last) = last {
+                        fill.writer.write(last).await;
+                    }
+                    return Ok(());
+                }
                 Ok(None) => return Err(GivenUp::Origin(Failure::Origin("its answer ended early".into()))),
                 Err(failure) => self.take_up(fill, arrived, failure)?,
             }

@@ -47,12 +47,13 @@ pub(super) fn keep(request: &Request, answer: &Received<'_>) -> Result<Keep, Not
         answered: answer.answered,
     };
     let ticket = &request.ticket;
-    let orders = ticket.listener.cache_rules.orders(Seen {
+    let rule = ticket.cache_rule(Seen {
         host: ticket.host_name(),
         path: &ticket.path,
         status: answer.head.status,
         response: answer.head.headers.as_map(),
     });
+    let orders = rule.map_or_else(Default::default, |rule| rule.orders);
     storable::keep(&exchange, &Policy { targets, orders, decrypted: ticket.intercepted, ..Policy::default() })
 }
 

@@ -25,6 +25,7 @@ mod flights;
 mod give;
 mod headers;
 mod keep;
+mod mirrored;
 mod neighbour;
 mod pages;
 mod parts;
@@ -60,6 +61,7 @@ use find::Finder;
 use flights::Flights;
 use give::Giver;
 use keep::Keeper;
+use mirrored::Steps;
 use pages::give_up;
 use parts::Parts;
 use pass::Passer;
@@ -74,6 +76,7 @@ use crate::client::Client;
 use crate::crowd::Crowd;
 use crate::failure::Failure;
 use crate::metrics::Source;
+use crate::mirrors::At;
 use crate::neighbours::Neighbours;
 use crate::origin::Origins;
 use crate::shared::Shared;
@@ -177,7 +180,10 @@ impl Exchange {
             return self.told(request, client).instrument(span).await;
         }
         let mut transaction = Transaction { request, client, entry: &mut entry };
-        let carried_out = self.carry_out(&mut transaction, looked).instrument(span.clone()).await;
+        let carried_out = match &request.ticket.mirror {
+            Some(at) => Box::pin(self.mirrored(&mut transaction, at)).instrument(span.clone()).await,
+            None => self.carry_out(&mut transaction, looked).instrument(span.clone()).await,
+        };
         if let Err(ended) = carried_out {
             transaction.client.close_after();
             if let Ended::Failed(failure) = ended {
@@ -220,6 +226,33 @@ impl Exchange {
         let said = client.begin(&ResponseHead::new(status), Bytes::new()).await;
         if said.is_err() || client.end().await.is_err() {
             tracing::debug!("a neighbour left before it heard whether its object is here");
+        }
+    }
+
+    /// Answers a request for a mirror, in as many steps as its source takes.
+    async fn mirrored(&self, transaction: &mut Transaction<'_>, at: &At) -> Result<(), Ended> {
+        let clock = &self.shared.clock;
+        let mut steps = Steps::new(transaction.request, at, clock)?;
+        loop {
+            let (shaping, held) = steps.shaping(clock.wall())?;
+            // What was noted of the step before is not this one's.
+            let Entry { id, for_neighbour, offline, .. } = std::mem::take(transaction.entry);
+            *transaction.entry = Entry { id, for_neighbour, offline, ..Entry::default() };
+            transaction.client.set_filter(Some(shaping));
+            let ended = self.carry_out(&mut transaction.of(&steps.step), None).await;
+            transaction.client.set_filter(None);
+            let held = std::mem::take(&mut *held.lock());
+            let Some(next) = held.next else {
+                if let Some(status) = held.status {
+                    transaction.entry.status = status.as_u16();
+                }
+                return match ended {
+                    // The client has all that it gets, and the rest was read for nobody.
+                    Err(Ended::Left) if held.is_done => Ok(transaction.client.end().await?),
+                    ended => ended,
+                };
+            };
+            steps.go_on(next, &self.passer.asker, clock).await?;
         }
     }
 

@@ -167,6 +167,7 @@ impl Parts {
         let head = StoredHead::decode(&hit.head).unwrap_or_else(|| found.head.clone());
         let gap = Gap { span: gap, connection: reply.connection };
         let source = Source::of(found, request.ticket.name.clone(), Some(gap));
+        let checking = Fill::checking(request, &head);
         let feed = Feed::Pieces(Box::new((request.clone(), source)));
         let unwatched_bytes = self.shared.limits.fill_range_below;
         self.filler.fill_apart(Fill {
@@ -175,6 +176,7 @@ impl Parts {
             feed,
             length,
             first: None,
+            checking,
             again: None,
             unwatched_bytes,
         });

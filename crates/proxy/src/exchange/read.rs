@@ -185,7 +185,10 @@ impl Reader {
     async fn resume(&self, request: &Request, source: &mut Source) -> Result<From, Failure> {
         let lost = |why: &str| Failure::Origin(format!("the rest of the object was lost, and {why}"));
         source.resumes += 1;
-        let (Some(length), true) = (source.length, source.resumes <= MOST_RESUMES) else {
+        // What its name says is checked to the end where it is stored, and nowhere else: the rest may be what made it fail.
+        let is_checked = request.ticket.mirror.as_ref().is_some_and(|at| at.named.is_some());
+        let may = source.resumes <= MOST_RESUMES && !is_checked;
+        let (Some(length), true) = (source.length, may) else {
             return Err(lost("it cannot be asked for"));
         };
         let stored = source.head.fields(|_| true).unwrap_or_default();

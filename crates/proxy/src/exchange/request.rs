@@ -15,12 +15,15 @@ use tinaja_http::message::{Fields, RequestHead};
 use tinaja_http::status::Outcome;
 use tinaja_http::vary::NOT_FETCHED_WITH;
 
+use crate::cache_rules::{CacheRule, Seen};
 use crate::config::{Listener, Mode};
 use crate::failure::{Failure, Unanswered};
 use crate::ids::RequestId;
+use crate::mirrors::At;
 use crate::neighbours::{CLIENT, HAS, INTERCEPTED, OBJECT};
 use crate::origin::{Behind, Destination};
-use crate::rules::{Asked, Own};
+use crate::rules::{Asked, Denied, Own};
+use crate::shared::Shared;
 use crate::stored::{Name, name_of};
 
 /// What the front knows about a request that it hands on.
@@ -37,6 +40,8 @@ pub(crate) struct Ticket {
     pub destination: Destination,
     /// The origins of a reverse proxy's route.
     pub behind: Option<Arc<Behind>>,
+    /// The mirror that it is for.
+    pub mirror: Option<At>,
     /// The client came by TLS.
     pub tls: bool,
     /// The one Host, in its canonical form.
@@ -69,7 +74,59 @@ impl Ticket {
 
     /// The name of what is at another path of the same origin.
     pub fn name_at(&self, path: &str) -> Name {
-        name_of(&self.listener.mode, &self.destination, self.tls, &self.host, path)
+        match &self.mirror {
+            Some(at) => Name::of(&self.destination, &at.site(), path),
+            None => name_of(&self.listener.mode, &self.destination, self.tls, &self.host, path),
+        }
+    }
+
+    /// Whether the rules refuse it, whatever its destination's address is. The source of a mirror is its operator's choice, as the origin of a
+    /// route is; its other hosts are reached as a forward proxy reaches what its clients name.
+    pub fn check_request(&self, method: &str) -> Result<(), Failure> {
+        let asked = Asked { client: self.client, method, port: self.destination.port };
+        let Some(at) = &self.mirror else { return self.listener.check_request(asked) };
+        if !at.is_for(self.client) {
+            return Err(Denied::Mirror(at.mounted.mirror.path.clone()).into());
+        }
+        let rules = &self.listener.rules;
+        Ok(if at.is_home { rules.check_listed(asked, None) } else { rules.check_request(asked) }?)
+    }
+
+    /// Whether what comes from this address is for this request, at a destination that may be another of its route's.
+    pub fn check_fetched(&self, shared: &Shared, asked: Asked<'_>, from: IpAddr) -> Result<(), Failure> {
+        match &self.mirror {
+            None => shared.check_fetched(&self.listener, asked, from),
+            Some(at) if at.is_home => Ok(self.listener.rules.check_listed(asked, Some(from))?),
+            Some(_) => Ok(self.listener.rules.check_address(asked, from, &self.own)?),
+        }
+    }
+
+    /// Whether what is stored and was once fetched from this address may be given for this request.
+    pub fn may_serve(&self, method: &Method, fetched_from: Option<IpAddr>) -> bool {
+        let (asked, rules) = (self.asked(method), &self.listener.rules);
+        match (&self.mirror, fetched_from) {
+            (None, _) => self.listener.may_serve(asked, fetched_from, &self.own),
+            (Some(at), _) if at.is_home && !rules.name_destinations() => true,
+            (Some(at), Some(from)) if at.is_home => rules.check_listed(asked, Some(from)).is_ok(),
+            (Some(_), Some(from)) => rules.check_address(asked, from, &self.own).is_ok(),
+            (Some(_), None) => false,
+        }
+    }
+
+    /// The rule about storing that fits an answer: the operator's, else that of a mirror's kind.
+    pub fn cache_rule(&self, seen: Seen<'_>) -> Option<&CacheRule> {
+        let of_kind = || {
+            let at = self.mirror.as_ref()?;
+            let path = at.named.as_ref().map_or(seen.path, |named| &named.path);
+            at.mounted.rules.find(Seen { path, ..seen })
+        };
+        self.listener.cache_rules.find(seen).or_else(of_kind)
+    }
+
+    /// Whether some rule about storing says that clients' wishes to have answers validated do not count.
+    pub fn may_ignore_reload(&self) -> bool {
+        let of_kind = || self.mirror.as_ref().is_some_and(|at| at.mounted.rules.may_ignore_reload());
+        self.listener.cache_rules.may_ignore_reload() || of_kind()
     }
 
     /// The host without its port, and without the brackets of an IPv6 address.
@@ -98,7 +155,7 @@ impl Ticket {
 
     /// Whether the proxy speaks for the origin, rather than for the client.
     pub fn is_reverse(&self) -> bool {
-        matches!(self.listener.mode, Mode::Reverse(_))
+        self.mirror.is_none() && matches!(self.listener.mode, Mode::Reverse(_))
     }
 }
 
@@ -236,6 +293,7 @@ mod tests {
                 own: Arc::new(Own::of_interfaces(tinaja_clock::Clock::system())),
                 destination,
                 behind: None,
+                mirror: None,
                 tls: false,
                 host: "a".into(),
                 path: "/x".into(),

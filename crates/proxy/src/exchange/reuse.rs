@@ -29,7 +29,7 @@ pub(crate) enum Reuse {
 /// say of caching (RFC 9111 4 and 5.2.1).
 pub(crate) fn judge(request: &Request, stored: &StoredHead, now: SystemTime) -> Reuse {
     let ticket = &request.ticket;
-    if !ticket.listener.may_serve(ticket.asked(request.method()), stored.facts.fetched_from, &ticket.own) {
+    if !ticket.may_serve(request.method(), stored.facts.fetched_from) {
         return Reuse::Denied;
     }
     let (directives, state) = (heeded(request, stored), stored.facts.state(now));
@@ -44,7 +44,7 @@ pub(crate) fn judge(request: &Request, stored: &StoredHead, now: SystemTime) -> 
 /// reads none.
 pub(super) fn heeded(request: &Request, stored: &StoredHead) -> RequestDirectives {
     let directives = request.directives;
-    if !(directives.revalidate && request.ticket.listener.cache_rules.may_ignore_reload()) {
+    if !(directives.revalidate && request.ticket.may_ignore_reload()) {
         return directives;
     }
     let ignored = rule_for(request, stored).is_some_and(|rule| rule.orders.ignores_reload);
@@ -56,7 +56,7 @@ pub(crate) fn rule_for<'a>(request: &'a Request, stored: &StoredHead) -> Option<
     let ticket = &request.ticket;
     let fields = stored.fields(|line| line.is(&CONTENT_TYPE) || line.is(&CONTENT_LENGTH))?;
     let (host, path) = (ticket.host_name(), &ticket.path);
-    ticket.listener.cache_rules.find(Seen { host, path, status: stored.status(), response: &fields })
+    ticket.cache_rule(Seen { host, path, status: stored.status(), response: &fields })
 }
 
 /// Whether what was found is a copy that this proxy kept while it was the object's home, which it is no longer: those that are may have a newer one, so they

@@ -31,7 +31,14 @@ impl Inside {
             Target::Tunnel => return Err(Failure::NoUpgrade),
         };
         let host = judged.authority.as_ref().filter(|host| self.is(host)).ok_or(Failure::OtherThanTunnel)?;
-        Ok(Way { path, host: host.clone(), host_tls: true, destination: self.destination(), behind: None })
+        Ok(Way {
+            path: path.into(),
+            host: host.clone(),
+            host_tls: true,
+            destination: self.destination(),
+            behind: None,
+            mirror: None,
+        })
     }
 
     /// Where the tunnel leads to.
@@ -84,7 +91,7 @@ mod tests {
         ] {
             let judged = judge(format!("{line} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes()).unwrap();
             let way = inside.way(&judged);
-            assert_eq!(way.as_ref().ok().map(|way| way.path), path, "{line} {host}");
+            assert_eq!(way.as_ref().ok().map(|way| &*way.path), path, "{line} {host}");
             if let Ok(way) = way {
                 assert_eq!((way.destination, way.host_tls), (inside.destination(), true), "{line} {host}");
             }

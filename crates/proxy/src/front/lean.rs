@@ -95,8 +95,12 @@ impl MaybePlain<'_> {
 
     /// Whether it is a request that may be answered here.
     fn is_plain(&self) -> bool {
-        let Request { head, not_for_cache, is_loop, .. } = self.request;
-        not_for_cache.is_none() && !is_loop && NOT_PLAIN.iter().all(|name| !head.headers.contains_key(name))
+        let Request { head, not_for_cache, is_loop, ticket, .. } = self.request;
+        // Of a mirror's hits something may have to be changed.
+        ticket.mirror.is_none()
+            && not_for_cache.is_none()
+            && !is_loop
+            && NOT_PLAIN.iter().all(|name| !head.headers.contains_key(name))
     }
 
     /// Whether what was found may be served to this client as it is, and can be read.

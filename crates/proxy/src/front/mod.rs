@@ -18,6 +18,7 @@ mod tunnel;
 mod upgrade;
 mod visits;
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -40,7 +41,7 @@ use lean::{Lean, MaybePlain};
 pub(crate) use visits::visits;
 
 use crate::accepting::Recovery;
-use crate::client::{Client, Gate, H1};
+use crate::client::{Client, Connection, Gate, H1};
 use crate::config::{Listener, Mode};
 use crate::crowd::Crowd;
 use crate::current::Current;
@@ -48,11 +49,12 @@ use crate::exchange::{Exchange, Request, Ticket};
 use crate::failure::Failure;
 use crate::held::{CONNECTION_BYTES, Kept, REQUEST_BYTES, SMALL_HEAD_BYTES, TLS_BYTES, TUNNEL_BYTES};
 use crate::ids::RequestId;
+use crate::mirrors::{Aim, At};
 use crate::origin::{Behind, Destination, default_port};
 use crate::page::raw_answer;
-use crate::rules::{Asked, Own};
+use crate::rules::{Asked, Denied, Own};
 use crate::shared::Shared;
-use crate::stored::name_of;
+use crate::stored::{Name, name_of};
 use crate::stream::Stream;
 use crate::tls::{Accepted, Served};
 
@@ -255,12 +257,13 @@ impl Front {
         };
         let head_only = *request.method() == Method::HEAD;
         let patience = self.shared.patience();
-        let mut client = Client::H1(Box::new(H1::new(gate, judged.http11, head_only, keep, patience)));
+        let h1 = H1::new(gate, judged.http11, head_only, keep, patience);
+        let mut client = Client::new(Connection::H1(Box::new(h1)));
         // Boxed by itself: what a plain hit needs would have to be moved together with all that a fetch needs.
         Box::pin(self.exchange.answer(&request, &mut client, looked)).await;
-        match client {
-            Client::H1(h1) => h1.finish().await,
-            Client::H2(_) => None,
+        match client.into_connection() {
+            Connection::H1(h1) => h1.finish().await,
+            Connection::H2(_) => None,
         }
     }
 
@@ -289,28 +292,32 @@ impl Front {
         let tls = caller.served.is_some() || (caller.neighbour && !listener.certificates.is_empty());
         let is_reverse = matches!(listener.mode, Mode::Reverse(_));
         if let Some(served) = caller.served.as_ref().filter(|_| is_reverse)
-            && !served.is_for(way.host.host())
+            && let asked_for = judged.authority.as_ref().unwrap_or(&way.host).host()
+            && !served.is_for(asked_for)
         {
-            return Err(Failure::Misdirected { host: way.host.host().to_owned() });
-        }
-        let asked = Asked { client, method: &judged.method, port: way.destination.port };
-        listener.check_request(asked)?;
-        if judged.method == "PURGE" {
-            listener.rules.check_purge(asked)?;
+            return Err(Failure::Misdirected { host: asked_for.to_owned() });
         }
         let (neighbour, intercepted) = (caller.neighbour, caller.intercepted);
         let came = Came { id, began, client, tls, index: self.index, neighbour, intercepted };
-        Ok(way.ticket(came, listener, self.shared.own.clone(), judged.framing))
+        let ticket = way.ticket(came, listener, self.shared.own.clone(), judged.framing);
+        ticket.check_request(&judged.method)?;
+        if judged.method == "PURGE" {
+            let asked = Asked { client, method: &judged.method, port: ticket.destination.port };
+            ticket.listener.rules.check_purge(asked)?;
+        }
+        Ok(ticket)
     }
 }
 
 /// Where a request goes, and what its head says there.
 pub(crate) struct Way<'a> {
-    pub path: &'a str,
+    pub path: Cow<'a, str>,
     pub host: Authority,
     pub host_tls: bool,
     pub destination: Destination,
     pub behind: Option<Arc<Behind>>,
+    /// The mirror that it is for.
+    pub mirror: Option<At>,
 }
 
 /// How a request came.
@@ -329,23 +336,35 @@ pub(crate) struct Came {
 }
 
 impl Way<'_> {
+    /// The way to a mirror's source, or to a host of its.
+    fn to_mirror(aim: Aim) -> Way<'static> {
+        let Aim { at, destination, host, path } = aim;
+        let behind = Some(at.behind().clone());
+        Way { path: Cow::Owned(path), host, host_tls: destination.tls, destination, behind, mirror: Some(at) }
+    }
+
     /// What is known of a request that goes this way.
     pub(crate) fn ticket(self, came: Came, listener: Arc<Listener>, own: Arc<Own>, framing: Framing) -> Ticket {
         let Came { id, began, client, tls, index, neighbour, intercepted } = came;
-        let https = self.host_tls || (tls && matches!(listener.mode, Mode::Reverse(_)));
+        let is_reverse = self.mirror.is_none() && matches!(listener.mode, Mode::Reverse(_));
+        let https = self.host_tls || (tls && is_reverse);
         let host = self.host.host_field(default_port(https));
         Ticket {
             id,
             began,
             client,
-            name: name_of(&listener.mode, &self.destination, tls, &host, self.path),
+            name: match &self.mirror {
+                Some(at) => Name::of(&self.destination, &at.site(), &self.path),
+                None => name_of(&listener.mode, &self.destination, tls, &host, &self.path),
+            },
             listener,
             own,
             destination: self.destination,
             behind: self.behind,
+            mirror: self.mirror,
             tls,
             host,
-            path: self.path.to_owned(),
+            path: self.path.into_owned(),
             https,
             framing,
             index,
@@ -363,10 +382,14 @@ pub(crate) fn way<'a>(listener: &Listener, judged: &'a Judged) -> Result<Way<'a>
         Target::Asterisk => ("*", None),
         Target::Tunnel => return Err(Failure::NoTunnels),
     };
+    if let Some(aim) = mirror(listener, judged, path, target_tls) {
+        return Ok(Way::to_mirror(aim?));
+    }
     match (&listener.mode, target_tls, &judged.authority) {
         (Mode::Forward, Some(tls), Some(authority)) => {
             let destination = Destination::of(tls, authority);
-            Ok(Way { path, host: authority.clone(), host_tls: tls, destination, behind: None })
+            let path = Cow::Borrowed(path);
+            Ok(Way { path, host: authority.clone(), host_tls: tls, destination, behind: None, mirror: None })
         }
         (Mode::Forward, ..) => Err(Failure::NotForProxy),
         (Mode::Reverse(routes), _, host) => {
@@ -375,9 +398,27 @@ pub(crate) fn way<'a>(listener: &Listener, judged: &'a Judged) -> Result<Way<'a>
             let first = behind.upstream.names().ok_or_else(none)?;
             let host = host.clone().unwrap_or_else(|| first.authority().clone());
             let destination = first.destination();
-            Ok(Way { path, host, host_tls: false, destination, behind: Some(behind.clone()) })
+            let path = Cow::Borrowed(path);
+            Ok(Way { path, host, host_tls: false, destination, behind: Some(behind.clone()), mirror: None })
         }
     }
+}
+
+/// The mirror that a request is for: at a forward proxy if it asks for a page of the proxy's own, and at a reverse proxy
+/// if its host has no routes of its own.
+fn mirror(listener: &Listener, judged: &Judged, path: &str, target_tls: Option<bool>) -> Option<Result<Aim, Failure>> {
+    let is_ours = match &listener.mode {
+        Mode::Forward => target_tls.is_none(),
+        Mode::Reverse(routes) => !judged.authority.as_ref().is_some_and(|host| routes.names(host.host())),
+    };
+    let found = if is_ours { listener.mirrors.find(path)? } else { return None };
+    Some(found.and_then(|aim| match &judged.authority {
+        Some(host) if !listener.mirrors.is_known_as(&aim, host) => {
+            let (path, host) = (aim.at.mounted.mirror.path.clone(), host.host().to_owned());
+            Err(Denied::MirrorName { path, host }.into())
+        }
+        _ => Ok(aim),
+    }))
 }
 
 /// Returns when the proxy stops.

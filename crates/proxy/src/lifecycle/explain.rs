@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::Version;
 use http::header::{CONTENT_TYPE, ETAG, LAST_MODIFIED};
 use tinaja_clock::Clock;
-use tinaja_http::judge::{Judged, judge as judge_head};
+use tinaja_http::judge::{Judged, Target, judge as judge_head};
 use tinaja_http::reuse;
 use tinaja_store::State;
 
@@ -81,6 +81,16 @@ fn request(
     own: &Arc<Own>,
     clock: &Clock,
 ) -> Result<Request, String> {
+    // A mirror's URL is asked for as a page of this proxy's own.
+    let ours =
+        listener.mirrors.public_url().is_some_and(|url| judged.authority.as_ref().is_some_and(|host| url.is_at(host)));
+    let as_a_page = match &judged.target {
+        Target::Absolute { path, .. } if ours => {
+            Some(Judged { target: Target::Origin(path.clone()), ..judged.clone() })
+        }
+        _ => None,
+    };
+    let judged = as_a_page.as_ref().unwrap_or(judged);
     let way = way(listener, judged).map_err(|failure| failure.to_string())?;
     let is_reverse = matches!(listener.mode, Mode::Reverse(_));
     let tls = is_reverse && !listener.certificates.is_empty();
@@ -93,18 +103,26 @@ fn request(
 
 async fn explain_at(store: &Storage, clock: &Clock, request: &Request) -> Explained {
     let ticket = &request.ticket;
-    let kind = if ticket.is_reverse() { "reverse proxy" } else { "forward proxy" };
-    let may_fit = || ticket.listener.cache_rules.find_before(ticket.host_name(), &ticket.path);
+    let kind = match &ticket.mirror {
+        Some(_) => "mirror",
+        None if ticket.is_reverse() => "reverse proxy",
+        None => "forward proxy",
+    };
+    let may_fit = || {
+        let of_kind = ticket.mirror.as_ref().map(|at| at.mounted.rules.find_before(ticket.host_name(), &ticket.path));
+        let own = ticket.listener.cache_rules.find_before(ticket.host_name(), &ticket.path);
+        own.into_iter().chain(of_kind.unwrap_or_default())
+    };
     let mut explained = Explained {
         listener: format!("{kind} on {}", ticket.listener.address),
         name: ticket.name.primary().escape_ascii().to_string(),
-        rules: may_fit().into_iter().map(ToString::to_string).collect(),
+        rules: may_fit().map(ToString::to_string).collect(),
         stored: None,
         variants: variants(store, &ticket.name).await.map(|count| count as u64),
         verdict: Verdict::Miss,
         why: String::new(),
     };
-    let why = if let Err(denied) = ticket.listener.check_request(ticket.asked(request.method())) {
+    let why = if let Err(denied) = ticket.check_request(request.method().as_str()) {
         explained.verdict = Verdict::Refused;
         denied.to_string()
     } else if request.not_for_cache.is_some() {

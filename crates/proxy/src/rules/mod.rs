@@ -51,6 +51,12 @@ pub(crate) enum Denied {
     Rule(usize),
     #[error("Interception rule {0} of this proxy refuses tunnels to this host.")]
     Interception(usize),
+    #[error("The mirror at {0} is for other clients: its setting `clients` does not have this one.")]
+    Mirror(String),
+    #[error(
+        "The mirror at {path} has credentials, and is reached by an address, as localhost or by public_url, but not as {host}."
+    )]
+    MirrorName { path: String, host: String },
     #[error(
         "{address} is {kind}. The proxy only connects to public addresses; --allow-destination {address} allows this one."
     )]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
+use tinaja_proxy::mirrors::PublicUrl;
 use tinaja_proxy::{Action, Cidr, Limits, LogFormat, OriginUrl, Ports, RequestIds};
 use tinaja_store::{EngineRef, IoEngine};
 use toml::Spanned;
@@ -14,6 +15,7 @@ use toml::Spanned;
 use super::cache_rules::FileCacheRule;
 use super::cluster::FileCluster;
 use super::intercept::FileIntercept;
+use super::mirrors::FileMirror;
 use super::upstream::FileUpstream;
 use crate::knobs;
 use crate::values::{Address, FieldName, FileOrOff, Filter, Limit, LogFormatName, Number, OneOrMore, Size, Text};
@@ -48,10 +50,12 @@ pub struct File {
     /// The name in Via.
     pub name: Option<Text<Name>>,
     pub intercept_ca: Option<PathBuf>,
+    pub public_url: Option<Text<PublicUrl>>,
     pub limits: FileLimits,
     pub cluster: Option<FileCluster>,
     pub cache_rule: Vec<Spanned<FileCacheRule>>,
     pub intercept: Vec<Spanned<FileIntercept>>,
+    pub mirror: Vec<Spanned<FileMirror>>,
     pub listener: Vec<FileListener>,
 }
 

@@ -11,14 +11,14 @@ use super::source::Source;
 use super::upstream::upstream;
 use crate::values::{Number, OneOrMore, Text};
 
-/// The listeners of a file.
+/// The listeners of a file. Where there are mirrors, a reverse proxy needs no origin of its own.
 ///
 /// Errors: a listener whose settings do not go together, or two that overlap; with the line.
-pub fn listeners(files: Vec<FileListener>, source: &Source<'_>) -> Result<Vec<Listener>> {
+pub fn listeners(files: Vec<FileListener>, has_mirrors: bool, source: &Source<'_>) -> Result<Vec<Listener>> {
     let mut made: Vec<Listener> = Vec::new();
     for file in files {
         let at = file.address.span();
-        made.push(listener(file, source)?);
+        made.push(listener(file, has_mirrors, source)?);
         // One after the other, so that the line is that of the one that is too many.
         let so_far = Config { listeners: made.clone(), ..Config::default() };
         so_far.check().map_err(|error| source.error(at, error))?;
@@ -26,7 +26,7 @@ pub fn listeners(files: Vec<FileListener>, source: &Source<'_>) -> Result<Vec<Li
     Ok(made)
 }
 
-fn listener(file: FileListener, source: &Source<'_>) -> Result<Listener> {
+fn listener(file: FileListener, has_mirrors: bool, source: &Source<'_>) -> Result<Listener> {
     let address = file.address.get_ref().0.0;
     let mut rules = Vec::new();
     let mode = match file.mode {
@@ -60,7 +60,9 @@ fn listener(file: FileListener, source: &Source<'_>) -> Result<Listener> {
             let there = file.upstream.as_ref().map_or(at.clone(), Spanned::span);
             let default = upstream(origin, origins, file.upstream.map(Spanned::into_inner));
             let default = default.map_err(|error| source.error(there, error))?;
-            Mode::Reverse(routes(file.route, default, at, source)?)
+            let has_none = default.is_none() && file.route.is_empty();
+            let for_mirrors = has_none && has_mirrors;
+            Mode::Reverse(if for_mirrors { Routes::default() } else { routes(file.route, default, at, source)? })
         }
     };
     // The rules as they are written come first: whoever writes them wants them to decide.

@@ -8,6 +8,7 @@ mod cluster;
 pub mod file;
 mod intercept;
 mod listeners;
+mod mirrors;
 mod source;
 mod upstream;
 
@@ -95,7 +96,8 @@ impl Settings {
         let source = Source { name, text };
         let cache_rules = cache_rules::cache_rules(file.cache_rule, &source)?;
         let interception = intercept::interception(file.intercept, file.intercept_ca, &source)?;
-        let mut listeners = listeners::listeners(file.listener, &source)?;
+        let has_mirrors = !(flags.mirror.is_empty() && file.mirror.is_empty());
+        let mut listeners = listeners::listeners(file.listener, has_mirrors, &source)?;
         if !flags.listen.is_empty() || listeners.is_empty() {
             listeners = listeners_of_flags(&flags.listen, flags.origin.as_ref());
         } else if flags.origin.is_some() {
@@ -105,9 +107,12 @@ impl Settings {
         let ports = flags.allow_connect_port.into_iter().map(Rule::allow_connect_port);
         listeners::open(&mut listeners, &destinations.chain(ports).collect::<Vec<_>>())?;
 
+        let public = flags.public_url.or(file.public_url.map(|Text(url)| url)).or(mirrors::public_url(&listeners));
+        let mirrors = mirrors::mirrors(&flags.mirror, file.mirror, public, &source)?;
         let offline = flags.offline.or(file.offline).unwrap_or(false);
         for listener in &mut listeners {
             (listener.cache_rules, listener.offline) = (cache_rules.clone(), offline);
+            listener.mirrors = mirrors.clone();
         }
         intercept::tell(&mut listeners, &interception, name)?;
         let size = |flag: Option<Size>, file: Option<Text<Size>>| flag.or(file.map(|Text(size)| size));

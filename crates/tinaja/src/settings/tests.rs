@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 
 use clap::{CommandFactory, Parser};
 use tinaja_proxy::cache_rules::*;
+use tinaja_proxy::mirrors::{Kind, Mirror, Unrewritten};
 use tinaja_proxy::{Action, Balance, Check, Limits, Mode, Route, Rules, Upstream};
 use tinaja_store::engines::{self, BIN_SIZE, HASH_BITS, KEEP, POSITIONS_IN_MEMORY, PREFETCH, SETS_IN_MEMORY, WAYS};
 
@@ -27,7 +28,52 @@ fn all_of_the_example() -> String {
         Some(rest) if !rest.is_empty() && !rest.starts_with(' ') => rest.to_owned(),
         _ => line.to_owned(),
     };
-    EXAMPLE.lines().map(line).collect::<Vec<_>>().join("\n")
+    // Credentials are read with the settings.
+    let credentials = credentials();
+    let there = |line: String| line.replace("/etc/tinaja/index.credentials", &credentials);
+    EXAMPLE.lines().map(line).map(there).collect::<Vec<_>>().join("\n")
+}
+
+/// A file with credentials, the same for all tests.
+fn credentials() -> String {
+    static FILE: std::sync::OnceLock<tempfile::NamedTempFile> = std::sync::OnceLock::new();
+    let file = FILE.get_or_init(|| {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "basic user:password\n").unwrap();
+        file
+    });
+    file.path().display().to_string()
+}
+
+#[test]
+fn mirrors_are_read() {
+    let text = "public_url = \"http://cache:80\"\n[[mirror]]\npath = \"/a/\"\norigin = \"https://a/x\"\nhosts = [\"b\", \"*.c\"]\n\
+                kind = \"pip\"\nrewrite_limit = \"1KiB\"\nunrewritten = \"refuse\"\nclients = \"10.0.0.0/8\"\n\
+                [[listener]]\naddress = \"127.0.0.1:1\"\n[[listener]]\naddress = \"127.0.0.1:2\"\nmode = \"reverse\"\n";
+    let listeners = read("", text).unwrap().proxy.listeners;
+    let expected = Mirror {
+        hosts: vec!["b".parse().unwrap(), "*.c".parse().unwrap()],
+        kind: Some(Kind::Pip),
+        rewrite_limit_bytes: 1024,
+        unrewritten: Unrewritten::Refuse,
+        clients: vec!["10.0.0.0/8".parse().unwrap()],
+        ..Mirror::new("/a/".into(), "https://a/x/".parse().unwrap())
+    };
+    for listener in &listeners {
+        assert!(listener.mirrors.iter().eq([&expected]));
+        assert_eq!(listener.mirrors.public_url().unwrap().to_string(), "http://cache");
+    }
+    // Flags take the place of the file's.
+    let flags = "--mirror pip=https://i/simple/,f --mirror go=https://g";
+    let listeners = read(flags, text).unwrap().proxy.listeners;
+    let shown: Vec<_> = listeners[0].mirrors.iter().map(|one| format!("{} {}", one.path, one.origin)).collect();
+    assert_eq!(shown, ["/pip/ https://i/", "/go/ https://g/"]);
+    let listeners = read(&format!("{flags} --listen 127.0.0.1:7"), "").unwrap().proxy.listeners;
+    assert_eq!(listeners[0].mirrors.public_url().unwrap().to_string(), "http://127.0.0.1:7");
+    let everywhere = read(&format!("{flags} --listen 0.0.0.0:7"), "").unwrap_err().to_string();
+    assert!(everywhere.contains("public_url"), "{everywhere}");
+    let twice = read("--mirror go=https://g --mirror go=https://h", "").unwrap_err().to_string();
+    assert!(twice.contains("two mirrors at /go/"), "{twice}");
 }
 
 #[test]
@@ -71,6 +117,7 @@ fn the_example_says_the_defaults() {
         "#metrics",
         "#name",
         "#intercept_ca",
+        "#public_url",
     ];
     assert_eq!(top, silent);
 }
@@ -121,6 +168,7 @@ fn the_example_shows_every_setting() {
         "[request_id]",
         "[[cache_rule]]",
         "[[intercept]]",
+        "[[mirror]]\npath = \"/a/\"\norigin = \"https://a/\"",
         listener,
         &of("route"),
         &of("rule"),
@@ -363,6 +411,7 @@ fn lists_of_origins_are_read() {
 fn nonsense_is_named_with_its_line() {
     let listener = "[[listener]]\naddress = \"127.0.0.1:80\"\n";
     let reverse = format!("{listener}mode = \"reverse\"\n");
+    let mirror = "[[mirror]]\norigin = \"https://a\"\npath = ";
     let up = "origin = \"http://a\"\n[listener.upstream]\n";
     for (text, line, words) in [
         ("memry = \"1GiB\"".to_owned(), 1, vec!["memry", "memory"]),
@@ -496,6 +545,18 @@ fn nonsense_is_named_with_its_line() {
             vec!["no listener is one", "mode = \"forward\""],
         ),
         ("cache = 5".to_owned(), 1, vec!["string"]),
+        (format!("{mirror}\"/a\""), 1, vec!["/pypi/", "slash at both ends"]),
+        (format!("{mirror}\"a/\""), 1, vec!["/pypi/"]),
+        (format!("{mirror}\"/a/\"\n{mirror}\"/a/\""), 4, vec!["two mirrors at /a/"]),
+        (format!("{mirror}\"/a/\"\nkind = \"deb\""), 4, vec!["pip, npm, cargo"]),
+        (format!("{mirror}\"/a/\"\nhosts = [\"https://b/c\"]"), 4, vec!["*.example.org"]),
+        (format!("{mirror}\"/a/\"\nunrewritten = \"drop\""), 4, vec!["\"refuse\""]),
+        (format!("{mirror}\"/a/\"\nredirects = true"), 4, vec!["redirects", "hosts"]),
+        (format!("{mirror}\"/a/\"\ncredentials = \"/does/not/exist\""), 1, vec!["/does/not/exist"]),
+        (format!("{mirror}\"/a/\"\ncredentials = \"{}\"", credentials()), 1, vec!["needs clients"]),
+        (format!("{mirror}\"/a/\"\nupstream = {{ authority = \"/c\" }}").replace("https", "http"), 1, vec!["https"]),
+        ("[[mirror]]\npath = \"/a/\"\norigin = \"a\"".to_owned(), 3, vec!["https://index.example.org/simple/"]),
+        ("public_url = \"http://a/b\"".to_owned(), 1, vec!["without a path"]),
     ] {
         let error = read("", &text).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains(&format!("line {line}")), "line {line} of {text:?}: {error}");

@@ -16,7 +16,7 @@ use tinaja_http::message::{BadField, ResponseHead};
 use tinaja_http::refusal::Refusal;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::client::{Client, Content, H2};
+use crate::client::{Client, Connection, Content, H2};
 use crate::exchange::{Request, Ticket};
 use crate::failure::Failure;
 use crate::front::{Caller, Front};
@@ -84,7 +84,7 @@ impl Front {
         match request {
             Err(failure) => self.refuse_stream(client, &caller, began, Some((&judged, &id)), &failure).await,
             Ok(request) => {
-                let mut client = Client::H2(Box::new(client));
+                let mut client = Client::new(Connection::H2(Box::new(client)));
                 // What a request needs is boxed, as for HTTP/1.
                 Box::pin(self.exchange.answer(&request, &mut client, None)).await;
             }
