@@ -125,7 +125,7 @@ impl Filler {
 
     /// The largest object that is worth a place in the store.
     pub fn most_bytes(&self, request: &Request) -> u64 {
-        let elsewhere = self.shared.neighbours.as_ref().filter(|_| !self.shared.keeps(|| request.ticket.name.place()));
+        let elsewhere = self.shared.neighbours.as_ref().filter(|_| !request.ticket.is_kept(&self.shared));
         elsewhere.map_or(u64::MAX, |neighbours| neighbours.shared_bytes).min(self.store.max_object_bytes())
     }
 

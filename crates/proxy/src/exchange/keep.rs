@@ -119,7 +119,7 @@ impl Keeper {
         let header = header(keep, answer.head);
         let head = StoredHead::encode(Kind::Whole, &facts, name.primary(), &header)?;
         let group = self.groups.join(&member(request, answer.head), self.shared.clock.now());
-        let passes = !self.shared.keeps(|| name.place());
+        let passes = !request.ticket.is_kept(&self.shared);
         let hint = Hint { group: Some(group), expected_bytes: length, passes, ..hint(name, &facts, &header) };
         let writer = self.store.put(&name.at_its_url(&place), head, hint);
         Some((place, writer))
@@ -138,7 +138,7 @@ impl Keeper {
             return None;
         }
         // Which variants there are is known where they are kept.
-        if !self.shared.keeps(|| name.place()) {
+        if !request.ticket.is_kept(&self.shared) {
             return None;
         }
         let variant = self.families.join(&self.store, name, headers, &request.head.headers).await?;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, COOKIE, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE, REFERER,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, COOKIE, FORWARDED, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE,
+    REFERER,
 };
 use http::{HeaderValue, Method, StatusCode};
 use parking_lot::Mutex;
@@ -17,6 +18,7 @@ use tinaja_http::message::BadField;
 
 use super::ask::{Asker, With};
 use super::entry::Entry;
+use super::headers::X_FORWARDED_FOR;
 use super::request::{Request, Ticket};
 use super::transaction::Ended;
 use crate::failure::Failure;
@@ -128,7 +130,7 @@ async fn token(step: &Request, aim: Aim, asker: &Asker, clock: &Clock) -> Result
 fn first(request: &Request, at: &At) -> Result<Request, BadField> {
     let mut step = request.clone();
     let headers = &mut step.head.headers;
-    [COOKIE, REFERER].iter().for_each(|name| headers.remove(name));
+    [COOKIE, REFERER, FORWARDED, X_FORWARDED_FOR].iter().for_each(|name| headers.remove(name));
     if at.mounted.mirror.credentials.is_some() {
         headers.remove(&AUTHORIZATION);
     }

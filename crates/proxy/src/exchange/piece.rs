@@ -92,7 +92,7 @@ impl Pieces {
             return None;
         }
         // Whoever has the object on its disk keeps its pieces.
-        if !self.keeper.shared.keeps(|| request.ticket.name.place()) {
+        if !request.ticket.is_kept(&self.keeper.shared) {
             return None;
         }
         let head = head_of_whole(&reply.head, length)?;

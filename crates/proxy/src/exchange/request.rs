@@ -148,6 +148,11 @@ impl Ticket {
         format!("{scheme}://{}{path}", self.host)
     }
 
+    /// Whether this proxy keeps the object on its disk. What is a mirror's each node keeps by itself, since none asks another for it.
+    pub fn is_kept(&self, shared: &Shared) -> bool {
+        self.mirror.is_some() || shared.keeps(|| self.name.place())
+    }
+
     /// Whether no origin is asked for it.
     pub fn is_offline(&self) -> bool {
         self.listener.offline

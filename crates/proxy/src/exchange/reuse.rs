@@ -66,7 +66,7 @@ pub(crate) fn is_left_over(shared: &Shared, request: &Request, found: &Found) ->
     let ticket = &request.ticket;
     // Who may ask nobody, and a neighbour that takes this proxy for a home, get what there is.
     let asks_nobody = request.directives.only_if_cached || ticket.is_offline();
-    if asks_nobody || ticket.neighbour || found.hit.state != State::Whole {
+    if asks_nobody || ticket.neighbour || ticket.mirror.is_some() || found.hit.state != State::Whole {
         return false;
     }
     let is_own = || match found.hit.source {

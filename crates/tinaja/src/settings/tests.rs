@@ -45,6 +45,22 @@ fn credentials() -> String {
     file.path().display().to_string()
 }
 
+/// The ready files of the page about mirrors, each behind the one that all of them need.
+#[test]
+fn the_files_for_mirrors_are_good() {
+    let page = include_str!("../../../../docs/mirrors.md");
+    let mut blocks = page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let all_need = blocks.next().unwrap();
+    let mirrors: Vec<&str> = blocks.filter(|block| block.contains("[[mirror]]")).collect();
+    for block in &mirrors {
+        let settings = read("", &format!("{all_need}\n{block}")).unwrap();
+        assert_eq!(settings.proxy.listeners[0].mirrors.iter().count(), 1, "{block}");
+    }
+    let kinds =
+        Kind::ALL.iter().filter(|kind| mirrors.iter().any(|block| block.contains(&format!("\"{}\"", kind.name()))));
+    assert_eq!((mirrors.len(), kinds.count()), (8, Kind::ALL.len()));
+}
+
 #[test]
 fn mirrors_are_read() {
     let text = "public_url = \"http://cache:80\"\n[[mirror]]\npath = \"/a/\"\norigin = \"https://a/x\"\nhosts = [\"b\", \"*.c\"]\n\

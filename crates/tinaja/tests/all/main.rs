@@ -38,6 +38,7 @@ mod lab;
 mod logs;
 mod metrics;
 mod mirrors;
+mod mirrors_listeners;
 mod mirrors_refuse;
 mod mirrors_registry;
 mod offline;

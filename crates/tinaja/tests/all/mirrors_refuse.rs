@@ -23,6 +23,10 @@ fn redirecting() -> Origin {
         Some(url) => {
             reply(stream, request, 302, &format!("Location: {url}\r\nCache-Control: max-age=60\r\n"), b"moved")
         }
+        // Each time elsewhere, without end.
+        None if request.path.starts_with("/more") => {
+            reply(stream, request, 302, &format!("Location: {}x\r\n", request.path), b"")
+        }
         None if request.path == "/cookie" => reply(stream, request, 200, "Set-Cookie: a=b\r\nAlt-Svc: h2\r\n", b"here"),
         None => reply(stream, request, 200, "Content-Type: text/plain\r\nCache-Control: max-age=60\r\n", b"here"),
     })
@@ -67,6 +71,9 @@ fn redirects_are_followed_to_listed_hosts_and_nowhere_else() {
     let circle = format!("{}{}", listed.url("/to/"), listed.url("/to/itself"));
     assert_refused(&home, &tinaja, "/m/to/itself", "to itself");
     assert_refused(&home, &tinaja, &format!("/m/to/{circle}"), "to itself");
+    let asked = listed.count();
+    assert_refused(&home, &tinaja, &format!("/m/to/{}", listed.url("/more")), "more than 5 times");
+    assert_eq!(listed.count(), asked + 5);
     for (to, why) in [
         (other.url("/x"), "not in hosts"),
         ("http://169.254.169.254/latest/meta-data".to_owned(), "not in hosts"),
