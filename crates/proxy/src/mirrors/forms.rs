@@ -1,7 +1,9 @@
 //! What of an answer has links that may be changed, and what the changed form is called.
 
 use http::StatusCode;
-use http::header::{CONTENT_TYPE, ETAG, HeaderName, LAST_MODIFIED};
+use http::header::{
+    ALT_SVC, CONTENT_LOCATION, CONTENT_TYPE, ETAG, HeaderName, LAST_MODIFIED, SET_COOKIE, STRICT_TRANSPORT_SECURITY,
+};
 use tinaja_http::conditional::EntityTag;
 use tinaja_http::control::CacheControl;
 use tinaja_http::message::ResponseHead;
@@ -9,6 +11,16 @@ use tinaja_http::message::ResponseHead;
 use super::location::Place;
 use super::rewrite::Form;
 use super::{At, Links};
+
+/// Fields that mean the source's host, and would be taken for ours.
+pub(super) const OF_THE_SOURCE: [HeaderName; 6] = [
+    SET_COOKIE,
+    STRICT_TRANSPORT_SECURITY,
+    ALT_SVC,
+    CONTENT_LOCATION,
+    HeaderName::from_static("clear-site-data"),
+    HeaderName::from_static("service-worker-allowed"),
+];
 
 /// Fields that say what the bytes of a body are: it is passed as it is.
 const OF_THE_BYTES: [HeaderName; 6] = [

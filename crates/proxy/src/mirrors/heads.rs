@@ -10,31 +10,20 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT_RANGES, ALT_SVC, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_RANGE,
-    CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderName, LAST_MODIFIED, LINK, LOCATION, SET_COOKIE,
-    STRICT_TRANSPORT_SECURITY, WWW_AUTHENTICATE,
+    ACCEPT_RANGES, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY,
+    CONTENT_TYPE, ETAG, LAST_MODIFIED, LINK, LOCATION, WWW_AUTHENTICATE,
 };
 use http::{HeaderMap, Method, StatusCode};
 use parking_lot::Mutex;
 use tinaja_http::conditional::{self, Answer, Stored};
 use tinaja_http::message::{BadField, ResponseHead};
 
-use super::forms::{form, rewrite_field, tag, type_of_links};
+use super::forms::{OF_THE_SOURCE, form, rewrite_field, tag, type_of_links};
 use super::location::Place;
 use super::rewrite::Rewriter;
 use super::{Aim, At, Challenge, Links, Unrewritten};
 use crate::client::{Filter, Left};
 use crate::failure::Failure;
-
-/// Fields that mean the source's host, and would be taken for ours.
-const OF_THE_SOURCE: [HeaderName; 6] = [
-    SET_COOKIE,
-    STRICT_TRANSPORT_SECURITY,
-    ALT_SVC,
-    CONTENT_LOCATION,
-    HeaderName::from_static("clear-site-data"),
-    HeaderName::from_static("service-worker-allowed"),
-];
 
 /// Of an answer that the client has already, or does not get, so much is read for the cache's sake.
 const READ_FOR_NOBODY: u64 = 1 << 20;
