@@ -32,7 +32,7 @@ impl Tunnels {
         let all = register(registry, IntCounterVec::new(all, &["outcome"])?)?;
         let of = |outcome| all.get_metric_with_label_values(&[outcome]);
         let made = "Certificates that were made for intercepted tunnels.";
-        let made = register(registry, IntCounter::new("tinaja_intercept_certificates_made_total", made)?)?;
+        let made = register(registry, IntCounter::new("tinaja_intercept_made_certificates_total", made)?)?;
         Ok(Tunnels {
             intercepted: of("intercepted")?,
             by_rule: of("tunnelled")?,

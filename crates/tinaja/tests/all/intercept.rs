@@ -173,7 +173,7 @@ fn what_one_client_fetched_the_next_gets_from_the_cache() {
     assert!(plain.is_hit() && plain.text() == first.body, "{}", plain.head);
     assert_eq!(origin.count(), 1);
     assert_eq!(home.tunnels("intercepted"), 5);
-    assert_eq!(home.figure("tinaja_intercept_certificates_made_total"), 1);
+    assert_eq!(home.figure("tinaja_intercept_made_certificates_total"), 1);
 
     // Of what was in the tunnel no log has more than a tunnel shows, whatever became of it.
     for (more, status) in [
