@@ -238,6 +238,16 @@ mod tests {
         answer.lines().find(|line| line.starts_with("cache-status:")).map(str::to_owned)
     }
 
+    /// Waits for the old process's end. It waits for connections that have not quite ended, by the clock: where that stood still, and a
+    /// connection was a moment late, the test waited for ever.
+    fn ended(hand: &ManualClock, running: JoinHandle<()>) {
+        eventually("the end of the old process", || {
+            hand.advance(Duration::from_secs(1));
+            running.is_finished()
+        });
+        running.join().unwrap();
+    }
+
     #[test]
     fn one_that_hangs_before_it_opens_the_cache_loses_it_again() {
         let (dir, origin, hand) = (tempfile::tempdir().unwrap(), Origin::of_patterns(), ManualClock::new());
@@ -255,7 +265,7 @@ mod tests {
         // It sees that nobody listens to it any more.
         assert_eq!(hung.read_to_end(&mut Vec::new()).unwrap(), 0);
         stop.send(()).unwrap();
-        running.join().unwrap();
+        ended(&hand, running);
     }
 
     #[test]
@@ -276,10 +286,6 @@ mod tests {
         });
         writeln!(slow.get_mut(), r#"{{"step":"done"}}"#).unwrap();
         // Nothing is left to be done: it is over.
-        eventually("the end of the old process", || {
-            hand.advance(Duration::from_secs(1));
-            running.is_finished()
-        });
-        running.join().unwrap();
+        ended(&hand, running);
     }
 }

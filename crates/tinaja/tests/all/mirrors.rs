@@ -382,7 +382,8 @@ fn flags_alone_serve_mirrors_and_print_each_clients_line() {
         format!("npm config set registry {url}/npm/"),
         format!("sparse+{url}/cargo/"),
     ] {
-        assert!(process.output().contains(&line), "{line} in {}", process.output());
+        // It listens before it says what it serves.
+        eventually(&line, || process.output().contains(&line));
     }
     assert_eq!(get(lab.home.listen, "/pip/simple/a/").unwrap().text(), "page");
 }

@@ -10,6 +10,7 @@ use tinaja_testkit::client::get;
 use tinaja_testkit::origin::{Origin, reply};
 use tinaja_testkit::process::Process;
 use tinaja_testkit::tools::{output, run};
+use tinaja_testkit::wait::eventually;
 
 const FORWARD: &str = "allow_destination = \"127.0.0.0/8\"";
 
@@ -48,7 +49,8 @@ fn fetched_before_it_is_served_and_a_reload_brings_the_origin_back() {
     assert!(checked.contains("  is offline: it asks no origin"), "{checked}");
     let mut flagged = Process::start("tinaja", command.arg("--offline"), &home.path("output"));
     flagged.wait_until_listening(home.listen);
-    assert!(flagged.output().contains("  offline    no origin is asked"), "{}", flagged.output());
+    // It listens before it says what it does.
+    eventually("it says so", || flagged.output().contains("  offline    no origin is asked"));
     let (status, told) = asked(&home, &page);
     assert!(status == 200 && told.starts_with("Tinaja; hit; ttl=-") && told.ends_with("; detail=OFFLINE"), "{told}");
     assert_eq!([&strict, &new].map(|url| asked(&home, url).0), [504, 504]);

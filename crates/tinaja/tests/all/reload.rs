@@ -49,7 +49,11 @@ fn certificates_and_rules_are_exchanged() {
     let rule = format!("{}\n[[listener.rule]]\naction = \"deny\"\nmethod = \"GET\"", reverse(&origin));
     let _ = home.command(&rule);
     let text = fs::read_to_string(home.path("tinaja.toml")).unwrap();
-    fs::write(home.path("tinaja.toml"), text.replace("700ms", "800ms").replace("\"8MiB\"", "\"9MiB\"")).unwrap();
+    fs::write(
+        home.path("tinaja.toml"),
+        text.replace("head = \"10s\"", "head = \"11s\"").replace("\"8MiB\"", "\"9MiB\""),
+    )
+    .unwrap();
     let (done, said) = reload(&home);
     assert!(done && said.contains("wait for the next start: memory, limits"), "{said}");
     assert_eq!(home.curl(&second.authority, "www.test", "/", &[]).0, 403);

@@ -112,6 +112,7 @@ fn what_came_by_tls_is_kept_apart() {
 fn handshakes_that_never_come_hold_up_nobody() {
     let origin = telling();
     let mut home = Home::new();
+    home.head = "3s";
     let www = home.certificate("www", "DNS:www.test");
     let _tinaja = home.start(&reverse(&origin));
     let mut silent: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(home.listen).unwrap()).collect();

@@ -124,7 +124,7 @@ fn connections_that_never_end_are_cut_off_in_time() {
     let text = fs::read_to_string(home.path("tinaja.toml")).unwrap();
     // As long as the old process says, not the new one.
     old.terminate();
-    fs::write(home.path("tinaja.toml"), text.replace("head = \"700ms\"", "head = \"30s\"\ndrain = \"300ms\"")).unwrap();
+    fs::write(home.path("tinaja.toml"), text.replace("head = \"10s\"", "head = \"30s\"\ndrain = \"300ms\"")).unwrap();
     let start = |flags: &[&str], name: &str| {
         let mut command = binary(&home.dir);
         command.arg("serve").arg("--config").arg(home.path("tinaja.toml")).args(flags);
@@ -199,7 +199,11 @@ fn a_server_starts_its_own_successor() {
         assert!(home.curl(&www.authority, "www.test", "/", &[]).2, "it serves on");
     }
     // More memory and another limit, which only a start heeds.
-    fs::write(home.path("tinaja.toml"), good.replace("\"8MiB\"", "\"9MiB\"").replace("700ms", "800ms")).unwrap();
+    fs::write(
+        home.path("tinaja.toml"),
+        good.replace("\"8MiB\"", "\"9MiB\"").replace("head = \"10s\"", "head = \"11s\""),
+    )
+    .unwrap();
     let (code, said) = upgrade();
     let process = said.split(' ').nth(1).and_then(|process| process.parse().ok());
     let new = Stray::of(process.unwrap_or_else(|| panic!("{code:?} {said}")));
