@@ -20,7 +20,7 @@
 //! what is ambiguous, and only then hands the request on:
 //!
 //! ```text
-//! client -> crowd (a place, or 503) -> front/head (raw head, 10 s) -> http::judge
+//! client -> crowd, held (a place and memory, or 503) -> front/head (raw head, 10 s) -> http::judge
 //!             CONNECT -> rules -> front/intercept: leave it alone -> origin/dial -> front/relay
 //!                                                  look into it: TLS ends here, and each request begins at the top again
 //!             HTTP/2  -> front/h2 (a task for each stream) -> http::http2 -> http::judge -> exchange

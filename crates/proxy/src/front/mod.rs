@@ -17,8 +17,8 @@ mod relay;
 mod tunnel;
 mod upgrade;
 mod visits;
+mod way;
 
-use std::borrow::Cow;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -26,8 +26,6 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Method, Version};
-use tinaja_http::authority::Authority;
-use tinaja_http::body::Framing;
 use tinaja_http::judge::{Judged, Target};
 use tinaja_http::lines::lines;
 use tokio::io::AsyncWriteExt;
@@ -39,6 +37,7 @@ use head::{Arrival, next_request};
 use inside::Inside;
 use lean::{Lean, MaybePlain};
 pub(crate) use visits::visits;
+pub(crate) use way::{Came, Way, way};
 
 use crate::accepting::Recovery;
 use crate::client::{Client, Connection, Gate, H1};
@@ -49,12 +48,9 @@ use crate::exchange::{Exchange, Request, Ticket};
 use crate::failure::Failure;
 use crate::held::{CONNECTION_BYTES, Kept, REQUEST_BYTES, SMALL_HEAD_BYTES, TLS_BYTES, TUNNEL_BYTES};
 use crate::ids::RequestId;
-use crate::mirrors::{Aim, At};
-use crate::origin::{Behind, Destination, default_port};
 use crate::page::raw_answer;
-use crate::rules::{Asked, Denied, Own};
+use crate::rules::Asked;
 use crate::shared::Shared;
-use crate::stored::{Name, name_of};
 use crate::stream::Stream;
 use crate::tls::{Accepted, Served};
 
@@ -307,118 +303,6 @@ impl Front {
         }
         Ok(ticket)
     }
-}
-
-/// Where a request goes, and what its head says there.
-pub(crate) struct Way<'a> {
-    pub path: Cow<'a, str>,
-    pub host: Authority,
-    pub host_tls: bool,
-    pub destination: Destination,
-    pub behind: Option<Arc<Behind>>,
-    /// The mirror that it is for.
-    pub mirror: Option<At>,
-}
-
-/// How a request came.
-pub(crate) struct Came {
-    pub id: RequestId,
-    pub began: Instant,
-    pub client: IpAddr,
-    /// By TLS.
-    pub tls: bool,
-    /// The number of its listener.
-    pub index: usize,
-    /// From another node of the cluster.
-    pub neighbour: bool,
-    /// In a tunnel that is intercepted.
-    pub intercepted: bool,
-}
-
-impl Way<'_> {
-    /// The way to a mirror's source, or to a host of its.
-    fn to_mirror(aim: Aim) -> Way<'static> {
-        let Aim { at, destination, host, path } = aim;
-        let behind = Some(at.behind().clone());
-        Way { path: Cow::Owned(path), host, host_tls: destination.tls, destination, behind, mirror: Some(at) }
-    }
-
-    /// What is known of a request that goes this way.
-    pub(crate) fn ticket(self, came: Came, listener: Arc<Listener>, own: Arc<Own>, framing: Framing) -> Ticket {
-        let Came { id, began, client, tls, index, neighbour, intercepted } = came;
-        let is_reverse = self.mirror.is_none() && matches!(listener.mode, Mode::Reverse(_));
-        let https = self.host_tls || (tls && is_reverse);
-        let host = self.host.host_field(default_port(https));
-        Ticket {
-            id,
-            began,
-            client,
-            name: match &self.mirror {
-                Some(at) => Name::of(&self.destination, &at.site(), &self.path),
-                None => name_of(&listener.mode, &self.destination, tls, &host, &self.path),
-            },
-            listener,
-            own,
-            destination: self.destination,
-            behind: self.behind,
-            mirror: self.mirror,
-            tls,
-            host,
-            path: self.path.into_owned(),
-            https,
-            framing,
-            index,
-            neighbour,
-            intercepted,
-        }
-    }
-}
-
-/// Where a request goes, by what it asks for and whom the proxy speaks for.
-pub(crate) fn way<'a>(listener: &Listener, judged: &'a Judged) -> Result<Way<'a>, Failure> {
-    let (path, target_tls) = match &judged.target {
-        Target::Origin(path) => (path.as_str(), None),
-        Target::Absolute { tls, path } => (path.as_str(), Some(*tls)),
-        Target::Asterisk => ("*", None),
-        Target::Tunnel => return Err(Failure::NoTunnels),
-    };
-    if let Some(aim) = mirror(listener, judged, path, target_tls) {
-        return Ok(Way::to_mirror(aim?));
-    }
-    match (&listener.mode, target_tls, &judged.authority) {
-        (Mode::Forward, Some(tls), Some(authority)) => {
-            let destination = Destination::of(tls, authority);
-            let path = Cow::Borrowed(path);
-            Ok(Way { path, host: authority.clone(), host_tls: tls, destination, behind: None, mirror: None })
-        }
-        (Mode::Forward, ..) => Err(Failure::NotForProxy),
-        (Mode::Reverse(routes), _, host) => {
-            let behind = routes.find(host.as_ref().map(Authority::host), path)?;
-            let none = || Failure::Internal("a route has lost its origins".into());
-            let first = behind.upstream.names().ok_or_else(none)?;
-            let host = host.clone().unwrap_or_else(|| first.authority().clone());
-            let destination = first.destination();
-            let path = Cow::Borrowed(path);
-            Ok(Way { path, host, host_tls: false, destination, behind: Some(behind.clone()), mirror: None })
-        }
-    }
-}
-
-/// The mirror that a request is for: at a forward proxy if it asks for a page of the proxy's own, and at a reverse proxy
-/// if its host has no routes of its own.
-fn mirror(listener: &Listener, judged: &Judged, path: &str, target_tls: Option<bool>) -> Option<Result<Aim, Failure>> {
-    let is_ours = match &listener.mode {
-        Mode::Forward => target_tls.is_none(),
-        Mode::Reverse(routes) => !judged.authority.as_ref().is_some_and(|host| routes.names(host.host())),
-    };
-    let found = if is_ours { listener.mirrors.find(path)? } else { return None };
-    Some(found.and_then(|aim| match &judged.authority {
-        Some(host) if !listener.mirrors.is_known_as(&aim, host) => {
-            let (path, host) = (aim.at.mounted.mirror.path.clone(), host.host().to_owned());
-            Err(Denied::MirrorName { path, host }.into())
-        }
-        _ => Ok(aim),
-    }))
 }
 
 /// Returns when the proxy stops.
