@@ -57,6 +57,8 @@ pub(crate) enum Failure {
     Origin(String),
     #[error("The origin did not answer in time.")]
     OriginTimeout,
+    #[error("Its client has as many connections as limits.client_connections allows.")]
+    TooManyOfClient,
     #[error("The mirror cannot give this: {0}.")]
     Mirror(String),
     #[error("The mirror has credentials, and is for reading only: GET and HEAD.")]
@@ -93,6 +95,7 @@ pub(crate) enum Reason {
     Denied,
     Loop,
     TooManyConnections,
+    TooManyOfClient,
     NotCached,
     Offline(Unanswered),
     NotResolved,
@@ -131,6 +134,9 @@ impl Reason {
             Reason::Denied => "The proxy's rules do not allow this request.",
             Reason::Loop => "Forwarding loop: the request has come back to this proxy.",
             Reason::TooManyConnections => "The proxy has reached its limit of connections. Try again later.",
+            Reason::TooManyOfClient => {
+                "You have reached your limit of connections to the proxy. Close some, and try again."
+            }
             Reason::NotCached => {
                 "The response is not in the cache, and the request asks for a cached response only (only-if-cached)."
             }
@@ -232,6 +238,7 @@ impl Failure {
             Failure::Denied(_) => Reason::Denied,
             Failure::Loop => Reason::Loop,
             Failure::TooManyConnections => Reason::TooManyConnections,
+            Failure::TooManyOfClient => Reason::TooManyOfClient,
             Failure::NotCached => Reason::NotCached,
             Failure::Offline(why) => Reason::Offline(*why),
             Failure::Resolve { .. } | Failure::ResolveTimeout { .. } => Reason::NotResolved,
@@ -263,6 +270,7 @@ impl Failure {
             Failure::Misdirected { .. } | Failure::OtherThanTunnel => 421,
             Failure::Denied(_) => 403,
             Failure::Loop => 508,
+            Failure::TooManyOfClient => 429,
             Failure::TooManyConnections | Failure::AllOut { .. } => 503,
             Failure::Resolve { .. }
             | Failure::Connect { .. }

@@ -48,6 +48,7 @@ fn statuses_that_a_proxy_may_give() {
         (Failure::Mirror(text()), 502),
         (Failure::Loop, 508),
         (Failure::TooManyConnections, 503),
+        (Failure::TooManyOfClient, 429),
         (Failure::NotCached, 504),
         (Failure::Offline(Unanswered::Tunnel), 504),
         (Failure::Resolve { host: text(), error: text() }, 502),

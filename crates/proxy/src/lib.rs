@@ -20,7 +20,7 @@
 //! what is ambiguous, and only then hands the request on:
 //!
 //! ```text
-//! client -> crowd, held (a place and memory, or 503) -> front/head (raw head, 10 s) -> http::judge
+//! client -> clients, crowd, held (a place and memory, or 429 or 503) -> front/head (raw head, 10 s) -> http::judge
 //!             CONNECT -> rules -> front/intercept: leave it alone -> origin/dial -> front/relay
 //!                                                  look into it: TLS ends here, and each request begins at the top again
 //!             HTTP/2  -> front/h2 (a task for each stream) -> http::http2 -> http::judge -> exchange
@@ -41,6 +41,7 @@ mod access;
 pub mod admin;
 pub mod cache_rules;
 mod client;
+mod clients;
 mod config;
 mod crowd;
 mod current;

@@ -11,6 +11,9 @@ pub struct Limits {
     /// Connections from clients at once; further ones get 503. Default 10,000: at about 13 KB each this is 130 MB,
     /// or 373 MB where all speak HTTP/2 (37 KB each, and 160 KB more for each answer that is read slowly).
     pub connections: usize,
+    /// Connections at once from one client: an address, or a network of IPv6 with 64 bits. Further ones get 429. Default 0, which is
+    /// any number: behind a load balancer or a translation of addresses many clients have one address.
+    pub client_connections: usize,
     /// Bytes of memory that all clients together may have the proxy hold: connections, heads that are not whole, what slow clients have
     /// not taken. When they are held, idle connections are closed, then whoever has taken nothing for the longest is let go, and if that
     /// is not enough further connections get 503. 1 MiB at least. Default: a quarter of the memory that there is for the process.
@@ -60,6 +63,7 @@ impl Default for Limits {
         let seconds = Duration::from_secs;
         Limits {
             connections: 10_000,
+            client_connections: 0,
             client_memory: tinaja_store::memory_bytes() / 4,
             streams: 100,
             head: seconds(10),

@@ -68,6 +68,7 @@ fn more(failure: &Failure) -> Option<(HeaderName, &'static str)> {
     match failure {
         Failure::Refused(refusal) => Some((X_REFUSAL, refusal.name())),
         Failure::NoTunnels => Some((header::ALLOW, ALLOWED)),
+        Failure::TooManyOfClient | Failure::TooManyConnections => Some((header::RETRY_AFTER, "1")),
         _ => None,
     }
 }

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use crate::access::AccessLog;
 use crate::client::Patience;
+use crate::clients::Clients;
 use crate::config::{Listener, Mode};
 use crate::failure::Failure;
 use crate::held::Held;
@@ -30,6 +31,8 @@ pub(crate) struct Shared {
     /// Whose time and whose tasks all of it goes by: the store's.
     pub clock: Clock,
     pub limits: Limits,
+    /// How many connections each client has.
+    pub clients: Arc<Clients>,
     /// What clients make it hold.
     pub held: Arc<Held>,
     /// The name in Via, by which loops are found.

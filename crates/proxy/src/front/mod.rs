@@ -30,7 +30,7 @@ use tinaja_http::judge::{Judged, Target};
 use tinaja_http::lines::lines;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use answers::LINGER;
 use head::{Arrival, next_request};
@@ -41,6 +41,7 @@ pub(crate) use way::{Came, Way, way};
 
 use crate::accepting::Recovery;
 use crate::client::{Client, Connection, Gate, H1};
+use crate::clients::OfClient;
 use crate::config::{Listener, Mode};
 use crate::crowd::Crowd;
 use crate::current::Current;
@@ -121,16 +122,17 @@ impl Front {
     async fn connection(self: &Arc<Self>, mut stream: TcpStream, address: IpAddr, stopping: &watch::Receiver<bool>) {
         let mut caller = Caller::new(address);
         let tls = self.current.of(self.index).and_then(|serving| serving.tls);
-        let bytes = CONNECTION_BYTES + if tls.is_some() { TLS_BYTES } else { 0 };
-        let place = self.crowd.enter().and_then(|place| Some((place, self.shared.held.keep(bytes)?)));
-        let Some((_place, mut kept)) = place else {
-            let began = self.shared.clock.now();
-            // One attempt: whoever is turned away must not cost more than that. Under TLS it would cost a handshake.
-            if tls.is_none() {
-                let answer = raw_answer(&Failure::TooManyConnections, None, true);
-                let _ = self.shared.clock.timeout(LINGER, stream.write_all(&answer)).await;
+        let (_place, mut kept) = match self.place(address, tls.is_some()) {
+            Ok(place) => place,
+            Err(failure) => {
+                let began = self.shared.clock.now();
+                // One attempt: whoever is turned away must not cost more than that. Under TLS it would cost a handshake.
+                if tls.is_none() {
+                    let answer = raw_answer(&failure, None, true);
+                    let _ = self.shared.clock.timeout(LINGER, stream.write_all(&answer)).await;
+                }
+                return self.log_failure(&caller, began, None, &failure);
             }
-            return self.log_failure(&caller, began, None, &Failure::TooManyConnections);
         };
         let Some(tls) = tls else {
             // Without TLS only a connection's first bytes can say that it is HTTP/2; under TLS its handshake has said it.
@@ -153,6 +155,15 @@ impl Front {
             }
             Err(_) => {}
         }
+    }
+
+    /// A place for a connection, and the memory that it takes.
+    fn place(&self, address: IpAddr, by_tls: bool) -> Result<((OfClient, OwnedSemaphorePermit), Kept), Failure> {
+        let of_client = self.shared.clients.enter(address).ok_or(Failure::TooManyOfClient)?;
+        let bytes = CONNECTION_BYTES + if by_tls { TLS_BYTES } else { 0 };
+        let place = self.crowd.enter().and_then(|place| Some((place, self.shared.held.keep(bytes)?)));
+        let (place, kept) = place.ok_or(Failure::TooManyConnections)?;
+        Ok(((of_client, place), kept))
     }
 
     /// Answers one request after the other. `may_be_http2` says that the first bytes may be HTTP/2's.

@@ -17,6 +17,7 @@ use super::reload::{Reloader, Requests, check, warn_of_open};
 use crate::access::AccessLog;
 use crate::admin::socket::{NAME, Socket};
 use crate::admin::{Describe, Successor, Upgrade};
+use crate::clients::Clients;
 use crate::config::{Config, behind};
 use crate::crowd::Crowd;
 use crate::current::Current;
@@ -122,6 +123,7 @@ impl Proxy {
         let shared = Arc::new(Shared {
             clock: clock.clone(),
             limits: config.limits,
+            clients: Clients::new(config.limits.client_connections),
             held: Held::new(config.limits.client_memory.max(LEAST_CLIENT_MEMORY)),
             name: config.name.unwrap_or_else(unique_name),
             addresses: addresses.clone(),

@@ -1,5 +1,6 @@
 //! Connections: judged heads, keep-alive, pipelining, caps and deadlines.
 
+use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use crate::support::{Client, Origin, Proxy, eventually, reply};
@@ -161,6 +162,30 @@ fn slow_heads_and_idle_connections_end() {
         }
     }
     assert_eq!(dripping.read("GET").map(|response| response.status), Some(408), "each byte must not renew the time");
+}
+
+/// Another address of the same machine is another client.
+#[test]
+fn more_connections_than_one_client_may_have_get_429() {
+    let origin = Origin::fixed("", "x");
+    let proxy = Proxy::with(|config| config.limits.client_connections = 2);
+    let (mut one, mut two) = (proxy.client(), proxy.client());
+    assert_eq!(one.request("GET", &origin.url("/"), "").status, 200);
+    assert_eq!(two.request("GET", &origin.url("/"), "").status, 200);
+    let mut three = proxy.client();
+    let refused = three.read("GET").unwrap();
+    assert_eq!((refused.status, refused.field("retry-after").as_str()), (429, "1"));
+    assert!(three.is_closed());
+    let other = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&other, &std::net::SocketAddr::from(([127, 0, 0, 9], 0))).unwrap();
+    rustix::net::connect(&other, &proxy.address).unwrap();
+    let mut other = std::net::TcpStream::from(other);
+    write!(other, "GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", origin.url("/"), origin.address).unwrap();
+    let mut status = [0; 12];
+    other.read_exact(&mut status).unwrap();
+    assert_eq!(&status, b"HTTP/1.1 200");
+    drop(one);
+    eventually("there is a place again", || proxy.client().request("GET", &origin.url("/"), "").status == 200);
 }
 
 #[test]

@@ -234,6 +234,7 @@ impl<'de> Deserialize<'de> for FilePorts {
 #[serde(deny_unknown_fields, default)]
 pub struct FileLimits {
     connections: Option<Number<1, 1_000_000>>,
+    client_connections: Option<Number<0, 1_000_000>>,
     client_memory: Option<Text<Size>>,
     streams: Option<Number<1, 10_000>>,
     head: Option<Text<Limit>>,
@@ -260,6 +261,9 @@ impl FileLimits {
         let time = |set: Option<Text<Limit>>, default| set.map_or(default, |Text(Limit(time))| time);
         Limits {
             connections: self.connections.map_or(default.connections, |Number(most)| most as usize),
+            client_connections: self
+                .client_connections
+                .map_or(default.client_connections, |Number(most)| most as usize),
             client_memory: size(self.client_memory, default.client_memory),
             streams: self.streams.map_or(default.streams, |Number(most)| most),
             head: time(self.head, default.head),
