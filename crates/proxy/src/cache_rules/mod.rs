@@ -24,6 +24,7 @@ pub use tinaja_http::storable::{Orders, Override, Overrides, Storing};
 
 use matcher::Matcher;
 pub use presets::Preset;
+pub(crate) use presets::{kept, validated};
 pub use rule::{BadPattern, CacheRule, HostPattern, PathPattern, StatusPattern, TypePattern};
 
 /// Rules, read once. Copies share them.

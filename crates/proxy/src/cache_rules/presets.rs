@@ -56,6 +56,17 @@ const INDEXES: [&str; 7] = [
     r"/@v/list$|/@latest$",
 ];
 
+/// What is done with files that never change.
+pub(crate) fn kept() -> Orders {
+    let ttl_seconds = Some(LONG_SECONDS);
+    Orders { ttl_seconds, min_seconds: LONG_SECONDS, ignores_reload: true, ..Orders::default() }
+}
+
+/// What is done with indexes. An InRelease and a Packages of different ages fail apt, so none is served unasked, stale ones neither.
+pub(crate) fn validated() -> Orders {
+    Orders { max_seconds: 0, grace_seconds: Some(0), ..Orders::default() }
+}
+
 impl Preset {
     /// Its rules, for these hosts alone.
     pub fn rules(self, hosts: &[HostPattern]) -> Vec<CacheRule> {
@@ -64,17 +75,9 @@ impl Preset {
             |orders, list: &[&str]| CacheRule { hosts: hosts.into(), paths: paths(list), ..CacheRule::new(orders) };
         match self {
             Preset::Packages => {
-                let kept = Orders {
-                    ttl_seconds: Some(LONG_SECONDS),
-                    min_seconds: LONG_SECONDS,
-                    ignores_reload: true,
-                    ..Orders::default()
-                };
-                // An InRelease and a Packages of different ages fail apt, so none is served unasked, stale ones neither.
-                let validated = Orders { max_seconds: 0, grace_seconds: Some(0), ..Orders::default() };
                 // A file that is not there yet may come, so only what is there is kept.
-                let immutable = CacheRule { statuses: vec![StatusPattern::One(200)], ..rule(kept, &IMMUTABLE) };
-                vec![immutable, rule(validated, &INDEXES)]
+                let immutable = CacheRule { statuses: vec![StatusPattern::One(200)], ..rule(kept(), &IMMUTABLE) };
+                vec![immutable, rule(validated(), &INDEXES)]
             }
         }
     }

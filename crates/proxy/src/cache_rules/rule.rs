@@ -286,6 +286,8 @@ impl fmt::Display for CacheRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
             Some(line) => write!(f, "cache rule {} (line {line})", self.number),
+            // Those of the configuration are numbered from 1.
+            None if self.number == 0 => f.write_str("a rule for this kind of mirror"),
             None => write!(f, "cache rule {}", self.number),
         }
     }

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use tinaja_http::storable::{Orders, Storing};
 
-use crate::cache_rules::{CacheRule, CacheRules, PathPattern, StatusPattern};
+use crate::cache_rules::{CacheRule, CacheRules, PathPattern, StatusPattern, kept, validated};
 
 /// For whose packages a mirror is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,9 +24,6 @@ pub enum Kind {
     /// Registries of container images.
     Oci,
 }
-
-/// A year, as RFC 9111 4.2.1 lets caches take for the future.
-const LONG_SECONDS: u64 = 365 * 24 * 3600;
 
 impl Kind {
     /// All of them.
@@ -106,16 +103,9 @@ impl Kind {
     /// is not there yet may come, so only what is there is kept.
     pub(super) fn rules(self) -> CacheRules {
         let paths = |list: &[&str]| list.iter().map(|path| PathPattern::Regex((*path).to_owned())).collect::<Vec<_>>();
-        let kept = Orders {
-            ttl_seconds: Some(LONG_SECONDS),
-            min_seconds: LONG_SECONDS,
-            ignores_reload: true,
-            ..Orders::default()
-        };
-        let validated = Orders { max_seconds: 0, grace_seconds: Some(0), ..Orders::default() };
         let mut rules = Vec::new();
         if !self.mutable().is_empty() {
-            rules.push(CacheRule { paths: paths(self.mutable()), ..CacheRule::new(validated) });
+            rules.push(CacheRule { paths: paths(self.mutable()), ..CacheRule::new(validated()) });
         }
         if self == Kind::Oci {
             // What they lead to is stored under their own names.
@@ -124,10 +114,10 @@ impl Kind {
             rules.push(CacheRule { paths: paths(self.immutable()), statuses, ..CacheRule::new(never) });
         }
         let statuses = vec![StatusPattern::One(200)];
-        rules.push(CacheRule { paths: paths(self.immutable()), statuses, ..CacheRule::new(kept) });
+        rules.push(CacheRule { paths: paths(self.immutable()), statuses, ..CacheRule::new(kept()) });
         // Of redirects the source alone knows how long they hold.
         let statuses = [2, 4, 5].map(StatusPattern::Class).into();
-        rules.push(CacheRule { statuses, ..CacheRule::new(validated) });
+        rules.push(CacheRule { statuses, ..CacheRule::new(validated()) });
         // They are constants, and a test reads them all.
         CacheRules::new(rules).unwrap_or_default()
     }

@@ -353,6 +353,7 @@ fn explained_purged_and_exchanged_while_it_serves() {
     assert!(!is_hit() && is_hit());
     let said = run_on("explain", &lab.url("a-1.0.zip"));
     assert!(said.contains("mirror on") && said.contains("a hit: it is fresh"), "{said}");
+    assert!(said.contains("a rule for this kind of mirror"), "{said}");
     let text = fs::read_to_string(lab.home.path("tinaja.toml")).unwrap();
     fs::write(lab.home.path("tinaja.toml"), text.replace("path = \"/m/\"", "path = \"/n/\"")).unwrap();
     tinaja.signal(Signal::HUP);
