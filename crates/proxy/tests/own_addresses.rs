@@ -13,10 +13,7 @@ use std::time::Duration;
 
 use support::{Origin, Proxy, reply};
 use tinaja_proxy::{Rule, Rules};
-
-/// Set in the network of its own.
-const INSIDE: &str = "TINAJA_OWN_NETWORK";
-const NAME: &str = "own_public_addresses_are_refused";
+use tinaja_testkit::network::{Place, in_own_network};
 
 fn have(address: &str) {
     let done = Command::new("ip").args(["address", "add", address, "dev", "lo"]).status().unwrap();
@@ -25,18 +22,10 @@ fn have(address: &str) {
 
 #[test]
 fn own_public_addresses_are_refused() {
-    if std::env::var_os(INSIDE).is_some() {
-        return inside();
-    }
-    let program = std::env::current_exe().unwrap();
-    let script = format!("ip link set lo up && exec {} --exact {NAME} --nocapture", program.display());
-    let mut command = Command::new("unshare");
-    match command.args(["--net", "sh", "-c", &script]).env(INSIDE, "1").output() {
-        Ok(ran) if String::from_utf8_lossy(&ran.stdout).contains("running 1 test") => {
-            let text = String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned();
-            assert!(ran.status.success(), "{text}");
-        }
-        other => println!("skipped: no network of its own can be made here: {other:?}"),
+    match in_own_network("own_public_addresses_are_refused") {
+        Place::Own => inside(),
+        Place::Passed => (),
+        Place::Shared(why) => println!("skipped: no network of its own can be made here: {why}"),
     }
 }
 

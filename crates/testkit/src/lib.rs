@@ -10,6 +10,7 @@ pub mod body;
 pub mod client;
 pub mod halting;
 pub mod load;
+pub mod network;
 pub mod nginx;
 pub mod origin;
 pub mod port;

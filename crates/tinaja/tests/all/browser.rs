@@ -7,6 +7,7 @@ use tempfile::TempDir;
 
 use crate::support::tinaja::Setup;
 use tinaja_testkit::body::body;
+use tinaja_testkit::network::{Place, in_own_network};
 use tinaja_testkit::nginx::{Nginx, date_back};
 use tinaja_testkit::tools::{client, run};
 
@@ -89,8 +90,12 @@ fn visit(site: &Nginx, proxy: Option<&str>) {
     }
 }
 
+/// In a network of its own where one can be made: `testkit`'s `network` says why.
 #[test]
 fn the_second_visit_costs_no_body() {
+    if let Place::Passed = in_own_network("browser::the_second_visit_costs_no_body") {
+        return;
+    }
     let site = Nginx::start(site);
     let setup = Setup::forward();
     let mut proxy = setup.start();
@@ -121,6 +126,9 @@ fn the_second_visit_costs_no_body() {
 
 #[test]
 fn the_site_made_here_loads() {
+    if let Place::Passed = in_own_network("browser::the_site_made_here_loads") {
+        return;
+    }
     let site = Nginx::start(site);
     visit(&site, None);
     assert!(site.log().len() >= objects().len());
