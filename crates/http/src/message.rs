@@ -2,7 +2,7 @@
 //! recipients must not care (RFC 9110 5.1), and some do.
 
 use std::convert::Infallible;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::ops::Deref;
 
 use bytes::Bytes;
@@ -145,7 +145,7 @@ impl Fields {
         for value in self.map.get_all(name) {
             match spelled.next().filter(|spelling| !spelling.is_empty()) {
                 Some(spelling) => wire.extend_from_slice(spelling),
-                None => wire.extend(usual(name.as_str().as_bytes())),
+                None => push_usual(name.as_str().as_bytes(), wire),
             }
             wire.extend_from_slice(b": ");
             wire.extend_from_slice(value.as_bytes());
@@ -209,24 +209,38 @@ pub struct Usual<'a>(pub &'a HeaderName);
 
 impl fmt::Display for Usual<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        usual(self.0.as_str().as_bytes()).try_for_each(|byte| f.write_char(byte.into()))
+        let mut written = Vec::new();
+        push_usual(self.0.as_str().as_bytes(), &mut written);
+        f.write_str(std::str::from_utf8(&written).unwrap_or(self.0.as_str()))
     }
 }
 
-/// Whether a name is spelled as [`usual`] does.
+/// Whether a name is spelled as [`push_usual`] does.
 fn is_usual(name: &[u8]) -> bool {
-    usual(name).eq(name.iter().copied())
+    if let Some(otherwise) = written_otherwise(name) {
+        return otherwise == name;
+    }
+    let mut before = b'-';
+    name.iter().all(|byte| {
+        let capital = std::mem::replace(&mut before, *byte) == b'-';
+        if capital { !byte.is_ascii_lowercase() } else { !byte.is_ascii_uppercase() }
+    })
 }
 
-/// A name with a capital at the beginning of each word and nowhere else, but for those of [`WRITTEN_OTHERWISE`].
-fn usual(name: &[u8]) -> impl Iterator<Item = u8> + '_ {
-    let otherwise = WRITTEN_OTHERWISE.into_iter().find(|other| other.eq_ignore_ascii_case(name));
-    let before = std::iter::once(b'-').chain(name.iter().copied());
-    let capital = |(before, byte): (u8, &u8)| {
-        if before == b'-' { byte.to_ascii_uppercase() } else { byte.to_ascii_lowercase() }
-    };
-    let capitals = before.zip(name).map(capital);
-    otherwise.into_iter().flatten().copied().chain(capitals.take(if otherwise.is_some() { 0 } else { name.len() }))
+/// Writes a name with a capital at the beginning of each word and nowhere else, but for those of [`WRITTEN_OTHERWISE`].
+fn push_usual(name: &[u8], wire: &mut Vec<u8>) {
+    if let Some(otherwise) = written_otherwise(name) {
+        return wire.extend_from_slice(otherwise);
+    }
+    let mut before = b'-';
+    wire.extend(name.iter().map(|byte| {
+        let capital = std::mem::replace(&mut before, *byte) == b'-';
+        if capital { byte.to_ascii_uppercase() } else { byte.to_ascii_lowercase() }
+    }));
+}
+
+fn written_otherwise(name: &[u8]) -> Option<&'static [u8]> {
+    WRITTEN_OTHERWISE.into_iter().find(|other| other.eq_ignore_ascii_case(name))
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ impl Fetcher {
         let stale = match stale {
             Some(found) => match wants(request, &found, self.shared.clock.wall()) {
                 Wants::Missing(wanted, gap) if wanted != gap => {
-                    return self.parts.complete(transaction, found, gap, pilot).await;
+                    return Box::pin(self.parts.complete(transaction, found, gap, pilot)).await;
                 }
                 Wants::Here => Some(found),
                 // Nothing that is stored helps.
@@ -62,7 +62,7 @@ impl Fetcher {
             Ok(reply) => reply,
             Err(failure) => {
                 land_failed(pilot, &failure);
-                return self.giver.instead(transaction, stale, failure).await;
+                return Box::pin(self.giver.instead(transaction, stale, failure)).await;
             }
         };
         match stale {
@@ -78,7 +78,7 @@ impl Fetcher {
             Some(found) if is_error(reply.head.status) && self.giver.may_help(request, &found) => {
                 drop((pilot, reply.connection));
                 let failure = Failure::Origin(format!("it answered {}", reply.head.status));
-                self.giver.instead(transaction, Some(found), failure).await
+                Box::pin(self.giver.instead(transaction, Some(found), failure)).await
             }
             None if has_conditions(request) => {
                 let request = without_conditions(request);

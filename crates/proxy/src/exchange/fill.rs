@@ -7,8 +7,10 @@
 //! Once nobody follows any more, the fetch goes on only if it is nearly done. On a thin link, what nobody reads takes from
 //! those who read. The store counts who follows, so that no reader is cut off.
 
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -39,6 +41,9 @@ const JOINING: Duration = Duration::from_millis(250);
 
 /// The shortest object whose rest is asked for if the origin breaks off. Of a shorter one, the next request gets all.
 const TAKEN_UP_BYTES: u64 = 256 * 1024;
+
+/// The longest answer that may be stored on the way to its client, where nothing makes it wait.
+const SHORT_BYTES: u64 = 64 * 1024;
 
 /// One fetch into the store.
 pub(super) struct Fill {
@@ -160,18 +165,20 @@ impl Filler {
         Ok((Found { place, head, hit }, Box::new(reply.head), fill))
     }
 
-    /// Fetches by itself, apart from the request that caused it.
-    pub fn fill_apart(self: &Arc<Self>, fill: Fill) {
+    /// Fetches by itself, apart from the request that caused it. A short answer whose bytes are all there is stored when this returns: it
+    /// needs no task. A long one would keep its client waiting.
+    pub async fn fill_apart(self: &Arc<Self>, fill: Fill) {
+        let is_short = fill.length.is_some_and(|length| length <= SHORT_BYTES);
         let filler = self.clone();
         // There is room for as many as there can be; whoever stops the proxy waits for them.
         let place = self.apart.enter();
-        self.shared.clock.start(
-            async move {
-                filler.fill(fill).await;
-                drop(place);
-            }
-            .in_current_span(),
-        );
+        let mut filling = Box::pin(async move {
+            filler.fill(fill).await;
+            drop(place);
+        });
+        if !is_short || poll_fn(|cx| Poll::Ready(filling.as_mut().poll(cx))).await.is_pending() {
+            self.shared.clock.start(filling.in_current_span());
+        }
     }
 
     /// Fetches to the end, or until it is of no use. What is not whole is not stored, and those who follow fail. Whether it is stored.
@@ -213,26 +220,32 @@ impl Filler {
             arrived = first.len() as u64;
             fill.write(first, &mut last).await;
         }
-        let mut look = pin!(clock.timer(Duration::ZERO));
+        // Counting readers takes a lock that is not worth taking for each piece.
+        let mut due = began + JOINING;
+        let mut look = pin!(clock.timer(JOINING));
         loop {
             let id = fill.writer.id();
             let goes_on = |arrived| {
                 let wanted = fill.length.unwrap_or(arrived) <= fill.unwatched_bytes;
-                let watched = wanted || clock.since(began) < JOINING || self.store.followers(&fill.place, id) > 0;
+                let watched = wanted || self.store.followers(&fill.place, id) > 0;
                 watched || nearly_done(&self.shared.limits, arrived, fill.length)
             };
-            // Counting readers takes a lock that is not worth taking for each piece.
             let piece = {
                 let mut read = pin!(self.next_to_store(&mut fill.feed));
                 loop {
-                    tokio::select! {
-                        piece = &mut read => break piece,
-                        () = &mut look => {
-                            look.as_mut().reset(clock.now() + JOINING);
-                            if !goes_on(arrived) {
-                                return Err(GivenUp::NobodyReads);
-                            }
+                    // Time goes on as well where the next piece is always there already.
+                    if clock.now() >= due {
+                        if !goes_on(arrived) {
+                            return Err(GivenUp::NobodyReads);
                         }
+                        due = clock.now() + JOINING;
+                        look.as_mut().reset(due);
+                    }
+                    // In this order: what is there at once needs no timer.
+                    tokio::select! {
+                        biased;
+                        piece = &mut read => break piece,
+                        () = &mut look => due = clock.now(),
                     }
                 }
             };

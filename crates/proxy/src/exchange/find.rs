@@ -73,7 +73,7 @@ impl Finder {
             }
             // A cache that came or went while somebody looked may have what was not found.
             if stale.is_none() && !turn.is_some_and(|turn| self.switch.is_still(turn)) {
-                return self.passer.pass_by(transaction).await;
+                return Box::pin(self.passer.pass_by(transaction)).await;
             }
             if request.directives.only_if_cached {
                 return Err(Failure::NotCached.into());
@@ -83,8 +83,10 @@ impl Finder {
             if request.wants_part() || request.asks_origin() {
                 transaction.entry.collapsed = false;
                 return match stale {
-                    Some(found) if *request.method() == Method::GET => self.parts.part(transaction, found).await,
-                    stale => self.passer.pass(transaction, stale).await,
+                    Some(found) if *request.method() == Method::GET => {
+                        Box::pin(self.parts.part(transaction, found)).await
+                    }
+                    stale => Box::pin(self.passer.pass(transaction, stale)).await,
                 };
             }
             if attempt == COLLAPSE_TRIES {

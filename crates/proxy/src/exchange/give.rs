@@ -39,7 +39,7 @@ impl Giver {
     ) -> Result<(), Ended> {
         match self.sender.serve(transaction, found, given).await? {
             Sent::Answered => Ok(()),
-            Sent::NotHere => self.passer.pass(transaction, None).await,
+            Sent::NotHere => Box::pin(self.passer.pass(transaction, None)).await,
         }
     }
 
@@ -87,11 +87,11 @@ impl Giver {
                 // Those who wait have nothing to wait for.
                 drop(pilot);
                 transaction.entry.overruled = Overrides::default();
-                return self.passer.pipe(transaction, *reply, None).await;
+                return Box::pin(self.passer.pipe(transaction, *reply, None)).await;
             }
         };
         transaction.entry.stored = true;
-        self.filler.fill_apart(fill);
+        self.filler.fill_apart(fill).await;
         if !transaction.entry.without.is_empty() {
             self.filler.asker.tell_of(transaction.request, std::mem::take(&mut transaction.entry.without));
         }

@@ -42,6 +42,7 @@ mod serve;
 mod transaction;
 mod validate;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -177,12 +178,13 @@ impl Exchange {
         }
         let span = tracing::error_span!("request", id = %request.ticket.id);
         if request.told_of.is_some() {
-            return self.told(request, client).instrument(span).await;
+            return Box::pin(self.told(request, client)).instrument(span).await;
         }
         let mut transaction = Transaction { request, client, entry: &mut entry };
+        // Pinned where they are: `instrument` would move them, and what a fetch needs takes thousands of bytes.
         let carried_out = match &request.ticket.mirror {
             Some(at) => Box::pin(self.mirrored(&mut transaction, at)).instrument(span.clone()).await,
-            None => self.carry_out(&mut transaction, looked).instrument(span.clone()).await,
+            None => pin!(self.carry_out(&mut transaction, looked)).instrument(span.clone()).await,
         };
         if let Err(ended) = carried_out {
             transaction.client.close_after();
@@ -193,7 +195,7 @@ impl Exchange {
                 if !transaction.client.has_begun() {
                     transaction.entry.source = Some(Source::Proxy);
                 }
-                give_up(&self.shared, transaction, &failure).instrument(span).await;
+                Box::pin(give_up(&self.shared, transaction, &failure)).instrument(span).await;
             }
         }
         self.shared.count(&entry.result, entry.source(), entry.status, client.sent_bytes(), request.ticket.began);
@@ -266,11 +268,11 @@ impl Exchange {
             return if request.directives.only_if_cached && request.method().is_safe() {
                 Err(Failure::NotCached.into())
             } else {
-                self.passer.pass(transaction, None).await
+                Box::pin(self.passer.pass(transaction, None)).await
             };
         }
         if self.switch.is_away() {
-            return self.passer.pass_by(transaction).await;
+            return Box::pin(self.passer.pass_by(transaction)).await;
         }
         self.finder.answer(transaction, looked).await
     }

@@ -170,16 +170,18 @@ impl Parts {
         let checking = Fill::checking(request, &head);
         let feed = Feed::Pieces(Box::new((request.clone(), source)));
         let unwatched_bytes = self.shared.limits.fill_range_below;
-        self.filler.fill_apart(Fill {
-            place: place.clone(),
-            writer,
-            feed,
-            length,
-            first: None,
-            checking,
-            again: None,
-            unwatched_bytes,
-        });
+        self.filler
+            .fill_apart(Fill {
+                place: place.clone(),
+                writer,
+                feed,
+                length,
+                first: None,
+                checking,
+                again: None,
+                unwatched_bytes,
+            })
+            .await;
         entry.stored = true;
         if let Some(pilot) = pilot {
             pilot.land(Landed::Stored);

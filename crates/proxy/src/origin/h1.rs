@@ -19,8 +19,10 @@ use super::reach::Reach;
 use super::wire::{PoolKey, Wire};
 use crate::failure::Failure;
 
-/// Room for what is read at once of a head.
-const HEAD_READ_BYTES: usize = 8 * 1024;
+/// Room for what is read at once of a head, and of content that comes with it, as that of most objects does.
+const HEAD_READ_BYTES: usize = 16 * 1024;
+/// Content that came with its head is copied if it is shorter, so that a few bytes do not hold room for many.
+const COPIED_BYTES: usize = HEAD_READ_BYTES / 4;
 /// And of content: as much as a socket usually holds, and what a disk is given in one piece.
 const READ_BYTES: usize = 64 * 1024;
 /// Pieces smaller than this are gathered, as far as they have come.
@@ -40,6 +42,8 @@ pub(super) struct H1 {
     /// Read, and not given out.
     waiting: BytesMut,
     content: Content,
+    /// What is waiting came with the head.
+    with_head: bool,
     /// Another request may follow.
     keep: bool,
     /// Reading the answer has failed, and does so from then on.
@@ -67,6 +71,7 @@ impl H1 {
             chunked_request: false,
             waiting: BytesMut::new(),
             content: Content::Unknown,
+            with_head: true,
             keep,
             failed: None,
         }
@@ -200,9 +205,14 @@ impl H1 {
                 Content::Unknown | Content::Ended => return Ok(None),
                 Content::Framed(walk) => {
                     let bad = |_| Failure::Origin("its answer is malformed".into());
+                    let with_head = std::mem::take(&mut self.with_head);
                     let piece = walk.next_data(&mut self.waiting).map_err(bad)?;
                     if piece.is_some() || walk.done() {
-                        return Ok(piece.map(|piece| gathered(piece, walk, &mut self.waiting)));
+                        let piece = piece.map(|piece| gathered(piece, walk, &mut self.waiting));
+                        let copied = |piece: &Bytes| with_head && piece.len() < COPIED_BYTES;
+                        return Ok(
+                            piece.map(|piece| if copied(&piece) { Bytes::copy_from_slice(&piece) } else { piece })
+                        );
                     }
                 }
                 Content::UntilClose if !self.waiting.is_empty() => return Ok(Some(self.waiting.split().freeze())),
