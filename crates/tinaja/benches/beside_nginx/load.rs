@@ -56,6 +56,9 @@ fn client(server: SocketAddr, paths: &[String]) -> usize {
                 length = value.trim().parse().unwrap();
             } else if let Some(value) = line.strip_prefix("cache-status:").or(line.strip_prefix("x-cache-status:")) {
                 hits += usize::from(value.contains("hit"));
+            } else if let Some(value) = line.strip_prefix("via:") {
+                // Traffic Server: found fresh in memory, or on its disk (its documentation, "Via Decoder Ring").
+                hits += usize::from(value.contains("[cr") || value.contains("[ch"));
             }
         }
         assert_eq!(length, super::BODY_BYTES);

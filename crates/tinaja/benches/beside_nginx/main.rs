@@ -43,9 +43,12 @@ fn main() {
     }
     let mut lines = Vec::new();
     let lists: [(_, &[Kind]); 3] = [
-        ("memory hit", &[Kind::TinajaInMemory, Kind::Nginx, Kind::NginxWithOpenFiles, Kind::Varnish]),
-        ("disk hit", &[Kind::TinajaOnDisk, Kind::Nginx, Kind::NginxWithOpenFiles]),
-        ("miss", &[Kind::TinajaInMemory, Kind::Nginx, Kind::NginxInTmpfs, Kind::Varnish]),
+        (
+            "memory hit",
+            &[Kind::TinajaInMemory, Kind::Nginx, Kind::NginxWithOpenFiles, Kind::Varnish, Kind::TrafficServer],
+        ),
+        ("disk hit", &[Kind::TinajaOnDisk, Kind::Nginx, Kind::NginxWithOpenFiles, Kind::TrafficServerOnDisk]),
+        ("miss", &[Kind::TinajaInMemory, Kind::Nginx, Kind::NginxInTmpfs, Kind::Varnish, Kind::TrafficServer]),
     ];
     for (what, servers) in lists {
         let line = measure(origin, what, servers);
@@ -117,10 +120,12 @@ fn keep_busy(origin: std::net::SocketAddr, only: &str, server: &str, time: Durat
     };
     let kind = match (server, only) {
         ("nginx", _) => Kind::Nginx,
+        ("traffic-server", "disk") => Kind::TrafficServerOnDisk,
+        ("traffic-server", _) => Kind::TrafficServer,
         ("varnish", _) => Kind::Varnish,
         ("tinaja", "disk") => Kind::TinajaOnDisk,
         ("tinaja", _) => Kind::TinajaInMemory,
-        _ => panic!("--server {server}: there are tinaja, nginx and varnish"),
+        _ => panic!("--server {server}: there are tinaja, nginx, varnish and traffic-server"),
     };
     let server = Server::start(kind, origin);
     load::pin(server.pid(), SERVED);

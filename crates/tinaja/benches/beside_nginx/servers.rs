@@ -29,6 +29,10 @@ pub enum Kind {
     NginxInTmpfs,
     /// With all objects in memory.
     Varnish,
+    /// Its cache in a file past the page cache, and memory for everything that is asked for often.
+    TrafficServer,
+    /// With no memory for objects.
+    TrafficServerOnDisk,
 }
 
 impl Kind {
@@ -39,6 +43,7 @@ impl Kind {
             Kind::NginxWithOpenFiles => "nginx, open_file_cache",
             Kind::NginxInTmpfs => "nginx, files in tmpfs",
             Kind::Varnish => "varnish",
+            Kind::TrafficServer | Kind::TrafficServerOnDisk => "traffic server",
         }
     }
 }
@@ -60,6 +65,11 @@ pub enum Server {
         _dir: TempDir,
         address: SocketAddr,
     },
+    TrafficServer {
+        process: Process,
+        _dir: TempDir,
+        address: SocketAddr,
+    },
 }
 
 impl Server {
@@ -74,20 +84,24 @@ impl Server {
             }
             Kind::NginxInTmpfs => nginx(origin, "", TempDir::new_in("/dev/shm").unwrap()),
             Kind::Varnish => varnish(origin),
+            Kind::TrafficServer => traffic_server(origin, "256M"),
+            Kind::TrafficServerOnDisk => traffic_server(origin, "0"),
         }
     }
 
     pub fn address(&self) -> SocketAddr {
         match self {
             Server::Tinaja { tinaja, .. } => tinaja.address(),
-            Server::Nginx { address, .. } | Server::Varnish { address, .. } => *address,
+            Server::Nginx { address, .. } | Server::Varnish { address, .. } | Server::TrafficServer { address, .. } => {
+                *address
+            }
         }
     }
 
     pub fn pid(&self) -> u32 {
         match self {
             Server::Tinaja { tinaja, .. } => tinaja.process.pid(),
-            Server::Nginx { process, .. } => process.pid(),
+            Server::Nginx { process, .. } | Server::TrafficServer { process, .. } => process.pid(),
             Server::Varnish { child, .. } => *child,
         }
     }
@@ -201,4 +215,53 @@ fn varnish(origin: SocketAddr) -> Server {
     let children = format!("/proc/{0}/task/{0}/children", process.pid());
     let child = fs::read_to_string(children).unwrap().trim().parse().unwrap();
     Server::Varnish { _process: process, child, _dir: dir, address }
+}
+
+/// Without its manager, as the laboratory runs it; X-Cache-Status comes from its own header.
+fn traffic_server(origin: SocketAddr, memory: &str) -> Server {
+    const DISK_BYTES: u64 = 1 << 30;
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let dir = TempDir::new().unwrap();
+    let root = dir.path();
+    for part in ["etc", "run", "log"] {
+        fs::create_dir(root.join(part)).unwrap();
+    }
+    // It makes no file itself.
+    fs::File::create(root.join("cache")).unwrap().set_len(DISK_BYTES).unwrap();
+    let at = root.display();
+    let runroot = format!(
+        "prefix: {at}\nexec_prefix: /usr\nbindir: /usr/bin\nsbindir: /usr/sbin\nsysconfdir: {at}/etc\ndatadir: {at}\n\
+         includedir: {at}\nlibdir: /usr/lib/trafficserver\nlibexecdir: /usr/lib/trafficserver/modules\n\
+         localstatedir: {at}/run\nruntimedir: {at}/run\nlogdir: {at}/log\ncachedir: {at}\n"
+    );
+    let settings = [
+        format!("http.server_ports STRING {}:ip-in={}", address.port(), address.ip()),
+        "admin.user_id STRING #-1".to_owned(),
+        "crash_log_helper STRING NULL".to_owned(),
+        "exec_thread.autoconfig INT 0".to_owned(),
+        "exec_thread.limit INT 1".to_owned(),
+        format!("cache.ram_cache.size INT {memory}"),
+        "log.logging_enabled INT 0".to_owned(),
+        // How an answer came, in its Via: `cH` is a hit.
+        "http.insert_response_via_str INT 2".to_owned(),
+    ];
+    let settings: Vec<_> = settings.iter().map(|line| format!("CONFIG proxy.config.{line}\n")).collect();
+    let allow = "ip_allow:\n  - apply: in\n    ip_addrs: 0/0\n    action: allow\n    methods: ALL\n";
+    for (name, text) in [
+        ("runroot.yaml", runroot.as_str()),
+        ("etc/records.config", &settings.concat()),
+        ("etc/storage.config", &format!("{at}/cache {DISK_BYTES}\n")),
+        ("etc/ip_allow.yaml", allow),
+        ("etc/remap.config", &format!("map / http://{origin}/\n")),
+        ("etc/plugin.config", ""),
+    ] {
+        fs::write(root.join(name), text).unwrap();
+    }
+    let mut command = Command::new("/usr/bin/traffic_server");
+    command.arg(format!("--run-root={at}/runroot.yaml"));
+    let mut process = Process::start("traffic server", &mut command, &root.join("output"));
+    process.wait_until_listening(address);
+    // It listens before its cache is ready, and stores nothing until then.
+    std::thread::sleep(Duration::from_secs(5));
+    Server::TrafficServer { process, _dir: dir, address }
 }
