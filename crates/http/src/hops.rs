@@ -106,9 +106,12 @@ pub fn via_member(version: Version, name: &str) -> HeaderValue {
         Version::HTTP_3 => "3",
         _ => "1.1",
     };
-    let name: String =
-        name.chars().map(|c| if c.is_ascii_alphanumeric() || "-._".contains(c) { c } else { '-' }).collect();
-    HeaderValue::from_str(&format!("{version} {name}")).unwrap_or(HeaderValue::from_static("1.1 proxy"))
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-._".contains(c) { c } else { '-' };
+    let mut member = String::with_capacity(version.len() + 1 + name.len());
+    member.push_str(version);
+    member.push(' ');
+    member.extend(name.chars().map(plain));
+    HeaderValue::try_from(member).unwrap_or(HeaderValue::from_static("1.1 proxy"))
 }
 
 /// Whether a message has passed the proxy called `name` before, by its Via (RFC 9110 7.6.3).

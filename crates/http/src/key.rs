@@ -6,7 +6,7 @@ pub fn join<P: AsRef<[u8]>>(parts: &[P]) -> Vec<u8> {
     let mut key = Vec::with_capacity(parts.iter().map(|part| part.as_ref().len() + 6).sum());
     for part in parts {
         let part = part.as_ref();
-        key.extend_from_slice(part.len().to_string().as_bytes());
+        push_decimal(part.len(), &mut key);
         key.push(b':');
         key.extend_from_slice(part);
         key.push(b',');
@@ -14,23 +14,31 @@ pub fn join<P: AsRef<[u8]>>(parts: &[P]) -> Vec<u8> {
     key
 }
 
-/// The parts of a name that [`join`] made; `None` for any other bytes.
-pub fn split(key: &[u8]) -> Option<Vec<&[u8]>> {
-    let mut parts = Vec::new();
+/// Writes a number, without memory of its own: this is done for each request.
+fn push_decimal(number: usize, key: &mut Vec<u8>) {
+    if number > 9 {
+        push_decimal(number / 10, key);
+    }
+    key.push(b'0' + (number % 10) as u8);
+}
+
+/// The parts of a name that [`join`] made of `N`; `None` for any other bytes.
+pub fn split<const N: usize>(key: &[u8]) -> Option<[&[u8]; N]> {
+    let mut parts = [&[][..]; N];
     let mut rest = key;
-    while !rest.is_empty() {
+    for part in &mut parts {
         let colon = rest.iter().position(|byte| *byte == b':')?;
-        let (digits, behind) = rest.split_at_checked(colon)?;
-        let length: usize = std::str::from_utf8(digits).ok()?.parse().ok()?;
+        let digits = rest.get(..colon)?;
         // One way to write a number: no sign, no zeros before it.
-        if length.to_string().as_bytes() != digits {
+        if !digits.iter().all(u8::is_ascii_digit) || (digits.len() > 1 && digits.starts_with(b"0")) {
             return None;
         }
-        let (part, behind) = behind.get(1..)?.split_at_checked(length)?;
+        let length: usize = std::str::from_utf8(digits).ok()?.parse().ok()?;
+        let behind;
+        (*part, behind) = rest.get(colon + 1..)?.split_at_checked(length)?;
         rest = behind.strip_prefix(b",")?;
-        parts.push(part);
     }
-    Some(parts)
+    rest.is_empty().then_some(parts)
 }
 
 #[cfg(test)]
@@ -41,27 +49,30 @@ mod tests {
 
     #[test]
     fn names() {
-        for (parts, name) in [
-            (vec![], ""),
-            (vec![""], "0:,"),
-            (vec!["", ""], "0:,0:,"),
-            (vec!["http", "a", "/"], "4:http,1:a,1:/,"),
-            (vec!["a,1:b"], "5:a,1:b,"),
-        ] {
+        fn both<const N: usize>(parts: [&str; N], name: &str) {
             assert_eq!(join(&parts), name.as_bytes());
-            assert_eq!(split(name.as_bytes()).unwrap(), parts.iter().map(|part| part.as_bytes()).collect::<Vec<_>>());
+            assert_eq!(split(name.as_bytes()), Some(parts.map(str::as_bytes)));
         }
-        for name in ["1:a", "1:ab,", "2:a,", ":a,", "+1:a,", "01:a,", "a", "1:a,x", "99999999999999999999:a,"] {
-            assert_eq!(split(name.as_bytes()), None, "{name}");
+        both([], "");
+        both([""], "0:,");
+        both(["", ""], "0:,0:,");
+        both(["http", "a", "/"], "4:http,1:a,1:/,");
+        both(["a,1:b"], "5:a,1:b,");
+        both([&"x".repeat(1230)], &format!("1230:{},", "x".repeat(1230)));
+        for name in ["1:a", "1:ab,", "2:a,", ":a,", "+1:a,", "01:a,", "a", "1:a,x", "99999999999999999999:a,", ""] {
+            assert_eq!(split::<1>(name.as_bytes()), None, "{name}");
         }
+        assert_eq!(split::<1>(b"0:,0:,"), None, "more parts");
+        assert_eq!(split::<3>(b"0:,0:,"), None, "fewer parts");
     }
 
     proptest! {
         #[test]
-        fn no_two_lists_share_a_name(parts in proptest::collection::vec("[0-9:,a]{0,6}", 0..5)) {
+        fn no_two_lists_share_a_name(parts in proptest::array::uniform4("[0-9:,a]{0,6}")) {
             let name = join(&parts);
-            let found: Vec<_> = split(&name).unwrap().iter().map(|part| part.to_vec()).collect();
-            prop_assert_eq!(found, parts.iter().map(|part| part.as_bytes().to_vec()).collect::<Vec<_>>());
+            prop_assert_eq!(split(&name), Some(parts.each_ref().map(|part| part.as_bytes())));
+            prop_assert_eq!(split::<3>(&name), None);
+            prop_assert_eq!(split::<5>(&name), None);
         }
     }
 }

@@ -137,21 +137,36 @@ impl Fields {
 
     /// Writes the lines of HTTP/1, each with its CR LF (RFC 9112 5).
     pub fn write_to(&self, wire: &mut Vec<u8>) {
-        self.map.keys().for_each(|name| self.write_field(name, wire));
+        self.write_without(None, wire);
+    }
+
+    /// The same without one of the fields.
+    fn write_without(&self, without: Option<&HeaderName>, wire: &mut Vec<u8>) {
+        if self.spelled.is_empty() {
+            // Lines of one name come one behind the other here as well.
+            let lines = self.map.iter().filter(|(name, _)| Some(*name) != without);
+            return lines.for_each(|(name, value)| write_line(name, None, value, wire));
+        }
+        self.map.keys().filter(|name| Some(*name) != without).for_each(|name| self.write_field(name, wire));
     }
 
     fn write_field(&self, name: &HeaderName, wire: &mut Vec<u8>) {
         let mut spelled = self.spelled.get_all(name).iter();
         for value in self.map.get_all(name) {
-            match spelled.next().filter(|spelling| !spelling.is_empty()) {
-                Some(spelling) => wire.extend_from_slice(spelling),
-                None => push_usual(name.as_str().as_bytes(), wire),
-            }
-            wire.extend_from_slice(b": ");
-            wire.extend_from_slice(value.as_bytes());
-            wire.extend_from_slice(b"\r\n");
+            write_line(name, spelled.next(), value, wire);
         }
     }
+}
+
+fn write_line(name: &HeaderName, spelling: Option<&Bytes>, value: &HeaderValue, wire: &mut Vec<u8>) {
+    wire.reserve(name.as_str().len() + value.len() + 4);
+    match spelling.filter(|spelling| !spelling.is_empty()) {
+        Some(spelling) => wire.extend_from_slice(spelling),
+        None => push_usual(name.as_str().as_bytes(), wire),
+    }
+    wire.extend_from_slice(b": ");
+    wire.extend_from_slice(value.as_bytes());
+    wire.extend_from_slice(b"\r\n");
 }
 
 impl Deref for Fields {
@@ -180,7 +195,7 @@ impl RequestHead {
             wire.extend_from_slice(part);
         }
         self.headers.write_field(&HOST, wire);
-        self.headers.keys().filter(|name| *name != HOST).for_each(|name| self.headers.write_field(name, wire));
+        self.headers.write_without(Some(&HOST), wire);
         wire.extend_from_slice(b"\r\n");
     }
 }

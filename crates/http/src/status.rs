@@ -1,6 +1,6 @@
 //! The Cache-Status field (RFC 9211): what this cache did, in words that other tools read.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use http::HeaderName;
 
@@ -50,6 +50,17 @@ pub enum Outcome {
     Stale,
     /// Only a part of what the client asked for is stored.
     Partial,
+}
+
+impl CacheStatus {
+    /// The member as a field's value.
+    pub fn value(&self) -> String {
+        // As long as most are: a string that grows by the way is moved several times.
+        let mut text = String::with_capacity(64);
+        // Nothing that is written to a string fails.
+        let _ = write!(text, "{self}");
+        text
+    }
 }
 
 impl fmt::Display for CacheStatus {

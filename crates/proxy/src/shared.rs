@@ -59,9 +59,9 @@ pub(crate) struct Shared {
 impl Shared {
     /// Tells a client the id of its request, if clients are told.
     pub fn tell(&self, id: &RequestId, head: &mut ResponseHead) -> Result<(), BadField> {
-        match (self.ids.header(), id.value()) {
-            (Some(name), Some(value)) => head.headers.insert(name.clone(), value),
-            _ => Ok(()),
+        match self.ids.header().and_then(|name| Some((name, id.value()?))) {
+            Some((name, value)) => head.headers.insert(name.clone(), value),
+            None => Ok(()),
         }
     }
 

@@ -46,7 +46,9 @@ pub(super) fn to_origin(
         }
         head.headers.insert(X_FORWARDED_PROTO, if request.ticket.tls { "https" } else { "http" })?;
     }
-    if let (Some(name), Some(value)) = (shared.ids.header(), request.ticket.id.value()) {
+    if let Some(name) = shared.ids.header()
+        && let Some(value) = request.ticket.id.value()
+    {
         head.headers.insert(name.clone(), value)?;
     }
     Ok(())
@@ -100,7 +102,7 @@ pub(super) fn to_client(
     if let (true, Some(address)) = (entry.for_neighbour, entry.fetched_from) {
         head.headers.insert(FETCHED_FROM, address.to_string())?;
     }
-    head.headers.append(CACHE_STATUS, entry.cache_status().to_string())
+    head.headers.append(CACHE_STATUS, entry.cache_status().value())
 }
 
 /// A 304's head from that of the stored answer that it is about (RFC 9110 15.4.5).

@@ -44,9 +44,9 @@ impl Name {
     fn url(&self) -> String {
         let Some(Parts { scheme, host, port, site, path }) = parts_of(&self.0) else { return String::new() };
         match site {
-            "" => format!("{scheme}://{host}:{port}{path}"),
-            _ if site.contains("://") => format!("{site}{path}"),
-            _ => format!("http://{site}{path}"),
+            "" => [scheme, "://", host, ":", port, path].concat(),
+            _ if site.contains("://") => [site, path].concat(),
+            _ => ["http://", site, path].concat(),
         }
     }
 
@@ -115,9 +115,8 @@ pub(crate) struct Parts<'a> {
 
 /// Takes a key apart; nothing for what is no key of ours.
 pub(crate) fn parts_of(primary: &[u8]) -> Option<Parts<'_>> {
-    let parts: Vec<_> = split(primary)?.into_iter().map(std::str::from_utf8).collect::<Result<_, _>>().ok()?;
-    let &[scheme, host, port, site, path] = parts.as_slice() else { return None };
-    Some(Parts { scheme, host, port, site, path })
+    let [scheme, host, port, site, path] = split(primary)?.map(|part| std::str::from_utf8(part).ok());
+    Some(Parts { scheme: scheme?, host: host?, port: port?, site: site?, path: path? })
 }
 
 #[cfg(test)]
