@@ -17,6 +17,7 @@ use tinaja_http::vary::NOT_FETCHED_WITH;
 
 use crate::cache_rules::{CacheRule, Seen};
 use crate::config::{Listener, Mode};
+use crate::diverted::{Chosen, Proof};
 use crate::failure::{Failure, Unanswered};
 use crate::ids::RequestId;
 use crate::mirrors::At;
@@ -42,6 +43,8 @@ pub(crate) struct Ticket {
     pub behind: Option<Arc<Behind>>,
     /// The mirror that it is for.
     pub mirror: Option<At>,
+    /// The address that its client chose, where that knows of no proxy.
+    pub chosen: Option<Chosen>,
     /// The client came by TLS.
     pub tls: bool,
     /// The one Host, in its canonical form.
@@ -153,6 +156,11 @@ impl Ticket {
         self.mirror.is_some() || shared.keeps(|| self.name.place())
     }
 
+    /// Whether nothing proves that its host is where it goes: the answer is for this client alone.
+    pub fn is_unproved(&self) -> bool {
+        self.chosen.is_some_and(|chosen| chosen.proof == Proof::Nothing)
+    }
+
     /// Whether no origin is asked for it.
     pub fn is_offline(&self) -> bool {
         self.listener.offline
@@ -207,7 +215,8 @@ impl Request {
             headers.insert(HOST, ticket.host.as_str()).map_err(malformed)?;
         }
         let method = Method::from_bytes(judged.method.as_bytes()).map_err(|_| Failure::BadRequest)?;
-        let not_for_cache = not_for_cache(&method, ticket.framing, &directives);
+        let unproved = ticket.is_unproved().then_some(Outcome::Bypass);
+        let not_for_cache = not_for_cache(&method, ticket.framing, &directives).or(unproved);
         let head = RequestHead { method, target: Bytes::copy_from_slice(ticket.path.as_bytes()), headers };
         Ok(Request { ticket: Arc::new(ticket), head, version, directives, not_for_cache, is_loop, told_of })
     }
@@ -299,6 +308,7 @@ mod tests {
                 destination,
                 behind: None,
                 mirror: None,
+                chosen: None,
                 tls: false,
                 host: "a".into(),
                 path: "/x".into(),

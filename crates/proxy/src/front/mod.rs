@@ -7,6 +7,7 @@
 //! limits and the end are common to all.
 
 mod answers;
+mod diverted;
 mod h2;
 mod head;
 mod inside;
@@ -26,13 +27,16 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Method, Version};
+use tinaja_clock::Clock;
 use tinaja_http::judge::{Judged, Target};
 use tinaja_http::lines::lines;
+use tinaja_logs::Record;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use answers::LINGER;
+use diverted::Origin;
 use head::{Arrival, next_request};
 use inside::Inside;
 use lean::{Lean, MaybePlain};
@@ -40,6 +44,7 @@ pub(crate) use visits::visits;
 pub(crate) use way::{Came, Way, way};
 
 use crate::accepting::Recovery;
+use crate::access::record;
 use crate::client::{Client, Connection, Gate, H1};
 use crate::clients::OfClient;
 use crate::config::{Listener, Mode};
@@ -67,12 +72,20 @@ struct Caller {
     inside: Option<Arc<Inside>>,
     /// It speaks in such a tunnel, here or at a neighbour.
     intercepted: bool,
+    /// Where it was going, if the kernel sent it here.
+    diverted: Option<Origin>,
 }
 
 impl Caller {
     /// Who has just connected.
     fn new(address: IpAddr) -> Caller {
-        Caller { address, served: None, neighbour: false, inside: None, intercepted: false }
+        Caller { address, served: None, neighbour: false, inside: None, intercepted: false, diverted: None }
+    }
+
+    /// A line of the access log for something that began at `began` and ends now.
+    fn record(&self, began: Instant, clock: &Clock) -> Record {
+        let chosen = self.diverted.map(|origin| origin.chosen.to_string());
+        Record { chosen, ..record(self.address, began, clock) }
     }
 
     /// Where the tunnel of one of its requests leads to, as logs show it. What is said inside does not count.
@@ -121,7 +134,9 @@ impl Front {
     /// Answers one connection to its end.
     async fn connection(self: &Arc<Self>, mut stream: TcpStream, address: IpAddr, stopping: &watch::Receiver<bool>) {
         let mut caller = Caller::new(address);
-        let tls = self.current.of(self.index).and_then(|serving| serving.tls);
+        let serving = self.current.of(self.index);
+        let diversion = serving.as_ref().and_then(|serving| serving.listener.mode.diversion());
+        let tls = serving.and_then(|serving| serving.tls);
         let (_place, mut kept) = match self.place(address, tls.is_some()) {
             Ok(place) => place,
             Err(failure) => {
@@ -134,6 +149,9 @@ impl Front {
                 return self.log_failure(&caller, began, None, &failure);
             }
         };
+        if let Some(diversion) = diversion {
+            return Box::pin(self.diverted(stream, caller, kept, diversion, stopping)).await;
+        }
         let Some(tls) = tls else {
             // Without TLS only a connection's first bytes can say that it is HTTP/2; under TLS its handshake has said it.
             return self.requests(Stream::Plain(stream), caller, kept, true, stopping).await;
@@ -225,7 +243,7 @@ impl Front {
         stopping: &watch::Receiver<bool>,
     ) -> Option<Gate> {
         let id = self.id(caller, &judged, &head);
-        let ticket = match self.ticket(caller, began, &judged, id.clone()) {
+        let ticket = match self.ticket(caller, began, &judged, id.clone()).await {
             Ok(ticket) => ticket,
             Err(failure) => {
                 self.refuse(gate, caller, began, Some((&judged, &id)), &failure).await;
@@ -245,7 +263,7 @@ impl Front {
                 return None;
             }
         };
-        if caller.inside.is_some() && Inside::leaves_http(&request) {
+        if (caller.inside.is_some() || caller.diverted.is_some()) && Inside::leaves_http(&request) {
             Box::pin(self.upgrade(gate, caller, &request, (&judged, &id))).await;
             return None;
         }
@@ -288,11 +306,18 @@ impl Front {
     }
 
     /// Where a judged request goes and what is known of it, if rules and routes let it go there.
-    fn ticket(&self, caller: &Caller, began: Instant, judged: &Judged, id: RequestId) -> Result<Ticket, Failure> {
+    async fn ticket(
+        &self,
+        caller: &Caller,
+        began: Instant,
+        judged: &Judged,
+        id: RequestId,
+    ) -> Result<Ticket, Failure> {
         let listener = self.listener()?;
-        let way = match &caller.inside {
-            Some(inside) => inside.way(judged)?,
-            None => way(&listener, judged)?,
+        let way = match (&caller.inside, caller.diverted) {
+            (Some(inside), diverted) => inside.way(judged, diverted.map(|origin| origin.chosen))?,
+            (None, Some(origin)) => self.way_to(origin.chosen, judged).await?,
+            (None, None) => way(&listener, judged)?,
         };
         let client = caller.address;
         // A neighbour's client came to this listener's like.
@@ -308,6 +333,10 @@ impl Front {
         let came = Came { id, began, client, tls, index: self.index, neighbour, intercepted };
         let ticket = way.ticket(came, listener, self.shared.own.clone(), judged.framing);
         ticket.check_request(&judged.method)?;
+        if let Some(chosen) = ticket.chosen {
+            let asked = Asked { client, method: &judged.method, port: ticket.destination.port };
+            self.check_chosen(&ticket.listener, asked, chosen.address)?;
+        }
         if judged.method == "PURGE" {
             let asked = Asked { client, method: &judged.method, port: ticket.destination.port };
             ticket.listener.rules.check_purge(asked)?;
