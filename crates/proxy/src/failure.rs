@@ -135,7 +135,9 @@ impl Reason {
                 "This is a forward proxy and has no pages of its own. Configure it as the proxy of your client."
             }
             Reason::NoTunnels => "This is a reverse proxy and does not open tunnels.",
-            Reason::NotDiverted => "This is a transparent proxy, which nobody connects to: use no proxy, or another address.",
+            Reason::NotDiverted => {
+                "This is a transparent proxy, which nobody connects to: use no proxy, or another address."
+            }
             Reason::NoConnect => "This transparent proxy does not open tunnels for CONNECT.",
             Reason::NoRoute => "There is nothing here under this host and path.",
             Reason::Misdirected => {

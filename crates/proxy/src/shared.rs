@@ -170,7 +170,9 @@ impl Listener {
     /// does not tell where it once led, and asking name servers at each hit would end hits when the link is down.
     pub(crate) fn may_serve(&self, asked: Asked<'_>, fetched_from: Option<IpAddr>, own: &Own) -> bool {
         match (&self.mode, fetched_from) {
-            (Mode::Forward | Mode::Transparent(_), Some(address)) => self.rules.check_address(asked, address, own).is_ok(),
+            (Mode::Forward | Mode::Transparent(_), Some(address)) => {
+                self.rules.check_address(asked, address, own).is_ok()
+            }
             (Mode::Reverse(_), _) if !self.rules.name_destinations() => true,
             (Mode::Reverse(_), Some(address)) => self.rules.check_listed(asked, Some(address)).is_ok(),
             (_, None) => false,

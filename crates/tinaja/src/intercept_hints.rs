@@ -114,7 +114,8 @@ fn script(listeners: &[Listener], user: Option<&str>, file: &str) -> Result<Stri
     }
     text.push_str("# To undo it: nft delete table inet tinaja\n");
     if of(Diversion::Tproxy).next().is_some() {
-        let _ = writeln!(text, "#   ip rule del fwmark {MARK} lookup {TABLE}; ip -6 rule del fwmark {MARK} lookup {TABLE}");
+        let _ =
+            writeln!(text, "#   ip rule del fwmark {MARK} lookup {TABLE}; ip -6 rule del fwmark {MARK} lookup {TABLE}");
     }
     text.push_str(match user {
         Some(_) => "# With the connections of this machine's own programs, but the proxy's.\n",
@@ -195,7 +196,8 @@ mod tests {
 
     #[test]
     fn a_redirect_needs_no_marks() {
-        let text = of(&[listener("0.0.0.0:3129", Diversion::Redirect), listener("[::]:3130", Diversion::Redirect)], None);
+        let text =
+            of(&[listener("0.0.0.0:3129", Diversion::Redirect), listener("[::]:3130", Diversion::Redirect)], None);
         for line in [
             "#   IPv4 by redirect to the listener on 0.0.0.0:3129",
             "#   IPv6 by redirect to the listener on [::]:3130",
@@ -212,7 +214,8 @@ mod tests {
     fn an_address_of_its_own_and_both_versions_at_one() {
         let text = of(&[listener("192.0.2.1:3129", Diversion::Redirect)], None);
         assert!(text.contains(" dnat ip to 192.0.2.1:3129\n") && !text.contains("ipv6"), "{text}");
-        let text = of(&[listener("[::]:3129", Diversion::Tproxy), listener("0.0.0.0:9", Diversion::Tproxy)], Some("tinaja"));
+        let text =
+            of(&[listener("[::]:3129", Diversion::Tproxy), listener("0.0.0.0:9", Diversion::Tproxy)], Some("tinaja"));
         for line in [
             "#   not the listener on 0.0.0.0:9: another one has its connections already",
             "ip rule add fwmark 0x74 lookup 116",

@@ -67,7 +67,8 @@ pub fn missing(settings: &Settings) -> Vec<String> {
     let hard = |resource| getrlimit(resource).maximum;
     let mut missing = Needs::of(settings, kernel()).missing(hard(Resource::Nofile), hard(Resource::Memlock));
     missing.extend(no_capability(settings, || {
-        capabilities(None).is_ok_and(|sets| sets.effective.intersects(CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW))
+        capabilities(None)
+            .is_ok_and(|sets| sets.effective.intersects(CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW))
     }));
     missing
 }

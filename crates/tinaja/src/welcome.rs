@@ -46,7 +46,10 @@ impl Welcome {
                 Mode::Transparent(by) => {
                     let listen: Vec<String> = listeners.iter().map(|listener| listener.address.to_string()).collect();
                     writeln!(text, "Tinaja is a transparent proxy on {}, by {by}", listen.join(", ")).and_then(|()| {
-                        writeln!(text, "  nftables   tinaja intercept-hints --config FILE prints what sends connections here")
+                        writeln!(
+                            text,
+                            "  nftables   tinaja intercept-hints --config FILE prints what sends connections here"
+                        )
                     })
                 }
                 Mode::Forward => writeln!(text, "Tinaja is a forward proxy on {}", listen.join(", "))

@@ -14,6 +14,7 @@ use tinaja_http::judge::Judged;
 use tinaja_http::message::{Fields, RequestHead};
 use tinaja_http::status::Outcome;
 use tinaja_http::vary::NOT_FETCHED_WITH;
+use tinaja_store::Key;
 
 use crate::cache_rules::{CacheRule, Seen};
 use crate::config::{Listener, Mode};
@@ -159,6 +160,17 @@ impl Ticket {
     /// Whether nothing proves that its host is where it goes: the answer is for this client alone.
     pub fn is_unproved(&self) -> bool {
         self.chosen.is_some_and(|chosen| chosen.proof == Proof::Nothing)
+    }
+
+    /// Who fetches what is to stand at this place together. One whose host only a certificate proves may be on its way to somebody who
+    /// never answers: nobody waits for it who has not chosen the same address.
+    pub fn flight(&self, place: &Key) -> Key {
+        match self.chosen {
+            Some(Chosen { address, proof: Proof::Certificate }) => {
+                Key::from_name(&[place.digest(), address.to_string().as_bytes()].concat())
+            }
+            _ => place.clone(),
+        }
     }
 
     /// Whether no origin is asked for it.

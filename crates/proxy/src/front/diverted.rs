@@ -72,7 +72,9 @@ impl Front {
         let (began, Some(Origin { chosen, peer })) = (self.shared.clock.now(), caller.diverted) else { return };
         let Some(serving) = self.current.of(self.index) else { return };
         // All that goes by a CONNECT goes by this one.
-        let Ok(judged) = judge(format!("CONNECT {chosen} HTTP/1.1\r\nHost: {chosen}\r\n\r\n").as_bytes()) else { return };
+        let Ok(judged) = judge(format!("CONNECT {chosen} HTTP/1.1\r\nHost: {chosen}\r\n\r\n").as_bytes()) else {
+            return;
+        };
         let (id, Some(authority)) = (self.shared.ids.make(), judged.authority.as_ref()) else { return };
         let destination = Destination::of(true, authority);
         let listener = serving.listener;
@@ -113,7 +115,12 @@ impl Front {
     }
 
     /// Whether a client may go where it chose to go.
-    pub(super) fn check_chosen(&self, listener: &Listener, asked: Asked<'_>, chosen: SocketAddr) -> Result<(), Failure> {
+    pub(super) fn check_chosen(
+        &self,
+        listener: &Listener,
+        asked: Asked<'_>,
+        chosen: SocketAddr,
+    ) -> Result<(), Failure> {
         listener.check_request(asked)?;
         self.shared.check_address(listener, asked, chosen)
     }
@@ -209,8 +216,20 @@ mod tests {
         for (address, line, host, is_vouched, expected) in [
             ("192.0.2.1:80", "GET /x?y", "A.example", true, Ok(("a.example 80 /x?y", "a.example", Proof::Names))),
             ("192.0.2.1:80", "GET /x", "a.example", false, Ok(("192.0.2.1 80 /x", "a.example", Proof::Nothing))),
-            ("192.0.2.1:80", "GET http://a.example/x", "a.example", true, Ok(("a.example 80 /x", "a.example", Proof::Names))),
-            ("192.0.2.1:8080", "GET /", "a.example:8080", true, Ok(("a.example 8080 /", "a.example:8080", Proof::Names))),
+            (
+                "192.0.2.1:80",
+                "GET http://a.example/x",
+                "a.example",
+                true,
+                Ok(("a.example 80 /x", "a.example", Proof::Names)),
+            ),
+            (
+                "192.0.2.1:8080",
+                "GET /",
+                "a.example:8080",
+                true,
+                Ok(("a.example 8080 /", "a.example:8080", Proof::Names)),
+            ),
             ("[2001:db8::1]:80", "GET /", "a.example", false, Ok(("2001:db8::1 80 /", "a.example", Proof::Nothing))),
             ("[2001:db8::1]:80", "GET /", "", true, Ok(("2001:db8::1 80 /", "[2001:db8::1]:80", Proof::Names))),
             ("192.0.2.1:80", "OPTIONS *", "a.example", true, Ok(("a.example 80 *", "a.example", Proof::Names))),

@@ -214,13 +214,7 @@ impl Front {
     }
 
     /// What becomes of a tunnel, by what its client has said first.
-    fn verdict(
-        &self,
-        connect: &Connect<'_>,
-        interceptor: &Interceptor,
-        first: First,
-        is_about_host: bool,
-    ) -> Verdict {
+    fn verdict(&self, connect: &Connect<'_>, interceptor: &Interceptor, first: First, is_about_host: bool) -> Verdict {
         let (client, host) = (connect.client(), &connect.destination.host);
         let name = first.name().unwrap_or(host);
         let decision = match name == host && is_about_host {

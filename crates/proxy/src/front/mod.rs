@@ -306,13 +306,7 @@ impl Front {
     }
 
     /// Where a judged request goes and what is known of it, if rules and routes let it go there.
-    async fn ticket(
-        &self,
-        caller: &Caller,
-        began: Instant,
-        judged: &Judged,
-        id: RequestId,
-    ) -> Result<Ticket, Failure> {
+    async fn ticket(&self, caller: &Caller, began: Instant, judged: &Judged, id: RequestId) -> Result<Ticket, Failure> {
         let listener = self.listener()?;
         let way = match (&caller.inside, caller.diverted) {
             (Some(inside), diverted) => inside.way(judged, diverted.map(|origin| origin.chosen))?,

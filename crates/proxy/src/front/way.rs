@@ -53,7 +53,15 @@ impl Way<'_> {
     fn to_mirror(aim: Aim) -> Way<'static> {
         let Aim { at, destination, host, path } = aim;
         let behind = Some(at.behind().clone());
-        Way { path: Cow::Owned(path), host, host_tls: destination.tls, destination, behind, mirror: Some(at), chosen: None }
+        Way {
+            path: Cow::Owned(path),
+            host,
+            host_tls: destination.tls,
+            destination,
+            behind,
+            mirror: Some(at),
+            chosen: None,
+        }
     }
 
     /// What is known of a request that goes this way.
@@ -104,7 +112,15 @@ pub(crate) fn way<'a>(listener: &Listener, judged: &'a Judged) -> Result<Way<'a>
         (Mode::Forward | Mode::Transparent(_), Some(tls), Some(authority)) => {
             let destination = Destination::of(tls, authority);
             let path = Cow::Borrowed(path);
-            Ok(Way { path, host: authority.clone(), host_tls: tls, destination, behind: None, mirror: None, chosen: None })
+            Ok(Way {
+                path,
+                host: authority.clone(),
+                host_tls: tls,
+                destination,
+                behind: None,
+                mirror: None,
+                chosen: None,
+            })
         }
         (Mode::Forward | Mode::Transparent(_), ..) => Err(Failure::NotForProxy),
         (Mode::Reverse(routes), _, host) => {
@@ -114,7 +130,15 @@ pub(crate) fn way<'a>(listener: &Listener, judged: &'a Judged) -> Result<Way<'a>
             let host = host.clone().unwrap_or_else(|| first.authority().clone());
             let destination = first.destination();
             let path = Cow::Borrowed(path);
-            Ok(Way { path, host, host_tls: false, destination, behind: Some(behind.clone()), mirror: None, chosen: None })
+            Ok(Way {
+                path,
+                host,
+                host_tls: false,
+                destination,
+                behind: Some(behind.clone()),
+                mirror: None,
+                chosen: None,
+            })
         }
     }
 }

@@ -131,7 +131,8 @@ impl InterceptRules {
     /// keeps it from being opened up, whatever the name; else the name decides, and without one the address.
     pub(crate) fn decide_diverted(&self, client: IpAddr, address: &str, name: Option<&str>) -> Decision {
         let Some(name) = name else { return self.decide(client, address) };
-        let names_it = |rule: &&InterceptRule| !rule.hosts.is_empty() && rule.fits_client(client) && rule.fits_host(address);
+        let names_it =
+            |rule: &&InterceptRule| !rule.hosts.is_empty() && rule.fits_client(client) && rule.fits_host(address);
         match self.0.iter().find(names_it).map(|rule| (rule.action, rule.number)) {
             Some((InterceptAction::Tunnel, _)) => Decision::Tunnel { by_rule: true },
             Some((InterceptAction::Refuse, number)) => Decision::Refuse(number),

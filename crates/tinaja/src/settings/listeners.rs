@@ -32,7 +32,8 @@ fn listener(file: FileListener, has_mirrors: bool, source: &Source<'_>) -> Resul
     let address = file.address.get_ref().0.0;
     let mut rules = Vec::new();
     if let Some(at) = file.by.as_ref().map(Spanned::span).filter(|_| file.mode != FileMode::Transparent) {
-        let what = "only connections to a transparent proxy come by something: set mode = \"transparent\", or remove this";
+        let what =
+            "only connections to a transparent proxy come by something: set mode = \"transparent\", or remove this";
         return Err(source.error(at, what));
     }
     let mode = match file.mode {

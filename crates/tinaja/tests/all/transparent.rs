@@ -36,11 +36,20 @@ fn second_client_costs_nothing(by: &str, network: &Network) {
         is_from(&network.curl(address, &url, &["--http2-prior-knowledge"]), "a", true);
         is_from(&network.curl(address, &url, &["--request-target", &url]), "a", true);
         // curl's --connect-to is for the proxy here.
-        is_from(&network.curl_here("root", "", &url, &["--noproxy", "", "--proxy", "http://127.0.0.1:3128"]), "a", true);
+        is_from(
+            &network.curl_here("root", "", &url, &["--noproxy", "", "--proxy", "http://127.0.0.1:3128"]),
+            "a",
+            true,
+        );
         let asked = network.asked(&path);
         assert!(asked.len() == 1 && asked[0].starts_with(&format!("{address} http a.test ")), "{asked:?}");
         // The client's own address is nobody's but the proxy's to use.
-        network.logged(&[&format!("\"url\":\"{url}\""), "TCP_MISS", &format!("\"origin\":\"{address}\""), "\"chosen\":"]);
+        network.logged(&[
+            &format!("\"url\":\"{url}\""),
+            "TCP_MISS",
+            &format!("\"origin\":\"{address}\""),
+            "\"chosen\":",
+        ]);
     }
     assert!(network.metric("tinaja_transparent_connections_total{kind=\"http\"}") >= 8);
     assert_eq!(network.metric("tinaja_transparent_unproved_requests_total"), 0);
@@ -75,14 +84,18 @@ fn a_host_that_lies_is_not_shared() {
             for _ in 0..2 {
                 let got = network.curl(b, &url, &[]);
                 is_from(&got, "b", false);
-                assert!(got.cache_status.contains("fwd=bypass") && got.cache_status.ends_with("detail=HOST_NOT_PROVED"), "{got:?}");
+                assert!(
+                    got.cache_status.contains("fwd=bypass") && got.cache_status.ends_with("detail=HOST_NOT_PROVED"),
+                    "{got:?}"
+                );
             }
             // Whoever is honest gets the true one, and it stays so.
             is_from(&network.curl(a, &url, &[]), "a", false);
             is_from(&network.curl(a, &url, &[]), "a", true);
             is_from(&network.curl(b, &url, &[]), "b", false);
             let asked = network.asked(&format!("/lie/{n}"));
-            let hosts: Vec<_> = asked.iter().map(|line| line.split(' ').take(3).collect::<Vec<_>>().join(" ")).collect();
+            let hosts: Vec<_> =
+                asked.iter().map(|line| line.split(' ').take(3).collect::<Vec<_>>().join(" ")).collect();
             let (lie, truth) = (format!("{b} http a.test"), format!("{a} http a.test"));
             assert_eq!(hosts, [lie.clone(), lie.clone(), truth, lie]);
             // One that names the address gets what is there, stored under the address.
@@ -155,7 +168,8 @@ fn what_is_no_http_gets_an_answer_or_an_end() {
         network.divert(&[]);
         // To its end: cat returns when the connection is closed.
         let say = |what: &str| {
-            network.shell(&format!("exec 3<>/dev/tcp/{}/80; printf '{what}' >&3; timeout 60 cat <&3; echo end $?", A[0]))
+            network
+                .shell(&format!("exec 3<>/dev/tcp/{}/80; printf '{what}' >&3; timeout 60 cat <&3; echo end $?", A[0]))
         };
         for (what, answer) in [
             ("SSH-2.0-OpenSSH_9.2\\r\\n\\r\\n", "HTTP/1.1 400 "),

@@ -2,8 +2,9 @@
 
 use std::fs;
 
-use crate::support::network::{A, B, Network};
+use crate::support::network::{A, B, Network, SILENT};
 use crate::transparent::{listener, with_network};
+use tinaja_testkit::wait::eventually;
 
 /// Looks into `a.test`, leaves all else alone, and has no tunnels to `c.test`.
 const RULES: &str = "[[intercept]]\nhost = [\"a.test\", \"c.test\"]\nclient = [\"10.9.0.2\", \"10.9.0.3\", \"fd00:9::/64\"]\n\
@@ -33,11 +34,18 @@ fn names_decide(by: &str, network: &Network) {
             let got = network.curl(b, &other, &["--cacert", &theirs]);
             assert_eq!((got.status, got.server.as_str(), got.cache_status.as_str()), (200, "b", ""), "{got:?}");
         }
-        network.logged(&["CONNECT", "TCP_TUNNEL", &format!("\"chosen\":\"{}\"", std::net::SocketAddr::new(b.parse().unwrap(), 443))]);
+        network.logged(&[
+            "CONNECT",
+            "TCP_TUNNEL",
+            &format!("\"chosen\":\"{}\"", std::net::SocketAddr::new(b.parse().unwrap(), 443)),
+        ]);
         // A name that lies about the address: its server does not prove it, so nothing is fetched, and nothing stored.
         let lie = format!("https://a.test{path}/lie");
         let got = network.curl(b, &lie, &["--cacert", &ours]);
-        assert!(got.status == 502 && got.body.contains("for another name") || got.body.contains("no authority"), "{got:?}");
+        assert!(
+            got.status == 502 && got.body.contains("for another name") || got.body.contains("no authority"),
+            "{got:?}"
+        );
         assert!(network.asked(&format!("{path}/lie")).is_empty());
         let got = network.curl(a, &lie, &["--cacert", &ours]);
         assert_eq!((got.status, got.server.as_str(), got.is_hit()), (200, "a", false), "{got:?}");
@@ -51,9 +59,13 @@ fn names_decide(by: &str, network: &Network) {
     let got = network.curl(A[0], &format!("https://{}/{by}", A[0]), &["--cacert", &trusting(network, "a/ca.pem")]);
     assert_eq!((got.status, got.server.as_str(), got.cache_status.as_str()), (200, "a", ""), "{got:?}");
     // What is no TLS goes through as it is, and so does what no server would take.
-    let said = network.shell(&format!("exec 3<>/dev/tcp/{}/443; printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3; timeout 60 cat <&3", A[0]));
+    let said = network
+        .shell(&format!("exec 3<>/dev/tcp/{}/443; printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3; timeout 60 cat <&3", A[0]));
     assert!(said.contains("plain HTTP request was sent to HTTPS port"), "{said}");
-    let said = network.shell(&format!("exec 3<>/dev/tcp/{}/443; printf '\\x16\\x03\\x01\\x00\\x00' >&3; timeout 60 cat <&3; echo end", A[0]));
+    let said = network.shell(&format!(
+        "exec 3<>/dev/tcp/{}/443; printf '\\x16\\x03\\x01\\x00\\x05hello' >&3; timeout 60 cat <&3; echo end",
+        A[0]
+    ));
     assert!(said.ends_with("end\n"), "{said}");
     assert_eq!(network.metric("tinaja_intercept_tunnels_total{outcome=\"refused\"}"), 2);
     assert!(network.metric("tinaja_transparent_connections_total{kind=\"tls\"}") >= 16);
@@ -72,4 +84,22 @@ fn names_in_the_tls_decide_by_redirect() {
 #[test]
 fn names_in_the_tls_decide_by_tproxy() {
     with_network("transparent_tls::names_in_the_tls_decide_by_tproxy", |network| names_decide("tproxy", &network));
+}
+
+/// Only a certificate proves the name: one client's choice of an address that never answers is not to keep others waiting.
+#[test]
+fn nobody_waits_for_one_who_chose_an_address_that_never_answers() {
+    with_network("transparent_tls::nobody_waits_for_one_who_chose_an_address_that_never_answers", |network| {
+        network.settings(&format!("{RULES}[limits]\nconnect = \"1h\"\ncollapse = \"1h\"\n"), &listener("redirect"));
+        let _tinaja = network.start(&[]);
+        network.divert(&[]);
+        let ours = trusting(&network, "authority/ca.pem");
+        let _waits = network.start_curl(SILENT, "https://a.test/slow", &["--cacert", &ours]);
+        eventually("a fetch that waits", || network.metric("tinaja_waiting_fetches") == 1);
+        let got = network.curl(A[0], "https://a.test/slow", &["--cacert", &ours]);
+        assert_eq!((got.status, got.server.as_str()), (200, "a"), "{got:?}");
+        assert_eq!(network.metric("tinaja_waiting_fetches"), 1);
+        let got = network.curl(A[0], "https://a.test/slow", &["--cacert", &ours]);
+        assert!(got.is_hit(), "{got:?}");
+    });
 }

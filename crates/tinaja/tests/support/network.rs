@@ -25,6 +25,8 @@ pub const A: [&str; 2] = ["198.41.0.4", "2001:500:2::c"];
 pub const B: [&str; 2] = ["198.41.0.5", "2001:500:2::d"];
 /// A server that clients may not reach unless a rule says so.
 pub const PRIVATE: &str = "10.77.0.5";
+/// An address that answers nothing at all.
+pub const SILENT: &str = "198.41.0.8";
 /// The router, as its clients know it.
 pub const ROUTER: &str = "10.9.0.1";
 /// A listener for both versions of IP.
@@ -68,7 +70,8 @@ impl Network {
         let clients = ["10.9.0.2/24", "10.9.0.3/24", "fd00:9::2/64", "fd00:9::3/64"];
         let clients = Machine::new("clients", &["10.9.0.1/24", "fd00:9::1/64"], &clients);
         let here = ["198.41.0.1/24", "2001:500:2::1/64", "10.77.0.1/24"];
-        let there = ["198.41.0.4/24", "198.41.0.5/24", "2001:500:2::c/64", "2001:500:2::d/64", "10.77.0.5/24"];
+        let there =
+            ["198.41.0.4/24", "198.41.0.5/24", "198.41.0.8/24", "2001:500:2::c/64", "2001:500:2::d/64", "10.77.0.5/24"];
         let origins = Machine::new("origins", &here, &there);
         let addresses = |name: &str, _| {
             let of = |all: &[&str]| all.iter().map(|address| address.parse().unwrap()).collect();
@@ -82,11 +85,16 @@ impl Network {
             }
         };
         NameServer::start(NAME_SERVER, addresses).unwrap();
+        let silent = format!(
+            "add table ip s; add chain ip s i {{ type filter hook input priority 0; }}; add rule ip s i ip daddr {SILENT} drop"
+        );
+        run(origins.command("nft").arg(silent));
         let nginx = start_nginx(&dir, &origins);
         let network = Network { dir, nginx, clients, origins };
         let authorities = ["a", "b"].map(|name| fs::read_to_string(network.path(name).join("ca.pem")).unwrap());
         fs::write(network.path("trusted.pem"), authorities.concat()).unwrap();
-        fs::write(network.path("resolv.conf"), format!("nameserver {NAME_SERVER}\noptions timeout:2 attempts:2\n")).unwrap();
+        fs::write(network.path("resolv.conf"), format!("nameserver {NAME_SERVER}\noptions timeout:2 attempts:2\n"))
+            .unwrap();
         run(binary(&network.dir).args(["ca", "create"]).arg(network.path("authority")));
         network
     }
@@ -112,7 +120,9 @@ impl Network {
     pub fn start(&self, flags: &[&str]) -> Process {
         let before = self.said();
         let process = Process::start("tinaja", self.command().args(flags), &self.path("output"));
-        eventually("tinaja to listen", || self.said().len() > before.len() && self.said()[before.len()..].contains("  stop "));
+        eventually("tinaja to listen", || {
+            self.said().len() > before.len() && self.said()[before.len()..].contains("  stop ")
+        });
         process
     }
 
@@ -126,7 +136,10 @@ impl Network {
         let mut command = Command::new("unshare");
         env_of(&mut command, self.dir.path());
         command.args(["--mount", "--propagation", "private", "sh", "-c"]);
-        command.arg("mount --bind \"$1\" /etc/resolv.conf && shift && exec \"$@\"").arg("sh").arg(self.path("resolv.conf"));
+        command
+            .arg("mount --bind \"$1\" /etc/resolv.conf && shift && exec \"$@\"")
+            .arg("sh")
+            .arg(self.path("resolv.conf"));
         command.arg(env!("CARGO_BIN_EXE_tinaja")).args(["serve", "--config"]).arg(self.path("tinaja.toml"));
         command.env("SSL_CERT_FILE", self.path("trusted.pem"));
         command
@@ -134,7 +147,8 @@ impl Network {
 
     /// What `tinaja intercept-hints` prints for the settings that were written last, and does as it is.
     pub fn divert(&self, flags: &[&str]) -> String {
-        let hints = run(binary(&self.dir).arg("intercept-hints").arg("--config").arg(self.path("tinaja.toml")).args(flags));
+        let hints =
+            run(binary(&self.dir).arg("intercept-hints").arg("--config").arg(self.path("tinaja.toml")).args(flags));
         let script = self.path("hints.sh");
         fs::write(&script, &hints).unwrap();
         // Once more changes nothing.
@@ -145,6 +159,13 @@ impl Network {
     /// curl on a client's machine: to this address, for whatever URL.
     pub fn curl(&self, address: &str, url: &str, more: &[&str]) -> Got {
         self.curl_by(&mut self.clients.command("curl"), address, url, more)
+    }
+
+    /// The same, and it is not waited for.
+    pub fn start_curl(&self, address: &str, url: &str, more: &[&str]) -> Process {
+        let mut curl = self.clients.command("curl");
+        curl.args(["-sS", "--noproxy", "*", "--connect-to", &format!("::{}:", in_url(address))]).args(more).arg(url);
+        Process::start("curl", &mut curl, &self.path("curl.output"))
     }
 
     /// The same by a user of the router's.
@@ -168,7 +189,9 @@ impl Network {
         };
         let field = |name: &str| {
             let mut lines = head.lines().filter_map(|line| line.split_once(": "));
-            lines.find(|(field, _)| field.eq_ignore_ascii_case(name)).map_or(String::new(), |(_, value)| value.to_owned())
+            lines
+                .find(|(field, _)| field.eq_ignore_ascii_case(name))
+                .map_or(String::new(), |(_, value)| value.to_owned())
         };
         Got {
             status: head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default(),
