@@ -1,8 +1,11 @@
 //! Clients that know of no proxy, by plain HTTP: what is stored and shared, what is not, and what is refused. On a router in a network
 //! of its own, with nftables as `tinaja intercept-hints` says.
 
+use std::process::Command;
+
 use crate::support::network::{A, B, Got, Network, PORT, PRIVATE, ROUTER};
 use tinaja_testkit::network::{Place, in_own_network};
+use tinaja_testkit::tools::run;
 use tinaja_testkit::wait::eventually;
 
 /// Runs a test in a network of its own, or says that it is skipped.
@@ -127,6 +130,12 @@ fn where_clients_may_not_go_they_do_not_come_this_way() {
         for by in ["redirect", "tproxy"] {
             network.settings("", &listener(by));
             let mut tinaja = network.start(&[]);
+            if by == "redirect" {
+                // No connection is tracked yet: nobody knows where one was going.
+                assert_eq!(network.curl(ROUTER, &format!("http://{ROUTER}:{PORT}/"), &[]).status, 0);
+                assert_eq!(network.metric("tinaja_transparent_connections_total{kind=\"unknown\"}"), 1);
+                network.logged(&["error:no-destination", "nf_conntrack"]);
+            }
             network.divert(&[]);
             let path = format!("/inside/{by}");
             for host in ["private.test", PRIVATE, "a.test"] {
@@ -184,5 +193,40 @@ fn what_is_no_http_gets_an_answer_or_an_end() {
         // A client that has left is no reason to wait, nor is one that hangs up in between.
         network.shell(&format!("exec 3<>/dev/tcp/{}/80; printf 'GET / HT' >&3", A[0]));
         eventually("all connections to end", || network.metric("tinaja_connections") == 0);
+    });
+}
+
+/// A client that knows of no proxy takes what it is given for the server's.
+#[test]
+fn an_upgrade_is_passed_on() {
+    const ECHO: &str = "
+import socket
+listener = socket.create_server(('198.41.0.5', 8080))
+while True:
+    stream, _ = listener.accept()
+    head = b''
+    while b'\\r\\n\\r\\n' not in head:
+        more = stream.recv(4096)
+        if not more: break
+        head += more
+    if head:
+        stream.sendall(b'HTTP/1.1 101 Switching Protocols\\r\\nUpgrade: echo\\r\\nConnection: Upgrade\\r\\n\\r\\n')
+        stream.sendall(head.split(b'\\r\\n\\r\\n', 1)[1])
+        while more := stream.recv(4096): stream.sendall(more)
+    stream.close()
+";
+    with_network("transparent::an_upgrade_is_passed_on", |network| {
+        network.settings("", &listener("redirect"));
+        let _tinaja = network.start(&[]);
+        network.divert(&[]);
+        let _echo = network.serve_by(ECHO, B[0], 8080);
+        // One more port, as an operator may add it.
+        let more = "meta nfproto ipv4 tcp dport 8080 redirect to :3129";
+        run(Command::new("nft").args(["add", "rule", "inet", "tinaja", "nat_router"]).arg(more));
+        let asks = "GET /chat HTTP/1.1\\r\\nHost: b.test:8080\\r\\nConnection: Upgrade\\r\\nUpgrade: echo\\r\\n\\r\\n";
+        let say = format!("printf '{asks}hello\\n' >&3; timeout 60 grep -m 1 -o '^hello' <&3");
+        let script = format!("exec 3<>/dev/tcp/{}/8080; {say}", B[0]);
+        assert_eq!(network.shell(&script), "hello\n");
+        assert_eq!(network.metric("tinaja_requests_total{result=\"tunnel\",status=\"2xx\"}"), 1);
     });
 }

@@ -84,7 +84,7 @@ fn a_new_process_takes_over_and_a_reload_does_not_change_what_it_is() {
             let url = format!("http://a.test/over/{by}");
             assert_eq!(network.curl(A[0], &url, &[]).status, 200);
             // It needs no privilege for what it is given.
-            let mut new = network.start(&["--take-over"]);
+            let mut new = network.start_without_capabilities(&["--take-over"]);
             eventually("the old process to leave", || !old.is_running());
             let got = network.curl(A[0], &url, &[]);
             assert!(got.is_hit(), "{got:?}");

@@ -118,8 +118,17 @@ impl Network {
 
     /// Starts Tinaja on the router by the settings that were written last.
     pub fn start(&self, flags: &[&str]) -> Process {
+        self.start_by(self.command(&[]).args(flags))
+    }
+
+    /// The same without the capabilities that are about networks.
+    pub fn start_without_capabilities(&self, flags: &[&str]) -> Process {
+        self.start_by(self.command(&["setpriv", "--bounding-set", "-net_admin,-net_raw"]).args(flags))
+    }
+
+    fn start_by(&self, command: &mut Command) -> Process {
         let before = self.said();
-        let process = Process::start("tinaja", self.command().args(flags), &self.path("output"));
+        let process = Process::start("tinaja", command, &self.path("output"));
         eventually("tinaja to listen", || {
             self.said().len() > before.len() && self.said()[before.len()..].contains("  stop ")
         });
@@ -131,8 +140,8 @@ impl Network {
         fs::read_to_string(self.path("output")).unwrap_or_default()
     }
 
-    /// It, with a resolver that asks our name server.
-    pub fn command(&self) -> Command {
+    /// It, by this program if there is one, with a resolver that asks our name server.
+    fn command(&self, by: &[&str]) -> Command {
         let mut command = Command::new("unshare");
         env_of(&mut command, self.dir.path());
         command.args(["--mount", "--propagation", "private", "sh", "-c"]);
@@ -140,7 +149,7 @@ impl Network {
             .arg("mount --bind \"$1\" /etc/resolv.conf && shift && exec \"$@\"")
             .arg("sh")
             .arg(self.path("resolv.conf"));
-        command.arg(env!("CARGO_BIN_EXE_tinaja")).args(["serve", "--config"]).arg(self.path("tinaja.toml"));
+        command.args(by).arg(env!("CARGO_BIN_EXE_tinaja")).args(["serve", "--config"]).arg(self.path("tinaja.toml"));
         command.env("SSL_CERT_FILE", self.path("trusted.pem"));
         command
     }
@@ -199,6 +208,14 @@ impl Network {
             server: field("x-server"),
             body: body.to_owned(),
         }
+    }
+
+    /// A server at an address of the origins', by what Python makes of this script.
+    pub fn serve_by(&self, script: &str, address: &str, port: u16) -> Process {
+        let mut command = self.origins.command("python3");
+        let mut process = Process::start("python3", command.args(["-c", script]), &self.path("python.output"));
+        process.wait_until_listening(SocketAddr::new(address.parse().unwrap(), port));
+        process
     }
 
     /// What a shell on a client's machine prints.
