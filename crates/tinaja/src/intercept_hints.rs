@@ -98,11 +98,11 @@ fn script(listeners: &[Listener], user: Option<&str>, file: &str) -> Result<Stri
         bail!("{user:?} is not the name or number of a user");
     }
     let of = |by| targets.iter().copied().filter(move |target| target.by == by);
-    let mut text = format!(
+    let mut text = String::from(
         "#!/bin/sh
 # Sends connections to ports 80 and 443 to Tinaja, and rejects QUIC (UDP port 443), so that browsers use those. Run it as root,
 # at each start of the machine, and again when the listeners have changed. Made by `tinaja intercept-hints` for:
-"
+",
     );
     for target in &targets {
         let version = if target.version == "ip" { "IPv4" } else { "IPv6" };

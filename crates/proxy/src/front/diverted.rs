@@ -11,7 +11,8 @@ use tinaja_http::judge::{Judged, Target, judge};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
-use super::intercept::{Connect, Verdict};
+use super::connect::Connect;
+use super::intercept::Verdict;
 use super::way::Way;
 use super::{Caller, Front};
 use crate::client::Gate;
@@ -54,7 +55,7 @@ impl Front {
             let gate = Gate::new(Stream::Plain(stream));
             return Box::pin(self.refuse(gate, &caller, began, None, &Failure::NotDiverted)).await;
         }
-        caller.diverted = Some(Origin { chosen, peer });
+        caller.diverted = Some(Ends { chosen, peer });
         if chosen.port() != TLS_PORT {
             self.count_diverted(|diverted| diverted.http.inc());
             return self.requests(Stream::Plain(stream), caller, kept, true, stopping).await;
@@ -69,7 +70,7 @@ impl Front {
 
     /// A connection to port 443.
     async fn diverted_tls(self: &Arc<Self>, gate: Gate, caller: &Caller, stopping: &watch::Receiver<bool>) {
-        let (began, Some(Origin { chosen, peer })) = (self.shared.clock.now(), caller.diverted) else { return };
+        let (began, Some(Ends { chosen, peer })) = (self.shared.clock.now(), caller.diverted) else { return };
         let Some(serving) = self.current.of(self.index) else { return };
         // All that goes by a CONNECT goes by this one.
         let Ok(judged) = judge(format!("CONNECT {chosen} HTTP/1.1\r\nHost: {chosen}\r\n\r\n").as_bytes()) else {
@@ -146,7 +147,7 @@ impl Front {
 
 /// Both ends of a diverted connection, as its client has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Origin {
+pub(super) struct Ends {
     /// Where it wanted to go.
     pub chosen: SocketAddr,
     /// Where it comes from.

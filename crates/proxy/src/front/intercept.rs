@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::BytesMut;
-use tinaja_http::authority::Authority;
 use tinaja_http::judge::Judged;
 use tinaja_http::refusal::Refusal;
 use tinaja_logs::{CacheResult, Record};
@@ -16,44 +15,23 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
+use super::connect::Connect;
 use super::tunnel::Reached;
 use super::{Caller, Front, tunnel};
 use crate::client::Gate;
-use crate::config::Listener;
 use crate::failure::Failure;
 use crate::ids::RequestId;
 use crate::intercept::{Decision, First, Interceptor, MAX_HELLO_BYTES, OnReject, read_hello};
 use crate::metrics::{Source, Tunnels};
 use crate::origin::Destination;
-use crate::rules::{Asked, Denied};
+use crate::rules::Denied;
 use crate::stream::{Ahead, Stream};
-
-/// One CONNECT.
-pub(super) struct Connect<'a> {
-    pub caller: &'a Caller,
-    pub began: Instant,
-    pub judged: &'a Judged,
-    pub id: &'a RequestId,
-    pub authority: &'a Authority,
-    pub destination: Destination,
-    pub listener: Arc<Listener>,
-}
 
 /// What becomes of a tunnel whose client has spoken.
 pub(super) enum Verdict {
     Open(OnReject, String),
     Alone,
     Refused(Failure),
-}
-
-impl Connect<'_> {
-    pub fn client(&self) -> IpAddr {
-        self.caller.address
-    }
-
-    pub fn asked(&self) -> Asked<'_> {
-        Asked { client: self.client(), method: &self.judged.method, port: self.destination.port }
-    }
 }
 
 impl Front {
@@ -281,7 +259,7 @@ impl Front {
         (greeting, ahead): (&[u8], BytesMut),
         Reached { stream: origin, address, outgoing }: Reached,
     ) {
-        if connect.caller.diverted.is_some_and(|origin| self.shared.dialled.has(origin.peer)) {
+        if connect.caller.diverted.is_some_and(|ends| self.shared.dialled.has(ends.peer)) {
             // It was not known yet when it came.
             return self.log_connect(connect, &Failure::Loop);
         }

@@ -7,6 +7,8 @@
 //! limits and the end are common to all.
 
 mod answers;
+mod caller;
+mod connect;
 mod diverted;
 mod h2;
 mod head;
@@ -27,16 +29,14 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Method, Version};
-use tinaja_clock::Clock;
 use tinaja_http::judge::{Judged, Target};
 use tinaja_http::lines::lines;
-use tinaja_logs::Record;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use answers::LINGER;
-use diverted::Origin;
+use caller::Caller;
 use head::{Arrival, next_request};
 use inside::Inside;
 use lean::{Lean, MaybePlain};
@@ -44,7 +44,6 @@ pub(crate) use visits::visits;
 pub(crate) use way::{Came, Way, way};
 
 use crate::accepting::Recovery;
-use crate::access::record;
 use crate::client::{Client, Connection, Gate, H1};
 use crate::clients::OfClient;
 use crate::config::{Listener, Mode};
@@ -58,42 +57,7 @@ use crate::page::raw_answer;
 use crate::rules::Asked;
 use crate::shared::Shared;
 use crate::stream::Stream;
-use crate::tls::{Accepted, Served};
-
-/// Who is at the other end of a connection.
-#[derive(Clone, Debug)]
-struct Caller {
-    address: IpAddr,
-    /// What the connection was accepted with, where it is by TLS.
-    served: Option<Served>,
-    /// It is another proxy of the same cache.
-    neighbour: bool,
-    /// The tunnel in which it speaks, if that is intercepted here.
-    inside: Option<Arc<Inside>>,
-    /// It speaks in such a tunnel, here or at a neighbour.
-    intercepted: bool,
-    /// Where it was going, if the kernel sent it here.
-    diverted: Option<Origin>,
-}
-
-impl Caller {
-    /// Who has just connected.
-    fn new(address: IpAddr) -> Caller {
-        Caller { address, served: None, neighbour: false, inside: None, intercepted: false, diverted: None }
-    }
-
-    /// A line of the access log for something that began at `began` and ends now.
-    fn record(&self, began: Instant, clock: &Clock) -> Record {
-        let chosen = self.diverted.map(|origin| origin.chosen.to_string());
-        Record { chosen, ..record(self.address, began, clock) }
-    }
-
-    /// Where the tunnel of one of its requests leads to, as logs show it. What is said inside does not count.
-    fn tunnel(&self, judged: &Judged) -> String {
-        let host = || judged.authority.as_ref().map(ToString::to_string).unwrap_or_default();
-        self.inside.as_ref().map_or_else(host, |inside| inside.to_string())
-    }
-}
+use crate::tls::Accepted;
 
 /// What answers the connections of one listener.
 pub(crate) struct Front {
@@ -309,8 +273,8 @@ impl Front {
     async fn ticket(&self, caller: &Caller, began: Instant, judged: &Judged, id: RequestId) -> Result<Ticket, Failure> {
         let listener = self.listener()?;
         let way = match (&caller.inside, caller.diverted) {
-            (Some(inside), diverted) => inside.way(judged, diverted.map(|origin| origin.chosen))?,
-            (None, Some(origin)) => self.way_to(origin.chosen, judged).await?,
+            (Some(inside), diverted) => inside.way(judged, diverted.map(|ends| ends.chosen))?,
+            (None, Some(ends)) => self.way_to(ends.chosen, judged).await?,
             (None, None) => way(&listener, judged)?,
         };
         let client = caller.address;
