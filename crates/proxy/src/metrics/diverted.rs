@@ -24,8 +24,8 @@ impl Diverted {
         let all = "Connections to transparent listeners: to port 443, to other ports, refused since they were made to the listener \
                    itself, and closed since the kernel does not say where they were going.";
         let all = Opts::new("tinaja_transparent_connections_total", all);
-        let all = register(registry, IntCounterVec::new(all, &["kind"])?)?;
-        let of = |kind| all.get_metric_with_label_values(&[kind]);
+        let all = register(registry, IntCounterVec::new(all, &["outcome"])?)?;
+        let of = |outcome| all.get_metric_with_label_values(&[outcome]);
         let unproved = "Requests to transparent listeners that name a host which is not known to be at the address that their client \
                         chose: the answers are not stored.";
         let unproved = IntCounter::new("tinaja_transparent_unproved_requests_total", unproved)?;

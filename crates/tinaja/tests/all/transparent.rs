@@ -54,7 +54,7 @@ fn second_client_costs_nothing(by: &str, network: &Network) {
             "\"chosen\":",
         ]);
     }
-    assert!(network.metric("tinaja_transparent_connections_total{kind=\"http\"}") >= 8);
+    assert!(network.metric("tinaja_transparent_connections_total{outcome=\"http\"}") >= 8);
     assert_eq!(network.metric("tinaja_transparent_unproved_requests_total"), 0);
     // Where the client's choice does not answer, another address of the name's does.
     is_from(&network.curl("198.41.0.9", "http://moved.test/moved", &[]), "a", false);
@@ -133,7 +133,7 @@ fn where_clients_may_not_go_they_do_not_come_this_way() {
             if by == "redirect" {
                 // No connection is tracked yet: nobody knows where one was going.
                 assert_eq!(network.curl(ROUTER, &format!("http://{ROUTER}:{PORT}/"), &[]).status, 0);
-                assert_eq!(network.metric("tinaja_transparent_connections_total{kind=\"unknown\"}"), 1);
+                assert_eq!(network.metric("tinaja_transparent_connections_total{outcome=\"unknown\"}"), 1);
                 network.logged(&["error:no-destination", "nf_conntrack"]);
             }
             network.divert(&[]);
@@ -148,13 +148,13 @@ fn where_clients_may_not_go_they_do_not_come_this_way() {
             let asked = network.asked(&path);
             assert!(asked.len() == 1 && asked[0].starts_with(A[0]), "{asked:?}");
             // Made to the listener itself, which is in no cache's way.
-            let refused = network.metric("tinaja_transparent_connections_total{kind=\"direct\"}");
+            let refused = network.metric("tinaja_transparent_connections_total{outcome=\"direct\"}");
             let got = network.curl(ROUTER, &format!("http://{ROUTER}:{PORT}/"), &[]);
             assert!(got.status == 400 && got.body.contains("transparent proxy"), "{got:?}");
             let got = network.curl("fd00:9::1", &format!("http://a.test:{PORT}/"), &["-x", ""]);
             assert_eq!(got.status, 400, "{got:?}");
             assert_eq!(network.curl(ROUTER, &format!("https://{ROUTER}:{PORT}/"), &["-k"]).status, 0);
-            assert_eq!(network.metric("tinaja_transparent_connections_total{kind=\"direct\"}"), refused + 3);
+            assert_eq!(network.metric("tinaja_transparent_connections_total{outcome=\"direct\"}"), refused + 3);
             network.logged(&["error:made-to-the-listener", "TCP_DENIED"]);
             assert!(tinaja.terminate().success(), "{}", network.said());
 

@@ -64,7 +64,7 @@ fn what_comes_back_is_refused_and_goes_round_no_further() {
         network.divert(&["--user", "65534"]);
         let got = network.curl(A[0], "http://a.test/loop", &[]);
         assert!(got.status == 508 && got.server.is_empty(), "{got:?}");
-        let count = |kind: &str| network.metric(&format!("tinaja_transparent_connections_total{{kind=\"{kind}\"}}"));
+        let count = |kind: &str| network.metric(&format!("tinaja_transparent_connections_total{{outcome=\"{kind}\"}}"));
         assert_eq!(network.curl(A[0], "https://a.test/loop", &["-k"]).status, 0);
         network.logged(&["CONNECT", "Forwarding loop"]);
         // One that the client has made, and each further one that was made before it was known: very few.

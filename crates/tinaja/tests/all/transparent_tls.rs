@@ -68,7 +68,7 @@ fn names_decide(by: &str, network: &Network) {
     ));
     assert!(said.ends_with("end\n"), "{said}");
     assert_eq!(network.metric("tinaja_intercept_tunnels_total{outcome=\"refused\"}"), 2);
-    assert!(network.metric("tinaja_transparent_connections_total{kind=\"tls\"}") >= 16);
+    assert!(network.metric("tinaja_transparent_connections_total{outcome=\"tls\"}") >= 16);
     assert!(tinaja.terminate().success(), "{}", network.said());
     // What was in tunnels is in no log.
     let log = fs::read_to_string(network.path("access.log")).unwrap();
