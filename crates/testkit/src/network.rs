@@ -91,9 +91,10 @@ impl Machine {
     }
 }
 
-/// Has this machine pass on what is for others, as a router does. For tests that have a network of their own.
+/// Has this machine pass on what is for others, as a router does, and drop what comes from where it should not (`rp_filter`). For tests
+/// that have a network of their own.
 pub fn be_a_router() {
-    for setting in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+    for setting in ["ipv4/ip_forward", "ipv6/conf/all/forwarding", "ipv4/conf/all/rp_filter"] {
         fs::write(format!("/proc/sys/net/{setting}"), "1").unwrap();
     }
 }

@@ -59,6 +59,16 @@ fn second_client_costs_nothing(by: &str, network: &Network) {
     // Where the client's choice does not answer, another address of the name's does.
     is_from(&network.curl("198.41.0.9", "http://moved.test/moved", &[]), "a", false);
     assert!(tinaja.terminate().success(), "{}", network.said());
+    // While nobody listens: what is redirected is refused, and tproxy lets it pass.
+    for address in A {
+        let got = network.curl(address, "http://a.test/alone", &[]);
+        let expected = if by == "redirect" { (0, "") } else { (200, "a") };
+        assert_eq!(
+            (got.status, got.server.as_str(), got.cache_status.as_str()),
+            (expected.0, expected.1, ""),
+            "{got:?}"
+        );
+    }
 }
 
 #[test]
