@@ -26,6 +26,8 @@ pub struct CacheStatus {
     pub overruled: Overrides,
     /// Whether the cache asks no origin at present, so that nobody could say whether this still holds.
     pub offline: bool,
+    /// Whether the request names a host that is not known to be at the address that its client chose: the answer is for it alone.
+    pub unproved: bool,
 }
 
 /// Whether the origin had to be asked, and why (RFC 9211 2.1 and 2.2).
@@ -88,6 +90,9 @@ impl fmt::Display for CacheStatus {
         if self.offline {
             return f.write_str("; detail=OFFLINE");
         }
+        if self.unproved {
+            return f.write_str("; detail=HOST_NOT_PROVED");
+        }
         // A token: their names have no other characters.
         let mut overruled = self.overruled.all().map(Override::name);
         if let Some(first) = overruled.next() {
@@ -132,6 +137,10 @@ mod tests {
             (
                 CacheStatus { outcome: Outcome::Hit, ttl: Some(-123), offline: true, ..none.clone() },
                 "Tinaja; hit; ttl=-123; detail=OFFLINE",
+            ),
+            (
+                CacheStatus { fwd_status: Some(200), unproved: true, ..none.clone() },
+                "Tinaja; fwd=bypass; fwd-status=200; detail=HOST_NOT_PROVED",
             ),
             (none, "Tinaja; fwd=bypass"),
         ] {

@@ -35,6 +35,10 @@ pub struct Record {
     /// The origin's address, if one was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
+    /// The address and port that the client chose, where it knew of no proxy and the kernel sent it here. In the JSON format; Squid's says
+    /// whether the origin is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chosen: Option<String>,
     /// The answer's media type, without parameters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,

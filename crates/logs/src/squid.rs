@@ -2,6 +2,7 @@
 //! `timestamp.ms elapsed client RESULT/status bytes METHOD URL user HIERARCHY/origin type`.
 
 use std::fmt::Write;
+use std::net::{IpAddr, SocketAddr};
 
 use crate::escape::word;
 use crate::record::{CacheResult, ParseError, Record};
@@ -23,10 +24,21 @@ pub fn write(record: &Record, line: &mut String) {
         or_dash(&record.url),
     );
     match record.origin.as_deref().filter(|origin| !origin.is_empty()) {
-        Some(origin) => line.push_str(&format!("HIER_DIRECT/{}", word(origin))),
+        Some(origin) => {
+            let how = if is_chosen(record, origin) { "ORIGINAL_DST" } else { "HIER_DIRECT" };
+            line.push_str(&format!("{how}/{}", word(origin)));
+        }
         None => line.push_str("HIER_NONE/-"),
     }
     let _ = writeln!(line, " {}", or_dash(record.content_type.as_deref().unwrap_or_default()));
+}
+
+/// Whether the origin is where the client was going before the kernel sent it here.
+fn is_chosen(record: &Record, origin: &str) -> bool {
+    let chosen = record.chosen.as_deref().and_then(|chosen| chosen.parse::<SocketAddr>().ok());
+    chosen.is_some_and(|chosen| {
+        origin.parse::<IpAddr>().is_ok_and(|origin| origin.to_canonical() == chosen.ip().to_canonical())
+    })
 }
 
 fn or_dash(text: &str) -> std::borrow::Cow<'_, str> {

@@ -31,6 +31,17 @@ fn squid_lines() {
     );
     assert_eq!(squid::parse(&line).unwrap(), example());
 
+    // Where the client was going by itself, and an origin that was asked in place of it.
+    for (origin, how) in
+        [("93.184.216.34", "ORIGINAL_DST"), ("::ffff:93.184.216.34", "ORIGINAL_DST"), ("1.2.3.4", "HIER_DIRECT")]
+    {
+        line.clear();
+        let chosen = Some("93.184.216.34:80".into());
+        squid::write(&Record { chosen, origin: Some(origin.into()), ..example() }, &mut line);
+        assert!(line.contains(&format!(" {how}/{origin} ")), "{line}");
+        assert_eq!(squid::parse(&line).unwrap().origin.as_deref(), Some(origin));
+    }
+
     let tunnel = "1286536309.4  60021 10.0.0.1 TCP_TUNNEL/200 39 CONNECT example.com:443 joe HIER_DIRECT/1.2.3.4 - x";
     let record = squid::parse(tunnel).unwrap();
     assert_eq!((record.time_ms, record.result, record.content_type), (1_286_536_309_400, CacheResult::Tunnel, None));

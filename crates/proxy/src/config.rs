@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tinaja_logs::Format;
 
 use crate::cache_rules::CacheRules;
+use crate::diverted::Diversion;
 use crate::errors::ServeError;
 use crate::ids::RequestIds;
 use crate::intercept::Interception;
@@ -46,7 +47,7 @@ pub struct Config {
 pub struct Listener {
     /// Where to listen; port 0 takes any free one.
     pub address: SocketAddr,
-    /// Forward or reverse proxy.
+    /// Forward, reverse or transparent proxy.
     pub mode: Mode,
     /// Who may ask for what.
     pub rules: Rules,
@@ -71,6 +72,24 @@ pub enum Mode {
     Forward,
     /// For origins: clients take the proxy for the server.
     Reverse(Routes),
+    /// For clients that know of no proxy, and whose connections the kernel sends here: to the address that each has chosen. Those to
+    /// port 443 are taken for TLS, all others for HTTP. Connections that are made to the listener itself are refused.
+    Transparent(Diversion),
+}
+
+impl Mode {
+    /// Whether it speaks for its clients, who choose where requests go.
+    pub fn is_for_clients(&self) -> bool {
+        !matches!(self, Mode::Reverse(_))
+    }
+
+    /// How the kernel sends connections here, if it does.
+    pub fn diversion(&self) -> Option<Diversion> {
+        match self {
+            Mode::Transparent(diversion) => Some(*diversion),
+            Mode::Forward | Mode::Reverse(_) => None,
+        }
+    }
 }
 
 impl Default for Config {
@@ -133,7 +152,7 @@ impl Listener {
 pub(crate) fn behind(listeners: &[Listener]) -> impl Iterator<Item = &Arc<Behind>> {
     listeners.iter().flat_map(|listener| {
         let routes = match &listener.mode {
-            Mode::Forward => None,
+            Mode::Forward | Mode::Transparent(_) => None,
             Mode::Reverse(routes) => Some(routes.behind()),
         };
         routes.into_iter().flatten().chain(listener.mirrors.behind())

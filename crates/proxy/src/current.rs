@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use parking_lot::RwLock;
 
-use crate::config::{Listener, Mode};
+use crate::config::Listener;
 use crate::errors::ServeError;
 use crate::intercept::{Interception, Interceptor};
 use crate::tls::Tls;
@@ -39,7 +39,7 @@ impl Current {
                 None => Interceptor::load(told, now)?.map(Arc::new),
             };
             loaded.push((told, interceptor.clone()));
-            let interceptor = interceptor.filter(|_| listener.mode == Mode::Forward);
+            let interceptor = interceptor.filter(|_| listener.mode.is_for_clients());
             all.push(Serving { interceptor, ..serving(listener, now)? });
         }
         Ok(Current(RwLock::new(all)))

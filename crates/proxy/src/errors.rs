@@ -24,6 +24,17 @@ pub enum ServeError {
     /// The system does not let this user listen there.
     #[error("no permission to listen on {0}; ports below 1024 need a privilege, so choose a higher one (--listen)")]
     NotPermitted(SocketAddr),
+    /// The system does not let this user take connections to others' addresses.
+    #[error(
+        "cannot take connections by tproxy on {address}: {cause}; that needs CAP_NET_ADMIN: AmbientCapabilities=CAP_NET_ADMIN and \
+         CapabilityBoundingSet=CAP_NET_ADMIN in the systemd unit, or by = \"redirect\", which needs no privilege"
+    )]
+    Transparent {
+        /// The listener's address.
+        address: SocketAddr,
+        /// What the system says.
+        cause: io::Error,
+    },
     /// Something else is wrong with the address.
     #[error("cannot listen on {address}: {cause}")]
     Listen {

@@ -19,6 +19,18 @@ pub(crate) enum Failure {
     NotForProxy,
     #[error("This is a reverse proxy and does not open tunnels.")]
     NoTunnels,
+    #[error(
+        "This listener takes connections that the kernel sends to it on their way elsewhere, and this one was made to the listener \
+         itself."
+    )]
+    NotDiverted,
+    #[error(
+        "The kernel does not say where the client wanted to go ({0}): a connection must come by a redirect of nftables on this \
+         machine, with connection tracking (nf_conntrack)."
+    )]
+    NoDestination(String),
+    #[error("This transparent proxy does not open tunnels for CONNECT.")]
+    NoConnect,
     #[error("This reverse proxy has no route for {host} and this path.")]
     NoRoute { host: String },
     #[error("This connection was made for another name, so {host} is not served over it. Use a separate connection.")]
@@ -87,6 +99,8 @@ pub(crate) enum Reason {
     Refused(Refusal),
     NotForProxy,
     NoTunnels,
+    NotDiverted,
+    NoConnect,
     NoRoute,
     Misdirected,
     NoUpgrade,
@@ -121,6 +135,10 @@ impl Reason {
                 "This is a forward proxy and has no pages of its own. Configure it as the proxy of your client."
             }
             Reason::NoTunnels => "This is a reverse proxy and does not open tunnels.",
+            Reason::NotDiverted => {
+                "This is a transparent proxy, which nobody connects to: use no proxy, or another address."
+            }
+            Reason::NoConnect => "This transparent proxy does not open tunnels for CONNECT.",
             Reason::NoRoute => "There is nothing here under this host and path.",
             Reason::Misdirected => {
                 "This connection was made for another name, so this host is not served over it. Use a separate connection."
@@ -230,6 +248,9 @@ impl Failure {
             Failure::Refused(refusal) => Reason::Refused(*refusal),
             Failure::NotForProxy => Reason::NotForProxy,
             Failure::NoTunnels => Reason::NoTunnels,
+            Failure::NotDiverted => Reason::NotDiverted,
+            Failure::NoConnect => Reason::NoConnect,
+            Failure::NoDestination(_) => Reason::Internal,
             Failure::NoRoute { .. } => Reason::NoRoute,
             Failure::Misdirected { .. } | Failure::OtherThanTunnel => Reason::Misdirected,
             Failure::NoUpgrade => Reason::NoUpgrade,
@@ -260,12 +281,13 @@ impl Failure {
         match self {
             Failure::Refused(refusal) => refusal.status(),
             Failure::NotForProxy
+            | Failure::NotDiverted
             | Failure::ClientLeft
             | Failure::BadRequest
             | Failure::DotSegments
             | Failure::ClientTls(_) => 400,
             Failure::NoUpgrade => 501,
-            Failure::NoTunnels | Failure::ReadOnly => 405,
+            Failure::NoTunnels | Failure::NoConnect | Failure::ReadOnly => 405,
             Failure::NoRoute { .. } => 404,
             Failure::Misdirected { .. } | Failure::OtherThanTunnel => 421,
             Failure::Denied(_) => 403,
@@ -282,7 +304,7 @@ impl Failure {
             | Failure::ResolveTimeout { .. }
             | Failure::ConnectTimeout { .. }
             | Failure::OriginTimeout => 504,
-            Failure::Internal(_) => 500,
+            Failure::Internal(_) | Failure::NoDestination(_) => 500,
         }
     }
 
@@ -304,7 +326,13 @@ impl Failure {
     pub fn is_denial(&self) -> bool {
         matches!(
             self,
-            Failure::Denied(_) | Failure::Loop | Failure::NoTunnels | Failure::NotForProxy | Failure::ReadOnly
+            Failure::Denied(_)
+                | Failure::Loop
+                | Failure::NoTunnels
+                | Failure::NoConnect
+                | Failure::NotDiverted
+                | Failure::NotForProxy
+                | Failure::ReadOnly
         )
     }
 

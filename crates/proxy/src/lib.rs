@@ -4,6 +4,7 @@
 //!
 //! - `front`: reads each request head raw, judges it, answers plain hits, opens tunnels, and hands on the rest
 //! - `tls`: certificates, and the handshake with clients
+//! - `diverted`: connections that the kernel sent here
 //! - `rules`: who may ask for what, and which destinations clients of a forward proxy may reach
 //! - [`intercept`]: looking into tunnels, by a CA of the operator's
 //! - [`cache_rules`]: what an operator says of storing
@@ -23,6 +24,7 @@
 //! client -> clients, crowd, held (a place and memory, or 429 or 503) -> front/head (raw head, 10 s) -> http::judge
 //!             CONNECT -> rules -> front/intercept: leave it alone -> origin/dial -> front/relay
 //!                                                  look into it: TLS ends here, and each request begins at the top again
+//!             sent here by the kernel -> front/diverted: by TLS like a CONNECT to the address that the client chose
 //!             HTTP/2  -> front/h2 (a task for each stream) -> http::http2 -> http::judge -> exchange
 //!             else    -> front/lean -> stored/find -> store: a plain hit goes out as it is stored
 //!                        exchange -> reuse: what was found will do -> serve -> client
@@ -45,6 +47,7 @@ mod clients;
 mod config;
 mod crowd;
 mod current;
+mod diverted;
 mod errors;
 mod exchange;
 mod failure;
@@ -72,6 +75,7 @@ mod stream;
 mod tls;
 
 pub use config::{Config, Listener, Mode};
+pub use diverted::Diversion;
 pub use errors::{ServeError, TakeOverError};
 pub use ids::RequestIds;
 pub use lifecycle::{Predecessor, Reload, ReloadError, Server, Service, check, serve};

@@ -67,7 +67,7 @@ pub(crate) fn text_head(status: u16, length: usize) -> Result<ResponseHead, BadF
 fn more(failure: &Failure) -> Option<(HeaderName, &'static str)> {
     match failure {
         Failure::Refused(refusal) => Some((X_REFUSAL, refusal.name())),
-        Failure::NoTunnels => Some((header::ALLOW, ALLOWED)),
+        Failure::NoTunnels | Failure::NoConnect => Some((header::ALLOW, ALLOWED)),
         Failure::TooManyOfClient | Failure::TooManyConnections => Some((header::RETRY_AFTER, "1")),
         _ => None,
     }

@@ -15,6 +15,7 @@ use crate::access::AccessLog;
 use crate::client::Patience;
 use crate::clients::Clients;
 use crate::config::{Listener, Mode};
+use crate::diverted::{Dialled, Vouched};
 use crate::failure::Failure;
 use crate::held::Held;
 use crate::ids::{Ids, RequestId};
@@ -49,6 +50,10 @@ pub(crate) struct Shared {
     pub metrics: Option<Metrics>,
     /// Clients that do not accept a certificate of this proxy's CA.
     pub rejections: Rejections,
+    /// Names that were found at addresses which clients of diverted connections had chosen.
+    pub vouched: Vouched,
+    /// Its own tunnels.
+    pub dialled: Dialled,
     /// With whom it has one cache on their disks.
     pub neighbours: Option<Arc<Neighbours>>,
     /// Whether connections without a request are to end now. A proxy that hands over lets each bring its next request, and
@@ -114,7 +119,7 @@ impl Shared {
     /// Whether what another proxy of the same cache has fetched from this address may be given to who asked a listener for it.
     pub fn check_fetched(&self, listener: &Listener, asked: Asked<'_>, from: IpAddr) -> Result<(), Failure> {
         match listener.mode {
-            Mode::Forward => Ok(listener.rules.check_address(asked, from, &self.own)?),
+            Mode::Forward | Mode::Transparent(_) => Ok(listener.rules.check_address(asked, from, &self.own)?),
             Mode::Reverse(_) => Ok(listener.rules.check_listed(asked, Some(from))?),
         }
     }
@@ -129,7 +134,8 @@ impl Shared {
         let local = ip.is_loopback() || ip.is_unspecified();
         self.addresses.iter().filter(|listen| listen.port() == address.port()).any(|listen| {
             let listening = listen.ip().to_canonical();
-            listening == ip || (listening.is_unspecified() && local) || (is_any(ip) && listening.is_loopback())
+            let here = || local || ((ip.is_ipv4() || listening.is_ipv6()) && self.own.has(ip));
+            listening == ip || (listening.is_unspecified() && here()) || (is_any(ip) && listening.is_loopback())
         })
     }
 }
@@ -154,7 +160,7 @@ impl Listener {
     /// Whether a listener's rules refuse what it was asked, whatever the destination's address is.
     pub(crate) fn check_request(&self, asked: Asked<'_>) -> Result<(), Failure> {
         match self.mode {
-            Mode::Forward => Ok(self.rules.check_request(asked)?),
+            Mode::Forward | Mode::Transparent(_) => Ok(self.rules.check_request(asked)?),
             Mode::Reverse(_) => Ok(self.rules.check_listed(asked, None)?),
         }
     }
@@ -164,7 +170,9 @@ impl Listener {
     /// does not tell where it once led, and asking name servers at each hit would end hits when the link is down.
     pub(crate) fn may_serve(&self, asked: Asked<'_>, fetched_from: Option<IpAddr>, own: &Own) -> bool {
         match (&self.mode, fetched_from) {
-            (Mode::Forward, Some(address)) => self.rules.check_address(asked, address, own).is_ok(),
+            (Mode::Forward | Mode::Transparent(_), Some(address)) => {
+                self.rules.check_address(asked, address, own).is_ok()
+            }
             (Mode::Reverse(_), _) if !self.rules.name_destinations() => true,
             (Mode::Reverse(_), Some(address)) => self.rules.check_listed(asked, Some(address)).is_ok(),
             (_, None) => false,

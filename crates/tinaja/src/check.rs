@@ -105,6 +105,7 @@ fn listening(listener: &Listener) -> String {
     };
     let mut text = match &listener.mode {
         Mode::Forward => format!("  is a forward proxy on {}, with {rules}\n", listener.address),
+        Mode::Transparent(by) => format!("  is a transparent proxy on {}, by {by}, with {rules}\n", listener.address),
         Mode::Reverse(_) => format!("  is a reverse proxy on {}, with {rules}\n", listener.address),
     };
     for files in &listener.certificates {

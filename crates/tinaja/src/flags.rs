@@ -38,6 +38,8 @@ pub enum Action {
     Explain(Explain),
     /// Create the CA by which a forward proxy intercepts HTTPS, show it, or show how clients come to trust it.
     Ca(Ca),
+    /// Print the nftables lines that send connections to the transparent listeners of a configuration file, and reject QUIC.
+    InterceptHints(InterceptHints),
     /// Make a running server reload its configuration: the modes, routes, rules and certificates of its listeners.
     Reload(Reload),
     /// Replace a running server with the program that is installed now, started with the same flags: no connection is
@@ -93,6 +95,17 @@ pub struct CaAt {
     /// Its directory (default: ca in $STATE_DIRECTORY, or tinaja/ca in $XDG_STATE_HOME or ~/.local/state).
     #[arg(value_name = "DIR")]
     pub dir: Option<PathBuf>,
+}
+
+/// The flags of `intercept-hints`.
+#[derive(Debug, Args)]
+pub struct InterceptHints {
+    /// The configuration file, as given to serve.
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+    /// The user that the proxy runs as: then the connections of this machine's own programs are sent to it too, but not its own.
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
 }
 
 /// The flags of `generate`.

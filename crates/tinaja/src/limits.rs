@@ -2,6 +2,8 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::system::uname;
+use rustix::thread::{CapabilitySet, capabilities};
+use tinaja_proxy::{Diversion, Listener};
 use tinaja_store::IoEngine;
 
 use crate::settings::Settings;
@@ -63,7 +65,24 @@ impl Needs {
 /// What settings would miss that are not in force yet: limits that a start would raise are taken as raised.
 pub fn missing(settings: &Settings) -> Vec<String> {
     let hard = |resource| getrlimit(resource).maximum;
-    Needs::of(settings, kernel()).missing(hard(Resource::Nofile), hard(Resource::Memlock))
+    let mut missing = Needs::of(settings, kernel()).missing(hard(Resource::Nofile), hard(Resource::Memlock));
+    missing.extend(no_capability(settings, || {
+        capabilities(None)
+            .is_ok_and(|sets| sets.effective.intersects(CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW))
+    }));
+    missing
+}
+
+/// That a start would fail, where a listener takes connections by tproxy and this process may not.
+fn no_capability(settings: &Settings, may: impl Fn() -> bool) -> Option<String> {
+    let by_tproxy = |listener: &&Listener| listener.mode.diversion() == Some(Diversion::Tproxy);
+    let listener = settings.proxy.listeners.iter().find(by_tproxy).filter(|_| !may())?;
+    Some(format!(
+        "the listener on {} takes connections by tproxy, which needs CAP_NET_ADMIN, and a process of this user does not have it: it \
+         would not start. Set AmbientCapabilities=CAP_NET_ADMIN and CapabilityBoundingSet=CAP_NET_ADMIN in the systemd unit, or by = \
+         \"redirect\", which needs no privilege",
+        listener.address
+    ))
 }
 
 /// Raises the soft limits to the hard ones, where that is more, and warns of what is too little all the same.
@@ -128,6 +147,18 @@ mod tests {
         {
             assert!(both.contains(word), "{word} in {both}");
         }
+    }
+
+    #[test]
+    fn a_capability_is_missing_where_a_listener_needs_it() {
+        let mut settings = settings("");
+        assert_eq!(no_capability(&settings, || false), None);
+        settings.proxy.listeners[0].mode = tinaja_proxy::Mode::Transparent(Diversion::Redirect);
+        assert_eq!(no_capability(&settings, || false), None);
+        settings.proxy.listeners[0].mode = tinaja_proxy::Mode::Transparent(Diversion::Tproxy);
+        assert_eq!(no_capability(&settings, || true), None);
+        let said = no_capability(&settings, || false).unwrap();
+        assert!(said.contains("127.0.0.1:3128") && said.contains("AmbientCapabilities=CAP_NET_ADMIN"), "{said}");
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod explain;
 mod flags;
 mod generate;
 mod inspect;
+mod intercept_hints;
 mod knobs;
 mod lab;
 mod limits;
@@ -100,6 +101,10 @@ fn run(flags: Flags) -> Result<()> {
         Action::Ca(flags) => {
             to_stderr()?;
             ca::ca(flags)
+        }
+        Action::InterceptHints(flags) => {
+            to_stderr()?;
+            intercept_hints::intercept_hints(flags)
         }
         Action::Generate(generate) => generate::generate(&generate),
     }

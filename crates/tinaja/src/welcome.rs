@@ -43,6 +43,15 @@ impl Welcome {
                     writeln!(text, "Tinaja is a reverse proxy for {} on {}", origins.join(", "), listen.join(", "))
                         .and_then(|()| writeln!(text, "  curl       curl --include {url}/"))
                 }
+                Mode::Transparent(by) => {
+                    let listen: Vec<String> = listeners.iter().map(|listener| listener.address.to_string()).collect();
+                    writeln!(text, "Tinaja is a transparent proxy on {}, by {by}", listen.join(", ")).and_then(|()| {
+                        writeln!(
+                            text,
+                            "  nftables   tinaja intercept-hints --config FILE prints what sends connections here"
+                        )
+                    })
+                }
                 Mode::Forward => writeln!(text, "Tinaja is a forward proxy on {}", listen.join(", "))
                     .and_then(|()| text.write_str(&forward_clients(&url))),
             };

@@ -17,7 +17,7 @@ use super::reply::Reply;
 use super::request::Request;
 use crate::client::{BadContent, Client};
 use crate::failure::Failure;
-use crate::origin::{Backend, Connection, Destination, Origins, Target, resolve};
+use crate::origin::{Backend, Connection, Destination, Origins, Target, resolve, resolve_chosen};
 use crate::shared::Shared;
 
 /// Times that one request is sent on kept connections that turn out to have been closed; then it gets its own. A retry
@@ -194,7 +194,11 @@ impl Asker {
             self.shared.check_self(address)?;
             ticket.check_fetched(&self.shared, asked, address.ip())
         };
-        let addresses = resolve(&self.shared.clock, destination, self.shared.limits.resolve, check).await?;
+        let limit = self.shared.limits.resolve;
+        let addresses = match ticket.chosen {
+            None => resolve(&self.shared.clock, destination, limit, check).await?,
+            Some(chosen) => resolve_chosen(&self.shared.clock, destination, limit, check, chosen).await?,
+        };
         entry.origin = addresses.first().copied();
         let idempotent = asking.request.method().is_idempotent() && !asking.with_content;
         for attempt in 0.. {

@@ -32,6 +32,8 @@ pub(super) struct Entry {
     pub for_neighbour: bool,
     /// No origin is asked.
     pub offline: bool,
+    /// Nothing proves that the request's host is where it went.
+    pub unproved: bool,
     /// A neighbour answered.
     pub by_neighbour: bool,
     /// Neighbours on whose disks it belongs too, and who could not be asked for it.
@@ -65,6 +67,7 @@ impl Entry {
             collapsed: self.collapsed,
             overruled: self.overruled,
             offline: self.offline,
+            unproved: self.unproved,
         }
     }
 
@@ -106,7 +109,9 @@ pub(crate) fn record_of(request: &Request, clock: &Clock) -> Record {
     let ticket = &request.ticket;
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let field = |name| request.head.headers.get(name).filter(|_| !ticket.intercepted).map(text);
-    Record { referer: field(REFERER), user_agent: field(USER_AGENT), ..record(ticket.client, ticket.began, clock) }
+    let chosen = ticket.chosen.map(|chosen| chosen.address.to_string());
+    let record = record(ticket.client, ticket.began, clock);
+    Record { referer: field(REFERER), user_agent: field(USER_AGENT), chosen, ..record }
 }
 
 /// A Content-Type without its parameters.

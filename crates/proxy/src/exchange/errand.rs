@@ -87,7 +87,10 @@ impl Errands {
     /// Goes for what is to stand at `place`, in a task that ends by itself, by the limits of any request.
     fn begin(self: &Arc<Self>, request: Request, place: &Key, why: Why) {
         let turn = self.turns.clone().try_acquire_owned();
-        let (Ok(turn), Ok(pilot)) = (turn, self.flights.board(place, request.ticket.began)) else { return };
+        let (Ok(turn), Ok(pilot)) = (turn, self.flights.board(&request.ticket.flight(place), request.ticket.began))
+        else {
+            return;
+        };
         let errands = self.clone();
         self.filler.shared.clock.start(
             async move {

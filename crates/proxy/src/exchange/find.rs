@@ -96,7 +96,7 @@ impl Finder {
             if request.ticket.neighbour && !self.shared.keeps(|| name.place()) {
                 break;
             }
-            match self.flights.board(&place, looking) {
+            match self.flights.board(&request.ticket.flight(&place), looking) {
                 Ok(pilot) => return self.fetcher.fetch(transaction, stale, Some(pilot)).await,
                 Err(Grounded::LookAgain) => transaction.entry.collapsed = true,
                 Err(Grounded::Wait(passenger)) => {

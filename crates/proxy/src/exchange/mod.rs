@@ -171,7 +171,8 @@ impl Exchange {
     /// way here, if somebody looked.
     pub async fn answer(&self, request: &Request, client: &mut Client, looked: Option<Looked>) {
         let (id, for_neighbour) = (Some(request.ticket.id.clone()), request.ticket.neighbour);
-        let mut entry = Entry { id, for_neighbour, offline: request.ticket.is_offline(), ..Entry::default() };
+        let (offline, unproved) = (request.ticket.is_offline(), request.ticket.is_unproved());
+        let mut entry = Entry { id, for_neighbour, offline, unproved, ..Entry::default() };
         if for_neighbour {
             // Whoever waits for a slow origin with its neighbour must know it from one that is dead.
             let _ = client.interim(&ResponseHead::new(StatusCode::PROCESSING)).await;

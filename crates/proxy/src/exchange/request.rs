@@ -14,9 +14,11 @@ use tinaja_http::judge::Judged;
 use tinaja_http::message::{Fields, RequestHead};
 use tinaja_http::status::Outcome;
 use tinaja_http::vary::NOT_FETCHED_WITH;
+use tinaja_store::Key;
 
 use crate::cache_rules::{CacheRule, Seen};
 use crate::config::{Listener, Mode};
+use crate::diverted::{Chosen, Proof};
 use crate::failure::{Failure, Unanswered};
 use crate::ids::RequestId;
 use crate::mirrors::At;
@@ -42,6 +44,8 @@ pub(crate) struct Ticket {
     pub behind: Option<Arc<Behind>>,
     /// The mirror that it is for.
     pub mirror: Option<At>,
+    /// The address that its client chose, where that knows of no proxy.
+    pub chosen: Option<Chosen>,
     /// The client came by TLS.
     pub tls: bool,
     /// The one Host, in its canonical form.
@@ -153,6 +157,22 @@ impl Ticket {
         self.mirror.is_some() || shared.keeps(|| self.name.place())
     }
 
+    /// Whether nothing proves that its host is where it goes: the answer is for this client alone.
+    pub fn is_unproved(&self) -> bool {
+        self.chosen.is_some_and(|chosen| chosen.proof == Proof::Nothing)
+    }
+
+    /// Who fetches what is to stand at this place together. One whose host only a certificate proves may be on its way to somebody who
+    /// never answers: nobody waits for it who has not chosen the same address.
+    pub fn flight(&self, place: &Key) -> Key {
+        match self.chosen {
+            Some(Chosen { address, proof: Proof::Certificate }) => {
+                Key::from_name(&[place.digest(), address.to_string().as_bytes()].concat())
+            }
+            _ => place.clone(),
+        }
+    }
+
     /// Whether no origin is asked for it.
     pub fn is_offline(&self) -> bool {
         self.listener.offline
@@ -207,7 +227,8 @@ impl Request {
             headers.insert(HOST, ticket.host.as_str()).map_err(malformed)?;
         }
         let method = Method::from_bytes(judged.method.as_bytes()).map_err(|_| Failure::BadRequest)?;
-        let not_for_cache = not_for_cache(&method, ticket.framing, &directives);
+        let unproved = ticket.is_unproved().then_some(Outcome::Bypass);
+        let not_for_cache = not_for_cache(&method, ticket.framing, &directives).or(unproved);
         let head = RequestHead { method, target: Bytes::copy_from_slice(ticket.path.as_bytes()), headers };
         Ok(Request { ticket: Arc::new(ticket), head, version, directives, not_for_cache, is_loop, told_of })
     }
@@ -274,67 +295,5 @@ fn not_for_cache(method: &Method, framing: Framing, directives: &RequestDirectiv
 }
 
 #[cfg(test)]
-mod tests {
-    use tinaja_http::judge::judge;
-
-    use super::*;
-
-    #[test]
-    fn one_host() {
-        for (head, wire) in [
-            ("GET http://A:80/x HTTP/1.1\r\nHOST: A\r\nX: y\r\nHosted: z\r\n\r\n", "Host: a\r\nX: y\r\nHosted: z"),
-            ("GET /x HTTP/1.1\r\nX: y\r\nhost: a\r\n\r\n", "host: a\r\nX: y"),
-        ] {
-            let head = Bytes::from_static(head.as_bytes());
-            let judged = judge(&head).unwrap();
-            let listener = Listener::forward("127.0.0.1:80".parse().unwrap());
-            let destination = Destination { tls: false, host: "a".into(), port: 80 };
-            let ticket = Ticket {
-                id: RequestId::Made(1),
-                began: Instant::now(),
-                client: [192, 0, 2, 7].into(),
-                name: name_of(&listener.mode, &destination, false, "a", "/x"),
-                listener: Arc::new(listener),
-                own: Arc::new(Own::of_interfaces(tinaja_clock::Clock::system())),
-                destination,
-                behind: None,
-                mirror: None,
-                tls: false,
-                host: "a".into(),
-                path: "/x".into(),
-                https: false,
-                framing: judged.framing,
-                index: 0,
-                neighbour: false,
-                intercepted: false,
-            };
-            assert_eq!(ticket.url(), "http://a/x");
-            assert_eq!(Ticket { intercepted: true, ..ticket.clone() }.url(), "a:80");
-            for (host, name) in [("a", "a"), ("a:81", "a"), ("[::1]", "::1"), ("[::1]:81", "::1")] {
-                assert_eq!(Ticket { host: host.into(), ..ticket.clone() }.host_name(), name);
-            }
-            let request = Request::read(ticket, &judged, &head, Version::HTTP_11, "me").unwrap();
-            let mut sent = Vec::new();
-            request.head.write_to(&mut sent);
-            assert_eq!(String::from_utf8(sent).unwrap(), format!("GET /x HTTP/1.1\r\n{wire}\r\n\r\n"));
-        }
-    }
-
-    #[test]
-    fn what_is_for_the_cache() {
-        let plain = RequestDirectives::default();
-        let no_store = RequestDirectives { no_store: true, ..plain };
-        let none = Framing::Length(0);
-        for (method, framing, directives, why) in [
-            (Method::GET, none, plain, None),
-            (Method::HEAD, none, plain, None),
-            (Method::GET, none, no_store, Some(Outcome::Request)),
-            (Method::GET, Framing::Length(1), plain, Some(Outcome::Bypass)),
-            (Method::GET, Framing::Chunked, plain, Some(Outcome::Bypass)),
-            (Method::POST, none, plain, Some(Outcome::Method)),
-            (Method::OPTIONS, none, no_store, Some(Outcome::Method)),
-        ] {
-            assert_eq!(not_for_cache(&method, framing, &directives), why, "{method} {framing:?} {directives:?}");
-        }
-    }
-}
+#[path = "request_tests.rs"]
+mod tests;

@@ -149,6 +149,8 @@ impl Front {
                 (judged.method.clone(), url)
             }
             (None, Failure::Refused(refusal)) => ("-".into(), format!("error:{}", refusal.name())),
+            (None, Failure::NotDiverted) => ("-".into(), "error:made-to-the-listener".into()),
+            (None, Failure::NoDestination(_)) => ("-".into(), "error:no-destination".into()),
             (None, _) => ("-".into(), "error:too-many-connections".into()),
         };
         let result = if failure.is_denial() { CacheResult::Denied } else { CacheResult::None };
@@ -160,7 +162,7 @@ impl Front {
             None => self.shared.explain(failure),
         }
         let why = Some(failure.to_string());
-        let record = record(caller.address, began, &self.shared.clock);
+        let record = caller.record(began, &self.shared.clock);
         self.shared.log.write(Record { id, method, url, status, result, why, ..record });
     }
 

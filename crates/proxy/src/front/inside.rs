@@ -1,12 +1,14 @@
 //! What a connection inside an intercepted tunnel may ask for.
 
 use std::fmt;
+use std::net::SocketAddr;
 
 use http::header::UPGRADE;
 use tinaja_http::authority::Authority;
 use tinaja_http::judge::{Judged, Target};
 
 use super::Way;
+use crate::diverted::{Chosen, Proof};
 use crate::exchange::Request;
 use crate::failure::Failure;
 use crate::origin::{Destination, default_port};
@@ -20,10 +22,11 @@ pub(super) struct Inside {
 
 impl Inside {
     /// The way of a request inside: to the tunnel's own end by TLS, and nowhere else. What is stored has that name, and a client
-    /// that asks for another has not seen a certificate for it (RFC 9110 7.4).
+    /// that asks for another has not seen a certificate for it (RFC 9110 7.4). `chosen` is the address that the client chose, where it
+    /// knows of no proxy.
     ///
     /// Errors: [`Failure::OtherThanTunnel`].
-    pub fn way<'a>(&self, judged: &'a Judged) -> Result<Way<'a>, Failure> {
+    pub fn way<'a>(&self, judged: &'a Judged, chosen: Option<SocketAddr>) -> Result<Way<'a>, Failure> {
         let path = match &judged.target {
             Target::Origin(path) | Target::Absolute { tls: true, path } => path.as_str(),
             Target::Asterisk => "*",
@@ -38,6 +41,7 @@ impl Inside {
             destination: self.destination(),
             behind: None,
             mirror: None,
+            chosen: chosen.map(|address| Chosen { address, proof: Proof::Certificate }),
         })
     }
 
@@ -90,14 +94,14 @@ mod tests {
             (&other, "GET https://a.example/x", "a.example", None),
         ] {
             let judged = judge(format!("{line} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes()).unwrap();
-            let way = inside.way(&judged);
+            let way = inside.way(&judged, None);
             assert_eq!(way.as_ref().ok().map(|way| &*way.path), path, "{line} {host}");
             if let Ok(way) = way {
                 assert_eq!((way.destination, way.host_tls), (inside.destination(), true), "{line} {host}");
             }
         }
         let old = judge(b"GET /x HTTP/1.0\r\n\r\n").unwrap();
-        assert!(usual.way(&old).is_err(), "it says for which host it is, or nothing");
+        assert!(usual.way(&old, None).is_err(), "it says for which host it is, or nothing");
         assert_eq!(Inside { name: "::1".into(), port: 1 }.to_string(), "[::1]:1");
     }
 }

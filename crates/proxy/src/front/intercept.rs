@@ -3,12 +3,11 @@
 //! Where a rule opens the tunnel to the host that was asked for, nothing is connected to before the client's TLS has ended here.
 //! Where no rule is about that host, the tunnel stands first, and is given up if the name inside is one to be opened up.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::BytesMut;
-use tinaja_http::authority::Authority;
 use tinaja_http::judge::Judged;
 use tinaja_http::refusal::Refusal;
 use tinaja_logs::{CacheResult, Record};
@@ -16,47 +15,23 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
+use super::connect::Connect;
+use super::tunnel::Reached;
 use super::{Caller, Front, tunnel};
-use crate::access::record;
 use crate::client::Gate;
-use crate::config::Listener;
 use crate::failure::Failure;
 use crate::ids::RequestId;
 use crate::intercept::{Decision, First, Interceptor, MAX_HELLO_BYTES, OnReject, read_hello};
 use crate::metrics::{Source, Tunnels};
 use crate::origin::Destination;
-use crate::rules::{Asked, Denied};
+use crate::rules::Denied;
 use crate::stream::{Ahead, Stream};
 
-/// One CONNECT.
-pub(super) struct Connect<'a> {
-    pub caller: &'a Caller,
-    began: Instant,
-    judged: &'a Judged,
-    id: &'a RequestId,
-    authority: &'a Authority,
-    pub destination: Destination,
-    listener: Arc<Listener>,
-}
-
-/// The far end of a tunnel.
-type Reached = (TcpStream, SocketAddr);
-
 /// What becomes of a tunnel whose client has spoken.
-enum Verdict {
-    Open(Arc<Interceptor>, OnReject, String),
+pub(super) enum Verdict {
+    Open(OnReject, String),
     Alone,
     Refused(Failure),
-}
-
-impl Connect<'_> {
-    pub fn client(&self) -> IpAddr {
-        self.caller.address
-    }
-
-    fn asked(&self) -> Asked<'_> {
-        Asked { client: self.client(), method: &self.judged.method, port: self.destination.port }
-    }
 }
 
 impl Front {
@@ -71,6 +46,7 @@ impl Front {
     ) {
         let refused = match (&judged.authority, &caller.inside) {
             (_, Some(_)) => Failure::NoUpgrade,
+            _ if caller.diverted.is_some() => Failure::NoConnect,
             (None, _) => Failure::Refused(Refusal::ConnectTarget),
             (Some(authority), None) => {
                 let Some(serving) = self.current.of(self.index) else { return };
@@ -87,12 +63,12 @@ impl Front {
     }
 
     /// A tunnel that nobody looks into.
-    async fn plain(&self, gate: Gate, connect: &Connect<'_>) {
+    pub(super) async fn plain(&self, gate: Gate, connect: &Connect<'_>) {
         match tunnel::reach(&self.shared, &connect.listener, connect.asked(), &connect.destination).await {
             Err(failure) => self.turn_down(gate, connect, &failure).await,
             Ok(reached) => {
                 let (stream, ahead) = gate.into_parts();
-                let greeting: &[u8] = tunnel::GREETING;
+                let greeting: &[u8] = if connect.caller.diverted.is_some() { b"" } else { tunnel::GREETING };
                 self.relay(connect, stream, (greeting, ahead), reached).await;
             }
         }
@@ -136,17 +112,30 @@ impl Front {
         if !matches!(self.shared.clock.timeout(self.shared.limits.client_stall, greet).await, Ok(Ok(()))) {
             return;
         }
-        let first = self.first_words(&mut gate, reached.as_ref().map(|(origin, _)| origin)).await;
+        let first = self.first_words(&mut gate, reached.as_ref().map(|reached| &reached.stream)).await;
         let Some(first) = first else { return };
+        let verdict = self.verdict(&connect, &interceptor, first, is_about_host);
+        self.go_on((gate, reached), &connect, &interceptor, verdict, stopping).await;
+    }
+
+    /// Does what was decided of a tunnel whose client has spoken. `reached` is its far end, where that was connected to before.
+    pub(super) async fn go_on(
+        self: &Arc<Self>,
+        (gate, reached): (Gate, Option<Reached>),
+        connect: &Connect<'_>,
+        interceptor: &Interceptor,
+        verdict: Verdict,
+        stopping: &watch::Receiver<bool>,
+    ) {
         let (stream, ahead) = gate.into_parts();
-        match self.verdict(&connect, interceptor, first, is_about_host) {
-            Verdict::Open(interceptor, on_reject, name) => {
+        match verdict {
+            Verdict::Open(on_reject, name) => {
                 drop(reached);
                 let stream = Ahead { ahead, stream };
-                self.open(&connect, stream, &interceptor, (on_reject, name), stopping).await;
+                self.open(connect, stream, interceptor, (on_reject, name), stopping).await;
             }
-            Verdict::Alone => self.leave_alone(&connect, stream, ahead, reached).await,
-            Verdict::Refused(failure) => self.log_connect(&connect, &failure),
+            Verdict::Alone => self.leave_alone(connect, stream, ahead, reached).await,
+            Verdict::Refused(failure) => self.log_connect(connect, &failure),
         }
     }
 
@@ -167,7 +156,7 @@ impl Front {
 
     /// Reads what a client says first, until it is known what it is. A server that speaks before its client does is no server of
     /// HTTPS: then, and where a client says nothing, it is not TLS. Nothing if the client has gone.
-    async fn first_words(&self, gate: &mut Gate, origin: Option<&TcpStream>) -> Option<First> {
+    pub(super) async fn first_words(&self, gate: &mut Gate, origin: Option<&TcpStream>) -> Option<First> {
         let read = async {
             loop {
                 match read_hello(gate.waiting()) {
@@ -203,14 +192,25 @@ impl Front {
     }
 
     /// What becomes of a tunnel, by what its client has said first.
-    fn verdict(
+    fn verdict(&self, connect: &Connect<'_>, interceptor: &Interceptor, first: First, is_about_host: bool) -> Verdict {
+        let (client, host) = (connect.client(), &connect.destination.host);
+        let name = first.name().unwrap_or(host);
+        let decision = match name == host && is_about_host {
+            // A client that has said no since its CONNECT gets what it would have got.
+            true => interceptor.rules.decide(client, name),
+            false => interceptor.rules.decide_both(client, host, name),
+        };
+        self.decided(connect, first, decision, is_about_host)
+    }
+
+    /// The same by what rules say of the name that it gave. `is_about_host` says that they would open it up, whatever it had said.
+    pub(super) fn decided(
         &self,
         connect: &Connect<'_>,
-        interceptor: Arc<Interceptor>,
         first: First,
+        decision: Decision,
         is_about_host: bool,
     ) -> Verdict {
-        let (client, host) = (connect.client(), &connect.destination.host);
         let hello = match first {
             First::Hello(hello) => hello,
             First::Malformed if is_about_host => {
@@ -225,13 +225,8 @@ impl Front {
                 return Verdict::Alone;
             }
         };
-        let name = hello.name.unwrap_or_else(|| host.clone());
-        let decision = match name == *host && is_about_host {
-            // A client that has said no since its CONNECT gets what it would have got.
-            true => interceptor.rules.decide(client, &name),
-            false => interceptor.rules.decide_both(client, host, &name),
-        };
-        match self.heeding_rejections(decision, client, &name) {
+        let name = hello.name.unwrap_or_else(|| connect.destination.host.clone());
+        match self.heeding_rejections(decision, connect.client(), &name) {
             Decision::Refuse(number) => {
                 self.count_tunnel(|tunnels| tunnels.refused.inc());
                 Verdict::Refused(Failure::Denied(Denied::Interception(number)))
@@ -241,7 +236,7 @@ impl Front {
                 self.count_tunnel(|tunnels| tunnels.not_https.inc());
                 Verdict::Alone
             }
-            Decision::Cache(on_reject) => Verdict::Open(interceptor, on_reject, name),
+            Decision::Cache(on_reject) => Verdict::Open(on_reject, name),
         }
     }
 
@@ -262,9 +257,14 @@ impl Front {
         connect: &Connect<'_>,
         stream: Stream,
         (greeting, ahead): (&[u8], BytesMut),
-        (origin, address): Reached,
+        Reached { stream: origin, address, outgoing }: Reached,
     ) {
+        if connect.caller.diverted.is_some_and(|ends| self.shared.dialled.has(ends.peer)) {
+            // It was not known yet when it came.
+            return self.log_connect(connect, &Failure::Loop);
+        }
         let relayed = tunnel::run(&self.shared, stream, (greeting, ahead), origin).await;
+        drop(outgoing);
         self.shared.count(&CacheResult::Tunnel, Source::Tunnel, 200, relayed.to_client, connect.began);
         self.shared.log.write(Record {
             id: Some(connect.id.to_string()),
@@ -274,12 +274,15 @@ impl Front {
             bytes: relayed.to_client,
             result: CacheResult::Tunnel,
             origin: Some(address.ip().to_string()),
-            ..record(connect.client(), connect.began, &self.shared.clock)
+            ..connect.caller.record(connect.began, &self.shared.clock)
         });
     }
 
     /// Answers with a page: no tunnel stands.
     async fn turn_down(&self, gate: Gate, connect: &Connect<'_>, failure: &Failure) {
+        if connect.caller.diverted.is_some() {
+            return self.log_connect(connect, failure);
+        }
         let told = Some((connect.judged, connect.id));
         self.refuse(gate, connect.caller, connect.began, told, failure).await;
     }

@@ -7,6 +7,9 @@
 //! limits and the end are common to all.
 
 mod answers;
+mod caller;
+mod connect;
+mod diverted;
 mod h2;
 mod head;
 mod inside;
@@ -33,6 +36,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use answers::LINGER;
+use caller::Caller;
 use head::{Arrival, next_request};
 use inside::Inside;
 use lean::{Lean, MaybePlain};
@@ -53,34 +57,7 @@ use crate::page::raw_answer;
 use crate::rules::Asked;
 use crate::shared::Shared;
 use crate::stream::Stream;
-use crate::tls::{Accepted, Served};
-
-/// Who is at the other end of a connection.
-#[derive(Clone, Debug)]
-struct Caller {
-    address: IpAddr,
-    /// What the connection was accepted with, where it is by TLS.
-    served: Option<Served>,
-    /// It is another proxy of the same cache.
-    neighbour: bool,
-    /// The tunnel in which it speaks, if that is intercepted here.
-    inside: Option<Arc<Inside>>,
-    /// It speaks in such a tunnel, here or at a neighbour.
-    intercepted: bool,
-}
-
-impl Caller {
-    /// Who has just connected.
-    fn new(address: IpAddr) -> Caller {
-        Caller { address, served: None, neighbour: false, inside: None, intercepted: false }
-    }
-
-    /// Where the tunnel of one of its requests leads to, as logs show it. What is said inside does not count.
-    fn tunnel(&self, judged: &Judged) -> String {
-        let host = || judged.authority.as_ref().map(ToString::to_string).unwrap_or_default();
-        self.inside.as_ref().map_or_else(host, |inside| inside.to_string())
-    }
-}
+use crate::tls::Accepted;
 
 /// What answers the connections of one listener.
 pub(crate) struct Front {
@@ -121,7 +98,9 @@ impl Front {
     /// Answers one connection to its end.
     async fn connection(self: &Arc<Self>, mut stream: TcpStream, address: IpAddr, stopping: &watch::Receiver<bool>) {
         let mut caller = Caller::new(address);
-        let tls = self.current.of(self.index).and_then(|serving| serving.tls);
+        let serving = self.current.of(self.index);
+        let diversion = serving.as_ref().and_then(|serving| serving.listener.mode.diversion());
+        let tls = serving.and_then(|serving| serving.tls);
         let (_place, mut kept) = match self.place(address, tls.is_some()) {
             Ok(place) => place,
             Err(failure) => {
@@ -134,6 +113,9 @@ impl Front {
                 return self.log_failure(&caller, began, None, &failure);
             }
         };
+        if let Some(diversion) = diversion {
+            return Box::pin(self.diverted(stream, caller, kept, diversion, stopping)).await;
+        }
         let Some(tls) = tls else {
             // Without TLS only a connection's first bytes can say that it is HTTP/2; under TLS its handshake has said it.
             return self.requests(Stream::Plain(stream), caller, kept, true, stopping).await;
@@ -225,7 +207,7 @@ impl Front {
         stopping: &watch::Receiver<bool>,
     ) -> Option<Gate> {
         let id = self.id(caller, &judged, &head);
-        let ticket = match self.ticket(caller, began, &judged, id.clone()) {
+        let ticket = match self.ticket(caller, began, &judged, id.clone()).await {
             Ok(ticket) => ticket,
             Err(failure) => {
                 self.refuse(gate, caller, began, Some((&judged, &id)), &failure).await;
@@ -245,7 +227,7 @@ impl Front {
                 return None;
             }
         };
-        if caller.inside.is_some() && Inside::leaves_http(&request) {
+        if (caller.inside.is_some() || caller.diverted.is_some()) && Inside::leaves_http(&request) {
             Box::pin(self.upgrade(gate, caller, &request, (&judged, &id))).await;
             return None;
         }
@@ -288,11 +270,12 @@ impl Front {
     }
 
     /// Where a judged request goes and what is known of it, if rules and routes let it go there.
-    fn ticket(&self, caller: &Caller, began: Instant, judged: &Judged, id: RequestId) -> Result<Ticket, Failure> {
+    async fn ticket(&self, caller: &Caller, began: Instant, judged: &Judged, id: RequestId) -> Result<Ticket, Failure> {
         let listener = self.listener()?;
-        let way = match &caller.inside {
-            Some(inside) => inside.way(judged)?,
-            None => way(&listener, judged)?,
+        let way = match (&caller.inside, caller.diverted) {
+            (Some(inside), diverted) => inside.way(judged, diverted.map(|ends| ends.chosen))?,
+            (None, Some(ends)) => self.way_to(ends.chosen, judged).await?,
+            (None, None) => way(&listener, judged)?,
         };
         let client = caller.address;
         // A neighbour's client came to this listener's like.
@@ -308,6 +291,10 @@ impl Front {
         let came = Came { id, began, client, tls, index: self.index, neighbour, intercepted };
         let ticket = way.ticket(came, listener, self.shared.own.clone(), judged.framing);
         ticket.check_request(&judged.method)?;
+        if let Some(chosen) = ticket.chosen {
+            let asked = Asked { client, method: &judged.method, port: ticket.destination.port };
+            self.check_chosen(&ticket.listener, asked, chosen.address)?;
+        }
         if judged.method == "PURGE" {
             let asked = Asked { client, method: &judged.method, port: ticket.destination.port };
             ticket.listener.rules.check_purge(asked)?;

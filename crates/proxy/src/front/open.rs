@@ -10,8 +10,8 @@ use tokio::io::BufReader;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
+use super::connect::Connect;
 use super::inside::Inside;
-use super::intercept::Connect;
 use super::{Caller, Front};
 use crate::failure::Failure;
 use crate::held::{Kept, TLS_BYTES};

@@ -7,7 +7,8 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, Result as IoResult};
 use tokio::net::TcpStream;
 
 use super::relay::{Relayed, relay};
-use crate::config::{Listener, Mode};
+use crate::config::Listener;
+use crate::diverted::Outgoing;
 use crate::failure::{Failure, Unanswered};
 use crate::origin::{Destination, dial, resolve};
 use crate::rules::Asked;
@@ -17,14 +18,22 @@ use crate::stream::Stream;
 /// What a client is told once its tunnel stands.
 pub(super) const GREETING: &[u8] = b"HTTP/1.1 200 Connection established\r\n\r\n";
 
+/// The far end of a tunnel.
+pub(super) struct Reached {
+    pub stream: TcpStream,
+    pub address: SocketAddr,
+    /// Kept as long as it is open.
+    pub outgoing: Outgoing,
+}
+
 /// Connects to the tunnel's far end, if the rules allow it and the proxy is online.
 pub(super) async fn reach(
     shared: &Shared,
     listener: &Listener,
     asked: Asked<'_>,
     destination: &Destination,
-) -> Result<(TcpStream, SocketAddr), Failure> {
-    if listener.mode != Mode::Forward {
+) -> Result<Reached, Failure> {
+    if !listener.mode.is_for_clients() {
         return Err(Failure::NoTunnels);
     }
     listener.check_request(asked)?;
@@ -33,7 +42,9 @@ pub(super) async fn reach(
     }
     let check = |address| shared.check_address(listener, asked, address);
     let addresses = resolve(&shared.clock, destination, shared.limits.resolve, check).await?;
-    dial(&shared.clock, &addresses, shared.limits.connect).await
+    let (stream, address) = dial(&shared.clock, &addresses, shared.limits.connect).await?;
+    let outgoing = shared.dialled.add(stream.local_addr());
+    Ok(Reached { stream, address, outgoing })
 }
 
 /// Tells the client what it has not heard yet, and copies both ways until it is over. `ahead` is what the client sent

@@ -1,4 +1,5 @@
-//! A request inside an intercepted tunnel that asks for another protocol, as WebSockets do (RFC 9110 7.8).
+//! A request that asks for another protocol, as WebSockets do (RFC 9110 7.8), of a client that takes this proxy for the origin: inside an
+//! intercepted tunnel, or on a connection that the kernel sent here.
 //!
 //! Its head goes to the origin as it came, and all that follows is passed on both ways: the tunnel is one again, but for its TLS,
 //! which is checked as ever. Nothing of it is stored, and the client's connection ends with it, whatever the origin answers.
@@ -11,14 +12,14 @@ use tinaja_http::judge::Judged;
 use tinaja_logs::{CacheResult, Record};
 use tokio::io::AsyncWriteExt;
 
+use super::tunnel::Reached;
 use super::{Caller, Front, tunnel};
-use crate::access::record;
 use crate::client::Gate;
 use crate::exchange::Request;
 use crate::failure::Failure;
 use crate::ids::RequestId;
 use crate::metrics::Source;
-use crate::origin::secure;
+use crate::origin::{Destination, secure};
 
 impl Front {
     /// Passes on a request that leaves HTTP, and whatever comes of it.
@@ -39,7 +40,10 @@ impl Front {
                 return Err(Failure::Loop);
             }
             let asked = ticket.asked(request.method());
-            let (stream, address) = tunnel::reach(shared, &ticket.listener, asked, &ticket.destination).await?;
+            let there = ticket.chosen.map(|chosen| chosen.address.ip().to_string());
+            let host = there.unwrap_or_else(|| ticket.destination.host.clone());
+            let end = Destination { host, ..ticket.destination.clone() };
+            let Reached { stream, address, outgoing } = tunnel::reach(shared, &ticket.listener, asked, &end).await?;
             let target = self.exchange.origins.anywhere();
             let secured = secure(stream, &ticket.destination, &target, address);
             let late = Failure::ConnectTimeout { address };
@@ -50,12 +54,12 @@ impl Front {
             head.write_to(&mut bytes);
             let sent = shared.clock.timeout(shared.limits.origin_stall, origin.write_all(&bytes)).await;
             match sent {
-                Ok(Ok(())) => Ok((origin, address)),
+                Ok(Ok(())) => Ok((origin, address, outgoing)),
                 Ok(Err(error)) => Err(Failure::Origin(format!("it took no more: {error}"))),
                 Err(_) => Err(Failure::OriginTimeout),
             }
         };
-        let (origin, address) = match reached.await {
+        let (origin, address, _outgoing) = match reached.await {
             Ok(reached) => reached,
             Err(failure) => return self.refuse(gate, caller, ticket.began, Some((judged, id)), &failure).await,
         };
@@ -70,7 +74,7 @@ impl Front {
             bytes: relayed.to_client,
             result: CacheResult::Tunnel,
             origin: Some(address.ip().to_string()),
-            ..record(ticket.client, ticket.began, &shared.clock)
+            ..caller.record(ticket.began, &shared.clock)
         });
     }
 }

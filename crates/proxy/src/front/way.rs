@@ -11,6 +11,7 @@ use tinaja_http::body::Framing;
 use tinaja_http::judge::{Judged, Target};
 
 use crate::config::{Listener, Mode};
+use crate::diverted::Chosen;
 use crate::exchange::Ticket;
 use crate::failure::Failure;
 use crate::ids::RequestId;
@@ -28,6 +29,8 @@ pub(crate) struct Way<'a> {
     pub behind: Option<Arc<Behind>>,
     /// The mirror that it is for.
     pub mirror: Option<At>,
+    /// The address that its client chose, where that knows of no proxy.
+    pub chosen: Option<Chosen>,
 }
 
 /// How a request came.
@@ -50,7 +53,15 @@ impl Way<'_> {
     fn to_mirror(aim: Aim) -> Way<'static> {
         let Aim { at, destination, host, path } = aim;
         let behind = Some(at.behind().clone());
-        Way { path: Cow::Owned(path), host, host_tls: destination.tls, destination, behind, mirror: Some(at) }
+        Way {
+            path: Cow::Owned(path),
+            host,
+            host_tls: destination.tls,
+            destination,
+            behind,
+            mirror: Some(at),
+            chosen: None,
+        }
     }
 
     /// What is known of a request that goes this way.
@@ -72,6 +83,7 @@ impl Way<'_> {
             destination: self.destination,
             behind: self.behind,
             mirror: self.mirror,
+            chosen: self.chosen,
             tls,
             host,
             path: self.path.into_owned(),
@@ -96,12 +108,21 @@ pub(crate) fn way<'a>(listener: &Listener, judged: &'a Judged) -> Result<Way<'a>
         return Ok(Way::to_mirror(aim?));
     }
     match (&listener.mode, target_tls, &judged.authority) {
-        (Mode::Forward, Some(tls), Some(authority)) => {
+        // What nodes of a cluster ask a transparent proxy for is said as to a forward one.
+        (Mode::Forward | Mode::Transparent(_), Some(tls), Some(authority)) => {
             let destination = Destination::of(tls, authority);
             let path = Cow::Borrowed(path);
-            Ok(Way { path, host: authority.clone(), host_tls: tls, destination, behind: None, mirror: None })
+            Ok(Way {
+                path,
+                host: authority.clone(),
+                host_tls: tls,
+                destination,
+                behind: None,
+                mirror: None,
+                chosen: None,
+            })
         }
-        (Mode::Forward, ..) => Err(Failure::NotForProxy),
+        (Mode::Forward | Mode::Transparent(_), ..) => Err(Failure::NotForProxy),
         (Mode::Reverse(routes), _, host) => {
             let behind = routes.find(host.as_ref().map(Authority::host), path)?;
             let none = || Failure::Internal("a route has lost its origins".into());
@@ -109,7 +130,15 @@ pub(crate) fn way<'a>(listener: &Listener, judged: &'a Judged) -> Result<Way<'a>
             let host = host.clone().unwrap_or_else(|| first.authority().clone());
             let destination = first.destination();
             let path = Cow::Borrowed(path);
-            Ok(Way { path, host, host_tls: false, destination, behind: Some(behind.clone()), mirror: None })
+            Ok(Way {
+                path,
+                host,
+                host_tls: false,
+                destination,
+                behind: Some(behind.clone()),
+                mirror: None,
+                chosen: None,
+            })
         }
     }
 }
@@ -119,6 +148,8 @@ pub(crate) fn way<'a>(listener: &Listener, judged: &'a Judged) -> Result<Way<'a>
 fn mirror(listener: &Listener, judged: &Judged, path: &str, target_tls: Option<bool>) -> Option<Result<Aim, Failure>> {
     let is_ours = match &listener.mode {
         Mode::Forward => target_tls.is_none(),
+        // Its clients ask other servers for their pages.
+        Mode::Transparent(_) => false,
         Mode::Reverse(routes) => !judged.authority.as_ref().is_some_and(|host| routes.names(host.host())),
     };
     let found = if is_ours { listener.mirrors.find(path)? } else { return None };

@@ -28,6 +28,16 @@ pub(crate) enum First {
     Hello(Hello),
 }
 
+impl First {
+    /// The name that a whole hello asks for.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            First::Hello(hello) => hello.name.as_deref(),
+            First::More | First::NotTls | First::Malformed => None,
+        }
+    }
+}
+
 /// What a client says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hello {

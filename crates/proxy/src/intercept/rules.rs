@@ -126,6 +126,21 @@ impl InterceptRules {
     }
 }
 
+impl InterceptRules {
+    /// The same for a client that knows of no proxy, by the address that it chose and the name in its TLS. A rule that names the address
+    /// keeps it from being opened up, whatever the name; else the name decides, and without one the address.
+    pub(crate) fn decide_diverted(&self, client: IpAddr, address: &str, name: Option<&str>) -> Decision {
+        let Some(name) = name else { return self.decide(client, address) };
+        let names_it =
+            |rule: &&InterceptRule| !rule.hosts.is_empty() && rule.fits_client(client) && rule.fits_host(address);
+        match self.0.iter().find(names_it).map(|rule| (rule.action, rule.number)) {
+            Some((InterceptAction::Tunnel, _)) => Decision::Tunnel { by_rule: true },
+            Some((InterceptAction::Refuse, number)) => Decision::Refuse(number),
+            Some((InterceptAction::Cache(_), _)) | None => self.decide(client, name),
+        }
+    }
+}
+
 impl InterceptRule {
     fn fits_client(&self, client: IpAddr) -> bool {
         self.clients.is_empty() || self.clients.iter().any(|network| network.contains(client.to_canonical()))
@@ -230,6 +245,30 @@ mod tests {
             ("no.example", "bank.example", Decision::Refuse(1)),
         ] {
             assert_eq!(rules.decide_both(HERE, host, name), expected, "{host} {name}");
+        }
+    }
+
+    #[test]
+    fn an_address_and_a_name() {
+        let rules = rules(vec![
+            rule(InterceptAction::Tunnel, &["192.0.2.1"], &[]),
+            rule(InterceptAction::Refuse, &["192.0.2.2"], &[]),
+            rule(CACHE, &["a.example", "192.0.2.3"], &[]),
+            rule(InterceptAction::Refuse, &[], &["10.0.0.0/8"]),
+        ]);
+        let (cache, away) = (Decision::Cache(OnReject::Refuse), IpAddr::from([192, 168, 0, 1]));
+        for (client, address, name, expected) in [
+            (HERE, "198.51.100.1", Some("a.example"), cache),
+            (HERE, "192.0.2.1", Some("a.example"), ALONE),
+            (HERE, "192.0.2.2", Some("a.example"), Decision::Refuse(2)),
+            (HERE, "192.0.2.3", Some("a.example"), cache),
+            (HERE, "192.0.2.3", None, cache),
+            (HERE, "192.0.2.3", Some("b.example"), Decision::Refuse(4)),
+            (HERE, "198.51.100.1", None, Decision::Refuse(4)),
+            (away, "192.0.2.3", Some("b.example"), NO_RULE),
+            (away, "198.51.100.1", None, NO_RULE),
+        ] {
+            assert_eq!(rules.decide_diverted(client, address, name), expected, "{client} {address} {name:?}");
         }
     }
 

@@ -106,6 +106,7 @@ async fn explain_at(store: &Storage, clock: &Clock, request: &Request) -> Explai
     let kind = match &ticket.mirror {
         Some(_) => "mirror",
         None if ticket.is_reverse() => "reverse proxy",
+        None if ticket.listener.mode.diversion().is_some() => "transparent proxy",
         None => "forward proxy",
     };
     let may_fit = || {

@@ -36,6 +36,15 @@ pub enum ReloadError {
     /// They are of no use.
     #[error("{0}")]
     Unfit(#[from] ServeError),
+    /// A listener takes the kernel's connections, or does not, from the start.
+    #[error(
+        "whether the listener on {address} is transparent, and how connections come to it, cannot change while it runs; start it \
+         again, or use `tinaja upgrade`"
+    )]
+    Diversion {
+        /// Where it listens, as it was told.
+        address: SocketAddr,
+    },
     /// Addresses are listened on from the start.
     #[error(
         "the listeners' addresses cannot change while it runs: it listens on {was}, and they say {new}; start it again \
@@ -71,6 +80,10 @@ impl Reloader {
         let (was, new) = (addresses(&self.began), addresses(&config));
         if was != new {
             return Err(ReloadError::Addresses { was: shown(&was), new: shown(&new) });
+        }
+        let mut pairs = self.began.listeners.iter().zip(&config.listeners);
+        if let Some((was, _)) = pairs.find(|(was, new)| was.mode.diversion() != new.mode.diversion()) {
+            return Err(ReloadError::Diversion { address: was.address });
         }
         check(&config, &self.shared.clock)?;
         let fresh = Current::load(&config.listeners, self.shared.clock.wall())?;

@@ -21,6 +21,7 @@ use crate::clients::Clients;
 use crate::config::{Config, behind};
 use crate::crowd::Crowd;
 use crate::current::Current;
+use crate::diverted::{Dialled, Diversion, Vouched, take_any_address};
 use crate::errors::ServeError;
 use crate::exchange::Exchange;
 use crate::front::Front;
@@ -107,6 +108,12 @@ impl Proxy {
         let mut place = |told| given.take(told).map_or_else(|| listen(told), Ok);
         let listeners = config.listeners.iter().map(|listener| Ok((listener.address, place(listener.address)?)));
         let listeners: Vec<(SocketAddr, TcpListener)> = listeners.collect::<Result<_, ServeError>>()?;
+        for (listener, (address, socket)) in config.listeners.iter().zip(&listeners) {
+            if listener.mode.diversion() == Some(Diversion::Tproxy) {
+                let refused = |cause| ServeError::Transparent { address: *address, cause };
+                take_any_address(socket).map_err(refused)?;
+            }
+        }
         let addresses = listeners.iter().map(|(_, listener)| listener.local_addr());
         let addresses: Vec<_> = addresses.collect::<Result<_, _>>()?;
         let known = given.metrics.take().filter(|(told, _)| Some(*told) == config.metrics);
@@ -133,6 +140,8 @@ impl Proxy {
             ids: Ids::new(config.request_ids),
             metrics: counted,
             rejections: Rejections::default(),
+            vouched: Vouched::default(),
+            dialled: Dialled::default(),
             neighbours,
             ending: watch::Sender::new(false),
         });

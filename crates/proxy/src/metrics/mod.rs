@@ -4,10 +4,11 @@
 //! altogether, and 12 for each origin of each route. Nothing is counted twice: the store's figures are read where they are kept.
 //!
 //! - `requests`, `fetches`, `neighbours`: what clients, origins and other nodes were answered; `clients`, `store`, `process`, `origins`: figures that are kept elsewhere
-//! - `tunnels`: what became of tunnels that may be intercepted
+//! - `tunnels`: what became of tunnels that may be intercepted; `diverted`: connections that the kernel sent here
 //! - `family`: the form that those take; `server`: who is asked for them
 
 mod clients;
+mod diverted;
 mod family;
 mod fetches;
 mod hand_over;
@@ -28,6 +29,7 @@ use tinaja_logs::CacheResult;
 use tinaja_store::Stats;
 
 pub(crate) use clients::families as of_clients;
+pub(crate) use diverted::Diverted;
 pub(crate) use family::{counter, gauge};
 use fetches::{Fetches, Waiting};
 use hand_over::HandOver;
@@ -46,6 +48,7 @@ pub(crate) struct Metrics {
     pub fetches: Fetches,
     pub neighbours: Neighbours,
     pub tunnels: Tunnels,
+    pub diverted: Diverted,
     pub handshakes_failed: IntCounter,
     reloads: [IntCounter; 2],
     waiting: IntGauge,
@@ -59,6 +62,7 @@ impl Metrics {
         let registry = Registry::new();
         let (requests, fetches) = (Requests::new(&registry)?, Fetches::new(&registry)?);
         let (neighbours, tunnels) = (Neighbours::new(&registry)?, Tunnels::new(&registry)?);
+        let diverted = Diverted::new(&registry)?;
         let failed = "TLS handshakes with clients that failed.";
         let failed = register(&registry, IntCounter::new("tinaja_tls_failed_handshakes_total", failed)?)?;
         let reloads = Opts::new("tinaja_reloads_total", "Times that settings were read again, by what came of it.");
@@ -77,6 +81,7 @@ impl Metrics {
             fetches,
             neighbours,
             tunnels,
+            diverted,
             handshakes_failed,
             reloads,
             hand_over,

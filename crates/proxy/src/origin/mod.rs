@@ -24,7 +24,7 @@ pub(crate) use connection::Connection;
 pub(crate) use dial::dial;
 pub(crate) use origins::secure;
 pub(crate) use origins::{Origins, Target};
-pub(crate) use resolve::resolve;
+pub(crate) use resolve::{resolve, resolve_chosen};
 pub(crate) use trust::authorities;
 pub(crate) use upstream::Behind;
 pub use upstream::{Balance, Check, OriginTls, Upstream};

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tinaja_clock::Clock;
 
+use crate::diverted::{Chosen, Proof};
 use crate::failure::Failure;
 use crate::origin::Destination;
 use crate::rules::Denied;
@@ -47,6 +48,26 @@ pub(crate) async fn resolve(
         Some(failure) => Err(failure),
         None => Err(Failure::Resolve { host: host.into(), error: "the name has no address".into() }),
     }
+}
+
+/// The address that a client chose, and behind it those of the destination where they are known to go together.
+///
+/// Errors: why `check` does not allow the address that was chosen.
+pub(crate) async fn resolve_chosen(
+    clock: &Clock,
+    destination: &Destination,
+    limit: Duration,
+    check: impl Fn(SocketAddr) -> Result<(), Failure>,
+    chosen: Chosen,
+) -> Result<Vec<SocketAddr>, Failure> {
+    check(chosen.address)?;
+    let mut addresses = vec![chosen.address];
+    if chosen.proof == Proof::Names
+        && let Ok(others) = resolve(clock, destination, limit, check).await
+    {
+        addresses.extend(others.into_iter().filter(|other| *other != chosen.address));
+    }
+    Ok(addresses)
 }
 
 impl From<Denied> for Failure {

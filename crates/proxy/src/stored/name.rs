@@ -11,8 +11,8 @@ use crate::origin::Destination;
 /// The name of what is at a URL: scheme, host, port, and path with query, by their exact bytes. A reverse proxy's names
 /// the origin and, for it may serve many sites, the Host.
 ///
-/// Listeners of one kind share what is stored, for the same name means the same request to the same origin. A forward
-/// and a reverse proxy do not: the origins of the latter are told whom it speaks for, and may answer accordingly. They are
+/// Listeners of one kind share what is stored, for the same name means the same request to the same origin; a transparent proxy is
+/// of a forward one's kind. A forward and a reverse proxy do not: the origins of the latter are told whom it speaks for, and may answer accordingly. They are
 /// also told whether the client came by TLS (X-Forwarded-Proto), and many redirect clients without it. With one answer for
 /// both, a client would be redirected in a circle; so a reverse proxy's names say that too.
 ///
@@ -83,7 +83,7 @@ fn digest(primary: &[u8], behind: &[u8]) -> [u8; 16] {
 /// `tls` whether it came by TLS: origins are told, and many answer otherwise then.
 pub(crate) fn name_of(mode: &Mode, destination: &Destination, tls: bool, host: &str, path: &str) -> Name {
     match mode {
-        Mode::Forward => Name::of(destination, "", path),
+        Mode::Forward | Mode::Transparent(_) => Name::of(destination, "", path),
         Mode::Reverse(_) if !tls => Name::of(destination, host, path),
         Mode::Reverse(_) => Name::of(destination, &site(tls, host), path),
     }

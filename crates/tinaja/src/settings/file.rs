@@ -86,6 +86,8 @@ pub struct FileListener {
     #[serde(default)]
     pub mode: FileMode,
     #[serde(default)]
+    pub by: Option<Spanned<FileDiversion>>,
+    #[serde(default)]
     pub origin: Option<Spanned<Text<OriginUrl>>>,
     #[serde(default)]
     pub origins: Option<Spanned<Vec<Text<OriginUrl>>>>,
@@ -110,6 +112,15 @@ pub enum FileMode {
     #[default]
     Forward,
     Reverse,
+    Transparent,
+}
+
+/// How the kernel sends connections to a transparent listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FileDiversion {
+    Redirect,
+    Tproxy,
 }
 
 /// One `[[listener.route]]`.

@@ -10,7 +10,7 @@ use tinaja_proxy::cache_rules::HostPattern;
 use tinaja_proxy::intercept::{
     InterceptAction, InterceptPreset, InterceptRule, InterceptRules, Interception, OnReject,
 };
-use tinaja_proxy::{Cidr, Listener, Mode};
+use tinaja_proxy::{Cidr, Listener};
 use toml::Spanned;
 
 use super::source::Source;
@@ -103,11 +103,11 @@ pub fn interception(
 ///
 /// Errors: there are rules, and no listener that opens tunnels; with the line of the first.
 pub fn tell(listeners: &mut [Listener], interception: &Interception, file: &str) -> Result<()> {
-    let any_forward = listeners.iter().any(|listener| listener.mode == Mode::Forward);
+    let any_forward = listeners.iter().any(|listener| listener.mode.is_for_clients());
     if let (Some(rule), false) = (interception.rules.list().first(), any_forward) {
         anyhow::bail!(
-            "{file}, line {}: tunnels are a forward proxy's, and no listener is one: remove this, or add a listener with mode = \
-             \"forward\"",
+            "{file}, line {}: tunnels are a forward or transparent proxy's, and no listener is one: remove this, or add a listener \
+             with mode = \"forward\"",
             rule.line.unwrap_or_default()
         );
     }

@@ -3,10 +3,12 @@
 use std::ops::Range;
 
 use anyhow::{Result, bail};
-use tinaja_proxy::{Action, CertificateFiles, Cidr, Config, Listener, Mode, OriginUrl, Route, Routes, Rule, Upstream};
+use tinaja_proxy::{
+    Action, CertificateFiles, Cidr, Config, Diversion, Listener, Mode, OriginUrl, Route, Routes, Rule, Upstream,
+};
 use toml::Spanned;
 
-use super::file::{FileCertificate, FileListener, FileMode, FileRule};
+use super::file::{FileCertificate, FileDiversion, FileListener, FileMode, FileRule};
 use super::source::Source;
 use super::upstream::upstream;
 use crate::values::{Number, OneOrMore, Text};
@@ -29,13 +31,17 @@ pub fn listeners(files: Vec<FileListener>, has_mirrors: bool, source: &Source<'_
 fn listener(file: FileListener, has_mirrors: bool, source: &Source<'_>) -> Result<Listener> {
     let address = file.address.get_ref().0.0;
     let mut rules = Vec::new();
+    if let Some(at) = file.by.as_ref().map(Spanned::span).filter(|_| file.mode != FileMode::Transparent) {
+        let what =
+            "only connections to a transparent proxy come by something: set mode = \"transparent\", or remove this";
+        return Err(source.error(at, what));
+    }
     let mode = match file.mode {
-        FileMode::Forward => {
+        FileMode::Forward | FileMode::Transparent => {
             let route = file.route.first().map(Spanned::span).or(file.upstream.as_ref().map(Spanned::span));
             let origin = file.origin.as_ref().map(Spanned::span).or(file.origins.as_ref().map(Spanned::span));
             if let Some(at) = origin.or(route) {
-                let what =
-                    "clients of a forward proxy name the origin themselves: set mode = \"reverse\", or remove this";
+                let what = "clients of this proxy choose the origin themselves: set mode = \"reverse\", or remove this";
                 return Err(source.error(at, what));
             }
             if let Some(OneOrMore(networks)) = file.allow_destination.map(Spanned::into_inner) {
@@ -46,7 +52,18 @@ fn listener(file: FileListener, has_mirrors: bool, source: &Source<'_>) -> Resul
                 let ports = ports.into_iter().filter_map(|Number(port)| u16::try_from(port).ok());
                 rules.extend(ports.map(Rule::allow_connect_port));
             }
-            Mode::Forward
+            match file.mode {
+                FileMode::Transparent if !file.certificate.is_empty() => {
+                    let what = "clients of a transparent proxy want other servers' certificates: remove [[listener.certificate]], and \
+                                see [[intercept]] for looking into HTTPS";
+                    return Err(source.error(file.address.span(), what));
+                }
+                FileMode::Transparent => Mode::Transparent(match file.by.map(Spanned::into_inner) {
+                    None | Some(FileDiversion::Redirect) => Diversion::Redirect,
+                    Some(FileDiversion::Tproxy) => Diversion::Tproxy,
+                }),
+                FileMode::Forward | FileMode::Reverse => Mode::Forward,
+            }
         }
         FileMode::Reverse => {
             let destination = file.allow_destination.as_ref().map(Spanned::span);
@@ -113,16 +130,16 @@ fn rule(file: FileRule) -> Rule {
     }
 }
 
-/// Adds the rules of flags to every forward proxy, in front: what is said last, on the command line, decides.
+/// Adds the rules of flags to every forward and transparent proxy, in front: what is said last, on the command line, decides.
 ///
 /// Errors: there is none.
 pub fn open(listeners: &mut [Listener], rules: &[Rule]) -> Result<()> {
     if rules.is_empty() {
         return Ok(());
     }
-    let mut forward = listeners.iter_mut().filter(|listener| listener.mode == Mode::Forward).peekable();
+    let mut forward = listeners.iter_mut().filter(|listener| listener.mode.is_for_clients()).peekable();
     if forward.peek().is_none() {
-        bail!("--allow-destination and --allow-connect-port need a forward proxy, and there is none");
+        bail!("--allow-destination and --allow-connect-port need a forward or transparent proxy, and there is none");
     }
     for listener in forward {
         debug_assert!(rules.iter().all(|rule| rule.action == Action::Allow));

@@ -107,7 +107,8 @@ impl FileMirror {
 
 /// Where clients find the proxy if nothing says so: at its first listener, where that is one address of which the port is known.
 pub fn public_url(listeners: &[Listener]) -> Option<PublicUrl> {
-    let first = listeners.first().filter(|first| !first.address.ip().is_unspecified() && first.address.port() != 0)?;
+    let first = listeners.iter().find(|listener| listener.mode.diversion().is_none());
+    let first = first.filter(|first| !first.address.ip().is_unspecified() && first.address.port() != 0)?;
     let scheme = if first.certificates.is_empty() { "http" } else { "https" };
     format!("{scheme}://{}", first.address).parse().ok()
 }

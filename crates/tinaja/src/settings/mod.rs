@@ -154,6 +154,15 @@ impl Settings {
     }
 }
 
+/// The listeners of a configuration file.
+///
+/// Errors: the file cannot be read or makes no sense.
+pub fn listeners(config: &Path) -> Result<Vec<Listener>> {
+    let (file, text) = file::read(config)?;
+    let name = config.display().to_string();
+    listeners::listeners(file.listener, !file.mirror.is_empty(), &Source { name: &name, text: &text })
+}
+
 /// Where a cache lives that flags or a configuration file name.
 ///
 /// Errors: the file cannot be read or makes no sense; nothing says where.

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use clap::{CommandFactory, Parser};
 use tinaja_proxy::cache_rules::*;
 use tinaja_proxy::mirrors::{Kind, Mirror, Unrewritten};
-use tinaja_proxy::{Action, Balance, Check, Limits, Mode, Route, Rules, Upstream};
+use tinaja_proxy::{Action, Balance, Check, Diversion, Limits, Mode, Route, Rules, Upstream};
 use tinaja_store::engines::{self, BIN_SIZE, HASH_BITS, KEEP, POSITIONS_IN_MEMORY, PREFETCH, SETS_IN_MEMORY, WAYS};
 
 use super::*;
@@ -143,7 +143,8 @@ fn the_example_says_the_defaults() {
 fn all_of_the_example_is_good() {
     let settings = read("", &all_of_the_example()).unwrap();
     let listeners = &settings.proxy.listeners;
-    assert_eq!((listeners.len(), listeners[0].rules.len()), (2, 4));
+    assert_eq!((listeners.len(), listeners[0].rules.len()), (3, 4));
+    assert_eq!(listeners[2].mode, Mode::Transparent(Diversion::Redirect));
     assert!(listeners.iter().all(|listener| listener.cache_rules.len() == 3));
     let intercepted =
         |listener: &Listener| listener.interception.rules.len() == 2 && listener.interception.authority.is_some();
@@ -427,6 +428,7 @@ fn lists_of_origins_are_read() {
 #[test]
 fn nonsense_is_named_with_its_line() {
     let listener = "[[listener]]\naddress = \"127.0.0.1:80\"\n";
+    let transparent = format!("{listener}mode = \"transparent\"\n");
     let reverse = format!("{listener}mode = \"reverse\"\n");
     let mirror = "[[mirror]]\norigin = \"https://a\"\npath = ";
     let up = "origin = \"http://a\"\n[listener.upstream]\n";
@@ -459,6 +461,10 @@ fn nonsense_is_named_with_its_line() {
         (format!("{listener}\n{listener}"), 5, vec!["127.0.0.1:80 and 127.0.0.1:80 overlap"]),
         (format!("{listener}[[listener]]\naddress = \"0.0.0.0:80\""), 4, vec!["overlap", "another port"]),
         (format!("{listener}origin = \"http://a\""), 3, vec!["mode = \"reverse\""]),
+        (format!("{listener}by = \"tproxy\""), 3, vec!["mode = \"transparent\""]),
+        (format!("{transparent}by = \"nat\""), 4, vec!["redirect", "tproxy"]),
+        (format!("{transparent}origin = \"http://a\""), 4, vec!["mode = \"reverse\""]),
+        (format!("{transparent}[[listener.certificate]]\nfile = \"/c\"\nkey = \"/k\""), 2, vec!["[[intercept]]"]),
         (format!("{reverse}allow_destination = \"::1\""), 4, vec!["mode = \"forward\""]),
         (reverse.clone(), 2, vec!["needs an origin"]),
         (format!("{reverse}origin = \"ftp://a\""), 4, vec!["http://127.0.0.1:8080"]),

@@ -7,5 +7,6 @@
 
 pub mod home;
 pub mod name_server;
+pub mod network;
 pub mod small_disk;
 pub mod tinaja;

@@ -61,7 +61,7 @@ impl Front {
         } else if tunnel {
             Err(Failure::Refused(Refusal::Method))
         } else {
-            self.ticket(&caller, began, &judged, id.clone())
+            self.ticket(&caller, began, &judged, id.clone()).await
         };
         // One that announces nothing and sends something is malformed, and nobody must hear of it.
         let ticket = match ticket {

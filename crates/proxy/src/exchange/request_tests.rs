@@ -1,0 +1,63 @@
+use tinaja_http::judge::judge;
+
+use super::*;
+
+#[test]
+fn one_host() {
+    for (head, wire) in [
+        ("GET http://A:80/x HTTP/1.1\r\nHOST: A\r\nX: y\r\nHosted: z\r\n\r\n", "Host: a\r\nX: y\r\nHosted: z"),
+        ("GET /x HTTP/1.1\r\nX: y\r\nhost: a\r\n\r\n", "host: a\r\nX: y"),
+    ] {
+        let head = Bytes::from_static(head.as_bytes());
+        let judged = judge(&head).unwrap();
+        let listener = Listener::forward("127.0.0.1:80".parse().unwrap());
+        let destination = Destination { tls: false, host: "a".into(), port: 80 };
+        let ticket = Ticket {
+            id: RequestId::Made(1),
+            began: Instant::now(),
+            client: [192, 0, 2, 7].into(),
+            name: name_of(&listener.mode, &destination, false, "a", "/x"),
+            listener: Arc::new(listener),
+            own: Arc::new(Own::of_interfaces(tinaja_clock::Clock::system())),
+            destination,
+            behind: None,
+            mirror: None,
+            chosen: None,
+            tls: false,
+            host: "a".into(),
+            path: "/x".into(),
+            https: false,
+            framing: judged.framing,
+            index: 0,
+            neighbour: false,
+            intercepted: false,
+        };
+        assert_eq!(ticket.url(), "http://a/x");
+        assert_eq!(Ticket { intercepted: true, ..ticket.clone() }.url(), "a:80");
+        for (host, name) in [("a", "a"), ("a:81", "a"), ("[::1]", "::1"), ("[::1]:81", "::1")] {
+            assert_eq!(Ticket { host: host.into(), ..ticket.clone() }.host_name(), name);
+        }
+        let request = Request::read(ticket, &judged, &head, Version::HTTP_11, "me").unwrap();
+        let mut sent = Vec::new();
+        request.head.write_to(&mut sent);
+        assert_eq!(String::from_utf8(sent).unwrap(), format!("GET /x HTTP/1.1\r\n{wire}\r\n\r\n"));
+    }
+}
+
+#[test]
+fn what_is_for_the_cache() {
+    let plain = RequestDirectives::default();
+    let no_store = RequestDirectives { no_store: true, ..plain };
+    let none = Framing::Length(0);
+    for (method, framing, directives, why) in [
+        (Method::GET, none, plain, None),
+        (Method::HEAD, none, plain, None),
+        (Method::GET, none, no_store, Some(Outcome::Request)),
+        (Method::GET, Framing::Length(1), plain, Some(Outcome::Bypass)),
+        (Method::GET, Framing::Chunked, plain, Some(Outcome::Bypass)),
+        (Method::POST, none, plain, Some(Outcome::Method)),
+        (Method::OPTIONS, none, no_store, Some(Outcome::Method)),
+    ] {
+        assert_eq!(not_for_cache(&method, framing, &directives), why, "{method} {framing:?} {directives:?}");
+    }
+}

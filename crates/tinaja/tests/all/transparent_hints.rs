@@ -1,0 +1,123 @@
+//! What `tinaja intercept-hints` prints: QUIC, the machine's own connections, what comes back, and a new process that takes over.
+
+use std::process::Command;
+
+use crate::support::network::{A, Network};
+use crate::support::tinaja::binary;
+use crate::transparent::{listener, with_network};
+use tinaja_testkit::tools::{env_of, output};
+use tinaja_testkit::wait::eventually;
+
+/// Whether a datagram to port 443 is answered with a refusal, at once.
+fn quic_is_rejected(network: &Network, address: &str) -> bool {
+    let script = format!("exec 3<>/dev/udp/{address}/443; printf x >&3; timeout 60 head -c 1 <&3");
+    network.shell(&script).contains("Connection refused")
+}
+
+#[test]
+fn quic_is_rejected_and_nothing_else_of_udp() {
+    with_network("transparent_hints::quic_is_rejected_and_nothing_else_of_udp", |network| {
+        for by in ["redirect", "tproxy"] {
+            network.settings("", &listener(by));
+            let hints = network.divert(&[]);
+            assert!(hints.contains("udp dport 443 reject"), "{hints}");
+            for address in A {
+                assert!(quic_is_rejected(&network, address), "{by} {address}");
+            }
+            let rules = String::from_utf8(output(Command::new("nft").args(["list", "ruleset"])).stdout).unwrap();
+            assert!(rules.contains("table inet tinaja") && rules.matches("table ").count() == 1, "{rules}");
+        }
+    });
+}
+
+/// The router's own programs, of another user than the proxy.
+#[test]
+fn own_connections_are_sent_here_too() {
+    with_network("transparent_hints::own_connections_are_sent_here_too", |network| {
+        for by in ["redirect", "tproxy"] {
+            network.settings("", &listener(by));
+            let mut tinaja = network.start(&[]);
+            network.divert(&["--user", "root"]);
+            for address in A {
+                let path = format!("/own/{by}/{address}");
+                let url = format!("http://a.test{path}");
+                for (user, cached) in [("65534", Some(false)), ("65534", Some(true)), ("root", None)] {
+                    let got = network.curl_here(user, address, &url, &[]);
+                    let is_hit = (!got.cache_status.is_empty()).then(|| got.is_hit());
+                    assert_eq!((got.status, is_hit), (200, cached), "{by} {user} {got:?}");
+                }
+                assert_eq!(network.asked(&path).len(), 2);
+                // And still those of others.
+                assert!(network.curl(address, &url, &[]).is_hit());
+            }
+            assert!(tinaja.terminate().success(), "{}", network.said());
+        }
+    });
+}
+
+/// The wrong user is left out: what the proxy sends comes back to it.
+#[test]
+fn what_comes_back_is_refused_and_goes_round_no_further() {
+    with_network("transparent_hints::what_comes_back_is_refused_and_goes_round_no_further", |network| {
+        network.settings("", &listener("redirect"));
+        let _tinaja = network.start(&[]);
+        network.divert(&["--user", "65534"]);
+        let got = network.curl(A[0], "http://a.test/loop", &[]);
+        assert!(got.status == 508 && got.server.is_empty(), "{got:?}");
+        let count = |kind: &str| network.metric(&format!("tinaja_transparent_connections_total{{outcome=\"{kind}\"}}"));
+        assert_eq!(network.curl(A[0], "https://a.test/loop", &["-k"]).status, 0);
+        network.logged(&["CONNECT", "Forwarding loop"]);
+        // One that the client has made, and each further one that was made before it was known: very few.
+        assert!(count("tls") <= 8, "{}", count("tls"));
+        eventually("all connections to end", || network.metric("tinaja_connections") == 0);
+        assert!(network.asked("/loop").is_empty());
+    });
+}
+
+#[test]
+fn a_new_process_takes_over_and_a_reload_does_not_change_what_it_is() {
+    with_network("transparent_hints::a_new_process_takes_over_and_a_reload_does_not_change_what_it_is", |network| {
+        for by in ["redirect", "tproxy"] {
+            network.settings("", &listener(by));
+            let mut old = network.start(&[]);
+            network.divert(&[]);
+            let url = format!("http://a.test/over/{by}");
+            assert_eq!(network.curl(A[0], &url, &[]).status, 200);
+            // It needs no privilege for what it is given.
+            let mut new = network.start_without_capabilities(&["--take-over"]);
+            eventually("the old process to leave", || !old.is_running());
+            let got = network.curl(A[0], &url, &[]);
+            assert!(got.is_hit(), "{got:?}");
+            network.settings("", &listener(if by == "redirect" { "tproxy" } else { "redirect" }));
+            let told = output(binary(&network.dir).arg("reload").arg("--config").arg(network.path("tinaja.toml")));
+            let why = String::from_utf8(told.stderr).unwrap();
+            assert!(!told.status.success() && why.contains("is transparent, and how connections come to it"), "{why}");
+            assert!(network.curl(A[0], &url, &[]).is_hit());
+            assert!(new.terminate().success(), "{}", network.said());
+        }
+    });
+}
+
+#[test]
+fn a_capability_that_is_missing_is_said_with_what_to_do() {
+    with_network("transparent_hints::a_capability_that_is_missing_is_said_with_what_to_do", |network| {
+        network.settings("", &listener("tproxy"));
+        let run = |flags: &[&str]| {
+            let mut command = Command::new("setpriv");
+            env_of(&mut command, network.dir.path());
+            command.args(["--bounding-set", "-net_admin,-net_raw", "--inh-caps", "-net_admin,-net_raw"]);
+            command.arg(env!("CARGO_BIN_EXE_tinaja")).args(["serve", "--config"]).arg(network.path("tinaja.toml"));
+            output(command.args(flags))
+        };
+        let checked = run(&["--check"]);
+        let text = String::from_utf8(checked.stdout).unwrap();
+        assert!(checked.status.success() && text.contains("is a transparent proxy on [::]:3129, by tproxy"), "{text}");
+        assert!(text.contains("would warn") && text.contains("AmbientCapabilities=CAP_NET_ADMIN"), "{text}");
+        let started = run(&[]);
+        let why = String::from_utf8(started.stderr).unwrap();
+        assert!(!started.status.success() && why.contains("AmbientCapabilities=CAP_NET_ADMIN"), "{why}");
+        // By redirect it starts.
+        network.settings("", &listener("redirect"));
+        assert!(!String::from_utf8(run(&["--check"]).stdout).unwrap().contains("CAP_NET_ADMIN"));
+    });
+}
