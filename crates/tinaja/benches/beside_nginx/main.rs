@@ -1,6 +1,6 @@
-//! Processor time of a request, beside real nginx and Varnish on the same core in the same run: memory hits, disk hits, misses.
+//! Processor time of a request, beside real nginx, Varnish and Traffic Server on the same core in the same run: memory hits, disk hits, misses.
 //!
-//! `cargo bench -p tinaja` runs all of it and writes `docs/bench/beside-nginx.md`. It needs nginx, Varnish, and the C compiler
+//! `cargo bench -p tinaja` runs all of it and writes `docs/bench/beside-nginx.md`. It needs nginx, Traffic Server, Varnish, and the C compiler
 //! that Varnish asks for. For a profiler:
 //! `cargo bench -p tinaja -- --only memory --server tinaja --seconds 30` keeps one server busy and prints its process.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]

@@ -60,22 +60,27 @@ pub fn write(lines: &[Line]) {
     let (today, nginx) = (said("date", "+%F"), said("/usr/sbin/nginx", "-v").replace("nginx version: ", ""));
     let varnish = said("/usr/sbin/varnishd", "-V");
     let varnish = varnish.split(['(', ' ', ')']).find(|word| word.starts_with("varnish-")).unwrap_or("Varnish");
+    let traffic_server = said("/usr/bin/traffic_server", "--version");
+    let traffic_server = traffic_server.split(' ').find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+    let traffic_server = traffic_server.unwrap_or_default();
     let text = format!(
-        "# Processor time of a request, beside nginx and Varnish
+        "# Processor time of a request, beside nginx, Varnish and Traffic Server
 
-{today}, by `cargo bench -p tinaja`, beside {nginx} and {varnish}, on a virtual machine of 2 cores.
+{today}, by `cargo bench -p tinaja`, beside {nginx}, {varnish} and Traffic Server {traffic_server}, on a virtual machine of 2 cores.
 
-Each server has one worker, Varnish one pool of threads, and all its threads on one core; clients and origin are on the other. There are 16 persistent
+Each server has one worker, Varnish one pool of threads, Traffic Server one event thread, and all its threads on one core; clients and origin are on the other. There are 16 persistent
 connections, bodies are 8 KiB, and access logs are off, but for the log in memory that
 Varnish always writes. The servers take turns, 3 rounds. CPU is the user and system time of
 all threads of the server in microseconds, the median of the rounds; *ratio* is Tinaja's over that server's, so below 1
 Tinaja takes less. *Spread* is the largest round over the smallest.
 
-- *memory hit*: 100 objects, requested 40,000 times. nginx serves them from files in the page cache, Varnish from its memory.
+- *memory hit*: 100 objects, requested 40,000 times. nginx serves them from files in the page cache, Varnish and Traffic
+  Server from memory.
 - *disk hit*: 12,000 objects, each requested once per round, far from its neighbours. Tinaja has no memory for objects and
-  bypasses the page cache; nginx's pages are dropped before each round.
+  bypasses the page cache, as Traffic Server does; nginx's pages are dropped before each round.
 - *miss*: 10,000 objects that have never been requested, fetched over persistent connections and stored. nginx stores each in
-  a file, once on this machine's file system and once in memory, where files cost least. Varnish keeps all objects in memory.
+  a file, once on this machine's file system and once in memory, where files cost least. Varnish keeps all objects in memory. Traffic
+  Server stores them in one file past the page cache, as Tinaja does.
 
 | request | server | CPU µs | ratio | requests/s | spread |
 |---|---|---|---|---|---|

@@ -65,7 +65,7 @@ pub enum Server {
         _dir: TempDir,
         address: SocketAddr,
     },
-    TrafficServer {
+    Ats {
         process: Process,
         _dir: TempDir,
         address: SocketAddr,
@@ -92,16 +92,14 @@ impl Server {
     pub fn address(&self) -> SocketAddr {
         match self {
             Server::Tinaja { tinaja, .. } => tinaja.address(),
-            Server::Nginx { address, .. } | Server::Varnish { address, .. } | Server::TrafficServer { address, .. } => {
-                *address
-            }
+            Server::Nginx { address, .. } | Server::Varnish { address, .. } | Server::Ats { address, .. } => *address,
         }
     }
 
     pub fn pid(&self) -> u32 {
         match self {
             Server::Tinaja { tinaja, .. } => tinaja.process.pid(),
-            Server::Nginx { process, .. } | Server::TrafficServer { process, .. } => process.pid(),
+            Server::Nginx { process, .. } | Server::Ats { process, .. } => process.pid(),
             Server::Varnish { child, .. } => *child,
         }
     }
@@ -263,5 +261,5 @@ fn traffic_server(origin: SocketAddr, memory: &str) -> Server {
     process.wait_until_listening(address);
     // It listens before its cache is ready, and stores nothing until then.
     std::thread::sleep(Duration::from_secs(5));
-    Server::TrafficServer { process, _dir: dir, address }
+    Server::Ats { process, _dir: dir, address }
 }
