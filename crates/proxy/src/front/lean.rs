@@ -227,5 +227,6 @@ mod tests {
         type Rest = (&'static Arc<Exchange>, &'static exchange::Request, &'static mut Client);
         let rest = bytes_of_future(|(exchange, request, client): Rest| exchange.answer(request, client, None));
         println!("{bytes} bytes, and {rest} for what is no plain hit");
+        assert!(rest <= 12 * 1024, "{rest} bytes");
     }
 }
