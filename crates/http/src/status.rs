@@ -26,6 +26,8 @@ pub struct CacheStatus {
     pub overruled: Overrides,
     /// Whether the cache asks no origin at present, so that nobody could say whether this still holds.
     pub offline: bool,
+    /// Whether something was stored that an operator has taken back.
+    pub purged: bool,
 }
 
 /// Whether the origin had to be asked, and why (RFC 9211 2.1 and 2.2).
@@ -77,10 +79,11 @@ impl fmt::Display for CacheStatus {
         if self.offline {
             return f.write_str("; detail=OFFLINE");
         }
+        f.write_str(if self.purged { "; detail=PURGED" } else { "" })?;
         // A token: their names have no other characters.
         let mut overruled = self.overruled.all().map(Override::name);
         if let Some(first) = overruled.next() {
-            write!(f, "; detail=OVERRIDE_{first}")?;
+            write!(f, "{}OVERRIDE_{first}", if self.purged { "+" } else { "; detail=" })?;
             overruled.try_for_each(|name| write!(f, "+{name}"))?;
         }
         Ok(())
@@ -121,6 +124,19 @@ mod tests {
             (
                 CacheStatus { outcome: Outcome::Hit, ttl: Some(-123), offline: true, ..none.clone() },
                 "Tinaja; hit; ttl=-123; detail=OFFLINE",
+            ),
+            (
+                CacheStatus { outcome: Outcome::UriMiss, purged: true, stored: true, ..none.clone() },
+                "Tinaja; fwd=uri-miss; stored; detail=PURGED",
+            ),
+            (
+                CacheStatus {
+                    outcome: Outcome::UriMiss,
+                    purged: true,
+                    overruled: [Override::Private].into_iter().collect(),
+                    ..none.clone()
+                },
+                "Tinaja; fwd=uri-miss; detail=PURGED+OVERRIDE_private",
             ),
             (none, "Tinaja; fwd=bypass"),
         ] {

@@ -30,6 +30,8 @@ pub(super) struct Entry {
     pub fetched_from: Option<IpAddr>,
     /// A neighbour asks, and is told that.
     pub for_neighbour: bool,
+    /// What was stored was taken back.
+    pub banned: bool,
     /// No origin is asked.
     pub offline: bool,
     /// A neighbour answered.
@@ -65,6 +67,7 @@ impl Entry {
             collapsed: self.collapsed,
             overruled: self.overruled,
             offline: self.offline,
+            purged: self.banned,
         }
     }
 

@@ -79,7 +79,7 @@ impl MaybePlain<'_> {
             return Lean::Passed(None);
         };
         let request = self.request;
-        let looked = match find(&self.exchange.store, &request.ticket.name, &request.head.headers).await {
+        let looked = match find(&self.exchange.store, &self.shared.bans, &request.ticket.name, &request.head.headers).await {
             Looked::Found(found) if found.head.kind == Kind::Whole => *found,
             looked => return Lean::Passed(Some(looked).filter(|_| self.exchange.switch.is_still(turn))),
         };

@@ -28,7 +28,7 @@ use tinaja_logs::CacheResult;
 use tinaja_store::Stats;
 
 pub(crate) use clients::families as of_clients;
-pub(crate) use family::{counter, gauge};
+pub(crate) use family::{counter, counters, gauge};
 use fetches::{Fetches, Waiting};
 use hand_over::HandOver;
 use neighbours::Neighbours;
