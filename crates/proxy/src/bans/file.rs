@@ -40,7 +40,7 @@ pub(super) struct Book {
 }
 
 impl Book {
-    /// Opens the book in a directory; none is made before the first ban. A damaged one is put aside, and everything that is stored is stale
+    /// Opens the book in a directory, if there is one. A damaged one is put aside, and everything that is stored is stale
     /// by the one that takes its place.
     ///
     /// Errors: what the system says.
@@ -86,7 +86,18 @@ impl Book {
         }
     }
 
-    /// The id that stamps have; 0 before the first ban.
+    /// Makes one where there is none yet.
+    ///
+    /// Errors: what the system says; there is none then.
+    pub fn begin(&mut self) -> io::Result<()> {
+        if self.id != 0 {
+            return Ok(());
+        }
+        self.id = random_id();
+        self.write_anew(0, &[]).inspect_err(|_| self.id = 0)
+    }
+
+    /// The id that stamps have; 0 while there is none.
     pub fn id(&self) -> u32 {
         self.id
     }

@@ -140,7 +140,17 @@ impl Bans {
             return;
         };
         let (table, book) = match Book::open(dir, seconds(now)) {
-            Ok((table, book)) => (table, Writer::Book(book)),
+            // So that it is missed, should it be lost. Nodes have each other's objects, and books of their own would tell them apart.
+            Ok((mut table, mut book)) => {
+                if !self.is_node
+                    && let Err(error) = book.begin()
+                {
+                    let path = book.path();
+                    tracing::warn!(path = %path.display(), %error, "purges cannot be written down yet: each purge tries again");
+                }
+                table.set_book(book.id());
+                (table, Writer::Book(book))
+            }
             Err(error) => {
                 let path = file::path(dir);
                 tracing::error!(

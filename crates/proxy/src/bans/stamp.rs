@@ -5,8 +5,8 @@ const NUMBER_BITS: u32 = 40;
 /// The largest number of a ban.
 pub(super) const MOST: u64 = (1 << NUMBER_BITS) - 1;
 
-/// The number of the last ban, and which book of bans counts so: a book that was lost is never taken for its successor. 0 before the first ban of a
-/// cache, and for what earlier versions stored.
+/// The number of the last ban, and which book of bans counts so: a book that was lost is never taken for its successor. 0 where there is no
+/// book, and for what earlier versions stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stamp(pub u64);
 
