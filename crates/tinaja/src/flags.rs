@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand};
 use tinaja_proxy::mirrors::PublicUrl;
 use tinaja_proxy::{Cidr, LogFormat, OriginUrl};
 use tinaja_store::{EngineRef, IoEngine};
@@ -281,6 +281,7 @@ pub struct Tune {
 
 /// The flags of `purge`.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("by").multiple(true)))]
 pub struct Purge {
     /// URL to remove, as clients request it. All its variants are removed.
     #[arg(required_unless_present = "by", value_name = "URL")]

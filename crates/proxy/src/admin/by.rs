@@ -37,7 +37,12 @@ async fn ban(bans: &Arc<Bans>, clock: &Clock, rules: Vec<Rule>, soft: bool) -> R
 /// the cache open.
 ///
 /// Errors: [`BanError`].
-pub fn ban_stopped((dir, is_node): (&Path, bool), what: &[Selector], soft: bool, now: SystemTime) -> Result<(), BanError> {
+pub fn ban_stopped(
+    (dir, is_node): (&Path, bool),
+    what: &[Selector],
+    soft: bool,
+    now: SystemTime,
+) -> Result<(), BanError> {
     let bans = Bans::away(dir.is_dir().then_some(dir), is_node);
     bans.take(now);
     bans.ban(what.iter().filter_map(|what| what.rule().ok()).collect(), soft, now)
@@ -122,7 +127,8 @@ mod tests {
         assert_eq!(asked("Tinaja-Purge: host\r\n"), by(vec![Rule::Host("a.example".into())], false));
         assert_eq!(asked("Tinaja-Purge: prefix, soft\r\n"), by(vec![Rule::Prefix("a.example:81/x?y".into())], true));
         let many = format!("xkey: {}\r\n", "t ".repeat(MOST_TAGS + 1));
-        let refused = ["Tinaja-Purge: all\r\n", "Tinaja-Purge: host prefix\r\n", "Tinaja-Purge: host\r\nxkey: a\r\n", &many];
+        let refused =
+            ["Tinaja-Purge: all\r\n", "Tinaja-Purge: host prefix\r\n", "Tinaja-Purge: host\r\nxkey: a\r\n", &many];
         refused.into_iter().for_each(|fields| assert!(asked(fields).is_err(), "{fields}"));
     }
 }

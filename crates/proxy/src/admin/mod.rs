@@ -11,12 +11,12 @@ mod top;
 mod upgrade;
 pub mod words;
 
+pub use crate::bans::{BadSelector, BanError, Selector};
 pub use by::ban_stopped;
 pub(crate) use by::{asked_by, purge_by};
 pub use cluster::Describe;
 pub use purge::{BadUrl, PurgeError, Url, purge_stopped};
 pub(crate) use purge::{purge, purge_name};
-pub use crate::bans::{BadSelector, BanError, Selector};
 pub use top::{MOST_HOSTS, top_hosts};
 pub use upgrade::Successor;
 pub(crate) use upgrade::Upgrade;

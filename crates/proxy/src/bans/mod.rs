@@ -139,8 +139,8 @@ impl Bans {
             *writer = Writer::Nobody(NOWHERE);
             return;
         };
-        let (table, book) = match Book::open(dir, seconds(now)) {
-            // So that it is missed, should it be lost. Nodes have each other's objects, and books of their own would tell them apart.
+        let (mut table, book) = match Book::open(dir, seconds(now)) {
+            // So that it is missed, should it be lost. Nodes need none: they have each other's objects.
             Ok((mut table, mut book)) => {
                 if !self.is_node
                     && let Err(error) = book.begin()
@@ -158,7 +158,10 @@ impl Bans {
                     "cannot read which objects were purged: everything that is stored is validated before it is used, and purges by more than \
                      a URL are refused until the next start"
                 );
-                (Table::distrusting(seconds(now)), Writer::Broken(format!("it could not be read at the start: {error}")))
+                (
+                    Table::distrusting(seconds(now)),
+                    Writer::Broken(format!("it could not be read at the start: {error}")),
+                )
             }
         };
         if self.is_node && table.count() > 0 {
@@ -171,6 +174,7 @@ impl Bans {
             Writer::Book(_) if self.is_node => Writer::Nobody(IN_CLUSTER),
             book => book,
         };
+        table.set_of_node(self.is_node);
         let mut own = self.table.write();
         self.now.store(table.now().0, Ordering::Release);
         *own = table;
@@ -259,7 +263,11 @@ impl Bans {
         let found = "Stored objects that were found purged by more than their URL, or softly, by what became of them.";
         vec![
             gauge("tinaja_bans", "Purges that objects which are found are compared with.", held as f64),
-            counter("tinaja_collapsed_bans_total", "Purges that one of everything as old has taken the place of.", collapsed),
+            counter(
+                "tinaja_collapsed_bans_total",
+                "Purges that one of everything as old has taken the place of.",
+                collapsed,
+            ),
             counters("tinaja_purges_total", made, "kind", &all(&self.made, &Rule::KINDS)),
             counters("tinaja_banned_objects_total", found, "result", &all(&self.found, &["stale", "gone"])),
         ]

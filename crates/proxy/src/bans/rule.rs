@@ -16,11 +16,17 @@ pub(crate) enum Rule {
     /// All hosts below this one.
     Domain(String),
     /// The end of a path, at one host or all.
-    Suffix { host: Option<String>, suffix: String },
+    Suffix {
+        host: Option<String>,
+        suffix: String,
+    },
     /// Found in a URL, its scheme included.
     Regex(String),
     /// The hash of a tag, at one host or all.
-    Tag { host: Option<String>, tag: u64 },
+    Tag {
+        host: Option<String>,
+        tag: u64,
+    },
 }
 
 impl Rule {
@@ -50,7 +56,9 @@ impl Rule {
     pub fn text_bytes(&self) -> usize {
         match self {
             Rule::All => 0,
-            Rule::Url(text) | Rule::Prefix(text) | Rule::Host(text) | Rule::Domain(text) | Rule::Regex(text) => text.len(),
+            Rule::Url(text) | Rule::Prefix(text) | Rule::Host(text) | Rule::Domain(text) | Rule::Regex(text) => {
+                text.len()
+            }
             Rule::Suffix { host, suffix } => host.as_ref().map_or(0, String::len) + suffix.len(),
             Rule::Tag { host, .. } => host.as_ref().map_or(0, String::len),
         }

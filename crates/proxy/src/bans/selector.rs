@@ -59,13 +59,17 @@ pub enum Selector {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadSelector {
     /// No URL.
-    #[error("{0:?} is no URL; write it with its host, as in http://www.example.org/img/, with what must be escaped escaped")]
+    #[error(
+        "{0:?} is no URL; write it with its host, as in http://www.example.org/img/, with what must be escaped escaped"
+    )]
     Url(String),
     /// No host.
     #[error("{0:?} is no host; write it without a port, as in www.example.org, or *.example.org for all below it")]
     Host(String),
     /// One host is wanted.
-    #[error("{0:?} names many hosts, and a tag or suffix is purged at one host or all; give --host alone to purge them all")]
+    #[error(
+        "{0:?} names many hosts, and a tag or suffix is purged at one host or all; give --host alone to purge them all"
+    )]
     ManyHosts(String),
     /// No end of a path.
     #[error("{0:?} is no end of a path; write it as in .css, with what must be escaped escaped")]

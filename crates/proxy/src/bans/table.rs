@@ -97,6 +97,8 @@ pub(super) struct Table {
     number: u64,
     /// What is of another book is stale since then.
     opened: u64,
+    /// Objects come from other nodes too, whose stamps say nothing here.
+    of_node: bool,
     bans: BTreeMap<u64, Ban>,
     text_bytes: usize,
     all: Marks,
@@ -126,6 +128,10 @@ impl Table {
 
     pub fn number(&self) -> u64 {
         self.number
+    }
+
+    pub fn set_of_node(&mut self, of_node: bool) {
+        self.of_node = of_node;
     }
 
     pub fn set_book(&mut self, book: u32) {
@@ -166,7 +172,7 @@ impl Table {
             Verdict::Gone(found.by[0])
         } else if found.marks.soft > number {
             Verdict::Stale(since(found.marks.soft_at), found.by[1])
-        } else if is_own || stamp == Stamp::default() {
+        } else if is_own || self.of_node || stamp == Stamp::default() {
             Verdict::Counts
         } else {
             // Nobody knows any more which bans there were.

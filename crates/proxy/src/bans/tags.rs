@@ -5,11 +5,8 @@ use http::HeaderName;
 use tinaja_http::message::Fields;
 
 /// Separated by blanks, commas, or both.
-pub(crate) static FIELDS: [HeaderName; 3] = [
-    HeaderName::from_static("surrogate-key"),
-    HeaderName::from_static("xkey"),
-    HeaderName::from_static("cache-tag"),
-];
+pub(crate) static FIELDS: [HeaderName; 3] =
+    [HeaderName::from_static("surrogate-key"), HeaderName::from_static("xkey"), HeaderName::from_static("cache-tag")];
 
 /// Tags that are kept of one answer, 64 bits each. One that has more is banned by any ban of a tag.
 pub(crate) const MOST_TAGS: usize = 1024;
@@ -55,7 +52,8 @@ impl Tags {
 
     /// As they were stored; `None` for what [`Tags::bytes`] never gives.
     pub fn of(bytes: Bytes, unlisted: bool) -> Option<Tags> {
-        (bytes.len().is_multiple_of(TAG_BYTES) && bytes.len() <= MOST_TAGS * TAG_BYTES).then_some(Tags { bytes, unlisted })
+        (bytes.len().is_multiple_of(TAG_BYTES) && bytes.len() <= MOST_TAGS * TAG_BYTES)
+            .then_some(Tags { bytes, unlisted })
     }
 
     /// To be stored.

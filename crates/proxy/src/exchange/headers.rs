@@ -76,9 +76,10 @@ pub(super) fn from_origin(head: &mut ResponseHead, answered: SystemTime) -> Resu
     Ok(())
 }
 
-/// What an origin calls its answer. Where this proxy speaks for the origin nobody else hears it.
+/// What an origin calls its answer. Where this proxy speaks for the origin nobody else hears it, unless the operator says so.
 pub(super) fn tags(ticket: &Ticket, head: &mut ResponseHead) -> Tags {
-    Tags::take(&mut head.headers, ticket.is_reverse() || ticket.mirror.is_some())
+    let speaks_for_it = ticket.is_reverse() || ticket.mirror.is_some();
+    Tags::take(&mut head.headers, speaks_for_it && !ticket.listener.pass_tags)
 }
 
 /// An answer as the client gets it, from wherever it came. `age` is a stored answer's.

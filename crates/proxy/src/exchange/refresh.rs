@@ -42,8 +42,9 @@ pub(super) async fn refresh(
     let tags = if reply.tags.is_empty() { found.head.tags() } else { &reply.tags };
     let variant = found.head.facts.variant.map(|variant| (found.head.facts.family, variant));
     let kept = keep(request, &received).ok().filter(|_| has_its_name);
-    let new =
-        kept.and_then(|keep| found.head.again(&facts(&keep, &received, variant), tags, &super::keep::header(&keep, &header)));
+    let new = kept.and_then(|keep| {
+        found.head.again(&facts(&keep, &received, variant), tags, &super::keep::header(&keep, &header))
+    });
     let Some(new) = new else {
         if let Err(error) = store.remove(&found.place).await {
             tracing::warn!("an answer that may no longer be stored was not removed: {error}");

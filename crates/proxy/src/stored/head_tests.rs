@@ -107,7 +107,9 @@ fn too_large() {
     let mut large = header();
     large.headers.insert(HeaderName::from_static("x"), "v".repeat(MAX_WIRE_BYTES)).unwrap();
     assert!(StoredHead::encode(Kind::Whole, &facts(), b"name", &tags(), &large).is_none());
-    assert!(StoredHead::encode(Kind::Whole, &facts(), &vec![b'n'; MAX_PRIMARY_BYTES + 1], &tags(), &header()).is_none());
+    assert!(
+        StoredHead::encode(Kind::Whole, &facts(), &vec![b'n'; MAX_PRIMARY_BYTES + 1], &tags(), &header()).is_none()
+    );
     for size in [4095, 4096, 4097, 65535, 65536, 65537] {
         let mut header = header();
         header.headers.insert(HeaderName::from_static("x"), "v".repeat(size)).unwrap();

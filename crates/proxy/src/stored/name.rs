@@ -64,7 +64,8 @@ impl Name {
             return Some(Subject { scheme, host: host.into(), url });
         }
         let (scheme, authority) = site.split_once("://").unwrap_or(("http", site));
-        let host = Authority::parse(authority.as_bytes()).map_or_else(|_| authority.to_owned(), |it| it.host().to_owned());
+        let host =
+            Authority::parse(authority.as_bytes()).map_or_else(|_| authority.to_owned(), |it| it.host().to_owned());
         Some(Subject { scheme, host: host.into(), url: format!("{authority}{path}") })
     }
 

@@ -116,7 +116,10 @@ fn by_tags_and_what_clients_and_operators_are_told() {
     let Answer::Explained { ways } = explained else { panic!("{explained:?}") };
     assert!(ways[0].verdict == Verdict::Miss && ways[0].why.contains("purged by a tag"), "{ways:?}");
     let missed = front.get("/varnish");
-    assert!(missed.cache_status().contains("fwd=uri-miss") && missed.cache_status().contains("detail=PURGED"), "{missed:?}");
+    assert!(
+        missed.cache_status().contains("fwd=uri-miss") && missed.cache_status().contains("detail=PURGED"),
+        "{missed:?}"
+    );
     assert_eq!(hits(&front), [true; 4]);
     front.purge(tag("all-products"), false);
     assert_eq!(hits(&front), [false, false, false, true]);
@@ -177,6 +180,19 @@ fn nobody_may_unless_a_rule_says_so() {
     assert!(front.get("/x").is_hit());
 }
 
+/// Where another cache stands before this one, it is told the tags.
+#[test]
+fn a_reverse_proxy_passes_tags_on_if_it_is_told_to() {
+    let origin = Origin::fixed("Cache-Control: max-age=60\r\nSurrogate-Key: a\r\n", "x");
+    let front = front(&origin, |config| config.listeners[0].pass_tags = true);
+    for hit in [false, true] {
+        let answer = front.get("/x");
+        assert_eq!((answer.is_hit(), answer.field("surrogate-key")), (hit, "a".into()));
+    }
+    front.purge(tag("a"), false);
+    assert!(!front.get("/x").is_hit());
+}
+
 /// In front of origins their tags are between them and us; a forward proxy's clients get what the origin sent.
 #[test]
 fn a_forward_proxy_leaves_the_fields_alone_and_purges_by_them() {
@@ -186,13 +202,18 @@ fn a_forward_proxy_leaves_the_fields_alone_and_purges_by_them() {
     for purged in ["a", "b"] {
         for hit in [false, true] {
             let answer = proxy.get(&origin.url("/x"));
-            assert_eq!((answer.is_hit(), answer.field("surrogate-key"), answer.field("cache-tag")), (hit, "a".into(), "b".into()));
+            assert_eq!(
+                (answer.is_hit(), answer.field("surrogate-key"), answer.field("cache-tag")),
+                (hit, "a".into(), "b".into())
+            );
         }
         assert_eq!(ask(dir.path(), &Ask::PurgeBy { what: vec![tag(purged)], soft: false }), Answer::PurgedBy);
     }
     assert!(!proxy.get(&origin.url("/x")).is_hit());
     // Where bans are written nowhere there are none.
-    let homeless = Proxy::with(|config| config.listeners[0].rules.push(Rule { methods: vec!["PURGE".into()], ..Rule::new(Action::Allow) }));
+    let homeless = Proxy::with(|config| {
+        config.listeners[0].rules.push(Rule { methods: vec!["PURGE".into()], ..Rule::new(Action::Allow) })
+    });
     let refused = homeless.request("PURGE", &origin.url("/x"), "Tinaja-Purge: host\r\n");
     assert_eq!((refused.status, refused.text().starts_with("Not purged.")), (500, true), "{refused:?}");
     assert_eq!(homeless.request("PURGE", &origin.url("/x"), "").status, 404);
@@ -208,7 +229,13 @@ fn what_was_on_its_way_is_purged_with_the_rest() {
             let version = now.load(Ordering::SeqCst);
             heard.open();
             go.wait();
-            reply(stream, request, 200, "Cache-Control: max-age=60\r\nxkey: a\r\n", version.to_string().repeat(length).as_bytes())
+            reply(
+                stream,
+                request,
+                200,
+                "Cache-Control: max-age=60\r\nxkey: a\r\n",
+                version.to_string().repeat(length).as_bytes(),
+            )
         });
         let front = front(&origin, |_| {});
         thread::scope(|scope| {

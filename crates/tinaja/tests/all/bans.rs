@@ -27,7 +27,8 @@ fn deployed(version: &Arc<AtomicU64>) -> Origin {
     let version = version.clone();
     Origin::start(move |request, stream| {
         let now = version.load(Ordering::SeqCst);
-        let fields = format!("Cache-Control: max-age=3600\r\nSurrogate-Key: all {}\r\n", request.path.replace('/', " "));
+        let fields =
+            format!("Cache-Control: max-age=3600\r\nSurrogate-Key: all {}\r\n", request.path.replace('/', " "));
         reply(stream, request, 200, &fields, now.to_string().as_bytes())
     })
 }
@@ -57,7 +58,11 @@ fn each_way_to_name_objects() {
         (vec!["--all"], "everything: purged\n".into(), [false; 4]),
         (vec!["--tag", "all", "--host", "other.example"], "tag all at other.example: purged\n".into(), [true; 4]),
         (vec!["--tag", "all", "--host", "127.0.0.1"], "tag all at 127.0.0.1: purged\n".into(), [false; 4]),
-        (vec!["--tag", "1", "--tag", "2.css", "--soft"], "tag 1: purged softly\ntag 2.css: purged softly\n".into(), [false; 4]),
+        (
+            vec!["--tag", "1", "--tag", "2.css", "--soft"],
+            "tag 1: purged softly\ntag 2.css: purged softly\n".into(),
+            [false; 4],
+        ),
         (vec!["--soft", &host], format!("{host}: purged softly\n"), [true; 4]),
     ] {
         assert_eq!(hits(&proxy), [true; 4], "before {args:?}");
@@ -119,7 +124,11 @@ fn deploys_purged_by_a_tag_under_load_with_kills_between() {
                     };
                     // What was cut off by the kill is no answer.
                     let Ok(got) = answer.text().parse::<u64>() else { continue };
-                    assert!(answer.status == 200 && got >= least, "version {got} after {least} was purged: {}", answer.cache_status());
+                    assert!(
+                        answer.status == 200 && got >= least,
+                        "version {got} after {least} was purged: {}",
+                        answer.cache_status()
+                    );
                     answered.fetch_add(1, Ordering::SeqCst);
                     hits.fetch_add(u64::from(answer.is_hit()), Ordering::SeqCst);
                 }
@@ -193,7 +202,8 @@ fn a_disk_that_is_full() {
     assert!(text(&proxy, "/a/1") == "1" && get(proxy.address(), "/a/1").unwrap().is_hit());
     assert_eq!(run(&setup, &["purge", "--tag", "other"]).0, Some(0));
     let filled = disk.path().join("filled");
-    let fill = Command::new("dd").args(["if=/dev/zero", "bs=1M"]).arg(format!("of={}", filled.display())).output().unwrap();
+    let fill =
+        Command::new("dd").args(["if=/dev/zero", "bs=1M"]).arg(format!("of={}", filled.display())).output().unwrap();
     assert!(!fill.status.success(), "it is not full");
     // The file grows by whole pages: at some point there is no room.
     let mut refused = None;
@@ -205,7 +215,10 @@ fn a_disk_that_is_full() {
         }
     }
     let said = refused.expect("all were written to a full disk");
-    assert!(said.contains("No space left") && said.contains("tinaja.bans") && said.contains("nothing was purged"), "{said}");
+    assert!(
+        said.contains("No space left") && said.contains("tinaja.bans") && said.contains("nothing was purged"),
+        "{said}"
+    );
     let (code, said) = run(&setup, &["purge", "--prefix", &format!("http://{}/{}", setup.address(), "a/")]);
     if code != Some(0) {
         assert!(said.contains("nothing was purged"), "{said}");

@@ -259,7 +259,8 @@ fn purges_by_more_than_a_url_are_refused() {
     together.get(0, path);
     eventually("it is a hit", || together.get(0, path).is_hit());
     let url = format!("{SITE}{path}");
-    let ways = [&["purge", "--all"][..], &["purge", "--tag", "a"], &["purge", "--soft", &url], &["purge", "--prefix", SITE]];
+    let ways =
+        [&["purge", "--all"][..], &["purge", "--tag", "a"], &["purge", "--soft", &url], &["purge", "--prefix", SITE]];
     for args in ways {
         let (code, said) = together.tinaja(0, args);
         assert!(code == Some(1) && said.contains("nodes of a cluster purge by URL alone"), "{said}");

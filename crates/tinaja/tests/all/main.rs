@@ -8,10 +8,10 @@
 mod support;
 
 mod admin;
-mod bans;
 mod apt;
 mod bad_origin;
 mod bad_start;
+mod bans;
 mod browser;
 mod cache_rules;
 mod cluster;

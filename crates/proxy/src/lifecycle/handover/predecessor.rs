@@ -92,7 +92,12 @@ impl Talk {
     /// Says that this process serves, waits until the cache is there, and opens it. How long it was served without.
     ///
     /// Errors: [`TakeOverError`]; whoever gets one stops accepting, and then calls [`Talk::give_up`].
-    pub async fn take_cache(&mut self, switch: &Arc<Switch>, bans: &Bans, open: &Opener) -> Result<Duration, TakeOverError> {
+    pub async fn take_cache(
+        &mut self,
+        switch: &Arc<Switch>,
+        bans: &Bans,
+        open: &Opener,
+    ) -> Result<Duration, TakeOverError> {
         let began = self.clock.now();
         // If it has gone, the cache will be free soon.
         let _ = self.say(&Step::Serving).await;
