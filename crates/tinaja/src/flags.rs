@@ -286,7 +286,7 @@ pub struct Purge {
     /// URL to remove, as clients request it. All its variants are removed.
     #[arg(required_unless_present = "by", value_name = "URL")]
     pub url: Vec<String>,
-    /// Purge what is at URLs that begin so, as in http://www.example.org/img/; http and https count as one.
+    /// Purge what is at URLs that begin with this one, which has the whole host; http and https count as one.
     #[arg(long, value_name = "URL", group = "by")]
     pub prefix: Vec<String>,
     /// Purge what is at this host, on any port; *.example.org is all hosts below example.org. With --tag or --suffix: only there.

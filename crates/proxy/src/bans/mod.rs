@@ -2,7 +2,7 @@
 //!
 //! - `stamp`: when an answer was asked for, counted in bans; `tags`: what its origin calls it
 //! - `selector`: what an operator names; `rule`: the same as it is looked up
-//! - `table`: all bans, and whether one fits an object; `file`: where they are written down, as `record`s
+//! - `table`: all bans, and whether one fits an object; `checked`: objects that none fits; `file`: where they are written down, as `record`s
 //!
 //! # Decisions
 //!
@@ -10,7 +10,7 @@
 //!   before it. So nothing that was on its way when it was taken back is served afterwards, whenever it is stored, and no clock decides it.
 //! - An object that was asked for after the newest ban costs one comparison. For an older one the newest ban that fits is looked up: once
 //!   for each of its tags, its host, the domains above it and the prefixes of its URL; regular expressions and suffixes are tried one by one,
-//!   so there are few. Objects are not listed by their tags, so memory grows with bans alone.
+//!   so there are few. That none fits is remembered until the next ban. Objects are not listed by their tags, so memory grows with bans alone.
 //! - A ban is on the disk before it is answered. Where bans were lost, what is stored is validated before it is used: that costs requests,
 //!   and never serves what was taken back.
 //! - What is banned stays where it is until a new answer takes its place, or it is evicted: a removal would have to be written down for each
@@ -18,6 +18,7 @@
 //! - Where there are too many bans, one of everything that is as old takes the place of the oldest: more is fetched anew, and memory stays
 //!   bounded.
 
+mod checked;
 mod file;
 mod record;
 mod rule;
@@ -33,8 +34,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use http::HeaderName;
 use parking_lot::{Mutex, RwLock};
 use prometheus::proto::MetricFamily;
+use tinaja_store::Key;
 
 use crate::metrics::{counter, counters, gauge};
+use checked::Checked;
 use file::Book;
 pub(crate) use rule::{Rule, Subject};
 pub use selector::{BadSelector, Selector};
@@ -97,10 +100,11 @@ enum Writer {
 }
 
 /// All bans of one cache. Memory: some 200 bytes and its text for each, [`table::MOST_BANS`] of them at most, and [`table::MOST_TEXT_BYTES`]
-/// of text.
+/// of text; and 256 KiB for objects that none fits.
 pub(crate) struct Bans {
     now: AtomicU64,
     table: RwLock<Table>,
+    checked: Checked,
     writer: Mutex<Writer>,
     dir: Option<PathBuf>,
     is_node: bool,
@@ -121,6 +125,7 @@ impl Bans {
         Bans {
             now: AtomicU64::new(0),
             table: RwLock::default(),
+            checked: Checked::default(),
             writer: Mutex::new(Writer::Away),
             dir: dir.map(Path::to_owned),
             is_node,
@@ -191,12 +196,28 @@ impl Bans {
         Stamp(self.now.load(Ordering::Acquire))
     }
 
-    /// Whether what was asked for at `stamp` still counts. `subject` is asked for only if there are newer bans.
-    pub fn judge<'a>(&self, stamp: Stamp, tags: &Tags, subject: impl FnOnce() -> Option<Subject<'a>>) -> Verdict {
-        if stamp == self.now() {
+    /// Whether what stands there and was asked for at `stamp` still counts. `subject` is asked for only if there are newer bans, and it
+    /// has not been compared with all of them.
+    pub fn judge<'a>(
+        &self,
+        place: &Key,
+        stamp: Stamp,
+        tags: &Tags,
+        subject: impl FnOnce() -> Option<Subject<'a>>,
+    ) -> Verdict {
+        let now = self.now();
+        if stamp == now {
             return Verdict::Counts;
         }
-        self.table.read().judge(stamp, tags, subject().as_ref())
+        let mark = self.checked.mark(place, stamp, tags, now);
+        if self.checked.counts(mark) {
+            return Verdict::Counts;
+        }
+        let verdict = self.table.read().judge(stamp, tags, subject().as_ref());
+        if verdict == Verdict::Counts {
+            self.checked.note(mark);
+        }
+        verdict
     }
 
     /// Counts a stored object that was found, and was banned.

@@ -28,7 +28,7 @@ fn tags(names: &[&str]) -> Tags {
 fn judge(bans: &Bans, stamp: Stamp, url: &str, names: &[&str]) -> &'static str {
     let (host, _) = url.split_once(['/', ':']).unwrap();
     let subject = Subject { scheme: "http", host: host.into(), url: url.into() };
-    match bans.judge(stamp, &tags(names), || Some(subject)) {
+    match bans.judge(&Key::from_name(url.as_bytes()), stamp, &tags(names), || Some(subject)) {
         Verdict::Counts => "counts",
         Verdict::Stale(_, by) | Verdict::Gone(by) => by,
     }
@@ -135,21 +135,22 @@ fn soft_and_hard() {
     let dir = tempfile::tempdir().unwrap();
     let bans = open(dir.path());
     let subject = || Some(Subject { scheme: "http", host: "a".into(), url: "a/x".into() });
+    let place = Key::from_name(b"a");
     let before = bans.now();
     bans.ban(vec![rule(Selector::Host { host: "a".into() })], true, at(50)).unwrap();
     let between = bans.now();
     for _ in 0..2 {
         let bans = open(dir.path());
-        assert_eq!(bans.judge(before, &Tags::default(), subject), Verdict::Stale(at(50), "host"));
-        assert_eq!(bans.judge(between, &Tags::default(), subject), Verdict::Counts);
+        assert_eq!(bans.judge(&place, before, &Tags::default(), subject), Verdict::Stale(at(50), "host"));
+        assert_eq!(bans.judge(&place, between, &Tags::default(), subject), Verdict::Counts);
     }
     bans.ban(vec![Rule::All], false, at(60)).unwrap();
     bans.ban(vec![Rule::All], true, at(70)).unwrap();
     for bans in [&bans, &open(dir.path())] {
         // An older hard one goes before a newer soft one.
-        assert_eq!(bans.judge(between, &Tags::default(), subject), Verdict::Gone("all"));
+        assert_eq!(bans.judge(&place, between, &Tags::default(), subject), Verdict::Gone("all"));
         assert_eq!(
-            bans.judge(Stamp::new(bans.now().book(), 2), &Tags::default(), subject),
+            bans.judge(&place, Stamp::new(bans.now().book(), 2), &Tags::default(), subject),
             Verdict::Stale(at(70), "all")
         );
         assert_eq!(bans.table.read().count(), 2, "one of everything makes older ones useless");
@@ -435,10 +436,39 @@ fn a_million_objects_with_ten_tags_each_are_purged_by_one_call() {
     let took = began.elapsed();
     let (mut gone, now) = (0, bans.now());
     for object in 0..OBJECTS {
-        let tags = tags_of(object);
-        gone += u64::from(bans.judge(stamp, &tags, subject) == Verdict::Gone("tag"));
-        assert_eq!(bans.judge(now, &tags, || panic!("not asked for")), Verdict::Counts);
+        let (tags, place) = (tags_of(object), Key::from_name(&object.to_le_bytes()));
+        gone += u64::from(bans.judge(&place, stamp, &tags, subject) == Verdict::Gone("tag"));
+        assert_eq!(bans.judge(&place, now, &tags, || panic!("not asked for")), Verdict::Counts);
     }
     println!("one purge took {took:?}; all of {OBJECTS} objects were judged in {:?}", began.elapsed());
     assert_eq!((gone, bans.table.read().count()), (OBJECTS, 10_001));
+}
+
+/// That none fits is found out once for each new ban, and for each version of an object.
+#[test]
+fn what_was_compared_with_all_bans_is_not_compared_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let bans = open(dir.path());
+    let (stamp, place) = (bans.now(), Key::from_name(b"a"));
+    let subject = || Some(Subject { scheme: "http", host: "a".into(), url: "a/x".into() });
+    let judged = |names: &[&str]| {
+        let mut looked_up = false;
+        let verdict = bans.judge(&place, stamp, &tags(names), || {
+            looked_up = true;
+            subject()
+        });
+        (verdict, looked_up)
+    };
+    let (counts, gone) = (Verdict::Counts, Verdict::Gone("tag"));
+    assert_eq!(judged(&["red"]), (counts, false));
+    bans.ban(vec![tag("blue")], false, NOW).unwrap();
+    assert_eq!([judged(&["red"]), judged(&["red"])], [(counts, true), (counts, false)]);
+    // Another answer at the same place, which had been asked for before the ban too.
+    assert_eq!([judged(&["blue"]), judged(&["blue"])], [(gone, true), (gone, true)]);
+    bans.ban(vec![tag("red")], false, NOW).unwrap();
+    assert_eq!([judged(&["red"]), judged(&["red"])], [(gone, true), (gone, true)]);
+    bans.leave();
+    std::fs::remove_file(dir.path().join("tinaja.bans")).unwrap();
+    bans.take(at(2000));
+    assert_eq!(judged(&["green"]).0, Verdict::Stale(at(2000), "lost"));
 }

@@ -148,7 +148,7 @@ impl Pieces {
         let whole = hit.as_ref().is_none_or(|hit| hit.state == State::Whole);
         let before = hit.and_then(|hit| StoredHead::decode(&hit.head));
         let bans = &self.keeper.shared.bans;
-        let counts = |head: &StoredHead| !matches!(verdict(bans, &object.name, head), Verdict::Gone(_));
+        let counts = |head: &StoredHead| !matches!(verdict(bans, &object.name, &object.place, head), Verdict::Gone(_));
         let before = before.filter(|head| head.belongs_to(object.name.primary()) && counts(head));
         let newer = |head: &StoredHead| head.facts.received > object.facts.received;
         let list = match before {

@@ -33,7 +33,7 @@ pub(super) async fn refresh(
         (Some(before), Some(now)) => now.iter().all(|name| before.contains(name)),
         _ => false,
     };
-    let stamp = match verdict(bans, &request.ticket.name, &found.head) {
+    let stamp = match verdict(bans, &request.ticket.name, &found.place, &found.head) {
         Verdict::Gone(_) => found.head.facts.stamp,
         Verdict::Counts | Verdict::Stale(..) => reply.stamp,
     };

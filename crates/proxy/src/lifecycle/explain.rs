@@ -139,7 +139,7 @@ async fn explain_at((store, bans): (&Storage, &Bans), clock: &Clock, request: &R
                 let stored = stored(&found, clock);
                 let (verdict, why) = verdict(request, &found, &stored, clock);
                 (explained.verdict, explained.stored) = (verdict, Some(stored));
-                match banned(bans, &ticket.name, &found.head) {
+                match banned(bans, &ticket.name, &found.place, &found.head) {
                     Verdict::Stale(_, by) => format!("{why}: it was purged softly by {}", in_words(by)),
                     Verdict::Counts | Verdict::Gone(_) => why.to_owned(),
                 }

@@ -68,7 +68,7 @@ pub(crate) async fn find(store: &Storage, bans: &Bans, name: &Name, request: &He
 /// What was found, unless it was taken back.
 fn judged(store: &Storage, bans: &Bans, name: &Name, mut found: Found) -> Looked {
     let now = store.clock().wall();
-    match verdict(bans, name, &found.head) {
+    match verdict(bans, name, &found.place, &found.head) {
         Verdict::Counts => {}
         // A clock that was put back has not come to when that was.
         Verdict::Stale(since, _) => {
@@ -84,8 +84,8 @@ fn judged(store: &Storage, bans: &Bans, name: &Name, mut found: Found) -> Looked
 }
 
 /// What bans say of a stored object.
-pub(crate) fn verdict(bans: &Bans, name: &Name, head: &StoredHead) -> Verdict {
-    bans.judge(head.facts.stamp, head.tags(), || name.subject())
+pub(crate) fn verdict(bans: &Bans, name: &Name, place: &Key, head: &StoredHead) -> Verdict {
+    bans.judge(place, head.facts.stamp, head.tags(), || name.subject())
 }
 
 /// How many variants of a name there are, if its answers vary.
@@ -96,9 +96,10 @@ pub(crate) async fn variants(store: &Storage, name: &Name) -> Option<usize> {
 
 /// A piece of an object, if it is still there as it was listed. Whether it is stale its list says.
 pub(crate) async fn find_piece(store: &Storage, bans: &Bans, name: &Name, piece: &Piece) -> Option<Body> {
-    let (head, hit) = look(store, name, &name.piece_place(&piece.mark())).await?;
+    let place = name.piece_place(&piece.mark());
+    let (head, hit) = look(store, name, &place).await?;
     let whole = hit.state == State::Whole && hit.body.len() == Some(piece.last - piece.first + 1);
-    let counts = !matches!(verdict(bans, name, &head), Verdict::Gone(_));
+    let counts = !matches!(verdict(bans, name, &place, &head), Verdict::Gone(_));
     (piece.is_of(&head) && whole && counts).then_some(hit.body)
 }
 
