@@ -69,6 +69,9 @@ pub fn purge(flags: Purge) -> Result<()> {
     }
     match failed {
         0 => Ok(()),
+        failed if all.iter().all(|(_, what)| matches!(what, What::Url(_))) => {
+            bail!("{failed} of {} URLs were not purged", all.len())
+        }
         failed => bail!("{failed} of {} purges failed", all.len()),
     }
 }
