@@ -1,6 +1,6 @@
 //! Objects that were compared with all bans already, so that each is looked up once for each new ban, however often it is asked for.
 
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tinaja_store::Key;
@@ -32,10 +32,9 @@ impl Default for Checked {
 impl Checked {
     /// An object that stands there, while `now` is the newest ban.
     pub fn mark(&self, place: &Key, stamp: Stamp, tags: &Tags, now: Stamp) -> Mark {
-        let mut hasher = self.hasher.build_hasher();
-        (place.digest(), stamp.0, now.0, tags.unlisted, &tags.bytes()[..]).hash(&mut hasher);
+        let hash = self.hasher.hash_one((place.digest(), stamp.0, now.0, tags.unlisted, &tags.bytes()[..]));
         // 0 is nobody.
-        Mark(hasher.finish().max(1))
+        Mark(hash.max(1))
     }
 
     /// Whether it was found to count.

@@ -18,7 +18,8 @@ const NAME: &str = "tinaja.bans";
 const NEW: &str = "tinaja.bans.new";
 /// Where a damaged one is put.
 const DAMAGED: &str = "tinaja.bans.damaged";
-/// No file that we write is longer.
+/// No file that we write is longer: all bans that are held take some 12 MiB, and one that would be
+/// longer than half of this is written anew.
 const MOST_FILE_BYTES: u64 = 64 << 20;
 /// A file is written anew once it has so many records, and most of them are useless.
 const MOST_USELESS: usize = 4096;
@@ -79,7 +80,12 @@ impl Book {
                 );
                 let table = Table::distrusting(now);
                 let mut book = Book { id: table.now().book(), ..none };
-                fs::copy(&path, &aside)?;
+                // By another name until a new one takes its own. Without it there is less to look into.
+                if let Err(error) =
+                    fs::remove_file(&aside).or_else(none_is_well).and_then(|()| fs::hard_link(&path, &aside))
+                {
+                    tracing::warn!(%error, "the damaged file is not kept");
+                }
                 book.write_anew(table.number(), &table.all())?;
                 Ok((table, book))
             }
@@ -110,7 +116,9 @@ impl Book {
     ///
     /// Errors: what the system says; none of them is written then, unless the system fails at that too: then they may hold after a restart.
     pub fn add(&mut self, table: &RwLock<Table>, new: &[Ban]) -> io::Result<()> {
-        let Some(file) = &mut self.file else {
+        let records: Vec<u8> = new.iter().flat_map(|ban| bytes_of(self.id, ban)).collect();
+        let is_long = self.bytes + records.len() as u64 > MOST_FILE_BYTES / 2;
+        let Some(file) = self.file.as_mut().filter(|_| !is_long) else {
             let (number, mut all) = {
                 let table = table.read();
                 (table.number(), table.all())
@@ -122,7 +130,6 @@ impl Book {
             }
             return self.write_anew(number, &all).inspect_err(|_| self.id = before);
         };
-        let records: Vec<u8> = new.iter().flat_map(|ban| bytes_of(self.id, ban)).collect();
         if let Err(error) = file.write_all(&records).and_then(|()| file.sync_data()) {
             // What was written of them goes, and what a flush has failed for is never relied on.
             let _ = file.set_len(self.bytes).and_then(|()| file.sync_all());
@@ -151,10 +158,7 @@ impl Book {
     /// The file is whole at any moment: the old one, or the new one in its place.
     fn write_anew(&mut self, number: u64, bans: &[Ban]) -> io::Result<()> {
         let new = self.dir.join(NEW);
-        match fs::remove_file(&new) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        fs::remove_file(&new).or_else(none_is_well)?;
         let written = (|| {
             let mut file = options().append(true).create_new(true).mode(0o600).open(&new)?;
             let mut bytes = Beginning { book: self.id, number }.bytes().to_vec();
@@ -172,6 +176,11 @@ impl Book {
         (self.file, self.bytes, self.records) = (Some(file), bytes, bans.len());
         Ok(())
     }
+}
+
+/// That there is no such file is no error.
+fn none_is_well(error: io::Error) -> io::Result<()> {
+    if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) }
 }
 
 /// All in a file: its beginning, its bans, and how many bytes that is.

@@ -336,6 +336,17 @@ fn a_file_of_useless_bans_is_written_anew() {
     assert!(longest < 300_000, "{longest}");
     let again = open(dir.path());
     assert_eq!((again.now(), again.table.read().count()), (bans.now(), 1));
+    // And one that is long, though not of many.
+    bans.ban((0..20_000).map(|n| tag(&n.to_string())).collect(), false, NOW).unwrap();
+    let long = Rule::Prefix(format!("a/{}", "x".repeat(4000)));
+    let mut longest = 0;
+    for _ in 0..10 {
+        bans.ban(vec![long.clone(); 1000], false, NOW).unwrap();
+        longest = longest.max(length());
+    }
+    assert!(longest > 30 << 20 && longest <= 32 << 20 && length() < longest, "{longest}");
+    let again = open(dir.path());
+    assert_eq!((again.now(), again.table.read().count()), (bans.now(), 20_002));
 }
 
 #[test]
