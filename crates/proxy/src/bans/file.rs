@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use parking_lot::RwLock;
 use rustix::fs::OFlags;
 
+use super::marks::Ban;
 use super::record::{BEGINNING_BYTES, Beginning, Damage, bytes_of, read};
-use super::table::{Ban, Table};
+use super::table::Table;
 
 /// The file's name in the cache's directory.
 const NAME: &str = "tinaja.bans";

@@ -2,7 +2,7 @@
 //!
 //! - `stamp`: when an answer was asked for, counted in bans; `tags`: what its origin calls it
 //! - `selector`: what an operator names; `rule`: the same as it is looked up
-//! - `table`: all bans, and whether one fits an object; `checked`: objects that none fits; `file`: where they are written down, as `record`s
+//! - `marks`: bans, and the newest one of each rule; `table`: all bans, and whether one fits an object; `checked`: objects that none fits; `file`: where they are written down, as `record`s
 //!
 //! # Decisions
 //!
@@ -20,6 +20,7 @@
 
 mod checked;
 mod file;
+mod marks;
 mod record;
 mod rule;
 mod selector;
@@ -39,6 +40,7 @@ use tinaja_store::Key;
 use crate::metrics::{counter, counters, gauge};
 use checked::Checked;
 use file::Book;
+use marks::Ban;
 pub(crate) use rule::{Rule, Subject};
 pub use selector::{BadSelector, Selector};
 pub(crate) use stamp::Stamp;
@@ -245,7 +247,7 @@ impl Bans {
         let new: Vec<_> = {
             let table = self.table.read();
             let numbers = table.number() + 1..;
-            numbers.zip(rules).map(|(number, rule)| table::Ban { number, rule, soft, at: seconds(now) }).collect()
+            numbers.zip(rules).map(|(number, rule)| Ban { number, rule, soft, at: seconds(now) }).collect()
         };
         if new.last().is_some_and(|ban| ban.number > stamp::MOST) {
             return Err(BanError::Spent);

@@ -2,9 +2,9 @@
 
 use bytes::Buf;
 
+use super::marks::Ban;
 use super::rule::Rule;
 use super::stamp;
-use super::table::Ban;
 
 const MAGIC: [u8; 8] = *b"tinabans";
 const VERSION: u32 = 1;

@@ -4,11 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::time::{Duration, UNIX_EPOCH};
 
-use regex::bytes::Regex;
-
 use super::Verdict;
+use super::marks::{Ban, Found, Marks, Tried};
 use super::rule::{Rule, Subject};
-use super::selector::compiled;
 use super::stamp::Stamp;
 use super::tags::Tags;
 
@@ -20,75 +18,6 @@ pub(super) const MOST_TEXT_BYTES: usize = 8 << 20;
 pub(super) const MOST_TRIED: usize = 100;
 /// One in so many makes room for others, at least one.
 const SHARE: usize = 8;
-
-/// One ban. `at` is when it was made, in seconds since 1970.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ban {
-    pub number: u64,
-    pub rule: Rule,
-    pub soft: bool,
-    pub at: u64,
-}
-
-/// The newest bans of one rule, by their numbers; 0 is none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Marks {
-    hard: u64,
-    soft: u64,
-    soft_at: u64,
-}
-
-impl Marks {
-    fn is_empty(&self) -> bool {
-        self.hard == 0 && self.soft == 0
-    }
-
-    fn set(&mut self, ban: &Ban) {
-        match ban.soft {
-            true if ban.number > self.soft => (self.soft, self.soft_at) = (ban.number, ban.at),
-            true => {}
-            false => self.hard = self.hard.max(ban.number),
-        }
-    }
-}
-
-/// The newest bans that fit an object.
-#[derive(Default)]
-struct Found {
-    marks: Marks,
-    by: [&'static str; 2],
-}
-
-impl Found {
-    fn add(&mut self, marks: &Marks, by: &'static str) {
-        if marks.hard > self.marks.hard {
-            (self.marks.hard, self.by[0]) = (marks.hard, by);
-        }
-        if marks.soft > self.marks.soft {
-            (self.marks.soft, self.marks.soft_at, self.by[1]) = (marks.soft, marks.soft_at, by);
-        }
-    }
-}
-
-/// One that is tried.
-struct Tried {
-    rule: Rule,
-    regex: Option<Regex>,
-    marks: Marks,
-}
-
-impl Tried {
-    fn fits(&self, subject: &Subject<'_>) -> bool {
-        match (&self.rule, &self.regex) {
-            (Rule::Suffix { host, suffix }, _) => {
-                host.as_deref().is_none_or(|host| host == subject.host) && subject.path().ends_with(suffix.as_str())
-            }
-            (_, Some(regex)) => regex.is_match(format!("{}://{}", subject.scheme, subject.url).as_bytes()),
-            // What could not be compiled anew fits everything.
-            (_, None) => true,
-        }
-    }
-}
 
 /// All bans.
 #[derive(Default)]
@@ -329,8 +258,7 @@ impl Table {
             }
             rule @ (Rule::Suffix { .. } | Rule::Regex(_)) => {
                 let at = self.tried.iter().position(|tried| tried.rule == *rule).unwrap_or_else(|| {
-                    let regex = if let Rule::Regex(expression) = rule { compiled(expression).ok() } else { None };
-                    self.tried.push(Tried { rule: rule.clone(), regex, marks: Marks::default() });
+                    self.tried.push(Tried::new(rule));
                     self.tried.len() - 1
                 });
                 match self.tried.get_mut(at) {

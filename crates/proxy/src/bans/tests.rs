@@ -1,7 +1,7 @@
 use std::fs;
 use std::time::Duration;
 
-use super::table::{Ban, MOST_BANS, MOST_TRIED};
+use super::table::{MOST_BANS, MOST_TRIED};
 use super::*;
 
 const NOW: SystemTime = UNIX_EPOCH;
