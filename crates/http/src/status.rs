@@ -28,6 +28,8 @@ pub struct CacheStatus {
     pub offline: bool,
     /// Whether the request names a host that is not known to be at the address that its client chose: the answer is for it alone.
     pub unproved: bool,
+    /// Whether something was stored that an operator has taken back.
+    pub purged: bool,
 }
 
 /// Whether the origin had to be asked, and why (RFC 9211 2.1 and 2.2).
@@ -93,10 +95,11 @@ impl fmt::Display for CacheStatus {
         if self.unproved {
             return f.write_str("; detail=HOST_NOT_PROVED");
         }
+        f.write_str(if self.purged { "; detail=PURGED" } else { "" })?;
         // A token: their names have no other characters.
         let mut overruled = self.overruled.all().map(Override::name);
         if let Some(first) = overruled.next() {
-            write!(f, "; detail=OVERRIDE_{first}")?;
+            write!(f, "{}OVERRIDE_{first}", if self.purged { "+" } else { "; detail=" })?;
             overruled.try_for_each(|name| write!(f, "+{name}"))?;
         }
         Ok(())
@@ -141,6 +144,19 @@ mod tests {
             (
                 CacheStatus { fwd_status: Some(200), unproved: true, ..none.clone() },
                 "Tinaja; fwd=bypass; fwd-status=200; detail=HOST_NOT_PROVED",
+            ),
+            (
+                CacheStatus { outcome: Outcome::UriMiss, purged: true, stored: true, ..none.clone() },
+                "Tinaja; fwd=uri-miss; stored; detail=PURGED",
+            ),
+            (
+                CacheStatus {
+                    outcome: Outcome::UriMiss,
+                    purged: true,
+                    overruled: [Override::Private].into_iter().collect(),
+                    ..none.clone()
+                },
+                "Tinaja; fwd=uri-miss; detail=PURGED+OVERRIDE_private",
             ),
             (none, "Tinaja; fwd=bypass"),
         ] {

@@ -60,6 +60,9 @@ pub struct Listener {
     pub offline: bool,
     /// Which tunnels of a forward proxy's clients are looked into. None by default.
     pub interception: Interception,
+    /// Whether a reverse proxy's clients get the tags of what they ask for (`Surrogate-Key`, `xkey`, `Cache-Tag`), as the cache of a content
+    /// network before it wants. It counts when an answer is stored. False by default; clients of a forward proxy always get them.
+    pub pass_tags: bool,
     /// Its certificates. With any, it speaks TLS alone, and the first is for clients that name none of the others;
     /// without, plain HTTP.
     pub certificates: Vec<CertificateFiles>,
@@ -138,6 +141,7 @@ impl Listener {
             mirrors: Mirrors::default(),
             offline: false,
             interception: Interception::default(),
+            pass_tags: false,
             certificates: Vec::new(),
         }
     }

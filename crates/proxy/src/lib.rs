@@ -41,6 +41,7 @@
 mod accepting;
 mod access;
 pub mod admin;
+mod bans;
 pub mod cache_rules;
 mod client;
 mod clients;

@@ -102,8 +102,10 @@ impl MetricsServer {
             "/metrics" => {
                 let stats = self.storage.stats();
                 let metrics = self.shared.metrics.as_ref();
+                let shared = &self.shared;
+                let of_bans = shared.bans.families();
                 let kept =
-                    || [self.shared.log.families(), of_clients(&self.shared.held), of_origins(&self.origins)].concat();
+                    || [shared.log.families(), of_clients(&shared.held), of_origins(&self.origins), of_bans].concat();
                 match metrics.map(|metrics| metrics.text(&stats, self.crowd.present(), kept())) {
                     Some(Ok(figures)) => ("200 OK", "text/plain; version=0.0.4; charset=utf-8", figures),
                     _ => text("500 Internal Server Error", "the figures cannot be written"),

@@ -12,6 +12,7 @@ use tinaja_store::Key;
 use tokio::sync::watch;
 
 use crate::access::AccessLog;
+use crate::bans::Bans;
 use crate::client::Patience;
 use crate::clients::Clients;
 use crate::config::{Listener, Mode};
@@ -54,6 +55,8 @@ pub(crate) struct Shared {
     pub vouched: Vouched,
     /// Its own tunnels.
     pub dialled: Dialled,
+    /// What was taken back.
+    pub bans: Arc<Bans>,
     /// With whom it has one cache on their disks.
     pub neighbours: Option<Arc<Neighbours>>,
     /// Whether connections without a request are to end now. A proxy that hands over lets each bring its next request, and

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand};
 use tinaja_proxy::mirrors::PublicUrl;
 use tinaja_proxy::{Cidr, LogFormat, OriginUrl};
 use tinaja_store::{EngineRef, IoEngine};
@@ -31,7 +31,7 @@ pub enum Action {
     Inspect(Inspect),
     /// Measure a disk, suggest bin, set and hash sizes for it and for your objects, and explain the choice.
     Tune(Tune),
-    /// Remove URLs from the cache of a server, running or stopped.
+    /// Purge URLs, or all objects with a prefix, host, suffix, tag or other pattern, from the cache of a server, running or stopped.
     Purge(Purge),
     /// Show what a running server would do with a GET, without asking the origin: the name in the cache, the cache rule that fits,
     /// what is stored, and why it would be a hit or not.
@@ -294,10 +294,32 @@ pub struct Tune {
 
 /// The flags of `purge`.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("by").multiple(true)))]
 pub struct Purge {
     /// URL to remove, as clients request it. All its variants are removed.
-    #[arg(required = true, value_name = "URL")]
+    #[arg(required_unless_present = "by", value_name = "URL")]
     pub url: Vec<String>,
+    /// Purge what is at URLs that begin with this one, which has the whole host; http and https count as one.
+    #[arg(long, value_name = "URL", group = "by")]
+    pub prefix: Vec<String>,
+    /// Purge what is at this host, on any port; *.example.org is all hosts below example.org. With --tag or --suffix: only there.
+    #[arg(long, value_name = "HOST", group = "by")]
+    pub host: Vec<String>,
+    /// Purge objects whose path ends so, as in .css.
+    #[arg(long, value_name = "END", group = "by")]
+    pub suffix: Vec<String>,
+    /// Purge objects in whose URL this regular expression is found.
+    #[arg(long, value_name = "REGEX", group = "by")]
+    pub regex: Vec<String>,
+    /// Purge objects that have this tag in Surrogate-Key, xkey or Cache-Tag.
+    #[arg(long, value_name = "TAG", group = "by")]
+    pub tag: Vec<String>,
+    /// Purge everything.
+    #[arg(long, group = "by")]
+    pub all: bool,
+    /// Make it stale instead of removing it: it is validated before it is used, and may be served stale where that is allowed.
+    #[arg(long)]
+    pub soft: bool,
     /// The cache, as given to serve. Default: the one in the configuration file, or tinaja in $XDG_CACHE_HOME or
     /// ~/.cache.
     #[arg(long, value_name = "DIR")]

@@ -1,40 +1,61 @@
-//! `tinaja purge`: forget what is stored under URLs, in the cache of a server that runs or in one that is stopped.
+//! `tinaja purge`: take back what is stored, in the cache of a server that runs or in one that is stopped.
 
 use std::io::{ErrorKind, Write, stdout};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use tinaja_proxy::admin::words::{Answer, Ask};
-use tinaja_proxy::admin::{Url, purge_stopped};
+use tinaja_proxy::admin::{Selector, Url, ban_stopped, purge_stopped};
 use tinaja_store::engines::POSITIONS_IN_MEMORY;
-use tinaja_store::{Cache, CacheOptions, OpenError, Settings, Store, block_on};
+use tinaja_store::{Cache, CacheOptions, Clock, OpenError, Settings, Store, block_on};
 
 use crate::control;
 use crate::flags::Purge;
 use crate::settings;
 
-/// Forget every URL that `flags` name, and say of each whether it was there. One that fails keeps nobody from forgetting the others.
+/// One thing to purge.
+enum What {
+    /// This URL is forgotten.
+    Url(Url),
+    /// What fits is taken back.
+    By(Selector),
+}
+
+/// Purge all that `flags` name, and say of each what became of it. One that fails keeps nobody from purging the others.
 ///
-/// Errors: one of them is no URL, and then none is forgotten; the cache cannot be reached; some of them are not forgotten, as each of their
+/// Errors: one of them makes no sense, and then none is purged; the cache cannot be reached; some of them are not purged, as each of their
 /// lines says.
 pub fn purge(flags: Purge) -> Result<()> {
+    let soft = flags.soft;
+    let all = everything(&flags)?;
     let dirs = settings::cache_dirs(flags.cache, flags.config.as_deref())?;
-    let urls = flags.url.iter().map(|url| Ok((url.as_str(), url.parse::<Url>()?))).collect::<Result<Vec<_>>>()?;
+    let is_node = settings::is_node(flags.config.as_deref())?;
     let (mut stopped, mut failed) = (None::<Arc<dyn Store>>, 0);
-    for (text, url) in &urls {
+    for (text, what) in &all {
+        let in_stopped = |store: &Arc<dyn Store>| match what {
+            Url(url) => block_on(purge_stopped(store, url)).map_err(|why| why.to_string()),
+            By(selector) => by_stopped(&dirs, is_node, selector, soft).map(|()| 1),
+        };
+        use What::{By, Url};
+        let ask = match what {
+            Url(_) => Ask::Purge { url: text.clone() },
+            By(selector) => Ask::PurgeBy { what: vec![selector.clone()], soft },
+        };
         let purged = match &stopped {
-            Some(store) => block_on(purge_stopped(store, url)).map_err(|why| why.to_string()),
-            None => match control::answer(&dirs, &Ask::Purge { url: (*text).to_owned() })? {
+            Some(store) => in_stopped(store),
+            None => match control::answer(&dirs, &ask)? {
                 Some(Answer::Purged { objects }) => Ok(objects),
+                Some(Answer::PurgedBy) => Ok(1),
                 Some(Answer::Failed { why }) => Err(why),
                 Some(_) => bail!("the server sent an unexpected answer: it may be another version"),
-                None => block_on(purge_stopped(stopped.insert(open(&dirs)?), url)).map_err(|why| why.to_string()),
+                None => in_stopped(stopped.insert(open(&dirs)?)),
             },
         };
         failed += usize::from(purged.is_err());
         let said = match purged {
             Ok(0) => "was not in the cache".to_owned(),
+            Ok(_) if soft => "purged softly".to_owned(),
             Ok(_) => "purged".to_owned(),
             Err(why) => format!("failed: {why}"),
         };
@@ -48,8 +69,65 @@ pub fn purge(flags: Purge) -> Result<()> {
     }
     match failed {
         0 => Ok(()),
-        failed => bail!("{failed} of {} URLs were not purged", urls.len()),
+        failed if all.iter().all(|(_, what)| matches!(what, What::Url(_))) => {
+            bail!("{failed} of {} URLs were not purged", all.len())
+        }
+        failed => bail!("{failed} of {} purges failed", all.len()),
     }
+}
+
+/// What the flags name, each with the text for its line.
+///
+/// Errors: one of them makes no sense.
+fn everything(flags: &Purge) -> Result<Vec<(String, What)>> {
+    let is_scope = !flags.tag.is_empty() || !flags.suffix.is_empty();
+    let scope = match flags.host.as_slice() {
+        [host] if is_scope => Some(host.clone()),
+        [] => None,
+        _ if is_scope => bail!("a tag or suffix is purged at one host or all: give --host once, or not at all"),
+        _ => None,
+    };
+    let at = scope.as_ref().map_or(String::new(), |host| format!(" at {host}"));
+    let mut all = Vec::new();
+    for url in &flags.url {
+        let what = match flags.soft {
+            true => What::By(Selector::Url { url: url.clone() }),
+            false => What::Url(url.parse()?),
+        };
+        all.push((url.clone(), what));
+    }
+    let mut by = |text: String, selector| all.push((text, What::By(selector)));
+    for url in &flags.prefix {
+        by(format!("prefix {url}"), Selector::Prefix { url: url.clone() });
+    }
+    for host in flags.host.iter().filter(|_| !is_scope) {
+        by(format!("host {host}"), Selector::Host { host: host.clone() });
+    }
+    for suffix in &flags.suffix {
+        by(format!("suffix {suffix}{at}"), Selector::Suffix { suffix: suffix.clone(), host: scope.clone() });
+    }
+    for regex in &flags.regex {
+        by(format!("regex {regex}"), Selector::Regex { regex: regex.clone() });
+    }
+    for tag in &flags.tag {
+        by(format!("tag {tag}{at}"), Selector::Tag { tag: tag.clone(), host: scope.clone() });
+    }
+    if flags.all {
+        by("everything".to_owned(), Selector::All);
+    }
+    for (text, what) in &all {
+        if let What::By(selector) = what {
+            selector.check().map_err(|error| anyhow!("{text}: {error}"))?;
+        }
+    }
+    Ok(all)
+}
+
+/// Writes down what is to be taken back, beside a cache that this process has open.
+fn by_stopped(dirs: &[PathBuf], is_node: bool, selector: &Selector, soft: bool) -> Result<(), String> {
+    let dir = dirs.first().ok_or("the cache has no directory")?;
+    let (what, now) = (std::slice::from_ref(selector), Clock::system().wall());
+    ban_stopped((dir, is_node), what, soft, now).map_err(|error| error.to_string())
 }
 
 /// The cache of a server that does not run, to be written to.

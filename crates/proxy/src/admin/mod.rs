@@ -3,6 +3,7 @@
 //! A running server is asked through a socket in the cache's directory ([`socket`]): one line of JSON each way
 //! ([`words`]). A stopped cache is opened by the program itself, which then calls the same functions.
 
+mod by;
 mod cluster;
 mod purge;
 pub mod socket;
@@ -10,6 +11,9 @@ mod top;
 mod upgrade;
 pub mod words;
 
+pub use crate::bans::{BadSelector, BanError, Selector};
+pub use by::ban_stopped;
+pub(crate) use by::{asked_by, purge_by};
 pub use cluster::Describe;
 pub use purge::{BadUrl, PurgeError, Url, purge_stopped};
 pub(crate) use purge::{purge, purge_name};

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use tinaja_store::Stats;
 
+use crate::bans::Selector;
+
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case", deny_unknown_fields)]
@@ -14,6 +16,14 @@ pub enum Ask {
     Purge {
         /// Absolute, as clients ask for it.
         url: String,
+    },
+    /// Take back what is stored and fits one of these.
+    PurgeBy {
+        /// At least one.
+        what: Vec<Selector>,
+        /// It becomes stale, and is not gone.
+        #[serde(default)]
+        soft: bool,
     },
     /// Read the settings again, and go by them.
     Reload,
@@ -52,6 +62,8 @@ pub enum Answer {
         /// How many objects there were; one for each kind of proxy that stored it.
         objects: u64,
     },
+    /// Nothing that fits is served as it was from now on.
+    PurgedBy,
     /// The settings hold from now on.
     Reloaded {
         /// The names of those that have changed and wait for the next start.

@@ -205,16 +205,17 @@ impl Asker {
             let single = !idempotent || attempt == MOST_KEPT;
             let mut connection = self.origins.connect(destination, target, &addresses, single).await?;
             entry.origin = Some(connection.address);
-            let asked = self.shared.clock.wall();
+            let (asked, stamp) = (self.shared.clock.wall(), self.shared.bans.now());
             let mut sending = asking.with_content;
             match self.ask_on(&mut connection, asking, with, &mut sending).await {
                 Ok(mut head) => {
                     let answered = self.shared.clock.wall();
                     headers::from_origin(&mut head, answered)?;
+                    let tags = headers::tags(ticket, &mut head);
                     entry.fwd_status = Some(head.status.as_u16());
                     let from = connection.address.ip();
                     (entry.fetched_from, entry.by_neighbour) = (Some(from), false);
-                    return Ok(Reply { head, connection, asked, answered, from, sending });
+                    return Ok(Reply { head, connection, asked, answered, stamp, tags, from, sending });
                 }
                 Err(failure) => {
                     let unprocessed = connection.is_unprocessed();

@@ -9,6 +9,7 @@ use tinaja_http::validate::{HeadEffect, head_effect};
 use super::refresh::{make_stale, refresh};
 use super::reply::Reply;
 use super::request::Request;
+use crate::bans::Bans;
 use crate::storage::Storage;
 use crate::stored::Found;
 
@@ -28,7 +29,13 @@ pub(super) async fn invalidate(store: &Storage, request: &Request, reply: &Reply
 }
 
 /// Updates or makes stale what is stored, by the answer to a HEAD.
-pub(super) async fn note_head(store: &Storage, request: &Request, found: Found, reply: &Reply) -> Result<(), BadField> {
+pub(super) async fn note_head(
+    store: &Storage,
+    bans: &Bans,
+    request: &Request,
+    found: Found,
+    reply: &Reply,
+) -> Result<(), BadField> {
     if request.method() != Method::HEAD || reply.head.status != StatusCode::OK {
         return Ok(());
     }
@@ -36,7 +43,7 @@ pub(super) async fn note_head(store: &Storage, request: &Request, found: Found, 
         return Ok(());
     };
     match head_effect(&reply.head.headers, &stored, length) {
-        HeadEffect::Update => drop(refresh(store, request, found, reply).await?),
+        HeadEffect::Update => drop(refresh(store, bans, request, found, reply).await?),
         HeadEffect::Stale => make_stale(store, &found).await,
         HeadEffect::Nothing => {}
     }

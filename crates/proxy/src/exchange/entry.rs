@@ -30,6 +30,8 @@ pub(super) struct Entry {
     pub fetched_from: Option<IpAddr>,
     /// A neighbour asks, and is told that.
     pub for_neighbour: bool,
+    /// What was stored was taken back.
+    pub banned: bool,
     /// No origin is asked.
     pub offline: bool,
     /// Nothing proves that the request's host is where it went.
@@ -68,6 +70,7 @@ impl Entry {
             overruled: self.overruled,
             offline: self.offline,
             unproved: self.unproved,
+            purged: self.banned,
         }
     }
 

@@ -104,14 +104,14 @@ impl Errands {
     /// Fetches an object, or validates it, without a client. Others may wait for it. Whether it is stored now.
     async fn fetch(&self, request: &Request, why: Why, pilot: Pilot) -> bool {
         let mut entry = Entry::default();
-        let name = &request.ticket.name;
+        let (name, bans) = (&request.ticket.name, &*self.filler.shared.bans);
         let looked = match why {
             // What is found as usual may be in another's memory alone.
             Why::Neighbour => match self.filler.shared.neighbours.as_ref().and_then(|neighbours| (neighbours.disk)()) {
-                Some(disk) => find(&disk, name, &request.head.headers).await,
+                Some(disk) => find(&disk, bans, name, &request.head.headers).await,
                 None => Looked::Nothing,
             },
-            Why::Part | Why::Stale => find(&self.filler.store, name, &request.head.headers).await,
+            Why::Part | Why::Stale => find(&self.filler.store, bans, name, &request.head.headers).await,
         };
         let found = match looked {
             Looked::Found(found) if why == Why::Stale => Some(*found),
@@ -130,7 +130,7 @@ impl Errands {
         match found {
             Some(found) if reply.head.status == StatusCode::NOT_MODIFIED => {
                 // Nobody is served, so nobody has to be told.
-                let _ = refresh(&self.filler.store, request, found, &reply).await;
+                let _ = refresh(&self.filler.store, bans, request, found, &reply).await;
                 pilot.land(Landed::Stored);
                 self.filler.asker.release(reply.connection);
                 true

@@ -67,7 +67,7 @@ impl Fetcher {
         };
         match stale {
             Some(found) if reply.head.status == StatusCode::NOT_MODIFIED => {
-                let found = refresh(&self.store, request, found, &reply).await?;
+                let found = refresh(&self.store, &self.shared.bans, request, found, &reply).await?;
                 self.asker.release(reply.connection);
                 if let Some(pilot) = pilot {
                     pilot.land(Landed::Stored);

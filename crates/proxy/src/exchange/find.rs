@@ -49,15 +49,20 @@ impl Finder {
                 Some(looked) => looked,
                 None => {
                     (looking, turn) = (self.shared.clock.now(), self.switch.turn());
-                    find(&self.store, name, &request.head.headers).await
+                    find(&self.store, &self.shared.bans, name, &request.head.headers).await
                 }
             };
             let mut place = name.place();
+            transaction.entry.banned = matches!(found, Looked::Banned(..));
             (transaction.entry.outcome, stale) = match found {
                 Looked::Nothing => (Outcome::UriMiss, None),
                 Looked::OtherVariants(variant) => {
                     place = variant;
                     (Outcome::VaryMiss, None)
+                }
+                Looked::Banned(banned, _) => {
+                    place = banned;
+                    (Outcome::UriMiss, None)
                 }
                 Looked::Found(found) => {
                     place = found.place.clone();

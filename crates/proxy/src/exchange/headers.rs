@@ -16,6 +16,7 @@ use tinaja_http::status::CACHE_STATUS;
 
 use super::entry::Entry;
 use super::request::{Request, Ticket};
+use crate::bans::Tags;
 use crate::neighbours::{CLIENT, FETCHED_FROM, HAS, INTERCEPTED, OBJECT, TRIED};
 use crate::shared::Shared;
 
@@ -75,6 +76,12 @@ pub(super) fn from_origin(head: &mut ResponseHead, answered: SystemTime) -> Resu
         head.headers.insert(DATE, dates::format(answered))?;
     }
     Ok(())
+}
+
+/// What an origin calls its answer. Where this proxy speaks for the origin nobody else hears it, unless the operator says so.
+pub(super) fn tags(ticket: &Ticket, head: &mut ResponseHead) -> Tags {
+    let speaks_for_it = ticket.is_reverse() || ticket.mirror.is_some();
+    Tags::take(&mut head.headers, speaks_for_it && !ticket.listener.pass_tags)
 }
 
 /// An answer as the client gets it, from wherever it came. `age` is a stored answer's.

@@ -13,6 +13,7 @@ use tinaja_store::{Hint, Key, Writer};
 
 use super::headers::X_FORWARDED_FOR;
 use super::request::{Request, Ticket};
+use crate::bans::{Stamp, Tags};
 use crate::cache_rules::Seen;
 use crate::group::{Groups, Member};
 use crate::shared::Shared;
@@ -27,6 +28,10 @@ pub(super) struct Received<'a> {
     pub asked: SystemTime,
     /// When its head came.
     pub answered: SystemTime,
+    /// Which bans had been made when it was asked for.
+    pub stamp: Stamp,
+    /// What its origin calls it.
+    pub tags: &'a Tags,
     pub from: IpAddr,
 }
 
@@ -71,6 +76,7 @@ pub(super) fn facts(keep: &Keep, answer: &Received<'_>, variant: Option<Variant>
         family: variant.map_or(SystemTime::UNIX_EPOCH, |(began, _)| began),
         variant: variant.map(|(_, variant)| variant),
         fetched_from: Some(answer.from),
+        stamp: answer.stamp,
     }
 }
 
@@ -117,7 +123,7 @@ impl Keeper {
         let facts = facts(keep, answer, variant);
         let name = &request.ticket.name;
         let header = header(keep, answer.head);
-        let head = StoredHead::encode(Kind::Whole, &facts, name.primary(), &header)?;
+        let head = StoredHead::encode(Kind::Whole, &facts, name.primary(), answer.tags, &header)?;
         let group = self.groups.join(&member(request, answer.head), self.shared.clock.now());
         let passes = !request.ticket.is_kept(&self.shared);
         let hint = Hint { group: Some(group), expected_bytes: length, passes, ..hint(name, &facts, &header) };

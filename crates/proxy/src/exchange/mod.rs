@@ -112,7 +112,7 @@ impl Exchange {
         let asker = Arc::new(Asker::new(shared.clone(), origins.clone()));
         let keeper = Arc::new(Keeper::new(shared.clone(), store.clone()));
         let pieces = Arc::new(Pieces::new(clock.clone(), keeper.clone(), apart.clone()));
-        let reader = Arc::new(Reader::new(clock, store.clone(), asker.clone(), shared.held.clone()));
+        let reader = Arc::new(Reader::new(shared.clone(), store.clone(), asker.clone()));
         let filler = Arc::new(Filler {
             shared: shared.clone(),
             store: store.clone(),

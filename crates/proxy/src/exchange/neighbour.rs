@@ -18,6 +18,7 @@ use super::headers;
 use super::keep::{announced, keep};
 use super::reply::Reply;
 use super::request::Request;
+use crate::bans::Stamp;
 use crate::failure::Failure;
 use crate::neighbours::{CLIENT, FETCHED_FROM, HAS, INTERCEPTED, LISTENER, Neighbours, OBJECT, TRIED, Way, mark_of};
 use crate::origin::{Connection, Destination, Origins, Target};
@@ -188,9 +189,9 @@ impl Neighbourhood {
         neighbour: SocketAddr,
         what: Asked,
     ) -> Result<Reply, Declined> {
-        let asked = self.shared.clock.wall();
+        let (asked, stamp) = (self.shared.clock.wall(), self.shared.bans.now());
         let answered = match self.ask_neighbour(request, head, neighbour, what).await {
-            Ok((head, connection)) => match self.reply(head, connection, asked) {
+            Ok((head, connection)) => match self.reply(request, head, connection, (asked, stamp)) {
                 Ok(reply) => self.short_and_whole(reply, neighbour).await,
                 Err(why) => Err(why),
             },
@@ -209,7 +210,13 @@ impl Neighbourhood {
         answered
     }
 
-    fn reply(&self, mut head: ResponseHead, connection: Connection, asked: SystemTime) -> Result<Reply, Declined> {
+    fn reply(
+        &self,
+        request: &Request,
+        mut head: ResponseHead,
+        connection: Connection,
+        (asked, stamp): (SystemTime, Stamp),
+    ) -> Result<Reply, Declined> {
         if head.headers.contains_key(&TRIED) {
             return Err(Declined::Tried);
         }
@@ -217,7 +224,8 @@ impl Neighbourhood {
         let from = from.ok_or(Declined::Answered)?;
         let answered = self.shared.clock.wall();
         headers::from_origin(&mut head, answered)?;
-        Ok(Reply { head, connection, asked, answered, from, sending: false })
+        let tags = headers::tags(&request.ticket, &mut head);
+        Ok(Reply { head, connection, asked, answered, stamp, tags, from, sending: false })
     }
 
     /// The same answer once all of it is here, if it is short: nobody is cut off then. What fails on the neighbour's way to the origin is left to whoever reads it.

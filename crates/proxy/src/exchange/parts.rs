@@ -83,7 +83,7 @@ impl Parts {
         };
         match reply.head.status {
             StatusCode::NOT_MODIFIED if !selected(&[&stored], &reply.head.headers).is_empty() => {
-                let found = refresh(&self.keeper.store, request, found, &reply).await?;
+                let found = refresh(&self.keeper.store, &self.shared.bans, request, found, &reply).await?;
                 self.asker.release(reply.connection);
                 entry.result = CacheResult::Revalidated;
                 self.giver.serve_or_pass(transaction, found, Given::Stored).await
@@ -122,7 +122,7 @@ impl Parts {
             };
         }
         let keeping = self.pieces.begin(request, &reply, true).await;
-        let found = refresh(&self.keeper.store, request, found, &reply).await?;
+        let found = refresh(&self.keeper.store, &self.shared.bans, request, found, &reply).await?;
         entry.stored = keeping.is_some();
         let gap = Gap { span: gap, connection: reply.connection };
         self.giver.serve_or_pass(transaction, found, Given::Completed(Box::new(gap), keeping)).await
@@ -157,7 +157,7 @@ impl Parts {
             };
             return self.giver.store_and_answer(transaction, reply, pilot).await;
         }
-        let found = refresh(&self.keeper.store, request, found, &reply).await?;
+        let found = refresh(&self.keeper.store, &self.shared.bans, request, found, &reply).await?;
         let Some((place, writer)) = self.begin_whole(request, &found, &reply).await else {
             drop(pilot);
             let gap = Gap { span: gap, connection: reply.connection };

@@ -56,7 +56,7 @@ impl Passer {
         let reply = self.asker.ask(request, head, cached, With::Content(client), entry).await?;
         invalidate(&self.store, request, &reply).await;
         if let Some(found) = found {
-            note_head(&self.store, request, found, &reply).await?;
+            note_head(&self.store, &self.shared.bans, request, found, &reply).await?;
         }
         self.hand_on(transaction, reply, cached).await
     }

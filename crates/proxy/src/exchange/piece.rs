@@ -24,8 +24,9 @@ use super::keep::{Keeper, Received, announced, facts, header, hint, keep};
 use super::plan::random;
 use super::reply::Reply;
 use super::request::Request;
+use crate::bans::{Tags, Verdict};
 use crate::crowd::Crowd;
-use crate::stored::{Facts, Kind, Name, Piece, PieceList, StoredHead};
+use crate::stored::{Facts, Kind, Name, Piece, PieceList, StoredHead, verdict};
 
 /// How long a client waits for the store, once; then its part is not kept. Usually this takes no time that could be
 /// felt, and where the disk stalls no client is to wait for it.
@@ -64,6 +65,7 @@ struct Object {
     name: Name,
     place: Key,
     facts: Facts,
+    tags: Tags,
     header: ResponseHead,
     length: u64,
     /// The header is all that a whole answer's would be. One that was asked for with If-Range may be less
@@ -105,6 +107,7 @@ impl Pieces {
                     name: request.ticket.name.clone(),
                     place,
                     facts: facts(&keep, &received, variant),
+                    tags: reply.tags.clone(),
                     header: header(&keep, &head),
                     length,
                     complete: !if_range && !request.head.headers.contains_key(IF_RANGE),
@@ -113,8 +116,8 @@ impl Pieces {
                 let id = random().to_le_bytes();
                 let mark = Piece { first, last: first, id }.mark();
                 let none = ResponseHead::new(StatusCode::PARTIAL_CONTENT);
-                let Object { name, place, facts, header, .. } = object;
-                let head = StoredHead::encode_pieces(Kind::Piece, &facts, name.primary(), &mark, &none)?;
+                let Object { name, place, facts, tags, header, .. } = object;
+                let head = StoredHead::encode_pieces(Kind::Piece, &facts, name.primary(), &mark, &tags, &none)?;
                 let writer = self.keeper.store.put(
                     &name.at_its_url(&name.piece_place(&mark)),
                     head,
@@ -144,7 +147,9 @@ impl Pieces {
         let hit = self.keeper.store.find(&object.place).await;
         let whole = hit.as_ref().is_none_or(|hit| hit.state == State::Whole);
         let before = hit.and_then(|hit| StoredHead::decode(&hit.head));
-        let before = before.filter(|head| head.belongs_to(object.name.primary()));
+        let bans = &self.keeper.shared.bans;
+        let counts = |head: &StoredHead| !matches!(verdict(bans, &object.name, &object.place, head), Verdict::Gone(_));
+        let before = before.filter(|head| head.belongs_to(object.name.primary()) && counts(head));
         let newer = |head: &StoredHead| head.facts.received > object.facts.received;
         let list = match before {
             Some(head) if is_about(&head, object) => {
@@ -158,7 +163,7 @@ impl Pieces {
             _ if !object.complete => return None,
             _ => PieceList::new(random().to_le_bytes()),
         };
-        self.put_list(&object.name, &object.place, &object.facts, &object.header, &list).await?;
+        self.put_list(&object.name, &object.place, (&object.facts, &object.tags), &object.header, &list).await?;
         Some(list.id)
     }
 
@@ -166,11 +171,11 @@ impl Pieces {
         &self,
         name: &Name,
         place: &Key,
-        facts: &Facts,
+        (facts, tags): (&Facts, &Tags),
         header: &ResponseHead,
         list: &PieceList,
     ) -> Option<()> {
-        let head = StoredHead::encode_pieces(Kind::Pieces, facts, name.primary(), &list.bytes(), header)?;
+        let head = StoredHead::encode_pieces(Kind::Pieces, facts, name.primary(), &list.bytes(), tags, header)?;
         let hint = Hint { expected_bytes: Some(0), ..hint(name, facts, header) };
         let writer = self.keeper.store.put(&name.at_its_url(place), head, hint);
         match writer.commit().await {
@@ -211,7 +216,7 @@ impl Pieces {
         let head = self.keeper.store.find(&place).await.and_then(|hit| StoredHead::decode(&hit.head))?;
         let (mut list, _) = PieceList::of(&head).filter(|(list, _)| list.id == id)?;
         let gone = list.add(piece);
-        self.put_list(&name, &place, &head.facts, &head.header()?, &list).await?;
+        self.put_list(&name, &place, (&head.facts, head.tags()), &head.header()?, &list).await?;
         for piece in gone {
             // What is not forgotten is never found again all the same.
             let _ = self.keeper.store.remove(&name.piece_place(&piece.mark())).await;

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use tinaja_store::Body;
 
 use super::piece::Keeping;
+use crate::bans::Bans;
 use crate::origin::Connection;
 use crate::storage::Storage;
 use crate::stored::{Name, PieceList, find_piece};
@@ -39,7 +40,7 @@ impl Pieced {
     /// ready, nothing is lost but what is being kept.
     pub async fn next(
         &mut self,
-        store: &Storage,
+        (store, bans): (&Storage, &Bans),
         piece_bytes: usize,
         left: Range<u64>,
         kept: &mut Option<Keeping>,
@@ -63,13 +64,19 @@ impl Pieced {
             bytes.truncate(usize::try_from(left.end - left.start).unwrap_or(usize::MAX));
             return Ok(Some(bytes));
         }
-        self.open(store, piece_bytes, left).await
+        self.open((store, bans), piece_bytes, left).await
     }
 
     /// Opens the piece at the first of these bytes, and reads the first of it.
-    async fn open(&mut self, store: &Storage, piece_bytes: usize, left: Range<u64>) -> Result<Option<Bytes>, String> {
+    async fn open(
+        &mut self,
+        (store, bans): (&Storage, &Bans),
+        piece_bytes: usize,
+        left: Range<u64>,
+    ) -> Result<Option<Bytes>, String> {
         let piece = self.list.at(left.start).ok_or("that part of it is not stored")?;
-        let mut body = find_piece(store, &self.name, piece).await.ok_or("a piece of it is not stored any more")?;
+        let found = find_piece(store, bans, &self.name, piece).await;
+        let mut body = found.ok_or("a piece of it is not stored any more")?;
         let end = left.end.min(piece.last + 1);
         // What the origin is asked for anyway is not read from the disk too.
         let gap = self.gap.as_ref().map(|gap| *gap.span.start()).filter(|start| (left.start..end).contains(start));

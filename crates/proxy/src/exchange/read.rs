@@ -12,7 +12,6 @@ use std::time::SystemTime;
 use bytes::{Buf, Bytes};
 use http::header::{ETAG, IF_RANGE, LAST_MODIFIED, RANGE};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use tinaja_clock::Clock;
 use tinaja_http::conditional::{strong_date, strong_etag};
 use tinaja_http::range::ContentRange;
 use tinaja_store::{Body, State};
@@ -25,8 +24,8 @@ use super::pieced::{Gap, Pieced};
 use super::reply::Reply;
 use super::request::Request;
 use crate::failure::Failure;
-use crate::held::Held;
 use crate::origin::Connection;
+use crate::shared::Shared;
 use crate::storage::Storage;
 use crate::stored::{Found, Name, PieceList, StoredHead};
 
@@ -124,26 +123,24 @@ impl Source {
 
 /// What reads the bytes of answers.
 pub(super) struct Reader {
-    clock: Clock,
+    shared: Arc<Shared>,
     store: Storage,
     asker: Arc<Asker>,
-    held: Arc<Held>,
 }
 
 impl Reader {
-    pub fn new(clock: Clock, store: Storage, asker: Arc<Asker>, held: Arc<Held>) -> Reader {
-        Reader { clock, store, asker, held }
+    pub fn new(shared: Arc<Shared>, store: Storage, asker: Arc<Asker>) -> Reader {
+        Reader { shared, store, asker }
     }
 
     /// The next piece to send; `None` at the end. Dropped before it is ready, nothing is lost.
     pub async fn next(&self, request: &Request, source: &mut Source) -> Result<Option<Bytes>, Failure> {
         loop {
             let piece = match &mut source.from {
-                From::Store(body) => body.next(self.held.piece_bytes()).await.map_err(|error| error.to_string()),
+                From::Store(body) => body.next(self.shared.held.piece_bytes()).await.map_err(|error| error.to_string()),
                 From::Pieces(pieced) => {
-                    let piece = pieced
-                        .next(&self.store, self.held.piece_bytes(), source.at..source.end, &mut source.kept)
-                        .await;
+                    let (stored, piece_bytes) = ((&self.store, &*self.shared.bans), self.shared.held.piece_bytes());
+                    let piece = pieced.next(stored, piece_bytes, source.at..source.end, &mut source.kept).await;
                     if let Some(connection) = pieced.finished() {
                         self.asker.release(connection);
                     }
@@ -207,7 +204,7 @@ impl Reader {
         length: u64,
     ) -> Result<(Connection, u64), Failure> {
         let lost = |why: &str| Failure::Origin(format!("the rest of the object was lost, and {why}"));
-        let Some(validator) = strong_validator(stored, self.clock.wall()) else {
+        let Some(validator) = strong_validator(stored, self.shared.clock.wall()) else {
             return Err(lost("nothing tells whether the origin still has the same"));
         };
         let mut head = request.whole();

@@ -10,14 +10,18 @@ use tinaja_store::Updated;
 use super::keep::{Received, facts, keep};
 use super::reply::Reply;
 use super::request::Request;
+use crate::bans::{Bans, Verdict};
 use crate::storage::Storage;
-use crate::stored::{Facts, Found, StoredHead};
+use crate::stored::{Facts, Found, StoredHead, verdict};
 
 /// Updates a stored answer by a 304 or a HEAD's answer that is about it. The outcome is what is served now. It is
 /// stored if it still may be, and forgotten if not: a 304 can bring `private`, a cookie, or a Vary by which it would have another
 /// name.
+///
+/// That it still holds does not undo that it was taken back meanwhile: it keeps its stamp then, by which it is gone.
 pub(super) async fn refresh(
     store: &Storage,
+    bans: &Bans,
     request: &Request,
     found: Found,
     reply: &Reply,
@@ -29,17 +33,24 @@ pub(super) async fn refresh(
         (Some(before), Some(now)) => now.iter().all(|name| before.contains(name)),
         _ => false,
     };
-    let received = Received { head: &header, ..reply.received() };
+    let stamp = match verdict(bans, &request.ticket.name, &found.place, &found.head) {
+        Verdict::Gone(_) => found.head.facts.stamp,
+        Verdict::Counts | Verdict::Stale(..) => reply.stamp,
+    };
+    let received = Received { head: &header, stamp, ..reply.received() };
+    // Who says nothing of tags changes none.
+    let tags = if reply.tags.is_empty() { found.head.tags() } else { &reply.tags };
     let variant = found.head.facts.variant.map(|variant| (found.head.facts.family, variant));
     let kept = keep(request, &received).ok().filter(|_| has_its_name);
-    let new =
-        kept.and_then(|keep| found.head.again(&facts(&keep, &received, variant), &super::keep::header(&keep, &header)));
+    let new = kept.and_then(|keep| {
+        found.head.again(&facts(&keep, &received, variant), tags, &super::keep::header(&keep, &header))
+    });
     let Some(new) = new else {
         if let Err(error) = store.remove(&found.place).await {
             tracing::warn!("an answer that may no longer be stored was not removed: {error}");
         }
         // It is this client's all the same, with the fields of the answer, and as old as their Date says.
-        let head = found.head.again(&of_one_client(&found.head.facts, &received), &header);
+        let head = found.head.again(&of_one_client(&found.head.facts, &received), tags, &header);
         let head = head.as_ref().and_then(StoredHead::decode).unwrap_or(found.head);
         return Ok(Found { head, ..found });
     };
@@ -78,7 +89,7 @@ async fn replace_head(store: &Storage, found: &Found, new: Bytes) {
 pub(super) async fn make_stale(store: &Storage, found: &Found) {
     let facts = Facts { fresh_until: found.head.facts.received, may_be_stale: false, ..found.head.facts };
     let header = found.head.header();
-    match header.and_then(|header| found.head.again(&facts, &header)) {
+    match header.and_then(|header| found.head.again(&facts, found.head.tags(), &header)) {
         Some(new) => replace_head(store, found, new).await,
         None => {
             // Better forgotten than served for what it is no more; a store that cannot forget says so itself.

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use tinaja_http::message::ResponseHead;
 
 use super::keep::Received;
+use crate::bans::{Stamp, Tags};
 use crate::origin::Connection;
 
 /// An origin's answer, whose content is still to be read.
@@ -14,6 +15,10 @@ pub(super) struct Reply {
     pub connection: Connection,
     pub asked: SystemTime,
     pub answered: SystemTime,
+    /// Which bans had been made when it was asked for.
+    pub stamp: Stamp,
+    /// What its origin calls it.
+    pub tags: Tags,
     /// The origin that it came from, though a neighbour brought it.
     pub from: IpAddr,
     /// The request's content has not all been sent.
@@ -22,6 +27,7 @@ pub(super) struct Reply {
 
 impl Reply {
     pub fn received(&self) -> Received<'_> {
-        Received { head: &self.head, asked: self.asked, answered: self.answered, from: self.from }
+        let Reply { head, asked, answered, stamp, tags, from, .. } = self;
+        Received { head, asked: *asked, answered: *answered, stamp: *stamp, tags, from: *from }
     }
 }

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use tinaja_http::judge::{Judged, Target};
 use tinaja_http::message::Usual;
 use tinaja_logs::{CacheResult, Record};
@@ -11,7 +12,7 @@ use tokio::io::AsyncWriteExt;
 use super::lean::Answered;
 use super::{Caller, Front};
 use crate::access::record;
-use crate::admin::{PurgeError, purge_name};
+use crate::admin::{BanError, PurgeError, asked_by, purge_name};
 use crate::client::Gate;
 use crate::exchange::{Request, Ticket, record_of};
 use crate::failure::Failure;
@@ -25,8 +26,8 @@ pub(super) const LINGER: Duration = Duration::from_secs(1);
 
 impl Front {
     /// Forgets what is stored under a URL, all variants, and says whether there was something.
-    pub(super) async fn purge(&self, mut gate: Gate, judged: &Judged, ticket: Ticket) {
-        let (status, text) = self.purged(&ticket).await;
+    pub(super) async fn purge(&self, mut gate: Gate, judged: &Judged, head: &Bytes, ticket: Ticket) {
+        let (status, text) = self.purged(judged, head, &ticket).await;
         let mut answer = raw_text(status, &text);
         self.tell(&ticket.id, &mut answer);
         let sent = self.send(&mut gate, &answer).await;
@@ -35,7 +36,24 @@ impl Front {
     }
 
     /// The same, without telling the client: status and text.
-    pub(super) async fn purged(&self, ticket: &Ticket) -> (u16, String) {
+    pub(super) async fn purged(&self, judged: &Judged, head: &Bytes, ticket: &Ticket) -> (u16, String) {
+        let fields = head.get(judged.fields.clone()).unwrap_or_default();
+        match asked_by(fields, ticket.name.subject()) {
+            Ok(Some(by)) => match by.carry_out(&self.shared.bans, &self.shared.clock).await {
+                Ok(()) => (200, "Purged.\n".to_owned()),
+                Err(error @ BanError::Away) => (503, format!("Not purged: {error}.\n")),
+                Err(error) => {
+                    // Where it could not be written, and why not, is the operator's business.
+                    tracing::error!(id = %ticket.id, "a purge failed: {error}");
+                    (500, format!("Not purged. Request id: {}\n", ticket.id))
+                }
+            },
+            Ok(None) => self.forgotten(ticket).await,
+            Err(why) => (400, format!("{why}\n")),
+        }
+    }
+
+    async fn forgotten(&self, ticket: &Ticket) -> (u16, String) {
         match purge_name(&self.exchange.store, &ticket.name).await {
             Ok(true) => (200, "Purged.\n".to_owned()),
             Ok(false) => (404, "It was not in the cache.\n".to_owned()),

@@ -79,10 +79,11 @@ impl MaybePlain<'_> {
             return Lean::Passed(None);
         };
         let request = self.request;
-        let looked = match find(&self.exchange.store, &request.ticket.name, &request.head.headers).await {
-            Looked::Found(found) if found.head.kind == Kind::Whole => *found,
-            looked => return Lean::Passed(Some(looked).filter(|_| self.exchange.switch.is_still(turn))),
-        };
+        let looked =
+            match find(&self.exchange.store, &self.shared.bans, &request.ticket.name, &request.head.headers).await {
+                Looked::Found(found) if found.head.kind == Kind::Whole => *found,
+                looked => return Lean::Passed(Some(looked).filter(|_| self.exchange.switch.is_still(turn))),
+            };
         match self.will_do(looked).await {
             Ok(plain) => Lean::Answered(self.send(gate, plain).await),
             Err(looked) => Lean::Passed(Some(looked)),

@@ -215,7 +215,7 @@ impl Front {
             }
         };
         if judged.method == "PURGE" {
-            self.purge(gate, &judged, ticket).await;
+            self.purge(gate, &judged, &head, ticket).await;
             return None;
         }
         gate.open(judged.framing);

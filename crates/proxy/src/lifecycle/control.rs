@@ -19,7 +19,8 @@ use super::handover::{Heir, Heirs, PROTOCOL};
 use super::reload::Requests;
 use crate::accepting::Recovery;
 use crate::admin::words::{Answer, Ask, Figures};
-use crate::admin::{Describe, Upgrade, Url, purge, top_hosts};
+use crate::admin::{Describe, Upgrade, Url, purge, purge_by, top_hosts};
+use crate::bans::Bans;
 use crate::crowd::Crowd;
 use crate::current::Current;
 use crate::guests::{Guest, Guests};
@@ -44,6 +45,8 @@ const MOST_LISTED: u32 = 10_000;
 pub(crate) struct ControlServer {
     pub clock: Clock,
     pub storage: Storage,
+    /// What was taken back.
+    pub bans: Arc<Bans>,
     pub current: Arc<Current>,
     /// Who reads settings again, if somebody does.
     pub reload: Option<Requests>,
@@ -184,6 +187,10 @@ impl ControlServer {
                 },
                 Err(error) => failed(error.to_string()),
             },
+            Ask::PurgeBy { what, soft } => match purge_by(&self.bans, &self.clock, &what, soft).await {
+                Ok(()) => Answer::PurgedBy,
+                Err(why) => failed(why),
+            },
             // Its connection goes another way, and is not for one answer.
             Ask::HandOver { .. } => failed("a hand-over goes on by itself".into()),
             Ask::Reload => match self.reload().await {
@@ -204,7 +211,7 @@ impl ControlServer {
             }
             Ask::Explain { url, fields } => {
                 let listeners = self.current.listeners();
-                match explain(store, &self.clock, &listeners, &url, &fields).await {
+                match explain((store, &self.bans), &self.clock, &listeners, &url, &fields).await {
                     Ok(ways) => Answer::Explained { ways },
                     Err(why) => failed(why),
                 }

@@ -14,20 +14,21 @@ use tinaja_http::judge::{Judged, Target, judge as judge_head};
 use tinaja_http::reuse;
 use tinaja_store::State;
 
-use crate::admin::words::{Explained, Stored, Verdict};
+use crate::admin::words::{self, Explained, Stored};
+use crate::bans::{Bans, Verdict};
 use crate::config::{Listener, Mode};
 use crate::exchange::{Request, Reuse, judge, rule_for};
 use crate::front::{Came, way};
 use crate::ids::RequestId;
 use crate::rules::Own;
 use crate::storage::Storage;
-use crate::stored::{Found, Kind, Looked, find, variants};
+use crate::stored::{Found, Kind, Looked, find, variants, verdict as banned};
 
 /// What would become of a GET of this URL with these fields, at each listener that would give it another name.
 ///
 /// Errors: the URL or a field is none, or no listener would take it.
 pub(super) async fn explain(
-    store: &Storage,
+    (store, bans): (&Storage, &Bans),
     clock: &Clock,
     listeners: &[Arc<Listener>],
     url: &str,
@@ -46,7 +47,7 @@ pub(super) async fn explain(
         };
         if !names.contains(&request.ticket.name) {
             names.push(request.ticket.name.clone());
-            ways.push(explain_at(store, clock, &request).await);
+            ways.push(explain_at((store, bans), clock, &request).await);
         }
     }
     match refused {
@@ -101,7 +102,7 @@ fn request(
     Request::read(ticket, judged, head, Version::HTTP_11, "").map_err(|failure| failure.to_string())
 }
 
-async fn explain_at(store: &Storage, clock: &Clock, request: &Request) -> Explained {
+async fn explain_at((store, bans): (&Storage, &Bans), clock: &Clock, request: &Request) -> Explained {
     let ticket = &request.ticket;
     let kind = match &ticket.mirror {
         Some(_) => "mirror",
@@ -120,33 +121,52 @@ async fn explain_at(store: &Storage, clock: &Clock, request: &Request) -> Explai
         rules: may_fit().map(ToString::to_string).collect(),
         stored: None,
         variants: variants(store, &ticket.name).await.map(|count| count as u64),
-        verdict: Verdict::Miss,
+        verdict: words::Verdict::Miss,
         why: String::new(),
     };
     let why = if let Err(denied) = ticket.check_request(request.method().as_str()) {
-        explained.verdict = Verdict::Refused;
+        explained.verdict = words::Verdict::Refused;
         denied.to_string()
     } else if request.not_for_cache.is_some() {
         "the request is not for the cache".to_owned()
     } else {
-        match find(store, &ticket.name, &request.head.headers).await {
+        match find(store, bans, &ticket.name, &request.head.headers).await {
             Looked::Nothing => "nothing is stored under this name".to_owned(),
             Looked::OtherVariants(_) => "variants are stored, but none for such a request".to_owned(),
+            Looked::Banned(_, by) => format!("what is stored was purged by {}", in_words(by)),
             Looked::Found(found) => {
                 let rule = rule_for(request, &found.head);
                 explained.rules = rule.into_iter().map(ToString::to_string).collect();
                 let stored = stored(&found, clock);
                 let (verdict, why) = verdict(request, &found, &stored, clock);
                 (explained.verdict, explained.stored) = (verdict, Some(stored));
-                why.to_owned()
+                match banned(bans, &ticket.name, &found.place, &found.head) {
+                    Verdict::Stale(_, by) => format!("{why}: it was purged softly by {}", in_words(by)),
+                    Verdict::Counts | Verdict::Gone(_) => why.to_owned(),
+                }
             }
         }
     };
-    if ticket.is_offline() && explained.verdict != Verdict::Hit {
-        explained.verdict = Verdict::Refused;
+    if ticket.is_offline() && explained.verdict != words::Verdict::Hit {
+        explained.verdict = words::Verdict::Refused;
     }
     let why = if ticket.is_offline() { format!("offline, {why}") } else { why };
     Explained { why, ..explained }
+}
+
+/// By which kind of ban, in words.
+fn in_words(kind: &str) -> &str {
+    match kind {
+        "all" => "a purge of everything",
+        "url" => "its URL",
+        "prefix" => "a prefix of its URL",
+        "host" => "its host",
+        "domain" => "a domain of its host",
+        "suffix" => "the end of its path",
+        "regex" => "a regular expression",
+        "tag" => "a tag",
+        _ => "nobody knows what, since the purges of its time are lost",
+    }
 }
 
 /// What was found, in words.
@@ -164,37 +184,37 @@ fn stored(found: &Found, clock: &Clock) -> Stored {
 }
 
 /// What would become of a request for which this is stored.
-fn verdict(request: &Request, found: &Found, stored: &Stored, clock: &Clock) -> (Verdict, &'static str) {
+fn verdict(request: &Request, found: &Found, stored: &Stored, clock: &Clock) -> (words::Verdict, &'static str) {
     match judge(request, &found.head, clock.wall()) {
         Reuse::Denied => {
-            (Verdict::Miss, "access rules of this listener keep what is stored from clients on this machine")
+            (words::Verdict::Miss, "access rules of this listener keep what is stored from clients on this machine")
         }
         Reuse::Withheld(reuse::Withheld::MustValidate) => {
-            (Verdict::Refused, "it is stale, and must be validated before it is used")
+            (words::Verdict::Refused, "it is stale, and must be validated before it is used")
         }
         Reuse::Withheld(reuse::Withheld::Unwanted) => {
-            (Verdict::Refused, "the request asks for a younger, fresher or validated response")
+            (words::Verdict::Refused, "the request asks for a younger, fresher or validated response")
         }
         Reuse::By(reuse::Reuse::NotCached) => {
-            (Verdict::Refused, "it wants a stored response, and this one must be validated")
+            (words::Verdict::Refused, "it wants a stored response, and this one must be validated")
         }
         Reuse::By(reuse::Reuse::Validate) => match (stored.has_validator, stored.ttl > 0) {
-            (true, true) => (Verdict::Validation, "the request asks for a response that was just validated"),
-            (true, false) => (Verdict::Validation, "it is stale"),
-            (false, true) => (Verdict::Miss, "the request asks for validation, and it has no validator"),
-            (false, false) => (Verdict::Miss, "it is stale, and has no validator"),
+            (true, true) => (words::Verdict::Validation, "the request asks for a response that was just validated"),
+            (true, false) => (words::Verdict::Validation, "it is stale"),
+            (false, true) => (words::Verdict::Miss, "the request asks for validation, and it has no validator"),
+            (false, false) => (words::Verdict::Miss, "it is stale, and has no validator"),
         },
-        Reuse::By(_) if found.head.kind == Kind::Pieces => (Verdict::Miss, "only pieces of it are stored"),
+        Reuse::By(_) if found.head.kind == Kind::Pieces => (words::Verdict::Miss, "only pieces of it are stored"),
         Reuse::By(_) if found.hit.state != State::Whole => {
-            (Verdict::Hit, "it is just being fetched, and clients read along")
+            (words::Verdict::Hit, "it is just being fetched, and clients read along")
         }
-        Reuse::By(reuse::Reuse::Serve) => (Verdict::Hit, "it is fresh"),
+        Reuse::By(reuse::Reuse::Serve) => (words::Verdict::Hit, "it is fresh"),
         Reuse::By(reuse::Reuse::ServeStale) if request.ticket.is_offline() => {
-            (Verdict::Hit, "it is stale, and may be served so")
+            (words::Verdict::Hit, "it is stale, and may be served so")
         }
-        Reuse::By(reuse::Reuse::ServeStale) => (Verdict::Hit, "it is stale, and the request takes it so"),
+        Reuse::By(reuse::Reuse::ServeStale) => (words::Verdict::Hit, "it is stale, and the request takes it so"),
         Reuse::By(reuse::Reuse::ServeAndValidate) => {
-            (Verdict::Hit, "it is stale, and within its grace: it is validated behind the response")
+            (words::Verdict::Hit, "it is stale, and within its grace: it is validated behind the response")
         }
     }
 }

@@ -48,7 +48,7 @@ impl Proxy {
         let mut talk = predecessor.talk(self.exchange.shared.clock.clone())?;
         let taken = tokio::select! {
             () = stop() => Err(TakeOverError::Stopped),
-            taken = talk.take_cache(&self.switch, open) => taken,
+            taken = talk.take_cache(&self.switch, &self.exchange.shared.bans, open) => taken,
         };
         match taken {
             Ok(without) => {
@@ -88,6 +88,8 @@ impl Proxy {
         self.own_control(false);
         self.exchange.finished(SETTLING).await;
         self.switch.leave();
+        // Before the other process reads them.
+        shared.bans.leave();
         if let Err(error) = self.switch.close().await {
             tracing::error!(%error, "could not write the last objects to disk before the hand-over");
         }
@@ -110,7 +112,10 @@ impl Proxy {
         self.control_server.upgrade.failed(heir.process(), &why);
         shared.metrics.as_ref().inspect(|metrics| metrics.hand_over.taken_back.inc());
         match cache {
-            Some(cache) => self.switch.take_in(cache),
+            Some(cache) => {
+                shared.bans.take(shared.clock.wall());
+                self.switch.take_in(cache);
+            }
             None => self.take_back(open).await,
         }
         *accepting = self.accept().await;
@@ -153,7 +158,11 @@ impl Proxy {
     /// Opens the cache again. Without it, the proxy serves on all the same.
     async fn take_back(&self, open: &Opener) {
         match open_unlocked(open, &self.exchange.shared.clock).await {
-            Ok(storage) => self.switch.take_in(storage),
+            Ok(storage) => {
+                let shared = &self.exchange.shared;
+                shared.bans.take(shared.clock.wall());
+                self.switch.take_in(storage);
+            }
             Err(error) => tracing::error!(%error, "serving without a cache until the next start"),
         }
     }

@@ -17,6 +17,7 @@ use super::reload::{Reloader, Requests, check, warn_of_open};
 use crate::access::AccessLog;
 use crate::admin::socket::{NAME, Socket};
 use crate::admin::{Describe, Successor, Upgrade};
+use crate::bans::Bans;
 use crate::clients::Clients;
 use crate::config::{Config, behind};
 use crate::crowd::Crowd;
@@ -127,6 +128,10 @@ impl Proxy {
             control: control.as_ref().map(|socket| socket.listener.try_clone()).transpose()?,
         };
         let workers = config.workers.max(1);
+        let bans = Arc::new(Bans::away(config.control.as_deref(), cluster.is_some()));
+        if !switch.is_away() {
+            bans.take(clock.wall());
+        }
         let shared = Arc::new(Shared {
             clock: clock.clone(),
             limits: config.limits,
@@ -142,6 +147,7 @@ impl Proxy {
             rejections: Rejections::default(),
             vouched: Vouched::default(),
             dialled: Dialled::default(),
+            bans,
             neighbours,
             ending: watch::Sender::new(false),
         });
@@ -152,6 +158,7 @@ impl Proxy {
         let control_server = Arc::new(ControlServer {
             clock: clock.clone(),
             storage: switch.clone(),
+            bans: shared.bans.clone(),
             current: current.clone(),
             reload,
             heirs: dirs.is_some().then_some(come),

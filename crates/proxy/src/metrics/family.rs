@@ -1,6 +1,6 @@
 //! Figures that are kept elsewhere, in the form that Prometheus's library writes.
 
-use prometheus::proto::{Bucket, Counter, Gauge, Histogram, Metric, MetricFamily, MetricType};
+use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 use tinaja_store::{TIME_BOUNDS_US, Times};
 
 /// What holds at this moment.
@@ -19,6 +19,22 @@ pub(crate) fn counter(name: &str, help: &str, value: u64) -> MetricFamily {
     let mut metric = Metric::default();
     metric.set_counter(counter);
     family(name, help, MetricType::COUNTER, metric)
+}
+
+/// What only grows, by the values of one label.
+pub(crate) fn counters(name: &str, help: &str, label: &str, values: &[(&str, u64)]) -> MetricFamily {
+    let metrics = values.iter().map(|(labelled, value)| {
+        let (mut counter, mut pair, mut metric) = (Counter::default(), LabelPair::default(), Metric::default());
+        counter.set_value(*value as f64);
+        pair.set_name(label.to_owned());
+        pair.set_value((*labelled).to_owned());
+        metric.set_label(vec![pair]);
+        metric.set_counter(counter);
+        metric
+    });
+    let mut family = family(name, help, MetricType::COUNTER, Metric::default());
+    family.set_metric(metrics.collect());
+    family
 }
 
 /// Times, in seconds.

@@ -30,7 +30,7 @@ use tinaja_store::Stats;
 
 pub(crate) use clients::families as of_clients;
 pub(crate) use diverted::Diverted;
-pub(crate) use family::{counter, gauge};
+pub(crate) use family::{counter, counters, gauge};
 use fetches::{Fetches, Waiting};
 use hand_over::HandOver;
 use neighbours::Neighbours;

@@ -12,6 +12,7 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use super::head::{Facts, Kind, StoredHead};
 use super::name::Name;
+use crate::bans::{Stamp, Tags};
 use crate::storage::Storage;
 
 /// The field of a family's head that lists its variants, the one stored last at the end.
@@ -80,8 +81,10 @@ impl Family {
             family: self.began,
             variant: None,
             fetched_from: None,
+            // Its variants have stamps of their own.
+            stamp: Stamp::default(),
         };
-        StoredHead::encode(Kind::Family, &facts, name.primary(), &header)
+        StoredHead::encode(Kind::Family, &facts, name.primary(), &Tags::default(), &header)
     }
 }
 

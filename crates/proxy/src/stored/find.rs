@@ -7,6 +7,7 @@ use super::family::Family;
 use super::head::{Kind, StoredHead, is_old};
 use super::name::Name;
 use super::pieces::{Piece, PieceList};
+use crate::bans::{Bans, Verdict};
 use crate::storage::Storage;
 
 /// A stored response, or one that is just being fetched.
@@ -34,20 +35,22 @@ pub(crate) enum Looked {
     Found(Box<Found>),
     /// There are answers to the URL, but not to such a request; and where one would stand.
     OtherVariants(Key),
+    /// One that was taken back, by a ban of this kind; and where it stands.
+    Banned(Key, &'static str),
     /// Nothing.
     Nothing,
 }
 
 /// Looks for the answer to a request with these headers (RFC 9111 4.1). Reads the disk once or, where answers vary,
-/// twice.
-pub(crate) async fn find(store: &Storage, name: &Name, request: &HeaderMap) -> Looked {
+/// twice. What was taken back softly is found stale.
+pub(crate) async fn find(store: &Storage, bans: &Bans, name: &Name, request: &HeaderMap) -> Looked {
     let place = name.place();
     let Some((head, hit)) = look(store, name, &place).await else {
         return Looked::Nothing;
     };
     if matches!(head.kind, Kind::Whole | Kind::Pieces) {
         // A variant is never stored under the URL itself.
-        return Looked::Found(Box::new(Found { place, head, hit }));
+        return judged(store, bans, name, Found { place, head, hit });
     }
     let Some((family, variant)) = Family::of(&head).and_then(|family| Some((family.began, family.variant(request)?)))
     else {
@@ -56,10 +59,33 @@ pub(crate) async fn find(store: &Storage, name: &Name, request: &HeaderMap) -> L
     let place = name.variant_place(&variant);
     match look(store, name, &place).await {
         Some((head, hit)) if head.facts.variant == Some(variant) && head.facts.family == family => {
-            Looked::Found(Box::new(Found { place, head, hit }))
+            judged(store, bans, name, Found { place, head, hit })
         }
         _ => Looked::OtherVariants(place),
     }
+}
+
+/// What was found, unless it was taken back.
+fn judged(store: &Storage, bans: &Bans, name: &Name, mut found: Found) -> Looked {
+    let now = store.clock().wall();
+    match verdict(bans, name, &found.place, &found.head) {
+        Verdict::Counts => {}
+        // A clock that was put back has not come to when that was.
+        Verdict::Stale(since, _) => {
+            bans.count_found(false);
+            found.head.facts = found.head.facts.stale_since(since.min(now));
+        }
+        Verdict::Gone(by) => {
+            bans.count_found(true);
+            return Looked::Banned(found.place, by);
+        }
+    }
+    Looked::Found(Box::new(found))
+}
+
+/// What bans say of a stored object.
+pub(crate) fn verdict(bans: &Bans, name: &Name, place: &Key, head: &StoredHead) -> Verdict {
+    bans.judge(place, head.facts.stamp, head.tags(), || name.subject())
 }
 
 /// How many variants of a name there are, if its answers vary.
@@ -68,11 +94,13 @@ pub(crate) async fn variants(store: &Storage, name: &Name) -> Option<usize> {
     Family::of(&head).map(|family| family.variants())
 }
 
-/// A piece of an object, if it is still there as it was listed.
-pub(crate) async fn find_piece(store: &Storage, name: &Name, piece: &Piece) -> Option<Body> {
-    let (head, hit) = look(store, name, &name.piece_place(&piece.mark())).await?;
+/// A piece of an object, if it is still there as it was listed. Whether it is stale its list says.
+pub(crate) async fn find_piece(store: &Storage, bans: &Bans, name: &Name, piece: &Piece) -> Option<Body> {
+    let place = name.piece_place(&piece.mark());
+    let (head, hit) = look(store, name, &place).await?;
     let whole = hit.state == State::Whole && hit.body.len() == Some(piece.last - piece.first + 1);
-    (piece.is_of(&head) && whole).then_some(hit.body)
+    let counts = !matches!(verdict(bans, name, &place, &head), Verdict::Gone(_));
+    (piece.is_of(&head) && whole && counts).then_some(hit.body)
 }
 
 /// The object at one place, if it is of that name. What cannot be read is removed, or nothing else could ever stand

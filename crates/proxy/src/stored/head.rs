@@ -12,17 +12,24 @@ use tinaja_http::lines::{Line, header_map};
 use tinaja_http::message::{Fields, ResponseHead};
 use tinaja_http::reuse::StoredState;
 
+use crate::bans::{Stamp, Tags};
+
 /// The first byte of every head. 1 and 2 were the forms that the adapter for Pingora's cache makes, 3 knew no pieces.
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
+/// The same of heads that are read still: they have neither stamps nor tags.
+const UNSTAMPED_VERSION: u8 = 4;
 const MAY_BE_STALE: u8 = 1;
 const VARIES: u8 = 2;
 const HAS_ADDRESS: u8 = 4;
+const UNLISTED_TAGS: u8 = 8;
 
 /// Bytes before the primary name.
-const FIXED_BYTES: usize = 84;
+const FIXED_BYTES: usize = 96;
+/// The same of heads that are not stamped.
+const UNSTAMPED_BYTES: usize = 84;
 /// The longest name that is stored, in bytes: a URL is at most a quarter of that.
 const MAX_PRIMARY_BYTES: usize = 64 * 1024;
-/// The largest header that is stored, together with a list of pieces, in bytes; larger ones pass through. It leaves room for the rest of a head in
+/// The largest header that is stored, together with a list of pieces and tags, in bytes; larger ones pass through. It leaves room for the rest of a head in
 /// what the store takes ([`tinaja_store::limits::MAX_HEAD_BYTES`]), with a URL of the greatest length.
 const MAX_WIRE_BYTES: usize = 96 * 1024;
 
@@ -64,9 +71,16 @@ pub(crate) struct Facts {
     pub variant: Option<[u8; 16]>,
     /// The address that it was fetched from, for [`crate::config::Listener::may_serve`].
     pub fetched_from: Option<IpAddr>,
+    /// Which bans had been made when it was asked for.
+    pub stamp: Stamp,
 }
 
 impl Facts {
+    /// The same, stale since then at the latest. It may be served stale as any other.
+    pub fn stale_since(self, since: SystemTime) -> Facts {
+        Facts { fresh_until: self.fresh_until.min(since.max(self.received)), ..self }
+    }
+
     /// The same, stale if it came before that time: the cache may have missed that it was removed.
     pub fn trusted_from(self, distrusted_before: Option<SystemTime>) -> Facts {
         match distrusted_before {
@@ -124,16 +138,21 @@ pub(crate) struct StoredHead {
     primary: Bytes,
     /// The pieces that there are, or which of them this is.
     pieces: Bytes,
+    tags: Tags,
     wire: Bytes,
 }
 
 impl StoredHead {
     /// Takes a head apart; `None` for anything that [`StoredHead::encode`] does not make.
     pub fn decode(bytes: &Bytes) -> Option<StoredHead> {
-        let mut rest = bytes.get(..FIXED_BYTES)?;
+        let fixed_bytes = if bytes.first() == Some(&UNSTAMPED_VERSION) { UNSTAMPED_BYTES } else { FIXED_BYTES };
+        let mut rest = bytes.get(..fixed_bytes)?;
         let (version, kind, flags, zero) = (rest.get_u8(), rest.get_u8(), rest.get_u8(), rest.get_u8());
         let kind = Kind::of(kind)?;
-        if version != VERSION || flags > MAY_BE_STALE | VARIES | HAS_ADDRESS || zero != 0 {
+        let is_stamped = version == VERSION;
+        let of_tags = if is_stamped { UNLISTED_TAGS } else { 0 };
+        let known = matches!(version, VERSION | UNSTAMPED_VERSION);
+        if !known || flags > MAY_BE_STALE | VARIES | HAS_ADDRESS | of_tags || zero != 0 {
             return None;
         }
         let [received, fresh_until, family] =
@@ -144,9 +163,13 @@ impl StoredHead {
         rest.copy_to_slice(&mut variant);
         let address = Ipv6Addr::from_bits(rest.get_u128()).to_canonical();
         let [primary_bytes, pieces_bytes, wire_bytes] = [(); 3].map(|()| rest.get_u32_le() as usize);
+        let (stamp, tags_bytes) = match is_stamped {
+            true => (Stamp(rest.get_u64_le()), rest.get_u32_le() as usize),
+            false => (Stamp::default(), 0),
+        };
         let has_pieces = matches!(kind, Kind::Pieces | Kind::Piece);
         if primary_bytes > MAX_PRIMARY_BYTES
-            || bytes.len() != FIXED_BYTES + primary_bytes + pieces_bytes + wire_bytes
+            || bytes.len() != fixed_bytes + primary_bytes + pieces_bytes + tags_bytes + wire_bytes
             || has_pieces == (pieces_bytes == 0)
         {
             return None;
@@ -161,21 +184,24 @@ impl StoredHead {
             family,
             variant: (flags & VARIES != 0).then_some(variant),
             fetched_from: (flags & HAS_ADDRESS != 0).then_some(address),
+            stamp,
         };
-        let pieces_at = FIXED_BYTES + primary_bytes;
-        let wire_at = pieces_at + pieces_bytes;
-        let (primary, pieces) = (bytes.slice(FIXED_BYTES..pieces_at), bytes.slice(pieces_at..wire_at));
-        Some(StoredHead { kind, facts, primary, pieces, wire: bytes.slice(wire_at..) })
+        let pieces_at = fixed_bytes + primary_bytes;
+        let tags_at = pieces_at + pieces_bytes;
+        let wire_at = tags_at + tags_bytes;
+        let (primary, pieces) = (bytes.slice(fixed_bytes..pieces_at), bytes.slice(pieces_at..tags_at));
+        let tags = Tags::of(bytes.slice(tags_at..wire_at), flags & UNLISTED_TAGS != 0)?;
+        Some(StoredHead { kind, facts, primary, pieces, tags, wire: bytes.slice(wire_at..) })
     }
 
     /// A head to store. `None` where it would be too large: the response then passes through.
-    pub fn encode(kind: Kind, facts: &Facts, primary: &[u8], header: &ResponseHead) -> Option<Bytes> {
-        StoredHead::encode_pieces(kind, facts, primary, &[], header)
+    pub fn encode(kind: Kind, facts: &Facts, primary: &[u8], tags: &Tags, header: &ResponseHead) -> Option<Bytes> {
+        StoredHead::encode_pieces(kind, facts, primary, &[], tags, header)
     }
 
-    /// The same object's head with other facts and another header.
-    pub fn again(&self, facts: &Facts, header: &ResponseHead) -> Option<Bytes> {
-        StoredHead::encode_pieces(self.kind, facts, &self.primary, &self.pieces, header)
+    /// The same object's head with other facts, tags and header.
+    pub fn again(&self, facts: &Facts, tags: &Tags, header: &ResponseHead) -> Option<Bytes> {
+        StoredHead::encode_pieces(self.kind, facts, &self.primary, &self.pieces, tags, header)
     }
 
     /// [`StoredHead::encode`], for kinds that say something of pieces.
@@ -184,13 +210,15 @@ impl StoredHead {
         facts: &Facts,
         primary: &[u8],
         pieces: &[u8],
+        tags: &Tags,
         header: &ResponseHead,
     ) -> Option<Bytes> {
         let mut head = Vec::with_capacity(FIXED_BYTES + primary.len() + 512);
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };
         let flags = flag(facts.may_be_stale, MAY_BE_STALE)
             | flag(facts.variant.is_some(), VARIES)
-            | flag(facts.fetched_from.is_some(), HAS_ADDRESS);
+            | flag(facts.fetched_from.is_some(), HAS_ADDRESS)
+            | flag(tags.unlisted, UNLISTED_TAGS);
         head.extend_from_slice(&[VERSION, kind as u8, flags, 0]);
         for time in [facts.received, facts.fresh_until, facts.family] {
             head.extend_from_slice(&nanoseconds(time).to_le_bytes());
@@ -209,15 +237,18 @@ impl StoredHead {
         head.extend_from_slice(&u32::try_from(pieces.len()).ok()?.to_le_bytes());
         let length_at = head.len();
         head.extend_from_slice(&[0; 4]);
+        head.extend_from_slice(&facts.stamp.0.to_le_bytes());
+        head.extend_from_slice(&u32::try_from(tags.bytes().len()).ok()?.to_le_bytes());
         head.extend_from_slice(primary);
         head.extend_from_slice(pieces);
+        head.extend_from_slice(tags.bytes());
         let wire_at = head.len();
         for part in ["HTTP/1.1 ", header.status.as_str(), " ", reason(header.status), "\r\n"] {
             head.extend_from_slice(part.as_bytes());
         }
         header.headers.write_to(&mut head);
         let wire_bytes = head.len() - wire_at;
-        if primary.len() > MAX_PRIMARY_BYTES || pieces.len() + wire_bytes > MAX_WIRE_BYTES {
+        if primary.len() > MAX_PRIMARY_BYTES || pieces.len() + tags.bytes().len() + wire_bytes > MAX_WIRE_BYTES {
             return None;
         }
         let length = u32::try_from(wire_bytes).ok()?.to_le_bytes();
@@ -233,6 +264,11 @@ impl StoredHead {
     /// What it says of pieces, for [`super::PieceList`].
     pub fn pieces(&self) -> &Bytes {
         &self.pieces
+    }
+
+    /// What its origin calls it.
+    pub fn tags(&self) -> &Tags {
+        &self.tags
     }
 
     /// Whether this is the head of an object of that name, and not of another with the same digest.
@@ -264,7 +300,7 @@ impl StoredHead {
 
 /// Whether these bytes are a head that an earlier version stored.
 pub(super) fn is_old(head: &[u8]) -> bool {
-    matches!(head.first(), Some(1..VERSION))
+    matches!(head.first(), Some(1..UNSTAMPED_VERSION))
 }
 
 fn reason(status: StatusCode) -> &'static str {

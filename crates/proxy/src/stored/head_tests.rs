@@ -14,7 +14,12 @@ fn facts() -> Facts {
         family: at(1_600_000_000),
         variant: Some([9; 16]),
         fetched_from: Some("192.0.2.1".parse().unwrap()),
+        stamp: Stamp(0x0102_0304_0506_0708),
     }
+}
+
+fn tags() -> Tags {
+    Tags::of(Bytes::from_static(&[0x33; 16]), true).unwrap()
 }
 
 fn header() -> ResponseHead {
@@ -26,11 +31,18 @@ fn header() -> ResponseHead {
 #[test]
 fn the_format_is_what_it_was() {
     let list = [&[0x11; 16][..], &0u64.to_le_bytes(), &2u64.to_le_bytes(), &[0x22; 16]].concat();
-    let head = StoredHead::encode_pieces(Kind::Pieces, &facts(), b"4:http,", &list, &header()).unwrap();
-    let golden = include_bytes!("../../tests/golden/head-v4.bin");
+    let list_bytes = list.clone();
+    let head = StoredHead::encode_pieces(Kind::Pieces, &facts(), b"4:http,", &list, &tags(), &header()).unwrap();
+    let golden = include_bytes!("../../tests/golden/head-v5.bin");
     assert!(head == golden[..], "{}", head.escape_ascii());
     let (list, length) = crate::stored::PieceList::of(&StoredHead::decode(&head).unwrap()).unwrap();
     assert_eq!((list.id, length, list.at(2).map(|piece| piece.id)), ([0x11; 16], 3, Some([0x22; 16])));
+    // Read still, as asked for before any ban.
+    let unstamped = Bytes::from_static(include_bytes!("../../tests/golden/head-v4.bin"));
+    let unstamped = StoredHead::decode(&unstamped).unwrap();
+    assert_eq!(unstamped.facts, Facts { stamp: Stamp::default(), ..facts() });
+    assert!(unstamped.tags().is_empty() && unstamped.wire() == StoredHead::decode(&head).unwrap().wire());
+    assert_eq!((unstamped.primary(), unstamped.pieces()), (&b"4:http,"[..], &Bytes::from(list_bytes)));
     let before = include_bytes!("../../tests/golden/head-v3.bin");
     assert!(is_old(before) && StoredHead::decode(&Bytes::from_static(before)).is_none());
 }
@@ -40,9 +52,9 @@ fn there_and_back() {
     let plain = Facts { family: SystemTime::UNIX_EPOCH, variant: None, fetched_from: None, ..facts() };
     let v6 = Facts { fetched_from: Some("2001:db8::1".parse().unwrap()), may_be_stale: false, ..plain };
     for (kind, facts) in [(Kind::Whole, facts()), (Kind::Whole, plain), (Kind::Whole, v6), (Kind::Family, plain)] {
-        let bytes = StoredHead::encode(kind, &facts, b"name", &header()).unwrap();
+        let bytes = StoredHead::encode(kind, &facts, b"name", &tags(), &header()).unwrap();
         let head = StoredHead::decode(&bytes).unwrap();
-        assert_eq!((head.kind, head.facts), (kind, facts));
+        assert_eq!((head.kind, head.facts, head.tags()), (kind, facts, &tags()));
         assert!(head.belongs_to(b"name") && !head.belongs_to(b"nam"));
         assert_eq!(head.wire(), "HTTP/1.1 404 Not Found\r\nX-A: 1\r\nx-a: 2\r\nContent-Length: 3\r\n");
         assert_eq!(head.status(), 404);
@@ -57,11 +69,11 @@ fn there_and_back() {
 #[test]
 fn pieces() {
     let header = header();
-    let encode = |kind, pieces: &[u8]| StoredHead::encode_pieces(kind, &facts(), b"name", pieces, &header);
+    let encode = |kind, pieces: &[u8]| StoredHead::encode_pieces(kind, &facts(), b"name", pieces, &tags(), &header);
     let bytes = encode(Kind::Pieces, &[7; 48]).unwrap();
     let head = StoredHead::decode(&bytes).unwrap();
     assert_eq!((head.kind, &head.pieces()[..], head.status().as_u16()), (Kind::Pieces, &[7; 48][..], 404));
-    assert_eq!(head.again(&facts(), &header), Some(bytes));
+    assert_eq!(head.again(&facts(), &tags(), &header), Some(bytes));
     // Only what says something of pieces has any.
     for (kind, pieces, read) in [
         (Kind::Whole, 1, false),
@@ -77,12 +89,12 @@ fn pieces() {
 
 #[test]
 fn what_is_no_head() {
-    let whole = StoredHead::encode(Kind::Whole, &facts(), b"name", &header()).unwrap();
+    let whole = StoredHead::encode(Kind::Whole, &facts(), b"name", &tags(), &header()).unwrap();
     for length in 0..whole.len() {
         assert!(StoredHead::decode(&whole.slice(..length)).is_none(), "{length}");
     }
     assert!(StoredHead::decode(&[&whole[..], b"x"].concat().into()).is_none());
-    for (place, value) in [(0, 1), (0, 3), (0, 5), (1, 2), (1, 4), (2, 8), (3, 1)] {
+    for (place, value) in [(0, 1), (0, 3), (0, 4), (0, 6), (1, 2), (1, 4), (2, 16), (3, 1)] {
         let mut other = whole.to_vec();
         other[place] = value;
         assert_eq!(is_old(&other), place == 0 && value < 4);
@@ -94,12 +106,14 @@ fn what_is_no_head() {
 fn too_large() {
     let mut large = header();
     large.headers.insert(HeaderName::from_static("x"), "v".repeat(MAX_WIRE_BYTES)).unwrap();
-    assert!(StoredHead::encode(Kind::Whole, &facts(), b"name", &large).is_none());
-    assert!(StoredHead::encode(Kind::Whole, &facts(), &vec![b'n'; MAX_PRIMARY_BYTES + 1], &header()).is_none());
+    assert!(StoredHead::encode(Kind::Whole, &facts(), b"name", &tags(), &large).is_none());
+    assert!(
+        StoredHead::encode(Kind::Whole, &facts(), &vec![b'n'; MAX_PRIMARY_BYTES + 1], &tags(), &header()).is_none()
+    );
     for size in [4095, 4096, 4097, 65535, 65536, 65537] {
         let mut header = header();
         header.headers.insert(HeaderName::from_static("x"), "v".repeat(size)).unwrap();
-        let bytes = StoredHead::encode(Kind::Whole, &facts(), b"name", &header).unwrap();
+        let bytes = StoredHead::encode(Kind::Whole, &facts(), b"name", &tags(), &header).unwrap();
         assert!(bytes.len() < tinaja_store::limits::MAX_HEAD_BYTES - MAX_PRIMARY_BYTES / 4);
         assert_eq!(StoredHead::decode(&bytes).unwrap().header().unwrap().headers["x"].len(), size);
     }

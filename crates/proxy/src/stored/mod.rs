@@ -15,7 +15,7 @@ mod name;
 mod pieces;
 
 pub(crate) use family::Families;
-pub(crate) use find::{Found, Looked, find, find_piece, variants};
+pub(crate) use find::{Found, Looked, find, find_piece, variants, verdict};
 pub(crate) use head::{Facts, Kind, StoredHead};
 pub(crate) use name::{Name, name_of, parts_of, site};
 pub(crate) use pieces::{Piece, PieceList};

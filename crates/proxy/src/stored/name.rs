@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use tinaja_http::authority::Authority;
 use tinaja_http::key::{join, split};
 use tinaja_store::Key;
 
+use crate::bans::Subject;
 use crate::config::Mode;
-use crate::origin::Destination;
+use crate::mirrors::is_mirrors;
+use crate::origin::{Destination, default_port};
 
 /// The name of what is at a URL: scheme, host, port, and path with query, by their exact bytes. A reverse proxy's names
 /// the origin and, for it may serve many sites, the Host.
@@ -48,6 +51,22 @@ impl Name {
             _ if site.contains("://") => [site, path].concat(),
             _ => ["http://", site, path].concat(),
         }
+    }
+
+    /// What bans see of it: the URL that a client would ask for, or that of a mirror's source. Nothing where it is none of ours.
+    pub fn subject(&self) -> Option<Subject<'_>> {
+        let Parts { scheme, host, port, site, path } = parts_of(&self.0)?;
+        if site.is_empty() || is_mirrors(site) {
+            let tls = scheme == "https";
+            let default = default_port(tls).to_string();
+            let shown = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+            let url = if port == default { format!("{shown}{path}") } else { format!("{shown}:{port}{path}") };
+            return Some(Subject { scheme, host: host.into(), url });
+        }
+        let (scheme, authority) = site.split_once("://").unwrap_or(("http", site));
+        let host =
+            Authority::parse(authority.as_bytes()).map_or_else(|_| authority.to_owned(), |it| it.host().to_owned());
+        Some(Subject { scheme, host: host.into(), url: format!("{authority}{path}") })
     }
 
     /// A place of this name's, for the store to write to: some lay objects out by URL.

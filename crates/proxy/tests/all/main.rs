@@ -12,6 +12,7 @@ mod streams;
 mod support;
 
 mod attacks;
+mod bans;
 mod cache_rules;
 mod caching;
 mod cancelling;

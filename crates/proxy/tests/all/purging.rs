@@ -110,7 +110,7 @@ fn say(dir: &Path, line: &[u8]) -> Answer {
     serde_json::from_str(&answer).unwrap()
 }
 
-fn ask(dir: &Path, ask: &Ask) -> Answer {
+pub fn ask(dir: &Path, ask: &Ask) -> Answer {
     say(dir, format!("{}\n", serde_json::to_string(ask).unwrap()).as_bytes())
 }
 

@@ -98,6 +98,8 @@ pub struct FileListener {
     #[serde(default)]
     pub allow_connect_port: Option<Spanned<OneOrMore<Number<1, 65535>>>>,
     #[serde(default)]
+    pub pass_tags: bool,
+    #[serde(default)]
     pub certificate: Vec<FileCertificate>,
     #[serde(default)]
     pub route: Vec<Spanned<FileRoute>>,

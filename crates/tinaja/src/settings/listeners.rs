@@ -88,7 +88,8 @@ fn listener(file: FileListener, has_mirrors: bool, source: &Source<'_>) -> Resul
     let certificates = file.certificate.into_iter();
     let certificates =
         certificates.map(|FileCertificate { file, key }| CertificateFiles { certificate: file, key }).collect();
-    Ok(Listener { mode, rules: rules.into(), certificates, ..Listener::forward(address) })
+    let pass_tags = file.pass_tags;
+    Ok(Listener { mode, rules: rules.into(), certificates, pass_tags, ..Listener::forward(address) })
 }
 
 fn routes(

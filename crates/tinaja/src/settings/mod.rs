@@ -174,6 +174,13 @@ pub fn cache_dirs(named: Vec<PathBuf>, config: Option<&Path>) -> Result<Vec<Path
     place::cache_dirs(file.map_or(named, |OneOrMore(dirs)| dirs))
 }
 
+/// Whether a configuration file says that the cache is a node of a cluster.
+///
+/// Errors: the file cannot be read or makes no sense.
+pub fn is_node(config: Option<&Path>) -> Result<bool> {
+    config.map_or(Ok(false), |path| Ok(file::read(path)?.0.cluster.is_some()))
+}
+
 /// What the flags alone say; without any, the proxy's default.
 fn listeners_of_flags(listen: &[Address], origin: Option<&tinaja_proxy::OriginUrl>) -> Vec<Listener> {
     let mut addresses: Vec<SocketAddr> = listen.iter().map(|Address(address)| *address).collect();

@@ -11,7 +11,7 @@ use tinaja_testkit::tools::run;
 /// What names end with, but for `_total`: units, and what is counted.
 const UNITS: &str = "bytes seconds bits connections requests fetches failures handshakes reloads hits misses reads writes \
                      seeks errors timeouts objects records lookups slots disks engines laps lines files limit overs panics attempts \
-                     retries checks up bins segments pages checkpoints tunnels certificates";
+                     retries checks up bins segments pages checkpoints tunnels certificates bans purges";
 
 /// A family of figures, as a scrape has it.
 #[derive(Debug, Default)]
@@ -116,7 +116,7 @@ fn figures_are_named_by_their_units_and_the_dashboard_asks_for_what_there_is() {
         let last = name.trim_end_matches("_total").rsplit('_').next().unwrap();
         assert!(units.contains(&last), "{name} ends with no unit");
         // Labels are words of ours; no client, address or URL is one.
-        let known = ["result", "status", "source", "reason", "le", "outcome", "state", "route", "origin"];
+        let known = ["result", "status", "source", "reason", "le", "outcome", "state", "route", "origin", "kind"];
         assert!(family.labels.iter().all(|label| known.contains(&label.as_str())), "{name}: {:?}", family.labels);
         assert!(family.series.len() <= 120, "{name} has {} series", family.series.len());
     }

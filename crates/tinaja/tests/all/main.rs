@@ -11,6 +11,7 @@ mod admin;
 mod apt;
 mod bad_origin;
 mod bad_start;
+mod bans;
 mod browser;
 mod cache_rules;
 mod cluster;

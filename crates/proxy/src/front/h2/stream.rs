@@ -76,7 +76,7 @@ impl Front {
             Ok(ticket) if ticket.neighbour && object.as_ref() != Some(&mark_of(&ticket.name.place())) => {
                 Err(Failure::Misdirected { host: ticket.host })
             }
-            Ok(ticket) if judged.method == "PURGE" => return self.purge_stream(client, &judged, ticket).await,
+            Ok(ticket) if judged.method == "PURGE" => return self.purge_stream(client, &judged, &head, ticket).await,
             ticket => ticket,
         };
         let request =
@@ -111,8 +111,8 @@ impl Front {
         send(client, head, body).await;
     }
 
-    async fn purge_stream(&self, client: H2, judged: &Judged, ticket: Ticket) {
-        let (status, text) = self.purged(&ticket).await;
+    async fn purge_stream(&self, client: H2, judged: &Judged, head: &Bytes, ticket: Ticket) {
+        let (status, text) = self.purged(judged, head, &ticket).await;
         self.log_purge(judged, ticket, status, text.len());
         send(client, page::text_head(status, text.len()), text).await;
     }

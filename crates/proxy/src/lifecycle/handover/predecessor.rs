@@ -14,6 +14,7 @@ use super::sockets::{Sockets, line_with};
 use super::words::{PROTOCOL, Step, Told};
 use crate::admin::socket;
 use crate::admin::words::Ask;
+use crate::bans::Bans;
 use crate::errors::TakeOverError;
 use crate::storage::Switch;
 use crate::storage::{Opener, Storage};
@@ -91,7 +92,12 @@ impl Talk {
     /// Says that this process serves, waits until the cache is there, and opens it. How long it was served without.
     ///
     /// Errors: [`TakeOverError`]; whoever gets one stops accepting, and then calls [`Talk::give_up`].
-    pub async fn take_cache(&mut self, switch: &Arc<Switch>, open: &Opener) -> Result<Duration, TakeOverError> {
+    pub async fn take_cache(
+        &mut self,
+        switch: &Arc<Switch>,
+        bans: &Bans,
+        open: &Opener,
+    ) -> Result<Duration, TakeOverError> {
         let began = self.clock.now();
         // If it has gone, the cache will be free soon.
         let _ = self.say(&Step::Serving).await;
@@ -111,7 +117,10 @@ impl Talk {
             Ok(Told::HandingOver { .. }) => return Err(TakeOverError::OtherVersion("it hands over twice".into())),
             Err(error) => tracing::warn!(%error, "the previous process ended during the hand-over; opening its cache"),
         }
-        switch.take_in(open_unlocked(open, &self.clock).await.map_err(|error| TakeOverError::Cache(Box::new(error)))?);
+        let opened = open_unlocked(open, &self.clock).await;
+        let cache = opened.map_err(|error| TakeOverError::Cache(Box::new(error)))?;
+        bans.take(self.clock.wall());
+        switch.take_in(cache);
         let without = self.clock.since(began);
         // Nobody to be told is nobody who takes anything back.
         let _ = self.say(&Step::Done).await;

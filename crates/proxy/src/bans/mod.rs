@@ -1,0 +1,305 @@
+//! What was taken back: which stored objects count no more, though nobody has looked for them yet.
+//!
+//! - `stamp`: when an answer was asked for, counted in bans; `tags`: what its origin calls it
+//! - `selector`: what an operator names; `rule`: the same as it is looked up
+//! - `marks`: bans, and the newest one of each rule; `table`: all bans, and whether one fits an object; `checked`: objects that none fits; `file`: where they are written down, as `record`s
+//!
+//! # Decisions
+//!
+//! - Bans are numbered. Each stored answer has the number of the last ban when its origin was asked, and a ban fits what was asked for
+//!   before it. So nothing that was on its way when it was taken back is served afterwards, whenever it is stored, and no clock decides it.
+//! - An object that was asked for after the newest ban costs one comparison. For an older one the newest ban that fits is looked up: once
+//!   for each of its tags, its host, the domains above it and the prefixes of its URL; regular expressions and suffixes are tried one by one,
+//!   so there are few. That none fits is remembered until the next ban. Objects are not listed by their tags, so memory grows with bans alone.
+//! - A ban is on the disk before it is answered. Where bans were lost, what is stored is validated before it is used: that costs requests,
+//!   and never serves what was taken back.
+//! - What is banned stays where it is until a new answer takes its place, or it is evicted: a removal would have to be written down for each
+//!   object.
+//! - Where there are too many bans, one of everything that is as old takes the place of the oldest: more is fetched anew, and memory stays
+//!   bounded.
+
+mod checked;
+mod file;
+mod marks;
+mod record;
+mod rule;
+mod selector;
+mod stamp;
+mod table;
+mod tags;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use http::HeaderName;
+use parking_lot::{Mutex, RwLock};
+use prometheus::proto::MetricFamily;
+use tinaja_store::Key;
+
+use crate::metrics::{counter, counters, gauge};
+use checked::Checked;
+use file::Book;
+use marks::Ban;
+pub(crate) use rule::{Rule, Subject};
+pub use selector::{BadSelector, Selector};
+pub(crate) use stamp::Stamp;
+use table::Table;
+pub(crate) use tags::{Tags, hash, split};
+
+/// The fields in which origins name tags.
+pub(crate) fn tag_fields() -> &'static [HeaderName] {
+    &tags::FIELDS
+}
+
+/// Whether a stored object counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Counts,
+    /// It is stale since then, by a ban of this kind.
+    Stale(SystemTime, &'static str),
+    /// It is gone, by a ban of this kind.
+    Gone(&'static str),
+}
+
+/// Why something was not taken back.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BanError {
+    /// There is nowhere to write it down, or others would not hear of it.
+    #[error("{0}")]
+    Refused(&'static str),
+    /// Another process has the cache.
+    #[error("the cache is changing hands between two processes: try again in a few seconds")]
+    Away,
+    /// The file could not be written.
+    #[error("nothing was purged, since it could not be written to {path}: {why}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        why: String,
+    },
+    /// There were as many as can be counted.
+    #[error("nothing was purged: there were more purges than this cache can count, so it has to be made anew")]
+    Spent,
+}
+
+/// Why a proxy without a directory has no bans.
+const NOWHERE: &str = "nothing was purged: the cache has no directory to write purges down in, as when it is a whole device; purge single URLs, \
+                       or put a directory first in `cache`";
+
+/// Why a node of a cluster has none.
+const IN_CLUSTER: &str = "nothing was purged: nodes of a cluster purge by URL alone, since the others would not hear of anything else; purge each \
+                          URL, which all nodes then forget";
+
+/// Who may write bans down.
+enum Writer {
+    Book(Book),
+    Away,
+    Nobody(&'static str),
+    /// The file cannot be read.
+    Broken(String),
+}
+
+/// All bans of one cache. Memory: some 200 bytes and its text for each, [`table::MOST_BANS`] of them at most, and [`table::MOST_TEXT_BYTES`]
+/// of text; and 256 KiB for objects that none fits.
+pub(crate) struct Bans {
+    now: AtomicU64,
+    table: RwLock<Table>,
+    checked: Checked,
+    writer: Mutex<Writer>,
+    dir: Option<PathBuf>,
+    is_node: bool,
+    made: [AtomicU64; Rule::KINDS.len()],
+    found: [AtomicU64; 2],
+    collapsed: AtomicU64,
+}
+
+impl std::fmt::Debug for Bans {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bans").field("dir", &self.dir).finish_non_exhaustive()
+    }
+}
+
+impl Bans {
+    /// The bans that are written down in this directory, where the cache is another process's until [`Bans::take`].
+    pub fn away(dir: Option<&Path>, is_node: bool) -> Bans {
+        Bans {
+            now: AtomicU64::new(0),
+            table: RwLock::default(),
+            checked: Checked::default(),
+            writer: Mutex::new(Writer::Away),
+            dir: dir.map(Path::to_owned),
+            is_node,
+            made: Default::default(),
+            found: Default::default(),
+            collapsed: AtomicU64::new(0),
+        }
+    }
+
+    /// Goes by what is written down from now on. The cache is this process's, or is about to be.
+    ///
+    /// What cannot be read is said in the log; all that is stored is then stale.
+    pub fn take(&self, now: SystemTime) {
+        let mut writer = self.writer.lock();
+        let Some(dir) = &self.dir else {
+            *writer = Writer::Nobody(NOWHERE);
+            return;
+        };
+        let (mut table, book) = match Book::open(dir, seconds(now)) {
+            // So that it is missed, should it be lost. Nodes need none: they have each other's objects.
+            Ok((mut table, mut book)) => {
+                if !self.is_node
+                    && let Err(error) = book.begin()
+                {
+                    let path = book.path();
+                    tracing::warn!(path = %path.display(), %error, "purges cannot be written down yet: each purge tries again");
+                }
+                table.set_book(book.id());
+                (table, Writer::Book(book))
+            }
+            Err(error) => {
+                let path = file::path(dir);
+                tracing::error!(
+                    path = %path.display(), %error,
+                    "cannot read which objects were purged: everything that is stored is validated before it is used, and purges by more than \
+                     a URL are refused until the next start"
+                );
+                (
+                    Table::distrusting(seconds(now)),
+                    Writer::Broken(format!("it could not be read at the start: {error}")),
+                )
+            }
+        };
+        if self.is_node && table.count() > 0 {
+            tracing::warn!(
+                "this cache has purges from before it was a node of a cluster: what they name is fetched anew where other nodes have it. \
+                 To end that, empty the cache"
+            );
+        }
+        *writer = match book {
+            Writer::Book(_) if self.is_node => Writer::Nobody(IN_CLUSTER),
+            book => book,
+        };
+        table.set_of_node(self.is_node);
+        let mut own = self.table.write();
+        self.now.store(table.now().0, Ordering::Release);
+        *own = table;
+    }
+
+    /// Leaves them to another process.
+    pub fn leave(&self) {
+        // One that is being written is done first.
+        *self.writer.lock() = Writer::Away;
+    }
+
+    /// What an answer is stamped with that is asked for now.
+    pub fn now(&self) -> Stamp {
+        Stamp(self.now.load(Ordering::Acquire))
+    }
+
+    /// Whether what stands there and was asked for at `stamp` still counts. `subject` is asked for only if there are newer bans, and it
+    /// has not been compared with all of them.
+    pub fn judge<'a>(
+        &self,
+        place: &Key,
+        stamp: Stamp,
+        tags: &Tags,
+        subject: impl FnOnce() -> Option<Subject<'a>>,
+    ) -> Verdict {
+        let now = self.now();
+        if stamp == now {
+            return Verdict::Counts;
+        }
+        let mark = self.checked.mark(place, stamp, tags, now);
+        if self.checked.counts(mark) {
+            return Verdict::Counts;
+        }
+        let verdict = self.table.read().judge(stamp, tags, subject().as_ref());
+        if verdict == Verdict::Counts {
+            self.checked.note(mark);
+        }
+        verdict
+    }
+
+    /// Counts a stored object that was found, and was banned.
+    pub fn count_found(&self, is_gone: bool) {
+        let [stale, gone] = &self.found;
+        let of = if is_gone { gone } else { stale };
+        of.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Bans what fits one of these rules and was asked for before now; `soft` makes it stale and not gone. Returns once that is on the
+    /// disk. Blocks.
+    ///
+    /// Errors: [`BanError`]; nothing is banned then.
+    pub fn ban(&self, rules: Vec<Rule>, soft: bool, now: SystemTime) -> Result<(), BanError> {
+        let mut writer = self.writer.lock();
+        let book = match &mut *writer {
+            Writer::Book(book) => book,
+            Writer::Away => return Err(BanError::Away),
+            Writer::Nobody(why) => return Err(BanError::Refused(why)),
+            Writer::Broken(why) => {
+                let path = self.dir.as_deref().map(file::path).unwrap_or_default();
+                return Err(BanError::File { path, why: why.clone() });
+            }
+        };
+        let new: Vec<_> = {
+            let table = self.table.read();
+            let numbers = table.number() + 1..;
+            numbers.zip(rules).map(|(number, rule)| Ban { number, rule, soft, at: seconds(now) }).collect()
+        };
+        if new.last().is_some_and(|ban| ban.number > stamp::MOST) {
+            return Err(BanError::Spent);
+        }
+        let failed = |path, error: std::io::Error| BanError::File { path, why: error.to_string() };
+        book.add(&self.table, &new).map_err(|error| failed(book.path(), error))?;
+        let mut table = self.table.write();
+        table.set_book(book.id());
+        let mut collapsed = 0;
+        for ban in new {
+            self.made.get(ban.rule.kind()).inspect(|made| _ = made.fetch_add(1, Ordering::Relaxed));
+            collapsed += table.apply(ban);
+        }
+        self.now.store(table.now().0, Ordering::Release);
+        drop(table);
+        if collapsed > 0 {
+            self.collapsed.fetch_add(collapsed, Ordering::Relaxed);
+            tracing::warn!(
+                "there are too many purges by more than a URL: one of everything that is as old takes the place of the oldest {collapsed}"
+            );
+        }
+        if let Err(error) = book.shorten(&self.table) {
+            tracing::warn!(%error, path = %book.path().display(), "the file of purges could not be rewritten, and grows on");
+        }
+        Ok(())
+    }
+
+    /// What is counted of them.
+    pub fn families(&self) -> Vec<MetricFamily> {
+        let all = |counts: &[AtomicU64], kinds: &[&'static str]| -> Vec<_> {
+            kinds.iter().copied().zip(counts.iter().map(|count| count.load(Ordering::Relaxed))).collect()
+        };
+        let held = self.table.read().count();
+        let collapsed = self.collapsed.load(Ordering::Relaxed);
+        let made = "Purges by more than a URL, and soft ones, by what they name.";
+        let found = "Stored objects that were found purged by more than their URL, or softly, by what became of them.";
+        vec![
+            gauge("tinaja_bans", "Purges that objects which are found are compared with.", held as f64),
+            counter(
+                "tinaja_collapsed_bans_total",
+                "Purges that one of everything as old has taken the place of.",
+                collapsed,
+            ),
+            counters("tinaja_purges_total", made, "kind", &all(&self.made, &Rule::KINDS)),
+            counters("tinaja_banned_objects_total", found, "result", &all(&self.found, &["stale", "gone"])),
+        ]
+    }
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+#[cfg(test)]
+mod tests;

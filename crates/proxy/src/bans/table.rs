@@ -1,0 +1,285 @@
+//! All bans, and whether one of them fits an object.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::Verdict;
+use super::marks::{Ban, Found, Marks, Tried};
+use super::rule::{Rule, Subject};
+use super::stamp::Stamp;
+use super::tags::Tags;
+
+/// Bans that are held, at most.
+pub(super) const MOST_BANS: usize = 65_536;
+/// Bytes of their texts, at most.
+pub(super) const MOST_TEXT_BYTES: usize = 8 << 20;
+/// Those of them that are tried one by one.
+pub(super) const MOST_TRIED: usize = 100;
+/// One in so many makes room for others, at least one.
+const SHARE: usize = 8;
+
+/// All bans.
+#[derive(Default)]
+pub(super) struct Table {
+    book: u32,
+    number: u64,
+    /// What is of another book is stale since then.
+    opened: u64,
+    /// Objects come from other nodes too, whose stamps say nothing here.
+    of_node: bool,
+    bans: BTreeMap<u64, Ban>,
+    text_bytes: usize,
+    all: Marks,
+    urls: HashMap<String, Marks>,
+    prefixes: BTreeMap<String, Marks>,
+    hosts: HashMap<String, Marks>,
+    domains: HashMap<String, Marks>,
+    tags: HashMap<u64, Marks>,
+    host_tags: HashMap<(u64, String), Marks>,
+    /// By any tag.
+    any_tag: Marks,
+    tried: Vec<Tried>,
+}
+
+impl Table {
+    /// Without bans, of a book with this id, whose last ban had this number.
+    pub fn new(book: u32, number: u64, opened: u64) -> Table {
+        Table { book, number, opened, ..Table::default() }
+    }
+
+    /// One for which everything that is stored is stale.
+    pub fn distrusting(now: u64) -> Table {
+        let mut table = Table::new(super::file::random_id(), 0, now);
+        table.apply(Ban { number: 1, rule: Rule::All, soft: true, at: now });
+        table
+    }
+
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub fn set_of_node(&mut self, of_node: bool) {
+        self.of_node = of_node;
+    }
+
+    pub fn set_book(&mut self, book: u32) {
+        self.book = book;
+    }
+
+    /// What is stamped now.
+    pub fn now(&self) -> Stamp {
+        Stamp::new(self.book, self.number)
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.bans.len() + usize::from(self.all.hard > 0) + usize::from(self.all.soft > 0)
+    }
+
+    /// All that is needed to make it anew, in order.
+    pub fn all(&self) -> Vec<Ban> {
+        let Marks { hard, soft, soft_at } = self.all;
+        let of_all = [(hard, false, 0), (soft, true, soft_at)].into_iter().filter(|(number, ..)| *number > 0);
+        let of_all = of_all.map(|(number, soft, at)| Ban { number, rule: Rule::All, soft, at });
+        let mut all: Vec<_> = of_all.chain(self.bans.values().cloned()).collect();
+        all.sort_by_key(|ban| ban.number);
+        all
+    }
+
+    /// Whether what was asked for at `stamp` counts.
+    pub fn judge(&self, stamp: Stamp, tags: &Tags, subject: Option<&Subject<'_>>) -> Verdict {
+        let is_own = stamp.book() == self.book && stamp.number() <= self.number;
+        let number = if is_own { stamp.number() } else { 0 };
+        let mut found = Found::default();
+        found.add(&self.all, "all");
+        if let Some(subject) = subject {
+            self.look(subject, number, tags, &mut found);
+        }
+        let since = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+        if found.marks.hard > number {
+            Verdict::Gone(found.by[0])
+        } else if found.marks.soft > number {
+            Verdict::Stale(since(found.marks.soft_at), found.by[1])
+        } else if is_own || self.of_node || stamp == Stamp::default() {
+            Verdict::Counts
+        } else {
+            // Nobody knows any more which bans there were.
+            Verdict::Stale(since(self.opened), "lost")
+        }
+    }
+
+    fn look(&self, subject: &Subject<'_>, number: u64, tags: &Tags, found: &mut Found) {
+        let mut add = |marks: Option<&Marks>, by| marks.into_iter().for_each(|marks| found.add(marks, by));
+        let host = &*subject.host;
+        add(self.hosts.get(host), "host");
+        if !self.domains.is_empty() {
+            let above = host.match_indices('.').filter_map(|(at, _)| host.get(at + 1..));
+            above.for_each(|domain| add(self.domains.get(domain), "domain"));
+        }
+        add(self.urls.get(&subject.url), "url");
+        self.prefixes_of(&subject.url, |marks| add(Some(marks), "prefix"));
+        if tags.unlisted {
+            add(Some(&self.any_tag), "tag");
+        }
+        for tag in tags.hashes() {
+            add(self.tags.get(&tag), "tag");
+            if !self.host_tags.is_empty() {
+                add(self.host_tags.get(&(tag, host.to_owned())), "tag");
+            }
+        }
+        for tried in self.tried.iter().filter(|tried| tried.marks.hard.max(tried.marks.soft) > number) {
+            if tried.fits(subject) {
+                add(Some(&tried.marks), tried.rule.kind_name());
+            }
+        }
+    }
+
+    /// All prefixes of a URL, the longest first: each step goes on with what the last one and the URL begin with.
+    fn prefixes_of(&self, url: &str, mut each: impl FnMut(&Marks)) {
+        let mut upper = url.as_bytes();
+        let mut bound = Bound::Included(url);
+        while let Some((prefix, marks)) = self.prefixes.range::<str, _>((Bound::Unbounded, bound)).next_back() {
+            let common = prefix.bytes().zip(upper).take_while(|(one, other)| one == *other).count();
+            upper = upper.get(..common).unwrap_or_default();
+            bound = if common == prefix.len() {
+                each(marks);
+                Bound::Excluded(prefix)
+            } else {
+                // URLs are ASCII, so each place in one is the end of a character.
+                Bound::Included(url.get(..common).unwrap_or_default())
+            };
+        }
+    }
+
+    /// Adds a ban; older ones that it makes useless go. How many had to make room for it, in whose place one of everything is that is as
+    /// old as the newest of them.
+    pub fn apply(&mut self, ban: Ban) -> u64 {
+        self.number = self.number.max(ban.number);
+        if ban.rule == Rule::All {
+            self.all.set(&ban);
+            let goes = |old: &Ban| old.number < ban.number && (old.soft || !ban.soft);
+            self.drop_those(goes);
+            if !ban.soft && self.all.soft < ban.number {
+                (self.all.soft, self.all.soft_at) = (0, 0);
+            }
+            return 0;
+        }
+        let marks = self.marks(&ban.rule).copied().unwrap_or_default();
+        let useless = [marks.soft, if ban.soft { 0 } else { marks.hard }];
+        useless.iter().filter(|number| **number > 0).for_each(|number| self.drop_one(*number));
+        self.text_bytes += ban.rule.text_bytes();
+        self.enter(&ban);
+        self.bans.insert(ban.number, ban);
+        self.make_room()
+    }
+
+    fn make_room(&mut self) -> u64 {
+        let mut last = None;
+        if self.bans.len() > MOST_BANS || self.text_bytes > MOST_TEXT_BYTES {
+            last = self.bans.keys().nth(self.bans.len() / SHARE).copied();
+        }
+        if self.tried.len() > MOST_TRIED {
+            let oldest = self.bans.values().find(|ban| ban.rule.is_tried()).map(|ban| ban.number);
+            last = last.max(oldest);
+        }
+        let Some(last) = last else { return 0 };
+        for ban in self.bans.range(..=last).map(|(_, ban)| ban) {
+            self.all.set(ban);
+        }
+        let before = self.bans.len();
+        self.drop_those(|ban| ban.number <= last);
+        (before - self.bans.len()) as u64
+    }
+
+    fn drop_those(&mut self, goes: impl Fn(&Ban) -> bool) {
+        let gone: Vec<u64> = self.bans.values().filter(|ban| goes(ban)).map(|ban| ban.number).collect();
+        gone.into_iter().for_each(|number| self.drop_one(number));
+    }
+
+    fn drop_one(&mut self, number: u64) {
+        let Some(ban) = self.bans.remove(&number) else { return };
+        self.text_bytes -= ban.rule.text_bytes();
+        let Some(marks) = self.marks_mut(&ban.rule) else { return };
+        if marks.hard == number {
+            marks.hard = 0;
+        }
+        if marks.soft == number {
+            (marks.soft, marks.soft_at) = (0, 0);
+        }
+        if marks.is_empty() {
+            self.forget(&ban.rule);
+        }
+    }
+
+    fn marks(&self, rule: &Rule) -> Option<&Marks> {
+        match rule {
+            Rule::All => Some(&self.all),
+            Rule::Url(url) => self.urls.get(url),
+            Rule::Prefix(prefix) => self.prefixes.get(prefix),
+            Rule::Host(host) => self.hosts.get(host),
+            Rule::Domain(domain) => self.domains.get(domain),
+            Rule::Tag { host: None, tag } => self.tags.get(tag),
+            Rule::Tag { host: Some(host), tag } => self.host_tags.get(&(*tag, host.clone())),
+            Rule::Suffix { .. } | Rule::Regex(_) => {
+                self.tried.iter().find(|tried| tried.rule == *rule).map(|tried| &tried.marks)
+            }
+        }
+    }
+
+    fn marks_mut(&mut self, rule: &Rule) -> Option<&mut Marks> {
+        match rule {
+            Rule::All => Some(&mut self.all),
+            Rule::Url(url) => self.urls.get_mut(url),
+            Rule::Prefix(prefix) => self.prefixes.get_mut(prefix),
+            Rule::Host(host) => self.hosts.get_mut(host),
+            Rule::Domain(domain) => self.domains.get_mut(domain),
+            Rule::Tag { host: None, tag } => self.tags.get_mut(tag),
+            Rule::Tag { host: Some(host), tag } => self.host_tags.get_mut(&(*tag, host.clone())),
+            Rule::Suffix { .. } | Rule::Regex(_) => {
+                self.tried.iter_mut().find(|tried| tried.rule == *rule).map(|tried| &mut tried.marks)
+            }
+        }
+    }
+
+    fn enter(&mut self, ban: &Ban) {
+        let marks = match &ban.rule {
+            Rule::All => &mut self.all,
+            Rule::Url(url) => self.urls.entry(url.clone()).or_default(),
+            Rule::Prefix(prefix) => self.prefixes.entry(prefix.clone()).or_default(),
+            Rule::Host(host) => self.hosts.entry(host.clone()).or_default(),
+            Rule::Domain(domain) => self.domains.entry(domain.clone()).or_default(),
+            Rule::Tag { host, tag } => {
+                self.any_tag.set(ban);
+                match host {
+                    None => self.tags.entry(*tag).or_default(),
+                    Some(host) => self.host_tags.entry((*tag, host.clone())).or_default(),
+                }
+            }
+            rule @ (Rule::Suffix { .. } | Rule::Regex(_)) => {
+                let at = self.tried.iter().position(|tried| tried.rule == *rule).unwrap_or_else(|| {
+                    self.tried.push(Tried::new(rule));
+                    self.tried.len() - 1
+                });
+                match self.tried.get_mut(at) {
+                    Some(tried) => &mut tried.marks,
+                    None => return,
+                }
+            }
+        };
+        marks.set(ban);
+    }
+
+    fn forget(&mut self, rule: &Rule) {
+        match rule {
+            Rule::All => {}
+            Rule::Url(url) => drop(self.urls.remove(url)),
+            Rule::Prefix(prefix) => drop(self.prefixes.remove(prefix)),
+            Rule::Host(host) => drop(self.hosts.remove(host)),
+            Rule::Domain(domain) => drop(self.domains.remove(domain)),
+            Rule::Tag { host: None, tag } => drop(self.tags.remove(tag)),
+            Rule::Tag { host: Some(host), tag } => drop(self.host_tags.remove(&(*tag, host.clone()))),
+            rule => self.tried.retain(|tried| tried.rule != *rule),
+        }
+    }
+}
