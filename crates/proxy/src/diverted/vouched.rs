@@ -9,31 +9,34 @@ use parking_lot::Mutex;
 /// How long what was found is gone by. Sites with many addresses tell some of them at a time: a client that was told of one earlier is
 /// believed for so long. Whoever had the address before could be taken for the host for so long, too.
 const BELIEVED: Duration = Duration::from_secs(600);
+/// How long it is not looked for again where it was not found. A resolver that does not answer costs one client in so long its patience.
+const DOUBTED: Duration = Duration::from_secs(30);
 /// Memory: some 100 bytes each.
 const MOST: usize = 4096;
 
-/// Which names are where.
+/// Which names are where, and which are not.
 #[derive(Debug, Default)]
-pub(crate) struct Vouched(Mutex<HashMap<(String, IpAddr), Instant>>);
+pub(crate) struct Vouched(Mutex<HashMap<(String, IpAddr), (bool, Instant)>>);
 
 impl Vouched {
-    /// Remembers where a name was found. Of too many the oldest is forgotten.
-    pub fn add(&self, name: &str, address: IpAddr, now: Instant) {
+    /// Remembers whether a name was found at an address. Of too many the one that would be forgotten first is.
+    pub fn add(&self, name: &str, address: IpAddr, found: bool, now: Instant) {
         let mut all = self.0.lock();
-        let found = (name.to_owned(), address.to_canonical());
-        if all.len() >= MOST && !all.contains_key(&found) {
-            all.retain(|_, until| now < *until);
-            let oldest = all.iter().min_by_key(|(_, until)| **until).map(|(found, _)| found.clone());
+        let place = (name.to_owned(), address.to_canonical());
+        if all.len() >= MOST && !all.contains_key(&place) {
+            all.retain(|_, (_, until)| now < *until);
+            let oldest = all.iter().min_by_key(|(_, (_, until))| *until).map(|(place, _)| place.clone());
             if let Some(oldest) = oldest.filter(|_| all.len() >= MOST) {
                 all.remove(&oldest);
             }
         }
-        all.insert(found, now + BELIEVED);
+        all.insert(place, (found, now + if found { BELIEVED } else { DOUBTED }));
     }
 
-    /// Whether a name was found there lately.
-    pub fn has(&self, name: &str, address: IpAddr, now: Instant) -> bool {
-        self.0.lock().get(&(name.to_owned(), address.to_canonical())).is_some_and(|until| now < *until)
+    /// Whether a name was found there lately; nothing where nobody looked.
+    pub fn has(&self, name: &str, address: IpAddr, now: Instant) -> Option<bool> {
+        let all = self.0.lock();
+        all.get(&(name.to_owned(), address.to_canonical())).filter(|(_, until)| now < *until).map(|(found, _)| *found)
     }
 }
 
@@ -46,14 +49,17 @@ mod tests {
         let (began, vouched) = (Instant::now(), Vouched::default());
         let at = |seconds| began + Duration::from_secs(seconds);
         let address = |n: u32| IpAddr::from(n.to_be_bytes());
-        vouched.add("a", address(1), at(0));
-        assert!(vouched.has("a", address(1), at(599)) && vouched.has("a", "::ffff:0.0.0.1".parse().unwrap(), at(1)));
-        assert!(!vouched.has("b", address(1), at(1)) && !vouched.has("a", address(2), at(1)));
-        assert!(!vouched.has("a", address(1), at(600)));
+        vouched.add("a", address(1), true, at(0));
+        let has = |name: &str, address: IpAddr, seconds| vouched.has(name, address, at(seconds));
+        assert_eq!(has("a", address(1), 599), Some(true));
+        assert_eq!(has("a", "::ffff:0.0.0.1".parse().unwrap(), 1), Some(true));
+        assert_eq!((has("b", address(1), 1), has("a", address(2), 1), has("a", address(1), 600)), (None, None, None));
+        vouched.add("b", address(1), false, at(0));
+        assert_eq!((has("b", address(1), 29), has("b", address(1), 30)), (Some(false), None));
         for n in 0..2 * MOST as u32 {
-            vouched.add("a", address(n), began + Duration::from_millis(u64::from(n)));
+            vouched.add("a", address(n), true, began + Duration::from_millis(u64::from(n)));
         }
         assert_eq!(vouched.0.lock().len(), MOST);
-        assert!(vouched.has("a", address(2 * MOST as u32 - 1), at(9)) && !vouched.has("a", address(0), at(9)));
+        assert_eq!((has("a", address(2 * MOST as u32 - 1), 9), has("a", address(0), 9)), (Some(true), None));
     }
 }

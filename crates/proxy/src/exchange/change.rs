@@ -17,6 +17,10 @@ use crate::stored::Found;
 /// it; a store that cannot forget says so in the program's log.
 pub(super) async fn invalidate(store: &Storage, request: &Request, reply: &Reply) {
     let ticket = &request.ticket;
+    // Whoever is at the address that a client chose changes nothing of the host that it names, nor of the address's own.
+    if ticket.is_unproved() {
+        return;
+    }
     let Ok(authority) = Authority::parse(ticket.host.as_bytes()) else { return };
     // What a reverse proxy's clients see, unless something before it has ended their TLS.
     let tls = if ticket.is_reverse() { ticket.tls } else { ticket.destination.tls };

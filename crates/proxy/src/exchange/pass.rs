@@ -44,9 +44,8 @@ impl Passer {
     /// Passes a request on as it is, and its answer back. `found` is what is stored for it and did not do.
     pub async fn pass(&self, transaction: &mut Transaction<'_>, found: Option<Found>) -> Result<(), Ended> {
         let Transaction { request, client, entry } = transaction;
-        let cached = matches!(*request.method(), Method::GET | Method::HEAD)
-            && !request.directives.no_store
-            && !self.switch.is_away();
+        // What is not for the cache is kept by no part of it either: a Host that lies, with a range, would have filled the true one's place.
+        let cached = request.not_for_cache.is_none() && !self.switch.is_away();
         let mut head = request.head.clone();
         match max_forwards(request) {
             Some(0) => return self.answer_options(client, entry).await,

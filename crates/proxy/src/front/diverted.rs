@@ -3,7 +3,7 @@
 //! One to port 443 is treated like a CONNECT to the address that its client chose, but that nobody is told of it: rules about tunnels
 //! and about interception decide. All others are HTTP, whose requests name their hosts.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use tinaja_http::authority::Authority;
@@ -126,11 +126,20 @@ impl Front {
         self.shared.check_address(listener, asked, chosen)
     }
 
-    /// The way of a request that came by HTTP.
-    pub(super) async fn way_to<'a>(&self, chosen: SocketAddr, judged: &'a Judged) -> Result<Way<'a>, Failure> {
+    /// The way of a request that came by HTTP, if its client may go to the address that it chose. No name is looked up for others, nor
+    /// while nobody is asked for anything: what is stored has been proved.
+    pub(super) async fn way_to<'a>(
+        &self,
+        listener: &Listener,
+        client: IpAddr,
+        chosen: SocketAddr,
+        judged: &'a Judged,
+    ) -> Result<Way<'a>, Failure> {
+        let asked = Asked { client, method: &judged.method, port: chosen.port() };
+        self.check_chosen(listener, asked, chosen)?;
         let is_vouched = match &judged.authority {
-            Some(host) => Box::pin(vouched(&self.shared, chosen, host)).await,
-            None => true,
+            Some(host) if !listener.offline => Box::pin(vouched(&self.shared, chosen, host)).await,
+            _ => true,
         };
         if !is_vouched {
             self.count_diverted(|diverted| diverted.unproved.inc());
@@ -164,17 +173,15 @@ async fn vouched(shared: &Shared, chosen: SocketAddr, host: &Authority) -> bool 
     if let Some(address) = host.address() {
         return address.to_canonical() == chosen.ip();
     }
-    if shared.vouched.has(name, chosen.ip(), now) {
-        return true;
+    if let Some(found) = shared.vouched.has(name, chosen.ip(), now) {
+        return found;
     }
     let is_there = |address: SocketAddr| match address.ip().to_canonical() == chosen.ip() {
         true => Ok(()),
         false => Err(Failure::Internal("another address".into())),
     };
     let found = resolve(&shared.clock, &Destination::of(false, host), shared.limits.resolve, is_there).await.is_ok();
-    if found {
-        shared.vouched.add(name, chosen.ip(), now);
-    }
+    shared.vouched.add(name, chosen.ip(), found, shared.clock.now());
     found
 }
 

@@ -274,7 +274,7 @@ impl Front {
         let listener = self.listener()?;
         let way = match (&caller.inside, caller.diverted) {
             (Some(inside), diverted) => inside.way(judged, diverted.map(|ends| ends.chosen))?,
-            (None, Some(ends)) => self.way_to(ends.chosen, judged).await?,
+            (None, Some(ends)) => self.way_to(&listener, caller.address, ends.chosen, judged).await?,
             (None, None) => way(&listener, judged)?,
         };
         let client = caller.address;

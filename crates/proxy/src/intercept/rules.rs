@@ -127,16 +127,21 @@ impl InterceptRules {
 }
 
 impl InterceptRules {
-    /// The same for a client that knows of no proxy, by the address that it chose and the name in its TLS. A rule that names the address
-    /// keeps it from being opened up, whatever the name; else the name decides, and without one the address.
+    /// The same for a client that knows of no proxy, by the address that it chose and the name in its TLS. What is refused by either is
+    /// refused. A rule that names the address keeps it from being opened up, whatever the name; else the name decides, and without one the
+    /// address.
     pub(crate) fn decide_diverted(&self, client: IpAddr, address: &str, name: Option<&str>) -> Decision {
         let Some(name) = name else { return self.decide(client, address) };
+        let by_name = self.decide(client, name);
+        if matches!(by_name, Decision::Refuse(_)) {
+            return by_name;
+        }
         let names_it =
             |rule: &&InterceptRule| !rule.hosts.is_empty() && rule.fits_client(client) && rule.fits_host(address);
         match self.0.iter().find(names_it).map(|rule| (rule.action, rule.number)) {
             Some((InterceptAction::Tunnel, _)) => Decision::Tunnel { by_rule: true },
             Some((InterceptAction::Refuse, number)) => Decision::Refuse(number),
-            Some((InterceptAction::Cache(_), _)) | None => self.decide(client, name),
+            Some((InterceptAction::Cache(_), _)) | None => by_name,
         }
     }
 }
@@ -260,6 +265,7 @@ mod tests {
         for (client, address, name, expected) in [
             (HERE, "198.51.100.1", Some("a.example"), cache),
             (HERE, "192.0.2.1", Some("a.example"), ALONE),
+            (HERE, "192.0.2.1", Some("b.example"), Decision::Refuse(4)),
             (HERE, "192.0.2.2", Some("a.example"), Decision::Refuse(2)),
             (HERE, "192.0.2.3", Some("a.example"), cache),
             (HERE, "192.0.2.3", None, cache),

@@ -53,6 +53,7 @@ mod taking_back;
 mod tls;
 mod transparent;
 mod transparent_hints;
+mod transparent_lies;
 mod transparent_tls;
 mod tune;
 mod tunnels;

@@ -254,7 +254,8 @@ fn start_nginx(dir: &TempDir, origins: &Machine) -> Process {
     let mut servers = String::new();
     for (name, addresses) in [("a", &A[..]), ("b", &B[..]), ("private", &[PRIVATE])] {
         let home = dir.path().join(name);
-        fs::create_dir(&home).unwrap();
+        fs::create_dir_all(home.join("files")).unwrap();
+        fs::write(home.join("files/file"), format!("{name}'s file")).unwrap();
         let mut listen = String::new();
         for address in addresses {
             let address = in_url(address);
@@ -264,9 +265,11 @@ fn start_nginx(dir: &TempDir, origins: &Machine) -> Process {
         servers += &format!(
             "server {{ {listen} ssl_certificate {}; ssl_certificate_key {}; add_header X-Server {name} always;
                  location /private/ {{ add_header X-Server {name}; add_header Cache-Control no-store; return 200 \"{name}\\n\"; }}
+                 location /files/ {{ root {home}; add_header X-Server {name} always; add_header Cache-Control max-age=600; }}
                  location / {{ add_header X-Server {name}; add_header Cache-Control max-age=600; return 200 \"{name} $request_uri\\n\"; }} }}\n",
             files.certificate.display(),
             files.key.display(),
+            home = home.display(),
         );
     }
     let text = format!(
