@@ -33,6 +33,24 @@ fn a_part_of_a_lie_is_not_kept() {
     });
 }
 
+/// What an unsafe method changes is removed from the cache. A lie would have removed what the server's own address has.
+#[test]
+fn a_post_with_a_lie_removes_nothing() {
+    with_network("transparent_lies::a_post_with_a_lie_removes_nothing", |network| {
+        network.settings("", &listener("redirect"));
+        let _tinaja = network.start(&[]);
+        network.divert(&[]);
+        let own = format!("http://{}/post", B[0]);
+        assert!(!network.curl(B[0], &own, &[]).is_hit());
+        let got = network.curl(B[0], "http://a.test/post", &["-d", "x"]);
+        assert_eq!((got.status, got.server.as_str()), (200, "b"), "{got:?}");
+        assert!(network.curl(B[0], &own, &[]).is_hit());
+        // The truth removes it.
+        assert_eq!(network.curl(B[0], &own, &["-d", "x"]).status, 200);
+        assert!(!network.curl(B[0], &own, &[]).is_hit());
+    });
+}
+
 /// While nobody is asked for anything no name is looked up, and what is stored is served.
 #[test]
 fn offline_serves_what_is_stored() {
