@@ -8,7 +8,7 @@ use http::HeaderName;
 use tinaja_clock::Clock;
 use tinaja_http::lines::lines;
 
-use crate::bans::{BanError, Bans, Rule, Selector, Subject, hash, split, tag_fields};
+use crate::bans::{BanError, Bans, MOST_TEXT_BYTES, Rule, Selector, Subject, hash, split, tag_fields};
 
 /// In a PURGE: what is purged besides the URL itself, and how.
 const PURGE: HeaderName = HeaderName::from_static("tinaja-purge");
@@ -96,6 +96,9 @@ pub(crate) fn asked_by(fields: &[u8], subject: Option<Subject<'_>>) -> Result<Op
         return Ok(None);
     }
     let Some(Subject { host, url, .. }) = subject else { return Err("There is no such URL.".into()) };
+    if url.len() > MOST_TEXT_BYTES {
+        return Err(format!("Such a purge takes a URL of {MOST_TEXT_BYTES} bytes at most."));
+    }
     let host = host.into_owned();
     let rules = match wide {
         Some(b"host") => vec![Rule::Host(host)],
@@ -118,6 +121,8 @@ mod tests {
         let tag = |tag: &str| Rule::Tag { host: Some("a.example".into()), tag: hash(tag.as_bytes()) };
         assert_eq!(asked("Accept: */*\r\n"), Ok(None));
         assert_eq!(asked("Fastly-Soft-Purge: 0\r\n"), Ok(None));
+        let long = Subject { scheme: "http", host: "a.example".into(), url: "a".repeat(MOST_TEXT_BYTES + 1) };
+        assert!(asked_by(b"Tinaja-Purge: prefix\r\n", Some(long)).unwrap_err().contains("4096 bytes at most"));
         for fields in ["Fastly-Soft-Purge: 1\r\n", "tinaja-purge: soft\r\n"] {
             assert_eq!(asked(fields), by(vec![Rule::Url("a.example:81/x?y".into())], true));
         }

@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use parking_lot::RwLock;
@@ -160,17 +160,29 @@ impl Book {
     fn write_anew(&mut self, number: u64, bans: &[Ban]) -> io::Result<()> {
         let new = self.dir.join(NEW);
         fs::remove_file(&new).or_else(none_is_well)?;
+        let dir = File::open(&self.dir)?;
+        let mut is_in_place = false;
         let written = (|| {
             let mut file = options().append(true).create_new(true).mode(0o600).open(&new)?;
             let mut bytes = Beginning { book: self.id, number }.bytes().to_vec();
             bytes.extend(bans.iter().flat_map(|ban| bytes_of(self.id, ban)));
             file.write_all(&bytes)?;
+            // Whoever purges a stopped cache as root leaves the file to whom the cache is.
+            let owner = dir.metadata()?;
+            if owner.uid() != file.metadata()?.uid() {
+                let _ = fchown(&file, Some(owner.uid()), Some(owner.gid()));
+            }
             file.sync_all()?;
             fs::rename(&new, self.path())?;
-            File::open(&self.dir)?.sync_all()?;
+            is_in_place = true;
+            dir.sync_all()?;
             Ok((file, bytes.len() as u64))
         })();
         let (file, bytes) = written.inspect_err(|_: &io::Error| {
+            if is_in_place {
+                // The one that is open has no name any more: the next purge is written with a new one.
+                self.file = None;
+            }
             // Left behind, the next one removes it.
             let _ = fs::remove_file(&new);
         })?;

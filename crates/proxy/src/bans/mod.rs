@@ -42,6 +42,7 @@ use checked::Checked;
 use file::Book;
 use marks::Ban;
 pub(crate) use rule::{Rule, Subject};
+pub(crate) use selector::MOST_TEXT_BYTES;
 pub use selector::{BadSelector, Selector};
 pub(crate) use stamp::Stamp;
 use table::Table;
@@ -58,6 +59,8 @@ pub(crate) enum Verdict {
     Counts,
     /// It is stale since then, by a ban of this kind.
     Stale(SystemTime, &'static str),
+    /// The bans that it would have to be compared with are lost: it is validated before it is used, whatever might be served stale.
+    Unknown(SystemTime),
     /// It is gone, by a ban of this kind.
     Gone(&'static str),
 }

@@ -9,7 +9,7 @@ use super::tags::{hash, split};
 use crate::cache_rules::HostPattern;
 
 /// The longest text, in bytes.
-const MOST_TEXT_BYTES: usize = 4096;
+pub(crate) const MOST_TEXT_BYTES: usize = 4096;
 /// The largest program that a regular expression may become, in bytes; and what it may use while it is tried, on each thread.
 const MOST_REGEX_BYTES: usize = 256 * 1024;
 

@@ -37,8 +37,9 @@ pub(super) struct Table {
     domains: HashMap<String, Marks>,
     tags: HashMap<u64, Marks>,
     host_tags: HashMap<(u64, String), Marks>,
-    /// By any tag.
+    /// By any tag, at all hosts and at one.
     any_tag: Marks,
+    any_host_tag: HashMap<String, Marks>,
     tried: Vec<Tried>,
 }
 
@@ -99,13 +100,13 @@ impl Table {
         let since = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
         if found.marks.hard > number {
             Verdict::Gone(found.by[0])
+        } else if !is_own && !self.of_node && stamp != Stamp::default() {
+            // Nobody knows any more which bans there were.
+            Verdict::Unknown(since(self.opened))
         } else if found.marks.soft > number {
             Verdict::Stale(since(found.marks.soft_at), found.by[1])
-        } else if is_own || self.of_node || stamp == Stamp::default() {
-            Verdict::Counts
         } else {
-            // Nobody knows any more which bans there were.
-            Verdict::Stale(since(self.opened), "lost")
+            Verdict::Counts
         }
     }
 
@@ -121,6 +122,7 @@ impl Table {
         self.prefixes_of(&subject.url, |marks| add(Some(marks), "prefix"));
         if tags.unlisted {
             add(Some(&self.any_tag), "tag");
+            add(self.any_host_tag.get(host), "tag");
         }
         for tag in tags.hashes() {
             add(self.tags.get(&tag), "tag");
@@ -195,6 +197,8 @@ impl Table {
     fn drop_those(&mut self, goes: impl Fn(&Ban) -> bool) {
         let gone: Vec<u64> = self.bans.values().filter(|ban| goes(ban)).map(|ban| ban.number).collect();
         gone.into_iter().for_each(|number| self.drop_one(number));
+        let all = self.all;
+        self.any_host_tag.retain(|_, marks| marks.hard > all.hard || marks.soft > all.soft.max(all.hard));
     }
 
     fn drop_one(&mut self, number: u64) {
@@ -249,12 +253,13 @@ impl Table {
             Rule::Prefix(prefix) => self.prefixes.entry(prefix.clone()).or_default(),
             Rule::Host(host) => self.hosts.entry(host.clone()).or_default(),
             Rule::Domain(domain) => self.domains.entry(domain.clone()).or_default(),
-            Rule::Tag { host, tag } => {
+            Rule::Tag { host: None, tag } => {
                 self.any_tag.set(ban);
-                match host {
-                    None => self.tags.entry(*tag).or_default(),
-                    Some(host) => self.host_tags.entry((*tag, host.clone())).or_default(),
-                }
+                self.tags.entry(*tag).or_default()
+            }
+            Rule::Tag { host: Some(host), tag } => {
+                self.any_host_tag.entry(host.clone()).or_default().set(ban);
+                self.host_tags.entry((*tag, host.clone())).or_default()
             }
             rule @ (Rule::Suffix { .. } | Rule::Regex(_)) => {
                 let at = self.tried.iter().position(|tried| tried.rule == *rule).unwrap_or_else(|| {

@@ -43,9 +43,21 @@ impl Tags {
                 fields.remove(name);
             }
         }
+        Tags::listed(hashes, unlisted)
+    }
+
+    /// These and others.
+    pub fn with(&self, others: &Tags) -> Tags {
+        if others.is_empty() || self == others {
+            return self.clone();
+        }
+        Tags::listed(self.hashes().chain(others.hashes()).collect(), self.unlisted || others.unlisted)
+    }
+
+    fn listed(mut hashes: Vec<u64>, unlisted: bool) -> Tags {
         hashes.sort_unstable();
         hashes.dedup();
-        unlisted |= hashes.len() > MOST_TAGS;
+        let unlisted = unlisted || hashes.len() > MOST_TAGS;
         hashes.truncate(MOST_TAGS);
         Tags { bytes: hashes.iter().flat_map(|hash| hash.to_le_bytes()).collect::<Vec<_>>().into(), unlisted }
     }

@@ -1,3 +1,4 @@
+use bytes::Bytes;
 use std::fs;
 use std::time::Duration;
 
@@ -31,6 +32,7 @@ fn judge(bans: &Bans, stamp: Stamp, url: &str, names: &[&str]) -> &'static str {
     match bans.judge(&Key::from_name(url.as_bytes()), stamp, &tags(names), || Some(subject)) {
         Verdict::Counts => "counts",
         Verdict::Stale(_, by) | Verdict::Gone(by) => by,
+        Verdict::Unknown(_) => "unknown",
     }
 }
 
@@ -128,6 +130,35 @@ fn what_was_asked_for_before_a_ban_is_banned_whenever_it_is_judged() {
     for (stamp, by) in stamps.iter().zip(["tag", "tag", "tag", "counts"]) {
         assert_eq!((judge(&bans, *stamp, "a/x", &["red"]), judge(&bans, *stamp, "a/x", &["grey"])), (by, "counts"));
     }
+}
+
+/// Of an object with more tags than are kept any may be meant, but for those at other hosts.
+#[test]
+fn more_tags_than_are_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let bans = open(dir.path());
+    let before = bans.now();
+    let many = Tags::of(Bytes::new(), true).unwrap();
+    let judge = |host: &'static str| {
+        let subject = move || Some(Subject { scheme: "http", host: host.into(), url: format!("{host}/x") });
+        bans.judge(&Key::from_name(host.as_bytes()), before, &many, subject)
+    };
+    bans.ban(vec![Rule::Tag { host: Some("a".into()), tag: 1 }], false, NOW).unwrap();
+    assert_eq!((judge("a"), judge("b")), (Verdict::Gone("tag"), Verdict::Counts));
+    bans.ban(vec![tag("red")], false, NOW).unwrap();
+    assert_eq!(judge("b"), Verdict::Gone("tag"));
+    bans.ban(vec![Rule::All], false, NOW).unwrap();
+    assert!(bans.table.read().all().len() == 1 && judge("a") == Verdict::Gone("all"));
+}
+
+#[test]
+fn tags_add_up() {
+    let (one, other) = (tags(&["red", "blue"]), tags(&["blue", "green"]));
+    assert_eq!(one.with(&other), tags(&["red", "blue", "green"]));
+    assert!(one.with(&Tags::default()) == one && one.with(&one) == one);
+    let names: Vec<String> = (0..1024).map(|n| n.to_string()).collect();
+    let full = tags(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(!full.unlisted && full.with(&one).unlisted);
 }
 
 #[test]
@@ -266,10 +297,10 @@ fn a_damaged_file_makes_everything_stale() {
     }
     // And one that is gone, or an old copy put back: what is stored has seen newer purges.
     fs::remove_file(&path).unwrap();
-    assert_eq!(judge(&open(dir.path()), stamp, "z/x", &[]), "lost");
+    assert_eq!(judge(&open(dir.path()), stamp, "z/x", &[]), "unknown");
     assert_eq!(judge(&open(dir.path()), Stamp::default(), "z/x", &[]), "counts");
     fs::write(&path, &sound).unwrap();
-    assert_eq!(judge(&open(dir.path()), Stamp(stamp.0 + 1), "z/x", &[]), "lost");
+    assert_eq!(judge(&open(dir.path()), Stamp(stamp.0 + 1), "z/x", &[]), "unknown");
 }
 
 #[test]
@@ -481,5 +512,5 @@ fn what_was_compared_with_all_bans_is_not_compared_again() {
     bans.leave();
     std::fs::remove_file(dir.path().join("tinaja.bans")).unwrap();
     bans.take(at(2000));
-    assert_eq!(judged(&["green"]).0, Verdict::Stale(at(2000), "lost"));
+    assert_eq!(judged(&["green"]).0, Verdict::Unknown(at(2000)));
 }

@@ -192,7 +192,9 @@ impl Parts {
     /// Begins to store the whole of an object of which there are pieces, with the head that these have now.
     async fn begin_whole(&self, request: &Request, found: &Found, reply: &Reply) -> Option<(Key, Writer)> {
         let header = found.head.header()?;
-        let received = Received { head: &header, ..reply.received() };
+        // As old as its pieces, and called what they are: a part may come without fields of the whole (RFC 9110 15.3.7).
+        let (stamp, tags) = (found.head.facts.stamp, found.head.tags());
+        let received = Received { head: &header, stamp, tags, ..reply.received() };
         let length = found.length().filter(|length| *length <= self.keeper.store.max_object_bytes())?;
         self.keeper.begin(request, &keep(request, &received).ok()?, &received, Some(length)).await
     }

@@ -35,11 +35,11 @@ pub(super) async fn refresh(
     };
     let stamp = match verdict(bans, &request.ticket.name, &found.place, &found.head) {
         Verdict::Gone(_) => found.head.facts.stamp,
-        Verdict::Counts | Verdict::Stale(..) => reply.stamp,
+        Verdict::Counts | Verdict::Stale(..) | Verdict::Unknown(_) => reply.stamp,
     };
     let received = Received { head: &header, stamp, ..reply.received() };
-    // Who says nothing of tags changes none.
-    let tags = if reply.tags.is_empty() { found.head.tags() } else { &reply.tags };
+    // Tags only add up while it is validated: by the ones that it had it may have been purged a moment ago.
+    let tags = &found.head.tags().with(&reply.tags);
     let variant = found.head.facts.variant.map(|variant| (found.head.facts.family, variant));
     let kept = keep(request, &received).ok().filter(|_| has_its_name);
     let new = kept.and_then(|keep| {

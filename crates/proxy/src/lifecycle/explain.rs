@@ -142,6 +142,7 @@ async fn explain_at((store, bans): (&Storage, &Bans), clock: &Clock, request: &R
                 (explained.verdict, explained.stored) = (verdict, Some(stored));
                 match banned(bans, &ticket.name, &found.place, &found.head) {
                     Verdict::Stale(_, by) => format!("{why}: it was purged softly by {}", in_words(by)),
+                    Verdict::Unknown(_) => format!("{why}: nobody knows any more whether it was purged"),
                     Verdict::Counts | Verdict::Gone(_) => why.to_owned(),
                 }
             }
@@ -164,8 +165,7 @@ fn in_words(kind: &str) -> &str {
         "domain" => "a domain of its host",
         "suffix" => "the end of its path",
         "regex" => "a regular expression",
-        "tag" => "a tag",
-        _ => "nobody knows what, since the purges of its time are lost",
+        _ => "a tag",
     }
 }
 

@@ -75,6 +75,10 @@ fn judged(store: &Storage, bans: &Bans, name: &Name, mut found: Found) -> Looked
             bans.count_found(false);
             found.head.facts = found.head.facts.stale_since(since.min(now));
         }
+        Verdict::Unknown(since) => {
+            bans.count_found(false);
+            found.head.facts = found.head.facts.distrusted_since(since.min(now));
+        }
         Verdict::Gone(by) => {
             bans.count_found(true);
             return Looked::Banned(found.place, by);

@@ -8,11 +8,11 @@ use std::time::{Duration, SystemTime};
 
 use bytes::{Buf, Bytes};
 use http::{HeaderMap, StatusCode};
-use tinaja_http::lines::{Line, header_map};
+use tinaja_http::lines::{Line, header_map, lines};
 use tinaja_http::message::{Fields, ResponseHead};
 use tinaja_http::reuse::StoredState;
 
-use crate::bans::{Stamp, Tags};
+use crate::bans::{Stamp, Tags, tag_fields};
 
 /// The first byte of every head. 1 and 2 were the forms that the adapter for Pingora's cache makes, 3 knew no pieces.
 const VERSION: u8 = 5;
@@ -84,14 +84,14 @@ impl Facts {
     /// The same, stale if it came before that time: the cache may have missed that it was removed.
     pub fn trusted_from(self, distrusted_before: Option<SystemTime>) -> Facts {
         match distrusted_before {
-            Some(before) if self.received < before => Facts {
-                fresh_until: self.fresh_until.min(before),
-                stale_while_revalidate_seconds: 0,
-                may_be_stale: false,
-                ..self
-            },
+            Some(before) if self.received < before => self.distrusted_since(before),
             _ => self,
         }
+    }
+
+    /// The same, to be validated before it is used: it is stale since then, and may not be served so of the proxy's own accord.
+    pub fn distrusted_since(self, since: SystemTime) -> Facts {
+        Facts { stale_while_revalidate_seconds: 0, may_be_stale: false, ..self.stale_since(since) }
     }
 
     /// What decides reuse at `now`. What was received later than that is stale: the clock was put back, and nobody knows how
@@ -190,8 +190,11 @@ impl StoredHead {
         let tags_at = pieces_at + pieces_bytes;
         let wire_at = tags_at + tags_bytes;
         let (primary, pieces) = (bytes.slice(fixed_bytes..pieces_at), bytes.slice(pieces_at..tags_at));
-        let tags = Tags::of(bytes.slice(tags_at..wire_at), flags & UNLISTED_TAGS != 0)?;
-        Some(StoredHead { kind, facts, primary, pieces, tags, wire: bytes.slice(wire_at..) })
+        let wire = bytes.slice(wire_at..);
+        // Of what came before tags were kept, any may be meant.
+        let has_tags = !is_stamped && lines(&wire).any(|line| tag_fields().iter().any(|name| line.is(name)));
+        let tags = Tags::of(bytes.slice(tags_at..wire_at), has_tags || flags & UNLISTED_TAGS != 0)?;
+        Some(StoredHead { kind, facts, primary, pieces, tags, wire })
     }
 
     /// A head to store. `None` where it would be too large: the response then passes through.

@@ -43,6 +43,11 @@ fn the_format_is_what_it_was() {
     assert_eq!(unstamped.facts, Facts { stamp: Stamp::default(), ..facts() });
     assert!(unstamped.tags().is_empty() && unstamped.wire() == StoredHead::decode(&head).unwrap().wire());
     assert_eq!((unstamped.primary(), unstamped.pieces()), (&b"4:http,"[..], &Bytes::from(list_bytes)));
+    // Its tags were not kept, but their fields were.
+    let mut tagged = include_bytes!("../../tests/golden/head-v4.bin").to_vec();
+    let at = tagged.windows(6).position(|bytes| bytes == b"X-A: 1").unwrap();
+    tagged[at..at + 6].copy_from_slice(b"XKEY:1");
+    assert!(StoredHead::decode(&tagged.into()).unwrap().tags().unlisted);
     let before = include_bytes!("../../tests/golden/head-v3.bin");
     assert!(is_old(before) && StoredHead::decode(&Bytes::from_static(before)).is_none());
 }
