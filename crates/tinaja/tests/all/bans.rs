@@ -177,7 +177,7 @@ fn purges_before_and_after_a_hand_over() {
     assert_eq!(run(&setup, &["purge", "--tag", "b"]).0, Some(0));
     assert_eq!(text(&new, "/b/1"), "2");
     assert!(old.process.wait().success());
-    // And one that fails, and leaves the cache to the one before.
+    // And while one begins that never gets so far as to take the cache.
     let failed = setup.successor("output-failed", &["--metrics-is-no-flag"]);
     wait_for("it to fail", Duration::from_secs(60), || failed.output().contains("error").then_some(()));
     version.store(3, Ordering::SeqCst);
