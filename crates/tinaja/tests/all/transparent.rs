@@ -147,6 +147,7 @@ fn where_clients_may_not_go_they_do_not_come_this_way() {
                 network.logged(&["error:no-destination", "nf_conntrack"]);
             }
             network.divert(&[]);
+            network.divert_private(by);
             let path = format!("/inside/{by}");
             for host in ["private.test", PRIVATE, "a.test"] {
                 let got = network.curl(PRIVATE, &format!("http://{host}{path}"), &[]);
