@@ -183,8 +183,8 @@ fn where_clients_may_not_go_they_do_not_come_this_way() {
 #[test]
 fn what_is_no_http_gets_an_answer_or_an_end() {
     with_network("transparent::what_is_no_http_gets_an_answer_or_an_end", |network| {
-        network.settings("[limits]\nidle = \"2s\"\n", &listener("redirect"));
-        let _tinaja = network.start(&[]);
+        network.settings("", &listener("redirect"));
+        let mut tinaja = network.start(&[]);
         network.divert(&[]);
         // To its end: cat returns when the connection is closed.
         let say = |what: &str| {
@@ -196,7 +196,6 @@ fn what_is_no_http_gets_an_answer_or_an_end() {
             ("\\x16\\x03\\x01\\x02\\x00\\x01\\x00\\x01\\xfc\\x03\\x03\\r\\n\\r\\n", "HTTP/1.1 400 "),
             ("CONNECT a.test:443 HTTP/1.1\\r\\nHost: a.test:443\\r\\n\\r\\n", "HTTP/1.1 405 "),
             ("GET / HTTP/1.1\\r\\n\\r\\n", "HTTP/1.1 400 "),
-            ("", "end 0"),
         ] {
             let said = say(what);
             assert!(said.starts_with(answer) && said.ends_with("end 0\n"), "{what}: {said}");
@@ -204,6 +203,11 @@ fn what_is_no_http_gets_an_answer_or_an_end() {
         // A client that has left is no reason to wait, nor is one that hangs up in between.
         network.shell(&format!("exec 3<>/dev/tcp/{}/80; printf 'GET / HT' >&3", A[0]));
         eventually("all connections to end", || network.metric("tinaja_connections") == 0);
+        assert!(tinaja.terminate().success(), "{}", network.said());
+        // One that says nothing is waited for, and not for ever.
+        network.settings("[limits]\nidle = \"1s\"\n", &listener("redirect"));
+        let _tinaja = network.start(&[]);
+        assert_eq!(say(""), "end 0\n");
     });
 }
 
