@@ -22,7 +22,8 @@ pub enum Place {
     Shared(String),
 }
 
-/// Run a test of this program, by its full name, once more in a network of its own. Panics with its output when it fails there.
+/// Run a test of this program, by its full name, once more in a network of its own. Panics with its output when it fails there, and if no
+/// test has that name.
 ///
 /// For tests that give loopback addresses of others, and for those of programs that watch the machine's network: a browser breaks off
 /// what it is loading when an address comes or goes, as they do wherever a test makes bridges.
@@ -32,11 +33,16 @@ pub fn in_own_network(test: &str) -> Place {
     }
     let program = std::env::current_exe().unwrap();
     let script = format!("ip link set lo up && exec '{}' --exact {test} --nocapture", program.display());
-    match Command::new("unshare").args(["--net", "sh", "-c", &script]).env(INSIDE, "1").output() {
+    // With process numbers of its own, so that servers which it has started end with it, however it ends.
+    let own = ["--pdeathsig", "KILL", "unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"];
+    match Command::new("setpriv").args(own).args(["sh", "-c", &script]).env(INSIDE, "1").output() {
         Ok(ran) if String::from_utf8_lossy(&ran.stdout).contains("running 1 test") => {
             let text = String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned();
             assert!(ran.status.success(), "in a network of its own: {text}");
             Place::Passed
+        }
+        Ok(ran) if String::from_utf8_lossy(&ran.stdout).contains("running 0 tests") => {
+            panic!("no test is called {test:?}")
         }
         other => Place::Shared(format!("{other:?}")),
     }
@@ -101,4 +107,18 @@ pub fn be_a_router() {
 
 fn ip(args: &[&str]) {
     run(Command::new("ip").args(args));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_no_test_has_is_no_reason_to_skip() {
+        match std::panic::catch_unwind(|| in_own_network("a test that is not there")) {
+            Ok(Place::Shared(why)) => assert!(!why.contains("running 0 tests"), "{why}"),
+            Ok(Place::Own | Place::Passed) => panic!("no such test has run"),
+            Err(_) => (),
+        }
+    }
 }

@@ -103,6 +103,9 @@ pub struct InterceptHints {
     /// The configuration file, as given to serve.
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
+    /// An interface by which clients' connections come in, as br-lan; may be repeated. What comes in by others is left alone.
+    #[arg(long, value_name = "INTERFACE")]
+    pub from: Vec<String>,
     /// The user that the proxy runs as: then the connections of this machine's own programs are sent to it too, but not its own.
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,

@@ -13,21 +13,65 @@ use tinaja_proxy::{Diversion, Listener};
 use crate::flags::InterceptHints;
 use crate::settings;
 
-/// What marks packets for tproxy, and the number of the table by which those stay on this machine.
-const MARK: &str = "0x74";
+/// What marks packets for tproxy, one bit of a mark whose other bits are left as they are, and the number of the table by which packets
+/// with it stay on this machine.
+const MARK: &str = "0x1000/0x1000";
+const SET_MARK: &str = "meta mark set meta mark or 0x1000";
 const TABLE: &str = "116";
 /// Kinds of addresses that are no server's elsewhere.
 const HERE: &str = "fib daddr type { local, broadcast, multicast } accept";
+/// And those of private networks: what goes there is between an operator's own machines, and most of it the proxy would refuse.
+const PRIVATE: [&str; 2] = [
+    "ip daddr { 10.0.0.0/8, 100.64.0.0/10, 169.254.0.0/16, 172.16.0.0/12, 192.168.0.0/16 } accept",
+    "ip6 daddr { fc00::/7, fe80::/10 } accept",
+];
 
 /// Print the script for the listeners of a configuration file.
 ///
-/// Errors: the file makes no sense, has no transparent listener, or the user's name is none.
+/// Errors: the file makes no sense, has no transparent listener, neither interfaces nor a user are named, no listener takes the
+/// connections that come in by the interfaces, or the name of one or of the user is none.
 pub fn intercept_hints(flags: InterceptHints) -> Result<()> {
     let listeners = settings::listeners(&flags.config)?;
-    let text = script(&listeners, flags.user.as_deref(), &flags.config.display().to_string())?;
+    let whose = Whose { from: &flags.from, user: flags.user.as_deref() };
+    let text = script(&listeners, whose, &flags.config.display().to_string())?;
     match stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result.context("cannot write to standard output"),
+    }
+}
+
+/// Whose connections are sent to the proxy.
+#[derive(Clone, Copy, Debug)]
+struct Whose<'a> {
+    /// Those that come in by these interfaces.
+    from: &'a [String],
+    /// And those of this machine's own programs, but those of this user.
+    user: Option<&'a str>,
+}
+
+impl Whose<'_> {
+    /// Errors: nobody's, or a name that is none.
+    fn check(self) -> Result<()> {
+        if self.from.is_empty() && self.user.is_none() {
+            bail!(
+                "whose connections? Say --from INTERFACE, once for each interface behind which clients are (what comes in by others, \
+                 as from the Internet, is left alone), or --user NAME for this machine's own programs, or both"
+            );
+        }
+        if let Some(interface) = self.from.iter().find(|interface| !is_name(interface, 15)) {
+            bail!("{interface:?} is not the name of an interface; `ip link` shows them");
+        }
+        if let Some(user) = self.user.filter(|user| !is_name(user, 64)) {
+            bail!("{user:?} is not the name or number of a user");
+        }
+        Ok(())
+    }
+
+    /// A rule that ends a chain for what comes in by any interface but those, and one more.
+    fn not_from(self, more: Option<&str>) -> String {
+        let all = self.from.iter().map(String::as_str).chain(more);
+        let quoted: Vec<String> = all.map(|interface| format!("\"{interface}\"")).collect();
+        format!("iifname != {{ {} }} accept", quoted.join(", "))
     }
 }
 
@@ -43,8 +87,16 @@ struct Target {
 impl Target {
     /// What begins a rule for its connections.
     fn connections(self) -> String {
-        let protocol = if self.version == "ip" { "ipv4" } else { "ipv6" };
-        format!("meta nfproto {protocol} tcp dport {{ 80, 443 }}")
+        format!("meta nfproto {} tcp dport {{ 80, 443 }}", self.protocol())
+    }
+
+    fn protocol(self) -> &'static str {
+        if self.version == "ip" { "ipv4" } else { "ipv6" }
+    }
+
+    /// Whether connections of other machines come to it: by a redirect, a listener on loopback has none.
+    fn takes_routed(self) -> bool {
+        self.by == Diversion::Tproxy || !self.at.ip().is_loopback()
     }
 
     /// What a rule of nat does with them.
@@ -57,7 +109,7 @@ impl Target {
 
     fn tproxy(self) -> String {
         let to = if self.at.ip().is_unspecified() { format!(":{}", self.at.port()) } else { self.at.to_string() };
-        format!("tproxy {} to {to} meta mark set {MARK} accept", self.version)
+        format!("tproxy {} to {to} {SET_MARK} accept", self.version)
     }
 }
 
@@ -89,13 +141,17 @@ fn targets(listeners: &[Listener]) -> (Vec<Target>, Vec<SocketAddr>) {
     (targets, left_over)
 }
 
-fn script(listeners: &[Listener], user: Option<&str>, file: &str) -> Result<String> {
+fn script(listeners: &[Listener], whose: Whose<'_>, file: &str) -> Result<String> {
     let (targets, left_over) = targets(listeners);
     if targets.is_empty() {
         bail!("{file} has no transparent listener: add a [[listener]] with mode = \"transparent\"");
     }
-    if let Some(user) = user.filter(|user| !is_user(user)) {
-        bail!("{user:?} is not the name or number of a user");
+    whose.check()?;
+    if !whose.from.is_empty() && !targets.iter().any(|target| target.takes_routed()) {
+        bail!(
+            "a redirect brings no connection of another machine to a listener on loopback: give the transparent listener in {file} \
+             another address or by = \"tproxy\", or leave --from out"
+        );
     }
     let of = |by| targets.iter().copied().filter(move |target| target.by == by);
     let mut text = String::from(
@@ -117,9 +173,16 @@ fn script(listeners: &[Listener], user: Option<&str>, file: &str) -> Result<Stri
         let _ =
             writeln!(text, "#   ip rule del fwmark {MARK} lookup {TABLE}; ip -6 rule del fwmark {MARK} lookup {TABLE}");
     }
-    text.push_str(match user {
-        Some(_) => "# With the connections of this machine's own programs, but the proxy's.\n",
-        None => "# For those of machines behind this router. For this machine's own, add --user with the user that the proxy runs as.\n",
+    if !whose.from.is_empty() {
+        let _ = writeln!(
+            text,
+            "# For connections that come in by {}. Those by other interfaces are left alone.",
+            whose.from.join(", ")
+        );
+    }
+    text.push_str(match whose.user {
+        Some(_) => "# For connections of this machine's own programs, but the proxy's.\n",
+        None => "# For this machine's own programs, add --user with the user that the proxy runs as.\n",
     });
     text.push_str("set -e\n");
     for target in of(Diversion::Tproxy) {
@@ -129,117 +192,54 @@ fn script(listeners: &[Listener], user: Option<&str>, file: &str) -> Result<Stri
         let _ = writeln!(text, "{ip} route replace local default dev lo table {TABLE}");
     }
     text.push_str("nft -f - <<'END'\ntable inet tinaja\ndelete table inet tinaja\ntable inet tinaja {\n");
-    chains(&mut text, &targets, user);
+    chains(&mut text, &targets, whose);
     text.push_str("}\nEND\n");
     Ok(text)
 }
 
-fn chains(text: &mut String, targets: &[Target], user: Option<&str>) {
+fn chains(text: &mut String, targets: &[Target], whose: Whose<'_>) {
     let of = |by| targets.iter().copied().filter(move |target| target.by == by);
-    let mut chain = |name: &str, hook: &str, rules: Vec<String>| {
+    let mut chain = |name: &str, hook: &str, unless: Vec<String>, rules: Vec<String>| {
+        if rules.is_empty() {
+            return;
+        }
         let _ = writeln!(text, "\tchain {name} {{\n\t\ttype {hook}; policy accept;");
-        for rule in rules {
+        for rule in unless.into_iter().chain(rules) {
             let _ = writeln!(text, "\t\t{rule}");
         }
         text.push_str("\t}\n");
     };
-    let not_own = |user: &str| vec![format!("meta skuid \"{user}\" accept"), HERE.to_owned()];
-    // A listener on loopback has no connections from elsewhere: they would not be let in.
-    let routed: Vec<Target> = of(Diversion::Redirect).filter(|target| !target.at.ip().is_loopback()).collect();
-    if !routed.is_empty() {
-        let rules = routed.iter().map(|target| format!("{} {}", target.connections(), target.redirect()));
-        let rules = [HERE.to_owned()].into_iter().chain(rules).collect();
-        chain("nat_router", "nat hook prerouting priority dstnat", rules);
+    let elsewhere =
+        |first: String| [&[first.as_str(), HERE], &PRIVATE[..]].concat().into_iter().map(str::to_owned).collect();
+    let quic = |target: Target| format!("meta nfproto {} udp dport 443 reject", target.protocol());
+    if !whose.from.is_empty() {
+        let routed = of(Diversion::Redirect).filter(|target| target.takes_routed());
+        let rules = routed.map(|target| format!("{} {}", target.connections(), target.redirect())).collect();
+        chain("nat_router", "nat hook prerouting priority dstnat", elsewhere(whose.not_from(None)), rules);
+        let unless = [&[whose.not_from(None)][..], &PRIVATE.map(str::to_owned)].concat();
+        let rules = targets.iter().copied().filter(|target| target.takes_routed()).map(quic).collect();
+        chain("quic_router", "filter hook forward priority filter", unless, rules);
     }
-    if let (Some(user), Some(_)) = (user, of(Diversion::Redirect).next()) {
-        let rules = of(Diversion::Redirect).map(|target| format!("{} {}", target.connections(), target.redirect()));
-        chain("nat_own", "nat hook output priority -100", not_own(user).into_iter().chain(rules).collect());
-    }
-    if of(Diversion::Tproxy).next().is_some() {
-        let rules = of(Diversion::Tproxy).map(|target| format!("{} {}", target.connections(), target.tproxy()));
-        let rules = [HERE.to_owned()].into_iter().chain(rules).collect();
-        chain("mangle_router", "filter hook prerouting priority mangle", rules);
-    }
-    if let (Some(user), Some(_)) = (user, of(Diversion::Tproxy).next()) {
-        let rules = of(Diversion::Tproxy).map(|target| format!("{} meta mark set {MARK}", target.connections()));
-        chain("mangle_own", "route hook output priority mangle", not_own(user).into_iter().chain(rules).collect());
-    }
-    let quic = || {
-        let protocol = |target: &Target| if target.version == "ip" { "ipv4" } else { "ipv6" };
-        targets.iter().map(move |target| format!("meta nfproto {} udp dport 443 reject", protocol(target)))
-    };
-    chain("quic_router", "filter hook forward priority filter", quic().collect());
-    if let Some(user) = user {
-        chain("quic_own", "filter hook output priority filter", not_own(user).into_iter().chain(quic()).collect());
-    }
+    // What this machine's own programs send comes to tproxy by loopback, with the mark.
+    let not_from = whose.not_from(whose.user.map(|_| "lo"));
+    let rules = of(Diversion::Tproxy).map(|target| format!("{} {}", target.connections(), target.tproxy())).collect();
+    chain("mangle_router", "filter hook prerouting priority mangle", elsewhere(not_from), rules);
+    let Some(user) = whose.user else { return };
+    let unless = || elsewhere(format!("meta skuid \"{user}\" accept"));
+    let rules =
+        of(Diversion::Redirect).map(|target| format!("{} {}", target.connections(), target.redirect())).collect();
+    chain("nat_own", "nat hook output priority -100", unless(), rules);
+    let rules = of(Diversion::Tproxy).map(|target| format!("{} {SET_MARK}", target.connections())).collect();
+    chain("mangle_own", "route hook output priority mangle", unless(), rules);
+    chain("quic_own", "filter hook output priority filter", unless(), targets.iter().copied().map(quic).collect());
 }
 
 /// Whether it is safe in quotes of nftables', and of a shell's.
-fn is_user(text: &str) -> bool {
+fn is_name(text: &str, most_bytes: usize) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-    (1..=64).contains(&text.len()) && text.bytes().all(plain) && !text.starts_with('-')
+    (1..=most_bytes).contains(&text.len()) && text.bytes().all(plain) && !text.starts_with('-')
 }
 
 #[cfg(test)]
-mod tests {
-    use tinaja_proxy::Mode;
-
-    use super::*;
-
-    fn listener(at: &str, by: Diversion) -> Listener {
-        Listener { mode: Mode::Transparent(by), ..Listener::forward(at.parse().unwrap()) }
-    }
-
-    fn of(listeners: &[Listener], user: Option<&str>) -> String {
-        script(listeners, user, "tinaja.toml").unwrap()
-    }
-
-    #[test]
-    fn a_redirect_needs_no_marks() {
-        let text =
-            of(&[listener("0.0.0.0:3129", Diversion::Redirect), listener("[::]:3130", Diversion::Redirect)], None);
-        for line in [
-            "#   IPv4 by redirect to the listener on 0.0.0.0:3129",
-            "#   IPv6 by redirect to the listener on [::]:3130",
-            "\t\tmeta nfproto ipv4 tcp dport { 80, 443 } redirect to :3129",
-            "\t\tmeta nfproto ipv6 tcp dport { 80, 443 } redirect to :3130",
-            "\t\tmeta nfproto ipv6 udp dport 443 reject",
-        ] {
-            assert!(text.lines().any(|found| found == line), "{line}: {text}");
-        }
-        assert!(!text.contains("ip rule") && !text.contains("skuid") && !text.contains("tproxy"), "{text}");
-    }
-
-    #[test]
-    fn an_address_of_its_own_and_both_versions_at_one() {
-        let text = of(&[listener("192.0.2.1:3129", Diversion::Redirect)], None);
-        assert!(text.contains(" dnat ip to 192.0.2.1:3129\n") && !text.contains("ipv6"), "{text}");
-        let text =
-            of(&[listener("[::]:3129", Diversion::Tproxy), listener("0.0.0.0:9", Diversion::Tproxy)], Some("tinaja"));
-        for line in [
-            "#   not the listener on 0.0.0.0:9: another one has its connections already",
-            "ip rule add fwmark 0x74 lookup 116",
-            "ip -6 route replace local default dev lo table 116",
-            "\t\tmeta nfproto ipv4 tcp dport { 80, 443 } tproxy ip to :3129 meta mark set 0x74 accept",
-            "\t\tmeta nfproto ipv6 tcp dport { 80, 443 } meta mark set 0x74",
-            "\t\tmeta skuid \"tinaja\" accept",
-        ] {
-            assert!(text.lines().any(|found| found == line), "{line}: {text}");
-        }
-        // What is for this machine alone is not for others.
-        let text = of(&[listener("127.0.0.1:3129", Diversion::Redirect)], Some("999"));
-        assert!(!text.contains("prerouting") && text.contains("chain nat_own"), "{text}");
-        let text = of(&[listener("127.0.0.1:3129", Diversion::Tproxy)], None);
-        assert!(text.contains("tproxy ip to 127.0.0.1:3129 "), "{text}");
-    }
-
-    #[test]
-    fn what_makes_no_sense() {
-        let forward = [Listener::forward("127.0.0.1:3128".parse().unwrap())];
-        assert!(script(&forward, None, "a.toml").unwrap_err().to_string().contains("mode = \"transparent\""));
-        let good = [listener("0.0.0.0:3129", Diversion::Redirect)];
-        for user in ["", "a b", "a\"", "-x", "a\nb", "$(id)"] {
-            assert!(script(&good, Some(user), "a.toml").is_err(), "{user:?}");
-        }
-    }
-}
+#[path = "intercept_hints_tests.rs"]
+mod tests;

@@ -48,7 +48,7 @@ impl Welcome {
                     writeln!(text, "Tinaja is a transparent proxy on {}, by {by}", listen.join(", ")).and_then(|()| {
                         writeln!(
                             text,
-                            "  nftables   tinaja intercept-hints --config FILE prints what sends connections here"
+                            "  nftables   tinaja intercept-hints --config FILE --from INTERFACE prints what sends connections here"
                         )
                     })
                 }

@@ -78,6 +78,11 @@ impl H1 {
         self.gate.is_shut().then_some(self.gate)
     }
 
+    /// The connection as it is, whatever has been sent.
+    pub fn into_gate(self) -> Gate {
+        self.gate
+    }
+
     pub fn has_begun(&self) -> bool {
         self.frame != Frame::Unsent
     }

@@ -65,7 +65,7 @@ fn forwarded_for(ticket: &Ticket, head: &mut RequestHead) -> Result<(), BadField
 
 /// The origin's final answer, before anything is done with it: without what ended at its connection, and with a Date,
 /// as whoever receives an answer without one has to add it (RFC 9110 6.6.1).
-pub(super) fn from_origin(head: &mut ResponseHead, answered: SystemTime) -> Result<(), BadField> {
+pub(crate) fn from_origin(head: &mut ResponseHead, answered: SystemTime) -> Result<(), BadField> {
     for name in hops::hop_by_hop(&head.headers) {
         head.headers.remove(&name);
     }

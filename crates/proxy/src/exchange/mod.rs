@@ -61,6 +61,7 @@ use fill::Filler;
 use find::Finder;
 use flights::Flights;
 use give::Giver;
+pub(crate) use headers::from_origin;
 use keep::Keeper;
 use mirrored::Steps;
 use pages::give_up;

@@ -185,7 +185,7 @@ impl Front {
     }
 
     /// Takes what the client still sends, if it took its answer, so that it can read that.
-    async fn linger(&self, mut gate: Gate, sent: bool) {
+    pub(super) async fn linger(&self, mut gate: Gate, sent: bool) {
         if sent {
             let rest = async {
                 while matches!(gate.read_more().await, Ok(1..)) {

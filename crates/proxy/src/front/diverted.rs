@@ -80,7 +80,7 @@ impl Front {
         let destination = Destination::of(true, authority);
         let listener = serving.listener;
         let connect = Connect { caller, began, judged: &judged, id: &id, authority, destination, listener };
-        let allowed = match self.shared.dialled.has(peer) {
+        let allowed = match self.shared.dialled.has(peer, chosen) {
             true => Err(Failure::Loop),
             false => self.check_chosen(&connect.listener, connect.asked(), chosen),
         };

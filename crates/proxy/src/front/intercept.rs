@@ -259,7 +259,7 @@ impl Front {
         (greeting, ahead): (&[u8], BytesMut),
         Reached { stream: origin, address, outgoing }: Reached,
     ) {
-        if connect.caller.diverted.is_some_and(|ends| self.shared.dialled.has(ends.peer)) {
+        if connect.caller.diverted.is_some_and(|ends| self.shared.dialled.has(ends.peer, ends.chosen)) {
             // It was not known yet when it came.
             return self.log_connect(connect, &Failure::Loop);
         }

@@ -43,7 +43,7 @@ pub(super) async fn reach(
     let check = |address| shared.check_address(listener, asked, address);
     let addresses = resolve(&shared.clock, destination, shared.limits.resolve, check).await?;
     let (stream, address) = dial(&shared.clock, &addresses, shared.limits.connect).await?;
-    let outgoing = shared.dialled.add(stream.local_addr());
+    let outgoing = shared.dialled.add(stream.local_addr(), address);
     Ok(Reached { stream, address, outgoing })
 }
 

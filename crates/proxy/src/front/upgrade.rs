@@ -1,25 +1,29 @@
 //! A request that asks for another protocol, as WebSockets do (RFC 9110 7.8), of a client that takes this proxy for the origin: inside an
 //! intercepted tunnel, or on a connection that the kernel sent here.
 //!
-//! Its head goes to the origin as it came, and all that follows is passed on both ways: the tunnel is one again, but for its TLS,
-//! which is checked as ever. Nothing of it is stored, and the client's connection ends with it, whatever the origin answers.
+//! Its head goes to the origin as it came. If the origin says 101, all that follows is passed on both ways: the tunnel is one again, but
+//! for its TLS, which is checked as ever. If it does not, the client still speaks HTTP, and what it sends would be requests that nobody
+//! has judged: it gets that answer, and its connection ends. Nothing of either is stored.
 
-use bytes::BytesMut;
-use http::header::VIA;
+use bytes::{Bytes, BytesMut};
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING, VIA};
+use http::{Method, StatusCode};
 use tinaja_http::body::Framing;
-use tinaja_http::hops::via_member;
+use tinaja_http::hops::{self, Interim, via_member};
 use tinaja_http::judge::Judged;
+use tinaja_http::message::ResponseHead;
 use tinaja_logs::{CacheResult, Record};
 use tokio::io::AsyncWriteExt;
 
 use super::tunnel::Reached;
 use super::{Caller, Front, tunnel};
-use crate::client::Gate;
-use crate::exchange::Request;
+use crate::client::{Gate, H1};
+use crate::diverted::Outgoing;
+use crate::exchange::{Request, from_origin};
 use crate::failure::Failure;
 use crate::ids::RequestId;
 use crate::metrics::Source;
-use crate::origin::{Destination, secure};
+use crate::origin::{Connection, Destination, over, secure};
 
 impl Front {
     /// Passes on a request that leaves HTTP, and whatever comes of it.
@@ -31,50 +35,124 @@ impl Front {
         (judged, id): (&Judged, &RequestId),
     ) {
         let (ticket, shared) = (&request.ticket, &self.shared);
-        let reached = async {
-            // Where content ends would be the origin's to say, and not the judge's.
-            if judged.framing != Framing::Length(0) {
-                return Err(Failure::NoUpgrade);
-            }
-            if request.is_loop {
-                return Err(Failure::Loop);
-            }
-            let asked = ticket.asked(request.method());
-            let there = ticket.chosen.map(|chosen| chosen.address.ip().to_string());
-            let host = there.unwrap_or_else(|| ticket.destination.host.clone());
-            let end = Destination { host, ..ticket.destination.clone() };
-            let Reached { stream, address, outgoing } = tunnel::reach(shared, &ticket.listener, asked, &end).await?;
-            let target = self.exchange.origins.anywhere();
-            let secured = secure(stream, &ticket.destination, &target, address);
-            let late = Failure::ConnectTimeout { address };
-            let (mut origin, _) = shared.clock.timeout(shared.limits.connect, secured).await.unwrap_or(Err(late))?;
-            let mut head = request.head.clone();
-            head.headers.append(VIA, via_member(request.version, &shared.name))?;
-            let mut bytes = Vec::new();
-            head.write_to(&mut bytes);
-            let sent = shared.clock.timeout(shared.limits.origin_stall, origin.write_all(&bytes)).await;
-            match sent {
-                Ok(Ok(())) => Ok((origin, address, outgoing)),
-                Ok(Err(error)) => Err(Failure::Origin(format!("it took no more: {error}"))),
-                Err(_) => Err(Failure::OriginTimeout),
+        let head_only = *request.method() == Method::HEAD;
+        let mut client = H1::new(gate, judged.http11, head_only, false, shared.patience());
+        let asked = async {
+            let (mut origin, outgoing) = self.ask_to_switch(request, judged).await?;
+            let head = answer_to(&mut origin, request, &mut client, &shared.name).await?;
+            Ok((origin, outgoing, head))
+        };
+        let (origin, _outgoing, head) = match asked.await {
+            Ok(asked) => asked,
+            Err(failure) => {
+                return self.refuse(client.into_gate(), caller, ticket.began, Some((judged, id)), &failure).await;
             }
         };
-        let (origin, address, _outgoing) = match reached.await {
-            Ok(reached) => reached,
-            Err(failure) => return self.refuse(gate, caller, ticket.began, Some((judged, id)), &failure).await,
+        let address = origin.address;
+        let (status, result, source, bytes) = if head.status == StatusCode::SWITCHING_PROTOCOLS {
+            let bytes = self.switched(client, origin, &head).await;
+            (200, CacheResult::Tunnel, Source::Tunnel, bytes)
+        } else {
+            let status = head.status.as_u16();
+            (status, CacheResult::Miss, Source::Origin, self.declined(client, origin, head).await)
         };
-        let (stream, ahead): (_, BytesMut) = gate.into_parts();
-        let relayed = tunnel::run(shared, stream, (b"", ahead), origin).await;
-        shared.count(&CacheResult::Tunnel, Source::Tunnel, 200, relayed.to_client, ticket.began);
+        shared.count(&result, source, status, bytes, ticket.began);
         shared.log.write(Record {
             id: Some(id.to_string()),
             method: judged.method.clone(),
             url: ticket.url(),
-            status: 200,
-            bytes: relayed.to_client,
-            result: CacheResult::Tunnel,
+            status,
+            bytes,
+            result,
             origin: Some(address.ip().to_string()),
             ..caller.record(ticket.began, &shared.clock)
         });
+    }
+
+    /// Sends the request to its origin over a connection of its own.
+    async fn ask_to_switch(&self, request: &Request, judged: &Judged) -> Result<(Connection, Outgoing), Failure> {
+        let (ticket, shared) = (&request.ticket, &self.shared);
+        // Where content ends would be the origin's to say, and not the judge's.
+        if judged.framing != Framing::Length(0) {
+            return Err(Failure::NoUpgrade);
+        }
+        if request.is_loop {
+            return Err(Failure::Loop);
+        }
+        let asked = ticket.asked(request.method());
+        let there = ticket.chosen.map(|chosen| chosen.address.ip().to_string());
+        let host = there.unwrap_or_else(|| ticket.destination.host.clone());
+        let end = Destination { host, ..ticket.destination.clone() };
+        let Reached { stream, address, outgoing } = tunnel::reach(shared, &ticket.listener, asked, &end).await?;
+        let target = self.exchange.origins.anywhere();
+        let secured = secure(stream, &ticket.destination, &target, address);
+        let late = Failure::ConnectTimeout { address };
+        let (stream, _) = shared.clock.timeout(shared.limits.connect, secured).await.unwrap_or(Err(late))?;
+        let mut origin = over(stream, &ticket.destination, &target, address);
+        let mut head = request.head.clone();
+        head.headers.append(VIA, via_member(request.version, &shared.name))?;
+        origin.send(&head).await?;
+        Ok((origin, outgoing))
+    }
+
+    /// Copies both ways until it is over: the origin has switched. Bytes that the client got behind the answer's head.
+    async fn switched(&self, mut client: H1, origin: Connection, head: &ResponseHead) -> u64 {
+        let (Ok(()), Some((origin, come))) = (client.interim(head).await, origin.into_raw()) else { return 0 };
+        let (stream, ahead): (_, BytesMut) = client.into_gate().into_parts();
+        let relayed = tunnel::run(&self.shared, stream, (&come, ahead), origin).await;
+        relayed.to_client + come.len() as u64
+    }
+
+    /// Passes the origin's answer on, which is this connection's last: it has not switched. Bytes of content that the client got.
+    async fn declined(&self, mut client: H1, mut origin: Connection, mut head: ResponseHead) -> u64 {
+        let shared = &self.shared;
+        let passed = async {
+            let via = via_member(head.version, &shared.name);
+            from_origin(&mut head, shared.clock.wall()).and_then(|()| head.headers.append(VIA, via)).ok()?;
+            client.begin(&head, Bytes::new()).await.ok()?;
+            // One that breaks off has no end, and the client is made to see that.
+            while let Some(piece) = origin.read().await.ok()? {
+                client.piece(piece).await.ok()?;
+            }
+            client.end().await.ok()
+        };
+        let is_whole = passed.await.is_some();
+        let (bytes, mut gate) = (client.sent_bytes(), client.into_gate());
+        if is_whole {
+            // Under TLS too the end is said. What the client has sent meanwhile is not looked at.
+            let _ = shared.clock.timeout(shared.limits.client_stall, gate.stream().shutdown()).await;
+            self.linger(gate, true).await;
+        }
+        bytes
+    }
+}
+
+/// The head of the origin's answer: of a 101, or of its final one. Interim ones are passed on before.
+async fn answer_to(
+    origin: &mut Connection,
+    request: &Request,
+    client: &mut H1,
+    name: &str,
+) -> Result<ResponseHead, Failure> {
+    let mut before = 0;
+    loop {
+        let mut head = tokio::select! {
+            head = origin.read_head() => head?,
+            () = client.gone() => return Err(Failure::ClientLeft),
+        };
+        if !head.status.is_informational() {
+            return Ok(head);
+        }
+        if hops::interim(head.status, request.is_http10(), true, before) == Interim::Refuse {
+            return Err(Failure::Origin("it sends interim answers without end".into()));
+        }
+        if head.status == StatusCode::SWITCHING_PROTOCOLS {
+            [CONTENT_LENGTH, TRANSFER_ENCODING].iter().for_each(|name| head.headers.remove(name));
+            head.headers.append(VIA, via_member(head.version, name))?;
+            return Ok(head);
+        }
+        hops::not_interim(&head.headers).iter().for_each(|name| head.headers.remove(name));
+        client.interim(&head).await.map_err(|_| Failure::ClientLeft)?;
+        before += 1;
     }
 }

@@ -6,9 +6,10 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use prometheus::IntCounter;
 use tinaja_http::message::{RequestHead, ResponseHead};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::h1::H1;
 use super::h2::H2;
@@ -47,6 +48,14 @@ impl Connection {
         match self.version {
             Speaking::H1(h1) => h1.reusable(),
             // Its connection is shared as it is.
+            Speaking::H2(_) => None,
+        }
+    }
+
+    /// The connection as bytes, for what comes behind HTTP, and what has come of that already. Of HTTP/2 there is none.
+    pub fn into_raw(self) -> Option<(impl AsyncRead + AsyncWrite + Unpin, BytesMut)> {
+        match self.version {
+            Speaking::H1(h1) => Some(h1.into_raw()),
             Speaking::H2(_) => None,
         }
     }

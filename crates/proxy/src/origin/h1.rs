@@ -83,6 +83,11 @@ impl H1 {
         clean.then_some((self.wire, self.place, self.reach))
     }
 
+    /// What it consists of, for what comes behind HTTP.
+    pub fn into_raw(self) -> (Wire, BytesMut) {
+        (self.wire, self.waiting)
+    }
+
     /// Sends a request's head.
     pub async fn send(&mut self, head: &RequestHead) -> Result<(), Failure> {
         self.head_only = head.method == Method::HEAD;

@@ -166,6 +166,18 @@ async fn open(destination: &Destination, target: &Target, address: SocketAddr) -
     Ok((Wire::new(stream, &target.counts), http2))
 }
 
+/// A connection over what is open to a destination already, for one request by HTTP/1.1.
+pub(crate) fn over(
+    stream: Box<dyn Stream>,
+    destination: &Destination,
+    target: &Target,
+    address: SocketAddr,
+) -> Connection {
+    let secured = destination.tls.then_some(destination.host.as_str());
+    let place = PoolKey::new(&target.counts, target.reach.mark, secured, address);
+    Connection::h1(H1::new(Wire::new(stream, &target.counts), place, target.reach.clone(), false), address, false)
+}
+
 /// TLS with a destination that wants it, and whether HTTP/2 is to be spoken then.
 pub(crate) async fn secure(
     stream: TcpStream,

@@ -1,6 +1,7 @@
 //! Clients that know of no proxy, by plain HTTP: what is stored and shared, what is not, and what is refused. On a router in a network
 //! of its own, with nftables as `tinaja intercept-hints` says.
 
+use std::fs;
 use std::process::Command;
 
 use crate::support::network::{A, B, Got, Network, PORT, PRIVATE, ROUTER};
@@ -147,6 +148,7 @@ fn where_clients_may_not_go_they_do_not_come_this_way() {
                 network.logged(&["error:no-destination", "nf_conntrack"]);
             }
             network.divert(&[]);
+            network.divert_private(by);
             let path = format!("/inside/{by}");
             for host in ["private.test", PRIVATE, "a.test"] {
                 let got = network.curl(PRIVATE, &format!("http://{host}{path}"), &[]);
@@ -182,8 +184,8 @@ fn where_clients_may_not_go_they_do_not_come_this_way() {
 #[test]
 fn what_is_no_http_gets_an_answer_or_an_end() {
     with_network("transparent::what_is_no_http_gets_an_answer_or_an_end", |network| {
-        network.settings("[limits]\nidle = \"2s\"\n", &listener("redirect"));
-        let _tinaja = network.start(&[]);
+        network.settings("", &listener("redirect"));
+        let mut tinaja = network.start(&[]);
         network.divert(&[]);
         // To its end: cat returns when the connection is closed.
         let say = |what: &str| {
@@ -195,7 +197,6 @@ fn what_is_no_http_gets_an_answer_or_an_end() {
             ("\\x16\\x03\\x01\\x02\\x00\\x01\\x00\\x01\\xfc\\x03\\x03\\r\\n\\r\\n", "HTTP/1.1 400 "),
             ("CONNECT a.test:443 HTTP/1.1\\r\\nHost: a.test:443\\r\\n\\r\\n", "HTTP/1.1 405 "),
             ("GET / HTTP/1.1\\r\\n\\r\\n", "HTTP/1.1 400 "),
-            ("", "end 0"),
         ] {
             let said = say(what);
             assert!(said.starts_with(answer) && said.ends_with("end 0\n"), "{what}: {said}");
@@ -203,6 +204,11 @@ fn what_is_no_http_gets_an_answer_or_an_end() {
         // A client that has left is no reason to wait, nor is one that hangs up in between.
         network.shell(&format!("exec 3<>/dev/tcp/{}/80; printf 'GET / HT' >&3", A[0]));
         eventually("all connections to end", || network.metric("tinaja_connections") == 0);
+        assert!(tinaja.terminate().success(), "{}", network.said());
+        // One that says nothing is waited for, and not for ever.
+        network.settings("[limits]\nidle = \"1s\"\n", &listener("redirect"));
+        let _tinaja = network.start(&[]);
+        assert_eq!(say(""), "end 0\n");
     });
 }
 
@@ -238,5 +244,52 @@ while True:
         let script = format!("exec 3<>/dev/tcp/{}/8080; {say}", B[0]);
         assert_eq!(network.shell(&script), "hello\n");
         assert_eq!(network.metric("tinaja_requests_total{result=\"tunnel\",status=\"2xx\"}"), 1);
+    });
+}
+
+/// An origin that does not switch still speaks HTTP, and so does the client: what it sends is judged by nobody.
+#[test]
+fn an_upgrade_that_is_declined_ends_the_connection() {
+    const DECLINES: &str = "
+import socket
+listener = socket.create_server(('198.41.0.5', 8080))
+while True:
+    stream, _ = listener.accept()
+    come = b''
+    while more := stream.recv(4096):
+        if not come:
+            if b'/chunked' in more:
+                stream.sendall(b'HTTP/1.1 103 Early Hints\\r\\nLink: </a>\\r\\n\\r\\n')
+                stream.sendall(b'HTTP/1.1 200 OK\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n2\\r\\nno\\r\\n0\\r\\n\\r\\n')
+            else:
+                stream.sendall(b'HTTP/1.1 426 Upgrade Required\\r\\nContent-Length: 2\\r\\n\\r\\nno')
+        come += more
+    if come: print(come, 'ended', flush=True)
+    stream.close()
+";
+    with_network("transparent::an_upgrade_that_is_declined_ends_the_connection", |network| {
+        network.settings("", &listener("redirect"));
+        let _tinaja = network.start(&[]);
+        network.divert(&[]);
+        let _declines = network.serve_by(DECLINES, B[0], 8080);
+        let more = "meta nfproto ipv4 tcp dport 8080 redirect to :3129";
+        run(Command::new("nft").args(["add", "rule", "inet", "tinaja", "nat_router"]).arg(more));
+        for (path, status, end) in
+            [("/length", "HTTP/1.1 426 ", "\r\n\r\nno"), ("/chunked", "HTTP/1.1 103 ", "2\r\nno\r\n0\r\n\r\n")]
+        {
+            let asks = format!(
+                "GET {path} HTTP/1.1\\r\\nHost: b.test:8080\\r\\nConnection: Upgrade\\r\\nUpgrade: echo\\r\\n\\r\\n"
+            );
+            let posts = "POST /denied HTTP/1.1\\r\\nHost: b.test:8080\\r\\nContent-Length: 0\\r\\n\\r\\n";
+            let script =
+                format!("exec 3<>/dev/tcp/{}/8080; printf '{asks}{posts}' >&3; timeout 60 cat <&3; echo end $?", B[0]);
+            let said = network.shell(&script);
+            assert!(said.starts_with(status) && said.ends_with(&format!("{end}end 0\n")), "{said}");
+            assert!(said.contains("Connection: close\r\n") && said.contains("Via: "), "{said}");
+            let came = || fs::read_to_string(network.path("python.output")).unwrap();
+            eventually("the origin's connection to end", || came().contains(path));
+            assert!(came().contains("Upgrade: echo") && !came().contains("POST"), "{}", came());
+            network.logged(&[path, "TCP_MISS", "\"method\":\"GET\""]);
+        }
     });
 }

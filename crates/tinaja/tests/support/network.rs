@@ -3,6 +3,8 @@
 //! Origins have addresses of the public Internet, but for one. nginx is all of them: `a.test` and `b.test`, by HTTP and HTTPS, and one
 //! at a private address. Names are told by a name server of ours, to the proxy alone: clients choose addresses themselves.
 
+mod origins;
+
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -14,7 +16,6 @@ use super::name_server::NameServer;
 use super::tinaja::binary;
 use tinaja_testkit::client::says_hit;
 use tinaja_testkit::network::{Machine, be_a_router};
-use tinaja_testkit::nginx::make_certificates_for;
 use tinaja_testkit::process::Process;
 use tinaja_testkit::tools::{env_of, output, run};
 use tinaja_testkit::wait::eventually;
@@ -27,6 +28,8 @@ pub const B: [&str; 2] = ["198.41.0.5", "2001:500:2::d"];
 pub const PRIVATE: &str = "10.77.0.5";
 /// An address that answers nothing at all.
 pub const SILENT: &str = "198.41.0.8";
+/// An address behind the router that the whole Internet can reach.
+pub const INWARD: &str = "198.51.100.7";
 /// The router, as its clients know it.
 pub const ROUTER: &str = "10.9.0.1";
 /// A listener for both versions of IP.
@@ -89,7 +92,7 @@ impl Network {
             "add table ip s; add chain ip s i {{ type filter hook input priority 0; }}; add rule ip s i ip daddr {SILENT} drop"
         );
         run(origins.command("nft").arg(silent));
-        let nginx = start_nginx(&dir, &origins);
+        let nginx = origins::start_nginx(&dir, &origins);
         let network = Network { dir, nginx, clients, origins };
         let authorities = ["a", "b"].map(|name| fs::read_to_string(network.path(name).join("ca.pem")).unwrap());
         fs::write(network.path("trusted.pem"), authorities.concat()).unwrap();
@@ -154,15 +157,36 @@ impl Network {
         command
     }
 
-    /// What `tinaja intercept-hints` prints for the settings that were written last, and does as it is.
+    /// What `tinaja intercept-hints` prints for clients and the settings that were written last, and does as it is.
     pub fn divert(&self, flags: &[&str]) -> String {
-        let hints =
-            run(binary(&self.dir).arg("intercept-hints").arg("--config").arg(self.path("tinaja.toml")).args(flags));
+        let hints = run(binary(&self.dir)
+            .arg("intercept-hints")
+            .arg("--config")
+            .arg(self.path("tinaja.toml"))
+            .args(["--from", "clients"])
+            .args(flags));
         let script = self.path("hints.sh");
         fs::write(&script, &hints).unwrap();
         // Once more changes nothing.
         (0..2).for_each(|_| drop(run(Command::new("sh").arg(&script))));
         hints
+    }
+
+    /// Sends clients' connections to [`PRIVATE`] to Tinaja too, by a rule as an operator may add it.
+    pub fn divert_private(&self, by: &str) {
+        let (chain, to) = match by {
+            "redirect" => ("nat_router", format!("redirect to :{PORT}")),
+            _ => ("mangle_router", format!("tproxy ip to :{PORT} meta mark set meta mark or 0x1000 accept")),
+        };
+        let rule = format!("iifname clients ip daddr {PRIVATE} tcp dport {{ 80, 443 }} {to}");
+        run(Command::new("nft").args(["insert", "rule", "inet", "tinaja", chain]).arg(rule));
+    }
+
+    /// Gives the clients' machine an address that is not private, [`INWARD`], with a server there by this script, at port 80.
+    pub fn serve_among_clients(&self, script: &str) -> Process {
+        run(self.clients.command("ip").args(["address", "add", INWARD, "dev", "lo"]));
+        run(Command::new("ip").args(["route", "add", INWARD, "via", "10.9.0.2"]));
+        self.python(&self.clients, script, INWARD, 80)
     }
 
     /// curl on a client's machine: to this address, for whatever URL.
@@ -212,7 +236,11 @@ impl Network {
 
     /// A server at an address of the origins', by what Python makes of this script.
     pub fn serve_by(&self, script: &str, address: &str, port: u16) -> Process {
-        let mut command = self.origins.command("python3");
+        self.python(&self.origins, script, address, port)
+    }
+
+    fn python(&self, on: &Machine, script: &str, address: &str, port: u16) -> Process {
+        let mut command = on.command("python3");
         let mut process = Process::start("python3", command.args(["-c", script]), &self.path("python.output"));
         process.wait_until_listening(SocketAddr::new(address.parse().unwrap(), port));
         process
@@ -220,7 +248,16 @@ impl Network {
 
     /// What a shell on a client's machine prints.
     pub fn shell(&self, script: &str) -> String {
-        let output = output(self.clients.command("bash").args(["-c", script]));
+        Network::shell_on(&self.clients, script)
+    }
+
+    /// What a shell on the origins' machine prints.
+    pub fn shell_outside(&self, script: &str) -> String {
+        Network::shell_on(&self.origins, script)
+    }
+
+    fn shell_on(machine: &Machine, script: &str) -> String {
+        let output = output(machine.command("bash").args(["-c", script]));
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     }
 
@@ -247,43 +284,4 @@ impl Network {
             log.lines().any(|line| parts.iter().all(|part| line.contains(part)))
         });
     }
-}
-
-fn start_nginx(dir: &TempDir, origins: &Machine) -> Process {
-    let at = dir.path().display();
-    let mut servers = String::new();
-    for (name, addresses) in [("a", &A[..]), ("b", &B[..]), ("private", &[PRIVATE])] {
-        let home = dir.path().join(name);
-        fs::create_dir_all(home.join("files")).unwrap();
-        fs::write(home.join("files/file"), format!("{name}'s file")).unwrap();
-        let mut listen = String::new();
-        for address in addresses {
-            let address = in_url(address);
-            listen += &format!("listen {address}:80; listen {address}:443 ssl; ");
-        }
-        let files = make_certificates_for(&home, &format!("DNS:{name}.test,IP:{}", addresses[0]));
-        servers += &format!(
-            "server {{ {listen} ssl_certificate {}; ssl_certificate_key {}; add_header X-Server {name} always;
-                 location /private/ {{ add_header X-Server {name}; add_header Cache-Control no-store; return 200 \"{name}\\n\"; }}
-                 location /files/ {{ root {home}; add_header X-Server {name} always; add_header Cache-Control max-age=600; }}
-                 location / {{ add_header X-Server {name}; add_header Cache-Control max-age=600; return 200 \"{name} $request_uri\\n\"; }} }}\n",
-            files.certificate.display(),
-            files.key.display(),
-            home = home.display(),
-        );
-    }
-    let text = format!(
-        "daemon off; master_process off; pid {at}/pid; events {{ worker_connections 512; }}
-         http {{ log_format tests '$server_addr $scheme $http_host $request_uri $request_method $status $http_via';
-                 access_log {at}/nginx.log tests; client_body_temp_path {at}/tmp-body; proxy_temp_path {at}/tmp-proxy;
-                 fastcgi_temp_path {at}/tmp-fastcgi; uwsgi_temp_path {at}/tmp-uwsgi; scgi_temp_path {at}/tmp-scgi;
-                 {servers} }}\n"
-    );
-    let conf = dir.path().join("nginx.conf");
-    fs::write(&conf, text).unwrap();
-    let mut command = origins.command("/usr/sbin/nginx");
-    command.arg("-p").arg(dir.path()).arg("-c").arg(&conf).args(["-e", "stderr"]);
-    let mut nginx = Process::start("nginx", &mut command, &dir.path().join("nginx.output"));
-    nginx.wait_until_listening(SocketAddr::new(A[0].parse().unwrap(), 80));
-    nginx
 }
