@@ -3,11 +3,25 @@
 #![no_main]
 #![allow(dead_code)]
 
-// The two files are the proxy's own and private; they know nothing of the rest of it.
+// The files are the proxy's own and private; they know nothing of the rest of it.
 #[path = "../../crates/proxy/src/stored/head.rs"]
 mod head;
 #[path = "../../crates/proxy/src/stored/pieces.rs"]
 mod pieces;
+#[path = "../../crates/proxy/src/bans/stamp.rs"]
+mod stamp;
+#[path = "../../crates/proxy/src/bans/tags.rs"]
+mod tags;
+
+/// What the head's file takes from the proxy's room of this name.
+mod bans {
+    pub(crate) use crate::stamp::Stamp;
+    pub(crate) use crate::tags::Tags;
+
+    pub fn tag_fields() -> &'static [http::HeaderName] {
+        &crate::tags::FIELDS
+    }
+}
 
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
@@ -35,9 +49,14 @@ fn read(bytes: &Bytes) {
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     let _ = (head.facts.state(now), head.status(), head.fields(|_| true), PieceList::of(&head));
     let Some(header) = head.header() else { return };
-    let Some(again) = head.again(&head.facts, &header) else { return };
+    // The fields of an earlier version's head are the tags of one that is written again.
+    let tags = head.tags();
+    assert_eq!(&tags.with(tags), tags);
+    assert_eq!(tags.hashes().count() * 8, tags.bytes().len());
+    let Some(again) = head.again(&head.facts, tags, &header) else { return };
     let again = StoredHead::decode(&again).unwrap();
     assert_eq!((again.kind, again.facts, again.primary(), again.pieces()), (head.kind, head.facts, head.primary(), head.pieces()));
+    assert_eq!(again.tags(), tags);
     assert_eq!(lines(&again.header().unwrap().headers), lines(&header.headers));
 }
 
@@ -69,6 +88,7 @@ fn write(data: &[u8]) {
         family: time(16),
         variant: (flags & 8 != 0).then(|| numbers[44..60].try_into().unwrap()),
         fetched_from: address,
+        stamp: bans::Stamp(u64_at(36)),
     };
     let (primary, fields) = rest.split_at(rest.len() / 3);
     let mut header = ResponseHead::new(StatusCode::from_u16(100 + u16::from(numbers[26]) % 500).unwrap());
@@ -92,8 +112,10 @@ fn write(data: &[u8]) {
             (Kind::Pieces, list.bytes())
         }
     };
-    let Some(bytes) = StoredHead::encode_pieces(kind, &facts, primary, &marks, &header) else { return };
+    let tags = bans::Tags::take(&mut header.headers, flags & 64 != 0);
+    let Some(bytes) = StoredHead::encode_pieces(kind, &facts, primary, &marks, &tags, &header) else { return };
     let head = StoredHead::decode(&bytes).unwrap();
+    assert_eq!(head.tags(), &tags);
     assert_eq!((head.kind, head.facts, head.primary(), &head.pieces()[..]), (kind, facts, primary, &marks[..]));
     assert_eq!(head.status(), header.status);
     let back = head.header().unwrap();
