@@ -66,6 +66,7 @@ mod monitoring;
 mod neighbours;
 mod origin;
 mod page;
+mod remembered;
 mod routes;
 mod rules;
 mod shared;

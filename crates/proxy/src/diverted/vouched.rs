@@ -1,48 +1,37 @@
 //! Names that this proxy's resolver has found at an address, for a while.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use crate::remembered::Remembered;
 
 /// How long what was found is gone by. Sites with many addresses tell some of them at a time: a client that was told of one earlier is
 /// believed for so long. Whoever had the address before could be taken for the host for so long, too.
 const BELIEVED: Duration = Duration::from_secs(600);
 /// How long it is not looked for again where it was not found. A resolver that does not answer costs one client in so long its patience.
 const DOUBTED: Duration = Duration::from_secs(30);
-/// Memory: some 100 bytes each.
-const MOST: usize = 4096;
 
 /// Which names are where, and which are not.
 #[derive(Debug, Default)]
-pub(crate) struct Vouched(Mutex<HashMap<(String, IpAddr), (bool, Instant)>>);
+pub(crate) struct Vouched(Remembered<(String, IpAddr), bool>);
 
 impl Vouched {
-    /// Remembers whether a name was found at an address. Of too many the one that would be forgotten first is.
+    /// Remembers whether a name was found at an address.
     pub fn add(&self, name: &str, address: IpAddr, found: bool, now: Instant) {
-        let mut all = self.0.lock();
-        let place = (name.to_owned(), address.to_canonical());
-        if all.len() >= MOST && !all.contains_key(&place) {
-            all.retain(|_, (_, until)| now < *until);
-            let oldest = all.iter().min_by_key(|(_, (_, until))| *until).map(|(place, _)| place.clone());
-            if let Some(oldest) = oldest.filter(|_| all.len() >= MOST) {
-                all.remove(&oldest);
-            }
-        }
-        all.insert(place, (found, now + if found { BELIEVED } else { DOUBTED }));
+        let time = if found { BELIEVED } else { DOUBTED };
+        self.0.add((name.to_owned(), address.to_canonical()), found, now, now + time);
     }
 
     /// Whether a name was found there lately; nothing where nobody looked.
     pub fn has(&self, name: &str, address: IpAddr, now: Instant) -> Option<bool> {
-        let all = self.0.lock();
-        all.get(&(name.to_owned(), address.to_canonical())).filter(|(_, until)| now < *until).map(|(found, _)| *found)
+        self.0.get(&(name.to_owned(), address.to_canonical()), now)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::remembered::MOST;
 
     #[test]
     fn for_a_while_and_not_too_many() {
@@ -59,7 +48,7 @@ mod tests {
         for n in 0..2 * MOST as u32 {
             vouched.add("a", address(n), true, began + Duration::from_millis(u64::from(n)));
         }
-        assert_eq!(vouched.0.lock().len(), MOST);
+        assert_eq!(vouched.0.len(), MOST);
         assert_eq!((has("a", address(2 * MOST as u32 - 1), 9), has("a", address(0), 9)), (Some(true), None));
     }
 }

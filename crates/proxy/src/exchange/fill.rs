@@ -1,6 +1,6 @@
 //! Fetching a body into the store, apart from the clients that read along; and when that is given up.
 //!
-//! A fetch is a task of its own, and its client reads along like any other. Slow or departing clients never block it: it goes
+//! A fetch is a task of its own, unless it is short and all of it has come, and its client reads along like any other. Slow or departing clients never block it: it goes
 //! on for the store and for those who follow. What the store cannot keep is relayed to the clients that keep up, and the
 //! others take up the rest at the origin (`read`).
 //!

@@ -1,46 +1,33 @@
 //! Clients that did not accept a certificate of ours, for a while.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use crate::remembered::Remembered;
 
 /// How long a client's no is remembered: a program that knows its server's certificate goes on for so long, and one that was
 /// given the CA meanwhile is not left out for ever.
 const REMEMBERED: Duration = Duration::from_secs(3600);
-/// Memory: some 100 bytes each.
-const MOST: usize = 4096;
-
 /// Which clients said no to which name.
 #[derive(Debug, Default)]
-pub(crate) struct Rejections(Mutex<HashMap<(IpAddr, String), Instant>>);
+pub(crate) struct Rejections(Remembered<(IpAddr, String), ()>);
 
 impl Rejections {
-    /// Remembers one. Of too many the oldest is forgotten.
+    /// Remembers one.
     pub fn add(&self, client: IpAddr, name: &str, now: Instant) {
-        let mut all = self.0.lock();
-        let who = (client.to_canonical(), name.to_owned());
-        if all.len() >= MOST && !all.contains_key(&who) {
-            all.retain(|_, until| now < *until);
-            let oldest = all.iter().min_by_key(|(_, until)| **until).map(|(who, _)| who.clone());
-            if let Some(oldest) = oldest.filter(|_| all.len() >= MOST) {
-                all.remove(&oldest);
-            }
-        }
-        all.insert(who, now + REMEMBERED);
+        self.0.add((client.to_canonical(), name.to_owned()), (), now, now + REMEMBERED);
     }
 
     /// Whether a client has said no to a name.
     pub fn has(&self, client: IpAddr, name: &str, now: Instant) -> bool {
-        let all = self.0.lock();
-        !all.is_empty() && all.get(&(client.to_canonical(), name.to_owned())).is_some_and(|until| now < *until)
+        self.0.get(&(client.to_canonical(), name.to_owned()), now).is_some()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::remembered::MOST;
 
     #[test]
     fn for_a_while_and_not_too_many() {
@@ -55,7 +42,7 @@ mod tests {
         for n in 0..2 * MOST as u32 {
             rejections.add(client(n), "a", began + Duration::from_millis(u64::from(n)));
         }
-        assert_eq!(rejections.0.lock().len(), MOST);
+        assert_eq!(rejections.0.len(), MOST);
         let last = 2 * MOST as u32 - 1;
         assert!(rejections.has(client(last), "a", at(9)) && !rejections.has(client(0), "a", at(9)));
     }
