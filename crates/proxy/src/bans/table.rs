@@ -167,7 +167,7 @@ impl Table {
             }
             return 0;
         }
-        let marks = self.marks(&ban.rule).copied().unwrap_or_default();
+        let marks = self.marks_mut(&ban.rule).copied().unwrap_or_default();
         let useless = [marks.soft, if ban.soft { 0 } else { marks.hard }];
         useless.iter().filter(|number| **number > 0).for_each(|number| self.drop_one(*number));
         self.text_bytes += ban.rule.text_bytes();
@@ -213,21 +213,6 @@ impl Table {
         }
         if marks.is_empty() {
             self.forget(&ban.rule);
-        }
-    }
-
-    fn marks(&self, rule: &Rule) -> Option<&Marks> {
-        match rule {
-            Rule::All => Some(&self.all),
-            Rule::Url(url) => self.urls.get(url),
-            Rule::Prefix(prefix) => self.prefixes.get(prefix),
-            Rule::Host(host) => self.hosts.get(host),
-            Rule::Domain(domain) => self.domains.get(domain),
-            Rule::Tag { host: None, tag } => self.tags.get(tag),
-            Rule::Tag { host: Some(host), tag } => self.host_tags.get(&(*tag, host.clone())),
-            Rule::Suffix { .. } | Rule::Regex(_) => {
-                self.tried.iter().find(|tried| tried.rule == *rule).map(|tried| &tried.marks)
-            }
         }
     }
 
