@@ -80,7 +80,7 @@ pub use config::{Config, Listener, Mode};
 pub use diverted::Diversion;
 pub use errors::{ServeError, TakeOverError};
 pub use ids::RequestIds;
-pub use lifecycle::{Predecessor, Reload, ReloadError, Server, Service, check, serve};
+pub use lifecycle::{Predecessor, Reload, ReloadError, Server, Service, can_listen, check, serve};
 pub use limits::Limits;
 pub use metrics::{count_panics, panics};
 pub use neighbours::{Neighbours, Visitor, Way};

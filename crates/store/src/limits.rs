@@ -15,12 +15,12 @@
 //! | `hot` | hot objects |
 //! | `extents` | what readers of large objects hold |
 //! | `write` | unfinished writes, heads, objects that wait for their group |
-//! | `cache` | the smallest cache, the table of a body of unknown length |
+//! | `cache` | the smallest cache, the table of a body of unknown length, what making a cache anew holds |
 //! | `external` | reads handed out |
 //! | `tune` | objects that are measured |
 //! | here | files and entries, which stand above |
 
-pub use crate::cache::limits::{MIN_DISK_BYTES, UNTOLD_EXTENTS};
+pub use crate::cache::limits::{MAX_PLACES_SORTED, MIN_DISK_BYTES, OBJECTS_COPIED_AT_ONCE, UNTOLD_EXTENTS};
 pub use crate::device::limits::{MAX_IN_FLIGHT, MAX_QUEUED_REQUESTS, MAX_READS, MIN_READS, reads};
 pub use crate::engine::damelo::limits::{
     FRAME_PATIENCE, LARGE_FRAME_BYTES, LEAST_FRAME_BYTES, LEAST_POOL_FRAMES, MAX_SHADOWS, PINNED_SHARE,

@@ -18,7 +18,7 @@ use tinaja_store::{Cache, Clock, OpenDiskError, OpenError, existing, is_block_de
 use crate::limits;
 use crate::place;
 use crate::report::shown;
-use crate::serve::{cache_options, disk_bytes};
+use crate::serve::{OTHER_SIZE, cache_options, disk_bytes};
 use crate::settings::Settings;
 use crate::tune;
 
@@ -71,6 +71,9 @@ pub fn check(settings: &Settings) -> Result<()> {
         Some(log) => writeln!(text, "  logs requests to {} as {}", log.display(), settings.proxy.access_log_format),
         None => writeln!(text, "  logs no requests"),
     };
+    if disk_bytes(settings)?.1 == OTHER_SIZE {
+        text.push_str("  would warn: disk is another size than the cache has, and `tinaja resize` changes it\n");
+    }
     for what in limits::missing(settings) {
         let _ = writeln!(text, "  would warn: {what}");
     }

@@ -33,6 +33,9 @@ pub enum Action {
     Tune(Tune),
     /// Purge URLs, or all objects with a prefix, host, suffix, tag or other pattern, from the cache of a server, running or stopped.
     Purge(Purge),
+    /// Give a stopped cache another size, engine or settings, or other disks, and keep what it holds. The new cache is made beside the
+    /// old one, so the disk must have room for both; --from takes a cache to another disk.
+    Resize(Box<Resize>),
     /// Show what a running server would do with a GET, without asking the origin: the name in the cache, the cache rule that fits,
     /// what is stored, and why it would be a hit or not.
     Explain(Explain),
@@ -169,8 +172,39 @@ pub struct Upgrade {
     pub cache: Vec<PathBuf>,
 }
 
+/// The flags of `resize`. What is not said is as it was.
+#[derive(Debug, Args)]
+pub struct Resize {
+    /// The configuration file, as given to serve: its cache, disk, engine and the engine's settings count.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Directory or block device of the new cache, as given to serve; repeat it for several disks.
+    #[arg(long, value_name = "DIR|DEVICE")]
+    pub cache: Vec<PathBuf>,
+    /// Another directory or device with a disk of the old cache, such as one that is to be removed, or all of it to copy the cache
+    /// elsewhere; may be repeated. It is left as it is.
+    #[arg(long, value_name = "DIR|DEVICE")]
+    pub from: Vec<PathBuf>,
+    /// Disk space to use in each directory.
+    #[arg(long, value_name = "SIZE")]
+    pub disk: Option<Size>,
+    #[arg(long, value_name = "NAME", help = "Storage engine. `tinaja serve --help` lists them")]
+    pub engine: Option<EngineRef>,
+    #[command(flatten)]
+    pub knobs: Knobs,
+    /// Directory for the object positions that are not kept in memory.
+    #[arg(long, value_name = "DIR")]
+    pub positions_dir: Option<PathBuf>,
+    /// Average object size.
+    #[arg(long, value_name = "SIZE")]
+    pub object_size: Option<Size>,
+    /// How to read and write the disk: with io_uring, with threads, or auto (the default).
+    #[arg(long, value_name = "auto|uring|threads")]
+    pub io: Option<IoEngine>,
+}
+
 /// The flags of `serve`.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct Serve {
     /// Read the configuration from this file (TOML, see docs/tinaja.toml). Flags override it.
     #[arg(long, value_name = "FILE")]

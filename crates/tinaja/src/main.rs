@@ -22,6 +22,7 @@ mod place;
 mod purge;
 mod reload;
 mod report;
+mod resize;
 mod serve;
 mod settings;
 mod tune;
@@ -85,6 +86,10 @@ fn run(flags: Flags) -> Result<()> {
         Action::Purge(purge) => {
             to_stderr()?;
             purge::purge(purge)
+        }
+        Action::Resize(resize) => {
+            to_stderr()?;
+            resize::resize(*resize)
         }
         Action::Explain(explain) => {
             to_stderr()?;

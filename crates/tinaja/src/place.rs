@@ -59,6 +59,9 @@ pub fn with_flags(error: OpenError) -> OpenError {
     let flags = match &error {
         OpenError::NoPositions(_) => "--positions-dir DIR, or --positions-in-memory 8",
         OpenError::Directory { .. } => "--cache DIR, or --positions-dir DIR",
+        OpenError::OtherGeometry { .. } | OpenError::OtherSize { .. } | OpenError::OtherDisk { .. } => {
+            return OpenError::Setting(format!("{error} (tinaja resize)"));
+        }
         _ => return error,
     };
     OpenError::Setting(format!("{error}: give {flags}"))

@@ -34,6 +34,11 @@ pub fn serve(
 ) -> Result<()> {
     limits::raise(&settings);
     let (disk_bytes, disk_why) = disk_bytes(&settings)?;
+    if disk_why == OTHER_SIZE {
+        tracing::warn!(
+            "the cache keeps the size that it was created with: disk is another, and `tinaja resize` changes it"
+        );
+    }
     let options = cache_options(&settings, disk_bytes);
     let (node, neighbours) = OwnNode::new(settings.cluster.as_ref())?;
     let open: Opener = {
@@ -51,6 +56,10 @@ pub fn serve(
     // Settings of no use are found before anybody is asked for anything.
     tinaja_proxy::check(&settings.proxy, &Clock::system())?;
     settings.cluster.as_ref().map_or(Ok(()), |joining| joining.check(&Clock::system()))?;
+    if !take_over && settings.cache.iter().any(|dir| !Cache::exists(dir)) {
+        // A start that fails for a port leaves no cache behind.
+        tinaja_proxy::can_listen(&settings.proxy)?;
+    }
     let predecessor = take_over.then(|| Predecessor::ask(&settings.cache)).transpose()?;
     let cache = match predecessor {
         Some(_) => Switch::waiting(Clock::system()),
@@ -120,7 +129,7 @@ pub fn serve(
 fn waiting(began: &Settings, new: &Settings) -> Vec<String> {
     let changed = [
         ("cache", began.cache != new.cache),
-        ("disk", began.disk_bytes != new.disk_bytes),
+        ("disk (with `tinaja resize`)", began.disk_bytes != new.disk_bytes),
         ("memory", (began.memory_bytes, began.memory_yields) != (new.memory_bytes, new.memory_yields)),
         ("engine", began.engine != new.engine || began.knobs != new.knobs),
         ("positions_dir", began.positions_dir != new.positions_dir),
@@ -147,13 +156,19 @@ pub fn cache_options(settings: &Settings, disk_bytes: Option<u64>) -> CacheOptio
         .io(settings.io)
 }
 
+/// Why a cache has the size that it has, where another is set.
+pub const OTHER_SIZE: &str = "as created; another size is set, and `tinaja resize` changes it";
+
 /// How much disk to ask for, if any, and why so much.
 ///
 /// Errors: it cannot be found out how large a new cache should be.
 pub fn disk_bytes(settings: &Settings) -> Result<(Option<u64>, &'static str)> {
     let dirs = &settings.cache;
     let new = dirs.iter().find(|dir| !Cache::exists(dir));
+    let other = |bytes| Cache::other_size(&cache_options(settings, Some(bytes))).is_some();
     Ok(match (settings.disk_bytes, new) {
+        // A cache that serves with the size that it has is better than none.
+        (Some(bytes), None) if other(bytes) => (None, OTHER_SIZE),
         (Some(bytes), _) => (Some(bytes), "as set"),
         (None, None) => (None, "as created"),
         (None, Some(_)) if dirs.iter().all(|dir| is_block_device(dir)) => (None, "the whole device"),

@@ -11,7 +11,7 @@ mod top;
 mod upgrade;
 pub mod words;
 
-pub use crate::bans::{BadSelector, BanError, Selector};
+pub use crate::bans::{BadSelector, BanError, Selector, carry as carry_bans};
 pub use by::ban_stopped;
 pub(crate) use by::{asked_by, purge_by};
 pub use cluster::Describe;

@@ -30,6 +30,19 @@ pub(super) fn path(dir: &Path) -> PathBuf {
     dir.join(NAME)
 }
 
+/// Copies the bans of a cache whose first directory was `from` to where they are looked for from now on. Nothing where there are none.
+///
+/// Errors: what the system says; then there is no file, or the one from before.
+pub fn carry(from: &Path, to: &Path) -> io::Result<()> {
+    let (new, there) = (to.join(NEW), path(from));
+    if !there.is_file() || there == path(to) {
+        return Ok(());
+    }
+    fs::copy(there, &new)?;
+    File::open(&new)?.sync_all()?;
+    fs::rename(new, path(to))
+}
+
 /// What bans are written to.
 pub(super) struct Book {
     dir: PathBuf,

@@ -40,6 +40,7 @@ use tinaja_store::Key;
 use crate::metrics::{counter, counters, gauge};
 use checked::Checked;
 use file::Book;
+pub use file::carry;
 use marks::Ban;
 pub(crate) use rule::{Rule, Subject};
 pub(crate) use selector::MOST_TEXT_BYTES;

@@ -20,5 +20,5 @@ mod start;
 
 pub use handover::Predecessor;
 pub use reload::{Reload, ReloadError, check};
-pub use server::Server;
+pub use server::{Server, can_listen};
 pub use start::{Service, serve};

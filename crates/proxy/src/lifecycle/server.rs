@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::control::ControlServer;
-use super::handover::{Heir, Sockets, listen};
+use super::handover::{Heir, Sockets, listen, reserve};
 use super::reload::{Reloader, Requests, check, warn_of_open};
 use crate::access::AccessLog;
 use crate::admin::socket::{NAME, Socket};
@@ -75,6 +75,13 @@ pub(crate) struct Outside {
     pub cluster: Option<Describe>,
     /// With whom it has one cache.
     pub neighbours: Option<Arc<Neighbours>>,
+}
+
+/// Finds out whether a proxy could listen, before anything is made for it. Errors: as of [`Server::bind`].
+pub fn can_listen(config: &Config) -> Result<(), ServeError> {
+    let addresses = config.listeners.iter().map(|listener| listener.address).chain(config.metrics);
+    // All at once: two listeners can be in each other's way.
+    addresses.map(reserve).collect::<Result<Vec<_>, _>>().map(drop)
 }
 
 impl Server {

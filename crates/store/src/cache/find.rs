@@ -58,7 +58,7 @@ impl Inner {
     }
 
     /// The body of an object of which this is the head's record; `None` if part of it is gone.
-    async fn large_body(self: &Arc<Self>, key: &Key, digest: &Digest, found: &Found) -> Option<Body> {
+    pub(super) async fn large_body(self: &Arc<Self>, key: &Key, digest: &Digest, found: &Found) -> Option<Body> {
         let mut body = LargeBody::new(Table::decode(&found.body)?, self.extent_reader(*digest), &*self.engine);
         let only = match body.has_left(&*self.engine) {
             true => Err(ReadError::Gone),
@@ -161,7 +161,7 @@ impl Inner {
     }
 
     /// The record at a place, if a lookup of its object would find it and no newer one.
-    async fn current(&self, place: Place) -> Option<Found> {
+    pub(super) async fn current(&self, place: Place) -> Option<Found> {
         let disk = self.engine.disk_at(place);
         let found = self.in_turn(disk, Some(place), |done| self.engine.fetch_any(place, done)).await?;
         let at = Placement::of(found.id).named(&found.name);

@@ -9,6 +9,7 @@ mod options;
 mod over;
 mod positions;
 mod raw;
+mod remake;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use parking_lot::Mutex;
 use tinaja_clock::Clock;
 
 pub use options::{CacheOptions, DEFAULT_DISK_BYTES, OpenError};
+pub use remake::Remade;
 
 use crate::cache::limits::UNTOLD_EXTENTS;
 use crate::engine::{Places, Probe};
@@ -87,6 +89,19 @@ impl Inner {
         let beside_bytes = (key.name().len() + head.len()).saturating_add(table_bytes);
         let first = self.engine.capabilities().first_bytes;
         (extent_bytes, first.map_or(0, |first| first.first_bytes(digest, beside_bytes)))
+    }
+
+    /// Begin an object whose digest is known.
+    fn put_as(&self, digest: Digest, key: &Key, head: Bytes, hint: Hint) -> Writer {
+        let id = FillId(self.next_fill.fetch_add(1, Ordering::Relaxed));
+        let refusal = self.refusal(&head, &hint);
+        let parts = self.parts_of(&digest, key, &head, &hint);
+        let fill = Arc::new(Fill::new(id, key.clone(), digest, head, hint, parts).among(&self.written));
+        if let Some(why) = refusal {
+            fill.give_up(why);
+        }
+        self.fills.add(fill.clone());
+        Writer::new(Box::new(FillSink::new(self.objects.clone(), fill)))
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -158,16 +173,7 @@ impl Store for Cache {
     }
 
     fn put(&self, key: &Key, head: Bytes, hint: Hint) -> Writer {
-        let digest = self.0.secret.digest(key);
-        let id = FillId(self.0.next_fill.fetch_add(1, Ordering::Relaxed));
-        let refusal = self.0.refusal(&head, &hint);
-        let parts = self.0.parts_of(&digest, key, &head, &hint);
-        let fill = Arc::new(Fill::new(id, key.clone(), digest, head, hint, parts).among(&self.0.written));
-        if let Some(why) = refusal {
-            fill.give_up(why);
-        }
-        self.0.fills.add(fill.clone());
-        Writer::new(Box::new(FillSink::new(self.0.objects.clone(), fill)))
+        self.0.put_as(self.0.secret.digest(key), key, head, hint)
     }
 
     fn update_head(&self, key: &Key, edit: HeadEdit) -> Pending<Result<Updated, StoreError>> {

@@ -1,10 +1,13 @@
 //! Opening a cache directory: making an empty one, and refusing what is not a cache of this program's.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::asked::{in_its_place, made_so, other, wrong_mean};
 use super::options::{CacheOptions, DEFAULT_DISK_BYTES, OpenError};
+use super::remake::place;
 use super::{Cache, positions, raw};
 use crate::cache::limits::MIN_DISK_BYTES;
 use crate::device::file::{existing, free_bytes};
@@ -21,18 +24,20 @@ use crate::layout::{Stamp, Superblock, SuperblockError};
 use crate::terms::Secret;
 
 /// The cache's file inside its directory.
-const FILE_NAME: &str = "tinaja.cache";
+pub(super) const FILE_NAME: &str = "tinaja.cache";
 
 impl Cache {
     /// Open the cache in a directory, or make a new one there; see [`CacheOptions::more_dirs`] for several. Reads the
-    /// newest snapshot of the index and what the log holds beyond it. Errors: [`OpenError`]; an existing file is never
-    /// reformatted.
+    /// newest snapshot of the index and what the log holds beyond it. Where [`Cache::remake`] was cut short, its end comes first, or
+    /// what it began is removed. Errors: [`OpenError`]; an existing file is never reformatted.
     pub fn open(options: CacheOptions) -> Result<Cache, OpenError> {
+        let dirs: Vec<_> = sites(&options)?.into_iter().map(|site| site.dir).collect();
+        place::settle(&dirs)?;
         let sites = sites(&options)?;
         for Site { dir, .. } in sites.iter().filter(|site| !is_block_device(&site.dir)) {
             std::fs::create_dir_all(dir).map_err(|error| OpenError::Directory { path: dir.clone(), error })?;
         }
-        open_all(sites, &options, Access::Alone)
+        open_all(sites, &options, Access::Alone, None)
     }
 
     /// Open an existing cache for looking at it: nothing on disk changes, and nothing can be stored. Errors as
@@ -49,7 +54,7 @@ impl Cache {
         if let Some(site) = sites.iter().find(|site| matches!(site.there, There::Nothing)) {
             return Err(OpenError::NoCache(site.dir.clone()));
         }
-        open_all(sites, options, Access::ReadOnly)
+        open_all(sites, options, Access::ReadOnly, None)
     }
 
     /// Finds out whether [`Cache::open`] would refuse these options, as far as that can be told without writing and
@@ -72,6 +77,20 @@ impl Cache {
         Ok(())
     }
 
+    /// The size of an existing cache, in bytes, and the one that was asked for, if they differ: [`Cache::open`] would refuse that with
+    /// [`OpenError::OtherSize`]. Also beside a process that has the cache, but for engines that keep files in a directory, and
+    /// nothing where it cannot be told.
+    pub fn other_size(options: &CacheOptions) -> Option<(u64, u64)> {
+        sites(options).ok()?.into_iter().find_map(|site| match &site.there {
+            There::Nothing => None,
+            There::Directory(_) => match check_disk(site, options, Access::ReadOnly) {
+                Err(OpenError::OtherSize { there, asked, .. }) => Some((there, asked)),
+                _ => None,
+            },
+            There::Something => other_size(&site.path, options),
+        })
+    }
+
     /// Whether there is a cache in a directory, or a file in its place.
     pub fn exists(dir: &Path) -> bool {
         let site = site(dir.to_path_buf(), &CacheOptions::new("").engines);
@@ -86,16 +105,16 @@ pub(super) fn asked_of(options: &CacheOptions) -> Settings {
 }
 
 /// Where one of a cache's disks is, or is to be.
-struct Site {
+pub(super) struct Site {
     /// The directory or block device that was named.
-    dir: PathBuf,
+    pub(super) dir: PathBuf,
     /// The file in it, the device, or the directory itself.
     path: PathBuf,
-    there: There,
+    pub(super) there: There,
 }
 
 /// What is there.
-enum There {
+pub(super) enum There {
     Nothing,
     /// A file, or a device that is not blank.
     Something,
@@ -103,7 +122,7 @@ enum There {
     Directory(EngineRef),
 }
 
-fn site(dir: PathBuf, engines: &Registry) -> Site {
+pub(super) fn site(dir: PathBuf, engines: &Registry) -> Site {
     let something = |path: &Path| if raw::is_there(path) { There::Something } else { There::Nothing };
     if is_block_device(&dir) {
         return Site { path: dir.clone(), there: something(&dir), dir };
@@ -120,7 +139,7 @@ fn site(dir: PathBuf, engines: &Registry) -> Site {
 }
 
 /// Every directory or device, in order.
-fn sites(options: &CacheOptions) -> Result<Vec<Site>, OpenError> {
+pub(super) fn sites(options: &CacheOptions) -> Result<Vec<Site>, OpenError> {
     if let Some(path) = options.device.as_ref().filter(|path| !is_block_device(path)) {
         return Err(OpenError::NotADevice(path.clone()));
     }
@@ -140,11 +159,21 @@ pub(super) struct Checked {
 
 /// What there is of it.
 enum Held {
-    Device { device: Arc<dyn Device>, identity: Identity, cut: Box<dyn Cut> },
-    Directory { locked: Box<dyn LockedDirectory>, settings: Settings },
+    Device { engine: EngineRef, made: Settings, device: Arc<dyn Device>, identity: Identity, cut: Box<dyn Cut> },
+    Directory { engine: EngineRef, locked: Box<dyn LockedDirectory>, settings: Settings },
 }
 
 impl Checked {
+    /// Its engine, what it was made with, its bytes and the mean object size that it was made for.
+    pub(super) fn about(&self) -> (EngineRef, Settings, u64, u64) {
+        match &self.held {
+            Held::Device { engine, made, cut, .. } => (engine, made.clone(), cut.end(), cut.mean_object_bytes()),
+            Held::Directory { engine, locked, .. } => {
+                (engine, locked.made_with(), locked.bytes(), locked.mean_object_bytes())
+            }
+        }
+    }
+
     pub(super) fn identity(&self) -> &Identity {
         match &self.held {
             Held::Device { identity, .. } => identity,
@@ -153,9 +182,14 @@ impl Checked {
     }
 }
 
-fn open_all(sites: Vec<Site>, options: &CacheOptions, access: Access) -> Result<Cache, OpenError> {
+/// Open the cache in these places. One that is made gets `secret`, or that of its disks that exist, or a new one.
+pub(super) fn open_all(
+    sites: Vec<Site>,
+    options: &CacheOptions,
+    access: Access,
+    mut secret: Option<Secret>,
+) -> Result<Cache, OpenError> {
     let of = sites.len() as u16;
-    let mut secret: Option<Secret> = None;
     let mut disks = Vec::new();
     // Those that exist first: a new disk among them gets their secret.
     let mut order: Vec<_> = (0_u16..).zip(sites).collect();
@@ -206,7 +240,7 @@ fn make(site: Site, options: &CacheOptions, identity: Identity) -> Result<Site, 
         How::Cut(cut) => cut,
         How::Files(files) => {
             let settings = &asked_of(options);
-            let mean_object_bytes = options.mean_object_bytes;
+            let mean_object_bytes = options.mean_bytes();
             (files.create)(&dir, &Ask { bytes, reserved: 0, mean_object_bytes, stamp, settings }, &identity)?;
             return Ok(Site { path: dir.clone(), there: There::Directory(engine), dir });
         }
@@ -246,10 +280,10 @@ fn plan_new(path: &Path, options: &CacheOptions, stamp: Stamp) -> Result<New, Op
     if asked < MIN_DISK_BYTES {
         return Err(OpenError::Size { asked, how: "small", limit });
     }
-    if let Some(why) = wrong_mean(options.mean_object_bytes, asked) {
+    if let Some(why) = wrong_mean(options.mean_bytes(), asked) {
         return Err(OpenError::Setting(why));
     }
-    if free.is_some_and(|free| asked > free) || asked / options.mean_object_bytes.max(1) > MAX_SLOTS {
+    if free.is_some_and(|free| asked > free) || asked / options.mean_bytes().max(1) > MAX_SLOTS {
         return Err(OpenError::Size { asked, how: "large", limit });
     }
     let how = match &engine.ground {
@@ -259,7 +293,7 @@ fn plan_new(path: &Path, options: &CacheOptions, stamp: Stamp) -> Result<New, Op
         }
         Ground::Directory(files) => How::Files(files),
         Ground::Device(_) => {
-            let ask = ask(asked, options.mean_object_bytes, stamp, &settings);
+            let ask = ask(asked, options.mean_bytes(), stamp, &settings);
             How::Cut(engine.cut(&ask).ok_or(OpenError::Size { asked, how: "small", limit })?)
         }
     };
@@ -271,7 +305,7 @@ fn ask(bytes: u64, mean_object_bytes: u64, stamp: Stamp, settings: &Settings) ->
 }
 
 /// Lock what is there, and look whether it is what was asked for.
-fn check_disk(site: Site, options: &CacheOptions, access: Access) -> Result<Checked, OpenError> {
+pub(super) fn check_disk(site: Site, options: &CacheOptions, access: Access) -> Result<Checked, OpenError> {
     let Site { path, there, .. } = site;
     let held = match there {
         There::Directory(engine) => check_directory(&path, engine, options, access)?,
@@ -286,14 +320,30 @@ fn check_directory(path: &Path, engine: EngineRef, options: &CacheOptions, acces
     let made = locked.made_with();
     made_so(path, options, engine, &made, locked.bytes())?;
     same_size(path, options.disk_bytes, locked.bytes(), |bytes| bytes == locked.bytes())?;
-    Ok(Held::Directory { locked, settings: asked_of(options).over(&made) })
+    Ok(Held::Directory { engine, locked, settings: asked_of(options).over(&made) })
 }
 
 fn same_size(path: &Path, asked: Option<u64>, there: u64, is_same: impl Fn(u64) -> bool) -> Result<(), OpenError> {
     match asked.filter(|bytes| !is_same(*bytes)) {
-        Some(bytes) => Err(other(path, "a size of", format!("{there} bytes"), format!("{bytes} bytes"))),
+        Some(asked) => Err(OpenError::OtherSize { path: path.to_path_buf(), there, asked }),
         None => Ok(()),
     }
+}
+
+/// By the first block, which does not change while a process has the cache, and without its lock.
+fn other_size(path: &Path, options: &CacheOptions) -> Option<(u64, u64)> {
+    let mut block = vec![0; SUPERBLOCK_BYTES as usize];
+    let mut file = File::open(path).ok()?;
+    let bytes = raw::device_bytes(path).ok()?.or_else(|| Some(file.metadata().ok()?.len()))?;
+    file.read_exact(&mut block).ok()?;
+    let superblock = Superblock::decode(&block).ok()?;
+    let (engine, made) = options.engines.iter().find_map(|engine| Some((engine, engine.made_with(&superblock)?)))?;
+    let stamp = Stamp { seed: superblock.secret.seed() };
+    let settings = made.over(&asked_of(options));
+    let cut = engine.cut_before(&superblock, &ask(bytes, 0, stamp, &settings))?;
+    let (asked, there) = (options.disk_bytes?, cut.end());
+    let end = engine.cut(&ask(asked, cut.mean_object_bytes(), stamp, &settings)).map(|cut| cut.end());
+    (end != Some(there)).then_some((there, asked))
 }
 
 fn check_device(path: &Path, options: &CacheOptions, access: Access) -> Result<Held, OpenError> {
@@ -325,7 +375,7 @@ fn check_device(path: &Path, options: &CacheOptions, access: Access) -> Result<H
     let end = |bytes| engine.cut(&ask(bytes, cut.mean_object_bytes(), stamp, &settings)).map(|cut| cut.end());
     same_size(path, options.disk_bytes, cut.end(), |bytes| end(bytes) == Some(cut.end()))?;
     let identity = Identity { secret: superblock.secret, disk: superblock.disk };
-    Ok(Held::Device { device, identity, cut })
+    Ok(Held::Device { engine, made, device, identity, cut })
 }
 
 /// Where a cache's positions lie, if not beside its log and not all in memory. Errors: nobody said where.
@@ -339,7 +389,7 @@ fn positions_dir<'a>(disk: &Checked, options: &'a CacheOptions) -> Result<Option
     }
 }
 
-fn open_engine(
+pub(super) fn open_engine(
     number: u16,
     disk: Checked,
     options: &CacheOptions,
@@ -355,7 +405,7 @@ fn open_engine(
             let beside = dir.map(|dir| positions::open(dir, number, bytes, options)).transpose()?;
             cut.open(Opening { device, beside, flush_every, read_only })
         }
-        Held::Directory { locked, settings } => {
+        Held::Directory { locked, settings, .. } => {
             let opening = OpeningFiles::of(settings, options.clock.clone());
             locked.open_guarded(OpeningFiles { flush_every, read_only, ..opening })
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tinaja_clock::Clock;
 
+use crate::device::file::advice;
 use crate::device::{Io, IoEngine, OpenDiskError};
 use crate::engine::spread::MAX_DISKS;
 use crate::engine::{EngineRef, Registry, Settings};
@@ -13,6 +14,9 @@ use crate::layout::SuperblockError;
 
 /// The disk space a new cache takes where nothing else is said.
 pub const DEFAULT_DISK_BYTES: u64 = 1 << 30;
+
+/// The mean object size of a new cache where nothing else is said (HashCache, section 2).
+const DEFAULT_MEAN_BYTES: u64 = 8192;
 
 /// How to open a cache: a directory, and what else is to be other than the default.
 ///
@@ -34,7 +38,7 @@ pub struct CacheOptions {
     pub(crate) engine: Option<EngineRef>,
     pub(crate) settings: Settings,
     pub(crate) engines: Registry,
-    pub(crate) mean_object_bytes: u64,
+    pub(crate) mean_object_bytes: Option<u64>,
     pub(crate) flush_every: Option<Duration>,
     pub(crate) io: IoEngine,
     pub(crate) io_threads: usize,
@@ -55,7 +59,7 @@ impl CacheOptions {
             engine: None,
             settings: Settings::new(),
             engines: engines::built_in(),
-            mean_object_bytes: 8192,
+            mean_object_bytes: None,
             flush_every: Some(Duration::from_secs(5)),
             io: IoEngine::Auto,
             io_threads: 8,
@@ -154,7 +158,7 @@ impl CacheOptions {
     /// is outside is refused.
     #[must_use]
     pub fn mean_object_bytes(mut self, bytes: u64) -> Self {
-        self.mean_object_bytes = bytes;
+        self.mean_object_bytes = Some(bytes);
         self
     }
 
@@ -185,6 +189,11 @@ impl CacheOptions {
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
+    }
+
+    /// The mean object size of a new cache.
+    pub(super) fn mean_bytes(&self) -> u64 {
+        self.mean_object_bytes.unwrap_or(DEFAULT_MEAN_BYTES)
     }
 
     pub(super) fn io_of(&self, threads: usize) -> Io {
@@ -241,7 +250,10 @@ pub enum OpenError {
     #[error("{0} is not a block device: name one, or a directory for a cache in a file")]
     NotADevice(PathBuf),
     /// The cache was made otherwise than asked for now.
-    #[error("{path} was made with {what} {there}, not {asked}: leave the setting out to use it as it is, or delete it")]
+    #[error(
+        "{path} was made with {what} {there}, not {asked}: leave the setting out to use it as it is, or make it anew with what it \
+         holds"
+    )]
     OtherGeometry {
         /// Which file.
         path: PathBuf,
@@ -252,12 +264,39 @@ pub enum OpenError {
         /// What was asked for.
         asked: String,
     },
+    /// The cache has another size than asked for now.
+    #[error(
+        "{path} has a size of {there} bytes, not {asked} bytes: leave the setting out to use it as it is, or make it anew with what \
+         it holds"
+    )]
+    OtherSize {
+        /// Which file or directory.
+        path: PathBuf,
+        /// Its bytes.
+        there: u64,
+        /// What was asked for.
+        asked: u64,
+    },
+    /// The cache is being made anew ([`crate::Cache::remake`]), by another process.
+    #[error("the cache in {0} is being made anew by another process: wait for that")]
+    Remaking(PathBuf),
+    /// What making the cache anew left cannot be put in its place, or removed.
+    #[error("cannot {what} {path}: {error}{}", advice(.error))]
+    Place {
+        /// What was tried.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The answer.
+        error: std::io::Error,
+    },
     /// A setting makes no sense, or does not go with the engine.
     #[error("{0}")]
     Setting(String),
     /// The directories do not belong together.
     #[error(
-        "{path} is {there}, and was given as {given}: name the directories in the order in which they were created"
+        "{path} is {there}, and was given as {given}: name the directories in the order in which they were created, or make the \
+         cache anew over these, with what it holds"
     )]
     OtherDisk {
         /// Which file.

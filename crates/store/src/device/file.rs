@@ -59,7 +59,8 @@ pub enum OpenDiskError {
     },
 }
 
-fn advice(error: &io::Error) -> &'static str {
+/// What to do about an error of a file system's; empty where nobody knows.
+pub(crate) fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::PermissionDenied => " (give this user the right to write there, or choose another directory)",
         ErrorKind::ReadOnlyFilesystem => " (choose a directory on a file system that can be written to)",

@@ -21,13 +21,19 @@ pub const MAX_DISKS: usize = 64;
 
 /// Several engines as one.
 pub struct Spread {
-    disks: Vec<Arc<dyn Engine>>,
+    /// By number. Of one that is not there nothing is found, and nothing is kept.
+    disks: Vec<Option<Arc<dyn Engine>>>,
 }
 
 impl Spread {
     /// Over these engines, in this order for ever: it decides where objects are. `None` for none, or more than
     /// [`MAX_DISKS`].
     pub fn over(disks: Vec<Arc<dyn Engine>>) -> Option<Self> {
+        Spread::with_gaps(disks.into_iter().map(Some).collect())
+    }
+
+    /// The same, where some of the disks are not there any more.
+    pub fn with_gaps(disks: Vec<Option<Arc<dyn Engine>>>) -> Option<Self> {
         (1..=MAX_DISKS).contains(&disks.len()).then_some(Spread { disks })
     }
 
@@ -38,23 +44,28 @@ impl Spread {
 
     fn engine_of(&self, id: &Digest) -> Option<(usize, &Arc<dyn Engine>)> {
         let number = self.number_of(id);
-        self.disks.get(number).map(|disk| (number, disk))
+        self.disks.get(number)?.as_ref().map(|disk| (number, disk))
+    }
+
+    /// Those that are there.
+    fn there(&self) -> impl Iterator<Item = &Arc<dyn Engine>> {
+        self.disks.iter().flatten()
     }
 
     fn engine_at(&self, place: Place) -> Option<(usize, &Arc<dyn Engine>)> {
         let number = (place.0 >> DISK_SHIFT) as usize;
-        self.disks.get(number).map(|disk| (number, disk))
+        self.disks.get(number)?.as_ref().map(|disk| (number, disk))
     }
 
     /// Itself, if any of its disks offers something.
     fn offer(&self, is_offered: impl Fn(Capabilities<'_>) -> bool) -> Option<&Self> {
-        self.disks.iter().any(|disk| is_offered(disk.capabilities())).then_some(self)
+        self.there().any(|disk| is_offered(disk.capabilities())).then_some(self)
     }
 
     /// Run `each` on every disk, and tell the first error once all have answered.
     fn all(&self, done: SyncDone, each: impl Fn(&Arc<dyn Engine>, SyncDone)) {
-        let state = Arc::new(Mutex::new((self.disks.len(), Ok(()), Some(done))));
-        for disk in &self.disks {
+        let state = Arc::new(Mutex::new((self.there().count(), Ok(()), Some(done))));
+        for disk in self.there() {
             let state = state.clone();
             let one = move |result: Result<(), String>| {
                 let mut state = state.lock();
@@ -108,11 +119,11 @@ fn parts_inside(parts: &[Part]) -> Vec<Part> {
 
 impl Engine for Spread {
     fn name(&self) -> &'static str {
-        self.disks.first().map_or("none", |disk| disk.name())
+        self.there().next().map_or("none", |disk| disk.name())
     }
 
     fn limits(&self) -> Limits {
-        let all = || self.disks.iter().map(|disk| disk.limits());
+        let all = || self.there().map(|disk| disk.limits());
         let least = |of: fn(&Limits) -> usize| all().map(|limits| of(&limits)).min().unwrap_or(0);
         Limits {
             max_record_bytes: least(|limits| limits.max_record_bytes),
@@ -218,19 +229,19 @@ impl Engine for Spread {
 
     fn walk(&self, cursor: u64, most: usize) -> (Vec<Place>, Option<u64>) {
         let number = (cursor >> DISK_SHIFT) as usize;
-        let Some(disk) = self.disks.get(number) else { return (Vec::new(), None) };
+        let next_disk = (number + 1 < self.disks.len()).then(|| outside(number + 1, Place(0)).0);
+        let Some(Some(disk)) = self.disks.get(number) else { return (Vec::new(), next_disk) };
         let (places, next) = disk.walk(inside(Place(cursor)).0, most);
         let places = places.into_iter().map(|place| outside(number, place)).collect();
-        let next_disk = (number + 1 < self.disks.len()).then(|| outside(number + 1, Place(0)).0);
         (places, next.map(|next| outside(number, Place(next)).0).or(next_disk))
     }
 
     fn stats(&self) -> Stats {
-        self.disks.iter().map(|disk| disk.stats()).fold(Stats::default(), Stats::with)
+        self.there().map(|disk| disk.stats()).fold(Stats::default(), Stats::with)
     }
 
     fn refuse_appends(&self) {
-        self.disks.iter().for_each(|disk| disk.refuse_appends());
+        self.there().for_each(|disk| disk.refuse_appends());
     }
 
     fn close(&self, done: SyncDone) {
@@ -259,7 +270,7 @@ impl Buffered for Spread {
     }
 
     fn write_out(&self) {
-        self.disks.iter().filter_map(|disk| disk.capabilities().buffered).for_each(Buffered::write_out);
+        self.there().filter_map(|disk| disk.capabilities().buffered).for_each(Buffered::write_out);
     }
 }
 

@@ -42,6 +42,7 @@ mod power;
 mod power_order;
 mod reference;
 mod relay;
+mod remake;
 mod revival;
 mod segmented;
 mod snapshots;

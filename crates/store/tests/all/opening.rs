@@ -124,7 +124,11 @@ fn sizes_out_of_range_and_other_geometries_are_refused() {
     for other in [8 << 20, (16 << 20) - (1 << 19), 32 << 20] {
         let error = refused(dir.path(), options(dir.path()).disk_bytes(other));
         assert!(error.contains("a size of") && error.contains(&format!("{other} bytes")), "{error}");
-        assert!(error.contains("delete"), "what to do: {error}");
+        assert!(error.contains("make it anew"), "what to do: {error}");
+        assert!(
+            Cache::other_size(&options(dir.path()).disk_bytes(other))
+                .is_some_and(|(there, asked)| there > 15 << 20 && asked == other)
+        );
     }
     // The file itself has another size than it was made with.
     fs::write(file(dir.path()), &whole[..whole.len() - 4096]).unwrap();
@@ -133,7 +137,11 @@ fn sizes_out_of_range_and_other_geometries_are_refused() {
     let unsaid = CacheOptions::new(dir.path());
     assert!(Cache::open(unsaid).unwrap().stats().capacity_bytes > 15 << 20, "unsaid means: as it is");
     let odd = options(dir.path()).disk_bytes((16 << 20) + 4321);
-    Cache::open(odd).expect("the same size after rounding");
+    assert_eq!(Cache::other_size(&odd), None);
+    let running = Cache::open(odd).expect("the same size after rounding");
+    let larger = options(dir.path()).disk_bytes(32 << 20);
+    assert!(Cache::other_size(&larger).is_some(), "said beside a running process too");
+    drop(running);
 }
 
 #[test]

@@ -112,6 +112,7 @@ fn a_port_in_use() {
     let taken = Setup::forward();
     let _listener = TcpListener::bind(taken.address()).unwrap();
     assert_refused(&taken.run(), FAILURE, &[&taken.address().to_string(), "in use", "--listen"]);
+    assert!(!taken.cache_dir().join("tinaja.cache").exists(), "no cache is left behind");
 }
 
 #[test]

@@ -46,6 +46,7 @@ mod offline;
 mod origin_certificates;
 mod rebinding;
 mod reload;
+mod resize;
 mod restart;
 mod service;
 mod stopping;

@@ -31,5 +31,5 @@ mod words;
 pub(crate) use heir::{Heir, Heirs};
 pub use predecessor::Predecessor;
 pub(crate) use predecessor::{canonical, open_unlocked};
-pub(crate) use sockets::{Sockets, listen};
+pub(crate) use sockets::{Sockets, listen, reserve};
 pub use words::PROTOCOL;

@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-    recvmsg, sendmsg,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketFlags, SocketType, recvmsg, sendmsg,
 };
 
 use super::words::{Given, Told};
@@ -87,13 +87,30 @@ impl Sockets {
 /// Connections that wait to be accepted; the system has a limit of its own (`net.core.somaxconn`), which is usually less.
 const LONGEST_QUEUE: i32 = 65_535;
 
-/// Listens, or says why it cannot.
-pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
-    let listener = TcpListener::bind(address).map_err(|cause| match cause.kind() {
+fn cannot(address: SocketAddr) -> impl Fn(io::Error) -> ServeError {
+    move |cause| match cause.kind() {
         io::ErrorKind::AddrInUse => ServeError::InUse(address),
         io::ErrorKind::PermissionDenied => ServeError::NotPermitted(address),
         _ => ServeError::Listen { address, cause },
-    })?;
+    }
+}
+
+/// Takes an address as [`listen`] does, and no connection: whoever connects is refused as before. It is let go of with what is
+/// returned.
+pub(crate) fn reserve(address: SocketAddr) -> Result<OwnedFd, ServeError> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+    let reserved = socket.and_then(|socket| {
+        rustix::net::sockopt::set_socket_reuseaddr(&socket, true)?;
+        rustix::net::bind(&socket, &address)?;
+        Ok(socket)
+    });
+    reserved.map_err(|cause| cannot(address)(cause.into()))
+}
+
+/// Listens, or says why it cannot.
+pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
+    let listener = TcpListener::bind(address).map_err(cannot(address))?;
     // Listening once more changes the length of the queue alone. The standard library's holds 128: in a burst the system would
     // drop what comes beyond, and those clients try again a second later.
     rustix::net::listen(&listener, LONGEST_QUEUE)

@@ -19,6 +19,8 @@ use crate::terms::Secret;
 const FILE: &str = "tinaja.tree";
 const OBJECTS: &str = "objects";
 const MAPPED: &str = "mapped";
+/// All that is of such a cache in its directory.
+pub const NAMES: [&str; 3] = [FILE, OBJECTS, MAPPED];
 const FIRST_LINE: &str = "tinaja tree 1";
 
 /// What a directory says of itself.

@@ -51,6 +51,7 @@ mod segments;
 mod settings;
 pub mod urls;
 
+pub(crate) use directory::NAMES;
 pub use engine::{FileTree, TreeOptions};
 pub use limits::{MAX_SUPERSEDED_SHARE, MAX_UNSYNCED_FILES};
 pub use record::{CERN, SQUID, SQUID2, SQUIDL, SQUIDL_K, SQUIDM, SQUIDML, SQUIDMLA};
