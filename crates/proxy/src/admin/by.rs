@@ -8,7 +8,9 @@ use http::HeaderName;
 use tinaja_clock::Clock;
 use tinaja_http::lines::lines;
 
+use super::elsewhere::with_elsewhere;
 use crate::bans::{BanError, Bans, MOST_TEXT_BYTES, Rule, Selector, Subject, hash, split, tag_fields};
+use crate::config::Listener;
 
 /// In a PURGE: what is purged besides the URL itself, and how.
 const PURGE: HeaderName = HeaderName::from_static("tinaja-purge");
@@ -17,13 +19,20 @@ const SOFT: HeaderName = HeaderName::from_static("fastly-soft-purge");
 /// Tags in one PURGE, as at Fastly.
 const MOST_TAGS: usize = 256;
 
-/// Takes back what fits. Returns once it is on the disk.
+/// Takes back what fits, under the names that these listeners give it too. Returns once it is on the disk.
 ///
 /// Errors: why nothing was taken back, and what to do.
-pub(crate) async fn purge_by(bans: &Arc<Bans>, clock: &Clock, what: &[Selector], soft: bool) -> Result<(), String> {
+pub(crate) async fn purge_by(
+    bans: &Arc<Bans>,
+    clock: &Clock,
+    listeners: &[Arc<Listener>],
+    what: &[Selector],
+    soft: bool,
+) -> Result<(), String> {
     if what.is_empty() {
         return Err("nothing was named: say what to purge".into());
     }
+    let what = with_elsewhere(what, listeners);
     let rules = what.iter().map(Selector::rule).collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
     ban(bans, clock, rules, soft).await.map_err(|error| error.to_string())
 }

@@ -17,7 +17,7 @@ use tinaja_store::{Cursor, Removed, Store, StoreError};
 use crate::config::{Listener, Mode};
 use crate::mirrors::is_mirrors;
 use crate::origin::{Destination, default_port};
-use crate::stored::{Name, StoredHead, parts_of, site};
+use crate::stored::{Name, StoredHead, keyed, parts_of, site};
 
 /// Objects looked at in one go.
 pub(super) const PAGE: usize = 256;
@@ -98,6 +98,9 @@ impl Url {
             for site in listener.mirrors.sites() {
                 add(Name::of(&self.destination(), site, &self.path));
             }
+            for key in self.keyed(listener) {
+                add(key);
+            }
             let Mode::Reverse(routes) = &listener.mode else { continue };
             let behind = routes.find(Some(self.authority.host()), &self.path);
             if let Some(destination) = behind.ok().and_then(|behind| behind.upstream.destination()) {
@@ -107,6 +110,24 @@ impl Url {
             }
         }
         keys
+    }
+
+    /// The keys that a key rule makes of it.
+    fn keyed(&self, listener: &Listener) -> Vec<Name> {
+        let keyed = match &listener.mode {
+            Mode::Forward | Mode::Transparent(_) => keyed(listener, &self.destination(), &self.authority, &self.path),
+            Mode::Reverse(routes) => {
+                let behind = routes.find(Some(self.authority.host()), &self.path);
+                let Some(destination) = behind.ok().and_then(|behind| behind.upstream.destination()) else {
+                    return Vec::new();
+                };
+                // Behind something that ends TLS for it, its clients' port is that of https all the same.
+                let authority = Authority::parse(self.authority.host_field(default_port(self.tls)).as_bytes());
+                authority.map_or(Ok(None), |authority| keyed(listener, &destination, &authority, &self.path))
+            }
+        };
+        let Ok(Some(keyed)) = keyed else { return Vec::new() };
+        [false, true].map(|tls| keyed.name(&listener.mode, tls)).into()
     }
 
     /// Whether a stored object's primary key is this URL's, whichever origin a reverse proxy had it from.

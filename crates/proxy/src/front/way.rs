@@ -7,18 +7,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tinaja_http::authority::Authority;
-use tinaja_http::body::Framing;
 use tinaja_http::judge::{Judged, Target};
 
 use crate::config::{Listener, Mode};
-use crate::diverted::Chosen;
-use crate::exchange::Ticket;
+use crate::diverted::{Chosen, Proof};
+use crate::exchange::{AskedFor, Ticket};
 use crate::failure::Failure;
 use crate::ids::RequestId;
 use crate::mirrors::{Aim, At};
 use crate::origin::{Behind, Destination, default_port};
 use crate::rules::{Denied, Own};
-use crate::stored::{Name, name_of};
+use crate::stored::{Keyed, Name, keyed, name_of};
 
 /// Where a request goes, and what its head says there.
 pub(crate) struct Way<'a> {
@@ -64,20 +63,32 @@ impl Way<'_> {
         }
     }
 
-    /// What is known of a request that goes this way.
-    pub(crate) fn ticket(self, came: Came, listener: Arc<Listener>, own: Arc<Own>, framing: Framing) -> Ticket {
+    /// What is known of a request that goes this way, or the way of its key rule if there is one.
+    ///
+    /// Errors: no route leads to what the rule makes of it.
+    pub(crate) fn ticket(
+        mut self,
+        came: Came,
+        listener: Arc<Listener>,
+        own: Arc<Own>,
+        judged: &Judged,
+    ) -> Result<Ticket, Failure> {
         let Came { id, began, client, tls, index, neighbour, intercepted } = came;
         let is_reverse = self.mirror.is_none() && matches!(listener.mode, Mode::Reverse(_));
+        let keyed = self.keyed(&listener)?;
+        let named = keyed.as_ref().map(|keyed| keyed.name(&listener.mode, tls));
+        let rekeyed = keyed.map(|keyed| self.rekey(keyed, is_read(&judged.method)));
         let https = self.host_tls || (tls && is_reverse);
         let host = self.host.host_field(default_port(https));
-        Ticket {
+        let of_url = || match &self.mirror {
+            Some(at) => Name::of(&self.destination, &at.site(), &self.path),
+            None => name_of(&listener.mode, &self.destination, tls, &host, &self.path),
+        };
+        Ok(Ticket {
             id,
             began,
             client,
-            name: match &self.mirror {
-                Some(at) => Name::of(&self.destination, &at.site(), &self.path),
-                None => name_of(&listener.mode, &self.destination, tls, &host, &self.path),
-            },
+            name: named.unwrap_or_else(of_url),
             listener,
             own,
             destination: self.destination,
@@ -88,12 +99,46 @@ impl Way<'_> {
             host,
             path: self.path.into_owned(),
             https,
-            framing,
+            framing: judged.framing,
             index,
             neighbour,
             intercepted,
-        }
+            keyed: rekeyed.map(Arc::new),
+        })
     }
+
+    /// What a key rule makes of it. A mirror has names of its own; and of a host that nothing proves nothing is stored.
+    fn keyed(&self, listener: &Listener) -> Result<Option<Keyed>, Failure> {
+        let is_unproved = self.chosen.is_some_and(|chosen| chosen.proof == Proof::Nothing);
+        if self.mirror.is_some() || is_unproved || listener.key_rules.is_empty() {
+            return Ok(None);
+        }
+        keyed(listener, &self.destination, &self.host, &self.path)
+    }
+
+    /// Has a request that `is_read` go the way of its rule.
+    fn rekey(&mut self, keyed: Keyed, is_read: bool) -> AskedFor {
+        let Keyed { rule, destination, behind, host, path } = keyed;
+        let asked = AskedFor {
+            rule,
+            is_read,
+            host: self.host.clone(),
+            path: self.path.to_string(),
+            port: self.destination.port,
+        };
+        if is_read {
+            // A host that is folded into another is at that one's address, and not where the client's was.
+            self.chosen = self.chosen.filter(|_| destination.host == self.destination.host);
+            self.behind = behind.or(self.behind.take());
+            (self.destination, self.host, self.path) = (destination, host, Cow::Owned(path));
+        }
+        asked
+    }
+}
+
+/// Whether a method is one of those that are answered from the cache.
+fn is_read(method: &str) -> bool {
+    matches!(method, "GET" | "HEAD")
 }
 
 /// Where a request goes, by what it asks for and whom the proxy speaks for.
