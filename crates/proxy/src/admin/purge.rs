@@ -227,6 +227,37 @@ mod tests {
         assert!(!url.is_of(b"") && !url.is_of(b"4:http,"));
     }
 
+    /// A purge names a URL as a request for it is named, and takes what was stored before there was a rule.
+    #[test]
+    fn a_url_is_found_under_the_names_of_key_rules() {
+        use crate::key_rules::{KeyRule, KeyRules, Query};
+        let rule = KeyRule {
+            hosts: vec!["a.example".parse().unwrap()],
+            query: Query::Nothing,
+            fold_host: Some("b.example".parse().unwrap()),
+            ..KeyRule::default()
+        };
+        let key_rules = KeyRules::new(vec![rule.completed()]).unwrap();
+        let with = |listener: Listener| Arc::new(Listener { key_rules: key_rules.clone(), ..listener });
+        let forward = with(Listener::forward("127.0.0.1:80".parse().unwrap()));
+        let reverse = with((*reverse("http://10.0.0.1:81")).clone());
+        let keys = |listener: &Arc<Listener>| {
+            let url: Url = "http://a.example:8080/x?y".parse().unwrap();
+            let keys = url.keys(std::slice::from_ref(listener));
+            keys.iter().map(|key| key.primary().escape_ascii().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(keys(&forward), ["4:http,9:a.example,4:8080,0:,4:/x?y,", "4:http,9:b.example,4:8080,0:,2:/x,"]);
+        assert_eq!(
+            keys(&reverse)[1..],
+            [
+                "4:http,8:10.0.0.1,2:81,14:b.example:8080,2:/x,",
+                "4:http,8:10.0.0.1,2:81,22:https://b.example:8080,2:/x,",
+                "4:http,8:10.0.0.1,2:81,14:a.example:8080,4:/x?y,",
+                "4:http,8:10.0.0.1,2:81,22:https://a.example:8080,4:/x?y,",
+            ]
+        );
+    }
+
     #[test]
     fn what_is_no_url() {
         for text in

@@ -118,3 +118,6 @@ impl PartialEq for KeyRules {
         self.list().iter().map(|rule| &rule.rule).eq(other.list().iter().map(|rule| &rule.rule))
     }
 }
+
+#[cfg(test)]
+mod tests;

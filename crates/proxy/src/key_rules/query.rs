@@ -212,9 +212,9 @@ mod tests {
         let sessions = ["a".to_owned()];
         let all = [Query::All, Query::Nothing, Query::Without(list("a")), Query::Only(list("b*"))];
         let letters = ['a', 'b', '&', '=', '?', ';', '/', '.'];
-        for number in 0..8_usize.pow(6) {
+        for number in 0..8_usize.pow(5) {
             let url: String =
-                std::iter::once('/').chain((0..6).map(|at| letters[number / 8_usize.pow(at) % 8])).collect();
+                std::iter::once('/').chain((0..5).map(|at| letters[number / 8_usize.pow(at) % 8])).collect();
             for (rule, sorted) in all.iter().flat_map(|rule| [(rule, false), (rule, true)]) {
                 let once = settled(&url, rule, sorted, &sessions);
                 assert_eq!(settled(&once, rule, sorted, &sessions), once, "{url} {rule:?}");

@@ -202,6 +202,29 @@ mod tests {
         assert_eq!(url(Name::from_primary(b"no name")), "");
     }
 
+    /// Hosts with a store id have a name that no URL has, and are shown and purged by a host that nobody has.
+    #[test]
+    fn names_of_store_ids() {
+        let (forward, reverse) = (Mode::Forward, Mode::Reverse(Routes::to("http://a".parse().unwrap())));
+        let destination = Destination { tls: false, host: "a".into(), port: 81 };
+        let host = "cdn.store-id.invalid";
+        let name = |mode, tls| Name::of_store_id(mode, &destination, tls, host, "/x");
+        let names = [name(&forward, false), name(&reverse, false), name(&reverse, true)];
+        assert_eq!(names[0].primary(), b"4:http,20:cdn.store-id.invalid,2:81,17:store-id:/forward,2:/x,");
+        assert_eq!(names[2].primary(), b"5:https,20:cdn.store-id.invalid,3:443,17:store-id:/reverse,2:/x,");
+        assert_ne!(names[0], names[1]);
+        let like = Destination { host: host.into(), ..destination.clone() };
+        for mode in [&forward, &reverse] {
+            for site in ["", host, "store-id:", "store-id"] {
+                assert!(!names.contains(&name_of(mode, &like, false, site, "/x")), "{site}");
+            }
+        }
+        assert_eq!(names[0].url(), "http://cdn.store-id.invalid:81/x");
+        let shown: Vec<_> = names.iter().map(|name| name.subject().unwrap().url).collect();
+        assert_eq!(shown, [format!("{host}:81/x"), format!("{host}/x"), format!("{host}/x")]);
+        assert!(names[0].subject().unwrap().host == host && names[0].site().is_some());
+    }
+
     #[test]
     fn every_part_counts() {
         let forward = Mode::Forward;
