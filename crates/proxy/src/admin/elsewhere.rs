@@ -66,9 +66,8 @@ fn parts(url: &str) -> Option<(&'static str, Authority, String)> {
 }
 
 fn at(scheme: &str, host: &str, authority: &Authority, path: &str) -> String {
-    let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-    let port = authority.port().map_or(String::new(), |port| format!(":{port}"));
-    format!("{scheme}://{host}{port}{path}")
+    let there = authority.at(host).unwrap_or_else(|| authority.clone());
+    format!("{scheme}://{there}{path}")
 }
 
 #[cfg(test)]

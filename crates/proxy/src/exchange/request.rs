@@ -17,10 +17,12 @@ use tinaja_http::status::Outcome;
 use tinaja_http::vary::NOT_FETCHED_WITH;
 use tinaja_store::Key;
 
+use crate::bans::Subject;
 use crate::cache_rules::{CacheRule, Seen};
 use crate::config::{Listener, Mode};
 use crate::diverted::{Chosen, Proof};
 use crate::failure::{Failure, Unanswered};
+use crate::fits::HostPattern;
 use crate::ids::RequestId;
 use crate::key_rules::ReadRule;
 use crate::mirrors::At;
@@ -107,6 +109,23 @@ impl Ticket {
             }
         }
         Some(name_of(mode, &self.destination, self.tls, &self.host, path))
+    }
+
+    /// What bans see of its URL: as it is stored, and, where key rules are about its host, as it was asked for and at the hosts where they may
+    /// have stored something of it.
+    pub fn subjects(&self) -> Vec<Subject<'_>> {
+        let mut subjects: Vec<_> = self.name.subject().into_iter().collect();
+        if self.mirror.is_some() || self.listener.key_rules.is_empty() {
+            return subjects;
+        }
+        let asked = self.keyed.as_ref().map(|asked| (asked.host.clone(), &*asked.path));
+        let own = || Some((Authority::parse(self.host.as_bytes()).ok()?, &*self.path));
+        let Some((host, path)) = asked.or_else(own) else { return subjects };
+        let others = self.listener.key_rules.other_hosts(&HostPattern::Exact(host.host().to_owned()));
+        subjects.push(Subject::new(self.https, &host, path));
+        let others = others.iter().filter_map(|other| host.at(other));
+        subjects.extend(others.map(|other| Subject::new(self.https, &other, path)));
+        subjects
     }
 
     /// Whether the rules refuse it, whatever its destination's address is. The source of a mirror is its operator's choice, as the origin of a

@@ -35,7 +35,8 @@ pub(crate) fn keyed(
 ) -> Result<Option<Keyed>, Failure> {
     let Some(rule) = listener.key_rules.find(host.host(), path) else { return Ok(None) };
     let settled = rule.rule.path(path).into_owned();
-    let folded = rule.rule.fold_host.as_ref().and_then(|folded| fold(host, folded));
+    let folded = rule.rule.fold_host.as_ref().map(FoldedHost::host).filter(|folded| *folded != host.host());
+    let folded = folded.and_then(|folded| host.at(folded));
     let is_same = folded.is_none() && settled == path;
     let host = folded.unwrap_or_else(|| host.clone());
     let mut keyed = Keyed { rule: rule.clone(), destination: destination.clone(), behind: None, host, path: settled };
@@ -50,18 +51,6 @@ pub(crate) fn keyed(
         }
     }
     Ok(Some(keyed))
-}
-
-/// The same port at another host; nothing where it is that one already.
-fn fold(host: &Authority, folded: &FoldedHost) -> Option<Authority> {
-    if host.host() == folded.host() {
-        return None;
-    }
-    let name = folded.host();
-    let shown = if name.contains(':') { format!("[{name}]") } else { name.to_owned() };
-    let port = host.port().map_or(String::new(), |port| format!(":{port}"));
-    // It was read as a host, so that it is one with a port too.
-    Authority::parse(format!("{shown}{port}").as_bytes()).ok()
 }
 
 impl Keyed {

@@ -1,5 +1,5 @@
 //! Rules about names, in a configuration file: what is one object, what `explain` says of it, what purges take back, and rules and
-//! lists of hosts that are exchanged while the server runs.
+//! lists of hosts that are exchanged while the server runs; in a cluster, and inside tunnels.
 
 use std::fs;
 use std::net::TcpListener;
@@ -7,9 +7,13 @@ use std::process::Output;
 
 use rustix::process::Signal;
 
+use crate::cluster::{Together, asked};
+use crate::intercept::{Home as Intercepting, answering, cache};
 use crate::support::home::Home;
 use crate::support::tinaja::binary;
-use tinaja_testkit::client::get;
+use tempfile::TempDir;
+use tinaja_testkit::client::{Client, get, get_with};
+use tinaja_testkit::nginx::make_certificates;
 use tinaja_testkit::origin::{Origin, reply};
 use tinaja_testkit::tools::{output, run};
 use tinaja_testkit::wait::eventually;
@@ -34,10 +38,11 @@ fn tinaja(home: &Home, words: &[&str]) -> (bool, String) {
 fn one_object_by_many_urls() {
     let (origin, mut home) = (origin(), Home::new());
     let port = origin.address.port();
-    home.listener = "[[key_rule]]\nhost = [\"127.0.0.2\", \"127.0.0.3\"]\npreset = \"tracking\"\nstore_id = \"cdn\"\n\
+    home.listener = "[[key_rule]]\nhost = [\"127.0.0.2\", \"127.0.0.3\"]\npath = \"/a\"\npreset = \"tracking\"\nstore_id = \"cdn\"\n\
                      [[key_rule]]\npreset = \"tracking\"\nadd = \"header:X\"\n"
         .into();
-    let server = home.start(FORWARD);
+    let purging = format!("{FORWARD}\n[[listener.rule]]\naction = \"allow\"\nmethod = \"PURGE\"");
+    let server = home.start(&purging);
     let url = |host: u8, path: &str| format!("http://127.0.0.{host}:{port}{path}");
     let is_hit = |host: u8, path: &str| get(home.listen, &url(host, path)).unwrap().is_hit();
     assert!(!is_hit(2, "/a?utm_source=x&b") && is_hit(3, "/a?b&gclid=1"));
@@ -49,15 +54,15 @@ fn one_object_by_many_urls() {
         assert!(done && expected.iter().all(|part| said.contains(part)), "{expected:?} in {said}");
     };
     let first = [
-        "key rule  key rule 1 (line 10)\n",
+        "key rule  key rule 1 (line 13)\n",
         "20:cdn.store-id.invalid,",
         &format!("asked as  {}\n", url(3, "/a?b")),
         "a hit",
     ];
     says(&[&url(3, "/a?utm_y=1&b")], &first);
-    says(&[&url(1, "/a?b&fbclid")], &["key rule 2 (line 14)", "variants  1", "a hit"]);
+    says(&[&url(1, "/a?b&fbclid")], &["key rule 2 (line 18)", "variants  1", "a hit"]);
     says(&[&url(1, "/a?b"), "-H", "X: 1"], &["variants  1", "a miss"]);
-    says(&["--json", &url(3, "/a")], &["\"key_rule\": \"key rule 1 (line 10)\"", "\"asked_as\": "]);
+    says(&["--json", &url(3, "/a")], &["\"key_rule\": \"key rule 1 (line 13)\"", "\"asked_as\": "]);
 
     // What is stored for other hosts is taken back by what their clients ask for.
     let purges: [&[&str]; 7] = [
@@ -75,6 +80,13 @@ fn one_object_by_many_urls() {
         assert!(done && said.contains(": purged"), "{words:?}: {said}");
         assert!(!is_hit(3, "/a?b"), "{words:?}");
         assert!(is_hit(1, "/a?b"), "{words:?}: another host's");
+    }
+    // The same by PURGE, to a host and at a path that no rule is about.
+    for fields in ["Tinaja-Purge: host\r\n", "Surrogate-Key: t\r\n", "Tinaja-Purge: prefix, soft\r\n"] {
+        assert!(is_hit(3, "/a?b"));
+        let purged = Client::connect(home.listen).request("PURGE", &url(2, "/"), fields);
+        assert_eq!(purged.status, 200, "{purged:?}");
+        assert!(!is_hit(2, "/a?b") && is_hit(1, "/a?b"), "{fields}");
     }
     drop(server);
 }
@@ -115,4 +127,54 @@ fn rules_and_lists_are_exchanged_while_it_serves() {
     let reloaded = run(binary(&home.dir).args(["reload", "--cache"]).arg(home.path("cache")));
     assert!(reloaded.contains("the new settings are in use"), "{reloaded}");
     assert!(!is_hit(3, "/?6") && !is_hit(3, "/?7"));
+}
+
+/// Nodes ask each other for what one of them has changed: all of them come to the same name, and the origin is asked once for each object.
+#[test]
+fn nodes_of_a_cluster_share_what_rules_make_one() {
+    let origin = Origin::of_patterns();
+    let more = "patience = \"2s\"\ndisk = \"home\"\n[[key_rule]]\nhost = \"www.cluster.test\"\nfold_host = \"cluster.test\"\n\
+                preset = \"tracking\"\nsort_query = true\nadd = \"header:X\"\n\
+                normalize = { User-Agent = [[\"phone\", \"phone\"], [\"\", \"other\"]] }\n";
+    let together = Together::start_with(3, &origin, more);
+    for number in 0..6 {
+        let urls =
+            ["http://cluster.test", "http://www.cluster.test"].map(|site| format!("{site}/1000/{number}?b&utm_x=1&a"));
+        for (node, url) in together.nodes.iter().flat_map(|node| urls.each_ref().map(|url| (node, url))) {
+            for fields in ["", "X: 1\r\nUser-Agent: a phone\r\n"] {
+                let answer = get_with(node.listen, url, fields).unwrap();
+                assert!(answer.status == 200 && answer.body.len() == 1000 && answer.whole, "{}", answer.head);
+            }
+        }
+    }
+    let mut paths = origin.paths();
+    paths.sort();
+    let expected: Vec<_> =
+        (0..6).flat_map(|number| [format!("/1000/{number}?a&b"), format!("/1000/{number}?a&b")]).collect();
+    assert_eq!((asked(&origin), paths), (12, expected), "once for each value of the field");
+    let requests = origin.requests();
+    assert!(requests.iter().all(|one| one.field("host").as_deref() == Some("cluster.test")), "{requests:?}");
+    let agents = ["other", "phone"]
+        .map(|word| requests.iter().filter(|one| one.field("user-agent").as_deref() == Some(word)).count());
+    assert_eq!(agents, [6, 6], "words stay what they are on their way");
+}
+
+/// What is in a tunnel has the same names, and the logs show no more of it than before.
+#[test]
+fn rules_hold_inside_tunnels() {
+    let dir = TempDir::new().unwrap();
+    let certificates = make_certificates(dir.path());
+    let (origin, secured) = answering("Cache-Control: max-age=600\r\n", &certificates);
+    let port = secured.address.port();
+    let home = Intercepting::new(&certificates.authority, &[port]);
+    let rules = format!("{}[[key_rule]]\npreset = \"tracking\"\n", cache("localhost"));
+    let process = home.start(&rules);
+    for path in ["/secret?utm_source=1&a", "/secret?a&gclid=2"] {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost:{port}\r\nConnection: close\r\n\r\n");
+        let answer = home.openssl(&format!("localhost:{port}"), Some("localhost"), &request);
+        assert!(answer.contains("answer to /secret?a"), "{answer}");
+    }
+    assert_eq!(origin.paths(), ["/secret?a"]);
+    let logs = home.logs(process);
+    assert!(!logs.contains("secret") && !logs.contains("gclid"), "{logs}");
 }
