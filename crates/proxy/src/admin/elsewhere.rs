@@ -6,15 +6,15 @@ use tinaja_http::authority::Authority;
 use tinaja_http::judge::{Target, judge};
 
 use crate::bans::Selector;
-use crate::config::Listener;
+use crate::config::{Listener, Mode};
 use crate::fits::HostPattern;
-use crate::key_rules::KeyRules;
+use crate::key_rules::elsewhere as place_of;
 
 /// What was named, and what key rules of these listeners make of it.
 pub(super) fn with_elsewhere(what: &[Selector], listeners: &[Arc<Listener>]) -> Vec<Selector> {
     let mut all = what.to_vec();
     for listener in listeners.iter().filter(|listener| !listener.key_rules.is_empty()) {
-        for other in what.iter().flat_map(|one| elsewhere(one, &listener.key_rules)) {
+        for other in what.iter().flat_map(|one| elsewhere(one, listener)) {
             if !all.contains(&other) {
                 all.push(other);
             }
@@ -23,8 +23,9 @@ pub(super) fn with_elsewhere(what: &[Selector], listeners: &[Arc<Listener>]) -> 
     all
 }
 
-/// Under which other names what one selector names may be stored.
-fn elsewhere(what: &Selector, rules: &KeyRules) -> Vec<Selector> {
+/// Under which other names a listener may have stored what one selector names.
+fn elsewhere(what: &Selector, listener: &Listener) -> Vec<Selector> {
+    let (rules, is_reverse) = (&listener.key_rules, matches!(listener.mode, Mode::Reverse(_)));
     let others = |host: &str| host.parse::<HostPattern>().map_or(Vec::new(), |host| rules.other_hosts(&host));
     match what {
         Selector::All | Selector::Regex { .. } => Vec::new(),
@@ -42,13 +43,13 @@ fn elsewhere(what: &Selector, rules: &KeyRules) -> Vec<Selector> {
             let Some((scheme, authority, path)) = parts(url) else { return Vec::new() };
             let Some(rule) = rules.find(authority.host(), &path) else { return Vec::new() };
             let host = rule.rule.other_host().unwrap_or_else(|| authority.host().to_owned());
-            let url = at(scheme, &host, &authority, &rule.rule.path(&path));
+            let url = at((scheme, is_reverse), &host, &authority, &rule.rule.path(&path));
             vec![Selector::Url { url }]
         }
         // Its end may be amid a query, which is taken as it stands.
         Selector::Prefix { url } => {
             let Some((scheme, authority, path)) = parts(url) else { return Vec::new() };
-            let of = |host: String| Selector::Prefix { url: at(scheme, &host, &authority, &path) };
+            let of = |host: String| Selector::Prefix { url: at((scheme, is_reverse), &host, &authority, &path) };
             others(authority.host()).into_iter().map(of).collect()
         }
     }
@@ -65,15 +66,16 @@ fn parts(url: &str) -> Option<(&'static str, Authority, String)> {
     }
 }
 
-fn at(scheme: &str, host: &str, authority: &Authority, path: &str) -> String {
-    let there = authority.at(host).unwrap_or_else(|| authority.clone());
+fn at((scheme, is_reverse): (&str, bool), host: &str, authority: &Authority, path: &str) -> String {
+    let there = place_of(authority, host, is_reverse).unwrap_or_else(|| authority.clone());
     format!("{scheme}://{there}{path}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key_rules::{KeyRule, Query};
+    use crate::key_rules::{KeyRule, KeyRules, Query};
+    use crate::routes::Routes;
 
     #[test]
     fn what_clients_ask_for_is_found_where_it_is_stored() {
@@ -87,7 +89,7 @@ mod tests {
                 ..KeyRule::default()
             },
         ]);
-        let rules = rules.unwrap();
+        let listener = Listener { key_rules: rules.unwrap(), ..Listener::forward("127.0.0.1:80".parse().unwrap()) };
         let url = |url: &str| Selector::Url { url: url.into() };
         let prefix = |url: &str| Selector::Prefix { url: url.into() };
         let host = |host: &str| Selector::Host { host: host.into() };
@@ -107,7 +109,12 @@ mod tests {
             (tag(None), vec![]),
             (Selector::All, vec![]),
         ] {
-            assert_eq!(elsewhere(&what, &rules), expected, "{what:?}");
+            assert_eq!(elsewhere(&what, &listener), expected, "{what:?}");
         }
+        // Behind a reverse proxy ports are no part of a store id's names, and of others they are.
+        let mode = Mode::Reverse(Routes::to("http://127.0.0.1".parse().unwrap()));
+        let reverse = Listener { mode, ..listener };
+        assert_eq!(elsewhere(&url("http://a.x:81/p"), &reverse), [url("http://cdn.store-id.invalid/p")]);
+        assert_eq!(elsewhere(&prefix("http://b.y:81/p"), &reverse), [prefix("http://www.y:81/p")]);
     }
 }

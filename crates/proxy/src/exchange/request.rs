@@ -24,7 +24,7 @@ use crate::diverted::{Chosen, Proof};
 use crate::failure::{Failure, Unanswered};
 use crate::fits::HostPattern;
 use crate::ids::RequestId;
-use crate::key_rules::ReadRule;
+use crate::key_rules::{ReadRule, elsewhere};
 use crate::mirrors::At;
 use crate::neighbours::{CLIENT, HAS, INTERCEPTED, OBJECT};
 use crate::origin::{Behind, Destination, default_port};
@@ -123,7 +123,7 @@ impl Ticket {
         let Some((host, path)) = asked.or_else(own) else { return subjects };
         let others = self.listener.key_rules.other_hosts(&HostPattern::Exact(host.host().to_owned()));
         subjects.push(Subject::new(self.https, &host, path));
-        let others = others.iter().filter_map(|other| host.at(other));
+        let others = others.iter().filter_map(|other| elsewhere(&host, other, self.is_reverse()));
         subjects.extend(others.map(|other| Subject::new(self.https, &other, path)));
         subjects
     }

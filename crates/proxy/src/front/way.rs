@@ -206,3 +206,53 @@ fn mirror(listener: &Listener, judged: &Judged, path: &str, target_tls: Option<b
         _ => Ok(aim),
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use tinaja_http::judge::judge;
+
+    use super::*;
+    use crate::key_rules::{KeyRule, KeyRules, Query};
+
+    /// The ticket of a request for `http://a.example/x?y`, whose client chose an address, at a listener that folds that host into another.
+    fn ticket(method: &str, proof: Option<Proof>) -> Ticket {
+        let rule = KeyRule {
+            hosts: vec!["a.example".parse().unwrap()],
+            fold_host: Some("b.example".parse().unwrap()),
+            query: Query::Nothing,
+            ..KeyRule::default()
+        };
+        let key_rules = KeyRules::new(vec![rule.completed()]).unwrap();
+        let listener = Arc::new(Listener { key_rules, ..Listener::forward("127.0.0.1:80".parse().unwrap()) });
+        let head = format!("{method} http://a.example/x?y HTTP/1.1\r\nHost: a.example\r\n\r\n");
+        let judged = judge(head.as_bytes()).unwrap();
+        let address: SocketAddr = "192.0.2.1:80".parse().unwrap();
+        let chosen = proof.map(|proof| Chosen { address, proof });
+        let way = Way { chosen, ..way(&listener, &judged).unwrap() };
+        let (id, began, client) = (RequestId::Made(1), Instant::now(), IpAddr::from([192, 0, 2, 7]));
+        let came = Came { id, began, client, tls: false, index: 0, neighbour: false, intercepted: false };
+        let own = Arc::new(Own::of_interfaces(tinaja_clock::Clock::system()));
+        way.ticket(came, listener, own, &judged).unwrap()
+    }
+
+    /// Whoever folds hosts sends requests to the one host, wherever that is: at the address that a client chose for another it would get that
+    /// one's answer for all.
+    #[test]
+    fn folded_requests_leave_the_address_that_was_chosen() {
+        for (method, proof) in [("GET", None), ("HEAD", Some(Proof::Names)), ("GET", Some(Proof::Certificate))] {
+            let ticket = ticket(method, proof);
+            assert_eq!((&*ticket.destination.host, &*ticket.host, &*ticket.path), ("b.example", "b.example", "/x"));
+            assert_eq!((ticket.chosen, ticket.url().as_str()), (None, "http://a.example/x?y"), "{method}");
+        }
+        // Other methods go where they were sent, and are named for what they change.
+        let posted = ticket("POST", Some(Proof::Names));
+        assert_eq!((&*posted.destination.host, &*posted.host, &*posted.path), ("a.example", "a.example", "/x?y"));
+        assert!(posted.chosen.is_some() && posted.name == ticket("GET", None).name);
+        assert_eq!(posted.name_at("/z?1"), ticket("POST", None).name_at("/z?2"));
+        // What proves nothing is stored by no name, and goes to its address.
+        let unproved = ticket("GET", Some(Proof::Nothing));
+        assert!(unproved.chosen.is_some() && unproved.keyed.is_none() && unproved.path == "/x?y");
+    }
+}

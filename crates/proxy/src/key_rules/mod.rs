@@ -26,6 +26,7 @@ pub use crate::fits::{BadPattern, BadUrls, HostPattern, PathPattern};
 use crate::fits::{Hosts, UrlMatcher, check as check_urls, compiled};
 pub use check::{BadKeyRule, BadKeyRules};
 pub use query::{BadParameter, Parameter, Query, TRACKING};
+pub(crate) use rule::elsewhere;
 pub use rule::{Addition, BadWord, FoldedHost, KeyRule, StoreId};
 
 /// Rules, read once. Copies share them.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use http::HeaderName;
+use tinaja_http::authority::Authority;
 use tinaja_http::judge::is_token;
 
 use super::query::{Query, settled};
@@ -12,6 +13,9 @@ use crate::fits::{BadPattern, HostPattern, Hosts, PathPattern, covers};
 
 /// The longest word that stands for a field's values, and the longest name of a cookie.
 const MOST_WORD_BYTES: usize = 128;
+
+/// How hosts end that stand for store ids.
+const STORE_IDS: &str = ".store-id.invalid";
 
 /// Says of the URLs that it fits what of a request counts. An empty list of hosts or paths fits all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -135,8 +139,17 @@ impl FromStr for FoldedHost {
 impl StoreId {
     /// The host that stands for it in URLs that are shown, and by which all of it is purged. Nobody has a host below `.invalid` (RFC 6761).
     pub(crate) fn host(&self) -> String {
-        format!("{}.store-id.invalid", self.0)
+        format!("{}{STORE_IDS}", self.0)
     }
+}
+
+/// Where something of a URL's host is stored, if that is under the name of this other host: at the same port, which does not count in names of
+/// store ids behind a reverse proxy.
+pub(crate) fn elsewhere(authority: &Authority, other: &str, is_reverse: bool) -> Option<Authority> {
+    if is_reverse && other.ends_with(STORE_IDS) {
+        return Authority::parse(other.as_bytes()).ok();
+    }
+    authority.at(other)
 }
 
 impl FromStr for StoreId {
