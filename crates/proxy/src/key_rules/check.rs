@@ -49,6 +49,9 @@ pub enum BadKeyRule {
     /// A list without members.
     #[error("{0} is empty, and does nothing: remove it")]
     Empty(&'static str),
+    /// A list that has something twice.
+    #[error("{0} has {1:?} twice: remove one of them")]
+    Twice(&'static str, String),
     /// A name of a session.
     #[error("{0:?} is not the name of a parameter; write it without ; and =, as in \"jsessionid\"")]
     Session(String),
@@ -161,6 +164,19 @@ pub(super) fn check(rule: &KeyRule) -> Result<(), BadKeyRule> {
     };
     if let Some(bad) = encodings.iter().flatten().find(|coding| !is_coding(coding)) {
         return Err(BadKeyRule::Encoding(bad.clone()));
+    }
+    let fields = |names: &mut dyn Iterator<Item = &HeaderName>| names.map(ToString::to_string).collect::<Vec<_>>();
+    for (name, members) in [
+        ("strip_session", sessions.clone()),
+        ("encodings", encodings.clone().unwrap_or_default()),
+        ("vary_cookies", cookies.clone().unwrap_or_default()),
+        ("normalize", fields(&mut rule.normalize.iter().map(|(field, _)| field))),
+        ("drop_field", fields(&mut rule.drop_fields.iter())),
+    ] {
+        let mut before = std::collections::HashSet::new();
+        if let Some(twice) = members.iter().find(|member| !before.insert(*member)) {
+            return Err(BadKeyRule::Twice(name, twice.clone()));
+        }
     }
     check_fields(rule)
 }

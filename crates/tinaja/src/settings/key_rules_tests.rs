@@ -85,6 +85,8 @@ fn rules_that_make_no_sense_are_refused_with_their_line() {
         ("encodings = []", "does nothing"),
         ("encodings = \"identity\"", "besides identity"),
         ("encodings = \"GZIP\"", "besides identity"),
+        ("encodings = [\"br\", \"gzip\", \"br\"]", "encodings has \"br\" twice"),
+        ("normalize = { Accept = [[\"\", \"a\"]], accept = [[\"\", \"b\"]] }", "normalize has \"accept\" twice"),
         ("vary_cookies = \"a b\"", "not the name of a cookie"),
         (&normalize("[\"(\", \"a\"]"), "not a regular expression"),
         (&normalize("[\"a\", \"\"]"), "cannot stand for"),
