@@ -16,7 +16,23 @@ pub(crate) fn normal_form(name: &HeaderName, value: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     let lower = value.to_ascii_lowercase();
-    let text = std::str::from_utf8(&lower).ok()?;
+    let mut members = members(&lower)?;
+    if *name == ACCEPT_ENCODING {
+        settle_codings(&mut members)?;
+    }
+    let mut form = Vec::with_capacity(lower.len() + 3 * members.len());
+    for (choice, weight) in members {
+        form.extend_from_slice(choice.as_bytes());
+        // No token has a NUL, so that what follows it is a weight.
+        form.push(0);
+        form.extend_from_slice(&weight.to_le_bytes());
+    }
+    Some(form)
+}
+
+/// What is chosen from, in small letters, with its weight in thousandths; `None` where it is malformed or has too many members.
+fn members(lower: &[u8]) -> Option<Vec<(&str, u16)>> {
+    let text = std::str::from_utf8(lower).ok()?;
     let mut members = Vec::new();
     for member in text.split(',').map(|member| member.trim_matches([' ', '\t'])).filter(|member| !member.is_empty()) {
         if members.len() == MAX_NORMALISED_MEMBERS {
@@ -31,17 +47,47 @@ pub(crate) fn normal_form(name: &HeaderName, value: &[u8]) -> Option<Vec<u8>> {
         }
         members.push((choice, weight));
     }
-    if *name == ACCEPT_ENCODING {
-        settle_codings(&mut members)?;
+    Some(members)
+}
+
+/// The Accept-Encoding that says which of the codings that an origin `has` a client takes, whatever else it takes and however it says
+/// so: these in their order, or `identity` if it takes none of them. A client without the field may not know what a coding is, so it is
+/// asked for `identity` as well. `None` where the field is malformed, and must stay as it is.
+///
+/// What comes out of it, it leaves as it is.
+pub fn folded<'a>(lines: impl Iterator<Item = &'a [u8]>, has: &[String]) -> Option<String> {
+    let lines: Vec<&[u8]> = lines.collect();
+    let lower = lines.join(&b", "[..]).to_ascii_lowercase();
+    let mut codings = members(&lower)?;
+    settle_codings(&mut codings)?;
+    let weight = |name: &str| codings.iter().find(|(coding, _)| *coding == name).map(|(_, weight)| *weight);
+    let takes = |coding: &&String| weight(coding).or(weight("*")).is_some_and(|weight| weight > 0);
+    let mut taken: Vec<&str> = has.iter().filter(takes).map(String::as_str).collect();
+    match weight("identity").or(weight("*")) {
+        Some(0) => taken.push("identity;q=0"),
+        _ if taken.is_empty() => taken.push("identity"),
+        _ => {}
     }
-    let mut form = Vec::with_capacity(lower.len() + 3 * members.len());
-    for (choice, weight) in members {
-        form.extend_from_slice(choice.as_bytes());
-        // No token has a NUL, so that what follows it is a weight.
-        form.push(0);
-        form.extend_from_slice(&weight.to_le_bytes());
-    }
-    Some(form)
+    Some(taken.join(", "))
+}
+
+/// The one spelling of all Accept-Encodings that mean the same: the best liked first, then by name. `None` where it has it already, is
+/// malformed, or is not there: all these stay as they are.
+///
+/// Variants are named by what the field means. So an origin is told one spelling of it, or one that goes by the order would choose by that of the
+/// first client for all.
+pub fn settled<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<String> {
+    let lines: Vec<&[u8]> = lines.collect();
+    let lower = lines.join(&b", "[..]).to_ascii_lowercase();
+    let mut codings = members(&lower).filter(|_| !lines.is_empty())?;
+    settle_codings(&mut codings)?;
+    codings.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
+    let written = |(coding, weight): &(&str, u16)| match weight {
+        1000 => (*coding).to_owned(),
+        weight => format!("{coding};q={}", format!("0.{weight:03}").trim_end_matches('0').trim_end_matches('.')),
+    };
+    let settled = codings.iter().map(written).collect::<Vec<_>>().join(", ");
+    (lines != [settled.as_bytes()]).then_some(settled)
 }
 
 /// Codings by their current names (RFC 9110 8.4.1), in one order and without doubles; `None` where one has two weights.
@@ -101,6 +147,57 @@ mod tests {
             let form = |value: &str| normal_form(&name, value.as_bytes());
             assert!(form(one).is_some() && form(other).is_some(), "{one} {other}");
             assert_eq!(form(one) == form(other), same, "{name}: {one} | {other}");
+        }
+    }
+
+    #[test]
+    fn one_spelling() {
+        let settled = |value: &str| super::settled([value.as_bytes()].into_iter());
+        for (value, expected) in [
+            ("gzip, br", "br, gzip"),
+            ("GZIP;q=1.0 ,x-gzip,,br", "br, gzip"),
+            ("gzip;q=0.50, br;Q=0, a;q=1.000, *;q=0.123", "a, gzip;q=0.5, *;q=0.123, br;q=0"),
+            (" , ", ""),
+        ] {
+            assert_eq!(settled(value).as_deref(), Some(expected), "{value}");
+            assert_eq!(settled(expected), None, "{expected} has it");
+            let form = |value: &str| normal_form(&ACCEPT_ENCODING, value.as_bytes());
+            assert_eq!(form(value), form(expected), "it means the same");
+        }
+        assert_eq!(super::settled([&b"gzip"[..], b"br"].into_iter()).as_deref(), Some("br, gzip"));
+        for value in ["br, gzip", "", "identity", "gzip br", "gzip;q=0.5, gzip", "a b"] {
+            assert_eq!(settled(value), None, "{value}");
+        }
+        assert_eq!(super::settled([].into_iter()), None);
+    }
+
+    #[test]
+    fn folded_into_what_there_is() {
+        let has = ["br".to_owned(), "gzip".to_owned()];
+        let folded = |value: &str| super::folded([value.as_bytes()].into_iter(), &has);
+        for (value, expected) in [
+            ("gzip, deflate, br", "br, gzip"),
+            ("gzip,deflate,br,zstd", "br, gzip"),
+            ("br;q=0.1, GZIP;q=1.0", "br, gzip"),
+            ("x-gzip", "gzip"),
+            ("gzip;q=0, br", "br"),
+            ("*", "br, gzip"),
+            ("br;q=0, *;q=0.5", "gzip"),
+            ("deflate", "identity"),
+            ("", "identity"),
+            ("identity", "identity"),
+            ("*;q=0", "identity;q=0"),
+            ("gzip, *;q=0", "gzip, identity;q=0"),
+            ("identity;q=0, gzip", "gzip, identity;q=0"),
+            ("identity;q=0.5, *;q=0", "identity"),
+        ] {
+            assert_eq!(folded(value).as_deref(), Some(expected), "{value}");
+            assert_eq!(folded(expected).as_deref(), Some(expected), "once more");
+        }
+        assert_eq!(super::folded([].into_iter(), &has).as_deref(), Some("identity"));
+        assert_eq!(super::folded([&b"gzip"[..], b"br"].into_iter(), &has).as_deref(), Some("br, gzip"));
+        for value in ["gzip br", "gzip;q=2", "gzip;q=1, gzip;q=0"] {
+            assert_eq!(folded(value), None, "{value}");
         }
     }
 

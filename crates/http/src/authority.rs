@@ -50,6 +50,13 @@ impl Authority {
         &self.host
     }
 
+    /// The same port at another host, in the form of [`Authority::host`]; `None` if that is none.
+    pub fn at(&self, host: &str) -> Option<Authority> {
+        let shown = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+        let Authority { host, port: None } = Authority::parse(shown.as_bytes()).ok()? else { return None };
+        Some(Authority { host, port: self.port })
+    }
+
     /// The port, if one was given.
     pub fn port(&self) -> Option<u16> {
         self.port
@@ -101,6 +108,19 @@ fn parse_port(text: &str) -> Result<u16, Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_host() {
+        let at = |authority: &str, host: &str| {
+            Authority::parse(authority.as_bytes()).unwrap().at(host).map(|other| other.to_string())
+        };
+        assert_eq!(at("a:81", "B").as_deref(), Some("b:81"));
+        assert_eq!(at("a", "::1").as_deref(), Some("[::1]"));
+        assert_eq!(at("[::1]:8", "a").as_deref(), Some("a:8"));
+        for none in ["b:82", "", "[::1]:80", "a b"] {
+            assert_eq!(at("a:81", none), None, "{none}");
+        }
+    }
 
     #[test]
     fn one_form() {

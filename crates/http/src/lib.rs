@@ -25,7 +25,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
-mod accept;
+pub mod accept;
 pub mod age;
 pub mod answer;
 pub mod authority;

@@ -43,7 +43,7 @@ const PROXY: &str = "proxy";
 
 /// Whether an origin does not get a field of this name: it would make it answer for another URL, and the answer may be stored; or it
 /// passes for what the proxy says.
-pub(crate) fn is_misleading(name: &HeaderName, may_be_stored: bool) -> bool {
+pub fn is_misleading(name: &HeaderName, may_be_stored: bool) -> bool {
     let name = name.as_str();
     let dashed = if name.contains('_') { Cow::from(name.replace('_', "-")) } else { name.into() };
     let overrides = || OVERRIDES.binary_search(&&*dashed).is_ok() || dashed.starts_with(OVERRIDING_PREFIX);

@@ -11,6 +11,7 @@ use crate::diverted::Diversion;
 use crate::errors::ServeError;
 use crate::ids::RequestIds;
 use crate::intercept::Interception;
+use crate::key_rules::KeyRules;
 use crate::limits::Limits;
 use crate::mirrors::Mirrors;
 use crate::origin::{Behind, OriginUrl};
@@ -53,6 +54,8 @@ pub struct Listener {
     pub rules: Rules,
     /// What is stored, and for how long, where the RFCs are not to decide.
     pub cache_rules: CacheRules,
+    /// What counts of a URL and of a request, where not all of it is to.
+    pub key_rules: KeyRules,
     /// Sources of packages below paths of this proxy.
     pub mirrors: Mirrors,
     /// Whether origins are left alone: clients get what is stored, fresh or stale, or a 504. Their health is not checked while all
@@ -138,6 +141,7 @@ impl Listener {
             mode: Mode::Forward,
             rules: Rules::default(),
             cache_rules: CacheRules::default(),
+            key_rules: KeyRules::default(),
             mirrors: Mirrors::default(),
             offline: false,
             interception: Interception::default(),

@@ -55,6 +55,12 @@ pub fn check(settings: &Settings) -> Result<()> {
         1 => writeln!(text, "  stores answers by 1 cache rule, and otherwise by RFC 9111"),
         more => writeln!(text, "  stores answers by {more} cache rules, and otherwise by RFC 9111"),
     };
+    let key_rules = settings.proxy.listeners.first().map_or(0, |listener| listener.key_rules.len());
+    let _ = match key_rules {
+        0 => Ok(()),
+        1 => writeln!(text, "  names answers by 1 key rule, and otherwise by their whole URLs"),
+        more => writeln!(text, "  names answers by {more} key rules, and otherwise by their whole URLs"),
+    };
     if let Some(intercepting) = settings.proxy.listeners.first().and_then(intercepting) {
         let _ = writeln!(text, "  {intercepting}");
     }

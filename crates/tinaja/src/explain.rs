@@ -37,15 +37,22 @@ pub fn explain(flags: Explain) -> Result<()> {
 }
 
 fn shown(way: &Explained) -> String {
-    let Explained { listener, name, rules, stored, variants, verdict, why } = way;
+    let Explained { listener, name, key_rule, asked_as, rules, stored, variants, verdict, why } = way;
     let rule = match (rules.as_slice(), stored) {
         ([], _) => "none fits: RFC 9111 decides".to_owned(),
         ([rule], Some(_)) => rule.clone(),
         (rules, _) => format!("{}, if its other settings fit the response", rules.join(", or ")),
     };
-    let mut text = format!("{listener}\n  name      {name}\n  rule      {rule}\n");
-    let stored = stored.as_ref().map_or("nothing".to_owned(), shown_stored);
+    let mut text = format!("{listener}\n  name      {name}\n");
     // Writing to a String cannot fail.
+    if let Some(key_rule) = key_rule {
+        let _ = writeln!(text, "  key rule  {key_rule}");
+    }
+    if let Some(url) = asked_as {
+        let _ = writeln!(text, "  asked as  {url}");
+    }
+    let _ = writeln!(text, "  rule      {rule}");
+    let stored = stored.as_ref().map_or("nothing".to_owned(), shown_stored);
     let _ = writeln!(text, "  stored    {stored}");
     if let Some(count) = variants {
         let _ = writeln!(text, "  variants  {count}");

@@ -8,7 +8,9 @@ use http::HeaderName;
 use tinaja_clock::Clock;
 use tinaja_http::lines::lines;
 
+use super::elsewhere::with_elsewhere;
 use crate::bans::{BanError, Bans, MOST_TEXT_BYTES, Rule, Selector, Subject, hash, split, tag_fields};
+use crate::config::Listener;
 
 /// In a PURGE: what is purged besides the URL itself, and how.
 const PURGE: HeaderName = HeaderName::from_static("tinaja-purge");
@@ -17,13 +19,20 @@ const SOFT: HeaderName = HeaderName::from_static("fastly-soft-purge");
 /// Tags in one PURGE, as at Fastly.
 const MOST_TAGS: usize = 256;
 
-/// Takes back what fits. Returns once it is on the disk.
+/// Takes back what fits, under the names that these listeners give it too. Returns once it is on the disk.
 ///
 /// Errors: why nothing was taken back, and what to do.
-pub(crate) async fn purge_by(bans: &Arc<Bans>, clock: &Clock, what: &[Selector], soft: bool) -> Result<(), String> {
+pub(crate) async fn purge_by(
+    bans: &Arc<Bans>,
+    clock: &Clock,
+    listeners: &[Arc<Listener>],
+    what: &[Selector],
+    soft: bool,
+) -> Result<(), String> {
     if what.is_empty() {
         return Err("nothing was named: say what to purge".into());
     }
+    let what = with_elsewhere(what, listeners);
     let rules = what.iter().map(Selector::rule).collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
     ban(bans, clock, rules, soft).await.map_err(|error| error.to_string())
 }
@@ -64,11 +73,11 @@ impl By {
     }
 }
 
-/// What the fields of a PURGE of `subject` ask for; nothing if that is to be forgotten and no more. Tags count at its host alone: rules have
-/// let the client purge there.
+/// What the fields of a PURGE ask for, of a URL that is stored as any of `subjects`; nothing if that is to be forgotten and no more. Tags count
+/// at its hosts alone: rules have let the client purge there.
 ///
 /// Errors: why they make no sense, for the client.
-pub(crate) fn asked_by(fields: &[u8], subject: Option<Subject<'_>>) -> Result<Option<By>, String> {
+pub(crate) fn asked_by(fields: &[u8], subjects: Vec<Subject<'_>>) -> Result<Option<By>, String> {
     let (mut soft, mut wide, mut tags) = (false, None, Vec::new());
     for line in lines(fields) {
         if line.is(&SOFT) {
@@ -95,17 +104,27 @@ pub(crate) fn asked_by(fields: &[u8], subject: Option<Subject<'_>>) -> Result<Op
     if tags.is_empty() && wide.is_none() && !soft {
         return Ok(None);
     }
-    let Some(Subject { host, url, .. }) = subject else { return Err("There is no such URL.".into()) };
-    if url.len() > MOST_TEXT_BYTES {
-        return Err(format!("Such a purge takes a URL of {MOST_TEXT_BYTES} bytes at most."));
+    if subjects.is_empty() {
+        return Err("There is no such URL.".into());
     }
-    let host = host.into_owned();
-    let rules = match wide {
-        Some(b"host") => vec![Rule::Host(host)],
-        Some(_) => vec![Rule::Prefix(url)],
-        None if tags.is_empty() => vec![Rule::Url(url)],
-        None => tags.into_iter().map(|tag| Rule::Tag { host: Some(host.clone()), tag }).collect(),
-    };
+    let mut rules: Vec<Rule> = Vec::new();
+    for Subject { host, url, .. } in subjects {
+        if url.len() > MOST_TEXT_BYTES {
+            return Err(format!("Such a purge takes a URL of {MOST_TEXT_BYTES} bytes at most."));
+        }
+        let host = host.into_owned();
+        let of_subject = match wide {
+            Some(b"host") => vec![Rule::Host(host)],
+            Some(_) => vec![Rule::Prefix(url)],
+            None if tags.is_empty() => vec![Rule::Url(url)],
+            None => tags.iter().map(|tag| Rule::Tag { host: Some(host.clone()), tag: *tag }).collect(),
+        };
+        for rule in of_subject {
+            if !rules.contains(&rule) {
+                rules.push(rule);
+            }
+        }
+    }
     Ok(Some(By { rules, soft }))
 }
 
@@ -115,14 +134,14 @@ mod tests {
 
     #[test]
     fn what_a_purge_asks_for() {
-        let subject = || Some(Subject { scheme: "http", host: "a.example".into(), url: "a.example:81/x?y".into() });
-        let asked = |fields: &str| asked_by(fields.as_bytes(), subject());
+        let subject = || Subject { scheme: "http", host: "a.example".into(), url: "a.example:81/x?y".into() };
+        let asked = |fields: &str| asked_by(fields.as_bytes(), vec![subject()]);
         let by = |rules, soft| Ok(Some(By { rules, soft }));
         let tag = |tag: &str| Rule::Tag { host: Some("a.example".into()), tag: hash(tag.as_bytes()) };
         assert_eq!(asked("Accept: */*\r\n"), Ok(None));
         assert_eq!(asked("Fastly-Soft-Purge: 0\r\n"), Ok(None));
         let long = Subject { scheme: "http", host: "a.example".into(), url: "a".repeat(MOST_TEXT_BYTES + 1) };
-        assert!(asked_by(b"Tinaja-Purge: prefix\r\n", Some(long)).unwrap_err().contains("4096 bytes at most"));
+        assert!(asked_by(b"Tinaja-Purge: prefix\r\n", vec![long]).unwrap_err().contains("4096 bytes at most"));
         for fields in ["Fastly-Soft-Purge: 1\r\n", "tinaja-purge: soft\r\n"] {
             assert_eq!(asked(fields), by(vec![Rule::Url("a.example:81/x?y".into())], true));
         }
@@ -131,6 +150,10 @@ mod tests {
         assert_eq!(asked(both), by(vec![tag("a"), tag("b"), tag("c")], true));
         assert_eq!(asked("Tinaja-Purge: host\r\n"), by(vec![Rule::Host("a.example".into())], false));
         assert_eq!(asked("Tinaja-Purge: prefix, soft\r\n"), by(vec![Rule::Prefix("a.example:81/x?y".into())], true));
+        let other = Subject { scheme: "http", host: "b.example".into(), url: "b.example/x".into() };
+        let all = asked_by(b"Tinaja-Purge: host\r\n", vec![subject(), other, subject()]);
+        assert_eq!(all, by(vec![Rule::Host("a.example".into()), Rule::Host("b.example".into())], false));
+        assert!(asked_by(b"Tinaja-Purge: host\r\n", Vec::new()).is_err());
         let many = format!("xkey: {}\r\n", "t ".repeat(MOST_TAGS + 1));
         let refused =
             ["Tinaja-Purge: all\r\n", "Tinaja-Purge: host prefix\r\n", "Tinaja-Purge: host\r\nxkey: a\r\n", &many];

@@ -5,6 +5,7 @@
 
 mod by;
 mod cluster;
+mod elsewhere;
 mod purge;
 pub mod socket;
 mod top;

@@ -17,7 +17,7 @@ use tinaja_store::{Cursor, Removed, Store, StoreError};
 use crate::config::{Listener, Mode};
 use crate::mirrors::is_mirrors;
 use crate::origin::{Destination, default_port};
-use crate::stored::{Name, StoredHead, parts_of, site};
+use crate::stored::{Name, StoredHead, keyed, parts_of, site};
 
 /// Objects looked at in one go.
 pub(super) const PAGE: usize = 256;
@@ -98,6 +98,9 @@ impl Url {
             for site in listener.mirrors.sites() {
                 add(Name::of(&self.destination(), site, &self.path));
             }
+            for key in self.keyed(listener) {
+                add(key);
+            }
             let Mode::Reverse(routes) = &listener.mode else { continue };
             let behind = routes.find(Some(self.authority.host()), &self.path);
             if let Some(destination) = behind.ok().and_then(|behind| behind.upstream.destination()) {
@@ -107,6 +110,24 @@ impl Url {
             }
         }
         keys
+    }
+
+    /// The keys that a key rule makes of it.
+    fn keyed(&self, listener: &Listener) -> Vec<Name> {
+        let keyed = match &listener.mode {
+            Mode::Forward | Mode::Transparent(_) => keyed(listener, &self.destination(), &self.authority, &self.path),
+            Mode::Reverse(routes) => {
+                let behind = routes.find(Some(self.authority.host()), &self.path);
+                let Some(destination) = behind.ok().and_then(|behind| behind.upstream.destination()) else {
+                    return Vec::new();
+                };
+                // Behind something that ends TLS for it, its clients' port is that of https all the same.
+                let authority = Authority::parse(self.authority.host_field(default_port(self.tls)).as_bytes());
+                authority.map_or(Ok(None), |authority| keyed(listener, &destination, &authority, &self.path))
+            }
+        };
+        let Ok(Some(keyed)) = keyed else { return Vec::new() };
+        [false, true].map(|tls| keyed.name(&listener.mode, tls)).into()
     }
 
     /// Whether a stored object's primary key is this URL's, whichever origin a reverse proxy had it from.
@@ -204,6 +225,37 @@ mod tests {
         assert!("https://a.example/x?y".parse::<Url>().unwrap().is_of(keys[1].as_bytes()));
         assert!(!"https://a.example/x?y".parse::<Url>().unwrap().is_of(keys[0].as_bytes()));
         assert!(!url.is_of(b"") && !url.is_of(b"4:http,"));
+    }
+
+    /// A purge names a URL as a request for it is named, and takes what was stored before there was a rule.
+    #[test]
+    fn a_url_is_found_under_the_names_of_key_rules() {
+        use crate::key_rules::{KeyRule, KeyRules, Query};
+        let rule = KeyRule {
+            hosts: vec!["a.example".parse().unwrap()],
+            query: Query::Nothing,
+            fold_host: Some("b.example".parse().unwrap()),
+            ..KeyRule::default()
+        };
+        let key_rules = KeyRules::new(vec![rule.completed()]).unwrap();
+        let with = |listener: Listener| Arc::new(Listener { key_rules: key_rules.clone(), ..listener });
+        let forward = with(Listener::forward("127.0.0.1:80".parse().unwrap()));
+        let reverse = with((*reverse("http://10.0.0.1:81")).clone());
+        let keys = |listener: &Arc<Listener>| {
+            let url: Url = "http://a.example:8080/x?y".parse().unwrap();
+            let keys = url.keys(std::slice::from_ref(listener));
+            keys.iter().map(|key| key.primary().escape_ascii().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(keys(&forward), ["4:http,9:a.example,4:8080,0:,4:/x?y,", "4:http,9:b.example,4:8080,0:,2:/x,"]);
+        assert_eq!(
+            keys(&reverse)[1..],
+            [
+                "4:http,8:10.0.0.1,2:81,14:b.example:8080,2:/x,",
+                "4:http,8:10.0.0.1,2:81,22:https://b.example:8080,2:/x,",
+                "4:http,8:10.0.0.1,2:81,14:a.example:8080,4:/x?y,",
+                "4:http,8:10.0.0.1,2:81,22:https://a.example:8080,4:/x?y,",
+            ]
+        );
     }
 
     #[test]

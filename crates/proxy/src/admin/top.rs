@@ -8,7 +8,7 @@ use tinaja_store::{Cursor, Store, StoreError};
 use super::purge::PAGE;
 use super::words::{Host, Top};
 use crate::origin::default_port;
-use crate::stored::{Kind, StoredHead, parts_of};
+use crate::stored::{Kind, StoredHead, is_store_id, parts_of};
 
 /// Hosts that are told apart, at most: some 10 MB. Objects of further ones are counted, but for no host.
 pub const MOST_HOSTS: usize = 100_000;
@@ -62,7 +62,7 @@ fn first(hosts: &[Host], most: usize, by: impl Fn(&Host) -> (u64, u64)) -> Vec<H
 /// The host as clients ask for it.
 fn shown(primary: &[u8]) -> Option<String> {
     let parts = parts_of(primary)?;
-    if !parts.site.is_empty() {
+    if !parts.site.is_empty() && !is_store_id(parts.site) {
         return Some(parts.site.trim_start_matches("https://").to_owned());
     }
     let host = if parts.host.contains(':') { format!("[{}]", parts.host) } else { parts.host.to_owned() };
@@ -82,6 +82,7 @@ mod tests {
             ("4:http,1:a,3:443,0:,1:/,", Some("a:443")),
             ("4:http,3:::1,4:8080,0:,1:/,", Some("[::1]:8080")),
             ("4:http,1:a,2:80,6:b:8080,1:/,", Some("b:8080")),
+            ("4:http,20:cdn.store-id.invalid,2:80,17:store-id:/forward,1:/,", Some("cdn.store-id.invalid")),
             ("other", None),
         ] {
             assert_eq!(shown(primary.as_bytes()).as_deref(), host, "{primary}");

@@ -105,6 +105,12 @@ pub struct Explained {
     pub listener: String,
     /// What is stored is named so.
     pub name: String,
+    /// The key rule that fits the URL, if there is one. Older servers do not say it.
+    #[serde(default)]
+    pub key_rule: Option<String>,
+    /// The URL that the origin is asked for, if there is such a rule.
+    #[serde(default)]
+    pub asked_as: Option<String>,
     /// The cache rule that fits what is stored; of what is not stored those that may fit, in their order.
     pub rules: Vec<String>,
     /// What is stored, if anything is that would do for such a request.

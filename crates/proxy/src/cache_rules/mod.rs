@@ -7,8 +7,7 @@
 //! - What a rule says is decided when an answer is stored, and stands in numbers in its head. So a hit reads no rule. The one
 //!   exception is a client's wish to have an answer validated; for a request with such a wish the rules are asked, if any of them
 //!   is about that.
-//! - All paths of all rules are one set of regular expressions, which is matched once, in time that is linear in the path.
-//!   Hosts are looked up in a map. What is left for each rule is to compare numbers.
+//! - Hosts and paths of all rules are matched at once (`fits`). What is left for each rule is to compare numbers.
 //! - A rule that can never fit is an error, not a warning: whoever wrote it expects it to do something.
 //! - An answer to a request with Authorization is never made to last longer by a rule, unless the rule says that it is for all.
 
@@ -25,7 +24,9 @@ pub use tinaja_http::storable::{Orders, Override, Overrides, Storing};
 use matcher::Matcher;
 pub use presets::Preset;
 pub(crate) use presets::{kept, validated};
-pub use rule::{BadPattern, CacheRule, HostPattern, PathPattern, StatusPattern, TypePattern};
+pub use rule::{CacheRule, StatusPattern, TypePattern};
+
+pub use crate::fits::{BadPattern, BadUrls, HostPattern, PathPattern};
 
 /// Rules, read once. Copies share them.
 #[derive(Clone, Debug, Default)]
@@ -64,31 +65,10 @@ pub enum BadCacheRule {
     /// An override without what it makes room for.
     #[error("override = \"{0}\" does nothing without {1}")]
     Idle(&'static str, &'static str),
-    /// A regular expression that is none.
-    #[error("{expression:?} is not a regular expression: {cause}")]
-    Regex {
-        /// As it is written.
-        expression: String,
-        /// What is wrong with it.
-        cause: String,
-    },
-    /// A regular expression whose automaton would be too large.
-    #[error("the regular expression {0:?} is too large: {MOST_REGEX_BYTES} bytes of memory are allowed for one")]
-    RegexTooLarge(String),
-    /// All together are too large.
-    #[error("the paths of all rules together are too large: {MOST_PATHS_BYTES} bytes of memory are allowed for them")]
-    PathsTooLarge,
-    /// Too many.
-    #[error("there are more than {MOST_RULES} rules")]
-    TooMany,
+    /// Its hosts or paths cannot be matched.
+    #[error("{0}")]
+    Urls(#[from] BadUrls),
 }
-
-/// Rules at most, with those that presets stand for.
-const MOST_RULES: usize = 4096;
-/// The most memory for one regular expression. `\d{1,400}` takes some 30 KB.
-const MOST_REGEX_BYTES: usize = 64 * 1024;
-/// The most memory for the paths of all rules.
-const MOST_PATHS_BYTES: usize = 8 << 20;
 
 /// What rules can see of an answer and of the request that it is for.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,8 @@ use std::str::FromStr;
 
 use tinaja_http::storable::Orders;
 
-use super::rule::{CacheRule, HostPattern, PathPattern, StatusPattern};
+use super::rule::{CacheRule, StatusPattern};
+use crate::fits::{HostPattern, PathPattern};
 
 /// A list of rules by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

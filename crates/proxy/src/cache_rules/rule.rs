@@ -3,8 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use tinaja_http::authority::Authority;
 use tinaja_http::storable::Orders;
+
+use crate::fits::{BadPattern, HostPattern, Hosts, PathPattern, covers};
 
 /// Says of the answers that it fits what becomes of them. An empty list fits everything; a rule fits where each of its lists
 /// does.
@@ -30,28 +31,6 @@ pub struct CacheRule {
     pub line: Option<usize>,
 }
 
-/// Some hosts, without a port: `a.example`, or `*.a.example` for all below it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HostPattern {
-    /// This one.
-    Exact(String),
-    /// All whose names end with a dot and this.
-    Below(String),
-}
-
-/// Some paths, by their bytes as clients send them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PathPattern {
-    /// This one.
-    Exact(String),
-    /// All that begin so.
-    Prefix(String),
-    /// All that end so.
-    Suffix(String),
-    /// All in which this regular expression is found.
-    Regex(String),
-}
-
 /// A status, or all of one class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusPattern {
@@ -68,26 +47,6 @@ pub enum TypePattern {
     One(String),
     /// All that begin so, as in `image/`.
     Kind(String),
-}
-
-/// A text that says nothing that a rule could fit.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadPattern {
-    /// A host.
-    #[error("{0:?} is not a host; write a name or an address without a port, as in www.example.org, or *.example.org")]
-    Host(String),
-    /// A path.
-    #[error(
-        "{0:?} is not a path; write it as in /index.html, /img/* for what begins so, or *.iso for what ends so; for anything \
-         else there is path_regex"
-    )]
-    Path(String),
-    /// A status.
-    #[error("{0:?} is not a status; write it as in 404, or \"4xx\" for all of that class")]
-    Status(String),
-    /// A media type.
-    #[error("{0:?} is not a media type; write it as in text/html, or image/* for all of that kind")]
-    Type(String),
 }
 
 impl CacheRule {
@@ -118,104 +77,17 @@ impl CacheRule {
             && (self.types.is_empty() || self.types.iter().any(|pattern| pattern.fits(media_type)))
     }
 
-    /// Whether it fits all that another one fits, as far as can be told without reading regular expressions.
-    pub(super) fn covers(&self, other: &CacheRule) -> bool {
+    /// Whether it, with these hosts, fits all that another one fits, as far as can be told without reading regular expressions.
+    pub(super) fn covers(&self, hosts: &Hosts<'_>, other: &CacheRule) -> bool {
         let sizes = (self.min_bytes.unwrap_or(0), self.max_bytes.unwrap_or(u64::MAX));
         let any_size = self.min_bytes.is_none() && self.max_bytes.is_none();
         let others = (other.min_bytes.unwrap_or(0), other.max_bytes.unwrap_or(u64::MAX));
         let other_any = other.min_bytes.is_none() && other.max_bytes.is_none();
-        covers(&self.hosts, &other.hosts, HostPattern::covers)
-            && covers(&self.paths, &other.paths, PathPattern::covers)
+        covers(&self.paths, &other.paths, PathPattern::covers)
+            && hosts.cover(&other.hosts)
             && covers(&self.statuses, &other.statuses, StatusPattern::covers)
             && covers(&self.types, &other.types, TypePattern::covers)
             && (any_size || (!other_any && sizes.0 <= others.0 && others.1 <= sizes.1))
-    }
-}
-
-/// Whether a list, which fits everything if it is empty, covers another.
-fn covers<T>(ours: &[T], theirs: &[T], covers: impl Fn(&T, &T) -> bool) -> bool {
-    ours.is_empty() || (!theirs.is_empty() && theirs.iter().all(|their| ours.iter().any(|our| covers(our, their))))
-}
-
-impl HostPattern {
-    /// Whether a host, in lower case and without its port, is one of them.
-    pub(crate) fn fits(&self, host: &str) -> bool {
-        match self {
-            HostPattern::Exact(name) => host == name,
-            HostPattern::Below(domain) => is_below(host, domain),
-        }
-    }
-
-    /// Whether all of another's hosts are among them.
-    pub(crate) fn covers(&self, other: &HostPattern) -> bool {
-        match (self, other) {
-            (HostPattern::Below(domain), HostPattern::Exact(name) | HostPattern::Below(name)) => {
-                self == other || is_below(name, domain)
-            }
-            _ => self == other,
-        }
-    }
-}
-
-fn is_below(name: &str, domain: &str) -> bool {
-    name.strip_suffix(domain).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'))
-}
-
-impl FromStr for HostPattern {
-    type Err = BadPattern;
-
-    fn from_str(text: &str) -> Result<Self, BadPattern> {
-        let bad = || BadPattern::Host(text.to_owned());
-        let (name, below) = text.strip_prefix("*.").map_or((text, false), |name| (name, true));
-        // An IPv6 address may stand without its brackets, as in routes.
-        let name = if name.contains(':') && !name.starts_with('[') { format!("[{name}]") } else { name.to_owned() };
-        let authority = Authority::parse(name.as_bytes()).map_err(|_| bad())?;
-        if authority.port().is_some() || authority.host().contains('*') {
-            return Err(bad());
-        }
-        let host = authority.host().to_owned();
-        Ok(if below { HostPattern::Below(host) } else { HostPattern::Exact(host) })
-    }
-}
-
-impl PathPattern {
-    fn covers(&self, other: &PathPattern) -> bool {
-        use PathPattern::{Exact, Prefix, Suffix};
-        match (self, other) {
-            (Prefix(start), Exact(path) | Prefix(path)) => path.starts_with(start),
-            (Suffix(end), Exact(path) | Suffix(path)) => path.ends_with(end),
-            _ => self == other,
-        }
-    }
-
-    /// As a regular expression.
-    pub(super) fn expression(&self) -> String {
-        match self {
-            PathPattern::Exact(path) => format!("^{}$", regex::escape(path)),
-            PathPattern::Prefix(start) => format!("^{}", regex::escape(start)),
-            PathPattern::Suffix(end) => format!("{}$", regex::escape(end)),
-            PathPattern::Regex(expression) => expression.clone(),
-        }
-    }
-}
-
-impl FromStr for PathPattern {
-    type Err = BadPattern;
-
-    fn from_str(text: &str) -> Result<Self, BadPattern> {
-        let visible = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#*".contains(&byte));
-        let pattern = match (text.strip_prefix('*'), text.strip_suffix('*')) {
-            (None, None) if text.starts_with('/') => PathPattern::Exact(text.to_owned()),
-            (None, Some(start)) if start.starts_with('/') => PathPattern::Prefix(start.to_owned()),
-            (Some(end), None) if !end.is_empty() => PathPattern::Suffix(end.to_owned()),
-            _ => return Err(BadPattern::Path(text.to_owned())),
-        };
-        match &pattern {
-            PathPattern::Exact(part) | PathPattern::Prefix(part) | PathPattern::Suffix(part) if visible(part) => {
-                Ok(pattern)
-            }
-            _ => Err(BadPattern::Path(text.to_owned())),
-        }
     }
 }
 

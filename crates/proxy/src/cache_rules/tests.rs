@@ -76,7 +76,7 @@ fn the_first_that_fits_decides() {
 
 #[test]
 fn rules_that_make_no_sense() {
-    use BadCacheRule::{Idle, Lifetime, Lifetimes, Never, NeverFits, PathsTooLarge, RegexTooLarge, Sizes};
+    use BadCacheRule::{Idle, Lifetime, Lifetimes, Never, NeverFits, Sizes, Urls};
     let orders = |orders| CacheRule::new(orders);
     let never = Orders { store: Storing::Never, ..Orders::default() };
     let overriding = |one| Orders { overrides: [one].into_iter().collect(), ..Orders::default() };
@@ -104,7 +104,7 @@ fn rules_that_make_no_sense() {
         (vec![rule(1, "", "", "", "image/*"), rule(2, "", "", "", "image/png")], 1, NeverFits(one.clone())),
         (vec![regex(1, "a+"), regex(2, "a+")], 1, NeverFits(one.clone())),
         (vec![bounds(1, 9), bounds(2, 8)], 1, NeverFits(one)),
-        (vec![regex(1, &huge)], 0, RegexTooLarge(huge.clone())),
+        (vec![regex(1, &huge)], 0, Urls(BadUrls::RegexTooLarge(huge.clone()))),
     ] {
         assert_eq!(CacheRules::new(rules.clone()).unwrap_err(), BadCacheRules { at, why }, "{rules:?}");
     }
@@ -113,7 +113,7 @@ fn rules_that_make_no_sense() {
     let error = CacheRules::new(vec![regex(1, &"ab".repeat(100_000))]).unwrap_err().to_string();
     assert!(error.len() < 250 && error.contains("ab...\" is too large"), "{error}");
     let many: Vec<CacheRule> = (0..1000).map(|number| regex(1, &format!("{number}(a{{1,40}}){{1,9}}"))).collect();
-    assert_eq!(CacheRules::new(many).err().map(|error| error.why), Some(PathsTooLarge));
+    assert_eq!(CacheRules::new(many).err().map(|error| error.why), Some(BadCacheRule::Urls(BadUrls::PathsTooLarge)));
 }
 
 #[test]

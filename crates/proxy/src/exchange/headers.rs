@@ -3,10 +3,11 @@
 use std::time::SystemTime;
 
 use http::header::{
-    AGE, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, DATE, HeaderName,
-    TRANSFER_ENCODING, VIA,
+    ACCEPT_ENCODING, AGE, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, DATE, HeaderName,
+    HeaderValue, TRANSFER_ENCODING, VIA,
 };
 use http::{StatusCode, Version};
+use tinaja_http::accept::settled;
 use tinaja_http::age::age_field;
 use tinaja_http::dates;
 use tinaja_http::hops;
@@ -38,6 +39,12 @@ pub(super) fn to_origin(
     [OBJECT, CLIENT, HAS, INTERCEPTED].iter().for_each(|name| head.headers.remove(name));
     for name in misleading(head.headers.as_map(), cached) {
         head.headers.remove(&name);
+    }
+    if cached {
+        let encodings = head.headers.get_all(ACCEPT_ENCODING).iter().map(HeaderValue::as_bytes);
+        if let Some(settled) = settled(encodings) {
+            head.headers.insert(ACCEPT_ENCODING, settled)?;
+        }
     }
     head.headers.append(VIA, hops::via_member(request.version, &shared.name))?;
     if request.ticket.is_reverse() {

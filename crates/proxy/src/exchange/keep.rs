@@ -136,7 +136,7 @@ impl Keeper {
     pub async fn place(&self, request: &Request, headers: &HeaderMap) -> Option<(Key, Option<Variant>)> {
         let name = &request.ticket.name;
         let names = tinaja_http::vary::fields(headers)?;
-        if names.is_empty() {
+        if names.is_empty() && name.added().is_none() {
             return Some((name.place(), None));
         }
         // In front of origins each client's address is in it, which no other client's request has.

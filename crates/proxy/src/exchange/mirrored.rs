@@ -168,7 +168,8 @@ fn follow(step: &Request, aim: Aim) -> Result<Request, BadField> {
         path,
         ..(*step.ticket).clone()
     };
-    let name = if is_followed { ticket.name.clone() } else { ticket.name_at(&ticket.path) };
+    let elsewhere = if is_followed { None } else { ticket.name_at(&ticket.path) };
+    let name = elsewhere.unwrap_or_else(|| ticket.name.clone());
     next.ticket = Arc::new(Ticket { name, ..ticket });
     Ok(next)
 }

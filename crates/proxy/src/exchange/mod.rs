@@ -69,7 +69,7 @@ use parts::Parts;
 use pass::Passer;
 use piece::Pieces;
 use read::Reader;
-pub(crate) use request::{Request, Ticket};
+pub(crate) use request::{AskedFor, Request, Ticket};
 pub(crate) use reuse::{Reuse, is_left_over, judge, rule_for};
 use serve::Sender;
 use transaction::{Ended, Transaction};

@@ -7,6 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::header::{HOST, IF_MATCH, IF_UNMODIFIED_SINCE, RANGE};
 use http::{Method, Version};
+use tinaja_http::authority::Authority;
 use tinaja_http::body::Framing;
 use tinaja_http::control::{RequestDirectives, request_directives};
 use tinaja_http::hops;
@@ -16,17 +17,20 @@ use tinaja_http::status::Outcome;
 use tinaja_http::vary::NOT_FETCHED_WITH;
 use tinaja_store::Key;
 
+use crate::bans::Subject;
 use crate::cache_rules::{CacheRule, Seen};
 use crate::config::{Listener, Mode};
 use crate::diverted::{Chosen, Proof};
 use crate::failure::{Failure, Unanswered};
+use crate::fits::HostPattern;
 use crate::ids::RequestId;
+use crate::key_rules::{ReadRule, elsewhere};
 use crate::mirrors::At;
 use crate::neighbours::{CLIENT, HAS, INTERCEPTED, OBJECT};
-use crate::origin::{Behind, Destination};
+use crate::origin::{Behind, Destination, default_port};
 use crate::rules::{Asked, Denied, Own};
 use crate::shared::Shared;
-use crate::stored::{Name, name_of};
+use crate::stored::{Name, keyed, name_of};
 
 /// What the front knows about a request that it hands on.
 #[derive(Clone, Debug)]
@@ -63,6 +67,21 @@ pub(crate) struct Ticket {
     pub neighbour: bool,
     /// It came in a tunnel that is intercepted, here or at the proxy that asks.
     pub intercepted: bool,
+    /// What its client asked for, if there is a key rule for that.
+    pub keyed: Option<Arc<AskedFor>>,
+}
+
+/// What a client asked for, before a key rule had its say.
+#[derive(Clone, Debug)]
+pub(crate) struct AskedFor {
+    pub rule: Arc<ReadRule>,
+    /// The request may be answered from the cache, and is changed as the rule says. Others go on as they came.
+    pub is_read: bool,
+    pub host: Authority,
+    /// Path and query.
+    pub path: String,
+    /// The port of where it would have gone.
+    pub port: u16,
 }
 
 impl Ticket {
@@ -76,18 +95,47 @@ impl Ticket {
         Asked { port: destination.port, ..self.asked(method) }
     }
 
-    /// The name of what is at another path of the same origin.
-    pub fn name_at(&self, path: &str) -> Name {
-        match &self.mirror {
-            Some(at) => Name::of(&self.destination, &at.site(), path),
-            None => name_of(&self.listener.mode, &self.destination, self.tls, &self.host, path),
+    /// The name of what is at another path of what the client calls the same origin. Nothing where no route leads there.
+    pub fn name_at(&self, path: &str) -> Option<Name> {
+        if let Some(at) = &self.mirror {
+            return Some(Name::of(&self.destination, &at.site(), path));
         }
+        let mode = &self.listener.mode;
+        if !self.listener.key_rules.is_empty() {
+            let asked = self.keyed.as_ref().map(|asked| asked.host.clone());
+            let host = asked.or_else(|| Authority::parse(self.host.as_bytes()).ok())?;
+            if let Some(keyed) = keyed(&self.listener, &self.destination, &host, path).ok()? {
+                return Some(keyed.name(mode, self.tls));
+            }
+        }
+        Some(name_of(mode, &self.destination, self.tls, &self.host, path))
+    }
+
+    /// What bans see of its URL: as it is stored, and, where key rules are about its host, as it was asked for and at the hosts where they may
+    /// have stored something of it.
+    pub fn subjects(&self) -> Vec<Subject<'_>> {
+        let mut subjects: Vec<_> = self.name.subject().into_iter().collect();
+        if self.mirror.is_some() || self.listener.key_rules.is_empty() {
+            return subjects;
+        }
+        let asked = self.keyed.as_ref().map(|asked| (asked.host.clone(), &*asked.path));
+        let own = || Some((Authority::parse(self.host.as_bytes()).ok()?, &*self.path));
+        let Some((host, path)) = asked.or_else(own) else { return subjects };
+        let others = self.listener.key_rules.other_hosts(&HostPattern::Exact(host.host().to_owned()));
+        subjects.push(Subject::new(self.https, &host, path));
+        let others = others.iter().filter_map(|other| elsewhere(&host, other, self.is_reverse()));
+        subjects.extend(others.map(|other| Subject::new(self.https, &other, path)));
+        subjects
     }
 
     /// Whether the rules refuse it, whatever its destination's address is. The source of a mirror is its operator's choice, as the origin of a
     /// route is; its other hosts are reached as a forward proxy reaches what its clients name.
     pub fn check_request(&self, method: &str) -> Result<(), Failure> {
         let asked = Asked { client: self.client, method, port: self.destination.port };
+        if let Some(before) = self.keyed.as_ref().filter(|before| before.port != asked.port) {
+            // What it asks for, and not only where a rule sends it.
+            self.listener.check_request(Asked { port: before.port, ..asked })?;
+        }
         let Some(at) = &self.mirror else { return self.listener.check_request(asked) };
         if !at.is_for(self.client) {
             return Err(Denied::Mirror(at.mounted.mirror.path.clone()).into());
@@ -148,6 +196,10 @@ impl Ticket {
             return if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
         }
         let scheme = if self.https { "https" } else { "http" };
+        // What a client asked for, whatever was asked of its origin.
+        if let Some(asked) = &self.keyed {
+            return format!("{scheme}://{}{}", asked.host.host_field(default_port(self.https)), asked.path);
+        }
         let path = if self.path == "*" { "" } else { &self.path };
         format!("{scheme}://{}{path}", self.host)
     }
@@ -206,7 +258,7 @@ impl Request {
     ///
     /// Errors: [`Failure::BadRequest`].
     pub fn read(
-        ticket: Ticket,
+        mut ticket: Ticket,
         judged: &Judged,
         head: &Bytes,
         version: Version,
@@ -225,6 +277,10 @@ impl Request {
         }
         if !headers.get_all(HOST).iter().eq([ticket.host.as_str()]) {
             headers.insert(HOST, ticket.host.as_str()).map_err(malformed)?;
+        }
+        if let Some(asked) = ticket.keyed.as_ref().filter(|asked| asked.is_read) {
+            asked.rule.change(&mut headers)?;
+            ticket.name = ticket.name.with(asked.rule.added(headers.as_map()));
         }
         let method = Method::from_bytes(judged.method.as_bytes()).map_err(|_| Failure::BadRequest)?;
         let unproved = ticket.is_unproved().then_some(Outcome::Bypass);

@@ -31,6 +31,7 @@ fn one_host() {
             index: 0,
             neighbour: false,
             intercepted: false,
+            keyed: None,
         };
         assert_eq!(ticket.url(), "http://a/x");
         assert_eq!(Ticket { intercepted: true, ..ticket.clone() }.url(), "a:80");

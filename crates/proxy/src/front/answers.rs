@@ -38,7 +38,7 @@ impl Front {
     /// The same, without telling the client: status and text.
     pub(super) async fn purged(&self, judged: &Judged, head: &Bytes, ticket: &Ticket) -> (u16, String) {
         let fields = head.get(judged.fields.clone()).unwrap_or_default();
-        match asked_by(fields, ticket.name.subject()) {
+        match asked_by(fields, ticket.subjects()) {
             Ok(Some(by)) => match by.carry_out(&self.shared.bans, &self.shared.clock).await {
                 Ok(()) => (200, "Purged.\n".to_owned()),
                 Err(error @ BanError::Away) => (503, format!("Not purged: {error}.\n")),

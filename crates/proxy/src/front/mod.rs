@@ -287,11 +287,13 @@ impl Front {
         {
             return Err(Failure::Misdirected { host: asked_for.to_owned() });
         }
+        // A key rule may send it elsewhere; what its client asked for is judged all the same.
+        let chosen = way.chosen;
         let (neighbour, intercepted) = (caller.neighbour, caller.intercepted);
         let came = Came { id, began, client, tls, index: self.index, neighbour, intercepted };
-        let ticket = way.ticket(came, listener, self.shared.own.clone(), judged.framing);
+        let ticket = way.ticket(came, listener, self.shared.own.clone(), judged)?;
         ticket.check_request(&judged.method)?;
-        if let Some(chosen) = ticket.chosen {
+        if let Some(chosen) = chosen {
             let asked = Asked { client, method: &judged.method, port: ticket.destination.port };
             self.check_chosen(&ticket.listener, asked, chosen.address)?;
         }

@@ -7,18 +7,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tinaja_http::authority::Authority;
-use tinaja_http::body::Framing;
 use tinaja_http::judge::{Judged, Target};
 
 use crate::config::{Listener, Mode};
-use crate::diverted::Chosen;
-use crate::exchange::Ticket;
+use crate::diverted::{Chosen, Proof};
+use crate::exchange::{AskedFor, Ticket};
 use crate::failure::Failure;
 use crate::ids::RequestId;
 use crate::mirrors::{Aim, At};
 use crate::origin::{Behind, Destination, default_port};
 use crate::rules::{Denied, Own};
-use crate::stored::{Name, name_of};
+use crate::stored::{Keyed, Name, keyed, name_of};
 
 /// Where a request goes, and what its head says there.
 pub(crate) struct Way<'a> {
@@ -64,20 +63,32 @@ impl Way<'_> {
         }
     }
 
-    /// What is known of a request that goes this way.
-    pub(crate) fn ticket(self, came: Came, listener: Arc<Listener>, own: Arc<Own>, framing: Framing) -> Ticket {
+    /// What is known of a request that goes this way, or the way of its key rule if there is one.
+    ///
+    /// Errors: no route leads to what the rule makes of it.
+    pub(crate) fn ticket(
+        mut self,
+        came: Came,
+        listener: Arc<Listener>,
+        own: Arc<Own>,
+        judged: &Judged,
+    ) -> Result<Ticket, Failure> {
         let Came { id, began, client, tls, index, neighbour, intercepted } = came;
         let is_reverse = self.mirror.is_none() && matches!(listener.mode, Mode::Reverse(_));
+        let keyed = self.keyed(&listener)?;
+        let named = keyed.as_ref().map(|keyed| keyed.name(&listener.mode, tls));
+        let rekeyed = keyed.map(|keyed| self.rekey(keyed, is_read(&judged.method)));
         let https = self.host_tls || (tls && is_reverse);
         let host = self.host.host_field(default_port(https));
-        Ticket {
+        let of_url = || match &self.mirror {
+            Some(at) => Name::of(&self.destination, &at.site(), &self.path),
+            None => name_of(&listener.mode, &self.destination, tls, &host, &self.path),
+        };
+        Ok(Ticket {
             id,
             began,
             client,
-            name: match &self.mirror {
-                Some(at) => Name::of(&self.destination, &at.site(), &self.path),
-                None => name_of(&listener.mode, &self.destination, tls, &host, &self.path),
-            },
+            name: named.unwrap_or_else(of_url),
             listener,
             own,
             destination: self.destination,
@@ -88,12 +99,46 @@ impl Way<'_> {
             host,
             path: self.path.into_owned(),
             https,
-            framing,
+            framing: judged.framing,
             index,
             neighbour,
             intercepted,
-        }
+            keyed: rekeyed.map(Arc::new),
+        })
     }
+
+    /// What a key rule makes of it. A mirror has names of its own; and of a host that nothing proves nothing is stored.
+    fn keyed(&self, listener: &Listener) -> Result<Option<Keyed>, Failure> {
+        let is_unproved = self.chosen.is_some_and(|chosen| chosen.proof == Proof::Nothing);
+        if self.mirror.is_some() || is_unproved || listener.key_rules.is_empty() {
+            return Ok(None);
+        }
+        keyed(listener, &self.destination, &self.host, &self.path)
+    }
+
+    /// Has a request that `is_read` go the way of its rule.
+    fn rekey(&mut self, keyed: Keyed, is_read: bool) -> AskedFor {
+        let Keyed { rule, destination, behind, host, path } = keyed;
+        let asked = AskedFor {
+            rule,
+            is_read,
+            host: self.host.clone(),
+            path: self.path.to_string(),
+            port: self.destination.port,
+        };
+        if is_read {
+            // A host that is folded into another is at that one's address, and not where the client's was.
+            self.chosen = self.chosen.filter(|_| destination.host == self.destination.host);
+            self.behind = behind.or(self.behind.take());
+            (self.destination, self.host, self.path) = (destination, host, Cow::Owned(path));
+        }
+        asked
+    }
+}
+
+/// Whether a method is one of those that are answered from the cache.
+fn is_read(method: &str) -> bool {
+    matches!(method, "GET" | "HEAD")
 }
 
 /// Where a request goes, by what it asks for and whom the proxy speaks for.
@@ -160,4 +205,54 @@ fn mirror(listener: &Listener, judged: &Judged, path: &str, target_tls: Option<b
         }
         _ => Ok(aim),
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use tinaja_http::judge::judge;
+
+    use super::*;
+    use crate::key_rules::{KeyRule, KeyRules, Query};
+
+    /// The ticket of a request for `http://a.example/x?y`, whose client chose an address, at a listener that folds that host into another.
+    fn ticket(method: &str, proof: Option<Proof>) -> Ticket {
+        let rule = KeyRule {
+            hosts: vec!["a.example".parse().unwrap()],
+            fold_host: Some("b.example".parse().unwrap()),
+            query: Query::Nothing,
+            ..KeyRule::default()
+        };
+        let key_rules = KeyRules::new(vec![rule.completed()]).unwrap();
+        let listener = Arc::new(Listener { key_rules, ..Listener::forward("127.0.0.1:80".parse().unwrap()) });
+        let head = format!("{method} http://a.example/x?y HTTP/1.1\r\nHost: a.example\r\n\r\n");
+        let judged = judge(head.as_bytes()).unwrap();
+        let address: SocketAddr = "192.0.2.1:80".parse().unwrap();
+        let chosen = proof.map(|proof| Chosen { address, proof });
+        let way = Way { chosen, ..way(&listener, &judged).unwrap() };
+        let (id, began, client) = (RequestId::Made(1), Instant::now(), IpAddr::from([192, 0, 2, 7]));
+        let came = Came { id, began, client, tls: false, index: 0, neighbour: false, intercepted: false };
+        let own = Arc::new(Own::of_interfaces(tinaja_clock::Clock::system()));
+        way.ticket(came, listener, own, &judged).unwrap()
+    }
+
+    /// Whoever folds hosts sends requests to the one host, wherever that is: at the address that a client chose for another it would get that
+    /// one's answer for all.
+    #[test]
+    fn folded_requests_leave_the_address_that_was_chosen() {
+        for (method, proof) in [("GET", None), ("HEAD", Some(Proof::Names)), ("GET", Some(Proof::Certificate))] {
+            let ticket = ticket(method, proof);
+            assert_eq!((&*ticket.destination.host, &*ticket.host, &*ticket.path), ("b.example", "b.example", "/x"));
+            assert_eq!((ticket.chosen, ticket.url().as_str()), (None, "http://a.example/x?y"), "{method}");
+        }
+        // Other methods go where they were sent, and are named for what they change.
+        let posted = ticket("POST", Some(Proof::Names));
+        assert_eq!((&*posted.destination.host, &*posted.host, &*posted.path), ("a.example", "a.example", "/x?y"));
+        assert!(posted.chosen.is_some() && posted.name == ticket("GET", None).name);
+        assert_eq!(posted.name_at("/z?1"), ticket("POST", None).name_at("/z?2"));
+        // What proves nothing is stored by no name, and goes to its address.
+        let unproved = ticket("GET", Some(Proof::Nothing));
+        assert!(unproved.chosen.is_some() && unproved.keyed.is_none() && unproved.path == "/x?y");
+    }
 }

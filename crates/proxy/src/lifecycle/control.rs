@@ -187,10 +187,13 @@ impl ControlServer {
                 },
                 Err(error) => failed(error.to_string()),
             },
-            Ask::PurgeBy { what, soft } => match purge_by(&self.bans, &self.clock, &what, soft).await {
-                Ok(()) => Answer::PurgedBy,
-                Err(why) => failed(why),
-            },
+            Ask::PurgeBy { what, soft } => {
+                let listeners = self.current.listeners();
+                match purge_by(&self.bans, &self.clock, &listeners, &what, soft).await {
+                    Ok(()) => Answer::PurgedBy,
+                    Err(why) => failed(why),
+                }
+            }
             // Its connection goes another way, and is not for one answer.
             Ask::HandOver { .. } => failed("a hand-over goes on by itself".into()),
             Ask::Reload => match self.reload().await {

@@ -97,7 +97,7 @@ fn request(
     let tls = is_reverse && !listener.certificates.is_empty();
     let (id, began, client) = (RequestId::Made(0), clock.now(), IpAddr::V4(Ipv4Addr::LOCALHOST));
     let came = Came { id, began, client, tls, index, neighbour: false, intercepted: false };
-    let ticket = way.ticket(came, listener.clone(), own.clone(), judged.framing);
+    let ticket = way.ticket(came, listener.clone(), own.clone(), judged).map_err(|failure| failure.to_string())?;
     // Via is not looked at: nothing is sent.
     Request::read(ticket, judged, head, Version::HTTP_11, "").map_err(|failure| failure.to_string())
 }
@@ -118,6 +118,8 @@ async fn explain_at((store, bans): (&Storage, &Bans), clock: &Clock, request: &R
     let mut explained = Explained {
         listener: format!("{kind} on {}", ticket.listener.address),
         name: ticket.name.primary().escape_ascii().to_string(),
+        key_rule: ticket.keyed.as_ref().map(|asked| asked.rule.rule.to_string()),
+        asked_as: ticket.keyed.as_ref().map(|_| asked_as(request)),
         rules: may_fit().map(ToString::to_string).collect(),
         stored: None,
         variants: variants(store, &ticket.name).await.map(|count| count as u64),
@@ -153,6 +155,12 @@ async fn explain_at((store, bans): (&Storage, &Bans), clock: &Clock, request: &R
     }
     let why = if ticket.is_offline() { format!("offline, {why}") } else { why };
     Explained { why, ..explained }
+}
+
+/// The URL that the origin is asked for.
+fn asked_as(request: &Request) -> String {
+    let ticket = &request.ticket;
+    format!("{}://{}{}", if ticket.https { "https" } else { "http" }, ticket.host, ticket.path)
 }
 
 /// By which kind of ban, in words.

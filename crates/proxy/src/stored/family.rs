@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::header::VARY;
-use http::{HeaderMap, HeaderName, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use tinaja_http::message::ResponseHead;
 use tinaja_http::vary::{self, VariantPlace};
 use tinaja_store::Hint;
@@ -18,6 +18,9 @@ use crate::storage::Storage;
 /// The field of a family's head that lists its variants, the one stored last at the end.
 const VARIANTS: HeaderName = HeaderName::from_static("variants");
 
+/// In a family's Vary: its variants differ by what a key rule adds to the URL, too. No field of a request.
+const ADDED: HeaderName = HeaderName::from_static("tinaja-added");
+
 /// A URL's variants.
 #[derive(Clone, Debug)]
 pub(crate) struct Family {
@@ -25,7 +28,18 @@ pub(crate) struct Family {
     pub began: SystemTime,
     /// The fields that they differ by, as a Vary.
     vary: HeaderMap,
+    /// And by what a key rule adds to the URL.
+    added: bool,
     known: Vec<[u8; 16]>,
+}
+
+/// Which variant a request wants, or is answered with, where answers vary so and a key rule has added this.
+fn variant(vary: &HeaderMap, added: Option<[u8; 16]>, request: &HeaderMap) -> Option<[u8; 16]> {
+    let Some(added) = added else { return vary::key(vary, request) };
+    let by_fields = if vary::fields(vary)?.is_empty() { [0; 16] } else { vary::key(vary, request)? };
+    let mut variant = [0; 16];
+    blake3::Hasher::new().update(&added).update(&by_fields).finalize_xof().fill(&mut variant);
+    Some(variant)
 }
 
 impl Family {
@@ -37,7 +51,10 @@ impl Family {
         let mut vary = head.fields(|line| line.is(&VARY) || line.is(&VARIANTS))?;
         let known = vary.remove(VARIANTS)?;
         let known = known.to_str().ok()?.split(' ').filter(|variant| !variant.is_empty()).map(from_hex);
-        Some(Family { began: head.facts.received, vary, known: known.collect::<Option<_>>()? })
+        let known = known.collect::<Option<_>>()?;
+        let lines = vary.get_all(VARY).iter().filter(|value| *value != ADDED.as_str());
+        let fields: HeaderMap = lines.map(|value| (VARY, value.clone())).collect();
+        Some(Family { began: head.facts.received, added: fields.len() < vary.len(), vary: fields, known })
     }
 
     /// How many variants it knows of.
@@ -45,9 +62,10 @@ impl Family {
         self.known.len()
     }
 
-    /// Which variant a request wants.
-    pub fn variant(&self, request: &HeaderMap) -> Option<[u8; 16]> {
-        vary::key(&self.vary, request)
+    /// Which variant a request for this name wants; none if the rules that add to names have changed.
+    pub fn variant(&self, name: &Name, request: &HeaderMap) -> Option<[u8; 16]> {
+        let added = name.added();
+        if added.is_some() == self.added { variant(&self.vary, added, request) } else { None }
     }
 
     /// Adds a variant; the one that has to make room for it, if any.
@@ -68,6 +86,9 @@ impl Family {
         let mut header = ResponseHead::new(StatusCode::OK);
         for value in self.vary.get_all(VARY) {
             header.headers.append(VARY, value.clone()).ok()?;
+        }
+        if self.added {
+            header.headers.append(VARY, HeaderValue::from(ADDED)).ok()?;
         }
         let known: Vec<String> = self.known.iter().map(to_hex).collect();
         header.headers.insert(VARIANTS, known.join(" ")).ok()?;
@@ -106,7 +127,7 @@ impl Default for Families {
 
 impl Families {
     /// Notes that a variant of `name` is about to be stored, for requests that this one is like. The family's beginning
-    /// and the variant; `None` where the response does not vary, or the family could not be kept, in time.
+    /// and the variant; `None` where neither the response varies nor a rule adds anything to its name, or the family could not be kept, in time.
     ///
     /// Each variant writes its family anew. So a log that evicts in its order never evicts the family before it.
     pub async fn join(
@@ -116,7 +137,7 @@ impl Families {
         response: &HeaderMap,
         request: &HeaderMap,
     ) -> Option<(SystemTime, [u8; 16])> {
-        let variant = vary::key(response, request)?;
+        let variant = variant(response, name.added(), request)?;
         let names = vary::fields(response)?;
         let joined = store.clock().timeout(PATIENCE, self.join_as(store, name, variant, &names)).await;
         joined.unwrap_or_else(|_| {
@@ -142,10 +163,13 @@ impl Families {
         let before = store.find(&name.place()).await.and_then(|hit| StoredHead::decode(&hit.head));
         let before = before.filter(|head| head.belongs_to(name.primary())).and_then(|head| Family::of(&head));
         // An origin that varies by other fields now has other variants.
-        let same = before.filter(|family| vary::fields(&family.vary).as_deref() == Some(names));
+        let added = name.added().is_some();
+        let same =
+            before.filter(|family| family.added == added && vary::fields(&family.vary).as_deref() == Some(names));
         let mut family = same.unwrap_or_else(|| Family {
             began: store.clock().wall(),
             vary: names.iter().map(|name| (VARY, name.clone().into())).collect(),
+            added,
             known: Vec::new(),
         });
         if let Some(gone) = family.add(variant)

@@ -49,10 +49,14 @@ pub(crate) async fn find(store: &Storage, bans: &Bans, name: &Name, request: &He
         return Looked::Nothing;
     };
     if matches!(head.kind, Kind::Whole | Kind::Pieces) {
-        // A variant is never stored under the URL itself.
+        // A variant is never stored under the URL itself; and what stands there is for nobody in particular.
+        if name.added().is_some() {
+            return Looked::Nothing;
+        }
         return judged(store, bans, name, Found { place, head, hit });
     }
-    let Some((family, variant)) = Family::of(&head).and_then(|family| Some((family.began, family.variant(request)?)))
+    let Some((family, variant)) =
+        Family::of(&head).and_then(|family| Some((family.began, family.variant(name, request)?)))
     else {
         return Looked::Nothing;
     };

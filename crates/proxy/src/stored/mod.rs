@@ -11,11 +11,13 @@
 mod family;
 mod find;
 mod head;
+mod keyed;
 mod name;
 mod pieces;
 
 pub(crate) use family::Families;
 pub(crate) use find::{Found, Looked, find, find_piece, variants, verdict};
 pub(crate) use head::{Facts, Kind, StoredHead};
-pub(crate) use name::{Name, name_of, parts_of, site};
+pub(crate) use keyed::{Keyed, keyed};
+pub(crate) use name::{Name, is_store_id, name_of, parts_of, site};
 pub(crate) use pieces::{Piece, PieceList};

@@ -21,23 +21,37 @@ use crate::origin::{Destination, default_port};
 ///
 /// Each part is written with its length ([`join`]), so that no delimiter inside one can make two requests look alike.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Name(Arc<[u8]>);
+pub(crate) struct Name {
+    primary: Arc<[u8]>,
+    /// What a key rule adds of a request: it tells variants of this name apart.
+    added: Option<[u8; 16]>,
+}
 
 impl Name {
     /// The name with these bytes, which another [`Name::primary`] was.
     pub fn from_primary(primary: &[u8]) -> Name {
-        Name(primary.into())
+        Name { primary: primary.into(), added: None }
+    }
+
+    /// The same name, of whose variants this is added to the request.
+    pub fn with(self, added: Option<[u8; 16]>) -> Name {
+        Name { added, ..self }
+    }
+
+    /// What was added.
+    pub fn added(&self) -> Option<[u8; 16]> {
+        self.added
     }
 
     /// The bytes that every head of this name holds.
     pub fn primary(&self) -> &[u8] {
-        &self.0
+        &self.primary
     }
 
     /// What stands for the site it comes from, the same number after every restart: its host, and for a reverse proxy whom it
     /// speaks for.
     pub fn site(&self) -> Option<u64> {
-        let Parts { host, site, .. } = parts_of(&self.0)?;
+        let Parts { host, site, .. } = parts_of(&self.primary)?;
         let mut number = [0; 8];
         blake3::Hasher::new().update(&join(&[host, site])).finalize_xof().fill(&mut number);
         Some(u64::from_le_bytes(number))
@@ -45,9 +59,10 @@ impl Name {
 
     /// The URL that a client would ask for, as far as the name says it; empty where it is none of ours.
     fn url(&self) -> String {
-        let Some(Parts { scheme, host, port, site, path }) = parts_of(&self.0) else { return String::new() };
+        let Some(Parts { scheme, host, port, site, path }) = parts_of(&self.primary) else { return String::new() };
         match site {
             "" => [scheme, "://", host, ":", port, path].concat(),
+            _ if is_store_id(site) => [scheme, "://", host, ":", port, path].concat(),
             _ if site.contains("://") => [site, path].concat(),
             _ => ["http://", site, path].concat(),
         }
@@ -55,8 +70,8 @@ impl Name {
 
     /// What bans see of it: the URL that a client would ask for, or that of a mirror's source. Nothing where it is none of ours.
     pub fn subject(&self) -> Option<Subject<'_>> {
-        let Parts { scheme, host, port, site, path } = parts_of(&self.0)?;
-        if site.is_empty() || is_mirrors(site) {
+        let Parts { scheme, host, port, site, path } = parts_of(&self.primary)?;
+        if site.is_empty() || is_mirrors(site) || is_store_id(site) {
             let tls = scheme == "https";
             let default = default_port(tls).to_string();
             let shown = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
@@ -76,17 +91,17 @@ impl Name {
 
     /// Where the object, or the family of its variants, stands in the store.
     pub fn place(&self) -> Key {
-        Key::from_digest(digest(&self.0, &[]))
+        Key::from_digest(digest(&self.primary, &[]))
     }
 
     /// Where a variant stands.
     pub fn variant_place(&self, variant: &[u8; 16]) -> Key {
-        Key::from_digest(digest(&self.0, variant))
+        Key::from_digest(digest(&self.primary, variant))
     }
 
     /// Where the piece with this mark, of it or of a variant, stands.
     pub fn piece_place(&self, mark: &[u8; 24]) -> Key {
-        Key::from_digest(digest(&self.0, mark))
+        Key::from_digest(digest(&self.primary, mark))
     }
 }
 
@@ -118,7 +133,27 @@ impl Name {
     pub fn of(destination: &Destination, site: &str, path: &str) -> Name {
         let Destination { tls, host, port } = destination;
         let scheme = if *tls { "https" } else { "http" };
-        Name(join(&[scheme, host, &port.to_string(), site, path]).into())
+        Name::from_primary(&join(&[scheme, host, &port.to_string(), site, path]))
+    }
+}
+
+/// How the site begins in names of what has a store id. No Host has a slash in it, and no site of a mirror's begins so.
+const STORE_ID: &str = "store-id:/";
+
+/// Whether a name's site says that its host is a store id's.
+pub(crate) fn is_store_id(site: &str) -> bool {
+    site.starts_with(STORE_ID)
+}
+
+impl Name {
+    /// The name of what is at a path of all hosts with a store id, which `host` stands for. A forward and a reverse proxy share
+    /// nothing, as without one; and behind a reverse proxy it does not matter which origin of theirs a host leads to.
+    pub fn of_store_id(mode: &Mode, destination: &Destination, tls: bool, host: &str, path: &str) -> Name {
+        let (tls, port, site) = match mode.is_for_clients() {
+            true => (destination.tls, destination.port, "store-id:/forward"),
+            false => (tls, default_port(tls), "store-id:/reverse"),
+        };
+        Name::of(&Destination { tls, host: host.to_owned(), port }, site, path)
     }
 }
 
@@ -165,6 +200,29 @@ mod tests {
         assert_eq!(url(name_of(&reverse, &destination, false, "x", "/y")), "http://x/y");
         assert_eq!(url(name_of(&reverse, &destination, true, "x:8443", "/y")), "https://x:8443/y");
         assert_eq!(url(Name::from_primary(b"no name")), "");
+    }
+
+    /// Hosts with a store id have a name that no URL has, and are shown and purged by a host that nobody has.
+    #[test]
+    fn names_of_store_ids() {
+        let (forward, reverse) = (Mode::Forward, Mode::Reverse(Routes::to("http://a".parse().unwrap())));
+        let destination = Destination { tls: false, host: "a".into(), port: 81 };
+        let host = "cdn.store-id.invalid";
+        let name = |mode, tls| Name::of_store_id(mode, &destination, tls, host, "/x");
+        let names = [name(&forward, false), name(&reverse, false), name(&reverse, true)];
+        assert_eq!(names[0].primary(), b"4:http,20:cdn.store-id.invalid,2:81,17:store-id:/forward,2:/x,");
+        assert_eq!(names[2].primary(), b"5:https,20:cdn.store-id.invalid,3:443,17:store-id:/reverse,2:/x,");
+        assert_ne!(names[0], names[1]);
+        let like = Destination { host: host.into(), ..destination.clone() };
+        for mode in [&forward, &reverse] {
+            for site in ["", host, "store-id:", "store-id"] {
+                assert!(!names.contains(&name_of(mode, &like, false, site, "/x")), "{site}");
+            }
+        }
+        assert_eq!(names[0].url(), "http://cdn.store-id.invalid:81/x");
+        let shown: Vec<_> = names.iter().map(|name| name.subject().unwrap().url).collect();
+        assert_eq!(shown, [format!("{host}:81/x"), format!("{host}/x"), format!("{host}/x")]);
+        assert!(names[0].subject().unwrap().host == host && names[0].site().is_some());
     }
 
     #[test]

@@ -29,6 +29,7 @@ mod http2;
 mod http2_cases;
 mod idle;
 mod intercept;
+mod key_rules;
 mod large_ranges;
 mod lean;
 mod leaving;

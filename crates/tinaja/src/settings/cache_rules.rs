@@ -1,6 +1,7 @@
 //! `[[cache_rule]]`: what is stored, and for how long, as written and as meant.
 
 use std::ops::Range;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use tinaja_proxy::cache_rules::{
 };
 use toml::Spanned;
 
+use super::hosts::hosts;
 use super::source::Source;
 use crate::values::{OneOrMore, Size, Text};
 
@@ -21,6 +23,8 @@ use crate::values::{OneOrMore, Size, Text};
 pub struct FileCacheRule {
     #[serde(default = "none")]
     host: OneOrMore<Text<HostPattern>>,
+    #[serde(default)]
+    host_file: Option<PathBuf>,
     #[serde(default = "none")]
     path: OneOrMore<Text<PathPattern>>,
     #[serde(default = "none")]
@@ -120,6 +124,10 @@ impl FromStr for Ignored {
         match text {
             "set-cookie" => Ok(Ignored::SetCookie),
             "client-no-cache" => Ok(Ignored::ClientNoCache),
+            _ if text.starts_with("vary:") => Err(format!(
+                "{text:?} cannot be ignored here: what an origin varies by and a name lacks would be poison. Use drop_field in a key \
+                 rule, by which the origin does not get the field"
+            )),
             _ => Err(format!("{text:?} is nothing to ignore; use \"set-cookie\" or \"client-no-cache\"")),
         }
     }
@@ -170,10 +178,10 @@ pub fn cache_rules(files: Vec<Spanned<FileCacheRule>>, source: &Source<'_>) -> R
 
 impl FileCacheRule {
     /// What it means: one rule, or those of its preset.
-    fn rules(self) -> Result<Vec<CacheRule>, &'static str> {
+    fn rules(self) -> Result<Vec<CacheRule>, String> {
         let orders = self.orders()?;
         let texts = |OneOrMore(list): OneOrMore<Text<PathPattern>>| list.into_iter().map(|Text(one)| one);
-        let hosts: Vec<HostPattern> = self.host.0.into_iter().map(|Text(host)| host).collect();
+        let hosts = hosts(self.host, self.host_file.as_ref())?;
         let expressions = self.path_regex.0.into_iter().map(PathPattern::Regex);
         let bytes = |size: Option<Text<Size>>| size.map(|Text(Size(bytes))| bytes);
         let rule = CacheRule {
@@ -188,13 +196,13 @@ impl FileCacheRule {
         let Some(Text(preset)) = self.preset else {
             let what =
                 "this rule says nothing: give it an action, or store = \"default\" to leave what it fits to RFC 9111";
-            return if orders.is_none() { Err(what) } else { Ok(vec![rule]) };
+            return if orders.is_none() { Err(what.into()) } else { Ok(vec![rule]) };
         };
         if orders.is_some() || rule != (CacheRule { hosts: rule.hosts.clone(), ..CacheRule::new(Orders::default()) }) {
-            return Err("a preset has paths and actions of its own: leave it host alone");
+            return Err("a preset has paths and actions of its own: leave it host alone, or host_file".into());
         }
         if rule.hosts.is_empty() {
-            return Err("a preset needs host: it goes by the form of paths, which mean something else elsewhere");
+            return Err("a preset needs host: it goes by the form of paths, which mean something else elsewhere".into());
         }
         Ok(preset.rules(&rule.hosts))
     }

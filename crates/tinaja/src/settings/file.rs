@@ -15,6 +15,7 @@ use toml::Spanned;
 use super::cache_rules::FileCacheRule;
 use super::cluster::FileCluster;
 use super::intercept::FileIntercept;
+use super::key_rules::FileKeyRule;
 use super::mirrors::FileMirror;
 use super::upstream::FileUpstream;
 use crate::knobs;
@@ -54,6 +55,7 @@ pub struct File {
     pub limits: FileLimits,
     pub cluster: Option<FileCluster>,
     pub cache_rule: Vec<Spanned<FileCacheRule>>,
+    pub key_rule: Vec<Spanned<FileKeyRule>>,
     pub intercept: Vec<Spanned<FileIntercept>>,
     pub mirror: Vec<Spanned<FileMirror>>,
     pub listener: Vec<FileListener>,

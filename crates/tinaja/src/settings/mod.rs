@@ -6,7 +6,9 @@
 mod cache_rules;
 mod cluster;
 pub mod file;
+mod hosts;
 mod intercept;
+mod key_rules;
 mod listeners;
 mod mirrors;
 mod source;
@@ -95,6 +97,7 @@ impl Settings {
         let named = if flags.cache.is_empty() { cache.map_or(Vec::new(), |OneOrMore(dirs)| dirs) } else { flags.cache };
         let source = Source { name, text };
         let cache_rules = cache_rules::cache_rules(file.cache_rule, &source)?;
+        let key_rules = key_rules::key_rules(file.key_rule, &source)?;
         let interception = intercept::interception(file.intercept, file.intercept_ca, &source)?;
         let has_mirrors = !(flags.mirror.is_empty() && file.mirror.is_empty());
         let mut listeners = listeners::listeners(file.listener, has_mirrors, &source)?;
@@ -112,6 +115,7 @@ impl Settings {
         let offline = flags.offline.or(file.offline).unwrap_or(false);
         for listener in &mut listeners {
             (listener.cache_rules, listener.offline) = (cache_rules.clone(), offline);
+            listener.key_rules = key_rules.clone();
             listener.mirrors = mirrors.clone();
         }
         intercept::tell(&mut listeners, &interception, name)?;

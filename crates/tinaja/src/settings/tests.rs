@@ -29,8 +29,10 @@ fn all_of_the_example() -> String {
         _ => line.to_owned(),
     };
     // Credentials are read with the settings.
-    let credentials = credentials();
-    let there = |line: String| line.replace("/etc/tinaja/index.credentials", &credentials);
+    let (credentials, hosts) = (credentials(), hosts());
+    let there = |line: String| {
+        line.replace("/etc/tinaja/index.credentials", &credentials).replace("/etc/tinaja/mirrors.hosts", &hosts)
+    };
     EXAMPLE.lines().map(line).map(there).collect::<Vec<_>>().join("\n")
 }
 
@@ -40,6 +42,17 @@ fn credentials() -> String {
     let file = FILE.get_or_init(|| {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "basic user:password\n").unwrap();
+        file
+    });
+    file.path().display().to_string()
+}
+
+/// A list of hosts, the same for all tests.
+fn hosts() -> String {
+    static FILE: std::sync::OnceLock<tempfile::NamedTempFile> = std::sync::OnceLock::new();
+    let file = FILE.get_or_init(|| {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "# Mirrors of one owner.\nmirror-1.example.org\n*.mirrors.example.org\n").unwrap();
         file
     });
     file.path().display().to_string()

@@ -34,6 +34,7 @@ mod https_origin;
 mod intercept;
 mod intercept_ca;
 mod intercept_clients;
+mod key_rules;
 mod kills;
 mod lab;
 mod logs;
