@@ -100,6 +100,13 @@ impl Shared {
         }
     }
 
+    /// Counts a fetch that ended early, and what is kept of it.
+    pub fn count_beginning(&self, bytes: u64) {
+        if let Some(metrics) = self.metrics.as_ref().filter(|_| bytes > 0) {
+            metrics.fetches.keep(bytes);
+        }
+    }
+
     /// How long a client is waited for, and what is held for it meanwhile.
     pub fn patience(&self) -> Patience {
         let Limits { client_stall: stall, body_rate, .. } = self.limits;

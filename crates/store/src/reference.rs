@@ -298,9 +298,15 @@ impl Sink for Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        if !self.fill.shared.lock().whole {
-            self.leave(&mut self.store.lock());
+        let ended = {
+            let shared = self.fill.shared.lock();
+            shared.whole || shared.aborted
+        };
+        if !ended {
+            let mut inner = self.store.lock();
+            self.leave(&mut inner);
             self.fill.change(|shared| shared.aborted = true);
+            inner.stats.not_stored += 1;
         }
     }
 }

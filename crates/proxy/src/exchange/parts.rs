@@ -35,7 +35,7 @@ use super::serve::Given;
 use super::transaction::{Ended, Transaction};
 use crate::failure::Failure;
 use crate::shared::Shared;
-use crate::stored::{Found, StoredHead};
+use crate::stored::{Found, PieceList, StoredHead};
 
 /// What answers from objects in pieces.
 pub(super) struct Parts {
@@ -148,14 +148,15 @@ impl Parts {
             }
         };
         if !brings(&reply, &stored, &found, &gap) {
-            let reply = match reply.head.status {
+            let (reply, before) = match reply.head.status {
                 StatusCode::PARTIAL_CONTENT | StatusCode::NOT_MODIFIED | StatusCode::RANGE_NOT_SATISFIABLE => {
                     forget(&self.keeper.store, &found).await;
-                    Box::pin(self.asker.ask(request, request.whole(), true, With::Client(client), entry)).await?
+                    let whole = self.asker.ask(request, request.whole(), true, With::Client(client), entry);
+                    (Box::pin(whole).await?, None)
                 }
-                _ => reply,
+                _ => (reply, Some(found)),
             };
-            return self.giver.store_and_answer(transaction, reply, pilot).await;
+            return self.giver.store_and_answer(transaction, reply, (pilot, before)).await;
         }
         let found = refresh(&self.keeper.store, &self.shared.bans, request, found, &reply).await?;
         let Some((place, writer)) = self.begin_whole(request, &found, &reply).await else {
@@ -166,6 +167,7 @@ impl Parts {
         let (hit, length) = (writer.follow(), found.length());
         let head = StoredHead::decode(&hit.head).unwrap_or_else(|| found.head.clone());
         let gap = Gap { span: gap, connection: reply.connection };
+        let leaves = PieceList::of(&found.head).map(|(list, _)| list);
         let source = Source::of(found, request.ticket.name.clone(), Some(gap));
         let checking = Fill::checking(request, &head);
         let feed = Feed::Pieces(Box::new((request.clone(), source)));
@@ -180,6 +182,8 @@ impl Parts {
                 checking,
                 again: None,
                 unwatched_bytes,
+                leaves,
+                written: 0,
             })
             .await;
         entry.stored = true;

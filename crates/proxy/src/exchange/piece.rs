@@ -16,7 +16,7 @@ use tinaja_clock::Clock;
 use tinaja_http::conditional::strong_etag;
 use tinaja_http::message::ResponseHead;
 use tinaja_http::range::ContentRange;
-use tinaja_store::{Commit, Hint, Key, State, Writer};
+use tinaja_store::{Commit, Hint, Key, State, Updated, Writer};
 use tracing::Instrument as _;
 
 use super::entry::media_type;
@@ -146,7 +146,8 @@ impl Pieces {
         let _turn = self.keeper.families.turn(&object.name).await?;
         let hit = self.keeper.store.find(&object.place).await;
         let whole = hit.as_ref().is_none_or(|hit| hit.state == State::Whole);
-        let before = hit.and_then(|hit| StoredHead::decode(&hit.head));
+        let old = hit.map(|hit| hit.head);
+        let before = old.as_ref().and_then(StoredHead::decode);
         let bans = &self.keeper.shared.bans;
         let counts = |head: &StoredHead| !matches!(verdict(bans, &object.name, &object.place, head), Verdict::Gone(_));
         let before = before.filter(|head| head.belongs_to(object.name.primary()) && counts(head));
@@ -163,19 +164,30 @@ impl Pieces {
             _ if !object.complete => return None,
             _ => PieceList::new(random().to_le_bytes()),
         };
-        self.put_list(&object.name, &object.place, (&object.facts, &object.tags), &object.header, &list).await?;
+        self.put_list(&object.name, &object.place, (&object.facts, &object.tags), &object.header, (&list, old)).await?;
         Some(list.id)
     }
 
+    /// Puts a list in the place of what is there, `old`. One whose own body is the object's beginning keeps that.
     async fn put_list(
         &self,
         name: &Name,
         place: &Key,
         (facts, tags): (&Facts, &Tags),
         header: &ResponseHead,
-        list: &PieceList,
+        (list, old): (&PieceList, Option<Bytes>),
     ) -> Option<()> {
         let head = StoredHead::encode_pieces(Kind::Pieces, facts, name.primary(), &list.bytes(), tags, header)?;
+        if list.begins_with() > 0 {
+            let edit = move |present: &Bytes| (Some(present) == old.as_ref()).then_some(head);
+            return match self.keeper.store.update_head(place, Box::new(edit)).await {
+                Ok(Updated::Done) => Some(()),
+                other => {
+                    tracing::debug!("which parts there are of an object is not stored: {other:?}");
+                    None
+                }
+            };
+        }
         let hint = Hint { expected_bytes: Some(0), ..hint(name, facts, header) };
         let writer = self.keeper.store.put(&name.at_its_url(place), head, hint);
         match writer.commit().await {
@@ -213,11 +225,12 @@ impl Pieces {
         let piece = Piece { first, last, id: keeping.id };
         let _turn = self.keeper.families.turn(&name).await?;
         // Gone, if the object was purged or changed meanwhile: then nothing finds the piece, and it is evicted in time.
-        let head = self.keeper.store.find(&place).await.and_then(|hit| StoredHead::decode(&hit.head))?;
+        let old = self.keeper.store.find(&place).await?.head;
+        let head = StoredHead::decode(&old)?;
         let (mut list, _) = PieceList::of(&head).filter(|(list, _)| list.id == id)?;
         let gone = list.add(piece);
-        self.put_list(&name, &place, (&head.facts, head.tags()), &head.header()?, &list).await?;
-        for piece in gone {
+        self.put_list(&name, &place, (&head.facts, head.tags()), &head.header()?, (&list, Some(old))).await?;
+        for piece in gone.into_iter().filter(|piece| !list.is_beginning(piece)) {
             // What is not forgotten is never found again all the same.
             let _ = self.keeper.store.remove(&name.piece_place(&piece.mark())).await;
         }
@@ -239,7 +252,7 @@ fn has_same_bytes(head: &StoredHead, object: &Object) -> bool {
 }
 
 /// Whether two heads have the same strong entity tag.
-fn same_tag(one: &HeaderMap, other: &HeaderMap) -> bool {
+pub(super) fn same_tag(one: &HeaderMap, other: &HeaderMap) -> bool {
     let tags = strong_etag(one).zip(strong_etag(other));
     tags.is_some_and(|(one, other)| one.matches_strongly(&other))
 }

@@ -13,6 +13,7 @@ mod support;
 
 mod attacks;
 mod bans;
+mod beginnings;
 mod cache_rules;
 mod caching;
 mod cancelling;
