@@ -66,6 +66,7 @@ mod monitoring;
 mod neighbours;
 mod origin;
 mod page;
+mod proxy_protocol;
 mod remembered;
 mod routes;
 mod rules;

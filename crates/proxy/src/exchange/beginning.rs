@@ -8,6 +8,7 @@
 //! What may not be combined with a later answer is thrown away: without a strong entity tag or a known length nobody
 //! could tell whether the rest is of the same.
 
+use bytes::Bytes;
 use http::StatusCode;
 use tinaja_http::conditional::strong_etag;
 use tinaja_store::{Commit, Writer};
@@ -16,7 +17,7 @@ use super::keep::{Keeper, announced};
 use super::piece::same_tag;
 use super::plan::random;
 use super::reply::Reply;
-use crate::stored::{Found, Kind, Name, PieceList, StoredHead};
+use crate::stored::{Kind, Name, Piece, PieceList, StoredHead};
 
 /// The shortest beginning that is kept. As much is on its way when an origin is told to stop, so that asking for the rest
 /// of less saves nothing.
@@ -24,13 +25,13 @@ const LEAST_BYTES: u64 = 64 * 1024;
 
 /// The list that what comes of an answer is to be the beginning of: with the pieces that there are of the same object. `None` if it
 /// is to leave nothing: what was found before may stand in while the origin fails, which a beginning cannot.
-pub(super) fn list_of(before: Option<&Found>, reply: &Reply) -> Option<PieceList> {
+pub(super) fn list_of(before: Option<&StoredHead>, reply: &Reply) -> Option<PieceList> {
     let new = || PieceList::new(random().to_le_bytes());
-    let Some(found) = before else { return Some(new()) };
-    match PieceList::of(&found.head) {
-        None if found.head.facts.stale_if_error_seconds > 0 => None,
+    let Some(head) = before else { return Some(new()) };
+    match PieceList::of(head) {
+        None if head.facts.stale_if_error_seconds > 0 => None,
         Some((list, length)) => {
-            let stored = found.head.fields(|_| true).unwrap_or_default();
+            let stored = head.fields(|_| true).unwrap_or_default();
             let same = same_tag(&stored, &reply.head.headers) && announced(&reply.head.headers) == Some(length);
             Some(if same { list } else { new() })
         }
@@ -58,7 +59,8 @@ pub(super) async fn keep_beginning(keeper: &Keeper, writer: Writer, list: PieceL
     }
 }
 
-type Begun = (Name, (PieceList, Vec<crate::stored::Piece>), bytes::Bytes);
+/// What is begun: its name, its list with the pieces that are of no use any more, and its head.
+type Begun = (Name, (PieceList, Vec<Piece>), Bytes);
 
 /// The head of what has come, if that may be combined with what comes later.
 fn begun(writer: &Writer, mut list: PieceList, written: u64) -> Option<Begun> {

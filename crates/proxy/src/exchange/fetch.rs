@@ -53,7 +53,7 @@ impl Fetcher {
                 }
                 Wants::Here => (Some(found), None),
                 // Nothing that is stored helps.
-                Wants::Missing(..) | Wants::Elsewhere => (None, Some(found)),
+                Wants::Missing(..) | Wants::Elsewhere => (None, Some(Box::new(found.head))),
             },
             None => (None, None),
         };
@@ -84,7 +84,11 @@ impl Fetcher {
                 let request = without_conditions(request);
                 self.giver.store_and_answer(&mut transaction.of(&request), reply, (pilot, pieces)).await
             }
-            stale => self.giver.store_and_answer(transaction, reply, (pilot, stale.or(pieces))).await,
+            stale => {
+                self.giver
+                    .store_and_answer(transaction, reply, (pilot, stale.map(|found| Box::new(found.head)).or(pieces)))
+                    .await
+            }
         }
     }
 }

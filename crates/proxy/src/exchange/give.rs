@@ -19,7 +19,7 @@ use super::serve::{Given, Sender, Sent};
 use super::transaction::{Ended, Transaction};
 use crate::failure::Failure;
 use crate::shared::Shared;
-use crate::stored::Found;
+use crate::stored::{Found, StoredHead};
 
 /// What gives answers.
 pub(super) struct Giver {
@@ -68,15 +68,14 @@ impl Giver {
         may_serve_on_error(&heeded(request, &stale.head), &stale.head.facts.state(self.shared.clock.wall()))
     }
 
-    /// An answer that has just come: stored if it may be, and given to the client. `before` is what was found of the object.
+    /// An answer that has just come: stored if it may be, and given to the client. `before` is the head of what was found.
     pub async fn store_and_answer(
         &self,
         transaction: &mut Transaction<'_>,
         reply: Reply,
-        (pilot, before): (Option<Pilot>, Option<Found>),
+        (pilot, before): (Option<Pilot>, Option<Box<StoredHead>>),
     ) -> Result<(), Ended> {
-        let leaves = list_of(before.as_ref(), &reply);
-        // It would hold what is being replaced.
+        let leaves = list_of(before.as_deref(), &reply);
         drop(before);
         let begun = match keep(transaction.request, &reply.received()) {
             Ok(keep) if self.filler.fits(transaction.request, &reply) => {

@@ -154,7 +154,7 @@ impl Parts {
                     let whole = self.asker.ask(request, request.whole(), true, With::Client(client), entry);
                     (Box::pin(whole).await?, None)
                 }
-                _ => (reply, Some(found)),
+                _ => (reply, Some(Box::new(found.head))),
             };
             return self.giver.store_and_answer(transaction, reply, (pilot, before)).await;
         }

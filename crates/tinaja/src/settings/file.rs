@@ -100,6 +100,8 @@ pub struct FileListener {
     #[serde(default)]
     pub pass_tags: bool,
     #[serde(default)]
+    pub proxy_protocol: Option<Spanned<OneOrMore<Text<Cidr>>>>,
+    #[serde(default)]
     pub certificate: Vec<FileCertificate>,
     #[serde(default)]
     pub route: Vec<Spanned<FileRoute>>,

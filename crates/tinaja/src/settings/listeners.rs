@@ -89,7 +89,17 @@ fn listener(file: FileListener, has_mirrors: bool, source: &Source<'_>) -> Resul
     let certificates =
         certificates.map(|FileCertificate { file, key }| CertificateFiles { certificate: file, key }).collect();
     let pass_tags = file.pass_tags;
-    Ok(Listener { mode, rules: rules.into(), certificates, pass_tags, ..Listener::forward(address) })
+    let proxy_protocol = match file.proxy_protocol {
+        Some(networks) if mode.diversion().is_some() => {
+            let what = "connections to a transparent proxy come from clients themselves, so that nobody could say in a header who they \
+                        are: remove proxy_protocol";
+            return Err(source.error(networks.span(), what));
+        }
+        networks => networks.map(|networks| networks.into_inner().0).unwrap_or_default(),
+    };
+    let proxy_protocol = proxy_protocol.into_iter().map(|Text(network)| network).collect();
+    let rules = rules.into();
+    Ok(Listener { mode, rules, certificates, pass_tags, proxy_protocol, ..Listener::forward(address) })
 }
 
 fn routes(
