@@ -5,16 +5,16 @@
 //! are neither held nor written again. A client that asks and leaves can have no more kept than it let come, and of one
 //! object no more than that.
 //!
-//! What may not be combined with a later answer is thrown away: without a strong entity tag or a known length nobody
+//! What may not be combined with a later answer is thrown away: without a strong validator or a known length nobody
 //! could tell whether the rest is of the same.
 
 use bytes::Bytes;
 use http::StatusCode;
-use tinaja_http::conditional::strong_etag;
+use tinaja_http::partial::Version;
 use tinaja_store::{Commit, Writer};
 
 use super::keep::{Keeper, announced};
-use super::piece::same_tag;
+use super::piece::same_bytes;
 use super::plan::random;
 use super::reply::Reply;
 use crate::stored::{Kind, Name, Piece, PieceList, StoredHead};
@@ -32,7 +32,8 @@ pub(super) fn list_of(before: Option<&StoredHead>, reply: &Reply) -> Option<Piec
         None if head.facts.stale_if_error_seconds > 0 => None,
         Some((list, length)) => {
             let stored = head.fields(|_| true).unwrap_or_default();
-            let same = same_tag(&stored, &reply.head.headers) && announced(&reply.head.headers) == Some(length);
+            let same = same_bytes(&stored, &reply.head.headers, reply.answered)
+                && announced(&reply.head.headers) == Some(length);
             Some(if same { list } else { new() })
         }
         None => Some(new()),
@@ -66,8 +67,9 @@ type Begun = (Name, (PieceList, Vec<Piece>), Bytes);
 fn begun(writer: &Writer, mut list: PieceList, written: u64) -> Option<Begun> {
     let head = StoredHead::decode(&writer.follow().head)?;
     let fields = head.fields(|_| true)?;
+    let version = Version::of(&fields, head.facts.received);
     let is_short = announced(&fields).is_some_and(|length| written < length);
-    let may = head.kind == Kind::Whole && head.status() == StatusCode::OK && strong_etag(&fields).is_some();
+    let may = head.kind == Kind::Whole && head.status() == StatusCode::OK && version.is_some();
     if !may || !is_short || written < LEAST_BYTES || list.begins_with() >= written {
         return None;
     }

@@ -7,14 +7,14 @@
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, IF_RANGE};
 use http::{HeaderMap, Method, StatusCode};
 use tinaja_clock::Clock;
-use tinaja_http::conditional::strong_etag;
 use tinaja_http::message::ResponseHead;
+use tinaja_http::partial::Version;
 use tinaja_http::range::ContentRange;
 use tinaja_store::{Commit, Hint, Key, State, Updated, Writer};
 use tracing::Instrument as _;
@@ -88,7 +88,7 @@ impl Pieces {
 
     /// Begins to keep a part that has just been answered with; `None` where it is not to be kept.
     pub async fn begin(&self, request: &Request, reply: &Reply, if_range: bool) -> Option<Keeping> {
-        let (part, length) = part_of(&reply.head)?;
+        let (part, length) = part_of(&reply.head, reply.answered)?;
         let (first, announced) = (*part.start(), part.end() - part.start() + 1);
         if *request.method() != Method::GET || request.directives.no_store || length > i64::MAX as u64 {
             return None;
@@ -245,23 +245,23 @@ fn is_about(head: &StoredHead, object: &Object) -> bool {
     same_length && same_variant && has_same_bytes(head, object)
 }
 
-/// Whether a stored answer has the same strong entity tag as an object.
+/// Whether a stored answer is of the same version as an object.
 fn has_same_bytes(head: &StoredHead, object: &Object) -> bool {
     let stored = head.fields(|_| true).unwrap_or_default();
-    same_tag(&stored, &object.header.headers)
+    same_bytes(&stored, &object.header.headers, object.facts.received)
 }
 
-/// Whether two heads have the same strong entity tag.
-pub(super) fn same_tag(one: &HeaderMap, other: &HeaderMap) -> bool {
-    let tags = strong_etag(one).zip(strong_etag(other));
-    tags.is_some_and(|(one, other)| one.matches_strongly(&other))
+/// Whether two heads are of the same version of an object, beyond doubt.
+pub(super) fn same_bytes(one: &HeaderMap, other: &HeaderMap, now: SystemTime) -> bool {
+    let versions = Version::of(one, now).zip(Version::of(other, now));
+    versions.is_some_and(|(one, other)| one == other)
 }
 
 /// The bytes of the one part in a 206, and the length of the whole, if it can be told which object it is of
 /// (RFC 9111 3.3 and 3.4).
-fn part_of(head: &ResponseHead) -> Option<(RangeInclusive<u64>, u64)> {
+fn part_of(head: &ResponseHead, now: SystemTime) -> Option<(RangeInclusive<u64>, u64)> {
     let several = head.headers.get(CONTENT_TYPE).is_some_and(|value| media_type(value).starts_with("multipart/"));
-    if head.status != StatusCode::PARTIAL_CONTENT || several || strong_etag(&head.headers).is_none() {
+    if head.status != StatusCode::PARTIAL_CONTENT || several || Version::of(&head.headers, now).is_none() {
         return None;
     }
     let mut lines = head.headers.get_all(CONTENT_RANGE).iter();

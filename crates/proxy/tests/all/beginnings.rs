@@ -21,7 +21,7 @@ use tinaja_testkit::port::free_port;
 /// What a client reads before it leaves.
 const READ: usize = 1_500_000;
 
-/// Asks for an object, leaves when some of it has come, and waits until the fetch has ended: how many bytes are kept.
+/// Asks for an object, leaves when some of it has come, and waits until the fetch has ended. Nothing else is being written meanwhile.
 fn leave(proxy: &Proxy, origin: &Origin, file: &File, url: &str, fields: &str) {
     let before = proxy.store.stats();
     let slow = file.0.slow.swap(true, SeqCst);
@@ -30,8 +30,8 @@ fn leave(proxy: &Proxy, origin: &Origin, file: &File, url: &str, fields: &str) {
     client.stream().read_exact(&mut vec![0; READ]).unwrap();
     drop(client);
     ended(proxy, before.stored + before.not_stored);
-    file.0.slow.store(slow, SeqCst);
     eventually("the origin sends nothing more", || file.0.sending.load(SeqCst) == 0);
+    file.0.slow.store(slow, SeqCst);
 }
 
 /// Waits until another write has ended.
@@ -184,6 +184,28 @@ fn what_cannot_be_told_apart_or_has_no_known_length_is_thrown_away() {
         assert_eq!((proxy.store.stats().stored, whole(&proxy, &file, &url)), (0, LENGTH), "{fields}");
         assert_eq!(origin.requests().pop().unwrap().field("range"), None);
     }
+}
+
+/// Where there is no entity tag, a Last-Modified that is old enough tells as well.
+#[test]
+fn a_date_that_is_a_strong_validator_will_do() {
+    let file = File::new(&format!("{FRESH}X-Dated: Dated\r\n"));
+    let (origin, proxy) = (file.origin(), Proxy::forward());
+    let url = origin.url("/x");
+    leave(&proxy, &origin, &file, &url, "");
+    let moved = whole(&proxy, &file, &url);
+    assert_eq!(moved, LENGTH - asked_from(&origin));
+    let asked = origin.requests().pop().unwrap().field("if-range");
+    assert_eq!(asked.as_deref(), Some("Wed, 01 Jan 2000 00:00:00 GMT"));
+    // Parts as well, and not of two versions.
+    let other = origin.url("/y");
+    part(&proxy, &file, &other, 0..100_000);
+    stored(&proxy, &other, 0..100_000);
+    assert_eq!(part(&proxy, &file, &other, 50_000..150_000).1, 50_000);
+    stored(&proxy, &other, 0..150_000);
+    leave(&proxy, &origin, &file, &origin.url("/z"), "");
+    file.change();
+    assert_eq!(whole(&proxy, &file, &origin.url("/z")), LENGTH);
 }
 
 #[test]

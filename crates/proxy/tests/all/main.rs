@@ -40,6 +40,7 @@ mod origins_http2;
 mod overwritten;
 mod parts;
 mod passing;
+mod proxy_protocol;
 mod purging;
 mod semantics;
 mod serving;

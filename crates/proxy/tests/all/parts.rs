@@ -91,7 +91,13 @@ impl File {
             return false;
         }
         let (tag, mut fields) = (self.tag(), self.0.fields.lock().unwrap().clone());
-        if !fields.contains("ETag") {
+        // Each version in another year.
+        let modified = format!("Wed, 01 Jan {} 00:00:00 GMT", 2000 + self.0.version.load(Ordering::SeqCst));
+        let dated = fields.contains("Dated");
+        if dated {
+            let now = httpdate::fmt_http_date(std::time::SystemTime::now());
+            fields += &format!("Last-Modified: {modified}\r\nDate: {now}\r\n");
+        } else if !fields.contains("ETag") {
             fields += &format!("ETag: {tag}\r\n");
         }
         if request.method != "GET" && request.method != "HEAD" {
@@ -100,7 +106,8 @@ impl File {
         if request.field("if-none-match").as_ref() == Some(&tag) {
             return reply(stream, request, 304, &fields, b"");
         }
-        let same = request.field("if-range").is_none_or(|expected| expected == tag);
+        let now = if dated { &modified } else { &tag };
+        let same = request.field("if-range").is_none_or(|expected| expected == *now);
         let same = same || self.0.ignores_if_range.load(Ordering::SeqCst);
         let ignored = self.0.ignores_range.load(Ordering::SeqCst);
         let range = asked(request).filter(|_| same && !ignored);

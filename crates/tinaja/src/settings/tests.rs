@@ -465,6 +465,12 @@ fn nonsense_is_named_with_its_line() {
         (format!("{transparent}by = \"nat\""), 4, vec!["redirect", "tproxy"]),
         (format!("{transparent}origin = \"http://a\""), 4, vec!["mode = \"reverse\""]),
         (format!("{transparent}[[listener.certificate]]\nfile = \"/c\"\nkey = \"/k\""), 2, vec!["[[intercept]]"]),
+        (
+            format!("{transparent}proxy_protocol = \"192.0.2.0/24\""),
+            4,
+            vec!["clients themselves", "remove proxy_protocol"],
+        ),
+        (format!("{reverse}proxy_protocol = \"balancer\""), 4, vec!["192.168.0.0/16"]),
         (format!("{reverse}allow_destination = \"::1\""), 4, vec!["mode = \"forward\""]),
         (reverse.clone(), 2, vec!["needs an origin"]),
         (format!("{reverse}origin = \"ftp://a\""), 4, vec!["http://127.0.0.1:8080"]),
