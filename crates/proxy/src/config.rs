@@ -66,9 +66,38 @@ pub struct Listener {
     /// The networks of proxies before this one: each connection from there must begin with a header of the PROXY protocol, of version 1 or 2,
     /// which says who the client is. From elsewhere none is read. None by default, and none for a transparent proxy.
     pub proxy_protocol: Vec<Cidr>,
+    /// What a reverse proxy's origins are told of its clients.
+    pub forwarding: Forwarding,
     /// Its certificates. With any, it speaks TLS alone, and the first is for clients that name none of the others;
     /// without, plain HTTP.
     pub certificates: Vec<CertificateFiles>,
+}
+
+/// In which fields a reverse proxy tells its origins where a request came from, and whether by TLS. A field that an origin could take for the
+/// proxy's word and that the proxy does not write here is not passed on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Forwarding {
+    /// X-Forwarded-For and X-Forwarded-Proto. A client's own Forwarded passes with requests that are not for the cache, as it always has.
+    #[default]
+    XForwarded,
+    /// Forwarded (RFC 7239).
+    Forwarded,
+    /// All three.
+    Both,
+    /// None of them.
+    None,
+}
+
+impl Forwarding {
+    /// Whether X-Forwarded-For and X-Forwarded-Proto are written.
+    pub(crate) fn has_x_forwarded(self) -> bool {
+        matches!(self, Forwarding::XForwarded | Forwarding::Both)
+    }
+
+    /// Whether Forwarded is written.
+    pub(crate) fn has_forwarded(self) -> bool {
+        matches!(self, Forwarding::Forwarded | Forwarding::Both)
+    }
 }
 
 /// For whom the proxy speaks.
@@ -149,6 +178,7 @@ impl Listener {
             interception: Interception::default(),
             pass_tags: false,
             proxy_protocol: Vec::new(),
+            forwarding: Forwarding::default(),
             certificates: Vec::new(),
         }
     }

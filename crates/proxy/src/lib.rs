@@ -77,7 +77,7 @@ mod stored;
 mod stream;
 mod tls;
 
-pub use config::{Config, Listener, Mode};
+pub use config::{Config, Forwarding, Listener, Mode};
 pub use diverted::Diversion;
 pub use errors::{ServeError, TakeOverError};
 pub use ids::RequestIds;

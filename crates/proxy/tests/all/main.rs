@@ -21,6 +21,7 @@ mod collapsing;
 mod destinations;
 mod dripping;
 mod failures;
+mod forwarding;
 mod framing;
 mod front;
 mod groups;

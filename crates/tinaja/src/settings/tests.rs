@@ -470,6 +470,8 @@ fn nonsense_is_named_with_its_line() {
             4,
             vec!["clients themselves", "remove proxy_protocol"],
         ),
+        (format!("{listener}forwarded = \"both\""), 3, vec!["only a reverse proxy", "remove forwarded"]),
+        (format!("{reverse}forwarded = \"all\""), 4, vec!["x-forwarded", "both"]),
         (format!("{reverse}proxy_protocol = \"balancer\""), 4, vec!["192.168.0.0/16"]),
         (format!("{reverse}allow_destination = \"::1\""), 4, vec!["mode = \"forward\""]),
         (reverse.clone(), 2, vec!["needs an origin"]),
