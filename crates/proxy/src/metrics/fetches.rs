@@ -57,10 +57,10 @@ impl Fetches {
         let waiting = register(registry, IntGauge::new("tinaja_waiting_fetches", waiting)?)?;
         let received = "Bytes of bodies that came from origins.";
         let received = register(registry, IntCounter::new("tinaja_fetched_bytes_total", received)?)?;
-        let beginnings = "Objects whose fetch ended early, and of which what had come was kept.";
-        let beginnings = register(registry, IntCounter::new("tinaja_kept_beginnings_total", beginnings)?)?;
+        let beginnings = "Fetches that ended early, and of which what had come was kept.";
+        let beginnings = register(registry, IntCounter::new("tinaja_kept_fetches_total", beginnings)?)?;
         let kept = "Bytes of them that were kept.";
-        let beginning_bytes = register(registry, IntCounter::new("tinaja_kept_beginning_bytes_total", kept)?)?;
+        let beginning_bytes = register(registry, IntCounter::new("tinaja_kept_fetch_bytes_total", kept)?)?;
         let each = |vec: &IntCounterVec, names: &[&str]| -> prometheus::Result<Vec<IntCounter>> {
             names.iter().map(|name| vec.get_metric_with_label_values(&[name])).collect()
         };

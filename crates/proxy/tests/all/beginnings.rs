@@ -351,7 +351,7 @@ async fn over_http2_too() {
     assert_eq!(file.sent() - before, LENGTH - first);
     // All that came was kept, and that is counted.
     let page = get_page(metrics, "/metrics").unwrap().text();
-    for line in ["tinaja_kept_beginnings_total 1\n".into(), format!("tinaja_kept_beginning_bytes_total {first}\n")] {
+    for line in ["tinaja_kept_fetches_total 1\n".into(), format!("tinaja_kept_fetch_bytes_total {first}\n")] {
         assert!(page.contains(&line), "{line}");
     }
 }
