@@ -362,6 +362,19 @@ impl Sink for Writing {
             commit
         })
     }
+
+    /// What is not whole is for this node's disk alone.
+    fn commit_beginning(self: Box<Self>, head: Bytes) -> Pending<Commit> {
+        Box::pin(async move {
+            let Writing { below, ticket, inner, slot_key, .. } = *self;
+            let commit = below.commit_beginning(head).await;
+            if matches!(commit, Commit::Stored { .. }) {
+                let answer = answer(ticket).await;
+                inner.written(slot_key, answer, None).await;
+            }
+            commit
+        })
+    }
 }
 
 /// What was asked for, if anybody answers.

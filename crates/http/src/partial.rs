@@ -3,10 +3,10 @@
 use std::ops::RangeInclusive;
 use std::time::SystemTime;
 
-use http::HeaderMap;
-use http::header::{CONTENT_LENGTH, CONTENT_RANGE};
+use http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, LAST_MODIFIED};
+use http::{HeaderMap, HeaderValue};
 
-use crate::conditional::strong_etag;
+use crate::conditional::{strong_date, strong_etag};
 use crate::edits::Edits;
 use crate::limits::MAX_PIECES;
 use crate::range::ContentRange;
@@ -74,11 +74,43 @@ impl Pieces {
     }
 }
 
+/// What tells the bytes of an object from those of any other version of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version<'a> {
+    /// A strong entity tag.
+    Tag(&'a HeaderValue),
+    /// A Last-Modified that is a strong validator, where there is no entity tag.
+    Date(&'a HeaderValue),
+}
+
+impl<'a> Version<'a> {
+    /// The version that a response is of; `None` where nothing tells. Beside an entity tag a date does not count, for If-Range could not
+    /// ask by it (RFC 9110 13.1.5). `now` decides the century of two-digit years only.
+    pub fn of(response: &'a HeaderMap, now: SystemTime) -> Option<Version<'a>> {
+        match response.get(ETAG) {
+            Some(tag) => strong_etag(response).map(|_| Version::Tag(tag)),
+            None => strong_date(response, now).and(response.get(LAST_MODIFIED)).map(Version::Date),
+        }
+    }
+
+    /// What asks in If-Range whether there is still this one.
+    pub fn validator(&self) -> &'a HeaderValue {
+        match self {
+            Version::Tag(value) | Version::Date(value) => value,
+        }
+    }
+}
+
 /// Which bytes of which object a 206 brings, if it may be combined with stored pieces of an object with these fields
-/// and this length (RFC 9111 3.4): one range, the same strong entity tag, no other length, and a Content-Length that
+/// and this length (RFC 9111 3.4): one range, the same [`Version`], no other length, and a Content-Length that
 /// does not contradict the range.
-pub fn fits(stored: &HeaderMap, stored_length: Option<u64>, response: &HeaderMap) -> Option<RangeInclusive<u64>> {
-    let same = strong_etag(stored)?.matches_strongly(&strong_etag(response)?);
+pub fn fits(
+    stored: &HeaderMap,
+    stored_length: Option<u64>,
+    response: &HeaderMap,
+    now: SystemTime,
+) -> Option<RangeInclusive<u64>> {
+    let same = Version::of(stored, now)? == Version::of(response, now)?;
     let mut lines = response.get_all(CONTENT_RANGE).iter();
     let (line, None) = (lines.next()?, lines.next()) else { return None };
     let ContentRange::Part { bytes, whole } = ContentRange::parse(line)? else { return None };
@@ -132,12 +164,44 @@ mod tests {
             (vec![tag], Some(10), vec![tag, part("bytes 2-4/10"), part("bytes 5-6/10")], None),
             (vec![tag], Some(10), vec![tag, part("bytes 0-9223372036854775807/*")], None),
         ] {
-            assert_eq!(fits(&headers(&stored), length, &headers(&response)), expected, "{response:?}");
+            let now = SystemTime::UNIX_EPOCH;
+            assert_eq!(fits(&headers(&stored), length, &headers(&response), now), expected, "{response:?}");
         }
         let mut head = headers(&[tag, part("bytes 0-1/10"), ("content-length", "2"), ("a", "1")]);
         let new = headers(&[tag, part("bytes 2-9/10"), ("content-length", "8"), ("a", "2"), ("date", "x")]);
         combined(&new, SystemTime::UNIX_EPOCH, 10).apply(&mut head);
         assert_eq!(head, headers(&[tag, ("content-length", "10"), ("a", "2"), ("date", "x")]));
+    }
+
+    #[test]
+    fn versions() {
+        let (modified, soon) =
+            (("last-modified", "Thu, 26 Nov 2026 00:00:00 GMT"), ("date", "Thu, 26 Nov 2026 00:00:59 GMT"));
+        let (later, other) =
+            (("date", "Thu, 26 Nov 2026 00:01:00 GMT"), ("last-modified", "Wed, 25 Nov 2026 00:00:00 GMT"));
+        let of = |fields: &[(&str, &str)]| {
+            let fields = headers(fields);
+            Version::of(&fields, SystemTime::UNIX_EPOCH).map(|version| version.validator().clone())
+        };
+        for (fields, told) in [
+            (vec![("etag", "\"a\"")], Some("\"a\"")),
+            (vec![("etag", "\"a\""), modified, later], Some("\"a\"")),
+            (vec![modified, later], Some(modified.1)),
+            (vec![modified, soon], None),
+            (vec![modified], None),
+            (vec![("etag", "W/\"a\""), modified, later], None),
+            (vec![("etag", "a"), modified, later], None),
+            (vec![("etag", "\"a\""), ("etag", "\"b\"")], None),
+            (vec![later], None),
+        ] {
+            assert_eq!(of(&fields).as_ref().map(|value| value.to_str().unwrap()), told, "{fields:?}");
+        }
+        let same = |one: &[(&str, &str)], other: &[(&str, &str)]| {
+            let (one, other) = (headers(one), headers(other));
+            Version::of(&one, SystemTime::UNIX_EPOCH) == Version::of(&other, SystemTime::UNIX_EPOCH)
+        };
+        assert!(same(&[modified, later], &[modified, ("date", "Fri, 27 Nov 2026 00:00:00 GMT")]));
+        assert!(!same(&[modified, later], &[other, later]) && !same(&[modified, later], &[("etag", modified.1)]));
     }
 
     #[test]

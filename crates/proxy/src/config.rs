@@ -16,7 +16,7 @@ use crate::limits::Limits;
 use crate::mirrors::Mirrors;
 use crate::origin::{Behind, OriginUrl};
 use crate::routes::Routes;
-use crate::rules::Rules;
+use crate::rules::{Cidr, Rules};
 use crate::tls::CertificateFiles;
 
 /// Everything a proxy needs to know.
@@ -66,9 +66,41 @@ pub struct Listener {
     /// Whether a reverse proxy's clients get the tags of what they ask for (`Surrogate-Key`, `xkey`, `Cache-Tag`), as the cache of a content
     /// network before it wants. It counts when an answer is stored. False by default; clients of a forward proxy always get them.
     pub pass_tags: bool,
+    /// The networks of proxies before this one: each connection from there must begin with a header of the PROXY protocol, of version 1 or 2,
+    /// which says who the client is. From elsewhere none is read. None by default, and none for a transparent proxy.
+    pub proxy_protocol: Vec<Cidr>,
+    /// What a reverse proxy's origins are told of its clients.
+    pub forwarding: Forwarding,
     /// Its certificates. With any, it speaks TLS alone, and the first is for clients that name none of the others;
     /// without, plain HTTP.
     pub certificates: Vec<CertificateFiles>,
+}
+
+/// In which fields a reverse proxy tells its origins where a request came from, and whether by TLS. A field that an origin could take for the
+/// proxy's word and that the proxy does not write here is not passed on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Forwarding {
+    /// X-Forwarded-For and X-Forwarded-Proto. A client's own Forwarded passes with requests that are not for the cache, as it always has.
+    #[default]
+    XForwarded,
+    /// Forwarded (RFC 7239).
+    Forwarded,
+    /// All three.
+    Both,
+    /// None of them.
+    None,
+}
+
+impl Forwarding {
+    /// Whether X-Forwarded-For and X-Forwarded-Proto are written.
+    pub(crate) fn has_x_forwarded(self) -> bool {
+        matches!(self, Forwarding::XForwarded | Forwarding::Both)
+    }
+
+    /// Whether Forwarded is written.
+    pub(crate) fn has_forwarded(self) -> bool {
+        matches!(self, Forwarding::Forwarded | Forwarding::Both)
+    }
 }
 
 /// For whom the proxy speaks.
@@ -117,13 +149,16 @@ impl Default for Config {
 impl Config {
     /// Whether the listeners go together. [`crate::check`] finds out more, and [`crate::Server::bind`] all.
     ///
-    /// Errors: [`ServeError::NoAddress`], [`ServeError::Overlap`].
+    /// Errors: [`ServeError::NoAddress`], [`ServeError::Overlap`], [`ServeError::ToldWhereDiverted`].
     pub fn check(&self) -> Result<(), ServeError> {
         if self.listeners.is_empty() {
             return Err(ServeError::NoAddress);
         }
         let mut before: Vec<SocketAddr> = Vec::new();
-        for Listener { address, .. } in &self.listeners {
+        for Listener { address, mode, proxy_protocol, .. } in &self.listeners {
+            if mode.diversion().is_some() && !proxy_protocol.is_empty() {
+                return Err(ServeError::ToldWhereDiverted(*address));
+            }
             if let Some(other) = before.iter().find(|other| overlap(**other, *address)) {
                 return Err(ServeError::Overlap(*other, *address));
             }
@@ -146,8 +181,16 @@ impl Listener {
             offline: false,
             interception: Interception::default(),
             pass_tags: false,
+            proxy_protocol: Vec::new(),
+            forwarding: Forwarding::default(),
             certificates: Vec::new(),
         }
+    }
+
+    /// Whether a connection from this address must say who its client is.
+    pub(crate) fn is_told_by(&self, peer: IpAddr) -> bool {
+        let peer = peer.to_canonical();
+        self.proxy_protocol.iter().any(|network| network.contains(peer))
     }
 
     /// A reverse proxy for one origin.

@@ -18,6 +18,12 @@ pub enum ServeError {
     /// Two listeners want the same connections.
     #[error("{0} and {1} overlap: a connection could belong to either listener; give one of them another port")]
     Overlap(SocketAddr, SocketAddr),
+    /// A transparent proxy is to be told who its clients are.
+    #[error(
+        "{0} is a transparent proxy, whose connections come from clients themselves, so that nobody could say in a header of the PROXY \
+         protocol who they are; remove proxy_protocol there"
+    )]
+    ToldWhereDiverted(SocketAddr),
     /// Another program listens there.
     #[error("{0} is in use by another program; stop that one, or listen on another port (--listen)")]
     InUse(SocketAddr),

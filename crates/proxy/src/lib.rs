@@ -68,6 +68,7 @@ mod monitoring;
 mod neighbours;
 mod origin;
 mod page;
+mod proxy_protocol;
 mod remembered;
 mod routes;
 mod rules;
@@ -78,7 +79,7 @@ mod stored;
 mod stream;
 mod tls;
 
-pub use config::{Config, Listener, Mode};
+pub use config::{Config, Forwarding, Listener, Mode};
 pub use diverted::Diversion;
 pub use errors::{ServeError, TakeOverError};
 pub use ids::RequestIds;

@@ -46,7 +46,8 @@ pub struct Limits {
     /// bytes, all of it is fetched behind the answer, for the ranges that usually follow. Default 1 MiB; 0 never.
     pub fill_range_below: u64,
     /// When the last client that reads an object leaves while it is being fetched, the rest is fetched all the same if
-    /// it has at most this many bytes. Default 64 KiB: so much is on its way already when the origin is told to stop.
+    /// it has at most this many bytes. Default 64 KiB: so much is on its way already when the origin is told to stop. Of what is
+    /// not fetched to its end, what has come is kept, where a strong entity tag allows that the rest is asked for later.
     pub quick_abort_bytes: u64,
     /// Or if at least this part of the object has arrived. Default 90 %: an object that was asked for is asked for
     /// again more often than once in ten, so the last tenth costs less than a second fetch of the whole would.

@@ -88,6 +88,19 @@ impl Shared {
         tracing::info!(status, "a request was not answered: {why}");
     }
 
+    /// Counts a connection that does not say who its client is, and says why in the log, as sparingly.
+    pub fn explain_untold(&self, peer: IpAddr, why: &str) {
+        self.metrics.as_ref().inspect(|metrics| metrics.untold.inc());
+        let Some(left_out) = self.explained.one_more(self.clock.now()) else { return };
+        if left_out > 0 {
+            tracing::info!("requests that were not answered either, and are not in this log: {left_out}");
+        }
+        let peer = peer.to_canonical();
+        tracing::warn!(
+            "a connection from {peer} was closed: it must begin with a PROXY protocol header (proxy_protocol), but {why}"
+        );
+    }
+
     /// Whether this proxy keeps an object on its disk: always, but where others have it there.
     pub fn keeps(&self, place: impl FnOnce() -> Key) -> bool {
         self.neighbours.as_ref().is_none_or(|neighbours| (neighbours.way)(&place()).keeps)
@@ -97,6 +110,13 @@ impl Shared {
     pub fn count(&self, result: &CacheResult, source: Source, status: u16, bytes: u64, began: Instant) {
         if let Some(metrics) = &self.metrics {
             metrics.count(result, source, status, bytes, self.clock.since(began));
+        }
+    }
+
+    /// Counts a fetch that ended early, and what is kept of it.
+    pub fn count_beginning(&self, bytes: u64) {
+        if let Some(metrics) = self.metrics.as_ref().filter(|_| bytes > 0) {
+            metrics.fetches.keep(bytes);
         }
     }
 

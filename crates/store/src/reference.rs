@@ -150,6 +150,8 @@ struct Fill {
 #[derive(Default)]
 struct Shared {
     body: BytesMut,
+    /// Another version was committed since this write began.
+    overtaken: bool,
     whole: bool,
     aborted: bool,
     followers: usize,
@@ -234,6 +236,40 @@ impl Open {
         }
         found
     }
+
+    /// End the write: with all that was announced, or, where there is a head for that, with what has come.
+    fn end(&self, of_beginning: Option<Bytes>) -> Commit {
+        let (body, overtaken) = {
+            let shared = self.fill.shared.lock();
+            (shared.body.clone().freeze(), shared.overtaken)
+        };
+        let mut inner = self.store.lock();
+        let listed = self.leave(&mut inner);
+        let short = self.fill.hint.expected_bytes.is_some_and(|expected| expected != body.len() as u64);
+        let why = match () {
+            _ if inner.closed => Some(WhyNot::Closed),
+            _ if !listed => Some(WhyNot::Removed),
+            _ if short && of_beginning.is_none() => Some(WhyNot::LengthMismatch),
+            _ if overtaken && of_beginning.is_some() => Some(WhyNot::Superseded),
+            _ if self.fill.hint.passes => Some(WhyNot::Passing),
+            _ => None,
+        };
+        let aborted = short || of_beginning.is_some();
+        let head = of_beginning.unwrap_or_else(|| self.fill.head.clone());
+        let bytes = (head.len() + body.len()) as u64;
+        if why.is_none() {
+            inner.whole.insert(self.key.clone(), (head, body));
+            inner.stats.stored += 1;
+            inner.stats.stored_bytes += bytes;
+            let others = inner.fills.get(&self.key).into_iter().flatten();
+            others.for_each(|other| other.shared.lock().overtaken = true);
+        } else {
+            inner.stats.not_stored += 1;
+        }
+        drop(inner);
+        self.fill.change(|shared| if aborted { shared.aborted = true } else { shared.whole = true });
+        why.map_or(Commit::Stored { bytes }, Commit::NotStored)
+    }
 }
 
 impl Sink for Open {
@@ -252,36 +288,25 @@ impl Sink for Open {
     }
 
     fn commit(self: Box<Self>) -> Pending<Commit> {
-        let body = self.fill.shared.lock().body.clone().freeze();
-        let mut inner = self.store.lock();
-        let listed = self.leave(&mut inner);
-        let short = self.fill.hint.expected_bytes.is_some_and(|expected| expected != body.len() as u64);
-        let why = match () {
-            _ if inner.closed => Some(WhyNot::Closed),
-            _ if !listed => Some(WhyNot::Removed),
-            _ if short => Some(WhyNot::LengthMismatch),
-            _ if self.fill.hint.passes => Some(WhyNot::Passing),
-            _ => None,
-        };
-        let bytes = (self.fill.head.len() + body.len()) as u64;
-        if why.is_none() {
-            inner.whole.insert(self.key.clone(), (self.fill.head.clone(), body));
-            inner.stats.stored += 1;
-            inner.stats.stored_bytes += bytes;
-        } else {
-            inner.stats.not_stored += 1;
-        }
-        drop(inner);
-        self.fill.change(|shared| if short { shared.aborted = true } else { shared.whole = true });
-        Box::pin(ready(why.map_or(Commit::Stored { bytes }, Commit::NotStored)))
+        Box::pin(ready(self.end(None)))
+    }
+
+    fn commit_beginning(self: Box<Self>, head: Bytes) -> Pending<Commit> {
+        Box::pin(ready(self.end(Some(head))))
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        if !self.fill.shared.lock().whole {
-            self.leave(&mut self.store.lock());
+        let ended = {
+            let shared = self.fill.shared.lock();
+            shared.whole || shared.aborted
+        };
+        if !ended {
+            let mut inner = self.store.lock();
+            self.leave(&mut inner);
             self.fill.change(|shared| shared.aborted = true);
+            inner.stats.not_stored += 1;
         }
     }
 }

@@ -117,6 +117,11 @@ fn listening(listener: &Listener) -> String {
         Mode::Transparent(by) => format!("  is a transparent proxy on {}, by {by}, with {rules}\n", listener.address),
         Mode::Reverse(_) => format!("  is a reverse proxy on {}, with {rules}\n", listener.address),
     };
+    if !listener.proxy_protocol.is_empty() {
+        let networks: Vec<_> = listener.proxy_protocol.iter().map(ToString::to_string).collect();
+        let networks = networks.join(", ");
+        text.push_str(&format!("    is told by a PROXY protocol header who the client is, from {networks}\n"));
+    }
     for files in &listener.certificates {
         text.push_str(&format!("    speaks TLS with the certificate in {}\n", files.certificate.display()));
     }

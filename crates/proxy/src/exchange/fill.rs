@@ -5,7 +5,7 @@
 //! others take up the rest at the origin (`read`).
 //!
 //! Once nobody follows any more, the fetch goes on only if it is nearly done. On a thin link, what nobody reads takes from
-//! those who read. The store counts who follows, so that no reader is cut off.
+//! those who read. The store counts who follows, so that no reader is cut off. What has come by then is not lost (`beginning`).
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -22,8 +22,10 @@ use tinaja_store::{Commit, Hit, Key, Writer};
 use tracing::Instrument as _;
 
 use super::ask::Asker;
+use super::beginning::keep_beginning;
 use super::keep::{Keeper, announced};
 use super::read::{Reader, Source};
+use super::refresh::forget_at;
 use super::reply::Reply;
 use super::request::Request;
 use crate::crowd::Crowd;
@@ -33,7 +35,7 @@ use crate::mirrors::Checking;
 use crate::origin::Connection;
 use crate::shared::Shared;
 use crate::storage::Storage;
-use crate::stored::{Found, StoredHead};
+use crate::stored::{Found, PieceList, StoredHead};
 
 /// Those who waited for the origin's head join within this time after it; until then nobody can be told to be the
 /// last. On a link of 1 Mbit/s this lets 32 KiB pass that may be of use to nobody.
@@ -60,6 +62,10 @@ pub(super) struct Fill {
     pub again: Option<Box<Request>>,
     /// An object of up to so many bytes is fetched whether or not anybody reads along.
     pub unwatched_bytes: u64,
+    /// The list of pieces that what has come is to begin, should this end early. Without one it leaves nothing.
+    pub leaves: Option<PieceList>,
+    /// Bytes that the writer has taken.
+    pub written: u64,
 }
 
 /// Where the bytes come from.
@@ -93,6 +99,7 @@ impl Fill {
                 }
             }
         };
+        self.written += piece.len() as u64;
         self.writer.write(piece).await;
     }
 
@@ -161,7 +168,19 @@ impl Filler {
         let feed = Feed::Origin(Box::new(reply.connection));
         let again = Fill::again(request, &head, length);
         let checking = Fill::checking(request, &head);
-        let fill = Fill { place: place.clone(), writer, feed, length, first, checking, again, unwatched_bytes };
+        let (leaves, written) = (None, 0);
+        let fill = Fill {
+            place: place.clone(),
+            writer,
+            feed,
+            length,
+            first,
+            checking,
+            again,
+            unwatched_bytes,
+            leaves,
+            written,
+        };
         Ok((Found { place, head, hit }, Box::new(reply.head), fill))
     }
 
@@ -181,7 +200,8 @@ impl Filler {
         }
     }
 
-    /// Fetches to the end, or until it is of no use. What is not whole is not stored, and those who follow fail. Whether it is stored.
+    /// Fetches to the end, or until it is of no use. Of what is not whole the beginning may be kept, and those who follow fail. Whether
+    /// all of it is stored.
     pub async fn fill(&self, mut fill: Fill) -> bool {
         match self.fetch_all(&mut fill).await {
             Ok(()) => {
@@ -201,10 +221,21 @@ impl Filler {
                 tracing::warn!(
                     "a source sent something else than it was asked for, and nothing of it is stored: {why}"
                 );
+                // What there was of it may be what is wrong.
+                if fill.leaves.is_some_and(|list| !list.is_empty()) {
+                    drop(fill.writer);
+                    forget_at(&self.store, &fill.place).await;
+                }
                 false
             }
             Err(why) => {
                 tracing::debug!("a fetch was given up: {why}");
+                // The origin need not wait for the disk to be told.
+                drop(fill.feed);
+                if let Some(list) = fill.leaves {
+                    let bytes = keep_beginning(&self.keeper, fill.writer, list, fill.written).await;
+                    self.shared.count_beginning(bytes);
+                }
                 false
             }
         }

@@ -1,10 +1,11 @@
 //! Header fields that a proxy adds, changes and removes on the way.
 
+use std::net::IpAddr;
 use std::time::SystemTime;
 
 use http::header::{
-    ACCEPT_ENCODING, AGE, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, DATE, HeaderName,
-    HeaderValue, TRANSFER_ENCODING, VIA,
+    ACCEPT_ENCODING, AGE, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, DATE, FORWARDED,
+    HeaderName, HeaderValue, TRANSFER_ENCODING, VIA,
 };
 use http::{StatusCode, Version};
 use tinaja_http::accept::settled;
@@ -18,6 +19,7 @@ use tinaja_http::status::CACHE_STATUS;
 use super::entry::Entry;
 use super::request::{Request, Ticket};
 use crate::bans::Tags;
+use crate::config::Forwarding;
 use crate::neighbours::{CLIENT, FETCHED_FROM, HAS, INTERCEPTED, OBJECT, TRIED};
 use crate::shared::Shared;
 
@@ -37,6 +39,8 @@ pub(super) fn to_origin(
     }
     // What a client says in these fields it says to nobody.
     [OBJECT, CLIENT, HAS, INTERCEPTED].iter().for_each(|name| head.headers.remove(name));
+    // What a neighbour has written of its client.
+    let told = head.headers.get_all(FORWARDED).iter().next_back().filter(|_| request.ticket.neighbour).cloned();
     for name in misleading(head.headers.as_map(), cached) {
         head.headers.remove(&name);
     }
@@ -48,11 +52,22 @@ pub(super) fn to_origin(
     }
     head.headers.append(VIA, hops::via_member(request.version, &shared.name))?;
     if request.ticket.is_reverse() {
-        // Where a neighbour asks, it has added its client already.
-        if !request.ticket.neighbour {
-            forwarded_for(&request.ticket, head)?;
+        let forwarding = request.ticket.listener.forwarding;
+        if forwarding.has_x_forwarded() {
+            // Where a neighbour asks, it has added its client already.
+            if !request.ticket.neighbour {
+                forwarded_for(&request.ticket, head)?;
+            }
+            head.headers.insert(X_FORWARDED_PROTO, proto(&request.ticket))?;
+        } else {
+            [X_FORWARDED_FOR, X_FORWARDED_PROTO].iter().for_each(|name| head.headers.remove(name));
         }
-        head.headers.insert(X_FORWARDED_PROTO, if request.ticket.tls { "https" } else { "http" })?;
+        if forwarding.has_forwarded() {
+            // Not behind a client's own: an open quote there would swallow it.
+            head.headers.insert(FORWARDED, told.map_or_else(|| forwarded(&request.ticket).try_into(), Ok)?)?;
+        } else if forwarding == Forwarding::None {
+            head.headers.remove(&FORWARDED);
+        }
     }
     if let Some(name) = shared.ids.header()
         && let Some(value) = request.ticket.id.value()
@@ -68,6 +83,20 @@ fn forwarded_for(ticket: &Ticket, head: &mut RequestHead) -> Result<(), BadField
     let mut chain: Vec<String> = before.map(str::to_owned).filter(|value| !value.is_empty()).collect();
     chain.push(ticket.client.to_canonical().to_string());
     head.headers.insert(X_FORWARDED_FOR, chain.join(", "))
+}
+
+fn proto(ticket: &Ticket) -> &'static str {
+    if ticket.tls { "https" } else { "http" }
+}
+
+/// What Forwarded says of a request: its client, and how it came (RFC 7239 5). The host is in Host.
+fn forwarded(ticket: &Ticket) -> String {
+    let client = match ticket.client.to_canonical() {
+        IpAddr::V4(v4) => v4.to_string(),
+        // Brackets and colons are not for a token (RFC 7239 6).
+        IpAddr::V6(v6) => format!("\"[{v6}]\""),
+    };
+    format!("for={client};proto={}", proto(ticket))
 }
 
 /// The origin's final answer, before anything is done with it: without what ended at its connection, and with a Date,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use http::HeaderMap;
-use http::header::{AGE, CONNECTION, CONTENT_LENGTH, ETAG, LAST_MODIFIED, TRANSFER_ENCODING};
+use http::header::{AGE, CONNECTION, CONTENT_LENGTH, ETAG, FORWARDED, LAST_MODIFIED, TRANSFER_ENCODING};
 use tinaja_http::message::ResponseHead;
 use tinaja_http::storable::{self, Keep, NotStorable, Policy};
 use tinaja_http::targeted::CDN_CACHE_CONTROL;
@@ -140,7 +140,7 @@ impl Keeper {
             return Some((name.place(), None));
         }
         // In front of origins each client's address is in it, which no other client's request has.
-        if request.ticket.is_reverse() && names.contains(&X_FORWARDED_FOR) {
+        if request.ticket.is_reverse() && (names.contains(&X_FORWARDED_FOR) || names.contains(&FORWARDED)) {
             return None;
         }
         // Which variants there are is known where they are kept.

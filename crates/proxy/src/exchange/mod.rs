@@ -15,6 +15,7 @@
 //!   and the other parts usually follow.
 
 mod ask;
+mod beginning;
 mod change;
 mod entry;
 mod errand;

@@ -9,11 +9,12 @@
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use http::header::{ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE};
+use http::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE};
 use http::{HeaderMap, StatusCode};
 use tinaja_http::message::RequestHead;
-use tinaja_http::partial::fits;
+use tinaja_http::partial::{Version, fits};
 use tinaja_http::validate::{selected, validation};
 use tinaja_logs::CacheResult;
 use tinaja_store::{Key, Writer};
@@ -35,7 +36,7 @@ use super::serve::Given;
 use super::transaction::{Ended, Transaction};
 use crate::failure::Failure;
 use crate::shared::Shared;
-use crate::stored::{Found, StoredHead};
+use crate::stored::{Found, PieceList, StoredHead};
 
 /// What answers from objects in pieces.
 pub(super) struct Parts {
@@ -108,8 +109,10 @@ impl Parts {
     ) -> Result<(), Ended> {
         let Transaction { request, client, entry } = transaction;
         let stored = found.head.fields(|_| true).unwrap_or_default();
-        let reply =
-            self.asker.ask(request, missing(request, &stored, &gap)?, true, With::Client(client), entry).await?;
+        let reply = self
+            .asker
+            .ask(request, missing(request, &stored, &gap, self.shared.clock.wall())?, true, With::Client(client), entry)
+            .await?;
         if !brings(&reply, &stored, &found, &gap) {
             return match reply.head.status {
                 StatusCode::OK => {
@@ -139,7 +142,10 @@ impl Parts {
     ) -> Result<(), Ended> {
         let Transaction { request, client, entry } = transaction;
         let stored = found.head.fields(|_| true).unwrap_or_default();
-        let asked = self.asker.ask(request, missing(request, &stored, &gap)?, true, With::Client(client), entry).await;
+        let asked = self
+            .asker
+            .ask(request, missing(request, &stored, &gap, self.shared.clock.wall())?, true, With::Client(client), entry)
+            .await;
         let reply = match asked {
             Ok(reply) => reply,
             Err(failure) => {
@@ -148,14 +154,15 @@ impl Parts {
             }
         };
         if !brings(&reply, &stored, &found, &gap) {
-            let reply = match reply.head.status {
+            let (reply, before) = match reply.head.status {
                 StatusCode::PARTIAL_CONTENT | StatusCode::NOT_MODIFIED | StatusCode::RANGE_NOT_SATISFIABLE => {
                     forget(&self.keeper.store, &found).await;
-                    Box::pin(self.asker.ask(request, request.whole(), true, With::Client(client), entry)).await?
+                    let whole = self.asker.ask(request, request.whole(), true, With::Client(client), entry);
+                    (Box::pin(whole).await?, None)
                 }
-                _ => reply,
+                _ => (reply, Some(Box::new(found.head))),
             };
-            return self.giver.store_and_answer(transaction, reply, pilot).await;
+            return self.giver.store_and_answer(transaction, reply, (pilot, before)).await;
         }
         let found = refresh(&self.keeper.store, &self.shared.bans, request, found, &reply).await?;
         let Some((place, writer)) = self.begin_whole(request, &found, &reply).await else {
@@ -166,6 +173,7 @@ impl Parts {
         let (hit, length) = (writer.follow(), found.length());
         let head = StoredHead::decode(&hit.head).unwrap_or_else(|| found.head.clone());
         let gap = Gap { span: gap, connection: reply.connection };
+        let leaves = PieceList::of(&found.head).map(|(list, _)| list);
         let source = Source::of(found, request.ticket.name.clone(), Some(gap));
         let checking = Fill::checking(request, &head);
         let feed = Feed::Pieces(Box::new((request.clone(), source)));
@@ -180,6 +188,8 @@ impl Parts {
                 checking,
                 again: None,
                 unwatched_bytes,
+                leaves,
+                written: 0,
             })
             .await;
         entry.stored = true;
@@ -208,17 +218,22 @@ fn wants_whole(request: &Request, found: &Found, wanted: &RangeInclusive<u64>) -
 }
 
 /// A request for what is missing, if the rest is still the same.
-fn missing(request: &Request, stored: &HeaderMap, gap: &RangeInclusive<u64>) -> Result<RequestHead, Ended> {
+fn missing(
+    request: &Request,
+    stored: &HeaderMap,
+    gap: &RangeInclusive<u64>,
+    now: SystemTime,
+) -> Result<RequestHead, Ended> {
     let mut head = request.whole();
     head.headers.insert(RANGE, format!("bytes={}-{}", gap.start(), gap.end()))?;
-    if let Some(tag) = stored.get(ETAG) {
-        head.headers.insert(IF_RANGE, tag.clone())?;
+    if let Some(version) = Version::of(stored, now) {
+        head.headers.insert(IF_RANGE, version.validator().clone())?;
     }
     Ok(head)
 }
 
 /// Whether an answer brings exactly what is missing, of the same object (RFC 9111 3.4).
 fn brings(reply: &Reply, stored: &HeaderMap, found: &Found, gap: &RangeInclusive<u64>) -> bool {
-    let part = fits(stored, found.length(), &reply.head.headers);
+    let part = fits(stored, found.length(), &reply.head.headers, reply.answered);
     reply.head.status == StatusCode::PARTIAL_CONTENT && part.as_ref() == Some(gap)
 }

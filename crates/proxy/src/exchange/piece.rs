@@ -7,16 +7,16 @@
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, IF_RANGE};
 use http::{HeaderMap, Method, StatusCode};
 use tinaja_clock::Clock;
-use tinaja_http::conditional::strong_etag;
 use tinaja_http::message::ResponseHead;
+use tinaja_http::partial::Version;
 use tinaja_http::range::ContentRange;
-use tinaja_store::{Commit, Hint, Key, State, Writer};
+use tinaja_store::{Commit, Hint, Key, State, Updated, Writer};
 use tracing::Instrument as _;
 
 use super::entry::media_type;
@@ -88,7 +88,7 @@ impl Pieces {
 
     /// Begins to keep a part that has just been answered with; `None` where it is not to be kept.
     pub async fn begin(&self, request: &Request, reply: &Reply, if_range: bool) -> Option<Keeping> {
-        let (part, length) = part_of(&reply.head)?;
+        let (part, length) = part_of(&reply.head, reply.answered)?;
         let (first, announced) = (*part.start(), part.end() - part.start() + 1);
         if *request.method() != Method::GET || request.directives.no_store || length > i64::MAX as u64 {
             return None;
@@ -146,7 +146,8 @@ impl Pieces {
         let _turn = self.keeper.families.turn(&object.name).await?;
         let hit = self.keeper.store.find(&object.place).await;
         let whole = hit.as_ref().is_none_or(|hit| hit.state == State::Whole);
-        let before = hit.and_then(|hit| StoredHead::decode(&hit.head));
+        let old = hit.map(|hit| hit.head);
+        let before = old.as_ref().and_then(StoredHead::decode);
         let bans = &self.keeper.shared.bans;
         let counts = |head: &StoredHead| !matches!(verdict(bans, &object.name, &object.place, head), Verdict::Gone(_));
         let before = before.filter(|head| head.belongs_to(object.name.primary()) && counts(head));
@@ -163,19 +164,30 @@ impl Pieces {
             _ if !object.complete => return None,
             _ => PieceList::new(random().to_le_bytes()),
         };
-        self.put_list(&object.name, &object.place, (&object.facts, &object.tags), &object.header, &list).await?;
+        self.put_list(&object.name, &object.place, (&object.facts, &object.tags), &object.header, (&list, old)).await?;
         Some(list.id)
     }
 
+    /// Puts a list in the place of what is there, `old`. One whose own body is the object's beginning keeps that.
     async fn put_list(
         &self,
         name: &Name,
         place: &Key,
         (facts, tags): (&Facts, &Tags),
         header: &ResponseHead,
-        list: &PieceList,
+        (list, old): (&PieceList, Option<Bytes>),
     ) -> Option<()> {
         let head = StoredHead::encode_pieces(Kind::Pieces, facts, name.primary(), &list.bytes(), tags, header)?;
+        if list.begins_with() > 0 {
+            let edit = move |present: &Bytes| (Some(present) == old.as_ref()).then_some(head);
+            return match self.keeper.store.update_head(place, Box::new(edit)).await {
+                Ok(Updated::Done) => Some(()),
+                other => {
+                    tracing::debug!("which parts there are of an object is not stored: {other:?}");
+                    None
+                }
+            };
+        }
         let hint = Hint { expected_bytes: Some(0), ..hint(name, facts, header) };
         let writer = self.keeper.store.put(&name.at_its_url(place), head, hint);
         match writer.commit().await {
@@ -213,11 +225,12 @@ impl Pieces {
         let piece = Piece { first, last, id: keeping.id };
         let _turn = self.keeper.families.turn(&name).await?;
         // Gone, if the object was purged or changed meanwhile: then nothing finds the piece, and it is evicted in time.
-        let head = self.keeper.store.find(&place).await.and_then(|hit| StoredHead::decode(&hit.head))?;
+        let old = self.keeper.store.find(&place).await?.head;
+        let head = StoredHead::decode(&old)?;
         let (mut list, _) = PieceList::of(&head).filter(|(list, _)| list.id == id)?;
         let gone = list.add(piece);
-        self.put_list(&name, &place, (&head.facts, head.tags()), &head.header()?, &list).await?;
-        for piece in gone {
+        self.put_list(&name, &place, (&head.facts, head.tags()), &head.header()?, (&list, Some(old))).await?;
+        for piece in gone.into_iter().filter(|piece| !list.is_beginning(piece)) {
             // What is not forgotten is never found again all the same.
             let _ = self.keeper.store.remove(&name.piece_place(&piece.mark())).await;
         }
@@ -232,23 +245,23 @@ fn is_about(head: &StoredHead, object: &Object) -> bool {
     same_length && same_variant && has_same_bytes(head, object)
 }
 
-/// Whether a stored answer has the same strong entity tag as an object.
+/// Whether a stored answer is of the same version as an object.
 fn has_same_bytes(head: &StoredHead, object: &Object) -> bool {
     let stored = head.fields(|_| true).unwrap_or_default();
-    same_tag(&stored, &object.header.headers)
+    same_bytes(&stored, &object.header.headers, object.facts.received)
 }
 
-/// Whether two heads have the same strong entity tag.
-fn same_tag(one: &HeaderMap, other: &HeaderMap) -> bool {
-    let tags = strong_etag(one).zip(strong_etag(other));
-    tags.is_some_and(|(one, other)| one.matches_strongly(&other))
+/// Whether two heads are of the same version of an object, beyond doubt.
+pub(super) fn same_bytes(one: &HeaderMap, other: &HeaderMap, now: SystemTime) -> bool {
+    let versions = Version::of(one, now).zip(Version::of(other, now));
+    versions.is_some_and(|(one, other)| one == other)
 }
 
 /// The bytes of the one part in a 206, and the length of the whole, if it can be told which object it is of
 /// (RFC 9111 3.3 and 3.4).
-fn part_of(head: &ResponseHead) -> Option<(RangeInclusive<u64>, u64)> {
+fn part_of(head: &ResponseHead, now: SystemTime) -> Option<(RangeInclusive<u64>, u64)> {
     let several = head.headers.get(CONTENT_TYPE).is_some_and(|value| media_type(value).starts_with("multipart/"));
-    if head.status != StatusCode::PARTIAL_CONTENT || several || strong_etag(&head.headers).is_none() {
+    if head.status != StatusCode::PARTIAL_CONTENT || several || Version::of(&head.headers, now).is_none() {
         return None;
     }
     let mut lines = head.headers.get_all(CONTENT_RANGE).iter();

@@ -21,14 +21,22 @@ pub(super) struct Gap {
 pub(super) struct Pieced {
     name: Name,
     list: PieceList,
+    /// The list's own body, which may be the object's beginning.
+    beginning: Body,
     /// The piece that is being read, up to where another begins or no more is wanted.
-    open: Option<Body>,
+    open: Option<Open>,
     gap: Option<Gap>,
 }
 
+/// A piece that is being read.
+enum Open {
+    Beginning,
+    Other(Body),
+}
+
 impl Pieced {
-    pub fn new(name: Name, list: PieceList, gap: Option<Gap>) -> Pieced {
-        Pieced { name, list, open: None, gap }
+    pub fn new(name: Name, (list, beginning): (PieceList, Body), gap: Option<Gap>) -> Pieced {
+        Pieced { name, list, beginning, open: None, gap }
     }
 
     /// Goes on elsewhere.
@@ -48,7 +56,12 @@ impl Pieced {
         if left.is_empty() {
             return Ok(None);
         }
-        if let Some(body) = &mut self.open {
+        let open = match &mut self.open {
+            Some(Open::Beginning) => Some(&mut self.beginning),
+            Some(Open::Other(body)) => Some(body),
+            None => None,
+        };
+        if let Some(body) = open {
             if let Some(bytes) = body.next(piece_bytes).await.map_err(|error| error.to_string())? {
                 return Ok(Some(bytes));
             }
@@ -74,9 +87,16 @@ impl Pieced {
         piece_bytes: usize,
         left: Range<u64>,
     ) -> Result<Option<Bytes>, String> {
-        let piece = self.list.at(left.start).ok_or("that part of it is not stored")?;
-        let found = find_piece(store, bans, &self.name, piece).await;
-        let mut body = found.ok_or("a piece of it is not stored any more")?;
+        let piece = *self.list.at(left.start).ok_or("that part of it is not stored")?;
+        let mut open = match self.list.is_beginning(&piece) {
+            true => (self.beginning.len() == Some(piece.last + 1)).then_some(Open::Beginning),
+            false => find_piece(store, bans, &self.name, &piece).await.map(Open::Other),
+        };
+        let body = match &mut open {
+            Some(Open::Beginning) => &mut self.beginning,
+            Some(Open::Other(body)) => body,
+            None => return Err("a piece of it is not stored any more".to_owned()),
+        };
         let end = left.end.min(piece.last + 1);
         // What the origin is asked for anyway is not read from the disk too.
         let gap = self.gap.as_ref().map(|gap| *gap.span.start()).filter(|start| (left.start..end).contains(start));
@@ -84,7 +104,7 @@ impl Pieced {
         let text = |error: tinaja_store::ReadError| error.to_string();
         body.seek(left.start - piece.first..end - piece.first).map_err(text)?;
         let bytes = body.next(piece_bytes).await.map_err(text)?.ok_or("a piece of it was empty")?;
-        self.open = Some(body);
+        self.open = open;
         Ok(Some(bytes))
     }
 

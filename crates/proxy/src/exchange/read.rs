@@ -66,7 +66,9 @@ impl Source {
     pub fn of(found: Found, name: Name, gap: Option<Gap>) -> Source {
         let (head, state) = (found.head, found.hit.state);
         let (from, length) = match PieceList::of(&head) {
-            Some((list, length)) => (From::Pieces(Box::new(Pieced::new(name, list, gap))), Some(length)),
+            Some((list, length)) => {
+                (From::Pieces(Box::new(Pieced::new(name, (list, found.hit.body), gap))), Some(length))
+            }
             None => (From::Store(found.hit.body), None),
         };
         let length = match &from {

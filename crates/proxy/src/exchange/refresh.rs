@@ -5,7 +5,7 @@ use tinaja_http::age::initial_age;
 use tinaja_http::message::BadField;
 use tinaja_http::validate::update;
 use tinaja_http::vary;
-use tinaja_store::Updated;
+use tinaja_store::{Key, Updated};
 
 use super::keep::{Received, facts, keep};
 use super::reply::Reply;
@@ -100,7 +100,12 @@ pub(super) async fn make_stale(store: &Storage, found: &Found) {
 
 /// Forgets what is stored of an object that its origin has changed.
 pub(super) async fn forget(store: &Storage, found: &Found) {
-    if let Err(error) = store.remove(&found.place).await {
+    forget_at(store, &found.place).await;
+}
+
+/// Forgets what is stored at a place, which its origin does not have, or no more.
+pub(super) async fn forget_at(store: &Storage, place: &Key) {
+    if let Err(error) = store.remove(place).await {
         tracing::warn!("an object that was changed at its origin was not removed: {error}");
     }
 }

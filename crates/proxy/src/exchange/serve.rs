@@ -114,8 +114,8 @@ impl Sender {
         let piece = match source.body() {
             // Others who are at the beginning of an object that is being fetched read along.
             Some((body, state)) => {
-                let piece =
-                    first_of((body, state), self.shared.held.piece_bytes(), fetched || part.is_none(), fetched).await?;
+                let may_wait = fetched || part.is_none() || !request.wants_part();
+                let piece = first_of((body, state), self.shared.held.piece_bytes(), may_wait, fetched).await?;
                 source.has_read(piece.len() as u64);
                 piece
             }

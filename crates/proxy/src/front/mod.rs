@@ -16,6 +16,7 @@ mod inside;
 mod intercept;
 mod lean;
 mod open;
+mod proxied;
 mod relay;
 mod tunnel;
 mod upgrade;
@@ -100,19 +101,24 @@ impl Front {
         let mut caller = Caller::new(address);
         let serving = self.current.of(self.index);
         let diversion = serving.as_ref().and_then(|serving| serving.listener.mode.diversion());
+        let is_told = serving.as_ref().is_some_and(|serving| serving.listener.is_told_by(address));
         let tls = serving.and_then(|serving| serving.tls);
-        let (_place, mut kept) = match self.place(address, tls.is_some()) {
+        // Whoever says who the client is counts as none.
+        let of_client = if is_told { Ok(None) } else { self.of_client(address).map(Some) };
+        let place = of_client.and_then(|of_client| Ok((of_client, self.place(tls.is_some())?)));
+        let (_of_client, (_place, mut kept)) = match place {
             Ok(place) => place,
-            Err(failure) => {
-                let began = self.shared.clock.now();
-                // One attempt: whoever is turned away must not cost more than that. Under TLS it would cost a handshake.
-                if tls.is_none() {
-                    let answer = raw_answer(&failure, None, true);
-                    let _ = self.shared.clock.timeout(LINGER, stream.write_all(&answer)).await;
-                }
-                return self.log_failure(&caller, began, None, &failure);
-            }
+            Err(failure) => return self.turn_away(stream, &caller, tls.is_some(), &failure).await,
         };
+        let mut _of_told = None;
+        if is_told {
+            let Some(client) = Box::pin(self.told(&mut stream, address, &mut kept)).await else { return };
+            caller.address = client;
+            match self.of_client(client) {
+                Ok(of_client) => _of_told = Some(of_client),
+                Err(failure) => return self.turn_away(stream, &caller, tls.is_some(), &failure).await,
+            }
+        }
         if let Some(diversion) = diversion {
             return Box::pin(self.diverted(stream, caller, kept, diversion, stopping)).await;
         }
@@ -139,13 +145,26 @@ impl Front {
         }
     }
 
+    /// Refuses a connection. One attempt: whoever is turned away must not cost more than that. Under TLS it would cost a handshake.
+    async fn turn_away(&self, mut stream: TcpStream, caller: &Caller, by_tls: bool, failure: &Failure) {
+        let began = self.shared.clock.now();
+        if !by_tls {
+            let answer = raw_answer(failure, None, true);
+            let _ = self.shared.clock.timeout(LINGER, stream.write_all(&answer)).await;
+        }
+        self.log_failure(caller, began, None, failure);
+    }
+
+    /// A place among the connections of one client.
+    fn of_client(&self, client: IpAddr) -> Result<OfClient, Failure> {
+        self.shared.clients.enter(client).ok_or(Failure::TooManyOfClient)
+    }
+
     /// A place for a connection, and the memory that it takes.
-    fn place(&self, address: IpAddr, by_tls: bool) -> Result<((OfClient, OwnedSemaphorePermit), Kept), Failure> {
-        let of_client = self.shared.clients.enter(address).ok_or(Failure::TooManyOfClient)?;
+    fn place(&self, by_tls: bool) -> Result<(OwnedSemaphorePermit, Kept), Failure> {
         let bytes = CONNECTION_BYTES + if by_tls { TLS_BYTES } else { 0 };
         let place = self.crowd.enter().and_then(|place| Some((place, self.shared.held.keep(bytes)?)));
-        let (place, kept) = place.ok_or(Failure::TooManyConnections)?;
-        Ok(((of_client, place), kept))
+        place.ok_or(Failure::TooManyConnections)
     }
 
     /// Answers one request after the other. `may_be_http2` says that the first bytes may be HTTP/2's.

@@ -21,6 +21,8 @@ pub(crate) struct Fetches {
     waiting: IntGauge,
     /// Bytes of bodies that came.
     pub received: IntCounter,
+    beginnings: IntCounter,
+    beginning_bytes: IntCounter,
 }
 
 /// Something that waits, counted until this is dropped.
@@ -55,16 +57,26 @@ impl Fetches {
         let waiting = register(registry, IntGauge::new("tinaja_waiting_fetches", waiting)?)?;
         let received = "Bytes of bodies that came from origins.";
         let received = register(registry, IntCounter::new("tinaja_fetched_bytes_total", received)?)?;
+        let beginnings = "Fetches that ended early, and of which what had come was kept.";
+        let beginnings = register(registry, IntCounter::new("tinaja_kept_fetches_total", beginnings)?)?;
+        let kept = "Bytes of them that were kept.";
+        let beginning_bytes = register(registry, IntCounter::new("tinaja_kept_fetch_bytes_total", kept)?)?;
         let each = |vec: &IntCounterVec, names: &[&str]| -> prometheus::Result<Vec<IntCounter>> {
             names.iter().map(|name| vec.get_metric_with_label_values(&[name])).collect()
         };
         let (answered, failed) = (each(&answered, &CLASSES)?, each(&failed, &REASONS)?);
-        Ok(Fetches { answered, failed, seconds, waiting, received })
+        Ok(Fetches { answered, failed, seconds, waiting, received, beginnings, beginning_bytes })
     }
 
     /// One is sent.
     pub fn wait(&self) -> Waiting {
         Waiting::new(&self.waiting)
+    }
+
+    /// One ended early, and so many bytes are kept of what it was to bring.
+    pub fn keep(&self, bytes: u64) {
+        self.beginnings.inc();
+        self.beginning_bytes.inc_by(bytes);
     }
 
     /// One has its answer's head, or none, after so long.

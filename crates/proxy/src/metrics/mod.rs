@@ -50,6 +50,8 @@ pub(crate) struct Metrics {
     pub tunnels: Tunnels,
     pub diverted: Diverted,
     pub handshakes_failed: IntCounter,
+    /// Connections without the header of the PROXY protocol that they must have.
+    pub untold: IntCounter,
     reloads: [IntCounter; 2],
     waiting: IntGauge,
     pub hand_over: HandOver,
@@ -75,6 +77,8 @@ impl Metrics {
         let connections = "Connections from clients that are open.";
         let connections = register(&registry, IntGauge::new("tinaja_connections", connections)?)?;
         let handshakes_failed = failed;
+        let untold = "Connections that were closed without the PROXY protocol header that they must begin with.";
+        let untold = register(&registry, IntCounter::new("tinaja_proxy_protocol_failures_total", untold)?)?;
         Ok(Metrics {
             registry,
             requests,
@@ -83,6 +87,7 @@ impl Metrics {
             tunnels,
             diverted,
             handshakes_failed,
+            untold,
             reloads,
             hand_over,
             waiting,

@@ -88,6 +88,10 @@ impl Sink for Away {
     fn commit(self: Box<Self>) -> Pending<Commit> {
         Box::pin(ready(Commit::NotStored(WhyNot::Closed)))
     }
+
+    fn commit_beginning(self: Box<Self>, _: Bytes) -> Pending<Commit> {
+        self.commit()
+    }
 }
 
 /// What reads along such a write.

@@ -9,8 +9,8 @@ use tinaja_http::partial::Pieces;
 
 use super::head::{Kind, StoredHead};
 
-/// One piece: an object of its own. No other piece of any object has its `id`, so what was stored for one list is never
-/// taken for part of another.
+/// One piece: an object of its own, or the list's own body, which is the object's beginning. No other piece of any object
+/// has its `id`, so what was stored for one list is never taken for part of another; a list's own has the list's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub first: u64,
@@ -90,6 +90,11 @@ impl PieceList {
         bytes
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
     /// Adds a piece. Those that it makes useless, or for which there is no room any more, are given back.
     pub fn add(&mut self, piece: Piece) -> Vec<Piece> {
         let (mut gone, mut kept): (Vec<_>, Vec<_>) = self.pieces.iter().partition(|old| piece.contains(old));
@@ -99,6 +104,23 @@ impl PieceList {
         kept.push(piece);
         self.pieces = kept;
         gone
+    }
+
+    /// Adds the object's beginning, of so many bytes, which is to be the list's own body. Those that it makes useless, or
+    /// for which there is no room any more, are given back.
+    pub fn begin(&mut self, bytes: u64) -> Vec<Piece> {
+        let Some(last) = bytes.checked_sub(1) else { return Vec::new() };
+        self.add(Piece { first: 0, last, id: self.id })
+    }
+
+    /// How many bytes of the object its own body has.
+    pub fn begins_with(&self) -> u64 {
+        self.pieces.iter().find(|piece| self.is_beginning(piece)).map_or(0, |piece| piece.last + 1)
+    }
+
+    /// Whether a piece is its own body.
+    pub fn is_beginning(&self, piece: &Piece) -> bool {
+        piece.id == self.id
     }
 
     /// The piece that holds a byte; the one that goes on for longest.
@@ -161,6 +183,22 @@ mod tests {
         let mut many = list(&(0..MAX_PIECES as u64).map(|n| (n * 2, n * 2)).collect::<Vec<_>>());
         assert_eq!(many.add(piece(5000, 5000)), [piece(0, 0)]);
         assert_eq!(many.pieces.len(), MAX_PIECES);
+    }
+
+    #[test]
+    fn a_beginning() {
+        let mut some = list(&[(10, 19), (30, 39)]);
+        assert_eq!((some.begins_with(), some.begin(0)), (0, vec![]));
+        assert_eq!(some.begin(25), [piece(10, 19)]);
+        assert_eq!((some.begins_with(), some.gap(&(0..=39))), (25, Some(25..=29)));
+        // A longer one takes its place, and others stay.
+        let shorter = *some.at(0).unwrap();
+        assert!(some.is_beginning(&shorter) && !some.is_beginning(some.at(30).unwrap()));
+        assert_eq!(some.begin(30), [shorter]);
+        assert_eq!((some.begins_with(), some.gap(&(0..=39)), some.bytes().len()), (30, None, 16 + 2 * PIECE_BYTES));
+        // What holds all of it makes it useless.
+        assert_eq!(some.add(piece(0, 50)).len(), 2);
+        assert_eq!(some.begins_with(), 0);
     }
 
     #[test]

@@ -11,32 +11,34 @@ use crate::support::{Altered, Origin, Proxy, Request, Response, eventually, repl
 use tinaja_proxy::{Action, Rule};
 use tinaja_store::{Cache, CacheOptions, Store, block_on};
 
-const FRESH: &str = "Cache-Control: max-age=60\r\n";
-const STALE: &str = "Cache-Control: max-age=0\r\n";
-const LENGTH: u64 = 5_000_000;
+pub const FRESH: &str = "Cache-Control: max-age=60\r\n";
+pub const STALE: &str = "Cache-Control: max-age=0\r\n";
+pub const LENGTH: u64 = 5_000_000;
 
 /// A file: each version has other bytes.
 #[derive(Clone, Default)]
-struct File(Arc<Inside>);
+pub struct File(pub Arc<Inside>);
 
 #[derive(Default)]
-struct Inside {
-    version: AtomicU64,
-    sent: AtomicU64,
+pub struct Inside {
+    pub version: AtomicU64,
+    pub sent: AtomicU64,
     fields: Mutex<String>,
     /// Answers with the part that was asked for, whatever If-Range says.
-    ignores_if_range: AtomicBool,
+    pub ignores_if_range: AtomicBool,
+    /// Answers with all of it, whatever Range says.
+    pub ignores_range: AtomicBool,
     /// Closes each connection without an answer.
-    dead: AtomicBool,
+    pub dead: AtomicBool,
     /// Takes its time: 50 kB in 20 ms.
-    slow: AtomicBool,
+    pub slow: AtomicBool,
     /// Breaks each answer off after so many bytes, if not 0.
-    breaks_after: AtomicU64,
+    pub breaks_after: AtomicU64,
     /// Answers that are being sent.
-    sending: AtomicU64,
+    pub sending: AtomicU64,
 }
 
-fn bytes_of(version: u64, range: Range<u64>) -> Vec<u8> {
+pub fn bytes_of(version: u64, range: Range<u64>) -> Vec<u8> {
     range.map(|at| (at % 251 + at / 997 + version * 13) as u8).collect()
 }
 
@@ -52,13 +54,13 @@ fn asked(request: &Request) -> Option<Range<u64>> {
 }
 
 impl File {
-    fn new(fields: &str) -> File {
+    pub fn new(fields: &str) -> File {
         let file = File::default();
         *file.0.fields.lock().unwrap() = fields.to_owned();
         file
     }
 
-    fn origin(&self) -> Origin {
+    pub fn origin(&self) -> Origin {
         let file = self.clone();
         Origin::start(move |request, stream| {
             file.0.sending.fetch_add(1, Ordering::SeqCst);
@@ -68,19 +70,19 @@ impl File {
         })
     }
 
-    fn tag(&self) -> String {
+    pub fn tag(&self) -> String {
         format!("\"v{}\"", self.0.version.load(Ordering::SeqCst))
     }
 
-    fn sent(&self) -> u64 {
+    pub fn sent(&self) -> u64 {
         self.0.sent.load(Ordering::SeqCst)
     }
 
-    fn change(&self) {
+    pub fn change(&self) {
         self.0.version.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn set(&self, fields: &str) {
+    pub fn set(&self, fields: &str) {
         *self.0.fields.lock().unwrap() = fields.to_owned();
     }
 
@@ -89,7 +91,13 @@ impl File {
             return false;
         }
         let (tag, mut fields) = (self.tag(), self.0.fields.lock().unwrap().clone());
-        if !fields.contains("ETag") {
+        // Each version in another year.
+        let modified = format!("Wed, 01 Jan {} 00:00:00 GMT", 2000 + self.0.version.load(Ordering::SeqCst));
+        let dated = fields.contains("Dated");
+        if dated {
+            let now = httpdate::fmt_http_date(std::time::SystemTime::now());
+            fields += &format!("Last-Modified: {modified}\r\nDate: {now}\r\n");
+        } else if !fields.contains("ETag") {
             fields += &format!("ETag: {tag}\r\n");
         }
         if request.method != "GET" && request.method != "HEAD" {
@@ -98,9 +106,11 @@ impl File {
         if request.field("if-none-match").as_ref() == Some(&tag) {
             return reply(stream, request, 304, &fields, b"");
         }
-        let same = request.field("if-range").is_none_or(|expected| expected == tag);
+        let now = if dated { &modified } else { &tag };
+        let same = request.field("if-range").is_none_or(|expected| expected == *now);
         let same = same || self.0.ignores_if_range.load(Ordering::SeqCst);
-        let range = asked(request).filter(|_| same);
+        let ignored = self.0.ignores_range.load(Ordering::SeqCst);
+        let range = asked(request).filter(|_| same && !ignored);
         let (status, Range { start, end }) = range.clone().map_or((200, 0..LENGTH), |range| (206, range));
         let mut head = format!("HTTP/1.1 {status} Status\r\nContent-Length: {}\r\n{fields}", end - start);
         if range.is_some() {
@@ -126,12 +136,12 @@ impl File {
     }
 }
 
-fn get(proxy: &Proxy, url: &str, range: &str) -> Response {
+pub fn get(proxy: &Proxy, url: &str, range: &str) -> Response {
     proxy.get_with(url, &format!("Range: bytes={range}\r\n"))
 }
 
 /// Asks for a part, sees that it is right, and says how many bytes the origin sent for it.
-fn part(proxy: &Proxy, file: &File, url: &str, range: Range<u64>) -> (Response, u64) {
+pub fn part(proxy: &Proxy, file: &File, url: &str, range: Range<u64>) -> (Response, u64) {
     let before = file.sent();
     let part = get(proxy, url, &format!("{}-{}", range.start, range.end - 1));
     assert_eq!(part.status, 206, "{}", part.head);
@@ -143,7 +153,7 @@ fn part(proxy: &Proxy, file: &File, url: &str, range: Range<u64>) -> (Response, 
 }
 
 /// Waits until what was asked for is stored: a part is stored behind its answer.
-fn stored(proxy: &Proxy, url: &str, range: Range<u64>) {
+pub fn stored(proxy: &Proxy, url: &str, range: Range<u64>) {
     let fields = format!("Range: bytes={}-{}\r\nCache-Control: only-if-cached\r\n", range.start, range.end - 1);
     eventually("the part is stored", || proxy.get_with(url, &fields).status == 206);
 }

@@ -31,7 +31,7 @@ use crate::store::{
 };
 use crate::terms::{Digest, Key, Pending, Secret, Stats, StoreError, WhyNot};
 use crate::wait::{Promise, block_on, promise};
-use crate::write::limits::{MAX_HEAD_BYTES, MAX_OPEN_WRITES};
+use crate::write::limits::MAX_OPEN_WRITES;
 use crate::write::{Fill, FillSink, Gather, Objects, add};
 
 /// A store on disk. Memory: the engine's index and buffers, the hot objects' budget, one extent for each open write
@@ -114,7 +114,7 @@ impl Inner {
             _ if self.is_closed() => Some(WhyNot::Closed),
             _ if hint.passes => Some(WhyNot::Passing),
             _ if self.fills.count() >= MAX_OPEN_WRITES => Some(WhyNot::Busy),
-            _ if head.len() > MAX_HEAD_BYTES.min(self.limits.max_record_bytes / 2) => Some(WhyNot::TooLarge),
+            _ if head.len() > self.most_head_bytes() => Some(WhyNot::TooLarge),
             _ if hint.expected_bytes.is_some_and(|bytes| bytes > self.limits.max_object_bytes) => {
                 Some(WhyNot::TooLarge)
             }

@@ -57,7 +57,7 @@ pub trait Subject {
 macro_rules! contract_tests {
     ($harness:expr) => {
         $crate::contract_tests!(@each $harness;
-            objects_of_every_size_come_back, followers_read_along, followers_are_counted, an_abort_undoes, the_last_commit_wins,
+            objects_of_every_size_come_back, followers_read_along, followers_are_counted, an_abort_undoes, a_beginning_is_kept, the_last_commit_wins,
             removal_is_final, removal_reaches_unfinished_writes, a_head_update_keeps_the_body,
             a_body_of_another_length_is_not_stored, keys_that_share_a_digest_stay_apart, full_stores_never_mix_objects,
             an_overtaken_reader_is_told, bytes_never_change, ranges_are_read_by_seek, a_scan_lists_what_is_stored,

@@ -12,15 +12,45 @@ use crate::store::Writer;
 /// One step of a history. Writers and followers are named by their number, modulo those open.
 #[derive(Clone, Debug)]
 enum Step {
-    Begin { key: u64, head: usize, announced: bool, size: usize },
-    Write { writer: usize, share: u8 },
-    Commit { writer: usize },
-    Abort { writer: usize },
-    Follow { key: u64 },
-    Look { key: u64 },
-    Seek { key: u64, from: u8, to: u8 },
-    Remove { key: u64 },
-    Update { key: u64, head: usize },
+    Begin {
+        key: u64,
+        head: usize,
+        announced: bool,
+        size: usize,
+    },
+    Write {
+        writer: usize,
+        share: u8,
+    },
+    Commit {
+        writer: usize,
+    },
+    Abort {
+        writer: usize,
+    },
+    /// Ends it with what has come.
+    Cut {
+        writer: usize,
+        head: usize,
+    },
+    Follow {
+        key: u64,
+    },
+    Look {
+        key: u64,
+    },
+    Seek {
+        key: u64,
+        from: u8,
+        to: u8,
+    },
+    Remove {
+        key: u64,
+    },
+    Update {
+        key: u64,
+        head: usize,
+    },
     Flush,
     Reopen,
 }
@@ -34,6 +64,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         6 => (0..8_usize, any::<u8>()).prop_map(|(writer, share)| Step::Write { writer, share }),
         6 => (0..8_usize).prop_map(|writer| Step::Commit { writer }),
         1 => (0..8_usize).prop_map(|writer| Step::Abort { writer }),
+        2 => (0..8_usize, 0..600_usize).prop_map(|(writer, head)| Step::Cut { writer, head }),
         2 => key.clone().prop_map(|key| Step::Follow { key }),
         6 => key.clone().prop_map(|key| Step::Look { key }),
         2 => (key.clone(), any::<u8>(), any::<u8>()).prop_map(|(key, from, to)| Step::Seek { key, from, to }),
@@ -101,6 +132,17 @@ impl Run<'_> {
                 if let Some(at) = index(self.open.len(), writer) {
                     self.open.remove(at);
                 }
+            }
+            Step::Cut { writer, head } => {
+                let Some(at) = index(self.open.len(), writer) else {
+                    return;
+                };
+                let Pair { tested, reference, .. } = self.open.remove(at);
+                self.version += 1;
+                let head = bytes_of(self.version, head);
+                let ends =
+                    (block_on(tested.commit_beginning(head.clone())), block_on(reference.commit_beginning(head)));
+                assert_eq!(ends.0, ends.1);
             }
             Step::Follow { key: name } => {
                 let both = (block_on(self.subject.store().find(&key(name))), block_on(self.reference.find(&key(name))));

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::store::{Cursor, Lookup, Removed, Source, Updated};
+use crate::store::{Cursor, HeadEdit, Lookup, Removed, Source, Updated};
 use crate::terms::{ReadError, WhyNot};
 
 /// Rule 1: heads and bodies of every size come back as they were.
@@ -79,6 +79,54 @@ pub fn an_abort_undoes(harness: &dyn Harness) {
     }
     drop(store.put(&key(2), "x".into(), Hint::default()));
     assert!(block_on(store.find(&key(2))).is_none());
+}
+
+/// Rule 3: what has come of a write that ends early may be kept, under a head that says so.
+pub fn a_beginning_is_kept(harness: &dyn Harness) {
+    let mut subject = harness.fresh(Size::Ample);
+    let store = subject.store();
+    let sizes = [0, 100, 70_000, 300_000, 2_500_000];
+    for (n, &wrote) in sizes.iter().enumerate() {
+        let name = key(n as u64);
+        stored(&*store, &name, "old".into(), &bytes_of(1, 5000));
+        let hint = Hint { expected_bytes: Some(4_000_000), ..Hint::default() };
+        let mut writer = store.put(&name, "all".into(), hint);
+        let mut hit = block_on(store.find(&name)).unwrap();
+        block_on(writer.write(bytes_of(2, wrote)));
+        let commit = block_on(writer.commit_beginning("the beginning".into()));
+        assert!(matches!(commit, Commit::Stored { bytes } if bytes == 13 + wrote as u64), "{wrote}: {commit:?}");
+        assert_eq!(read_all(&mut hit), Err(ReadError::Aborted), "never a short end");
+        let (head, body) = get(&*store, &name).expect("the beginning");
+        assert!(&head[..] == b"the beginning" && body == bytes_of(2, wrote), "{wrote}");
+        // It is an object like any other.
+        let longer: HeadEdit = Box::new(|head| Some([head, &b" of it"[..]].concat().into()));
+        assert_eq!(block_on(store.update_head(&name, longer)), Ok(Updated::Done));
+        assert!(get(&*store, &name).unwrap() == ("the beginning of it".into(), bytes_of(2, wrote)), "{wrote}");
+    }
+    // Neither over what was committed meanwhile, nor after a removal, nor where nothing was to be kept.
+    let (name, hint) = (key(50), Hint::default());
+    let mut first = store.put(&name, "first".into(), hint);
+    block_on(first.write(bytes_of(3, 100_000)));
+    stored(&*store, &name, "second".into(), &bytes_of(4, 200_000));
+    assert_eq!(block_on(first.commit_beginning("x".into())), Commit::NotStored(WhyNot::Superseded));
+    assert!(get(&*store, &name).unwrap() == ("second".into(), bytes_of(4, 200_000)));
+    let mut removed = store.put(&name, "third".into(), hint);
+    block_on(removed.write(bytes_of(5, 100_000)));
+    block_on(store.remove(&name)).unwrap();
+    assert!(matches!(block_on(removed.commit_beginning("x".into())), Commit::NotStored(_)));
+    let mut passing = store.put(&name, "fourth".into(), Hint { passes: true, ..hint });
+    block_on(passing.write(bytes_of(6, 1000)));
+    assert_eq!(block_on(passing.commit_beginning("x".into())), Commit::NotStored(WhyNot::Passing));
+    assert!(block_on(store.find(&name)).is_none());
+    block_on(store.flush()).unwrap();
+    drop(store);
+    if subject.reopen() {
+        let store = subject.store();
+        for (n, &wrote) in sizes.iter().enumerate() {
+            let (head, body) = get(&*store, &key(n as u64)).expect("the beginning, after a restart");
+            assert!(&head[..] == b"the beginning of it" && body == bytes_of(2, wrote), "{wrote}");
+        }
+    }
 }
 
 /// Rule 4: of two writers of one key, the last commit wins, whichever began first.

@@ -71,6 +71,11 @@ pub trait Sink: Send + Sync {
     fn follow(&self) -> Hit;
     /// End the write; pending while queues are full. A future dropped before its end aborts the write.
     fn commit(self: Box<Self>) -> Pending<Commit>;
+    /// End the write early, as [`Writer::commit_beginning`] says. By default nothing is kept: the write is aborted.
+    fn commit_beginning(self: Box<Self>, head: Bytes) -> Pending<Commit> {
+        drop((self, head));
+        Box::pin(std::future::ready(Commit::NotStored(WhyNot::LengthMismatch)))
+    }
 }
 
 /// An object being written. Dropped without [`Writer::commit`], it is aborted: its followers fail with
@@ -107,6 +112,13 @@ impl Writer {
     /// End the write: the object is whole. Of two writers of one key the last commit wins.
     pub async fn commit(self) -> Commit {
         self.0.commit().await
+    }
+
+    /// End the write before all has come, and keep what has, as an object of its own length with another head: that says
+    /// what of the body this is. For those who follow the write it is an abort. Nothing is kept if another version of the object was committed
+    /// since this write began ([`WhyNot::Superseded`]): a beginning never takes the place of something newer.
+    pub async fn commit_beginning(self, head: Bytes) -> Commit {
+        self.0.commit_beginning(head).await
     }
 }
 

@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
@@ -33,6 +34,8 @@ pub(crate) struct Fill {
     pub(crate) extent_bytes: usize,
     /// How much of the body's beginning goes into no extent, should there be any.
     first_bytes: usize,
+    /// Another version was committed since this write began. Changed and asked under the object's stripe.
+    pub(super) overtaken: AtomicBool,
     state: Mutex<FillState>,
 }
 
@@ -129,7 +132,8 @@ impl Fill {
             writer: None,
             pushed_back: None,
         };
-        Fill { id, key, digest, head, hint, extent_bytes, first_bytes, state: Mutex::new(state) }
+        let (overtaken, state) = (AtomicBool::new(false), Mutex::new(state));
+        Fill { id, key, digest, head, hint, extent_bytes, first_bytes, overtaken, state }
     }
 
     /// What the engine is told of it.

@@ -43,6 +43,15 @@ impl Fills {
         }
     }
 
+    /// This write has been committed: others that go on began before it was.
+    pub(crate) fn overtake(&self, committed: &Arc<Fill>) {
+        let by_object = self.by_object.lock();
+        let fills = by_object.get(&committed.digest).into_iter().flatten();
+        for fill in fills.filter(|fill| fill.key == committed.key && !Arc::ptr_eq(fill, committed)) {
+            fill.overtaken.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// The newest write of an object that can still be read from its first byte, and a new follower of it.
     pub(crate) fn newest(&self, digest: &Digest, key: &Key) -> Option<(Arc<Fill>, u64)> {
         if self.count() == 0 {

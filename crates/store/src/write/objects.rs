@@ -8,6 +8,7 @@ use tinaja_clock::Clock;
 
 use super::gather::Gather;
 use super::groups;
+use super::limits::MAX_HEAD_BYTES;
 use super::list::Fills;
 use crate::device::limits::reads;
 use crate::engine::{Engine, Limits, Place, Placement, Places};
@@ -105,6 +106,11 @@ impl Objects {
     /// Lock the order of changes to an object. Held for memory work only.
     pub(crate) fn stripe(&self, digest: &Digest) -> Option<MutexGuard<'_, ()>> {
         self.stripes.get((digest.high() % 64) as usize).map(Mutex::lock)
+    }
+
+    /// The longest head that is stored, in bytes.
+    pub(crate) fn most_head_bytes(&self) -> usize {
+        MAX_HEAD_BYTES.min(self.limits.max_record_bytes / 2)
     }
 
     /// Turns to read from the disk of this number.

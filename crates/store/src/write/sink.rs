@@ -3,6 +3,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -26,27 +27,34 @@ impl FillSink {
         FillSink { store, fill, lease: None, ended: false }
     }
 
-    async fn finish(mut self) -> Commit {
+    /// Ends the write: with all that was announced, or, where there is a head for that, with what has come.
+    async fn finish(mut self, of_beginning: Option<Bytes>) -> Commit {
         let fill = self.fill.clone();
         let arrived = fill.lock().arrived();
         let short = fill.hint.expected_bytes.is_some_and(|expected| expected != arrived);
-        let outcome = if short { Err(WhyNot::LengthMismatch) } else { self.store_last(arrived).await };
+        let outcome = match &of_beginning {
+            Some(head) if head.len() > self.store.most_head_bytes() => Err(WhyNot::TooLarge),
+            Some(head) => self.store_last(arrived, head, true).await,
+            None if short => Err(WhyNot::LengthMismatch),
+            None => self.store_last(arrived, &fill.head, false).await,
+        };
         self.ended = true;
         if let Err(why) = outcome {
             fill.give_up(why);
         }
-        fill.end(if short { Phase::Aborted } else { Phase::Whole });
+        fill.end(if short || of_beginning.is_some() { Phase::Aborted } else { Phase::Whole });
         self.store.fills.remove(&fill);
         self.store.counters.ended(outcome.ok());
         outcome.map_or_else(Commit::NotStored, |bytes| Commit::Stored { bytes })
     }
 
-    /// Store what is left and then the record that lookups find. Returns the object's size.
-    async fn store_last(&self, arrived: u64) -> Result<u64, WhyNot> {
+    /// Store what is left and then the record that lookups find, with this head. A beginning is not stored over what has
+    /// been stored since. Returns the object's size.
+    async fn store_last(&self, arrived: u64, head: &Bytes, is_beginning: bool) -> Result<u64, WhyNot> {
         let fill = &self.fill;
         let large = {
             let state = fill.lock();
-            let whole = fill.key.name().len() + fill.head.len() + state.tail.len();
+            let whole = fill.key.name().len() + head.len() + state.tail.len();
             !state.extents.is_empty()
                 || whole > self.store.limits.max_record_bytes - crate::layout::record::HEADER_BYTES
         };
@@ -79,25 +87,32 @@ impl FillSink {
         let kind = if large { Kind::Large } else { Kind::Whole };
         let place = poll_fn(|cx| {
             let _order = self.store.stripe(&fill.digest);
-            let mut state = fill.lock();
-            let state = &mut *state;
+            let mut guard = fill.lock();
+            let state = &mut *guard;
             match state.phase {
+                Phase::Open if is_beginning && fill.overtaken.load(Ordering::Relaxed) => {
+                    return Poll::Ready(Err(WhyNot::Superseded));
+                }
                 Phase::Open => {}
                 Phase::Relay(why) => return Poll::Ready(Err(why)),
                 Phase::Whole | Phase::Aborted => return Poll::Ready(Err(WhyNot::Closed)),
             }
             let body = if large { &record[..] } else { &state.tail[..] };
-            if !large && self.store.gather(&fill.digest, &fill.key, &fill.head, body, &fill.hint) {
+            if !large && self.store.gather(&fill.digest, &fill.key, head, body, &fill.hint) {
+                drop(guard);
+                self.store.fills.overtake(fill);
                 return Poll::Ready(Ok(None));
             }
             let (id, name, related_bytes) = (fill.digest, fill.key.name(), 0);
-            let record = Record { id, kind, name, head: &fill.head, body, related_bytes };
+            let record = Record { id, kind, name, head, body, related_bytes };
             let appended = std::task::ready!(match &mut state.stream {
                 Some(stream) => stream.poll_end(cx, &record),
                 None => self.store.engine.poll_append(cx, &fill.placement(), &record),
             });
+            drop(guard);
             if appended.is_ok() {
                 self.store.ungather(&fill.digest);
+                self.store.fills.overtake(fill);
             }
             Poll::Ready(appended.map(Some))
         })
@@ -105,9 +120,9 @@ impl FillSink {
         self.store.hot.remove(&fill.digest);
         // What waits for its group is in memory anyway.
         if let Some(place) = place.filter(|_| !large) {
-            self.store.keep_hot(&fill.key, &fill.digest, &fill.head, &fill.lock().tail, place);
+            self.store.keep_hot(&fill.key, &fill.digest, head, &fill.lock().tail, place);
         }
-        Ok(fill.head.len() as u64 + arrived)
+        Ok(head.len() as u64 + arrived)
     }
 }
 
@@ -137,7 +152,11 @@ impl Sink for FillSink {
     }
 
     fn commit(self: Box<Self>) -> Pending<Commit> {
-        Box::pin(self.finish())
+        Box::pin(self.finish(None))
+    }
+
+    fn commit_beginning(self: Box<Self>, head: Bytes) -> Pending<Commit> {
+        Box::pin(self.finish(Some(head)))
     }
 }
 

@@ -102,6 +102,10 @@ pub struct FileListener {
     #[serde(default)]
     pub pass_tags: bool,
     #[serde(default)]
+    pub proxy_protocol: Option<Spanned<OneOrMore<Text<Cidr>>>>,
+    #[serde(default)]
+    pub forwarded: Option<Spanned<FileForwarding>>,
+    #[serde(default)]
     pub certificate: Vec<FileCertificate>,
     #[serde(default)]
     pub route: Vec<Spanned<FileRoute>>,
@@ -117,6 +121,16 @@ pub enum FileMode {
     Forward,
     Reverse,
     Transparent,
+}
+
+/// What a reverse proxy's origins are told of its clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileForwarding {
+    XForwarded,
+    Forwarded,
+    Both,
+    None,
 }
 
 /// How the kernel sends connections to a transparent listener.

@@ -4,11 +4,12 @@ use std::ops::Range;
 
 use anyhow::{Result, bail};
 use tinaja_proxy::{
-    Action, CertificateFiles, Cidr, Config, Diversion, Listener, Mode, OriginUrl, Route, Routes, Rule, Upstream,
+    Action, CertificateFiles, Cidr, Config, Diversion, Forwarding, Listener, Mode, OriginUrl, Route, Routes, Rule,
+    Upstream,
 };
 use toml::Spanned;
 
-use super::file::{FileCertificate, FileDiversion, FileListener, FileMode, FileRule};
+use super::file::{FileCertificate, FileDiversion, FileForwarding, FileListener, FileMode, FileRule};
 use super::source::Source;
 use super::upstream::upstream;
 use crate::values::{Number, OneOrMore, Text};
@@ -89,7 +90,30 @@ fn listener(file: FileListener, has_mirrors: bool, source: &Source<'_>) -> Resul
     let certificates =
         certificates.map(|FileCertificate { file, key }| CertificateFiles { certificate: file, key }).collect();
     let pass_tags = file.pass_tags;
-    Ok(Listener { mode, rules: rules.into(), certificates, pass_tags, ..Listener::forward(address) })
+    let forwarding = match file.forwarded {
+        Some(forwarded) if mode.is_for_clients() => {
+            let what = "only a reverse proxy tells its origins who asks: set mode = \"reverse\", or remove forwarded";
+            return Err(source.error(forwarded.span(), what));
+        }
+        None => Forwarding::default(),
+        Some(forwarded) => match forwarded.into_inner() {
+            FileForwarding::XForwarded => Forwarding::XForwarded,
+            FileForwarding::Forwarded => Forwarding::Forwarded,
+            FileForwarding::Both => Forwarding::Both,
+            FileForwarding::None => Forwarding::None,
+        },
+    };
+    let proxy_protocol = match file.proxy_protocol {
+        Some(networks) if mode.diversion().is_some() => {
+            let what = "connections to a transparent proxy come from clients themselves, so that nobody could say in a header who they \
+                        are: remove proxy_protocol";
+            return Err(source.error(networks.span(), what));
+        }
+        networks => networks.map(|networks| networks.into_inner().0).unwrap_or_default(),
+    };
+    let proxy_protocol = proxy_protocol.into_iter().map(|Text(network)| network).collect();
+    let rules = rules.into();
+    Ok(Listener { mode, rules, certificates, pass_tags, proxy_protocol, forwarding, ..Listener::forward(address) })
 }
 
 fn routes(
