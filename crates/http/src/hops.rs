@@ -35,6 +35,44 @@ const PROTECTED: [&str; 9] = [
     "set-cookie",
 ];
 
+/// What a head alone may say: framing, routing, modifiers of requests, authentication, control of caches and what content is.
+const NEVER_TRAILERS: [&str; 34] = [
+    "accept-ranges",
+    "age",
+    "authentication-info",
+    "authorization",
+    "cache-control",
+    "cache-status",
+    "clear-site-data",
+    "content-encoding",
+    "content-length",
+    "content-location",
+    "content-range",
+    "content-type",
+    "cookie",
+    "date",
+    "etag",
+    "expect",
+    "expires",
+    "host",
+    "last-modified",
+    "location",
+    "max-forwards",
+    "pragma",
+    "proxy-authenticate",
+    "proxy-authentication-info",
+    "range",
+    "retry-after",
+    "server",
+    "set-cookie",
+    "strict-transport-security",
+    "transfer-encoding",
+    "vary",
+    "via",
+    "warning",
+    "www-authenticate",
+];
+
 /// The fields of a message that end at this hop (RFC 9110 7.6.1): the known ones and those its Connection names,
 /// but none that would change what the message means.
 pub fn hop_by_hop(headers: &HeaderMap) -> Vec<HeaderName> {
@@ -43,6 +81,15 @@ pub fn hop_by_hop(headers: &HeaderMap) -> Vec<HeaderName> {
     let mut names: Vec<_> = HOP_BY_HOP.into_iter().filter(|name| headers.contains_key(name)).chain(named).collect();
     names.retain(|name| headers.contains_key(name));
     names
+}
+
+/// Trailer fields that pass through a proxy beside the content that they end: all but those that would change how the message is
+/// framed, routed, understood, cached or who is who (RFC 9110 6.5.1). Nothing is left of them in the head.
+pub fn trailers_that_pass(trailers: &HeaderMap) -> HeaderMap {
+    let connection = hop_by_hop(trailers);
+    let passes = |name: &HeaderName| !connection.contains(name) && !NEVER_TRAILERS.contains(&name.as_str());
+    let passing = trailers.iter().filter(|(name, _)| passes(name) && !name.as_str().starts_with("if-"));
+    passing.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// The fields of a response that are not stored (RFC 9111 3.1): those that end at this hop, and what a proxy nearer to
@@ -125,6 +172,20 @@ mod tests {
 
     fn headers(fields: &[(&str, &str)]) -> HeaderMap {
         fields.iter().map(|(name, value)| (name.parse::<HeaderName>().unwrap(), value.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn trailers_pass_but_for_what_a_head_alone_may_say() {
+        let mut trailers = HeaderMap::new();
+        for name in
+            ["grpc-status", "grpc-message", "x-own", "te", "connection", "x-named", "set-cookie", "if-match", "vary"]
+        {
+            trailers.insert(HeaderName::from_static(name), HeaderValue::from_static("0"));
+        }
+        trailers.insert("connection", HeaderValue::from_static("x-named"));
+        let passed = trailers_that_pass(&trailers);
+        let names: Vec<_> = passed.keys().map(HeaderName::as_str).collect();
+        assert_eq!(names, ["grpc-status", "grpc-message", "x-own"]);
     }
 
     #[test]

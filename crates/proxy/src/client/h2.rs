@@ -9,7 +9,7 @@ use ::h2::SendStream;
 use ::h2::server::SendResponse;
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
-use http::{HeaderName, Response, StatusCode, Version};
+use http::{HeaderMap, HeaderName, Response, StatusCode, Version};
 use tinaja_http::message::ResponseHead;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -116,6 +116,24 @@ impl H2 {
             // Shorter than it was said to be: the reset tells.
             Progress::Unsent | Progress::Content(Some(_)) => Err(Left),
         }
+    }
+
+    /// An answer that ends with its head, as a call that failed at once does.
+    pub fn begin_and_end(&mut self, head: &ResponseHead) -> Result<(), Left> {
+        (self.progress, self.place) = (Progress::Whole, None);
+        self.sending = Some(self.respond.send_response(response(head), true).map_err(|_| Left)?);
+        Ok(())
+    }
+
+    /// Whether content of no announced length has come, and may have more behind it.
+    pub fn may_have_trailers(&self) -> bool {
+        self.progress == Progress::Content(None)
+    }
+
+    /// Ends such an answer.
+    pub fn end_with(&mut self, trailers: HeaderMap) -> Result<(), Left> {
+        (self.progress, self.place) = (Progress::Whole, None);
+        self.sending.as_mut().ok_or(Left)?.send_trailers(trailers).map_err(|_| Left)
     }
 
     pub async fn read_content(&mut self) -> Result<Option<Bytes>, BadContent> {

@@ -17,6 +17,7 @@ use bytes::Bytes;
 pub(crate) use content::Content;
 pub(crate) use gate::Gate;
 pub(crate) use h1::H1;
+use http::HeaderMap;
 use tinaja_clock::Clock;
 use tinaja_http::message::ResponseHead;
 use tinaja_http::refusal::Refusal;
@@ -139,6 +140,26 @@ impl Client {
             }
         }
         self.connection.end().await
+    }
+
+    /// The whole of an answer that ends with its head. Where that can be said by content alone, it has none.
+    pub async fn begin_and_end(&mut self, head: &ResponseHead) -> Result<(), Left> {
+        if let (Connection::H2(h2), None) = (&mut self.connection, &self.filter) {
+            return h2.begin_and_end(head);
+        }
+        self.begin(head, Bytes::new()).await?;
+        self.end().await
+    }
+
+    /// [`Client::end`], with trailers where the answer can have them: over HTTP/2, if it was not changed on the way and its length was
+    /// not announced.
+    pub async fn end_with(&mut self, trailers: Option<HeaderMap>) -> Result<(), Left> {
+        match (&mut self.connection, trailers) {
+            (Connection::H2(h2), Some(trailers)) if self.filter.is_none() && h2.may_have_trailers() => {
+                h2.end_with(trailers)
+            }
+            _ => self.end().await,
+        }
     }
 
     /// An answer before the answer (RFC 9110 15.2); HTTP/1.0 knows none.

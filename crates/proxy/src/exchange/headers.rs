@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use http::header::{
     ACCEPT_ENCODING, AGE, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, DATE, FORWARDED,
-    HeaderName, HeaderValue, TRANSFER_ENCODING, VIA,
+    HeaderName, HeaderValue, TE, TRANSFER_ENCODING, VIA,
 };
 use http::{StatusCode, Version};
 use tinaja_http::accept::settled;
@@ -34,8 +34,13 @@ pub(super) fn to_origin(
     head: &mut RequestHead,
     cached: bool,
 ) -> Result<(), BadField> {
+    // Whoever speaks HTTP/2 with both ends passes trailers on, as gRPC needs them; over HTTP/1 they end here.
+    let takes_trailers = !cached && request.version == Version::HTTP_2 && head.headers.contains_key(TE);
     for name in hops::hop_by_hop(&head.headers) {
         head.headers.remove(&name);
+    }
+    if takes_trailers {
+        head.headers.insert(TE, "trailers")?;
     }
     // What a client says in these fields it says to nobody.
     [OBJECT, CLIENT, HAS, INTERCEPTED].iter().for_each(|name| head.headers.remove(name));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::{Buf, Bytes};
 use http::header::{ALLOW, CONTENT_LENGTH, MAX_FORWARDS};
 use http::{Method, StatusCode};
+use tinaja_http::hops;
 use tinaja_http::message::ResponseHead;
 use tinaja_http::status::CACHE_STATUS;
 use tinaja_http::status::Outcome;
@@ -135,6 +136,12 @@ impl Passer {
         }
         let (mut is_neighbours, mut skip) = (entry.by_neighbour, 0);
         let mut sent = first.as_ref().map_or(0, Bytes::len) as u64;
+        if first.is_none() && keeping.is_none() && !bodiless && reply.connection.ended_with_head() {
+            if reply.sending {
+                reply.connection.give_up_content();
+            }
+            return Ok(client.begin_and_end(&head).await?);
+        }
         client.begin(&head, first.unwrap_or_default()).await?;
         while !bodiless && !reply.connection.is_done() {
             let neighbour = entry.origin.filter(|_| is_neighbours);
@@ -178,7 +185,8 @@ impl Passer {
             // The origin answered before it had all of the request, and what is left of it is nobody's.
             reply.connection.give_up_content();
         }
-        client.end().await?;
+        let trailers = reply.connection.take_trailers().map(|trailers| hops::trailers_that_pass(&trailers));
+        client.end_with(trailers.filter(|trailers| !trailers.is_empty())).await?;
         self.asker.release(reply.connection);
         Ok(())
     }

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
 use prometheus::IntCounter;
 use tinaja_http::message::{RequestHead, ResponseHead};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -166,6 +167,22 @@ impl Connection {
             counter.inc_by(piece.len() as u64);
         }
         read
+    }
+
+    /// Whether the answer's head said that nothing follows, not even trailers: over HTTP/2 alone.
+    pub fn ended_with_head(&self) -> bool {
+        match &self.version {
+            Speaking::H1(_) => false,
+            Speaking::H2(h2) => self.ahead.is_empty() && h2.ended_with_head(),
+        }
+    }
+
+    /// What came behind the content, where the request has TE: over HTTP/2 alone.
+    pub fn take_trailers(&mut self) -> Option<HeaderMap> {
+        match &mut self.version {
+            Speaking::H1(_) => None,
+            Speaking::H2(h2) => h2.take_trailers(),
+        }
     }
 
     /// Whether an answer failed because its connection ended, and not that answer alone. Of HTTP/1.1 nobody can tell.

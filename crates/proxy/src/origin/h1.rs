@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, TE, TRANSFER_ENCODING};
 use http::{Method, StatusCode, Version};
 use tinaja_http::answer::{AnswerEnd, JudgedAnswer, answer_head_end, judge_answer};
 use tinaja_http::body::{BodyWalk, Framing};
@@ -93,7 +93,14 @@ impl H1 {
         self.head_only = head.method == Method::HEAD;
         self.chunked_request = head.headers.contains_key(TRANSFER_ENCODING);
         let mut wire = Vec::with_capacity(1024);
-        head.write_to(&mut wire);
+        if head.headers.contains_key(TE) {
+            // Its trailers would end here.
+            let mut plain = head.clone();
+            plain.headers.remove(&TE);
+            plain.write_to(&mut wire);
+        } else {
+            head.write_to(&mut wire);
+        }
         self.write(&[&wire]).await
     }
 

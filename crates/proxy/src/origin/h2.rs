@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use ::h2::client::ResponseFuture;
 use ::h2::{Reason, RecvStream, SendStream};
 use bytes::{BufMut as _, Bytes, BytesMut};
-use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, HOST, TE, TRANSFER_ENCODING};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Request, StatusCode, Uri, Version};
 use tinaja_http::answer::{AnswerEnd, judge_answer};
@@ -45,6 +45,10 @@ pub(super) struct H2 {
     /// The connection has ended, and with it every stream of it.
     pub is_lost: bool,
     failed: Option<Failure>,
+    /// What came behind the content, if the request said that its client takes that.
+    trailers: Option<HeaderMap>,
+    takes_trailers: bool,
+    ended_with_head: bool,
 }
 
 impl H2 {
@@ -64,6 +68,9 @@ impl H2 {
             is_unprocessed: false,
             is_lost: false,
             failed: None,
+            trailers: None,
+            takes_trailers: false,
+            ended_with_head: false,
         }
     }
 
@@ -75,6 +82,7 @@ impl H2 {
     /// Sends a request's head. Content follows if the head says so.
     pub async fn send(&mut self, head: &RequestHead) -> Result<(), Failure> {
         self.head_only = head.method == Method::HEAD;
+        self.takes_trailers = head.headers.contains_key(TE);
         let request = request(head, self.tls).ok_or_else(|| Failure::Internal("HTTP/2 has no such request".into()))?;
         let announced = head.headers.get(CONTENT_LENGTH).is_some_and(|length| length.as_bytes() != b"0");
         let with_content = announced || head.headers.contains_key(TRANSFER_ENCODING);
@@ -158,6 +166,7 @@ impl H2 {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Ok(response)) => {
                 let (parts, content) = response.into_parts();
+                self.ended_with_head = content.is_end_stream();
                 (self.answer, self.content) = (None, Some(content));
                 Poll::Ready(Ok((parts.status, parts.headers)))
             }
@@ -194,9 +203,11 @@ impl H2 {
                 }
                 Some(Err(error)) => return Err(self.note(&error)),
                 None => {
-                    // Trailers end here, as they do over HTTP/1; malformed ones make the whole answer so.
+                    // Trailers end here, as they do over HTTP/1, but for a client that takes them; malformed ones make the whole
+                    // answer so.
                     let trailers = content.trailers().await;
-                    trailers.map_err(|error| self.note(&error))?;
+                    let trailers = trailers.map_err(|error| self.note(&error))?;
+                    self.trailers = trailers.filter(|_| self.takes_trailers);
                     if self.left.is_some_and(|left| left > 0) {
                         return Err(Failure::Origin("its answer ended early".into()));
                     }
@@ -206,10 +217,21 @@ impl H2 {
         }
     }
 
+    /// Whether the stream ended with the answer's head.
+    pub fn ended_with_head(&self) -> bool {
+        self.ended_with_head
+    }
+
+    /// The trailers, once the content has ended.
+    pub fn take_trailers(&mut self) -> Option<HeaderMap> {
+        self.trailers.take()
+    }
+
     /// Whether all of the answer has been read.
     pub fn is_done(&self) -> bool {
         let at_end = self.content.as_ref().is_some_and(RecvStream::is_end_stream) && self.failed.is_none();
-        self.ended || self.left == Some(0) || (at_end && self.left.is_none())
+        // Where trailers may come, only the end of the stream says that there are none.
+        self.ended || (self.left == Some(0) && !self.takes_trailers) || (at_end && matches!(self.left, None | Some(0)))
     }
 
     fn note(&mut self, error: &::h2::Error) -> Failure {

@@ -25,6 +25,8 @@ mod forwarding;
 mod framing;
 mod front;
 mod groups;
+mod grpc;
+
 mod helpers;
 mod hops;
 mod http2;
