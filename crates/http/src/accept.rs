@@ -16,7 +16,20 @@ pub(crate) fn normal_form(name: &HeaderName, value: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     let lower = value.to_ascii_lowercase();
-    let text = std::str::from_utf8(&lower).ok()?;
+    let members = if *name == ACCEPT_ENCODING { codings(&lower)? } else { weighted(&lower)? };
+    let mut form = Vec::with_capacity(lower.len() + 3 * members.len());
+    for (choice, weight) in members {
+        form.extend_from_slice(choice.as_bytes());
+        // No token has a NUL, so that what follows it is a weight.
+        form.push(0);
+        form.extend_from_slice(&weight.to_le_bytes());
+    }
+    Some(form)
+}
+
+/// The members of such a field in lower case, with their weights in thousandths; `None` for what is malformed.
+fn weighted(lower: &[u8]) -> Option<Vec<(&str, u16)>> {
+    let text = std::str::from_utf8(lower).ok()?;
     let mut members = Vec::new();
     for member in text.split(',').map(|member| member.trim_matches([' ', '\t'])).filter(|member| !member.is_empty()) {
         if members.len() == MAX_NORMALISED_MEMBERS {
@@ -31,17 +44,14 @@ pub(crate) fn normal_form(name: &HeaderName, value: &[u8]) -> Option<Vec<u8>> {
         }
         members.push((choice, weight));
     }
-    if *name == ACCEPT_ENCODING {
-        settle_codings(&mut members)?;
-    }
-    let mut form = Vec::with_capacity(lower.len() + 3 * members.len());
-    for (choice, weight) in members {
-        form.extend_from_slice(choice.as_bytes());
-        // No token has a NUL, so that what follows it is a weight.
-        form.push(0);
-        form.extend_from_slice(&weight.to_le_bytes());
-    }
-    Some(form)
+    Some(members)
+}
+
+/// The codings that an Accept-Encoding in lower case names, once each, with their weights in thousandths.
+pub(crate) fn codings(lower: &[u8]) -> Option<Vec<(&str, u16)>> {
+    let mut members = weighted(lower)?;
+    settle_codings(&mut members)?;
+    Some(members)
 }
 
 /// Codings by their current names (RFC 9110 8.4.1), in one order and without doubles; `None` where one has two weights.

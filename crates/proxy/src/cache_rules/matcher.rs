@@ -18,6 +18,8 @@ pub(super) struct Matcher {
     pub rules: Vec<CacheRule>,
     /// Whether one of them says that clients' reloads do not count.
     pub ignores_reload: bool,
+    /// Whether one of them has answers sent encoded.
+    pub encodes: bool,
     /// The rules that name a host, by it, in their order.
     exact: HashMap<String, Vec<usize>>,
     /// Those that name all hosts below one.
@@ -58,7 +60,8 @@ impl Matcher {
         let too_large = |_| BadCacheRules { at: rules.len().saturating_sub(1), why: BadCacheRule::PathsTooLarge };
         let paths = set.map_err(too_large)?;
         let ignores_reload = rules.iter().any(|rule| rule.orders.ignores_reload);
-        Ok(Matcher { rules, ignores_reload, exact, below, any, paths, of_rule })
+        let encodes = rules.iter().any(|rule| !rule.orders.encode.is_empty());
+        Ok(Matcher { rules, ignores_reload, encodes, exact, below, any, paths, of_rule })
     }
 
     /// The first rule that fits this host and this path and is `picked`.

@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
+pub use tinaja_http::encoding::{Coding, Codings};
 pub use tinaja_http::storable::{Orders, Override, Overrides, Storing};
 
 use matcher::Matcher;
@@ -155,6 +156,16 @@ impl CacheRules {
             false
         });
         all
+    }
+
+    /// The first rule that has answers sent encoded and names no host.
+    pub(crate) fn encodes_without_host(&self) -> Option<&CacheRule> {
+        self.list().iter().find(|rule| !rule.orders.encode.is_empty() && rule.hosts.is_empty())
+    }
+
+    /// Whether some rule has answers sent encoded.
+    pub(crate) fn may_encode(&self) -> bool {
+        self.0.as_ref().is_some_and(|matcher| matcher.encodes)
     }
 
     /// Whether some rule says that clients' wishes to have answers validated do not count.

@@ -22,6 +22,7 @@ use tinaja_store::{Commit, Hit, Key, Writer};
 use tracing::Instrument as _;
 
 use super::ask::Asker;
+use super::encode::{Encoder, Wanted};
 use super::keep::{Keeper, announced};
 use super::read::{Reader, Source};
 use super::reply::Reply;
@@ -60,6 +61,8 @@ pub(super) struct Fill {
     pub again: Option<Box<Request>>,
     /// An object of up to so many bytes is fetched whether or not anybody reads along.
     pub unwatched_bytes: u64,
+    /// What is to be made of it once it is stored.
+    pub encode: Option<Box<Wanted>>,
 }
 
 /// Where the bytes come from.
@@ -117,6 +120,7 @@ pub(super) struct Filler {
     pub asker: Arc<Asker>,
     pub keeper: Arc<Keeper>,
     pub reader: Arc<Reader>,
+    pub encoder: Arc<Encoder>,
     /// Fetches that go on by themselves.
     pub apart: Crowd,
 }
@@ -161,7 +165,8 @@ impl Filler {
         let feed = Feed::Origin(Box::new(reply.connection));
         let again = Fill::again(request, &head, length);
         let checking = Fill::checking(request, &head);
-        let fill = Fill { place: place.clone(), writer, feed, length, first, checking, again, unwatched_bytes };
+        let encode = self.encoder.wanted_of(request, &place, &head);
+        let fill = Fill { place: place.clone(), writer, feed, length, first, checking, again, unwatched_bytes, encode };
         Ok((Found { place, head, hit }, Box::new(reply.head), fill))
     }
 
@@ -194,7 +199,12 @@ impl Filler {
                         tracing::debug!("an object was not stored: {why}");
                         false
                     }
-                    Commit::Stored { .. } => true,
+                    Commit::Stored { .. } => {
+                        if let Some(wanted) = fill.encode {
+                            self.encoder.begin(*wanted);
+                        }
+                        true
+                    }
                 }
             }
             Err(why @ GivenUp::Digest) => {

@@ -168,6 +168,7 @@ impl Parts {
         let gap = Gap { span: gap, connection: reply.connection };
         let source = Source::of(found, request.ticket.name.clone(), Some(gap));
         let checking = Fill::checking(request, &head);
+        let encode = self.filler.encoder.wanted_of(request, &place, &head);
         let feed = Feed::Pieces(Box::new((request.clone(), source)));
         let unwatched_bytes = self.shared.limits.fill_range_below;
         self.filler
@@ -180,6 +181,7 @@ impl Parts {
                 checking,
                 again: None,
                 unwatched_bytes,
+                encode,
             })
             .await;
         entry.stored = true;

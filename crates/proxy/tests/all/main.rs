@@ -19,6 +19,7 @@ mod cancelling;
 mod collapsing;
 mod destinations;
 mod dripping;
+mod encodings;
 mod failures;
 mod framing;
 mod front;
