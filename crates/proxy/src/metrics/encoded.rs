@@ -9,21 +9,25 @@ use super::register;
 #[derive(Debug)]
 pub(crate) struct Encoded {
     made: IntCounterVec,
-    bytes: IntCounterVec,
+    taken_in: IntCounterVec,
+    put_out: IntCounterVec,
     sent: IntCounterVec,
 }
 
 impl Encoded {
     pub fn new(registry: &Registry) -> prometheus::Result<Encoded> {
         let made = "Stored responses that were to be encoded, by coding and by what came of it.";
-        let made = IntCounterVec::new(Opts::new("tinaja_encodings_total", made), &["coding", "result"])?;
-        let bytes = "Bytes of stored responses that were encoded, before and after.";
-        let bytes = IntCounterVec::new(Opts::new("tinaja_encoding_bytes_total", bytes), &["coding", "side"])?;
+        let made = IntCounterVec::new(Opts::new("tinaja_encoded_objects_total", made), &["coding", "result"])?;
+        let taken_in = "Bytes of stored responses that were encoded, as they are.";
+        let taken_in = IntCounterVec::new(Opts::new("tinaja_encoder_in_bytes_total", taken_in), &["coding"])?;
+        let put_out = "Bytes of what stored responses were encoded to.";
+        let put_out = IntCounterVec::new(Opts::new("tinaja_encoder_out_bytes_total", put_out), &["coding"])?;
         let sent = "Hits that were answered encoded.";
         let sent = IntCounterVec::new(Opts::new("tinaja_encoded_hits_total", sent), &["coding"])?;
         let encoded = Encoded {
             made: register(registry, made)?,
-            bytes: register(registry, bytes)?,
+            taken_in: register(registry, taken_in)?,
+            put_out: register(registry, put_out)?,
             sent: register(registry, sent)?,
         };
         // All of them are there from the beginning, so that a rate can be told.
@@ -31,10 +35,9 @@ impl Encoded {
             for result in ["stored", "not_smaller", "failed", "left_out"] {
                 encoded.made.get_metric_with_label_values(&[coding.name(), result])?;
             }
-            for side in ["in", "out"] {
-                encoded.bytes.get_metric_with_label_values(&[coding.name(), side])?;
+            for of in [&encoded.taken_in, &encoded.put_out, &encoded.sent] {
+                of.get_metric_with_label_values(&[coding.name()])?;
             }
-            encoded.sent.get_metric_with_label_values(&[coding.name()])?;
         }
         Ok(encoded)
     }
@@ -45,8 +48,8 @@ impl Encoded {
             None => "failed",
             Some((_, 0)) => "not_smaller",
             Some((before, after)) => {
-                self.bytes.with_label_values(&[coding.name(), "in"]).inc_by(before);
-                self.bytes.with_label_values(&[coding.name(), "out"]).inc_by(after);
+                self.taken_in.with_label_values(&[coding.name()]).inc_by(before);
+                self.put_out.with_label_values(&[coding.name()]).inc_by(after);
                 "stored"
             }
         };
