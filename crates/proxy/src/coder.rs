@@ -1,8 +1,8 @@
 //! Content that is compressed piece by piece, in memory.
 //!
-//! The levels are those at which a processor's second saves the most: text shrinks to some 22 % of its length by gzip, and to some 19 % by br and
-//! zstd; the highest levels take ten to fifty times as long for a tenth of what is left. One coder takes some 0.3 MB for gzip, and up
-//! to 8 MB for br and zstd, besides what it has made.
+//! The levels are the middle ones, at which style sheets and scripts shrink to a fifth or a quarter of their length. The highest take many times
+//! as long for a few percent more, and somebody waits behind each form that is made. One coder takes some 0.3 MB for gzip and some megabytes for br and
+//! zstd, besides what it has made.
 //!
 //! Nothing is ever decompressed here, so there is no bomb to defuse.
 

@@ -137,7 +137,7 @@ pub(crate) async fn purge_name(store: &Arc<dyn Store>, name: &Name) -> Result<bo
     {
         // Nothing finds them any more. Their bytes need not stay.
         for coding in forms.codings.iter() {
-            store.remove(&form_place(name, &head.facts, coding)).await?;
+            store.remove(&form_place(store, name, (&head.facts, &forms), coding)).await?;
         }
     }
     Ok(there || removed == Removed::Elsewhere)

@@ -105,7 +105,7 @@ impl Encoder {
     /// What was found as this client is to get it: in a coding that it wants, if there is such a form. If not, one is made for the next.
     pub async fn form_of(self: &Arc<Self>, request: &Request, found: Found) -> Found {
         let (Some(forms), true) = (Forms::of(&found.head), is_for_client(request)) else { return found };
-        let is_whole = found.hit.state == State::Whole && found.length().is_some_and(|length| fits(length));
+        let is_whole = found.hit.state == State::Whole && found.length().is_some_and(fits);
         let codings = if is_whole { codings_for(request, &forms) } else { Codings::NONE };
         let name = &request.ticket.name;
         let disk = if codings.is_empty() { None } else { self.disk() };
@@ -142,7 +142,8 @@ impl Encoder {
 
     /// Makes a form, by and by, unless somebody is about that already, or just was.
     pub fn begin(self: &Arc<Self>, wanted: Wanted) {
-        let place = form_place(&wanted.name, &wanted.facts, wanted.coding);
+        let Some(disk) = self.disk() else { return };
+        let place = form_place(&disk, &wanted.name, (&wanted.facts, &wanted.forms), wanted.coding);
         if self.tried.get(&place, self.shared.clock.now()) == Some(wanted.forms.id) {
             return;
         }
@@ -161,7 +162,7 @@ impl Encoder {
             async move {
                 let encoder = &making.encoder;
                 let Ok(_turn) = encoder.turns.acquire().await else { return };
-                let made = encoder.shared.clock.timeout(PATIENCE, encoder.make(&wanted, &making.place)).await;
+                let made = encoder.shared.clock.timeout(PATIENCE, encoder.make(&disk, &wanted, &making.place)).await;
                 let made = made.unwrap_or(Err(NotMade::Late));
                 let (id, now) = (wanted.forms.id, encoder.shared.clock.now());
                 encoder.tried.add(making.place.clone(), id, now, now + REST);
@@ -175,13 +176,13 @@ impl Encoder {
     }
 
     /// Makes a form and stores it. How long the answer is, and its form; 0 for one that would be no smaller.
-    async fn make(&self, wanted: &Wanted, place: &Key) -> Result<(u64, u64), NotMade> {
+    async fn make(&self, disk: &Storage, wanted: &Wanted, place: &Key) -> Result<(u64, u64), NotMade> {
         let Wanted { name, forms, coding, .. } = wanted;
         let mut hit = self.store.find(&wanted.place).await.ok_or(NotMade::Gone)?;
         let head = StoredHead::decode(&hit.head).filter(|head| head.belongs_to(name.primary())).ok_or(NotMade::Gone)?;
         let is_its = Forms::of(&head).is_some_and(|found| found.id == forms.id);
         let length = hit.body.len().filter(|length| is_its && hit.state == State::Whole && fits(*length));
-        let (length, disk) = length.zip(self.disk()).ok_or(NotMade::Gone)?;
+        let length = length.ok_or(NotMade::Gone)?;
         let _long = if length > LONG_BYTES { self.long_turn.acquire().await.ok() } else { None };
         let most = length * MOST_PERCENT / 100;
         let mut coder = Coder::new(*coding, length)?;

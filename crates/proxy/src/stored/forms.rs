@@ -73,12 +73,20 @@ impl Forms {
     }
 }
 
-/// Where the form in this coding of a name's response, which may be a variant, stands.
-pub(crate) fn form_place(name: &Name, facts: &Facts, coding: Coding) -> Key {
-    let mut mark = [0; ID_BYTES + 2];
-    if let Some((variant, [of, varies])) = mark.split_first_chunk_mut() {
-        *variant = facts.variant.unwrap_or_default();
-        (*of, *varies) = (coding as u8, u8::from(facts.variant.is_some()));
+/// Where the form in this coding of a response, which may be a variant, stands in a store.
+///
+/// Other nodes may have another response of the same name, each with forms of its own: in what they share those must not take each other's
+/// places. In a store of one's own a new form takes the place of the one that is of no use any more.
+pub(crate) fn form_place(store: &Storage, name: &Name, (facts, forms): (&Facts, &Forms), coding: Coding) -> Key {
+    let is_shared = store.distrusted_before().is_some();
+    let (of, kind) = match facts.variant {
+        _ if is_shared => (forms.id, 2),
+        Some(variant) => (variant, 1),
+        None => ([0; ID_BYTES], 0),
+    };
+    let mut mark = [kind; ID_BYTES + 2];
+    if let Some((first, [number, _])) = mark.split_first_chunk_mut() {
+        (*first, *number) = (of, coding as u8);
     }
     name.form_place(&mark)
 }
@@ -86,7 +94,7 @@ pub(crate) fn form_place(name: &Name, facts: &Facts, coding: Coding) -> Key {
 /// Looks for the form of a response in a coding. Reads the disk once at most.
 pub(crate) async fn find_form(store: &Storage, name: &Name, of: (&StoredHead, &Forms), coding: Coding) -> Form {
     let (head, forms) = of;
-    let place = form_place(name, &head.facts, coding);
+    let place = form_place(store, name, (&head.facts, forms), coding);
     let Some((found, hit)) = look(store, name, &place).await else { return Form::Absent };
     let is_its = found.kind == Kind::Form && found.pieces()[..] == forms.mark(coding);
     match hit.body.len() {
@@ -147,8 +155,10 @@ mod tests {
     fn each_has_a_place_of_its_own() {
         let name = Name::from_primary(b"name");
         let mut places = vec![name.place()];
+        let store: Storage = std::sync::Arc::new(tinaja_store::Reference::new());
+        let forms = Forms { id: [7; 16], codings: Codings::NONE };
         for variant in [None, Some([0; 16]), Some([1; 16])] {
-            places.extend(Coding::ALL.map(|coding| form_place(&name, &facts(variant), coding)));
+            places.extend(Coding::ALL.map(|coding| form_place(&store, &name, (&facts(variant), &forms), coding)));
         }
         for (number, place) in places.iter().enumerate() {
             assert!(!places[..number].contains(place), "{number}");
