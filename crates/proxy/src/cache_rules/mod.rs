@@ -163,9 +163,12 @@ impl CacheRules {
         self.list().iter().find(|rule| !rule.orders.encode.is_empty() && rule.hosts.is_empty())
     }
 
-    /// Whether some rule has answers sent encoded.
-    pub(crate) fn may_encode(&self) -> bool {
-        self.0.as_ref().is_some_and(|matcher| matcher.encodes)
+    /// Whether an answer of which only the host and the path are known may be sent encoded by a rule that `heeds` says counts. A rule that fits
+    /// whatever comes decides for those below it.
+    pub(crate) fn may_encode(&self, host: &str, path: &str, heeds: impl Fn(&CacheRule) -> bool) -> bool {
+        let Some(matcher) = self.0.as_ref().filter(|matcher| matcher.encodes) else { return false };
+        let path = path.split('?').next().unwrap_or_default();
+        matcher.find(host, path, |rule| heeds(rule) || rule.fits_all_answers()).is_some_and(heeds)
     }
 
     /// Whether some rule says that clients' wishes to have answers validated do not count.

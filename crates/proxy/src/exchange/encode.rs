@@ -105,7 +105,7 @@ impl Encoder {
     /// What was found as this client is to get it: in a coding that it wants, if there is such a form. If not, one is made for the next.
     pub async fn form_of(self: &Arc<Self>, request: &Request, found: Found) -> Found {
         let (Some(forms), true) = (Forms::of(&found.head), is_for_client(request)) else { return found };
-        let is_whole = found.hit.state == State::Whole && found.length().is_some_and(fits);
+        let is_whole = found.hit.state == State::Whole && found.length().is_some_and(may_be_so_long);
         let codings = if is_whole { codings_for(request, &forms) } else { Codings::NONE };
         let name = &request.ticket.name;
         let disk = if codings.is_empty() { None } else { self.disk() };
@@ -181,7 +181,7 @@ impl Encoder {
         let mut hit = self.store.find(&wanted.place).await.ok_or(NotMade::Gone)?;
         let head = StoredHead::decode(&hit.head).filter(|head| head.belongs_to(name.primary())).ok_or(NotMade::Gone)?;
         let is_its = Forms::of(&head).is_some_and(|found| found.id == forms.id);
-        let length = hit.body.len().filter(|length| is_its && hit.state == State::Whole && fits(*length));
+        let length = hit.body.len().filter(|length| is_its && hit.state == State::Whole && may_be_so_long(*length));
         let length = length.ok_or(NotMade::Gone)?;
         let _long = if length > LONG_BYTES { self.long_turn.acquire().await.ok() } else { None };
         let most = length * MOST_PERCENT / 100;
@@ -239,7 +239,8 @@ impl Drop for Making {
     }
 }
 
-fn fits(length: u64) -> bool {
+/// Whether what is so long is encoded.
+pub(super) fn may_be_so_long(length: u64) -> bool {
     (LEAST_BYTES..=MOST_BYTES).contains(&length)
 }
 

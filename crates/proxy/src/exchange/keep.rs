@@ -14,6 +14,7 @@ use tinaja_http::storable::{self, Keep, NotStorable, Policy};
 use tinaja_http::targeted::CDN_CACHE_CONTROL;
 use tinaja_store::{Hint, Key, Writer};
 
+use super::encode::may_be_so_long;
 use super::headers::X_FORWARDED_FOR;
 use super::plan::random;
 use super::request::{Request, Ticket};
@@ -132,7 +133,8 @@ impl Keeper {
         let name = &request.ticket.name;
         let header = header(keep, answer.head);
         let passes = !request.ticket.is_kept(&self.shared);
-        let codings = if passes || keep.of_one { Codings::NONE } else { keep.encodings };
+        let is_out_of_reach = length.is_some_and(|length| !may_be_so_long(length));
+        let codings = if passes || keep.of_one || is_out_of_reach { Codings::NONE } else { keep.encodings };
         let forms = if codings.is_empty() { Vec::new() } else { Forms { id: random().to_le_bytes(), codings }.bytes() };
         let head = StoredHead::encode_pieces(Kind::Whole, &facts, name.primary(), &forms, answer.tags, &header)?;
         let group = self.groups.join(&member(request, answer.head), self.shared.clock.now());

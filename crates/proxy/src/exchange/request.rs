@@ -136,9 +136,7 @@ impl Ticket {
 
     /// Whether the origin is asked for what is not encoded: a rule may have the answer encoded here.
     pub fn asks_identity(&self) -> bool {
-        let rules = &self.listener.cache_rules;
-        rules.may_encode()
-            && rules.find_before(self.host_name(), &self.path).into_iter().any(|rule| self.heeds_encode(rule))
+        self.listener.cache_rules.may_encode(self.host_name(), &self.path, |rule| self.heeds_encode(rule))
     }
 
     /// Whether some rule about storing says that clients' wishes to have answers validated do not count.

@@ -412,6 +412,35 @@ fn without_a_rule_nothing_changes() {
     assert_eq!((origin.count(), proxy.store.stats().stored), (1, 1));
 }
 
+/// A rule above that fits whatever comes keeps its paths from the one that encodes, at the origin too. One that goes by the type does not, since that is known
+/// only afterwards; and where a type is named, it need not be text.
+#[test]
+fn the_first_rule_that_fits_decides() {
+    let origin = Origin::start(|request, stream| {
+        let media_type = if request.path.ends_with(".own") { "application/x-own" } else { "text/html" };
+        let fields = format!("Content-Type: {media_type}\r\nCache-Control: max-age=60\r\n");
+        reply(stream, request, 200, &fields, &text(1))
+    });
+    let account = CacheRule { paths: vec!["/account/*".parse().unwrap()], ..CacheRule::new(Orders::default()) };
+    let own = CacheRule { types: vec!["application/x-own".parse().unwrap()], ..encoding() };
+    let images = CacheRule { types: vec!["image/*".parse().unwrap()], ..CacheRule::new(Orders::default()) };
+    let (proxy, _) = before_with(&origin, vec![account, images, own, encoding()], |_| {});
+    for (number, (path, asked, coding)) in [
+        ("/account/x", "gzip", ""),
+        ("/account/x.own", "gzip", ""),
+        ("/x", "identity", "gzip"),
+        ("/x.own", "identity", "gzip"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        get(&proxy, path, "gzip");
+        assert_eq!(origin.requests()[number].field("accept-encoding").as_deref(), Some(asked), "{path}");
+        assert!(decoded(&encoded(&proxy, path, "gzip", coding)) == text(1));
+    }
+    assert_eq!((origin.count(), proxy.store.stats().live_objects), (4, 6));
+}
+
 /// A long body in pieces whose length is not announced.
 #[test]
 fn what_comes_in_chunks() {
