@@ -144,18 +144,17 @@ impl Encoder {
     pub fn begin(self: &Arc<Self>, wanted: Wanted) {
         let Some(disk) = self.disk() else { return };
         let place = form_place(&disk, &wanted.name, (&wanted.facts, &wanted.forms), wanted.coding);
-        if self.tried.get(&place, self.shared.clock.now()) == Some(wanted.forms.id) {
-            return;
-        }
         {
             let mut making = self.making.lock();
+            // Looked at under the lock: whoever has made one says so before it is no longer being made.
+            if self.tried.get(&place, self.shared.clock.now()) == Some(wanted.forms.id) || making.contains(&place) {
+                return;
+            }
             if making.len() >= MOST_WAITING {
                 drop(making);
                 return self.count(|encoded| encoded.left_out(wanted.coding));
             }
-            if !making.insert(place.clone()) {
-                return;
-            }
+            making.insert(place.clone());
         }
         let making = Making { encoder: self.clone(), place };
         self.shared.clock.start(
