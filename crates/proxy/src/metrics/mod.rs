@@ -1,6 +1,6 @@
 //! What the proxy counts, for Prometheus, and whether it is well.
 //!
-//! Labels have fixed values, so nothing that a client sends can make more series: some 350
+//! Labels have fixed values, so nothing that a client sends can make more series: some 370
 //! altogether, and 12 for each origin of each route. Nothing is counted twice: the store's figures are read where they are kept.
 //!
 //! - `requests`, `fetches`, `neighbours`: what clients, origins and other nodes were answered; `clients`, `store`, `process`, `origins`: figures that are kept elsewhere

@@ -20,6 +20,7 @@ mod collapsing;
 mod destinations;
 mod dripping;
 mod encodings;
+mod encodings_kept;
 mod failures;
 mod framing;
 mod front;
