@@ -1,18 +1,21 @@
 //! Encoded forms over real sockets: which rule decides, and what becomes of forms in long answers, on disks and in crowds.
 
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use tinaja_proxy::cache_rules::{CacheRule, CacheRules, Orders};
 use tinaja_proxy::{Action, Mode, Routes, Rule};
-use tinaja_store::{Cache, CacheOptions, Store, block_on};
+use tinaja_store::{Body, BodySource, Cache, CacheOptions, Hit, ReadError, Store, block_on};
 
 use crate::encodings::{
     ask, before, before_with, decoded, encoded, encoding, get, has_stored, lasting, origin_of, text,
 };
-use crate::support::{Origin, Proxy, eventually, reply};
+use crate::support::{Altered, Origin, Proxy, eventually, reply};
 
 /// A rule above that fits whatever comes keeps its paths from the one that encodes, at the origin too. One that goes by the type does not, since that is known
 /// only afterwards; and where a type is named, it need not be text.
@@ -142,6 +145,61 @@ fn forms_survive_a_restart() {
         assert!(decoded(&answer) == text(1));
     }
     assert_eq!(store.stats().stored, 0);
+}
+
+/// The body of a form that is overwritten on the disk while it is read: a thousand bytes come, and no more.
+struct Overwritten(Option<Bytes>, u64);
+
+impl BodySource for Overwritten {
+    fn length(&self) -> Option<u64> {
+        Some(self.1)
+    }
+
+    fn seek(&mut self, _: Range<u64>) -> Result<(), ReadError> {
+        Ok(())
+    }
+
+    fn poll_next(&mut self, _: &mut Context<'_>, _: usize) -> Poll<Result<Option<Bytes>, ReadError>> {
+        Poll::Ready(self.0.take().map(Some).ok_or(ReadError::Gone))
+    }
+}
+
+/// The rest of what is lost while it is sent comes from the origin, by its tag or its date. Of a form the origin has no rest: its client is cut off, and gets
+/// no byte of the text behind the beginning of the form.
+#[test]
+fn a_form_that_is_lost_amid_an_answer_is_not_taken_up_at_the_origin() {
+    // A date that tells versions apart, but not forms of one.
+    let origin = lasting(6000, "Last-Modified: Tue, 14 Nov 2023 22:13:20 GMT\r\n");
+    let store = Altered::finding(|store, key| {
+        let pending = store.find(key);
+        Box::pin(async move {
+            let hit = pending.await?;
+            // The second byte of a head is the kind, and 4 is a form.
+            if hit.head[1] != 4 {
+                return Some(hit);
+            }
+            let length = hit.body.len().unwrap();
+            let mut body = hit.body;
+            let all = body.collect(1 << 20).await.ok()?;
+            let body = Body::from_source(Box::new(Overwritten(Some(all.slice(..1000)), length)));
+            Some(Hit { body, ..hit })
+        })
+    });
+    let proxy = over(Arc::new(store), &origin);
+    get(&proxy, "/", "gzip");
+    // One that is answered at once, and one with a condition.
+    for condition in ["", "If-None-Match: \"other\"\r\n"] {
+        let mut answer = None;
+        eventually("it comes encoded", || {
+            let got = ask(&proxy, "GET", "/", &format!("Accept-Encoding: gzip\r\n{condition}"));
+            let is_encoded = got.field("content-encoding") == "gzip";
+            answer = Some(got);
+            is_encoded
+        });
+        let answer = answer.unwrap();
+        assert_eq!((answer.whole, answer.body.len()), (false, 1000), "{condition}");
+    }
+    assert_eq!(origin.count(), 1);
 }
 
 /// Bits that flip on the disk cost a request at the origin at the most, and nobody gets them.
