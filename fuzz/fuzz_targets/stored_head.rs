@@ -99,6 +99,9 @@ fn write(data: &[u8]) {
         }
     }
     let (kind, marks) = match flags >> 4 & 3 {
+        // With an id and codings, as what may be sent encoded, or without; and such a form.
+        0 if numbers[26] & 3 == 1 => (Kind::Whole, vec![flags; 18]),
+        0 if numbers[26] & 3 == 2 => (Kind::Form, vec![flags; 17]),
         0 => (Kind::Whole, Vec::new()),
         1 => (Kind::Family, Vec::new()),
         2 => (Kind::Piece, Piece { first: u64_at(0), last: u64::MAX, id: [flags; 16] }.mark().to_vec()),

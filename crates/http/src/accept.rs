@@ -16,10 +16,7 @@ pub(crate) fn normal_form(name: &HeaderName, value: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     let lower = value.to_ascii_lowercase();
-    let mut members = members(&lower)?;
-    if *name == ACCEPT_ENCODING {
-        settle_codings(&mut members)?;
-    }
+    let members = if *name == ACCEPT_ENCODING { codings(&lower)? } else { weighted(&lower)? };
     let mut form = Vec::with_capacity(lower.len() + 3 * members.len());
     for (choice, weight) in members {
         form.extend_from_slice(choice.as_bytes());
@@ -30,8 +27,8 @@ pub(crate) fn normal_form(name: &HeaderName, value: &[u8]) -> Option<Vec<u8>> {
     Some(form)
 }
 
-/// What is chosen from, in small letters, with its weight in thousandths; `None` where it is malformed or has too many members.
-fn members(lower: &[u8]) -> Option<Vec<(&str, u16)>> {
+/// The members of such a field in lower case, with their weights in thousandths; `None` for what is malformed.
+fn weighted(lower: &[u8]) -> Option<Vec<(&str, u16)>> {
     let text = std::str::from_utf8(lower).ok()?;
     let mut members = Vec::new();
     for member in text.split(',').map(|member| member.trim_matches([' ', '\t'])).filter(|member| !member.is_empty()) {
@@ -58,8 +55,7 @@ fn members(lower: &[u8]) -> Option<Vec<(&str, u16)>> {
 pub fn folded<'a>(lines: impl Iterator<Item = &'a [u8]>, has: &[String]) -> Option<String> {
     let lines: Vec<&[u8]> = lines.collect();
     let lower = lines.join(&b", "[..]).to_ascii_lowercase();
-    let mut codings = members(&lower)?;
-    settle_codings(&mut codings)?;
+    let codings = codings(&lower)?;
     let weight = |name: &str| codings.iter().find(|(coding, _)| *coding == name).map(|(_, weight)| *weight);
     let takes = |coding: &&String| weight(coding).or(weight("*")).is_some_and(|weight| weight > 0);
     let mut taken: Vec<&str> = has.iter().filter(takes).map(String::as_str).collect();
@@ -79,8 +75,7 @@ pub fn folded<'a>(lines: impl Iterator<Item = &'a [u8]>, has: &[String]) -> Opti
 pub fn settled<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<String> {
     let lines: Vec<&[u8]> = lines.collect();
     let lower = lines.join(&b", "[..]).to_ascii_lowercase();
-    let mut codings = members(&lower).filter(|_| !lines.is_empty())?;
-    settle_codings(&mut codings)?;
+    let mut codings = codings(&lower).filter(|_| !lines.is_empty())?;
     codings.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
     let written = |(coding, weight): &(&str, u16)| match weight {
         1000 => (*coding).to_owned(),
@@ -88,6 +83,13 @@ pub fn settled<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<String> {
     };
     let settled = codings.iter().map(written).collect::<Vec<_>>().join(", ");
     (lines != [settled.as_bytes()]).then_some(settled)
+}
+
+/// The codings that an Accept-Encoding in lower case names, once each, with their weights in thousandths.
+pub(crate) fn codings(lower: &[u8]) -> Option<Vec<(&str, u16)>> {
+    let mut members = weighted(lower)?;
+    settle_codings(&mut members)?;
+    Some(members)
 }
 
 /// Codings by their current names (RFC 9110 8.4.1), in one order and without doubles; `None` where one has two weights.

@@ -17,6 +17,7 @@
 //! - [`key`], [`vary`]: under which name, and which requests share a stored response?
 //! - [`reuse::reuse`]: may it be used for this request, as it is, stale, or after validation?
 //! - [`conditional::evaluate`]: the client's conditions; [`range::wanted`], [`multipart`]: the parts it asks for
+//! - [`encoding`]: what may be sent compressed, what of a head changes then, and which coding a client wants
 //! - [`validate`]: asking the origin, which stored response its 304 is about, what that or a HEAD's answer changes
 //! - [`partial`]: pieces of an object, and which belong together
 //! - [`invalidate::invalidated`]: what an unsafe method's answer makes invalid
@@ -34,6 +35,7 @@ pub mod conditional;
 pub mod control;
 pub mod dates;
 pub mod edits;
+pub mod encoding;
 mod fields;
 pub mod freshness;
 pub mod head;

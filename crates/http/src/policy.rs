@@ -3,6 +3,7 @@
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, HeaderName};
 
+use crate::encoding::Codings;
 use crate::limits::{MAX_HEURISTIC_SECONDS, MAX_SECONDS};
 
 /// What an operator may choose. The default is what the RFCs say, for a cache that speaks for nobody.
@@ -23,6 +24,9 @@ pub struct Policy {
     /// The exchange was meant to be seen by its two ends alone. Then what came with Cookie or Authorization, or sets a cookie, is
     /// stored only where the answer says `public` or `s-maxage`, without the cookie, and no order changes that. Off by default.
     pub decrypted: bool,
+    /// The operator names the media type of this answer, so that he knows that compressing it is worth while. Off by default: then
+    /// only text is compressed.
+    pub typed: bool,
 }
 
 impl Default for Policy {
@@ -34,6 +38,7 @@ impl Default for Policy {
             parts: false,
             orders: Orders::default(),
             decrypted: false,
+            typed: false,
         }
     }
 }
@@ -58,6 +63,8 @@ pub struct Orders {
     pub without_cookies: bool,
     /// A client's wish to have a fresh answer validated does not count.
     pub ignores_reload: bool,
+    /// The codings in which they may be sent, the best first.
+    pub encode: Codings,
 }
 
 /// Whether answers are stored.
@@ -83,6 +90,7 @@ impl Default for Orders {
             overrides: Overrides::default(),
             without_cookies: false,
             ignores_reload: false,
+            encode: Codings::NONE,
         }
     }
 }

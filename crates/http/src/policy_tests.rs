@@ -14,6 +14,7 @@ const PLAIN: Orders = Orders {
     overrides: Overrides(0),
     without_cookies: false,
     ignores_reload: false,
+    encode: Codings::NONE,
 };
 const TTL: Orders = Orders { ttl_seconds: Some(100), ..PLAIN };
 

@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderName, Method, StatusCode};
 
 use crate::age::initial_age;
 use crate::control::{CacheControl, Scope, request_directives};
+use crate::encoding::{Codings, may_encode};
 use crate::freshness::lifetime_seconds;
 use crate::limits::MAX_ERROR_SECONDS;
 pub use crate::policy::{Orders, Override, Overrides, Policy, Storing};
@@ -86,6 +87,12 @@ pub struct Keep {
     pub without: Vec<HeaderName>,
     /// What the response says and the operator overrules ([`Orders::overrides`]).
     pub overruled: Overrides,
+    /// The codings in which it may be sent, the best first ([`Orders::encode`]): none for what may be for one client alone, or must stay
+    /// as it is.
+    pub encodings: Codings,
+    /// The request said who asks, and the response does not say that it is for all. What is fetched so is not encoded: its bytes may hold a
+    /// secret of that client beside what somebody else chose, and then their length tells of the secret (BREACH).
+    pub of_one: bool,
 }
 
 /// May a shared cache store this answer, and how? One call decides all of RFC 9111 3.
@@ -138,6 +145,12 @@ pub fn keep(exchange: &Exchange<'_>, policy: &Policy) -> Result<Keep, NotStorabl
     {
         without.push(SET_COOKIE);
     }
+    let shared = chosen.control.has("public") || chosen.control.has("s-maxage");
+    let names_client = [COOKIE, AUTHORIZATION].iter().any(|name| request.contains_key(name));
+    // What was for one client by the origin's word stays as it is, whatever an order makes of it.
+    let forced = [Override::Private, Override::NoStore, Override::Authorization];
+    let was_shared = !forced.into_iter().any(|one| overruled.has(one)) && !policy.decrypted;
+    let encodes = was_shared && may_encode(status, response, policy.typed);
     let keep = Keep {
         fresh_seconds: if validated_always { 0 } else { lifetime.saturating_sub(age_seconds) },
         stale_seconds: age_seconds.saturating_sub(lifetime),
@@ -147,6 +160,8 @@ pub fn keep(exchange: &Exchange<'_>, policy: &Policy) -> Result<Keep, NotStorabl
         may_be_stale: stays,
         without,
         overruled,
+        encodings: if encodes { orders.encode } else { Codings::NONE },
+        of_one: names_client && !shared,
     };
     let ever_served = keep.fresh_seconds + keep.stale_while_revalidate_seconds + keep.stale_if_error_seconds > 0;
     if !ever_served && !response.contains_key(ETAG) && !response.contains_key(LAST_MODIFIED) {

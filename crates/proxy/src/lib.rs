@@ -45,6 +45,7 @@ mod bans;
 pub mod cache_rules;
 mod client;
 mod clients;
+mod coder;
 mod config;
 mod crowd;
 mod current;

@@ -180,6 +180,15 @@ impl Listener {
         )
     }
 
+    /// What there is to say of a rule that encodes nothing here, since it names no host.
+    pub fn idle_encode(&self) -> Option<String> {
+        let rule = self.cache_rules.encodes_without_host().filter(|_| !matches!(self.mode, Mode::Reverse(_)))?;
+        let address = self.address;
+        Some(format!(
+            "{rule} has encode and no host, so it compresses nothing for clients of {address}, which is no reverse proxy: name hosts in it"
+        ))
+    }
+
     /// Whether a listener's rules refuse what it was asked, whatever the destination's address is.
     pub(crate) fn check_request(&self, asked: Asked<'_>) -> Result<(), Failure> {
         match self.mode {

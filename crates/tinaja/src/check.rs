@@ -86,6 +86,9 @@ pub fn check(settings: &Settings) -> Result<()> {
     for listener in settings.proxy.listeners.iter().filter(|listener| listener.is_open_to_all()) {
         let _ = writeln!(text, "  would warn: {}", listener.warning());
     }
+    for what in settings.proxy.listeners.iter().filter_map(Listener::idle_encode) {
+        let _ = writeln!(text, "  would warn: {what}");
+    }
     match stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result.context("cannot write to standard output"),

@@ -68,7 +68,7 @@ fn shown(way: &Explained) -> String {
 }
 
 fn shown_stored(stored: &Stored) -> String {
-    let Stored { status, content_type, bytes, age, ttl, has_validator } = stored;
+    let Stored { status, content_type, bytes, age, ttl, has_validator, encoded } = stored;
     let mut text = format!("status {status}");
     if let Some(content_type) = content_type {
         let _ = write!(text, ", {content_type}");
@@ -79,5 +79,8 @@ fn shown_stored(stored: &Stored) -> String {
     let fresh = if *ttl > 0 { format!("fresh for {ttl} s") } else { format!("stale for {} s", ttl.unsigned_abs()) };
     let validator = if *has_validator { "with a validator" } else { "without a validator" };
     let _ = write!(text, ", {age} s old, {fresh}, {validator}");
+    for (coding, bytes) in encoded {
+        let _ = write!(text, ", also as {coding} of {bytes} bytes");
+    }
     text
 }

@@ -17,7 +17,7 @@ use tinaja_store::{Cursor, Removed, Store, StoreError};
 use crate::config::{Listener, Mode};
 use crate::mirrors::is_mirrors;
 use crate::origin::{Destination, default_port};
-use crate::stored::{Name, StoredHead, keyed, parts_of, site};
+use crate::stored::{Forms, Name, StoredHead, form_place, keyed, parts_of, site};
 
 /// Objects looked at in one go.
 pub(super) const PAGE: usize = 256;
@@ -150,9 +150,17 @@ impl Url {
 pub(crate) async fn purge_name(store: &Arc<dyn Store>, name: &Name) -> Result<bool, PurgeError> {
     let place = name.place();
     let found = store.find(&place).await;
-    let there =
-        found.is_some_and(|hit| StoredHead::decode(&hit.head).is_some_and(|head| head.belongs_to(name.primary())));
+    let head = found.and_then(|hit| StoredHead::decode(&hit.head)).filter(|head| head.belongs_to(name.primary()));
+    let there = head.is_some();
     let removed = store.remove(&place).await?;
+    if let Some(head) = head
+        && let Some(forms) = Forms::of(&head)
+    {
+        // Nothing finds them any more. Their bytes need not stay.
+        for coding in forms.codings.iter() {
+            store.remove(&form_place(store, name, (&head.facts, &forms), coding)).await?;
+        }
+    }
     Ok(there || removed == Removed::Elsewhere)
 }
 

@@ -152,6 +152,9 @@ pub struct Stored {
     pub ttl: i64,
     /// Whether it can be validated.
     pub has_validator: bool,
+    /// The codings in which it is stored besides, and the length in each.
+    #[serde(default)]
+    pub encoded: Vec<(String, u64)>,
 }
 
 /// The figures of a cache. Sizes are bytes; the names are stable, scripts read them.

@@ -12,6 +12,8 @@ pub(super) struct Matcher {
     pub rules: Vec<CacheRule>,
     /// Whether one of them says that clients' reloads do not count.
     pub ignores_reload: bool,
+    /// Whether one of them has answers sent encoded.
+    pub encodes: bool,
     urls: UrlMatcher,
 }
 
@@ -34,7 +36,8 @@ impl Matcher {
             |why: BadUrls| BadCacheRules { at: rules.len().saturating_sub(1), why: BadCacheRule::Urls(why) };
         let urls = UrlMatcher::new(rules.iter().map(|rule| (&*rule.hosts, &*rule.paths))).map_err(too_large)?;
         let ignores_reload = rules.iter().any(|rule| rule.orders.ignores_reload);
-        Ok(Matcher { rules, ignores_reload, urls })
+        let encodes = rules.iter().any(|rule| !rule.orders.encode.is_empty());
+        Ok(Matcher { rules, ignores_reload, encodes, urls })
     }
 
     /// The first rule that fits this host and this path and is `picked`.

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
+pub use tinaja_http::encoding::{Coding, Codings};
 pub use tinaja_http::storable::{Orders, Override, Overrides, Storing};
 
 use matcher::Matcher;
@@ -135,6 +136,19 @@ impl CacheRules {
             false
         });
         all
+    }
+
+    /// The first rule that has answers sent encoded and names no host.
+    pub(crate) fn encodes_without_host(&self) -> Option<&CacheRule> {
+        self.list().iter().find(|rule| !rule.orders.encode.is_empty() && rule.hosts.is_empty())
+    }
+
+    /// Whether an answer of which only the host and the path are known may be sent encoded by a rule that `heeds` says counts. A rule that fits
+    /// whatever comes decides for those below it.
+    pub(crate) fn may_encode(&self, host: &str, path: &str, heeds: impl Fn(&CacheRule) -> bool) -> bool {
+        let Some(matcher) = self.0.as_ref().filter(|matcher| matcher.encodes) else { return false };
+        let path = path.split('?').next().unwrap_or_default();
+        matcher.find(host, path, |rule| heeds(rule) || rule.fits_all_answers()).is_some_and(heeds)
     }
 
     /// Whether some rule says that clients' wishes to have answers validated do not count.

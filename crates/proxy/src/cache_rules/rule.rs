@@ -77,6 +77,12 @@ impl CacheRule {
             && (self.types.is_empty() || self.types.iter().any(|pattern| pattern.fits(media_type)))
     }
 
+    /// Whether it fits every answer to a request for its hosts and paths.
+    pub(super) fn fits_all_answers(&self) -> bool {
+        let any_size = self.min_bytes.is_none() && self.max_bytes.is_none();
+        any_size && self.statuses.is_empty() && self.types.is_empty()
+    }
+
     /// Whether it, with these hosts, fits all that another one fits, as far as can be told without reading regular expressions.
     pub(super) fn covers(&self, hosts: &Hosts<'_>, other: &CacheRule) -> bool {
         let sizes = (self.min_bytes.unwrap_or(0), self.max_bytes.unwrap_or(u64::MAX));

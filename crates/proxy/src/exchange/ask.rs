@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, TRANSFER_ENCODING};
 use tinaja_http::body::Framing;
 use tinaja_http::hops::{self, Interim};
 use tinaja_http::message::{BadField, RequestHead, ResponseHead};
@@ -105,6 +105,12 @@ impl Asker {
         entry: &mut Entry,
     ) -> Result<Reply, Failure> {
         request.check_online()?;
+        let mut head = head;
+        if cached && request.ticket.asks_identity() {
+            // Encoded here, once, for all who want it so.
+            let set = head.headers.insert(ACCEPT_ENCODING, "identity");
+            set.map_err(|error| Failure::Internal(error.to_string()))?;
+        }
         // A node of the cluster would take the path for one of its own.
         let shared = cached && request.ticket.mirror.is_none();
         if shared && let Some(reply) = self.neighbours.ask(request, &head, entry).await? {

@@ -23,6 +23,7 @@ use tracing::Instrument as _;
 
 use super::ask::Asker;
 use super::beginning::keep_beginning;
+use super::encode::{Encoder, Wanted};
 use super::keep::{Keeper, announced};
 use super::read::{Reader, Source};
 use super::refresh::forget_at;
@@ -66,6 +67,8 @@ pub(super) struct Fill {
     pub leaves: Option<PieceList>,
     /// Bytes that the writer has taken.
     pub written: u64,
+    /// What is to be made of it once it is stored.
+    pub encode: Option<Box<Wanted>>,
 }
 
 /// Where the bytes come from.
@@ -124,6 +127,7 @@ pub(super) struct Filler {
     pub asker: Arc<Asker>,
     pub keeper: Arc<Keeper>,
     pub reader: Arc<Reader>,
+    pub encoder: Arc<Encoder>,
     /// Fetches that go on by themselves.
     pub apart: Crowd,
 }
@@ -169,6 +173,7 @@ impl Filler {
         let again = Fill::again(request, &head, length);
         let checking = Fill::checking(request, &head);
         let (leaves, written) = (None, 0);
+        let encode = self.encoder.wanted_of(request, &place, &head);
         let fill = Fill {
             place: place.clone(),
             writer,
@@ -180,6 +185,7 @@ impl Filler {
             unwatched_bytes,
             leaves,
             written,
+            encode,
         };
         Ok((Found { place, head, hit }, Box::new(reply.head), fill))
     }
@@ -214,7 +220,12 @@ impl Filler {
                         tracing::debug!("an object was not stored: {why}");
                         false
                     }
-                    Commit::Stored { .. } => true,
+                    Commit::Stored { .. } => {
+                        if let Some(wanted) = fill.encode {
+                            self.encoder.begin(*wanted);
+                        }
+                        true
+                    }
                 }
             }
             Err(why @ GivenUp::Digest) => {

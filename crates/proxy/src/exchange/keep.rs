@@ -5,20 +5,26 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use http::HeaderMap;
-use http::header::{AGE, CONNECTION, CONTENT_LENGTH, ETAG, FORWARDED, LAST_MODIFIED, TRANSFER_ENCODING};
+use http::header::{
+    ACCEPT_ENCODING, AGE, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, ETAG, FORWARDED, LAST_MODIFIED,
+    TRANSFER_ENCODING, VARY,
+};
+use tinaja_http::encoding::{Codings, varies};
 use tinaja_http::message::ResponseHead;
 use tinaja_http::storable::{self, Keep, NotStorable, Policy};
 use tinaja_http::targeted::CDN_CACHE_CONTROL;
 use tinaja_store::{Hint, Key, Writer};
 
+use super::encode::may_be_so_long;
 use super::headers::X_FORWARDED_FOR;
+use super::plan::random;
 use super::request::{Request, Ticket};
 use crate::bans::{Stamp, Tags};
 use crate::cache_rules::Seen;
 use crate::group::{Groups, Member};
 use crate::shared::Shared;
 use crate::storage::Storage;
-use crate::stored::{Facts, Families, Kind, Name, StoredHead};
+use crate::stored::{Facts, Families, Forms, Kind, Name, StoredHead};
 
 /// An answer that may be stored, and the times that its age is reckoned from.
 #[derive(Clone, Copy, Debug)]
@@ -58,8 +64,12 @@ pub(super) fn keep(request: &Request, answer: &Received<'_>) -> Result<Keep, Not
         status: answer.head.status,
         response: answer.head.headers.as_map(),
     });
-    let orders = rule.map_or_else(Default::default, |rule| rule.orders);
-    storable::keep(&exchange, &Policy { targets, orders, decrypted: ticket.intercepted, ..Policy::default() })
+    let mut orders = rule.map_or_else(Default::default, |rule| rule.orders);
+    if !rule.is_some_and(|rule| ticket.heeds_encode(rule)) {
+        orders.encode = Codings::NONE;
+    }
+    let typed = rule.is_some_and(|rule| !rule.types.is_empty());
+    storable::keep(&exchange, &Policy { targets, orders, decrypted: ticket.intercepted, typed, ..Policy::default() })
 }
 
 /// The facts to store with an answer.
@@ -123,9 +133,12 @@ impl Keeper {
         let facts = facts(keep, answer, variant);
         let name = &request.ticket.name;
         let header = header(keep, answer.head);
-        let head = StoredHead::encode(Kind::Whole, &facts, name.primary(), answer.tags, &header)?;
-        let group = self.groups.join(&member(request, answer.head), self.shared.clock.now());
         let passes = !request.ticket.is_kept(&self.shared);
+        let is_out_of_reach = length.is_some_and(|length| !may_be_so_long(length));
+        let codings = if passes || keep.of_one || is_out_of_reach { Codings::NONE } else { keep.encodings };
+        let forms = if codings.is_empty() { Vec::new() } else { Forms { id: random().to_le_bytes(), codings }.bytes() };
+        let head = StoredHead::encode_pieces(Kind::Whole, &facts, name.primary(), &forms, answer.tags, &header)?;
+        let group = self.groups.join(&member(request, answer.head), self.shared.clock.now());
         let hint = Hint { group: Some(group), expected_bytes: length, passes, ..hint(name, &facts, &header) };
         let writer = self.store.put(&name.at_its_url(&place), head, hint);
         Some((place, writer))
@@ -135,6 +148,8 @@ impl Keeper {
     /// which variants there are.
     pub async fn place(&self, request: &Request, headers: &HeaderMap) -> Option<(Key, Option<Variant>)> {
         let name = &request.ticket.name;
+        let unencoded = request.ticket.asks_identity().then(|| without_accept_encoding(headers)).flatten();
+        let headers = unencoded.as_ref().unwrap_or(headers);
         let names = tinaja_http::vary::fields(headers)?;
         if names.is_empty() && name.added().is_none() {
             return Some((name.place(), None));
@@ -150,6 +165,21 @@ impl Keeper {
         let variant = self.families.join(&self.store, name, headers, &request.head.headers).await?;
         Some((name.variant_place(&variant.1), Some(variant)))
     }
+}
+
+/// The fields of an answer that is in no coding and comes from an origin that is asked for nothing else, without Accept-Encoding among those that it
+/// varies by: what is forwarded has always the same. `None` where nothing is to be left out.
+fn without_accept_encoding(headers: &HeaderMap) -> Option<HeaderMap> {
+    if headers.contains_key(CONTENT_ENCODING) || !varies(headers) {
+        return None;
+    }
+    let names = tinaja_http::vary::fields(headers)?;
+    let mut others = headers.clone();
+    others.remove(VARY);
+    for name in names.into_iter().filter(|name| *name != ACCEPT_ENCODING) {
+        others.append(VARY, name.into());
+    }
+    Some(others)
 }
 
 /// An answer, as one of those that are asked for together.

@@ -17,6 +17,7 @@
 mod ask;
 mod beginning;
 mod change;
+mod encode;
 mod entry;
 mod errand;
 mod fetch;
@@ -54,6 +55,7 @@ use tinaja_logs::CacheResult;
 use tracing::Instrument as _;
 
 use ask::Asker;
+use encode::Encoder;
 use entry::Entry;
 pub(crate) use entry::record_of;
 use errand::Errands;
@@ -84,7 +86,7 @@ use crate::neighbours::Neighbours;
 use crate::origin::Origins;
 use crate::shared::Shared;
 use crate::storage::{Storage, Switch};
-use crate::stored::{Looked, StoredHead};
+use crate::stored::{Found, Looked, StoredHead};
 
 /// Connections to origins that are kept for later, for each worker.
 const KEPT_CONNECTIONS: usize = 128;
@@ -100,6 +102,7 @@ pub(crate) struct Exchange {
     pub switch: Arc<Switch>,
     pub origins: Arc<Origins>,
     finder: Finder,
+    encoder: Arc<Encoder>,
     passer: Arc<Passer>,
     reader: Arc<Reader>,
     /// Fetches that go on by themselves.
@@ -112,6 +115,7 @@ impl Exchange {
         let origins = Arc::new(Origins::new(KEPT_CONNECTIONS * workers, shared.limits, clock.clone()));
         let (flights, apart) = (Flights::new(clock.clone()), Crowd::new(usize::MAX));
         let asker = Arc::new(Asker::new(shared.clone(), origins.clone()));
+        let encoder = Arc::new(Encoder::new(shared.clone(), store.clone(), workers));
         let keeper = Arc::new(Keeper::new(shared.clone(), store.clone()));
         let pieces = Arc::new(Pieces::new(clock.clone(), keeper.clone(), apart.clone()));
         let reader = Arc::new(Reader::new(shared.clone(), store.clone(), asker.clone()));
@@ -121,10 +125,16 @@ impl Exchange {
             asker: asker.clone(),
             keeper: keeper.clone(),
             reader: reader.clone(),
+            encoder: encoder.clone(),
             apart: apart.clone(),
         });
         let errands = Arc::new(Errands::new(filler.clone(), flights.clone()));
-        let sender = Arc::new(Sender { shared: shared.clone(), reader: reader.clone(), pieces: pieces.clone() });
+        let sender = Arc::new(Sender {
+            shared: shared.clone(),
+            reader: reader.clone(),
+            pieces: pieces.clone(),
+            encoder: encoder.clone(),
+        });
         let passer = Arc::new(Passer {
             shared: shared.clone(),
             store: store.clone(),
@@ -161,7 +171,7 @@ impl Exchange {
             parts,
             fetcher,
         };
-        Exchange { shared, store, switch, origins, finder, passer, reader, apart }
+        Exchange { shared, store, switch, origins, finder, encoder, passer, reader, apart }
     }
 
     /// Waits until the fetches that go on by themselves have ended, at most for `limit`. Whether they have.
@@ -205,6 +215,11 @@ impl Exchange {
         if self.shared.log.is_on() {
             self.shared.log.write(entry.record(request, client.sent_bytes(), &self.shared.clock));
         }
+    }
+
+    /// What was found as this client is to get it, which may be encoded.
+    pub async fn form_of(&self, request: &Request, found: Found) -> Found {
+        self.encoder.form_of(request, found).await
     }
 
     /// The rest of a stored answer of `length` bytes, of which all before `at` has been sent, and the store has no more.

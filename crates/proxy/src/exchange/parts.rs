@@ -176,6 +176,7 @@ impl Parts {
         let leaves = PieceList::of(&found.head).map(|(list, _)| list);
         let source = Source::of(found, request.ticket.name.clone(), Some(gap));
         let checking = Fill::checking(request, &head);
+        let encode = self.filler.encoder.wanted_of(request, &place, &head);
         let feed = Feed::Pieces(Box::new((request.clone(), source)));
         let unwatched_bytes = self.shared.limits.fill_range_below;
         self.filler
@@ -190,6 +191,7 @@ impl Parts {
                 unwatched_bytes,
                 leaves,
                 written: 0,
+                encode,
             })
             .await;
         entry.stored = true;

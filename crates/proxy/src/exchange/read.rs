@@ -27,7 +27,7 @@ use crate::failure::Failure;
 use crate::origin::Connection;
 use crate::shared::Shared;
 use crate::storage::Storage;
-use crate::stored::{Found, Name, PieceList, StoredHead};
+use crate::stored::{Found, Kind, Name, PieceList, StoredHead};
 
 /// Times that the rest of one answer is fetched. Each time brings the client further, and an origin that breaks off
 /// every answer is not asked for ever.
@@ -186,7 +186,9 @@ impl Reader {
         source.resumes += 1;
         // What its name says is checked to the end where it is stored, and nowhere else: the rest may be what made it fail.
         let is_checked = request.ticket.mirror.as_ref().is_some_and(|at| at.named.is_some());
-        let may = source.resumes <= MOST_RESUMES && !is_checked;
+        // The origin has no bytes of a form that was made here.
+        let is_encoded = source.head.kind == Kind::Form;
+        let may = source.resumes <= MOST_RESUMES && !is_checked && !is_encoded;
         let (Some(length), true) = (source.length, may) else {
             return Err(lost("it cannot be asked for"));
         };

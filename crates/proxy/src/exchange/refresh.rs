@@ -12,7 +12,7 @@ use super::reply::Reply;
 use super::request::Request;
 use crate::bans::{Bans, Verdict};
 use crate::storage::Storage;
-use crate::stored::{Facts, Found, StoredHead, verdict};
+use crate::stored::{Facts, Forms, Found, Kind, StoredHead, verdict};
 
 /// Updates a stored answer by a 304 or a HEAD's answer that is about it. The outcome is what is served now. It is
 /// stored if it still may be, and forgotten if not: a 304 can bring `private`, a cookie, or a Vary by which it would have another
@@ -43,7 +43,12 @@ pub(super) async fn refresh(
     let variant = found.head.facts.variant.map(|variant| (found.head.facts.family, variant));
     let kept = keep(request, &received).ok().filter(|_| has_its_name);
     let new = kept.and_then(|keep| {
-        found.head.again(&facts(&keep, &received, variant), tags, &super::keep::header(&keep, &header))
+        let (facts, header) = (facts(&keep, &received, variant), super::keep::header(&keep, &header));
+        let Some(Forms { id, .. }) = Forms::of(&found.head) else { return found.head.again(&facts, tags, &header) };
+        // Its bytes are the same, and so are its forms, if there may still be any.
+        let forms = Forms { id, codings: keep.encodings }.bytes();
+        let forms = if keep.encodings.is_empty() { &[][..] } else { &forms };
+        StoredHead::encode_pieces(Kind::Whole, &facts, found.head.primary(), forms, tags, &header)
     });
     let Some(new) = new else {
         if let Err(error) = store.remove(&found.place).await {

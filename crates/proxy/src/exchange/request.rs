@@ -175,6 +175,18 @@ impl Ticket {
         self.listener.cache_rules.find(seen).or_else(of_kind)
     }
 
+    /// Whether a rule about storing may have its answers sent encoded. In front of clients that know what they asked for, a rule must name the
+    /// hosts that it is for.
+    pub fn heeds_encode(&self, rule: &CacheRule) -> bool {
+        let applies = self.mirror.is_none() && !self.intercepted && !self.is_unproved();
+        applies && !rule.orders.encode.is_empty() && (self.is_reverse() || !rule.hosts.is_empty())
+    }
+
+    /// Whether the origin is asked for what is not encoded: a rule may have the answer encoded here.
+    pub fn asks_identity(&self) -> bool {
+        self.listener.cache_rules.may_encode(self.host_name(), &self.path, |rule| self.heeds_encode(rule))
+    }
+
     /// Whether some rule about storing says that clients' wishes to have answers validated do not count.
     pub fn may_ignore_reload(&self) -> bool {
         let of_kind = || self.mirror.as_ref().is_some_and(|at| at.mounted.rules.may_ignore_reload());

@@ -5,12 +5,15 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use http::Method;
+use http::header::VARY;
 use tinaja_http::age::age_field;
+use tinaja_http::encoding::varies;
 use tinaja_http::message::ResponseHead;
 use tinaja_http::status::Outcome;
 use tinaja_logs::CacheResult;
 use tinaja_store::{Body, ReadError, State};
 
+use super::encode::{Encoder, is_for_client, without_mixing};
 use super::headers;
 use super::piece::{Keeping, Pieces};
 use super::pieced::Gap;
@@ -20,7 +23,7 @@ use super::request::Request;
 use super::transaction::{Ended, Transaction};
 use crate::client::Client;
 use crate::shared::Shared;
-use crate::stored::Found;
+use crate::stored::{Forms, Found};
 
 /// Whether the client has its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,12 +51,20 @@ pub(super) struct Sender {
     pub shared: Arc<Shared>,
     pub reader: Arc<Reader>,
     pub pieces: Arc<Pieces>,
+    pub encoder: Arc<Encoder>,
 }
 
 impl Sender {
     /// Answers with what was found. Nothing is sent before the first bytes are there.
     pub async fn serve(&self, transaction: &mut Transaction<'_>, found: Found, given: Given) -> Result<Sent, Ended> {
         let Transaction { request, client, entry } = transaction;
+        let unmixed = without_mixing(request, &found.head);
+        let request = unmixed.as_ref().unwrap_or(request);
+        let is_encodable = Forms::of(&found.head).is_some() && is_for_client(request);
+        let found = match given {
+            Given::Stored if is_encodable => Box::pin(self.encoder.form_of(request, found)).await,
+            _ => found,
+        };
         let now = self.shared.clock.wall();
         let fetched = matches!(given, Given::Fetched(_) | Given::Filling);
         entry.source = (!fetched).then(|| found.hit.source.into());
@@ -65,6 +76,9 @@ impl Sender {
             Given::Completed(gap, kept) => (stored(&found), Some(*gap), kept),
         };
         let Some((mut head, age)) = with_age else { return Ok(Sent::NotHere) };
+        if is_encodable && !varies(head.headers.as_map()) {
+            head.headers.append(VARY, "Accept-Encoding")?;
+        }
         let age = age.or_else(|| Some(age_field(&head.headers)).filter(|age| *age > 0));
         let Some(plan) = plan(request, &head, &found, fetched, now) else {
             return Ok(Sent::NotHere);

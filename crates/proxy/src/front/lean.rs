@@ -28,7 +28,7 @@ use crate::client::{Gate, write_as_one};
 use crate::exchange::{Exchange, Request, Reuse, is_left_over, judge};
 use crate::metrics::Source;
 use crate::shared::Shared;
-use crate::stored::{Found, Kind, Looked, find};
+use crate::stored::{Forms, Found, Kind, Looked, find};
 
 /// Fields with which a request wants more than a plain answer.
 const NOT_PLAIN: [HeaderName; 7] =
@@ -111,6 +111,10 @@ impl MaybePlain<'_> {
         let serves = verdict == Reuse::By(reuse::Reuse::Serve) && found.hit.state == State::Whole;
         if !serves || is_left_over(self.shared, self.request, &found) {
             return Err(Looked::Found(Box::new(found)));
+        }
+        if Forms::of(&found.head).is_some() {
+            // Rare, so it is boxed: each hit would hold the room for it.
+            found = Box::pin(self.exchange.form_of(self.request, found)).await;
         }
         if self.is_head() {
             return Ok(Plain { found, first: Bytes::new(), now });

@@ -22,7 +22,7 @@ use crate::front::{Came, way};
 use crate::ids::RequestId;
 use crate::rules::Own;
 use crate::storage::Storage;
-use crate::stored::{Found, Kind, Looked, find, variants, verdict as banned};
+use crate::stored::{Form, Forms, Found, Kind, Looked, Name, find, find_form, variants, verdict as banned};
 
 /// What would become of a GET of this URL with these fields, at each listener that would give it another name.
 ///
@@ -139,7 +139,7 @@ async fn explain_at((store, bans): (&Storage, &Bans), clock: &Clock, request: &R
             Looked::Found(found) => {
                 let rule = rule_for(request, &found.head);
                 explained.rules = rule.into_iter().map(ToString::to_string).collect();
-                let stored = stored(&found, clock);
+                let stored = Stored { encoded: encoded(store, &ticket.name, &found).await, ..stored(&found, clock) };
                 let (verdict, why) = verdict(request, &found, &stored, clock);
                 (explained.verdict, explained.stored) = (verdict, Some(stored));
                 match banned(bans, &ticket.name, &found.place, &found.head) {
@@ -188,7 +188,20 @@ fn stored(found: &Found, clock: &Clock) -> Stored {
         age: state.age_seconds,
         ttl: state.ttl_seconds,
         has_validator: fields.contains_key(ETAG) || fields.contains_key(LAST_MODIFIED),
+        encoded: Vec::new(),
     }
+}
+
+/// The encoded forms of what was found that are stored, and how long each is.
+async fn encoded(store: &Storage, name: &Name, found: &Found) -> Vec<(String, u64)> {
+    let Some(forms) = Forms::of(&found.head) else { return Vec::new() };
+    let mut all = Vec::new();
+    for coding in forms.codings.iter() {
+        if let Form::Stored(hit) = find_form(store, name, (&found.head, &forms), coding).await {
+            all.extend(hit.body.len().map(|length| (coding.name().to_owned(), length)));
+        }
+    }
+    all
 }
 
 /// What would become of a request for which this is stored.

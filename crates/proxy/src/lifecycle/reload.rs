@@ -170,10 +170,14 @@ pub fn check(config: &Config, clock: &Clock) -> Result<(), ServeError> {
     check_authorities(&config.listeners)
 }
 
-/// Says which listeners serve whoever finds them. It may be meant so, behind a firewall; an open proxy is found within hours.
+/// Says which listeners serve whoever finds them, which may be meant so, behind a firewall; an open proxy is found within hours. And which rules do
+/// nothing at a listener.
 pub(super) fn warn_of_open(listeners: &[Listener]) {
     for listener in listeners.iter().filter(|listener| listener.is_open_to_all()) {
         tracing::warn!("{}", listener.warning());
+    }
+    for what in listeners.iter().filter_map(|listener| listener.idle_encode()) {
+        tracing::warn!("{what}");
     }
 }
 

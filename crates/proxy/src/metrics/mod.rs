@@ -1,14 +1,15 @@
 //! What the proxy counts, for Prometheus, and whether it is well.
 //!
-//! Labels have fixed values, so nothing that a client sends can make more series: some 350
+//! Labels have fixed values, so nothing that a client sends can make more series: some 370
 //! altogether, and 12 for each origin of each route. Nothing is counted twice: the store's figures are read where they are kept.
 //!
 //! - `requests`, `fetches`, `neighbours`: what clients, origins and other nodes were answered; `clients`, `store`, `process`, `origins`: figures that are kept elsewhere
-//! - `tunnels`: what became of tunnels that may be intercepted; `diverted`: connections that the kernel sent here
+//! - `encoded`: answers that were compressed; `tunnels`: what became of tunnels that may be intercepted; `diverted`: connections that the kernel sent here
 //! - `family`: the form that those take; `server`: who is asked for them
 
 mod clients;
 mod diverted;
+mod encoded;
 mod family;
 mod fetches;
 mod hand_over;
@@ -30,6 +31,7 @@ use tinaja_store::Stats;
 
 pub(crate) use clients::families as of_clients;
 pub(crate) use diverted::Diverted;
+pub(crate) use encoded::Encoded;
 pub(crate) use family::{counter, counters, gauge};
 use fetches::{Fetches, Waiting};
 use hand_over::HandOver;
@@ -49,6 +51,7 @@ pub(crate) struct Metrics {
     pub neighbours: Neighbours,
     pub tunnels: Tunnels,
     pub diverted: Diverted,
+    pub encoded: Encoded,
     pub handshakes_failed: IntCounter,
     /// Connections without the header of the PROXY protocol that they must have.
     pub untold: IntCounter,
@@ -64,7 +67,7 @@ impl Metrics {
         let registry = Registry::new();
         let (requests, fetches) = (Requests::new(&registry)?, Fetches::new(&registry)?);
         let (neighbours, tunnels) = (Neighbours::new(&registry)?, Tunnels::new(&registry)?);
-        let diverted = Diverted::new(&registry)?;
+        let (diverted, encoded) = (Diverted::new(&registry)?, Encoded::new(&registry)?);
         let failed = "TLS handshakes with clients that failed.";
         let failed = register(&registry, IntCounter::new("tinaja_tls_failed_handshakes_total", failed)?)?;
         let reloads = Opts::new("tinaja_reloads_total", "Times that settings were read again, by what came of it.");
@@ -86,6 +89,7 @@ impl Metrics {
             neighbours,
             tunnels,
             diverted,
+            encoded,
             handshakes_failed,
             untold,
             reloads,

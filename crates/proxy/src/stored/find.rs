@@ -113,7 +113,7 @@ pub(crate) async fn find_piece(store: &Storage, bans: &Bans, name: &Name, piece:
 
 /// The object at one place, if it is of that name. What cannot be read is removed, or nothing else could ever stand
 /// there for a store that keeps the first.
-async fn look(store: &Storage, name: &Name, place: &Key) -> Option<(StoredHead, Hit)> {
+pub(super) async fn look(store: &Storage, name: &Name, place: &Key) -> Option<(StoredHead, Hit)> {
     let hit = match store.lookup(place, store.clock().now() + FIND_DEADLINE) {
         Lookup::Absent => None,
         Lookup::Here(hit) => Some(hit),

@@ -15,7 +15,9 @@ use tinaja_http::reuse::StoredState;
 use crate::bans::{Stamp, Tags, tag_fields};
 
 /// The first byte of every head. 1 and 2 were the forms that the adapter for Pingora's cache makes, 3 knew no pieces.
-const VERSION: u8 = 5;
+const VERSION: u8 = 6;
+/// The same of heads that are read still: nothing is encoded.
+const UNENCODED_VERSION: u8 = 5;
 /// The same of heads that are read still: they have neither stamps nor tags.
 const UNSTAMPED_VERSION: u8 = 4;
 const MAY_BE_STALE: u8 = 1;
@@ -44,11 +46,13 @@ pub(crate) enum Kind {
     Pieces = 2,
     /// One of these pieces; and which.
     Piece = 3,
+    /// A whole response in a coding; which, and of which response it was made ([`super::Forms`]).
+    Form = 4,
 }
 
 impl Kind {
     fn of(byte: u8) -> Option<Kind> {
-        [Kind::Whole, Kind::Family, Kind::Pieces, Kind::Piece].into_iter().find(|kind| *kind as u8 == byte)
+        [Kind::Whole, Kind::Family, Kind::Pieces, Kind::Piece, Kind::Form].into_iter().find(|kind| *kind as u8 == byte)
     }
 }
 
@@ -136,7 +140,7 @@ pub(crate) struct StoredHead {
     pub kind: Kind,
     pub facts: Facts,
     primary: Bytes,
-    /// The pieces that there are, or which of them this is.
+    /// The pieces that there are, or which of them this is; or the same of encoded forms.
     pieces: Bytes,
     tags: Tags,
     wire: Bytes,
@@ -149,9 +153,9 @@ impl StoredHead {
         let mut rest = bytes.get(..fixed_bytes)?;
         let (version, kind, flags, zero) = (rest.get_u8(), rest.get_u8(), rest.get_u8(), rest.get_u8());
         let kind = Kind::of(kind)?;
-        let is_stamped = version == VERSION;
+        let is_stamped = version != UNSTAMPED_VERSION;
         let of_tags = if is_stamped { UNLISTED_TAGS } else { 0 };
-        let known = matches!(version, VERSION | UNSTAMPED_VERSION);
+        let known = matches!(version, VERSION | UNENCODED_VERSION | UNSTAMPED_VERSION);
         if !known || flags > MAY_BE_STALE | VARIES | HAS_ADDRESS | of_tags || zero != 0 {
             return None;
         }
@@ -167,10 +171,16 @@ impl StoredHead {
             true => (Stamp(rest.get_u64_le()), rest.get_u32_le() as usize),
             false => (Stamp::default(), 0),
         };
-        let has_pieces = matches!(kind, Kind::Pieces | Kind::Piece);
+        let fits_kind = match kind {
+            Kind::Pieces | Kind::Piece => pieces_bytes > 0,
+            Kind::Form => pieces_bytes > 0 && version == VERSION,
+            // Of some there are encoded forms.
+            Kind::Whole => pieces_bytes == 0 || version == VERSION,
+            Kind::Family => pieces_bytes == 0,
+        };
         if primary_bytes > MAX_PRIMARY_BYTES
             || bytes.len() != fixed_bytes + primary_bytes + pieces_bytes + tags_bytes + wire_bytes
-            || has_pieces == (pieces_bytes == 0)
+            || !fits_kind
         {
             return None;
         }
@@ -207,7 +217,7 @@ impl StoredHead {
         StoredHead::encode_pieces(self.kind, facts, &self.primary, &self.pieces, tags, header)
     }
 
-    /// [`StoredHead::encode`], for kinds that say something of pieces.
+    /// [`StoredHead::encode`], for kinds that say something of pieces or forms.
     pub fn encode_pieces(
         kind: Kind,
         facts: &Facts,
@@ -264,7 +274,7 @@ impl StoredHead {
         &self.primary
     }
 
-    /// What it says of pieces, for [`super::PieceList`].
+    /// What it says of pieces or forms, for [`super::PieceList`] and [`super::Forms`].
     pub fn pieces(&self) -> &Bytes {
         &self.pieces
     }
@@ -272,6 +282,11 @@ impl StoredHead {
     /// What its origin calls it.
     pub fn tags(&self) -> &Tags {
         &self.tags
+    }
+
+    /// The same head with other lines, to be sent and not to be stored.
+    pub fn sent(self, kind: Kind, wire: Bytes) -> StoredHead {
+        StoredHead { kind, wire, ..self }
     }
 
     /// Whether this is the head of an object of that name, and not of another with the same digest.

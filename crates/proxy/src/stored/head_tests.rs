@@ -33,8 +33,13 @@ fn the_format_is_what_it_was() {
     let list = [&[0x11; 16][..], &0u64.to_le_bytes(), &2u64.to_le_bytes(), &[0x22; 16]].concat();
     let list_bytes = list.clone();
     let head = StoredHead::encode_pieces(Kind::Pieces, &facts(), b"4:http,", &list, &tags(), &header()).unwrap();
-    let golden = include_bytes!("../../tests/golden/head-v5.bin");
+    let golden = include_bytes!("../../tests/golden/head-v6.bin");
     assert!(head == golden[..], "{}", head.escape_ascii());
+    // Read still: nothing was encoded then.
+    let unencoded = Bytes::from_static(include_bytes!("../../tests/golden/head-v5.bin"));
+    assert!(unencoded[0] == 5 && unencoded[1..] == head[1..]);
+    let unencoded = StoredHead::decode(&unencoded).unwrap();
+    assert_eq!((unencoded.facts, unencoded.tags()), (facts(), &tags()));
     let (list, length) = crate::stored::PieceList::of(&StoredHead::decode(&head).unwrap()).unwrap();
     assert_eq!((list.id, length, list.at(2).map(|piece| piece.id)), ([0x11; 16], 3, Some([0x22; 16])));
     // Read still, as asked for before any ban.
@@ -81,7 +86,9 @@ fn pieces() {
     assert_eq!(head.again(&facts(), &tags(), &header), Some(bytes));
     // Only what says something of pieces has any.
     for (kind, pieces, read) in [
-        (Kind::Whole, 1, false),
+        (Kind::Whole, 17, true),
+        (Kind::Form, 0, false),
+        (Kind::Form, 17, true),
         (Kind::Family, 1, false),
         (Kind::Pieces, 0, false),
         (Kind::Piece, 0, false),
@@ -90,6 +97,14 @@ fn pieces() {
         assert_eq!(StoredHead::decode(&encode(kind, &vec![0; pieces]).unwrap()).is_some(), read, "{kind:?}");
     }
     assert!(encode(Kind::Pieces, &vec![0; MAX_WIRE_BYTES]).is_none());
+    // Earlier versions knew no forms.
+    for (kind, version, read) in
+        [(Kind::Whole, 6, true), (Kind::Whole, 5, false), (Kind::Form, 6, true), (Kind::Form, 5, false)]
+    {
+        let mut bytes = encode(kind, &[1; 17]).unwrap().to_vec();
+        bytes[0] = version;
+        assert_eq!(StoredHead::decode(&bytes.into()).is_some(), read, "{kind:?} {version}");
+    }
 }
 
 #[test]
@@ -99,7 +114,7 @@ fn what_is_no_head() {
         assert!(StoredHead::decode(&whole.slice(..length)).is_none(), "{length}");
     }
     assert!(StoredHead::decode(&[&whole[..], b"x"].concat().into()).is_none());
-    for (place, value) in [(0, 1), (0, 3), (0, 4), (0, 6), (1, 2), (1, 4), (2, 16), (3, 1)] {
+    for (place, value) in [(0, 1), (0, 3), (0, 4), (0, 7), (1, 2), (1, 4), (1, 5), (2, 16), (3, 1)] {
         let mut other = whole.to_vec();
         other[place] = value;
         assert_eq!(is_old(&other), place == 0 && value < 4);

@@ -5,11 +5,15 @@
 //! variant's leaving loses the others. Where only pieces of an object came, each is an object, and the one under the
 //! URL, or the variant's, lists them. `docs/formats/heads.md` draws the bytes.
 //!
+//! Of some objects there are encoded forms, each an object of its own (`forms`). None of them is of use without the object that it was
+//! made of, which alone says whether it may be served.
+//!
 //! A part of an object is stored as it comes. If a client then wants more, one request with If-Range brings what is missing
 //! (`exchange/parts`).
 
 mod family;
 mod find;
+mod forms;
 mod head;
 mod keyed;
 mod name;
@@ -17,6 +21,7 @@ mod pieces;
 
 pub(crate) use family::Families;
 pub(crate) use find::{Found, Looked, find, find_piece, variants, verdict};
+pub(crate) use forms::{Form, Forms, find_form, form_place};
 pub(crate) use head::{Facts, Kind, StoredHead};
 pub(crate) use keyed::{Keyed, keyed};
 pub(crate) use name::{Name, is_store_id, name_of, parts_of, site};

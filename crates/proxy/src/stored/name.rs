@@ -103,6 +103,11 @@ impl Name {
     pub fn piece_place(&self, mark: &[u8; 24]) -> Key {
         Key::from_digest(digest(&self.primary, mark))
     }
+
+    /// Where the form with this mark, of it or of a variant, stands.
+    pub fn form_place(&self, mark: &[u8; 18]) -> Key {
+        Key::from_digest(digest(&self.primary, mark))
+    }
 }
 
 /// A name ends with the length and the bytes of its last part, so nothing behind it can pass for part of it; and what
@@ -254,7 +259,13 @@ mod tests {
         assert_eq!(parts_of(&keys[8]).unwrap().site, "x,1:/");
         let places = keys.iter().flat_map(|key| {
             let name = Name::from_primary(key);
-            [name.place(), name.variant_place(&[0; 16]), name.variant_place(&[1; 16]), name.piece_place(&[0; 24])]
+            [
+                name.place(),
+                name.variant_place(&[0; 16]),
+                name.variant_place(&[1; 16]),
+                name.piece_place(&[0; 24]),
+                name.form_place(&[0; 18]),
+            ]
         });
         let places: Vec<_> = places.map(|place| *place.digest()).collect();
         for (index, place) in places.iter().enumerate() {

@@ -20,6 +20,7 @@ const NONE: Orders = Orders {
     overrides: Overrides::NONE,
     without_cookies: false,
     ignores_reload: false,
+    encode: tinaja_proxy::cache_rules::Codings::NONE,
 };
 
 /// A forward proxy with these rules, and its clock.

@@ -20,6 +20,8 @@ mod cancelling;
 mod collapsing;
 mod destinations;
 mod dripping;
+mod encodings;
+mod encodings_kept;
 mod failures;
 mod forwarding;
 mod framing;

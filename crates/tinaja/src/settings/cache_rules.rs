@@ -9,7 +9,8 @@ use anyhow::Result;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use tinaja_proxy::cache_rules::{
-    CacheRule, CacheRules, HostPattern, Orders, Override, PathPattern, Preset, StatusPattern, Storing, TypePattern,
+    CacheRule, CacheRules, Coding, HostPattern, Orders, Override, PathPattern, Preset, StatusPattern, Storing,
+    TypePattern,
 };
 use toml::Spanned;
 
@@ -53,6 +54,8 @@ pub struct FileCacheRule {
     overrides: Option<OneOrMore<Text<OverrideName>>>,
     #[serde(default)]
     ignore: Option<OneOrMore<Text<Ignored>>>,
+    #[serde(default)]
+    encode: Option<OneOrMore<Text<CodingName>>>,
 }
 
 fn none<T>() -> OneOrMore<T> {
@@ -130,6 +133,22 @@ impl FromStr for Ignored {
             )),
             _ => Err(format!("{text:?} is nothing to ignore; use \"set-cookie\" or \"client-no-cache\"")),
         }
+    }
+}
+
+/// A coding that answers are sent in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct CodingName(Coding);
+
+impl FromStr for CodingName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Coding::ALL.into_iter().find(|coding| coding.name() == text);
+        found.map(CodingName).ok_or_else(|| {
+            let names: Vec<_> = Coding::ALL.iter().map(|coding| coding.name()).collect();
+            format!("{text:?} is no coding that responses can be sent in; use {}", names.join(", "))
+        })
     }
 }
 
@@ -213,6 +232,14 @@ impl FileCacheRule {
         let seconds = |time: &Option<Text<Lifetime>>| time.as_ref().map(|Text(Lifetime(time))| time.as_secs());
         let ignored = |what| self.ignore.as_ref().is_some_and(|OneOrMore(list)| list.contains(&Text(what)));
         let overrides = self.overrides.as_ref().map(|OneOrMore(list)| list.iter().map(|Text(one)| one.0).collect());
+        let encode: Vec<Coding> =
+            self.encode.iter().flat_map(|OneOrMore(list)| list).map(|Text(CodingName(coding))| *coding).collect();
+        if self.encode.is_some() && encode.is_empty() {
+            return Err("an empty list of codings encodes nothing: remove it");
+        }
+        if encode.iter().enumerate().any(|(number, coding)| encode.iter().take(number).any(|other| other == coding)) {
+            return Err("encode names a coding twice: list each once, the one that you like best first");
+        }
         let empty = [self.overrides.as_ref().map(|list| list.0.len()), self.ignore.as_ref().map(|list| list.0.len())];
         if empty.contains(&Some(0)) {
             return Err("an empty list of what to override or to ignore does nothing: remove it");
@@ -221,6 +248,7 @@ impl FileCacheRule {
         let says = self.store.is_some()
             || self.overrides.is_some()
             || self.ignore.is_some()
+            || self.encode.is_some()
             || times.into_iter().any(Option::is_some);
         let orders = Orders {
             store: self.store.map_or(default.store, |Text(StoringName(store))| store),
@@ -231,6 +259,7 @@ impl FileCacheRule {
             overrides: overrides.unwrap_or_default(),
             without_cookies: ignored(Ignored::SetCookie),
             ignores_reload: ignored(Ignored::ClientNoCache),
+            encode: encode.into_iter().collect(),
         };
         Ok(says.then_some(orders))
     }

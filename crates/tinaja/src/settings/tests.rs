@@ -353,7 +353,7 @@ fn cache_rules_are_read() {
     let text = "[[cache_rule]]\nhost = [\"a\", \"*.B\"]\npath = \"/x/*\"\npath_regex = [\"y+\"]\nstatus = [200, \"4xx\"]\n\
                 type = \"Image/*\"\nmin_size = \"1KiB\"\nmax_size = \"2KiB\"\nstore = \"shared\"\nttl = \"1h\"\n\
                 min_ttl = \"1m\"\nmax_ttl = \"1day\"\ngrace = \"0s\"\noverride = [\"no-store\", \"lifetime\"]\n\
-                ignore = [\"set-cookie\", \"client-no-cache\"]\n[[cache_rule]]\nhost = \"c\"\npreset = \"packages\"\n\
+                ignore = [\"set-cookie\", \"client-no-cache\"]\nencode = [\"br\", \"gzip\"]\n[[cache_rule]]\nhost = \"c\"\npreset = \"packages\"\n\
                 [[cache_rule]]\nstore = \"default\"\n";
     let listeners = read("", text).unwrap().proxy.listeners;
     let orders = Orders {
@@ -365,6 +365,7 @@ fn cache_rules_are_read() {
         overrides: [Override::NoStore, Override::Lifetime].into_iter().collect(),
         without_cookies: true,
         ignores_reload: true,
+        encode: [Coding::Br, Coding::Gzip].into_iter().collect(),
     };
     let first = CacheRule {
         hosts: vec![HostPattern::Exact("a".into()), HostPattern::Below("b".into())],
@@ -378,8 +379,8 @@ fn cache_rules_are_read() {
         ..CacheRule::new(orders)
     };
     let preset = Preset::Packages.rules(&[HostPattern::Exact("c".into())]);
-    let preset = preset.into_iter().map(|rule| CacheRule { number: 2, line: Some(16), ..rule });
-    let last = CacheRule { number: 3, line: Some(19), ..CacheRule::new(Orders::default()) };
+    let preset = preset.into_iter().map(|rule| CacheRule { number: 2, line: Some(17), ..rule });
+    let last = CacheRule { number: 3, line: Some(20), ..CacheRule::new(Orders::default()) };
     let all = [first].into_iter().chain(preset).chain([last]).collect();
     assert_eq!(listeners[0].cache_rules, CacheRules::new(all).unwrap());
     // Flags that replace listeners leave the rules.
@@ -535,6 +536,10 @@ fn nonsense_is_named_with_its_line() {
         ("[[cache_rule]]\nstore = \"always\"".to_owned(), 2, vec!["shared", "never"]),
         ("[[cache_rule]]\noverride = \"vary\"".to_owned(), 2, vec!["must-revalidate", "authorization"]),
         ("[[cache_rule]]\nignore = \"vary\"".to_owned(), 2, vec!["client-no-cache"]),
+        ("[[cache_rule]]\nencode = \"deflate\"".to_owned(), 2, vec!["\"deflate\" is no coding", "gzip, br, zstd"]),
+        ("[[cache_rule]]\nencode = []".to_owned(), 1, vec!["empty list of codings"]),
+        ("[[cache_rule]]\nencode = [\"br\", \"br\"]".to_owned(), 1, vec!["twice"]),
+        ("[[cache_rule]]\nstore = \"never\"\nencode = \"br\"".to_owned(), 1, vec!["leaves nothing"]),
         ("[[cache_rule]]\npreset = \"wordpress\"".to_owned(), 2, vec!["packages"]),
         ("\n[[cache_rule]]\npreset = \"packages\"".to_owned(), 2, vec!["needs host"]),
         ("[[cache_rule]]\nhost = \"a\"\npreset = \"packages\"\nttl = \"1h\"".to_owned(), 1, vec!["host alone"]),

@@ -116,7 +116,8 @@ fn figures_are_named_by_their_units_and_the_dashboard_asks_for_what_there_is() {
         let last = name.trim_end_matches("_total").rsplit('_').next().unwrap();
         assert!(units.contains(&last), "{name} ends with no unit");
         // Labels are words of ours; no client, address or URL is one.
-        let known = ["result", "status", "source", "reason", "le", "outcome", "state", "route", "origin", "kind"];
+        let known =
+            ["result", "status", "source", "reason", "le", "outcome", "state", "route", "origin", "kind", "coding"];
         assert!(family.labels.iter().all(|label| known.contains(&label.as_str())), "{name}: {:?}", family.labels);
         assert!(family.series.len() <= 120, "{name} has {} series", family.series.len());
     }

@@ -25,6 +25,7 @@ mod corrupt;
 mod curl;
 mod dashboard;
 mod disk_flags;
+mod encodings;
 mod engines;
 mod failover;
 mod first_command;
