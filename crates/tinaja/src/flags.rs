@@ -182,7 +182,7 @@ pub struct Resize {
     #[arg(long, value_name = "DIR|DEVICE")]
     pub cache: Vec<PathBuf>,
     /// Another directory or device with a disk of the old cache, such as one that is to be removed, or all of it to copy the cache
-    /// elsewhere; may be repeated. It is left as it is.
+    /// elsewhere; may be repeated. A disk that the cache goes on without is put out of use.
     #[arg(long, value_name = "DIR|DEVICE")]
     pub from: Vec<PathBuf>,
     /// Disk space to use in each directory.
@@ -192,6 +192,9 @@ pub struct Resize {
     pub engine: Option<EngineRef>,
     #[command(flatten)]
     pub knobs: Knobs,
+    /// Leave out what the disk cannot read. Without this an unreadable part ends it, and the old cache stays.
+    #[arg(long)]
+    pub despite_errors: bool,
     /// Directory for the object positions that are not kept in memory.
     #[arg(long, value_name = "DIR")]
     pub positions_dir: Option<PathBuf>,

@@ -62,6 +62,7 @@ pub fn with_flags(error: OpenError) -> OpenError {
         OpenError::OtherGeometry { .. } | OpenError::OtherSize { .. } | OpenError::OtherDisk { .. } => {
             return OpenError::Setting(format!("{error} (tinaja resize)"));
         }
+        OpenError::Unreadable(_) => "--despite-errors",
         _ => return error,
     };
     OpenError::Setting(format!("{error}: give {flags}"))

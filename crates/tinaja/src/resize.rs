@@ -19,7 +19,7 @@ use crate::settings::Settings;
 /// Errors: there is no cache, or a server runs on it; there is no room for the new one beside the old one; settings make no
 /// sense; a disk fails. Then the old cache is as it was.
 pub fn resize(flags: Resize) -> Result<()> {
-    let Resize { config, cache, from, disk, engine, knobs, positions_dir, object_size, io } = flags;
+    let Resize { config, cache, from, disk, engine, knobs, positions_dir, object_size, io, despite_errors } = flags;
     let serve = Serve { config, cache, disk, engine, knobs, positions_dir, object_size, io, ..Serve::default() };
     let settings = Settings::new(serve, None)?;
     let options = cache_options(&settings, settings.disk_bytes);
@@ -32,7 +32,7 @@ pub fn resize(flags: Resize) -> Result<()> {
         }
     };
     carry(first, &settings.cache)?;
-    let done = Cache::remake(&from, &options, &mut tell).map_err(place::with_flags)?;
+    let done = Cache::remake(&from, &options, despite_errors, &mut tell).map_err(place::with_flags)?;
     if is_shown {
         let _ = writeln!(stderr());
     }
@@ -65,7 +65,8 @@ fn report(done: &Remade) -> String {
     for (count, why) in [
         (done.left_out, "for which there is no room, those that were written first"),
         (done.too_large, "too large for the new cache"),
-        (done.unread, "that could not be read, or that newer ones replaced"),
+        (done.replaced, "that newer ones had replaced"),
+        (done.unread, "that could not be read"),
     ] {
         if count > 0 {
             text += &format!("left out {count} {why}\n");
@@ -80,12 +81,21 @@ mod tests {
 
     #[test]
     fn what_became_of_the_objects_is_said() {
-        let done = Remade { objects: 200, done: 100, copied: 90, bytes: 3 << 20, left_out: 7, too_large: 2, unread: 1 };
+        let done = Remade {
+            objects: 200,
+            done: 100,
+            copied: 90,
+            bytes: 3 << 20,
+            left_out: 7,
+            too_large: 2,
+            replaced: 0,
+            unread: 1,
+        };
         assert_eq!(progress(&done), "50 %: 100 of 200 objects, 3.0 MiB copied   ");
         let said = "copied 90 of 200 objects, with 3.0 MiB\n\
                     left out 7 for which there is no room, those that were written first\n\
                     left out 2 too large for the new cache\n\
-                    left out 1 that could not be read, or that newer ones replaced\n";
+                    left out 1 that could not be read\n";
         assert_eq!(report(&done), said);
         assert_eq!(report(&Remade::default()), "copied 0 of 0 objects, with 0 B\n");
     }

@@ -33,6 +33,10 @@ pub fn serve(
     read: impl Fn() -> Result<Settings> + Send + 'static,
 ) -> Result<()> {
     limits::raise(&settings);
+    if !take_over {
+        // Before anybody asks how large it is.
+        Cache::settle(&cache_options(&settings, None)).map_err(place::with_flags)?;
+    }
     let (disk_bytes, disk_why) = disk_bytes(&settings)?;
     if disk_why == OTHER_SIZE {
         tracing::warn!(

@@ -38,9 +38,17 @@ pub fn carry(from: &Path, to: &Path) -> io::Result<()> {
     if !there.is_file() || there == path(to) {
         return Ok(());
     }
-    fs::copy(there, &new)?;
-    File::open(&new)?.sync_all()?;
-    fs::rename(new, path(to))
+    fs::remove_file(&new).or_else(none_is_well)?;
+    let mut copy = options().append(true).create_new(true).mode(0o600).open(&new)?;
+    io::copy(&mut options().read(true).open(there)?.take(MOST_FILE_BYTES), &mut copy)?;
+    let dir = File::open(to)?;
+    if dir.metadata()?.uid() != copy.metadata()?.uid() {
+        let owner = dir.metadata()?;
+        let _ = fchown(&copy, Some(owner.uid()), Some(owner.gid()));
+    }
+    copy.sync_all()?;
+    fs::rename(new, path(to))?;
+    dir.sync_all()
 }
 
 /// What bans are written to.

@@ -161,20 +161,31 @@ impl Inner {
     }
 
     /// The record at a place, if a lookup of its object would find it and no newer one.
-    pub(super) async fn current(&self, place: Place) -> Option<Found> {
+    async fn current(&self, place: Place) -> Option<Found> {
+        let found = self.any(place).await?;
+        self.is_current(&found).await.then_some(found)
+    }
+
+    /// The record at a place.
+    pub(super) async fn any(&self, place: Place) -> Option<Found> {
         let disk = self.engine.disk_at(place);
-        let found = self.in_turn(disk, Some(place), |done| self.engine.fetch_any(place, done)).await?;
+        self.in_turn(disk, Some(place), |done| self.engine.fetch_any(place, done)).await
+    }
+
+    /// Whether a lookup of a record's object would find it, and no newer one.
+    pub(super) async fn is_current(&self, found: &Found) -> bool {
         let at = Placement::of(found.id).named(&found.name);
         let places = match self.engine.probe(&at) {
-            Probe::Absent => return None,
+            Probe::Absent => return false,
             // Such an engine keeps one version of an object.
-            Probe::AskDisk => return Some(found),
+            Probe::AskDisk => return true,
             Probe::At(places) => places,
         };
         if places.iter().next() == Some(found.place) {
-            return Some(found);
+            return true;
         }
-        let newest = self.in_turn(disk, places.iter().next(), |done| self.engine.fetch(&at, places, done)).await?;
-        (newest.place == found.place).then_some(found)
+        let disk = self.engine.disk_at(found.place);
+        let newest = self.in_turn(disk, places.iter().next(), |done| self.engine.fetch(&at, places, done)).await;
+        newest.is_some_and(|newest| newest.place == found.place)
     }
 }

@@ -280,6 +280,11 @@ pub enum OpenError {
     /// The cache is being made anew ([`crate::Cache::remake`]), by another process.
     #[error("the cache in {0} is being made anew by another process: wait for that")]
     Remaking(PathBuf),
+    /// The old cache cannot be read in part.
+    #[error(
+        "the old cache could not be read in part ({0}): it is as it was. To make the new one without what cannot be read, say so"
+    )]
+    Unreadable(String),
     /// What making the cache anew left cannot be put in its place, or removed.
     #[error("cannot {what} {path}: {error}{}", advice(.error))]
     Place {

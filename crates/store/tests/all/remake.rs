@@ -1,8 +1,8 @@
-//! A cache made anew with what it holds: of every engine, larger and smaller, of another engine, over more disks and fewer; and what a
-//! process that was ended in the middle leaves.
+//! A cache made anew with what it holds: of every engine, larger and smaller, of another engine, over more disks and fewer.
+//! What a process leaves that is ended in the middle `src/cache/remake/place_tests.rs` tries step by step.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use bytes::Bytes;
 use tempfile::TempDir;
@@ -62,7 +62,7 @@ fn filled(dirs: &[PathBuf], engine: EngineRef, bytes: u64, numbers: impl Iterato
 }
 
 fn remade(from: &[PathBuf], options: &CacheOptions) -> Result<Remade, OpenError> {
-    Cache::remake(from, options, &mut |_| {})
+    Cache::remake(from, options, false, &mut |_| {})
 }
 
 fn dirs_in(place: &TempDir, names: &[&str]) -> Vec<PathBuf> {
@@ -152,13 +152,15 @@ fn disks_come_and_go() {
     assert_eq!(count(&cache, 0..60), 60);
     drop(cache);
 
-    // The second disk leaves and can still be read: nothing is lost. It is left as it was.
+    // The second disk leaves and can still be read: nothing is lost. It is put out of use.
     let two = [all[0].clone(), all[2].clone()];
     let done = remade(&all[1..2], &plain(&two)).unwrap();
     assert_eq!(done.copied, 60);
     assert_eq!(count(&open(&two), 0..60), 60);
-    assert!(all[1].join("tinaja.cache").exists());
     // What is on it is of an earlier state now: it would bring back what was replaced or removed since.
+    assert!(!all[1].join("tinaja.cache").exists() && all[1].join("tinaja.cache.outdated").exists());
+    assert!(matches!(remade(&all[1..2], &plain(&two)), Err(OpenError::NoCache(_))));
+    fs::rename(all[1].join("tinaja.cache.outdated"), all[1].join("tinaja.cache")).unwrap();
     let refused = remade(&all[1..2], &plain(&two)).unwrap_err().to_string();
     assert!(refused.contains("earlier state"), "{refused}");
 
@@ -200,6 +202,7 @@ fn what_cannot_be_done_leaves_the_cache_as_it_is() {
     drop(running);
     // Somebody else is at it.
     fs::create_dir(dirs[0].join("remade")).unwrap();
+    fs::write(dirs[0].join("remade/making"), "").unwrap();
     let other = fs::File::open(dirs[0].join("remade")).unwrap();
     other.try_lock().unwrap();
     assert!(refused(plain(&dirs).disk_bytes(LARGE)).contains("made anew by another process"));
@@ -208,79 +211,6 @@ fn what_cannot_be_done_leaves_the_cache_as_it_is() {
     drop(other);
     assert_eq!(count(&open(&dirs), 0..40), 40);
     assert!(!dirs[0].join("remade").exists(), "what was begun and not ended is removed");
-}
-
-/// Ended before the new one was whole: the old one is there. Ended at any moment after: the new one is.
-#[test]
-fn a_crash_leaves_the_old_one_or_the_new_one() {
-    for (old, new) in [
-        (engines::HASHCACHE_LOG, engines::HASHCACHE_LOG),
-        (engines::HASHCACHE_LOG, engines::SQUIDM),
-        (engines::SQUIDM, engines::SQUID),
-        (engines::SQUID, engines::HASHCACHE_LOG),
-    ] {
-        let place = place();
-        let dirs = dirs_in(&place, &["a", "b", "new-a", "new-b"]);
-        filled(&dirs[..2], old, SMALL, 0..40);
-        // The new one, made elsewhere.
-        remade(&dirs[..2], &plain(&dirs[2..]).engine(new).disk_bytes(LARGE)).unwrap();
-        let into = |dir: &Path, new: &Path| {
-            fs::create_dir(dir.join("remade")).unwrap();
-            for entry in fs::read_dir(new).unwrap().map(|entry| entry.unwrap().path()) {
-                fs::rename(&entry, dir.join("remade").join(entry.file_name().unwrap())).unwrap();
-            }
-        };
-        into(&dirs[0], &dirs[2]);
-        into(&dirs[1], &dirs[3]);
-        fs::write(dirs[0].join("remade/whole"), "").unwrap();
-        let copies = place.path().join("copies");
-        let parts = ["tinaja.cache", "tinaja.tree", "objects", "mapped"];
-        // How many renames of the first disk had been carried out; the last number stands for none, before all was whole.
-        for steps in 0..=parts.len() * 2 + 2 {
-            let _ = fs::remove_dir_all(&copies);
-            let copy = [copies.join("a"), copies.join("b")];
-            for (from, to) in dirs.iter().zip(&copy) {
-                copied(from, to);
-            }
-            let is_whole = steps != parts.len() * 2 + 2;
-            if is_whole {
-                fs::write(copy[1].join("remade/whole"), "").unwrap();
-                let (dir, remade) = (&copy[0], copy[0].join("remade"));
-                let out = parts.iter().map(|part| (dir.join(part), remade.join(format!("old-{part}"))));
-                let back = parts.iter().map(|part| (remade.join(part), dir.join(part)));
-                for (step, (from, to)) in out.chain(back).enumerate().take(steps) {
-                    if step == parts.len() {
-                        fs::write(remade.join("old-is-out"), "").unwrap();
-                    }
-                    if from.exists() {
-                        fs::rename(from, to).unwrap();
-                    }
-                }
-            }
-            let cache = open(&copy);
-            let expected = if is_whole { new } else { old };
-            assert_eq!(cache.stats().engine, expected.name, "{old} to {new}, {steps}");
-            assert!(count(&cache, 0..40) >= 38, "{old} to {new}, {steps}");
-            drop(cache);
-            for dir in copy {
-                assert!(!dir.join("remade").exists());
-                let is_tree = !matches!(expected.name, "hashcache-log");
-                assert_eq!((dir.join("tinaja.tree").exists(), dir.join("tinaja.cache").exists()), (is_tree, !is_tree));
-                assert_eq!(dir.join("mapped").exists(), expected == engines::SQUIDM, "nothing of the old one is left");
-            }
-        }
-    }
-}
-
-fn copied(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap().map(|entry| entry.unwrap()) {
-        let to = to.join(entry.file_name());
-        match entry.file_type().unwrap().is_dir() {
-            true => copied(&entry.path(), &to),
-            false => drop(fs::copy(entry.path(), to).unwrap()),
-        }
-    }
 }
 
 /// What each engine keeps of a full cache that becomes larger, and of that one when it becomes smaller. Printed with `--nocapture`. The

@@ -13,10 +13,16 @@ use super::Remade;
 use crate::cache::Cache;
 use crate::cache::limits::{MAX_PLACES_SORTED, OBJECTS_COPIED_AT_ONCE};
 use crate::engine::{Kind, Place};
+use crate::layout::table::Table;
 use crate::store::{Body, Commit, Hint, Store};
 use crate::terms::{Key, Stats, WhyNot};
 use crate::wait::block_on;
 
+/// Objects whose sizes stand for those of all.
+const SAMPLED: u64 = 512;
+/// How often, and after what pause, an object is tried that a busy disk did not take.
+const TRIES: usize = 60;
+const PAUSE: Duration = Duration::from_secs(1);
 /// How often whoever waits is told.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 /// Places asked for in one step of a walk.
@@ -28,9 +34,9 @@ const PIECE: usize = 1 << 20;
 
 /// Copy all that is in `from` and that there is room for. Errors: the new disk's, as text; what was copied until then is there.
 pub(super) fn copy(from: &Arc<Cache>, to: &Arc<Cache>, tell: &mut dyn FnMut(&Remade)) -> Result<Remade, String> {
-    let share = share_kept(&from.stats(), &to.stats());
     let mut counts = vec![0_u64; from.0.engine.disks()];
     walk(from, |place| counts.get_mut(from.0.engine.disk_at(place)).into_iter().for_each(|count| *count += 1));
+    let share = share_kept(from, &to.stats(), counts.iter().sum());
     let mut copying = Telling { to: to.clone(), tally: Arc::default(), last: to.clock().now(), tell };
     copying.tally.objects.store(counts.iter().sum(), Ordering::Relaxed);
     for (disk, count) in counts.into_iter().enumerate() {
@@ -52,16 +58,30 @@ pub(super) fn copy(from: &Arc<Cache>, to: &Arc<Cache>, tell: &mut dyn FnMut(&Rem
     Ok(copying.tally.so_far())
 }
 
-/// How much of the old cache the new one has room for, from 0 to 1, where an engine with a log says how much it holds. All of it is
-/// offered to the new cache otherwise.
-fn share_kept(from: &Stats, to: &Stats) -> f64 {
-    let used = match from.lap {
-        0 => return 1.0,
-        // The first lap.
-        1 => from.frontier_bytes.min(from.capacity_bytes),
-        _ => from.capacity_bytes,
-    };
-    (to.capacity_bytes as f64 / used.max(1) as f64).min(1.0)
+/// How much of the old cache the new one has room for, from 0 to 1, where an engine with a log lets go of what was written first. Those
+/// without one are offered all. How large objects are in the mean some of them say; a tenth more than has room is copied, for that may be wrong.
+fn share_kept(from: &Arc<Cache>, to: &Stats, objects: u64) -> f64 {
+    let stats = from.stats();
+    if stats.lap == 0 || stats.live_objects == 0 {
+        return 1.0;
+    }
+    let (mut sample, mut seen) = (Vec::new(), 0_u64);
+    walk(from, |place| {
+        // One of each so many, and so from everywhere.
+        if seen.is_multiple_of(objects.div_ceil(SAMPLED)) {
+            sample.push(place);
+        }
+        seen += 1;
+    });
+    let bytes = sample.iter().filter_map(|place| {
+        let found = block_on(from.0.any(*place))?;
+        let table = (found.kind == Kind::Large).then(|| Table::decode(&found.body)).flatten();
+        let body = table.map_or(found.body.len() as u64, |table| table.body_bytes());
+        Some(body + (found.head.len() + found.name.len()) as u64)
+    });
+    let sizes: Vec<u64> = bytes.collect();
+    let mean = sizes.iter().sum::<u64>() as f64 / (sizes.len() as f64).max(1.0);
+    (1.1 * to.capacity_bytes as f64 / (mean * objects as f64).max(1.0)).min(1.0)
 }
 
 /// Calls with the places of a cache's objects, in no order.
@@ -102,16 +122,26 @@ struct Tally {
     bytes: AtomicU64,
     left_out: AtomicU64,
     too_large: AtomicU64,
+    replaced: AtomicU64,
     unread: AtomicU64,
 }
 
 impl Tally {
     fn so_far(&self) -> Remade {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let [copied, left_out, too_large, unread] =
-            [of(&self.copied), of(&self.left_out), of(&self.too_large), of(&self.unread)];
-        let done = copied + left_out + too_large + unread;
-        Remade { objects: of(&self.objects), done, copied, bytes: of(&self.bytes), left_out, too_large, unread }
+        let [copied, left_out, too_large, replaced, unread] =
+            [&self.copied, &self.left_out, &self.too_large, &self.replaced, &self.unread].map(of);
+        let done = copied + left_out + too_large + replaced + unread;
+        Remade {
+            objects: of(&self.objects),
+            done,
+            copied,
+            bytes: of(&self.bytes),
+            left_out,
+            too_large,
+            replaced,
+            unread,
+        }
     }
 }
 
@@ -171,35 +201,65 @@ impl Shared {
         }
         let Some(place) = self.places.lock().next() else { return false };
         let add = |to: &AtomicU64, count| _ = to.fetch_add(count, Ordering::Relaxed);
-        match block_on(self.copy(place)) {
-            None => add(&self.tally.unread, 1),
-            Some((bytes, Commit::Stored { .. })) => {
+        let mut copied = block_on(self.copy(place));
+        for _ in 1..TRIES {
+            if !matches!(copied, Copied::Ended(_, Commit::NotStored(WhyNot::Slow | WhyNot::Busy))) {
+                break;
+            }
+            // Cheap flash and shingled disks stall for seconds.
+            self.to.clock().sleep(PAUSE);
+            copied = block_on(self.copy(place));
+        }
+        match copied {
+            // Of an engine that does not know which places are empty, most of these are.
+            Copied::Unread if self.from.stats().live_objects == 0 => {
+                _ = self.tally.objects.fetch_sub(1, Ordering::Relaxed)
+            }
+            Copied::Unread => add(&self.tally.unread, 1),
+            Copied::Replaced => add(&self.tally.replaced, 1),
+            Copied::Ended(bytes, Commit::Stored { .. }) => {
                 add(&self.tally.copied, 1);
                 add(&self.tally.bytes, bytes);
             }
-            Some((_, Commit::NotStored(WhyNot::TooLarge))) => add(&self.tally.too_large, 1),
-            Some((_, Commit::NotStored(WhyNot::Evicted))) => add(&self.tally.left_out, 1),
-            Some((_, Commit::NotStored(why))) => *self.failed.lock() = Some(why),
+            Copied::Ended(_, Commit::NotStored(WhyNot::TooLarge)) => add(&self.tally.too_large, 1),
+            Copied::Ended(_, Commit::NotStored(WhyNot::Evicted)) => add(&self.tally.left_out, 1),
+            Copied::Ended(_, Commit::NotStored(why)) => *self.failed.lock() = Some(why),
         }
         true
     }
 
-    /// How many bytes its body has, and whether it was stored; nothing for what cannot be read whole.
-    async fn copy(&self, place: Place) -> Option<(u64, Commit)> {
-        let found = self.from.0.current(place).await?;
+    async fn copy(&self, place: Place) -> Copied {
+        let Some(found) = self.from.0.any(place).await else { return Copied::Unread };
+        if !self.from.0.is_current(&found).await {
+            return Copied::Replaced;
+        }
         // What a key's own digest was nobody knows here: the store's stands for it.
         let key = Key::from_digest(found.id.0).with_name(&found.name);
-        let mut body = match found.kind {
-            Kind::Whole => Body::from_bytes(found.body.clone()),
-            _ => self.from.0.large_body(&key, &found.id, &found).await?,
+        let body = match found.kind {
+            Kind::Whole => Some(Body::from_bytes(found.body.clone())),
+            _ => self.from.0.large_body(&key, &found.id, &found).await,
         };
+        let Some(mut body) = body else { return Copied::Unread };
         let hint = Hint { expected_bytes: body.len(), ..Hint::default() };
         let mut writer = self.to.0.put_as(found.id, &key, found.head, hint);
         let mut bytes = 0;
-        while let Some(piece) = body.next(PIECE).await.ok()? {
-            bytes += piece.len() as u64;
-            writer.write(piece).await;
+        loop {
+            match body.next(PIECE).await {
+                Ok(Some(piece)) => {
+                    bytes += piece.len() as u64;
+                    writer.write(piece).await;
+                }
+                Ok(None) => return Copied::Ended(bytes, writer.commit().await),
+                Err(_) => return Copied::Unread,
+            }
         }
-        Some((bytes, writer.commit().await))
     }
+}
+
+/// What became of one object.
+enum Copied {
+    Unread,
+    Replaced,
+    /// So many bytes of its body were written.
+    Ended(u64, Commit),
 }

@@ -17,10 +17,12 @@ use super::Cache;
 use super::open::{Checked, Site, There, asked_of, check_disk, open_all, open_engine, site, sites};
 use super::options::{CacheOptions, OpenError};
 use crate::device::{Access, is_block_device};
+use crate::engine::registry::Ground;
 use crate::engine::spread::Spread;
 use crate::engine::{Engine, EngineRef, Setting, Settings};
 use crate::hot::HotObjects;
 use crate::store::Store;
+use crate::terms::Stats;
 use crate::wait::block_on;
 
 /// What became of the objects of a cache that is made anew, so far.
@@ -38,15 +40,19 @@ pub struct Remade {
     pub left_out: u64,
     /// Objects that the new cache takes no more: they are too large for it.
     pub too_large: u64,
-    /// Those that could not be read, and versions that newer ones have replaced.
+    /// Versions that newer ones have replaced.
+    pub replaced: u64,
+    /// Objects that could not be read whole.
     pub unread: u64,
 }
 
 impl Cache {
     /// Make a cache anew as `options` say, with what the caches in `from` and in its own directories hold; they must be disks of one
     /// cache. What `options` leave out (size, engine, settings) is as it was. What the cache held on disks that are not named
-    /// is not in the new one. Directories that are in `from` alone are left as they are. `tell` hears how far it is, once a
-    /// second.
+    /// is not in the new one. Where the cache goes on without a disk that is in `from`, what is on that one is put out of use, since it
+    /// would bring back what is replaced or removed later: its file gets the ending `outdated`. A cache that is copied elsewhere
+    /// whole is left as it is. With `despite_errors` what a disk cannot read is left out; without, it is an error. `tell` hears
+    /// how far it is, once a second.
     ///
     /// The new cache needs its whole size beside the old one. Memory: the indexes and buffers of both, 32 MiB for places, and
     /// sixteen parts of large objects. What an engine knows of how popular an object is gets lost, and so do groups; objects
@@ -57,13 +63,19 @@ impl Cache {
     pub fn remake(
         from: &[PathBuf],
         options: &CacheOptions,
+        despite_errors: bool,
         tell: &mut dyn FnMut(&Remade),
     ) -> Result<Remade, OpenError> {
         let to = sites(options)?;
         place::settle(&dirs_of(&to))?;
         let sources = sources(from, &to, options)?;
         let asked = as_before(options, &sources);
-        let beside = Beside::make(&dirs_of(&to))?;
+        let own = dirs_of(&to);
+        let is_tree = asked.engine.is_some_and(|engine| matches!(engine.ground, Ground::Directory(_)));
+        let beside = Beside::make(&own, is_tree)?;
+        let goes_on = sources.iter().any(|source| own.contains(&source.dir));
+        let outdated = sources.iter().map(|source| source.dir.clone()).filter(|dir| goes_on && !own.contains(dir));
+        let outdated: Vec<_> = outdated.filter(|dir| !is_block_device(dir)).collect();
         let dirs = beside.dirs();
         let (first, others) = dirs.split_first().ok_or_else(|| OpenError::NoCache(options.dir.clone()))?;
         let new =
@@ -71,20 +83,46 @@ impl Cache {
         let secret = sources.first().map(|source| source.disk.identity().secret.clone());
         let made = Arc::new(open_all(sites(&new)?, &new, Access::Alone, secret).map_err(no_room)?);
         let old = Arc::new(opened(sources, &new)?);
+        let before = old.stats();
         let done = copy::copy(&old, &made, tell);
+        let unread = unreadable(&before, &old.stats()).filter(|_| !despite_errors);
         let closed = block_on(made.close());
         let failed = |error: String| OpenError::Device { path: first.clone(), error };
         let done = done.map_err(failed)?;
         closed.map_err(|error| failed(error.to_string()))?;
         drop(made);
+        if let Some(why) = unread {
+            return Err(OpenError::Unreadable(why));
+        }
         beside.put_in_place()?;
         // The old one was locked until here.
         drop(old);
+        for dir in outdated {
+            if let Err(error) = place::outdate(&dir) {
+                tracing::warn!("{error}: do not use this disk for the cache again");
+            }
+        }
         Ok(done)
     }
 }
 
+/// What the old disks could not do meanwhile, in words.
+fn unreadable(before: &Stats, after: &Stats) -> Option<String> {
+    let more = |of: fn(&Stats) -> u64| of(after) - of(before);
+    match (more(|stats| stats.read_errors), more(|stats| stats.engines_stopped + stats.disks_retired)) {
+        (0, 0) => None,
+        (errors, 0) => Some(format!("{errors} reads failed")),
+        _ => Some("a disk was given up".to_owned()),
+    }
+}
+
 impl Cache {
+    /// End what [`Cache::remake`] began, if it was cut short; [`Cache::open`] does so too. Errors: the system's, and that another process
+    /// makes the cache anew.
+    pub fn settle(options: &CacheOptions) -> Result<(), OpenError> {
+        place::settle(&dirs_of(&sites(options)?))
+    }
+
     /// The directory or block device with the first disk of the cache that [`Cache::remake`] would copy, with which programs may keep
     /// files of their own; nothing where the first disk is not among them. Errors: as there.
     pub fn first_of(from: &[PathBuf], options: &CacheOptions) -> Result<Option<PathBuf>, OpenError> {
@@ -216,5 +254,20 @@ fn as_before(options: &CacheOptions, sources: &[Source]) -> CacheOptions {
         disk_bytes: options.disk_bytes.or(Some(first.bytes)),
         mean_object_bytes: options.mean_object_bytes.or(Some(first.mean_object_bytes)),
         ..options.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_disk_cannot_do_is_told_apart_from_what_it_never_could() {
+        let before = Stats { read_errors: 3, corrupt: 1, ..Stats::default() };
+        assert_eq!(unreadable(&before, &Stats { corrupt: 9, ..before }), None, "each was a miss before, too");
+        let more = unreadable(&before, &Stats { read_errors: 5, ..before });
+        assert_eq!(more.as_deref(), Some("2 reads failed"));
+        let stopped = Stats { read_errors: 5, engines_stopped: 1, ..before };
+        assert_eq!(unreadable(&before, &stopped).as_deref(), Some("a disk was given up"));
     }
 }
