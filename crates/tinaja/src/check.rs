@@ -86,6 +86,9 @@ pub fn check(settings: &Settings) -> Result<()> {
     for listener in settings.proxy.listeners.iter().filter(|listener| listener.is_open_to_all()) {
         let _ = writeln!(text, "  would warn: {}", listener.warning());
     }
+    for lost in settings.proxy.listeners.iter().flat_map(Listener::lost_folds) {
+        let _ = writeln!(text, "  would warn: {lost}");
+    }
     match stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result.context("cannot write to standard output"),
