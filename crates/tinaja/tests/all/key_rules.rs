@@ -175,7 +175,7 @@ fn nodes_with_other_rules_take_nothing_from_each_other() {
     let text = fs::read_to_string(&file).unwrap();
     assert!(text.contains(before));
     fs::write(&file, text.replace(before, "drop_field = \"X\"")).unwrap();
-    let said = run(binary(changed).args(["reload", "--cache"]).arg(changed.join("cache")));
+    let said = run(binary(&together.home).args(["reload", "--cache"]).arg(changed.join("cache")));
     assert!(said.contains("the new settings are in use"), "{said}");
     for number in 0..8 {
         let url = format!("http://cluster.test/{number}");
