@@ -67,7 +67,8 @@ pub fn folded<'a>(lines: impl Iterator<Item = &'a [u8]>, has: &[String]) -> Opti
     Some(taken.join(", "))
 }
 
-/// The one spelling of all Accept-Encodings that mean the same: the best liked first, then by name. `None` where it has it already, is
+/// The one spelling of all Accept-Encodings that mean the same: the best liked first, and of those liked the same br, zstd and gzip before others, which some
+/// servers prefer by taking the first. `None` where it has it already, is
 /// malformed, or is not there: all these stay as they are.
 ///
 /// Variants are named by what the field means. So an origin is told one spelling of it, or one that goes by the order would choose by that of the
@@ -76,7 +77,7 @@ pub fn settled<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<String> {
     let lines: Vec<&[u8]> = lines.collect();
     let lower = lines.join(&b", "[..]).to_ascii_lowercase();
     let mut codings = codings(&lower).filter(|_| !lines.is_empty())?;
-    codings.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
+    codings.sort_by_key(|(coding, weight)| (std::cmp::Reverse(*weight), rank(coding)));
     let written = |(coding, weight): &(&str, u16)| match weight {
         1000 => (*coding).to_owned(),
         weight => format!("{coding};q={}", format!("0.{weight:03}").trim_end_matches('0').trim_end_matches('.')),
@@ -90,6 +91,20 @@ pub(crate) fn codings(lower: &[u8]) -> Option<Vec<(&str, u16)>> {
     let mut members = weighted(lower)?;
     settle_codings(&mut members)?;
     Some(members)
+}
+
+/// Which of several that a client likes the same it is best served with. Others go by name; deflate is late, since servers and clients differ over what it
+/// is (RFC 9110 8.4.1.2).
+fn rank(coding: &str) -> u8 {
+    match coding {
+        "br" => 0,
+        "zstd" => 1,
+        "gzip" => 2,
+        "deflate" => 4,
+        "*" => 5,
+        "identity" => 6,
+        _ => 3,
+    }
 }
 
 /// Codings by their current names (RFC 9110 8.4.1), in one order and without doubles; `None` where one has two weights.
@@ -159,9 +174,11 @@ mod tests {
             ("gzip, br", "br, gzip"),
             ("GZIP;q=1.0 ,x-gzip,,br", "br, gzip"),
             ("gzip;q=0.50, br;Q=0, a;q=1.000, *;q=0.123", "a, gzip;q=0.5, *;q=0.123, br;q=0"),
+            ("gzip, deflate", "gzip, deflate"),
+            ("deflate, identity, zstd, gzip, *, br, compress", "br, zstd, gzip, compress, deflate, *, identity"),
             (" , ", ""),
         ] {
-            assert_eq!(settled(value).as_deref(), Some(expected), "{value}");
+            assert_eq!(settled(value).as_deref().unwrap_or(value), expected, "{value}");
             assert_eq!(settled(expected), None, "{expected} has it");
             let form = |value: &str| normal_form(&ACCEPT_ENCODING, value.as_bytes());
             assert_eq!(form(value), form(expected), "it means the same");

@@ -11,7 +11,7 @@ use crate::diverted::Diversion;
 use crate::errors::ServeError;
 use crate::ids::RequestIds;
 use crate::intercept::Interception;
-use crate::key_rules::KeyRules;
+use crate::key_rules::{KeyRule, KeyRules};
 use crate::limits::Limits;
 use crate::mirrors::Mirrors;
 use crate::origin::{Behind, OriginUrl};
@@ -185,6 +185,23 @@ impl Listener {
             forwarding: Forwarding::default(),
             certificates: Vec::new(),
         }
+    }
+
+    /// What there is to say of key rules that fold this listener's hosts into one to which none of its routes leads, and what to do.
+    pub fn lost_folds(&self) -> Vec<String> {
+        let Mode::Reverse(routes) = &self.mode else { return Vec::new() };
+        let is_lost = |rule: &&KeyRule, folded: &str| {
+            !routes.leads(folded) && routes.hosts().any(|host| rule.hosts.iter().any(|pattern| pattern.fits(host)))
+        };
+        let folds = self.key_rules.folds().filter(|(rule, folded)| is_lost(rule, folded));
+        let told = folds.map(|(rule, folded)| {
+            format!(
+                "{rule} folds hosts into {folded}, and no route of the reverse proxy on {} leads there: a GET or HEAD for one of them gets \
+                 a 404. Add a route for {folded}, or fold into a host that has one",
+                self.address
+            )
+        });
+        told.collect()
     }
 
     /// Whether a connection from this address must say who its client is.

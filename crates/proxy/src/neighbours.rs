@@ -14,7 +14,7 @@ use rustls::{ClientConfig, ServerConfig};
 use tinaja_store::{Key, Store};
 use tokio::sync::mpsc;
 
-/// What a neighbour asks for: the place of the object, so that nothing else is taken for it.
+/// What a neighbour asks for: the place of the object, and what a key rule of its says of the request, so that nothing else is taken for it.
 pub(crate) const OBJECT: HeaderName = HeaderName::from_static("tinaja-object");
 /// For whom: rules judge the client and not the neighbour.
 pub(crate) const CLIENT: HeaderName = HeaderName::from_static("tinaja-client");
@@ -39,9 +39,13 @@ const MOST_RESTING: usize = 1024;
 /// a request's head.
 const MOST_TOLD: usize = 64;
 
-/// A place in the store, as one neighbour tells it another.
-pub(crate) fn mark_of(place: &Key) -> String {
-    place.digest().iter().map(|byte| format!("{byte:02x}")).collect()
+/// A place in the store, and what counts of the request besides, as one neighbour tells it another.
+pub(crate) fn mark_of(place: &Key, counts: Option<&[u8]>) -> String {
+    let mut mark = *place.digest();
+    if let Some(counts) = counts {
+        blake3::Hasher::new().update(place.digest()).update(counts).finalize_xof().fill(&mut mark);
+    }
+    mark.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A connection by which a neighbour asks, before its handshake, and where it comes from.

@@ -4,8 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tinaja_http::authority::Authority;
+use tinaja_http::key::join;
 
 use crate::failure::Failure;
+use crate::fits::has_dot_segments;
 use crate::origin::{Behind, OriginUrl, Upstream};
 
 /// One way from a request to its origin.
@@ -26,6 +28,8 @@ pub struct Routes {
     hosts: HashMap<String, Vec<Way>>,
     any: Vec<Way>,
     default: Option<Arc<Behind>>,
+    /// What is the same for all routes that lead to the same.
+    number: u64,
 }
 
 /// Longest path first.
@@ -92,13 +96,40 @@ impl Routes {
         for ways in made.hosts.values_mut().chain([&mut made.any]) {
             ways.sort_by_key(|way| std::cmp::Reverse(way.path.len()));
         }
-        Ok(made)
+        Ok(made.numbered())
     }
 
     /// Everything goes to one origin.
     pub fn to(origin: OriginUrl) -> Routes {
         let behind = Behind { route: ALL_ELSE.into(), upstream: origin.into() };
-        Routes { default: Some(Arc::new(behind)), ..Routes::default() }
+        Routes { default: Some(Arc::new(behind)), ..Routes::default() }.numbered()
+    }
+
+    /// The same, with the number that [`Routes::number`] gives.
+    fn numbered(mut self) -> Routes {
+        let mut hasher = blake3::Hasher::new();
+        let mut add = |parts: [&str; 3], upstream: &Upstream| {
+            let origin = upstream.destination();
+            let (tls, host, port) = origin.map_or((false, String::new(), 0), |it| (it.tls, it.host, it.port));
+            let (scheme, port) = (if tls { "https" } else { "http" }, port.to_string());
+            hasher.update(&join(&[&parts[..], &[scheme, &host, &port]].concat()));
+        };
+        for Route { host, path, origin } in self.list() {
+            let kind = if host.is_some() { "host" } else { "any" };
+            add([kind, host.as_deref().unwrap_or_default(), &path], &origin);
+        }
+        if let Some(behind) = &self.default {
+            add(["else", "", ""], &behind.upstream);
+        }
+        let mut number = [0; 8];
+        hasher.finalize_xof().fill(&mut number);
+        self.number = u64::from_le_bytes(number);
+        self
+    }
+
+    /// Stands for where all hosts and paths lead, the same after every restart. Of several origins of a route the first counts, as in names.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     /// Every origin that is led to, in no order.
@@ -126,6 +157,16 @@ impl Routes {
     /// Whether a host has routes of its own.
     pub(crate) fn names(&self, host: &str) -> bool {
         self.hosts.contains_key(host)
+    }
+
+    /// The hosts that have routes of their own, in no order.
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = &str> {
+        self.hosts.keys().map(String::as_str)
+    }
+
+    /// Whether any path of a host leads somewhere.
+    pub(crate) fn leads(&self, host: &str) -> bool {
+        self.names(host) || !self.any.is_empty() || self.default.is_some()
     }
 
     /// Where everything else goes.
@@ -182,16 +223,6 @@ fn name(host: &str) -> Option<String> {
     authority.port().is_none().then(|| authority.host().to_owned())
 }
 
-/// Whether some server would read `.` or `..` in it, escaped or not, and go elsewhere (RFC 3986 5.2.4).
-pub(crate) fn has_dot_segments(path: &str) -> bool {
-    if !path.contains(['.', '%']) {
-        return false;
-    }
-    let plain = path.to_ascii_lowercase().replace("%2e", ".").replace("%2f", "/").replace("%5c", "/");
-    // Some servers cut parameters off a segment before they look at it.
-    plain.split('/').any(|segment| matches!(segment.split(';').next(), Some("." | "..")))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,6 +266,25 @@ mod tests {
             assert_eq!(found.upstream.to_string(), format!("http://{origin}"), "{host} {path}");
         }
         assert_eq!(routes.find(None, "/img").unwrap().upstream.to_string(), "http://images");
+    }
+
+    /// Names hold it, so it must not change with a version.
+    #[test]
+    fn routes_have_a_number() {
+        assert_eq!(Routes::to("http://a".parse().unwrap()).number(), 13_433_205_450_322_066_743);
+        assert_eq!(routes().number(), routes().number());
+        let swapped = vec![route("a.example", "/img", "a-images"), route("", "/img", "images")];
+        let number = |routes: Vec<Route>| Routes::new(routes, None).unwrap().number();
+        assert_eq!(number(swapped.clone()), number(swapped.iter().rev().cloned().collect()));
+        for (host, path, origin) in
+            [("", "/x", "a"), ("a", "/x", "a"), ("", "/y", "a"), ("", "/x", "b"), ("", "/x", "a:81")]
+        {
+            let others = [("", "/x", "a"), ("a", "/x", "a"), ("", "/y", "a"), ("", "/x", "b"), ("", "/x", "a:81")];
+            let same = others
+                .iter()
+                .filter(|(h, p, o)| number(vec![route(h, p, o)]) == number(vec![route(host, path, origin)]));
+            assert_eq!(same.count(), 1, "{host} {path} {origin}");
+        }
     }
 
     #[test]

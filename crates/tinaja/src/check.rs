@@ -89,6 +89,9 @@ pub fn check(settings: &Settings) -> Result<()> {
     for what in settings.proxy.listeners.iter().filter_map(Listener::idle_encode) {
         let _ = writeln!(text, "  would warn: {what}");
     }
+    for lost in settings.proxy.listeners.iter().flat_map(Listener::lost_folds) {
+        let _ = writeln!(text, "  would warn: {lost}");
+    }
     match stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result.context("cannot write to standard output"),

@@ -6,9 +6,8 @@ use tinaja_http::authority::Authority;
 use tinaja_http::judge::{Target, judge};
 
 use crate::bans::Selector;
-use crate::config::{Listener, Mode};
+use crate::config::Listener;
 use crate::fits::HostPattern;
-use crate::key_rules::elsewhere as place_of;
 
 /// What was named, and what key rules of these listeners make of it.
 pub(super) fn with_elsewhere(what: &[Selector], listeners: &[Arc<Listener>]) -> Vec<Selector> {
@@ -25,7 +24,7 @@ pub(super) fn with_elsewhere(what: &[Selector], listeners: &[Arc<Listener>]) -> 
 
 /// Under which other names a listener may have stored what one selector names.
 fn elsewhere(what: &Selector, listener: &Listener) -> Vec<Selector> {
-    let (rules, is_reverse) = (&listener.key_rules, matches!(listener.mode, Mode::Reverse(_)));
+    let rules = &listener.key_rules;
     let others = |host: &str| host.parse::<HostPattern>().map_or(Vec::new(), |host| rules.other_hosts(&host));
     match what {
         Selector::All | Selector::Regex { .. } => Vec::new(),
@@ -43,13 +42,13 @@ fn elsewhere(what: &Selector, listener: &Listener) -> Vec<Selector> {
             let Some((scheme, authority, path)) = parts(url) else { return Vec::new() };
             let Some(rule) = rules.find(authority.host(), &path) else { return Vec::new() };
             let host = rule.rule.other_host().unwrap_or_else(|| authority.host().to_owned());
-            let url = at((scheme, is_reverse), &host, &authority, &rule.rule.path(&path));
+            let url = at(scheme, &host, &authority, &rule.rule.path(&path));
             vec![Selector::Url { url }]
         }
         // Its end may be amid a query, which is taken as it stands.
         Selector::Prefix { url } => {
             let Some((scheme, authority, path)) = parts(url) else { return Vec::new() };
-            let of = |host: String| Selector::Prefix { url: at((scheme, is_reverse), &host, &authority, &path) };
+            let of = |host: String| Selector::Prefix { url: at(scheme, &host, &authority, &path) };
             others(authority.host()).into_iter().map(of).collect()
         }
     }
@@ -66,14 +65,15 @@ fn parts(url: &str) -> Option<(&'static str, Authority, String)> {
     }
 }
 
-fn at((scheme, is_reverse): (&str, bool), host: &str, authority: &Authority, path: &str) -> String {
-    let there = place_of(authority, host, is_reverse).unwrap_or_else(|| authority.clone());
+fn at(scheme: &str, host: &str, authority: &Authority, path: &str) -> String {
+    let there = authority.at(host).unwrap_or_else(|| authority.clone());
     format!("{scheme}://{there}{path}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Mode;
     use crate::key_rules::{KeyRule, KeyRules, Query};
     use crate::routes::Routes;
 
@@ -111,10 +111,10 @@ mod tests {
         ] {
             assert_eq!(elsewhere(&what, &listener), expected, "{what:?}");
         }
-        // Behind a reverse proxy ports are no part of a store id's names, and of others they are.
+        // The same behind a reverse proxy.
         let mode = Mode::Reverse(Routes::to("http://127.0.0.1".parse().unwrap()));
         let reverse = Listener { mode, ..listener };
-        assert_eq!(elsewhere(&url("http://a.x:81/p"), &reverse), [url("http://cdn.store-id.invalid/p")]);
+        assert_eq!(elsewhere(&url("http://a.x:81/p"), &reverse), [url("http://cdn.store-id.invalid:81/p")]);
         assert_eq!(elsewhere(&prefix("http://b.y:81/p"), &reverse), [prefix("http://www.y:81/p")]);
     }
 }

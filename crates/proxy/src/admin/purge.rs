@@ -17,7 +17,7 @@ use tinaja_store::{Cursor, Removed, Store, StoreError};
 use crate::config::{Listener, Mode};
 use crate::mirrors::is_mirrors;
 use crate::origin::{Destination, default_port};
-use crate::stored::{Forms, Name, StoredHead, form_place, keyed, parts_of, site};
+use crate::stored::{Forms, Name, StoredHead, form_place, is_store_id, keyed, parts_of, site};
 
 /// Objects looked at in one go.
 pub(super) const PAGE: usize = 256;
@@ -138,7 +138,9 @@ impl Url {
         }
         match parts.site {
             "" => Name::of(&self.destination(), "", &self.path).primary() == primary,
-            site if is_mirrors(site) => Name::of(&self.destination(), site, &self.path).primary() == primary,
+            site if is_mirrors(site) || is_store_id(site) => {
+                Name::of(&self.destination(), site, &self.path).primary() == primary
+            }
             site => self.sites().iter().any(|its| its == site),
         }
     }
@@ -233,6 +235,15 @@ mod tests {
         assert!("https://a.example/x?y".parse::<Url>().unwrap().is_of(keys[1].as_bytes()));
         assert!(!"https://a.example/x?y".parse::<Url>().unwrap().is_of(keys[0].as_bytes()));
         assert!(!url.is_of(b"") && !url.is_of(b"4:http,"));
+        // What has a store id is purged by that in a stopped cache, too.
+        let id: Url = "http://cdn.store-id.invalid/x".parse().unwrap();
+        for (site, port, is_its) in
+            [("forward", 80, true), ("reverse/00112233aabbccdd", 80, true), ("forward", 81, false)]
+        {
+            let destination = Destination { tls: false, host: "cdn.store-id.invalid".into(), port };
+            let name = Name::of(&destination, &format!("store-id:/{site}"), "/x");
+            assert_eq!((id.is_of(name.primary()), url.is_of(name.primary())), (is_its, false), "{site} {port}");
+        }
     }
 
     /// A purge names a URL as a request for it is named, and takes what was stored before there was a rule.

@@ -26,9 +26,10 @@ pub(super) async fn invalidate(store: &Storage, request: &Request, reply: &Reply
     let tls = if ticket.is_reverse() { ticket.tls } else { ticket.destination.tls };
     let url = Url { tls, authority: &authority, path: &ticket.path };
     for path in invalidated(request.method(), reply.head.status, url, &reply.head.headers) {
-        let Some(name) = ticket.name_at(&path) else { continue };
-        if let Err(error) = store.remove(&name.place()).await {
-            tracing::warn!(%error, "an object that was changed at its origin could not be removed from the cache");
+        for name in ticket.name_at(&path).into_iter().chain(ticket.own_name_at(&path)) {
+            if let Err(error) = store.remove(&name.place()).await {
+                tracing::warn!(%error, "an object that was changed at its origin could not be removed from the cache");
+            }
         }
     }
 }

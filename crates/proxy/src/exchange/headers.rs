@@ -49,7 +49,10 @@ pub(super) fn to_origin(
     for name in misleading(head.headers.as_map(), cached) {
         head.headers.remove(&name);
     }
-    if cached {
+    // A key rule that says what the origin has gives an order of its own.
+    let is_folded =
+        request.ticket.keyed.as_ref().is_some_and(|asked| asked.is_read && asked.rule.rule.encodings.is_some());
+    if cached && !is_folded {
         let encodings = head.headers.get_all(ACCEPT_ENCODING).iter().map(HeaderValue::as_bytes);
         if let Some(settled) = settled(encodings) {
             head.headers.insert(ACCEPT_ENCODING, settled)?;

@@ -20,7 +20,7 @@ use super::reply::Reply;
 use super::request::Request;
 use crate::bans::Stamp;
 use crate::failure::Failure;
-use crate::neighbours::{CLIENT, FETCHED_FROM, HAS, INTERCEPTED, LISTENER, Neighbours, OBJECT, TRIED, Way, mark_of};
+use crate::neighbours::{CLIENT, FETCHED_FROM, HAS, INTERCEPTED, LISTENER, Neighbours, OBJECT, TRIED, Way};
 use crate::origin::{Connection, Destination, Origins, Target};
 use crate::shared::Shared;
 
@@ -284,7 +284,7 @@ impl Neighbourhood {
     fn head(&self, request: &Request, head: &RequestHead, what: Asked) -> Result<RequestHead, BadField> {
         let mut head = head.clone();
         headers::to_origin(&self.shared, request, &mut head, true)?;
-        head.headers.insert(OBJECT, mark_of(&request.ticket.name.place()))?;
+        head.headers.insert(OBJECT, request.mark())?;
         match what {
             Asked::Object => {}
             Asked::WhatItHas => head.headers.append(CACHE_CONTROL, "only-if-cached")?,

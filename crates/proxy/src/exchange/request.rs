@@ -24,9 +24,9 @@ use crate::diverted::{Chosen, Proof};
 use crate::failure::{Failure, Unanswered};
 use crate::fits::HostPattern;
 use crate::ids::RequestId;
-use crate::key_rules::{ReadRule, elsewhere};
+use crate::key_rules::ReadRule;
 use crate::mirrors::At;
-use crate::neighbours::{CLIENT, HAS, INTERCEPTED, OBJECT};
+use crate::neighbours::{CLIENT, HAS, INTERCEPTED, OBJECT, mark_of};
 use crate::origin::{Behind, Destination, default_port};
 use crate::rules::{Asked, Denied, Own};
 use crate::shared::Shared;
@@ -111,19 +111,31 @@ impl Ticket {
         Some(name_of(mode, &self.destination, self.tls, &self.host, path))
     }
 
+    /// The name that is there without key rules, where they give another: it may have been stored before there was one.
+    pub fn own_name_at(&self, path: &str) -> Option<Name> {
+        if self.mirror.is_some() || self.listener.key_rules.is_empty() {
+            return None;
+        }
+        let own = name_of(&self.listener.mode, &self.destination, self.tls, &self.host, path);
+        (self.name_at(path).as_ref() != Some(&own)).then_some(own)
+    }
+
     /// What bans see of its URL: as it is stored, and, where key rules are about its host, as it was asked for and at the hosts where they may
-    /// have stored something of it.
-    pub fn subjects(&self) -> Vec<Subject<'_>> {
+    /// have stored something of it. As the beginning of URLs it counts only as it was asked for: what a rule leaves of it may begin many more.
+    pub fn subjects(&self, is_prefix: bool) -> Vec<Subject<'_>> {
         let mut subjects: Vec<_> = self.name.subject().into_iter().collect();
         if self.mirror.is_some() || self.listener.key_rules.is_empty() {
             return subjects;
+        }
+        if is_prefix {
+            subjects.clear();
         }
         let asked = self.keyed.as_ref().map(|asked| (asked.host.clone(), &*asked.path));
         let own = || Some((Authority::parse(self.host.as_bytes()).ok()?, &*self.path));
         let Some((host, path)) = asked.or_else(own) else { return subjects };
         let others = self.listener.key_rules.other_hosts(&HostPattern::Exact(host.host().to_owned()));
         subjects.push(Subject::new(self.https, &host, path));
-        let others = others.iter().filter_map(|other| elsewhere(&host, other, self.is_reverse()));
+        let others = others.iter().filter_map(|other| host.at(other));
         subjects.extend(others.map(|other| Subject::new(self.https, &other, path)));
         subjects
     }
@@ -205,6 +217,8 @@ impl Ticket {
     pub fn url(&self) -> String {
         if self.intercepted {
             let Destination { host, port, .. } = &self.destination;
+            let asked = self.keyed.as_ref().map(|asked| (asked.host.host(), &asked.port));
+            let (host, port) = asked.unwrap_or((host, port));
             return if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
         }
         let scheme = if self.https { "https" } else { "http" };
@@ -299,6 +313,13 @@ impl Request {
         let not_for_cache = not_for_cache(&method, ticket.framing, &directives).or(unproved);
         let head = RequestHead { method, target: Bytes::copy_from_slice(ticket.path.as_bytes()), headers };
         Ok(Request { ticket: Arc::new(ticket), head, version, directives, not_for_cache, is_loop, told_of })
+    }
+
+    /// What it is about, as one neighbour tells it another.
+    pub fn mark(&self) -> String {
+        let name = &self.ticket.name;
+        let rule = self.ticket.keyed.as_ref().filter(|asked| asked.is_read);
+        mark_of(&name.place(), rule.and_then(|asked| asked.rule.counts(name.added())).as_deref())
     }
 
     /// Every way to an origin, or to a neighbour that would ask one, asks here first, before anything is looked up or connected to.

@@ -12,4 +12,4 @@ mod patterns;
 pub use matcher::BadUrls;
 pub(crate) use matcher::{UrlMatcher, check, compiled};
 pub use patterns::{BadPattern, HostPattern, PathPattern};
-pub(crate) use patterns::{Hosts, covers};
+pub(crate) use patterns::{Hosts, covers, has_dot_segments};

@@ -1,6 +1,7 @@
 //! Hosts and paths, as an operator names them.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::str::FromStr;
 
 use tinaja_http::authority::Authority;
@@ -96,6 +97,15 @@ fn is_below(name: &str, domain: &str) -> bool {
     name.strip_suffix(domain).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'))
 }
 
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HostPattern::Exact(name) => f.write_str(name),
+            HostPattern::Below(domain) => write!(f, "*.{domain}"),
+        }
+    }
+}
+
 impl FromStr for HostPattern {
     type Err = BadPattern;
 
@@ -152,4 +162,14 @@ impl FromStr for PathPattern {
             _ => Err(BadPattern::Path(text.to_owned())),
         }
     }
+}
+
+/// Whether some server would read `.` or `..` in it, escaped or not, and go elsewhere (RFC 3986 5.2.4).
+pub(crate) fn has_dot_segments(path: &str) -> bool {
+    if !path.contains(['.', '%']) {
+        return false;
+    }
+    let plain = path.to_ascii_lowercase().replace("%2e", ".").replace("%2f", "/").replace("%5c", "/");
+    // Some servers cut parameters off a segment before they look at it.
+    plain.split('/').any(|segment| matches!(segment.split(';').next(), Some("." | "..")))
 }

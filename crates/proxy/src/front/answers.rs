@@ -38,7 +38,7 @@ impl Front {
     /// The same, without telling the client: status and text.
     pub(super) async fn purged(&self, judged: &Judged, head: &Bytes, ticket: &Ticket) -> (u16, String) {
         let fields = head.get(judged.fields.clone()).unwrap_or_default();
-        match asked_by(fields, ticket.subjects()) {
+        match asked_by(fields, |is_prefix| ticket.subjects(is_prefix)) {
             Ok(Some(by)) => match by.carry_out(&self.shared.bans, &self.shared.clock).await {
                 Ok(()) => (200, "Purged.\n".to_owned()),
                 Err(error @ BanError::Away) => (503, format!("Not purged: {error}.\n")),
@@ -54,7 +54,15 @@ impl Front {
     }
 
     async fn forgotten(&self, ticket: &Ticket) -> (u16, String) {
-        match purge_name(&self.exchange.store, &ticket.name).await {
+        let mut forgotten = Ok(false);
+        for name in std::iter::once(ticket.name.clone()).chain(ticket.own_name_at(&ticket.path)) {
+            // One that fails keeps nobody from removing the other.
+            forgotten = match (forgotten, purge_name(&self.exchange.store, &name).await) {
+                (Err(error), _) | (Ok(_), Err(error)) => Err(error),
+                (Ok(before), Ok(there)) => Ok(before || there),
+            };
+        }
+        match forgotten {
             Ok(true) => (200, "Purged.\n".to_owned()),
             Ok(false) => (404, "It was not in the cache.\n".to_owned()),
             Err(error) => {

@@ -75,9 +75,14 @@ impl Way<'_> {
     ) -> Result<Ticket, Failure> {
         let Came { id, began, client, tls, index, neighbour, intercepted } = came;
         let is_reverse = self.mirror.is_none() && matches!(listener.mode, Mode::Reverse(_));
-        let keyed = self.keyed(&listener)?;
+        let is_read = is_read(&judged.method);
+        let keyed = match self.keyed(&listener) {
+            // What is not answered from the cache goes its own way, wherever that of its rule leads.
+            Err(_) if !is_read => None,
+            keyed => keyed?,
+        };
         let named = keyed.as_ref().map(|keyed| keyed.name(&listener.mode, tls));
-        let rekeyed = keyed.map(|keyed| self.rekey(keyed, is_read(&judged.method)));
+        let rekeyed = keyed.map(|keyed| self.rekey(keyed, is_read));
         let https = self.host_tls || (tls && is_reverse);
         let host = self.host.host_field(default_port(https));
         let of_url = || match &self.mirror {
@@ -246,6 +251,8 @@ mod tests {
             assert_eq!((&*ticket.destination.host, &*ticket.host, &*ticket.path), ("b.example", "b.example", "/x"));
             assert_eq!((ticket.chosen, ticket.url().as_str()), (None, "http://a.example/x?y"), "{method}");
         }
+        // What the log shows of it in a tunnel is where its client went, too.
+        assert_eq!(Ticket { intercepted: true, ..ticket("GET", None) }.url(), "a.example:80");
         // Other methods go where they were sent, and are named for what they change.
         let posted = ticket("POST", Some(Proof::Names));
         assert_eq!((&*posted.destination.host, &*posted.host, &*posted.path), ("a.example", "a.example", "/x?y"));

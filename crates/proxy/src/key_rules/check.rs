@@ -58,6 +58,12 @@ pub enum BadKeyRule {
     /// A name of a cookie.
     #[error("{0:?} is not the name of a cookie")]
     Cookie(String),
+    /// An added cookie that is one of many.
+    #[error(
+        "add = \"cookie:{0}\" needs {0:?} in vary_cookies: origins differ over where a cookie ends, so those that count must be all that they get. \
+         Name in vary_cookies all cookies that the origin needs on this rule's paths; each of them counts"
+    )]
+    NeedsCookie(String),
     /// A coding.
     #[error("{0:?} is not a content coding that an origin has besides identity; write it as in \"br\" or \"gzip\"")]
     Encoding(String),
@@ -129,10 +135,13 @@ pub(super) fn check(rule: &KeyRule) -> Result<(), BadKeyRule> {
     }
     let of_query = match query {
         Query::All | Query::Nothing => 1,
-        Query::Without(list) | Query::Only(list) => list.len(),
+        // A preset is one word of the rule.
+        Query::Without(list) => list.iter().filter(|one| !one.is_tracking()).count().max(list.len().min(1)),
+        Query::Only(list) => list.len(),
     };
+    let list = if matches!(query, Query::Only(_)) { "keep_query" } else { "drop_query" };
     for (name, members) in [
-        ("the list of parameters", of_query),
+        (list, of_query),
         ("strip_session", sessions.len().max(1)),
         ("add", add.len().max(1)),
         ("encodings", encodings.as_ref().map_or(1, Vec::len)),
@@ -166,7 +175,13 @@ pub(super) fn check(rule: &KeyRule) -> Result<(), BadKeyRule> {
         return Err(BadKeyRule::Encoding(bad.clone()));
     }
     let fields = |names: &mut dyn Iterator<Item = &HeaderName>| names.map(ToString::to_string).collect::<Vec<_>>();
+    let parameters = match query {
+        Query::All | Query::Nothing => &[][..],
+        Query::Without(list) | Query::Only(list) => list,
+    };
     for (name, members) in [
+        (list, parameters.iter().map(ToString::to_string).collect()),
+        ("add", add.iter().map(ToString::to_string).collect()),
         ("strip_session", sessions.clone()),
         ("encodings", encodings.clone().unwrap_or_default()),
         ("vary_cookies", cookies.clone().unwrap_or_default()),
@@ -213,19 +228,18 @@ fn check_fields(rule: &KeyRule) -> Result<(), BadKeyRule> {
             Addition::Header(name) if rule.drop_fields.contains(name) => {
                 return Err(BadKeyRule::Together("add", "drop_field", "what is dropped has no value to add"));
             }
-            Addition::Cookie(name) if rule.cookies.as_ref().is_some_and(|kept| !kept.contains(name)) => {
-                return Err(BadKeyRule::Together(
-                    "add",
-                    "vary_cookies",
-                    "the origin does not get the cookie that is added",
-                ));
+            Addition::Cookie(name) if rule.cookies.as_ref().is_none_or(|kept| !kept.contains(name)) => {
+                return Err(BadKeyRule::NeedsCookie(name.clone()));
             }
             _ => {}
         }
     }
     match rule.normalize.iter().flat_map(|(_, words)| words).find(|(_, word)| !is_word(word)) {
         Some((_, bad)) => Err(BadKeyRule::Word(bad.clone())),
-        None if rule.normalize.iter().any(|(_, words)| words.is_empty() || words.len() > MOST_MEMBERS) => {
+        None if rule.normalize.iter().any(|(_, words)| words.is_empty()) => {
+            Err(BadKeyRule::Empty("a field of normalize"))
+        }
+        None if rule.normalize.iter().any(|(_, words)| words.len() > MOST_MEMBERS) => {
             Err(BadKeyRule::TooMany("a field of normalize"))
         }
         None if !rule.acts() => Err(BadKeyRule::Nothing),

@@ -10,7 +10,7 @@ fn cookies(line: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
 }
 
 /// The cookies of this name, whole, in their order.
-pub(super) fn named<'a>(lines: impl Iterator<Item = &'a [u8]>, name: &str) -> impl Iterator<Item = &'a [u8]> {
+fn named<'a>(lines: impl Iterator<Item = &'a [u8]>, name: &str) -> impl Iterator<Item = &'a [u8]> {
     lines.flat_map(cookies).filter(move |(own, _)| *own == name.as_bytes()).map(|(_, pair)| pair)
 }
 

@@ -26,7 +26,6 @@ pub use crate::fits::{BadPattern, BadUrls, HostPattern, PathPattern};
 use crate::fits::{Hosts, UrlMatcher, check as check_urls, compiled};
 pub use check::{BadKeyRule, BadKeyRules};
 pub use query::{BadParameter, Parameter, Query, TRACKING};
-pub(crate) use rule::elsewhere;
 pub use rule::{Addition, BadWord, FoldedHost, KeyRule, StoreId};
 
 /// Rules, read once. Copies share them.
@@ -44,6 +43,8 @@ struct Compiled {
 pub(crate) struct ReadRule {
     pub rule: KeyRule,
     words: Vec<Vec<Regex>>,
+    /// What it does to fields, if it does something.
+    actions: Option<[u8; 16]>,
 }
 
 impl KeyRules {
@@ -74,7 +75,7 @@ impl KeyRules {
         let too_large = |why: BadUrls| BadKeyRules { at: rules.len().saturating_sub(1), why: why.into() };
         let urls = UrlMatcher::new(rules.iter().map(|rule| (&*rule.hosts, &*rule.paths))).map_err(too_large)?;
         let rules: Vec<_> =
-            rules.into_iter().zip(words).map(|(rule, words)| Arc::new(ReadRule { rule, words })).collect();
+            rules.into_iter().zip(words).map(|(rule, words)| Arc::new(ReadRule::new(rule, words))).collect();
         for (at, rule) in rules.iter().enumerate() {
             rule.check_words().map_err(|why| BadKeyRules { at, why })?;
         }
@@ -101,6 +102,11 @@ impl KeyRules {
         let path = path.split('?').next().unwrap_or_default();
         // The server as a whole (`*`) is no URL.
         rules.get(urls.find(host, path, |_| path.starts_with('/'))?)
+    }
+
+    /// Rules that fold hosts into one, and that.
+    pub(crate) fn folds(&self) -> impl Iterator<Item = (&KeyRule, &str)> {
+        self.list().iter().filter_map(|read| Some((&read.rule, read.rule.fold_host.as_ref()?.host())))
     }
 
     /// The hosts under whose names some of what clients ask this host for is stored.

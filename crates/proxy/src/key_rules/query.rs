@@ -1,7 +1,10 @@
 //! What becomes of a query, and of sessions in a URL. Bytes count: `%75tm_source` is another parameter than `utm_source`.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::str::FromStr;
+
+use crate::fits::has_dot_segments;
 
 /// Parameters by which sites that lead here say so. No origin answers otherwise for them; its scripts read them in the client.
 pub const TRACKING: [&str; 24] = [
@@ -49,10 +52,28 @@ pub enum Parameter {
 pub struct BadParameter(String);
 
 impl Parameter {
+    /// Whether it is one of [`TRACKING`].
+    pub(super) fn is_tracking(&self) -> bool {
+        let (name, begins) = match self {
+            Parameter::Exact(name) => (name, false),
+            Parameter::Prefix(start) => (start, true),
+        };
+        TRACKING.iter().any(|one| one.strip_suffix('*').map_or((*one, false), |start| (start, true)) == (name, begins))
+    }
+
     fn is(&self, name: &str) -> bool {
         match self {
             Parameter::Exact(own) => own == name,
             Parameter::Prefix(start) => name.starts_with(start),
+        }
+    }
+}
+
+impl fmt::Display for Parameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Parameter::Exact(name) => f.write_str(name),
+            Parameter::Prefix(start) => write!(f, "{start}*"),
         }
     }
 }
@@ -130,7 +151,7 @@ fn without_sessions<'a>(path: &'a str, sessions: &[String]) -> Cow<'a, str> {
     let segment = |segment: &str| {
         let (name, rest) = segment.split_once(';').unwrap_or((segment, ""));
         // What is left must not mean another directory.
-        if name == "." || name == ".." || rest.is_empty() {
+        if has_dot_segments(name) || rest.is_empty() {
             return segment.to_owned();
         }
         let kept = rest.split(';').filter(|part| !is_session(part));
@@ -186,6 +207,10 @@ mod tests {
             ("/a;JSESSIONID=1", "/a;JSESSIONID=1"),
             ("/..;sid=1/b", "/..;sid=1/b"),
             ("/.;sid=1", "/.;sid=1"),
+            ("/%2e%2E;sid=1/b", "/%2e%2E;sid=1/b"),
+            ("/.%2e;sid=1", "/.%2e;sid=1"),
+            ("/a%2f..;sid=1", "/a%2f..;sid=1"),
+            ("/%2ea;sid=1", "/%2ea"),
             ("/;sid=1", "/"),
             ("/a;;sid", "/a;"),
             ("/a?sid=1", "/a"),

@@ -5,7 +5,6 @@ use std::fmt;
 use std::str::FromStr;
 
 use http::HeaderName;
-use tinaja_http::authority::Authority;
 use tinaja_http::judge::is_token;
 
 use super::query::{Query, settled};
@@ -143,15 +142,6 @@ impl StoreId {
     }
 }
 
-/// Where something of a URL's host is stored, if that is under the name of this other host: at the same port, which does not count in names of
-/// store ids behind a reverse proxy.
-pub(crate) fn elsewhere(authority: &Authority, other: &str, is_reverse: bool) -> Option<Authority> {
-    if is_reverse && other.ends_with(STORE_IDS) {
-        return Authority::parse(other.as_bytes()).ok();
-    }
-    authority.at(other)
-}
-
 impl FromStr for StoreId {
     type Err = BadWord;
 
@@ -171,6 +161,15 @@ impl FromStr for Addition {
             ("header", name) => name.parse().map(Addition::Header).map_err(|_| bad()),
             ("cookie", name) if is_cookie(name) => Ok(Addition::Cookie(name.to_owned())),
             _ => Err(bad()),
+        }
+    }
+}
+
+impl fmt::Display for Addition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Addition::Header(name) => write!(f, "header:{name}"),
+            Addition::Cookie(name) => write!(f, "cookie:{name}"),
         }
     }
 }

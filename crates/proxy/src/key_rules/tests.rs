@@ -1,4 +1,5 @@
 use http::{HeaderMap, HeaderName};
+use tinaja_http::message::Fields;
 
 use super::*;
 
@@ -73,10 +74,15 @@ fn hosts_of_a_fold_are_one_rules() {
 fn additions() {
     let added = |what: &[&str], fields: &[(&'static str, &str)]| {
         let add = what.iter().map(|one| one.parse().unwrap()).collect();
-        let rules = KeyRules::new(vec![KeyRule { add, ..rule(1, "", "") }]).unwrap();
-        let request: HeaderMap =
-            fields.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect();
-        rules.find("a", "/").unwrap().added(&request).unwrap()
+        let cookies = what.iter().filter_map(|one| one.strip_prefix("cookie:").map(str::to_owned)).collect();
+        let rules = KeyRules::new(vec![KeyRule { add, cookies: Some(cookies), ..rule(1, "", "") }]).unwrap();
+        let mut request = Fields::default();
+        for (name, value) in fields {
+            request.append(HeaderName::from_static(name), *value).unwrap();
+        }
+        let found = rules.find("a", "/").unwrap();
+        found.change(&mut request).unwrap();
+        found.added(request.as_map()).unwrap()
     };
     let both = ["header:a", "cookie:b"];
     let requests: [&[(&'static str, &str)]; 8] = [
@@ -95,12 +101,53 @@ fn additions() {
     }
     assert_eq!(added(&both, &[("cookie", "x=1;b=1")]), all[4]);
     assert_eq!(added(&both, &[("cookie", "b=1"), ("connection", "cookie")]), all[0], "it is not sent on");
+    // Some servers take all between quotes for one value: it is not the same as the cookie by itself.
+    let two = ["cookie:b", "cookie:c"];
+    assert_ne!(added(&two, &[("cookie", "c=\"x; b=1; c=y\"")]), added(&two, &[("cookie", "b=1; c=y\"")]));
     assert_ne!(added(&["cookie:b"], &[("cookie", "b=1")]), added(&["cookie:b", "cookie:c"], &[("cookie", "b=1")]));
     // What means the same of Accept-Encoding is the same.
     let encoding = |value| added(&["header:accept-encoding"], &[("accept-encoding", value)]);
     assert_eq!(encoding("gzip,br"), encoding("br, GZIP"));
     let nothing = KeyRules::new(vec![rule(1, "", "")]).unwrap();
     assert_eq!(nothing.find("a", "/").unwrap().added(&HeaderMap::new()), None);
+}
+
+/// Nodes with one name for a URL, and other rules about its fields, do not take each other's answers.
+#[test]
+fn what_counts_besides_the_name() {
+    let counts = |rule: KeyRule| {
+        let rules = KeyRules::new(vec![rule]).unwrap();
+        let found = rules.find("a", "/").unwrap();
+        found.counts(found.added(&HeaderMap::new()))
+    };
+    let plain = || rule(1, "", "");
+    let words = |words: &[(&str, &str)]| {
+        let words = words.iter().map(|(one, other)| ((*one).to_owned(), (*other).to_owned())).collect();
+        KeyRule { normalize: vec![("accept".parse().unwrap(), words)], ..plain() }
+    };
+    let list = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
+    let fields = |names: &[&str]| names.iter().map(|name| name.parse().unwrap()).collect();
+    let all = [
+        KeyRule { cookies: list(&["a"]), ..plain() },
+        KeyRule { cookies: list(&[]), ..plain() },
+        KeyRule { encodings: list(&["a"]), ..plain() },
+        KeyRule { encodings: list(&["a", "b"]), ..plain() },
+        KeyRule { encodings: list(&["b", "a"]), ..plain() },
+        KeyRule { drop_fields: fields(&["a"]), ..plain() },
+        KeyRule { drop_fields: fields(&["a", "b"]), ..plain() },
+        KeyRule { add: vec!["header:a".parse().unwrap()], ..plain() },
+        KeyRule { add: vec!["header:b".parse().unwrap()], ..plain() },
+        words(&[("a", "a")]),
+        words(&[("a", "a"), ("", "b")]),
+    ];
+    let told: Vec<_> = all.iter().map(|rule| counts(rule.clone())).collect();
+    for (index, one) in told.iter().enumerate() {
+        assert!(one.is_some() && !told[..index].contains(one), "{:?}", all[index]);
+        assert_eq!(counts(KeyRule { number: 2, hosts: hosts("a"), ..all[index].clone() }), *one);
+    }
+    assert_eq!(counts(KeyRule { drop_fields: fields(&["b", "a"]), ..plain() }), told[6]);
+    // What a name says is in the name.
+    assert_eq!((counts(plain()), counts(KeyRule { says_keep: true, ..rule(1, "", "") })), (None, None));
 }
 
 #[test]

@@ -91,7 +91,7 @@ impl Reloader {
         self.origins.exchange(origins);
         let was_offline = self.current.is_offline();
         self.current.exchange(fresh);
-        warn_of_open(&config.listeners);
+        warn(&config.listeners);
         match (was_offline, self.current.is_offline()) {
             (false, true) => tracing::info!("offline: no origin is asked until the next reload"),
             (true, false) => tracing::info!("online: origins are asked again"),
@@ -170,14 +170,17 @@ pub fn check(config: &Config, clock: &Clock) -> Result<(), ServeError> {
     check_authorities(&config.listeners)
 }
 
-/// Says which listeners serve whoever finds them, which may be meant so, behind a firewall; an open proxy is found within hours. And which rules do
-/// nothing at a listener.
-pub(super) fn warn_of_open(listeners: &[Listener]) {
+/// Says which listeners serve whoever finds them. It may be meant so, behind a firewall; an open proxy is found within hours. And which
+/// rules lead nowhere, or do nothing at a listener.
+pub(super) fn warn(listeners: &[Listener]) {
     for listener in listeners.iter().filter(|listener| listener.is_open_to_all()) {
         tracing::warn!("{}", listener.warning());
     }
-    for what in listeners.iter().filter_map(|listener| listener.idle_encode()) {
+    for what in listeners.iter().filter_map(Listener::idle_encode) {
         tracing::warn!("{what}");
+    }
+    for lost in listeners.iter().flat_map(Listener::lost_folds) {
+        tracing::warn!("{lost}");
     }
 }
 

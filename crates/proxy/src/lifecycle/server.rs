@@ -13,7 +13,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::control::ControlServer;
 use super::handover::{Heir, Sockets, listen, reserve};
-use super::reload::{Reloader, Requests, check, warn_of_open};
+use super::reload::{Reloader, Requests, check, warn};
 use crate::access::AccessLog;
 use crate::admin::socket::{NAME, Socket};
 use crate::admin::{Describe, Successor, Upgrade};
@@ -104,7 +104,7 @@ impl Proxy {
         let Outside { mut given, reload, dirs, successor, cluster, neighbours } = outside;
         let clock = switch.clock();
         check(&config, &clock)?;
-        warn_of_open(&config.listeners);
+        warn(&config.listeners);
         let current = Arc::new(Current::load(&config.listeners, clock.wall())?);
         let began = config.clone();
         // What can fail comes before anybody can connect: their connections would end with the process.

@@ -2,8 +2,8 @@
 
 use tinaja_http::authority::Authority;
 
+use crate::fits::has_dot_segments;
 use crate::origin::Destination;
-use crate::routes::has_dot_segments;
 
 /// A place that a redirect names.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -46,8 +46,8 @@ pub(crate) use tokens::{Challenge, Token};
 
 use crate::cache_rules::CacheRules;
 use crate::failure::Failure;
+use crate::fits::has_dot_segments;
 use crate::origin::{Behind, Destination, OriginTls, Upstream};
-use crate::routes::has_dot_segments;
 use crate::rules::Cidr;
 
 /// What names of mirrors' own begin with where others have a Host; no host has two dots in a row.

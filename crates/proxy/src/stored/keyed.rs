@@ -57,7 +57,7 @@ impl Keyed {
     /// The name of what is there; `tls` is whether a reverse proxy's client comes by TLS.
     pub fn name(&self, mode: &Mode, tls: bool) -> Name {
         match &self.rule.rule.store_id {
-            Some(id) => Name::of_store_id(mode, &self.destination, tls, &id.host(), &self.path),
+            Some(id) => Name::of_store_id(mode, &self.destination, tls, (&id.host(), &self.host), &self.path),
             None => {
                 let https = if mode.is_for_clients() { self.destination.tls } else { tls };
                 let host = self.host.host_field(default_port(https));

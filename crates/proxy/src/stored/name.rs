@@ -151,14 +151,27 @@ pub(crate) fn is_store_id(site: &str) -> bool {
 }
 
 impl Name {
-    /// The name of what is at a path of all hosts with a store id, which `host` stands for. A forward and a reverse proxy share
-    /// nothing, as without one; and behind a reverse proxy it does not matter which origin of theirs a host leads to.
-    pub fn of_store_id(mode: &Mode, destination: &Destination, tls: bool, host: &str, path: &str) -> Name {
-        let (tls, port, site) = match mode.is_for_clients() {
-            true => (destination.tls, destination.port, "store-id:/forward"),
-            false => (tls, default_port(tls), "store-id:/reverse"),
-        };
-        Name::of(&Destination { tls, host: host.to_owned(), port }, site, path)
+    /// The name of what is at a path of all hosts with a store id, which `host` stands for; `asked` is the one that was asked for. A forward and
+    /// a reverse proxy share nothing, as without one.
+    ///
+    /// Behind a reverse proxy the port that was asked for counts, for its origins are told it and may write it into their answers. Which of a
+    /// listener's origins a host leads to does not matter there. But listeners with other routes may lead one host to other origins, as
+    /// a staging site's do, so they share nothing.
+    pub fn of_store_id(
+        mode: &Mode,
+        destination: &Destination,
+        tls: bool,
+        (host, asked): (&str, &Authority),
+        path: &str,
+    ) -> Name {
+        let named = |tls, port, site: &str| Name::of(&Destination { tls, host: host.to_owned(), port }, site, path);
+        match mode {
+            Mode::Forward | Mode::Transparent(_) => named(destination.tls, destination.port, "store-id:/forward"),
+            Mode::Reverse(routes) => {
+                let site = format!("store-id:/reverse/{:016x}", routes.number());
+                named(tls, asked.port_or(default_port(tls)), &site)
+            }
+        }
     }
 }
 
@@ -213,10 +226,21 @@ mod tests {
         let (forward, reverse) = (Mode::Forward, Mode::Reverse(Routes::to("http://a".parse().unwrap())));
         let destination = Destination { tls: false, host: "a".into(), port: 81 };
         let host = "cdn.store-id.invalid";
-        let name = |mode, tls| Name::of_store_id(mode, &destination, tls, host, "/x");
+        let at = |mode, tls, asked: &str| {
+            let asked = Authority::parse(asked.as_bytes()).unwrap();
+            Name::of_store_id(mode, &destination, tls, (host, &asked), "/x")
+        };
+        let name = |mode, tls| at(mode, tls, "b");
         let names = [name(&forward, false), name(&reverse, false), name(&reverse, true)];
         assert_eq!(names[0].primary(), b"4:http,20:cdn.store-id.invalid,2:81,17:store-id:/forward,2:/x,");
-        assert_eq!(names[2].primary(), b"5:https,20:cdn.store-id.invalid,3:443,17:store-id:/reverse,2:/x,");
+        let there = "5:https,20:cdn.store-id.invalid,3:443,34:store-id:/reverse/ba6c552f5549bd37,2:/x,";
+        assert_eq!(names[2].primary().escape_ascii().to_string(), there, "the same after every restart");
+        // What was asked for at another port is another thing, for the origin knows of it.
+        assert_eq!(names[1], at(&reverse, false, "c:80"));
+        assert_ne!(names[1], at(&reverse, false, "b:81"));
+        assert_eq!(at(&reverse, false, "b:81").url(), "http://cdn.store-id.invalid:81/x");
+        let staging = Mode::Reverse(Routes::to("http://a:8080".parse().unwrap()));
+        assert_ne!(names[1], name(&staging, false), "a listener with other routes");
         assert_ne!(names[0], names[1]);
         let like = Destination { host: host.into(), ..destination.clone() };
         for mode in [&forward, &reverse] {

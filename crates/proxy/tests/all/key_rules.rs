@@ -11,7 +11,7 @@ use tinaja_store::Reference;
 use crate::streams::Streams;
 use crate::support::{Origin, Proxy, Request, Response, reply};
 
-fn rules(config: &mut Config, rules: Vec<KeyRule>) {
+pub(crate) fn rules(config: &mut Config, rules: Vec<KeyRule>) {
     let rules = KeyRules::new(rules.into_iter().map(KeyRule::completed).collect()).unwrap();
     for listener in &mut config.listeners {
         listener.key_rules = rules.clone();
@@ -20,7 +20,7 @@ fn rules(config: &mut Config, rules: Vec<KeyRule>) {
 }
 
 /// A forward proxy with these rules.
-fn forward(all: Vec<KeyRule>) -> Proxy {
+pub(crate) fn forward(all: Vec<KeyRule>) -> Proxy {
     Proxy::with(|config| rules(config, all))
 }
 
@@ -32,17 +32,17 @@ fn reverse(origin: &Origin, all: Vec<KeyRule>) -> Proxy {
     })
 }
 
-fn without(names: &[&str]) -> KeyRule {
+pub(crate) fn without(names: &[&str]) -> KeyRule {
     let gone = names.iter().map(|name| name.parse().unwrap()).collect();
     KeyRule { query: Query::Without(gone), ..KeyRule::default() }
 }
 
-fn hosts(rule: KeyRule, hosts: &[&str]) -> KeyRule {
+pub(crate) fn hosts(rule: KeyRule, hosts: &[&str]) -> KeyRule {
     KeyRule { hosts: hosts.iter().map(|host| host.parse().unwrap()).collect(), ..rule }
 }
 
 /// Cacheable answers that say what was asked for.
-fn echo(fields: &'static str) -> Origin {
+pub(crate) fn echo(fields: &'static str) -> Origin {
     Origin::start(move |request, stream| answer(fields, request, stream))
 }
 
@@ -59,7 +59,7 @@ fn echo_at_all(fields: &'static str) -> (Origin, u16) {
     (origin, port)
 }
 
-fn at_host(proxy: &Proxy, method: &str, host: &str, path: &str, fields: &str) -> Response {
+pub(crate) fn at_host(proxy: &Proxy, method: &str, host: &str, path: &str, fields: &str) -> Response {
     let mut client = proxy.client();
     client.send(format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n"));
     client.read(method).unwrap()
@@ -144,7 +144,8 @@ fn purges_and_changes_of_one_spelling_are_of_all() {
 async fn the_same_over_http2() {
     let origin = echo("");
     let add = vec!["cookie:lang".parse().unwrap()];
-    let proxy = reverse(&origin, vec![KeyRule { add, ..without(&["utm_*"]) }]);
+    let rule = KeyRule { add, cookies: Some(vec!["lang".into()]), ..without(&["utm_*"]) };
+    let proxy = reverse(&origin, vec![rule]);
     let streams = Streams::connect(proxy.address).await;
     let url = |path: &str| format!("http://{}{path}", proxy.address);
     assert!(
@@ -233,7 +234,7 @@ fn hosts_of_one_owner_share_what_they_have() {
     // Behind a reverse proxy, too.
     let proxy = reverse(&origin, vec![hosts(rule(), &["a.example", "*.b.example"])]);
     assert!(!at_host(&proxy, "GET", "a.example", "/x?1", "").is_hit());
-    assert!(at_host(&proxy, "GET", "c.b.example:81", "/x", "").is_hit());
+    assert!(at_host(&proxy, "GET", "c.b.example", "/x", "").is_hit());
     assert!(!at_host(&proxy, "GET", "cdn.store-id.invalid", "/x", "").is_hit());
 }
 
@@ -251,7 +252,7 @@ fn sessions_are_stripped() {
 fn what_is_added_tells_variants_apart() {
     let origin = echo("Vary: Accept-Language\r\n");
     let add = || vec!["header:X-Device".parse().unwrap(), "cookie:lang".parse().unwrap()];
-    let proxy = forward(vec![KeyRule { add: add(), ..KeyRule::default() }]);
+    let proxy = forward(vec![KeyRule { add: add(), cookies: Some(vec!["lang".into()]), ..KeyRule::default() }]);
     let url = origin.url("/x");
     let get = |fields: &str| proxy.get_with(&url, fields).is_hit();
     let all = [
@@ -292,7 +293,10 @@ fn what_was_stored_by_other_rules_is_not_used() {
     let origin = echo("");
     let store: Arc<dyn tinaja_store::Store> = Arc::new(Reference::new());
     let proxy = |all: Vec<KeyRule>| Proxy::over(store.clone(), |config| rules(config, all));
-    let adding = |what: &str| vec![KeyRule { add: vec![what.parse().unwrap()], ..KeyRule::default() }];
+    let adding = |what: &str| {
+        let cookies = what.strip_prefix("cookie:").map(|name| vec![name.to_owned()]);
+        vec![KeyRule { add: vec![what.parse().unwrap()], cookies, ..KeyRule::default() }]
+    };
     let url = origin.url("/x");
     for all in [vec![], adding("header:A"), adding("header:B"), vec![], adding("cookie:A")] {
         let mut proxy = proxy(all);
@@ -330,7 +334,7 @@ fn cookies_that_count() {
 }
 
 /// An origin that answers as a field says, and says so.
-fn varying(field: &'static str) -> Origin {
+pub(crate) fn varying(field: &'static str) -> Origin {
     Origin::start(move |request, stream| {
         let told = request.field(field).unwrap_or("none".into());
         let fields = format!("Cache-Control: max-age=600\r\nVary: {field}\r\n");
@@ -354,6 +358,9 @@ fn encodings_that_the_origin_has() {
         assert_eq!((answer.text().as_str(), answer.is_hit()), (told, hit), "{accept}");
     }
     assert_eq!(proxy.get(&origin.url("/")).text(), "identity");
+    // The order is the rule's.
+    let other = forward(vec![KeyRule { encodings: Some(vec!["gzip".into(), "br".into()]), ..KeyRule::default() }]);
+    assert_eq!(other.get_with(&origin.url("/"), "Accept-Encoding: br, gzip\r\n").text(), "gzip, br");
 }
 
 /// Without any rule: spellings of one wish were six variants once, or what went out was the first client's.
@@ -367,9 +374,12 @@ fn spellings_of_accept_encoding_are_one_variant() {
         let answer = proxy.get_with(&origin.url("/"), &format!("Accept-Encoding: {accept}\r\n"));
         assert_eq!((answer.text().as_str(), answer.is_hit()), ("br, gzip", index > 0), "{accept}");
     }
-    for (accept, told) in
-        [("gzip, deflate, br", "br, deflate, gzip"), ("gzip, br;q=0.9", "gzip, br;q=0.9"), ("gzip br", "gzip br")]
-    {
+    for (accept, told) in [
+        ("gzip, deflate, br", "br, gzip, deflate"),
+        ("gzip, deflate", "gzip, deflate"),
+        ("gzip, br;q=0.9", "gzip, br;q=0.9"),
+        ("gzip br", "gzip br"),
+    ] {
         let answer = proxy.get_with(&origin.url("/"), &format!("Accept-Encoding: {accept}\r\n"));
         assert_eq!((answer.text().as_str(), answer.is_hit()), (told, false), "another wish: {accept}");
     }

@@ -36,6 +36,7 @@ mod http2_cases;
 mod idle;
 mod intercept;
 mod key_rules;
+mod key_rules_held;
 mod large_ranges;
 mod lean;
 mod leaving;

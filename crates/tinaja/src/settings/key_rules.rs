@@ -1,6 +1,6 @@
 //! `[[key_rule]]`: under which names answers are stored, as written and as meant.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -131,6 +131,10 @@ impl FileKeyRule {
     /// What it means.
     fn rule(self) -> Result<KeyRule, String> {
         let query = self.query()?;
+        let mut before = HashSet::new();
+        if let Some(Text(twice)) = self.host.0.iter().find(|Text(host)| !before.insert(host.to_string())) {
+            return Err(format!("host has \"{twice}\" twice: remove one of them"));
+        }
         let texts = |OneOrMore(list): OneOrMore<Text<PathPattern>>| list.into_iter().map(|Text(one)| one);
         let expressions = self.path_regex.0.into_iter().map(PathPattern::Regex);
         let mut normalize = Vec::new();
@@ -172,7 +176,11 @@ impl FileKeyRule {
                 if dropped.as_ref().is_some_and(Vec::is_empty) {
                     return Err("drop_query is empty, and does nothing: remove it".into());
                 }
-                Some(dropped.into_iter().chain(tracking).flatten().collect())
+                // What is in both is named once.
+                let mut all = dropped.unwrap_or_default();
+                let others: Vec<_> = tracking.into_iter().flatten().filter(|one| !all.contains(one)).collect();
+                all.extend(others);
+                Some(all)
             }
         };
         match (self.query, without, kept) {

@@ -54,6 +54,14 @@ fn rules_are_read() {
 #[test]
 fn rules_that_make_no_sense_are_refused_with_their_line() {
     let normalize = |words: &str| format!("normalize = {{ User-Agent = [{words}] }}");
+    let many = |count: usize| {
+        let names: Vec<_> = (0..count).map(|n| format!("\"p{n}\"")).collect();
+        format!("preset = \"tracking\"\ndrop_query = [{}]", names.join(", "))
+    };
+    // A preset counts for none, and may have what the list has.
+    for rule in [many(64), "preset = \"tracking\"".into(), "preset = \"tracking\"\ndrop_query = \"gclid\"".into()] {
+        read(&format!("[[key_rule]]\n{rule}\n")).unwrap();
+    }
     let huge = "path_regex = \"(a{1,500}){1,500}\"\nquery = \"drop\"";
     for (rule, words) in [
         ("", "says nothing"),
@@ -78,7 +86,14 @@ fn rules_that_make_no_sense_are_refused_with_their_line() {
         ("add = \"header:Range\"", "range cannot be in add"),
         ("add = \"header:X-Forwarded-Host\"", "x-forwarded-host cannot be in add"),
         ("add = \"header:Cookie\"", "cookie:NAME"),
-        ("add = \"cookie:a\"\nvary_cookies = \"b\"", "does not get the cookie"),
+        ("add = \"cookie:a\"\nvary_cookies = \"b\"", "needs \"a\" in vary_cookies"),
+        ("add = [\"header:X\", \"cookie:a\"]", "needs \"a\" in vary_cookies"),
+        ("host = [\"a\", \"A\"]\nquery = \"drop\"", "host has \"a\" twice"),
+        ("drop_query = [\"a_*\", \"a_*\"]", "drop_query has \"a_*\" twice"),
+        ("keep_query = [\"a\", \"a\"]", "keep_query has \"a\" twice"),
+        ("add = [\"header:X\", \"header:x\"]", "add has \"header:x\" twice"),
+        ("normalize = { User-Agent = [] }", "a field of normalize is empty"),
+        (&many(65), "drop_query has more than 64 members"),
         ("add = \"header:X\"\ndrop_field = \"x\"", "no value to add"),
         ("drop_field = \"Authorization\"", "who the client is"),
         ("drop_field = \"Cookie\"", "vary_cookies"),

@@ -203,6 +203,26 @@ fn a_check_says_what_would_be_done_and_does_nothing() {
     assert!(!home.path("new").exists() || fs::read_dir(home.path("new")).unwrap().count() == 0, "a cache was made");
 }
 
+/// A rule that folds a site into a host without a route is a 404 for all of it.
+#[test]
+fn a_fold_that_leads_nowhere_is_warned_of() {
+    let port = free().port();
+    for (host, warns) in [("www.a.test", true), ("b.test", false)] {
+        let settings = "cache = \"HOME/cache\"\ndisk = \"64MiB\"\nmemory = \"8MiB\"\n";
+        let home = Home::new(&format!(
+            "{settings}[[key_rule]]\nhost = \"a.test\"\nfold_host = \"{host}\"\n[[listener]]\naddress = \"127.0.0.1:{port}\"\n\
+             mode = \"reverse\"\n[[listener.route]]\nhost = \"a.test\"\norigin = \"http://127.0.0.1:9\"\n\
+             [[listener.route]]\nhost = \"b.test\"\norigin = \"http://127.0.0.1:9\"\n"
+        ));
+        let what = "key rule 1 (line 4) folds hosts into www.a.test, and no route of the reverse proxy on 127.0.0.1:";
+        let (code, said) = home.check(&[]);
+        assert_eq!((code, said.contains(&format!("would warn: {what}"))), (Some(0), warns), "{said}");
+        let mut process = home.start(&[], SocketAddr::from(([127, 0, 0, 1], port)));
+        assert_eq!(process.output().contains(what), warns, "{}", process.output());
+        process.terminate();
+    }
+}
+
 /// A forward proxy on all addresses and without rules served whoever found it, and said nothing of that.
 #[test]
 fn an_open_proxy_is_warned_of() {

@@ -159,6 +159,35 @@ fn nodes_of_a_cluster_share_what_rules_make_one() {
     assert_eq!(agents, [6, 6], "words stay what they are on their way");
 }
 
+/// Rules are changed on one node after the other. A node took from another what that had fetched by another rule: without the field by which the
+/// node that asked tells variants apart.
+#[test]
+fn nodes_with_other_rules_take_nothing_from_each_other() {
+    let origin = Origin::start(|request, stream| {
+        let told = request.field("x").unwrap_or("none".into());
+        reply(stream, request, 200, "Cache-Control: max-age=600\r\n", told.as_bytes())
+    });
+    let before = "add = \"header:X\"";
+    let more = format!("patience = \"2s\"\ndisk = \"home\"\n[[key_rule]]\nhost = \"cluster.test\"\n{before}\n");
+    let together = Together::start_with(2, &origin, &more);
+    let changed = &together.nodes[1].dir;
+    let file = changed.join("tinaja.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.contains(before));
+    fs::write(&file, text.replace(before, "drop_field = \"X\"")).unwrap();
+    let said = run(binary(&together.home).args(["reload", "--cache"]).arg(changed.join("cache")));
+    assert!(said.contains("the new settings are in use"), "{said}");
+    for number in 0..8 {
+        let url = format!("http://cluster.test/{number}");
+        for (node, fields, told) in
+            [(0, "X: 1\r\n", "1"), (1, "X: 1\r\n", "none"), (0, "X: 2\r\n", "2"), (1, "", "none"), (0, "X: 1\r\n", "1")]
+        {
+            let answer = get_with(together.nodes[node].listen, &url, fields).unwrap();
+            assert_eq!((answer.status, answer.text().as_str()), (200, told), "{number} {node} {fields}");
+        }
+    }
+}
+
 /// What is in a tunnel has the same names, and the logs show no more of it than before.
 #[test]
 fn rules_hold_inside_tunnels() {

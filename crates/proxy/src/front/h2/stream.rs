@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::front::{Caller, Front};
 use crate::held::STREAM_BYTES;
 use crate::ids::RequestId;
-use crate::neighbours::{CLIENT, INTERCEPTED, OBJECT, mark_of};
+use crate::neighbours::{CLIENT, INTERCEPTED, OBJECT};
 use crate::page;
 
 impl Front {
@@ -72,8 +72,8 @@ impl Front {
             ticket => ticket,
         };
         let ticket = match ticket {
-            // Its listener is another than this one: nothing is given for what it is not.
-            Ok(ticket) if ticket.neighbour && object.as_ref() != Some(&mark_of(&ticket.name.place())) => {
+            // Neighbours ask for what may be stored.
+            Ok(ticket) if ticket.neighbour && judged.method == "PURGE" => {
                 Err(Failure::Misdirected { host: ticket.host })
             }
             Ok(ticket) if judged.method == "PURGE" => return self.purge_stream(client, &judged, &head, ticket).await,
@@ -81,6 +81,13 @@ impl Front {
         };
         let request =
             ticket.and_then(|ticket| Request::read(ticket, &judged, &head, Version::HTTP_2, &self.shared.name));
+        let request = match request {
+            // Its listener or its key rules are others than here: nothing is given for what it is not.
+            Ok(request) if request.ticket.neighbour && object.as_ref() != Some(&request.mark()) => {
+                Err(Failure::Misdirected { host: request.ticket.host.clone() })
+            }
+            request => request,
+        };
         match request {
             Err(failure) => self.refuse_stream(client, &caller, began, Some((&judged, &id)), &failure).await,
             Ok(request) => {
