@@ -39,6 +39,7 @@ mod intercept_clients;
 mod key_rules;
 mod kills;
 mod lab;
+mod logins;
 mod logs;
 mod metrics;
 mod mirrors;
