@@ -19,10 +19,10 @@ use tinaja_testkit::client::get as get_page;
 use tinaja_testkit::port::free_port;
 
 /// What a client reads before it leaves.
-const READ: usize = 1_500_000;
+pub const READ: usize = 1_500_000;
 
 /// Asks for an object, leaves when some of it has come, and waits until the fetch has ended. Nothing else is being written meanwhile.
-fn leave(proxy: &Proxy, origin: &Origin, file: &File, url: &str, fields: &str) {
+pub fn leave(proxy: &Proxy, origin: &Origin, file: &File, url: &str, fields: &str) {
     let before = proxy.store.stats();
     let slow = file.0.slow.swap(true, SeqCst);
     let mut client = proxy.client();
@@ -35,7 +35,7 @@ fn leave(proxy: &Proxy, origin: &Origin, file: &File, url: &str, fields: &str) {
 }
 
 /// Waits until another write has ended.
-fn ended(proxy: &Proxy, writes: u64) {
+pub fn ended(proxy: &Proxy, writes: u64) {
     eventually("the fetch has ended", || {
         let stats = proxy.store.stats();
         stats.stored + stats.not_stored > writes
@@ -43,14 +43,14 @@ fn ended(proxy: &Proxy, writes: u64) {
 }
 
 /// The first byte that the origin was last asked for; it was asked for all from there on.
-fn asked_from(origin: &Origin) -> u64 {
+pub fn asked_from(origin: &Origin) -> u64 {
     let range = origin.requests().pop().unwrap().field("range").expect("a request for a part");
     let first = range.strip_prefix("bytes=").and_then(|range| range.strip_suffix("-4999999"));
     first.unwrap_or_else(|| panic!("{range}")).parse().unwrap()
 }
 
 /// Gets all of it, sees that it is right, and says what that cost the origin.
-fn whole(proxy: &Proxy, file: &File, url: &str) -> u64 {
+pub fn whole(proxy: &Proxy, file: &File, url: &str) -> u64 {
     let before = file.sent();
     let answer = proxy.get(url);
     assert!(answer.status == 200, "{}", answer.head);
@@ -247,29 +247,6 @@ fn what_is_purged_or_changed_does_not_come_back() {
             assert_eq!(get(&proxy, &url, "0-99\r\nCache-Control: only-if-cached").status, 504, "{method} {early}");
             file.change();
             assert_eq!(whole(&proxy, &file, &url), LENGTH, "{method} {early}");
-        }
-    }
-}
-
-/// What may stand in while its origin fails is worth more than the beginning of what replaces it.
-#[test]
-fn what_may_stand_in_for_a_failing_origin_stays() {
-    for (fields, stays) in [("Cache-Control: max-age=0, stale-if-error=600\r\n", true), (STALE, false)] {
-        let file = File::new(fields);
-        let (origin, proxy) = (file.origin(), Proxy::forward());
-        let url = origin.url("/x");
-        whole(&proxy, &file, &url);
-        proxy.has_stored(1);
-        file.change();
-        leave(&proxy, &origin, &file, &url, "");
-        file.0.dead.store(true, SeqCst);
-        let answer = proxy.get(&url);
-        if stays {
-            assert!(answer.status == 200 && answer.body == bytes_of(0, 0..LENGTH), "{}", answer.head);
-        } else {
-            assert_eq!(answer.status, 502, "{}", answer.head);
-            file.0.dead.store(false, SeqCst);
-            assert!(whole(&proxy, &file, &url) <= LENGTH - READ as u64);
         }
     }
 }
