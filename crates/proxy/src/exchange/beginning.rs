@@ -37,7 +37,9 @@ const LEAST_BYTES: u64 = 64 * 1024;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Ends a write to a place, of which so many bytes have come, and keeps them if they may be of use. How many are kept.
-pub(super) async fn keep_beginning(keeper: &Keeper, place: &Key, writer: Writer, written: u64) -> u64 {
+pub(super) async fn keep_beginning(keeper: &Keeper, place: &Key, mut writer: Writer, written: u64) -> u64 {
+    // Those who follow go on at the origin, and need not wait for the disk.
+    writer.break_off();
     let Some(beginning) = Beginning::of(&writer, written) else { return 0 };
     let kept = keeper.shared.clock.timeout(PATIENCE, beginning.keep(keeper, place, writer)).await;
     let why = match kept {
