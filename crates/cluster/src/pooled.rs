@@ -349,6 +349,10 @@ impl Sink for Writing {
         self.below.follow()
     }
 
+    fn break_off(&mut self) {
+        self.below.break_off();
+    }
+
     fn commit(self: Box<Self>) -> Pending<Commit> {
         Box::pin(async move {
             let Writing { below, ticket, inner, key, slot_key, head, copy } = *self;

@@ -124,6 +124,25 @@ pub fn fits(
     (same && same_length && announced).then_some(bytes)
 }
 
+/// The Last-Modified that a 206 to an If-Range with that date leaves out: an origin sends it only if that is what it still has (RFC 9110
+/// 13.1.5), and need not say again what was asked by (RFC 9110 15.3.7). `None` where nothing is left out, where the answer was asked for by an
+/// entity tag, which it would have to say, or where it does not say that the whole is as long as before.
+pub fn left_out<'a>(
+    stored: &'a HeaderMap,
+    stored_length: Option<u64>,
+    response: &HeaderMap,
+    now: SystemTime,
+) -> Option<&'a HeaderValue> {
+    let Version::Date(asked_by) = Version::of(stored, now)? else { return None };
+    if response.contains_key(ETAG) || response.contains_key(LAST_MODIFIED) {
+        return None;
+    }
+    let ContentRange::Part { whole: Some(whole), .. } = ContentRange::parse(response.get(CONTENT_RANGE)?)? else {
+        return None;
+    };
+    (stored_length == Some(whole)).then_some(asked_by)
+}
+
 /// The changes in the stored fields once a part has been combined with what was there: those of an update (RFC 9111
 /// 3.4 and 3.2), and the length of the whole instead of a part's.
 pub fn combined(response: &HeaderMap, received: SystemTime, length: u64) -> Edits {
@@ -171,6 +190,33 @@ mod tests {
         let new = headers(&[tag, part("bytes 2-9/10"), ("content-length", "8"), ("a", "2"), ("date", "x")]);
         combined(&new, SystemTime::UNIX_EPOCH, 10).apply(&mut head);
         assert_eq!(head, headers(&[tag, ("content-length", "10"), ("a", "2"), ("date", "x")]));
+    }
+
+    #[test]
+    fn what_an_answer_to_if_range_leaves_out() {
+        let (modified, date) =
+            (("last-modified", "Wed, 25 Nov 2026 00:00:00 GMT"), ("date", "Thu, 26 Nov 2026 00:00:00 GMT"));
+        let (tag, part) = (("etag", "\"a\""), ("content-range", "bytes 2-4/10"));
+        let soon = ("date", "Wed, 25 Nov 2026 00:00:59 GMT");
+        for (stored, length, response, expected) in [
+            (vec![modified, date], Some(10), vec![part, date], true),
+            (vec![modified, date], Some(10), vec![part], true),
+            (vec![modified, date], Some(11), vec![part, date], false),
+            (vec![modified, date], None, vec![part, date], false),
+            (vec![modified, date], Some(10), vec![("content-range", "bytes 2-4/*"), date], false),
+            (vec![modified, date], Some(10), vec![("content-range", "bytes */10"), date], false),
+            (vec![modified, date], Some(10), vec![date], false),
+            (vec![modified, date], Some(10), vec![part, date, modified], false),
+            (vec![modified, date], Some(10), vec![part, date, ("last-modified", "x")], false),
+            (vec![modified, date], Some(10), vec![part, date, tag], false),
+            (vec![tag, modified, date], Some(10), vec![part, date], false),
+            (vec![modified, soon], Some(10), vec![part, date], false),
+            (vec![date], Some(10), vec![part, date], false),
+        ] {
+            let stored = headers(&stored);
+            let found = left_out(&stored, length, &headers(&response), SystemTime::UNIX_EPOCH);
+            assert_eq!(found, stored.get(LAST_MODIFIED).filter(|_| expected), "{stored:?} {length:?} {response:?}");
+        }
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl Store for Reference {
         if inner.closed {
             return Lookup::Absent;
         }
-        if let Some(fill) = inner.fills.get(key).and_then(|fills| fills.last()).cloned() {
+        if let Some(fill) = newest(&inner, key) {
             inner.stats.hits_fill += 1;
             return Lookup::Here(Fill::follow(&fill));
         }
@@ -70,7 +70,7 @@ impl Store for Reference {
 
     fn follow(&self, key: &Key, id: FillId) -> Option<Hit> {
         let inner = self.inner.lock();
-        inner.fills.get(key)?.iter().find(|fill| fill.id == id).map(Fill::follow)
+        inner.fills.get(key)?.iter().find(|fill| fill.id == id && fill.goes_on()).map(Fill::follow)
     }
 
     fn followers(&self, key: &Key, id: FillId) -> usize {
@@ -154,6 +154,8 @@ struct Shared {
     overtaken: bool,
     whole: bool,
     aborted: bool,
+    /// Those who follow are told so already.
+    broken_off: bool,
     followers: usize,
     waiting: Vec<Waker>,
 }
@@ -165,6 +167,10 @@ impl Fill {
         Hit { head: fill.head.clone(), state: State::Filling, source: Source::Fill, body }
     }
 
+    fn goes_on(&self) -> bool {
+        !self.shared.lock().broken_off
+    }
+
     fn change(&self, change: impl FnOnce(&mut Shared)) {
         let mut shared = self.shared.lock();
         change(&mut shared);
@@ -172,6 +178,11 @@ impl Fill {
         drop(shared);
         waiting.into_iter().for_each(Waker::wake);
     }
+}
+
+/// The newest write of an object that goes on.
+fn newest(inner: &Inner, key: &Key) -> Option<Arc<Fill>> {
+    inner.fills.get(key)?.iter().rev().find(|fill| fill.goes_on()).cloned()
 }
 
 struct Follower {
@@ -192,7 +203,7 @@ impl BodySource for Follower {
 
     fn poll_next(&mut self, cx: &mut Context<'_>, max: usize) -> Poll<Result<Option<Bytes>, ReadError>> {
         let mut shared = self.fill.shared.lock();
-        if shared.aborted {
+        if shared.aborted || shared.broken_off {
             return Poll::Ready(Err(ReadError::Aborted));
         }
         let start = usize::try_from(self.left.start).unwrap_or(usize::MAX);
@@ -285,6 +296,10 @@ impl Sink for Open {
 
     fn follow(&self) -> Hit {
         Fill::follow(&self.fill)
+    }
+
+    fn break_off(&mut self) {
+        self.fill.change(|shared| shared.broken_off = true);
     }
 
     fn commit(self: Box<Self>) -> Pending<Commit> {

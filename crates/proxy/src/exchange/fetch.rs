@@ -46,16 +46,16 @@ impl Fetcher {
         } else if stale.is_some() {
             entry.result = CacheResult::Refetched;
         }
-        let (stale, pieces) = match stale {
+        let stale = match stale {
             Some(found) => match wants(request, &found, self.shared.clock.wall()) {
                 Wants::Missing(wanted, gap) if wanted != gap => {
                     return Box::pin(self.parts.complete(transaction, found, gap, pilot)).await;
                 }
-                Wants::Here => (Some(found), None),
+                Wants::Here => Some(found),
                 // Nothing that is stored helps.
-                Wants::Missing(..) | Wants::Elsewhere => (None, Some(Box::new(found.head))),
+                Wants::Missing(..) | Wants::Elsewhere => None,
             },
-            None => (None, None),
+            None => None,
         };
         let asked = ask_or_validate(&self.asker, request, With::Client(client), entry, stale.as_ref()).await;
         let reply = match asked {
@@ -82,13 +82,9 @@ impl Fetcher {
             }
             None if has_conditions(request) => {
                 let request = without_conditions(request);
-                self.giver.store_and_answer(&mut transaction.of(&request), reply, (pilot, pieces)).await
+                self.giver.store_and_answer(&mut transaction.of(&request), reply, pilot).await
             }
-            stale => {
-                self.giver
-                    .store_and_answer(transaction, reply, (pilot, stale.map(|found| Box::new(found.head)).or(pieces)))
-                    .await
-            }
+            _ => self.giver.store_and_answer(transaction, reply, pilot).await,
         }
     }
 }

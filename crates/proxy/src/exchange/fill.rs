@@ -22,7 +22,7 @@ use tinaja_store::{Commit, Hit, Key, Writer};
 use tracing::Instrument as _;
 
 use super::ask::Asker;
-use super::beginning::keep_beginning;
+use super::beginning::{has_pieces, keep_beginning};
 use super::encode::{Encoder, Wanted};
 use super::keep::{Keeper, announced};
 use super::read::{Reader, Source};
@@ -36,7 +36,7 @@ use crate::mirrors::Checking;
 use crate::origin::Connection;
 use crate::shared::Shared;
 use crate::storage::Storage;
-use crate::stored::{Found, PieceList, StoredHead};
+use crate::stored::{Found, StoredHead};
 
 /// Those who waited for the origin's head join within this time after it; until then nobody can be told to be the
 /// last. On a link of 1 Mbit/s this lets 32 KiB pass that may be of use to nobody.
@@ -63,8 +63,8 @@ pub(super) struct Fill {
     pub again: Option<Box<Request>>,
     /// An object of up to so many bytes is fetched whether or not anybody reads along.
     pub unwatched_bytes: u64,
-    /// The list of pieces that what has come is to begin, should this end early. Without one it leaves nothing.
-    pub leaves: Option<PieceList>,
+    /// What has come is kept, should this end early.
+    pub leaves: bool,
     /// Bytes that the writer has taken.
     pub written: u64,
     /// What is to be made of it once it is stored.
@@ -172,7 +172,7 @@ impl Filler {
         let feed = Feed::Origin(Box::new(reply.connection));
         let again = Fill::again(request, &head, length);
         let checking = Fill::checking(request, &head);
-        let (leaves, written) = (None, 0);
+        let (leaves, written) = (false, 0);
         let encode = self.encoder.wanted_of(request, &place, &head);
         let fill = Fill {
             place: place.clone(),
@@ -233,8 +233,8 @@ impl Filler {
                     "a source sent something else than it was asked for, and nothing of it is stored: {why}"
                 );
                 // What there was of it may be what is wrong.
-                if fill.leaves.is_some_and(|list| !list.is_empty()) {
-                    drop(fill.writer);
+                drop(fill.writer);
+                if has_pieces(&self.store, &fill.place).await {
                     forget_at(&self.store, &fill.place).await;
                 }
                 false
@@ -243,8 +243,8 @@ impl Filler {
                 tracing::debug!("a fetch was given up: {why}");
                 // The origin need not wait for the disk to be told.
                 drop(fill.feed);
-                if let Some(list) = fill.leaves {
-                    let bytes = keep_beginning(&self.keeper, fill.writer, list, fill.written).await;
+                if fill.leaves {
+                    let bytes = keep_beginning(&self.keeper, &fill.place, fill.writer, fill.written).await;
                     self.shared.count_beginning(bytes);
                 }
                 false

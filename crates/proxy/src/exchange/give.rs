@@ -7,7 +7,6 @@ use tinaja_http::reuse::may_serve_on_error;
 use tinaja_http::storable::Overrides;
 use tinaja_logs::CacheResult;
 
-use super::beginning::list_of;
 use super::fill::Filler;
 use super::flights::{Landed, Pilot};
 use super::keep::keep;
@@ -19,7 +18,7 @@ use super::serve::{Given, Sender, Sent};
 use super::transaction::{Ended, Transaction};
 use crate::failure::Failure;
 use crate::shared::Shared;
-use crate::stored::{Found, StoredHead};
+use crate::stored::Found;
 
 /// What gives answers.
 pub(super) struct Giver {
@@ -68,15 +67,13 @@ impl Giver {
         may_serve_on_error(&heeded(request, &stale.head), &stale.head.facts.state(self.shared.clock.wall()))
     }
 
-    /// An answer that has just come: stored if it may be, and given to the client. `before` is the head of what was found.
+    /// An answer that has just come: stored if it may be, and given to the client.
     pub async fn store_and_answer(
         &self,
         transaction: &mut Transaction<'_>,
         reply: Reply,
-        (pilot, before): (Option<Pilot>, Option<Box<StoredHead>>),
+        pilot: Option<Pilot>,
     ) -> Result<(), Ended> {
-        let leaves = list_of(before.as_deref(), &reply);
-        drop(before);
         let begun = match keep(transaction.request, &reply.received()) {
             Ok(keep) if self.filler.fits(transaction.request, &reply) => {
                 transaction.entry.overruled = keep.overruled;
@@ -94,7 +91,7 @@ impl Giver {
             }
         };
         transaction.entry.stored = true;
-        fill.leaves = leaves;
+        fill.leaves = !transaction.request.ticket.names_bytes();
         self.filler.fill_apart(fill).await;
         if !transaction.entry.without.is_empty() {
             self.filler.asker.tell_of(transaction.request, std::mem::take(&mut transaction.entry.without));

@@ -11,10 +11,10 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use http::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE};
+use http::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, LAST_MODIFIED, RANGE};
 use http::{HeaderMap, StatusCode};
-use tinaja_http::message::RequestHead;
-use tinaja_http::partial::{Version, fits};
+use tinaja_http::message::{BadField, RequestHead};
+use tinaja_http::partial::{Version, fits, left_out};
 use tinaja_http::validate::{selected, validation};
 use tinaja_logs::CacheResult;
 use tinaja_store::{Key, Writer};
@@ -36,7 +36,7 @@ use super::serve::Given;
 use super::transaction::{Ended, Transaction};
 use crate::failure::Failure;
 use crate::shared::Shared;
-use crate::stored::{Found, PieceList, StoredHead};
+use crate::stored::{Found, StoredHead};
 
 /// What answers from objects in pieces.
 pub(super) struct Parts {
@@ -109,11 +109,11 @@ impl Parts {
     ) -> Result<(), Ended> {
         let Transaction { request, client, entry } = transaction;
         let stored = found.head.fields(|_| true).unwrap_or_default();
-        let reply = self
+        let mut reply = self
             .asker
             .ask(request, missing(request, &stored, &gap, self.shared.clock.wall())?, true, With::Client(client), entry)
             .await?;
-        if !brings(&reply, &stored, &found, &gap) {
+        if !brings(&mut reply, &stored, &found, &gap)? {
             return match reply.head.status {
                 StatusCode::OK => {
                     // It has changed, or the origin gives no parts. The client may get all of it.
@@ -146,23 +146,23 @@ impl Parts {
             .asker
             .ask(request, missing(request, &stored, &gap, self.shared.clock.wall())?, true, With::Client(client), entry)
             .await;
-        let reply = match asked {
+        let mut reply = match asked {
             Ok(reply) => reply,
             Err(failure) => {
                 land_failed(pilot, &failure);
                 return Err(failure.into());
             }
         };
-        if !brings(&reply, &stored, &found, &gap) {
-            let (reply, before) = match reply.head.status {
+        if !brings(&mut reply, &stored, &found, &gap)? {
+            let reply = match reply.head.status {
                 StatusCode::PARTIAL_CONTENT | StatusCode::NOT_MODIFIED | StatusCode::RANGE_NOT_SATISFIABLE => {
                     forget(&self.keeper.store, &found).await;
                     let whole = self.asker.ask(request, request.whole(), true, With::Client(client), entry);
-                    (Box::pin(whole).await?, None)
+                    Box::pin(whole).await?
                 }
-                _ => (reply, Some(Box::new(found.head))),
+                _ => reply,
             };
-            return self.giver.store_and_answer(transaction, reply, (pilot, before)).await;
+            return self.giver.store_and_answer(transaction, reply, pilot).await;
         }
         let found = refresh(&self.keeper.store, &self.shared.bans, request, found, &reply).await?;
         let Some((place, writer)) = self.begin_whole(request, &found, &reply).await else {
@@ -173,7 +173,6 @@ impl Parts {
         let (hit, length) = (writer.follow(), found.length());
         let head = StoredHead::decode(&hit.head).unwrap_or_else(|| found.head.clone());
         let gap = Gap { span: gap, connection: reply.connection };
-        let leaves = PieceList::of(&found.head).map(|(list, _)| list);
         let source = Source::of(found, request.ticket.name.clone(), Some(gap));
         let checking = Fill::checking(request, &head);
         let encode = self.filler.encoder.wanted_of(request, &place, &head);
@@ -189,7 +188,7 @@ impl Parts {
                 checking,
                 again: None,
                 unwatched_bytes,
-                leaves,
+                leaves: !request.ticket.names_bytes(),
                 written: 0,
                 encode,
             })
@@ -234,8 +233,15 @@ fn missing(
     Ok(head)
 }
 
-/// Whether an answer brings exactly what is missing, of the same object (RFC 9111 3.4).
-fn brings(reply: &Reply, stored: &HeaderMap, found: &Found, gap: &RangeInclusive<u64>) -> bool {
+/// Whether an answer brings exactly what is missing, of the same object (RFC 9111 3.4). What it was asked by and leaves out, it says
+/// from then on.
+fn brings(reply: &mut Reply, stored: &HeaderMap, found: &Found, gap: &RangeInclusive<u64>) -> Result<bool, BadField> {
+    if reply.head.status != StatusCode::PARTIAL_CONTENT {
+        return Ok(false);
+    }
+    if let Some(date) = left_out(stored, found.length(), &reply.head.headers, reply.answered) {
+        reply.head.headers.insert(LAST_MODIFIED, date.clone())?;
+    }
     let part = fits(stored, found.length(), &reply.head.headers, reply.answered);
-    reply.head.status == StatusCode::PARTIAL_CONTENT && part.as_ref() == Some(gap)
+    Ok(part.as_ref() == Some(gap))
 }

@@ -93,8 +93,8 @@ impl Pieces {
         if *request.method() != Method::GET || request.directives.no_store || length > i64::MAX as u64 {
             return None;
         }
-        // Whoever has the object on its disk keeps its pieces.
-        if !request.ticket.is_kept(&self.keeper.shared) {
+        // Whoever has the object on its disk keeps its pieces. Of a part alone nobody can tell whether it is what its name says.
+        if !request.ticket.is_kept(&self.keeper.shared) || request.ticket.names_bytes() {
             return None;
         }
         let head = head_of_whole(&reply.head, length)?;

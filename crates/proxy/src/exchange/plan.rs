@@ -37,6 +37,10 @@ pub(super) enum Wants {
 /// What a request wants of an object, and whether it is there.
 pub(super) fn wants(request: &Request, found: &Found, now: SystemTime) -> Wants {
     let Some((list, length)) = PieceList::of(&found.head) else { return Wants::Here };
+    // Pieces may be there under the same name, of requests that did not come by the mirror: nobody has checked them.
+    if request.ticket.names_bytes() {
+        return Wants::Elsewhere;
+    }
     let plan = found.head.header().and_then(|head| plan(request, &head, found, false, now));
     let wanted = match plan {
         None => return Wants::Elsewhere,

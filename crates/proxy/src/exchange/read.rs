@@ -13,6 +13,7 @@ use bytes::{Buf, Bytes};
 use http::header::{ETAG, IF_RANGE, LAST_MODIFIED, RANGE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use tinaja_http::conditional::{strong_date, strong_etag};
+use tinaja_http::partial::left_out;
 use tinaja_http::range::ContentRange;
 use tinaja_store::{Body, State};
 
@@ -185,7 +186,7 @@ impl Reader {
         let lost = |why: &str| Failure::Origin(format!("the rest of the object was lost, and {why}"));
         source.resumes += 1;
         // What its name says is checked to the end where it is stored, and nowhere else: the rest may be what made it fail.
-        let is_checked = request.ticket.mirror.as_ref().is_some_and(|at| at.named.is_some());
+        let is_checked = request.ticket.names_bytes();
         // The origin has no bytes of a form that was made here.
         let is_encoded = source.head.kind == Kind::Form;
         let may = source.resumes <= MOST_RESUMES && !is_checked && !is_encoded;
@@ -216,7 +217,7 @@ impl Reader {
         let set = head.headers.insert(RANGE, range).and_then(|()| head.headers.insert(IF_RANGE, validator));
         set.map_err(|error| Failure::Internal(error.to_string()))?;
         let reply = self.asker.ask(request, head, true, With::Nobody, &mut Entry::default()).await?;
-        match skipped(&reply, stored, &bytes, length) {
+        match skipped(&reply, stored, &bytes, length, self.shared.clock.wall()) {
             Some(skip) => Ok((reply.connection, skip)),
             None => Err(lost("the origin has another by now")),
         }
@@ -233,11 +234,15 @@ fn strong_validator(stored: &HeaderMap, now: SystemTime) -> Option<HeaderValue> 
 
 /// How many bytes of a reply come before those that are wanted; `None` if it does not have them, or is about another
 /// object.
-fn skipped(reply: &Reply, stored: &HeaderMap, wanted: &Range<u64>, length: u64) -> Option<u64> {
+fn skipped(reply: &Reply, stored: &HeaderMap, wanted: &Range<u64>, length: u64, now: SystemTime) -> Option<u64> {
     let new = &reply.head.headers;
     let same = match (strong_etag(stored), strong_etag(new)) {
         (Some(old), Some(new)) => old.matches_strongly(&new),
-        (None, None) => stored.get(LAST_MODIFIED) == new.get(LAST_MODIFIED),
+        (None, None) => {
+            let left_out = || left_out(stored, Some(length), new, now).is_some();
+            let is_part = reply.head.status == StatusCode::PARTIAL_CONTENT;
+            stored.get(LAST_MODIFIED) == new.get(LAST_MODIFIED) || is_part && left_out()
+        }
         _ => false,
     };
     let (first, last) = match reply.head.status {

@@ -251,6 +251,11 @@ impl Ticket {
         }
     }
 
+    /// Whether its name says what the bytes must be: then none are kept that were not checked to the end.
+    pub fn names_bytes(&self) -> bool {
+        self.mirror.as_ref().is_some_and(|at| at.named.is_some())
+    }
+
     /// Whether no origin is asked for it.
     pub fn is_offline(&self) -> bool {
         self.listener.offline

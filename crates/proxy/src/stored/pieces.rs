@@ -90,11 +90,6 @@ impl PieceList {
         bytes
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.pieces.is_empty()
-    }
-
     /// Adds a piece. Those that it makes useless, or for which there is no room any more, are given back.
     pub fn add(&mut self, piece: Piece) -> Vec<Piece> {
         let (mut gone, mut kept): (Vec<_>, Vec<_>) = self.pieces.iter().partition(|old| piece.contains(old));

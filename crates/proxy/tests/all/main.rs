@@ -14,6 +14,8 @@ mod support;
 mod attacks;
 mod bans;
 mod beginnings;
+mod beginnings_named;
+mod beginnings_over;
 mod cache_rules;
 mod caching;
 mod cancelling;

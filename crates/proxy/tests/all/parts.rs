@@ -96,7 +96,12 @@ impl File {
         let dated = fields.contains("Dated");
         if dated {
             let now = httpdate::fmt_http_date(std::time::SystemTime::now());
-            fields += &format!("Last-Modified: {modified}\r\nDate: {now}\r\n");
+            fields += &format!("Date: {now}\r\n");
+            // A part need not say what it was asked for by.
+            let asked_by = request.field("range").and(request.field("if-range"));
+            if !(fields.contains("Brief") && asked_by.as_ref() == Some(&modified)) {
+                fields += &format!("Last-Modified: {modified}\r\n");
+            }
         } else if !fields.contains("ETag") {
             fields += &format!("ETag: {tag}\r\n");
         }

@@ -12,6 +12,7 @@ use tinaja_store::{
 
 type OnLookup = Box<dyn Fn(&Reference, &Key, Instant) -> Lookup + Send + Sync>;
 type OnFind = Box<dyn Fn(&Reference, &Key) -> Pending<Option<Hit>> + Send + Sync>;
+type OnUpdate = Box<dyn Fn() -> Option<Pending<Result<Updated, StoreError>>> + Send + Sync>;
 type OnPut = Box<dyn Fn(&Bytes) + Send + Sync>;
 
 pub struct Altered {
@@ -19,6 +20,7 @@ pub struct Altered {
     on_lookup: OnLookup,
     on_find: OnFind,
     on_put: OnPut,
+    on_update: OnUpdate,
 }
 
 impl Altered {
@@ -28,6 +30,7 @@ impl Altered {
             on_lookup: Box::new(|store, key, deadline| store.lookup(key, deadline)),
             on_find: Box::new(|store, key| store.find(key)),
             on_put: Box::new(|_| {}),
+            on_update: Box::new(|| None),
         }
     }
 
@@ -51,6 +54,13 @@ impl Altered {
     /// Never comes back from a find without a deadline, as on a disk that stalls; lookups go well.
     pub fn stuck() -> Altered {
         Altered { on_find: Box::new(|_, _| Box::pin(std::future::pending())), ..Altered::new() }
+    }
+
+    /// Changes heads, and says which there are, as this says.
+    pub fn updating(
+        update: impl Fn() -> Option<Pending<Result<Updated, StoreError>>> + Send + Sync + 'static,
+    ) -> Altered {
+        Altered { on_update: Box::new(update), ..Altered::new() }
     }
 
     /// Panics when it is to keep an object whose head has `x-panic` in it, as if one of its invariants did not hold.
@@ -86,7 +96,7 @@ impl Store for Altered {
     }
 
     fn update_head(&self, key: &Key, edit: HeadEdit) -> Pending<Result<Updated, StoreError>> {
-        self.inner.update_head(key, edit)
+        (self.on_update)().unwrap_or_else(|| self.inner.update_head(key, edit))
     }
 
     fn remove(&self, key: &Key) -> Pending<Result<Removed, StoreError>> {

@@ -71,7 +71,11 @@ impl Inner {
             Probe::Absent | Probe::AskDisk => Places::default(),
         };
         let Some(found) = self.fetch(&key, &digest, &Hint::default(), seen).await else {
-            // It may be served from memory still, though its record was overwritten.
+            // It may be served from memory still, though its record was overwritten: then it stays as it is, or not at all.
+            let in_memory = self.hot.get(&digest, &key);
+            if in_memory.is_some_and(|(head, ..)| edit(&head).is_none()) {
+                return Ok(Updated::Unchanged);
+            }
             self.hot.remove(&digest);
             return Ok(Updated::Absent);
         };

@@ -103,6 +103,25 @@ pub fn a_beginning_is_kept(harness: &dyn Harness) {
         assert_eq!(block_on(store.update_head(&name, longer)), Ok(Updated::Done));
         assert!(get(&*store, &name).unwrap() == ("the beginning of it".into(), bytes_of(2, wrote)), "{wrote}");
     }
+    // Whoever follows can be told first, and what came is kept all the same, in its time.
+    let (name, hint) = (key(40), Hint::default());
+    for wrote in [100, 2_500_000] {
+        stored(&*store, &name, "old".into(), &bytes_of(1, 5000));
+        let mut writer = store.put(&name, "all".into(), Hint { expected_bytes: Some(4_000_000), ..hint });
+        let (mut hit, id) = (block_on(store.find(&name)).unwrap(), writer.id());
+        block_on(writer.write(bytes_of(2, wrote)));
+        writer.break_off();
+        assert_eq!(read_all(&mut hit), Err(ReadError::Aborted));
+        assert!(store.follow(&name, id).is_none(), "nobody follows from then on");
+        assert!(get(&*store, &name).unwrap() == ("old".into(), bytes_of(1, 5000)), "{wrote}");
+        let commit = block_on(writer.commit_beginning("it begins".into()));
+        assert!(matches!(commit, Commit::Stored { bytes } if bytes == 9 + wrote as u64), "{wrote}: {commit:?}");
+        assert!(get(&*store, &name).unwrap() == ("it begins".into(), bytes_of(2, wrote)), "{wrote}");
+        let mut dropped = store.put(&name, "never".into(), hint);
+        dropped.break_off();
+        drop(dropped);
+        assert!(get(&*store, &name).unwrap() == ("it begins".into(), bytes_of(2, wrote)), "{wrote}");
+    }
     // Neither over what was committed meanwhile, nor after a removal, nor where nothing was to be kept.
     let (name, hint) = (key(50), Hint::default());
     let mut first = store.put(&name, "first".into(), hint);

@@ -29,7 +29,8 @@ pub const FIND_DEADLINE: Duration = Duration::from_secs(10);
 ///    So of many that ask for one new object, one fetches it and the others follow.
 /// 3. **An abort undoes.** When a writer is dropped, its followers fail with [`crate::ReadError::Aborted`], and the
 ///    version from before is found again. A writer that ends early may say that what has come is to be kept, under a head
-///    that says so ([`Writer::commit_beginning`]): then that is what is found, and followers fail all the same.
+///    that says so ([`Writer::commit_beginning`]): then that is what is found, and followers fail all the same,
+///    before that if they are told so first ([`Writer::break_off`]).
 /// 4. **The last commit wins**, whichever writer began first.
 /// 5. **Removal is final.** After [`Store::remove`] no version that was committed or begun before is found again,
 ///    not after further puts and removals, not after a restart. Readers that already hold a hit go on.

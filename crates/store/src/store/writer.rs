@@ -69,6 +69,8 @@ pub trait Sink: Send + Sync {
     fn id(&self) -> FillId;
     /// Read along from the first byte.
     fn follow(&self) -> Hit;
+    /// Tell those who follow at once that it ends early, as [`Writer::break_off`] says. By default they hear it when it ends.
+    fn break_off(&mut self) {}
     /// End the write; pending while queues are full. A future dropped before its end aborts the write.
     fn commit(self: Box<Self>) -> Pending<Commit>;
     /// End the write early, as [`Writer::commit_beginning`] says. By default nothing is kept: the write is aborted.
@@ -107,6 +109,13 @@ impl Writer {
     /// Read along from the first byte: what a lookup of the key finds meanwhile.
     pub fn follow(&self) -> Hit {
         self.0.follow()
+    }
+
+    /// Tell those who follow that this write ends early: they fail with [`crate::ReadError::Aborted`], and lookups find the older version,
+    /// if any. What has come can still be kept ([`Writer::commit_beginning`]), for which nobody who follows has to wait then. Nothing is to be
+    /// written any more.
+    pub fn break_off(&mut self) {
+        self.0.break_off();
     }
 
     /// End the write: the object is whole. Of two writers of one key the last commit wins.

@@ -41,6 +41,8 @@ pub(crate) struct Fill {
 
 pub(crate) struct FillState {
     pub(crate) phase: Phase,
+    /// Those who follow are told that it has ended; what came is yet to be kept.
+    pub(super) broken_off: bool,
     /// Whether it was a relay, if it has ended.
     pub(super) was_relay: bool,
     /// The beginning of the body, which lies before the first extent; empty while there is none.
@@ -117,6 +119,7 @@ impl Fill {
     ) -> Self {
         let state = FillState {
             phase: Phase::Open,
+            broken_off: false,
             was_relay: false,
             first: Bytes::new(),
             extents: Vec::new(),
@@ -157,6 +160,13 @@ impl Fill {
         if state.phase == Phase::Open {
             state.phase = Phase::Relay(why);
         }
+    }
+
+    /// No more will come of it, as those who follow hear at once.
+    pub(crate) fn break_off(&self) {
+        let mut state = self.lock();
+        state.broken_off = true;
+        state.wake_followers();
     }
 
     /// The write has ended.
@@ -296,7 +306,7 @@ impl Fill {
             Phase::Relay(_) => state.base == 0,
             Phase::Aborted => false,
         };
-        whole.then(|| state.join())
+        (whole && !state.broken_off).then(|| state.join())
     }
 
     pub(crate) fn leave(&self, number: u64) {

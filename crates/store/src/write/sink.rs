@@ -151,6 +151,10 @@ impl Sink for FillSink {
         self.fill.follow(self.store.extent_reader(self.fill.digest))
     }
 
+    fn break_off(&mut self) {
+        self.fill.break_off();
+    }
+
     fn commit(self: Box<Self>) -> Pending<Commit> {
         Box::pin(self.finish(None))
     }
