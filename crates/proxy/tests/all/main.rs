@@ -22,6 +22,7 @@ mod destinations;
 mod dripping;
 mod encodings;
 mod encodings_kept;
+mod encodings_mixed;
 mod failures;
 mod forwarding;
 mod framing;
