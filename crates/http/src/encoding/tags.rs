@@ -99,7 +99,9 @@ mod tests {
             (&[], None),
         ] {
             let mut fields = HeaderMap::new();
-            asked.iter().for_each(|line| drop(fields.append(IF_NONE_MATCH, line.parse().unwrap())));
+            for line in asked {
+                fields.append(IF_NONE_MATCH, line.parse().unwrap());
+            }
             assert_eq!(text(for_origin(&fields)).as_deref(), expected, "{asked:?}");
         }
     }
