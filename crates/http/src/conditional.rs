@@ -54,7 +54,7 @@ fn take_tag(bytes: &[u8]) -> Option<(EntityTag<'_>, &[u8])> {
 }
 
 /// The entity tags of a list field, over all its lines. A line counts up to the first thing in it that is no tag.
-fn tags<'a>(values: impl Iterator<Item = &'a HeaderValue>) -> impl Iterator<Item = EntityTag<'a>> {
+pub(crate) fn tags<'a>(values: impl Iterator<Item = &'a HeaderValue>) -> impl Iterator<Item = EntityTag<'a>> {
     values.flat_map(|value| {
         let mut rest = value.as_bytes();
         std::iter::from_fn(move || {

@@ -2,7 +2,9 @@
 //! (RFC 9110 8.4 and 12.5.3).
 //!
 //! An encoded response is another representation of the same resource. So it has an entity tag of its own, which is the origin's made
-//! weak: the content means the same, and the bytes differ (8.8.1). And all representations say that they vary by Accept-Encoding.
+//! weak, with the coding behind it: the content means the same, and the bytes differ (8.8.1). And all representations say that they vary by Accept-Encoding.
+
+pub mod tags;
 
 use http::header::{
     ACCEPT_ENCODING, ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
@@ -204,16 +206,14 @@ pub fn sent_as(wire: &[u8], coding: Option<Coding>) -> Vec<u8> {
         let of_identity = [CONTENT_LENGTH, ACCEPT_RANGES].iter().any(|name| line.is(name));
         match coding {
             Some(_) if of_identity => {}
-            Some(_) if line.is(&ETAG) => match EntityTag::parse(line.value) {
-                Some(tag) if !tag.weak => {
-                    sent.extend_from_slice(b"ETag: W/");
-                    sent.extend_from_slice(line.value);
+            Some(coding) if line.is(&ETAG) => {
+                // What is no tag could not be made weak.
+                if let Some(tag) = tags::form_tag(line.value, coding) {
+                    sent.extend_from_slice(b"ETag: ");
+                    sent.extend_from_slice(&tag);
                     sent.extend_from_slice(b"\r\n");
                 }
-                Some(_) => sent.extend_from_slice(line.whole),
-                // What is no tag could not be made weak.
-                None => {}
-            },
+            }
             _ => sent.extend_from_slice(line.whole),
         }
     }

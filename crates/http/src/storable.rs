@@ -93,6 +93,8 @@ pub struct Keep {
     /// The request said who asks, and the response does not say that it is for all. What is fetched so is not encoded: its bytes may hold a
     /// secret of that client beside what somebody else chose, and then their length tells of the secret (BREACH).
     pub of_one: bool,
+    /// The response says that it is for all, whoever asked for it: `public` or `s-maxage`.
+    pub shared: bool,
 }
 
 /// May a shared cache store this answer, and how? One call decides all of RFC 9111 3.
@@ -162,6 +164,7 @@ pub fn keep(exchange: &Exchange<'_>, policy: &Policy) -> Result<Keep, NotStorabl
         overruled,
         encodings: if encodes { orders.encode } else { Codings::NONE },
         of_one: names_client && !shared,
+        shared,
     };
     let ever_served = keep.fresh_seconds + keep.stale_while_revalidate_seconds + keep.stale_if_error_seconds > 0;
     if !ever_served && !response.contains_key(ETAG) && !response.contains_key(LAST_MODIFIED) {

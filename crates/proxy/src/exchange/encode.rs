@@ -16,10 +16,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::Method;
 use http::header::RANGE;
 use parking_lot::Mutex;
-use tinaja_http::encoding::{Coding, Codings, may_mix, sent_as, wanted};
-use tinaja_store::{Commit, Hint, Key, State};
+use tinaja_http::encoding::{Coding, Codings, may_mix, sent_as};
+use tinaja_store::{Commit, Hint, Hit, Key, ReadError, State};
 use tokio::sync::Semaphore;
 use tracing::Instrument as _;
 
@@ -61,6 +62,14 @@ pub(super) struct Wanted {
     coding: Coding,
 }
 
+/// A form of which the first bytes have been read.
+#[derive(Debug)]
+pub(crate) struct BegunForm {
+    pub coding: Coding,
+    /// Nothing for a HEAD.
+    pub first: Bytes,
+}
+
 /// What sends encoded forms, and makes them.
 pub(super) struct Encoder {
     shared: Arc<Shared>,
@@ -72,9 +81,19 @@ pub(super) struct Encoder {
     tried: Remembered<Key, [u8; 16]>,
 }
 
+/// How long an answer may be for its form to be made now.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Length {
+    Short,
+    /// As long as any: no other long one is being made.
+    Any,
+}
+
 /// Why a form was not made.
 #[derive(Debug, thiserror::Error)]
 enum NotMade {
+    #[error("it is long, and waits for other long ones")]
+    Long,
     #[error("what it is to be made of is gone")]
     Gone,
     #[error("it could not be read: {0}")]
@@ -102,9 +121,10 @@ impl Encoder {
         }
     }
 
-    /// What was found as this client is to get it: in a coding that it wants, if there is such a form. If not, one is made for the next.
-    pub async fn form_of(self: &Arc<Self>, request: &Request, found: Found) -> Found {
-        let (Some(forms), true) = (Forms::of(&found.head), is_for_client(request)) else { return found };
+    /// What was found as this client is to get it: in a coding that it wants, if there is such a form. If not, one is made for the next. A form that
+    /// cannot be read counts as none, since the text is there beside it: so its first bytes are read here.
+    pub async fn form_of(self: &Arc<Self>, request: &Request, found: Found) -> (Found, Option<BegunForm>) {
+        let (Some(forms), true) = (Forms::of(&found.head), is_for_client(request)) else { return (found, None) };
         let is_whole = found.hit.state == State::Whole && found.length().is_some_and(may_be_so_long);
         let codings = if is_whole { codings_for(request, &forms) } else { Codings::NONE };
         let name = &request.ticket.name;
@@ -112,24 +132,32 @@ impl Encoder {
         for (number, coding) in codings.iter().enumerate() {
             let Some(disk) = &disk else { break };
             match find_form(disk, name, (&found.head, &forms), coding).await {
-                Form::Stored(hit) => {
-                    self.count(|encoded| encoded.sent(coding));
-                    let wire = sent_as(found.head.wire(), Some(coding)).into();
-                    return Found { head: found.head.sent(Kind::Form, wire), hit, ..found };
-                }
+                Form::Stored(mut hit) => match self.first_of(request, &mut hit).await {
+                    Ok(first) => {
+                        let wire = sent_as(found.head.wire(), Some(coding)).into();
+                        let found = Found { head: found.head.sent(Kind::Form, wire), hit, ..found };
+                        return (found, Some(BegunForm { coding, first }));
+                    }
+                    Err(error) => tracing::debug!(id = %request.ticket.id, "a stored form counts as none: {error}"),
+                },
                 Form::NotSmaller => break,
-                Form::Absent if number == 0 => self.begin(Wanted {
-                    name: name.clone(),
-                    place: found.place.clone(),
-                    facts: found.head.facts,
-                    forms,
-                    coding,
-                }),
                 Form::Absent => {}
+            }
+            if number == 0 {
+                let (name, place, facts) = (name.clone(), found.place.clone(), found.head.facts);
+                self.begin(Wanted { name, place, facts, forms, coding });
             }
         }
         let wire = sent_as(found.head.wire(), None).into();
-        Found { head: found.head.sent(Kind::Whole, wire), ..found }
+        (Found { head: found.head.sent(Kind::Whole, wire), ..found }, None)
+    }
+
+    /// The first bytes of a form, as far as the request wants any.
+    async fn first_of(&self, request: &Request, hit: &mut Hit) -> Result<Bytes, ReadError> {
+        if *request.method() == Method::HEAD {
+            return Ok(Bytes::new());
+        }
+        Ok(hit.body.next(self.shared.held.piece_bytes()).await?.unwrap_or_default())
     }
 
     /// The form that this client would have wanted of an answer that is just being stored, if any.
@@ -160,9 +188,14 @@ impl Encoder {
         self.shared.clock.start(
             async move {
                 let encoder = &making.encoder;
-                let Ok(_turn) = encoder.turns.acquire().await else { return };
-                let made = encoder.shared.clock.timeout(PATIENCE, encoder.make(&disk, &wanted, &making.place)).await;
-                let made = made.unwrap_or(Err(NotMade::Late));
+                let made = match encoder.in_turn(&disk, &wanted, &making.place, Length::Short).await {
+                    Err(NotMade::Long) => {
+                        // Who waits for this holds no turn: short ones go on.
+                        let Ok(_long) = encoder.long_turn.acquire().await else { return };
+                        encoder.in_turn(&disk, &wanted, &making.place, Length::Any).await
+                    }
+                    made => made,
+                };
                 let (id, now) = (wanted.forms.id, encoder.shared.clock.now());
                 encoder.tried.add(making.place.clone(), id, now, now + REST);
                 if let Err(why) = &made {
@@ -174,15 +207,25 @@ impl Encoder {
         );
     }
 
+    /// Makes a form as soon as one of the few may, and in the time that there is for it.
+    async fn in_turn(&self, disk: &Storage, wanted: &Wanted, place: &Key, most: Length) -> Result<(u64, u64), NotMade> {
+        // It is never closed.
+        let Ok(_turn) = self.turns.acquire().await else { return Err(NotMade::Late) };
+        let made = self.shared.clock.timeout(PATIENCE, self.make(disk, wanted, place, most)).await;
+        made.unwrap_or(Err(NotMade::Late))
+    }
+
     /// Makes a form and stores it. How long the answer is, and its form; 0 for one that would be no smaller.
-    async fn make(&self, disk: &Storage, wanted: &Wanted, place: &Key) -> Result<(u64, u64), NotMade> {
+    async fn make(&self, disk: &Storage, wanted: &Wanted, place: &Key, longest: Length) -> Result<(u64, u64), NotMade> {
         let Wanted { name, forms, coding, .. } = wanted;
         let mut hit = self.store.find(&wanted.place).await.ok_or(NotMade::Gone)?;
         let head = StoredHead::decode(&hit.head).filter(|head| head.belongs_to(name.primary())).ok_or(NotMade::Gone)?;
         let is_its = Forms::of(&head).is_some_and(|found| found.id == forms.id);
         let length = hit.body.len().filter(|length| is_its && hit.state == State::Whole && may_be_so_long(*length));
         let length = length.ok_or(NotMade::Gone)?;
-        let _long = if length > LONG_BYTES { self.long_turn.acquire().await.ok() } else { None };
+        if length > LONG_BYTES && longest == Length::Short {
+            return Err(NotMade::Long);
+        }
         let most = length * MOST_PERCENT / 100;
         let mut coder = Coder::new(*coding, length)?;
         let mut made = None;
@@ -219,7 +262,7 @@ impl Encoder {
         self.shared.clock.block(work).await.unwrap_or_else(|error| Err(io::Error::other(error)))
     }
 
-    fn count(&self, count: impl FnOnce(&Encoded)) {
+    pub fn count(&self, count: impl FnOnce(&Encoded)) {
         if let Some(metrics) = &self.shared.metrics {
             count(&metrics.encoded);
         }
@@ -252,17 +295,18 @@ pub(super) fn is_for_client(request: &Request) -> bool {
 /// The codings in which a client wants an answer, the best first. Parts are parts of it as it is.
 fn codings_for(request: &Request, forms: &Forms) -> Codings {
     let fields = &request.head.headers;
-    if fields.contains_key(RANGE) { Codings::NONE } else { wanted(fields, &forms.codings) }
+    if fields.contains_key(RANGE) { Codings::NONE } else { request.accepts(&forms.codings) }
 }
 
-/// The request for the whole in place of one for a part that its client might put to another coding's beginning.
+/// The request for the whole in place of one for a part that its client might put to another coding's beginning: where what is stored has forms by a rule that is
+/// gone. Of those that there are [`super::said`] thinks before anything is looked up.
 pub(super) fn without_mixing(request: &Request, head: &StoredHead) -> Option<Request> {
     let fields = &request.head.headers;
     if !fields.contains_key(RANGE) || !may_mix(fields) {
         return None;
     }
     let forms = Forms::of(head).filter(|_| is_for_client(request))?;
-    if wanted(fields, &forms.codings).is_empty() {
+    if request.accepts(&forms.codings).is_empty() {
         return None;
     }
     let mut whole = request.clone();

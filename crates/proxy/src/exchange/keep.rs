@@ -148,7 +148,7 @@ impl Keeper {
     /// which variants there are.
     pub async fn place(&self, request: &Request, headers: &HeaderMap) -> Option<(Key, Option<Variant>)> {
         let name = &request.ticket.name;
-        let unencoded = request.ticket.asks_identity().then(|| without_accept_encoding(headers)).flatten();
+        let unencoded = unencoded(&request.ticket, headers);
         let headers = unencoded.as_ref().unwrap_or(headers);
         let names = tinaja_http::vary::fields(headers)?;
         if names.is_empty() && name.added().is_none() {
@@ -165,6 +165,11 @@ impl Keeper {
         let variant = self.families.join(&self.store, name, headers, &request.head.headers).await?;
         Some((name.variant_place(&variant.1), Some(variant)))
     }
+}
+
+/// The fields of an answer to this request as it is named by them, where those are others than it has.
+pub(super) fn unencoded(ticket: &Ticket, headers: &HeaderMap) -> Option<HeaderMap> {
+    ticket.asks_identity().then(|| without_accept_encoding(headers)).flatten()
 }
 
 /// The fields of an answer that is in no coding and comes from an origin that is asked for nothing else, without Accept-Encoding among those that it

@@ -40,6 +40,7 @@ mod refresh;
 mod reply;
 mod request;
 mod reuse;
+mod said;
 mod serve;
 mod transaction;
 mod validate;
@@ -50,11 +51,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
+use tinaja_http::encoding::Coding;
 use tinaja_http::message::ResponseHead;
 use tinaja_logs::CacheResult;
 use tracing::Instrument as _;
 
 use ask::Asker;
+pub(crate) use encode::BegunForm;
 use encode::Encoder;
 use entry::Entry;
 pub(crate) use entry::record_of;
@@ -217,9 +220,14 @@ impl Exchange {
         }
     }
 
-    /// What was found as this client is to get it, which may be encoded.
-    pub async fn form_of(&self, request: &Request, found: Found) -> Found {
+    /// What was found as this client is to get it, which may be encoded: then with what has been read of the form.
+    pub async fn form_of(&self, request: &Request, found: Found) -> (Found, Option<BegunForm>) {
         self.encoder.form_of(request, found).await
+    }
+
+    /// Counts a form that a client got.
+    pub fn count_form(&self, coding: Coding) {
+        self.encoder.count(|encoded| encoded.sent(coding));
     }
 
     /// The rest of a stored answer of `length` bytes, of which all before `at` has been sent, and the store has no more.

@@ -207,7 +207,10 @@ impl Parts {
         let (stamp, tags) = (found.head.facts.stamp, found.head.tags());
         let received = Received { head: &header, stamp, tags, ..reply.received() };
         let length = found.length().filter(|length| *length <= self.keeper.store.max_object_bytes())?;
-        self.keeper.begin(request, &keep(request, &received).ok()?, &received, Some(length)).await
+        let mut keep = keep(request, &received).ok()?;
+        // Nothing says whose requests brought the pieces (BREACH).
+        keep.of_one |= !keep.shared;
+        self.keeper.begin(request, &keep, &received, Some(length)).await
     }
 }
 

@@ -120,6 +120,9 @@ impl Passer {
     ) -> Result<(), Ended> {
         let Transaction { request, client, entry } = transaction;
         let mut head = reply.head.clone();
+        if head.status == StatusCode::NOT_MODIFIED {
+            request.name_matched(&mut head, false)?;
+        }
         headers::to_client(&self.shared, &mut head, None, entry)?;
         entry.note(&head);
         let bodiless = request.method() == Method::HEAD

@@ -1,13 +1,14 @@
 //! A stored answer that its origin says still holds (RFC 9111 4.3.4), or no more.
 
 use bytes::Bytes;
+use http::HeaderMap;
 use tinaja_http::age::initial_age;
 use tinaja_http::message::BadField;
 use tinaja_http::validate::update;
 use tinaja_http::vary;
 use tinaja_store::{Key, Updated};
 
-use super::keep::{Received, facts, keep};
+use super::keep::{Received, facts, keep, unencoded};
 use super::reply::Reply;
 use super::request::Request;
 use crate::bans::{Bans, Verdict};
@@ -27,9 +28,14 @@ pub(super) async fn refresh(
     reply: &Reply,
 ) -> Result<Found, BadField> {
     let Some(mut header) = found.head.header() else { return Ok(found) };
-    let before = vary::fields(header.headers.as_map());
+    // As they were named when they were stored.
+    let varying = |headers: &HeaderMap| match unencoded(&request.ticket, headers) {
+        Some(unencoded) => vary::fields(&unencoded),
+        None => vary::fields(headers),
+    };
+    let before = varying(header.headers.as_map());
     header.headers.edit(&update(&reply.head.headers, reply.answered))?;
-    let has_its_name = match (before, vary::fields(header.headers.as_map())) {
+    let has_its_name = match (before, varying(header.headers.as_map())) {
         (Some(before), Some(now)) => now.iter().all(|name| before.contains(name)),
         _ => false,
     };

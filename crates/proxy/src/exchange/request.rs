@@ -10,13 +10,15 @@ use http::{Method, Version};
 use tinaja_http::authority::Authority;
 use tinaja_http::body::Framing;
 use tinaja_http::control::{RequestDirectives, request_directives};
+use tinaja_http::encoding::{Codings, wanted};
 use tinaja_http::hops;
 use tinaja_http::judge::Judged;
-use tinaja_http::message::{Fields, RequestHead};
+use tinaja_http::message::{BadField, Fields, RequestHead, ResponseHead};
 use tinaja_http::status::Outcome;
 use tinaja_http::vary::NOT_FETCHED_WITH;
 use tinaja_store::Key;
 
+use super::said::{Said, accepted};
 use crate::bans::Subject;
 use crate::cache_rules::{CacheRule, Seen};
 use crate::config::{Listener, Mode};
@@ -199,6 +201,12 @@ impl Ticket {
         self.listener.cache_rules.may_encode(self.host_name(), &self.path, |rule| self.heeds_encode(rule))
     }
 
+    /// Whether a rule may have the answer encoded in codings of which this holds.
+    pub fn may_encode_for(&self, takes: impl Fn(&Codings) -> bool) -> bool {
+        let heeds = |rule: &CacheRule| self.heeds_encode(rule) && takes(&rule.orders.encode);
+        self.listener.cache_rules.may_encode(self.host_name(), &self.path, heeds)
+    }
+
     /// Whether some rule about storing says that clients' wishes to have answers validated do not count.
     pub fn may_ignore_reload(&self) -> bool {
         let of_kind = || self.mirror.as_ref().is_some_and(|at| at.mounted.rules.may_ignore_reload());
@@ -282,6 +290,8 @@ pub(crate) struct Request {
     pub is_loop: bool,
     /// A neighbour says that this one has the object.
     pub told_of: Option<SocketAddr>,
+    /// What its client says of encoded forms, where its origin is told otherwise.
+    pub said: Option<Box<Said>>,
 }
 
 impl Request {
@@ -309,15 +319,22 @@ impl Request {
         if !headers.get_all(HOST).iter().eq([ticket.host.as_str()]) {
             headers.insert(HOST, ticket.host.as_str()).map_err(malformed)?;
         }
+        let mut before = None;
         if let Some(asked) = ticket.keyed.as_ref().filter(|asked| asked.is_read) {
+            before = asked.rule.changes_codings().then(|| accepted(&headers));
             asked.rule.change(&mut headers)?;
             ticket.name = ticket.name.with(asked.rule.added(headers.as_map()));
         }
+        // Neighbours have done so for their clients.
+        let said = match ticket.neighbour {
+            true => None,
+            false => Said::take(&mut headers, before, |takes| ticket.may_encode_for(takes)).map_err(malformed)?,
+        };
         let method = Method::from_bytes(judged.method.as_bytes()).map_err(|_| Failure::BadRequest)?;
         let unproved = ticket.is_unproved().then_some(Outcome::Bypass);
         let not_for_cache = not_for_cache(&method, ticket.framing, &directives).or(unproved);
         let head = RequestHead { method, target: Bytes::copy_from_slice(ticket.path.as_bytes()), headers };
-        Ok(Request { ticket: Arc::new(ticket), head, version, directives, not_for_cache, is_loop, told_of })
+        Ok(Request { ticket: Arc::new(ticket), head, version, directives, not_for_cache, is_loop, told_of, said })
     }
 
     /// What it is about, as one neighbour tells it another.
@@ -335,6 +352,23 @@ impl Request {
             (false, _) => Ok(()),
             (true, None) => Err(Failure::Offline(Unanswered::NotStored)),
             (true, Some(_)) => Err(Failure::Offline(Unanswered::NotForCache)),
+        }
+    }
+
+    /// Which of these codings its client takes, the best first.
+    pub fn accepts(&self, offered: &Codings) -> Codings {
+        let fields = &self.head.headers;
+        self.said.as_ref().map_or_else(|| wanted(fields, offered), |said| said.accepts(fields, offered))
+    }
+
+    /// Has a 304 name the tag that its client has named, where that may be a form's.
+    ///
+    /// Errors: [`BadField`].
+    pub fn name_matched(&self, head: &mut ResponseHead, is_encodable: bool) -> Result<(), BadField> {
+        match &self.said {
+            Some(said) if is_encodable || said.has_form_tags() => said.name_matched(&self.head.headers, head),
+            None if is_encodable => Said::default().name_matched(&self.head.headers, head),
+            _ => Ok(()),
         }
     }
 

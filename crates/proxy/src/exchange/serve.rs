@@ -5,8 +5,9 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use http::Method;
-use http::header::VARY;
+use http::header::{ETAG, VARY};
 use tinaja_http::age::age_field;
+use tinaja_http::encoding::tags::origin_tag;
 use tinaja_http::encoding::varies;
 use tinaja_http::message::ResponseHead;
 use tinaja_http::status::Outcome;
@@ -61,9 +62,9 @@ impl Sender {
         let unmixed = without_mixing(request, &found.head);
         let request = unmixed.as_ref().unwrap_or(request);
         let is_encodable = Forms::of(&found.head).is_some() && is_for_client(request);
-        let found = match given {
+        let (found, begun) = match given {
             Given::Stored if is_encodable => Box::pin(self.encoder.form_of(request, found)).await,
-            _ => found,
+            _ => (found, None),
         };
         let now = self.shared.clock.wall();
         let fetched = matches!(given, Given::Fetched(_) | Given::Filling);
@@ -80,17 +81,34 @@ impl Sender {
             head.headers.append(VARY, "Accept-Encoding")?;
         }
         let age = age.or_else(|| Some(age_field(&head.headers)).filter(|age| *age > 0));
+        let own_tag = head.headers.get(ETAG).filter(|_| begun.is_some()).cloned();
+        if let Some(tag) = own_tag.as_ref().and_then(|tag| origin_tag(tag.as_bytes())) {
+            // Conditions are about the origin's.
+            head.headers.insert(ETAG, tag)?;
+        }
         let Some(plan) = plan(request, &head, &found, fetched, now) else {
             return Ok(Sent::NotHere);
         };
+        if let Some(tag) = own_tag {
+            head.headers.insert(ETAG, tag)?;
+        }
+        if matches!(plan, Plan::NotModified) {
+            request.name_matched(&mut head, is_encodable)?;
+        }
         let length = found.length();
         let must_wait = fetched && !matches!(plan, Plan::Parts(..));
         let mut source = Source::of(found, request.ticket.name.clone(), gap);
         source.kept = kept;
-        let first = match self.first_piece(request, &plan, &mut source, must_wait).await {
-            Ok(first) => first,
-            Err(NotThere) => return Ok(Sent::NotHere),
+        let coding = begun.as_ref().map(|form| form.coding);
+        let is_content = matches!(plan, Plan::Whole) && request.method() != Method::HEAD;
+        let first = match begun {
+            Some(form) if is_content => {
+                source.has_read(form.first.len() as u64);
+                Ok(form.first)
+            }
+            _ => self.first_piece(request, &plan, &mut source, must_wait).await,
         };
+        let Ok(first) = first else { return Ok(Sent::NotHere) };
         if entry.outcome == Outcome::Hit || entry.result == CacheResult::Stale {
             entry.ttl = Some(source.ttl_seconds(now));
         }
@@ -103,6 +121,9 @@ impl Sender {
         let sent = self.send(request, client, (&head, first), &plan, &mut source).await;
         if let Some(keeping) = source.kept.take() {
             self.pieces.end_apart(keeping);
+        }
+        if let (Ok(()), Some(coding), true) = (&sent, coding, is_content) {
+            self.encoder.count(|encoded| encoded.sent(coding));
         }
         sent.map(|()| Sent::Answered)
     }

@@ -17,6 +17,7 @@ use http::header::{
     UPGRADE,
 };
 use http::{HeaderName, HeaderValue, Method, StatusCode};
+use tinaja_http::encoding::Coding;
 use tinaja_http::lines::lines;
 use tinaja_http::message::Usual;
 use tinaja_http::reuse;
@@ -25,7 +26,7 @@ use tinaja_store::State;
 use tokio::io::AsyncWriteExt;
 
 use crate::client::{Gate, write_as_one};
-use crate::exchange::{Exchange, Request, Reuse, is_left_over, judge};
+use crate::exchange::{BegunForm, Exchange, Request, Reuse, is_left_over, judge};
 use crate::metrics::Source;
 use crate::shared::Shared;
 use crate::stored::{Forms, Found, Kind, Looked, find};
@@ -68,6 +69,8 @@ pub(super) struct MaybePlain<'a> {
 struct Plain {
     found: Found,
     first: Bytes,
+    /// Set if it is a form that is sent.
+    coding: Option<Coding>,
     now: SystemTime,
 }
 
@@ -114,14 +117,18 @@ impl MaybePlain<'_> {
         }
         if Forms::of(&found.head).is_some() {
             // Rare, so it is boxed: each hit would hold the room for it.
-            found = Box::pin(self.exchange.form_of(self.request, found)).await;
+            let begun;
+            (found, begun) = Box::pin(self.exchange.form_of(self.request, found)).await;
+            if let Some(BegunForm { coding, first }) = begun {
+                return Ok(Plain { found, first, coding: Some(coding).filter(|_| !self.is_head()), now });
+            }
         }
         if self.is_head() {
-            return Ok(Plain { found, first: Bytes::new(), now });
+            return Ok(Plain { found, first: Bytes::new(), coding: None, now });
         }
         // An object that cannot be read must become a miss, not an answer that breaks off.
         match found.hit.body.next(self.shared.held.piece_bytes()).await {
-            Ok(first) => Ok(Plain { found, first: first.unwrap_or_default(), now }),
+            Ok(first) => Ok(Plain { found, first: first.unwrap_or_default(), coding: None, now }),
             Err(error) => {
                 tracing::debug!(id = %self.request.ticket.id, "a stored object counts as a miss: {error}");
                 Err(Looked::Nothing)
@@ -130,7 +137,7 @@ impl MaybePlain<'_> {
     }
 
     async fn send(&self, gate: &mut Gate, plain: Plain) -> Answered {
-        let Plain { mut found, first, now } = plain;
+        let Plain { mut found, first, coding, now } = plain;
         let source = found.hit.source.into();
         let mut answer = Answered { status: 0, source, body_bytes: 0, content_type: None, keep: self.keep };
         let head = self.head(&found, &mut answer, now);
@@ -160,6 +167,9 @@ impl MaybePlain<'_> {
                     sent = rest.is_some();
                 }
             }
+        }
+        if let Some(coding) = coding.filter(|_| sent) {
+            self.exchange.count_form(coding);
         }
         answer.keep &= sent && matches!(patience.holding(0, gate.stream().flush()).await, Some(Ok(())));
         answer

@@ -1,7 +1,7 @@
 //! What a rule makes of a request's fields.
 
 use http::HeaderMap;
-use http::header::{ACCEPT_ENCODING, COOKIE, HeaderName, HeaderValue, VARY};
+use http::header::{ACCEPT_ENCODING, CACHE_CONTROL, COOKIE, HeaderName, HeaderValue, VARY};
 use regex::bytes::Regex;
 use tinaja_http::accept::folded;
 use tinaja_http::key::join;
@@ -76,6 +76,12 @@ impl ReadRule {
         let passes_for_one =
             |name: &&HeaderName| named().any(|own| is_like(own, name)) && !named().any(|own| own == *name);
         headers.keys().filter(passes_for_one).cloned().collect()
+    }
+
+    /// Whether it may change what a request says of codings.
+    pub fn changes_codings(&self) -> bool {
+        let dropped = &self.rule.drop_fields;
+        self.rule.encodings.is_some() || [ACCEPT_ENCODING, CACHE_CONTROL].iter().any(|name| dropped.contains(name))
     }
 
     /// The word for a value of a field, by the field's place in the rule.

@@ -22,7 +22,7 @@ impl Encoded {
         let taken_in = IntCounterVec::new(Opts::new("tinaja_encoder_in_bytes_total", taken_in), &["coding"])?;
         let put_out = "Bytes of what stored responses were encoded to.";
         let put_out = IntCounterVec::new(Opts::new("tinaja_encoder_out_bytes_total", put_out), &["coding"])?;
-        let sent = "Hits that were answered encoded.";
+        let sent = "Hits of which the encoded form was sent to its end.";
         let sent = IntCounterVec::new(Opts::new("tinaja_encoded_hits_total", sent), &["coding"])?;
         let encoded = Encoded {
             made: register(registry, made)?,
@@ -61,7 +61,7 @@ impl Encoded {
         self.made.with_label_values(&[coding.name(), "left_out"]).inc();
     }
 
-    /// A client got one.
+    /// A client got all of one.
     pub fn sent(&self, coding: Coding) {
         self.sent.with_label_values(&[coding.name()]).inc();
     }

@@ -24,6 +24,7 @@ mod destinations;
 mod dripping;
 mod encodings;
 mod encodings_kept;
+mod encodings_mixed;
 mod failures;
 mod forwarding;
 mod framing;
