@@ -81,7 +81,8 @@ impl Fetcher {
                 Box::pin(self.giver.instead(transaction, Some(found), failure)).await
             }
             None if has_conditions(request) => {
-                let request = without_conditions(request);
+                // Not in the future of each request, which would be larger by it.
+                let request = Box::new(without_conditions(request));
                 self.giver.store_and_answer(&mut transaction.of(&request), reply, pilot).await
             }
             _ => self.giver.store_and_answer(transaction, reply, pilot).await,
