@@ -110,7 +110,7 @@ fn no_engine_opens_another_ones_file() {
         for other in engines::built_in().iter().filter(|other| *other != engine) {
             let error = Cache::open(options(dir.path(), Some(other))).err().unwrap().to_string();
             let says = format!("was made with the engine {engine}, not {other}: leave the setting out");
-            assert!(error.contains(&says) && error.contains("delete it"), "{error}");
+            assert!(error.contains(&says) && error.contains("make it anew"), "{error}");
         }
         assert!(all_of(dir.path()) == before, "{engine} was touched");
         let size = options(dir.path(), None).disk_bytes(32 << 20);

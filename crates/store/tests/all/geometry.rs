@@ -68,7 +68,7 @@ fn every_cut_is_made_used_and_kept() {
                 let error = refused(options(dir.path(), None, bins(other_bytes, ways)));
                 let says =
                     format!("was made with bins of {bytes} bytes, not {other_bytes} bytes: leave the setting out");
-                assert!(error.contains(&says) && error.contains("delete it"), "{error}");
+                assert!(error.contains(&says) && error.contains("make it anew"), "{error}");
                 if ways > 1 {
                     let other = if ways == 8 { 4 } else { 8 };
                     let error = refused(options(dir.path(), None, bins(bytes, other)));

@@ -122,7 +122,7 @@ fn a_cache_keeps_the_bits_it_was_made_with() {
         let made = bits.unwrap_or(8);
         let error = refused(options(dir.path(), None, Some(made + 1)));
         let says = format!("was made with hashes of {made} bits, not {} bits: leave the setting out", made + 1);
-        assert!(error.contains(&says) && error.contains("delete it"), "{error}");
+        assert!(error.contains(&says) && error.contains("make it anew"), "{error}");
         for again in [None, Some(made)] {
             let cache = Cache::open(options(dir.path(), None, again)).unwrap();
             assert_eq!((get(&cache, 1), cache.stats().index_bytes), (Some(1), bytes), "{engine} {bits:?}");
