@@ -99,7 +99,11 @@ fn of_cache(dir: &Path) -> Result<Sizes> {
 /// How to use what was chosen.
 fn advice(choice: &Choice, exists: bool) -> String {
     let Choice { bin_bytes, ways, hash_bits, mean_object_bytes, .. } = choice;
-    let kept = if exists { "A cache keeps the sizes it was created with: `tinaja resize` changes them, and keeps what it holds.\n" } else { "" };
+    let kept = if exists {
+        "A cache keeps the sizes it was created with: `tinaja resize` changes them, and keeps what it holds.\n"
+    } else {
+        ""
+    };
     format!(
         "tinaja serve --engine hashcache-setmem --bin-size {}KiB --ways {ways} --hash-bits {hash_bits} --object-size \
          {mean_object_bytes}B\n{kept}",

@@ -133,7 +133,10 @@ fn a_new_cache_is_cut_as_suits_the_disk_unless_flags_say_otherwise() {
         }
         if measured {
             let text = said(&tune(&TempDir::new().unwrap(), setup.cache_dir(), &[]));
-            assert!(text.contains("the objects in this cache") && text.contains("`tinaja resize` changes them"), "{text}");
+            assert!(
+                text.contains("the objects in this cache") && text.contains("`tinaja resize` changes them"),
+                "{text}"
+            );
         }
         let other = setup.flags(&["--bin-size", "64KiB"]).run();
         let complaint = String::from_utf8_lossy(&other.stderr).into_owned();
