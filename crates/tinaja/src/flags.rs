@@ -178,30 +178,43 @@ pub struct Resize {
     /// The configuration file, as given to serve: its cache, disk, engine and the engine's settings count.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Directory or block device of the new cache, as given to serve; repeat it for several disks.
-    #[arg(long, value_name = "DIR|DEVICE")]
-    pub cache: Vec<PathBuf>,
+    #[command(flatten)]
+    pub of_cache: CacheFlags,
     /// Another directory or device with a disk of the old cache, such as one that is to be removed, or all of it to copy the cache
     /// elsewhere; may be repeated. A disk that the cache goes on without is put out of use.
     #[arg(long, value_name = "DIR|DEVICE")]
     pub from: Vec<PathBuf>,
-    /// Disk space to use in each directory.
-    #[arg(long, value_name = "SIZE")]
-    pub disk: Option<Size>,
-    #[arg(long, value_name = "NAME", help = "Storage engine. `tinaja serve --help` lists them")]
-    pub engine: Option<EngineRef>,
-    #[command(flatten)]
-    pub knobs: Knobs,
     /// Leave out what the disk cannot read. Without this an unreadable part ends it, and the old cache stays.
     #[arg(long)]
     pub despite_errors: bool,
-    /// Directory for the object positions that are not kept in memory.
+}
+
+/// Where a cache lies and how it is made: flags that `serve` and `resize` share.
+#[derive(Clone, Debug, Default, Args)]
+pub struct CacheFlags {
+    /// Directory or block device of the cache (default: tinaja in $XDG_CACHE_HOME or ~/.cache). Repeat it to spread objects
+    /// over several disks; their order must not change. A device is used whole unless --disk is smaller, and a new cache is
+    /// created on it only if its first MiB is zeros.
+    #[arg(long, value_name = "DIR|DEVICE")]
+    pub cache: Vec<PathBuf>,
+    /// Disk space to use in each directory. Default: the size of the existing cache, or for a new one a quarter of the
+    /// free space, at most 10GiB.
+    #[arg(long, value_name = "SIZE")]
+    pub disk: Option<Size>,
+    #[arg(long, value_name = "NAME", help = knobs::engines_help())]
+    pub engine: Option<EngineRef>,
+    #[command(flatten)]
+    pub knobs: Knobs,
+    /// Directory for the object positions that are not kept in memory, for example on an SSD, so that reading them does not
+    /// load the cache's disks. Default: on the same disks as the objects. Its files are rebuilt at every start, so there is
+    /// no need to keep them.
     #[arg(long, value_name = "DIR")]
     pub positions_dir: Option<PathBuf>,
-    /// Average object size.
+    /// Average object size (default 8KiB). A new cache is planned for as many objects of this size as fit on the disk.
     #[arg(long, value_name = "SIZE")]
     pub object_size: Option<Size>,
-    /// How to read and write the disk: with io_uring, with threads, or auto (the default).
+    /// How to read and write the disk: with io_uring, with threads, or auto (the default), which uses io_uring if the
+    /// kernel allows it.
     #[arg(long, value_name = "auto|uring|threads")]
     pub io: Option<IoEngine>,
 }
@@ -234,15 +247,8 @@ pub struct Serve {
     /// Where clients find this server, for links in the indexes of mirrors (default: the first address that it listens on).
     #[arg(long, value_name = "URL")]
     pub public_url: Option<PublicUrl>,
-    /// Directory or block device of the cache (default: tinaja in $XDG_CACHE_HOME or ~/.cache). Repeat it to spread objects
-    /// over several disks; their order must not change. A device is used whole unless --disk is smaller, and a new cache is
-    /// created on it only if its first MiB is zeros.
-    #[arg(long, value_name = "DIR|DEVICE")]
-    pub cache: Vec<PathBuf>,
-    /// Disk space to use in each directory. Default: the size of the existing cache, or for a new one a quarter of the
-    /// free space, at most 10GiB.
-    #[arg(long, value_name = "SIZE")]
-    pub disk: Option<Size>,
+    #[command(flatten)]
+    pub of_cache: CacheFlags,
     /// Memory for hot objects (default 64MiB).
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<Size>,
@@ -257,22 +263,6 @@ pub struct Serve {
     /// Threads that serve requests, for all addresses together (default: one per core). Disk threads are extra.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub workers: Option<u16>,
-    #[arg(long, value_name = "NAME", help = knobs::engines_help())]
-    pub engine: Option<EngineRef>,
-    #[command(flatten)]
-    pub knobs: Knobs,
-    /// Directory for the object positions that are not kept in memory, for example on an SSD, so that reading them does not
-    /// load the cache's disks. Default: on the same disks as the objects. Its files are rebuilt at every start, so there is
-    /// no need to keep them.
-    #[arg(long, value_name = "DIR")]
-    pub positions_dir: Option<PathBuf>,
-    /// Average object size (default 8KiB). A new cache is planned for as many objects of this size as fit on the disk.
-    #[arg(long, value_name = "SIZE")]
-    pub object_size: Option<Size>,
-    /// How to read and write the disk: with io_uring, with threads, or auto (the default), which uses io_uring if the
-    /// kernel allows it.
-    #[arg(long, value_name = "auto|uring|threads")]
-    pub io: Option<IoEngine>,
     /// File to log requests to, or off (the default).
     #[arg(long, value_name = "FILE|off")]
     pub access_log: Option<FileOrOff>,

@@ -19,8 +19,8 @@ use crate::settings::Settings;
 /// Errors: there is no cache, or a server runs on it; there is no room for the new one beside the old one; settings make no
 /// sense; a disk fails. Then the old cache is as it was.
 pub fn resize(flags: Resize) -> Result<()> {
-    let Resize { config, cache, from, disk, engine, knobs, positions_dir, object_size, io, despite_errors } = flags;
-    let serve = Serve { config, cache, disk, engine, knobs, positions_dir, object_size, io, ..Serve::default() };
+    let Resize { config, of_cache, from, despite_errors } = flags;
+    let serve = Serve { config, of_cache, ..Serve::default() };
     let settings = Settings::new(serve, None)?;
     let options = cache_options(&settings, settings.disk_bytes);
     let first = Cache::first_of(&from, &options).map_err(place::with_flags)?;

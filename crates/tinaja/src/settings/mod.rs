@@ -94,7 +94,9 @@ impl Settings {
 
     fn over(flags: Serve, log: Option<Filter>, file: File, name: &str, text: &str) -> Result<Settings> {
         let File { cache, disk, memory, workers, engine, .. } = file;
-        let named = if flags.cache.is_empty() { cache.map_or(Vec::new(), |OneOrMore(dirs)| dirs) } else { flags.cache };
+        let of_cache = flags.of_cache;
+        let named =
+            if of_cache.cache.is_empty() { cache.map_or(Vec::new(), |OneOrMore(dirs)| dirs) } else { of_cache.cache };
         let source = Source { name, text };
         let cache_rules = cache_rules::cache_rules(file.cache_rule, &source)?;
         let key_rules = key_rules::key_rules(file.key_rule, &source)?;
@@ -142,14 +144,14 @@ impl Settings {
         proxy.check()?;
         Ok(Settings {
             cache: place::cache_dirs(named).context("there is no directory for the cache")?,
-            disk_bytes: size(flags.disk, disk).map(|Size(bytes)| bytes),
+            disk_bytes: size(of_cache.disk, disk).map(|Size(bytes)| bytes),
             memory_bytes: size(flags.memory, memory).map_or(DEFAULT_MEMORY_BYTES, |Size(bytes)| bytes),
             memory_yields: flags.memory_yields.or(file.memory_yields).unwrap_or(false),
-            engine: flags.engine.or(engine.map(|Text(engine)| engine)),
-            knobs: flags.knobs.0.over(&file.knobs).over(&knobs::defaults()),
-            positions_dir: flags.positions_dir.or(file.positions_dir),
-            object_bytes: size(flags.object_size, file.object_size).map(|Size(bytes)| bytes),
-            io: flags.io.or(file.io.map(|Text(io)| io)).unwrap_or_default(),
+            engine: of_cache.engine.or(engine.map(|Text(engine)| engine)),
+            knobs: of_cache.knobs.0.over(&file.knobs).over(&knobs::defaults()),
+            positions_dir: of_cache.positions_dir.or(file.positions_dir),
+            object_bytes: size(of_cache.object_size, file.object_size).map(|Size(bytes)| bytes),
+            io: of_cache.io.or(file.io.map(|Text(io)| io)).unwrap_or_default(),
             log: log.map_or(DEFAULT_LOG.into(), |Filter(filter)| filter),
             log_to,
             cluster: file.cluster.map(cluster::FileCluster::joining).transpose()?,
