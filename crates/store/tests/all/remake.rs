@@ -164,6 +164,12 @@ fn disks_come_and_go() {
     let refused = remade(&all[1..2], &plain(&two)).unwrap_err().to_string();
     assert!(refused.contains("earlier state"), "{refused}");
 
+    // One of its own, named once more and spelled otherwise, was taken for one that leaves, and the new cache in it put out of use.
+    fs::remove_file(all[1].join("tinaja.cache")).unwrap();
+    let same = [all[1].join("../a")];
+    assert_eq!(remade(&same, &plain(&two)).unwrap().copied, 60);
+    assert_eq!(count(&open(&two), 0..60), 60);
+
     // One that is gone takes its objects with it, and the others go on.
     fs::remove_dir_all(&all[2]).unwrap();
     let done = remade(&[], &plain(&all[..1])).unwrap();

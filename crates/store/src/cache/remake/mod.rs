@@ -190,7 +190,8 @@ fn sources(from: &[PathBuf], to: &[Site], options: &CacheOptions) -> Result<Vec<
     let own = to.iter().map(|own| (site(own.dir.clone(), &options.engines), false));
     let mut sources: Vec<Source> = Vec::new();
     let mut seen = Vec::new();
-    for (site, is_named) in found.chain(own) {
+    // Its own come first, so that one that is named as well, however it is spelled, goes by its own name.
+    for (site, is_named) in own.chain(found) {
         let same = std::fs::canonicalize(&site.dir).unwrap_or_else(|_| site.dir.clone());
         if matches!(site.there, There::Nothing) {
             if is_named {
