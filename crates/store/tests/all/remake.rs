@@ -9,6 +9,8 @@ use tempfile::TempDir;
 use tinaja_store::contract::bytes_of;
 use tinaja_store::{Cache, CacheOptions, Commit, EngineRef, Hint, Key, OpenError, Remade, Store, block_on, engines};
 
+use crate::support::wait_until;
+
 const SMALL: u64 = 16 << 20;
 const LARGE: u64 = 40 << 20;
 
@@ -101,7 +103,9 @@ fn a_larger_cache_has_all_that_the_smaller_one_had() {
     }
 }
 
-/// Of 20 MB one with 8 MB keeps what was written last, and has read nothing else.
+/// Of 20 MB one with 8 MB keeps what was written last, and has read nothing else. A cache that has just been opened may clean
+/// one more segment, whenever its thread comes to it: five objects of the other cache's were counted before that, and
+/// the test failed once on a busy machine. It waits until both have cleaned.
 #[test]
 fn a_smaller_cache_has_what_was_written_last() {
     for engine in [engines::HASHCACHE_LOG, engines::SEGMENTED] {
@@ -115,8 +119,11 @@ fn a_smaller_cache_has_what_was_written_last() {
         assert_eq!(count(&cache, 0..80), 0, "{engine}");
         let other = dirs_in(&place, &["as if it had always been so"]);
         filled(&other, engine, 8 << 20, 0..200);
-        let (kept, would) = (count(&cache, 80..200), count(&open(&other), 80..200));
-        assert!(kept + 3 >= would && count(&cache, 180..200) == 20, "{engine}: {kept} {would} {done:?}");
+        let other = open(&other);
+        wait_until("the remade cache has what the other one would have", || {
+            count(&cache, 80..200) + 3 >= count(&other, 80..200)
+        });
+        assert!(count(&cache, 130..200) >= 55 && count(&cache, 180..200) == 20, "{engine}: {done:?}");
     }
 }
 
