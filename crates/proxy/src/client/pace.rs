@@ -15,8 +15,12 @@ pub(super) struct Pace {
 impl Pace {
     /// Waits for more; nothing where it takes too long: at once, or, since a byte now and then is no stall, in the mean.
     pub async fn wait<T>(&mut self, patience: &Patience, more: impl Future<Output = T>) -> Option<T> {
-        let began = patience.clock.now();
-        let more = patience.clock.timeout(self.left(patience), more).await.ok();
+        let (began, left) = (patience.clock.now(), self.left(patience));
+        if left.is_zero() {
+            // A timer takes a moment, and what comes within it would be taken again and again.
+            return None;
+        }
+        let more = patience.clock.timeout(left, more).await.ok();
         self.waited += patience.clock.since(began);
         more
     }
@@ -44,6 +48,22 @@ mod tests {
         let clock = ManualClock::new().clock();
         let patience = Patience { clock, stall: Duration::from_secs(60), body_rate: rate, held: Held::new(0) };
         Pace { waited: Duration::from_secs(waited), bytes }.left(&patience).as_secs()
+    }
+
+    /// Each byte was there before a timer of no time had been looked at, on a busy machine thirty times in a row.
+    #[tokio::test]
+    async fn what_comes_too_late_is_not_taken_since_it_is_there_already() {
+        let hand = ManualClock::new();
+        let patience =
+            Patience { clock: hand.clock(), stall: Duration::from_secs(2), body_rate: 500, held: Held::new(0) };
+        let mut pace = Pace::default();
+        let mut taken = 0;
+        let late = async |hand: &ManualClock| hand.advance(Duration::from_millis(1500));
+        while pace.wait(&patience, late(&hand)).await.is_some() && taken < 30 {
+            pace.came(1);
+            taken += 1;
+        }
+        assert_eq!(taken, 2);
     }
 
     #[test]
