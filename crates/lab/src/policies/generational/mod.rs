@@ -204,7 +204,8 @@ impl Generational {
             }
             let hits = known.hits;
             self.remove(record.object);
-            let kept = self.policy.keeps(&segment, record.bytes, hits) && {
+            // A part of a large object may be small enough, but never all of it.
+            let kept = segment.log != large && self.policy.keeps(&segment, record.bytes, hits) && {
                 let log = self.policy.log_of_kept(segment.log, record.bytes, hits);
                 self.append(record.object, record.bytes, log, now)
             };
