@@ -26,8 +26,8 @@ pub struct Settings {
 
 /// The header of a record.
 const HEADER_BYTES: u64 = NUMBERED_HEADER_BYTES as u64;
-/// An object for each so many bytes of the disk has a place in the index, and takes so much of a snapshot.
-const OBJECT_BYTES: u64 = 8192;
+/// The index has a place for each so many bytes of the disk, and each takes so much of a snapshot.
+const PLACE_BYTES: u64 = 2048;
 const SLOT_BYTES: u64 = 6;
 /// A snapshot is written when the log has grown by so many times its size, as in hashcache-log.
 const SNAPSHOT_SHARE: u64 = 50;
@@ -67,7 +67,7 @@ const UNKNOWN: Object = Object { segment: NOWHERE, version: 0, hits: 0, left: No
 impl Generational {
     /// Empty, on a disk of so many bytes; superblock, snapshots and all are within. `None` if that is too small for an engine.
     pub fn new(disk_bytes: u64, settings: Settings) -> Option<Generational> {
-        let snapshot_bytes = (disk_bytes / OBJECT_BYTES * SLOT_BYTES).next_multiple_of(4096) + 4096;
+        let snapshot_bytes = (disk_bytes / PLACE_BYTES * SLOT_BYTES).next_multiple_of(4096) + 4096;
         let for_log = disk_bytes.checked_sub(4096 + 2 * snapshot_bytes)?;
         let mut layout = LogLayout::new(4096, for_log, 4096)?;
         if let Some(bytes) = settings.segment_bytes {
