@@ -29,7 +29,7 @@ pub struct Source {
 }
 
 impl Source {
-    fn new(home: &Home, certificates: &Certificates, name: &str) -> Source {
+    pub fn new(home: &Home, certificates: &Certificates, name: &str) -> Source {
         let files = home.path(name);
         fs::create_dir_all(&files).unwrap();
         let root = files.clone();
@@ -37,26 +37,31 @@ impl Source {
         Source { tls: Nginx::start_before(certificates, plain.address), plain, files }
     }
 
-    fn url(&self, path: &str) -> String {
+    pub fn url(&self, path: &str) -> String {
         self.tls.url(path)
     }
 
-    fn put(&self, path: &str, content: impl AsRef<[u8]>) {
+    pub fn put(&self, path: &str, content: impl AsRef<[u8]>) {
         let path = self.files.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, content).unwrap();
     }
 
     /// What was asked of it after so many requests: path and bytes of the body that it sent.
-    fn asked_after(&self, before: usize) -> Vec<(String, u64)> {
+    pub fn asked_after(&self, before: usize) -> Vec<(String, u64)> {
         self.tls.log().into_iter().skip(before).map(|entry| (entry.target, entry.body_bytes)).collect()
     }
 
-    fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.tls.log().len()
     }
 
-    fn bytes_after(&self, before: usize) -> u64 {
+    /// Of these, those that got a body. What is not there is asked for again, and its page has a few bytes.
+    pub fn bodies_after(&self, before: usize) -> Vec<(String, u64)> {
+        self.asked_after(before).into_iter().filter(|(_, bytes)| *bytes > "none".len() as u64).collect()
+    }
+
+    pub fn bytes_after(&self, before: usize) -> u64 {
         self.asked_after(before).iter().map(|(_, bytes)| bytes).sum()
     }
 }
@@ -86,20 +91,27 @@ fn file(root: &Path, request: &Request, stream: &mut TcpStream) -> bool {
 }
 
 /// A home, and two sources whose certificates the proxy trusts, and nobody else.
-struct Lab {
-    home: Home,
-    index: Source,
-    files: Source,
-    authority: PathBuf,
+pub struct Lab {
+    pub home: Home,
+    pub index: Source,
+    pub files: Source,
+    pub authority: PathBuf,
 }
 
 impl Lab {
-    fn new() -> Lab {
+    pub fn new() -> Lab {
         let home = Home::new();
         let certificates = make_certificates(home.dir.path());
         let index = Source::new(&home, &certificates, "index");
         let files = Source::new(&home, &certificates, "files");
         Lab { home, index, files, authority: certificates.authority }
+    }
+
+    /// Serves by a file of `docs/mirrors`, with this source for the one that it names, and its address for the file's.
+    pub fn start_ready(&self, name: &str, source: &str) -> Process {
+        let origin = format!("origin = \"{source}\"\nupstream = {{ authority = \"{}\" }}", self.authority.display());
+        let (named, _) = after(ready(name), "origin = \"");
+        start_ready(&self.home, name, &[(&format!("origin = \"{named}\""), &origin), (&host_of(named), "127.0.0.1")])
     }
 
     /// Serves a mirror of the index below `/m/`.
@@ -126,6 +138,65 @@ impl Lab {
         assert!(first == second, "another file came the second time");
         assert_eq!(self.index.bytes_after(index), 0, "{:?}", self.index.asked_after(index));
         assert_eq!(self.files.asked_after(files), [], "files are kept");
+    }
+}
+
+/// A file of `docs/mirrors`.
+fn ready(name: &str) -> &'static str {
+    match name {
+        "git" => include_str!("../../../../docs/mirrors/git.toml"),
+        "maven" => include_str!("../../../../docs/mirrors/maven.toml"),
+        "containers" => include_str!("../../../../docs/mirrors/containers.toml"),
+        _ => panic!("{name}"),
+    }
+}
+
+/// What stands in quotes behind this, and what follows it.
+fn after<'a>(text: &'a str, before: &str) -> (&'a str, &'a str) {
+    text.split_once(before).and_then(|(_, rest)| rest.split_once('"')).unwrap()
+}
+
+fn host_of(url: &str) -> String {
+    url.split('/').nth(2).unwrap().to_owned()
+}
+
+/// Serves by a file of `docs/mirrors`, in this home, where others than those in the file may ask, with these texts replaced.
+pub fn start_ready(home: &Home, name: &str, changes: &[(&str, &str)]) -> Process {
+    let (listen, cache) = (home.listen.to_string(), format!("cache = \"{}\"", home.path("cache").display()));
+    let public = format!("http://{listen}\"\nmemory = \"8MiB");
+    let address = format!("address = \"{listen}\"\nallow_destination = \"127.0.0.0/8\"");
+    let own = [
+        ("cache = \"/var/cache/tinaja\"", cache.as_str()),
+        ("10GiB", "64MiB"),
+        ("http://cache.example.org:3128\"\n\n", &format!("{public}\"\n\n")),
+        ("address = \"0.0.0.0:3128\"", &address),
+        ("192.168.0.0/16\"\n[[", "127.0.0.0/8\"\n[["),
+    ];
+    let mut text = ready(name).to_owned();
+    for (from, to) in own.iter().chain(changes) {
+        assert!(text.contains(from), "{from:?} in {text}");
+        text = text.replace(from, to);
+    }
+    let file = home.path("tinaja.toml");
+    fs::write(&file, text).unwrap();
+    let mut command = crate::support::tinaja::binary(&home.dir);
+    command.arg("serve").arg("--config").arg(&file);
+    let mut process = Process::start("tinaja", &mut command, &home.path("output"));
+    process.wait_until_listening(home.listen);
+    process
+}
+
+/// Each as it is, but for the address.
+#[test]
+fn ready_files_are_files() {
+    for name in ["git", "maven", "containers"] {
+        let home = Home::new();
+        let file = home.path("tinaja.toml");
+        fs::write(&file, ready(name)).unwrap();
+        let mut check = crate::support::tinaja::binary(&home.dir);
+        check.arg("serve").arg("--config").arg(&file).arg("--check").arg("--cache").arg(home.path("cache"));
+        let said = run(check.args(["--listen", &home.listen.to_string()]));
+        assert!(said.contains("mirror"), "{said}");
     }
 }
 
@@ -280,9 +351,7 @@ fn apt_updates_and_downloads() {
     let first = update_and_download(&source, None);
     let before = lab.index.count();
     assert_eq!(first, update_and_download(&source, None));
-    // What is not there is asked for again, and its page has a few bytes.
-    let bodies = lab.index.asked_after(before).into_iter().filter(|(_, bytes)| *bytes > "none".len() as u64);
-    assert_eq!((asked(), bodies.collect::<Vec<_>>()), (1, vec![]));
+    assert_eq!((asked(), lab.index.bodies_after(before)), (1, vec![]));
 }
 
 #[test]
