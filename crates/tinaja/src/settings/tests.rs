@@ -71,7 +71,7 @@ fn the_files_for_mirrors_are_good() {
     }
     let kinds =
         Kind::ALL.iter().filter(|kind| mirrors.iter().any(|block| block.contains(&format!("\"{}\"", kind.name()))));
-    assert_eq!((mirrors.len(), kinds.count()), (8, Kind::ALL.len()));
+    assert_eq!((mirrors.len(), kinds.count()), (9, Kind::ALL.len()));
 }
 
 #[test]

@@ -47,6 +47,7 @@ mod mirrors_containers;
 mod mirrors_git;
 mod mirrors_listeners;
 mod mirrors_maven;
+mod mirrors_ready;
 mod mirrors_refuse;
 mod mirrors_registry;
 mod offline;

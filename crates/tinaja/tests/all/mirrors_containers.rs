@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use tempfile::TempDir;
 
-use super::mirrors::start_ready;
+use super::mirrors_ready::start_ready;
 use crate::support::home::Home;
 use tinaja_testkit::body::body;
 use tinaja_testkit::origin::{Origin, reply};

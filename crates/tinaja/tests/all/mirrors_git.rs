@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-use super::mirrors::{Lab, start_ready};
+use super::mirrors::Lab;
+use super::mirrors_ready::start_ready;
 use crate::support::home::Home;
 use tinaja_testkit::body::body;
 use tinaja_testkit::origin::{Origin, Request};
