@@ -39,7 +39,9 @@ fn host_of(url: &str) -> String {
 pub fn start_ready(home: &Home, name: &str, changes: &[(&str, &str)]) -> Process {
     let (listen, cache) = (home.listen.to_string(), format!("cache = \"{}\"", home.path("cache").display()));
     let public = format!("http://{listen}\"\nmemory = \"8MiB");
-    let address = format!("address = \"{listen}\"\nallow_destination = \"127.0.0.0/8\"");
+    // Hosts that a source leads to must have public addresses otherwise.
+    let rule = "[[listener.rule]]\naction = \"allow\"\ndestination = \"127.0.0.0/8\"";
+    let address = format!("address = \"{listen}\"\n{rule}");
     let own = [
         ("cache = \"/var/cache/tinaja\"", cache.as_str()),
         ("10GiB", "64MiB"),
