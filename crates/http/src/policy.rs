@@ -27,6 +27,9 @@ pub struct Policy {
     /// The operator names the media type of this answer, so that he knows that compressing it is worth while. Off by default: then
     /// only text is compressed.
     pub typed: bool,
+    /// The operator has named the cookies that the origin got of this request, so that no others count where the answer varies by Cookie.
+    /// Off by default: then such an answer is stored only if the request had no Cookie, or by [`Storing::Shared`].
+    pub cookies_named: bool,
 }
 
 impl Default for Policy {
@@ -39,6 +42,7 @@ impl Default for Policy {
             orders: Orders::default(),
             decrypted: false,
             typed: false,
+            cookies_named: false,
         }
     }
 }
@@ -73,7 +77,7 @@ pub enum Storing {
     /// As this cache does by itself, which is more careful than RFC 9111 asks for.
     #[default]
     Careful,
-    /// Whatever RFC 9111 lets a shared cache store: with cookies too, and errors that one request can bring about.
+    /// Whatever RFC 9111 lets a shared cache store: with cookies too, a variant for each Cookie, and errors that one request can bring about.
     Shared,
     /// Never.
     Never,

@@ -30,6 +30,8 @@ pub struct CacheStatus {
     pub unproved: bool,
     /// Whether something was stored that an operator has taken back.
     pub purged: bool,
+    /// Whether the answer was not stored because it varies by Cookie and no rule says which cookies count.
+    pub varies_by_cookie: bool,
 }
 
 /// Whether the origin had to be asked, and why (RFC 9211 2.1 and 2.2).
@@ -95,11 +97,16 @@ impl fmt::Display for CacheStatus {
         if self.unproved {
             return f.write_str("; detail=HOST_NOT_PROVED");
         }
-        f.write_str(if self.purged { "; detail=PURGED" } else { "" })?;
         // A token: their names have no other characters.
+        let mut separator = "; detail=";
+        let purged = self.purged.then_some("PURGED");
+        for word in purged.into_iter().chain(self.varies_by_cookie.then_some("VARY_COOKIE")) {
+            write!(f, "{separator}{word}")?;
+            separator = "+";
+        }
         let mut overruled = self.overruled.all().map(Override::name);
         if let Some(first) = overruled.next() {
-            write!(f, "{}OVERRIDE_{first}", if self.purged { "+" } else { "; detail=" })?;
+            write!(f, "{separator}OVERRIDE_{first}")?;
             overruled.try_for_each(|name| write!(f, "+{name}"))?;
         }
         Ok(())
@@ -157,6 +164,16 @@ mod tests {
                     ..none.clone()
                 },
                 "Tinaja; fwd=uri-miss; detail=PURGED+OVERRIDE_private",
+            ),
+            (
+                CacheStatus {
+                    outcome: Outcome::VaryMiss,
+                    fwd_status: Some(200),
+                    purged: true,
+                    varies_by_cookie: true,
+                    ..none.clone()
+                },
+                "Tinaja; fwd=vary-miss; fwd-status=200; detail=PURGED+VARY_COOKIE",
             ),
             (none, "Tinaja; fwd=bypass"),
         ] {

@@ -42,6 +42,9 @@ pub enum NotStorable {
     /// `Vary: *`, or more fields than we compare.
     #[error("the response varies beyond what we compare")]
     Vary,
+    /// It varies by Cookie, the request had one, and no operator says which cookies count ([`Policy::cookies_named`]).
+    #[error("the response varies by Cookie, and no key rule names the cookies that count")]
+    VaryCookie,
     /// The operator says that it is not stored.
     #[error("a rule forbids it")]
     Rule,
@@ -124,6 +127,10 @@ pub fn keep(exchange: &Exchange<'_>, policy: &Policy) -> Result<Keep, NotStorabl
     }
     if vary::fields(response).is_none() {
         return Err(NotStorable::Vary);
+    }
+    let by_cookie = !policy.cookies_named && orders.store != Storing::Shared;
+    if by_cookie && vary::is_of_one_cookie(response, request) {
+        return Err(NotStorable::VaryCookie);
     }
     let age_seconds = initial_age(response, asked, answered);
     let lifetime = lifetime_seconds(status, &chosen, response, policy, (&orders, &mut overruled), answered);

@@ -64,6 +64,27 @@ fn refusals() {
     assert_eq!(post, Err(Method));
 }
 
+/// Each client's whole Cookie was a variant, and 64 clients pushed out all that could be used again.
+#[test]
+fn what_varies_by_cookie() {
+    let shared = Policy { orders: Orders { store: Storing::Shared, ..Orders::default() }, ..Policy::default() };
+    let named = Policy { cookies_named: true, ..Policy::default() };
+    let cookie = [("cookie", "a=b")];
+    for (control, vary, request, policy, stored) in [
+        ("max-age=9", "Cookie", &cookie[..], &Policy::default(), false),
+        ("public, max-age=9", "Cookie", &cookie, &Policy::default(), false),
+        ("s-maxage=9", "accept, cookie", &cookie, &Policy::default(), false),
+        ("max-age=9", "Cookie", &[], &Policy::default(), true),
+        ("max-age=9", "Accept", &cookie, &Policy::default(), true),
+        ("max-age=9", "Cookie", &cookie, &named, true),
+        ("max-age=9", "Cookie", &cookie, &shared, true),
+    ] {
+        let kept = kept(200, request, &[("cache-control", control), ("vary", vary)], policy);
+        let expected = if stored { None } else { Some(NotStorable::VaryCookie) };
+        assert_eq!(kept.err(), expected, "{control} {vary} {request:?} {policy:?}");
+    }
+}
+
 #[test]
 fn authorised_requests() {
     let request = headers(&[("authorization", "Basic eA==")]);

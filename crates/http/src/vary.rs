@@ -1,6 +1,6 @@
 //! Which requests share a stored response (RFC 9111 4.1, RFC 9110 12.5.5).
 
-use http::header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE, VARY};
+use http::header::{COOKIE, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE, VARY};
 use http::{HeaderMap, HeaderName};
 
 use crate::accept::normal_form;
@@ -49,10 +49,7 @@ pub fn key(response: &HeaderMap, request: &HeaderMap) -> Option<[u8; 16]> {
         part(&mut hasher, name.as_str().as_bytes());
         // Several lines of a field mean the same as one line with commas (RFC 9110 5.2).
         let mut value = Vec::new();
-        let is_sent = request.contains_key(name)
-            && !ends_here.contains(name)
-            && !NOT_FETCHED_WITH.contains(name)
-            && !misleading::is_misleading(name, true);
+        let is_sent = is_sent(request, name, &ends_here);
         let lines = request.get_all(name).iter().filter(|_| is_sent);
         for (index, line) in lines.enumerate() {
             if index > 0 {
@@ -72,6 +69,21 @@ pub fn key(response: &HeaderMap, request: &HeaderMap) -> Option<[u8; 16]> {
     let mut key = [0; 16];
     hasher.finalize_xof().fill(&mut key);
     Some(key)
+}
+
+/// Whether an origin whose answer may be stored gets this field of a request.
+fn is_sent(request: &HeaderMap, name: &HeaderName, ends_here: &[HeaderName]) -> bool {
+    request.contains_key(name)
+        && !ends_here.contains(name)
+        && !NOT_FETCHED_WITH.contains(name)
+        && !misleading::is_misleading(name, true)
+}
+
+/// Whether a response varies by Cookie and was asked for with one. Each client has a Cookie of its own, so each would have a variant of its
+/// own, which nobody asks for again.
+pub fn is_of_one_cookie(response: &HeaderMap, request: &HeaderMap) -> bool {
+    let has_cookie = request.contains_key(COOKIE) && is_sent(request, &COOKIE, &hops::hop_by_hop(request));
+    has_cookie && fields(response).is_some_and(|names| names.contains(&COOKIE))
 }
 
 fn part(hasher: &mut blake3::Hasher, bytes: &[u8]) {
@@ -146,6 +158,24 @@ mod tests {
         // These stay, whatever Connection says.
         let named = [("authorization", "a"), ("connection", "authorization")];
         assert_ne!(of(&["authorization"], &named), of(&["authorization"], &[]));
+    }
+
+    #[test]
+    fn whose_cookie_counts() {
+        let cookie = ("cookie", "a=1");
+        for (vary, request, expected) in [
+            (vec!["Cookie"], vec![cookie], true),
+            (vec!["accept, COOKIE"], vec![cookie], true),
+            (vec!["accept", "cookie"], vec![cookie], true),
+            (vec!["cookie"], vec![("cookie", "")], true),
+            (vec!["cookie"], vec![], false),
+            (vec!["accept"], vec![cookie], false),
+            (vec!["x-cookie"], vec![cookie], false),
+            (vec![], vec![cookie], false),
+        ] {
+            let response: Vec<_> = vary.iter().map(|value| ("vary", *value)).collect();
+            assert_eq!(is_of_one_cookie(&headers(&response), &headers(&request)), expected, "{vary:?} {request:?}");
+        }
     }
 
     #[test]

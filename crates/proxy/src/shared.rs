@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use tinaja_clock::Clock;
@@ -62,9 +63,16 @@ pub(crate) struct Shared {
     /// Whether connections without a request are to end now. A proxy that hands over lets each bring its next request, and
     /// says at its answer that it is the last: closed before, some would have sent one already.
     pub ending: watch::Sender<bool>,
+    /// Whether fetches are to end now, and leave what has come of them: the process ends, and the time for that is over.
+    pub leaving: AtomicBool,
 }
 
 impl Shared {
+    /// Whether fetches are to end now.
+    pub fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::Relaxed)
+    }
+
     /// Tells a client the id of its request, if clients are told.
     pub fn tell(&self, id: &RequestId, head: &mut ResponseHead) -> Result<(), BadField> {
         match self.ids.header().and_then(|name| Some((name, id.value()?))) {

@@ -159,9 +159,15 @@ impl<'de, const LEAST: u32, const MOST: u32> Deserialize<'de> for Number<LEAST, 
     }
 }
 
-/// A value, or several in a list.
+/// A value, or several in a list; none by default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OneOrMore<T>(pub Vec<T>);
+
+impl<T> Default for OneOrMore<T> {
+    fn default() -> Self {
+        OneOrMore(Vec::new())
+    }
+}
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

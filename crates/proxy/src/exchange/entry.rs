@@ -7,7 +7,7 @@ use http::header::{CONTENT_TYPE, REFERER, USER_AGENT};
 use tinaja_clock::Clock;
 use tinaja_http::message::ResponseHead;
 use tinaja_http::status::{CacheStatus, Outcome};
-use tinaja_http::storable::Overrides;
+use tinaja_http::storable::{NotStorable, Overrides};
 use tinaja_logs::{CacheResult, Record};
 
 use super::request::Request;
@@ -44,6 +44,8 @@ pub(super) struct Entry {
     pub stored: bool,
     /// What the answer says and a rule overruled when it was stored.
     pub overruled: Overrides,
+    /// The answer was not stored because it varies by Cookie, and no rule says which cookies count.
+    pub varies_by_cookie: bool,
     /// Another client's fetch brought the answer.
     pub collapsed: bool,
     /// Seconds of freshness that are left of a stored answer.
@@ -54,7 +56,7 @@ pub(super) struct Entry {
     /// The answer's status, once it has one, and its media type.
     pub status: u16,
     pub content_type: Option<String>,
-    /// Why the answer is a page of the proxy's, or not whole.
+    /// Why the answer is a page of the proxy's, or not whole, or not stored ([`Entry::note_not_stored`]).
     pub why: Option<String>,
 }
 
@@ -71,6 +73,7 @@ impl Entry {
             offline: self.offline,
             unproved: self.unproved,
             purged: self.banned,
+            varies_by_cookie: self.varies_by_cookie,
         }
     }
 
@@ -81,6 +84,14 @@ impl Entry {
             Some(_) => Source::Origin,
             None => Source::Proxy,
         })
+    }
+
+    /// Notes why an answer is not stored, where only an operator can change that.
+    pub fn note_not_stored(&mut self, why: Option<NotStorable>) {
+        if why == Some(NotStorable::VaryCookie) {
+            self.varies_by_cookie = true;
+            self.why = why.map(|why| format!("not stored: {why}"));
+        }
     }
 
     /// Notes what the client is told.

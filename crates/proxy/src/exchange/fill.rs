@@ -5,7 +5,8 @@
 //! others take up the rest at the origin (`read`).
 //!
 //! Once nobody follows any more, the fetch goes on only if it is nearly done. On a thin link, what nobody reads takes from
-//! those who read. The store counts who follows, so that no reader is cut off. What has come by then is not lost (`beginning`).
+//! those who read. The store counts who follows, so that no reader is cut off. What has come by then is not lost (`beginning`), nor is what has
+//! come when the process is stopped.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -87,6 +88,8 @@ enum GivenUp {
     Digest,
     #[error("nobody reads it any more, and the rest is not worth fetching")]
     NobodyReads,
+    #[error("this process ends")]
+    Leaving,
 }
 
 impl Fill {
@@ -277,6 +280,9 @@ impl Filler {
                 loop {
                     // Time goes on as well where the next piece is always there already.
                     if clock.now() >= due {
+                        if self.shared.is_leaving() {
+                            return Err(GivenUp::Leaving);
+                        }
                         if !goes_on(arrived) {
                             return Err(GivenUp::NobodyReads);
                         }

@@ -79,7 +79,10 @@ impl Giver {
                 transaction.entry.overruled = keep.overruled;
                 self.filler.begin(transaction.request, &keep, reply).await
             }
-            _ => Err(Box::new(reply)),
+            judged => {
+                transaction.entry.note_not_stored(judged.err());
+                Err(Box::new(reply))
+            }
         };
         let (found, head, mut fill) = match begun {
             Ok(begun) => begun,

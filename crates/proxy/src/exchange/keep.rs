@@ -69,7 +69,8 @@ pub(super) fn keep(request: &Request, answer: &Received<'_>) -> Result<Keep, Not
         orders.encode = Codings::NONE;
     }
     let typed = rule.is_some_and(|rule| !rule.types.is_empty());
-    storable::keep(&exchange, &Policy { targets, orders, decrypted: ticket.intercepted, typed, ..Policy::default() })
+    let (decrypted, cookies_named) = (ticket.intercepted, ticket.names_cookies());
+    storable::keep(&exchange, &Policy { targets, orders, decrypted, typed, cookies_named, ..Policy::default() })
 }
 
 /// The facts to store with an answer.

@@ -47,6 +47,7 @@ mod validate;
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -93,6 +94,9 @@ use crate::stored::{Found, Looked, StoredHead};
 
 /// Connections to origins that are kept for later, for each worker.
 const KEPT_CONNECTIONS: usize = 128;
+
+/// How long fetches may take to end, at the end of the process.
+const LEAVING: Duration = Duration::from_secs(6);
 
 /// What is left of a stored answer that was lost while it was sent.
 pub(crate) struct Rest(read::Source);
@@ -180,6 +184,13 @@ impl Exchange {
     /// Waits until the fetches that go on by themselves have ended, at most for `limit`. Whether they have.
     pub async fn finished(&self, limit: Duration) -> bool {
         self.apart.emptied(&self.shared.clock, limit).await
+    }
+
+    /// Ends the fetches that still go on, and keeps what has come of them for whoever asks next. They look every quarter of a second, and
+    /// the disk has its time.
+    pub async fn leave(&self) {
+        self.shared.leaving.store(true, Ordering::Relaxed);
+        self.finished(LEAVING).await;
     }
 
     /// Answers one request, or cuts its client off, and writes the access log's line. `looked` is what was found on the

@@ -189,7 +189,7 @@ impl Reader {
         let is_checked = request.ticket.names_bytes();
         // The origin has no bytes of a form that was made here.
         let is_encoded = source.head.kind == Kind::Form;
-        let may = source.resumes <= MOST_RESUMES && !is_checked && !is_encoded;
+        let may = source.resumes <= MOST_RESUMES && !is_checked && !is_encoded && !self.shared.is_leaving();
         let (Some(length), true) = (source.length, may) else {
             return Err(lost("it cannot be asked for"));
         };

@@ -207,6 +207,11 @@ impl Ticket {
         self.listener.cache_rules.may_encode(self.host_name(), &self.path, heeds)
     }
 
+    /// Whether a key rule says which cookies its origin gets.
+    pub fn names_cookies(&self) -> bool {
+        self.keyed.as_ref().is_some_and(|asked| asked.rule.rule.cookies.is_some())
+    }
+
     /// Whether some rule about storing says that clients' wishes to have answers validated do not count.
     pub fn may_ignore_reload(&self) -> bool {
         let of_kind = || self.mirror.as_ref().is_some_and(|at| at.mounted.rules.may_ignore_reload());

@@ -22,7 +22,7 @@ use crate::front::{Came, way};
 use crate::ids::RequestId;
 use crate::rules::Own;
 use crate::storage::Storage;
-use crate::stored::{Form, Forms, Found, Kind, Looked, Name, find, find_form, variants, verdict as banned};
+use crate::stored::{Form, Forms, Found, Kind, Looked, Name, family, find, find_form, verdict as banned};
 
 /// What would become of a GET of this URL with these fields, at each listener that would give it another name.
 ///
@@ -115,6 +115,7 @@ async fn explain_at((store, bans): (&Storage, &Bans), clock: &Clock, request: &R
         let own = ticket.listener.cache_rules.find_before(ticket.host_name(), &ticket.path);
         own.into_iter().chain(of_kind.unwrap_or_default())
     };
+    let family = family(store, &ticket.name).await;
     let mut explained = Explained {
         listener: format!("{kind} on {}", ticket.listener.address),
         name: ticket.name.primary().escape_ascii().to_string(),
@@ -122,7 +123,7 @@ async fn explain_at((store, bans): (&Storage, &Bans), clock: &Clock, request: &R
         asked_as: ticket.keyed.as_ref().map(|_| asked_as(request)),
         rules: may_fit().map(ToString::to_string).collect(),
         stored: None,
-        variants: variants(store, &ticket.name).await.map(|count| count as u64),
+        variants: family.as_ref().map(|family| family.variants() as u64),
         verdict: words::Verdict::Miss,
         why: String::new(),
     };
@@ -134,7 +135,10 @@ async fn explain_at((store, bans): (&Storage, &Bans), clock: &Clock, request: &R
     } else {
         match find(store, bans, &ticket.name, &request.head.headers).await {
             Looked::Nothing => "nothing is stored under this name".to_owned(),
-            Looked::OtherVariants(_) => "variants are stored, but none for such a request".to_owned(),
+            Looked::OtherVariants(_) => match family.filter(|_| !ticket.names_cookies()) {
+                Some(family) if family.is_of_one_cookie(&request.head.headers) => BY_COOKIE.to_owned(),
+                _ => "variants are stored, but none for such a request".to_owned(),
+            },
             Looked::Banned(_, by) => format!("what is stored was purged by {}", in_words(by)),
             Looked::Found(found) => {
                 let rule = rule_for(request, &found.head);
@@ -156,6 +160,9 @@ async fn explain_at((store, bans): (&Storage, &Bans), clock: &Clock, request: &R
     let why = if ticket.is_offline() { format!("offline, {why}") } else { why };
     Explained { why, ..explained }
 }
+
+/// Why nothing is stored for a request with cookies, and what to do about it.
+const BY_COOKIE: &str = "the response varies by Cookie, the request has one, and no key rule names the cookies that count: set vary_cookies";
 
 /// The URL that the origin is asked for.
 fn asked_as(request: &Request) -> String {

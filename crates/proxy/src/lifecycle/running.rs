@@ -186,6 +186,7 @@ impl Proxy {
                 self.exchange.finished(shared.limits.stop).await
             } => {}
         }
+        self.exchange.leave().await;
     }
 }
 

@@ -4,6 +4,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use http::Version;
 use tinaja_http::hops::via_member;
@@ -157,6 +158,7 @@ impl Proxy {
             bans,
             neighbours,
             ending: watch::Sender::new(false),
+            leaving: AtomicBool::new(false),
         });
         let crowd = Crowd::new(config.limits.connections);
         let exchange = Arc::new(Exchange::new(shared.clone(), switch.clone(), workers));

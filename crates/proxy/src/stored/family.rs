@@ -62,6 +62,11 @@ impl Family {
         self.known.len()
     }
 
+    /// Whether an answer to this request would be of one Cookie alone.
+    pub fn is_of_one_cookie(&self, request: &HeaderMap) -> bool {
+        vary::is_of_one_cookie(&self.vary, request)
+    }
+
     /// Which variant a request for this name wants; none if the rules that add to names have changed.
     pub fn variant(&self, name: &Name, request: &HeaderMap) -> Option<[u8; 16]> {
         let added = name.added();

@@ -96,10 +96,10 @@ pub(crate) fn verdict(bans: &Bans, name: &Name, place: &Key, head: &StoredHead) 
     bans.judge(place, head.facts.stamp, head.tags(), || name.subject())
 }
 
-/// How many variants of a name there are, if its answers vary.
-pub(crate) async fn variants(store: &Storage, name: &Name) -> Option<usize> {
+/// The variants of a name, if its answers vary.
+pub(crate) async fn family(store: &Storage, name: &Name) -> Option<Family> {
     let (head, _) = look(store, name, &name.place()).await?;
-    Family::of(&head).map(|family| family.variants())
+    Family::of(&head)
 }
 
 /// A piece of an object, if it is still there as it was listed. Whether it is stale its list says.

@@ -20,7 +20,7 @@ mod name;
 mod pieces;
 
 pub(crate) use family::Families;
-pub(crate) use find::{Found, Looked, find, find_piece, variants, verdict};
+pub(crate) use find::{Found, Looked, family, find, find_piece, verdict};
 pub(crate) use forms::{Form, Forms, find_form, form_place};
 pub(crate) use head::{Facts, Kind, StoredHead};
 pub(crate) use keyed::{Keyed, keyed};

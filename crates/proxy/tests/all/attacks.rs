@@ -22,6 +22,7 @@ macro_rules! cases {
 cases! {
     h11_codings_and_names
     h11_both_lengths
+    c15_breach
     f09_panic
     f04_long_connection
     f03_connection_names
@@ -44,6 +45,7 @@ cases! {
     c05_limits_first
     c06_extensions
     c07_garbage_in_accept_encoding
+    c07_vary_by_cookie
     c07_vary_by_the_client_s_address
     c07_vary_that_comes_later
     c07_vary_too_much

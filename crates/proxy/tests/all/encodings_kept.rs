@@ -1,16 +1,13 @@
 //! Encoded forms over real sockets: which rule decides, and what becomes of forms in long answers, on disks and in crowds.
 
-use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
 
-use bytes::Bytes;
 use tinaja_proxy::cache_rules::{CacheRule, CacheRules, Orders};
 use tinaja_proxy::{Action, Mode, Routes, Rule};
-use tinaja_store::{Body, BodySource, Cache, CacheOptions, Hit, ReadError, Store, block_on};
+use tinaja_store::{Cache, CacheOptions, Store, block_on};
 
 use crate::encodings::{
     ask, before, before_with, decoded, encoded, encoding, get, has_stored, lasting, origin_of, text,
@@ -115,7 +112,7 @@ fn cache(dir: &Path) -> Arc<dyn Store> {
 }
 
 /// A reverse proxy before this origin over that cache, which encodes.
-fn over(store: Arc<dyn Store>, origin: &Origin) -> Proxy {
+pub fn over(store: Arc<dyn Store>, origin: &Origin) -> Proxy {
     let url = format!("http://{}", origin.address).parse().unwrap();
     Proxy::over(store, |config| {
         config.listeners[0].mode = Mode::Reverse(Routes::to(url));
@@ -147,45 +144,13 @@ fn forms_survive_a_restart() {
     assert_eq!(store.stats().stored, 0);
 }
 
-/// The body of a form that is overwritten on the disk while it is read: a thousand bytes come, and no more.
-struct Overwritten(Option<Bytes>, u64);
-
-impl BodySource for Overwritten {
-    fn length(&self) -> Option<u64> {
-        Some(self.1)
-    }
-
-    fn seek(&mut self, _: Range<u64>) -> Result<(), ReadError> {
-        Ok(())
-    }
-
-    fn poll_next(&mut self, _: &mut Context<'_>, _: usize) -> Poll<Result<Option<Bytes>, ReadError>> {
-        Poll::Ready(self.0.take().map(Some).ok_or(ReadError::Gone))
-    }
-}
-
 /// The rest of what is lost while it is sent comes from the origin, by its tag or its date. Of a form the origin has no rest: its client is cut off, and gets
 /// no byte of the text behind the beginning of the form.
 #[test]
 fn a_form_that_is_lost_amid_an_answer_is_not_taken_up_at_the_origin() {
     // A date that tells versions apart, but not forms of one.
     let origin = lasting(6000, "Last-Modified: Tue, 14 Nov 2023 22:13:20 GMT\r\n");
-    let store = Altered::finding(|store, key| {
-        let pending = store.find(key);
-        Box::pin(async move {
-            let hit = pending.await?;
-            // The second byte of a head is the kind, and 4 is a form.
-            if hit.head[1] != 4 {
-                return Some(hit);
-            }
-            let length = hit.body.len().unwrap();
-            let mut body = hit.body;
-            let all = body.collect(1 << 20).await.ok()?;
-            let body = Body::from_source(Box::new(Overwritten(Some(all.slice(..1000)), length)));
-            Some(Hit { body, ..hit })
-        })
-    });
-    let proxy = over(Arc::new(store), &origin);
+    let proxy = over(Arc::new(Altered::losing_forms(1000)), &origin);
     get(&proxy, "/", "gzip");
     // One that is answered at once, and one with a condition.
     for condition in ["", "If-None-Match: \"other\"\r\n"] {

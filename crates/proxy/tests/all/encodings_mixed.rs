@@ -1,19 +1,14 @@
 //! Where forms, parts, tags, cookies and other rules meet. Each of these once went wrong: a form that could not be read was a miss, 304s named tags of other
 //! bytes, a part could be put to the beginning of a form, pieces forgot whose cookie brought them, and key rules decided which forms clients get.
 
-use std::ops::Range;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
 use tinaja_clock::ManualClock;
-use tinaja_proxy::cache_rules::CacheRules;
 use tinaja_proxy::key_rules::{KeyRule, KeyRules};
-use tinaja_proxy::{Mode, Routes};
-use tinaja_store::{Body, BodySource, Hit, ReadError, Store as _};
 
 use crate::encodings::{ask, before, before_with, decoded, encoded, encoding, get, lasting, origin_of, text};
+use crate::encodings_kept::over;
 use crate::support::{Altered, Origin, Proxy, eventually, reply};
 
 /// One that keeps parts as pieces, and fetches no whole behind them.
@@ -23,45 +18,11 @@ fn in_pieces(origin: &Origin) -> (Proxy, ManualClock) {
 
 const DATE: &str = "Tue, 14 Nov 2023 22:13:20 GMT";
 
-/// A body that is gone before its first byte is read.
-struct Gone(u64);
-
-impl BodySource for Gone {
-    fn length(&self) -> Option<u64> {
-        Some(self.0)
-    }
-
-    fn seek(&mut self, _: Range<u64>) -> Result<(), ReadError> {
-        Ok(())
-    }
-
-    fn poll_next(&mut self, _: &mut Context<'_>, _: usize) -> Poll<Result<Option<Bytes>, ReadError>> {
-        Poll::Ready(Err(ReadError::Gone))
-    }
-}
-
 /// A form that is found and cannot be read once made its object a miss, though the text lay beside it: a client that asked for what is stored got 504.
 #[test]
 fn a_form_that_cannot_be_read_leaves_the_text() {
     let origin = lasting(6000, "");
-    let store = Altered::finding(|store, key| {
-        let pending = store.find(key);
-        Box::pin(async move {
-            let hit = pending.await?;
-            // The second byte of a head is the kind, and 4 is a form.
-            if hit.head[1] != 4 {
-                return Some(hit);
-            }
-            let body = Body::from_source(Box::new(Gone(hit.body.len().unwrap())));
-            Some(Hit { body, ..hit })
-        })
-    });
-    let url = format!("http://{}", origin.address).parse().unwrap();
-    let store = Arc::new(store);
-    let proxy = Proxy::over(store, |config| {
-        config.listeners[0].mode = Mode::Reverse(Routes::to(url));
-        config.listeners[0].cache_rules = CacheRules::new(vec![encoding()]).unwrap();
-    });
+    let proxy = over(Arc::new(Altered::losing_forms(0)), &origin);
     get(&proxy, "/", "gzip");
     eventually("the text and its form are stored", || proxy.store.stats().stored == 2);
     // One that is answered at once, and one with a condition.

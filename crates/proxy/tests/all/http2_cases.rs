@@ -36,6 +36,7 @@ cases! {
     c06_extensions
     c07_garbage_in_accept_encoding
     c07_variants
+    c07_vary_by_cookie
     c07_vary_by_the_client_s_address
     c07_vary_that_comes_later
     c07_vary_too_much
@@ -59,6 +60,7 @@ cases! {
     c12_validation_turns_private
     c13_invalidation_across_origins
     c13_purge
+    c15_breach
     f01_inward_addresses
     f01_the_origin_itself
     f02_loops

@@ -4,6 +4,7 @@
 use std::net::TcpListener;
 use std::sync::Arc;
 
+use tinaja_proxy::cache_rules::{CacheRule, CacheRules, Orders, Storing};
 use tinaja_proxy::key_rules::{KeyRule, KeyRules, Query, TRACKING};
 use tinaja_proxy::{Action, Config, Listener, Route, Routes, Rule, Rules, Upstream};
 use tinaja_store::Reference;
@@ -326,10 +327,33 @@ fn cookies_that_count() {
     }
     let posted = proxy.request("POST", &origin.url("/"), "Cookie: s=1\r\nContent-Length: 0\r\n");
     assert_eq!(posted.text(), "s=1", "as it came");
-    // Without a rule each whole Cookie is a variant of its own.
-    let plain = Proxy::forward();
-    for (cookie, hit) in [("a=1; b=2", false), ("a=1; b=2", true), ("b=2; a=1", false)] {
-        assert_eq!(plain.get_with(&origin.url("/"), &format!("Cookie: {cookie}\r\n")).is_hit(), hit, "{cookie}");
+}
+
+/// Without a rule each whole Cookie was a variant of its own, and a hundred clients pushed out all that anybody asked for again.
+#[test]
+fn without_a_rule_no_cookie_makes_a_variant() {
+    let origin = varying("cookie");
+    let proxy = Proxy::forward();
+    let get = |fields: &str| proxy.get_with(&origin.url("/"), fields);
+    assert!(!get("").is_hit() && get("").is_hit(), "nobody's cookie makes one");
+    for client in 0..100 {
+        let answer = get(&format!("Cookie: session={client}\r\n"));
+        assert_eq!(answer.text(), format!("session={client}"));
+        assert_eq!(answer.cache_status(), "Tinaja; fwd=vary-miss; fwd-status=200; detail=VARY_COOKIE");
+    }
+    assert!(!get("Cookie: session=1\r\n").is_hit() && get("").is_hit());
+    assert_eq!((origin.count(), proxy.store.stats().stored), (102, 2), "one answer, and which variants there are");
+}
+
+/// An operator who has all stored that RFC 9111 lets a shared cache store gets a variant of each Cookie.
+#[test]
+fn what_is_stored_as_rfc_9111_has_it_varies_by_the_whole_cookie() {
+    let origin = varying("cookie");
+    let shared = CacheRule::new(Orders { store: Storing::Shared, ..Orders::default() });
+    let proxy = Proxy::with(|config| config.listeners[0].cache_rules = CacheRules::new(vec![shared]).unwrap());
+    for (cookie, hit) in [("a=1; b=2", false), ("a=1; b=2", true), ("b=2; a=1", false), ("a=1; b=2", true)] {
+        let answer = proxy.get_with(&origin.url("/"), &format!("Cookie: {cookie}\r\n"));
+        assert_eq!((answer.text().as_str(), answer.is_hit()), (cookie, hit));
     }
 }
 

@@ -23,6 +23,7 @@ mod collapsing;
 mod destinations;
 mod dripping;
 mod encodings;
+mod encodings_counted;
 mod encodings_kept;
 mod encodings_mixed;
 mod failures;

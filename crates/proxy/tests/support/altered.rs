@@ -1,13 +1,15 @@
 //! A store that does one thing otherwise than it should, and all else as the reference store does.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::Bytes;
 use tinaja_store::{
-    Cursor, FillId, HeadEdit, Hint, Hit, Key, Lookup, Pending, Reference, Removed, ScanPage, Stats, Store, StoreError,
-    Updated, Writer,
+    Body, BodySource, Cursor, FillId, HeadEdit, Hint, Hit, Key, Lookup, Pending, ReadError, Reference, Removed,
+    ScanPage, Stats, Store, StoreError, Updated, Writer,
 };
 
 type OnLookup = Box<dyn Fn(&Reference, &Key, Instant) -> Lookup + Send + Sync>;
@@ -51,6 +53,29 @@ impl Altered {
         Altered { on_lookup, ..Altered::new() }
     }
 
+    /// Loses the bodies of encoded forms, as a disk that is overwritten does: so many bytes of each come, and no more.
+    pub fn losing_forms(kept: usize) -> Altered {
+        Altered::finding(move |store, key| {
+            let pending = store.find(key);
+            Box::pin(async move {
+                let mut hit = pending.await?;
+                // The second byte of a head is the kind, and 4 is a form.
+                if hit.head[1] != 4 {
+                    return Some(hit);
+                }
+                let length = hit.body.len()?;
+                let all = hit.body.collect(1 << 20).await.ok()?;
+                let left = (kept > 0).then(|| all.slice(..kept));
+                Some(Hit { body: Body::from_source(Box::new(Lost { left, length })), ..hit })
+            })
+        })
+    }
+
+    /// Finds as this says where it is asked without a deadline, as by whoever works behind requests; lookups go well.
+    pub fn finding_behind(find: impl Fn(&Reference, &Key) -> Pending<Option<Hit>> + Send + Sync + 'static) -> Altered {
+        Altered { on_find: Box::new(find), ..Altered::new() }
+    }
+
     /// Never comes back from a find without a deadline, as on a disk that stalls; lookups go well.
     pub fn stuck() -> Altered {
         Altered { on_find: Box::new(|_, _| Box::pin(std::future::pending())), ..Altered::new() }
@@ -70,6 +95,26 @@ impl Altered {
             assert!(!named, "the test asks for it");
         });
         Arc::new(Altered { on_put, ..Altered::new() })
+    }
+}
+
+/// A body of which some bytes are left.
+struct Lost {
+    left: Option<Bytes>,
+    length: u64,
+}
+
+impl BodySource for Lost {
+    fn length(&self) -> Option<u64> {
+        Some(self.length)
+    }
+
+    fn seek(&mut self, _: Range<u64>) -> Result<(), ReadError> {
+        Ok(())
+    }
+
+    fn poll_next(&mut self, _: &mut Context<'_>, _: usize) -> Poll<Result<Option<Bytes>, ReadError>> {
+        Poll::Ready(self.left.take().map(Some).ok_or(ReadError::Gone))
     }
 }
 

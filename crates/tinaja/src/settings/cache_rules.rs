@@ -16,23 +16,24 @@ use toml::Spanned;
 
 use super::hosts::hosts;
 use super::source::Source;
+use super::words::{Word, Words};
 use crate::values::{OneOrMore, Size, Text};
 
 /// One `[[cache_rule]]`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileCacheRule {
-    #[serde(default = "none")]
+    #[serde(default)]
     host: OneOrMore<Text<HostPattern>>,
     #[serde(default)]
     host_file: Option<PathBuf>,
-    #[serde(default = "none")]
+    #[serde(default)]
     path: OneOrMore<Text<PathPattern>>,
-    #[serde(default = "none")]
+    #[serde(default)]
     path_regex: OneOrMore<String>,
-    #[serde(default = "none")]
+    #[serde(default)]
     status: OneOrMore<FileStatus>,
-    #[serde(default = "none", rename = "type")]
+    #[serde(default, rename = "type")]
     media_type: OneOrMore<Text<TypePattern>>,
     #[serde(default)]
     min_size: Option<Text<Size>>,
@@ -41,7 +42,7 @@ pub struct FileCacheRule {
     #[serde(default)]
     preset: Option<Text<Preset>>,
     #[serde(default)]
-    store: Option<Text<StoringName>>,
+    store: Option<Text<Word<Storing>>>,
     #[serde(default)]
     ttl: Option<Text<Lifetime>>,
     #[serde(default)]
@@ -51,15 +52,11 @@ pub struct FileCacheRule {
     #[serde(default)]
     grace: Option<Text<Lifetime>>,
     #[serde(default, rename = "override")]
-    overrides: Option<OneOrMore<Text<OverrideName>>>,
+    overrides: Option<OneOrMore<Text<Word<Override>>>>,
     #[serde(default)]
-    ignore: Option<OneOrMore<Text<Ignored>>>,
+    ignore: Option<OneOrMore<Text<Word<Ignored>>>>,
     #[serde(default)]
-    encode: Option<OneOrMore<Text<CodingName>>>,
-}
-
-fn none<T>() -> OneOrMore<T> {
-    OneOrMore(Vec::new())
+    encode: Option<OneOrMore<Text<Word<Coding>>>>,
 }
 
 /// A lifetime: none at all, or up to ten years.
@@ -80,36 +77,19 @@ impl FromStr for Lifetime {
     }
 }
 
-/// Whether answers are stored.
-#[derive(Clone, Copy, Debug)]
-struct StoringName(Storing);
+impl Words for Storing {
+    const WRONG: &'static str = "does not say what is stored";
 
-impl FromStr for StoringName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "default" => Ok(StoringName(Storing::Careful)),
-            "shared" => Ok(StoringName(Storing::Shared)),
-            "never" => Ok(StoringName(Storing::Never)),
-            _ => Err(format!("{text:?} does not say what is stored; use \"default\", \"shared\" or \"never\"")),
-        }
+    fn words() -> Vec<(&'static str, Self)> {
+        vec![("default", Storing::Careful), ("shared", Storing::Shared), ("never", Storing::Never)]
     }
 }
 
-/// What an answer says and does not count.
-#[derive(Clone, Copy, Debug)]
-struct OverrideName(Override);
+impl Words for Override {
+    const WRONG: &'static str = "is nothing to override";
 
-impl FromStr for OverrideName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Override::ALL.into_iter().find(|one| one.name() == text);
-        found.map(OverrideName).ok_or_else(|| {
-            let names: Vec<_> = Override::ALL.iter().map(|one| one.name()).collect();
-            format!("{text:?} is nothing to override; use {}", names.join(", "))
-        })
+    fn words() -> Vec<(&'static str, Self)> {
+        Override::ALL.map(|one| (one.name(), one)).to_vec()
     }
 }
 
@@ -120,35 +100,29 @@ enum Ignored {
     ClientNoCache,
 }
 
-impl FromStr for Ignored {
-    type Err = String;
+impl Words for Ignored {
+    const WRONG: &'static str = "is nothing to ignore";
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "set-cookie" => Ok(Ignored::SetCookie),
-            "client-no-cache" => Ok(Ignored::ClientNoCache),
-            _ if text.starts_with("vary:") => Err(format!(
-                "{text:?} cannot be ignored here: what an origin varies by and a name lacks would be poison. Use drop_field in a key \
-                 rule, by which the origin does not get the field"
-            )),
-            _ => Err(format!("{text:?} is nothing to ignore; use \"set-cookie\" or \"client-no-cache\"")),
+    fn words() -> Vec<(&'static str, Self)> {
+        vec![("set-cookie", Ignored::SetCookie), ("client-no-cache", Ignored::ClientNoCache)]
+    }
+
+    fn besides(text: &str) -> &'static str {
+        match text.starts_with("vary:") {
+            true => {
+                ". What an origin varies by and a name lacks would be poison: use drop_field in a key rule, by which the origin does not get \
+                 the field"
+            }
+            false => "",
         }
     }
 }
 
-/// A coding that answers are sent in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct CodingName(Coding);
+impl Words for Coding {
+    const WRONG: &'static str = "is no coding that responses can be sent in";
 
-impl FromStr for CodingName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Coding::ALL.into_iter().find(|coding| coding.name() == text);
-        found.map(CodingName).ok_or_else(|| {
-            let names: Vec<_> = Coding::ALL.iter().map(|coding| coding.name()).collect();
-            format!("{text:?} is no coding that responses can be sent in; use {}", names.join(", "))
-        })
+    fn words() -> Vec<(&'static str, Self)> {
+        Coding::ALL.map(|coding| (coding.name(), coding)).to_vec()
     }
 }
 
@@ -230,10 +204,11 @@ impl FileCacheRule {
     fn orders(&self) -> Result<Option<Orders>, &'static str> {
         let default = Orders::default();
         let seconds = |time: &Option<Text<Lifetime>>| time.as_ref().map(|Text(Lifetime(time))| time.as_secs());
-        let ignored = |what| self.ignore.as_ref().is_some_and(|OneOrMore(list)| list.contains(&Text(what)));
-        let overrides = self.overrides.as_ref().map(|OneOrMore(list)| list.iter().map(|Text(one)| one.0).collect());
+        let ignored = |what| self.ignore.as_ref().is_some_and(|OneOrMore(list)| list.contains(&Text(Word(what))));
+        let overrides =
+            self.overrides.as_ref().map(|OneOrMore(list)| list.iter().map(|Text(Word(one))| *one).collect());
         let encode: Vec<Coding> =
-            self.encode.iter().flat_map(|OneOrMore(list)| list).map(|Text(CodingName(coding))| *coding).collect();
+            self.encode.iter().flat_map(|OneOrMore(list)| list).map(|Text(Word(coding))| *coding).collect();
         if self.encode.is_some() && encode.is_empty() {
             return Err("an empty list of codings encodes nothing: remove it");
         }
@@ -251,7 +226,7 @@ impl FileCacheRule {
             || self.encode.is_some()
             || times.into_iter().any(Option::is_some);
         let orders = Orders {
-            store: self.store.map_or(default.store, |Text(StoringName(store))| store),
+            store: self.store.map_or(default.store, |Text(Word(store))| store),
             ttl_seconds: seconds(&self.ttl),
             min_seconds: seconds(&self.min_ttl).unwrap_or(default.min_seconds),
             max_seconds: seconds(&self.max_ttl).unwrap_or(default.max_seconds),

@@ -1,7 +1,6 @@
 //! `[cluster]`: other machines with the same cache.
 
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -14,6 +13,7 @@ use tinaja_cluster::scheme::{Scheme, Small};
 use tinaja_cluster::tls::Files;
 
 use super::file::Name;
+use super::words::{Word, Words};
 use crate::values::{Address, Limit, Size, Text};
 
 /// `[cluster]`.
@@ -32,7 +32,7 @@ pub struct FileCluster {
     certificate: PathBuf,
     key: PathBuf,
     #[serde(default)]
-    scheme: Option<Text<SchemeName>>,
+    scheme: Option<Text<Word<SchemeName>>>,
     #[serde(default)]
     small_objects: Option<Text<Size>>,
     #[serde(default)]
@@ -40,9 +40,9 @@ pub struct FileCluster {
     #[serde(default)]
     object_size: Option<Text<Size>>,
     #[serde(default)]
-    role: Option<Text<RoleName>>,
+    role: Option<Text<Word<Role>>>,
     #[serde(default)]
-    disk: Option<Text<DiskName>>,
+    disk: Option<Text<Word<DiskName>>>,
     #[serde(default)]
     copies: Option<usize>,
     #[serde(default)]
@@ -60,33 +60,24 @@ enum SchemeName {
     Hybcc,
 }
 
-impl FromStr for SchemeName {
-    type Err = String;
+impl Words for SchemeName {
+    const WRONG: &'static str = "is not a scheme";
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "bcc" => Ok(SchemeName::Bcc),
-            "ccwr" => Ok(SchemeName::Ccwr),
-            "mtacc" => Ok(SchemeName::Mtacc),
-            "hybcc" => Ok(SchemeName::Hybcc),
-            _ => Err(format!("{text:?} is not a scheme; use bcc, ccwr, mtacc or hybcc")),
-        }
+    fn words() -> Vec<(&'static str, Self)> {
+        vec![
+            ("bcc", SchemeName::Bcc),
+            ("ccwr", SchemeName::Ccwr),
+            ("mtacc", SchemeName::Mtacc),
+            ("hybcc", SchemeName::Hybcc),
+        ]
     }
 }
 
-/// What a node does for the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct RoleName(Role);
+impl Words for Role {
+    const WRONG: &'static str = "is not a role";
 
-impl FromStr for RoleName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "proxy" => Ok(RoleName(Role::Proxy)),
-            "passive" => Ok(RoleName(Role::Passive)),
-            _ => Err(format!("{text:?} is not a role; use proxy or passive")),
-        }
+    fn words() -> Vec<(&'static str, Self)> {
+        vec![("proxy", Role::Proxy), ("passive", Role::Passive)]
     }
 }
 
@@ -97,15 +88,11 @@ enum DiskName {
     Home,
 }
 
-impl FromStr for DiskName {
-    type Err = String;
+impl Words for DiskName {
+    const WRONG: &'static str = "does not say on whose disks objects lie";
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "own" => Ok(DiskName::Own),
-            "home" => Ok(DiskName::Home),
-            _ => Err(format!("{text:?} does not say on whose disks objects lie; use own or home")),
-        }
+    fn words() -> Vec<(&'static str, Self)> {
+        vec![("own", DiskName::Own), ("home", DiskName::Home)]
     }
 }
 
@@ -115,11 +102,11 @@ impl FileCluster {
     /// Errors: what does not go together.
     pub fn joining(self) -> Result<Joining> {
         let default = Joining::default();
-        let scheme = self.scheme.map_or(SchemeName::Ccwr, |Text(scheme)| scheme);
+        let scheme = self.scheme.map_or(SchemeName::Ccwr, |Text(Word(scheme))| scheme);
         if self.small_objects.is_some() && scheme != SchemeName::Hybcc {
             bail!("[cluster] small_objects is for scheme = \"hybcc\" alone: leave it out");
         }
-        let disks = match (self.disk.map(|Text(disk)| disk), self.copies) {
+        let disks = match (self.disk.map(|Text(Word(disk))| disk), self.copies) {
             (Some(DiskName::Home), copies) => Disks::Home { copies: copies.unwrap_or(1) },
             (_, None | Some(1)) => Disks::Own,
             (_, Some(_)) => {
@@ -170,7 +157,7 @@ impl FileCluster {
             },
             memory_bytes: size(self.memory, default.memory_bytes),
             object_bytes: size(self.object_size, default.object_bytes),
-            role: self.role.map_or(default.role, |Text(RoleName(role))| role),
+            role: self.role.map_or(default.role, |Text(Word(role))| role),
             disks,
             one_sided: self.one_sided,
             patience,

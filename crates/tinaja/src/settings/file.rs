@@ -18,6 +18,7 @@ use super::intercept::FileIntercept;
 use super::key_rules::FileKeyRule;
 use super::mirrors::FileMirror;
 use super::upstream::FileUpstream;
+use super::words::{Word, Words};
 use crate::knobs;
 use crate::values::{Address, FieldName, FileOrOff, Filter, Limit, LogFormatName, Number, OneOrMore, Size, Text};
 
@@ -169,34 +170,22 @@ pub struct FileCertificate {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileRule {
-    pub action: Text<FileAction>,
-    #[serde(default = "all")]
+    pub action: Text<Word<Action>>,
+    #[serde(default)]
     pub client: OneOrMore<Text<Cidr>>,
-    #[serde(default = "all")]
+    #[serde(default)]
     pub method: OneOrMore<Text<Method>>,
-    #[serde(default = "all")]
+    #[serde(default)]
     pub port: OneOrMore<FilePorts>,
-    #[serde(default = "all")]
+    #[serde(default)]
     pub destination: OneOrMore<Text<Cidr>>,
 }
 
-fn all<T>() -> OneOrMore<T> {
-    OneOrMore(Vec::new())
-}
+impl Words for Action {
+    const WRONG: &'static str = "is not an action";
 
-/// `allow` or `deny`.
-#[derive(Clone, Copy, Debug)]
-pub struct FileAction(pub Action);
-
-impl std::str::FromStr for FileAction {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "allow" => Ok(FileAction(Action::Allow)),
-            "deny" => Ok(FileAction(Action::Deny)),
-            _ => Err(format!("{text:?} is not an action; use \"allow\" or \"deny\"")),
-        }
+    fn words() -> Vec<(&'static str, Self)> {
+        vec![("allow", Action::Allow), ("deny", Action::Deny)]
     }
 }
 

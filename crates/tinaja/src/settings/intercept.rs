@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use anyhow::Result;
 use serde::Deserialize;
@@ -14,26 +13,23 @@ use tinaja_proxy::{Cidr, Listener};
 use toml::Spanned;
 
 use super::source::Source;
+use super::words::{Word, Words};
 use crate::values::{OneOrMore, Text};
 
 /// One `[[intercept]]`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileIntercept {
-    #[serde(default = "none")]
+    #[serde(default)]
     host: OneOrMore<Text<HostPattern>>,
-    #[serde(default = "none")]
+    #[serde(default)]
     client: OneOrMore<Text<Cidr>>,
     #[serde(default)]
-    action: Option<Text<ActionName>>,
+    action: Option<Text<Word<ActionName>>>,
     #[serde(default)]
-    on_reject: Option<Text<OnRejectName>>,
+    on_reject: Option<Text<Word<OnReject>>>,
     #[serde(default)]
     preset: Option<Text<InterceptPreset>>,
-}
-
-fn none<T>() -> OneOrMore<T> {
-    OneOrMore(Vec::new())
 }
 
 /// What becomes of a tunnel.
@@ -44,32 +40,19 @@ enum ActionName {
     Refuse,
 }
 
-impl FromStr for ActionName {
-    type Err = String;
+impl Words for ActionName {
+    const WRONG: &'static str = "is not an action";
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "cache" => Ok(ActionName::Cache),
-            "tunnel" => Ok(ActionName::Tunnel),
-            "refuse" => Ok(ActionName::Refuse),
-            _ => Err(format!("{text:?} is not an action; use \"cache\", \"tunnel\" or \"refuse\"")),
-        }
+    fn words() -> Vec<(&'static str, Self)> {
+        vec![("cache", ActionName::Cache), ("tunnel", ActionName::Tunnel), ("refuse", ActionName::Refuse)]
     }
 }
 
-/// What becomes of clients that do not accept the certificate.
-#[derive(Clone, Copy, Debug)]
-struct OnRejectName(OnReject);
+impl Words for OnReject {
+    const WRONG: &'static str = "does not say what is done";
 
-impl FromStr for OnRejectName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "refuse" => Ok(OnRejectName(OnReject::Refuse)),
-            "tunnel" => Ok(OnRejectName(OnReject::Tunnel)),
-            _ => Err(format!("{text:?} does not say what is done; use \"refuse\" or \"tunnel\"")),
-        }
+    fn words() -> Vec<(&'static str, Self)> {
+        vec![("refuse", OnReject::Refuse), ("tunnel", OnReject::Tunnel)]
     }
 }
 
@@ -122,19 +105,19 @@ impl FileIntercept {
     fn rule(self) -> Result<InterceptRule, &'static str> {
         let hosts: Vec<HostPattern> = self.host.0.into_iter().map(|Text(host)| host).collect();
         let clients = self.client.0.into_iter().map(|Text(network)| network).collect();
-        let on_reject = self.on_reject.map(|Text(OnRejectName(on_reject))| on_reject);
+        let on_reject = self.on_reject.map(|Text(Word(on_reject))| on_reject);
         let action = match (self.preset, self.action) {
             (Some(_), action) if action.is_some() || on_reject.is_some() || !hosts.is_empty() => {
                 return Err("a preset has hosts and an action of its own: leave it client alone");
             }
             (Some(Text(preset)), _) => return Ok(InterceptRule { clients, ..preset.rule() }),
             (None, None) => return Err("this rule says nothing: give it an action, or a preset"),
-            (None, Some(Text(ActionName::Cache))) => InterceptAction::Cache(on_reject.unwrap_or_default()),
+            (None, Some(Text(Word(ActionName::Cache)))) => InterceptAction::Cache(on_reject.unwrap_or_default()),
             (None, Some(_)) if on_reject.is_some() => {
                 return Err("on_reject is about the certificate, which only action = \"cache\" shows: remove it");
             }
-            (None, Some(Text(ActionName::Tunnel))) => InterceptAction::Tunnel,
-            (None, Some(Text(ActionName::Refuse))) => InterceptAction::Refuse,
+            (None, Some(Text(Word(ActionName::Tunnel)))) => InterceptAction::Tunnel,
+            (None, Some(Text(Word(ActionName::Refuse)))) => InterceptAction::Refuse,
         };
         Ok(InterceptRule { action, hosts, clients, number: 0, line: None })
     }

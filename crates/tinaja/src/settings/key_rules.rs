@@ -15,37 +15,38 @@ use toml::Spanned;
 
 use super::hosts::hosts;
 use super::source::Source;
+use super::words::{Word, Words};
 use crate::values::{OneOrMore, Text};
 
 /// One `[[key_rule]]`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileKeyRule {
-    #[serde(default = "none")]
+    #[serde(default)]
     host: OneOrMore<Text<HostPattern>>,
     #[serde(default)]
     host_file: Option<PathBuf>,
-    #[serde(default = "none")]
+    #[serde(default)]
     path: OneOrMore<Text<PathPattern>>,
-    #[serde(default = "none")]
+    #[serde(default)]
     path_regex: OneOrMore<String>,
     #[serde(default)]
-    query: Option<Text<WholeQuery>>,
+    query: Option<Text<Word<WholeQuery>>>,
     #[serde(default)]
     drop_query: Option<OneOrMore<Text<Parameter>>>,
     #[serde(default)]
     keep_query: Option<OneOrMore<Text<Parameter>>>,
     #[serde(default)]
-    preset: Option<Text<Preset>>,
+    preset: Option<Text<Word<Preset>>>,
     #[serde(default)]
     sort_query: bool,
-    #[serde(default = "none")]
+    #[serde(default)]
     strip_session: OneOrMore<String>,
     #[serde(default)]
     fold_host: Option<Text<FoldedHost>>,
     #[serde(default)]
     store_id: Option<Text<StoreId>>,
-    #[serde(default = "none")]
+    #[serde(default)]
     add: OneOrMore<Text<Addition>>,
     #[serde(default)]
     encodings: Option<OneOrMore<String>>,
@@ -53,12 +54,8 @@ pub struct FileKeyRule {
     vary_cookies: Option<OneOrMore<String>>,
     #[serde(default)]
     normalize: BTreeMap<String, Vec<(String, String)>>,
-    #[serde(default = "none")]
+    #[serde(default)]
     drop_field: OneOrMore<Text<Field>>,
-}
-
-fn none<T>() -> OneOrMore<T> {
-    OneOrMore(Vec::new())
 }
 
 /// What becomes of a query as a whole.
@@ -68,18 +65,15 @@ enum WholeQuery {
     Drop,
 }
 
-impl FromStr for WholeQuery {
-    type Err = String;
+impl Words for WholeQuery {
+    const WRONG: &'static str = "does not say what becomes of the query";
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "keep" => Ok(WholeQuery::Keep),
-            "drop" => Ok(WholeQuery::Drop),
-            _ => Err(format!(
-                "{text:?} does not say what becomes of the query; use \"keep\" or \"drop\", or drop_query and keep_query for some \
-                 of it"
-            )),
-        }
+    fn words() -> Vec<(&'static str, Self)> {
+        vec![("keep", WholeQuery::Keep), ("drop", WholeQuery::Drop)]
+    }
+
+    fn besides(_: &str) -> &'static str {
+        ", or drop_query and keep_query for some of it"
     }
 }
 
@@ -89,14 +83,11 @@ enum Preset {
     Tracking,
 }
 
-impl FromStr for Preset {
-    type Err = String;
+impl Words for Preset {
+    const WRONG: &'static str = "is not a preset";
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "tracking" => Ok(Preset::Tracking),
-            _ => Err(format!("{text:?} is not a preset; use \"tracking\"")),
-        }
+    fn words() -> Vec<(&'static str, Self)> {
+        vec![("tracking", Preset::Tracking)]
     }
 }
 
@@ -155,7 +146,7 @@ impl FileKeyRule {
             cookies: self.vary_cookies.map(|OneOrMore(list)| list),
             normalize,
             drop_fields: self.drop_field.0.into_iter().map(|Text(Field(name))| name).collect(),
-            says_keep: self.query == Some(Text(WholeQuery::Keep)),
+            says_keep: self.query == Some(Text(Word(WholeQuery::Keep))),
             ..KeyRule::default()
         };
         Ok(rule.completed())
@@ -167,7 +158,7 @@ impl FileKeyRule {
             list.as_ref().map(|OneOrMore(list)| list.iter().map(|Text(one)| one.clone()).collect::<Vec<_>>())
         };
         let (dropped, kept) = (list(&self.drop_query), list(&self.keep_query));
-        let tracking = self.preset.as_ref().map(|Text(Preset::Tracking)| {
+        let tracking = self.preset.as_ref().map(|Text(Word(Preset::Tracking))| {
             TRACKING.iter().filter_map(|name| name.parse().ok()).collect::<Vec<Parameter>>()
         });
         let without = match (dropped, tracking) {
@@ -184,8 +175,8 @@ impl FileKeyRule {
             }
         };
         match (self.query, without, kept) {
-            (Some(Text(WholeQuery::Keep)), None, None) | (None, None, None) => Ok(Query::All),
-            (Some(Text(WholeQuery::Drop)), None, None) => Ok(Query::Nothing),
+            (Some(Text(Word(WholeQuery::Keep))), None, None) | (None, None, None) => Ok(Query::All),
+            (Some(Text(Word(WholeQuery::Drop))), None, None) => Ok(Query::Nothing),
             (None, Some(without), None) => Ok(Query::Without(without)),
             (None, None, Some(kept)) => Ok(Query::Only(kept)),
             _ => {

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use anyhow::{Result, anyhow};
 use serde::Deserialize;
@@ -12,6 +11,7 @@ use toml::Spanned;
 
 use super::source::Source;
 use super::upstream::{FileUpstream, upstream};
+use super::words::{Word, Words};
 use crate::mirror_flags::MirrorFlag;
 use crate::values::{OneOrMore, Size, Text};
 
@@ -21,7 +21,7 @@ use crate::values::{OneOrMore, Size, Text};
 pub struct FileMirror {
     path: String,
     origin: Text<MirrorUrl>,
-    #[serde(default = "none")]
+    #[serde(default)]
     hosts: OneOrMore<Text<ListedHost>>,
     #[serde(default)]
     kind: Option<Text<Kind>>,
@@ -30,10 +30,10 @@ pub struct FileMirror {
     #[serde(default)]
     rewrite_limit: Option<Text<Size>>,
     #[serde(default)]
-    unrewritten: Option<Text<UnrewrittenName>>,
-    #[serde(default = "none")]
+    unrewritten: Option<Text<Word<Unrewritten>>>,
+    #[serde(default)]
     clients: OneOrMore<Text<Cidr>>,
-    #[serde(default = "none")]
+    #[serde(default)]
     token_hosts: OneOrMore<Text<ListedHost>>,
     #[serde(default)]
     credentials: Option<PathBuf>,
@@ -41,23 +41,11 @@ pub struct FileMirror {
     upstream: Option<FileUpstream>,
 }
 
-fn none<T>() -> OneOrMore<T> {
-    OneOrMore(Vec::new())
-}
+impl Words for Unrewritten {
+    const WRONG: &'static str = "does not say what becomes of them";
 
-/// What becomes of a body whose links cannot be rewritten.
-#[derive(Clone, Copy, Debug)]
-struct UnrewrittenName(Unrewritten);
-
-impl FromStr for UnrewrittenName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "pass" => Ok(UnrewrittenName(Unrewritten::Pass)),
-            "refuse" => Ok(UnrewrittenName(Unrewritten::Refuse)),
-            _ => Err(format!("{text:?} does not say what becomes of them; use \"pass\" or \"refuse\"")),
-        }
+    fn words() -> Vec<(&'static str, Self)> {
+        vec![("pass", Unrewritten::Pass), ("refuse", Unrewritten::Refuse)]
     }
 }
 
@@ -97,7 +85,7 @@ impl FileMirror {
             kind: self.kind.map(|Text(kind)| kind),
             rewrite: self.rewrite,
             rewrite_limit_bytes: self.rewrite_limit.map_or(default.rewrite_limit_bytes, |Text(Size(bytes))| bytes),
-            unrewritten: self.unrewritten.map_or(default.unrewritten, |Text(UnrewrittenName(one))| one),
+            unrewritten: self.unrewritten.map_or(default.unrewritten, |Text(Word(one))| one),
             clients: self.clients.0.into_iter().map(|Text(network)| network).collect(),
             credentials: credentials.map_err(|bad| bad.to_string())?,
             ..default

@@ -13,6 +13,7 @@ mod listeners;
 mod mirrors;
 mod source;
 mod upstream;
+mod words;
 
 use std::net::SocketAddr;
 use std::num::NonZero;

@@ -6,13 +6,14 @@ use std::str::FromStr;
 use serde::Deserialize;
 use tinaja_proxy::{Balance, CertificateFiles, Check, OriginTls, OriginUrl, Upstream};
 
+use super::words::{Word, Words};
 use crate::values::{Limit, Number, Text};
 
 /// The settings of one route's origins. What is not there keeps its default.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FileUpstream {
-    balance: Option<Text<Balancing>>,
+    balance: Option<Text<Word<Balance>>>,
     tries: Option<Number<1, 10>>,
     retry_within: Option<Text<Limit>>,
     fails: Option<Number<1, 1000>>,
@@ -30,20 +31,11 @@ pub struct FileUpstream {
     key: Option<PathBuf>,
 }
 
-/// Which of several origins is asked.
-#[derive(Clone, Copy, Debug)]
-struct Balancing(Balance);
+impl Words for Balance {
+    const WRONG: &'static str = "is not a balancing method";
 
-impl FromStr for Balancing {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "first" => Ok(Balancing(Balance::First)),
-            "round-robin" => Ok(Balancing(Balance::RoundRobin)),
-            "hash" => Ok(Balancing(Balance::Hash)),
-            _ => Err(format!("{text:?} is not a balancing method; use \"first\", \"round-robin\" or \"hash\"")),
-        }
+    fn words() -> Vec<(&'static str, Self)> {
+        vec![("first", Balance::First), ("round-robin", Balance::RoundRobin), ("hash", Balance::Hash)]
     }
 }
 
@@ -109,7 +101,7 @@ impl FileUpstream {
             return Err("authority, certificate and key need an origin with https, and there is none".into());
         }
         Ok(Upstream {
-            balance: self.balance.map_or(default.balance, |Text(Balancing(balance))| balance),
+            balance: self.balance.map_or(default.balance, |Text(Word(balance))| balance),
             tries: self.tries.map_or(default.tries, |Number(tries)| tries),
             retry_within: time(self.retry_within).unwrap_or(default.retry_within),
             fails: self.fails.map_or(default.fails, |Number(fails)| fails),

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use crate::support::tinaja::Setup;
+use rustix::process::Signal;
+
+use crate::support::tinaja::{Setup, Tinaja};
 use tinaja_testkit::body::body;
 use tinaja_testkit::origin::Origin;
 use tinaja_testkit::process::kill_now;
@@ -15,11 +17,11 @@ use tinaja_testkit::wait::eventually;
 const LENGTH: usize = 8_000_000;
 const READ: usize = LENGTH * 3 / 10;
 
-#[test]
-fn what_had_come_outlives_a_kill() {
-    let sending = Arc::new(AtomicU64::new(0));
+/// An origin of one long object with a tag, which sends its whole with so long a pause behind each piece, and parts of it at once. `sending` says how many answers it
+/// is about.
+fn film(pause: Duration, sending: &Arc<AtomicU64>) -> Origin {
     let now = sending.clone();
-    let origin = Origin::closing(move |request, stream| {
+    Origin::closing(move |request, stream| {
         now.fetch_add(1, SeqCst);
         let all = body("film", LENGTH);
         let range = request.field("range");
@@ -38,12 +40,26 @@ fn what_had_come_outlives_a_kill() {
         for piece in all[first..].chunks(50_000) {
             sent = sent.and_then(|()| stream.write_all(piece));
             if status == 200 && sent.is_ok() {
-                std::thread::sleep(Duration::from_millis(5));
+                std::thread::sleep(pause);
             }
         }
         now.fetch_sub(1, SeqCst);
         sent
-    });
+    })
+}
+
+/// The rest is asked for, and no more than that.
+fn ask_for_the_rest(proxy: &Tinaja, origin: &Origin) -> usize {
+    let answer = proxy.get("/film").unwrap();
+    assert!(answer.status == 200 && answer.body == body("film", LENGTH), "{}", answer.head);
+    let range = origin.requests().pop().unwrap().field("range").expect("a request for the rest");
+    range.strip_prefix("bytes=").unwrap().split('-').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn what_had_come_outlives_a_kill() {
+    let sending = Arc::new(AtomicU64::new(0));
+    let origin = film(Duration::from_millis(5), &sending);
     let setup = Setup::reverse(origin.address);
     let mut proxy = setup.start();
     let mut client = TcpStream::connect(proxy.address()).unwrap();
@@ -56,11 +72,30 @@ fn what_had_come_outlives_a_kill() {
     kill_now(proxy.process.pid());
     proxy.process.wait();
     proxy = setup.start();
-    let answer = proxy.get("/film").unwrap();
-    assert!(answer.status == 200 && answer.body == body("film", LENGTH), "{}", answer.head);
-    let range = origin.requests().pop().unwrap().field("range").expect("a request for the rest");
-    let first: usize = range.strip_prefix("bytes=").unwrap().split('-').next().unwrap().parse().unwrap();
+    let first = ask_for_the_rest(&proxy, &origin);
     // What was read had the head in front.
-    assert!(first + 1000 >= READ, "{range}");
+    assert!(first + 1000 >= READ, "{first}");
     println!("of {LENGTH} bytes {READ} were read before the kill; the next request moved {}", LENGTH - first);
+}
+
+/// A fetch that is under way when the process is stopped, and does not end in time: it was lost with all that had come, though the client had waited for it.
+#[test]
+fn what_had_come_outlives_a_stop() {
+    let sending = Arc::new(AtomicU64::new(0));
+    let origin = film(Duration::from_millis(100), &sending);
+    let setup = Setup::reverse(origin.address);
+    let mut proxy = setup.start();
+    let mut client = TcpStream::connect(proxy.address()).unwrap();
+    write!(client, "GET /film HTTP/1.1\r\nHost: {}\r\n\r\n", proxy.address()).unwrap();
+    client.read_exact(&mut vec![0; 1_000_000]).unwrap();
+    // The client stays, and would read on.
+    proxy.process.signal(Signal::TERM);
+    eventually("the first signal", || TcpStream::connect(proxy.address()).is_err());
+    proxy.process.signal(Signal::INT);
+    assert_eq!(proxy.process.wait().code(), Some(0));
+    let asked = origin.count();
+    proxy = setup.start();
+    let first = ask_for_the_rest(&proxy, &origin);
+    assert!(first + 1000 >= 1_000_000, "{first}");
+    assert_eq!((asked, origin.count()), (1, 2), "nobody asked for the rest at the end of the process");
 }

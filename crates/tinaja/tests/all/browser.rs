@@ -1,15 +1,22 @@
 //! Headless Chromium browses a site twice, each time as a new user; the second visit costs the origin no body.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::Path;
+use std::process::Command;
 
 use tempfile::TempDir;
 
+use super::encodings::figure;
+use crate::support::home::{Home, reverse};
 use crate::support::tinaja::Setup;
 use tinaja_testkit::body::body;
 use tinaja_testkit::network::{Place, in_own_network};
 use tinaja_testkit::nginx::{Nginx, date_back};
+use tinaja_testkit::origin::{Origin, reply};
+use tinaja_testkit::port::free_port;
 use tinaja_testkit::tools::{client, run};
+use tinaja_testkit::wait::eventually;
 
 const PAGES: usize = 3;
 const IMAGES: usize = 14;
@@ -73,15 +80,21 @@ fn objects() -> Vec<String> {
     all
 }
 
+/// Chromium of the user whose home this is, who opens one page, whose DOM is printed.
+fn chromium(home: &Path) -> Command {
+    let mut chromium = client("chromium", home);
+    chromium.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]);
+    chromium.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
+    chromium.args(["--disable-dev-shm-usage", "--disable-extensions", "--dump-dom"]);
+    chromium.arg(format!("--user-data-dir={}", home.join("profile").display()));
+    chromium
+}
+
 /// A new user opens the three pages one after the other. Panics unless all their objects work.
 fn visit(site: &Nginx, proxy: Option<&str>) {
     let home = TempDir::new().unwrap();
     for page in 1..=PAGES {
-        let mut chromium = client("chromium", home.path());
-        chromium.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]);
-        chromium.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
-        chromium.args(["--disable-dev-shm-usage", "--disable-extensions", "--dump-dom"]);
-        chromium.arg(format!("--user-data-dir={}", home.path().join("profile").display()));
+        let mut chromium = chromium(home.path());
         if let Some(proxy) = proxy {
             chromium.arg(format!("--proxy-server={proxy}")).arg("--proxy-bypass-list=<-loopback>");
         }
@@ -132,4 +145,66 @@ fn the_site_made_here_loads() {
     let site = Nginx::start(site);
     visit(&site, None);
     assert!(site.log().len() >= objects().len());
+}
+
+/// A page, its styles and its script, each sent in another coding. Whether the browser could read all of them, the page's title says.
+fn encoded_site() -> Origin {
+    let filler = |line: &str| line.repeat(400);
+    let page = "<!DOCTYPE html><html><head><title>loading</title><link rel=\"icon\" href=\"data:,\">\n\
+                <link rel=\"stylesheet\" href=\"styles.css\"><script src=\"script.js\"></script></head>\n\
+                <body onload=\"loaded()\"><div id=\"pool\"></div>\n"
+        .to_owned()
+        + &filler("<p>Water stands in the rock.</p>\n")
+        + "</body></html>\n";
+    let styles = filler("p { margin: 1px }\n") + "#pool { width: 123px }\n";
+    let script = filler("var water = 'in the rock'\n")
+        + "function loaded() {
+  const wide = document.getElementById('pool').offsetWidth
+  const lines = document.querySelectorAll('p').length
+  document.title = wide === 123 && lines === 400 ? 'all loaded' : `wide ${wide} lines ${lines}`
+}\n";
+    Origin::start(move |request, stream| {
+        let (media_type, body) = match request.path.as_str() {
+            "/styles.css" => ("text/css", &styles),
+            "/script.js" => ("text/javascript", &script),
+            _ => ("text/html", &page),
+        };
+        let fields = format!("Content-Type: {media_type}\r\nCache-Control: max-age=6000\r\n");
+        reply(stream, request, 200, &fields, body.as_bytes())
+    })
+}
+
+/// What was compressed here a browser reads as what it was. Codings that browsers take from who speaks no TLS only on their own machine, as here: this is
+/// a reverse proxy on loopback.
+#[test]
+fn a_browser_reads_what_was_compressed_here() {
+    if let Place::Passed = in_own_network("browser::a_browser_reads_what_was_compressed_here") {
+        return;
+    }
+    let (origin, metrics) = (encoded_site(), SocketAddr::from(([127, 0, 0, 1], free_port())));
+    let mut home = Home::new();
+    home.top = format!("metrics = \"{metrics}\"\n");
+    let codings = [("*.css", "zstd"), ("*.js", "br"), ("/page.html", "gzip")];
+    home.listener =
+        codings.map(|(path, coding)| format!("[[cache_rule]]\npath = \"{path}\"\nencode = \"{coding}\"\n")).concat();
+    let tinaja = home.start(&reverse(&origin));
+    let visit = || {
+        let user = TempDir::new().unwrap();
+        let dom = run(chromium(user.path()).arg(format!("http://{}/page.html", home.listen)));
+        assert!(dom.contains("<title>all loaded</title>"), "{dom}");
+    };
+    let of = |name: &str, labels: &str| figure(metrics, &format!("tinaja_{name}{{{labels}}}"));
+    // The first user gets all of it as it is, and so says in which codings the next one will.
+    visit();
+    for (path, coding) in codings {
+        let labels = format!("coding=\"{coding}\",result=\"stored\"");
+        eventually(&format!("the form of {path}"), || of("encoded_objects_total", &labels) == 1.0);
+        assert_eq!(of("encoded_hits_total", &format!("coding=\"{coding}\"")), 0.0, "{path}");
+    }
+    visit();
+    for (path, coding) in codings {
+        eventually(&format!("{path} as {coding}"), || of("encoded_hits_total", &format!("coding=\"{coding}\"")) == 1.0);
+    }
+    assert_eq!(origin.count(), 3, "{:?}", origin.paths());
+    drop(tinaja);
 }

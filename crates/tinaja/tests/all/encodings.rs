@@ -41,7 +41,8 @@ fn curl(home: &Home, authority: &std::path::Path, accepted: &str, more: &[&str])
     (words[0].to_owned(), words[1].to_owned(), words[2].parse().unwrap())
 }
 
-fn figure(metrics: SocketAddr, series: &str) -> f64 {
+/// A figure of the metrics, by the name of its series.
+pub fn figure(metrics: SocketAddr, series: &str) -> f64 {
     let text = get(metrics, "/metrics").unwrap().text();
     let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok());
     line.unwrap_or_else(|| panic!("{series} in {text}"))

@@ -91,6 +91,40 @@ fn one_object_by_many_urls() {
     drop(server);
 }
 
+/// Why clients with cookies get no hit, and what to do about it.
+#[test]
+fn explain_names_the_setting_that_is_missing_where_an_origin_varies_by_cookie() {
+    let origin = Origin::start(|request, stream| {
+        let lang = request.field("cookie").unwrap_or_default();
+        reply(stream, request, 200, "Cache-Control: max-age=6000\r\nVary: Cookie\r\n", lang.as_bytes())
+    });
+    let mut home = Home::new();
+    let server = home.start(FORWARD);
+    let url = origin.url("/");
+    let is_hit = |cookie: &str| Client::connect(home.listen).request("GET", &url, cookie).is_hit();
+    let explained = |home: &Home, cookie: &str| {
+        let (done, said) = tinaja(home, &["explain", &url, "-H", cookie]);
+        assert!(done, "{said}");
+        said
+    };
+    let missing = "a GET now a miss: the response varies by Cookie, the request has one, and no key rule names the cookies that count: \
+                   set vary_cookies\n";
+    assert!(!is_hit("") && is_hit(""));
+    assert!(!is_hit("Cookie: lang=de; s=1\r\n") && !is_hit("Cookie: lang=de; s=1\r\n"));
+    let said = explained(&home, "Cookie: lang=de; s=1");
+    assert!(said.ends_with(missing) && said.contains("variants  1\n"), "{said}");
+    assert!(explained(&home, "X: 1").contains("a GET now a hit"));
+    home.listener = "[[key_rule]]\nvary_cookies = \"lang\"\n".into();
+    let _ = home.command(FORWARD);
+    let (done, said) = tinaja(&home, &["reload"]);
+    assert!(done, "{said}");
+    let said = explained(&home, "Cookie: lang=de; s=1");
+    assert!(said.contains("variants are stored, but none for such a request"), "{said}");
+    assert!(!is_hit("Cookie: lang=de; s=1\r\n") && is_hit("Cookie: s=2; lang=de\r\n"));
+    assert!(explained(&home, "Cookie: lang=de; s=3").contains("a GET now a hit"));
+    drop(server);
+}
+
 #[test]
 fn rules_and_lists_are_exchanged_while_it_serves() {
     let (origin, mut home) = (origin(), Home::new());

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tinaja_proxy::cache_rules::{CacheRule, CacheRules, Coding, Orders};
 use tinaja_proxy::{Config, LogFormat, Mode, OriginUrl, Routes, Rules};
 use tinaja_store::{Cache, CacheOptions, Reference, Store};
 
@@ -39,6 +40,16 @@ fn on_disk(log: &Path) -> Arc<dyn Store> {
     Arc::new(Cache::open(options).unwrap())
 }
 
+/// A rule that has all that may be encoded sent in this coding; a forward proxy's must name the hosts.
+fn encoding(config: &Config, coding: &str) -> Option<CacheRules> {
+    let encode = Coding::ALL.into_iter().filter(|one| one.name() == coding).collect();
+    let hosts = match &config.listeners[0].mode {
+        Mode::Forward => vec!["127.0.0.1".parse().ok()?],
+        _ => Vec::new(),
+    };
+    CacheRules::new(vec![CacheRule { hosts, ..CacheRule::new(Orders { encode, ..Orders::default() }) }]).ok()
+}
+
 fn set(config: &mut Config, name: &str, value: &str) -> Result<(), String> {
     let bad = || format!("no such setting: {name} {value}");
     let limits = &mut config.limits;
@@ -57,6 +68,7 @@ fn set(config: &mut Config, name: &str, value: &str) -> Result<(), String> {
                 ("rules", "default") => config.listeners[0].rules = Rules::default(),
                 // See `start`.
                 ("store", "panics" | "disk") => {}
+                ("encode", coding) => config.listeners[0].cache_rules = encoding(config, coding).ok_or_else(bad)?,
                 ("log", "json") => config.access_log_format = LogFormat::Json,
                 _ => return Err(bad()),
             }
