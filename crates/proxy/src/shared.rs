@@ -24,6 +24,7 @@ use crate::intercept::Rejections;
 use crate::limits::Limits;
 use crate::metrics::{Metrics, Source};
 use crate::neighbours::Neighbours;
+use crate::quotas::Quotas;
 use crate::rules::{Asked, Own, is_public};
 use crate::sparing::Sparing;
 
@@ -35,6 +36,8 @@ pub(crate) struct Shared {
     pub limits: Limits,
     /// How many connections each client has.
     pub clients: Arc<Clients>,
+    /// How much each client may ask for.
+    pub quotas: Arc<Quotas>,
     /// What clients make it hold.
     pub held: Arc<Held>,
     /// The name in Via, by which loops are found.
