@@ -72,7 +72,7 @@ pub(crate) enum Failure {
     OriginTimeout,
     #[error("Its client has as many connections as limits.client_connections allows.")]
     TooManyOfClient,
-    #[error("Its client asks for more than limits.{} allows.", .0.excess.setting())]
+    #[error("Its client asks for more than limits.client_{} allows.", .0.excess.name())]
     TooMuchOfClient(Over),
     #[error("The mirror cannot give this: {0}.")]
     Mirror(String),

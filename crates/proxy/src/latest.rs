@@ -6,7 +6,7 @@
 //! - What is written is what the clock says, and not the latest that it has ever said: where it was too late once, and was then put right,
 //!   the wrong time is gone with the next writing.
 //! - A cache is written to all day and this file hardly ever: at most every [`EVERY`] where objects were stored since, and every [`IDLE`]
-//!   otherwise; and at an orderly end.
+//!   otherwise, but for a clock that is behind; and at an orderly end.
 //! - It is written in its place: its 32 bytes are part of one sector. One that was torn all the same is no bound, and no harm.
 
 use std::fs::{File, OpenOptions};
@@ -30,6 +30,8 @@ const NAME: &str = "tinaja.clock";
 const MAGIC: [u8; 8] = *b"tinaclok";
 const VERSION: u32 = 1;
 const FILE_BYTES: usize = 32;
+/// The end of the year 9999: later times cannot be written in HTTP, and no clock says them.
+const LAST_SECOND: u64 = 253_402_300_799;
 /// How often it is written at most.
 const EVERY: Duration = Duration::from_secs(5 * 60);
 /// How often it is written where nothing was stored.
@@ -110,7 +112,9 @@ impl Latest {
     pub async fn keep(&self, switch: &Switch) {
         let mut last = Last::default();
         loop {
-            if !switch.is_away() && last.is_due(self.clock.now(), switch.stats().writes) {
+            // While the clock is wrong this is all that the next process knows, and so is what has gone by.
+            let is_behind = !self.clock.behind().is_zero();
+            if !switch.is_away() && (last.is_due(self.clock.now(), switch.stats().writes) || is_behind) {
                 self.write().await;
             }
             self.clock.timer(EVERY).await;
@@ -170,7 +174,8 @@ fn time_of(bytes: &[u8]) -> Result<SystemTime, Damage> {
     match said.get_u32_le() {
         VERSION => {
             said.advance(4);
-            UNIX_EPOCH.checked_add(Duration::from_secs(said.get_u64_le())).ok_or(Damage::Damaged)
+            let seconds = Some(said.get_u64_le()).filter(|seconds| *seconds <= LAST_SECOND);
+            Ok(UNIX_EPOCH + Duration::from_secs(seconds.ok_or(Damage::Damaged)?))
         }
         version => Err(Damage::Version(version)),
     }

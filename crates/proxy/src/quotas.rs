@@ -43,12 +43,12 @@ pub(crate) enum Excess {
 impl Excess {
     pub const ALL: [Excess; 3] = [Excess::Rate, Excess::Requests, Excess::Fetches];
 
-    /// The setting that says how much.
-    pub fn setting(self) -> &'static str {
+    /// As metrics have it, and behind `client_` the setting that says how much.
+    pub fn name(self) -> &'static str {
         match self {
-            Excess::Rate => "client_rate",
-            Excess::Requests => "client_requests",
-            Excess::Fetches => "client_fetches",
+            Excess::Rate => "rate",
+            Excess::Requests => "requests",
+            Excess::Fetches => "fetches",
         }
     }
 }
@@ -144,10 +144,10 @@ impl Quotas {
         })
     }
 
-    /// How often clients were refused, by the setting.
+    /// How often clients were refused, by what they had too much of.
     pub fn refused(&self) -> Vec<(&'static str, u64)> {
         let counts = self.refused.iter().map(|count| count.load(Ordering::Relaxed));
-        Excess::ALL.iter().map(|excess| excess.setting()).zip(counts).collect()
+        Excess::ALL.iter().map(|excess| excess.name()).zip(counts).collect()
     }
 
     /// Requests and fetches that were let through since there was no room to count them.

@@ -30,7 +30,7 @@ fn a_burst_is_spent_and_comes_back_at_its_rate() {
     // Its neighbour's is its own, and an address of IPv4 is one client in both of its forms.
     assert!(quotas.request(ip("192.0.2.2"), now).is_ok());
     assert_eq!(quotas.request(ip("::ffff:192.0.2.1"), now + 100 * SECOND).map(drop), over(1));
-    assert_eq!(quotas.refused()[0], ("client_rate", 19));
+    assert_eq!(quotas.refused()[0], ("rate", 19));
 }
 
 #[test]

@@ -10,12 +10,12 @@ use crate::quotas::Quotas;
 /// How much is held, how much may be, and who had to go for it; and what one client was refused that had more than its share.
 pub(crate) fn families(held: &Held, clients: &Clients, quotas: &Quotas) -> Vec<MetricFamily> {
     let mut refused = quotas.refused();
-    refused.push(("client_connections", clients.refused()));
+    refused.push(("connections", clients.refused()));
     vec![
         counters(
-            "tinaja_client_refusals_total",
-            "Connections and requests of one client that were refused with 429, by the limit that it had reached.",
-            "limit",
+            "tinaja_client_refused_requests_total",
+            "Requests of one client, and connections, that were refused with 429, by what it had too much of.",
+            "reason",
             &refused,
         ),
         counter(

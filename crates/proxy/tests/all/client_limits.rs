@@ -37,8 +37,8 @@ fn asked(proxy: &Proxy, whose: &str, path: &str) -> (u16, Option<String>) {
     (answer.status, answer.header("retry-after").map(str::to_owned))
 }
 
-fn counted(metrics: SocketAddr, limit: &str) -> u64 {
-    let line = format!("tinaja_client_refusals_total{{limit=\"{limit}\"}} ");
+fn counted(metrics: SocketAddr, reason: &str) -> u64 {
+    let line = format!("tinaja_client_refused_requests_total{{reason=\"{reason}\"}} ");
     let text = get(metrics, "/metrics").unwrap().text();
     text.lines().find_map(|found| found.strip_prefix(&line)).unwrap().parse().unwrap()
 }
@@ -74,8 +74,8 @@ fn a_greedy_client_is_refused_and_a_modest_one_is_not() {
         over.store(true, Relaxed);
     });
     assert!(served.load(Relaxed) >= 40, "it had its burst: {served:?}");
-    assert_eq!(counted(metrics, "client_rate"), refused.load(Relaxed));
-    assert_eq!(counted(metrics, "client_requests") + counted(metrics, "client_fetches"), 0);
+    assert_eq!(counted(metrics, "rate"), refused.load(Relaxed));
+    assert_eq!(counted(metrics, "requests") + counted(metrics, "fetches"), 0);
 }
 
 /// By a clock that is moved: what is refused is told when it may come again, and may come then.
@@ -93,7 +93,7 @@ fn a_share_comes_back_with_time() {
     assert_eq!(asked(&proxy, "2001:db8::2", "/10/x").0, 429);
     hand.advance(Duration::from_secs(2));
     assert_eq!(statuses("203.0.113.7"), [200, 200, 429, 429]);
-    assert_eq!(counted(metrics, "client_rate"), 6);
+    assert_eq!(counted(metrics, "rate"), 6);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn requests_in_progress_are_counted_over_both_versions() {
     let refused = stream_of("203.0.113.7", "/5");
     assert_eq!((refused.status().as_u16(), refused.headers()["retry-after"].to_str().unwrap()), (429, "1"));
     assert_eq!(stream_of("198.51.100.1", "/6").status().as_u16(), 200, "another's");
-    assert_eq!(counted(metrics, "client_requests"), 2);
+    assert_eq!(counted(metrics, "requests"), 2);
     // What ends makes room.
     drop((one, two));
     halting.go_on();
@@ -154,7 +154,7 @@ fn fetches_in_flight_are_counted_until_they_end() {
     let mut joined = proxy.client();
     ask(&mut joined, "203.0.113.7", "/1");
     assert_eq!(asked(&proxy, "198.51.100.1", "/300/other").0, 200);
-    assert_eq!(counted(metrics, "client_fetches"), 1);
+    assert_eq!(counted(metrics, "fetches"), 1);
     halting.go_on();
     for client in [&mut first, &mut second, &mut joined] {
         let answer = client.read("GET").unwrap();
