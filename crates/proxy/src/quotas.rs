@@ -198,7 +198,8 @@ impl Quotas {
         let own = set.iter().position(|slot| slot.network == network.0);
         let way = own.or_else(|| {
             let idle = set.iter().enumerate().filter(|(_, slot)| slot.requests == 0 && slot.fetches == 0);
-            let (way, _) = idle.min_by_key(|(_, slot)| if slot.network == 0 { 0 } else { slot.whole_ns.saturating_add(1) })?;
+            let (way, _) =
+                idle.min_by_key(|(_, slot)| if slot.network == 0 { 0 } else { slot.whole_ns.saturating_add(1) })?;
             Some(way)
         });
         let Some(slot) = way.and_then(|way| set.get_mut(way)) else {
