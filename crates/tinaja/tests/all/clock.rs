@@ -53,7 +53,7 @@ fn a_clock_that_starts_in_the_past_goes_on_where_the_cache_was_written_to() {
         let lines: Vec<_> = output.lines().filter(|line| line.contains(SAID)).collect();
         assert_eq!(lines.len(), run + 1, "once at each start: {output}");
         let says = lines[run];
-        let year = its_year.is_empty().then_some("GMT").unwrap_or(its_year);
+        let year = if its_year.is_empty() { "GMT" } else { its_year };
         assert!(says.contains(year) && says.contains("tinaja.clock") && says.matches(" GMT").count() == 3, "{says}");
     }
     assert_eq!(origin.count(), 1);
