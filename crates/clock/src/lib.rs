@@ -17,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+mod behind;
 mod clock;
 mod manual;
 mod source;

@@ -20,13 +20,14 @@ pub struct ManualClock {
 
 struct Hands {
     began: Instant,
-    began_wall: SystemTime,
     moved: Mutex<Moved>,
     changed: Condvar,
 }
 
 struct Moved {
     by: Duration,
+    /// The time of day before all of that.
+    wall: SystemTime,
     /// When it was let go of.
     runs_since: Option<Instant>,
 }
@@ -40,9 +41,9 @@ impl Moved {
 impl ManualClock {
     /// A clock that stands at the present time.
     pub fn new() -> Self {
-        let moved = Mutex::new(Moved { by: Duration::ZERO, runs_since: None });
-        let (began, began_wall, changed) = (Instant::now(), SystemTime::now(), Condvar::new());
-        ManualClock { hands: Arc::new(Hands { began, began_wall, moved, changed }) }
+        let moved = Mutex::new(Moved { by: Duration::ZERO, wall: SystemTime::now(), runs_since: None });
+        let (began, changed) = (Instant::now(), Condvar::new());
+        ManualClock { hands: Arc::new(Hands { began, moved, changed }) }
     }
 
     /// The clock to hand about.
@@ -54,6 +55,12 @@ impl ManualClock {
     pub fn advance(&self, by: Duration) {
         self.hands.moved.lock().by += by;
         self.hands.changed.notify_all();
+    }
+
+    /// Set its time of day, as the network does, or somebody by mistake: forward or back. A time before 1970 is 1970.
+    pub fn set_wall(&self, wall: SystemTime) {
+        let mut moved = self.hands.moved.lock();
+        moved.wall = wall.checked_sub(moved.by()).unwrap_or(SystemTime::UNIX_EPOCH);
     }
 }
 
@@ -82,7 +89,8 @@ impl Source for Hands {
     }
 
     fn wall(&self) -> SystemTime {
-        self.began_wall + self.moved.lock().by()
+        let moved = self.moved.lock();
+        moved.wall + moved.by()
     }
 
     fn sleep(&self, time: Duration) {

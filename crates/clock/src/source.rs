@@ -19,6 +19,16 @@ pub trait Source: Send + Sync {
         SystemTime::now()
     }
 
+    /// By how much a clock that this one goes by is behind what this one says.
+    fn behind(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Whether its monotonic time is the system's, so that whoever waits by it may wait by the system's timers.
+    fn is_steady(&self) -> bool {
+        false
+    }
+
     /// Return after `time`, or somewhat later.
     fn sleep(&self, time: Duration) {
         thread::sleep(time);
@@ -38,4 +48,8 @@ pub trait Source: Send + Sync {
 /// The system's.
 pub(crate) struct System;
 
-impl Source for System {}
+impl Source for System {
+    fn is_steady(&self) -> bool {
+        true
+    }
+}

@@ -65,11 +65,12 @@ impl Clock {
 
     /// The same for a point of time.
     pub fn timer_until(&self, until: Instant) -> Timer {
-        let look = match &self.source {
+        let source = self.source.clone().filter(|source| !source.is_steady());
+        let look = match &source {
             None => tokio::time::sleep_until(until.into()),
             Some(_) => tokio::time::sleep(Duration::ZERO),
         };
-        Timer { source: self.source.clone(), until, look }
+        Timer { source, until, look }
     }
 
     /// What `work` comes to, if it does within `time`.

@@ -7,7 +7,7 @@
 //! - [`judge`]: is this raw HTTP/1 request head beyond doubt, and where does its body end?
 //! - [`answer`]: is this raw response head beyond doubt?
 //! - [`head`], [`body`]: where a request's head and body end; [`lines`]: the header lines of a head that was judged
-//! - [`message`]: heads that are changed and sent on
+//! - [`message`]: heads that are changed and sent on; [`forwarded`]: for whom proxies before this one ask
 //! - [`http2`]: a head that came over HTTP/2, put into the form that is judged
 //! - [`status`], [`hops`]: what a proxy adds to messages and removes from them, interim responses too
 //!
@@ -37,6 +37,7 @@ pub mod dates;
 pub mod edits;
 pub mod encoding;
 mod fields;
+pub mod forwarded;
 pub mod freshness;
 pub mod head;
 pub mod hops;

@@ -77,3 +77,7 @@ pub const MAX_INVALIDATED: usize = 4;
 /// Interim responses to one request: an origin sends one or two, and each is passed on at once. Without a bound, one
 /// that sends nothing else would hold its connection and its client's for ever.
 pub const MAX_INTERIM_RESPONSES: usize = 16;
+
+/// Proxies that a request may have come through, as X-Forwarded-For or Forwarded says, where they are believed: chains have two or three, and a field
+/// that names more was not written by them.
+pub const MAX_PROXIES: usize = 32;

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tinaja_http::forwarded::{self, ChainField};
 use tinaja_logs::Format;
 
 use crate::cache_rules::CacheRules;
@@ -69,6 +70,11 @@ pub struct Listener {
     /// The networks of proxies before this one: each connection from there must begin with a header of the PROXY protocol, of version 1 or 2,
     /// which says who the client is. From elsewhere none is read. None by default, and none for a transparent proxy.
     pub proxy_protocol: Vec<Cidr>,
+    /// The networks of proxies before this one that speak HTTP: for requests from there, the client is the last address in `client_field`
+    /// that is in none of these networks. From elsewhere that field counts for nothing. None by default, and none for a transparent proxy.
+    pub trusted_proxies: Vec<Cidr>,
+    /// The field in which those proxies say for whom they ask. X-Forwarded-For by default.
+    pub client_field: ChainField,
     /// What a reverse proxy's origins are told of its clients.
     pub forwarding: Forwarding,
     /// Its certificates. With any, it speaks TLS alone, and the first is for clients that name none of the others;
@@ -155,9 +161,12 @@ impl Config {
             return Err(ServeError::NoAddress);
         }
         let mut before: Vec<SocketAddr> = Vec::new();
-        for Listener { address, mode, proxy_protocol, .. } in &self.listeners {
+        for Listener { address, mode, proxy_protocol, trusted_proxies, .. } in &self.listeners {
             if mode.diversion().is_some() && !proxy_protocol.is_empty() {
-                return Err(ServeError::ToldWhereDiverted(*address));
+                return Err(ServeError::ToldWhereDiverted(*address, "proxy_protocol"));
+            }
+            if mode.diversion().is_some() && !trusted_proxies.is_empty() {
+                return Err(ServeError::ToldWhereDiverted(*address, "trusted_proxies"));
             }
             if let Some(other) = before.iter().find(|other| overlap(**other, *address)) {
                 return Err(ServeError::Overlap(*other, *address));
@@ -182,6 +191,8 @@ impl Listener {
             interception: Interception::default(),
             pass_tags: false,
             proxy_protocol: Vec::new(),
+            trusted_proxies: Vec::new(),
+            client_field: ChainField::default(),
             forwarding: Forwarding::default(),
             certificates: Vec::new(),
         }
@@ -208,6 +219,18 @@ impl Listener {
     pub(crate) fn is_told_by(&self, peer: IpAddr) -> bool {
         let peer = peer.to_canonical();
         self.proxy_protocol.iter().any(|network| network.contains(peer))
+    }
+
+    /// Whether this address is that of a proxy before this one.
+    pub(crate) fn is_proxy(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.trusted_proxies.iter().any(|network| network.contains(address))
+    }
+
+    /// For whom `peer` sends a request with these lines: for whom it says, if it is one of the proxies that are believed, else for itself.
+    pub(crate) fn client_of(&self, peer: IpAddr, fields: &[u8]) -> IpAddr {
+        let told = || forwarded::client(fields, self.client_field, |address| self.is_proxy(address));
+        self.is_proxy(peer).then(told).flatten().unwrap_or(peer)
     }
 
     /// A reverse proxy for one origin.

@@ -50,6 +50,11 @@ impl Current {
         self.0.read().get(index).cloned()
     }
 
+    /// What `read` finds of what one listener goes by now, at less cost.
+    pub fn with<T>(&self, index: usize, read: impl FnOnce(&Listener) -> T) -> Option<T> {
+        self.0.read().get(index).map(|serving| read(&serving.listener))
+    }
+
     /// Has all go by these from now on.
     pub fn exchange(&self, fresh: Current) {
         *self.0.write() = fresh.0.into_inner();

@@ -18,12 +18,11 @@ pub enum ServeError {
     /// Two listeners want the same connections.
     #[error("{0} and {1} overlap: a connection could belong to either listener; give one of them another port")]
     Overlap(SocketAddr, SocketAddr),
-    /// A transparent proxy is to be told who its clients are.
+    /// A transparent proxy is to be told who its clients are, by a setting of this name.
     #[error(
-        "{0} is a transparent proxy, whose connections come from clients themselves, so that nobody could say in a header of the PROXY \
-         protocol who they are; remove proxy_protocol there"
+        "{0} is a transparent proxy, whose connections come from clients themselves, so that nobody could say who they are; remove {1} there"
     )]
-    ToldWhereDiverted(SocketAddr),
+    ToldWhereDiverted(SocketAddr, &'static str),
     /// Another program listens there.
     #[error("{0} is in use by another program; stop that one, or listen on another port (--listen)")]
     InUse(SocketAddr),

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use tinaja_http::message::BadField;
 use tinaja_http::refusal::Refusal;
 
+use crate::quotas::{Excess, Over};
 use crate::rules::Denied;
 
 /// Why the proxy answers by itself. `Display` is for the log: it says all that is known.
@@ -71,6 +72,8 @@ pub(crate) enum Failure {
     OriginTimeout,
     #[error("Its client has as many connections as limits.client_connections allows.")]
     TooManyOfClient,
+    #[error("Its client asks for more than limits.client_{} allows.", .0.excess.name())]
+    TooMuchOfClient(Over),
     #[error("The mirror cannot give this: {0}.")]
     Mirror(String),
     #[error("The mirror has credentials, and is for reading only: GET and HEAD.")]
@@ -110,6 +113,7 @@ pub(crate) enum Reason {
     Loop,
     TooManyConnections,
     TooManyOfClient,
+    TooMuchOfClient(Excess),
     NotCached,
     Offline(Unanswered),
     NotResolved,
@@ -154,6 +158,13 @@ impl Reason {
             Reason::TooManyConnections => "The proxy has reached its limit of connections. Try again later.",
             Reason::TooManyOfClient => {
                 "You have reached your limit of connections to the proxy. Close some, and try again."
+            }
+            Reason::TooMuchOfClient(Excess::Rate) => "You have sent too many requests. Wait a moment, and try again.",
+            Reason::TooMuchOfClient(Excess::Requests) => {
+                "You have reached your limit of requests at once. Wait for some to end, and try again."
+            }
+            Reason::TooMuchOfClient(Excess::Fetches) => {
+                "You have reached your limit of requests at once for what is not in the cache. Wait for some to end, and try again."
             }
             Reason::NotCached => {
                 "The response is not in the cache, and the request asks for a cached response only (only-if-cached)."
@@ -233,6 +244,12 @@ impl From<BadField> for Failure {
     }
 }
 
+impl From<Over> for Failure {
+    fn from(over: Over) -> Failure {
+        Failure::TooMuchOfClient(over)
+    }
+}
+
 impl Failure {
     /// What the client of an intercepted tunnel is told, who trusts the proxy to look at the origin's certificate.
     pub fn reason_inside(&self) -> Reason {
@@ -260,6 +277,7 @@ impl Failure {
             Failure::Loop => Reason::Loop,
             Failure::TooManyConnections => Reason::TooManyConnections,
             Failure::TooManyOfClient => Reason::TooManyOfClient,
+            Failure::TooMuchOfClient(over) => Reason::TooMuchOfClient(over.excess),
             Failure::NotCached => Reason::NotCached,
             Failure::Offline(why) => Reason::Offline(*why),
             Failure::Resolve { .. } | Failure::ResolveTimeout { .. } => Reason::NotResolved,
@@ -292,7 +310,7 @@ impl Failure {
             Failure::Misdirected { .. } | Failure::OtherThanTunnel => 421,
             Failure::Denied(_) => 403,
             Failure::Loop => 508,
-            Failure::TooManyOfClient => 429,
+            Failure::TooManyOfClient | Failure::TooMuchOfClient(_) => 429,
             Failure::TooManyConnections | Failure::AllOut { .. } => 503,
             Failure::Resolve { .. }
             | Failure::Connect { .. }

@@ -12,8 +12,20 @@ pub struct Limits {
     /// or 373 MB where all speak HTTP/2 (37 KB each, and 160 KB more for each answer that is read slowly).
     pub connections: usize,
     /// Connections at once from one client: an address, or a network of IPv6 with 64 bits. Further ones get 429. Default 0, which is
-    /// any number: behind a load balancer or a translation of addresses many clients have one address.
+    /// any number: behind a load balancer or a translation of addresses many clients have one address. A network with 48 bits may have 16 times
+    /// as many, as of all that one client may have.
     pub client_connections: usize,
+    /// Requests a second of one client, in the mean; further ones get 429, with a Retry-After. Default 0, which is any number, as for
+    /// `client_connections`.
+    pub client_rate: u32,
+    /// Requests that a client may send at once beyond that, if it has not sent as many as it may of late. Default 100, which is what pages
+    /// have at most; 1 at least.
+    pub client_burst: u32,
+    /// Requests of one client in progress, those over HTTP/2 and tunnels too; further ones get 429. Default 0, which is any number.
+    pub client_requests: u32,
+    /// Fetches from origins and other nodes in flight for one client; requests that would need a further one get 429, and hits go on.
+    /// Default 0, which is any number.
+    pub client_fetches: u32,
     /// Bytes of memory that all clients together may have the proxy hold: connections, heads that are not whole, what slow clients have
     /// not taken. When they are held, idle connections are closed, then whoever has taken nothing for the longest is let go, and if that
     /// is not enough further connections get 503. 1 MiB at least. Default: a quarter of the memory that there is for the process.
@@ -65,6 +77,10 @@ impl Default for Limits {
         Limits {
             connections: 10_000,
             client_connections: 0,
+            client_rate: 0,
+            client_burst: 100,
+            client_requests: 0,
+            client_fetches: 0,
             client_memory: tinaja_store::memory_bytes() / 4,
             streams: 100,
             head: seconds(10),

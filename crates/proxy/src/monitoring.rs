@@ -15,6 +15,7 @@ use tokio::task::yield_now;
 use crate::accepting::Recovery;
 use crate::crowd::Crowd;
 use crate::guests::Guests;
+use crate::latest;
 use crate::metrics::{of_clients, of_origins};
 use crate::origin::Origins;
 use crate::shared::Shared;
@@ -104,15 +105,16 @@ impl MetricsServer {
                 let metrics = self.shared.metrics.as_ref();
                 let shared = &self.shared;
                 let of_bans = shared.bans.families();
-                let kept =
-                    || [shared.log.families(), of_clients(&shared.held), of_origins(&self.origins), of_bans].concat();
+                let clients = of_clients(&shared.held, &shared.clients, &shared.quotas);
+                let of_clock = latest::families(&shared.clock);
+                let kept = || [shared.log.families(), clients, of_origins(&self.origins), of_bans, of_clock].concat();
                 match metrics.map(|metrics| metrics.text(&stats, self.crowd.present(), kept())) {
                     Some(Ok(figures)) => ("200 OK", "text/plain; version=0.0.4; charset=utf-8", figures),
                     _ => text("500 Internal Server Error", "the figures cannot be written"),
                 }
             }
             // It runs. Less than well is no reason to end it: what is stored on the other disks is served on.
-            "/healthz" => text("200 OK", &health(&self.storage.stats())),
+            "/healthz" => text("200 OK", &health(&self.storage.stats(), self.shared.clock.behind())),
             "/readyz" if *self.stopping.borrow() => text("503 Service Unavailable", "stopping"),
             "/readyz" => text("200 OK", "ready"),
             _ => text("404 Not Found", "there are /metrics, /healthz and /readyz"),
@@ -120,13 +122,19 @@ impl MetricsServer {
     }
 }
 
-/// Whether all of the store is in use, in words.
-fn health(stats: &Stats) -> String {
+/// Whether all of the store is in use, and the clock is right as far as anybody knows, in words.
+fn health(stats: &Stats, behind: Duration) -> String {
     let faults = [
         (stats.disks_retired, "of the disks fail and are written to no more"),
         (stats.engines_stopped, "of the engines found themselves broken; restart, and report what the log says"),
     ];
-    let faults: Vec<_> =
-        faults.iter().filter(|(count, _)| *count > 0).map(|(count, of)| format!("{count} {of}")).collect();
+    let faults = faults.iter().filter(|(count, _)| *count > 0).map(|(count, of)| format!("{count} {of}"));
+    let seconds = behind.as_secs();
+    let of_clock = (!behind.is_zero()).then(|| {
+        format!(
+            "the system's clock is {seconds} s behind the time at which the cache was written to, which counts instead"
+        )
+    });
+    let faults: Vec<_> = faults.chain(of_clock).collect();
     if faults.is_empty() { "ok".into() } else { format!("degraded: {}", faults.join("; ")) }
 }

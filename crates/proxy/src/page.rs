@@ -1,5 +1,7 @@
 //! The pages that the proxy answers with by itself.
 
+use std::borrow::Cow;
+
 use http::{HeaderName, StatusCode, header};
 use tinaja_http::message::{BadField, ResponseHead, Usual};
 
@@ -47,7 +49,7 @@ pub(crate) fn head(failure: &Failure, length: usize) -> Result<ResponseHead, Bad
     head.headers.insert(header::CONTENT_LENGTH, length)?;
     head.headers.insert(header::CACHE_CONTROL, "no-store")?;
     if let Some((name, value)) = more(failure) {
-        head.headers.insert(name, value)?;
+        head.headers.insert(name, &*value)?;
     }
     Ok(head)
 }
@@ -64,11 +66,12 @@ pub(crate) fn text_head(status: u16, length: usize) -> Result<ResponseHead, BadF
 }
 
 /// Fields that some pages have: why a head was refused, and what 405 must say (RFC 9110 15.5.6).
-fn more(failure: &Failure) -> Option<(HeaderName, &'static str)> {
+fn more(failure: &Failure) -> Option<(HeaderName, Cow<'static, str>)> {
     match failure {
-        Failure::Refused(refusal) => Some((X_REFUSAL, refusal.name())),
-        Failure::NoTunnels | Failure::NoConnect => Some((header::ALLOW, ALLOWED)),
-        Failure::TooManyOfClient | Failure::TooManyConnections => Some((header::RETRY_AFTER, "1")),
+        Failure::Refused(refusal) => Some((X_REFUSAL, refusal.name().into())),
+        Failure::NoTunnels | Failure::NoConnect => Some((header::ALLOW, ALLOWED.into())),
+        Failure::TooManyOfClient | Failure::TooManyConnections => Some((header::RETRY_AFTER, "1".into())),
+        Failure::TooMuchOfClient(over) => Some((header::RETRY_AFTER, over.retry_seconds.to_string().into())),
         _ => None,
     }
 }

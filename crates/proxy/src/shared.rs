@@ -25,6 +25,7 @@ use crate::intercept::Rejections;
 use crate::limits::Limits;
 use crate::metrics::{Metrics, Source};
 use crate::neighbours::Neighbours;
+use crate::quotas::Quotas;
 use crate::rules::{Asked, Own, is_public};
 use crate::sparing::Sparing;
 
@@ -36,6 +37,8 @@ pub(crate) struct Shared {
     pub limits: Limits,
     /// How many connections each client has.
     pub clients: Arc<Clients>,
+    /// How much each client may ask for.
+    pub quotas: Arc<Quotas>,
     /// What clients make it hold.
     pub held: Arc<Held>,
     /// The name in Via, by which loops are found.

@@ -12,7 +12,7 @@ use bytesize::ByteSize;
 use rustix::fs::{Access, access};
 use tinaja_proxy::intercept::Interception;
 use tinaja_proxy::mirrors::Kind;
-use tinaja_proxy::{Listener, Mode};
+use tinaja_proxy::{ChainField, Listener, Mode};
 use tinaja_store::{Cache, Clock, OpenDiskError, OpenError, existing, is_block_device};
 
 use crate::limits;
@@ -127,6 +127,14 @@ fn listening(listener: &Listener) -> String {
         let networks: Vec<_> = listener.proxy_protocol.iter().map(ToString::to_string).collect();
         let networks = networks.join(", ");
         text.push_str(&format!("    is told by a PROXY protocol header who the client is, from {networks}\n"));
+    }
+    if !listener.trusted_proxies.is_empty() {
+        let networks: Vec<_> = listener.trusted_proxies.iter().map(ToString::to_string).collect();
+        let field = match listener.client_field {
+            ChainField::XForwardedFor => "X-Forwarded-For",
+            ChainField::Forwarded => "Forwarded",
+        };
+        text.push_str(&format!("    believes {field} from {}\n", networks.join(", ")));
     }
     for files in &listener.certificates {
         text.push_str(&format!("    speaks TLS with the certificate in {}\n", files.certificate.display()));

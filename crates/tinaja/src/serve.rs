@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
-use tinaja_proxy::{Config, Opener, Predecessor, Reload, Service, Switch};
+use tinaja_proxy::{Config, Opener, Predecessor, Reload, Service, Switch, known_clock};
 use tinaja_store::{Cache, CacheOptions, Clock, Store, block_on, is_block_device};
 
 use crate::cluster::OwnNode;
@@ -43,7 +43,9 @@ pub fn serve(
             "the cache keeps the size that it was created with: disk is another, and `tinaja resize` changes it"
         );
     }
-    let options = cache_options(&settings, disk_bytes);
+    // What is stored has ages by the time of day, and machines without a battery start at one that is past.
+    let clock = settings.cache.first().map_or(Clock::system(), |dir| known_clock(dir, Clock::system()));
+    let options = cache_options(&settings, disk_bytes).clock(clock.clone());
     let (node, neighbours) = OwnNode::new(settings.cluster.as_ref())?;
     let open: Opener = {
         let (options, node, joining) = (options.clone(), node.clone(), settings.cluster.clone());
@@ -58,15 +60,15 @@ pub fn serve(
         })
     };
     // Settings of no use are found before anybody is asked for anything.
-    tinaja_proxy::check(&settings.proxy, &Clock::system())?;
-    settings.cluster.as_ref().map_or(Ok(()), |joining| joining.check(&Clock::system()))?;
+    tinaja_proxy::check(&settings.proxy, &clock)?;
+    settings.cluster.as_ref().map_or(Ok(()), |joining| joining.check(&clock))?;
     if !take_over && settings.cache.iter().any(|dir| !Cache::exists(dir)) {
         // A start that fails for a port leaves no cache behind.
         tinaja_proxy::can_listen(&settings.proxy)?;
     }
     let predecessor = take_over.then(|| Predecessor::ask(&settings.cache)).transpose()?;
     let cache = match predecessor {
-        Some(_) => Switch::waiting(Clock::system()),
+        Some(_) => Switch::waiting(clock),
         None => {
             let cache: Arc<dyn Store> =
                 Arc::new(Cache::open(tune::of_new_cache(options, &settings)).map_err(place::with_flags)?);

@@ -18,6 +18,7 @@ use super::request::Request;
 use crate::client::{BadContent, Client};
 use crate::failure::Failure;
 use crate::origin::{Backend, Connection, Destination, Origins, Target, resolve, resolve_chosen};
+use crate::quotas::Taken;
 use crate::shared::Shared;
 
 /// Times that one request is sent on kept connections that turn out to have been closed; then it gets its own. A retry
@@ -111,9 +112,13 @@ impl Asker {
             let set = head.headers.insert(ACCEPT_ENCODING, "identity");
             set.map_err(|error| Failure::Internal(error.to_string()))?;
         }
+        // Each node counts its own clients, and whoever asks for one of its is a node.
+        let client = request.ticket.client;
+        let fetch = if request.ticket.neighbour { Taken::nothing() } else { self.shared.quotas.fetch(client)? };
         // A node of the cluster would take the path for one of its own.
         let shared = cached && request.ticket.mirror.is_none();
-        if shared && let Some(reply) = self.neighbours.ask(request, &head, entry).await? {
+        if shared && let Some(mut reply) = self.neighbours.ask(request, &head, entry).await? {
+            reply.connection.fetch = fetch;
             return Ok(reply);
         }
         let fetches = self.shared.metrics.as_ref().map(|metrics| &metrics.fetches);
@@ -124,6 +129,9 @@ impl Asker {
             if let Ok(reply) = &mut reply {
                 reply.connection.received = Some(fetches.received.clone());
             }
+        }
+        if let Ok(reply) = &mut reply {
+            reply.connection.fetch = fetch;
         }
         if let (Some(name), Ok(reply)) = (self.shared.ids.header(), &mut reply) {
             // The id that an origin repeats is this request's alone: if it were stored, a hit would tell it to others.

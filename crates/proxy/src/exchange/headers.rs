@@ -11,6 +11,7 @@ use http::{StatusCode, Version};
 use tinaja_http::accept::settled;
 use tinaja_http::age::age_field;
 use tinaja_http::dates;
+use tinaja_http::forwarded::{ChainField, is_well_formed};
 use tinaja_http::hops;
 use tinaja_http::message::{BadField, RequestHead, ResponseHead};
 use tinaja_http::misleading::misleading;
@@ -46,6 +47,8 @@ pub(super) fn to_origin(
     [OBJECT, CLIENT, HAS, INTERCEPTED].iter().for_each(|name| head.headers.remove(name));
     // What a neighbour has written of its client.
     let told = head.headers.get_all(FORWARDED).iter().next_back().filter(|_| request.ticket.neighbour).cloned();
+    let chain = (told.is_none() && request.ticket.is_reverse() && request.ticket.listener.forwarding.has_forwarded())
+        .then(|| forwarded(&request.ticket, head));
     for name in misleading(head.headers.as_map(), cached) {
         head.headers.remove(&name);
     }
@@ -71,8 +74,10 @@ pub(super) fn to_origin(
             [X_FORWARDED_FOR, X_FORWARDED_PROTO].iter().for_each(|name| head.headers.remove(name));
         }
         if forwarding.has_forwarded() {
-            // Not behind a client's own: an open quote there would swallow it.
-            head.headers.insert(FORWARDED, told.map_or_else(|| forwarded(&request.ticket).try_into(), Ok)?)?;
+            match (told, chain) {
+                (Some(told), _) => head.headers.insert(FORWARDED, told)?,
+                (None, chain) => head.headers.insert(FORWARDED, chain.unwrap_or_default())?,
+            }
         } else if forwarding == Forwarding::None {
             head.headers.remove(&FORWARDED);
         }
@@ -85,26 +90,47 @@ pub(super) fn to_origin(
     Ok(())
 }
 
-/// Adds the client to X-Forwarded-For. Clients can write what they like before it; the last address is ours.
+/// Adds who has sent the request to X-Forwarded-For. Clients can write what they like before it; the last address is ours.
 fn forwarded_for(ticket: &Ticket, head: &mut RequestHead) -> Result<(), BadField> {
     let before = head.headers.get_all(X_FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok());
-    let mut chain: Vec<String> = before.map(str::to_owned).filter(|value| !value.is_empty()).collect();
-    chain.push(ticket.client.to_canonical().to_string());
+    let mut chain: Vec<String> = match told_in(ticket) {
+        // Those before this one write the other field, and what is in this one is anybody's.
+        Some(ChainField::Forwarded) => vec![ticket.client.to_canonical().to_string()],
+        _ => before.map(str::to_owned).filter(|value| !value.is_empty()).collect(),
+    };
+    chain.push(ticket.peer.to_canonical().to_string());
     head.headers.insert(X_FORWARDED_FOR, chain.join(", "))
+}
+
+/// The field in which a proxy before this one has said who the client is, if it has.
+fn told_in(ticket: &Ticket) -> Option<ChainField> {
+    (ticket.client != ticket.peer).then_some(ticket.listener.client_field)
 }
 
 fn proto(ticket: &Ticket) -> &'static str {
     if ticket.tls { "https" } else { "http" }
 }
 
-/// What Forwarded says of a request: its client, and how it came (RFC 7239 5). The host is in Host.
-fn forwarded(ticket: &Ticket) -> String {
-    let client = match ticket.client.to_canonical() {
-        IpAddr::V4(v4) => v4.to_string(),
+/// What Forwarded says of a request: for whom those before this proxy ask, who has sent it, and how it came (RFC 7239 5). The host is in Host.
+fn forwarded(ticket: &Ticket, head: &RequestHead) -> String {
+    let node = |address: IpAddr| match address.to_canonical() {
+        IpAddr::V4(v4) => format!("for={v4}"),
         // Brackets and colons are not for a token (RFC 7239 6).
-        IpAddr::V6(v6) => format!("\"[{v6}]\""),
+        IpAddr::V6(v6) => format!("for=\"[{v6}]\""),
     };
-    format!("for={client};proto={}", proto(ticket))
+    let chain = || {
+        let lines = head.headers.get_all(FORWARDED).iter().map(|line| line.to_str().ok());
+        let lines = lines.map(|line| line.filter(|line| is_well_formed(line.as_bytes())));
+        Some(lines.collect::<Option<Vec<_>>>()?.join(", "))
+    };
+    let before = match told_in(ticket) {
+        None => None,
+        // Not behind what a client has left open: a quote there would swallow what comes next.
+        Some(ChainField::Forwarded) => Some(chain().unwrap_or_else(|| node(ticket.client))),
+        Some(ChainField::XForwardedFor) => Some(node(ticket.client)),
+    };
+    let own = format!("{};proto={}", node(ticket.peer), proto(ticket));
+    before.map(|before| format!("{before}, {own}")).unwrap_or(own)
 }
 
 /// The origin's final answer, before anything is done with it: without what ended at its connection, and with a Date,

@@ -40,6 +40,8 @@ pub(crate) struct Ticket {
     pub id: RequestId,
     pub began: Instant,
     pub client: IpAddr,
+    /// Who has sent it: its client, or a proxy before this one that is believed.
+    pub peer: IpAddr,
     /// Where the request came in.
     pub listener: Arc<Listener>,
     /// The machine's addresses.

@@ -16,6 +16,7 @@ fn one_host() {
             id: RequestId::Made(1),
             began: Instant::now(),
             client: [192, 0, 2, 7].into(),
+            peer: [192, 0, 2, 7].into(),
             name: name_of(&listener.mode, &destination, false, "a", "/x"),
             listener: Arc::new(listener),
             own: Arc::new(Own::of_interfaces(tinaja_clock::Clock::system())),

@@ -16,7 +16,10 @@ use crate::tls::Served;
 /// Who is at the other end of a connection.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
+    /// The client's: whom its proxies ask for, if they are believed.
     pub address: IpAddr,
+    /// Of whoever has connected.
+    pub peer: IpAddr,
     /// What the connection was accepted with, where it is by TLS.
     pub served: Option<Served>,
     /// It is another proxy of the same cache.
@@ -32,7 +35,20 @@ pub(super) struct Caller {
 impl Caller {
     /// Who has just connected.
     pub fn new(address: IpAddr) -> Caller {
-        Caller { address, served: None, neighbour: false, inside: None, intercepted: false, diverted: None }
+        Caller {
+            address,
+            peer: address,
+            served: None,
+            neighbour: false,
+            inside: None,
+            intercepted: false,
+            diverted: None,
+        }
+    }
+
+    /// Whether it speaks for itself alone: nobody stands between it and what it says.
+    pub fn is_end(&self) -> bool {
+        self.neighbour || self.inside.is_some() || self.diverted.is_some()
     }
 
     /// A line of the access log for something that began at `began` and ends now.

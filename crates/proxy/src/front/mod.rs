@@ -55,6 +55,7 @@ use crate::failure::Failure;
 use crate::held::{CONNECTION_BYTES, Kept, REQUEST_BYTES, SMALL_HEAD_BYTES, TLS_BYTES, TUNNEL_BYTES};
 use crate::ids::RequestId;
 use crate::page::raw_answer;
+use crate::quotas::{Over, Taken};
 use crate::rules::Asked;
 use crate::shared::Shared;
 use crate::stream::Stream;
@@ -102,9 +103,11 @@ impl Front {
         let serving = self.current.of(self.index);
         let diversion = serving.as_ref().and_then(|serving| serving.listener.mode.diversion());
         let is_told = serving.as_ref().is_some_and(|serving| serving.listener.is_told_by(address));
+        let listener = serving.as_ref().map(|serving| serving.listener.clone());
         let tls = serving.and_then(|serving| serving.tls);
         // Whoever says who the client is counts as none.
-        let of_client = if is_told { Ok(None) } else { self.of_client(address).map(Some) };
+        let is_proxy = |address| listener.as_ref().is_some_and(|listener| listener.is_proxy(address));
+        let of_client = if is_told || is_proxy(address) { Ok(None) } else { self.of_client(address).map(Some) };
         let place = of_client.and_then(|of_client| Ok((of_client, self.place(tls.is_some())?)));
         let (_of_client, (_place, mut kept)) = match place {
             Ok(place) => place,
@@ -113,12 +116,14 @@ impl Front {
         let mut _of_told = None;
         if is_told {
             let Some(client) = Box::pin(self.told(&mut stream, address, &mut kept)).await else { return };
-            caller.address = client;
+            (caller.address, caller.peer) = (client, client);
             match self.of_client(client) {
+                _ if is_proxy(client) => {}
                 Ok(of_client) => _of_told = Some(of_client),
                 Err(failure) => return self.turn_away(stream, &caller, tls.is_some(), &failure).await,
             }
         }
+        drop(listener);
         if let Some(diversion) = diversion {
             return Box::pin(self.diverted(stream, caller, kept, diversion, stopping)).await;
         }
@@ -160,6 +165,11 @@ impl Front {
         self.shared.clients.enter(client).ok_or(Failure::TooManyOfClient)
     }
 
+    /// A place among the requests of one client. Another node has counted its own.
+    fn of_request(&self, caller: &Caller, began: Instant) -> Result<Taken, Over> {
+        if caller.neighbour { Ok(Taken::nothing()) } else { self.shared.quotas.request(caller.address, began) }
+    }
+
     /// A place for a connection, and the memory that it takes.
     fn place(&self, by_tls: bool) -> Result<(OwnedSemaphorePermit, Kept), Failure> {
         let bytes = CONNECTION_BYTES + if by_tls { TLS_BYTES } else { 0 };
@@ -171,7 +181,7 @@ impl Front {
     async fn requests(
         self: &Arc<Self>,
         stream: Stream,
-        caller: Caller,
+        mut caller: Caller,
         mut kept: Kept,
         may_be_http2: bool,
         stopping: &watch::Receiver<bool>,
@@ -181,7 +191,22 @@ impl Front {
         let mut gate = Gate::new(stream);
         // What a request needs is boxed, or each idle connection would hold the room for it.
         loop {
-            match next_request((&mut gate, &mut kept), std::mem::take(&mut first), &self.shared, &mut ending).await {
+            let arrival =
+                next_request((&mut gate, &mut kept), std::mem::take(&mut first), &self.shared, &mut ending).await;
+            caller.address = match &arrival {
+                Arrival::Request { judged, head, .. } => self.client_of(&caller, judged, head),
+                _ if caller.is_end() => caller.address,
+                _ => caller.peer,
+            };
+            let of_client = match &arrival {
+                Arrival::Request { began, .. } => self.of_request(&caller, *began),
+                _ => Ok(Taken::nothing()),
+            };
+            match arrival {
+                Arrival::Request { judged, head, began } if let Err(over) = &of_client => {
+                    let (id, failure) = (self.id(&caller, &judged, &head), Failure::TooMuchOfClient(*over));
+                    return Box::pin(self.refuse(gate, &caller, began, Some((&judged, &id)), &failure)).await;
+                }
                 Arrival::Gone => return,
                 Arrival::Http2 => {
                     let (stream, ahead) = gate.into_parts();
@@ -281,11 +306,22 @@ impl Front {
         serving.map(|serving| serving.listener).ok_or_else(|| Failure::Internal("it has lost a listener".into()))
     }
 
+    /// Whose a request with this head is: the caller's, or the client's for whom it says that it asks, if it is a proxy that is believed.
+    fn client_of(&self, caller: &Caller, judged: &Judged, head: &Bytes) -> IpAddr {
+        if caller.is_end() {
+            return caller.address;
+        }
+        let fields = head.get(judged.fields.clone()).unwrap_or_default();
+        let told = self.current.with(self.index, |listener| listener.client_of(caller.peer, fields));
+        told.unwrap_or(caller.peer)
+    }
+
     /// The id of a request with this head.
     fn id(&self, caller: &Caller, judged: &Judged, head: &Bytes) -> RequestId {
         // What is in a tunnel is in no log, an id that its client has chosen neither.
         let fields = if caller.inside.is_some() { None } else { head.get(judged.fields.clone()) }.unwrap_or_default();
-        self.shared.ids.of(caller.address, |name| lines(fields).find(|line| line.is(name)).map(|line| line.value))
+        // By who says it, which is not always the client.
+        self.shared.ids.of(caller.peer, |name| lines(fields).find(|line| line.is(name)).map(|line| line.value))
     }
 
     /// Where a judged request goes and what is known of it, if rules and routes let it go there.
@@ -309,7 +345,7 @@ impl Front {
         // A key rule may send it elsewhere; what its client asked for is judged all the same.
         let chosen = way.chosen;
         let (neighbour, intercepted) = (caller.neighbour, caller.intercepted);
-        let came = Came { id, began, client, tls, index: self.index, neighbour, intercepted };
+        let came = Came { id, began, client, peer: caller.peer, tls, index: self.index, neighbour, intercepted };
         let ticket = way.ticket(came, listener, self.shared.own.clone(), judged)?;
         ticket.check_request(&judged.method)?;
         if let Some(chosen) = chosen {

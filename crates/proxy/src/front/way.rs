@@ -37,6 +37,8 @@ pub(crate) struct Came {
     pub id: RequestId,
     pub began: Instant,
     pub client: IpAddr,
+    /// Who has sent it.
+    pub peer: IpAddr,
     /// By TLS.
     pub tls: bool,
     /// The number of its listener.
@@ -73,7 +75,7 @@ impl Way<'_> {
         own: Arc<Own>,
         judged: &Judged,
     ) -> Result<Ticket, Failure> {
-        let Came { id, began, client, tls, index, neighbour, intercepted } = came;
+        let Came { id, began, client, peer, tls, index, neighbour, intercepted } = came;
         let is_reverse = self.mirror.is_none() && matches!(listener.mode, Mode::Reverse(_));
         let is_read = is_read(&judged.method);
         let keyed = match self.keyed(&listener) {
@@ -93,6 +95,7 @@ impl Way<'_> {
             id,
             began,
             client,
+            peer,
             name: named.unwrap_or_else(of_url),
             listener,
             own,
@@ -237,7 +240,7 @@ mod tests {
         let chosen = proof.map(|proof| Chosen { address, proof });
         let way = Way { chosen, ..way(&listener, &judged).unwrap() };
         let (id, began, client) = (RequestId::Made(1), Instant::now(), IpAddr::from([192, 0, 2, 7]));
-        let came = Came { id, began, client, tls: false, index: 0, neighbour: false, intercepted: false };
+        let came = Came { id, began, client, peer: client, tls: false, index: 0, neighbour: false, intercepted: false };
         let own = Arc::new(Own::of_interfaces(tinaja_clock::Clock::system()));
         way.ticket(came, listener, own, &judged).unwrap()
     }

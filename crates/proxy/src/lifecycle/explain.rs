@@ -96,7 +96,7 @@ fn request(
     let is_reverse = matches!(listener.mode, Mode::Reverse(_));
     let tls = is_reverse && !listener.certificates.is_empty();
     let (id, began, client) = (RequestId::Made(0), clock.now(), IpAddr::V4(Ipv4Addr::LOCALHOST));
-    let came = Came { id, began, client, tls, index, neighbour: false, intercepted: false };
+    let came = Came { id, began, client, peer: client, tls, index, neighbour: false, intercepted: false };
     let ticket = way.ticket(came, listener.clone(), own.clone(), judged).map_err(|failure| failure.to_string())?;
     // Via is not looked at: nothing is sent.
     Request::read(ticket, judged, head, Version::HTTP_11, "").map_err(|failure| failure.to_string())

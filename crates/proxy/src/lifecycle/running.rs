@@ -107,6 +107,9 @@ impl Proxy {
         accepting.stop().await;
         self.listen_no_more();
         self.end(stop).await;
+        if let Some(latest) = self.latest.as_ref().filter(|_| !self.switch.is_away()) {
+            latest.write().await;
+        }
         Ok(())
     }
 
@@ -145,6 +148,10 @@ impl Proxy {
             }
             Some(Err(error)) => tracing::warn!(%error, "metrics are not available"),
             None => {}
+        }
+        if let Some(latest) = self.latest.clone() {
+            let switch = self.switch.clone();
+            answering.spawn(async move { latest.keep(&switch).await });
         }
         let shared = self.exchange.shared.clone();
         let refuse = move |address| shared.check_self(address);

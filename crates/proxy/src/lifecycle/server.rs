@@ -30,9 +30,11 @@ use crate::front::Front;
 use crate::held::Held;
 use crate::ids::Ids;
 use crate::intercept::Rejections;
+use crate::latest::Latest;
 use crate::limits::LEAST_CLIENT_MEMORY;
 use crate::metrics::Metrics;
 use crate::neighbours::Neighbours;
+use crate::quotas::Quotas;
 use crate::rules::Own;
 use crate::shared::{Shared, unique_name};
 use crate::sparing::Sparing;
@@ -56,6 +58,8 @@ pub(crate) struct Proxy {
     pub(crate) current: Arc<Current>,
     pub(crate) switch: Arc<Switch>,
     pub(crate) control_server: Arc<ControlServer>,
+    /// Where the time is written down, if there is a directory.
+    pub(crate) latest: Option<Arc<Latest>>,
     pub(crate) control: Option<Socket>,
     /// Processes that are to take over.
     pub(crate) heirs: mpsc::Receiver<Heir>,
@@ -136,6 +140,7 @@ impl Proxy {
             control: control.as_ref().map(|socket| socket.listener.try_clone()).transpose()?,
         };
         let workers = config.workers.max(1);
+        let latest = config.control.as_deref().map(|dir| Arc::new(Latest::new(dir, &clock)));
         let bans = Arc::new(Bans::away(config.control.as_deref(), cluster.is_some()));
         if !switch.is_away() {
             bans.take(clock.wall());
@@ -144,6 +149,7 @@ impl Proxy {
             clock: clock.clone(),
             limits: config.limits,
             clients: Clients::new(config.limits.client_connections),
+            quotas: Quotas::new(&config.limits, clock.now()),
             held: Held::new(config.limits.client_memory.max(LEAST_CLIENT_MEMORY)),
             name: config.name.unwrap_or_else(unique_name),
             addresses: addresses.clone(),
@@ -178,7 +184,9 @@ impl Proxy {
         });
         let origins = exchange.origins.clone();
         let reloader = Reloader { shared, current: current.clone(), began, origins };
-        Ok((Proxy { sockets, addresses, crowd, exchange, current, switch, control_server, control, heirs }, reloader))
+        let proxy =
+            Proxy { sockets, addresses, crowd, exchange, current, switch, control_server, latest, control, heirs };
+        Ok((proxy, reloader))
     }
 
     /// What answers the connections of one of the listeners.

@@ -17,6 +17,7 @@ use super::h2::H2;
 use super::reach::Reach;
 use super::wire::{PoolKey, Wire};
 use crate::failure::Failure;
+use crate::quotas::Taken;
 
 /// A connection with one request on it, or a stream of one with many. Memory: one read, or a head; and what is read ahead.
 pub(crate) struct Connection {
@@ -25,6 +26,8 @@ pub(crate) struct Connection {
     pub reused: bool,
     /// Counts the bytes of its content.
     pub received: Option<IntCounter>,
+    /// What is counted of its client meanwhile.
+    pub fetch: Taken,
     version: Speaking,
     /// Content that was read before anybody asked for it.
     ahead: VecDeque<Bytes>,
@@ -37,11 +40,25 @@ enum Speaking {
 
 impl Connection {
     pub(super) fn h1(h1: H1, address: SocketAddr, reused: bool) -> Connection {
-        Connection { address, reused, received: None, version: Speaking::H1(Box::new(h1)), ahead: VecDeque::new() }
+        Connection {
+            address,
+            reused,
+            received: None,
+            fetch: Taken::nothing(),
+            version: Speaking::H1(Box::new(h1)),
+            ahead: VecDeque::new(),
+        }
     }
 
     pub(super) fn h2(h2: H2, address: SocketAddr, reused: bool) -> Connection {
-        Connection { address, reused, received: None, version: Speaking::H2(Box::new(h2)), ahead: VecDeque::new() }
+        Connection {
+            address,
+            reused,
+            received: None,
+            fetch: Taken::nothing(),
+            version: Speaking::H2(Box::new(h2)),
+            ahead: VecDeque::new(),
+        }
     }
 
     /// What is kept of it for the next request, if its answer was whole and nothing else came.

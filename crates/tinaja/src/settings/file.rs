@@ -105,6 +105,10 @@ pub struct FileListener {
     #[serde(default)]
     pub proxy_protocol: Option<Spanned<OneOrMore<Text<Cidr>>>>,
     #[serde(default)]
+    pub trusted_proxies: Option<Spanned<OneOrMore<Text<Cidr>>>>,
+    #[serde(default)]
+    pub client_field: Option<Spanned<FileChainField>>,
+    #[serde(default)]
     pub forwarded: Option<Spanned<FileForwarding>>,
     #[serde(default)]
     pub certificate: Vec<FileCertificate>,
@@ -132,6 +136,14 @@ pub enum FileForwarding {
     Forwarded,
     Both,
     None,
+}
+
+/// The field in which proxies before a listener say for whom they ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileChainField {
+    XForwardedFor,
+    Forwarded,
 }
 
 /// How the kernel sends connections to a transparent listener.
@@ -253,6 +265,10 @@ impl<'de> Deserialize<'de> for FilePorts {
 pub struct FileLimits {
     connections: Option<Number<1, 1_000_000>>,
     client_connections: Option<Number<0, 1_000_000>>,
+    client_rate: Option<Number<0, 1_000_000>>,
+    client_burst: Option<Number<1, 1_000_000>>,
+    client_requests: Option<Number<0, 1_000_000>>,
+    client_fetches: Option<Number<0, 1_000_000>>,
     client_memory: Option<Text<Size>>,
     streams: Option<Number<1, 10_000>>,
     head: Option<Text<Limit>>,
@@ -277,11 +293,16 @@ impl FileLimits {
         let default = Limits::default();
         let size = |set: Option<Text<Size>>, default| set.map_or(default, |Text(Size(bytes))| bytes);
         let time = |set: Option<Text<Limit>>, default| set.map_or(default, |Text(Limit(time))| time);
+        let number = |set: Option<Number<0, 1_000_000>>, default| set.map_or(default, |Number(most)| most);
         Limits {
             connections: self.connections.map_or(default.connections, |Number(most)| most as usize),
             client_connections: self
                 .client_connections
                 .map_or(default.client_connections, |Number(most)| most as usize),
+            client_rate: number(self.client_rate, default.client_rate),
+            client_burst: self.client_burst.map_or(default.client_burst, |Number(most)| most),
+            client_requests: number(self.client_requests, default.client_requests),
+            client_fetches: number(self.client_fetches, default.client_fetches),
             client_memory: size(self.client_memory, default.client_memory),
             streams: self.streams.map_or(default.streams, |Number(most)| most),
             head: time(self.head, default.head),

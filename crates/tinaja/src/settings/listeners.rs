@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use anyhow::{Result, bail};
 use tinaja_proxy::{
-    Action, CertificateFiles, Cidr, Config, Diversion, Forwarding, Listener, Mode, OriginUrl, Route, Routes, Rule,
-    Upstream,
+    Action, CertificateFiles, ChainField, Cidr, Config, Diversion, Forwarding, Listener, Mode, OriginUrl, Route,
+    Routes, Rule, Upstream,
 };
 use toml::Spanned;
 
-use super::file::{FileCertificate, FileDiversion, FileForwarding, FileListener, FileMode, FileRule};
+use super::file::{FileCertificate, FileChainField, FileDiversion, FileForwarding, FileListener, FileMode, FileRule};
 use super::source::Source;
 use super::upstream::upstream;
 use crate::values::{Number, OneOrMore, Text};
@@ -112,8 +112,38 @@ fn listener(file: FileListener, has_mirrors: bool, source: &Source<'_>) -> Resul
         networks => networks.map(|networks| networks.into_inner().0).unwrap_or_default(),
     };
     let proxy_protocol = proxy_protocol.into_iter().map(|Text(network)| network).collect();
+    let trusted_proxies: Vec<Cidr> = match file.trusted_proxies {
+        Some(networks) if mode.diversion().is_some() => {
+            let what = "connections to a transparent proxy come from clients themselves, so that no proxy stands between: remove \
+                        trusted_proxies";
+            return Err(source.error(networks.span(), what));
+        }
+        networks => networks
+            .map_or(Vec::new(), |networks| networks.into_inner().0.into_iter().map(|Text(network)| network).collect()),
+    };
+    let client_field = match file.client_field {
+        Some(field) if trusted_proxies.is_empty() => {
+            let what =
+                "no proxy is believed, so no field says who the client is: set trusted_proxies, or remove client_field";
+            return Err(source.error(field.span(), what));
+        }
+        field => match field.map(Spanned::into_inner) {
+            None | Some(FileChainField::XForwardedFor) => ChainField::XForwardedFor,
+            Some(FileChainField::Forwarded) => ChainField::Forwarded,
+        },
+    };
     let rules = rules.into();
-    Ok(Listener { mode, rules, certificates, pass_tags, proxy_protocol, forwarding, ..Listener::forward(address) })
+    Ok(Listener {
+        mode,
+        rules,
+        certificates,
+        pass_tags,
+        proxy_protocol,
+        trusted_proxies,
+        client_field,
+        forwarding,
+        ..Listener::forward(address)
+    })
 }
 
 fn routes(

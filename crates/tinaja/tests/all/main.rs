@@ -15,6 +15,7 @@ mod bans;
 mod beginnings;
 mod browser;
 mod cache_rules;
+mod clock;
 mod cluster;
 mod cluster_disks;
 mod cluster_faults;

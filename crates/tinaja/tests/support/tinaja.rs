@@ -17,6 +17,9 @@ use tinaja_testkit::process::Process;
 use tinaja_testkit::tools;
 use tinaja_testkit::wait::wait_for;
 
+/// What makes a program see another time of day, if it is there.
+pub const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
+
 /// By when a line must be in the access log: the proxy writes down what it has each second.
 const LOGGED_WITHIN: Duration = Duration::from_secs(30);
 
@@ -75,6 +78,16 @@ impl Setup {
     /// Trust only the authorities in this file.
     pub fn trusting(mut self, authorities: &Path) -> Self {
         self.env.push(("SSL_CERT_FILE", authorities.to_owned()));
+        self
+    }
+
+    /// Start by another time of day, as [`FAKETIME`] reads it: "-7d" or "@1970-01-02 00:00:00"; nothing for the machine's own.
+    pub fn with_clock(mut self, clock: &str) -> Self {
+        let names = ["LD_PRELOAD", "FAKETIME", "FAKETIME_DONT_FAKE_MONOTONIC"];
+        self.env.retain(|(name, _)| !names.contains(name));
+        if !clock.is_empty() {
+            self.env.extend(names.into_iter().zip([FAKETIME, clock, "1"].map(PathBuf::from)));
+        }
         self
     }
 

@@ -46,7 +46,10 @@ impl Front {
         let mut client = H2::new(respond, content, head_only, patience, place);
         let judged = head.and_then(|head| Ok((judge(&head)?, head)));
         let (judged, head) = match judged {
-            Ok(judged) => judged,
+            Ok((judged, head)) => {
+                caller.address = self.client_of(&caller, &judged, &head);
+                (judged, head)
+            }
             Err(refusal) => {
                 let failure = Failure::Refused(refusal);
                 return self.refuse_stream(client, &caller, began, None, &failure).await;
@@ -56,7 +59,10 @@ impl Front {
         let id = self.id(&caller, &judged, &head);
         // Tunnels are for connections of their own, so far.
         let tunnel = judged.target == Target::Tunnel || parts.extensions.get::<Protocol>().is_some();
-        let ticket = if crowded {
+        let of_client = self.of_request(&caller, began);
+        let ticket = if let Err(over) = &of_client {
+            Err(Failure::TooMuchOfClient(*over))
+        } else if crowded {
             Err(Failure::TooManyConnections)
         } else if tunnel {
             Err(Failure::Refused(Refusal::Method))
@@ -133,7 +139,7 @@ fn told(caller: &mut Caller, judged: &Judged, head: &Bytes) -> Option<String> {
         std::str::from_utf8(line.value).ok().map(str::to_owned)
     };
     if let Some(client) = field(&CLIENT).and_then(|client| client.parse().ok()) {
-        caller.address = client;
+        (caller.address, caller.peer) = (client, client);
     }
     caller.intercepted = field(&INTERCEPTED).is_some();
     field(&OBJECT)
