@@ -203,7 +203,7 @@ impl BodySource for Follower {
 
     fn poll_next(&mut self, cx: &mut Context<'_>, max: usize) -> Poll<Result<Option<Bytes>, ReadError>> {
         let mut shared = self.fill.shared.lock();
-        if shared.aborted || shared.broken_off {
+        if shared.aborted {
             return Poll::Ready(Err(ReadError::Aborted));
         }
         let start = usize::try_from(self.left.start).unwrap_or(usize::MAX);
@@ -211,6 +211,9 @@ impl BodySource for Follower {
         if let Some(piece) = shared.body.get(start..wanted.min(shared.body.len())).filter(|piece| !piece.is_empty()) {
             self.left.start += piece.len() as u64;
             return Poll::Ready(Ok(Some(Bytes::copy_from_slice(piece))));
+        }
+        if shared.broken_off && self.left.start < self.left.end {
+            return Poll::Ready(Err(ReadError::Aborted));
         }
         if shared.whole || self.left.start >= self.left.end {
             return Poll::Ready(Ok(None));

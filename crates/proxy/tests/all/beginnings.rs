@@ -392,8 +392,9 @@ fn a_beginning_is_purged_by_its_tags() {
     }
 }
 
-/// Whoever reads along a fetch that breaks goes on at the origin at once. They waited until the disk had kept what had come, for as
-/// long as that took.
+/// Whoever reads along a fetch that breaks goes on at the origin at once, behind what has come. They waited until the disk had kept what
+/// had come, for as long as that took; then they went on at once, but what they had not read by then was lost to them and
+/// asked for again, which failed here on a busy machine.
 #[test]
 fn those_who_follow_do_not_wait_for_the_disk() {
     /// The disk is waited for no more.

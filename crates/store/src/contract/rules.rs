@@ -111,6 +111,10 @@ pub fn a_beginning_is_kept(harness: &dyn Harness) {
         let (mut hit, id) = (block_on(store.find(&name)).unwrap(), writer.id());
         block_on(writer.write(bytes_of(2, wrote)));
         writer.break_off();
+        if wrote == 100 {
+            let came = block_on(hit.body.next(1 << 20));
+            assert!(matches!(&came, Ok(Some(came)) if *came == bytes_of(2, wrote)), "what has come is read first: {came:?}");
+        }
         assert_eq!(read_all(&mut hit), Err(ReadError::Aborted));
         assert!(store.follow(&name, id).is_none(), "nobody follows from then on");
         assert!(get(&*store, &name).unwrap() == ("old".into(), bytes_of(1, 5000)), "{wrote}");

@@ -111,8 +111,8 @@ impl Writer {
         self.0.follow()
     }
 
-    /// Tell those who follow that this write ends early: they fail with [`crate::ReadError::Aborted`], and lookups find the older version,
-    /// if any. What has come can still be kept ([`Writer::commit_beginning`]), for which nobody who follows has to wait then. Nothing is to be
+    /// Tell those who follow that this write ends early: they get what has come, unless it is let go of before, and fail with
+    /// [`crate::ReadError::Aborted`]; lookups find the older version, if any. What has come can still be kept ([`Writer::commit_beginning`]), for which nobody who follows has to wait then. Nothing is to be
     /// written any more.
     pub fn break_off(&mut self) {
         self.0.break_off();

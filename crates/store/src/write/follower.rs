@@ -37,7 +37,7 @@ impl Follower {
     fn poll_piece(&mut self, cx: &mut Context<'_>, max: usize) -> Poll<Result<Option<Bytes>, ReadError>> {
         let mut state = self.fill.lock();
         let left_behind = state.left_behind(self.number);
-        if (state.phase == Phase::Aborted || state.broken_off) && !left_behind {
+        if state.phase == Phase::Aborted && !left_behind {
             return Poll::Ready(Err(ReadError::Aborted));
         }
         let at = self.wanted.at();
@@ -53,6 +53,9 @@ impl Follower {
                 self.wanted.took(piece.len());
                 self.fill.read_to(&mut state, self.number, self.wanted.at());
                 return Poll::Ready(Ok(Some(piece)));
+            }
+            if state.broken_off {
+                return Poll::Ready(Err(ReadError::Aborted));
             }
             if state.phase == Phase::Whole {
                 return Poll::Ready(Ok(None));
