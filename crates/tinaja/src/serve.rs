@@ -44,7 +44,7 @@ pub fn serve(
         );
     }
     let options = cache_options(&settings, disk_bytes);
-    let (node, neighbours) = OwnNode::new(settings.cluster.as_ref())?;
+    let (node, neighbours, nodes) = OwnNode::new(settings.cluster.as_ref())?;
     let open: Opener = {
         let (options, node, joining) = (options.clone(), node.clone(), settings.cluster.clone());
         Arc::new(move || {
@@ -114,6 +114,7 @@ pub fn serve(
         successor: upgrade::successor(),
         cluster: settings.cluster.is_some().then(|| node.describe()),
         neighbours,
+        nodes,
         on_handed_over: Box::new(move |process| {
             handed.store(true, Ordering::Release);
             notify::handed_over(process);

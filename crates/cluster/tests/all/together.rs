@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tinaja_cluster::{Joining, Pooled};
+use tinaja_cluster::{Comers, Joining, Pooled};
 use tinaja_store::contract::bytes_of;
 use tinaja_store::{Key, Removed, Source, Store, StoreError, Updated, block_on};
 use tinaja_testkit::wait::eventually;
@@ -117,7 +117,7 @@ fn a_node_that_is_gone_is_done_without() {
     eventually("a removal everywhere", || block_on(nodes[0].store.remove(&key(1))).is_ok());
     // It comes back as another life, and has to validate what it had before; the others know that they were not away.
     let address = nodes[0].address();
-    let again = Pooled::join(gone.below.clone(), joining("node 2", &[address]), None).unwrap();
+    let again = Pooled::join(gone.below.clone(), joining("node 2", &[address]), Comers::default()).unwrap();
     eventually("it to be known again", || nodes.iter().all(|node| node.peers() == 2));
     assert!(again.distrusted_before() > gone.store.distrusted_before());
 }
@@ -154,7 +154,8 @@ fn nodes_that_do_not_go_together_are_told_why() {
 fn what_cannot_be_joined_is_said() {
     let dir = tempfile::tempdir().unwrap();
     let below = cache(dir.path());
-    let said = |joining: Joining| Pooled::join(below.clone(), joining, None).map(drop).unwrap_err().to_string();
+    let said =
+        |joining: Joining| Pooled::join(below.clone(), joining, Comers::default()).map(drop).unwrap_err().to_string();
     let (own, other) = (files(false), files(true));
     let with = |files| Joining { files, ..joining("node", &[]) };
     let mut missing = own.clone();

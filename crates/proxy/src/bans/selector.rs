@@ -107,8 +107,7 @@ impl Selector {
                 HostPattern::Below(host) => Rule::Domain(host),
             },
             Selector::Suffix { suffix, host } => {
-                let printable = short(suffix)?.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#".contains(&byte));
-                if suffix.is_empty() || !printable {
+                if !is_suffix(short(suffix)?) {
                     return Err(BadSelector::Suffix(suffix.clone()));
                 }
                 Rule::Suffix { host: one(host)?, suffix: suffix.clone() }
@@ -146,6 +145,11 @@ pub(super) fn compiled(expression: &str) -> Result<regex::bytes::Regex, BadSelec
             BadSelector::Regex { expression: expression.to_owned(), why }
         }
     })
+}
+
+/// Whether paths can end so.
+pub(super) fn is_suffix(suffix: &str) -> bool {
+    !suffix.is_empty() && suffix.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#".contains(&byte))
 }
 
 fn short(text: &str) -> Result<&str, BadSelector> {

@@ -32,6 +32,7 @@ use crate::intercept::Rejections;
 use crate::limits::LEAST_CLIENT_MEMORY;
 use crate::metrics::Metrics;
 use crate::neighbours::Neighbours;
+use crate::nodes::Nodes;
 use crate::rules::Own;
 use crate::shared::{Shared, unique_name};
 use crate::sparing::Sparing;
@@ -75,6 +76,8 @@ pub(crate) struct Outside {
     pub cluster: Option<Describe>,
     /// With whom it has one cache.
     pub neighbours: Option<Arc<Neighbours>>,
+    /// The other nodes of its cluster.
+    pub nodes: Option<Arc<Nodes>>,
 }
 
 /// Finds out whether a proxy could listen, before anything is made for it. Errors: as of [`Server::bind`].
@@ -101,7 +104,7 @@ impl Server {
 impl Proxy {
     /// Listens, over a cache that may come later.
     pub fn bind(config: Config, switch: Arc<Switch>, outside: Outside) -> Result<(Proxy, Reloader), ServeError> {
-        let Outside { mut given, reload, dirs, successor, cluster, neighbours } = outside;
+        let Outside { mut given, reload, dirs, successor, cluster, neighbours, nodes } = outside;
         let clock = switch.clock();
         check(&config, &clock)?;
         warn(&config.listeners);
@@ -156,6 +159,7 @@ impl Proxy {
             dialled: Dialled::default(),
             bans,
             neighbours,
+            nodes,
             ending: watch::Sender::new(false),
         });
         let crowd = Crowd::new(config.limits.connections);
@@ -166,6 +170,7 @@ impl Proxy {
             clock: clock.clone(),
             storage: switch.clone(),
             bans: shared.bans.clone(),
+            nodes: shared.nodes.clone(),
             current: current.clone(),
             reload,
             heirs: dirs.is_some().then_some(come),

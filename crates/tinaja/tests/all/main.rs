@@ -16,6 +16,7 @@ mod beginnings;
 mod browser;
 mod cache_rules;
 mod cluster;
+mod cluster_bans;
 mod cluster_disks;
 mod cluster_faults;
 mod cluster_reads;
