@@ -72,6 +72,8 @@ pub struct Answers<A, C> {
     pub forget: Forget,
     /// Who is told of what else they want.
     pub comers: Comers,
+    /// How much may be said to the program at once: [`crate::limits::MAX_CALLS_AT_ONCE`].
+    pub turns: Semaphore,
     /// Its clock.
     pub clock: Clock,
 }
@@ -203,13 +205,18 @@ impl<A: Arena + 'static, C: Send + 'static> Answers<A, C> {
                 }
             }
             (&Method::POST, "/call") => {
-                let call = self.clock.timeout(STALL, collect(body, MAX_CALL_BYTES)).await.ok().flatten();
-                match call {
-                    None => (StatusCode::BAD_REQUEST, Bytes::new()),
-                    Some(call) => match self.called(call.into()).await {
-                        Some(said) => (StatusCode::OK, said),
-                        None => (StatusCode::SERVICE_UNAVAILABLE, Bytes::new()),
-                    },
+                // Nothing of it is read before it is its turn.
+                match self.clock.timeout(STALL, self.turns.acquire()).await {
+                    Ok(Ok(_turn)) => {
+                        match self.clock.timeout(STALL, collect(body, MAX_CALL_BYTES)).await.ok().flatten() {
+                            None => (StatusCode::BAD_REQUEST, Bytes::new()),
+                            Some(call) => match self.called(call.into()).await {
+                                Some(said) => (StatusCode::OK, said),
+                                None => (StatusCode::SERVICE_UNAVAILABLE, Bytes::new()),
+                            },
+                        }
+                    }
+                    _ => (StatusCode::SERVICE_UNAVAILABLE, Bytes::new()),
                 }
             }
             (&Method::POST, "/remove") => {

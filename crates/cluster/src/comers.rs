@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::limits::{MAX_CALLS_WAITING, MAX_VISITORS};
+use crate::limits::{MAX_CALLS_AT_ONCE, MAX_VISITORS};
 
 /// A connection by which a node asks for objects, before its handshake, and where it comes from. It is of no runtime: whoever answers may outlive the node.
 pub type Visitor = (TcpStream, SocketAddr);
@@ -24,9 +24,9 @@ pub type Call = (Bytes, oneshot::Sender<Bytes>);
 /// Where they go. Those that nobody takes are not answered.
 pub type Calls = mpsc::Sender<Call>;
 
-/// Where they go, and where they come out. At most [`MAX_CALLS_WAITING`] wait between.
+/// Where they go, and where they come out. At most [`MAX_CALLS_AT_ONCE`] wait between.
 pub fn calls() -> (Calls, mpsc::Receiver<Call>) {
-    mpsc::channel(MAX_CALLS_WAITING)
+    mpsc::channel(MAX_CALLS_AT_ONCE)
 }
 
 /// Who is told of what other nodes want; nobody by default.

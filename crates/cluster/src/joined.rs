@@ -17,7 +17,7 @@ use tinaja_clock::Clock;
 use tinaja_store::{Key, Store};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::answers::{Answers, Forget};
 use crate::comers::Comers;
@@ -28,7 +28,7 @@ use crate::gossip::{self, Card, View, node_id};
 use crate::inbox::Inbox;
 use crate::joining::Joining;
 use crate::lent::{self, Lending, Lent};
-use crate::limits::MAX_GOSSIP;
+use crate::limits::{MAX_CALLS_AT_ONCE, MAX_GOSSIP};
 use crate::links::{Links, REMOVING, Work};
 use crate::listings::{LISTED, Listing, Listings};
 use crate::members::{NodeId, Role};
@@ -173,6 +173,7 @@ impl Joined {
             below: below.clone(),
             forget: forgetting(inbox.clone(), identity.secret),
             comers,
+            turns: Semaphore::new(MAX_CALLS_AT_ONCE),
             clock: clock.clone(),
         });
         clock.start(answers.serve(listener, identity.server.clone()));

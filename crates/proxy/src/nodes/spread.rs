@@ -16,7 +16,7 @@ use super::{Nodes, OtherNode};
 use crate::bans::{BanError, Bans, Rule, Stamp, answer_bytes, answer_of};
 
 /// How often it is looked who is there, and who is to be told something again.
-const EVERY: Duration = Duration::from_secs(1);
+const EVERY: Duration = Duration::from_millis(250);
 /// How often a node that has just started looks for others before it purges.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long it does so, at most; and how long another node may take to answer, whatever carries the question.
@@ -56,7 +56,12 @@ pub(crate) async fn ban_everywhere(
     }
     nodes.changed.notify_one();
     // One that is gone may only have stopped for a moment: before it goes on it must have been away for long enough to notice.
-    let noticed = nodes.known.lock().has_noticed();
+    let (there, all) = ((nodes.others)().nodes, everything(bans)?);
+    let noticed = {
+        let mut known = nodes.known.lock();
+        known.are_there(&there, clock.now(), &all);
+        known.has_noticed()
+    };
     if let Some(noticed) = noticed.filter(|noticed| clock.now() < *noticed) {
         clock.timer_until(noticed).await;
     }
