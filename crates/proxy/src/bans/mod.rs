@@ -17,7 +17,7 @@
 //! - What is banned stays where it is until a new answer takes its place, or it is evicted: a removal would have to be written down for each
 //!   object.
 //! - Each node of a cluster has a book of its own, and numbers bans as it hears of them: numbers of one order would need a leader, or clocks. So a stamp
-//!   of another book is worth what is certain of it ([`Bans::own`]): whoever has made a ban has the others begin a new number, and what they stamp with
+//!   of another book is worth what is certain of it ([`Bans::note_seen`]): whoever has made a ban has the others begin a new number, and what they stamp with
 //!   that or a later one was asked for after the ban. Of what is not known every ban counts: that costs requests, and never serves what was taken back.
 //! - Where there are too many bans, one of everything that is as old takes the place of the oldest: more is fetched anew, and memory stays
 //!   bounded.
@@ -259,11 +259,6 @@ impl Bans {
         let [stale, gone] = &self.found;
         let of = if is_gone { gone } else { stale };
         of.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// The own stamp for what another node says was asked for at `stamp`: later bans count, and those of which nobody knows whether they are.
-    pub fn own(&self, stamp: Stamp) -> Stamp {
-        self.table.read().own(stamp)
     }
 
     /// Bans as they are told to other nodes.

@@ -95,11 +95,6 @@ impl Table {
         }
     }
 
-    /// The own stamp that is worth no more than this one.
-    pub fn own(&self, stamp: Stamp) -> Stamp {
-        if self.is_own(stamp) { stamp } else { Stamp::new(self.book, self.seen.floor(stamp)) }
-    }
-
     fn is_own(&self, stamp: Stamp) -> bool {
         stamp.book() == self.book && stamp.number() <= self.number
     }
@@ -121,7 +116,8 @@ impl Table {
 
     /// Whether what was asked for at `stamp` counts.
     pub fn judge(&self, stamp: Stamp, tags: &Tags, subject: Option<&Subject<'_>>) -> Verdict {
-        let (is_own, number) = (self.is_own(stamp), self.own(stamp).number());
+        let is_own = self.is_own(stamp);
+        let number = if is_own { stamp.number() } else { self.seen.floor(stamp) };
         let mut found = Found::default();
         found.add(&self.all, "all");
         if let Some(subject) = subject {

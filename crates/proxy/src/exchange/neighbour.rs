@@ -230,7 +230,7 @@ impl Neighbourhood {
         let tags = headers::tags(&request.ticket, &mut head).with(&asked_at.tags);
         // The origin may have been asked before a ban that the neighbour has not heard of.
         let (bans, name) = (&self.shared.bans, &request.ticket.name);
-        let stamp = bans.own(asked_at.stamp);
+        let stamp = asked_at.stamp;
         if bans.judge(&name.place(), stamp, &tags, || name.subject()) != Verdict::Counts {
             return Err(Declined::Banned);
         }
