@@ -40,19 +40,16 @@ pub(super) struct Known {
 
 impl Known {
     /// These are there, and nobody else. Who is new is owed what was told lately.
-    pub fn are_there(&mut self, nodes: &[OtherNode], now: Instant, all: &Bytes) {
+    pub fn are_there(&mut self, nodes: &[OtherNode], now: Instant) {
         let before = self.others.len();
         self.others.retain(|id, _| nodes.iter().any(|node| node.id == *id));
         if self.others.len() < before {
             self.gone = Some(now);
         }
         self.recent.retain(|(at, _)| now.saturating_duration_since(*at) < RECENT);
+        let recent: VecDeque<Bytes> = self.recent.iter().map(|(_, told)| told.clone()).collect();
         for node in nodes {
-            if !self.others.contains_key(&node.id) {
-                self.others.insert(node.id, Other::default());
-                let recent: Vec<Bytes> = self.recent.iter().map(|(_, told)| told.clone()).collect();
-                recent.into_iter().for_each(|told| self.owe(node.id, told, all));
-            }
+            self.others.entry(node.id).or_insert_with(|| Other { owed: recent.clone(), ..Other::default() });
         }
     }
 
@@ -140,13 +137,13 @@ mod tests {
             known.end(id);
             owed
         };
-        known.are_there(&[node(1)], now, &all);
+        known.are_there(&[node(1)], now);
         known.tell("first".into(), now, &all);
-        known.are_there(&[node(1), node(2)], now, &all);
+        known.are_there(&[node(1), node(2)], now);
         assert_eq!((owed(&mut known, 1), owed(&mut known, 2)), (vec![], vec![Bytes::from("first")]));
-        known.are_there(&[node(1), node(2)], now, &all);
+        known.are_there(&[node(1), node(2)], now);
         assert_eq!(owed(&mut known, 2), Vec::<Bytes>::new(), "once");
-        known.are_there(&[node(3)], now + RECENT, &all);
+        known.are_there(&[node(3)], now + RECENT);
         assert_eq!(owed(&mut known, 3), Vec::<Bytes>::new(), "long ago");
         known.owe(1, "gone".into(), &all);
         assert_eq!(known.others.len(), 1, "nobody is owed that is gone");
@@ -154,7 +151,7 @@ mod tests {
             known.owe(3, n.to_string().into(), &all);
             known.tell(n.to_string().into(), now, &all);
         }
-        known.are_there(&[node(3), node(4)], now, &all);
+        known.are_there(&[node(3), node(4)], now);
         assert_eq!((owed(&mut known, 3), owed(&mut known, 4)), (vec![all.clone()], vec![all.clone()]));
         for _ in 0..3 {
             known.owe(3, vec![0; 1 << 20].into(), &all);
@@ -169,8 +166,8 @@ mod tests {
 
     #[test]
     fn a_node_is_met_until_it_has_heard() {
-        let (mut known, all) = (Known::default(), Bytes::new());
-        known.are_there(&[node(1)], Instant::now(), &all);
+        let mut known = Known::default();
+        known.are_there(&[node(1)], Instant::now());
         let met = |known: &mut Known, wanted| {
             let begun = known.begin(1, wanted).map(|(_, is_met)| is_met);
             known.end(1);

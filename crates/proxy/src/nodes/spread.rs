@@ -56,10 +56,10 @@ pub(crate) async fn ban_everywhere(
     }
     nodes.changed.notify_one();
     // One that is gone may only have stopped for a moment: before it goes on it must have been away for long enough to notice.
-    let (there, all) = ((nodes.others)().nodes, everything(bans)?);
+    let there = (nodes.others)().nodes;
     let noticed = {
         let mut known = nodes.known.lock();
-        known.are_there(&there, clock.now(), &all);
+        known.are_there(&there, clock.now());
         known.has_noticed()
     };
     if let Some(noticed) = noticed.filter(|noticed| clock.now() < *noticed) {
@@ -101,9 +101,8 @@ pub(crate) async fn keep_meeting(nodes: Arc<Nodes>, bans: Arc<Bans>, clock: Cloc
     // One that was ended before this one has left nobody to end what it had begun.
     nodes.known.lock().end_all();
     loop {
-        let Ok(all) = everything(&bans) else { return };
         let there = (nodes.others)().nodes;
-        nodes.known.lock().are_there(&there, clock.now(), &all);
+        nodes.known.lock().are_there(&there, clock.now());
         let to_be_heard = bans.to_be_seen();
         for other in there {
             let Some((owed, is_to_be_met)) = nodes.known.lock().begin(other.id, to_be_heard) else { continue };
@@ -145,7 +144,7 @@ impl Nodes {
             let is_alone = others.is_young && others.nodes.is_empty();
             if !is_alone || clock.now() >= until {
                 let mut known = self.known.lock();
-                known.are_there(&others.nodes, clock.now(), &all);
+                known.are_there(&others.nodes, clock.now());
                 known.tell(told.clone(), clock.now(), &all);
                 return Ok(others.nodes);
             }
