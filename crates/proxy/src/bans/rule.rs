@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use tinaja_http::authority::Authority;
 
-use super::selector::{MOST_TEXT_BYTES, compiled, is_suffix};
 use crate::origin::default_port;
 
 /// What a ban names. URLs are without their scheme, hosts in lower case and without a port.
@@ -62,21 +61,6 @@ impl Rule {
             }
             Rule::Suffix { host, suffix } => host.as_ref().map_or(0, String::len) + suffix.len(),
             Rule::Tag { host, .. } => host.as_ref().map_or(0, String::len),
-        }
-    }
-
-    /// Whether it is what [`super::Selector::rule`] may make. What another node says is not believed.
-    pub fn makes_sense(&self) -> bool {
-        let is_text = |text: &str| {
-            !text.is_empty() && text.len() <= MOST_TEXT_BYTES && text.bytes().all(|byte| byte.is_ascii_graphic())
-        };
-        let may_be = |host: &Option<String>| host.as_deref().is_none_or(is_text);
-        match self {
-            Rule::All => true,
-            Rule::Url(text) | Rule::Prefix(text) | Rule::Host(text) | Rule::Domain(text) => is_text(text),
-            Rule::Suffix { host, suffix } => may_be(host) && is_text(suffix) && is_suffix(suffix),
-            Rule::Regex(text) => text.len() <= MOST_TEXT_BYTES && compiled(text).is_ok(),
-            Rule::Tag { host, .. } => may_be(host),
         }
     }
 

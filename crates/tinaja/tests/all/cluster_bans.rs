@@ -114,8 +114,9 @@ fn each_way_to_name_objects_holds_on_all_nodes() {
             assert_eq!(answer.status, 200, "{}", answer.text());
             assert_eq!(everywhere(&together, blog), [now; 3], "{way:?} {fields:?}");
         }
-        let (_, said) = together.tinaja(2, &["explain", &url]);
-        assert!(said.contains("purged softly by its host"), "{said}");
+        // Whoever has it still says why it is of no use.
+        let explained = [0, 1, 2].map(|n| together.tinaja(n, &["explain", &url]).1);
+        assert!(explained.iter().any(|said| said.contains("purged softly by its host")), "{explained:?}");
     }
 }
 
