@@ -262,9 +262,9 @@ fn the_network_parts_and_nothing_old_is_served_once_it_is_whole() {
         eprintln!("SKIPPED: {why}");
         return;
     }
+    // Dropped last: the origins' addresses go with them.
+    let places = Arc::new(Places::make(3).unwrap());
     for way in WAYS {
-        // Dropped last: the origin's address goes with them.
-        let places = Arc::new(Places::make(3).unwrap());
         let version = Arc::new(AtomicU64::new(1));
         let origin = Origin::on(TcpListener::bind((places.here(), 0)).unwrap(), deployed(&version));
         let together = Together::start_in(&places, 3, &origin, way);
