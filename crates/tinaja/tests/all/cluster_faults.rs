@@ -151,9 +151,8 @@ fn a_node_of_another_release_is_refused() {
     let refused = |n: usize| together.status(n)["refused"].to_string();
     under_load("another release", &servers, &paths(), |load| {
         let newer = Joined::join(joining, Arc::new(Reference::default()), Comers::default()).unwrap();
-        eventually("each to refuse it", || {
-            (0..3).all(|n| refused(n).contains("it speaks version 2 of the cluster's protocol"))
-        });
+        let why = format!("it speaks version {} of the cluster's protocol", PROTOCOL + 1);
+        eventually("each to refuse it", || (0..3).all(|n| refused(n).contains(&why)));
         together.know(&[0, 1, 2], 2);
         // That they have refused it says nothing of whom it has met: the last one it meets when the gossip comes round.
         let status = || tinaja_store::block_on(newer.status()).unwrap();
