@@ -1,4 +1,4 @@
-//! What a node answers its neighbours: reads of its memory, messages, gossip and removals, each as `links` asks for it.
+//! What a node answers its neighbours: reads of its memory, messages, gossip, removals and what its program says, each as `links` asks for it.
 //!
 //! Reads are answered by the connection's task. The node's own thread does not take part.
 
@@ -17,15 +17,17 @@ use rustls::server::Acceptor;
 use tinaja_clock::Clock;
 use tokio::io::BufReader;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use crate::arena::Arena;
-use crate::disks::Visitors;
+use crate::comers::Comers;
 use crate::inbox::{Came, Inbox};
 use crate::lent::Lending;
-use crate::limits::{MAX_CONNECTIONS, MAX_GOSSIP_BYTES, MAX_MESSAGE_BYTES, MAX_REMOVAL_BYTES, MAX_STREAMS};
+use crate::limits::{
+    MAX_CALL_BYTES, MAX_CONNECTIONS, MAX_GOSSIP_BYTES, MAX_MESSAGE_BYTES, MAX_REMOVAL_BYTES, MAX_STREAMS,
+};
 use crate::links::{FROM, LENDS, STILLS, collect};
 use crate::packed;
 use crate::tls::FETCH;
@@ -68,8 +70,10 @@ pub struct Answers<A, C> {
     pub below: Arc<dyn Store>,
     /// Has the node forget a key; ready when it has.
     pub forget: Forget,
-    /// Who answers those that ask for objects.
-    pub visitors: Option<Visitors>,
+    /// Who is told of what else they want.
+    pub comers: Comers,
+    /// How much may be said to the program at once: [`crate::limits::MAX_CALLS_AT_ONCE`].
+    pub turns: Semaphore,
     /// Its clock.
     pub clock: Clock,
 }
@@ -108,7 +112,7 @@ impl<A: Arena + 'static, C: Send + 'static> Answers<A, C> {
             if self.asks_for_objects(&stream).await? {
                 let stream = stream.into_std().map_err(|cause| cause.to_string())?;
                 // Where many come at once each waits for its turn, within the time for a handshake: whoever is sent away takes this node for dead.
-                let visitors = self.visitors.as_ref().ok_or("it asks for objects, and nobody answers here")?;
+                let visitors = self.comers.visitors.as_ref().ok_or("it asks for objects, and nobody answers here")?;
                 visitors
                     .send((stream, from))
                     .await
@@ -200,6 +204,21 @@ impl<A: Arena + 'static, C: Send + 'static> Answers<A, C> {
                     None => (StatusCode::BAD_REQUEST, Bytes::new()),
                 }
             }
+            (&Method::POST, "/call") => {
+                // Nothing of it is read before it is its turn.
+                match self.clock.timeout(STALL, self.turns.acquire()).await {
+                    Ok(Ok(_turn)) => {
+                        match self.clock.timeout(STALL, collect(body, MAX_CALL_BYTES)).await.ok().flatten() {
+                            None => (StatusCode::BAD_REQUEST, Bytes::new()),
+                            Some(call) => match self.called(call.into()).await {
+                                Some(said) => (StatusCode::OK, said),
+                                None => (StatusCode::SERVICE_UNAVAILABLE, Bytes::new()),
+                            },
+                        }
+                    }
+                    _ => (StatusCode::SERVICE_UNAVAILABLE, Bytes::new()),
+                }
+            }
             (&Method::POST, "/remove") => {
                 let key = self.clock.timeout(STALL, collect(body, MAX_REMOVAL_BYTES)).await.ok().flatten();
                 match key.and_then(|key| packed::key_from_bytes(&key)) {
@@ -238,6 +257,13 @@ impl<A: Arena + 'static, C: Send + 'static> Answers<A, C> {
                 _ => return sending.send_reset(Reason::CANCEL),
             }
         }
+    }
+
+    /// What the program answers, if it takes it up.
+    async fn called(&self, call: Bytes) -> Option<Bytes> {
+        let (reply, answer) = oneshot::channel();
+        self.comers.calls.as_ref()?.try_send((call, reply)).ok()?;
+        answer.await.ok()
     }
 
     /// A part of the memory, in whole words.

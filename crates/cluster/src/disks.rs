@@ -7,11 +7,9 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 
-use tokio::sync::mpsc;
-
-use crate::limits::{MAX_DISK_COPIES, MAX_VISITORS};
+use crate::limits::MAX_DISK_COPIES;
 use crate::members::{Members, NodeId};
 use crate::slots::SlotKey;
 
@@ -53,17 +51,6 @@ pub struct Way {
 impl Way {
     /// As if there were no other node.
     pub const ALONE: Way = Way { keeps: true, ask: Vec::new(), before: Vec::new(), own: None };
-}
-
-/// A connection by which a node asks for objects, before its handshake, and where it comes from. It is of no runtime: whoever answers may outlive the node.
-pub type Visitor = (TcpStream, SocketAddr);
-
-/// Where they go. Those that nobody takes are closed.
-pub type Visitors = mpsc::Sender<Visitor>;
-
-/// Where they go, and where they come out. At most [`MAX_VISITORS`] wait between.
-pub fn visitors() -> (Visitors, mpsc::Receiver<Visitor>) {
-    mpsc::channel(MAX_VISITORS)
 }
 
 /// The members, and where they are.

@@ -258,7 +258,7 @@ mod tests {
         for (other, why) in [
             (card(Scheme::Bcc, 8192), "its scheme is Bcc, this node's Ccwr"),
             (card(Scheme::Ccwr, 16384), "set the same object_size"),
-            (Card { version: 2, ..own.clone() }, "use one release of Tinaja"),
+            (Card { version: 1, ..own.clone() }, "use one release of Tinaja"),
             (Card { disks: "home, copies 2".to_owned(), ..own.clone() }, "set the same disk and copies"),
         ] {
             let said = own.why_not(&other).unwrap();

@@ -17,17 +17,18 @@ use tinaja_clock::Clock;
 use tinaja_store::{Key, Store};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::answers::{Answers, Forget};
-use crate::disks::{Disks, Known, Visitors, Way};
+use crate::comers::Comers;
+use crate::disks::{Disks, Known, Way};
 use crate::drive::Driver;
 use crate::error::JoinError;
 use crate::gossip::{self, Card, View, node_id};
 use crate::inbox::Inbox;
 use crate::joining::Joining;
 use crate::lent::{self, Lending, Lent};
-use crate::limits::MAX_GOSSIP;
+use crate::limits::{MAX_CALLS_AT_ONCE, MAX_GOSSIP};
 use crate::links::{Links, REMOVING, Work};
 use crate::listings::{LISTED, Listing, Listings};
 use crate::members::{NodeId, Role};
@@ -35,6 +36,7 @@ use crate::node::{Answer, Node, Options, Ticket};
 use crate::over_both::{Near, OverBoth};
 use crate::over_http2::OverHttp2;
 use crate::packed;
+use crate::pulse::Pulse;
 use crate::slots::SlotKey;
 use crate::status::{Peer, Status};
 use crate::table::BUCKET_BYTES;
@@ -80,6 +82,8 @@ pub struct Joined {
     secret: [u8; 32],
     /// Milliseconds since 1970: what was stored before may have been removed without this node's hearing of it.
     distrusted: Arc<AtomicU64>,
+    /// When the node's thread was last seen to go on.
+    pulse: Arc<Pulse>,
     /// When others know it, if they ever will.
     grown_up: Instant,
     clock: Clock,
@@ -90,10 +94,10 @@ pub struct Joined {
 
 impl Joined {
     /// Join, or begin, a cluster. What other nodes remove is removed from `below` too. Others are found in the background: a node that
-    /// is alone serves alone. `visitors` is who answers nodes that ask for objects.
+    /// is alone serves alone. `comers` are who answers what else other nodes want.
     ///
     /// Errors: [`JoinError`].
-    pub fn join(joining: Joining, below: Arc<dyn Store>, visitors: Option<Visitors>) -> Result<Joined, JoinError> {
+    pub fn join(joining: Joining, below: Arc<dyn Store>, comers: Comers) -> Result<Joined, JoinError> {
         let clock = below.clock();
         let identity = Identity::read(&joining.files, &joining.cluster, &clock)?;
         let (lends, bytes) = joining.lends()?;
@@ -123,6 +127,7 @@ impl Joined {
         let links = Links::new(identity.client.clone(), own, clock.clone(), runtime.handle().clone());
         let (view, known): (Arc<Mutex<View>>, Arc<Mutex<Arc<Known>>>) = Default::default();
         let distrusted = Arc::new(AtomicU64::new(generation));
+        let pulse = Arc::new(Pulse::new(clock.clone()));
         let options = Options { scheme: joining.scheme, seed, patience: joining.patience, ..Options::default() };
         let id = node_id(&joining.node, generation);
         let node = Node::new(id, &arena, &lends, options, 2 * generation);
@@ -130,6 +135,7 @@ impl Joined {
         let (from, to, since, by) = (inbox.clone(), links.clone(), distrusted.clone(), clock.clone());
         let most_bytes = (lends.slot_bytes as usize).max(BUCKET_BYTES);
         let (patience, (told, begun)) = (joining.patience, std::sync::mpsc::channel());
+        let beating = pulse.clone();
         let (lent, lends_by_ucx) = (arena.clone(), lending.clone());
         let thread = clock.spawn("cluster node", move || {
             let _ending = Ending { inbox: &from, links: &to, arena: &lent };
@@ -152,7 +158,7 @@ impl Joined {
             };
             let driver = Driver::new(node, OverBoth::new(network, near), by.clone(), seed);
             let _ = told.send(Ok(()));
-            run(driver, &from, &since, (&by, patience));
+            run(driver, &from, (&since, &beating), (&by, patience));
         });
         let thread = thread.map_err(system)?;
         begun.recv().unwrap_or_else(|_| Err(JoinError::System("the node's thread does not begin".to_owned())))?;
@@ -166,7 +172,8 @@ impl Joined {
             gossip,
             below: below.clone(),
             forget: forgetting(inbox.clone(), identity.secret),
-            visitors,
+            comers,
+            turns: Semaphore::new(MAX_CALLS_AT_ONCE),
             clock: clock.clone(),
         });
         clock.start(answers.serve(listener, identity.server.clone()));
@@ -187,6 +194,7 @@ impl Joined {
             known,
             secret: identity.secret,
             distrusted,
+            pulse,
             grown_up,
             clock,
             thread: Mutex::new(Some(thread)),
@@ -240,6 +248,33 @@ impl Joined {
         let (reply, is_listed) = oneshot::channel();
         let sent = self.inbox.command(Command::Store(key, payload, ticket, reply)).is_ok();
         !sent || is_listed.await.unwrap_or(true)
+    }
+
+    /// The other nodes that belong to the cluster, each by this life of it and its name.
+    pub fn others(&self) -> Vec<(NodeId, String)> {
+        let view = self.view.lock();
+        let others = view.members.iter().filter(|(node, _)| view.addresses.contains_key(node));
+        others.map(|(node, member)| (*node, member.name.clone())).collect()
+    }
+
+    /// Whether this node has just started, and may not know all others, or they it.
+    pub fn is_young(&self) -> bool {
+        self.clock.now() < self.grown_up
+    }
+
+    /// Whether it has nobody to look for: its seeds are none, or itself.
+    pub fn is_meant_to_be_alone(&self) -> bool {
+        let own = [self.own.to_string(), self.joining.listen.to_string()];
+        self.joining.seeds.iter().all(|seed| own.contains(seed))
+    }
+
+    /// Say something to another node's program; what that answers. Nothing if the node is none of the cluster, or does not answer within 10 s, or some seconds
+    /// more where it has to be connected to.
+    pub async fn call(&self, node: NodeId, said: Bytes) -> Option<Bytes> {
+        let address = *self.view.lock().addresses.get(&node)?;
+        let (reply, answer) = oneshot::channel();
+        self.links.send(address, Work::Call(said, reply));
+        answer.await.ok().flatten()
     }
 
     /// Forget an object in the memory and on the disks of all other nodes; whether one of the disks had it. Errors: whoever has not done
@@ -311,6 +346,10 @@ impl Joined {
 
     /// What was stored before this may have been removed without this node's hearing of it.
     pub fn distrusted_before(&self) -> SystemTime {
+        if !self.has_left() && self.pulse.stands_still() {
+            // Stopped, or suspended with its machine: the others may have taken it for gone since.
+            return self.clock.wall();
+        }
         UNIX_EPOCH + Duration::from_millis(self.distrusted.load(Relaxed))
     }
 
@@ -326,7 +365,7 @@ impl Joined {
         status.scheme = format!("{:?}", self.joining.scheme).to_lowercase();
         status.disks = self.joining.disks.to_string();
         status.distrusted_before = self.distrusted.load(Relaxed) / 1000;
-        status.is_young = self.clock.now() < self.grown_up;
+        status.is_young = self.is_young();
         status.lost = self.links.lost();
         status.peers = view
             .members
@@ -476,7 +515,7 @@ fn on_change(
 fn run(
     mut driver: Driver<Arc<Lent>, OverBoth<Command>>,
     inbox: &Inbox<Command>,
-    distrusted: &AtomicU64,
+    (distrusted, pulse): (&AtomicU64, &Pulse),
     (clock, patience): (&Clock, Duration),
 ) {
     let mut waiting: HashMap<u64, oneshot::Sender<Answer>> = HashMap::new();
@@ -485,11 +524,13 @@ fn run(
     let mut pauses: Vec<(Instant, oneshot::Sender<()>)> = Vec::new();
     let mut clears = 0;
     while !inbox.has_ended() {
-        if driver.node().clears() != clears {
+        if driver.node().clears() != clears || pulse.stands_still() {
             // It was away, though it may not have noticed.
             clears = driver.node().clears();
             distrusted.store(now(clock), Relaxed);
         }
+        // Afterwards: what is from before is distrusted without a gap.
+        pulse.beat();
         while let Some(command) = inbox.next() {
             match command {
                 Command::Fetch(key, reply) => drop(waiting.insert(driver.node().fetch(&key), reply)),

@@ -19,8 +19,8 @@ const DEFAULT_OBJECT_BYTES: u64 = 16 * 1024;
 /// What a payload has beside head and body: what is around them, and a name as long as most are.
 const AROUND: u64 = 512;
 
-/// The version of what nodes of this release tell each other.
-pub const PROTOCOL: u32 = 1;
+/// The version of what nodes of this release tell each other. Those of version 1 hear of no purge but of a URL's.
+pub const PROTOCOL: u32 = 2;
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq)]

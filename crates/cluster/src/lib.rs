@@ -8,7 +8,7 @@
 //!
 //! - [`drive`], [`over_ucx`], [`over_http2`], [`over_both`]: a node over a network ([`transport`]). [`lent`]: the memory that it lends.
 //! - [`joined`]: a node as a part of a program, with its thread and connections ([`links`], [`answers`]), and with others found by [`gossip`].
-//! - [`disks`]: on whose disks objects lie.
+//! - [`disks`]: on whose disks objects lie. [`comers`]: what other nodes want of the program.
 //! - [`pooled`]: a store over a store, whose memory is the cluster's. It is what a proxy uses.
 //!
 //! The first three groups are without I/O, clock and threads: memory is whatever has words ([`Arena`]), what a peer has read is bytes, and whoever drives a node
@@ -18,6 +18,7 @@
 
 pub mod answers;
 mod arena;
+pub mod comers;
 pub mod counts;
 pub mod directory;
 pub mod disks;
@@ -41,6 +42,7 @@ mod packed;
 mod part;
 pub mod pool;
 pub mod pooled;
+pub mod pulse;
 pub mod scheme;
 pub mod slots;
 pub mod status;
@@ -49,6 +51,7 @@ pub mod tls;
 pub mod transport;
 
 pub use arena::Arena;
+pub use comers::Comers;
 pub use error::JoinError;
 pub use joining::Joining;
 pub use pooled::Pooled;

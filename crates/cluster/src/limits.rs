@@ -52,6 +52,14 @@ pub const MAX_DISK_COPIES: usize = 8;
 /// Connections by which other nodes ask for objects, that nobody has taken up yet.
 pub const MAX_VISITORS: usize = 64;
 
+/// What other nodes say to the program that this node is a part of, at once; whoever says more waits, and is refused after some seconds.
+pub const MAX_CALLS_AT_ONCE: usize = 16;
+
+/// The longest of it, in bytes, and the longest answer.
+pub const MAX_CALL_BYTES: usize = 1 << 20;
+/// See [`MAX_CALL_BYTES`].
+pub const MAX_CALL_ANSWER_BYTES: usize = 1024;
+
 /// Gossip of one node, in bytes.
 pub const MAX_GOSSIP_BYTES: usize = 128 << 10;
 

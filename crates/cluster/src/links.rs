@@ -7,6 +7,7 @@
 //! GET  /lends                 what is needed to read the neighbour's memory without its help
 //! GET  /still                 the neighbour is to leave UCX alone for a moment
 //! POST /remove                a key that is to be removed from the neighbour's disk
+//! POST /call                  what the program says to the neighbour's
 //! ```
 //!
 //! A connection on which something takes too long is given up, and a new one made for what comes next.
@@ -31,7 +32,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 
-use crate::limits::{MAX_LINKS, MAX_QUEUED, MAX_TOLD_BYTES};
+use crate::limits::{MAX_CALL_ANSWER_BYTES, MAX_LINKS, MAX_QUEUED, MAX_TOLD_BYTES};
 
 /// What is needed to read a neighbour's memory without its help.
 pub const LENDS: &str = "/lends";
@@ -80,6 +81,8 @@ pub enum Work {
     },
     /// Remove this from the disk; whether it was there, if it is gone.
     Remove(Bytes, oneshot::Sender<Option<bool>>),
+    /// Say this to the neighbour's program; what that answers.
+    Call(Bytes, oneshot::Sender<Option<Bytes>>),
 }
 
 impl Work {
@@ -87,7 +90,7 @@ impl Work {
     fn fail(self) {
         match self {
             Work::Read { tell, .. } | Work::Ask { tell, .. } => tell(None),
-            Work::Message(_) | Work::Gossip(_) | Work::Remove(..) => {}
+            Work::Message(_) | Work::Gossip(_) | Work::Remove(..) | Work::Call(..) => {}
         }
     }
 }
@@ -300,6 +303,7 @@ impl Way {
             }
             Work::Gossip(body) => (Method::POST, "/gossip".to_owned(), Bytes::copy_from_slice(body), STALL),
             Work::Remove(body, _) => (Method::POST, "/remove".to_owned(), body.clone(), REMOVING),
+            Work::Call(body, _) => (Method::POST, "/call".to_owned(), body.clone(), REMOVING),
         };
         let request = Request::builder()
             .method(method)
@@ -326,6 +330,7 @@ impl Way {
                 Work::Read { bytes, .. } => *bytes,
                 Work::Ask { .. } => MAX_TOLD_BYTES,
                 Work::Remove(..) => 1,
+                Work::Call(..) => MAX_CALL_ANSWER_BYTES,
                 Work::Message(_) | Work::Gossip(_) => 0,
             };
             let answered = shared.clock.timeout(patience, answered(answer, most)).await;
@@ -338,6 +343,7 @@ impl Way {
                 Work::Read { tell, bytes, .. } => tell(answered.filter(|brought| brought.len() == bytes)),
                 Work::Ask { tell, .. } => tell(answered),
                 // Whoever asked may have gone.
+                Work::Call(_, tell) => drop(tell.send(answered.map(Bytes::from))),
                 Work::Remove(_, tell) => drop(tell.send(answered.map(|was_there| !was_there.is_empty()))),
                 Work::Message(_) | Work::Gossip(_) => {}
             }
@@ -345,7 +351,7 @@ impl Way {
     }
 }
 
-/// How long a neighbour's disk may take to have something removed.
+/// How long a neighbour's disk may take to have something removed, and its program to answer.
 pub const REMOVING: Duration = Duration::from_secs(10);
 
 fn append(all: &mut BytesMut, message: &[u8]) {

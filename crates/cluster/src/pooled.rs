@@ -20,7 +20,8 @@ use tinaja_store::{
 };
 use tokio::sync::oneshot;
 
-use crate::disks::{Disks, Visitors};
+use crate::comers::Comers;
+use crate::disks::Disks;
 use crate::error::JoinError;
 use crate::joined::Joined;
 use crate::joining::Joining;
@@ -49,9 +50,9 @@ struct Inner {
 }
 
 impl Pooled {
-    /// Join a cluster with the objects of a store; `visitors` is who answers nodes that ask for objects. Errors: as [`Joined::join`].
-    pub fn join(below: Arc<dyn Store>, joining: Joining, visitors: Option<Visitors>) -> Result<Pooled, JoinError> {
-        let joined = Joined::join(joining, below.clone(), visitors)?;
+    /// Join a cluster with the objects of a store; `comers` are who answers what else other nodes want. Errors: as [`Joined::join`].
+    pub fn join(below: Arc<dyn Store>, joining: Joining, comers: Comers) -> Result<Pooled, JoinError> {
+        let joined = Joined::join(joining, below.clone(), comers)?;
         Ok(Pooled(Arc::new(Inner { below, joined, copied: AtomicUsize::new(0) })))
     }
 

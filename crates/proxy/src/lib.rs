@@ -68,6 +68,7 @@ mod metrics;
 pub mod mirrors;
 mod monitoring;
 mod neighbours;
+mod nodes;
 mod origin;
 mod page;
 mod proxy_protocol;
@@ -91,6 +92,7 @@ pub use lifecycle::{Predecessor, Reload, ReloadError, Server, Service, can_liste
 pub use limits::Limits;
 pub use metrics::{count_panics, panics};
 pub use neighbours::{Neighbours, Visitor, Way};
+pub use nodes::{Call, Nodes, OtherNode, Others};
 pub use origin::{BadOrigin, Balance, Check, OriginTls, OriginUrl, Upstream};
 pub use routes::{BadRoutes, Route, Routes};
 pub use rules::{Action, BadCidr, BadPorts, Cidr, Ports, Rule, Rules};

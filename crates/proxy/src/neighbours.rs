@@ -25,6 +25,9 @@ pub(crate) const INTERCEPTED: HeaderName = HeaderName::from_static("tinaja-inter
 /// In the answer: the origin's address that the object came from. An answer without it is a page of the neighbour's own.
 pub(crate) const FETCHED_FROM: HeaderName = HeaderName::from_static("tinaja-fetched-from");
 
+/// In the answer: which bans had been made when the object's origin was asked for it, and the hashes of what that calls it.
+pub(crate) const ASKED_AT: HeaderName = HeaderName::from_static("tinaja-asked-at");
+
 /// In a page of a neighbour's own: the origin has failed it, so that further neighbours would fare no better.
 pub(crate) const TRIED: HeaderName = HeaderName::from_static("tinaja-tried");
 

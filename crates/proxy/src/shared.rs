@@ -25,6 +25,7 @@ use crate::intercept::Rejections;
 use crate::limits::Limits;
 use crate::metrics::{Metrics, Source};
 use crate::neighbours::Neighbours;
+use crate::nodes::Nodes;
 use crate::quotas::Quotas;
 use crate::rules::{Asked, Own, is_public};
 use crate::sparing::Sparing;
@@ -63,6 +64,8 @@ pub(crate) struct Shared {
     pub bans: Arc<Bans>,
     /// With whom it has one cache on their disks.
     pub neighbours: Option<Arc<Neighbours>>,
+    /// The other nodes of its cluster.
+    pub nodes: Option<Arc<Nodes>>,
     /// Whether connections without a request are to end now. A proxy that hands over lets each bring its next request, and
     /// says at its answer that it is the last: closed before, some would have sent one already.
     pub ending: watch::Sender<bool>,

@@ -8,13 +8,15 @@ use std::time::{Duration, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 use bytesize::ByteSize;
 use parking_lot::Mutex;
-use tinaja_cluster::disks::{self, Disks, Visitors};
+use tinaja_cluster::comers;
+use tinaja_cluster::disks::{self, Disks};
+use tinaja_cluster::members::NodeId;
 use tinaja_cluster::status::Status;
 use tinaja_cluster::tls::Identity;
-use tinaja_cluster::{JoinError, Joining, Pooled};
+use tinaja_cluster::{Comers, JoinError, Joining, Pooled};
 use tinaja_proxy::admin::Describe;
 use tinaja_proxy::admin::words::{Answer, Ask};
-use tinaja_proxy::{Neighbours, Way};
+use tinaja_proxy::{Neighbours, Nodes, OtherNode, Others, Way};
 use tinaja_store::{Clock, Key, Store};
 
 use crate::control;
@@ -25,21 +27,24 @@ use crate::settings;
 #[derive(Clone, Default)]
 pub struct OwnNode {
     node: Arc<Mutex<Option<Pooled>>>,
-    /// Who answers nodes that ask for objects.
-    visitors: Option<Visitors>,
+    /// Who answers what other nodes want.
+    comers: Comers,
 }
 
 impl OwnNode {
-    /// A node to be, and its neighbours, if objects lie on the disks of all of them.
+    /// A node to be, its neighbours, if objects lie on the disks of all of them, and the others, who are told what is taken back.
     ///
     /// Errors: its certificates are of no use.
-    pub fn new(joining: Option<&Joining>) -> Result<(OwnNode, Option<Neighbours>), JoinError> {
-        let Some(joining) = joining.filter(|joining| joining.disks != Disks::Own) else {
-            return Ok((OwnNode::default(), None));
-        };
+    pub fn new(joining: Option<&Joining>) -> Result<(OwnNode, Option<Neighbours>, Option<Nodes>), JoinError> {
+        let Some(joining) = joining else { return Ok((OwnNode::default(), None, None)) };
+        let mut own = OwnNode::default();
+        let nodes = own.nodes();
+        if joining.disks == Disks::Own {
+            return Ok((own, None, Some(nodes)));
+        }
         let identity = Identity::read(&joining.files, &joining.cluster, &Clock::system())?;
-        let (visitors, come) = disks::visitors();
-        let own = OwnNode { visitors: Some(visitors), ..OwnNode::default() };
+        let (visitors, come) = comers::visitors();
+        own.comers.visitors = Some(visitors);
         let (node, same, here) = (own.node.clone(), own.node.clone(), own.node.clone());
         let disk = move || here.lock().as_ref().map(Pooled::below);
         let is_there = move |address| same.lock().as_ref().is_some_and(|node| node.node().is_there(address));
@@ -57,12 +62,33 @@ impl OwnNode {
             joining.object_bytes,
             come,
         );
-        Ok((own, Some(neighbours)))
+        Ok((own, Some(neighbours), Some(nodes)))
+    }
+
+    /// The other nodes, as a proxy tells them what is taken back.
+    fn nodes(&mut self) -> Nodes {
+        let (node, asking) = (self.node.clone(), self.node.clone());
+        let (calls, called) = comers::calls();
+        self.comers.calls = Some(calls);
+        let others = move || {
+            // A node that did not join, or has left, has no others.
+            let Some(node) = node.lock().clone() else { return Others::default() };
+            let others = node.node().others().into_iter().map(|(id, name)| OtherNode { id: id.0, name });
+            Others { nodes: others.collect(), is_young: node.node().is_young() && !node.node().is_meant_to_be_alone() }
+        };
+        Nodes::new(
+            Box::new(others),
+            Box::new(move |id, said| {
+                let node = asking.lock().clone();
+                Box::pin(async move { node?.node().call(NodeId(id), said).await })
+            }),
+            called,
+        )
     }
 
     /// A store as a node of a cluster. Errors: why it cannot be one.
     pub fn join(&self, store: Arc<dyn Store>, joining: Joining) -> Result<Arc<dyn Store>, JoinError> {
-        let pooled = Pooled::join(store, joining, self.visitors.clone())?;
+        let pooled = Pooled::join(store, joining, self.comers.clone())?;
         *self.node.lock() = Some(pooled.clone());
         Ok(Arc::new(pooled))
     }

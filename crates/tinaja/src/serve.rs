@@ -46,7 +46,7 @@ pub fn serve(
     // What is stored has ages by the time of day, and machines without a battery start at one that is past.
     let clock = settings.cache.first().map_or(Clock::system(), |dir| known_clock(dir, Clock::system()));
     let options = cache_options(&settings, disk_bytes).clock(clock.clone());
-    let (node, neighbours) = OwnNode::new(settings.cluster.as_ref())?;
+    let (node, neighbours, nodes) = OwnNode::new(settings.cluster.as_ref())?;
     let open: Opener = {
         let (options, node, joining) = (options.clone(), node.clone(), settings.cluster.clone());
         Arc::new(move || {
@@ -116,6 +116,7 @@ pub fn serve(
         successor: upgrade::successor(),
         cluster: settings.cluster.is_some().then(|| node.describe()),
         neighbours,
+        nodes,
         on_handed_over: Box::new(move |process| {
             handed.store(true, Ordering::Release);
             notify::handed_over(process);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use tinaja_cluster::{Joining, Pooled};
+use tinaja_cluster::{Comers, Joining, Pooled};
 use tinaja_store::contract::{Harness, Size, Subject};
 use tinaja_store::{Cache, CacheOptions, Store, block_on};
 
@@ -29,7 +29,7 @@ fn open(dir: &TempDir, size: Size) -> Arc<Pooled> {
     let (disk, object) = if size == Size::Ample { (256 << 20, 4096) } else { (8 << 20, 8192) };
     let options = CacheOptions::new(dir.path()).disk_bytes(disk).mean_object_bytes(object).memory_bytes(1 << 20);
     let joining = Joining { memory_bytes: 1 << 20, ..joining("alone", &[]) };
-    Arc::new(Pooled::join(Arc::new(Cache::open(options).unwrap()), joining, None).unwrap())
+    Arc::new(Pooled::join(Arc::new(Cache::open(options).unwrap()), joining, Comers::default()).unwrap())
 }
 
 impl Subject for OnDisk {

@@ -4,9 +4,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 
-use tinaja_cluster::Pooled;
-use tinaja_cluster::disks::visitors;
+use tinaja_cluster::comers::visitors;
 use tinaja_cluster::limits::MAX_VISITORS;
+use tinaja_cluster::{Comers, Pooled};
 use tinaja_store::contract::bytes_of;
 use tinaja_store::{Clock, Key};
 
@@ -88,7 +88,9 @@ fn strangers_get_nothing_and_nonsense_does_no_harm() {
 fn whoever_asks_for_objects_waits_for_its_turn() {
     let dir = tempfile::tempdir().unwrap();
     let (visitors, mut taken) = visitors();
-    let node = Pooled::join(cache(dir.path()), joining("node", &[]), Some(visitors)).unwrap();
+    let node =
+        Pooled::join(cache(dir.path()), joining("node", &[]), Comers { visitors: Some(visitors), ..Comers::default() })
+            .unwrap();
     let hello = hello();
     let asking: Vec<TcpStream> = (0..MAX_VISITORS + 20)
         .map(|_| {

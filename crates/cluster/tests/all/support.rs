@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use tempfile::TempDir;
 use tinaja_cluster::tls::Files;
-use tinaja_cluster::{Joining, Pooled};
+use tinaja_cluster::{Comers, Joining, Pooled};
 use tinaja_store::{Cache, CacheOptions, Commit, Hint, Hit, Key, Source, Store, block_on};
 use tinaja_testkit::nginx::make_certificates;
 use tinaja_testkit::wait::eventually;
@@ -52,7 +52,7 @@ impl One {
     pub fn start(joining: Joining) -> One {
         let dir = tempfile::tempdir().unwrap();
         let below = cache(dir.path());
-        One { store: Pooled::join(below.clone(), joining, None).unwrap(), below, _dir: dir }
+        One { store: Pooled::join(below.clone(), joining, Comers::default()).unwrap(), below, _dir: dir }
     }
 
     pub fn address(&self) -> SocketAddr {

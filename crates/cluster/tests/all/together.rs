@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tinaja_cluster::{Joining, Pooled};
+use tinaja_cluster::limits::{MAX_CALL_BYTES, MAX_CALLS_AT_ONCE};
+use tinaja_cluster::{Comers, Joining, Pooled};
 use tinaja_store::contract::bytes_of;
 use tinaja_store::{Key, Removed, Source, Store, StoreError, Updated, block_on};
 use tinaja_testkit::wait::eventually;
@@ -117,7 +118,7 @@ fn a_node_that_is_gone_is_done_without() {
     eventually("a removal everywhere", || block_on(nodes[0].store.remove(&key(1))).is_ok());
     // It comes back as another life, and has to validate what it had before; the others know that they were not away.
     let address = nodes[0].address();
-    let again = Pooled::join(gone.below.clone(), joining("node 2", &[address]), None).unwrap();
+    let again = Pooled::join(gone.below.clone(), joining("node 2", &[address]), Comers::default()).unwrap();
     eventually("it to be known again", || nodes.iter().all(|node| node.peers() == 2));
     assert!(again.distrusted_before() > gone.store.distrusted_before());
 }
@@ -154,7 +155,8 @@ fn nodes_that_do_not_go_together_are_told_why() {
 fn what_cannot_be_joined_is_said() {
     let dir = tempfile::tempdir().unwrap();
     let below = cache(dir.path());
-    let said = |joining: Joining| Pooled::join(below.clone(), joining, None).map(drop).unwrap_err().to_string();
+    let said =
+        |joining: Joining| Pooled::join(below.clone(), joining, Comers::default()).map(drop).unwrap_err().to_string();
     let (own, other) = (files(false), files(true));
     let with = |files| Joining { files, ..joining("node", &[]) };
     let mut missing = own.clone();
@@ -171,4 +173,49 @@ fn what_cannot_be_joined_is_said() {
     assert!(said(Joining { listen, ..joining("node", &[]) }).contains("cannot listen on 127.0.0.1:"));
     assert!(said(Joining { memory_bytes: 100, ..joining("node", &[]) }).contains("make memory larger"));
     assert!(said(Joining { memory_bytes: 1 << 62, ..joining("node", &[]) }).contains("make memory smaller"));
+}
+
+/// What a node's program says to another's, and what that answers: each in its turn, however many there are; too much, or to nobody, is not answered.
+#[test]
+fn programs_talk_by_their_nodes() {
+    let (calls, mut taken) = tinaja_cluster::comers::calls();
+    let (dirs, one) = ([(); 2].map(|()| tempfile::tempdir().unwrap()), One::start(joining("one", &[])));
+    let comers = Comers { calls: Some(calls), ..Comers::default() };
+    let other = Pooled::join(cache(dirs[0].path()), joining("other", &[one.address()]), comers).unwrap();
+    eventually("the nodes to know each other", || {
+        one.store.node().others().len() == 1 && other.node().others().len() == 1
+    });
+    let to = |node: &Pooled| node.node().others().remove(0).0;
+    let (id, back) = (to(&one.store), to(&other));
+    assert_eq!(one.store.node().others()[0].1, "other");
+    // What is said so fast waits until somebody answers.
+    let answering = std::thread::spawn(move || {
+        let mut most = 0;
+        while let Some((said, answer)) = taken.blocking_recv() {
+            most = most.max(said.len());
+            answer.send([&b"heard "[..], &said[..said.len().min(9)]].concat().into()).unwrap();
+        }
+        most
+    });
+    std::thread::scope(|scope| {
+        for n in 0..2 * MAX_CALLS_AT_ONCE {
+            let node = one.store.node();
+            scope.spawn(move || {
+                let answer = block_on(node.call(id, format!("call {n}").into_bytes().into()));
+                assert_eq!(answer.as_deref(), Some(format!("heard call {n}").as_bytes()));
+            });
+        }
+    });
+    let long = |bytes| block_on(one.store.node().call(id, vec![b'x'; bytes].into()));
+    assert_eq!(long(MAX_CALL_BYTES).as_deref(), Some(&b"heard xxxxxxxxx"[..]));
+    assert_eq!(long(MAX_CALL_BYTES + 1), None);
+    // Nobody answers there, and nobody is there.
+    assert_eq!(block_on(other.node().call(back, "call".into())), None);
+    assert_eq!(block_on(other.node().call(id, "call".into())), None);
+    assert!(
+        one.store.node().is_young() && one.store.node().is_meant_to_be_alone() && !other.node().is_meant_to_be_alone()
+    );
+    block_on(other.close()).unwrap();
+    drop(other);
+    assert_eq!(answering.join().unwrap(), MAX_CALL_BYTES);
 }

@@ -9,8 +9,9 @@ use tinaja_clock::Clock;
 use tinaja_http::lines::lines;
 
 use super::elsewhere::with_elsewhere;
-use crate::bans::{BanError, Bans, MOST_TEXT_BYTES, Rule, Selector, Subject, hash, split, tag_fields};
+use crate::bans::{BanError, Bans, MOST_TEXT_BYTES, Rule, Selector, Subject, hash, of_stopped_node, split, tag_fields};
 use crate::config::Listener;
+use crate::nodes::{Nodes, ban_everywhere};
 
 /// In a PURGE: what is purged besides the URL itself, and how.
 const PURGE: HeaderName = HeaderName::from_static("tinaja-purge");
@@ -19,11 +20,11 @@ const SOFT: HeaderName = HeaderName::from_static("fastly-soft-purge");
 /// Tags in one PURGE, as at Fastly.
 const MOST_TAGS: usize = 256;
 
-/// Takes back what fits, under the names that these listeners give it too. Returns once it is on the disk.
+/// Takes back what fits, under the names that these listeners give it too. Returns once it is on the disk, and on those of all other nodes.
 ///
 /// Errors: why nothing was taken back, and what to do.
 pub(crate) async fn purge_by(
-    bans: &Arc<Bans>,
+    (bans, nodes): (&Arc<Bans>, Option<&Arc<Nodes>>),
     clock: &Clock,
     listeners: &[Arc<Listener>],
     what: &[Selector],
@@ -34,12 +35,7 @@ pub(crate) async fn purge_by(
     }
     let what = with_elsewhere(what, listeners);
     let rules = what.iter().map(Selector::rule).collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
-    ban(bans, clock, rules, soft).await.map_err(|error| error.to_string())
-}
-
-async fn ban(bans: &Arc<Bans>, clock: &Clock, rules: Vec<Rule>, soft: bool) -> Result<(), BanError> {
-    let (bans, now) = (bans.clone(), clock.wall());
-    clock.block(move || bans.ban(rules, soft, now)).await.unwrap_or(Err(BanError::Away))
+    ban_everywhere(bans, nodes, clock, rules, soft).await.map_err(|error| error.to_string())
 }
 
 /// The same in a cache that no server runs on, whose first directory this is; and whether it is a node of a cluster. Whoever calls this has
@@ -52,9 +48,12 @@ pub fn ban_stopped(
     soft: bool,
     now: SystemTime,
 ) -> Result<(), BanError> {
+    if is_node {
+        return Err(of_stopped_node());
+    }
     let bans = Bans::away(dir.is_dir().then_some(dir), is_node);
     bans.take(now);
-    bans.ban(what.iter().filter_map(|what| what.rule().ok()).collect(), soft, now)
+    bans.ban(what.iter().filter_map(|what| what.rule().ok()).collect(), soft, now).map(drop)
 }
 
 /// What a PURGE asks for besides forgetting its URL.
@@ -68,8 +67,8 @@ impl By {
     /// Has it done.
     ///
     /// Errors: [`BanError`].
-    pub async fn carry_out(self, bans: &Arc<Bans>, clock: &Clock) -> Result<(), BanError> {
-        ban(bans, clock, self.rules, self.soft).await
+    pub async fn carry_out(self, bans: &Arc<Bans>, nodes: Option<&Arc<Nodes>>, clock: &Clock) -> Result<(), BanError> {
+        ban_everywhere(bans, nodes, clock, self.rules, self.soft).await
     }
 }
 

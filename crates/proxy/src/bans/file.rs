@@ -22,6 +22,8 @@ const DAMAGED: &str = "tinaja.bans.damaged";
 /// No file that we write is longer: all bans that are held take some 12 MiB, and one that would be
 /// longer than half of this is written anew.
 const MOST_FILE_BYTES: u64 = 64 << 20;
+/// Numbers that a file sets aside at once for what is no ban: it is written so much less often.
+const SET_ASIDE: u64 = 4096;
 /// A file is written anew once it has so many records, and most of them are useless.
 const MOST_USELESS: usize = 4096;
 
@@ -60,6 +62,8 @@ pub(super) struct Book {
     file: Option<File>,
     bytes: u64,
     records: usize,
+    /// After a restart no number up to this one is given again.
+    set_aside: u64,
 }
 
 impl Book {
@@ -68,7 +72,7 @@ impl Book {
     ///
     /// Errors: what the system says.
     pub fn open(dir: &Path, now: u64) -> io::Result<(Table, Book)> {
-        let none = Book { dir: dir.to_owned(), id: 0, file: None, bytes: 0, records: 0 };
+        let none = Book { dir: dir.to_owned(), id: 0, file: None, bytes: 0, records: 0, set_aside: 0 };
         let path = path(dir);
         let file = match options().read(true).write(true).open(&path) {
             Ok(file) => file,
@@ -92,7 +96,8 @@ impl Book {
                 bans.into_iter().for_each(|ban| _ = table.apply(ban));
                 // Written at its end by whoever has the lock of the cache.
                 let file = options().append(true).open(&path)?;
-                Ok((table, Book { id: beginning.book, file: Some(file), bytes: whole_bytes, records, ..none }))
+                let (id, set_aside) = (beginning.book, beginning.number);
+                Ok((table, Book { id, file: Some(file), bytes: whole_bytes, records, set_aside, ..none }))
             }
             Err(damage) => {
                 let aside = dir.join(DAMAGED);
@@ -132,6 +137,18 @@ impl Book {
 
     pub fn path(&self) -> PathBuf {
         path(&self.dir)
+    }
+
+    /// Sees to it that no number up to this one is given again after a restart, though no ban has it.
+    ///
+    /// Errors: what the system says; then it may be.
+    pub fn set_aside(&mut self, number: u64, table: &RwLock<Table>) -> io::Result<()> {
+        if number <= self.set_aside && self.file.is_some() {
+            return Ok(());
+        }
+        self.begin()?;
+        let all = table.read().all();
+        self.write_anew(number + SET_ASIDE, &all)
     }
 
     /// Writes bans down, behind those in `table`.
@@ -179,6 +196,7 @@ impl Book {
 
     /// The file is whole at any moment: the old one, or the new one in its place.
     fn write_anew(&mut self, number: u64, bans: &[Ban]) -> io::Result<()> {
+        let number = number.max(self.set_aside);
         let new = self.dir.join(NEW);
         fs::remove_file(&new).or_else(none_is_well)?;
         let dir = File::open(&self.dir)?;
@@ -208,6 +226,7 @@ impl Book {
             let _ = fs::remove_file(&new);
         })?;
         (self.file, self.bytes, self.records) = (Some(file), bytes, bans.len());
+        self.set_aside = number;
         Ok(())
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! - `stamp`: when an answer was asked for, counted in bans; `tags`: what its origin calls it
 //! - `selector`: what an operator names; `rule`: the same as it is looked up
+//! - `seen`: what stamps that other nodes of a cluster gave are worth here; `told`: bans as nodes tell them each other
 //! - `marks`: bans, and the newest one of each rule; `table`: all bans, and whether one fits an object; `checked`: objects that none fits; `file`: where they are written down, as `record`s
 //!
 //! # Decisions
@@ -15,6 +16,9 @@
 //!   and never serves what was taken back.
 //! - What is banned stays where it is until a new answer takes its place, or it is evicted: a removal would have to be written down for each
 //!   object.
+//! - Each node of a cluster has a book of its own, and numbers bans as it hears of them: numbers of one order would need a leader, or clocks. So a stamp
+//!   of another book is worth what is certain of it ([`Bans::note_seen`]): whoever has made a ban has the others begin a new number, and what they stamp with
+//!   that or a later one was asked for after the ban. Of what is not known every ban counts: that costs requests, and never serves what was taken back.
 //! - Where there are too many bans, one of everything that is as old takes the place of the oldest: more is fetched anew, and memory stays
 //!   bounded.
 
@@ -23,15 +27,18 @@ mod file;
 mod marks;
 mod record;
 mod rule;
+mod seen;
 mod selector;
 mod stamp;
 mod table;
 mod tags;
+mod told;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use bytes::Bytes;
 use http::HeaderName;
 use parking_lot::{Mutex, RwLock};
 use prometheus::proto::MetricFamily;
@@ -48,6 +55,8 @@ pub use selector::{BadSelector, Selector};
 pub(crate) use stamp::Stamp;
 use table::Table;
 pub(crate) use tags::{Tags, hash, split};
+use told::Told;
+pub(crate) use told::{answer_bytes, answer_of};
 
 /// The fields in which origins name tags.
 pub(crate) fn tag_fields() -> &'static [HeaderName] {
@@ -83,6 +92,12 @@ pub enum BanError {
         /// What the system says.
         why: String,
     },
+    /// Other nodes of the cluster have not confirmed it; here it holds.
+    #[error(
+        "it is purged here, and these nodes have not confirmed it: {0}. They are told again as long as they belong to the cluster, and whoever comes \
+         back to it validates what is from before; until then they may serve what was purged. Purge again to be sure"
+    )]
+    Elsewhere(String),
     /// There were as many as can be counted.
     #[error("nothing was purged: there were more purges than this cache can count, so it has to be made anew")]
     Spent,
@@ -92,9 +107,15 @@ pub enum BanError {
 const NOWHERE: &str = "nothing was purged: the cache has no directory to write purges down in, as when it is a whole device; purge single URLs, \
                        or put a directory first in `cache`";
 
-/// Why a node of a cluster has none.
-const IN_CLUSTER: &str = "nothing was purged: nodes of a cluster purge by URL alone, since the others would not hear of anything else; purge each \
-                          URL, which all nodes then forget";
+/// Why a stopped node of a cluster takes none.
+const STOPPED_NODE: &str = "nothing was purged: this node of a cluster does not run, and the others would not hear of it; purge at a node that runs. This \
+                            one validates what it has when it starts";
+
+/// Why nodes cannot tell each other so much.
+const TOO_MUCH: &str = "nothing was purged: it is more than nodes of a cluster are told at once; purge less at a time";
+
+/// Why a node is not believed.
+const TWIN: &str = "its tinaja.bans is a copy of that of the node that purges: stop one of the two, remove that file there, and start it again";
 
 /// Who may write bans down.
 enum Writer {
@@ -109,6 +130,12 @@ enum Writer {
 /// of text; and 256 KiB for objects that none fits.
 pub(crate) struct Bans {
     now: AtomicU64,
+    /// What is stamped with this or later has seen all bans.
+    newest: AtomicU64,
+    /// There are none, and objects come from other nodes.
+    is_bare: AtomicBool,
+    /// How often the cache became this process's.
+    takes: AtomicU64,
     table: RwLock<Table>,
     checked: Checked,
     writer: Mutex<Writer>,
@@ -130,6 +157,9 @@ impl Bans {
     pub fn away(dir: Option<&Path>, is_node: bool) -> Bans {
         Bans {
             now: AtomicU64::new(0),
+            newest: AtomicU64::new(0),
+            is_bare: AtomicBool::new(false),
+            takes: AtomicU64::new(0),
             table: RwLock::default(),
             checked: Checked::default(),
             writer: Mutex::new(Writer::Away),
@@ -151,11 +181,9 @@ impl Bans {
             return;
         };
         let (mut table, book) = match Book::open(dir, seconds(now)) {
-            // So that it is missed, should it be lost. Nodes need none: they have each other's objects.
+            // So that it is missed, should it be lost; and so that what a node stamps is told from what others do.
             Ok((mut table, mut book)) => {
-                if !self.is_node
-                    && let Err(error) = book.begin()
-                {
+                if let Err(error) = book.begin() {
                     let path = book.path();
                     tracing::warn!(path = %path.display(), %error, "purges cannot be written down yet: each purge tries again");
                 }
@@ -175,20 +203,20 @@ impl Bans {
                 )
             }
         };
-        if self.is_node && table.count() > 0 {
-            tracing::warn!(
-                "this cache has purges from before it was a node of a cluster: what they name is fetched anew where other nodes have it. \
-                 To end that, empty the cache"
-            );
-        }
-        *writer = match book {
-            Writer::Book(_) if self.is_node => Writer::Nobody(IN_CLUSTER),
-            book => book,
-        };
+        *writer = book;
         table.set_of_node(self.is_node);
         let mut own = self.table.write();
-        self.now.store(table.now().0, Ordering::Release);
         *own = table;
+        self.show(&own);
+        self.takes.fetch_add(1, Ordering::Release);
+    }
+
+    /// What the table has come to, for those who look at no more than that.
+    fn show(&self, table: &Table) {
+        self.is_bare.store(self.is_node && table.count() == 0, Ordering::Release);
+        // Before anything is stamped with what is not older.
+        self.newest.store(table.newest().0, Ordering::Release);
+        self.now.store(table.now().0, Ordering::Release);
     }
 
     /// Leaves them to another process.
@@ -211,11 +239,11 @@ impl Bans {
         tags: &Tags,
         subject: impl FnOnce() -> Option<Subject<'a>>,
     ) -> Verdict {
-        let now = self.now();
-        if stamp == now {
+        let newest = Stamp(self.newest.load(Ordering::Acquire));
+        if (newest.0..=self.now().0).contains(&stamp.0) || self.is_bare.load(Ordering::Acquire) {
             return Verdict::Counts;
         }
-        let mark = self.checked.mark(place, stamp, tags, now);
+        let mark = self.checked.mark(place, stamp, tags, newest);
         if self.checked.counts(mark) {
             return Verdict::Counts;
         }
@@ -233,21 +261,99 @@ impl Bans {
         of.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Bans what fits one of these rules and was asked for before now; `soft` makes it stale and not gone. Returns once that is on the
-    /// disk. Blocks.
+    /// Bans as they are told to other nodes.
     ///
-    /// Errors: [`BanError`]; nothing is banned then.
-    pub fn ban(&self, rules: Vec<Rule>, soft: bool, now: SystemTime) -> Result<(), BanError> {
+    /// Errors: there are too many.
+    pub fn told(&self, rules: &[Rule], soft: bool, now: SystemTime) -> Result<Bytes, BanError> {
+        let bans = (1..).zip(rules).map(|(number, rule)| Ban { number, rule: rule.clone(), soft, at: seconds(now) });
+        Told::Bans(bans.collect()).bytes(self.now().book()).ok_or(BanError::Refused(TOO_MUCH))
+    }
+
+    /// What has another node begin a new number.
+    pub fn meeting(&self) -> Bytes {
+        Told::Meet.bytes(self.now().book()).unwrap_or_default()
+    }
+
+    /// Does what another node tells. The number from which on what this one asks for is younger. Blocks.
+    ///
+    /// Errors: why not, for that node.
+    pub fn hear(&self, told: &[u8], now: SystemTime) -> Result<Stamp, String> {
+        let (book, told) = Told::of(told).ok_or("it does not understand: use one release of Tinaja on both")?;
+        if book != 0 && book == self.now().book() {
+            tracing::error!(
+                "a node of the cluster has a copy of this one's tinaja.bans, so its purges are not taken: remove that file at one of them"
+            );
+            return Err(TWIN.to_owned());
+        }
+        let done = match told {
+            Told::Bans(bans) => {
+                let (soft, hard): (Vec<_>, Vec<_>) = bans.into_iter().partition(|ban| ban.soft);
+                let mut done = Err(BanError::Refused("it was told of nothing"));
+                for (bans, soft) in [(hard, false), (soft, true)].into_iter().filter(|(bans, _)| !bans.is_empty()) {
+                    done = self.ban(bans.into_iter().map(|ban| ban.rule).collect(), soft, now);
+                    if done.is_err() {
+                        break;
+                    }
+                }
+                done
+            }
+            Told::Meet => self.begin_number(),
+        };
+        done.map_err(|error| error.to_string())
+    }
+
+    /// What is asked for from now on has another stamp than what was asked for before; which. Blocks.
+    fn begin_number(&self) -> Result<Stamp, BanError> {
         let mut writer = self.writer.lock();
-        let book = match &mut *writer {
-            Writer::Book(book) => book,
-            Writer::Away => return Err(BanError::Away),
-            Writer::Nobody(why) => return Err(BanError::Refused(why)),
+        let book = self.book(&mut writer)?;
+        let next = self.table.read().number() + 1;
+        if next > stamp::MOST {
+            return Err(BanError::Spent);
+        }
+        book.set_aside(next, &self.table)
+            .map_err(|error| BanError::File { path: book.path(), why: error.to_string() })?;
+        let mut table = self.table.write();
+        table.set_book(book.id());
+        table.begin_number();
+        self.show(&table);
+        Ok(table.now())
+    }
+
+    /// What another node stamps with this or later was asked for after the bans up to that number had been made.
+    pub fn note_seen(&self, from: Stamp, up_to: Stamp) {
+        let mut table = self.table.write();
+        if table.now().book() == up_to.book() {
+            table.note_seen(from, up_to.number());
+        }
+    }
+
+    /// How far other nodes must have heard, for their objects to be told from older ones; `None` if there are no bans. And how often the cache became this
+    /// process's: what was known of other nodes before is forgotten.
+    pub fn to_be_seen(&self) -> Option<(u64, Stamp)> {
+        let takes = self.takes.load(Ordering::Acquire);
+        let table = self.table.read();
+        (self.is_node && table.count() > 0).then(|| (takes, table.newest()))
+    }
+
+    fn book<'a>(&self, writer: &'a mut Writer) -> Result<&'a mut Book, BanError> {
+        match writer {
+            Writer::Book(book) => Ok(book),
+            Writer::Away => Err(BanError::Away),
+            Writer::Nobody(why) => Err(BanError::Refused(why)),
             Writer::Broken(why) => {
                 let path = self.dir.as_deref().map(file::path).unwrap_or_default();
-                return Err(BanError::File { path, why: why.clone() });
+                Err(BanError::File { path, why: why.clone() })
             }
-        };
+        }
+    }
+
+    /// Bans what fits one of these rules and was asked for before now; `soft` makes it stale and not gone. Returns once that is on the
+    /// disk: what is asked for from now on is stamped so, or later. Blocks.
+    ///
+    /// Errors: [`BanError`]; nothing is banned then.
+    pub fn ban(&self, rules: Vec<Rule>, soft: bool, now: SystemTime) -> Result<Stamp, BanError> {
+        let mut writer = self.writer.lock();
+        let book = self.book(&mut writer)?;
         let new: Vec<_> = {
             let table = self.table.read();
             let numbers = table.number() + 1..;
@@ -265,7 +371,8 @@ impl Bans {
             self.made.get(ban.rule.kind()).inspect(|made| _ = made.fetch_add(1, Ordering::Relaxed));
             collapsed += table.apply(ban);
         }
-        self.now.store(table.now().0, Ordering::Release);
+        self.show(&table);
+        let stamp = table.now();
         drop(table);
         if collapsed > 0 {
             self.collapsed.fetch_add(collapsed, Ordering::Relaxed);
@@ -276,7 +383,7 @@ impl Bans {
         if let Err(error) = book.shorten(&self.table) {
             tracing::warn!(%error, path = %book.path().display(), "the file of purges could not be rewritten, and grows on");
         }
-        Ok(())
+        Ok(stamp)
     }
 
     /// What is counted of them.
@@ -301,9 +408,16 @@ impl Bans {
     }
 }
 
+/// Why what is purged in a stopped node is not.
+pub(crate) fn of_stopped_node() -> BanError {
+    BanError::Refused(STOPPED_NODE)
+}
+
 fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
+#[cfg(test)]
+mod node_tests;
 #[cfg(test)]
 mod tests;

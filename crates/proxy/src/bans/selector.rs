@@ -107,8 +107,7 @@ impl Selector {
                 HostPattern::Below(host) => Rule::Domain(host),
             },
             Selector::Suffix { suffix, host } => {
-                let printable = short(suffix)?.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#".contains(&byte));
-                if suffix.is_empty() || !printable {
+                if !is_suffix(short(suffix)?) {
                     return Err(BadSelector::Suffix(suffix.clone()));
                 }
                 Rule::Suffix { host: one(host)?, suffix: suffix.clone() }
@@ -134,6 +133,23 @@ impl Selector {
     }
 }
 
+impl Rule {
+    /// Whether it is what [`Selector::rule`] may make. What another node says is not believed.
+    pub fn makes_sense(&self) -> bool {
+        let is_text = |text: &str| {
+            !text.is_empty() && text.len() <= MOST_TEXT_BYTES && text.bytes().all(|byte| byte.is_ascii_graphic())
+        };
+        let may_be = |host: &Option<String>| host.as_deref().is_none_or(is_text);
+        match self {
+            Rule::All => true,
+            Rule::Url(text) | Rule::Prefix(text) | Rule::Host(text) | Rule::Domain(text) => is_text(text),
+            Rule::Suffix { host, suffix } => may_be(host) && is_text(suffix) && is_suffix(suffix),
+            Rule::Regex(text) => text.len() <= MOST_TEXT_BYTES && compiled(text).is_ok(),
+            Rule::Tag { host, .. } => may_be(host),
+        }
+    }
+}
+
 /// Compiles a regular expression in bounded memory.
 pub(super) fn compiled(expression: &str) -> Result<regex::bytes::Regex, BadSelector> {
     let mut builder = RegexBuilder::new(expression);
@@ -146,6 +162,11 @@ pub(super) fn compiled(expression: &str) -> Result<regex::bytes::Regex, BadSelec
             BadSelector::Regex { expression: expression.to_owned(), why }
         }
     })
+}
+
+/// Whether paths can end so.
+fn is_suffix(suffix: &str) -> bool {
+    !suffix.is_empty() && suffix.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#".contains(&byte))
 }
 
 fn short(text: &str) -> Result<&str, BadSelector> {

@@ -7,6 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use super::Verdict;
 use super::marks::{Ban, Found, Marks, Tried};
 use super::rule::{Rule, Subject};
+use super::seen::Seen;
 use super::stamp::Stamp;
 use super::tags::Tags;
 
@@ -26,8 +27,12 @@ pub(super) struct Table {
     number: u64,
     /// What is of another book is stale since then.
     opened: u64,
-    /// Objects come from other nodes too, whose stamps say nothing here.
+    /// The largest number of a ban that is held.
+    newest: u64,
+    /// Objects come from other nodes too, with stamps of their books.
     of_node: bool,
+    /// What those are worth here.
+    seen: Seen,
     bans: BTreeMap<u64, Ban>,
     text_bytes: usize,
     all: Marks,
@@ -73,6 +78,27 @@ impl Table {
         Stamp::new(self.book, self.number)
     }
 
+    /// What is asked for from now on is told from what was asked for before, though no ban is made.
+    pub fn begin_number(&mut self) {
+        self.number += 1;
+    }
+
+    /// What has this stamp of the own book, or a later one, counts.
+    pub fn newest(&self) -> Stamp {
+        Stamp::new(self.book, self.newest)
+    }
+
+    /// What has this stamp of another book, or a later one of that, was asked for after the own bans up to this number had been made.
+    pub fn note_seen(&mut self, from: Stamp, own: u64) {
+        if from.book() != self.book && from.book() != 0 {
+            self.seen.note(from, own);
+        }
+    }
+
+    fn is_own(&self, stamp: Stamp) -> bool {
+        stamp.book() == self.book && stamp.number() <= self.number
+    }
+
     /// How many there are.
     pub fn count(&self) -> usize {
         self.bans.len() + usize::from(self.all.hard > 0) + usize::from(self.all.soft > 0)
@@ -90,8 +116,8 @@ impl Table {
 
     /// Whether what was asked for at `stamp` counts.
     pub fn judge(&self, stamp: Stamp, tags: &Tags, subject: Option<&Subject<'_>>) -> Verdict {
-        let is_own = stamp.book() == self.book && stamp.number() <= self.number;
-        let number = if is_own { stamp.number() } else { 0 };
+        let is_own = self.is_own(stamp);
+        let number = if is_own { stamp.number() } else { self.seen.floor(stamp) };
         let mut found = Found::default();
         found.add(&self.all, "all");
         if let Some(subject) = subject {
@@ -158,6 +184,7 @@ impl Table {
     /// old as the newest of them.
     pub fn apply(&mut self, ban: Ban) -> u64 {
         self.number = self.number.max(ban.number);
+        self.newest = self.newest.max(ban.number);
         if ban.rule == Rule::All {
             self.all.set(&ban);
             let goes = |old: &Ban| old.number < ban.number && (old.soft || !ban.soft);

@@ -43,7 +43,7 @@ impl Tags {
                 fields.remove(name);
             }
         }
-        Tags::listed(hashes, unlisted)
+        Tags::hashed(hashes, unlisted)
     }
 
     /// These and others.
@@ -51,10 +51,11 @@ impl Tags {
         if others.is_empty() || self == others {
             return self.clone();
         }
-        Tags::listed(self.hashes().chain(others.hashes()).collect(), self.unlisted || others.unlisted)
+        Tags::hashed(self.hashes().chain(others.hashes()).collect(), self.unlisted || others.unlisted)
     }
 
-    fn listed(mut hashes: Vec<u64>, unlisted: bool) -> Tags {
+    /// Those with these hashes, and whether there are more.
+    pub fn hashed(mut hashes: Vec<u64>, unlisted: bool) -> Tags {
         hashes.sort_unstable();
         hashes.dedup();
         let unlisted = unlisted || hashes.len() > MOST_TAGS;

@@ -311,19 +311,6 @@ fn what_cannot_be_written_or_read() {
     nowhere.take(NOW);
     assert!(ban(&nowhere).contains("whole device"));
     let dir = tempfile::tempdir().unwrap();
-    let node = Bans::away(Some(dir.path()), true);
-    node.take(NOW);
-    assert!(ban(&node).contains("cluster") && !dir.path().join("tinaja.bans").exists());
-    // A cache that becomes a node goes by its purges, and takes other nodes' objects for what they are.
-    let alone = tempfile::tempdir().unwrap();
-    let bans = open(alone.path());
-    bans.ban(vec![tag("red")], false, NOW).unwrap();
-    let node = Bans::away(Some(alone.path()), true);
-    node.take(NOW);
-    assert!(ban(&node).contains("cluster"));
-    for stamp in [Stamp::default(), Stamp::new(77, 7)] {
-        assert_eq!((judge(&node, stamp, "a/x", &["red"]), judge(&node, stamp, "a/x", &[])), ("tag", "counts"));
-    }
     // No link is followed, to be written to or to be read.
     let (path, other) = (dir.path().join("tinaja.bans"), dir.path().join("other"));
     fs::write(&other, "mine").unwrap();

@@ -229,6 +229,7 @@ impl Asker {
                     entry.fwd_status = Some(head.status.as_u16());
                     let from = connection.address.ip();
                     (entry.fetched_from, entry.by_neighbour) = (Some(from), false);
+                    entry.note_asked(stamp, &tags);
                     return Ok(Reply { head, connection, asked, answered, stamp, tags, from, sending });
                 }
                 Err(failure) => {

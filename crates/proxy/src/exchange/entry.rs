@@ -10,8 +10,10 @@ use tinaja_http::status::{CacheStatus, Outcome};
 use tinaja_http::storable::{NotStorable, Overrides};
 use tinaja_logs::{CacheResult, Record};
 
+use super::asked_at::AskedAt;
 use super::request::Request;
 use crate::access::record;
+use crate::bans::{Stamp, Tags};
 use crate::ids::RequestId;
 use crate::metrics::Source;
 
@@ -30,6 +32,8 @@ pub(super) struct Entry {
     pub fetched_from: Option<IpAddr>,
     /// A neighbour asks, and is told that.
     pub for_neighbour: bool,
+    /// And which bans had been made when that origin was asked, and what it calls the answer.
+    pub asked_at: Option<Box<AskedAt>>,
     /// What was stored was taken back.
     pub banned: bool,
     /// No origin is asked.
@@ -92,6 +96,11 @@ impl Entry {
             self.varies_by_cookie = true;
             self.why = why.map(|why| format!("not stored: {why}"));
         }
+    }
+
+    /// Notes which bans had been made when an answer's origin was asked for it, and what that calls it: for neighbours alone.
+    pub fn note_asked(&mut self, stamp: Stamp, tags: &Tags) {
+        self.asked_at = self.for_neighbour.then(|| Box::new(AskedAt { stamp, tags: tags.clone() }));
     }
 
     /// Notes what the client is told.

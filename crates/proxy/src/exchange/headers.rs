@@ -17,11 +17,12 @@ use tinaja_http::message::{BadField, RequestHead, ResponseHead};
 use tinaja_http::misleading::misleading;
 use tinaja_http::status::CACHE_STATUS;
 
+use super::asked_at::AskedAt;
 use super::entry::Entry;
 use super::request::{Request, Ticket};
 use crate::bans::Tags;
 use crate::config::Forwarding;
-use crate::neighbours::{CLIENT, FETCHED_FROM, HAS, INTERCEPTED, OBJECT, TRIED};
+use crate::neighbours::{ASKED_AT, CLIENT, FETCHED_FROM, HAS, INTERCEPTED, OBJECT, TRIED};
 use crate::shared::Shared;
 
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -141,7 +142,7 @@ pub(crate) fn from_origin(head: &mut ResponseHead, answered: SystemTime) -> Resu
     }
     head.headers.remove(&TRANSFER_ENCODING);
     // Nodes alone say these.
-    [FETCHED_FROM, TRIED].iter().for_each(|name| head.headers.remove(name));
+    [FETCHED_FROM, ASKED_AT, TRIED].iter().for_each(|name| head.headers.remove(name));
     if !head.headers.contains_key(DATE) {
         head.headers.insert(DATE, dates::format(answered))?;
     }
@@ -178,6 +179,8 @@ pub(super) fn to_client(
     }
     if let (true, Some(address)) = (entry.for_neighbour, entry.fetched_from) {
         head.headers.insert(FETCHED_FROM, address.to_string())?;
+        let asked_at = entry.asked_at.as_deref().map(AskedAt::value);
+        asked_at.map_or(Ok(()), |value| head.headers.insert(ASKED_AT, value))?;
     }
     head.headers.append(CACHE_STATUS, entry.cache_status().value())
 }

@@ -15,6 +15,7 @@
 //!   and the other parts usually follow.
 
 mod ask;
+mod asked_at;
 mod beginning;
 mod change;
 mod encode;

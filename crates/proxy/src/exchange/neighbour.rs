@@ -13,14 +13,15 @@ use http::{Method, StatusCode};
 use tinaja_clock::Clock;
 use tinaja_http::message::{BadField, RequestHead, ResponseHead};
 
+use super::asked_at::AskedAt;
 use super::entry::Entry;
 use super::headers;
 use super::keep::{announced, keep};
 use super::reply::Reply;
 use super::request::Request;
-use crate::bans::Stamp;
+use crate::bans::Verdict;
 use crate::failure::Failure;
-use crate::neighbours::{CLIENT, FETCHED_FROM, HAS, INTERCEPTED, LISTENER, Neighbours, OBJECT, TRIED, Way};
+use crate::neighbours::{ASKED_AT, CLIENT, FETCHED_FROM, HAS, INTERCEPTED, LISTENER, Neighbours, OBJECT, TRIED, Way};
 use crate::origin::{Connection, Destination, Origins, Target};
 use crate::shared::Shared;
 
@@ -127,6 +128,7 @@ impl Neighbourhood {
         let asked = request.ticket.asked(request.method());
         self.shared.check_fetched(&request.ticket.listener, asked, reply.from)?;
         entry.fwd_status = Some(reply.head.status.as_u16());
+        entry.note_asked(reply.stamp, &reply.tags);
         let neighbour = Some(reply.connection.address);
         (entry.origin, entry.fetched_from, entry.by_neighbour) = (neighbour, Some(reply.from), true);
         if let Some(name) = self.shared.ids.header() {
@@ -189,9 +191,9 @@ impl Neighbourhood {
         neighbour: SocketAddr,
         what: Asked,
     ) -> Result<Reply, Declined> {
-        let (asked, stamp) = (self.shared.clock.wall(), self.shared.bans.now());
+        let asked = self.shared.clock.wall();
         let answered = match self.ask_neighbour(request, head, neighbour, what).await {
-            Ok((head, connection)) => match self.reply(request, head, connection, (asked, stamp)) {
+            Ok((head, connection)) => match self.reply(request, head, connection, asked) {
                 Ok(reply) => self.short_and_whole(reply, neighbour).await,
                 Err(why) => Err(why),
             },
@@ -215,7 +217,7 @@ impl Neighbourhood {
         request: &Request,
         mut head: ResponseHead,
         connection: Connection,
-        (asked, stamp): (SystemTime, Stamp),
+        asked: SystemTime,
     ) -> Result<Reply, Declined> {
         if head.headers.contains_key(&TRIED) {
             return Err(Declined::Tried);
@@ -223,8 +225,15 @@ impl Neighbourhood {
         let from = head.headers.get(FETCHED_FROM).and_then(|from| from.to_str().ok()?.parse::<IpAddr>().ok());
         let from = from.ok_or(Declined::Answered)?;
         let answered = self.shared.clock.wall();
+        let asked_at = AskedAt::of(head.headers.get(&ASKED_AT));
         headers::from_origin(&mut head, answered)?;
-        let tags = headers::tags(&request.ticket, &mut head);
+        let tags = headers::tags(&request.ticket, &mut head).with(&asked_at.tags);
+        // The origin may have been asked before a ban that the neighbour has not heard of.
+        let (bans, name) = (&self.shared.bans, &request.ticket.name);
+        let stamp = asked_at.stamp;
+        if bans.judge(&name.place(), stamp, &tags, || name.subject()) != Verdict::Counts {
+            return Err(Declined::Banned);
+        }
         Ok(Reply { head, connection, asked, answered, stamp, tags, from, sending: false })
     }
 
@@ -359,6 +368,8 @@ enum Declined {
     Unreachable(Failure),
     #[error("it has no answer of an origin's")]
     Answered,
+    #[error("it has what was purged here")]
+    Banned,
     #[error("the origin has failed it")]
     Tried,
     #[error("{0}")]

@@ -70,6 +70,7 @@ impl Sender {
         let fetched = matches!(given, Given::Fetched(_) | Given::Filling);
         entry.source = (!fetched).then(|| found.hit.source.into());
         entry.fetched_from = found.head.facts.fetched_from;
+        entry.note_asked(found.head.facts.stamp, found.head.tags());
         let stored = |found: &Found| Some((found.head.header()?, Some(found.head.facts.age(now))));
         let (with_age, gap, kept) = match given {
             Given::Fetched(head) => (Some((*head, None)), None, None),

@@ -39,13 +39,17 @@ impl Front {
     pub(super) async fn purged(&self, judged: &Judged, head: &Bytes, ticket: &Ticket) -> (u16, String) {
         let fields = head.get(judged.fields.clone()).unwrap_or_default();
         match asked_by(fields, |is_prefix| ticket.subjects(is_prefix)) {
-            Ok(Some(by)) => match by.carry_out(&self.shared.bans, &self.shared.clock).await {
+            Ok(Some(by)) => match by.carry_out(&self.shared.bans, self.shared.nodes.as_ref(), &self.shared.clock).await
+            {
                 Ok(()) => (200, "Purged.\n".to_owned()),
                 Err(error @ BanError::Away) => (503, format!("Not purged: {error}.\n")),
                 Err(error) => {
                     // Where it could not be written, and why not, is the operator's business.
                     tracing::error!(id = %ticket.id, "a purge failed: {error}");
-                    (500, format!("Not purged. Request id: {}\n", ticket.id))
+                    let is_here = matches!(error, BanError::Elsewhere(_));
+                    let so_far =
+                        if is_here { "It is purged here, and perhaps not on other nodes." } else { "Not purged." };
+                    (500, format!("{so_far} Request id: {}\n", ticket.id))
                 }
             },
             Ok(None) => self.forgotten(ticket).await,

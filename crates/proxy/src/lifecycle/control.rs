@@ -24,6 +24,7 @@ use crate::bans::Bans;
 use crate::crowd::Crowd;
 use crate::current::Current;
 use crate::guests::{Guest, Guests};
+use crate::nodes::Nodes;
 use crate::storage::Storage;
 
 /// Connections that have not asked yet. One more takes the place of the one that has been there longest.
@@ -47,6 +48,8 @@ pub(crate) struct ControlServer {
     pub storage: Storage,
     /// What was taken back.
     pub bans: Arc<Bans>,
+    /// Who else hears of what is taken back.
+    pub nodes: Option<Arc<Nodes>>,
     pub current: Arc<Current>,
     /// Who reads settings again, if somebody does.
     pub reload: Option<Requests>,
@@ -189,7 +192,7 @@ impl ControlServer {
             },
             Ask::PurgeBy { what, soft } => {
                 let listeners = self.current.listeners();
-                match purge_by(&self.bans, &self.clock, &listeners, &what, soft).await {
+                match purge_by((&self.bans, self.nodes.as_ref()), &self.clock, &listeners, &what, soft).await {
                     Ok(()) => Answer::PurgedBy,
                     Err(why) => failed(why),
                 }

@@ -15,6 +15,7 @@ use crate::accepting::NO_FILES;
 use crate::errors::TakeOverError;
 use crate::front::visits;
 use crate::monitoring::MetricsServer;
+use crate::nodes::{answer_nodes, keep_meeting};
 use crate::origin::check_all;
 use crate::storage::Opener;
 
@@ -139,6 +140,11 @@ impl Proxy {
             listeners.spawn(visits(neighbours, fronts, stopped.clone()));
         }
         let mut answering = JoinSet::new();
+        let shared = &self.exchange.shared;
+        if let Some(nodes) = &shared.nodes {
+            answering.spawn(answer_nodes(nodes.clone(), shared.bans.clone(), shared.clock.clone()));
+            answering.spawn(keep_meeting(nodes.clone(), shared.bans.clone(), shared.clock.clone()));
+        }
         match self.sockets.metrics.as_ref().map(|(_, listener)| listener.try_clone()) {
             Some(Ok(listener)) => {
                 let (shared, storage) = (self.exchange.shared.clone(), self.exchange.store.clone());

@@ -34,6 +34,7 @@ use crate::latest::Latest;
 use crate::limits::LEAST_CLIENT_MEMORY;
 use crate::metrics::Metrics;
 use crate::neighbours::Neighbours;
+use crate::nodes::Nodes;
 use crate::quotas::Quotas;
 use crate::rules::Own;
 use crate::shared::{Shared, unique_name};
@@ -80,6 +81,8 @@ pub(crate) struct Outside {
     pub cluster: Option<Describe>,
     /// With whom it has one cache.
     pub neighbours: Option<Arc<Neighbours>>,
+    /// The other nodes of its cluster.
+    pub nodes: Option<Arc<Nodes>>,
 }
 
 /// Finds out whether a proxy could listen, before anything is made for it. Errors: as of [`Server::bind`].
@@ -106,7 +109,7 @@ impl Server {
 impl Proxy {
     /// Listens, over a cache that may come later.
     pub fn bind(config: Config, switch: Arc<Switch>, outside: Outside) -> Result<(Proxy, Reloader), ServeError> {
-        let Outside { mut given, reload, dirs, successor, cluster, neighbours } = outside;
+        let Outside { mut given, reload, dirs, successor, cluster, neighbours, nodes } = outside;
         let clock = switch.clock();
         check(&config, &clock)?;
         warn(&config.listeners);
@@ -163,6 +166,7 @@ impl Proxy {
             dialled: Dialled::default(),
             bans,
             neighbours,
+            nodes,
             ending: watch::Sender::new(false),
             leaving: AtomicBool::new(false),
         });
@@ -174,6 +178,7 @@ impl Proxy {
             clock: clock.clone(),
             storage: switch.clone(),
             bans: shared.bans.clone(),
+            nodes: shared.nodes.clone(),
             current: current.clone(),
             reload,
             heirs: dirs.is_some().then_some(come),

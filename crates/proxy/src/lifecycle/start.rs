@@ -14,6 +14,7 @@ use crate::admin::{Describe, Successor};
 use crate::config::Config;
 use crate::errors::ServeError;
 use crate::neighbours::Neighbours;
+use crate::nodes::Nodes;
 use crate::storage::{Opener, Switch};
 
 /// What [`serve`] is given besides its settings.
@@ -36,6 +37,8 @@ pub struct Service {
     pub cluster: Option<Describe>,
     /// Whom to ask before an origin, where objects lie on the disks of several proxies.
     pub neighbours: Option<Neighbours>,
+    /// The other nodes of the cluster, where the cache is a node of one.
+    pub nodes: Option<Nodes>,
     /// Called with the id of the process that has taken over, as soon as it has.
     pub on_handed_over: Box<dyn FnOnce(u32) + Send>,
 }
@@ -52,8 +55,9 @@ pub struct Service {
 /// Returns when nothing uses the cache any more. Errors: [`ServeError`], before `on_ready` is called; and
 /// [`ServeError::TakeOver`] after it.
 pub fn serve(config: Config, service: Service, on_ready: impl FnOnce(&[SocketAddr])) -> Result<(), ServeError> {
-    let Service { cache, dirs, open, reload, reopen, mut predecessor, successor, cluster, neighbours, on_handed_over } =
-        service;
+    let Service { cache, dirs, open, reload, reopen, mut predecessor, successor, .. } = service;
+    let (cluster, neighbours, nodes) = (service.cluster, service.neighbours, service.nodes);
+    let on_handed_over = service.on_handed_over;
     let runtime = runtime(&config)?;
     // Before anybody can see that it runs, and ask it to stop: that would kill it otherwise.
     let (mut term, mut int, hangup, rotated) = {
@@ -67,8 +71,8 @@ pub fn serve(config: Config, service: Service, on_ready: impl FnOnce(&[SocketAdd
     };
     let (requests, asked) = mpsc::channel(1);
     let given = predecessor.as_mut().map(Predecessor::sockets).unwrap_or_default();
-    let (dirs, neighbours) = (Some(canonical(&dirs)), neighbours.map(Arc::new));
-    let outside = Outside { given, reload: Some(requests), dirs, successor, cluster, neighbours };
+    let (dirs, neighbours, nodes) = (Some(canonical(&dirs)), neighbours.map(Arc::new), nodes.map(Arc::new));
+    let outside = Outside { given, reload: Some(requests), dirs, successor, cluster, neighbours, nodes };
     let (proxy, reloader) = Proxy::bind(config, cache, outside)?;
     runtime.spawn(reloader.run(hangup, asked, reload, (rotated, reopen)));
     on_ready(&proxy.addresses);

@@ -113,7 +113,10 @@ pub fn a_beginning_is_kept(harness: &dyn Harness) {
         writer.break_off();
         if wrote == 100 {
             let came = block_on(hit.body.next(1 << 20));
-            assert!(matches!(&came, Ok(Some(came)) if *came == bytes_of(2, wrote)), "what has come is read first: {came:?}");
+            assert!(
+                matches!(&came, Ok(Some(came)) if *came == bytes_of(2, wrote)),
+                "what has come is read first: {came:?}"
+            );
         }
         assert_eq!(read_all(&mut hit), Err(ReadError::Aborted));
         assert!(store.follow(&name, id).is_none(), "nobody follows from then on");

@@ -132,6 +132,7 @@ fn a_node_without_the_object_answers_all_that_its_home_can() {
             let answer = get_with(node.listen, &url, forged).unwrap();
             check(&path, &answer);
             assert_eq!(answer.field("tinaja-fetched-from"), "", "{}", answer.head);
+            assert_eq!(answer.field("tinaja-asked-at"), "", "{}", answer.head);
             let etag = answer.field("etag");
             if !etag.is_empty() {
                 let same = get_with(node.listen, &url, &format!("If-None-Match: {etag}\r\n")).unwrap();

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tinaja_cluster::joined::Joined;
 use tinaja_cluster::joining::PROTOCOL;
 use tinaja_cluster::tls::Files;
-use tinaja_cluster::{Joining, disks::Disks};
+use tinaja_cluster::{Comers, Joining, disks::Disks};
 use tinaja_lab::peers::{Places, needs_root};
 use tinaja_store::Reference;
 use tinaja_testkit::body::body;
@@ -83,7 +83,8 @@ fn garbage_comes_to_the_port_of_each_node() {
     // Frames of a length that goes on beyond what follows, and whole ones that are no messages.
     let frames: Vec<u8> =
         noise.chunks(50).flat_map(|chunk| [&(chunk.len() as u32).to_le_bytes()[..], chunk].concat()).collect();
-    let sent = [("noise", &noise[..]), ("frames", &frames[..]), ("short", &noise[..7])];
+    let endless = vec![0; 3 << 20];
+    let sent = [("noise", &noise[..]), ("frames", &frames[..]), ("short", &noise[..7]), ("endless", &endless)];
     for (name, bytes) in sent {
         fs::write(dir.path().join(name), bytes).unwrap();
     }
@@ -104,6 +105,9 @@ fn garbage_comes_to_the_port_of_each_node() {
                     ("gossip", "short"),
                     ("remove", "noise"),
                     ("remove", "short"),
+                    ("call", "noise"),
+                    ("call", "short"),
+                    ("call", "endless"),
                 ] {
                     let mut curl = Command::new("curl");
                     curl.args(["--silent", "--http2", "--max-time", "5", "--request", "POST", "--insecure", "--cert"])
@@ -146,10 +150,9 @@ fn a_node_of_another_release_is_refused() {
     };
     let refused = |n: usize| together.status(n)["refused"].to_string();
     under_load("another release", &servers, &paths(), |load| {
-        let newer = Joined::join(joining, Arc::new(Reference::default()), None).unwrap();
-        eventually("each to refuse it", || {
-            (0..3).all(|n| refused(n).contains("it speaks version 2 of the cluster's protocol"))
-        });
+        let newer = Joined::join(joining, Arc::new(Reference::default()), Comers::default()).unwrap();
+        let why = format!("it speaks version {} of the cluster's protocol", PROTOCOL + 1);
+        eventually("each to refuse it", || (0..3).all(|n| refused(n).contains(&why)));
         together.know(&[0, 1, 2], 2);
         // That they have refused it says nothing of whom it has met: the last one it meets when the gossip comes round.
         let status = || tinaja_store::block_on(newer.status()).unwrap();

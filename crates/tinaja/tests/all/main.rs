@@ -17,6 +17,7 @@ mod browser;
 mod cache_rules;
 mod clock;
 mod cluster;
+mod cluster_bans;
 mod cluster_disks;
 mod cluster_faults;
 mod cluster_reads;
