@@ -128,10 +128,6 @@ pub fn keep(exchange: &Exchange<'_>, policy: &Policy) -> Result<Keep, NotStorabl
     if vary::fields(response).is_none() {
         return Err(NotStorable::Vary);
     }
-    let by_cookie = !policy.cookies_named && orders.store != Storing::Shared;
-    if by_cookie && vary::is_of_one_cookie(response, request) {
-        return Err(NotStorable::VaryCookie);
-    }
     let age_seconds = initial_age(response, asked, answered);
     let lifetime = lifetime_seconds(status, &chosen, response, policy, (&orders, &mut overruled), answered);
     let lifetime = lifetime.ok_or(NotStorable::NoLifetime)?;
@@ -177,6 +173,11 @@ pub fn keep(exchange: &Exchange<'_>, policy: &Policy) -> Result<Keep, NotStorabl
     if !ever_served && !response.contains_key(ETAG) && !response.contains_key(LAST_MODIFIED) {
         // It could never be served: storing it would only wear the disk.
         return Err(NotStorable::NoLifetime);
+    }
+    // The last of all reasons: it is told to who can change it by naming cookies, and then nothing else must be in the way.
+    let by_cookie = !policy.cookies_named && orders.store != Storing::Shared;
+    if by_cookie && vary::is_of_one_cookie(response, request) {
+        return Err(NotStorable::VaryCookie);
     }
     Ok(keep)
 }

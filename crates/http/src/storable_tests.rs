@@ -83,6 +83,14 @@ fn what_varies_by_cookie() {
         let expected = if stored { None } else { Some(NotStorable::VaryCookie) };
         assert_eq!(kept.err(), expected, "{control} {vary} {request:?} {policy:?}");
     }
+    for (status, control) in [(500, "public"), (200, "no-cache"), (200, "max-age=0")] {
+        let never = kept(status, &cookie, &[("vary", "Cookie"), ("cache-control", control)], &Policy::default());
+        assert_eq!(
+            never.err(),
+            Some(NotStorable::NoLifetime),
+            "naming cookies would change nothing: {status} {control}"
+        );
+    }
 }
 
 #[test]

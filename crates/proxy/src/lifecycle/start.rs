@@ -44,7 +44,7 @@ pub struct Service {
 }
 
 /// Runs a proxy until SIGTERM or SIGINT, and then ends requests in progress within `limits.stop`; a second signal
-/// ends them at once. `on_ready` is told the addresses once clients can connect.
+/// ends them at once, but for what has come of fetches, which is kept first, within six seconds. `on_ready` is told the addresses once clients can connect.
 ///
 /// On SIGHUP, and when [`crate::admin`] is asked to, `reload` is called for other settings, which are gone by from then
 /// on if they are good; if not, that is logged, and those from before stay. Then and on SIGUSR1 the access log is opened

@@ -142,7 +142,7 @@ fn serve(root: &Path, request: &Request, stream: &mut TcpStream) -> bool {
 
 /// Each smart clone asks the source for all of it, and gets it.
 #[test]
-fn a_smart_fetch_passes_and_is_counted_apart() {
+fn a_smart_fetch_passes_each_time() {
     let home = Home::new();
     let root = home.path("repositories");
     repository(&home, &root);
