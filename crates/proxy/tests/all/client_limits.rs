@@ -153,6 +153,8 @@ fn fetches_in_flight_are_counted_until_they_end() {
     // Who joins a fetch has none of its own.
     let mut joined = proxy.client();
     ask(&mut joined, "203.0.113.7", "/1");
+    // It has some of the answer, and so has joined.
+    assert_eq!(joined.stream().peek(&mut [0]).unwrap(), 1);
     assert_eq!(asked(&proxy, "198.51.100.1", "/300/other").0, 200);
     assert_eq!(counted(metrics, "fetches"), 1);
     halting.go_on();
