@@ -23,6 +23,9 @@ pub enum ChainField {
     Forwarded,
 }
 
+/// Commas within the quoted strings of one element of Forwarded. With each the element is read once more.
+const MOST_COMMAS: usize = 8;
+
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// The client at the far end of a chain of known proxies, as a judged head says: the last address in the field that `is_proxy` does not
@@ -44,7 +47,7 @@ pub fn client(fields: &[u8], field: ChainField, is_proxy: impl Fn(IpAddr) -> boo
         let line = last.get((count - back) % last.len())?;
         let found = match field {
             ChainField::XForwardedFor => walk.back(line.rsplit(|byte| *byte == b',').map(address), &is_proxy),
-            ChainField::Forwarded => walk.back(elements(line)?.iter().rev().map(|node| node_of(node)), &is_proxy),
+            ChainField::Forwarded => walk.back(Elements { rest: Some(line) }.map(|said| node_of(&said?)), &is_proxy),
         };
         match found {
             Step::Client(client) => return Some(client),
@@ -55,9 +58,12 @@ pub fn client(fields: &[u8], field: ChainField, is_proxy: impl Fn(IpAddr) -> boo
     walk.farthest
 }
 
-/// Whether one line of Forwarded can have more behind it: each quote in it is closed, and each element is one.
+/// Whether one line of Forwarded can have more behind it: each quote in it is closed, and each element is one. One of more elements than any chain of
+/// proxies writes is none.
 pub fn is_well_formed(line: &[u8]) -> bool {
-    elements(line).is_some()
+    let most = MAX_PROXIES * 2;
+    let mut elements = Elements { rest: Some(line) };
+    elements.by_ref().take(most).all(|said| said.is_some()) && elements.next().is_none()
 }
 
 /// How far a chain was gone back.
@@ -122,40 +128,59 @@ fn node_of(text: &[u8]) -> Option<IpAddr> {
     (digits || hidden).then(|| node.to_canonical())
 }
 
-/// What each element of one line of Forwarded says after `for=`, empty where it says nothing. `None` if the line is malformed anywhere:
-/// a quote that is left open swallows what the next proxy adds, so nobody can tell whose words it has.
-fn elements(line: &[u8]) -> Option<Vec<Vec<u8>>> {
-    let mut rest = line;
-    let mut found: Vec<Vec<u8>> = Vec::new();
-    let mut of_this: Option<Vec<u8>> = None;
+/// The elements of one line of Forwarded from the last to the first: what each says after `for=`, empty where it says nothing, and `None` at one
+/// that is malformed, where they end.
+///
+/// The last element is the shortest end of the line that is one, behind a comma. That is how a proxy has written it, whatever stands before:
+/// what begins within a quoted string has an odd number of quotes, so that it is none, and a quote that a client leaves open swallows nothing.
+struct Elements<'a> {
+    rest: Option<&'a [u8]>,
+}
+
+impl Iterator for Elements<'_> {
+    type Item = Option<Vec<u8>>;
+
+    fn next(&mut self) -> Option<Option<Vec<u8>>> {
+        let line = self.rest.take()?;
+        let mut end = line.len();
+        for _ in 0..=MOST_COMMAS {
+            let comma = line.get(..end)?.iter().rposition(|byte| *byte == b',');
+            let (before, text) = match comma {
+                Some(comma) => (line.get(..comma), line.get(comma + 1..)?),
+                None => (None, line),
+            };
+            if let Some(said) = element(text) {
+                self.rest = before;
+                return Some(Some(said));
+            }
+            let Some(comma) = comma else { break };
+            end = comma;
+        }
+        Some(None)
+    }
+}
+
+/// What one element says after `for=`, empty if nothing. `None` if it is malformed.
+fn element(text: &[u8]) -> Option<Vec<u8>> {
+    let mut rest = text;
+    let mut said = None;
     loop {
         rest = rest.trim_ascii_start();
-        if !matches!(rest.first(), None | Some(b',' | b';')) {
+        if !matches!(rest.first(), None | Some(b';')) {
             let (name, behind) = rest.split_at_checked(rest.iter().position(|byte| *byte == b'=')?)?;
             let (value, behind) = value(behind.get(1..)?)?;
             if !is_token(name) {
                 return None;
             }
-            if name.eq_ignore_ascii_case(b"for") && of_this.replace(value).is_some() {
+            if name.eq_ignore_ascii_case(b"for") && said.replace(value).is_some() {
                 return None;
             }
             rest = behind.trim_ascii_start();
         }
         match rest.split_first() {
-            None => {
-                found.push(of_this.unwrap_or_default());
-                return Some(found);
-            }
-            Some((b',', behind)) => {
-                found.push(of_this.take().unwrap_or_default());
-                rest = behind;
-            }
+            None => return Some(said.unwrap_or_default()),
             Some((b';', behind)) => rest = behind,
             Some(_) => return None,
-        }
-        if found.len() > MAX_PROXIES * 2 {
-            // A line that no chain of proxies writes.
-            return None;
         }
     }
 }
@@ -256,6 +281,16 @@ mod tests {
             ("Forwarded: for=\"[2001:db8:9::7]:4711\", for=\"[2001:db8::1]\"", "2001:db8:9::7"),
             ("Forwarded: for=\"203.0.113\\.7\"", "203.0.113.7"),
             ("Forwarded: for=10.0.0.3, for=10.0.0.2", "10.0.0.3"),
+            // Whatever a client has written before it counts for nothing, and a quote that it leaves open swallows nothing.
+            ("Forwarded: x, for=203.0.113.7", "203.0.113.7"),
+            ("Forwarded: =;\"\\, , for=203.0.113.7;proto=https, for=10.0.0.1", "203.0.113.7"),
+            ("Forwarded: for=\", for=203.0.113.7", "203.0.113.7"),
+            ("Forwarded: for=192.0.2.1;x=\"\\\", for=203.0.113.7", "203.0.113.7"),
+            ("Forwarded: for=192.0.2.1;x=\", for=\"[2001:db8:9::7]\"", "2001:db8:9::7"),
+            // What stands in a quoted string is no element.
+            ("Forwarded: for=203.0.113.7;host=\"a, for=192.0.2.1\"", "203.0.113.7"),
+            ("Forwarded: for=203.0.113.7;host=\"a, for=192.0.2.1;b=\";by=\"c\"", "203.0.113.7"),
+            ("Forwarded: for=203.0.113.7;host=\"a, for=192.0.2.1;b=\\\"c\"", "203.0.113.7"),
             // A line of its own is read by itself, and not at all behind the one that counts.
             ("Forwarded: for=\"|Forwarded: for=203.0.113.7", "203.0.113.7"),
         ] {
@@ -269,10 +304,7 @@ mod tests {
             "Forwarded: proto=https",
             "Forwarded: for=203.0.113.7, proto=https",
             "Forwarded: for=203.0.113.7;for=192.0.2.1",
-            // A quote that is left open by the client swallows what the proxy adds.
-            "Forwarded: for=\", for=203.0.113.7",
             "Forwarded: for=\"203.0.113.7",
-            "Forwarded: for=192.0.2.1;x=\"\\\", for=203.0.113.7",
             "Forwarded: for=2001:db8:9::7",
             "Forwarded: for=\"2001:db8:9::7\"",
             "Forwarded: for=203.0.113.7:80x",
@@ -284,6 +316,18 @@ mod tests {
         ] {
             assert_eq!(found(ChainField::Forwarded, nobody), "-", "{nobody}");
         }
+    }
+
+    #[test]
+    fn what_may_stand_before_more() {
+        for line in ["", "for=a", "for=a;host=\"b,c\", by=d", ", ,"] {
+            assert!(is_well_formed(line.as_bytes()), "{line}");
+        }
+        for line in ["x", "for=\"", "x, for=a", "for=a, for=\"b", "for=a;for=b", &"for=\",".repeat(5000)] {
+            assert!(!is_well_formed(line.as_bytes()), "{line}");
+        }
+        assert!(is_well_formed("for=a,".repeat(MAX_PROXIES * 2 - 1).as_bytes()));
+        assert!(!is_well_formed("for=a,".repeat(MAX_PROXIES * 2).as_bytes()));
     }
 
     #[test]

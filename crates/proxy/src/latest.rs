@@ -6,7 +6,9 @@
 //! - What is written is what the clock says, and not the latest that it has ever said: where it was too late once, and was then put right,
 //!   the wrong time is gone with the next writing.
 //! - A cache is written to all day and this file hardly ever: at most every [`EVERY`] where objects were stored since, and every [`IDLE`]
-//!   otherwise, but for a clock that is behind; and at an orderly end.
+//!   otherwise, but for a clock that is behind; and at an orderly end. Not before a process has run for [`EVERY`], but for an orderly end by a
+//!   clock that is not behind: a clock that starts wrong is put right in that time, and a server that starts again and again adds nothing.
+//! - One wrong reading must not count for ever. A clock that somebody sets counts, and a time of more than ten years ahead is none.
 //! - It is written in its place: its 32 bytes are part of one sector. One that was torn all the same is no bound, and no harm.
 
 use std::fs::{File, OpenOptions};
@@ -32,7 +34,9 @@ const VERSION: u32 = 1;
 const FILE_BYTES: usize = 32;
 /// The end of the year 9999: later times cannot be written in HTTP, and no clock says them.
 const LAST_SECOND: u64 = 253_402_300_799;
-/// How often it is written at most.
+/// A time that is so much later than the clock's was never: ten years.
+const TOO_FAR: Duration = Duration::from_secs(10 * 365 * 86_400);
+/// How often it is written at most, and how long a process runs before it writes it: a clock that starts wrong may be set by then.
 const EVERY: Duration = Duration::from_secs(5 * 60);
 /// How often it is written where nothing was stored.
 const IDLE: Duration = Duration::from_secs(3600);
@@ -62,12 +66,21 @@ pub fn known_clock(dir: &Path, clock: Clock) -> Clock {
         }
     };
     let own = clock.wall();
+    if Clock::may_be(own) && said.duration_since(own).is_ok_and(|ahead| ahead > TOO_FAR) {
+        tracing::warn!(
+            path = %path.display(),
+            "the system's clock says {}, and by this file it was {} before, more than ten years ahead: the file does not count; if the clock \
+             is right, delete the file",
+            dates::format(own), dates::format(said)
+        );
+        return clock;
+    }
     let known = clock.no_earlier_than(said);
     if !known.behind().is_zero() {
         tracing::warn!(
             path = %path.display(),
             "the system's clock says {}, and this cache was written to at {}: it is taken to be {} now, and later as time goes by, until \
-             the clock says more; if that time is wrong, stop this server, delete the file, and start it again",
+             the clock says more or is set; if that time is wrong, stop this server, delete the file, and start it again",
             dates::format(own), dates::format(said), dates::format(said)
         );
     }
@@ -100,29 +113,42 @@ impl Last {
 pub(crate) struct Latest {
     path: PathBuf,
     clock: Clock,
+    began: Instant,
 }
 
 impl Latest {
     /// For the cache with this first directory.
     pub fn new(dir: &Path, clock: &Clock) -> Latest {
-        Latest { path: path(dir), clock: clock.clone() }
+        Latest { path: path(dir), clock: clock.clone(), began: clock.now() }
     }
 
     /// Writes it down now and then, for ever.
     pub async fn keep(&self, switch: &Switch) {
-        let mut last = Last::default();
+        let (mut last, mut was_behind) = (Last::default(), !self.clock.behind().is_zero());
         loop {
+            self.clock.timer(EVERY).await;
             // While the clock is wrong this is all that the next process knows, and so is what has gone by.
             let is_behind = !self.clock.behind().is_zero();
             if !switch.is_away() && (last.is_due(self.clock.now(), switch.stats().writes) || is_behind) {
                 self.write().await;
             }
-            self.clock.timer(EVERY).await;
+            if was_behind && !is_behind {
+                let now = dates::format(self.clock.wall());
+                tracing::warn!(path = %self.path.display(), "the system's clock was set, or says more than this file did: it counts, and says {now}");
+            }
+            was_behind = is_behind;
+        }
+    }
+
+    /// Writes it down at an orderly end, if what the clock says is worth it.
+    pub async fn end(&self) {
+        if self.clock.behind().is_zero() || self.clock.since(self.began) >= EVERY {
+            self.write().await;
         }
     }
 
     /// Writes it down now. A failure is logged: what is lost is a bound, and the next is written in some minutes.
-    pub async fn write(&self) {
+    async fn write(&self) {
         let (path, time) = (self.path.clone(), self.clock.wall());
         let written = self.clock.block(move || write(&path, time)).await;
         if let Ok(Err(error)) = written {
@@ -138,6 +164,8 @@ fn path(dir: &Path) -> PathBuf {
 fn write(path: &Path, time: SystemTime) -> io::Result<()> {
     let mut file = options().write(true).create(true).truncate(false).mode(0o600).open(path)?;
     file.write_all(&bytes_of(time))?;
+    // One that is longer is damaged, and would be so for ever.
+    file.set_len(FILE_BYTES as u64)?;
     file.sync_data()
 }
 

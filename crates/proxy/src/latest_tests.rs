@@ -70,6 +70,64 @@ fn a_clock_that_starts_in_the_past_begins_where_the_cache_was_written_to() {
     assert_eq!(known_clock(&dir.path().join("no directory"), hand.clock()).wall(), at(5));
 }
 
+/// Whatever stands in its place, the next writing puts it right.
+#[test]
+fn a_longer_file_is_damaged_until_it_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = path(dir.path());
+    for bytes in [&[7; 100][..], &[&bytes_of(at(9))[..], b"x"].concat(), b"tinaclok", b""] {
+        std::fs::write(&path, bytes).unwrap();
+        assert_eq!(read(&path).unwrap_err().kind(), ErrorKind::InvalidData);
+        write(&path, at(1_795_651_200)).unwrap();
+        assert_eq!(read(&path).unwrap(), at(1_795_651_200));
+    }
+}
+
+/// A clock without a battery said 2070 once, and the file says so.
+#[test]
+fn a_time_that_never_was_does_not_count_for_ever() {
+    let (dir, hand) = (tempfile::tempdir().unwrap(), ManualClock::new());
+    let began = hand.clock().wall();
+    write(&path(dir.path()), began + TOO_FAR + HOUR).unwrap();
+    assert_eq!(
+        known_clock(dir.path(), hand.clock()).wall(),
+        began,
+        "more than ten years ahead of a clock that may be right"
+    );
+    hand.set_wall(at(5));
+    assert!(!known_clock(dir.path(), hand.clock()).behind().is_zero(), "one that is surely wrong");
+    // Less than ten years: until the clock is set.
+    write(&path(dir.path()), began + 10_000 * HOUR).unwrap();
+    let known = known_clock(dir.path(), hand.clock());
+    assert!(known.wall() > began + 9999 * HOUR);
+    hand.set_wall(began);
+    assert_eq!((known.wall(), known.behind()), (began, Duration::ZERO));
+}
+
+/// A server that starts with a wrong clock and ends soon leaves the file as it was.
+#[tokio::test]
+async fn a_process_that_ends_soon_writes_nothing_by_a_clock_that_is_behind() {
+    let (dir, hand) = (tempfile::tempdir().unwrap(), ManualClock::new());
+    let path = path(dir.path());
+    let bound = UNIX_EPOCH
+        + Duration::from_secs(hand.clock().wall().duration_since(UNIX_EPOCH).unwrap().as_secs())
+        + 1000 * HOUR;
+    write(&path, bound).unwrap();
+    let known = known_clock(dir.path(), hand.clock());
+    let latest = Latest::new(dir.path(), &known);
+    hand.advance(EVERY - Duration::from_secs(1));
+    latest.end().await;
+    assert_eq!(read(&path).unwrap(), bound);
+    hand.advance(Duration::from_secs(1));
+    latest.end().await;
+    assert_eq!(read(&path).unwrap(), bound + EVERY, "what has gone by");
+    // Once it is set, what it says is written, though it is less.
+    let now = hand.clock().wall() + HOUR;
+    hand.set_wall(now);
+    latest.end().await;
+    assert!(read(&path).unwrap() <= now);
+}
+
 /// Days of nobody asking for anything, and then some who do: the file is written rarely.
 #[test]
 fn it_is_written_no_oftener_than_it_must_be() {

@@ -123,6 +123,9 @@ impl MetricsServer {
 }
 
 /// Whether all of the store is in use, and the clock is right as far as anybody knows, in words.
+/// A clock that is less behind is no fault: it is so much off at a start already where another steers it.
+const FAR_BEHIND: Duration = Duration::from_secs(60);
+
 fn health(stats: &Stats, behind: Duration) -> String {
     let faults = [
         (stats.disks_retired, "of the disks fail and are written to no more"),
@@ -130,7 +133,7 @@ fn health(stats: &Stats, behind: Duration) -> String {
     ];
     let faults = faults.iter().filter(|(count, _)| *count > 0).map(|(count, of)| format!("{count} {of}"));
     let seconds = behind.as_secs();
-    let of_clock = (!behind.is_zero()).then(|| {
+    let of_clock = (behind >= FAR_BEHIND).then(|| {
         format!(
             "the system's clock is {seconds} s behind the time at which the cache was written to, which counts instead"
         )

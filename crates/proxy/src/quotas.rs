@@ -144,6 +144,18 @@ impl Quotas {
         })
     }
 
+    /// One more fetch for a client, for what it has the beginning of: counted, and never refused.
+    pub fn fetch_on(self: &Arc<Self>, client: IpAddr) -> Taken {
+        let count = |slot: &mut Slot, _| {
+            slot.fetches = slot.fetches.saturating_add(1);
+            Ok(true)
+        };
+        match self.fetches {
+            0 => Taken::nothing(),
+            _ => self.take(client, true, count).unwrap_or_else(|_| Taken::nothing()),
+        }
+    }
+
     /// How often clients were refused, by what they had too much of.
     pub fn refused(&self) -> Vec<(&'static str, u64)> {
         let counts = self.refused.iter().map(|count| count.load(Ordering::Relaxed));

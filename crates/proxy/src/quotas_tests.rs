@@ -115,3 +115,15 @@ fn where_nobody_is_limited_nothing_is_held() {
     assert_eq!(quotas.sets.capacity(), 0);
     assert!((0..1000).all(|_| quotas.request(ip("192.0.2.1"), now).is_ok() && quotas.fetch(ip("192.0.2.1")).is_ok()));
 }
+
+#[test]
+fn what_goes_on_is_counted_and_never_refused() {
+    let (quotas, _) = quotas(0, 0, 0, 2);
+    let client = ip("192.0.2.1");
+    let first = quotas.fetch(client).unwrap();
+    let rest = [quotas.fetch_on(client), quotas.fetch_on(client)];
+    assert_eq!(quotas.fetch(client).map(drop), Err(Over { excess: Excess::Fetches, retry_seconds: 1 }));
+    drop((first, rest));
+    assert!(quotas.fetch(client).is_ok());
+    assert_eq!(quotas.refused()[2], ("fetches", 1));
+}

@@ -18,7 +18,7 @@ use super::request::Request;
 use crate::client::{BadContent, Client};
 use crate::failure::Failure;
 use crate::origin::{Backend, Connection, Destination, Origins, Target, resolve, resolve_chosen};
-use crate::quotas::Taken;
+use crate::quotas::{Over, Taken};
 use crate::shared::Shared;
 
 /// Times that one request is sent on kept connections that turn out to have been closed; then it gets its own. A retry
@@ -31,6 +31,8 @@ pub(super) enum With<'a> {
     Client(&'a mut Client),
     /// And sends the request's content.
     Content(&'a mut Client),
+    /// Nobody: the proxy asks for more of an answer that clients have the beginning of.
+    Rest,
     /// Nobody: the proxy asks of its own accord.
     Nobody,
 }
@@ -112,9 +114,7 @@ impl Asker {
             let set = head.headers.insert(ACCEPT_ENCODING, "identity");
             set.map_err(|error| Failure::Internal(error.to_string()))?;
         }
-        // Each node counts its own clients, and whoever asks for one of its is a node.
-        let client = request.ticket.client;
-        let fetch = if request.ticket.neighbour { Taken::nothing() } else { self.shared.quotas.fetch(client)? };
+        let fetch = self.take_place(request, &with, entry)?;
         // A node of the cluster would take the path for one of its own.
         let shared = cached && request.ticket.mirror.is_none();
         if shared && let Some(mut reply) = self.neighbours.ask(request, &head, entry).await? {
@@ -138,6 +138,24 @@ impl Asker {
             reply.head.headers.remove(name);
         }
         reply
+    }
+
+    /// The place of a fetch among those that its client may have. A client is refused where its request begins to fetch, and nowhere else: whoever reads
+    /// along with an answer that is under way may be another, and what is asked again has its place already. The proxy's own errands are nobody's.
+    fn take_place(&self, request: &Request, with: &With<'_>, entry: &mut Entry) -> Result<Taken, Over> {
+        let (quotas, client) = (&self.shared.quotas, request.ticket.client);
+        match with {
+            // Each node counts its own clients, and whoever asks for one of its is a node.
+            _ if request.ticket.neighbour => Ok(Taken::nothing()),
+            With::Nobody => Ok(Taken::nothing()),
+            With::Rest => Ok(quotas.fetch_on(client)),
+            With::Client(_) | With::Content(_) if entry.has_fetched => Ok(quotas.fetch_on(client)),
+            With::Client(_) | With::Content(_) => {
+                let taken = quotas.fetch(client)?;
+                entry.has_fetched = true;
+                Ok(taken)
+            }
+        }
     }
 
     async fn ask_origin(

@@ -50,6 +50,8 @@ pub(super) struct Entry {
     pub overruled: Overrides,
     /// The answer was not stored because it varies by Cookie, and no rule says which cookies count.
     pub varies_by_cookie: bool,
+    /// It has had a place among its client's fetches.
+    pub has_fetched: bool,
     /// Another client's fetch brought the answer.
     pub collapsed: bool,
     /// Seconds of freshness that are left of a stored answer.

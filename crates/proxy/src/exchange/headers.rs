@@ -96,16 +96,21 @@ fn forwarded_for(ticket: &Ticket, head: &mut RequestHead) -> Result<(), BadField
     let before = head.headers.get_all(X_FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok());
     let mut chain: Vec<String> = match told_in(ticket) {
         // Those before this one write the other field, and what is in this one is anybody's.
-        Some(ChainField::Forwarded) => vec![ticket.client.to_canonical().to_string()],
+        Some(ChainField::Forwarded) => named(ticket).map(|client| client.to_string()).into_iter().collect(),
         _ => before.map(str::to_owned).filter(|value| !value.is_empty()).collect(),
     };
     chain.push(ticket.peer.to_canonical().to_string());
     head.headers.insert(X_FORWARDED_FOR, chain.join(", "))
 }
 
-/// The field in which a proxy before this one has said who the client is, if it has.
+/// The field in which those before this one say who the client is, if they are proxies that are believed.
 fn told_in(ticket: &Ticket) -> Option<ChainField> {
-    (ticket.client != ticket.peer).then_some(ticket.listener.client_field)
+    ticket.listener.is_proxy(ticket.peer).then_some(ticket.listener.client_field)
+}
+
+/// The client that those before this one have named, if they have.
+fn named(ticket: &Ticket) -> Option<IpAddr> {
+    (ticket.client != ticket.peer).then(|| ticket.client.to_canonical())
 }
 
 fn proto(ticket: &Ticket) -> &'static str {
@@ -127,8 +132,8 @@ fn forwarded(ticket: &Ticket, head: &RequestHead) -> String {
     let before = match told_in(ticket) {
         None => None,
         // Not behind what a client has left open: a quote there would swallow what comes next.
-        Some(ChainField::Forwarded) => Some(chain().unwrap_or_else(|| node(ticket.client))),
-        Some(ChainField::XForwardedFor) => Some(node(ticket.client)),
+        Some(ChainField::Forwarded) => chain().or_else(|| named(ticket).map(node)).filter(|chain| !chain.is_empty()),
+        Some(ChainField::XForwardedFor) => named(ticket).map(node),
     };
     let own = format!("{};proto={}", node(ticket.peer), proto(ticket));
     before.map(|before| format!("{before}, {own}")).unwrap_or(own)

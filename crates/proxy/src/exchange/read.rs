@@ -216,7 +216,7 @@ impl Reader {
         let range = format!("bytes={}-{}", bytes.start, bytes.end.saturating_sub(1));
         let set = head.headers.insert(RANGE, range).and_then(|()| head.headers.insert(IF_RANGE, validator));
         set.map_err(|error| Failure::Internal(error.to_string()))?;
-        let reply = self.asker.ask(request, head, true, With::Nobody, &mut Entry::default()).await?;
+        let reply = self.asker.ask(request, head, true, With::Rest, &mut Entry::default()).await?;
         match skipped(&reply, stored, &bytes, length, self.shared.clock.wall()) {
             Some(skip) => Ok((reply.connection, skip)),
             None => Err(lost("the origin has another by now")),

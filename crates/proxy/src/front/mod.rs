@@ -166,8 +166,12 @@ impl Front {
     }
 
     /// A place among the requests of one client. Another node has counted its own.
-    fn of_request(&self, caller: &Caller, began: Instant) -> Result<Taken, Over> {
-        if caller.neighbour { Ok(Taken::nothing()) } else { self.shared.quotas.request(caller.address, began) }
+    fn of_request(&self, caller: &Caller) -> Result<Taken, Over> {
+        if caller.neighbour {
+            return Ok(Taken::nothing());
+        }
+        // By the present time: a head may have taken a minute to come, and a later one's share was counted meanwhile.
+        self.shared.quotas.request(caller.address, self.shared.clock.now())
     }
 
     /// A place for a connection, and the memory that it takes.
@@ -199,7 +203,7 @@ impl Front {
                 _ => caller.peer,
             };
             let of_client = match &arrival {
-                Arrival::Request { began, .. } => self.of_request(&caller, *began),
+                Arrival::Request { .. } => self.of_request(&caller),
                 _ => Ok(Taken::nothing()),
             };
             match arrival {

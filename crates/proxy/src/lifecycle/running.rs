@@ -109,7 +109,7 @@ impl Proxy {
         self.listen_no_more();
         self.end(stop).await;
         if let Some(latest) = self.latest.as_ref().filter(|_| !self.switch.is_away()) {
-            latest.write().await;
+            latest.end().await;
         }
         Ok(())
     }

@@ -153,6 +153,8 @@ fn fetches_in_flight_are_counted_until_they_end() {
     // Who joins a fetch has none of its own.
     let mut joined = proxy.client();
     ask(&mut joined, "203.0.113.7", "/1");
+    // It has some of the answer, and so has joined.
+    assert_eq!(joined.stream().peek(&mut [0]).unwrap(), 1);
     assert_eq!(asked(&proxy, "198.51.100.1", "/300/other").0, 200);
     assert_eq!(counted(metrics, "fetches"), 1);
     halting.go_on();
@@ -161,4 +163,41 @@ fn fetches_in_flight_are_counted_until_they_end() {
         assert_eq!((answer.status, answer.body.len()), (200, 1_000_000));
     }
     eventually("there is room again", || asked(&proxy, "203.0.113.7", "/300/miss").0 == 200);
+}
+
+/// What is stored of an object is of another version than the origin's: it is asked twice for one request, which is refused for neither.
+#[test]
+fn a_request_that_asks_twice_has_one_place() {
+    let origin = Origin::start(|request, stream| {
+        let fields = "Cache-Control: max-age=600\r\nAccept-Ranges: bytes\r\n";
+        let head = match request.field("range").as_deref() {
+            Some("bytes=0-9") => {
+                format!(
+                    "206 Partial Content\r\n{fields}ETag: \"a\"\r\nContent-Range: bytes 0-9/100\r\nContent-Length: 10"
+                )
+            }
+            // It does not heed If-Range.
+            Some("bytes=10-99") => {
+                format!(
+                    "206 Partial Content\r\n{fields}ETag: \"b\"\r\nContent-Range: bytes 10-99/100\r\nContent-Length: 90"
+                )
+            }
+            Some(other) => panic!("{other}"),
+            None => format!("200 OK\r\n{fields}ETag: \"b\"\r\nContent-Length: 100"),
+        };
+        let length = head.rsplit(' ').next().unwrap().parse().unwrap();
+        let answer = [format!("HTTP/1.1 {head}\r\n\r\n").into_bytes(), vec![b'x'; length]].concat();
+        std::io::Write::write_all(stream, &answer).is_ok()
+    });
+    let (proxy, metrics) = limited(&origin.url(""), |limits| {
+        (limits.client_fetches, limits.fill_range_below) = (1, 0);
+    });
+    let mut client = proxy.client();
+    client.send("GET /x HTTP/1.1\r\nHost: a.example\r\nX-Forwarded-For: 203.0.113.7\r\nRange: bytes=0-9\r\n\r\n");
+    assert_eq!(client.read("GET").unwrap().status, 206);
+    proxy.has_stored(1);
+    eventually("the first one's place is free", || asked(&proxy, "203.0.113.7", "/x").0 == 200);
+    let ranges: Vec<_> = origin.requests().iter().map(|request| request.field("range")).collect();
+    assert_eq!(ranges, [Some("bytes=0-9".into()), Some("bytes=10-99".into()), None]);
+    assert_eq!(counted(metrics, "fetches"), 0);
 }

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tinaja_testkit::halting::Halting;
+
 use crate::support::{Altered, Origin, Proxy, Request, Response, eventually, reply};
 use tinaja_proxy::{Action, Rule};
 use tinaja_store::{Cache, CacheOptions, Store, block_on};
@@ -477,4 +479,25 @@ fn pieces_that_were_evicted_come_from_the_origin() {
     file.0.dead.store(true, Ordering::SeqCst);
     let failed = get(&proxy, &url, "0-9");
     assert!(failed.status == 502, "{}", failed.head);
+}
+
+/// A client that has as many fetches as it may is refused further ones, and not the rest of an answer that it has the beginning of.
+#[test]
+fn a_client_at_its_limit_gets_the_rest_of_what_it_is_given() {
+    let (file, halting) = (File::new(FRESH), Halting::start(1_000_000));
+    let origin = file.origin();
+    let lost = Arc::new(AtomicBool::new(false));
+    let proxy = Proxy::over(Arc::new(lossy(lost.clone())), |config| config.limits.client_fetches = 1);
+    let url = origin.url("/x");
+    part(&proxy, &file, &url, 0..100_000);
+    stored(&proxy, &url, 0..100_000);
+    let mut held = proxy.client();
+    held.send(format!("GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", halting.origin.url("/held"), halting.origin.address));
+    eventually("it is fetched", || halting.origin.count() == 1);
+    assert_eq!(get(&proxy, &url, "2000000-2000009").status, 429);
+    lost.store(true, Ordering::SeqCst);
+    let answer = get(&proxy, &url, "10000-19999");
+    assert!(answer.status == 206 && answer.body == bytes_of(0, 10_000..20_000), "{}", answer.head);
+    halting.go_on();
+    assert_eq!(held.read("GET").unwrap().body.len(), 1_000_000);
 }

@@ -59,7 +59,7 @@ impl Front {
         let id = self.id(&caller, &judged, &head);
         // Tunnels are for connections of their own, so far.
         let tunnel = judged.target == Target::Tunnel || parts.extensions.get::<Protocol>().is_some();
-        let of_client = self.of_request(&caller, began);
+        let of_client = self.of_request(&caller);
         let ticket = if let Err(over) = &of_client {
             Err(Failure::TooMuchOfClient(*over))
         } else if crowded {
