@@ -39,6 +39,8 @@ const HANDSHAKE: Duration = Duration::from_secs(5);
 const IDLE: Duration = Duration::from_secs(60);
 /// How long it may take nothing of an answer.
 const STALL: Duration = Duration::from_secs(5);
+/// How long this node's program may take to answer one of another node's.
+const ANSWER: Duration = Duration::from_secs(10);
 /// How often a full inbox is tried again.
 const FULL: Duration = Duration::from_millis(1);
 /// When the system has no sockets left, after how long to try again.
@@ -210,10 +212,13 @@ impl<A: Arena + 'static, C: Send + 'static> Answers<A, C> {
                     Ok(Ok(_turn)) => {
                         match self.clock.timeout(STALL, collect(body, MAX_CALL_BYTES)).await.ok().flatten() {
                             None => (StatusCode::BAD_REQUEST, Bytes::new()),
-                            Some(call) => match self.called(call.into()).await {
-                                Some(said) => (StatusCode::OK, said),
-                                None => (StatusCode::SERVICE_UNAVAILABLE, Bytes::new()),
-                            },
+                            // Whoever asks waits no longer either, and the turn is another's.
+                            Some(call) => {
+                                match self.clock.timeout(ANSWER, self.called(call.into())).await.ok().flatten() {
+                                    Some(said) => (StatusCode::OK, said),
+                                    None => (StatusCode::SERVICE_UNAVAILABLE, Bytes::new()),
+                                }
+                            }
                         }
                     }
                     _ => (StatusCode::SERVICE_UNAVAILABLE, Bytes::new()),

@@ -347,7 +347,7 @@ impl Joined {
     /// What was stored before this may have been removed without this node's hearing of it.
     pub fn distrusted_before(&self) -> SystemTime {
         if !self.has_left() && self.pulse.stands_still() {
-            // Stopped, or suspended with its machine: the others may have taken it for gone since.
+            // Stopped: the others may have taken it for gone since.
             return self.clock.wall();
         }
         UNIX_EPOCH + Duration::from_millis(self.distrusted.load(Relaxed))

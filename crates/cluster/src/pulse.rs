@@ -1,5 +1,6 @@
-//! Whether a node goes on: a process that was stopped, or a machine that was suspended, has missed what the others told meanwhile, and is to notice that before it
-//! serves anything.
+//! Whether a node goes on: a process that was stopped has missed what the others told meanwhile, and is to notice that before it serves anything.
+//!
+//! A machine that was suspended is not noticed so: its monotonic clock stands still too.
 
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
 use std::time::{Duration, Instant};

@@ -2,6 +2,8 @@
 //! with whoever asks them. Without root each is an address on loopback.
 
 use std::net::Ipv4Addr;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command};
@@ -58,6 +60,8 @@ pub struct Places {
     net: [u8; 3],
     count: u8,
     _cleaner: Option<Cleaner>,
+    /// Dropped after the addresses are gone.
+    _held: Option<UnixListener>,
 }
 
 impl Places {
@@ -67,18 +71,18 @@ impl Places {
             return Err(LabError::failed("making networks", format!("{count} machines, and {MOST} are the most")));
         }
         if needs_root().is_err() {
-            return Ok(Places { name: None, net: [127, 2, 0], count, _cleaner: None });
+            return Ok(Places { name: None, net: [127, 2, 0], count, _cleaner: None, _held: None });
         }
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Relaxed);
         // No link has a longer name than 15 bytes.
         let name = format!("tjl{}x{}", std::process::id(), number % 10);
-        let net = [198, 18, (std::process::id().wrapping_add(number) % 256) as u8];
+        let (net, held) = free_net(std::process::id().wrapping_add(number))?;
         let counted = count.to_string();
         let cleaner = Cleaner::by(UNDO, [&name, &counted])?;
         let [a, b, c] = net;
         run(Command::new("sh").args(["-c", MAKE, "sh", &name, &format!("{a}.{b}.{c}"), &counted]))?;
-        Ok(Places { name: Some(name), net, count, _cleaner: Some(cleaner) })
+        Ok(Places { name: Some(name), net, count, _cleaner: Some(cleaner), _held: Some(held) })
     }
 
     /// Whether each is a namespace.
@@ -122,6 +126,23 @@ impl Places {
         command.process_group(0);
         command
     }
+}
+
+/// Addresses that nothing on this machine has, neither another process's places nor what one that was killed has yet to undo; and what keeps others from them.
+/// The search begins at this number.
+fn free_net(from: u32) -> Result<([u8; 3], UnixListener), LabError> {
+    let failed = |why: String| LabError::failed("making networks", why);
+    for number in (0..=u8::MAX).map(|more| from.wrapping_add(more.into()) as u8) {
+        let name = SocketAddr::from_abstract_name(format!("tinaja-lab-net-{number}"));
+        let Ok(held) = UnixListener::bind_addr(&name.map_err(|why| failed(why.to_string()))?) else { continue };
+        let net = format!("198.18.{number}.0/24");
+        if run(Command::new("ip").args(["-o", "addr", "show", "to", &net]))?.trim().is_empty() {
+            return Ok(([198, 18, number], held));
+        }
+    }
+    Err(failed(
+        "all addresses of 198.18.0.0/16 are taken: end what uses them, as other tests or laboratories".to_owned(),
+    ))
 }
 
 /// A process with all that it has started. Dropped, they are killed.
@@ -185,6 +206,23 @@ mod tests {
             assert!(!run(Command::new("ip").args(["netns", "list"])).unwrap().contains(&name));
             assert!(!run(Command::new("ip").args(["link"])).unwrap().contains(&name));
         }
+    }
+
+    /// Those of two processes that begin at the same number are different ones.
+    #[test]
+    fn addresses_are_given_once_at_a_time() {
+        if needs_root().is_err() {
+            return;
+        }
+        let (first, held) = free_net(7).unwrap();
+        let (second, _also) = free_net(7).unwrap();
+        assert_ne!(first, second);
+        let there = SocketAddr::from_abstract_name(format!("tinaja-lab-net-{}", first[2])).unwrap();
+        assert!(UnixListener::bind_addr(&there).is_err());
+        drop(held);
+        let places = Places::make(1).unwrap();
+        let made = places.net;
+        assert_ne!(free_net(u32::from(made[2])).unwrap().0, made, "they are in use");
     }
 
     #[test]

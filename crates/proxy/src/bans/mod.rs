@@ -327,6 +327,11 @@ impl Bans {
         }
     }
 
+    /// Two nodes name this book: of what is stamped by it nothing is known.
+    pub fn forget_seen(&self, book: u32) {
+        self.table.write().forget_seen(book);
+    }
+
     /// How far other nodes must have heard, for their objects to be told from older ones; `None` if there are no bans. And how often the cache became this
     /// process's: what was known of other nodes before is forgotten.
     pub fn to_be_seen(&self) -> Option<(u64, Stamp)> {

@@ -45,6 +45,11 @@ impl Seen {
         }
     }
 
+    /// Nothing is known of this book any more.
+    pub fn forget(&mut self, book: u32) {
+        self.books.remove(&book);
+    }
+
     /// How many of the own bans had certainly been made when such a stamp was given; 0 if nothing is known.
     pub fn floor(&self, stamp: Stamp) -> u64 {
         let Some(pairs) = self.books.get(&stamp.book()) else { return 0 };
@@ -72,6 +77,8 @@ mod tests {
         // One that says more for less makes the others useless.
         seen.note(Stamp::new(7, 5), 9);
         assert_eq!((seen.books[&7].len(), floor(&seen, 4), floor(&seen, 5)), (1, 0, 9));
+        seen.forget(7);
+        assert_eq!(floor(&seen, 5), 0);
     }
 
     #[test]

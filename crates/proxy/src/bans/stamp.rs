@@ -16,7 +16,7 @@ impl Stamp {
         Stamp(u64::from(book) << NUMBER_BITS | number)
     }
 
-    pub(super) fn book(self) -> u32 {
+    pub(crate) fn book(self) -> u32 {
         u32::try_from(self.0 >> NUMBER_BITS).unwrap_or_default()
     }
 

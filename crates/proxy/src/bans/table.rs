@@ -95,6 +95,11 @@ impl Table {
         }
     }
 
+    /// Of what has stamps of this book nothing is known any more.
+    pub fn forget_seen(&mut self, book: u32) {
+        self.seen.forget(book);
+    }
+
     fn is_own(&self, stamp: Stamp) -> bool {
         stamp.book() == self.book && stamp.number() <= self.number
     }

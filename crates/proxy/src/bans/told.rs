@@ -12,7 +12,9 @@ use bytes::{Buf, Bytes};
 
 use super::marks::Ban;
 use super::record;
+use super::rule::Rule;
 use super::stamp::Stamp;
+use super::table::MOST_TRIED;
 
 const MAGIC: [u8; 2] = *b"Tb";
 /// Bytes before the bans.
@@ -48,7 +50,7 @@ impl Told {
                 return None;
             }
         }
-        (bans.len() <= MOST_TOLD).then(|| bytes.into())
+        (bans.len() <= MOST_TOLD && !are_too_many_tried(bans)).then(|| bytes.into())
     }
 
     /// Whose book, and what. `None` for what no node says: each ban is judged as one that an operator names.
@@ -62,12 +64,18 @@ impl Told {
             MEET => (count == 0 && bytes.is_empty()).then_some((book, Told::Meet)),
             BANS => {
                 let (bans, read) = record::read(book, bytes).ok().filter(|_| (1..=MOST_TOLD).contains(&count))?;
-                let is_good = read == bytes.len() && bans.len() == count;
+                // Before any of them is compiled.
+                let is_good = read == bytes.len() && bans.len() == count && !are_too_many_tried(&bans);
                 (is_good && bans.iter().all(|ban| ban.rule.makes_sense())).then_some((book, Told::Bans(bans)))
             }
             _ => None,
         }
     }
+}
+
+/// More that are tried one by one than are kept.
+fn are_too_many_tried(bans: &[Ban]) -> bool {
+    bans.iter().filter(|ban| matches!(ban.rule, Rule::Regex(_) | Rule::Suffix { .. })).count() > MOST_TRIED
 }
 
 /// An answer as bytes.
@@ -93,7 +101,6 @@ pub(crate) fn answer_of(mut bytes: &[u8]) -> Result<Stamp, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bans::Rule;
 
     fn ban(rule: Rule) -> Ban {
         Ban { number: 3, rule, soft: true, at: 1_700_000_000 }
@@ -155,6 +162,12 @@ mod tests {
         let many = |count| vec![ban(Rule::All); count];
         assert!(Told::Bans(many(MOST_TOLD)).bytes(9).is_some_and(|bytes| Told::of(&bytes).is_some()));
         assert_eq!(Told::Bans(many(MOST_TOLD + 1)).bytes(9), None);
+        let tried = |count| vec![ban(Rule::Regex("a".into())); count];
+        assert!(Told::Bans(tried(MOST_TRIED)).bytes(9).is_some_and(|bytes| Told::of(&bytes).is_some()));
+        assert_eq!(Told::Bans(tried(MOST_TRIED + 1)).bytes(9), None);
+        let regexes: Vec<u8> = tried(MOST_TRIED + 1).iter().flat_map(|ban| record::bytes_of(9, ban)).collect();
+        let head = [&MAGIC[..], &[BANS], &9_u32.to_le_bytes(), &(MOST_TRIED as u32 + 1).to_le_bytes()].concat();
+        assert_eq!(Told::of(&[head, regexes].concat()), None);
         let records: Vec<u8> = many(MOST_TOLD + 1).iter().flat_map(|ban| record::bytes_of(9, ban)).collect();
         let head = [&MAGIC[..], &[BANS], &9_u32.to_le_bytes(), &(MOST_TOLD as u32 + 1).to_le_bytes()].concat();
         assert_eq!(Told::of(&[head, records].concat()), None);

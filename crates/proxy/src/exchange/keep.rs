@@ -73,10 +73,16 @@ pub(super) fn keep(request: &Request, answer: &Received<'_>) -> Result<Keep, Not
     storable::keep(&exchange, &Policy { targets, orders, decrypted, typed, cookies_named, ..Policy::default() })
 }
 
-/// The facts to store with an answer.
-pub(super) fn facts(keep: &Keep, answer: &Received<'_>, variant: Option<Variant>) -> Facts {
+/// The facts to store with an answer. What was asked for before `distrusted_before` is validated before it is used: it may have lain in a socket while this
+/// process stood still, and so have been removed without its hearing of it.
+pub(super) fn facts(
+    keep: &Keep,
+    answer: &Received<'_>,
+    variant: Option<Variant>,
+    distrusted_before: Option<SystemTime>,
+) -> Facts {
     let capped = |seconds: u64| u32::try_from(seconds).unwrap_or(u32::MAX);
-    Facts {
+    let facts = Facts {
         received: answer.answered,
         fresh_until: answer.answered + Duration::from_secs(keep.fresh_seconds)
             - Duration::from_secs(keep.stale_seconds),
@@ -88,7 +94,8 @@ pub(super) fn facts(keep: &Keep, answer: &Received<'_>, variant: Option<Variant>
         variant: variant.map(|(_, variant)| variant),
         fetched_from: Some(answer.from),
         stamp: answer.stamp,
-    }
+    };
+    facts.asked_at(answer.asked, distrusted_before)
 }
 
 /// The header to store: without what ends at this hop, what the origin keeps from others, and the age, which the
@@ -131,7 +138,7 @@ impl Keeper {
         length: Option<u64>,
     ) -> Option<(Key, Writer)> {
         let (place, variant) = self.place(request, &answer.head.headers).await?;
-        let facts = facts(keep, answer, variant);
+        let facts = facts(keep, answer, variant, self.store.distrusted_before());
         let name = &request.ticket.name;
         let header = header(keep, answer.head);
         let passes = !request.ticket.is_kept(&self.shared);

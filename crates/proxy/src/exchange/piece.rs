@@ -106,7 +106,7 @@ impl Pieces {
                 let object = Object {
                     name: request.ticket.name.clone(),
                     place,
-                    facts: facts(&keep, &received, variant),
+                    facts: facts(&keep, &received, variant, self.keeper.store.distrusted_before()),
                     tags: reply.tags.clone(),
                     header: header(&keep, &head),
                     length,

@@ -49,7 +49,8 @@ pub(super) async fn refresh(
     let variant = found.head.facts.variant.map(|variant| (found.head.facts.family, variant));
     let kept = keep(request, &received).ok().filter(|_| has_its_name);
     let new = kept.and_then(|keep| {
-        let (facts, header) = (facts(&keep, &received, variant), super::keep::header(&keep, &header));
+        let facts = facts(&keep, &received, variant, store.distrusted_before());
+        let header = super::keep::header(&keep, &header);
         let Some(Forms { id, .. }) = Forms::of(&found.head) else { return found.head.again(&facts, tags, &header) };
         // Its bytes are the same, and so are its forms, if there may still be any.
         let forms = Forms { id, codings: keep.encodings }.bytes();

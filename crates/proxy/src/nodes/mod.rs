@@ -8,23 +8,30 @@
 //! # Decisions
 //!
 //! - A ban is answered once all nodes that belong to the cluster have it on their disks. One that does not confirm it in time is named, and told again
-//!   as long as it belongs to the cluster.
+//!   as long as it belongs to the cluster and this process runs. Who comes while others are told is told too before the answer.
 //! - Nodes that were away are not told what they have missed: they validate all that is from before, which the cluster sees to, as single URLs may have been
-//!   removed meanwhile too. But one that is new is told what was purged in the last minute: it may have been there already, and not known to whoever
-//!   was asked to purge.
+//!   removed meanwhile too. But one that is new is told what was purged here in the last minute: it may have been there already, and not known to whoever
+//!   was asked to purge. What others purged is not passed on: nothing says that two messages are of one purge, so all would tell each other again, and fetch anew again, at
+//!   each start.
+//! - A book is of one node: of two that name the same one neither's stamps are believed, or one could make the other's old objects young. A node that was started again names
+//!   its old book, and is believed once its former life is gone.
 
 mod known;
 mod spread;
 
 use std::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tinaja_store::Pending;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 
 use known::Known;
 pub(crate) use spread::{answer_nodes, ban_everywhere, keep_meeting};
+
+/// Bans that are spread at once. More wait for their turn, some 16 s at most where a node does not answer.
+const MOST_SPREAD: usize = 64;
 
 /// One other node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +65,8 @@ pub struct Nodes {
     known: Mutex<Known>,
     /// Something is to be told.
     changed: Notify,
+    /// Bans that are being spread.
+    turns: Arc<Semaphore>,
 }
 
 impl fmt::Debug for Nodes {
@@ -74,6 +83,13 @@ impl Nodes {
         calls: mpsc::Receiver<Call>,
     ) -> Nodes {
         let calls = tokio::sync::Mutex::new(calls);
-        Nodes { others, ask, calls, known: Mutex::default(), changed: Notify::new() }
+        Nodes {
+            others,
+            ask,
+            calls,
+            known: Mutex::default(),
+            changed: Notify::new(),
+            turns: Arc::new(Semaphore::new(MOST_SPREAD)),
+        }
     }
 }

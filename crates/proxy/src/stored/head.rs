@@ -93,6 +93,14 @@ impl Facts {
         }
     }
 
+    /// The same, of an answer that was asked for then, whenever it came.
+    pub fn asked_at(self, asked: SystemTime, distrusted_before: Option<SystemTime>) -> Facts {
+        match distrusted_before {
+            Some(before) if asked < before => self.distrusted_since(before),
+            _ => self,
+        }
+    }
+
     /// The same, to be validated before it is used: it is stale since then, and may not be served so of the proxy's own accord.
     pub fn distrusted_since(self, since: SystemTime) -> Facts {
         Facts { stale_while_revalidate_seconds: 0, may_be_stale: false, ..self.stale_since(since) }

@@ -164,3 +164,16 @@ fn what_comes_from_the_future_is_stale() {
         assert_eq!(found, (ttl, u64::from(while_revalidated), may_be_stale), "{before} s before");
     }
 }
+
+/// What was asked for before a node may have missed something is validated, though it came afterwards.
+#[test]
+fn what_was_asked_for_before_a_gap_is_validated_whenever_it_came() {
+    let second = Duration::from_secs(1);
+    let facts = Facts { may_be_stale: true, stale_while_revalidate_seconds: 60, ..facts() };
+    let (asked, gap) = (facts.received - 2 * second, facts.received - second);
+    let late = facts.asked_at(asked, Some(gap));
+    let state = late.state(late.received);
+    assert!(state.ttl_seconds <= 0 && !state.may_be_stale && state.stale_while_revalidate_seconds == 0, "{state:?}");
+    assert_eq!(facts.asked_at(gap, Some(gap)), facts);
+    assert_eq!(facts.asked_at(asked, None), facts);
+}

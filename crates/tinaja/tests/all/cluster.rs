@@ -27,9 +27,10 @@ pub const SITE: &str = "http://cluster.test";
 
 /// Servers that are nodes of one cluster before one origin.
 pub struct Together {
+    /// Dropped first: those of a test that failed print what they have written to the home directory.
+    pub nodes: Vec<Node>,
     pub home: TempDir,
     origin: String,
-    pub nodes: Vec<Node>,
     /// Where they are, if not on loopback.
     places: Option<Arc<Places>>,
 }
@@ -38,8 +39,10 @@ pub struct Node {
     pub listen: SocketAddr,
     /// Where the other nodes reach it.
     pub address: SocketAddr,
-    pub dir: PathBuf,
+    /// Where it counts.
+    pub metrics: SocketAddr,
     pub process: Process,
+    pub dir: PathBuf,
 }
 
 fn local() -> SocketAddr {
@@ -77,13 +80,14 @@ impl Together {
         for (n, (listen, address)) in addresses.iter().enumerate() {
             let seeds: Vec<String> = addresses.iter().map(|(_, seed)| format!("\"{seed}\"")).collect();
             let dir = together.home.path().join(format!("box-{n}"));
+            let metrics = if together.places.is_some() { SocketAddr::new(listen.ip(), 9090) } else { local() };
             fs::create_dir(&dir).unwrap();
             let own = dir.display();
             let certificates = together.home.path().display();
             let origin = &together.origin;
             let patience = if more.contains("patience") { "" } else { "patience = \"300ms\"\n" };
             let text = format!(
-                "cache = \"{own}/cache\"\ndisk = \"64MiB\"\nmemory = \"0\"\nlog_file = \"{own}/log\"\n\
+                "metrics = \"{metrics}\"\ncache = \"{own}/cache\"\ndisk = \"64MiB\"\nmemory = \"0\"\nlog_file = \"{own}/log\"\n\
                  [cluster]\nname = \"test\"\nnode = \"box-{n}\"\nlisten = \"{address}\"\nseeds = [{}]\n\
                  ca = \"{certificates}/ca.pem\"\ncertificate = \"{certificates}/server.pem\"\nkey = \"{certificates}/server.key\"\n\
                  memory = \"8MiB\"\n{patience}{more}\n\
@@ -93,7 +97,7 @@ impl Together {
             );
             fs::write(dir.join("tinaja.toml"), text).unwrap();
             let process = together.run(&dir, *listen, &[]);
-            together.nodes.push(Node { listen: *listen, address: *address, dir, process });
+            together.nodes.push(Node { listen: *listen, address: *address, metrics, process, dir });
         }
         together.know(&(0..count).collect::<Vec<_>>(), count - 1);
         together
@@ -363,10 +367,10 @@ fn what_is_wrong_is_said_before_it_serves() {
         ("scheme", "", ""),
         ("node = \"box-0\"", "", "missing field `node`"),
         ("memory = \"8MiB\"", "memory = \"1kB\"", "make memory larger or object_size smaller"),
-        ("memory = \"8MiB\"", "scheme = \"best\"", "use bcc, ccwr, mtacc or hybcc"),
+        ("memory = \"8MiB\"", "scheme = \"best\"", "use \"bcc\", \"ccwr\", \"mtacc\" or \"hybcc\""),
         ("memory = \"8MiB\"", "small_objects = \"1kB\"", "small_objects is for scheme = \"hybcc\" alone"),
         ("seeds = [", "seeds = [\"box-1\", ", "write HOST:PORT"),
-        ("memory = \"8MiB\"", "disk = \"all\"", "use own or home"),
+        ("memory = \"8MiB\"", "disk = \"all\"", "use \"own\" or \"home\""),
         ("memory = \"8MiB\"", "one_sided = [\"no-such\"]", "one_sided = no-such: this machine has no interface"),
         ("memory = \"8MiB\"", "one_sided = [\"a, b\"]", "is no way to read memory"),
         ("memory = \"8MiB\"", "copies = 2", "set disk = \"home\""),

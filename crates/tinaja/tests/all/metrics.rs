@@ -20,7 +20,7 @@ fn get(address: SocketAddr, path: &str) -> (u16, String) {
 }
 
 /// Each series with its value.
-fn scrape(address: SocketAddr) -> BTreeMap<String, f64> {
+pub fn scrape(address: SocketAddr) -> BTreeMap<String, f64> {
     let (status, text) = get(address, "/metrics");
     assert_eq!(status, 200);
     let series = text.lines().filter(|line| !line.starts_with('#'));
