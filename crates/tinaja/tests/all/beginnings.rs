@@ -56,15 +56,21 @@ fn ask_for_the_rest(proxy: &Tinaja, origin: &Origin) -> usize {
     range.strip_prefix("bytes=").unwrap().split('-').next().unwrap().parse().unwrap()
 }
 
+/// A client that has read so many bytes of the answer.
+fn reader(proxy: &Tinaja, bytes: usize) -> TcpStream {
+    let mut client = TcpStream::connect(proxy.address()).unwrap();
+    write!(client, "GET /film HTTP/1.1\r\nHost: {}\r\n\r\n", proxy.address()).unwrap();
+    client.read_exact(&mut vec![0; bytes]).unwrap();
+    client
+}
+
 #[test]
 fn what_had_come_outlives_a_kill() {
     let sending = Arc::new(AtomicU64::new(0));
     let origin = film(Duration::from_millis(5), &sending);
     let setup = Setup::reverse(origin.address);
     let mut proxy = setup.start();
-    let mut client = TcpStream::connect(proxy.address()).unwrap();
-    write!(client, "GET /film HTTP/1.1\r\nHost: {}\r\n\r\n", proxy.address()).unwrap();
-    client.read_exact(&mut vec![0; READ]).unwrap();
+    let client = reader(&proxy, READ);
     drop(client);
     eventually("the origin sends nothing more", || sending.load(SeqCst) == 0);
     // What is stored is in the file after a tenth of a second.
@@ -85,10 +91,8 @@ fn what_had_come_outlives_a_stop() {
     let origin = film(Duration::from_millis(100), &sending);
     let setup = Setup::reverse(origin.address);
     let mut proxy = setup.start();
-    let mut client = TcpStream::connect(proxy.address()).unwrap();
-    write!(client, "GET /film HTTP/1.1\r\nHost: {}\r\n\r\n", proxy.address()).unwrap();
-    client.read_exact(&mut vec![0; 1_000_000]).unwrap();
-    // The client stays, and would read on.
+    // It stays, and would read on.
+    let _client = reader(&proxy, 1_000_000);
     proxy.process.signal(Signal::TERM);
     eventually("the first signal", || TcpStream::connect(proxy.address()).is_err());
     proxy.process.signal(Signal::INT);
