@@ -1,7 +1,7 @@
 //! What one region holds, found without the others: in a disk whose regions several logs share, nothing follows from where a
 //! region lies.
 
-use super::region::SummaryEntry;
+use super::region::{Footer, SummaryEntry};
 use super::scan::{Scan, Unreadable};
 use super::take::take_u64;
 use super::walk::Walked;
@@ -18,6 +18,8 @@ pub struct Alone {
     pub entries: Vec<SummaryEntry>,
     /// What was found in it, if it has no summary.
     pub walked: Option<Walked>,
+    /// Whatever it held has left.
+    pub is_void: bool,
 }
 
 impl Scan<'_> {
@@ -28,10 +30,20 @@ impl Scan<'_> {
         let (footer, begun) = (self.footer(number), self.begun(number));
         let (end, beginning) = (footer.ok().flatten(), begun.ok().flatten());
         let sealed = end.filter(|footer| beginning.is_none_or(|begun| begun <= footer.region));
+        if let Some(footer) = sealed.filter(Footer::is_void) {
+            return Ok(Some(Alone {
+                region: footer.region,
+                used: 0,
+                entries: Vec::new(),
+                walked: None,
+                is_void: true,
+            }));
+        }
         if let Some(footer) = sealed {
             let entries = if is_known(footer.region) { Some(Vec::new()) } else { self.entries(&footer) };
             if let Some(entries) = entries {
-                return Ok(Some(Alone { region: footer.region, used: footer.used, entries, walked: None }));
+                let (region, used) = (footer.region, footer.used);
+                return Ok(Some(Alone { region, used, entries, walked: None, is_void: false }));
             }
         }
         let Some(region) = beginning.or(sealed.map(|footer| footer.region)) else {
@@ -44,6 +56,7 @@ impl Scan<'_> {
             used: walked.used,
             entries: walked.entries.clone(),
             walked: Some(walked),
+            is_void: false,
         }))
     }
 

@@ -192,6 +192,13 @@ pub struct Footer {
     entries_sum: u64,
 }
 
+impl Footer {
+    /// Whether it says that whatever the region holds has left.
+    pub fn is_void(&self) -> bool {
+        self.entries == 0 && self.used == 0
+    }
+}
+
 /// The footer at the end of `block`, if this store wrote one for a region that lies at this number.
 pub fn footer(layout: &LogLayout, stamp: Stamp, number: usize, block: &[u8]) -> Option<Footer> {
     let bytes = block.last_chunk::<FOOTER_BYTES>()?;

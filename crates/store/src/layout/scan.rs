@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::mem;
+use std::{io, mem};
 
 use super::record::Stamp;
 use super::region::{self, LogLayout, SummaryEntry};
@@ -256,6 +256,14 @@ impl Scan<'_> {
     /// on a disk that is full or dying, keeps nobody from reading what is there: its region is walked again next time.
     pub fn seal(&self, unsealed: &[Walked]) {
         unsealed.iter().for_each(|walked| self.seal_one(walked));
+    }
+
+    /// Say of a region that whatever it holds has left, in the place of its summary: one block. It does not wait until that lasts.
+    /// Errors: the device's.
+    pub fn void(&self, region: Place) -> io::Result<()> {
+        let footer = region::encode(&self.layout, self.stamp, region, 0, &[]);
+        let at = self.layout.device_offset(region) + self.layout.region_bytes - footer.len() as u64;
+        blocking::write(self.device, at, footer)
     }
 
     /// [`Scan::seal`] for one region.

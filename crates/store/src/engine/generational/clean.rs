@@ -67,13 +67,17 @@ fn segment(engine: &Inner, number: usize) -> Segment {
 
 /// Bytes stored without another part of an object that is being stored, as a part of a lap: it was given up.
 const PATIENCE: u64 = 8;
+/// Bytes stored until an object that was large enough to be the oldest at once may leave, as a part of a lap.
+const GRACE: u64 = 64;
 
-/// The oldest segment of the log of which that is worth least. Parts of what is being stored leave only if there is nothing else.
+/// The oldest segment of the log of which that is worth least. Parts of what is being stored, or was just now, leave only if there is
+/// nothing else.
 fn next(engine: &Inner) -> Option<Place> {
     let layout = &engine.indexed.log.layout;
     let oldest = engine.indexed.segments.oldest_of_each();
     let of = |place: Place| segment(engine, layout.region_number(place));
-    let since = engine.storing.since(engine.policy.now(), layout.log_bytes() / PATIENCE).map(|at| layout.region_of(at));
+    let since = engine.storing.since(engine.policy.now(), layout.log_bytes() / PATIENCE, layout.log_bytes() / GRACE);
+    let since = since.map(|at| layout.region_of(at));
     let large = engine.policy.shape().large();
     let is_being_stored = |place: Place| since.is_some_and(|since| place >= since) && of(place).log == large;
     let places = || oldest.iter().map(|(_, place)| *place);
@@ -109,7 +113,15 @@ fn clean_one(engine: &Inner, region: Place) -> bool {
         || entries.as_ref().is_some_and(|entries| void::say_again(engine, engine.tally.known(number).log, entries));
     // Snapshots need no free segment, so there is a way on whatever is full.
     let by_snapshots = || (0..2).all(|_| is_covered() || snapshot::take(engine, false)) && is_covered();
-    if !is_covered() && !is_said() && !by_snapshots() {
+    let is_known_elsewhere = is_covered() || is_said() || by_snapshots();
+    let has_left = |_: &Vec<_>| is_known_elsewhere && scan.void(region).is_ok();
+    // What left with a segment that stays, or that does not say so, is to be taken for displaced.
+    if !entries.as_ref().is_some_and(has_left)
+        && let Some(displaced) = indexed.index.displaced()
+    {
+        displaced.forget();
+    }
+    if !is_known_elsewhere {
         return false;
     }
     indexed.segments.freed(region);

@@ -131,7 +131,8 @@ impl Inner {
         self.stored.fetch_add(bytes, Relaxed);
         match record.kind {
             Kind::Extent => self.storing.part(&record.id, place, now),
-            Kind::Large | Kind::Tombstone => self.storing.ended(&record.id),
+            Kind::Large => self.storing.stored(&record.id, now),
+            Kind::Tombstone => self.storing.removed(&record.id),
             Kind::Whole => {}
         }
         Poll::Ready(Ok(place))
@@ -236,7 +237,7 @@ impl Engine for Generational {
     }
 
     fn forget(&self, at: &Placement<'_>, place: Place) {
-        self.0.indexed.index.evict(at.digest.low(), place);
+        self.0.indexed.index.forget(at.digest.low(), place);
     }
 
     fn touch(&self, at: &Placement<'_>, _place: Place) {

@@ -169,7 +169,7 @@ fn over(
         }
     }
     let segments = Arc::new(segments);
-    (Index::over(sets, segments.clone(), layout), segments, tally)
+    (Index::over(sets, segments.clone(), layout).knows_displaced(), segments, tally)
 }
 
 fn as_saved(device: &Arc<dyn Device>, options: &GenerationalOptions, loaded: Loaded) -> Found {
@@ -211,6 +211,9 @@ fn after_a_crash(
     let entries = || regions.iter().flatten().flat_map(|alone| &alone.entries);
     let next_number = entries().map(|entry| entry.number + 1).fold(before.next_number.max(up_to), u64::max);
     let went_round = layout.lap(newest) > 1;
+    for region in &mut regions {
+        region.take_if(|alone| alone.is_void);
+    }
     // In the first lap the logs begin one segment after the other. Beyond the newest lie those that were begun and hold nothing
     // yet, one of each log at the most, and others that cannot be read; and then none.
     let found = (newest.0 - least.0) / layout.region_bytes;

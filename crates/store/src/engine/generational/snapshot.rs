@@ -68,6 +68,9 @@ pub fn take(engine: &Inner, is_clean: bool) -> bool {
     let up_to = {
         // Every record with a lower number has its slot, and what it removed is gone from the index.
         let _alone = engine.publishing.write();
+        if let Some(displaced) = engine.indexed.index.displaced() {
+            displaced.snapshot_begins();
+        }
         engine.indexed.log.frontier.next_number().0
     };
     let number = covered.next;
@@ -101,6 +104,9 @@ pub fn take(engine: &Inner, is_clean: bool) -> bool {
             true
         }
         Err(error) => {
+            if let Some(displaced) = engine.indexed.index.displaced() {
+                displaced.forget();
+            }
             tracing::warn!("no snapshot of the index could be written, and without one no segment is cleaned: {error}");
             log.frontier.room_was_made();
             false

@@ -1,7 +1,8 @@
-//! Which large objects are being stored.
+//! Which large objects are being stored, or were just now.
 //!
 //! Their parts lie in the log of large objects before anything leads to them. An object may be larger than all that the log had
-//! before: its first parts are then the oldest there, and would leave while the last are still to come.
+//! before: its first parts are then the oldest there, and would leave while the last are still to come, or with the next segment that
+//! is cleaned once it is whole, before anybody can ask for it.
 
 use std::collections::BTreeMap;
 
@@ -22,6 +23,8 @@ struct Parts {
     first: Place,
     /// The policy's time when the last one came.
     last: u64,
+    /// Whether the object is whole.
+    is_whole: bool,
 }
 
 impl Storing {
@@ -30,24 +33,36 @@ impl Storing {
         let mut all = self.0.lock();
         if let Some(parts) = all.get_mut(&id.0) {
             parts.last = now;
-        } else if all.len() < MOST {
-            all.insert(id.0, Parts { first: place, last: now });
+            return;
+        }
+        if all.len() >= MOST {
+            all.retain(|_, parts| !parts.is_whole);
+        }
+        if all.len() < MOST {
+            all.insert(id.0, Parts { first: place, last: now, is_whole: false });
         }
     }
 
-    /// The object is stored, or removed: nothing of it is still to come.
-    pub fn ended(&self, id: &Digest) {
+    /// The object is whole.
+    pub fn stored(&self, id: &Digest, now: u64) {
+        if let Some(parts) = self.0.lock().get_mut(&id.0) {
+            (parts.last, parts.is_whole) = (now, true);
+        }
+    }
+
+    /// The object is removed.
+    pub fn removed(&self, id: &Digest) {
         let mut all = self.0.lock();
         if !all.is_empty() {
             all.remove(&id.0);
         }
     }
 
-    /// Where the oldest part of an object that is being stored lies. One of which no part came for `patience` of the policy's time
-    /// was given up: nobody says so.
-    pub fn since(&self, now: u64, patience: u64) -> Option<Place> {
+    /// Where the oldest part of an object that is being stored lies, or was stored less than `grace` of the policy's time ago. One of
+    /// which no part came for `patience` was given up: nobody says so.
+    pub fn since(&self, now: u64, patience: u64, grace: u64) -> Option<Place> {
         let mut all = self.0.lock();
-        all.retain(|_, parts| now.saturating_sub(parts.last) <= patience);
+        all.retain(|_, parts| now.saturating_sub(parts.last) <= if parts.is_whole { grace } else { patience });
         all.values().map(|parts| parts.first).min()
     }
 }
@@ -63,13 +78,20 @@ mod tests {
         storing.part(&id(1), Place(500), 0);
         storing.part(&id(2), Place(300), 10);
         storing.part(&id(1), Place(700), 90);
-        assert_eq!(storing.since(100, 100), Some(Place(300)));
-        storing.ended(&id(3));
-        assert_eq!(storing.since(111, 100), Some(Place(500)), "nothing came of the other for so long");
-        storing.ended(&id(1));
-        assert_eq!(storing.since(111, 100), None);
+        assert_eq!(storing.since(100, 100, 0), Some(Place(300)));
+        storing.removed(&id(3));
+        assert_eq!(storing.since(111, 100, 0), Some(Place(500)), "nothing came of the other for so long");
+        storing.stored(&id(1), 120);
+        assert_eq!(storing.since(130, 100, 10), Some(Place(500)), "just now");
+        assert_eq!(storing.since(131, 100, 10), None);
+        storing.part(&id(1), Place(500), 140);
+        storing.removed(&id(1));
+        assert_eq!(storing.since(140, 100, 100), None);
         (0..200).for_each(|n| storing.part(&id(n), Place(n.into()), 111));
         assert_eq!(storing.0.lock().len(), MOST);
-        assert_eq!(storing.since(111, 0), Some(Place(0)));
+        assert_eq!(storing.since(111, 0, 0), Some(Place(0)));
+        (0..200).for_each(|n| storing.stored(&id(n), 111));
+        storing.part(&id(201), Place(999), 111);
+        assert_eq!(storing.since(111, 0, 0), Some(Place(999)), "what is being stored goes before what was");
     }
 }

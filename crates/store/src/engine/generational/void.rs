@@ -1,9 +1,12 @@
 //! What a segment says of objects that are not there any more, said once more before the segment goes.
 //!
 //! A record voids all older ones of its object. When it goes before both snapshots know of that, an older one may be on the
-//! disk still, and would come back after a crash. So for each of its entries that the index has nothing of, a mark of removal
-//! is written, 64 bytes. Where the index has something, that is newer and voids by itself. All of it lasts before the segment
-//! is written over: a newer record that a power cut takes voids nothing. What both snapshots cover needs none of this.
+//! disk still, and would come back after a crash. It may lie in a segment that has left: each of those has a word at its end
+//! which says that nothing in it counts any more, until it is written over. Or it may lie in one that is there, if it was displaced:
+//! the index knows in which sets that happened since the older snapshot ([`crate::engine::segments::Index::may_displace`]). So for
+//! each entry in such a set, newer than what both snapshots cover, that the index has nothing of, a mark of removal is written, 64 bytes. Where
+//! the index has something, that is newer and voids by itself. All of it lasts before the segment is written over, and with it the
+//! words of the segments that left before: a newer record that a power cut takes voids nothing.
 //!
 //! The marks go into the log that the segment is of. So they are few among its objects, and when they leave young themselves, and
 //! have to be said once more, they are fewer each time; a log of marks alone would say all of them for ever. Where they would
@@ -24,12 +27,13 @@ const MOST_OF_A_SEGMENT: u64 = 16;
 /// Write marks for what the entries of a segment void, and wait until they last, and whatever is newer; false if the disk takes
 /// none, or they are too many.
 pub fn say_again(engine: &Inner, log: u8, entries: &[SummaryEntry]) -> bool {
-    let layout = engine.indexed.log.layout;
-    let needed = entries.iter().filter(|entry| engine.indexed.index.find(entry.id_low).is_none()).count();
+    let (layout, index, by_both) = (engine.indexed.log.layout, &engine.indexed.index, engine.covered.lock().by_both());
+    let voids = |entry: &&SummaryEntry| entry.number >= by_both && index.may_displace(entry.id_low);
+    let needed = entries.iter().filter(voids).filter(|entry| index.find(entry.id_low).is_none()).count();
     if (needed * layout.header_bytes()) as u64 > layout.region_bytes / MOST_OF_A_SEGMENT {
         return false;
     }
-    entries.iter().all(|entry| say(engine, log, entry.id_low)) && snapshot::settle(engine).is_ok()
+    entries.iter().filter(voids).all(|entry| say(engine, log, entry.id_low)) && snapshot::settle(engine).is_ok()
 }
 
 /// Write a mark, unless something newer is there; false if the disk takes none.

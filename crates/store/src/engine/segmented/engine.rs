@@ -144,7 +144,7 @@ impl Engine for Segmented {
     }
 
     fn forget(&self, at: &Placement<'_>, place: Place) {
-        self.0.indexed.index.evict(at.digest.low(), place);
+        self.0.indexed.index.forget(at.digest.low(), place);
     }
 
     fn touch(&self, at: &Placement<'_>, place: Place) {

@@ -1,14 +1,18 @@
 //! The index in memory: what hash lies where in the log (section 3.2.1), and how often it was asked for.
 
+mod displaced;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use self::displaced::Displaced;
 use super::format::{MOST_HITS, Set, Slot, WAYS, fingerprint};
 use crate::engine::{Kind, Place};
 use crate::index::Sets;
 use crate::layout::{LogLayout, Segments};
 
-/// Sets of eight slots. Memory: 46 bytes a set, and 24 bytes a thousand sets; 4 bytes a segment.
+/// Sets of eight slots. Memory: 46 bytes a set, and 24 bytes a thousand sets; 4 bytes a segment; where it is known what was
+/// displaced, a quarter of a byte a set.
 pub struct Index {
     sets: Sets,
     segments: Arc<Segments>,
@@ -18,6 +22,7 @@ pub struct Index {
     /// The same for each segment.
     live_in: Box<[AtomicU32]>,
     lost: AtomicU64,
+    displaced: Option<Displaced>,
 }
 
 impl Index {
@@ -34,7 +39,35 @@ impl Index {
     /// An index over such sets. Of those that hold something [`Index::drop_homeless`] is to say first what counts.
     pub fn over(sets: Sets, segments: Arc<Segments>, layout: LogLayout) -> Self {
         let live_in = (0..layout.regions).map(|_| AtomicU32::new(0)).collect();
-        Index { sets, segments, layout, live: AtomicU64::new(0), live_in, lost: AtomicU64::new(0) }
+        Index { sets, segments, layout, live: AtomicU64::new(0), live_in, lost: AtomicU64::new(0), displaced: None }
+    }
+
+    /// The same, which knows what was displaced.
+    pub fn knows_displaced(self) -> Self {
+        let displaced = Some(Displaced::unknown(self.sets.len()));
+        Index { displaced, ..self }
+    }
+
+    /// What was displaced, if that is known.
+    pub fn displaced(&self) -> Option<&Displaced> {
+        self.displaced.as_ref()
+    }
+
+    /// Whether something may have been displaced where an object of this hash belongs.
+    pub fn may_displace(&self, id_low: u64) -> bool {
+        self.displaced.as_ref().is_none_or(|displaced| displaced.is_in(self.sets.set_of(id_low)))
+    }
+
+    /// Bytes of memory.
+    pub fn allocated_bytes(&self) -> u64 {
+        self.sets.allocated_bytes() + self.displaced.as_ref().map_or(0, Displaced::allocated_bytes)
+    }
+
+    /// Its set is locked.
+    fn note_displaced(&self, id_low: u64) {
+        if let Some(displaced) = &self.displaced {
+            displaced.note(self.sets.set_of(id_low));
+        }
     }
 
     /// The sets themselves.
@@ -118,6 +151,9 @@ impl Index {
             if let Some((way, before)) = victim {
                 let position = self.position(place);
                 self.moved(before.position, position);
+                if before.position.is_some() {
+                    self.note_displaced(id_low);
+                }
                 set.put(way, Slot { fingerprint: wanted, hits: 0, position });
             }
             lost
@@ -143,7 +179,11 @@ impl Index {
 
     /// Drop whatever has this fingerprint, and what an empty slot remembers of it.
     pub fn remove_low(&self, id_low: u64) {
-        self.change(id_low, |_| true, Slot::removed);
+        let removed = |slot: Slot| {
+            self.note_displaced(id_low);
+            slot.removed()
+        };
+        self.change(id_low, |_| true, removed);
         let wanted = fingerprint(id_low);
         self.with(id_low, |set| {
             for way in 0..WAYS {
@@ -175,7 +215,17 @@ impl Index {
         });
     }
 
-    /// Drop the slot that leads to exactly this place; whether there was one.
+    /// Drop the slot that leads to exactly this place, whose segment stays.
+    pub fn forget(&self, id_low: u64, place: Place) {
+        let position = self.position(place);
+        let left = |slot: Slot| {
+            self.note_displaced(id_low);
+            slot.left()
+        };
+        self.change(id_low, |slot| slot.position == position, left);
+    }
+
+    /// Drop the slot that leads to exactly this place, which leaves with its segment; whether there was one.
     pub fn evict(&self, id_low: u64, place: Place) -> bool {
         let position = self.position(place);
         self.change(id_low, |slot| slot.position == position, Slot::left).is_some()

@@ -54,7 +54,7 @@ impl Indexed {
             }
             Err(LogFault::Gone) => done(Fetched::Missing),
             Err(fault) => {
-                indexed.index.evict(id.low(), place);
+                indexed.index.forget(id.low(), place);
                 done(Fetched::Failed(read_error(fault)));
             }
         };
@@ -96,7 +96,7 @@ impl Indexed {
             mean_object_bytes: self.mean_object_bytes,
             live_objects: self.index.live(),
             lost_to_full_sets: self.index.lost(),
-            index_bytes: self.index.slots().allocated_bytes(),
+            index_bytes: self.index.allocated_bytes(),
             false_reads: self.false_reads.load(Relaxed),
             ..self.log.stats()
         }
