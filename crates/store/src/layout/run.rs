@@ -28,9 +28,13 @@ impl Log {
             return (count, Pool::taken_by(bytes));
         }
         for (before, next) in records.iter().zip(records.iter().skip(1)) {
+            // Behind the one before, or there is no request from the first to it: where several logs share the disk, parts of an object
+            // may lie in two.
+            if !self.adjoin(before, next) {
+                break;
+            }
             let longer = self.request_bytes(first, next);
-            let fits = longer <= most_bytes && self.adjoin(before, next);
-            if !fits || !self.frontier.is_reachable(next.0) || self.frontier.is_kept(next.0) {
+            if longer > most_bytes || !self.frontier.is_reachable(next.0) || self.frontier.is_kept(next.0) {
                 break;
             }
             (count, bytes) = (count + 1, longer);
@@ -96,5 +100,38 @@ impl Log {
         let at = self.layout.device_offset(first.0);
         let end = at + (last.0.0 - first.0.0) + last.1 as u64;
         (round_up(end, block) - round_down(at, block)) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{Device, Medium, Memory};
+    use crate::layout::log::LogCounters;
+    use crate::layout::{Frontier, LogLayout, Stamp};
+
+    /// Parts of an object once lay in two logs of one disk, the second before the first: what a request from one to the other
+    /// would take was computed all the same, and the reader panicked.
+    #[test]
+    fn what_lies_before_is_not_read_together() {
+        let device: Arc<dyn Device> = Arc::new(Memory::over(&Medium::zeroed(4 << 20)));
+        let (layout, stamp) = (LogLayout::new(4096, 2 << 20, 4096).unwrap(), Stamp { seed: 7 });
+        let region = layout.region_bytes;
+        let start = Place(layout.log_bytes() + 3 * region);
+        let frontier = Frontier::start(device.clone(), layout, stamp, start, None, None).unwrap();
+        let log = Log {
+            device,
+            layout,
+            stamp,
+            frontier,
+            counters: LogCounters::default(),
+            pool: Arc::default(),
+            ahead: None,
+        };
+        let at = |regions: u64, offset: u64| (Place(layout.log_bytes() + regions * region + offset), 4096);
+        let together = |records: &[Lying]| log.together(records, 1 << 20).0;
+        assert_eq!(together(&[at(1, 0), at(1, 4096), at(1, 8192)]), 3);
+        assert_eq!(together(&[at(2, 0), at(1, 0)]), 1);
+        assert_eq!(together(&[at(1, 4096), at(1, 8192), at(1, 0), at(2, 0)]), 2);
     }
 }

@@ -29,21 +29,23 @@ fn with(parts: Parts) -> Settings {
     Settings { parts, ..Settings::default() }
 }
 
-fn shaped(classes: usize, generations: usize) -> Settings {
-    with(Parts { shape: Some(Shape { classes, generations }), ..Parts::default() })
+fn shaped([classes, generations, large, large_generations]: [usize; 4]) -> Settings {
+    let shape = Shape { classes, generations, large, large_generations };
+    with(Parts { shape: Some(shape), ..Parts::default() })
 }
 
 /// The first is the policy as it ships.
-pub const VARIANTS: [Variant; 11] = [
+pub const VARIANTS: [Variant; 12] = [
     variant("ours", Settings::default),
     Variant { name: "segments from 64 KiB on", least_segment_bytes: SMALLER_SEGMENT, ..variant("", Settings::default) },
-    variant("without classes", || shaped(1, 2)),
-    variant("without generations", || shaped(4, 1)),
+    variant("without classes", || shaped([1, 2, 2, 2])),
+    variant("without generations", || shaped([4, 1, 2, 1])),
+    variant("large objects in one log", || shaped([4, 2, 1, 1])),
     variant("without learned worth", || with(Parts { learns: false, ..Parts::default() })),
     variant("without tokens", || with(Parts { tokens: 0.0, ..Parts::default() })),
     variant("without ghosts", || with(Parts { ghosts: false, ..Parts::default() })),
-    variant("3 classes, 2 generations", || shaped(3, 2)),
-    variant("5 classes, 4 generations", || shaped(5, 4)),
+    variant("3 classes, 2 generations", || shaped([3, 2, 2, 2])),
+    variant("5 classes, 4 generations", || shaped([5, 4, 4, 2])),
     variant("value = balanced", || Settings { value: Value::Balanced, ..Settings::default() }),
     variant("value = bytes", || Settings { value: Value::Bytes, ..Settings::default() }),
 ];

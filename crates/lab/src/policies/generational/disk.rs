@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use tinaja_store::layout::LogLayout;
-use tinaja_store::replace::generations::{Log, Segment};
+use tinaja_store::replace::generations::{Log, Segment, Shape};
 
 /// No segment has this number.
 pub const NOWHERE: u32 = u32::MAX;
@@ -29,7 +29,7 @@ pub struct Disk {
     logs: Vec<Open>,
     /// Where live objects lie: the segments and the bytes in each. Most have one.
     places: HashMap<u32, Vec<(u32, u64)>>,
-    large: Log,
+    shape: Shape,
 }
 
 #[derive(Default)]
@@ -49,16 +49,16 @@ struct Open {
 }
 
 impl Disk {
-    pub fn new(layout: LogLayout, logs: usize) -> Disk {
+    pub fn new(layout: LogLayout, shape: Shape) -> Disk {
         let segments = layout.regions as u32;
         Disk {
             layout,
             written: 0,
             segments: (0..segments).map(|_| Slot::default()).collect(),
             free: (0..segments).rev().collect(),
-            logs: (0..logs).map(|_| Open::default()).collect(),
+            logs: (0..shape.logs()).map(|_| Open::default()).collect(),
             places: HashMap::new(),
-            large: Log(logs as u8 - 1),
+            shape,
         }
     }
 
@@ -130,7 +130,7 @@ impl Disk {
         let slot = self.segments.get_mut(number as usize)?;
         slot.records.push(record);
         if let Some(segment) = &mut slot.known {
-            segment.live += u32::from(log != self.large);
+            segment.live += u32::from(!self.shape.is_large(log));
             segment.live_bytes += record.bytes;
         }
         self.places.entry(record.object).or_default().push((number, record.bytes));

@@ -79,7 +79,7 @@ impl Generational {
         let largest_bytes = (layout.log_bytes() / LARGEST.1 * LARGEST.0).min(room * layout.region_bytes / 10 * 9);
         Some(Generational {
             largest_bytes,
-            disk: Disk::new(layout, policy.logs()),
+            disk: Disk::new(layout, policy.shape()),
             policy,
             objects: Vec::new(),
             stored: 0,
@@ -187,8 +187,8 @@ impl Generational {
     /// Make a segment free. Whether there was one that could be: those of the large object that is being stored cannot, or it would
     /// push itself out before anybody could ask for it. They are from `storing_since` on.
     fn clean(&mut self, storing_since: u64) -> bool {
-        let large = self.policy.shape().large();
-        let oldest = self.disk.oldest().filter(|segment| segment.log != large || segment.born < storing_since);
+        let shape = self.policy.shape();
+        let oldest = self.disk.oldest().filter(|segment| !shape.is_large(segment.log) || segment.born < storing_since);
         let Some(log) = self.policy.victim(oldest) else { return false };
         let Some((segment, number, records)) = self.disk.take_oldest(log) else { return false };
         let now = self.policy.now();
@@ -205,7 +205,7 @@ impl Generational {
             let hits = known.hits;
             self.remove(record.object);
             // A part of a large object may be small enough, but never all of it.
-            let kept = segment.log != large && self.policy.keeps(&segment, record.bytes, hits) && {
+            let kept = !shape.is_large(segment.log) && self.policy.keeps(&segment, record.bytes, hits) && {
                 let log = self.policy.log_of_kept(segment.log, record.bytes, hits);
                 self.append(record.object, record.bytes, log, now)
             };
@@ -287,7 +287,7 @@ mod tests {
                     cache
                         .disk
                         .segment(object.segment)
-                        .is_some_and(|segment| segment.log != cache.policy.shape().large())
+                        .is_some_and(|segment| !cache.policy.shape().is_large(segment.log))
                 };
                 assert_eq!(cache.disk.live().0 as usize, cache.objects.iter().filter(small).count());
             }

@@ -78,8 +78,8 @@ fn next(engine: &Inner) -> Option<Place> {
     let of = |place: Place| segment(engine, layout.region_number(place));
     let since = engine.storing.since(engine.policy.now(), layout.log_bytes() / PATIENCE, layout.log_bytes() / GRACE);
     let since = since.map(|at| layout.region_of(at));
-    let large = engine.policy.shape().large();
-    let is_being_stored = |place: Place| since.is_some_and(|since| place >= since) && of(place).log == large;
+    let shape = engine.policy.shape();
+    let is_being_stored = |place: Place| since.is_some_and(|since| place >= since) && shape.is_large(of(place).log);
     let places = || oldest.iter().map(|(_, place)| *place);
     let others = || places().filter(|place| !is_being_stored(*place));
     let worst = engine.policy.victim(others().map(of)).or_else(|| engine.policy.victim(places().map(of)))?;

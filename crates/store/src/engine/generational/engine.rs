@@ -123,14 +123,15 @@ impl Inner {
     }
 
     /// Append a client's record and enter it, beside others that do so.
-    fn append_new(&self, cx: &mut Context<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
+    fn append_new(&self, cx: &mut Context<'_>, at: &Placement<'_>, record: &Record<'_>) -> Poll<Result<Place, WhyNot>> {
         let _publishing = self.publishing.read();
-        let (place, bytes) = ready!(self.append(cx, self.log_of(record), record))?;
+        let log = self.log_of(at, record);
+        let (place, bytes) = ready!(self.append(cx, log, record))?;
         self.indexed.index.enter_by(record.kind, record.id.low(), place, |hits, place| self.worth(hits, place));
         let now = self.policy.stored(bytes);
         self.stored.fetch_add(bytes, Relaxed);
         match record.kind {
-            Kind::Extent => self.storing.part(&record.id, place, now),
+            Kind::Extent => self.storing.part(&record.id, log, place, now),
             Kind::Large => self.storing.stored(&record.id, now),
             Kind::Tombstone => self.storing.removed(&record.id),
             Kind::Whole => {}
@@ -138,14 +139,17 @@ impl Inner {
         Poll::Ready(Ok(place))
     }
 
-    fn log_of(&self, record: &Record<'_>) -> u8 {
+    fn log_of(&self, at: &Placement<'_>, record: &Record<'_>) -> u8 {
+        let of_parts = || self.storing.log_of(&record.id).map(LogNumber);
         let log = match record.kind {
             Kind::Whole => self.log_of_whole(record.id.low(), self.indexed.log.layout.bytes_of(record) as u64),
             Kind::Large => {
                 let bytes = Table::decode(&Bytes::copy_from_slice(record.body)).map_or(0, |table| table.body_bytes());
-                self.policy.log_of_large(bytes)
+                let log = self.policy.log_of_large(bytes, self.is_wanted(record.id.low()));
+                of_parts().unwrap_or(log)
             }
-            Kind::Extent => self.policy.shape().large(),
+            Kind::Extent => of_parts()
+                .unwrap_or_else(|| self.policy.log_of_part(at.expected_bytes, self.is_wanted(record.id.low()))),
             Kind::Tombstone => self.policy.log_of_new(0, false),
         };
         log.0
@@ -158,6 +162,13 @@ impl Inner {
         let known = self.tally.known(self.indexed.log.layout.region_number(before));
         let hits = self.indexed.index.hits(id_low, before).unwrap_or(0);
         self.policy.log_of_kept(LogNumber(known.log), bytes, hits)
+    }
+
+    /// Whether an object was asked for before: it has left not long ago, or the version before it was found.
+    fn is_wanted(&self, id_low: u64) -> bool {
+        let index = &self.indexed.index;
+        index.has_left(id_low)
+            || index.find(id_low).and_then(|before| index.hits(id_low, before)).is_some_and(|hits| hits > 0)
     }
 
     /// What an object at a place with so many hits is worth to the index, as a number that keeps the order.
@@ -215,15 +226,15 @@ impl Engine for Generational {
     fn poll_append(
         &self,
         cx: &mut Context<'_>,
-        _at: &Placement<'_>,
+        at: &Placement<'_>,
         record: &Record<'_>,
     ) -> Poll<Result<Place, WhyNot>> {
         // What lies behind it is nothing to this engine.
-        self.0.append_new(cx, &Record { related_bytes: 0, ..*record })
+        self.0.append_new(cx, at, &Record { related_bytes: 0, ..*record })
     }
 
     fn poll_remove(&self, cx: &mut Context<'_>, at: &Placement<'_>) -> Poll<Result<Option<Place>, WhyNot>> {
-        let removed = ready!(self.0.append_new(cx, &Record::tombstone(at.digest)));
+        let removed = ready!(self.0.append_new(cx, at, &Record::tombstone(at.digest)));
         if removed.is_err() {
             // It could not be written down; until a restart the index alone keeps the object away.
             self.0.indexed.index.remove_low(at.digest.low());

@@ -28,8 +28,8 @@
 //! - **What if both snapshots are damaged?** Once segments have been written over, nobody knows then what was replaced. The cache
 //!   starts empty, and says so.
 //! - **Where do removals go?** Into the log of new, small objects. Once a snapshot covers them they are of no further use.
-//! - **And large objects?** Their parts and heads have a log of their own, in which parts leave just before their heads, and are
-//!   never written again. One may take three fifths of the disk: the parts of what is being stored stay until it is.
+//! - **And large objects?** Their parts and heads have logs of their own, by the objects' sizes, in which parts leave just before
+//!   their heads, and are never written again. One may take three fifths of the disk: the parts of what is being stored stay until it is.
 //! - **How is it known what returns?** An empty slot remembers what has left it, for about half a lap: two bits that count hits in
 //!   a slot in use count down there.
 

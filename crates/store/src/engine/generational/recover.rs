@@ -275,7 +275,7 @@ fn behind_what_was_on_its_way(newest: Place, number: u64, layout: LogLayout, pol
 fn found_anew(alone: &Alone, before: Option<Known>, policy: &Generations, now: u64) -> Known {
     let objects = alone.entries.iter().filter(|entry| entry.kind.is_indexed()).count() as u32;
     let log = match u64::from(objects) {
-        0 => policy.shape().large(),
+        0 => policy.log_of_part(None, false),
         objects => policy.log_of_new(alone.used / objects, false),
     };
     Known {

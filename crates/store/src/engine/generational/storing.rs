@@ -21,6 +21,8 @@ pub struct Storing(Mutex<BTreeMap<[u8; 16], Parts>>);
 struct Parts {
     /// Where the first lies.
     first: Place,
+    /// In which log they all are: what is known of the object changes while it comes.
+    log: u8,
     /// The policy's time when the last one came.
     last: u64,
     /// Whether the object is whole.
@@ -29,18 +31,23 @@ struct Parts {
 
 impl Storing {
     /// A part of an object was appended.
-    pub fn part(&self, id: &Digest, place: Place, now: u64) {
+    pub fn part(&self, id: &Digest, log: u8, place: Place, now: u64) {
         let mut all = self.0.lock();
-        if let Some(parts) = all.get_mut(&id.0) {
+        if let Some(parts) = all.get_mut(&id.0).filter(|parts| !parts.is_whole) {
             parts.last = now;
             return;
         }
-        if all.len() >= MOST {
+        if all.len() >= MOST && !all.contains_key(&id.0) {
             all.retain(|_, parts| !parts.is_whole);
         }
-        if all.len() < MOST {
-            all.insert(id.0, Parts { first: place, last: now, is_whole: false });
+        if all.len() < MOST || all.contains_key(&id.0) {
+            all.insert(id.0, Parts { first: place, log, last: now, is_whole: false });
         }
+    }
+
+    /// The log that parts of an object are in which is being stored.
+    pub fn log_of(&self, id: &Digest) -> Option<u8> {
+        self.0.lock().get(&id.0).filter(|parts| !parts.is_whole).map(|parts| parts.log)
     }
 
     /// The object is whole.
@@ -75,23 +82,26 @@ mod tests {
     fn what_is_being_stored_is_known_until_it_is_stored_or_given_up() {
         let storing = Storing::default();
         let id = |n: u8| Digest([n; 16]);
-        storing.part(&id(1), Place(500), 0);
-        storing.part(&id(2), Place(300), 10);
-        storing.part(&id(1), Place(700), 90);
+        storing.part(&id(1), 8, Place(500), 0);
+        storing.part(&id(2), 9, Place(300), 10);
+        storing.part(&id(1), 8, Place(700), 90);
         assert_eq!(storing.since(100, 100, 0), Some(Place(300)));
+        assert_eq!([1, 2, 3].map(|n| storing.log_of(&id(n))), [Some(8), Some(9), None]);
         storing.removed(&id(3));
         assert_eq!(storing.since(111, 100, 0), Some(Place(500)), "nothing came of the other for so long");
         storing.stored(&id(1), 120);
         assert_eq!(storing.since(130, 100, 10), Some(Place(500)), "just now");
+        assert_eq!(storing.log_of(&id(1)), None, "the next version may go elsewhere");
         assert_eq!(storing.since(131, 100, 10), None);
-        storing.part(&id(1), Place(500), 140);
+        storing.part(&id(1), 7, Place(600), 140);
+        assert_eq!((storing.since(140, 100, 100), storing.log_of(&id(1))), (Some(Place(600)), Some(7)));
         storing.removed(&id(1));
         assert_eq!(storing.since(140, 100, 100), None);
-        (0..200).for_each(|n| storing.part(&id(n), Place(n.into()), 111));
+        (0..200).for_each(|n| storing.part(&id(n), 8, Place(n.into()), 111));
         assert_eq!(storing.0.lock().len(), MOST);
         assert_eq!(storing.since(111, 0, 0), Some(Place(0)));
         (0..200).for_each(|n| storing.stored(&id(n), 111));
-        storing.part(&id(201), Place(999), 111);
+        storing.part(&id(201), 8, Place(999), 111);
         assert_eq!(storing.since(111, 0, 0), Some(Place(999)), "what is being stored goes before what was");
     }
 }

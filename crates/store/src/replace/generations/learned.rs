@@ -137,11 +137,11 @@ impl Learned {
 
     /// Write down what follows from all that was seen.
     pub fn appraise(&self, worth: &Worth) {
-        let Shape { classes, generations } = self.shape;
+        let (small, generations) = (self.shape.small(), self.shape.generations);
         let (mut all, mut of_generation) = (Seen::NOTHING, [Seen::NOTHING; Shape::MOST_GENERATIONS]);
         for (log, seen) in self.seen.iter().enumerate() {
             all.add(seen);
-            if log < classes * generations
+            if log < small
                 && let Some(sum) = of_generation.get_mut(log % generations)
             {
                 sum.add(seen);
@@ -157,7 +157,7 @@ impl Learned {
             (before, began) = (*rate, middle);
         }
         for (log, seen) in self.seen.iter().enumerate() {
-            let generation = of_generation.get(log % generations).filter(|_| log < classes * generations);
+            let generation = of_generation.get(log % generations).filter(|_| log < small);
             let lean_on = generation.map_or(general, |of_all_classes| of_all_classes.rates(&general));
             worth.set(log, &best_rates(&seen.rates(&lean_on)));
         }

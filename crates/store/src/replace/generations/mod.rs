@@ -7,6 +7,10 @@
 //! hit; so each generation holds objects of one popularity, and they leave together. Rewriting is paid with tokens, which each
 //! stored byte earns a few of: the less are left, the more an object must be worth.
 //!
+//! Large objects take several segments and are not written again. They have classes and generations all the same: one that returns soon
+//! after it has left is stored a generation higher, among others that did. In one log, in the order of writing, those that are asked
+//! for again and again left with those that nobody wants.
+//!
 //! Everything here is pure: no I/O, no clock, no randomness. Time is bytes stored by clients; a *lap* is as many as the disk has.
 //! So the laboratory simulates what ships. A call allocates nothing. Many threads may call at once; [`Generations::hit`] is two
 //! atomic additions.

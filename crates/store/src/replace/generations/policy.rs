@@ -28,7 +28,7 @@ pub struct Segment {
     pub log: Log,
     /// The time when it was begun: bytes stored by then.
     pub born: u64,
-    /// Objects in it that can be found. 0 in the log of large objects, where bytes alone count.
+    /// Objects in it that can be found. 0 in the logs of large objects, where bytes alone count.
     pub live: u32,
     /// Their bytes.
     pub live_bytes: u64,
@@ -77,8 +77,8 @@ pub struct Generations {
     hits: Hits,
     worth: Worth,
     learned: Mutex<Learned>,
-    /// Large objects stored, and their bytes: for their mean.
-    large: (AtomicU64, AtomicU64),
+    /// Large objects stored, and their bytes, by class: for their mean.
+    large: [(AtomicU64, AtomicU64); Shape::MOST_LARGE],
 }
 
 impl Generations {
@@ -104,7 +104,7 @@ impl Generations {
             hits: Hits::new(shape.logs()),
             worth: Worth::new(shape.logs()),
             learned: Mutex::new(Learned::new(shape)),
-            large: (AtomicU64::new(0), AtomicU64::new(0)),
+            large: Default::default(),
         };
         generations.learned.lock().appraise(&generations.worth);
         generations
@@ -128,18 +128,26 @@ impl Generations {
     /// The log of a record that comes from a client; `returns` if it was there before and has left not long ago.
     pub fn log_of_new(&self, record_bytes: u64, returns: bool) -> Log {
         if self.is_large(record_bytes) {
-            self.large.0.fetch_add(1, Relaxed);
-            self.large.1.fetch_add(record_bytes, Relaxed);
-            return self.shape.large();
+            return self.log_of_large(record_bytes, returns);
         }
         self.shape.log(record_bytes, usize::from(returns && self.parts.ghosts))
     }
 
-    /// The log of a large object, of so many bytes in all.
-    pub fn log_of_large(&self, object_bytes: u64) -> Log {
-        self.large.0.fetch_add(1, Relaxed);
-        self.large.1.fetch_add(object_bytes, Relaxed);
-        self.shape.large()
+    /// The log of a large object, of so many bytes in all, which is stored.
+    pub fn log_of_large(&self, object_bytes: u64, returns: bool) -> Log {
+        let log = self.log_of_part(Some(object_bytes), returns);
+        let class = self.shape.class_of_large(log).and_then(|class| self.large.get(class));
+        if let Some((objects, bytes)) = class {
+            objects.fetch_add(1, Relaxed);
+            bytes.fetch_add(object_bytes, Relaxed);
+        }
+        log
+    }
+
+    /// The log of a part of a large object of so many bytes in all. Where nobody knows how many that will be, they are many.
+    pub fn log_of_part(&self, object_bytes: Option<u64>, returns: bool) -> Log {
+        let generation = usize::from(returns && self.parts.ghosts);
+        self.shape.log_of_large(object_bytes.unwrap_or(u64::MAX), self.segment_bytes, generation)
     }
 
     /// Time goes on from here: that of a policy before.
@@ -151,7 +159,8 @@ impl Generations {
     /// The log of a record that is written again and was hit so many times since it was written.
     pub fn log_of_kept(&self, from: Log, record_bytes: u64, hits: u8) -> Log {
         if self.is_large(record_bytes) {
-            return self.shape.large();
+            let generation = self.shape.generation(from) + usize::from(hits);
+            return self.shape.log_of_large(record_bytes, self.segment_bytes, generation);
         }
         self.shape.log(record_bytes, self.shape.generation(from) + usize::from(hits))
     }
@@ -249,11 +258,9 @@ impl Generations {
 
     /// Objects in a segment: large ones by their bytes.
     fn objects(&self, segment: &Segment) -> f64 {
-        if segment.log != self.shape.large() {
-            return f64::from(segment.live);
-        }
-        let (objects, bytes) = (self.large.0.load(Relaxed), self.large.1.load(Relaxed));
-        segment.live_bytes as f64 * objects as f64 / bytes.max(1) as f64
+        let class = self.shape.class_of_large(segment.log).and_then(|class| self.large.get(class));
+        let Some((objects, bytes)) = class else { return f64::from(segment.live) };
+        segment.live_bytes as f64 * objects.load(Relaxed) as f64 / bytes.load(Relaxed).max(1) as f64
     }
 
     /// What a byte of a segment is worth.

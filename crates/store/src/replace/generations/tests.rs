@@ -22,10 +22,23 @@ fn records_go_by_size_and_generation() {
     assert_eq!(logs, [0, 2, 4, 6, 8].map(Log));
     assert_eq!(policy.log_of_new(100, true), Log(1), "what returns is a generation higher");
     assert_eq!([0, 1, 3].map(|hits| policy.log_of_kept(Log(2), 5000, hits)), [Log(2), Log(3), Log(3)]);
-    assert_eq!((policy.logs(), policy.log_of_kept(Log(8), 300_000, 3)), (9, Log(8)), "large ones have no generations");
+    assert_eq!(
+        (policy.logs(), policy.log_of_kept(Log(8), 300_000, 3)),
+        (12, Log(9)),
+        "large ones have two generations"
+    );
+    let large = [SEGMENT, SEGMENT + 1, 99 * SEGMENT];
+    assert_eq!(large.map(|bytes| policy.log_of_large(bytes, false)), [8, 10, 10].map(Log));
+    assert_eq!(large.map(|bytes| policy.log_of_part(Some(bytes), true)), [9, 11, 11].map(Log));
+    assert_eq!(policy.log_of_part(None, false), Log(10), "where nobody knows, they are many");
+    assert_eq!([8, 9, 10, 11].map(|log| policy.shape().generation(Log(log))), [0, 1, 0, 1]);
+    let wide = Shape { classes: 2, generations: 3, large: 4, large_generations: 2 };
+    let sizes = [1, 2, 4, 5, 16, 17, 999].map(|segments| wide.log_of_large(segments * SEGMENT, SEGMENT, 0));
+    assert_eq!(sizes, [6, 8, 8, 10, 10, 12, 12].map(Log));
+    assert_eq!((wide.logs(), wide.class_of_large(Log(13)), wide.class_of_large(Log(5))), (14, Some(3), None));
     for classes in 0..9 {
         for generations in 0..9 {
-            let shape = Some(Shape { classes, generations });
+            let shape = Some(Shape { classes, generations, large: classes, large_generations: generations });
             let policy = Generations::with(DISK, SEGMENT, Value::Objects, Parts { shape, ..Parts::default() });
             let most = [0, 1, 5000, 100_000, u64::MAX].map(|bytes| policy.log_of_new(bytes, true).0).into_iter().max();
             assert!(usize::from(most.unwrap()) < policy.logs());
@@ -71,7 +84,7 @@ fn nothing_divides_by_zero() {
             let policy = Generations::new(disk, segment, value);
             let empty = Segment { log: Log(0), born: u64::MAX, live: 0, live_bytes: 0 };
             let odd = Segment { log: Log(255), born: 0, live: u32::MAX, live_bytes: u64::MAX };
-            let large = Segment { log: policy.shape().large(), born: 0, live: 0, live_bytes: 9000 };
+            let large = Segment { log: policy.log_of_part(None, false), born: 0, live: 0, live_bytes: 9000 };
             policy.learn([empty, odd, large].into_iter());
             assert!(policy.victim([empty, odd, large].into_iter()).is_some());
             policy.hit(Log(255), u64::MAX);
