@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::io::{ErrorKind, Write, stdout};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use tinaja_lab::{Experiment, Report, Setup, experiments, show};
+use tinaja_lab::{Experiment, Needs, ReplayOptions, Report, Setup, experiments, show};
 
 use crate::flags::Lab;
 
@@ -24,14 +24,23 @@ pub fn lab(flags: Lab) -> Result<()> {
     if flags.requests.is_some()
         && let Some(other) = chosen.iter().find(|experiment| !experiment.takes_requests)
     {
-        bail!("--requests does not work with {}: it works with the maltzahn experiments and damelo-proxy", other.name);
+        bail!(
+            "--requests does not work with {}: it works with replay, the maltzahn experiments and damelo-proxy",
+            other.name
+        );
     }
+    only_replay_takes(&flags, &chosen)?;
     let standard = Setup::default();
     let setup = Setup {
         quick: flags.quick,
         seed: flags.seed.unwrap_or(standard.seed),
         requests: flags.requests.map(|requests| requests as usize),
-        traces: flags.trace.clone(),
+        traces: flags.access_log.iter().chain(&flags.trace).cloned().collect(),
+        replay: ReplayOptions {
+            engines: flags.engine.clone(),
+            disks: flags.disk.iter().map(|disk| disk.0).collect(),
+            memory_bytes: flags.memory.map_or(standard.replay.memory_bytes, |memory| memory.0),
+        },
         ..standard
     };
     for experiment in &chosen {
@@ -42,7 +51,7 @@ pub fn lab(flags: Lab) -> Result<()> {
             show::draw(&report, file)?;
         }
         if let Some(dir) = &flags.docs {
-            document(&report, dir, setup.requests, if experiment.replays_logs { &flags.trace } else { &[] })?;
+            document(&report, dir, experiment, &setup)?;
         }
     }
     Ok(())
@@ -64,8 +73,23 @@ fn chosen(name: &str) -> Result<Vec<Experiment>> {
     }
 }
 
-/// Write a report's page and picture, and the page that leads to all. So many `requests` were asked for, and `logs` were replayed for it.
-fn document(report: &Report, dir: &Path, requests: Option<usize>, logs: &[PathBuf]) -> Result<()> {
+/// A disk, an engine and memory are for `replay`. Errors: one was given to another experiment.
+fn only_replay_takes(flags: &Lab, chosen: &[Experiment]) -> Result<()> {
+    let Some(other) = chosen.iter().find(|experiment| experiment.needs != Needs::Log) else { return Ok(()) };
+    let given = [
+        ("--engine", !flags.engine.is_empty()),
+        ("--disk", !flags.disk.is_empty()),
+        ("--memory", flags.memory.is_some()),
+        ("a log behind the name", flags.access_log.is_some()),
+    ];
+    match given.iter().find(|(_, is_given)| *is_given) {
+        Some((flag, _)) => bail!("{flag} works with replay only, not with {}", other.name),
+        None => Ok(()),
+    }
+}
+
+/// Write a report's page and picture, and the page that leads to all.
+fn document(report: &Report, dir: &Path, experiment: &Experiment, setup: &Setup) -> Result<()> {
     let write = |name: &str, text: String| {
         let path = dir.join(name);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
@@ -75,7 +99,7 @@ fn document(report: &Report, dir: &Path, requests: Option<usize>, logs: &[PathBu
     if let Some(picture) = &picture {
         show::draw(report, &dir.join(picture))?;
     }
-    write(&format!("{}.md", report.name), show::page(report, picture.as_deref(), requests, logs))?;
+    write(&format!("{}.md", report.name), show::page(report, picture.as_deref(), experiment, setup))?;
     write("README.md", show::contents(experiments::all(), |name| dir.join(format!("{name}.md")).exists()))
 }
 
