@@ -12,16 +12,25 @@ use crate::report::{Plot, Report, Series};
 
 const WIDTH: u32 = 900;
 const HEIGHT: u32 = 480;
+/// Okabe and Ito's colours, which people who are blind to some can tell apart. Their yellow is too light on white, and is dark here.
 const COLOURS: [RGBColor; 8] = [
-    RGBColor(0x1F, 0x77, 0xB4),
-    RGBColor(0xFF, 0x7F, 0x0E),
-    RGBColor(0x2C, 0xA0, 0x2C),
-    RGBColor(0xD6, 0x27, 0x28),
-    RGBColor(0x94, 0x67, 0xBD),
-    RGBColor(0x8C, 0x56, 0x4B),
-    RGBColor(0xE3, 0x77, 0xC2),
-    RGBColor(0x7F, 0x7F, 0x7F),
+    RGBColor(0x00, 0x72, 0xB2),
+    RGBColor(0xE6, 0x9F, 0x00),
+    RGBColor(0x00, 0x9E, 0x73),
+    RGBColor(0xD5, 0x5E, 0x00),
+    RGBColor(0xCC, 0x79, 0xA7),
+    RGBColor(0x56, 0xB4, 0xE9),
+    RGBColor(0x00, 0x00, 0x00),
+    RGBColor(0x9A, 0x8B, 0x00),
 ];
+/// Dashes of curves beyond as many as there are colours, and the gaps between them.
+const DASHES: (i32, i32) = (7, 5);
+/// A legend has a line for each series, so far apart, beside the plot: there it covers nothing.
+const LEGEND_LINE: i32 = 18;
+/// A letter of a legend is no wider on average.
+const LETTER: usize = 7;
+/// The width of a legend, with its samples: at least, and at most.
+const LEGEND: (usize, usize) = (90, 320);
 /// Where Linux systems keep a font without serifs. A PNG's letters are drawn here; an SVG's by whoever shows it.
 const FONTS: [&str; 4] = [
     "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
@@ -82,13 +91,17 @@ fn one<B: DrawingBackend>(area: &DrawingArea<B, Shift>, plot: &Plot) -> Result<(
         Plot::Lines { title, x, y, series } => (title, x.as_str(), y, series, None),
         Plot::Bars { title, y, groups, series } => (title, "", y, series, Some(groups)),
     };
+    let longest = series.iter().map(|series| series.name.chars().count()).max().unwrap_or(0);
+    let beside = (longest * LETTER + 40).clamp(LEGEND.0, LEGEND.1);
+    let (area, beside) = area.split_horizontally(area.dim_in_pixel().0.saturating_sub(beside as u32) as i32);
+    legend(&beside, series, groups.is_some())?;
     let points = || series.iter().flat_map(|series| &series.points);
     let (low, high) = span(points().map(|point| point.1), true);
     let (left, right) = match groups {
         Some(groups) => (-0.5, groups.len().max(1) as f64 - 0.5),
         None => span(points().map(|point| point.0), false),
     };
-    let mut chart = ChartBuilder::on(area)
+    let mut chart = ChartBuilder::on(&area)
         .caption(title, ("sans-serif", 18))
         .margin(12)
         .x_label_area_size(36)
@@ -109,25 +122,56 @@ fn one<B: DrawingBackend>(area: &DrawingArea<B, Shift>, plot: &Plot) -> Result<(
         mesh.disable_x_mesh();
     }
     mesh.draw()?;
-    for (number, Series { name, points }) in series.iter().enumerate() {
-        let colour = COLOURS.get(number % COLOURS.len()).copied().unwrap_or(BLACK);
-        let drawn =
-            match groups {
-                Some(_) => {
-                    let width = 0.8 / series.len() as f64;
-                    let from = -0.4 + width * number as f64;
-                    chart.draw_series(points.iter().map(|&(x, y)| {
-                        Rectangle::new([(x + from, 0.0), (x + from + width * 0.95, y)], colour.filled())
-                    }))?
-                }
-                None => {
-                    chart.draw_series(points.iter().map(|&point| Circle::new(point, 3, colour.filled())))?;
-                    chart.draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?
-                }
-            };
-        drawn.label(name.as_str()).legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled()));
+    for (number, Series { points, .. }) in series.iter().enumerate() {
+        let (colour, is_dashed) = look(number);
+        if groups.is_some() {
+            let width = 0.8 / series.len() as f64;
+            let from = -0.4 + width * number as f64;
+            chart.draw_series(
+                points
+                    .iter()
+                    .map(|&(x, y)| Rectangle::new([(x + from, 0.0), (x + from + width * 0.95, y)], colour.filled())),
+            )?;
+            continue;
+        }
+        let (curve, style) = (points.iter().copied(), colour.stroke_width(2));
+        if is_dashed {
+            chart.draw_series(DashedLineSeries::new(curve, DASHES.0, DASHES.1, style))?;
+        } else {
+            chart.draw_series(LineSeries::new(curve, style))?;
+        }
+        chart.draw_series(points.iter().map(|&point| Circle::new(point, 3, colour.filled())))?;
     }
-    chart.configure_series_labels().background_style(WHITE.mix(0.8)).border_style(BLACK.mix(0.3)).draw()?;
+    Ok(())
+}
+
+/// How a series looks, and whether it is dashed: no two of twice as many as there are colours look the same.
+fn look(number: usize) -> (RGBColor, bool) {
+    (COLOURS.get(number % COLOURS.len()).copied().unwrap_or(BLACK), number / COLOURS.len() % 2 == 1)
+}
+
+/// Names of series, each behind a sample of it.
+fn legend<B: DrawingBackend>(
+    area: &DrawingArea<B, Shift>,
+    series: &[Series],
+    of_bars: bool,
+) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
+    for (number, Series { name, .. }) in series.iter().enumerate() {
+        let (y, (colour, is_dashed)) = (50 + number as i32 * LEGEND_LINE, look(number));
+        if of_bars {
+            area.draw(&Rectangle::new([(4, y - 5), (16, y + 5)], colour.filled()))?;
+        } else {
+            let ends = if is_dashed {
+                vec![(0, DASHES.0), (DASHES.0 + DASHES.1, 2 * DASHES.0 + DASHES.1)]
+            } else {
+                vec![(0, 20)]
+            };
+            for (from, to) in ends {
+                area.draw(&PathElement::new([(from, y), (to, y)], colour.stroke_width(2)))?;
+            }
+        }
+        area.draw(&Text::new(name.as_str(), (26, y - 6), ("sans-serif", 12)))?;
+    }
     Ok(())
 }
 
@@ -153,6 +197,13 @@ mod tests {
             },
         ];
         Report { name: "n", shows: "s", paper: "p", quick: true, seed: 1, tables: vec![], plots, notes: vec![] }
+    }
+
+    #[test]
+    fn no_two_of_sixteen_series_look_the_same() {
+        let looks: std::collections::HashSet<_> =
+            (0..16).map(|number| (look(number).0.rgb(), look(number).1)).collect();
+        assert_eq!(looks.len(), 16);
     }
 
     #[test]

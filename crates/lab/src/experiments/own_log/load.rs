@@ -122,9 +122,9 @@ impl Disk {
     }
 }
 
-/// A number in three digits or so.
+/// A number in two or three digits.
 fn short(number: f64) -> String {
-    let digits = if number >= 100.0 { 0 } else { 1 };
+    let digits = if number >= 100.0 { 0 } else { 1 + usize::from(number < 1.0) };
     format!("{number:.digits$}")
 }
 
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!((all, load.mean_object_bytes), (2 * (999_880 + beside_body(0)), 8192));
         let disk = |asked| load.disk(asked, 8 << 30);
         assert_eq!(disk(DiskPart::Percent(50.0)).unwrap().bytes, all / 2 / 4096 * 4096);
-        assert_eq!(disk(DiskPart::Bytes(8192)).unwrap(), Disk { bytes: 8192, percent: 819_200.0 / all as f64 });
+        assert_eq!(disk(DiskPart::Bytes(9000)).unwrap().title(), "0.01 MB, 0.45 % of the log's objects");
         let refused = |asked| disk(asked).unwrap_err().to_string();
         assert!(
             disk(DiskPart::Bytes(1 << 30)).is_ok() && refused(DiskPart::Bytes(1 << 40)).contains("ten times as much")

@@ -34,7 +34,8 @@ pub fn notes(load: &Load, setup: &Setup) -> Vec<String> {
          repeat to the last digit; engines have threads, and on a busy machine differ by some tenths of a point."
             .to_owned(),
         "Written / stored are bytes written to the disk for each byte of heads and bodies stored. Index bits are memory of the index for \
-         each object that is there at the end; '-' where the engine does not know how many there are."
+         each object that is there at the end, and on a small disk mostly what any disk takes; '-' where the engine does not know how many there \
+         are. damelo has a pool of pages in memory besides: what it finds there is not read."
             .to_owned(),
         "p50 and p99 are times of hits on a modelled disk of 7200 turns (76 random reads a second), by the log's own times: a hit \
          waits for what was asked of the disk before it. Hits in memory take no time. In a log with whole seconds, requests of a second are spread over it."
