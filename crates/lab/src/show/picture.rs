@@ -10,6 +10,7 @@ use plotters::style::{FontStyle, register_font};
 use crate::error::LabError;
 use crate::report::{Plot, Report, Series};
 
+/// Without legends.
 const WIDTH: u32 = 900;
 const HEIGHT: u32 = 480;
 /// Okabe and Ito's colours, which people who are blind to some can tell apart. Their yellow is too light on white, and is dark here.
@@ -46,13 +47,16 @@ pub fn draw(report: &Report, path: &Path) -> Result<(), LabError> {
     if report.plots.is_empty() {
         return Err(refused(&format!("{} has no plot", report.name)));
     }
-    let size = (WIDTH, HEIGHT * report.plots.len() as u32);
+    let beside = report.plots.iter().map(legend_width).max().unwrap_or(0);
+    let size = (WIDTH + beside, HEIGHT * report.plots.len() as u32);
     let drawn = match path.extension().and_then(|end| end.to_str()) {
         Some("svg") => {
             find_font();
-            draw_on(&SVGBackend::new(path, size).into_drawing_area(), &report.plots)
+            draw_on(&SVGBackend::new(path, size).into_drawing_area(), &report.plots, beside)
         }
-        Some("png") if find_font() => draw_on(&BitMapBackend::new(path, size).into_drawing_area(), &report.plots),
+        Some("png") if find_font() => {
+            draw_on(&BitMapBackend::new(path, size).into_drawing_area(), &report.plots, beside)
+        }
         Some("png") => Err("no font was found for its letters: install fonts-dejavu-core, or draw an .svg".to_owned()),
         _ => Err("its name must end in .svg or .png".to_owned()),
     };
@@ -71,10 +75,10 @@ fn find_font() -> bool {
     FONTS.iter().any(|path| Path::new(path).exists())
 }
 
-fn draw_on<B: DrawingBackend>(area: &DrawingArea<B, Shift>, plots: &[Plot]) -> Result<(), String> {
+fn draw_on<B: DrawingBackend>(area: &DrawingArea<B, Shift>, plots: &[Plot], beside: u32) -> Result<(), String> {
     area.fill(&WHITE).map_err(|error| error.to_string())?;
     for (part, plot) in area.split_evenly((plots.len(), 1)).iter().zip(plots) {
-        one(part, plot).map_err(|error| error.to_string())?;
+        one(part, plot, beside).map_err(|error| error.to_string())?;
     }
     area.present().map_err(|error| error.to_string())
 }
@@ -86,15 +90,24 @@ fn span(numbers: impl Iterator<Item = f64>, from_zero: bool) -> (f64, f64) {
     if most > least { (least, most + (most - least) * 0.05) } else { (least.min(0.0), least.max(0.0) + 1.0) }
 }
 
-fn one<B: DrawingBackend>(area: &DrawingArea<B, Shift>, plot: &Plot) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
+fn one<B: DrawingBackend>(
+    area: &DrawingArea<B, Shift>,
+    plot: &Plot,
+    beside: u32,
+) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
     let (title, x_label, y_label, series, groups) = match plot {
         Plot::Lines { title, x, y, series } => (title, x.as_str(), y, series, None),
         Plot::Bars { title, y, groups, series } => (title, "", y, series, Some(groups)),
     };
-    let longest = series.iter().map(|series| series.name.chars().count()).max().unwrap_or(0);
-    let beside = (longest * LETTER + 40).clamp(LEGEND.0, LEGEND.1);
-    let (area, beside) = area.split_horizontally(area.dim_in_pixel().0.saturating_sub(beside as u32) as i32);
-    legend(&beside, series, groups.is_some())?;
+    let (area, beside) = area.split_horizontally(area.dim_in_pixel().0.saturating_sub(beside) as i32);
+    // One series needs no legend: what it is stands at the axis.
+    let y_label = match &series[..] {
+        [one] => format!("{y_label}; {}", one.name),
+        _ => {
+            legend(&beside, series, groups.is_some())?;
+            y_label.to_owned()
+        }
+    };
     let points = || series.iter().flat_map(|series| &series.points);
     let (low, high) = span(points().map(|point| point.1), true);
     let (left, right) = match groups {
@@ -117,7 +130,7 @@ fn one<B: DrawingBackend>(area: &DrawingArea<B, Shift>, plot: &Plot) -> Result<(
     };
     let marks = groups.map_or(10, |groups| groups.len() * 2 + 1);
     let mut mesh = chart.configure_mesh();
-    mesh.x_labels(marks).x_label_formatter(&name_of).x_desc(x_label).y_desc(y_label).light_line_style(WHITE);
+    mesh.x_labels(marks).x_label_formatter(&name_of).x_desc(x_label).y_desc(y_label.as_str()).light_line_style(WHITE);
     if groups.is_some() {
         mesh.disable_x_mesh();
     }
@@ -148,6 +161,13 @@ fn one<B: DrawingBackend>(area: &DrawingArea<B, Shift>, plot: &Plot) -> Result<(
 /// How a series looks, and whether it is dashed: no two of twice as many as there are colours look the same.
 fn look(number: usize) -> (RGBColor, bool) {
     (COLOURS.get(number % COLOURS.len()).copied().unwrap_or(BLACK), number / COLOURS.len() % 2 == 1)
+}
+
+/// What a plot's legend takes beside it.
+fn legend_width(plot: &Plot) -> u32 {
+    let (Plot::Lines { series, .. } | Plot::Bars { series, .. }) = plot;
+    let longest = series.iter().map(|series| series.name.chars().count()).max().unwrap_or(0);
+    if series.len() < 2 { 0 } else { (longest * LETTER + 40).clamp(LEGEND.0, LEGEND.1) as u32 }
 }
 
 /// Names of series, each behind a sample of it.

@@ -243,7 +243,7 @@ fn a_log_of_ones_own_is_replayed() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     // Ten popular pages between others that are asked for once.
-    let page = |at: u32| if at % 2 == 0 { at / 2 % 10 } else { 1000 + at };
+    let page = |at: u32| if at.is_multiple_of(2) { at / 2 % 10 } else { 1000 + at };
     let lines = (0..3000_u32).map(|at| {
         let (minute, second) = (at / 60, at % 60);
         format!(
