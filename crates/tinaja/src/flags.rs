@@ -422,6 +422,9 @@ pub struct Lab {
     /// Write a page with its plot for each experiment to this directory, and a page with links to all of them.
     #[arg(long, value_name = "DIR", requires = "name")]
     pub docs: Option<PathBuf>,
+    /// Write all reports into this file, as one page of HTML. `lab all --quick` writes tinaja-lab.html if nothing else is said.
+    #[arg(long, value_name = "FILE", requires = "name")]
+    pub report: Option<PathBuf>,
 }
 
 #[cfg(test)]

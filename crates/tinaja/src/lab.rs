@@ -2,12 +2,16 @@
 
 use std::fs;
 use std::io::{ErrorKind, Write, stdout};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use tinaja_lab::show::{Came, Ran};
 use tinaja_lab::{Experiment, Needs, ReplayOptions, Report, Setup, experiments, show};
 
 use crate::flags::Lab;
+
+/// Where `lab all --quick` writes its page.
+const REPORT: &str = "tinaja-lab.html";
 
 /// Run what was asked for and show it. Errors: there is no such experiment, it failed, or its report cannot be written.
 pub fn lab(flags: Lab) -> Result<()> {
@@ -43,29 +47,55 @@ pub fn lab(flags: Lab) -> Result<()> {
         },
         ..standard
     };
+    let is_all = name == "all";
+    let page = flags.report.clone().or_else(|| (is_all && flags.quick).then(|| PathBuf::from(REPORT)));
+    let mut ran = Vec::new();
     for experiment in &chosen {
-        let report = (experiment.run)(&setup).with_context(|| experiment.name.to_owned())?;
-        let json = || serde_json::to_string_pretty(&report).map(|text| text + "\n");
-        say(&if flags.json { json()? } else { show::text(&report) })?;
-        if let Some(file) = &flags.plot {
-            show::draw(&report, file)?;
-        }
-        if let Some(dir) = &flags.docs {
-            document(&report, dir, experiment, &setup)?;
-        }
+        let came = match experiment.needs.missing().filter(|_| is_all) {
+            Some(why) => {
+                tracing::warn!("skipping {}: {why}", experiment.name);
+                Came::LeftOut(why)
+            }
+            None => match Ran::of(experiment, &setup).with_context(|| experiment.name.to_owned()) {
+                Ok((report, took)) => {
+                    show_one(&flags, &report, experiment, &setup)?;
+                    Came::Report(report, took)
+                }
+                // The page says it, and what comes after it goes on.
+                Err(error) if page.is_some() && is_all => {
+                    tracing::error!("{error:#}");
+                    Came::Failed(format!("{error:#}"))
+                }
+                Err(error) => return Err(error),
+            },
+        };
+        ran.push(Ran { name: experiment.name, shows: experiment.shows, came });
     }
-    Ok(())
+    if let Some(file) = &page {
+        fs::write(file, show::html(&ran)?).with_context(|| format!("cannot write {}", file.display()))?;
+        tracing::info!("all reports are in {}", file.display());
+    }
+    let failed: Vec<_> = ran.iter().filter(|ran| matches!(ran.came, Came::Failed(_))).map(|ran| ran.name).collect();
+    if failed.is_empty() { Ok(()) } else { bail!("these experiments failed: {}", failed.join(", ")) }
 }
 
-/// The experiment of this name, or all that do not want root and the machine for themselves.
+/// Print a report, and write what was asked for of it.
+fn show_one(flags: &Lab, report: &Report, experiment: &Experiment, setup: &Setup) -> Result<()> {
+    let json = || serde_json::to_string_pretty(report).map(|text| text + "\n");
+    say(&if flags.json { json()? } else { show::text(report) })?;
+    if let Some(file) = &flags.plot {
+        show::draw(report, file)?;
+    }
+    match &flags.docs {
+        Some(dir) => document(report, dir, experiment, setup),
+        None => Ok(()),
+    }
+}
+
+/// The experiment of this name, or all.
 fn chosen(name: &str) -> Result<Vec<Experiment>> {
     if name == "all" {
-        let can_be_run = |experiment: &&Experiment| {
-            let missing = experiment.needs.missing();
-            missing.iter().for_each(|why| tracing::warn!("skipping {}: {why}", experiment.name));
-            missing.is_none()
-        };
-        return Ok(experiments::all().iter().filter(can_be_run).copied().collect());
+        return Ok(experiments::all().to_vec());
     }
     match experiments::find(name) {
         Some(experiment) => Ok(vec![*experiment]),

@@ -63,6 +63,17 @@ pub fn draw(report: &Report, path: &Path) -> Result<(), LabError> {
     drawn.map_err(|why| refused(&why))
 }
 
+/// One plot as SVG, to stand within a page. Errors: it cannot be drawn.
+pub fn svg(report: &Report, plot: &Plot) -> Result<String, LabError> {
+    find_font();
+    let (mut drawn, beside) = (String::new(), legend_width(plot));
+    let area = SVGBackend::with_string(&mut drawn, (WIDTH + beside, HEIGHT)).into_drawing_area();
+    let result = draw_on(&area, std::slice::from_ref(plot), beside);
+    drop(area);
+    result.map_err(|why| LabError::Plot { path: report.name.into(), why })?;
+    Ok(drawn)
+}
+
 /// Whether there is a font. Sizes of texts are measured by it in an SVG as well; without one they are guessed.
 fn find_font() -> bool {
     static ONCE: Once = Once::new();

@@ -280,6 +280,9 @@ fn a_log_of_ones_own_is_replayed() {
     let page = fs::read_to_string(path("docs/replay.md")).unwrap();
     assert!(page.contains("--trace access.log --engine segmented --disk 25% --disk 4096 --memory 1048576`"), "{page}");
     assert!(fs::read_to_string(path("a.svg")).unwrap().contains("Objects found by engines"));
+    said(&lab(&["replay", &log, "--engine", "segmented", "--disk", "25%", "--report", &path("a.html")]));
+    let html = fs::read_to_string(path("a.html")).unwrap();
+    assert!(html.contains("<h2 id=\"replay\">") && html.contains("Objects found by engines"), "{html}");
     let cut = said(&lab(&["replay", &log, "--engine", "segmented", "--disk", "25%", "--requests", "1000"]));
     assert!(cut.contains("The log goes on: its first 1000 requests were replayed"), "{cut}");
 }
