@@ -23,11 +23,16 @@ pub enum LabError {
         /// What went wrong.
         why: String,
     },
-    /// The experiment replays a log and was given none.
+    /// The experiment replays one log and was given none or several.
     #[error(
-        "{0} replays requests: name a log with --trace FILE (Squid, Common, Combined or JSON, .tsv or .csv, also .gz)"
+        "{name} replays one log, not {given}: tinaja lab {name} LOG (Squid, Common, Combined or JSON, .tsv or .csv, also packed by gzip or zstd)"
     )]
-    NeedsTrace(&'static str),
+    NeedsTrace {
+        /// Which experiment.
+        name: &'static str,
+        /// How many logs were named.
+        given: usize,
+    },
     /// The experiment makes disks and limits of its own, which only root may.
     #[error(
         "this creates a disk (losetup, mount) and limits for it and for memory (control groups), which only root may do: run it \

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use tinaja_store::EngineRef;
+
 use crate::error::LabError;
 use crate::report::Report;
 
@@ -35,6 +37,8 @@ pub enum Needs {
     Time,
     /// UCX. `all` leaves it out where that is not installed.
     Ucx,
+    /// A log of whoever asks, on disks by [`Setup::replay`]. `all` leaves it out.
+    Log,
 }
 
 impl Needs {
@@ -44,6 +48,7 @@ impl Needs {
             Needs::Nothing => None,
             Needs::Root => Some("it needs root to create disks and limits; run it by name".to_owned()),
             Needs::Time => Some("it takes minutes; run it by name".to_owned()),
+            Needs::Log => Some("it replays a log of yours: tinaja lab replay LOG".to_owned()),
             Needs::Ucx => tinaja_ucx::Ucx::load().err().map(|why| why.to_string()),
         }
     }
@@ -60,13 +65,49 @@ pub struct Setup {
     pub requests: Option<usize>,
     /// Logs to be replayed, by the experiments that do so.
     pub traces: Vec<PathBuf>,
+    /// On what `replay` replays a log.
+    pub replay: ReplayOptions,
     /// Where files may be made for a while, by the experiments that need some. Default: the system's place for that.
     pub scratch: PathBuf,
 }
 
+/// On what `replay` replays a log. What is left empty is chosen by the experiment.
+#[derive(Clone, Debug, Default)]
+pub struct ReplayOptions {
+    /// Engines. Default: all that have a disk to themselves.
+    pub engines: Vec<EngineRef>,
+    /// Disks. Default: 2, 10 and 35 % of what the log's objects take.
+    pub disks: Vec<DiskPart>,
+    /// Memory of each engine for hot objects, in bytes, beside its disk and its index. Default: none.
+    pub memory_bytes: u64,
+}
+
+impl ReplayOptions {
+    /// As the command line has it.
+    pub(crate) fn arguments(&self) -> String {
+        let engines = self.engines.iter().map(|engine| format!(" --engine {engine}"));
+        let disks = self.disks.iter().map(|disk| match disk {
+            DiskPart::Bytes(bytes) => format!(" --disk {bytes}"),
+            DiskPart::Percent(percent) => format!(" --disk {percent}%"),
+        });
+        let memory = (self.memory_bytes > 0).then(|| format!(" --memory {}", self.memory_bytes));
+        engines.chain(disks).chain(memory).collect()
+    }
+}
+
+/// How large a disk is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum DiskPart {
+    /// So many bytes.
+    Bytes(u64),
+    /// So many percent of what all objects of a log take.
+    Percent(f64),
+}
+
 impl Default for Setup {
     fn default() -> Self {
-        Setup { quick: false, seed: 2009, requests: None, traces: Vec::new(), scratch: std::env::temp_dir() }
+        let (traces, replay, scratch) = (Vec::new(), ReplayOptions::default(), std::env::temp_dir());
+        Setup { quick: false, seed: 2009, requests: None, traces, replay, scratch }
     }
 }
 

@@ -12,7 +12,7 @@
 //! - [`browser`]: what a browser asks of its cache, as traces in the form of a paper, read, made and prepared;
 //! - [`replay`]: such traces put to any backend; [`rival`]: an in-place cache of block files to compare with;
 //! - [`peers`]: whole proxies, ours and others, on a disk that the kernel limits;
-//! - [`paper`]: the papers' own figures.
+//! - [`times`]: how long calls took; [`paper`]: the papers' own figures.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
@@ -31,8 +31,9 @@ pub mod report;
 pub mod rig;
 pub mod rival;
 pub mod show;
+pub mod times;
 
 pub use error::LabError;
-pub use experiment::{Experiment, Needs, Setup};
+pub use experiment::{DiskPart, Experiment, Needs, ReplayOptions, Setup};
 pub use random::Random;
 pub use report::Report;

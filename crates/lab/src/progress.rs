@@ -30,6 +30,16 @@ impl Progress {
         }
     }
 
+    /// What goes on from here is called something else. Only a terminal is told.
+    pub fn now(&mut self, what: String) {
+        self.what = what;
+        if self.is_terminal {
+            // What was longer is written over.
+            let _ = write!(stderr(), "\r{:79}", "");
+            self.tell("");
+        }
+    }
+
     /// Whole percent that are done.
     pub fn percent(&self) -> usize {
         self.done.min(self.all) * 100 / self.all

@@ -9,7 +9,7 @@ use tinaja_store::{EngineRef, IoEngine};
 
 use crate::knobs::{self, Knobs};
 use crate::mirror_flags::MirrorFlag;
-use crate::values::{Address, FileOrOff, Filter, LogFormatName, Size};
+use crate::values::{Address, DiskPart, FileOrOff, Filter, LogFormatName, Size};
 
 /// A web cache for machines with more disk than memory.
 #[derive(Debug, Parser)]
@@ -382,9 +382,12 @@ pub struct Explain {
 /// The flags of `lab`.
 #[derive(Debug, Args)]
 pub struct Lab {
-    /// The experiment to run, or all, to run them one after the other.
+    /// The experiment to run, or all, to run them one after the other. replay is for a log of yours: tinaja lab replay access.log.
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
+    /// The log to replay, for replay; the same as --trace.
+    #[arg(value_name = "LOG")]
+    pub access_log: Option<PathBuf>,
     /// Use small disks and few requests: takes seconds instead of minutes, with less precise results.
     #[arg(long)]
     pub quick: bool,
@@ -397,17 +400,31 @@ pub struct Lab {
     /// Seed of the random numbers. The default is fixed, so that runs can be repeated.
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Requests of the generated load, 1000 to 10000000. For the maltzahn experiments (default: 1250000, with 1 GB of small
-    /// objects) and damelo-proxy (for each proxy; default: as many as are answered in five minutes).
+    /// Requests, 1000 to 10000000. Of the generated load, for the maltzahn experiments (default: 1250000, with 1 GB of small
+    /// objects) and damelo-proxy (for each proxy; default: as many as are answered in five minutes). Of the log, for replay
+    /// (default: the first 1000000).
     #[arg(long, value_name = "N", requires = "name", value_parser = clap::value_parser!(u32).range(1000..=10_000_000))]
     pub requests: Option<u32>,
     /// A log to replay, for the experiments that replay logs; may be repeated. Squid, Common, Combined or JSON access logs,
-    /// or tables of requests as .tsv or .csv. Any of them may be gzipped.
+    /// or tables of requests as .tsv or .csv. Any of them may be packed by gzip or zstd.
     #[arg(long, value_name = "FILE")]
     pub trace: Vec<PathBuf>,
+    /// With replay: an engine to replay the log with, as of serve; may be repeated. Default: all that have a disk to themselves.
+    #[arg(long, value_name = "NAME", requires = "name")]
+    pub engine: Vec<EngineRef>,
+    /// With replay: the size of the disk, as in 10GiB, or as a part of what the log's objects take, as in 10%; may be repeated.
+    /// Default: 2%, 10% and 35%.
+    #[arg(long, value_name = "SIZE|PERCENT", requires = "name")]
+    pub disk: Vec<DiskPart>,
+    /// With replay: memory of each engine for hot objects. Default: none.
+    #[arg(long, value_name = "SIZE", requires = "name")]
+    pub memory: Option<Size>,
     /// Write a page with its plot for each experiment to this directory, and a page with links to all of them.
     #[arg(long, value_name = "DIR", requires = "name")]
     pub docs: Option<PathBuf>,
+    /// Write all reports into this file, as one page of HTML. `lab all --quick` writes tinaja-lab.html if nothing else is said.
+    #[arg(long, value_name = "FILE", requires = "name")]
+    pub report: Option<PathBuf>,
 }
 
 #[cfg(test)]

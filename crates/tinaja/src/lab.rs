@@ -5,9 +5,13 @@ use std::io::{ErrorKind, Write, stdout};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use tinaja_lab::{Experiment, Report, Setup, experiments, show};
+use tinaja_lab::show::{Came, Ran};
+use tinaja_lab::{Experiment, Needs, ReplayOptions, Report, Setup, experiments, show};
 
 use crate::flags::Lab;
+
+/// Where `lab all --quick` writes its page.
+const REPORT: &str = "tinaja-lab.html";
 
 /// Run what was asked for and show it. Errors: there is no such experiment, it failed, or its report cannot be written.
 pub fn lab(flags: Lab) -> Result<()> {
@@ -24,39 +28,74 @@ pub fn lab(flags: Lab) -> Result<()> {
     if flags.requests.is_some()
         && let Some(other) = chosen.iter().find(|experiment| !experiment.takes_requests)
     {
-        bail!("--requests does not work with {}: it works with the maltzahn experiments and damelo-proxy", other.name);
+        bail!(
+            "--requests does not work with {}: it works with replay, the maltzahn experiments and damelo-proxy",
+            other.name
+        );
     }
+    only_replay_takes(&flags, &chosen)?;
     let standard = Setup::default();
     let setup = Setup {
         quick: flags.quick,
         seed: flags.seed.unwrap_or(standard.seed),
         requests: flags.requests.map(|requests| requests as usize),
-        traces: flags.trace.clone(),
+        traces: flags.access_log.iter().chain(&flags.trace).cloned().collect(),
+        replay: ReplayOptions {
+            engines: flags.engine.clone(),
+            disks: flags.disk.iter().map(|disk| disk.0).collect(),
+            memory_bytes: flags.memory.map_or(standard.replay.memory_bytes, |memory| memory.0),
+        },
         ..standard
     };
+    let is_all = name == "all";
+    let page = flags.report.clone().or_else(|| (is_all && flags.quick).then(|| PathBuf::from(REPORT)));
+    let mut ran = Vec::new();
     for experiment in &chosen {
-        let report = (experiment.run)(&setup).with_context(|| experiment.name.to_owned())?;
-        let json = || serde_json::to_string_pretty(&report).map(|text| text + "\n");
-        say(&if flags.json { json()? } else { show::text(&report) })?;
-        if let Some(file) = &flags.plot {
-            show::draw(&report, file)?;
-        }
-        if let Some(dir) = &flags.docs {
-            document(&report, dir, setup.requests, if experiment.replays_logs { &flags.trace } else { &[] })?;
-        }
+        let came = match experiment.needs.missing().filter(|_| is_all) {
+            Some(why) => {
+                tracing::warn!("skipping {}: {why}", experiment.name);
+                Came::LeftOut(why)
+            }
+            None => match Ran::of(experiment, &setup).with_context(|| experiment.name.to_owned()) {
+                Ok((report, took)) => {
+                    show_one(&flags, &report, experiment, &setup)?;
+                    Came::Report(report, took)
+                }
+                // The page says it, and what comes after it goes on.
+                Err(error) if page.is_some() && is_all => {
+                    tracing::error!("{error:#}");
+                    Came::Failed(format!("{error:#}"))
+                }
+                Err(error) => return Err(error),
+            },
+        };
+        ran.push(Ran { name: experiment.name, shows: experiment.shows, came });
     }
-    Ok(())
+    if let Some(file) = &page {
+        fs::write(file, show::html(&ran)?).with_context(|| format!("cannot write {}", file.display()))?;
+        tracing::info!("all reports are in {}", file.display());
+    }
+    let failed: Vec<_> = ran.iter().filter(|ran| matches!(ran.came, Came::Failed(_))).map(|ran| ran.name).collect();
+    if failed.is_empty() { Ok(()) } else { bail!("these experiments failed: {}", failed.join(", ")) }
 }
 
-/// The experiment of this name, or all that do not want root and the machine for themselves.
+/// Print a report, and write what was asked for of it.
+fn show_one(flags: &Lab, report: &Report, experiment: &Experiment, setup: &Setup) -> Result<()> {
+    let json = || serde_json::to_string_pretty(report).map(|text| text + "\n");
+    say(&if flags.json { json()? } else { show::text(report) })?;
+    if let Some(file) = &flags.plot {
+        show::draw(report, file)?;
+    }
+    match &flags.docs {
+        Some(dir) => document(report, dir, experiment, setup),
+        None => Ok(()),
+    }
+}
+
+/// The experiment of this name, or all.
 fn chosen(name: &str) -> Result<Vec<Experiment>> {
     if name == "all" {
-        let can_be_run = |experiment: &&Experiment| {
-            let missing = experiment.needs.missing();
-            missing.iter().for_each(|why| tracing::warn!("skipping {}: {why}", experiment.name));
-            missing.is_none()
-        };
-        return Ok(experiments::all().iter().filter(can_be_run).copied().collect());
+        return Ok(experiments::all().to_vec());
     }
     match experiments::find(name) {
         Some(experiment) => Ok(vec![*experiment]),
@@ -64,8 +103,23 @@ fn chosen(name: &str) -> Result<Vec<Experiment>> {
     }
 }
 
-/// Write a report's page and picture, and the page that leads to all. So many `requests` were asked for, and `logs` were replayed for it.
-fn document(report: &Report, dir: &Path, requests: Option<usize>, logs: &[PathBuf]) -> Result<()> {
+/// A disk, an engine and memory are for `replay`. Errors: one was given to another experiment.
+fn only_replay_takes(flags: &Lab, chosen: &[Experiment]) -> Result<()> {
+    let Some(other) = chosen.iter().find(|experiment| experiment.needs != Needs::Log) else { return Ok(()) };
+    let given = [
+        ("--engine", !flags.engine.is_empty()),
+        ("--disk", !flags.disk.is_empty()),
+        ("--memory", flags.memory.is_some()),
+        ("a log behind the name", flags.access_log.is_some()),
+    ];
+    match given.iter().find(|(_, is_given)| *is_given) {
+        Some((flag, _)) => bail!("{flag} works with replay only, not with {}", other.name),
+        None => Ok(()),
+    }
+}
+
+/// Write a report's page and picture, and the page that leads to all.
+fn document(report: &Report, dir: &Path, experiment: &Experiment, setup: &Setup) -> Result<()> {
     let write = |name: &str, text: String| {
         let path = dir.join(name);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
@@ -75,7 +129,7 @@ fn document(report: &Report, dir: &Path, requests: Option<usize>, logs: &[PathBu
     if let Some(picture) = &picture {
         show::draw(report, &dir.join(picture))?;
     }
-    write(&format!("{}.md", report.name), show::page(report, picture.as_deref(), requests, logs))?;
+    write(&format!("{}.md", report.name), show::page(report, picture.as_deref(), experiment, setup))?;
     write("README.md", show::contents(experiments::all(), |name| dir.join(format!("{name}.md")).exists()))
 }
 

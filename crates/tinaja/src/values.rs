@@ -21,6 +21,10 @@ pub struct FileOrOff(pub Option<PathBuf>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size(pub u64);
 
+/// How large a disk of the laboratory is: a [`Size`], or a part of what a log's objects take, as in `10%`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DiskPart(pub tinaja_lab::DiskPart);
+
 /// Where to listen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address(pub SocketAddr);
@@ -104,6 +108,27 @@ impl FromStr for Size {
             Ok(_) => Err("the size is larger than any disk".to_owned()),
             Err(_) => Err("a size is a number and a unit, as in 4GiB, 512MiB or 100kB".to_owned()),
         }
+    }
+}
+
+impl FromStr for DiskPart {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let disk = match text.strip_suffix('%') {
+            Some(number) => number
+                .trim()
+                .parse()
+                .ok()
+                .filter(|part| (0.001..=1000.0).contains(part))
+                .map(tinaja_lab::DiskPart::Percent),
+            None => {
+                text.parse().ok().filter(|Size(bytes)| *bytes > 0).map(|Size(bytes)| tinaja_lab::DiskPart::Bytes(bytes))
+            }
+        };
+        let disk = disk
+            .ok_or("a disk is a size, as in 512MiB, or a part of what the log's objects take, from 0.001% to 1000%")?;
+        Ok(DiskPart(disk))
     }
 }
 
@@ -217,6 +242,20 @@ mod tests {
         }
         for text in ["", "GiB", "-1GiB", "4 apples", "1e9999", "nan", "99999999999EiB", "4GiBs"] {
             assert!(size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn disks_are_sizes_or_percents() {
+        use tinaja_lab::DiskPart::{Bytes, Percent};
+        let disk = |text: &str| text.parse::<DiskPart>().map(|DiskPart(disk)| disk);
+        for (text, wanted) in
+            [("10%", Percent(10.0)), ("0.5 %", Percent(0.5)), ("4MiB", Bytes(4 << 20)), ("4096", Bytes(4096))]
+        {
+            assert_eq!(disk(text), Ok(wanted), "{text}");
+        }
+        for text in ["", "%", "0%", "-1%", "nan%", "inf%", "1001%", "0", "10 apples", "99999999999EiB"] {
+            assert!(disk(text).is_err(), "{text}");
         }
     }
 

@@ -7,7 +7,7 @@ use crate::error::LabError;
 use crate::experiment::{Experiment, Needs, Setup};
 use crate::load::{Drive, Embedded, PolyMix, PolyMixOptions, Request, drive, read_trace};
 use crate::paper::hashcache;
-use crate::policies::{Lru, Policy, Sequence};
+use crate::policies::{Lru, Replay, Sequence, replay};
 use crate::report::{Cell, Plot, Report, Series, Table};
 use crate::rig::{Rig, Spec};
 
@@ -114,18 +114,9 @@ fn sizes(load: &Load) -> Result<(Table, Plot), LabError> {
 
 /// Hit ratio and byte hit ratio of an exact LRU.
 fn lru(load: &Load, bytes: u64) -> (f64, f64) {
-    let mut cache = Lru::new(bytes);
-    let (mut all, mut hits) = ((0.0, 0.0), (0.0, 0.0));
     let sequence = Sequence::new(load.requests.iter().copied(), u64::MAX, 0);
-    for (number, (request, asked)) in load.requests.iter().zip(&sequence.asked).enumerate() {
-        let hit = asked.cachable && cache.ask(asked);
-        if number >= load.warm_up {
-            let weight = (1.0, request.sent_bytes as f64);
-            all = (all.0 + weight.0, all.1 + weight.1);
-            hits = if hit { (hits.0 + weight.0, hits.1 + weight.1) } else { hits };
-        }
-    }
-    (hits.0 / f64::max(all.0, 1.0), hits.1 / f64::max(all.1, 1.0))
+    let outcome = replay(&sequence, &mut Lru::new(bytes), Replay { warm_up: load.warm_up, parts: 0 });
+    (outcome.hit_ratio(), outcome.sent_hit_ratio())
 }
 
 fn notes() -> Vec<String> {

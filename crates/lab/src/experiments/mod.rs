@@ -6,6 +6,7 @@ mod deployments;
 mod hits;
 mod index_size;
 mod maltzahn;
+mod own_log;
 mod peers;
 mod policies;
 mod prefetch;
@@ -38,6 +39,7 @@ static ALL: &[Experiment] = &[
     cluster::SCHEMES,
     cluster::PEERS,
     policies::EXPERIMENT,
+    own_log::EXPERIMENT,
 ];
 
 /// Every experiment, in the order in which they are listed.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{Endings, Grouping, Request};
 use crate::error::LabError;
 use crate::rig::{Reading, Rig};
+use crate::times::Times;
 
 /// How requests are put to a rig.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +47,8 @@ pub struct Outcome {
     pub miss_reads: u64,
     /// Times of all hits added up, by the clock of the driver.
     pub hit_time: Duration,
+    /// The same, one by one.
+    pub hit_times: Times,
     /// Times of all misses added up.
     pub miss_time: Duration,
     /// From the first request's time to the last one's.
@@ -154,8 +157,8 @@ impl Driver<'_> {
         let before = rig.requests();
         let hit = rig.get_part(request.object, request.sent_bytes)?;
         let reads = rig.requests().since(before).reads;
-        // It is answered when the last of its reads is done; without any it is answered at once.
-        let waited = waits.map_or(Duration::ZERO, |(clock, comes, before)| {
+        // It is answered when the last of its reads is done; without any it is answered at once, whatever is written meanwhile.
+        let waited = waits.filter(|_| reads > 0).map_or(Duration::ZERO, |(clock, comes, before)| {
             let moved = rig.clocks(clock).zip(before).filter(|(now, before)| now > before);
             moved.map(|(now, _)| now.saturating_sub(comes)).max().unwrap_or_default()
         });
@@ -166,6 +169,7 @@ impl Driver<'_> {
             outcome.hit_bytes += request.sent_bytes;
             outcome.hit_reads += reads;
             outcome.hit_time += waited;
+            outcome.hit_times.add(waited);
             return Ok(());
         }
         outcome.miss_reads += reads;

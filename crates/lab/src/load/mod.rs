@@ -18,7 +18,7 @@ pub use hosts::{Hosts, HostsOptions};
 pub use polymix::{Embedded, PolyMix, PolyMixOptions};
 pub use sites::{Sites, SitesOptions};
 pub use sizes::codeen_bytes;
-pub use trace::{Kept, Trace, read_trace, read_trace_of};
+pub use trace::{Kept, MAX_REQUESTS, Trace, read_trace, read_trace_of};
 pub(crate) use trace::{next_line, open_text};
 
 /// One request: look for the object, fetch and store it if it is not there and may be stored.

@@ -20,7 +20,7 @@ use super::Request;
 use crate::error::LabError;
 
 /// Requests that are read of one log, at most: 80 bytes each. The rest is left out, and said so.
-const MAX_REQUESTS: usize = 20_000_000;
+pub const MAX_REQUESTS: usize = 20_000_000;
 /// A line of a log is no longer; what is longer is not read.
 const MAX_LINE_BYTES: u64 = 256 << 10;
 /// Lines that are looked at to find out a log's form.
@@ -42,7 +42,7 @@ pub struct Trace {
     pub unreadable_lines: Vec<u64>,
     /// Requests that [`Kept`] leaves out.
     pub left_out: u64,
-    /// Whether the log went on beyond the twenty million requests that are read of one.
+    /// Whether the log went on beyond [`MAX_REQUESTS`], or as many as were asked for.
     pub cut: bool,
 }
 
@@ -86,13 +86,14 @@ const FORMS: [Form; 6] = [
 /// Read a log. Memory: 80 bytes a request, and 16 for each object. Errors: it cannot be opened, or holds no request of
 /// a form that is known.
 pub fn read_trace(path: &Path) -> Result<Trace, LabError> {
-    read_trace_of(path, Kept::Answered)
+    read_trace_of(path, Kept::Answered, MAX_REQUESTS)
 }
 
-/// The same, of some requests only.
-pub fn read_trace_of(path: &Path, kept: Kept) -> Result<Trace, LabError> {
+/// The same, of some requests only, and so many of them at most.
+pub fn read_trace_of(path: &Path, kept: Kept, most: usize) -> Result<Trace, LabError> {
     let refused = |why: String| LabError::Trace { path: path.to_path_buf(), why };
-    read(open_text(path).map_err(|error| refused(error.to_string()))?, kept).map_err(refused)
+    let text = open_text(path).map_err(|error| refused(error.to_string()))?;
+    read(text, kept, most.min(MAX_REQUESTS)).map_err(refused)
 }
 
 /// A file's text, unpacked if it is packed by gzip or zstd. Errors: it cannot be opened or read.
@@ -165,7 +166,7 @@ impl<R: BufRead> Read for Frames<R> {
     }
 }
 
-fn read(mut from: impl BufRead, kept: Kept) -> Result<Trace, String> {
+fn read(mut from: impl BufRead, kept: Kept, most: usize) -> Result<Trace, String> {
     let mut trace = Trace::default();
     let mut first = Vec::new();
     while first.len() < TRIED_LINES {
@@ -188,7 +189,7 @@ fn read(mut from: impl BufRead, kept: Kept) -> Result<Trace, String> {
             },
         };
         number += 1;
-        if trace.requests.len() >= MAX_REQUESTS {
+        if trace.requests.len() >= most {
             trace.cut = true;
             break;
         }
@@ -343,7 +344,7 @@ mod tests {
     use super::*;
 
     fn requests(text: &str) -> Vec<Request> {
-        read(text.as_bytes(), Kept::Answered).unwrap().requests
+        read(text.as_bytes(), Kept::Answered, MAX_REQUESTS).unwrap().requests
     }
 
     const COMBINED: &str = "10.0.0.1 - - [10/Oct/2000:13:55:36 +0000] \"GET /a.html HTTP/1.1\" 200 4000 \"-\" \"x\"\n\
@@ -378,20 +379,20 @@ mod tests {
     #[test]
     fn nonsense_is_refused_and_bad_lines_are_counted() {
         for bad in ["", "\n\n", "hello\nworld\n", "\u{0}\u{1}", "1,17,500,9\nx\ny\nz\n"] {
-            assert!(read(bad.as_bytes(), Kept::Answered).is_err(), "{bad:?}");
+            assert!(read(bad.as_bytes(), Kept::Answered, MAX_REQUESTS).is_err(), "{bad:?}");
         }
         let some = format!("{COMBINED}nonsense\n{}\n", "x".repeat(600_000));
-        let trace = read(some.as_bytes(), Kept::Answered).unwrap();
+        let trace = read(some.as_bytes(), Kept::Answered, MAX_REQUESTS).unwrap();
         assert_eq!((trace.requests.len(), trace.unreadable, trace.cut), (3, 2, false));
         assert_eq!(trace.unreadable_lines, [5, 6]);
         // Numbers, but no times.
         let times = ["1", "2", "3", "4", "5", "6", "nan", "7", "inf", "-1", "1e300"]
             .map(|time| format!("{time},17,500,9\n"))
             .concat();
-        let trace = read(times.as_bytes(), Kept::Answered).unwrap();
+        let trace = read(times.as_bytes(), Kept::Answered, MAX_REQUESTS).unwrap();
         assert_eq!((trace.requests.len(), trace.unreadable_lines), (7, vec![7, 9, 10, 11]));
         let much = format!("{}{}", COMBINED.repeat(10), "nonsense\n".repeat(1001));
-        let why = read(much.as_bytes(), Kept::Answered).unwrap_err();
+        let why = read(much.as_bytes(), Kept::Answered, MAX_REQUESTS).unwrap_err();
         assert!(why.starts_with("1001 of its first 1041 lines cannot be read, first [41, 42,"), "{why}");
     }
 
@@ -401,7 +402,7 @@ mod tests {
         let line = |url: &str, status| format!("1\t1\ta.example\t{url}\t{status}\t77\t\t0\n");
         let urls = ["http://a.example/x", "/x?y", "/cgi-bin/x", "https://a.example/x"];
         let text: String = urls.iter().map(|url| line(url, 200)).chain([line("/y", 304)]).collect();
-        let trace = read(text.as_bytes(), Kept::Static).unwrap();
+        let trace = read(text.as_bytes(), Kept::Static, MAX_REQUESTS).unwrap();
         assert_eq!((trace.requests.len(), trace.left_out), (1, 4));
         assert_eq!(requests(&text).len(), 5);
     }

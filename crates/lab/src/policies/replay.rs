@@ -9,10 +9,14 @@ pub struct Outcome {
     pub requests: u64,
     /// See [`Outcome::requests`].
     pub hits: u64,
-    /// Bytes asked for, and those that were found.
+    /// Bytes of the objects asked for, and of those that were found.
     pub bytes: u64,
     /// See [`Outcome::bytes`].
     pub hit_bytes: u64,
+    /// Bytes sent to clients, and those of objects that were found: less where clients wanted a part, or had it already.
+    pub sent_bytes: u64,
+    /// See [`Outcome::sent_bytes`].
+    pub hit_sent_bytes: u64,
     /// Bytes written for each byte of a stored record, if the policy knows of a disk.
     pub written: Option<f64>,
     /// Hits of each part of the sequence, as shares of its requests.
@@ -34,9 +38,14 @@ impl Outcome {
         self.hits as f64 / self.requests.max(1) as f64
     }
 
-    /// The share of bytes that were found.
+    /// The share of the objects' bytes that were found.
     pub fn byte_hit_ratio(&self) -> f64 {
         self.hit_bytes as f64 / self.bytes.max(1) as f64
+    }
+
+    /// The share of bytes sent that were found.
+    pub fn sent_hit_ratio(&self) -> f64 {
+        self.hit_sent_bytes as f64 / self.sent_bytes.max(1) as f64
     }
 }
 
@@ -52,10 +61,13 @@ pub fn replay(sequence: &Sequence, policy: &mut dyn Policy, how: Replay) -> Outc
     for asked in counted.chunks(part) {
         let mut hits = 0;
         for asked in asked {
-            let (hit, bytes) = (one(asked), asked.bytes);
-            hits += u64::from(hit);
-            outcome.bytes += bytes;
-            outcome.hit_bytes += if hit { bytes } else { 0 };
+            outcome.bytes += asked.bytes;
+            outcome.sent_bytes += asked.sent_bytes;
+            if one(asked) {
+                hits += 1;
+                outcome.hit_bytes += asked.bytes;
+                outcome.hit_sent_bytes += asked.sent_bytes;
+            }
         }
         outcome.hits += hits;
         outcome.requests += asked.len() as u64;

@@ -11,6 +11,8 @@ pub struct Asked {
     pub object: u32,
     /// Its size: name, head and body.
     pub bytes: u64,
+    /// How much of its body is sent to who asks.
+    pub sent_bytes: u64,
     /// Where in the sequence this is.
     pub at: u32,
     /// Where it is asked for the next time; [`Asked::NEVER`] if it is not.
@@ -24,7 +26,7 @@ impl Asked {
     pub const NEVER: u32 = u32::MAX;
 }
 
-/// See the module. Memory: 32 bytes a request.
+/// See the module. Memory: 40 bytes a request.
 #[derive(Clone, Debug, Default)]
 pub struct Sequence {
     /// The requests.
@@ -43,7 +45,7 @@ impl Sequence {
     pub fn new(requests: impl IntoIterator<Item = Request>, most_bytes: u64, beside_body: u64) -> Sequence {
         let (mut numbers, mut last, mut all) = (HashMap::new(), Vec::<u32>::new(), Sequence::default());
         for request in requests {
-            let (at, bytes) = (all.asked.len() as u32, request.bytes.min(most_bytes) + beside_body);
+            let (at, bytes) = (all.asked.len() as u32, request.bytes.min(most_bytes).saturating_add(beside_body));
             let object = *numbers.entry(request.object).or_insert(last.len() as u32);
             match last.get_mut(object as usize) {
                 Some(last) => {
@@ -54,11 +56,11 @@ impl Sequence {
                 }
                 None => {
                     last.push(at);
-                    all.bytes += if request.cachable { bytes } else { 0 };
+                    all.bytes = all.bytes.saturating_add(if request.cachable { bytes } else { 0 });
                 }
             }
-            let (again, cachable) = (Asked::NEVER, request.cachable);
-            all.asked.push(Asked { object, bytes, at, again, cachable });
+            let (again, cachable, sent_bytes) = (Asked::NEVER, request.cachable, request.sent_bytes);
+            all.asked.push(Asked { object, bytes, sent_bytes, at, again, cachable });
         }
         all.objects = last.len();
         all

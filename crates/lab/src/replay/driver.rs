@@ -8,10 +8,11 @@ use bytes::Bytes;
 use tinaja_backend::{BackendError, Entry};
 use tinaja_store::block_on;
 
-use super::{Kind, Stand, Times};
+use super::{Kind, Stand};
 use crate::browser::{Call, Event, Extent, KEPT, Known, TraceKey};
 use crate::error::LabError;
 use crate::random::mix;
+use crate::times::Times;
 
 /// What came of a replay.
 #[derive(Clone, Debug, Default)]

@@ -2,9 +2,9 @@
 //! backend, over a modelled disk in virtual time or over a real one.
 
 mod driver;
+mod kind;
 mod stand;
-mod times;
 
 pub use driver::{Replayed, replay};
+pub use kind::Kind;
 pub use stand::{Disk, DiskKind, Stand};
-pub use times::{Kind, Times};

@@ -102,7 +102,13 @@ impl Rig {
         let hint = Hint { expected_bytes: Some(bytes), group, ..Hint::default() };
         let mut writer = self.store.put(&key(object), Bytes::from_static(HEAD), hint);
         block_on(async {
-            writer.write(body(object, bytes)).await;
+            // Piece by piece, since an object may be larger than memory.
+            let (piece, mut left) = (body(object, bytes.min(PIECE_BYTES)), bytes);
+            while left > 0 {
+                let next = piece.slice(..left.min(PIECE_BYTES) as usize);
+                left -= next.len() as u64;
+                writer.write(next).await;
+            }
             matches!(writer.commit().await, Commit::Stored { .. })
         })
     }
@@ -121,9 +127,8 @@ impl Rig {
             return Ok(None);
         }
         let (right, mut read) = (fill(object), 0);
-        // Piece by piece, since an object may be larger than memory.
         loop {
-            match block_on(hit.body.next(1 << 20)) {
+            match block_on(hit.body.next(PIECE_BYTES as usize)) {
                 Ok(Some(piece)) => {
                     let ends = [piece.first(), piece.last()];
                     if ends.into_iter().flatten().any(|byte| *byte != right) {
@@ -194,6 +199,9 @@ impl Spindle {
         Arc::new(Apart::new(self.counted.clone(), at, bytes, clocks))
     }
 }
+
+/// So much of a body is in memory at once.
+const PIECE_BYTES: u64 = 1 << 20;
 
 const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: image/gif\r\nCache-Control: max-age=86400\r\n\r\n";
 

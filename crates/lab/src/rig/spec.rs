@@ -50,7 +50,7 @@ impl Spec {
             stamp: Stamp { seed: Secret::from_bytes(SECRET).seed() },
             settings: &self.settings,
         });
-        cut.ok_or_else(|| self.refused("it is too small"))
+        cut.ok_or_else(|| self.refused("the disk is too small for it"))
     }
 
     pub(super) fn refused(&self, why: impl ToString) -> LabError {

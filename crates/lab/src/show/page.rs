@@ -1,23 +1,25 @@
 //! A report as a page of documentation.
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use comfy_table::presets::ASCII_MARKDOWN;
 
 use super::text::grid;
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, Needs, Setup};
 use crate::report::Report;
 
 /// A report as Markdown, with the picture of this name if there is one. It says by which command it was made: the logs that
-/// were replayed are named by their files' names, wherever they lay; and how many requests were asked for, if that was said.
-pub fn page(report: &Report, picture: Option<&str>, requests: Option<usize>, logs: &[PathBuf]) -> String {
-    let requests = requests.map(|requests| format!(" --requests {requests}")).unwrap_or_default();
+/// were replayed are named by their files' names, wherever they lay, and what else was asked for, if it counts for the experiment.
+pub fn page(report: &Report, picture: Option<&str>, experiment: &Experiment, setup: &Setup) -> String {
+    let requests = setup.requests.map(|requests| format!(" --requests {requests}")).unwrap_or_default();
     let quick = if report.quick { " --quick" } else { "" };
+    let logs = if experiment.replays_logs { &setup.traces[..] } else { &[] };
     let traces: String = logs.iter().map(|log| format!(" --trace {}", plain_name(log))).collect();
+    let disks = if experiment.needs == Needs::Log { setup.replay.arguments() } else { String::new() };
     let Report { name, shows, paper, seed, .. } = report;
     let mut page = format!(
-        "# {name}\n\n{shows}; {paper}.\n\nMade by `tinaja lab {name}{quick} --seed {seed}{requests}{traces}`. Do not edit.\n"
+        "# {name}\n\n{shows}; {paper}.\n\nMade by `tinaja lab {name}{quick} --seed {seed}{requests}{traces}{disks}`. Do not edit.\n"
     );
     if let Some(picture) = picture {
         // Writing into a String cannot fail.
@@ -58,7 +60,13 @@ pub fn contents(experiments: &[Experiment], has_page: impl Fn(&str) -> bool) -> 
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
+    use tinaja_store::engines;
+
     use super::*;
+    use crate::experiment::{DiskPart, ReplayOptions};
+    use crate::experiments;
 
     /// A page said that it was made without logs, and half of its tables were of logs: the command it named made another.
     #[test]
@@ -73,13 +81,18 @@ mod tests {
             plots: Vec::new(),
             notes: Vec::new(),
         };
-        let made = |logs: &[&str]| page(&report, None, None, &logs.iter().map(PathBuf::from).collect::<Vec<_>>());
-        assert!(made(&[]).contains("Made by `tinaja lab n --quick --seed 7`."));
-        assert!(page(&report, None, Some(9), &[]).contains("`tinaja lab n --quick --seed 7 --requests 9`."));
-        let of_logs = made(&["/var/log/site.tsv.gz", "b`ad\n.log"]);
-        assert!(
-            of_logs.contains("`tinaja lab n --quick --seed 7 --trace site.tsv.gz --trace b_ad_.log`."),
-            "{of_logs}"
-        );
+        let replay = experiments::find("replay").unwrap();
+        let made = |setup: &Setup| page(&report, None, replay, setup);
+        assert!(made(&Setup::default()).contains("Made by `tinaja lab n --quick --seed 7`."));
+        let many = Setup { requests: Some(9), ..Setup::default() };
+        assert!(made(&many).contains("`tinaja lab n --quick --seed 7 --requests 9`."));
+        let logs = ["/var/log/site.tsv.gz", "b`ad\n.log"].map(PathBuf::from).to_vec();
+        let (engines, disks) = (vec![engines::SEGMENTED], vec![DiskPart::Percent(2.5), DiskPart::Bytes(4096)]);
+        let of_logs =
+            Setup { traces: logs, replay: ReplayOptions { engines, disks, memory_bytes: 9 }, ..Setup::default() };
+        let asked = " --trace site.tsv.gz --trace b_ad_.log --engine segmented --disk 2.5% --disk 4096 --memory 9";
+        assert!(made(&of_logs).contains(&format!("`tinaja lab n --quick --seed 7{asked}`.")), "{}", made(&of_logs));
+        let another = page(&report, None, experiments::find("hashcache-index").unwrap(), &of_logs);
+        assert!(another.contains("`tinaja lab n --quick --seed 7`."), "{another}");
     }
 }

@@ -10,18 +10,28 @@ use plotters::style::{FontStyle, register_font};
 use crate::error::LabError;
 use crate::report::{Plot, Report, Series};
 
+/// Without legends.
 const WIDTH: u32 = 900;
 const HEIGHT: u32 = 480;
+/// Okabe and Ito's colours, which people who are blind to some can tell apart. Their yellow is too light on white, and is dark here.
 const COLOURS: [RGBColor; 8] = [
-    RGBColor(0x1F, 0x77, 0xB4),
-    RGBColor(0xFF, 0x7F, 0x0E),
-    RGBColor(0x2C, 0xA0, 0x2C),
-    RGBColor(0xD6, 0x27, 0x28),
-    RGBColor(0x94, 0x67, 0xBD),
-    RGBColor(0x8C, 0x56, 0x4B),
-    RGBColor(0xE3, 0x77, 0xC2),
-    RGBColor(0x7F, 0x7F, 0x7F),
+    RGBColor(0x00, 0x72, 0xB2),
+    RGBColor(0xE6, 0x9F, 0x00),
+    RGBColor(0x00, 0x9E, 0x73),
+    RGBColor(0xD5, 0x5E, 0x00),
+    RGBColor(0xCC, 0x79, 0xA7),
+    RGBColor(0x56, 0xB4, 0xE9),
+    RGBColor(0x00, 0x00, 0x00),
+    RGBColor(0x9A, 0x8B, 0x00),
 ];
+/// Dashes of curves beyond as many as there are colours, and the gaps between them.
+const DASHES: (i32, i32) = (7, 5);
+/// A legend has a line for each series, so far apart, beside the plot: there it covers nothing.
+const LEGEND_LINE: i32 = 18;
+/// A letter of a legend is no wider on average.
+const LETTER: usize = 7;
+/// The width of a legend, with its samples: at least, and at most.
+const LEGEND: (usize, usize) = (90, 320);
 /// Where Linux systems keep a font without serifs. A PNG's letters are drawn here; an SVG's by whoever shows it.
 const FONTS: [&str; 4] = [
     "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
@@ -37,17 +47,31 @@ pub fn draw(report: &Report, path: &Path) -> Result<(), LabError> {
     if report.plots.is_empty() {
         return Err(refused(&format!("{} has no plot", report.name)));
     }
-    let size = (WIDTH, HEIGHT * report.plots.len() as u32);
+    let beside = report.plots.iter().map(legend_width).max().unwrap_or(0);
+    let size = (WIDTH + beside, HEIGHT * report.plots.len() as u32);
     let drawn = match path.extension().and_then(|end| end.to_str()) {
         Some("svg") => {
             find_font();
-            draw_on(&SVGBackend::new(path, size).into_drawing_area(), &report.plots)
+            draw_on(&SVGBackend::new(path, size).into_drawing_area(), &report.plots, beside)
         }
-        Some("png") if find_font() => draw_on(&BitMapBackend::new(path, size).into_drawing_area(), &report.plots),
+        Some("png") if find_font() => {
+            draw_on(&BitMapBackend::new(path, size).into_drawing_area(), &report.plots, beside)
+        }
         Some("png") => Err("no font was found for its letters: install fonts-dejavu-core, or draw an .svg".to_owned()),
         _ => Err("its name must end in .svg or .png".to_owned()),
     };
     drawn.map_err(|why| refused(&why))
+}
+
+/// One plot as SVG, to stand within a page. Errors: it cannot be drawn.
+pub fn svg(report: &Report, plot: &Plot) -> Result<String, LabError> {
+    find_font();
+    let (mut drawn, beside) = (String::new(), legend_width(plot));
+    let area = SVGBackend::with_string(&mut drawn, (WIDTH + beside, HEIGHT)).into_drawing_area();
+    let result = draw_on(&area, std::slice::from_ref(plot), beside);
+    drop(area);
+    result.map_err(|why| LabError::Plot { path: report.name.into(), why })?;
+    Ok(drawn)
 }
 
 /// Whether there is a font. Sizes of texts are measured by it in an SVG as well; without one they are guessed.
@@ -62,10 +86,10 @@ fn find_font() -> bool {
     FONTS.iter().any(|path| Path::new(path).exists())
 }
 
-fn draw_on<B: DrawingBackend>(area: &DrawingArea<B, Shift>, plots: &[Plot]) -> Result<(), String> {
+fn draw_on<B: DrawingBackend>(area: &DrawingArea<B, Shift>, plots: &[Plot], beside: u32) -> Result<(), String> {
     area.fill(&WHITE).map_err(|error| error.to_string())?;
     for (part, plot) in area.split_evenly((plots.len(), 1)).iter().zip(plots) {
-        one(part, plot).map_err(|error| error.to_string())?;
+        one(part, plot, beside).map_err(|error| error.to_string())?;
     }
     area.present().map_err(|error| error.to_string())
 }
@@ -77,10 +101,23 @@ fn span(numbers: impl Iterator<Item = f64>, from_zero: bool) -> (f64, f64) {
     if most > least { (least, most + (most - least) * 0.05) } else { (least.min(0.0), least.max(0.0) + 1.0) }
 }
 
-fn one<B: DrawingBackend>(area: &DrawingArea<B, Shift>, plot: &Plot) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
+fn one<B: DrawingBackend>(
+    area: &DrawingArea<B, Shift>,
+    plot: &Plot,
+    beside: u32,
+) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
     let (title, x_label, y_label, series, groups) = match plot {
         Plot::Lines { title, x, y, series } => (title, x.as_str(), y, series, None),
         Plot::Bars { title, y, groups, series } => (title, "", y, series, Some(groups)),
+    };
+    let (area, beside) = area.split_horizontally(area.dim_in_pixel().0.saturating_sub(beside) as i32);
+    // One series needs no legend: what it is stands at the axis.
+    let y_label = match &series[..] {
+        [one] => format!("{y_label}; {}", one.name),
+        _ => {
+            legend(&beside, series, groups.is_some())?;
+            y_label.to_owned()
+        }
     };
     let points = || series.iter().flat_map(|series| &series.points);
     let (low, high) = span(points().map(|point| point.1), true);
@@ -88,7 +125,7 @@ fn one<B: DrawingBackend>(area: &DrawingArea<B, Shift>, plot: &Plot) -> Result<(
         Some(groups) => (-0.5, groups.len().max(1) as f64 - 0.5),
         None => span(points().map(|point| point.0), false),
     };
-    let mut chart = ChartBuilder::on(area)
+    let mut chart = ChartBuilder::on(&area)
         .caption(title, ("sans-serif", 18))
         .margin(12)
         .x_label_area_size(36)
@@ -104,30 +141,68 @@ fn one<B: DrawingBackend>(area: &DrawingArea<B, Shift>, plot: &Plot) -> Result<(
     };
     let marks = groups.map_or(10, |groups| groups.len() * 2 + 1);
     let mut mesh = chart.configure_mesh();
-    mesh.x_labels(marks).x_label_formatter(&name_of).x_desc(x_label).y_desc(y_label).light_line_style(WHITE);
+    mesh.x_labels(marks).x_label_formatter(&name_of).x_desc(x_label).y_desc(y_label.as_str()).light_line_style(WHITE);
     if groups.is_some() {
         mesh.disable_x_mesh();
     }
     mesh.draw()?;
-    for (number, Series { name, points }) in series.iter().enumerate() {
-        let colour = COLOURS.get(number % COLOURS.len()).copied().unwrap_or(BLACK);
-        let drawn =
-            match groups {
-                Some(_) => {
-                    let width = 0.8 / series.len() as f64;
-                    let from = -0.4 + width * number as f64;
-                    chart.draw_series(points.iter().map(|&(x, y)| {
-                        Rectangle::new([(x + from, 0.0), (x + from + width * 0.95, y)], colour.filled())
-                    }))?
-                }
-                None => {
-                    chart.draw_series(points.iter().map(|&point| Circle::new(point, 3, colour.filled())))?;
-                    chart.draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?
-                }
-            };
-        drawn.label(name.as_str()).legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled()));
+    for (number, Series { points, .. }) in series.iter().enumerate() {
+        let (colour, is_dashed) = look(number);
+        if groups.is_some() {
+            let width = 0.8 / series.len() as f64;
+            let from = -0.4 + width * number as f64;
+            chart.draw_series(
+                points
+                    .iter()
+                    .map(|&(x, y)| Rectangle::new([(x + from, 0.0), (x + from + width * 0.95, y)], colour.filled())),
+            )?;
+            continue;
+        }
+        let (curve, style) = (points.iter().copied(), colour.stroke_width(2));
+        if is_dashed {
+            chart.draw_series(DashedLineSeries::new(curve, DASHES.0, DASHES.1, style))?;
+        } else {
+            chart.draw_series(LineSeries::new(curve, style))?;
+        }
+        chart.draw_series(points.iter().map(|&point| Circle::new(point, 3, colour.filled())))?;
     }
-    chart.configure_series_labels().background_style(WHITE.mix(0.8)).border_style(BLACK.mix(0.3)).draw()?;
+    Ok(())
+}
+
+/// How a series looks, and whether it is dashed: no two of twice as many as there are colours look the same.
+fn look(number: usize) -> (RGBColor, bool) {
+    (COLOURS.get(number % COLOURS.len()).copied().unwrap_or(BLACK), number / COLOURS.len() % 2 == 1)
+}
+
+/// What a plot's legend takes beside it.
+fn legend_width(plot: &Plot) -> u32 {
+    let (Plot::Lines { series, .. } | Plot::Bars { series, .. }) = plot;
+    let longest = series.iter().map(|series| series.name.chars().count()).max().unwrap_or(0);
+    if series.len() < 2 { 0 } else { (longest * LETTER + 40).clamp(LEGEND.0, LEGEND.1) as u32 }
+}
+
+/// Names of series, each behind a sample of it.
+fn legend<B: DrawingBackend>(
+    area: &DrawingArea<B, Shift>,
+    series: &[Series],
+    of_bars: bool,
+) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
+    for (number, Series { name, .. }) in series.iter().enumerate() {
+        let (y, (colour, is_dashed)) = (50 + number as i32 * LEGEND_LINE, look(number));
+        if of_bars {
+            area.draw(&Rectangle::new([(4, y - 5), (16, y + 5)], colour.filled()))?;
+        } else {
+            let ends = if is_dashed {
+                vec![(0, DASHES.0), (DASHES.0 + DASHES.1, 2 * DASHES.0 + DASHES.1)]
+            } else {
+                vec![(0, 20)]
+            };
+            for (from, to) in ends {
+                area.draw(&PathElement::new([(from, y), (to, y)], colour.stroke_width(2)))?;
+            }
+        }
+        area.draw(&Text::new(name.as_str(), (26, y - 6), ("sans-serif", 12)))?;
+    }
     Ok(())
 }
 
@@ -153,6 +228,13 @@ mod tests {
             },
         ];
         Report { name: "n", shows: "s", paper: "p", quick: true, seed: 1, tables: vec![], plots, notes: vec![] }
+    }
+
+    #[test]
+    fn no_two_of_sixteen_series_look_the_same() {
+        let looks: std::collections::HashSet<_> =
+            (0..16).map(|number| (look(number).0.rgb(), look(number).1)).collect();
+        assert_eq!(looks.len(), 16);
     }
 
     #[test]

@@ -32,6 +32,7 @@ pub fn list(experiments: &[Experiment]) -> String {
             Needs::Root => " (needs root; only run by name)",
             Needs::Time => " (as root on disks of its own; only run by name)",
             Needs::Ucx => " (needs UCX)",
+            Needs::Log => " (only run by name: tinaja lab replay LOG)",
         };
         grid.add_row([(*name).to_owned(), format!("{shows}{root}"), (*paper).to_owned()]);
     }

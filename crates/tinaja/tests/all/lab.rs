@@ -210,10 +210,19 @@ fn what_cannot_be_done_is_refused() {
         (&["no-such"][..], "unknown experiment \"no-such\"; `tinaja lab` lists them"),
         (
             &["hashcache-index", "--requests", "5000"],
-            "--requests does not work with hashcache-index: it works with the maltzahn experiments and damelo-proxy",
+            "--requests does not work with hashcache-index: it works with replay, the maltzahn experiments and damelo-proxy",
         ),
         (&["hashcache-index", "--quick", "--plot", "a.txt"], "its name must end in .svg or .png"),
         (&["all", "--plot", "a.svg"], "for all of them use --docs DIR"),
+        (&["hashcache-index", "--disk", "10%"], "--disk works with replay only, not with hashcache-index"),
+        (&["all", "--memory", "1MiB"], "--memory works with replay only, not with hashcache-table3"),
+        (&["hashcache-hits", "access.log"], "a log behind the name works with replay only, not with hashcache-hits"),
+        (&["replay"], "replay replays one log, not 0: tinaja lab replay LOG"),
+        (&["replay", "/no/such.log"], "cannot read the requests in /no/such.log: No such file"),
+        (
+            &["replay", "/etc/passwd"],
+            "its first lines are of no form that is known (Squid, Common, Combined, JSON, tsv, csv)",
+        ),
     ] {
         let output = lab(arguments);
         let says = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -221,6 +230,61 @@ fn what_cannot_be_done_is_refused() {
         assert!(says.contains(why), "{says}");
     }
     assert_eq!(lab(&["--json"]).status.code(), Some(2), "of which experiment?");
+    for wrong in [["--disk", "0%"], ["--disk", "ten"], ["--engine", "no-such"], ["--memory", "lots"]] {
+        let output = lab(&["replay", "access.log", wrong[0], wrong[1]]);
+        let says = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && says.contains(wrong[0]) && says.contains(wrong[1]), "{says}");
+    }
+}
+
+/// A log in the Combined form, through an engine and all policies, on a disk and on one that is too small for the engine.
+#[test]
+fn a_log_of_ones_own_is_replayed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    // Ten popular pages between others that are asked for once.
+    let page = |at: u32| if at.is_multiple_of(2) { at / 2 % 10 } else { 1000 + at };
+    let lines = (0..3000_u32).map(|at| {
+        let (minute, second) = (at / 60, at % 60);
+        format!(
+            "10.0.0.{} - - [10/Oct/2000:13:{minute:02}:{second:02} +0000] \"GET /{} HTTP/1.1\" 200 20000 \"-\" \"x\"\n",
+            at % 7,
+            page(at)
+        )
+    });
+    fs::write(dir.path().join("access.log"), lines.collect::<String>() + "this is no line of a log\n").unwrap();
+    let log = path("access.log");
+    let arguments = ["replay", &log, "--engine", "segmented", "--disk", "25%", "--disk", "4096", "--memory", "1MiB"];
+    let json = said(&lab(&[&arguments[..], &["--json", "--plot", &path("a.svg"), "--docs", &path("docs")]].concat()));
+    let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let table = |number: usize| report["tables"][number]["rows"].as_array().unwrap();
+    assert_eq!((&table(0)[0][0], &table(0)[0][1], &table(0)[0][2]), (&"access.log".into(), &3000.into(), &1510.into()));
+    assert_eq!(table(0)[0][6], 1, "one line cannot be read");
+    // Half of the requests less the first ten are for what was there before, and a quarter of the objects is room enough.
+    let most = 1490.0 / 3000.0 * 100.0;
+    let found = |table: usize, name: &str| {
+        let row =
+            report["tables"][table]["rows"].as_array().unwrap().iter().find(|row| row[0] == name).cloned().unwrap();
+        (row[1].as_f64(), row)
+    };
+    assert!(
+        (found(1, "LRU").0.unwrap() - most).abs() < 1e-9 && (found(1, "Belady").0.unwrap() - most).abs() < 1e-9,
+        "{json}"
+    );
+    let (hits, row) = found(1, "segmented");
+    assert!((40.0..=most).contains(&hits.unwrap()), "{row}");
+    assert!(row[5].as_f64().unwrap() > 1.0 && row[6].as_f64().unwrap() > 0.0 && row[7].as_f64().is_some(), "{row}");
+    let (hits, row) = found(2, "segmented");
+    assert!(hits.is_none() && row[10].as_str().unwrap().contains("too small"), "{row}");
+    assert_eq!(found(2, "LRU").0, Some(0.0), "no object fits");
+    let page = fs::read_to_string(path("docs/replay.md")).unwrap();
+    assert!(page.contains("--trace access.log --engine segmented --disk 25% --disk 4096 --memory 1048576`"), "{page}");
+    assert!(fs::read_to_string(path("a.svg")).unwrap().contains("Objects found by engines"));
+    said(&lab(&["replay", &log, "--engine", "segmented", "--disk", "25%", "--report", &path("a.html")]));
+    let html = fs::read_to_string(path("a.html")).unwrap();
+    assert!(html.contains("<h2 id=\"replay\">") && html.contains("Objects found by engines"), "{html}");
+    let cut = said(&lab(&["replay", &log, "--engine", "segmented", "--disk", "25%", "--requests", "1000"]));
+    assert!(cut.contains("The log goes on: its first 1000 requests were replayed"), "{cut}");
 }
 
 /// Reads of another process's memory, while that writes and while it is stopped.

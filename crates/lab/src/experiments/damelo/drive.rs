@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 
 use super::load::Stage;
 use crate::error::LabError;
-use crate::replay::Times;
 use crate::rig::Stepped;
+use crate::times::Times;
 
 /// How an operation ended; the text says what was wrong.
 pub type Ended = Result<(), String>;

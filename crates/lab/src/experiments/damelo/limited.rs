@@ -19,7 +19,7 @@ use crate::experiment::Setup;
 use crate::paper::damelo as paper;
 use crate::peers::{Bench, BenchOptions, FileSystem};
 use crate::progress::Progress;
-use crate::replay::Times;
+use crate::times::Times;
 
 /// Requests a second that the disk takes, reads and writes each. A disk such as the paper's takes some 175 small random reads where
 /// Dámelo's pages lie: this is a faster one, so that hours become minutes. What is compared are ratios.

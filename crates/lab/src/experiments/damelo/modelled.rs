@@ -11,8 +11,8 @@ use super::load::{Objects, Ordering, Stage};
 use super::subject::{OnDamelo, Setting};
 use crate::error::LabError;
 use crate::paper::damelo as paper;
-use crate::replay::Times;
 use crate::rig::{SCSI_9LZX_BYTES, Sparse, Stepped, scsi_9lzx};
+use crate::times::Times;
 
 /// How much there is of everything.
 #[derive(Clone, Copy, Debug)]

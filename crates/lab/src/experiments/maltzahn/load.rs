@@ -6,7 +6,7 @@ use std::path::Path;
 use super::future::class_of;
 use crate::error::LabError;
 use crate::experiment::Setup;
-use crate::load::{Hosts, HostsOptions, Kept, Request, Trace, read_trace_of};
+use crate::load::{Hosts, HostsOptions, Kept, MAX_REQUESTS, Request, Trace, read_trace_of};
 use crate::report::{Cell, Table};
 
 /// What a log's objects may have to lie in the mapped file.
@@ -64,7 +64,8 @@ impl Load {
 
     /// The first so many requests of a log, without those that section 4 leaves out. Errors: it cannot be read.
     pub fn of_log(number: usize, path: &Path, most: usize) -> Result<Load, LabError> {
-        let Trace { mut requests, unreadable, unreadable_lines, left_out, cut } = read_trace_of(path, Kept::Static)?;
+        let Trace { mut requests, unreadable, unreadable_lines, left_out, cut } =
+            read_trace_of(path, Kept::Static, MAX_REQUESTS)?;
         requests.truncate(most);
         let host = requests.first().map(|request| request.host);
         let knows_hosts = requests.iter().any(|request| Some(request.host) != host);

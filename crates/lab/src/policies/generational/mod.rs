@@ -278,7 +278,7 @@ mod tests {
                 0 => drop(cache.remove(object)),
                 1 => cache.store(object, bytes),
                 _ => {
-                    let asked = Asked { object, bytes, at: step, again: 0, cachable: true };
+                    let asked = Asked { object, bytes, sent_bytes: bytes, at: step, again: 0, cachable: true };
                     cache.ask(&asked);
                 }
             }
