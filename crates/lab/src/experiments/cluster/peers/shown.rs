@@ -4,7 +4,7 @@ use super::{
     ALPHA, AT_ONCE, Case, DIE, FAR, FILL, KINDS, MEAN_BYTES, NODES, OBJECTS, PHASE, Phase, RATE, ROOM, TELL, WHEN,
 };
 use crate::experiment::Setup;
-use crate::peers::{FASTER, Places, REBUILT_MINUTES, percentile};
+use crate::peers::{FASTER, Places, REBUILT_MINUTES, Told, percentile};
 use crate::report::{Cell, Plot, Series, Table};
 
 impl Phase {
@@ -48,6 +48,19 @@ pub fn tables(cases: &[Case]) -> Vec<Table> {
         "What lies on the disks of the nodes that run, at the end of each phase",
         &["cache", "phase", "objects", "copies of one", "MB", "duplicate MB", "duplicate %"],
     );
+    let mut told = Table::new(
+        "What the Squids that run at the end of each phase say of their siblings that run",
+        &[
+            "cache",
+            "phase",
+            "siblings of all",
+            "their digests in use",
+            "digests fetched since the start",
+            "objects that a digest names",
+            "asked by digest",
+            "asked by ICP",
+        ],
+    );
     let mut versions = Table::new("Versions", &["cache", "version"]);
     for Case { kind, phases } in cases {
         versions.row([kind.name().into(), kind.version().into()]);
@@ -71,6 +84,22 @@ pub fn tables(cases: &[Case]) -> Vec<Table> {
                 (*again).into(),
                 tally.failed.into(),
             ]);
+            if !phase.told.is_empty() {
+                let nodes = phase.told.len() as u64;
+                let sum = |of: &dyn Fn(&(Told, Told)) -> u64| phase.told.values().map(of).sum::<u64>();
+                let usable = sum(&|(_, end)| end.usable);
+                let entries = sum(&|(_, end)| end.entries);
+                told.row([
+                    kind.name().into(),
+                    (*name).into(),
+                    (nodes * (nodes - 1)).into(),
+                    usable.into(),
+                    sum(&|(_, end)| end.fetched).into(),
+                    Cell::maybe((usable > 0).then(|| entries as f64 / usable as f64), 0),
+                    sum(&|(begin, end)| end.by_digest.saturating_sub(begin.by_digest)).into(),
+                    sum(&|(begin, end)| end.by_icp.saturating_sub(begin.by_icp)).into(),
+                ]);
+            }
             if !phase.disks.is_empty() {
                 let copies: u64 = phase.disks.values().map(|(copies, _)| copies).sum();
                 let (twice, all) = (phase.duplicate_bytes(), phase.all_bytes());
@@ -86,7 +115,7 @@ pub fn tables(cases: &[Case]) -> Vec<Table> {
             }
         }
     }
-    vec![asked, disks, versions]
+    vec![asked, disks, told, versions]
 }
 
 pub fn plots(cases: &[Case]) -> Vec<Plot> {
@@ -136,10 +165,13 @@ pub fn notes(setup: &Setup, places: &Places, left_out: &[String]) -> Vec<String>
         "A hit is an answer that the origin gave to an earlier request. Possible hits are requests for what had been asked for before. The disks are read after each phase: of Squid and nginx their files, of ours a copy of each node's, as a start after a \
          power cut would find it. Bytes on disks include heads."
             .to_owned(),
+        "Ours: `disk = \"home\"` with one copy and with two, half of the memory shared, the engine by default. All settings name the ninth Squid and the ninth nginx from the start, and ours are told of it by itself. nginx: `proxy_cache` with a lock, \
+         one worker; HAProxy: `balance uri`, `hash-type consistent`, a check every 500 ms, a node that refuses a connection is passed by at once, and a request whose node broke off before it answered goes to another."
+            .to_owned(),
         format!(
-            "Ours: `disk = \"home\"` with one copy and with two, half of the memory shared, the engine by default. Squid: `aufs`, each a sibling of all others, no ICP; digests are made anew every {REBUILT_MINUTES} minutes of its clock, which goes {FASTER} times \
-             faster (faketime), since Squid fetches no more than one digest a minute; it has {} s after the fill to exchange them. Whether it did was not measured: in a check by hand two of them fetched no digest with that clock, so take this row for Squids that share little or nothing. Without that clock, and with ICP, two of them did, at the first question, when it was empty still; Squid asks for it again after five minutes, and while it has one it asks that sibling nothing by ICP either. All settings name the ninth Squid and the ninth nginx from the start, and ours are told of it by itself. nginx: `proxy_cache` with a lock, \
-             one worker; HAProxy: `balance uri`, `hash-type consistent`, a check every 500 ms, a node that refuses a connection is passed by at once, and a request whose node broke off before it answered goes to another.",
+            "Squid: `aufs`, each a sibling of all others. With digests: no ICP; digests are made anew every {REBUILT_MINUTES} minutes of its clock, which goes {FASTER} times faster (faketime), since Squid fetches no more than one digest a minute and the same one each five; it has {} s after \
+             the fill to exchange them. With ICP: no digests, its clock is the machine's, and what is not here is asked of all siblings; with `proxy-only` what a sibling has given is not stored a second time. Until 2026-11-25 no sibling was asked for anything here: Squid goes to an origin at once that it takes for nearer than 400 ms or five hops. \
+             `minimum_direct_rtt 0` and `minimum_direct_hops 0` end that. What each says of its siblings is from its cache manager (`peer_select`). A sibling that a digest names wrongly, or that has lost the object meanwhile, is asked in vain, and then the origin.",
             TELL.as_secs()
         ),
     ];
