@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn other_nodes_are_counted() {
         let said = |status: serde_json::Value| -> Vec<f64> {
-            figures(&status).iter().map(|family| family.get_metric()[0].get_gauge().value()).collect()
+            figures(&status).iter().map(|family| family.get_metric()[0].get_gauge().get_value()).collect()
         };
         let status = serde_json::json!({
             "peers": [{ "one_sided": true, "is_up": true }, { "one_sided": false, "is_up": true }, { "one_sided": false, "is_up": false }],
