@@ -53,11 +53,9 @@ pub struct Told {
     pub usable: u64,
     /// Digests that it has fetched from these.
     pub fetched: u64,
-    /// Objects that the digests in use name.
-    pub entries: u64,
-    /// Requests that it put to a sibling because of a digest.
+    /// Requests that a sibling answered which a digest had named.
     pub by_digest: u64,
-    /// Requests that it put to a sibling because of its answer by ICP.
+    /// Requests that a sibling answered which had said by ICP that it could.
     pub by_icp: u64,
 }
 
@@ -166,7 +164,6 @@ fn told_in(said: &str, running: &HashSet<Ipv4Addr>) -> Option<Told> {
         told.fetched += after(sibling, "replies recv:")?;
         if sibling.contains("usable: yes") {
             told.usable += 1;
-            told.entries += after(sibling, "entries: count:")?;
         }
     }
     Some(told)
@@ -203,7 +200,7 @@ mod tests {
         );
         let running = HashSet::from([Ipv4Addr::new(10, 0, 0, 2), Ipv4Addr::new(10, 0, 0, 3)]);
         let told = told_in(&page, &running);
-        assert_eq!(told, Some(Told { usable: 1, fetched: 8, entries: 139, by_digest: 80, by_icp: 2 }));
+        assert_eq!(told, Some(Told { usable: 1, fetched: 8, by_digest: 80, by_icp: 2 }));
         assert_eq!(told_in("HTTP/1.1 404 Not Found\r\n\r\n", &running), None);
     }
 }
