@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::task::yield_now;
 
 use crate::accepting::Recovery;
+use crate::admin::{Describe, of_cluster};
 use crate::crowd::Crowd;
 use crate::guests::Guests;
 use crate::latest;
@@ -34,6 +35,8 @@ pub(crate) struct MetricsServer {
     pub storage: Storage,
     pub crowd: Crowd,
     pub origins: Arc<Origins>,
+    /// Who knows of a cluster.
+    pub cluster: Option<Describe>,
     /// Whether the proxy stops.
     pub stopping: watch::Receiver<bool>,
 }
@@ -74,7 +77,7 @@ impl MetricsServer {
                 read => head.extend_from_slice(some.get(..read).unwrap_or_default()),
             }
         }
-        let (status, kind, body) = self.answer(&head);
+        let (status, kind, body) = self.answer(&head).await;
         let no_body = head.starts_with(b"HEAD ");
         let length = body.len();
         let answer = format!(
@@ -88,7 +91,7 @@ impl MetricsServer {
         stream.shutdown().await
     }
 
-    fn answer(&self, head: &[u8]) -> (&'static str, &'static str, Vec<u8>) {
+    async fn answer(&self, head: &[u8]) -> (&'static str, &'static str, Vec<u8>) {
         const TEXT: &str = "text/plain; charset=utf-8";
         let text = |status, text: &str| (status, TEXT, format!("{text}\n").into_bytes());
         let Ok(judged) = judge(head) else { return text("400 Bad Request", "the request is malformed") };
@@ -107,7 +110,9 @@ impl MetricsServer {
                 let of_bans = shared.bans.families();
                 let clients = of_clients(&shared.held, &shared.clients, &shared.quotas);
                 let of_clock = latest::families(&shared.clock);
-                let kept = || [shared.log.families(), clients, of_origins(&self.origins), of_bans, of_clock].concat();
+                let of_cluster = of_cluster(self.cluster.as_ref(), &shared.clock).await;
+                let of_origins = of_origins(&self.origins);
+                let kept = || [shared.log.families(), clients, of_origins, of_bans, of_clock, of_cluster].concat();
                 match metrics.map(|metrics| metrics.text(&stats, self.crowd.present(), kept())) {
                     Some(Ok(figures)) => ("200 OK", "text/plain; version=0.0.4; charset=utf-8", figures),
                     _ => text("500 Internal Server Error", "the figures cannot be written"),

@@ -1,5 +1,7 @@
 //! Several nodes: what one has the others find, and what is removed at one is gone everywhere.
 
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -123,6 +125,32 @@ fn a_node_that_is_gone_is_done_without() {
     assert!(again.distrusted_before() > gone.store.distrusted_before());
 }
 
+/// An address whose connections are passed on to another one, and what hears of the end of each.
+fn relay(to: SocketAddr) -> (SocketAddr, mpsc::Receiver<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, (tell, ended)) = (listener.local_addr().unwrap(), mpsc::channel());
+    let pass = |mut from: TcpStream, mut to: TcpStream| {
+        // One that breaks off ends both.
+        let _ = std::io::copy(&mut from, &mut to);
+        let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+    };
+    std::thread::spawn(move || {
+        for from in listener.incoming().map_while(Result::ok) {
+            let Ok(to) = TcpStream::connect(to) else { return };
+            let back = (to.try_clone().unwrap(), from.try_clone().unwrap());
+            let tell = tell.clone();
+            std::thread::spawn(move || {
+                std::thread::scope(|scope| {
+                    scope.spawn(move || pass(back.0, back.1));
+                    pass(from, to);
+                });
+                tell.send(()).unwrap_or_default();
+            });
+        }
+    });
+    (address, ended)
+}
+
 /// Nodes that do not go together serve alone, and each says why.
 #[test]
 fn nodes_that_do_not_go_together_are_told_why() {
@@ -143,10 +171,13 @@ fn nodes_that_do_not_go_together_are_told_why() {
         other.put(&key(1), "a head", &bytes_of(1, 100));
         assert!(other.get(&key(1)).is_some() && first.get(&key(1)).is_none(), "alone");
     }
-    // Of another authority: nobody hears of it.
-    let other = One::start(Joining { files: files(true), ..joining("stranger", &seeds) });
+    // Of another authority: nobody hears of it, however often it comes.
+    let (seed, ended) = relay(first.address());
+    let other = One::start(Joining { files: files(true), ..joining("stranger", &[seed]) });
     other.put(&key(2), "a head", &bytes_of(1, 100));
-    std::thread::sleep(Duration::from_secs(1));
+    for _ in 0..3 {
+        ended.recv_timeout(Duration::from_secs(60)).unwrap();
+    }
     assert_eq!((first.peers(), other.peers()), (0, 0));
     assert!(first.get(&key(2)).is_none());
 }

@@ -30,7 +30,7 @@ mod servers;
 pub use bench::{Bench, BenchOptions, FileSystem, allow_open_files, needs_root};
 pub use client::{Answer, Clients};
 pub use counters::{DiskCount, ProcessCount, Reclaimed, major_faults, of_process};
-pub use crowd::{Crowd, FASTER, Kind, REBUILT_MINUTES, Room};
+pub use crowd::{Crowd, FASTER, Kind, REBUILT_MINUTES, Room, Sharing, Told};
 pub use load::{Tally, fill, flat_out, listed, percentile, timed};
 pub use origin::Origin;
 pub use phase::Phase;

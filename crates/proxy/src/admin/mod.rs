@@ -16,6 +16,7 @@ pub use crate::bans::{BadSelector, BanError, Selector, carry as carry_bans};
 pub use by::ban_stopped;
 pub(crate) use by::{asked_by, purge_by};
 pub use cluster::Describe;
+pub(crate) use cluster::families as of_cluster;
 pub use purge::{BadUrl, PurgeError, Url, purge_stopped};
 pub(crate) use purge::{purge, purge_name};
 pub use top::{MOST_HOSTS, top_hosts};

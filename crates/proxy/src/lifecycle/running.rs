@@ -149,7 +149,8 @@ impl Proxy {
             Some(Ok(listener)) => {
                 let (shared, storage) = (self.exchange.shared.clone(), self.exchange.store.clone());
                 let (crowd, origins) = (self.crowd.clone(), self.exchange.origins.clone());
-                let server = MetricsServer { shared, storage, crowd, origins, stopping: stopped.clone() };
+                let cluster = self.control_server.cluster.clone();
+                let server = MetricsServer { shared, storage, crowd, origins, cluster, stopping: stopped.clone() };
                 answering.spawn(server.open(listener));
             }
             Some(Err(error)) => tracing::warn!(%error, "metrics are not available"),

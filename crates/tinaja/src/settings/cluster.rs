@@ -36,6 +36,8 @@ pub struct FileCluster {
     #[serde(default)]
     small_objects: Option<Text<Size>>,
     #[serde(default)]
+    small_scheme: Option<Text<Word<SmallName>>>,
+    #[serde(default)]
     memory: Option<Text<Size>>,
     #[serde(default)]
     object_size: Option<Text<Size>>,
@@ -73,6 +75,18 @@ impl Words for SchemeName {
     }
 }
 
+/// What hybcc does with small objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct SmallName(Small);
+
+impl Words for SmallName {
+    const WRONG: &'static str = "is no scheme for small objects";
+
+    fn words() -> Vec<(&'static str, Self)> {
+        vec![("bcc", SmallName(Small::AsBcc)), ("ccwr", SmallName(Small::AsCcwr))]
+    }
+}
+
 impl Words for Role {
     const WRONG: &'static str = "is not a role";
 
@@ -103,8 +117,9 @@ impl FileCluster {
     pub fn joining(self) -> Result<Joining> {
         let default = Joining::default();
         let scheme = self.scheme.map_or(SchemeName::Ccwr, |Text(Word(scheme))| scheme);
-        if self.small_objects.is_some() && scheme != SchemeName::Hybcc {
-            bail!("[cluster] small_objects is for scheme = \"hybcc\" alone: leave it out");
+        let of_hybcc = [("small_objects", self.small_objects.is_some()), ("small_scheme", self.small_scheme.is_some())];
+        if let Some((name, _)) = of_hybcc.iter().find(|(_, is_set)| *is_set && scheme != SchemeName::Hybcc) {
+            bail!("[cluster] {name} is for scheme = \"hybcc\" alone: leave it out");
         }
         let disks = match (self.disk.map(|Text(Word(disk))| disk), self.copies) {
             (Some(DiskName::Home), copies) => Disks::Home { copies: copies.unwrap_or(1) },
@@ -120,6 +135,7 @@ impl FileCluster {
         }
         let size = |given: Option<Text<Size>>, default| given.map_or(default, |Text(Size(bytes))| bytes);
         let small_bytes = u32::try_from(size(self.small_objects, 8 << 10)).unwrap_or(u32::MAX);
+        let small = self.small_scheme.map_or(Small::AsBcc, |Text(Word(SmallName(small)))| small);
         let Text(Name(node)) = self.node;
         let Text(Address(listen)) = self.listen;
         let advertise = self.advertise.map(|Text(Address(address))| address);
@@ -153,7 +169,7 @@ impl FileCluster {
                 SchemeName::Bcc => Scheme::Bcc,
                 SchemeName::Ccwr => Scheme::Ccwr,
                 SchemeName::Mtacc => Scheme::Mtacc,
-                SchemeName::Hybcc => Scheme::Hybcc { small_bytes, small: Small::AsBcc },
+                SchemeName::Hybcc => Scheme::Hybcc { small_bytes, small },
             },
             memory_bytes: size(self.memory, default.memory_bytes),
             object_bytes: size(self.object_size, default.object_bytes),

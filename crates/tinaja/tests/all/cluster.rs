@@ -1,7 +1,7 @@
 //! Several servers as one cache: real processes, an origin that counts, a node that is killed, purges, upgrades.
 
 use std::fs;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use tinaja_testkit::process::Process;
 use tinaja_testkit::tools::{env_of, output};
 use tinaja_testkit::wait::{eventually, wait_for};
 
+use crate::metrics::scrape;
 use crate::support::tinaja::binary;
 
 /// What clients ask for, whichever node they reach.
@@ -369,6 +370,9 @@ fn what_is_wrong_is_said_before_it_serves() {
         ("memory = \"8MiB\"", "memory = \"1kB\"", "make memory larger or object_size smaller"),
         ("memory = \"8MiB\"", "scheme = \"best\"", "use \"bcc\", \"ccwr\", \"mtacc\" or \"hybcc\""),
         ("memory = \"8MiB\"", "small_objects = \"1kB\"", "small_objects is for scheme = \"hybcc\" alone"),
+        ("memory = \"8MiB\"", "small_scheme = \"ccwr\"", "small_scheme is for scheme = \"hybcc\" alone"),
+        ("memory = \"8MiB\"", "scheme = \"hybcc\"\nsmall_scheme = \"ac\"", "use \"bcc\" or \"ccwr\""),
+        ("memory = \"8MiB\"", "scheme = \"hybcc\"\nsmall_objects = \"4KiB\"\nsmall_scheme = \"ccwr\"", ""),
         ("seeds = [", "seeds = [\"box-1\", ", "write HOST:PORT"),
         ("memory = \"8MiB\"", "disk = \"all\"", "use \"own\" or \"home\""),
         ("memory = \"8MiB\"", "one_sided = [\"no-such\"]", "one_sided = no-such: this machine has no interface"),
@@ -391,4 +395,49 @@ fn what_is_wrong_is_said_before_it_serves() {
     let mut command = alone.binary();
     let told = output(command.args(["cluster", "status", "--cache"]).arg(alone.cache_dir()));
     assert!(String::from_utf8_lossy(&told.stderr).contains("no [cluster]"), "{told:?}");
+}
+
+/// Seeds of which nobody listens at one, nobody answers at another, and a node of another authority at the third: the node serves alone, says of each what is
+/// wrong, and finds the other node when there is one.
+#[test]
+fn seeds_that_do_not_answer_are_named() {
+    let origin = Origin::of_patterns();
+    let stranger = Together::start(1, &origin);
+    let mut together = Together::start(2, &origin);
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let wrong = [local(), silent.local_addr().unwrap(), stranger.nodes[0].address];
+    let (second, first) = (together.nodes.pop().unwrap(), &mut together.nodes[0]);
+    let path = first.dir.join("tinaja.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    let (before, rest) = text.split_once("seeds = [").unwrap();
+    let (_, after) = rest.split_once(']').unwrap();
+    let seeds = wrong.map(|seed| format!("\"{seed}\"")).join(", ");
+    fs::write(&path, format!("{before}seeds = [{seeds}]{after}")).unwrap();
+    let Node { listen, address, metrics, process: mut of_second, dir } = second;
+    let log = first.dir.join("log");
+    of_second.terminate();
+    first.process.terminate();
+    fs::remove_file(&log).unwrap();
+    together.restart(0);
+    for _ in 0..2 {
+        check("/3000/object-1", &together.get(0, "/3000/object-1"));
+    }
+    for (seed, why) in wrong.iter().zip(["Connection refused", "it took too long", "not of the same authority"]) {
+        eventually("the log to name the seed", || {
+            let log = fs::read_to_string(&log).unwrap();
+            let is_named = |line: &str| {
+                line.contains("cannot be reached") && line.contains(&seed.to_string()) && line.contains(why)
+            };
+            log.lines().any(is_named)
+        });
+    }
+    assert_eq!(together.status(0)["peers"].as_array().unwrap().len(), 0);
+    assert_eq!(stranger.status(0)["peers"].as_array().unwrap().len(), 0);
+    // Its own seeds name the first.
+    let process = together.run(&dir, listen, &[]);
+    together.nodes.push(Node { listen, address, metrics, process, dir });
+    together.know(&[0, 1], 1);
+    let figures = scrape(metrics);
+    let of = |name: &str| figures[&format!("tinaja_cluster_{name}nodes")];
+    assert_eq!(["", "connected_", "one_sided_", "refused_"].map(of), [1.0, 1.0, 0.0, 0.0]);
 }

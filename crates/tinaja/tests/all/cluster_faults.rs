@@ -1,5 +1,5 @@
-//! What befalls a cluster while clients ask it: a network that parts, garbage, a node of another release. Each request is answered with the right bytes and in bounded
-//! time, and the cluster is whole afterwards. Nodes that stop, die and come back are in `cluster` and `cluster_disks`.
+//! What befalls a cluster while clients ask it: a network that parts, a node that hangs, dies and comes back, garbage, a node of another release. Each request is
+//! answered with the right bytes and in bounded time, and the cluster is whole afterwards. More of nodes that stop and die is in `cluster` and `cluster_disks`.
 
 use std::fs;
 use std::io::Write;
@@ -8,6 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use tinaja_cluster::joined::Joined;
 use tinaja_cluster::joining::PROTOCOL;
 use tinaja_cluster::tls::Files;
@@ -69,6 +70,45 @@ fn the_network_parts_and_is_whole_again() {
         load.goes_on(400);
     });
     is_whole(&together, &origin);
+}
+
+/// One node of four hangs and goes on, is killed and comes back in another life, all while clients ask the others. What it is the home of goes with it: where copies of objects
+/// are in the shared memory, or the disk that they lie on.
+#[test]
+fn a_node_goes_and_comes_back_twice() {
+    for (what, settings) in [("with own disks", ""), ("with disks of homes", SETTINGS)] {
+        let origin = Origin::of_patterns();
+        let mut together = Together::start_with(4, &origin, settings);
+        let lives = |together: &Together| together.status(0)["own_homes"].as_u64().unwrap();
+        let share = lives(&together);
+        let servers = [0, 1, 2].map(|n: usize| together.nodes[n].listen);
+        under_load(what, &servers, &paths(), |load| {
+            for is_killed in [false, true] {
+                let signal = if is_killed { Signal::KILL } else { Signal::STOP };
+                together.nodes[3].process.signal(signal);
+                together.know(&[0, 1, 2], 2);
+                assert!(lives(&together) > share, "its share of the homes is the others'");
+                load.goes_on(200);
+                if is_killed {
+                    together.restart(3);
+                } else {
+                    together.nodes[3].process.signal(Signal::CONT);
+                }
+                together.know(&[0, 1, 2, 3], 3);
+                load.goes_on(200);
+            }
+        });
+        for path in paths() {
+            check(&path, &together.get(3, &path));
+        }
+        if settings == SETTINGS {
+            is_whole(&together, &origin);
+        } else {
+            let url = format!("{}{}", crate::cluster::SITE, paths()[0]);
+            assert_eq!(together.tinaja(3, &["purge", &url]).0, Some(0));
+            assert!(!together.get(0, &paths()[0]).is_hit(), "a purge reaches all");
+        }
+    }
 }
 
 /// Whatever comes to the port of a node, from strangers and from whoever has a certificate, harms nobody.

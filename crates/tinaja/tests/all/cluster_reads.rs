@@ -8,6 +8,7 @@ use tinaja_testkit::origin::Origin;
 use tinaja_testkit::wait::eventually;
 
 use crate::cluster::Together;
+use crate::metrics::scrape;
 
 const WITH_UCX: &str = "patience = \"2s\"\none_sided = [\"memory\"]";
 
@@ -34,6 +35,7 @@ fn a_stopped_nodes_memory_is_read() {
     });
     let (code, table) = together.tinaja(0, &["cluster", "status"]);
     assert!(code == Some(0) && table.contains("UCX, one-sided reads"), "{table}");
+    assert_eq!(scrape(together.nodes[0].metrics)["tinaja_cluster_one_sided_nodes"], 2.0);
     let paths: Vec<String> = (0..30).map(|n| format!("/5000/object-{n}")).collect();
     paths.iter().for_each(|path| assert!(!together.get(2, path).is_hit()));
     let listed = |n| together.status(n)["listed"].as_u64().unwrap();

@@ -4,9 +4,9 @@ mod nginx;
 mod ours;
 mod squid;
 
-pub use squid::{FASTER, REBUILT_MINUTES};
+pub use squid::{FASTER, REBUILT_MINUTES, Sharing, Told};
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::Read;
 use std::net::{SocketAddrV4, TcpStream};
@@ -33,8 +33,8 @@ pub enum Kind {
         /// How many homes an object has.
         copies: u8,
     },
-    /// Squids that tell each other by digests what they have.
-    Squid,
+    /// Squids that are siblings.
+    Squid(Sharing),
     /// nginx, and a HAProxy before them that chooses by a consistent hash of the URL.
     Nginx,
 }
@@ -53,7 +53,7 @@ impl Kind {
     pub fn name(self) -> String {
         match self {
             Kind::Tinaja { copies } => format!("Tinaja, homes, copies {copies}"),
-            Kind::Squid => "Squid, digests".to_owned(),
+            Kind::Squid(sharing) => sharing.name().to_owned(),
             Kind::Nginx => "HAProxy and nginx".to_owned(),
         }
     }
@@ -62,12 +62,12 @@ impl Kind {
     pub fn missing(self) -> Vec<&'static str> {
         let programs: &[(&str, &'static str)] = match self {
             Kind::Tinaja { .. } => &[("openssl", "openssl")],
-            Kind::Squid => &[("squid", "squid")],
+            Kind::Squid(_) => &[("squid", "squid")],
             Kind::Nginx => &[("nginx", "nginx-light"), ("haproxy", "haproxy")],
         };
         let absent = |(program, package): &(&str, &'static str)| super::find(program).is_none().then_some(*package);
         let mut missing: Vec<_> = programs.iter().filter_map(absent).collect();
-        if self == Kind::Squid && squid::faster_clock().is_none() {
+        if self == Kind::Squid(Sharing::Digests) && squid::faster_clock().is_none() {
             missing.push("faketime");
         }
         missing
@@ -77,7 +77,7 @@ impl Kind {
     pub fn version(self) -> String {
         let (program, option) = match self {
             Kind::Tinaja { .. } => (std::env::current_exe().ok(), "--version"),
-            Kind::Squid => (super::find("squid"), "-v"),
+            Kind::Squid(_) => (super::find("squid"), "-v"),
             Kind::Nginx => (super::find("nginx"), "-v"),
         };
         let output = program.and_then(|program| Command::new(program).arg(option).output().ok());
@@ -132,13 +132,13 @@ impl<'a> Crowd<'a> {
         let mut crowd = Crowd { kind, places, count, room, origin, running, front: None, began, dir };
         match kind {
             Kind::Tinaja { .. } => ours::prepare(&crowd.setting())?,
-            Kind::Squid | Kind::Nginx => {}
+            Kind::Squid(_) | Kind::Nginx => {}
         }
         for n in 0..count {
             fs::create_dir(crowd.own(n)).map_err(failed)?;
             match kind {
                 Kind::Tinaja { copies } => ours::write(&crowd.setting(), n, &crowd.own(n), copies)?,
-                Kind::Squid => squid::write(&crowd.setting(), n, &crowd.own(n))?,
+                Kind::Squid(sharing) => squid::write(&crowd.setting(), n, &crowd.own(n), sharing)?,
                 Kind::Nginx => nginx::write(&crowd.setting(), n, &crowd.own(n))?,
             }
         }
@@ -173,7 +173,7 @@ impl<'a> Crowd<'a> {
     pub fn doors(&self) -> Vec<(SocketAddrV4, Option<u8>)> {
         match self.kind {
             Kind::Nginx => vec![(SocketAddrV4::new(self.places.here(), PORT), None)],
-            Kind::Tinaja { .. } | Kind::Squid => (0..self.count).map(|n| (self.address(n), Some(n))).collect(),
+            Kind::Tinaja { .. } | Kind::Squid(_) => (0..self.count).map(|n| (self.address(n), Some(n))).collect(),
         }
     }
 
@@ -188,7 +188,7 @@ impl<'a> Crowd<'a> {
         let Some(process) = self.running.remove(&n) else { return };
         let number = process.number();
         drop(process);
-        if self.kind == Kind::Squid {
+        if self.kind == Kind::Squid(Sharing::Digests) {
             squid::clean(number);
         }
     }
@@ -201,7 +201,7 @@ impl<'a> Crowd<'a> {
         for n in self.running.keys() {
             let found = match self.kind {
                 Kind::Tinaja { .. } => ours::on_disk(&self.own(*n), self.dir.path())?,
-                Kind::Squid | Kind::Nginx => in_files(&self.own(*n).join("cache"))?,
+                Kind::Squid(_) | Kind::Nginx => in_files(&self.own(*n).join("cache"))?,
             };
             for (object, bytes) in found {
                 let (copies, of) = all.entry(object).or_default();
@@ -211,11 +211,22 @@ impl<'a> Crowd<'a> {
         Ok(all)
     }
 
+    /// What each node that runs says of its siblings that run, since it was started; nothing of other kinds.
+    ///
+    /// Errors: one does not say it.
+    pub fn told(&self) -> Result<HashMap<u8, Told>, LabError> {
+        if !matches!(self.kind, Kind::Squid(_)) {
+            return Ok(HashMap::new());
+        }
+        let running: HashSet<_> = self.running.keys().map(|n| self.places.of(*n)).collect();
+        self.running.keys().map(|n| Ok((*n, squid::told(self.places.of(*n), &running)?))).collect()
+    }
+
     fn begin(&mut self, n: u8) -> Result<(), LabError> {
         let own = self.own(n);
         let mut command = match self.kind {
             Kind::Tinaja { .. } => ours::command(self.places, n, &own)?,
-            Kind::Squid => squid::command(self.places, n, &own, self.began.elapsed())?,
+            Kind::Squid(sharing) => squid::command(self.places, n, &own, sharing, self.began.elapsed())?,
             Kind::Nginx => nginx::command(self.places, n, &own)?,
         };
         let process = run_at(&mut command, &own.join("output"))?;
@@ -333,7 +344,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named_by_its_package() {
-        for kind in [Kind::Tinaja { copies: 1 }, Kind::Squid, Kind::Nginx] {
+        for kind in [Kind::Tinaja { copies: 1 }, Kind::Squid(Sharing::Digests), Kind::Nginx] {
             let known = ["openssl", "squid", "faketime", "nginx-light", "haproxy"];
             assert!(kind.missing().iter().all(|package| known.contains(package)));
         }

@@ -10,7 +10,9 @@ use std::time::Duration;
 use crate::error::LabError;
 use crate::experiment::{Experiment, Needs, Setup};
 use crate::load::Request;
-use crate::peers::{Answer, Clients, Crowd, Kind, Origin, Places, Room, Tally, allow_open_files, listed};
+use crate::peers::{
+    Answer, Clients, Crowd, Kind, Origin, Places, Room, Sharing, Tally, Told, allow_open_files, listed,
+};
 use crate::random::{Random, Zipf, mix};
 use crate::report::Report;
 
@@ -18,7 +20,7 @@ use crate::report::Report;
 pub const EXPERIMENT: Experiment = Experiment {
     takes_requests: false,
     name: "cluster-peers",
-    shows: "eight nodes as one cache beside Squids with digests and nginx behind HAProxy, while two die and one joins",
+    shows: "eight nodes as one cache beside Squids that are siblings and nginx behind HAProxy, while two die and one joins",
     paper: "no paper: ours beside what is in use",
     replays_logs: false,
     needs: Needs::Time,
@@ -26,7 +28,17 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 /// Each in its turn.
-const KINDS: [Kind; 4] = [Kind::Tinaja { copies: 1 }, Kind::Tinaja { copies: 2 }, Kind::Squid, Kind::Nginx];
+const KINDS: [Kind; 6] = [
+    Kind::Tinaja { copies: 1 },
+    Kind::Tinaja { copies: 2 },
+    Kind::Squid(Sharing::Digests),
+    Kind::Squid(Sharing::Icp),
+    Kind::Squid(Sharing::IcpProxyOnly),
+    Kind::Nginx,
+];
+/// What is measured in short.
+const SHORT: [Kind; 4] =
+    [Kind::Tinaja { copies: 1 }, Kind::Squid(Sharing::Digests), Kind::Squid(Sharing::Icp), Kind::Nginx];
 /// Machines at first; those that die; the one that joins.
 const NODES: u8 = 8;
 const DIE: [u8; 2] = [2, 5];
@@ -50,8 +62,9 @@ const FILLING: usize = 16;
 const CLIENTS: u64 = 64;
 /// How far away the origin is.
 const FAR: Duration = Duration::from_millis(40);
-/// For Squids to tell each other, before anything is measured: two digests' time.
-const TELL: Duration = Duration::from_secs(20);
+/// For Squids to tell each other, before anything is measured: a digest is made every ten seconds, and each of eight siblings is asked for
+/// its own every fifteen.
+const TELL: Duration = Duration::from_secs(30);
 /// How long what was stored may lie in buffers of ours; the others write files.
 const BUFFERS: Duration = Duration::from_millis(1500);
 /// Nodes that one request is put to, at most.
@@ -69,6 +82,8 @@ struct Phase {
     again: u64,
     /// Objects on disks by number: copies, and bytes of one.
     disks: HashMap<u64, (u64, u64)>,
+    /// What each Squid that runs at the end says of its siblings: as before the phase, if it ran then, and as at the end.
+    told: HashMap<u8, (Told, Told)>,
 }
 
 /// All phases of one.
@@ -81,8 +96,7 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
     allow_open_files()?;
     let places = Places::make(NODES + 1)?;
     let (mut cases, mut left_out) = (Vec::new(), Vec::new());
-    // In short without the second way of ours.
-    for kind in KINDS.into_iter().filter(|kind| !setup.quick || *kind != KINDS[1]) {
+    for kind in KINDS.into_iter().filter(|kind| !setup.quick || SHORT.contains(kind)) {
         let missing = kind.missing();
         if missing.is_empty() {
             eprintln!("{}", kind.name());
@@ -132,7 +146,7 @@ fn measure(setup: &Setup, kind: Kind, places: &Places) -> Result<Case, LabError>
     let mut crowd = Crowd::start(kind, places, (NODES, JOINS + 1), ROOM, origin.address(), &setup.scratch)?;
     let doors = Doors::of(&crowd, &origin);
     let lists = requests(setup);
-    let (mut seen, mut phases) = (HashSet::new(), Vec::new());
+    let (mut seen, mut phases, mut before) = (HashSet::new(), Vec::new(), HashMap::new());
     let lasts = Duration::from_secs_f64(setup.choose(PHASE.0, PHASE.1) as f64 / RATE);
     for (name, list) in ["fill", "before", "during", "after"].into_iter().zip(&lists) {
         let (given, again) = (origin.given(), doors.again.load(Relaxed));
@@ -146,7 +160,7 @@ fn measure(setup: &Setup, kind: Kind, places: &Places) -> Result<Case, LabError>
             }
             load.join().unwrap_or_else(|_| Err(LabError::failed("asking a cluster", "the load broke off")))
         })?;
-        if is_filling && kind == Kind::Squid && !setup.quick {
+        if is_filling && kind == Kind::Squid(Sharing::Digests) && !setup.quick {
             std::thread::sleep(TELL);
         }
         let now = origin.given();
@@ -159,7 +173,10 @@ fn measure(setup: &Setup, kind: Kind, places: &Places) -> Result<Case, LabError>
             }
             crowd.on_disks()?
         };
-        phases.push(Phase { name, tally, known, given, again: doors.again.load(Relaxed) - again, disks });
+        let at_end = crowd.told()?;
+        let told = at_end.iter().map(|(n, end)| (*n, (before.get(n).copied().unwrap_or_default(), *end))).collect();
+        before = at_end;
+        phases.push(Phase { name, tally, known, given, again: doors.again.load(Relaxed) - again, disks, told });
     }
     Ok(Case { kind, phases })
 }

@@ -4,7 +4,7 @@ use super::{
     ALPHA, AT_ONCE, Case, DIE, FAR, FILL, KINDS, MEAN_BYTES, NODES, OBJECTS, PHASE, Phase, RATE, ROOM, TELL, WHEN,
 };
 use crate::experiment::Setup;
-use crate::peers::{FASTER, Places, REBUILT_MINUTES, percentile};
+use crate::peers::{FASTER, Places, REBUILT_MINUTES, Told, percentile};
 use crate::report::{Cell, Plot, Series, Table};
 
 impl Phase {
@@ -48,6 +48,18 @@ pub fn tables(cases: &[Case]) -> Vec<Table> {
         "What lies on the disks of the nodes that run, at the end of each phase",
         &["cache", "phase", "objects", "copies of one", "MB", "duplicate MB", "duplicate %"],
     );
+    let mut told = Table::new(
+        "What the Squids that run at the end of each phase say of their siblings that run",
+        &[
+            "cache",
+            "phase",
+            "siblings of all",
+            "their digests in use",
+            "digests fetched since the start",
+            "answered by a sibling that a digest named",
+            "that ICP named",
+        ],
+    );
     let mut versions = Table::new("Versions", &["cache", "version"]);
     for Case { kind, phases } in cases {
         versions.row([kind.name().into(), kind.version().into()]);
@@ -71,6 +83,19 @@ pub fn tables(cases: &[Case]) -> Vec<Table> {
                 (*again).into(),
                 tally.failed.into(),
             ]);
+            if !phase.told.is_empty() {
+                let nodes = phase.told.len() as u64;
+                let sum = |of: &dyn Fn(&(Told, Told)) -> u64| phase.told.values().map(of).sum::<u64>();
+                told.row([
+                    kind.name().into(),
+                    (*name).into(),
+                    (nodes * (nodes - 1)).into(),
+                    sum(&|(_, end)| end.usable).into(),
+                    sum(&|(_, end)| end.fetched).into(),
+                    sum(&|(begin, end)| end.by_digest.saturating_sub(begin.by_digest)).into(),
+                    sum(&|(begin, end)| end.by_icp.saturating_sub(begin.by_icp)).into(),
+                ]);
+            }
             if !phase.disks.is_empty() {
                 let copies: u64 = phase.disks.values().map(|(copies, _)| copies).sum();
                 let (twice, all) = (phase.duplicate_bytes(), phase.all_bytes());
@@ -86,7 +111,7 @@ pub fn tables(cases: &[Case]) -> Vec<Table> {
             }
         }
     }
-    vec![asked, disks, versions]
+    vec![asked, disks, told, versions]
 }
 
 pub fn plots(cases: &[Case]) -> Vec<Plot> {
@@ -119,7 +144,7 @@ pub fn notes(setup: &Setup, places: &Places, left_out: &[String]) -> Vec<String>
             "{apart}. {NODES} nodes with {} MiB of disk and {} MiB of memory for objects each; one thread or process serves on each. \
              {} objects of {:.0} kB in the mean, asked for by Zipf's law with alpha {ALPHA}; {} requests fill the caches, then there are {} in each phase, {RATE} a second, {AT_ONCE} \
              at once at most. All caches get the same requests. The origin answers {} ms after it is asked. Every byte of every answer is compared with what it should be; one wrong byte ends the experiment. All share this \
-             machine's processors, so times compare these caches with each other, not with ones on eight machines.",
+             machine's processors, so times compare these caches with each other, not with ones on eight machines. Builds ran beside it when the repository's page was made.",
             ROOM.disk_bytes >> 20,
             ROOM.memory_bytes >> 20,
             setup.choose(OBJECTS.0, OBJECTS.1),
@@ -136,10 +161,13 @@ pub fn notes(setup: &Setup, places: &Places, left_out: &[String]) -> Vec<String>
         "A hit is an answer that the origin gave to an earlier request. Possible hits are requests for what had been asked for before. The disks are read after each phase: of Squid and nginx their files, of ours a copy of each node's, as a start after a \
          power cut would find it. Bytes on disks include heads."
             .to_owned(),
+        "Ours: `disk = \"home\"` with one copy and with two, half of the memory shared, the engine by default. All settings name the ninth Squid and the ninth nginx from the start, and ours are told of it by itself. nginx: `proxy_cache` with a lock, \
+         one worker; HAProxy: `balance uri`, `hash-type consistent`, a check every 500 ms, a node that refuses a connection is passed by at once, and a request whose node broke off before it answered goes to another."
+            .to_owned(),
         format!(
-            "Ours: `disk = \"home\"` with one copy and with two, half of the memory shared, the engine by default. Squid: `aufs`, each a sibling of all others, no ICP; digests are made anew every {REBUILT_MINUTES} minutes of its clock, which goes {FASTER} times \
-             faster (faketime), since Squid fetches no more than one digest a minute; it has {} s after the fill to exchange them. Whether it did was not measured: in a check by hand two of them fetched no digest with that clock, so take this row for Squids that share little or nothing. Without that clock, and with ICP, two of them did, at the first question, when it was empty still; Squid asks for it again after five minutes, and while it has one it asks that sibling nothing by ICP either. All settings name the ninth Squid and the ninth nginx from the start, and ours are told of it by itself. nginx: `proxy_cache` with a lock, \
-             one worker; HAProxy: `balance uri`, `hash-type consistent`, a check every 500 ms, a node that refuses a connection is passed by at once, and a request whose node broke off before it answered goes to another.",
+            "Squid: `aufs`, each a sibling of all others. With digests: no ICP; digests are made anew every {REBUILT_MINUTES} minutes of its clock, which goes {FASTER} times faster (faketime), since Squid fetches no more than one digest a minute and the same one each five; it has {} s after \
+             the fill to exchange them. With ICP: no digests, its clock is the machine's, and what is not here is asked of all siblings; with `proxy-only` what a sibling has given is not stored a second time. Squid asks no sibling for what is on an origin that it takes for nearer than 400 ms or five hops, as this one is: \
+             `minimum_direct_rtt 0` and `minimum_direct_hops 0` change that. What each says of its siblings is from its cache manager (`peer_select`). **Squids of Debian 12 (5.7-2+deb12u6) take in only a part of a long digest**: of 60 objects whose digest has 70 bytes another Squid finds all, of 500 with 345 bytes 142 (`scripts/squid-digests`). Those here are longer, so this row shows what that package does, not what digests can do; ICP is its way to share.",
             TELL.as_secs()
         ),
     ];
