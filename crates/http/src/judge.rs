@@ -125,8 +125,10 @@ fn split_request_line(line: &[u8]) -> Result<(&str, &[u8], bool), Refusal> {
     Ok((method, target, http11))
 }
 
-/// The target, and the authority in it, with its bytes.
-fn read_target<'a>(method: &str, target: &'a [u8]) -> Result<(Target, Option<(Authority, &'a [u8])>), Refusal> {
+/// A target, and the authority in it, with its bytes.
+type ReadTarget<'a> = (Target, Option<(Authority, &'a [u8])>);
+
+fn read_target<'a>(method: &str, target: &'a [u8]) -> Result<ReadTarget<'a>, Refusal> {
     if target.len() > MAX_TARGET_BYTES {
         return Err(Refusal::TargetTooLong);
     }

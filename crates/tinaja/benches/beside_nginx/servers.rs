@@ -245,7 +245,7 @@ fn h2o(tls: &Certificates, files: &[(String, Vec<u8>)]) -> Server {
     }
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let (path, certificate, key) = (dir.path().display(), tls.certificate.display(), tls.key.display());
-    let user = rustix::process::getuid().is_root().then_some("user: root\n").unwrap_or_default();
+    let user = if rustix::process::getuid().is_root() { "user: root\n" } else { "" };
     let conf = format!(
         "{user}num-threads: 1\nhttp2-max-concurrent-requests-per-connection: 256\n\
          listen:\n  host: {}\n  port: {}\n  ssl:\n    certificate-file: {certificate}\n    key-file: {key}\n\
