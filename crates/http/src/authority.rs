@@ -74,7 +74,11 @@ impl Authority {
 
     /// The value for a Host field (RFC 9110 7.2): without the port where it is the scheme's default.
     pub fn host_field(&self, default_port: u16) -> String {
-        Authority { host: self.host.clone(), port: self.port.filter(|port| *port != default_port) }.to_string()
+        match self.port.filter(|port| *port != default_port) {
+            // Nearly all: without the machinery of formats, since each request asks.
+            None if !self.host.contains(':') => self.host.clone(),
+            port => Authority { host: self.host.clone(), port }.to_string(),
+        }
     }
 }
 

@@ -29,22 +29,37 @@ impl<'a> Fields<'a> {
         if !is_token(name) {
             return Err(Refusal::FieldName);
         }
-        // Some servers read `_` as `-` in a name.
-        let name: Vec<u8> = name.iter().map(|b| if *b == b'_' { b'-' } else { b.to_ascii_lowercase() }).collect();
-        match name.as_slice() {
-            b"host" if self.host.is_some() => return Err(Refusal::HostTwice),
-            b"host" => self.host = Some(value),
-            b"content-length" if self.length.is_some() => return Err(Refusal::ContentLength),
-            b"content-length" => self.length = Some(content_length(value)?),
-            b"transfer-encoding" if self.coding.is_some() => return Err(Refusal::TransferEncoding),
-            b"transfer-encoding" => self.coding = Some(value),
-            _ => {}
-        }
-        let doubtful = line.get(..colon).is_some_and(|name| name.contains(&b'_'));
-        match name.as_slice() {
-            b"host" | b"content-length" | b"transfer-encoding" if doubtful => Err(Refusal::FieldName),
+        match name.len() {
+            // No other name is as long as one of those that decide.
+            4 | 14 | 17 => self.decide(name, value),
             _ => Ok(()),
         }
+    }
+
+    /// Reads a field that may be one of those that decide.
+    fn decide(&mut self, name: &[u8], value: &'a [u8]) -> Result<(), Refusal> {
+        // Some servers read `_` as `-` in a name.
+        let is = |other: &str| {
+            let same = |(a, b): (&u8, u8)| a.eq_ignore_ascii_case(&b) || (*a == b'_' && b == b'-');
+            name.len() == other.len() && name.iter().zip(other.bytes()).all(same)
+        };
+        if is("host") {
+            if self.host.replace(value).is_some() {
+                return Err(Refusal::HostTwice);
+            }
+        } else if is("content-length") {
+            if self.length.is_some() {
+                return Err(Refusal::ContentLength);
+            }
+            self.length = Some(content_length(value)?);
+        } else if is("transfer-encoding") {
+            if self.coding.replace(value).is_some() {
+                return Err(Refusal::TransferEncoding);
+            }
+        } else {
+            return Ok(());
+        }
+        if name.contains(&b'_') { Err(Refusal::FieldName) } else { Ok(()) }
     }
 
     /// Where the body ends (RFC 9112 6.3), where there is no doubt about it.

@@ -4,11 +4,12 @@
 //! in that form: nothing can mean one thing here and another there. Only what HTTP/1 has no bytes for is refused here.
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, COOKIE, HOST};
+use http::header::{CONTENT_LENGTH, COOKIE, HOST, TRANSFER_ENCODING};
 use http::request::Parts;
-use http::{HeaderMap, Method, Uri};
+use http::{HeaderMap, HeaderValue, Method, Uri};
 
 use crate::limits::MAX_HEAD_BYTES;
+use crate::message::{BadField, Fields};
 use crate::refusal::Refusal;
 
 /// Fields that belong to an HTTP/1 connection (RFC 9113 8.2.2). TE is among those that may say one thing.
@@ -25,19 +26,20 @@ pub fn head(request: &Parts, content: bool) -> Result<Bytes, Refusal> {
     let host = host_of(request)?;
     // The parts of the target come apart, and must not be able to run into each other.
     let path = uri.path_and_query().map(|path| path.as_str()).unwrap_or_default();
-    let target = match (method, path) {
-        (&Method::CONNECT, _) => String::from_utf8_lossy(host).into_owned(),
-        (&Method::OPTIONS, "*") if uri.authority().is_none() => "*".into(),
+    let target: [&[u8]; 3] = match (method, path) {
+        (&Method::CONNECT, _) => [b"", host, b""],
+        (&Method::OPTIONS, "*") if uri.authority().is_none() => [b"", b"", b"*"],
         // The server as a whole, in the form that names it (RFC 9112 3.2.4).
-        (&Method::OPTIONS, "*") => absolute(uri, host, "")?,
-        (_, path) if path.starts_with('/') => absolute(uri, host, path)?,
+        (&Method::OPTIONS, "*") => [scheme(uri)?, host, b""],
+        (_, path) if path.starts_with('/') => [scheme(uri)?, host, path.as_bytes()],
         _ => return Err(Refusal::Target),
     };
     if host.iter().any(|byte| matches!(byte, b'/' | b'?' | b'#') || !byte.is_ascii_graphic()) {
         return Err(Refusal::Authority);
     }
-    for part in [method.as_str(), " ", &target, " HTTP/1.1\r\n"] {
-        head.extend_from_slice(part.as_bytes());
+    let [scheme, host_part, path] = target;
+    for part in [method.as_str().as_bytes(), b" ", scheme, host_part, path, b" HTTP/1.1\r\n"] {
+        head.extend_from_slice(part);
     }
     if !headers.contains_key(HOST) {
         line(&mut head, b"host", host)?;
@@ -46,8 +48,8 @@ pub fn head(request: &Parts, content: bool) -> Result<Bytes, Refusal> {
         line(&mut head, name.as_str().as_bytes(), value.as_bytes())?;
     }
     // A Cookie may come in crumbs, which HTTP/1 does not know (RFC 9113 8.2.3).
-    let crumbs: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(|value| value.as_bytes()).collect();
-    if !crumbs.is_empty() {
+    if headers.contains_key(COOKIE) {
+        let crumbs: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(|value| value.as_bytes()).collect();
         line(&mut head, b"cookie", &crumbs.join(b"; ".as_slice()))?;
     }
     match headers.get(CONTENT_LENGTH) {
@@ -61,13 +63,30 @@ pub fn head(request: &Parts, content: bool) -> Result<Bytes, Refusal> {
     Ok(head.into())
 }
 
-fn absolute(uri: &Uri, host: &[u8], path: &str) -> Result<String, Refusal> {
-    let scheme = match uri.scheme_str() {
-        Some("https") => "https",
-        Some("http") | None => "http",
-        Some(_) => return Err(Refusal::Target),
-    };
-    Ok(format!("{scheme}://{}{path}", std::str::from_utf8(host).map_err(|_| Refusal::Authority)?))
+/// The fields of a request whose head was judged, as [`head`] wrote them, but for Host where the target stands for it: what `h2` has read is
+/// not read again.
+///
+/// Errors: [`BadField`].
+pub fn fields(request: Parts, content: bool) -> Result<Fields, BadField> {
+    let Parts { method, mut headers, .. } = request;
+    if headers.get_all(COOKIE).iter().nth(1).is_some() {
+        let crumbs: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(|value| value.as_bytes()).collect();
+        let cookie = HeaderValue::from_bytes(&crumbs.join(b"; ".as_slice()))?;
+        headers.try_insert(COOKIE, cookie).map_err(|_| BadField)?;
+    }
+    if content && method != Method::CONNECT && !headers.contains_key(CONTENT_LENGTH) {
+        headers.try_insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked")).map_err(|_| BadField)?;
+    }
+    Ok(Fields::of_http2(headers))
+}
+
+/// What the target begins with in absolute form.
+fn scheme(uri: &Uri) -> Result<&'static [u8], Refusal> {
+    match uri.scheme_str() {
+        Some("https") => Ok(b"https://"),
+        Some("http") | None => Ok(b"http://"),
+        Some(_) => Err(Refusal::Target),
+    }
 }
 
 /// The authority of the target, or else Host, which may stand in for it (RFC 9113 8.3.1).
@@ -105,6 +124,7 @@ mod tests {
     use super::*;
     use crate::body::Framing;
     use crate::judge::{Judged, Target, judge};
+    use crate::lines::header_map;
 
     fn parts(method: &str, uri: &str, fields: &[(&str, &str)]) -> Parts {
         let mut request = Request::builder().method(method).uri(uri);
@@ -142,6 +162,14 @@ mod tests {
         ] {
             let (_, head) = judged(method, uri, &fields, content).unwrap();
             assert_eq!(String::from_utf8_lossy(&head), expected);
+            // What is not read again is what the judge saw.
+            let lines = head.slice(judged(method, uri, &fields, content).unwrap().0.fields);
+            let read = super::fields(parts(method, uri, &fields), content).unwrap();
+            let mut seen = header_map(&lines, |_| true).unwrap();
+            if !read.contains_key(HOST) {
+                seen.remove(HOST);
+            }
+            assert_eq!(read.as_map(), &seen, "{expected}");
         }
     }
 

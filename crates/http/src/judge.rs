@@ -62,7 +62,11 @@ pub fn judge(head: &[u8]) -> Result<Judged, Refusal> {
     }
     let framing = fields.framing(method, http11)?;
     let (target, authority) = read_target(method, raw_target)?;
-    let authority = settle_authority(&target, authority, &fields, http11)?;
+    let authority = match authority {
+        // The same bytes say the same.
+        Some((authority, raw)) if fields.host == Some(raw) => Some(authority),
+        authority => settle_authority(&target, authority.map(|(authority, _)| authority), &fields, http11)?,
+    };
     if target == Target::Tunnel && framing != Framing::Length(0) {
         return Err(Refusal::BodyNotAllowed);
     }
@@ -80,17 +84,18 @@ impl<'a> Iterator for Lines<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let rest = self.rest.take()?;
-        let line = match rest.windows(2).position(|pair| pair == b"\r\n") {
-            Some(at) => {
-                self.rest = rest.get(at + 2..);
-                rest.get(..at).unwrap_or_default()
-            }
-            None => rest,
+        // Each byte is looked at once: the first one that cannot stand in a line ends it, or is refused.
+        let Some(at) = rest.iter().position(|byte| byte.is_ascii_control() && *byte != b'\t') else {
+            return Some(Ok(rest));
         };
-        Some(match line.iter().find(|byte| byte.is_ascii_control() && **byte != b'\t') {
-            None => Ok(line),
-            Some(b'\r' | b'\n') => Err(Refusal::BareCrOrLf),
-            Some(_) => Err(Refusal::ControlByte),
+        let (line, behind) = rest.split_at_checked(at)?;
+        Some(match behind {
+            [b'\r', b'\n', next @ ..] => {
+                self.rest = Some(next);
+                Ok(line)
+            }
+            [b'\r' | b'\n', ..] => Err(Refusal::BareCrOrLf),
+            _ => Err(Refusal::ControlByte),
         })
     }
 }
@@ -120,7 +125,10 @@ fn split_request_line(line: &[u8]) -> Result<(&str, &[u8], bool), Refusal> {
     Ok((method, target, http11))
 }
 
-fn read_target(method: &str, target: &[u8]) -> Result<(Target, Option<Authority>), Refusal> {
+/// A target, and the authority in it, with its bytes.
+type ReadTarget<'a> = (Target, Option<(Authority, &'a [u8])>);
+
+fn read_target<'a>(method: &str, target: &'a [u8]) -> Result<ReadTarget<'a>, Refusal> {
     if target.len() > MAX_TARGET_BYTES {
         return Err(Refusal::TargetTooLong);
     }
@@ -132,7 +140,7 @@ fn read_target(method: &str, target: &[u8]) -> Result<(Target, Option<Authority>
     if method == "CONNECT" {
         let authority = Authority::parse(target)?;
         return match authority.port() {
-            Some(_) => Ok((Target::Tunnel, Some(authority))),
+            Some(_) => Ok((Target::Tunnel, Some((authority, target)))),
             None => Err(Refusal::ConnectTarget),
         };
     }
@@ -155,8 +163,9 @@ fn read_target(method: &str, target: &[u8]) -> Result<(Target, Option<Authority>
         [b'/', ..] => "",
         _ => "/",
     };
-    let path = format!("{slash}{}", clean_path(path));
-    Ok((Target::Absolute { tls, path }, Some(Authority::parse(authority)?)))
+    let path = clean_path(path);
+    let path = if slash.is_empty() { path } else { format!("{slash}{path}") };
+    Ok((Target::Absolute { tls, path }, Some((Authority::parse(authority)?, authority))))
 }
 
 fn strip_scheme<'a>(target: &'a [u8], scheme: &[u8]) -> Option<&'a [u8]> {
@@ -166,6 +175,11 @@ fn strip_scheme<'a>(target: &'a [u8], scheme: &[u8]) -> Option<&'a [u8]> {
 
 /// A path with what must be escaped in a URL escaped (RFC 3986 2.1): parsers downstream differ over such bytes.
 pub(crate) fn clean_path(path: &[u8]) -> String {
+    if let (Ok(text), true) = (std::str::from_utf8(path), path.is_ascii())
+        && !path.iter().any(|byte| matches!(byte, b'"' | b'<' | b'>' | b'`'))
+    {
+        return text.to_owned();
+    }
     let mut clean = String::with_capacity(path.len());
     for byte in path {
         match byte {

@@ -55,22 +55,11 @@ impl Fields {
     ///
     /// Errors: [`BadField`].
     pub fn of_lines(head: &Bytes) -> Result<Fields, BadField> {
-        Fields::read(head, |name| !is_usual(name))
-    }
-
-    /// The same of a head that came over HTTP/2, where all names are in lower case: that says nothing about their spelling.
-    ///
-    /// Errors: [`BadField`].
-    pub fn of_http2_lines(head: &Bytes) -> Result<Fields, BadField> {
-        Fields::read(head, |_| false)
-    }
-
-    fn read(head: &Bytes, keeps_spelling: impl Fn(&[u8]) -> bool) -> Result<Fields, BadField> {
         let mut fields = Fields { map: HeaderMap::with_capacity(16), spelled: HeaderMap::default() };
         for line in lines(head) {
             let name = HeaderName::from_bytes(line.name).map_err(|_| BadField)?;
             let value = HeaderValue::from_maybe_shared(head.slice_ref(line.value))?;
-            let spelling = if keeps_spelling(line.name) { head.slice_ref(line.name) } else { Bytes::new() };
+            let spelling = if !is_usual(line.name) { head.slice_ref(line.name) } else { Bytes::new() };
             if fields.spelled.is_empty() && !spelling.is_empty() {
                 for name in fields.map.keys() {
                     for _ in fields.map.get_all(name) {
@@ -84,6 +73,11 @@ impl Fields {
             fields.map.try_append(name, value).map_err(|_| BadField)?;
         }
         Ok(fields)
+    }
+
+    /// The same of a head that came over HTTP/2, where all names are in lower case: that says nothing about their spelling.
+    pub fn of_http2(map: HeaderMap) -> Fields {
+        Fields { map, spelled: HeaderMap::default() }
     }
 
     /// A field gets one line, whatever it had.
@@ -303,7 +297,9 @@ mod tests {
 
     #[test]
     fn http2_spells_nothing() {
-        let fields = Fields::of_http2_lines(&Bytes::from_static(b"host: a\r\nx-b: c\r\n")).unwrap();
+        let map = [(HOST, "a"), (HeaderName::from_static("x-b"), "c")];
+        let fields =
+            Fields::of_http2(map.map(|(name, value)| (name, HeaderValue::from_static(value))).into_iter().collect());
         assert_eq!(wire(&fields), "Host: a\r\nX-B: c\r\n");
     }
 

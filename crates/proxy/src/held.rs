@@ -228,9 +228,24 @@ impl Kept {
             return Ok(future.await);
         }
         let held = self.held.clone();
-        let (number, goes) = held.inside.lock().enter(self.bytes, true);
-        let _waiting = Waiting { held: &held, number, idle: Some(&mut self.bytes) };
-        unless(pin!(future), goes).await
+        let mut kept = Some(&mut self.bytes);
+        let mut waiting = None;
+        let mut future = pin!(future);
+        poll_fn(|cx| {
+            if let Poll::Ready(ready) = future.as_mut().poll(cx) {
+                return Poll::Ready(Ok(ready));
+            }
+            // What is ready at once is not waited for.
+            if let Some(kept) = kept.take() {
+                let (number, goes) = held.inside.lock().enter(*kept, true);
+                waiting = Some((Waiting { held: &held, number, idle: Some(kept) }, goes));
+            }
+            match &mut waiting {
+                Some((_, goes)) => Pin::new(goes).poll(cx).map(|_| Err(LetGo)),
+                None => Poll::Pending,
+            }
+        })
+        .await
     }
 }
 

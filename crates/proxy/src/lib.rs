@@ -25,7 +25,7 @@
 //!             CONNECT -> rules -> front/intercept: leave it alone -> origin/dial -> front/relay
 //!                                                  look into it: TLS ends here, and each request begins at the top again
 //!             sent here by the kernel -> front/diverted: by TLS like a CONNECT to the address that the client chose
-//!             HTTP/2  -> front/h2 (a task for each stream) -> http::http2 -> http::judge -> exchange
+//!             HTTP/2  -> front/h2 (a task for each stream that has to wait) -> http::http2 -> http::judge, then as all else
 //!             else    -> front/lean -> stored/find -> store: a plain hit goes out as it is stored
 //!                        exchange -> reuse: what was found will do -> serve -> client
 //!                                    flights: one asks, the others wait for the head

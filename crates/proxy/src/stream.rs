@@ -1,6 +1,6 @@
 //! A client's connection, under TLS or not.
 
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, Write as _};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -18,6 +18,20 @@ pub(crate) enum Stream {
     Tls(Box<TlsStream<BufReader<TcpStream>>>),
     /// TLS in a tunnel that is intercepted.
     Inside(Box<TlsStream<BufReader<Ahead>>>),
+}
+
+impl Stream {
+    /// Encrypts bytes that are sent with the next flush, or the next write, as far as the session has room for them. How many; 0 where
+    /// it has none, or there is no TLS.
+    ///
+    /// Memory: 64 KiB of ciphertext at most.
+    pub fn hold_back(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Stream::Plain(_) => Ok(0),
+            Stream::Tls(stream) => stream.get_mut().1.writer().write_vectored(parts),
+            Stream::Inside(stream) => stream.get_mut().1.writer().write_vectored(parts),
+        }
+    }
 }
 
 impl AsyncRead for Stream {

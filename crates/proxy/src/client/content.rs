@@ -27,7 +27,9 @@ impl Content {
     /// The content of a request with these fields, which were judged.
     pub fn new(stream: RecvStream, fields: &HeaderMap) -> Content {
         let left = fields.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-        Content { stream, left, last: None, ended: false, pace: Pace::default() }
+        // Nearly all requests end with their head.
+        let ended = stream.is_end_stream() && left.is_none_or(|left| left == 0);
+        Content { stream, left, last: None, ended, pace: Pace::default() }
     }
 
     /// The next piece; `None` at the end. Dropped before it is ready, it has taken nothing.

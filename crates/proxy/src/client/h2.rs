@@ -4,6 +4,7 @@
 //! the client's window has room. Dropped before its answer was whole, it resets the stream behind what was sent.
 
 use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
 
 use ::h2::SendStream;
 use ::h2::server::SendResponse;
@@ -76,12 +77,17 @@ impl H2 {
     }
 
     pub async fn begin(&mut self, head: &ResponseHead, first: Bytes) -> Result<(), Left> {
-        self.progress = self.progress_of(head);
+        self.begin_with(response(head), first).await
+    }
+
+    /// The same with a head as `h2` takes it, without [`CONNECTION_FIELDS`].
+    pub async fn begin_with(&mut self, head: Response<()>, first: Bytes) -> Result<(), Left> {
+        self.progress = self.progress_of(&head);
         let ends = self.progress == Progress::Whole;
         if ends {
             self.place = None;
         }
-        self.sending = Some(self.respond.send_response(response(head), ends).map_err(|_| Left)?);
+        self.sending = Some(self.respond.send_response(head, ends).map_err(|_| Left)?);
         self.piece(first).await
     }
 
@@ -148,9 +154,9 @@ impl H2 {
         };
     }
 
-    fn progress_of(&self, head: &ResponseHead) -> Progress {
-        let none = self.head_only || matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-        match head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok()) {
+    fn progress_of(&self, head: &Response<()>) -> Progress {
+        let none = self.head_only || matches!(head.status(), StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+        match head.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok()) {
             _ if none => Progress::Whole,
             Some(0) => Progress::Whole,
             length => Progress::Content(length),
@@ -161,7 +167,12 @@ impl H2 {
     async fn room(&mut self, wanted: usize) -> Result<usize, Left> {
         let sending = self.sending.as_mut().ok_or(Left)?;
         sending.reserve_capacity(wanted);
-        match self.patience.holding(wanted, poll_fn(|cx| sending.poll_capacity(cx))).await {
+        // Nearly always there is: then nothing is waited for, and no timer made.
+        let room = sending.capacity();
+        if room > 0 {
+            return Ok(room);
+        }
+        match self.patience.holding(wanted, poll_fn(|cx| poll_room(sending, cx))).await {
             Some(Some(Ok(room))) => Ok(room),
             _ => Err(Left),
         }
@@ -172,6 +183,16 @@ impl H2 {
             self.place = None;
         }
         self.sending.as_mut().ok_or(Left)?.send_data(part, ends).map_err(|_| Left)
+    }
+}
+
+/// Waits for room. What was assigned before and is spent already may be told of once more.
+fn poll_room(sending: &mut SendStream<Bytes>, cx: &mut Context<'_>) -> Poll<Option<Result<usize, ::h2::Error>>> {
+    loop {
+        match ready!(sending.poll_capacity(cx)) {
+            Some(Ok(0)) => {}
+            room => return Poll::Ready(room),
+        }
     }
 }
 

@@ -302,20 +302,32 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Reads a judged head. `name` is this proxy's in Via.
+    /// Reads a judged head that came over HTTP/1. `name` is this proxy's in Via.
     ///
     /// Errors: [`Failure::BadRequest`].
     pub fn read(
-        mut ticket: Ticket,
+        ticket: Ticket,
         judged: &Judged,
         head: &Bytes,
         version: Version,
         name: &str,
     ) -> Result<Request, Failure> {
+        let headers = Fields::of_lines(&head.slice(judged.fields.clone()));
+        Request::of(ticket, &judged.method, headers, version, name)
+    }
+
+    /// The same of fields that were judged and read.
+    ///
+    /// Errors: [`Failure::BadRequest`].
+    pub fn of(
+        mut ticket: Ticket,
+        method: &str,
+        headers: Result<Fields, BadField>,
+        version: Version,
+        name: &str,
+    ) -> Result<Request, Failure> {
         let malformed = |_| Failure::BadRequest;
-        let fields = head.slice(judged.fields.clone());
-        let read = if version == Version::HTTP_2 { Fields::of_http2_lines } else { Fields::of_lines };
-        let mut headers = read(&fields).map_err(malformed)?;
+        let mut headers = headers.map_err(malformed)?;
         let directives = request_directives(&headers);
         let told_of = headers.get(HAS).filter(|_| ticket.neighbour).and_then(|has| has.to_str().ok()?.parse().ok());
         // Neighbours may all have one name, and never ask in a circle.
@@ -337,7 +349,7 @@ impl Request {
             true => None,
             false => Said::take(&mut headers, before, |takes| ticket.may_encode_for(takes)).map_err(malformed)?,
         };
-        let method = Method::from_bytes(judged.method.as_bytes()).map_err(|_| Failure::BadRequest)?;
+        let method = Method::from_bytes(method.as_bytes()).map_err(|_| Failure::BadRequest)?;
         let unproved = ticket.is_unproved().then_some(Outcome::Bypass);
         let not_for_cache = not_for_cache(&method, ticket.framing, &directives).or(unproved);
         let head = RequestHead { method, target: Bytes::copy_from_slice(ticket.path.as_bytes()), headers };

@@ -40,7 +40,7 @@ use answers::LINGER;
 use caller::Caller;
 use head::{Arrival, next_request};
 use inside::Inside;
-use lean::{Lean, MaybePlain};
+use lean::{Lean, MaybePlain, To};
 pub(crate) use visits::visits;
 pub(crate) use way::{Came, Way, way};
 
@@ -281,13 +281,14 @@ impl Front {
         }
         let keep = !*stopping.borrow() && !request.closes();
         let (shared, exchange, via) = (&*self.shared, &*self.exchange, &self.via);
-        let looked = match (MaybePlain { shared, exchange, via, request: &request, keep }).answer(&mut gate).await {
-            Lean::Answered(answer) => {
-                self.log_hit(&request, &answer);
-                return answer.keep.then_some(gate);
-            }
-            Lean::Passed(looked) => looked,
-        };
+        let looked =
+            match (MaybePlain { shared, exchange, via, request: &request, keep }).answer(To::H1(&mut gate)).await {
+                Lean::Answered(answer) => {
+                    self.log_hit(&request, &answer);
+                    return answer.keep.then_some(gate);
+                }
+                Lean::Passed(looked) => looked,
+            };
         let Some(_kept) = self.shared.held.keep(REQUEST_BYTES) else {
             self.refuse(gate, caller, began, Some((&judged, &id)), &Failure::TooManyConnections).await;
             return None;

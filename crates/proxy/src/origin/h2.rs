@@ -16,7 +16,8 @@ use http::header::{CONTENT_LENGTH, HOST, TE, TRANSFER_ENCODING};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Request, StatusCode, Uri, Version};
 use tinaja_http::answer::{AnswerEnd, judge_answer};
-use tinaja_http::message::{Fields, RequestHead, ResponseHead};
+use tinaja_http::lines::header_map;
+use tinaja_http::message::{BadField, Fields, RequestHead, ResponseHead};
 
 use super::h1::header_of;
 use super::reach::Reach;
@@ -139,7 +140,8 @@ impl H2 {
         let (status, fields) = head;
         let raw = as_http1(status, &fields);
         let judged = judge_answer(&raw).map_err(|bad| Failure::Origin(bad.to_string()))?;
-        let made = header_of(&judged, Fields::of_http2_lines(&raw.slice(judged.fields.clone())));
+        let read = header_map(&raw.slice(judged.fields.clone()), |_| true).map(Fields::of_http2);
+        let made = header_of(&judged, read.ok_or(BadField));
         let mut made = made.ok_or_else(|| Failure::Origin("its answer has fields that cannot be passed on".into()))?;
         made.version = Version::HTTP_2;
         if !status.is_informational() {

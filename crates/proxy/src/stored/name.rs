@@ -130,7 +130,7 @@ pub(crate) fn name_of(mode: &Mode, destination: &Destination, tls: bool, host: &
 
 /// What names the site in a reverse proxy's names. No Host has slashes in it.
 pub(crate) fn site(tls: bool, host: &str) -> String {
-    if tls { format!("https://{host}") } else { host.to_owned() }
+    if tls { ["https://", host].concat() } else { host.to_owned() }
 }
 
 impl Name {

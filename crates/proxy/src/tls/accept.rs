@@ -33,7 +33,7 @@ pub(crate) struct Tls {
 pub(crate) struct Served {
     certificates: Arc<Certificates>,
     /// The name that the client asked for, if it did.
-    name: Option<String>,
+    name: Option<Arc<str>>,
 }
 
 impl Served {
@@ -71,7 +71,7 @@ impl Tls {
         let stream = BufReader::with_capacity(READ_BYTES, stream);
         let stream = TlsAcceptor::from(self.config.clone()).accept(stream).await?;
         let (_, connection) = stream.get_ref();
-        let name = connection.server_name().map(str::to_owned);
+        let name = connection.server_name().map(Arc::from);
         let is_http2 = connection.alpn_protocol() == Some(HTTP2);
         let served = Served { certificates: self.certificates.clone(), name };
         Ok(Accepted { stream: Stream::Tls(Box::new(stream)), served, is_http2 })

@@ -44,6 +44,7 @@ mod key_rules;
 mod key_rules_held;
 mod large_ranges;
 mod lean;
+mod lean_http2;
 mod leaving;
 mod letter;
 mod listeners;

@@ -6,6 +6,7 @@
 mod client;
 mod h1;
 mod h2;
+mod streams;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ use tokio::task::JoinSet;
 
 use crate::body::Pattern;
 use crate::client::says_hit;
+pub use streams::Streams;
 
 /// A request and its answer must be over within this.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -3,8 +3,12 @@
 //! `cargo bench -p tinaja` runs all of it and writes `docs/bench/beside-nginx.md`. It needs nginx, Traffic Server, Varnish, and the C compiler
 //! that Varnish asks for. For a profiler:
 //! `cargo bench -p tinaja -- --only memory --server tinaja --seconds 30` keeps one server busy and prints its process.
+//!
+//! `cargo bench -p tinaja -- --http2` measures memory hits over HTTP/2 by TLS beside nginx and H2O, and writes `docs/bench/http2.md`;
+//! `--before PROGRAM` adds another program of ours, in the same rounds.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
+mod http2;
 mod load;
 mod origin;
 mod report;
@@ -12,6 +16,7 @@ mod servers;
 #[path = "../../tests/support/mod.rs"]
 mod support;
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use load::Load;
@@ -35,10 +40,16 @@ fn main() {
     let flags: Vec<String> = std::env::args().skip(1).filter(|flag| flag != "--bench").collect();
     let value = |name: &str| flags.iter().position(|flag| flag == name).and_then(|at| flags.get(at + 1));
     load::pin(std::process::id(), LOADING);
+    if flags.iter().any(|flag| flag == "--http2") {
+        return report::write_http2(&http2::measure(value("--before").map(Path::new)));
+    }
     let origin = origin::start(BODY_BYTES);
     if let Some(only) = value("--only") {
         let server = value("--server").map_or("tinaja", String::as_str);
         let seconds = value("--seconds").and_then(|seconds| seconds.parse().ok()).unwrap_or(10);
+        if only == "http2" {
+            return http2::keep_busy(server, Duration::from_secs(seconds));
+        }
         return keep_busy(origin, only, server, Duration::from_secs(seconds));
     }
     let mut lines = Vec::new();

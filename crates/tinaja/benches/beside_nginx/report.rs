@@ -46,24 +46,57 @@ impl Line {
     }
 }
 
-/// Writes the table, and keeps what has been written below it by hand.
-pub fn write(lines: &[Line]) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/bench/beside-nginx.md");
+/// What a program prints when it is asked so.
+fn said(command: &str, argument: &str) -> String {
+    let output = Command::new(command).arg(argument).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    String::from_utf8(text).unwrap().trim().to_owned()
+}
+
+/// Writes a page of this name: what is above its table, the table, and what has been written below it by hand.
+fn write_page(name: &str, above: &str, lines: &[Line]) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/bench").join(name);
     let before = std::fs::read_to_string(&path).unwrap_or_default();
     let by_hand = before.find("\n## ").map(|at| before[at..].to_owned()).unwrap_or_default();
-    let said = |command: &str, argument: &str| {
-        let output = Command::new(command).arg(argument).output().unwrap();
-        let text = [output.stdout, output.stderr].concat();
-        String::from_utf8(text).unwrap().trim().to_owned()
-    };
     let table: String = lines.iter().map(Line::text).collect();
+    let head = "| request | server | CPU µs | ratio | requests/s | spread |\n|---|---|---|---|---|---|\n";
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, format!("{above}\n{head}{table}{by_hand}")).unwrap();
+    println!("{table}");
+}
+
+/// Writes what was measured over HTTP/2.
+pub fn write_http2(lines: &[Line]) {
+    let (today, nginx) = (said("date", "+%F"), said("/usr/sbin/nginx", "-v").replace("nginx version: ", ""));
+    let h2o = said("/usr/bin/h2o", "--version");
+    let h2o = h2o.lines().next().unwrap_or_default().replace(" version ", " ");
+    let above = format!(
+        "# Processor time of a hit over HTTP/2
+
+{today}, by `cargo bench -p tinaja -- --http2`, beside {nginx} and {h2o}, on a virtual machine of 2 cores.
+
+Each server has one worker, and all its threads on one core; the client is on the other. It is one thread that speaks HTTP/2 by TLS 1.3 over 4
+connections, with 32 requests at once on each, and compares every body. 100 objects are requested 60,000 times a round; all are hits.
+Access logs are off. The servers take turns, 3 rounds. CPU is the user and system time of all threads of the server in microseconds, the
+median of the rounds; *ratio* is Tinaja's over that server's, so below 1 Tinaja takes less. *Spread* is the largest round over the smallest.
+
+- Tinaja serves from memory, nginx what its `proxy_cache` has in files in the page cache.
+- H2O has no cache of other servers' answers. It serves files with the same bytes from the page cache: no answer of another server is judged, and its
+  heads are shorter.
+"
+    );
+    write_page("http2.md", &above, lines);
+}
+
+/// Writes the table, and keeps what has been written below it by hand.
+pub fn write(lines: &[Line]) {
     let (today, nginx) = (said("date", "+%F"), said("/usr/sbin/nginx", "-v").replace("nginx version: ", ""));
     let varnish = said("/usr/sbin/varnishd", "-V");
     let varnish = varnish.split(['(', ' ', ')']).find(|word| word.starts_with("varnish-")).unwrap_or("Varnish");
     let traffic_server = said("/usr/bin/traffic_server", "--version");
     let traffic_server = traffic_server.split(' ').find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
     let traffic_server = traffic_server.unwrap_or_default();
-    let text = format!(
+    let above = format!(
         "# Processor time of a request, beside nginx, Varnish and Traffic Server
 
 {today}, by `cargo bench -p tinaja`, beside {nginx}, {varnish} and Traffic Server {traffic_server}, on a virtual machine of 2 cores.
@@ -81,12 +114,7 @@ Tinaja takes less. *Spread* is the largest round over the smallest.
 - *miss*: 10,000 objects that have never been requested, fetched over persistent connections and stored. nginx stores each in
   a file, once on this machine's file system and once in memory, where files cost least. Varnish keeps all objects in memory. Traffic
   Server stores them in one file past the page cache, as Tinaja does.
-
-| request | server | CPU µs | ratio | requests/s | spread |
-|---|---|---|---|---|---|
-{table}{by_hand}"
+"
     );
-    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    std::fs::write(&path, text).unwrap();
-    println!("{table}");
+    write_page("beside-nginx.md", &above, lines);
 }

@@ -11,9 +11,14 @@ use rustix::fs::{Advice, fadvise};
 use tempfile::TempDir;
 
 use crate::support::tinaja::{Setup, Tinaja};
+use tinaja_testkit::nginx::{Certificates, make_certificates_for};
 use tinaja_testkit::port::free_port;
 use tinaja_testkit::process::Process;
+use tinaja_testkit::tools;
 use tinaja_testkit::wait::wait_for;
+
+/// Has nginx keep its files open.
+const OPEN_FILES: &str = "open_file_cache max=20000 inactive=10m; open_file_cache_valid 10m;";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -33,17 +38,29 @@ pub enum Kind {
     TrafficServer,
     /// With no memory for objects.
     TrafficServerOnDisk,
+    /// [`Kind::TinajaInMemory`], by TLS.
+    TinajaByTls,
+    /// Another program of ours in its place, for before and after.
+    OlderByTls,
+    /// [`Kind::Nginx`], by TLS and HTTP/2.
+    NginxByTls,
+    /// [`Kind::NginxWithOpenFiles`], by TLS and HTTP/2.
+    NginxByTlsWithOpenFiles,
+    /// Files in the page cache, by TLS and HTTP/2: it keeps no answers of other servers.
+    H2o,
 }
 
 impl Kind {
     pub fn name(self) -> &'static str {
         match self {
-            Kind::TinajaInMemory | Kind::TinajaOnDisk => "tinaja",
-            Kind::Nginx => "nginx",
-            Kind::NginxWithOpenFiles => "nginx, open_file_cache",
+            Kind::TinajaInMemory | Kind::TinajaOnDisk | Kind::TinajaByTls => "tinaja",
+            Kind::Nginx | Kind::NginxByTls => "nginx",
+            Kind::NginxWithOpenFiles | Kind::NginxByTlsWithOpenFiles => "nginx, open_file_cache",
             Kind::NginxInTmpfs => "nginx, files in tmpfs",
             Kind::Varnish => "varnish",
             Kind::TrafficServer | Kind::TrafficServerOnDisk => "traffic server",
+            Kind::OlderByTls => "tinaja, before",
+            Kind::H2o => "h2o, files",
         }
     }
 }
@@ -52,6 +69,11 @@ pub enum Server {
     Tinaja {
         _setup: Setup,
         tinaja: Tinaja,
+    },
+    TinajaByTls {
+        process: Process,
+        _dir: TempDir,
+        address: SocketAddr,
     },
     Nginx {
         process: Process,
@@ -70,6 +92,19 @@ pub enum Server {
         _dir: TempDir,
         address: SocketAddr,
     },
+    H2o {
+        process: Process,
+        _dir: TempDir,
+        address: SocketAddr,
+    },
+}
+
+/// The name of servers by TLS, their certificate and its authority.
+pub const NAME: &str = "bench.example";
+
+/// A certificate for [`NAME`].
+pub fn certificates(dir: &Path) -> Certificates {
+    make_certificates_for(dir, &format!("DNS:{NAME}"))
 }
 
 impl Server {
@@ -78,28 +113,51 @@ impl Server {
             Kind::TinajaInMemory => tinaja(origin, "256MiB"),
             Kind::TinajaOnDisk => tinaja(origin, "0B"),
             Kind::Nginx => nginx(origin, "", TempDir::new().unwrap()),
-            Kind::NginxWithOpenFiles => {
-                let more = "open_file_cache max=20000 inactive=10m; open_file_cache_valid 10m;";
-                nginx(origin, more, TempDir::new().unwrap())
-            }
+            Kind::NginxWithOpenFiles => nginx(origin, OPEN_FILES, TempDir::new().unwrap()),
             Kind::NginxInTmpfs => nginx(origin, "", TempDir::new_in("/dev/shm").unwrap()),
             Kind::Varnish => varnish(origin),
             Kind::TrafficServer => traffic_server(origin, "256M"),
             Kind::TrafficServerOnDisk => traffic_server(origin, "0"),
+            Kind::TinajaByTls | Kind::OlderByTls | Kind::NginxByTls | Kind::NginxByTlsWithOpenFiles | Kind::H2o => {
+                panic!("{kind:?} takes a certificate")
+            }
         }
+    }
+
+    /// The same by TLS and HTTP/2. `files` are what servers of files serve, below their root.
+    pub fn start_by_tls(kind: Kind, origin: SocketAddr, tls: &Certificates, files: &[(String, Vec<u8>)]) -> Server {
+        match kind {
+            Kind::TinajaByTls => tinaja_by_tls(Path::new(env!("CARGO_BIN_EXE_tinaja")), origin, tls),
+            Kind::NginxByTls => nginx_by(origin, "", TempDir::new().unwrap(), Some(tls)),
+            Kind::NginxByTlsWithOpenFiles => nginx_by(origin, OPEN_FILES, TempDir::new().unwrap(), Some(tls)),
+            Kind::H2o => h2o(tls, files),
+            _ => Server::start(kind, origin),
+        }
+    }
+
+    /// Another program of Tinaja's, as [`Kind::TinajaByTls`].
+    pub fn older_by_tls(program: &Path, origin: SocketAddr, tls: &Certificates) -> Server {
+        tinaja_by_tls(program, origin, tls)
     }
 
     pub fn address(&self) -> SocketAddr {
         match self {
             Server::Tinaja { tinaja, .. } => tinaja.address(),
-            Server::Nginx { address, .. } | Server::Varnish { address, .. } | Server::Ats { address, .. } => *address,
+            Server::Nginx { address, .. }
+            | Server::TinajaByTls { address, .. }
+            | Server::Varnish { address, .. }
+            | Server::Ats { address, .. }
+            | Server::H2o { address, .. } => *address,
         }
     }
 
     pub fn pid(&self) -> u32 {
         match self {
             Server::Tinaja { tinaja, .. } => tinaja.process.pid(),
-            Server::Nginx { process, .. } | Server::Ats { process, .. } => process.pid(),
+            Server::Nginx { process, .. }
+            | Server::TinajaByTls { process, .. }
+            | Server::Ats { process, .. }
+            | Server::H2o { process, .. } => process.pid(),
             Server::Varnish { child, .. } => *child,
         }
     }
@@ -159,7 +217,61 @@ fn tinaja(origin: SocketAddr, memory: &str) -> Server {
     Server::Tinaja { _setup: setup, tinaja }
 }
 
+fn tinaja_by_tls(program: &Path, origin: SocketAddr, tls: &Certificates) -> Server {
+    let dir = TempDir::new().unwrap();
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let (path, certificate, key) = (dir.path().display(), tls.certificate.display(), tls.key.display());
+    let text = format!(
+        "cache = \"{path}/cache\"\ndisk = \"1GiB\"\nmemory = \"256MiB\"\nworkers = 1\n\
+         [[listener]]\naddress = \"{address}\"\nmode = \"reverse\"\norigin = \"http://{origin}\"\n\
+         [[listener.certificate]]\nfile = \"{certificate}\"\nkey = \"{key}\"\n"
+    );
+    let file = dir.path().join("tinaja.toml");
+    fs::write(&file, text).unwrap();
+    let mut command = tools::client(program.to_str().unwrap(), dir.path());
+    command.arg("serve").arg("--config").arg(file);
+    let mut process = Process::start("tinaja", &mut command, &dir.path().join("output"));
+    process.wait_until_listening(address);
+    Server::TinajaByTls { process, _dir: dir, address }
+}
+
+/// One thread, and what it is told to do with each file: nothing. Without a log.
+fn h2o(tls: &Certificates, files: &[(String, Vec<u8>)]) -> Server {
+    let dir = TempDir::new().unwrap();
+    for (name, bytes) in files {
+        let file = dir.path().join("root").join(name.trim_start_matches('/'));
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, bytes).unwrap();
+    }
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let (path, certificate, key) = (dir.path().display(), tls.certificate.display(), tls.key.display());
+    let user = if rustix::process::getuid().is_root() { "user: root\n" } else { "" };
+    let conf = format!(
+        "{user}num-threads: 1\nhttp2-max-concurrent-requests-per-connection: 256\n\
+         listen:\n  host: {}\n  port: {}\n  ssl:\n    certificate-file: {certificate}\n    key-file: {key}\n\
+         hosts:\n  default:\n    paths:\n      \"/\":\n        file.dir: {path}/root\n        \
+         header.set: \"X-Cache-Status: HIT\"\n",
+        address.ip(),
+        address.port()
+    );
+    let file = dir.path().join("h2o.conf");
+    fs::write(&file, conf).unwrap();
+    let mut command = Command::new("/usr/bin/h2o");
+    command.arg("-m").arg("worker").arg("-c").arg(&file);
+    let mut process = Process::start("h2o", &mut command, &dir.path().join("output"));
+    process.wait_until_listening(address);
+    Server::H2o { process, _dir: dir, address }
+}
+
 fn nginx(origin: SocketAddr, more: &str, dir: TempDir) -> Server {
+    nginx_by(origin, more, dir, None)
+}
+
+fn nginx_by(origin: SocketAddr, more: &str, dir: TempDir, tls: Option<&Certificates>) -> Server {
+    let (by, tls) = tls.map_or_else(Default::default, |files| {
+        let (certificate, key) = (files.certificate.display(), files.key.display());
+        (" ssl http2", format!("ssl_certificate {certificate}; ssl_certificate_key {key};"))
+    });
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let path = dir.path().display();
     let conf = format!(
@@ -172,7 +284,7 @@ fn nginx(origin: SocketAddr, more: &str, dir: TempDir) -> Server {
              proxy_cache_path {path}/cache levels=1:2 keys_zone=objects:64m max_size=1g inactive=1d use_temp_path=off;
              upstream origin {{ server {origin}; keepalive 64; keepalive_requests 1000000; }}
              server {{
-                 listen {address};
+                 listen {address}{by}; {tls}
                  location / {{
                      proxy_pass http://origin; proxy_http_version 1.1; proxy_set_header Connection \"\";
                      proxy_cache objects; proxy_cache_lock on; add_header X-Cache-Status $upstream_cache_status;

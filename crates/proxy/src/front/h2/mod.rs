@@ -1,4 +1,4 @@
-//! A connection over HTTP/2 (RFC 9113): each stream is a request of its own, carried out by a task of its own.
+//! A connection over HTTP/2 (RFC 9113): each stream is a request of its own.
 //!
 //! - `mod`: the connection's task: it moves frames, hands out streams, and ends the connection in time
 //! - `stream`: one stream's request, from its head to its end
@@ -8,7 +8,10 @@
 //!
 //! - Frames are counted on their way to `h2`, which does not show them: endless PING or SETTINGS frames cost a client
 //!   nothing, and `h2` bounds only some of them.
-//! - Hits go through the exchange, since `front/lean` writes HTTP/1 bytes.
+//! - A stream is polled once where it was accepted: a plain hit is over then, and needs no task of its own, no wake-up and no timer. What
+//!   has to wait for anything becomes a task, and holds no other stream up.
+//! - What is sent is encrypted at once and written when all that has come is dealt with, so that the answers of many streams go out in
+//!   one call. `h2` asks for a flush behind each DATA frame; the connection's task does it instead.
 //! - When the proxy hands over, GOAWAY names no last stream until nothing has come for two seconds, and `h2` does not see the
 //!   client's answer to its PING. Clients answer a PING before they send what they have begun, and `h2` would name the last
 //!   stream at that answer: one request in some ten thousand had to be sent again.
@@ -19,9 +22,11 @@ mod stream;
 mod wire;
 
 use std::future::{Future, poll_fn};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use ::h2::server::{Connection, SendResponse};
@@ -60,6 +65,8 @@ enum Event {
     Ended(bool),
     /// It has no streams, and others need what it holds.
     LetGo,
+    /// Nothing more can be sent.
+    Broken(io::Error),
     /// The proxy stops.
     Stop,
 }
@@ -103,6 +110,7 @@ impl Front {
         let limits = &self.shared.limits;
         let handshake = builder(limits.streams, caller.neighbour).handshake(wire);
         let Ok(Ok(connection)) = clock.timeout(limits.head, handshake).await else { return };
+        watch.hold_back();
         let (tasks, phase, last, clock) = (JoinSet::new(), Phase::Open, clock.now(), clock.clone());
         let mut session = Session { connection, watch, tasks, phase, last, clock };
         let mut stop = pin!(stopped(stopping.clone()));
@@ -130,7 +138,7 @@ impl Front {
                 Event::Accepted(Some(Ok((request, respond)))) => {
                     let place = own.enter().or_else(|| self.crowd.enter());
                     let (front, caller) = (self.clone(), caller.clone());
-                    session.tasks.spawn(async move { front.stream(request, respond, caller, place).await });
+                    session.carry_out(async move { front.stream(request, respond, caller, place).await });
                     session.last = session.clock.now();
                 }
                 Event::Accepted(Some(Err(error))) => {
@@ -152,11 +160,10 @@ impl Front {
                     }
                     session.leave();
                 }
-                Event::Ended(panicked) => {
-                    if panicked {
-                        tracing::error!("a request panicked; its stream was reset, and the others go on");
-                    }
-                    session.last = session.clock.now();
+                Event::Ended(panicked) => session.ended(panicked),
+                Event::Broken(error) => {
+                    tracing::debug!(%error, "a connection over HTTP/2 failed");
+                    break;
                 }
                 Event::LetGo => break,
                 Event::Late => match session.phase {
@@ -174,6 +181,26 @@ impl Front {
 }
 
 impl Session {
+    /// Carries a stream's request out: at once, as far as it has to wait for nothing.
+    fn carry_out(&mut self, request: impl Future<Output = ()> + Send + 'static) {
+        let mut request = Box::pin(request);
+        // Nobody need be woken: what becomes a task is polled again at once.
+        let mut nobody = Context::from_waker(Waker::noop());
+        match catch_unwind(AssertUnwindSafe(|| request.as_mut().poll(&mut nobody))) {
+            Ok(Poll::Ready(())) => {}
+            Ok(Poll::Pending) => drop(self.tasks.spawn(request)),
+            Err(_) => self.ended(true),
+        }
+    }
+
+    /// A stream's request is over.
+    fn ended(&mut self, panicked: bool) {
+        if panicked {
+            tracing::error!("a request panicked; its stream was reset, and the others go on");
+        }
+        self.last = self.clock.now();
+    }
+
     /// Takes no further streams.
     fn leave(&mut self) {
         self.connection.graceful_shutdown();
@@ -234,6 +261,9 @@ async fn next(connection: &mut Connection<Wire, Bytes>, (watch, clock): (&Watch,
             }
             None => None,
         };
+        if let Poll::Ready(Err(error)) = watch.poll_send(cx) {
+            return Poll::Ready(Event::Broken(error));
+        }
         let Some(until) = [slow_head, waiting.until].into_iter().flatten().min() else {
             return Poll::Pending;
         };

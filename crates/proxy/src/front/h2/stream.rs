@@ -19,6 +19,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::client::{Client, Connection, Content, H2};
 use crate::exchange::{Request, Ticket};
 use crate::failure::Failure;
+use crate::front::lean::{Lean, MaybePlain, To};
 use crate::front::{Caller, Front};
 use crate::held::STREAM_BYTES;
 use crate::ids::RequestId;
@@ -36,7 +37,8 @@ impl Front {
     ) {
         let began = self.shared.clock.now();
         let (parts, content) = request.into_parts();
-        let head = http2::head(&parts, !content.is_end_stream());
+        let brings_content = !content.is_end_stream();
+        let head = http2::head(&parts, brings_content);
         let head_only = parts.method == Method::HEAD;
         let kept =
             if caller.neighbour { Some(self.shared.held.nothing()) } else { self.shared.held.keep(STREAM_BYTES) };
@@ -52,7 +54,7 @@ impl Front {
             }
             Err(refusal) => {
                 let failure = Failure::Refused(refusal);
-                return self.refuse_stream(client, &caller, began, None, &failure).await;
+                return Box::pin(self.refuse_stream(client, &caller, began, None, &failure)).await;
             }
         };
         let object = if caller.neighbour { told(&mut caller, &judged, &head) } else { None };
@@ -82,11 +84,15 @@ impl Front {
             Ok(ticket) if ticket.neighbour && judged.method == "PURGE" => {
                 Err(Failure::Misdirected { host: ticket.host })
             }
-            Ok(ticket) if judged.method == "PURGE" => return self.purge_stream(client, &judged, &head, ticket).await,
+            Ok(ticket) if judged.method == "PURGE" => {
+                return Box::pin(self.purge_stream(client, &judged, &head, ticket)).await;
+            }
             ticket => ticket,
         };
-        let request =
-            ticket.and_then(|ticket| Request::read(ticket, &judged, &head, Version::HTTP_2, &self.shared.name));
+        let request = ticket.and_then(|ticket| {
+            let fields = http2::fields(parts, brings_content);
+            Request::of(ticket, &judged.method, fields, Version::HTTP_2, &self.shared.name)
+        });
         let request = match request {
             // Its listener or its key rules are others than here: nothing is given for what it is not.
             Ok(request) if request.ticket.neighbour && object.as_ref() != Some(&request.mark()) => {
@@ -95,11 +101,17 @@ impl Front {
             request => request,
         };
         match request {
-            Err(failure) => self.refuse_stream(client, &caller, began, Some((&judged, &id)), &failure).await,
+            Err(failure) => Box::pin(self.refuse_stream(client, &caller, began, Some((&judged, &id)), &failure)).await,
             Ok(request) => {
+                let (shared, exchange, via) = (&*self.shared, &*self.exchange, &self.via);
+                let plain = MaybePlain { shared, exchange, via, request: &request, keep: true };
+                let looked = match plain.answer(To::H2(&mut client)).await {
+                    Lean::Answered(answer) => return self.log_hit(&request, &answer),
+                    Lean::Passed(looked) => looked,
+                };
                 let mut client = Client::new(Connection::H2(Box::new(client)));
                 // What a request needs is boxed, as for HTTP/1.
-                Box::pin(self.exchange.answer(&request, &mut client, None)).await;
+                Box::pin(self.exchange.answer(&request, &mut client, looked)).await;
             }
         }
     }
@@ -150,5 +162,25 @@ async fn send(mut client: H2, head: Result<ResponseHead, BadField>, body: String
     let Ok(head) = head else { return };
     if client.begin(&head, Bytes::from(body)).await.is_err() || client.end().await.is_err() {
         tracing::debug!("the client left before its page");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes_of_future<A, F>(_: impl FnOnce(A) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// Each stream's future is on the heap. What few requests need is boxed, or each hit would copy it.
+    #[test]
+    fn a_stream_is_small_enough_to_move() {
+        type All = (Arc<Front>, http::Request<RecvStream>, SendResponse<Bytes>, Caller, Option<OwnedSemaphorePermit>);
+        let bytes = bytes_of_future(|(front, request, respond, caller, place): All| {
+            front.stream(request, respond, caller, place)
+        });
+        println!("{bytes} bytes");
+        assert!(bytes <= 8 * 1024, "{bytes} bytes");
     }
 }

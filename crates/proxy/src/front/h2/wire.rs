@@ -1,6 +1,7 @@
 //! The bytes of one HTTP/2 connection on their way to and from `h2`, which sees frames but does not show them.
 //!
-//! What was read before the connection was known to be HTTP/2 comes first. Frames are counted as they pass by.
+//! What was read before the connection was known to be HTTP/2 comes first. Frames are counted as they pass by. Under TLS what is sent
+//! waits, encrypted, for [`Watch::poll_send`], or until the session takes no more: as much as it would hold of a slow client's anyway.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -21,34 +22,59 @@ use crate::stream::Stream;
 /// would take the last frames back.
 const LINGER: Duration = Duration::from_secs(1);
 
+/// So much waits at most to be sent in one call: what a session takes ([`Stream::hold_back`]), less what encryption adds to small frames. All
+/// but the last record of each call are whole so.
+const HELD_BACK_BYTES: usize = 60 * 1024;
+
 /// What the connection's task wants to know of what passed.
 #[derive(Clone, Debug)]
-pub(super) struct Watch(Arc<Mutex<Meter>>);
+pub(super) struct Watch(Arc<Mutex<Passing>>);
+
+/// What the connection's task and `h2` both use. One task polls both, so nobody waits for the lock.
+#[derive(Debug)]
+struct Passing {
+    stream: Stream,
+    meter: Meter,
+    /// What is sent waits for [`Watch::poll_send`]: so many bytes do.
+    unsent: Option<usize>,
+}
 
 impl Watch {
     /// Why the client has to go, if it has.
     pub fn flood(&self) -> Option<Flood> {
-        self.0.lock().flood
+        self.0.lock().meter.flood
     }
 
     /// Keeps from `h2` that the client has heard that the connection ends. It would name the last stream that it takes
     /// then, and clients answer a PING before they send requests that they have begun: these would be lost.
     pub fn hide_pongs(&self) {
-        self.0.lock().hides_pongs = true;
+        self.0.lock().meter.hides_pongs = true;
     }
 
     /// Since when a header block is on its way that is not whole yet.
     pub fn head_since(&self) -> Option<Instant> {
-        self.0.lock().head_since
+        self.0.lock().meter.head_since
+    }
+
+    /// From now on, what is sent waits for [`Watch::poll_send`].
+    pub fn hold_back(&self) {
+        self.0.lock().unsent.get_or_insert(0);
+    }
+
+    /// Sends what waits.
+    pub fn poll_send(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Passing { stream, unsent, .. } = &mut *self.0.lock();
+        ready!(Pin::new(stream).poll_flush(cx))?;
+        *unsent = unsent.map(|_| 0);
+        Poll::Ready(Ok(()))
     }
 }
 
 /// One connection.
 pub(super) struct Wire {
-    stream: Stream,
+    passing: Arc<Mutex<Passing>>,
     /// Read before, and not given out.
     ahead: BytesMut,
-    meter: Arc<Mutex<Meter>>,
     clock: Clock,
     /// The last frames are sent; what the client still sends is dropped until then.
     lingering: Option<Pin<Box<Timer>>>,
@@ -59,21 +85,22 @@ impl Wire {
     pub fn new(stream: Stream, ahead: BytesMut, trusted: bool, clock: &Clock) -> (Wire, Watch) {
         let mut meter = Meter::new(clock.now());
         meter.trusted = trusted;
-        let meter = Arc::new(Mutex::new(meter));
-        (Wire { stream, ahead, meter: meter.clone(), clock: clock.clone(), lingering: None }, Watch(meter))
+        let passing = Arc::new(Mutex::new(Passing { stream, meter, unsent: None }));
+        (Wire { passing: passing.clone(), ahead, clock: clock.clone(), lingering: None }, Watch(passing))
     }
 }
 
 impl AsyncRead for Wire {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        if this.meter.lock().flood.is_some() {
+        let Passing { stream, meter, .. } = &mut *this.passing.lock();
+        if meter.flood.is_some() {
             // Nothing further is looked at. The connection's task asks for the verdict whenever it has polled.
             return Poll::Pending;
         }
         let before = buffer.filled().len();
         if this.ahead.is_empty() {
-            ready!(Pin::new(&mut this.stream).poll_read(cx, buffer))?;
+            ready!(Pin::new(stream).poll_read(cx, buffer))?;
         } else {
             let count = this.ahead.len().min(buffer.remaining());
             buffer.put_slice(this.ahead.get(..count).unwrap_or_default());
@@ -83,7 +110,6 @@ impl AsyncRead for Wire {
             }
         }
         let now = this.clock.now();
-        let mut meter = this.meter.lock();
         let came = buffer.filled_mut().get_mut(before..).unwrap_or_default();
         meter.read(came, now);
         meter.hide(came);
@@ -92,41 +118,54 @@ impl AsyncRead for Wire {
 }
 
 impl AsyncWrite for Wire {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let written = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes))?;
-        self.meter.lock().wrote(written);
-        Poll::Ready(Ok(written))
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, slices))?;
-        self.meter.lock().wrote(written);
+        let Passing { stream, meter, unsent } = &mut *self.passing.lock();
+        let bytes = slices.iter().map(|slice| slice.len()).sum::<usize>();
+        if let Some(unsent) = unsent.as_mut().filter(|unsent| **unsent > 0 && **unsent + bytes > HELD_BACK_BYTES) {
+            ready!(Pin::new(&mut *stream).poll_flush(cx))?;
+            *unsent = 0;
+        }
+        let held = if unsent.is_some() { stream.hold_back(slices)? } else { 0 };
+        let written = match unsent {
+            Some(unsent) if held > 0 => {
+                *unsent += held;
+                held
+            }
+            _ => ready!(Pin::new(stream).poll_write_vectored(cx, slices))?,
+        };
+        meter.wrote(written);
         Poll::Ready(Ok(written))
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        self.passing.lock().stream.is_write_vectored()
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Passing { stream, unsent, .. } = &mut *self.passing.lock();
+        if unsent.is_some() { Poll::Ready(Ok(())) } else { Pin::new(stream).poll_flush(cx) }
     }
 
     /// Says that nothing more will come, and then takes what the client still sends, for a moment.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
+        let Passing { stream, .. } = &mut *this.passing.lock();
         if this.lingering.is_none() {
-            ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
+            ready!(Pin::new(&mut *stream).poll_shutdown(cx))?;
         }
         let until = this.lingering.get_or_insert_with(|| Box::pin(this.clock.timer(LINGER)));
         let mut space = [std::mem::MaybeUninit::uninit(); 4096];
         while until.as_mut().poll(cx).is_pending() {
             let mut buffer = ReadBuf::uninit(&mut space);
-            let read = ready!(Pin::new(&mut this.stream).poll_read(cx, &mut buffer));
+            let read = ready!(Pin::new(&mut *stream).poll_read(cx, &mut buffer));
             if read.is_err() || buffer.filled().is_empty() {
                 break;
             }

@@ -4,28 +4,30 @@
 //! enough for this client. All else goes on to the exchange, along with what was found. Whether a stored answer will do
 //! is decided in `exchange/reuse`, which both ways ask.
 //!
-//! A plain hit is one read, and one write of the stored head, the changed fields and the body: to take headers apart would
-//! cost more than the store does. The exchange gets what was found here and could not be used, or each stale object and each
-//! false read would cost the disk twice.
+//! - `mod`: which requests, and what is found for them
+//! - `send`: the answer on its way, over either version of HTTP
+//! - `head`: what is said before the body
+//!
+//! # Decisions
+//!
+//! - A plain hit is one read, and one write of the stored head, the changed fields and the body: to take headers apart would
+//!   cost more than the store does. Over HTTP/2 the stored lines become the fields that `h2` takes, once, and share the stored bytes.
+//! - The exchange gets what was found here and could not be used, or each stale object and each false read would cost the disk
+//!   twice.
 
-use std::io;
+mod head;
+mod send;
+
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use http::header::{
-    CONTENT_LENGTH, CONTENT_TYPE, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE,
-    UPGRADE,
-};
-use http::{HeaderName, HeaderValue, Method, StatusCode};
+use http::header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE, UPGRADE};
+use http::{HeaderName, HeaderValue, Method};
 use tinaja_http::encoding::Coding;
-use tinaja_http::lines::lines;
-use tinaja_http::message::Usual;
 use tinaja_http::reuse;
-use tinaja_http::status::{CacheStatus, Outcome};
 use tinaja_store::State;
-use tokio::io::AsyncWriteExt;
 
-use crate::client::{Gate, write_as_one};
+use crate::client::{Gate, H2};
 use crate::exchange::{BegunForm, Exchange, Request, Reuse, is_left_over, judge};
 use crate::metrics::Source;
 use crate::shared::Shared;
@@ -43,6 +45,14 @@ pub(super) enum Lean {
     Passed(Option<Looked>),
 }
 
+/// Who gets the answer.
+pub(super) enum To<'a> {
+    /// A client that speaks HTTP/1.
+    H1(&'a mut Gate),
+    /// A stream of HTTP/2.
+    H2(&'a mut H2),
+}
+
 /// An answer that was given.
 pub(super) struct Answered {
     pub status: u16,
@@ -50,7 +60,7 @@ pub(super) struct Answered {
     /// Bytes of body sent.
     pub body_bytes: u64,
     pub content_type: Option<String>,
-    /// Whether another request may follow.
+    /// Whether another request may follow on a connection over HTTP/1.
     pub keep: bool,
 }
 
@@ -76,7 +86,7 @@ struct Plain {
 
 impl MaybePlain<'_> {
     /// Answers a plain hit.
-    pub async fn answer(&self, gate: &mut Gate) -> Lean {
+    pub async fn answer(&self, to: To<'_>) -> Lean {
         // What is not found while another process has the cache may be in it all the same, a moment later.
         let Some(turn) = self.exchange.switch.turn().filter(|_| self.is_plain()) else {
             return Lean::Passed(None);
@@ -88,7 +98,10 @@ impl MaybePlain<'_> {
                 looked => return Lean::Passed(Some(looked).filter(|_| self.exchange.switch.is_still(turn))),
             };
         match self.will_do(looked).await {
-            Ok(plain) => Lean::Answered(self.send(gate, plain).await),
+            Ok(plain) => match self.send(to, plain).await {
+                Some(answered) => Lean::Answered(answered),
+                None => Lean::Passed(Some(Looked::Nothing)),
+            },
             Err(looked) => Lean::Passed(Some(looked)),
         }
     }
@@ -100,8 +113,9 @@ impl MaybePlain<'_> {
     /// Whether it is a request that may be answered here.
     fn is_plain(&self) -> bool {
         let Request { head, not_for_cache, is_loop, ticket, .. } = self.request;
-        // Of a mirror's hits something may have to be changed.
+        // Of a mirror's hits something may have to be changed, and a neighbour is told more of an answer than clients are.
         ticket.mirror.is_none()
+            && !ticket.neighbour
             && not_for_cache.is_none()
             && !is_loop
             && NOT_PLAIN.iter().all(|name| !head.headers.contains_key(name))
@@ -134,83 +148,6 @@ impl MaybePlain<'_> {
                 Err(Looked::Nothing)
             }
         }
-    }
-
-    async fn send(&self, gate: &mut Gate, plain: Plain) -> Answered {
-        let Plain { mut found, first, coding, now } = plain;
-        let source = found.hit.source.into();
-        let mut answer = Answered { status: 0, source, body_bytes: 0, content_type: None, keep: self.keep };
-        let head = self.head(&found, &mut answer, now);
-        answer.body_bytes = first.len() as u64;
-        let patience = self.shared.patience();
-        let written = patience.holding(head.len() + first.len(), write_as_one(gate.stream(), head, first, b""));
-        let mut sent = matches!(written.await, Some(Ok(())));
-        let length = found.hit.body.len();
-        let mut rest: Option<Box<_>> = None;
-        while sent && !self.is_head() {
-            let piece = match &mut rest {
-                // Rare, so it is boxed: each hit would hold the room for it.
-                Some(rest) => Box::pin(self.exchange.more(self.request, rest)).await.map_err(|error| error.to_string()),
-                None => found.hit.body.next(self.shared.held.piece_bytes()).await.map_err(|error| error.to_string()),
-            };
-            match piece {
-                Ok(Some(piece)) => {
-                    sent = matches!(patience.holding(piece.len(), gate.stream().write_all(&piece)).await, Some(Ok(())));
-                    answer.body_bytes += if sent { piece.len() as u64 } else { 0 };
-                }
-                Ok(None) => break,
-                Err(error) => {
-                    tracing::debug!(id = %self.request.ticket.id, "an object was lost while it was sent: {error}");
-                    let (head, at) = (&found.head, answer.body_bytes);
-                    let length = length.filter(|_| rest.is_none());
-                    rest = length.map(|length| Box::new(self.exchange.rest(head.clone(), at, length)));
-                    sent = rest.is_some();
-                }
-            }
-        }
-        if let Some(coding) = coding.filter(|_| sent) {
-            self.exchange.count_form(coding);
-        }
-        answer.keep &= sent && matches!(patience.holding(0, gate.stream().flush()).await, Some(Ok(())));
-        answer
-    }
-
-    /// The stored head with the fields of this answer.
-    fn head(&self, found: &Found, answer: &mut Answered, now: SystemTime) -> Vec<u8> {
-        let wire = found.head.wire();
-        let mut head = Vec::with_capacity(wire.len() + 256);
-        head.extend_from_slice(wire);
-        let code = found.head.status();
-        answer.status = code.as_u16();
-        let mut has_length = false;
-        for line in lines(wire) {
-            has_length |= line.is(&CONTENT_LENGTH);
-            if self.shared.log.is_on() && line.is(&CONTENT_TYPE) {
-                answer.content_type = Some(String::from_utf8_lossy(line.value).into_owned());
-            }
-        }
-        let mut add = |line: std::fmt::Arguments<'_>| {
-            // Writing to memory does not fail.
-            let _ = io::Write::write_fmt(&mut head, line);
-        };
-        if let Some(length) = found.hit.body.len()
-            && !has_length
-            && code != StatusCode::NO_CONTENT
-        {
-            add(format_args!("Content-Length: {length}\r\n"));
-        }
-        let left = found.head.facts.fresh_until.duration_since(now).unwrap_or_default();
-        let ttl = i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
-        let offline = self.request.ticket.is_offline();
-        let status = CacheStatus { outcome: Outcome::Hit, ttl: Some(ttl), offline, ..CacheStatus::default() };
-        let (age, via) = (found.head.facts.age(now), self.via.to_str().unwrap_or_default());
-        add(format_args!("Age: {age}\r\nVia: {via}\r\nCache-Status: {status}\r\n"));
-        if let Some(name) = self.shared.ids.header() {
-            add(format_args!("{}: {}\r\n", Usual(name), self.request.ticket.id));
-        }
-        let connection = if answer.keep { "keep-alive" } else { "close" };
-        add(format_args!("Connection: {connection}\r\n\r\n"));
-        head
     }
 }
 
