@@ -73,3 +73,51 @@ impl Scan<'_> {
         Ok(place.filter(fits))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::future::poll_fn;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::device::{Device, Medium, Memory};
+    use crate::layout::frontier::Begin;
+    use crate::layout::{Frontier, LogLayout, Stamp};
+    use crate::terms::{Digest, Kind, Record};
+    use crate::wait::block_on;
+
+    #[test]
+    fn of_a_region_that_was_left_nothing_counts_until_it_is_begun_anew() {
+        let device: Arc<dyn Device> = Arc::new(Memory::over(&Medium::zeroed(4 << 20)));
+        let layout = LogLayout { is_numbered: true, ..LogLayout::new(4096, 2 << 20, 4096).unwrap() };
+        let stamp = Stamp { seed: 7 };
+        let first = Place(layout.log_bytes());
+        let fill = |at: Place, records: u64| {
+            let begin = Begin { at, logs: 1, number: 1 };
+            let frontier = Frontier::start(device.clone(), layout, stamp, begin, None, None).unwrap();
+            let body = vec![7; layout.region_bytes as usize / 16];
+            for n in 0..records {
+                let id = Digest([n as u8 + 1; 16]);
+                let record = Record { id, kind: Kind::Whole, name: b"a", head: &[], body: &body, related_bytes: 0 };
+                block_on(poll_fn(|cx| frontier.poll_append(cx, &record))).unwrap();
+            }
+            let (tell, told) = std::sync::mpsc::channel();
+            frontier.close(Box::new(move |result| tell.send(result).unwrap()));
+            told.recv().unwrap().unwrap();
+        };
+        fill(first, 20);
+        let scan = Scan { device: &*device, layout, stamp, damaged: RefCell::default() };
+        let alone = || scan.alone(0, |_| false).unwrap().unwrap();
+        assert_eq!((alone().region, alone().is_void), (first, false));
+        assert!(alone().entries.len() > 3);
+        scan.void(first).unwrap();
+        assert_eq!((alone().region, alone().is_void, alone().entries.len()), (first, true, 0));
+        assert!(scan.alone(0, |_| true).unwrap().unwrap().is_void, "whatever a snapshot knows of it");
+        // Begun anew, a lap later: what is said at its end is said of the region before.
+        let again = Place(first.0 + layout.log_bytes());
+        fill(again, 3);
+        assert_eq!((alone().region, alone().is_void, alone().entries.len()), (again, false, 3));
+        assert!(scan.damaged.borrow().is_empty());
+    }
+}

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use tinaja_store::device::wrap::Faulty;
-use tinaja_store::device::{Memory, Request};
+use tinaja_store::device::{Medium, Memory, Request};
 use tinaja_store::{Cache, Commit, Store, block_on, engines};
 
-use crate::support::{blank, get, open_as, put, settle, sound};
+use crate::support::{BASE, blank, get, open_as, put, settle, sound};
 
 fn open() -> Cache {
     open_as(engines::GENERATIONAL, sound(&blank())).unwrap()
@@ -104,4 +104,54 @@ fn what_leaves_young_costs_no_marks_of_removal() {
     println!("{passed} bytes passed, {cleaned} segments were cleaned, {} bytes of snapshots", of("snapshot_bytes"));
     assert!(cleaned > 50 && of("kept_bytes") == 0, "nobody asked for any: {cleaned}");
     assert!(of("snapshot_bytes") < passed / 40, "{} of {passed}", of("snapshot_bytes"));
+}
+
+/// A cache that stores what it misses, as a proxy does, killed at any moment: most objects leave with their segments and are stored
+/// anew, as later versions, while the segment with the version before may be free and not written over yet. What was flushed is
+/// never older than that afterwards, whichever of the two snapshots can be read.
+#[test]
+fn killed_at_any_moment_no_version_that_had_left_comes_back() {
+    const KEYS: u64 = 2500;
+    // Enough segments for several logs: in one alone, what was written first leaves first.
+    let medium = Medium::zeroed(10 << 20);
+    let store = open_as(engines::GENERATIONAL, sound(&medium)).unwrap();
+    let (mut newest, mut flushed) = (vec![0; KEYS as usize], vec![0; KEYS as usize]);
+    let (mut state, mut kills, mut found) = (99_u64, 0, 0);
+    let mut random = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    for step in 0..30_000_u64 {
+        let n = if random(2) == 0 { random(KEYS) } else { random(KEYS / 10) };
+        if get(&store, n).is_none() || random(20) == 0 {
+            newest[n as usize] = step + 1;
+            assert!(matches!(
+                put(&store, n, step + 1, [800, 3000, 9000, 20_000, 4000][n as usize % 5]),
+                Commit::Stored { .. }
+            ));
+        }
+        if random(10) == 0 {
+            block_on(store.flush()).unwrap();
+            flushed.copy_from_slice(&newest);
+        }
+        if random(60) > 0 {
+            continue;
+        }
+        kills += 1;
+        let left = medium.copy();
+        if random(2) == 0 {
+            // Not only what the newest snapshot says.
+            let at = BASE as usize + random(48 << 10) as usize;
+            left.with(|bytes| bytes[at] ^= 1);
+        }
+        let again = open_as(engines::GENERATIONAL, sound(&left)).unwrap();
+        for n in 0..KEYS {
+            let version = get(&again, n);
+            let least = flushed[n as usize];
+            assert!(version.is_none_or(|version| version >= least), "{n} is {version:?} after {step}, and was {least}");
+            found += u64::from(version.is_some());
+        }
+    }
+    println!("{kills} kills, {found} found");
+    assert!(kills > 300 && found > 500 * kills);
 }

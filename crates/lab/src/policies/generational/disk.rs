@@ -155,8 +155,9 @@ impl Disk {
         Some((slot.known?, number, std::mem::take(&mut slot.records)))
     }
 
-    /// A segment is free.
+    /// A segment is free, and says so at its end.
     pub fn release(&mut self, number: u32) {
+        self.written += self.layout.summary_bytes(0);
         if let Some(slot) = self.segments.get_mut(number as usize) {
             slot.known = None;
         }

@@ -131,6 +131,7 @@ impl Generational {
         };
         self.remove(object);
         self.policy.stored(record_bytes);
+        self.policy.stored_in(log, record_bytes);
         if self.policy.is_large(record_bytes) {
             self.store_parts(object, record_bytes, log);
         } else {
@@ -214,6 +215,7 @@ impl Generational {
             }
         }
         self.disk.release(number);
+        self.policy.pay(self.disk.layout.summary_bytes(0));
         true
     }
 

@@ -8,8 +8,8 @@ use parking_lot::RwLock;
 use super::engine::Inner;
 use super::{keep, snapshot, void};
 use crate::engine::Place;
-use crate::engine::segments::Indexed;
 use crate::engine::segments::cleaner::Cleans;
+use crate::engine::segments::{Displaced, Indexed};
 use crate::layout::SummaryEntry;
 use crate::layout::scan::Scan;
 use crate::replace::generations::Segment;
@@ -34,6 +34,10 @@ impl Cleans for Inner {
     }
 
     fn clean_next(&self) -> bool {
+        let _alone = self.cleaning.lock();
+        if self.indexed.log.frontier.is_closed() {
+            return false;
+        }
         next(self).is_some_and(|region| clean_one(self, region))
     }
 }
@@ -77,9 +81,8 @@ fn next(engine: &Inner) -> Option<Place> {
     let oldest = engine.indexed.segments.oldest_of_each();
     let of = |place: Place| segment(engine, layout.region_number(place));
     let since = engine.storing.since(engine.policy.now(), layout.log_bytes() / PATIENCE, layout.log_bytes() / GRACE);
-    let since = since.map(|at| layout.region_of(at));
-    let shape = engine.policy.shape();
-    let is_being_stored = |place: Place| since.is_some_and(|since| place >= since) && shape.is_large(of(place).log);
+    let is_being_stored =
+        |place: Place| since.get(&of(place).log.0).is_some_and(|since| place >= layout.region_of(*since));
     let places = || oldest.iter().map(|(_, place)| *place);
     let others = || places().filter(|place| !is_being_stored(*place));
     let worst = engine.policy.victim(others().map(of)).or_else(|| engine.policy.victim(places().map(of)))?;
@@ -92,6 +95,12 @@ fn clean_one(engine: &Inner, region: Place) -> bool {
     if !engine.covered.lock().is_any() && !snapshot::take(engine, false) {
         return false;
     }
+    let displaced = engine.indexed.index.displaced();
+    let failed = engine.indexed.log.frontier.sync_errors();
+    if engine.syncs_failed.swap(failed, Relaxed) != failed {
+        // What segments that have left say at their ends may be among what that took.
+        displaced.into_iter().for_each(Displaced::suspect_all);
+    }
     // Whatever was appended to it has its slot from here on: nobody is between the two.
     drop(engine.publishing.write());
     let indexed = &engine.indexed;
@@ -99,9 +108,10 @@ fn clean_one(engine: &Inner, region: Place) -> bool {
     let scan = Scan { device, layout, stamp, damaged: RefCell::default() };
     let number = layout.region_number(region);
     let entries = scan.summary(region).or_else(|| summary_of_young(engine, &scan, region));
+    let mut rewrites = false;
     match &entries {
         Some(entries) => {
-            keep::keep(engine, region, &segment(engine, number), entries);
+            rewrites |= keep::keep(engine, region, &segment(engine, number), entries);
             let evicted = entries.iter().filter(|entry| indexed.index.evict(entry.id_low, entry.place)).count();
             engine.evicted.fetch_add(evicted as u64, Relaxed);
         }
@@ -114,12 +124,9 @@ fn clean_one(engine: &Inner, region: Place) -> bool {
     // Snapshots need no free segment, so there is a way on whatever is full.
     let by_snapshots = || (0..2).all(|_| is_covered() || snapshot::take(engine, false)) && is_covered();
     let is_known_elsewhere = is_covered() || is_said() || by_snapshots();
-    let has_left = |_: &Vec<_>| is_known_elsewhere && scan.void(region).is_ok();
     // What left with a segment that stays, or that does not say so, is to be taken for displaced.
-    if !entries.as_ref().is_some_and(has_left)
-        && let Some(displaced) = indexed.index.displaced()
-    {
-        displaced.forget();
+    if entries.is_none() || !is_known_elsewhere || !void::leave(engine, &scan, region, rewrites) {
+        displaced.into_iter().for_each(Displaced::suspect_all);
     }
     if !is_known_elsewhere {
         return false;

@@ -46,10 +46,14 @@ pub(super) struct Inner {
     /// The policy's time up to which what has left was aged.
     pub(super) aged_at: AtomicU64,
     pub(super) covered: Mutex<Covered>,
+    /// Held while a segment is cleaned, and while the last snapshot is taken.
+    pub(super) cleaning: Mutex<()>,
+    /// Failed syncs of which it is known what they may have taken.
+    pub(super) syncs_failed: AtomicU64,
     damaged_at_open: u64,
     stored: AtomicU64,
     pub(super) rewritten: AtomicU64,
-    /// Bytes of marks of removal beside those that clients asked for.
+    /// Bytes of marks of removal beside those that clients asked for, and of what segments say that have left.
     pub(super) marks: AtomicU64,
     pub(super) snapshot_bytes: AtomicU64,
     pub(super) cleaned: AtomicU64,
@@ -75,6 +79,8 @@ impl Generational {
             tally,
             storing: Storing::default(),
             covered,
+            cleaning: Mutex::new(()),
+            syncs_failed: AtomicU64::new(0),
             damaged_at_open: damaged,
             stored: AtomicU64::new(0),
             rewritten: AtomicU64::new(0),
@@ -132,9 +138,14 @@ impl Inner {
         self.stored.fetch_add(bytes, Relaxed);
         match record.kind {
             Kind::Extent => self.storing.part(&record.id, log, place, now),
-            Kind::Large => self.storing.stored(&record.id, now),
+            Kind::Large => {
+                let table = Table::decode(&Bytes::copy_from_slice(record.body));
+                let first = table.as_ref().and_then(|table| table.extents.first()).map(|extent| extent.place);
+                self.storing.stored(&record.id, first, now);
+                self.policy.stored_in(LogNumber(log), table.map_or(0, |table| table.body_bytes()));
+            }
             Kind::Tombstone => self.storing.removed(&record.id),
-            Kind::Whole => {}
+            Kind::Whole => self.policy.stored_in(LogNumber(log), bytes),
         }
         Poll::Ready(Ok(place))
     }
@@ -145,11 +156,10 @@ impl Inner {
             Kind::Whole => self.log_of_whole(record.id.low(), self.indexed.log.layout.bytes_of(record) as u64),
             Kind::Large => {
                 let bytes = Table::decode(&Bytes::copy_from_slice(record.body)).map_or(0, |table| table.body_bytes());
-                let log = self.policy.log_of_large(bytes, self.is_wanted(record.id.low()));
-                of_parts().unwrap_or(log)
+                of_parts().unwrap_or_else(|| self.policy.log_of_large(Some(bytes), self.is_wanted(record.id.low())))
             }
             Kind::Extent => of_parts()
-                .unwrap_or_else(|| self.policy.log_of_part(at.expected_bytes, self.is_wanted(record.id.low()))),
+                .unwrap_or_else(|| self.policy.log_of_large(at.expected_bytes, self.is_wanted(record.id.low()))),
             Kind::Tombstone => self.policy.log_of_new(0, false),
         };
         log.0
@@ -297,6 +307,7 @@ impl Engine for Generational {
         let (inner, device) = (self.0.clone(), self.0.indexed.log.device.clone());
         let begin = |told| self.0.indexed.log.frontier.close(told);
         let save = move || {
+            let _alone = inner.cleaning.lock();
             snapshot::take(&inner, true);
         };
         closing::close(device, None, begin, save, done);

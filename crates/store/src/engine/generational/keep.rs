@@ -9,17 +9,18 @@ use crate::engine::{Kind, Place, Record};
 use crate::layout::SummaryEntry;
 use crate::replace::generations::Segment;
 
-/// Write again what of a segment is worth it, each record into the log of its next generation. Memory: the segment.
-pub fn keep(engine: &Inner, region: Place, segment: &Segment, entries: &[SummaryEntry]) {
+/// Write again what of a segment is worth it, each record into the log of its next generation; whether anything was. Memory: the segment.
+pub fn keep(engine: &Inner, region: Place, segment: &Segment, entries: &[SummaryEntry]) -> bool {
     let index = &engine.indexed.index;
     let hits = |entry: &SummaryEntry| index.hits(entry.id_low, entry.place).unwrap_or(0);
     let may_stay = |entry: &&SummaryEntry| entry.kind == Kind::Whole && hits(entry) > 0;
     if !entries.iter().any(|entry| may_stay(&entry)) {
-        return;
+        return false;
     }
     let log = &engine.indexed.log;
     let (at, bytes) = (log.layout.device_offset(region), log.layout.region_bytes as usize);
-    let Ok(bytes) = blocking::read(&*log.device, at, bytes) else { return };
+    let Ok(bytes) = blocking::read(&*log.device, at, bytes) else { return false };
+    let mut any = false;
     for entry in entries.iter().filter(may_stay) {
         let offset = (entry.place.0 - region.0) as usize;
         let found = bytes.get(offset..).and_then(|rest| log.stamp.record(rest, entry.place));
@@ -28,10 +29,12 @@ pub fn keep(engine: &Inner, region: Place, segment: &Segment, entries: &[Summary
         if engine.policy.keeps(segment, record_bytes, hits) {
             let to = engine.policy.log_of_kept(segment.log, record_bytes, hits);
             if !append_again(engine, entry, to.0, &header.again(payload)) {
-                return;
+                break;
             }
+            any = true;
         }
     }
+    any
 }
 
 /// Append a record once more, unless a newer version came meanwhile; false if there is no more room for any.

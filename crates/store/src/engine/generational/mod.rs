@@ -16,7 +16,8 @@
 //!   index, so that one may turn out to be damaged; or to a newer record; or to a mark of removal that lasts by then. There is a
 //!   snapshot by then: without one, nobody knows what counts once something was written over.
 //! - A segment that has left says at its end that nothing in it counts, and that lasts before one that leaves later is written over.
-//! - One thread takes snapshots and cleans, so no segment becomes free while a snapshot is being taken.
+//! - One thread takes snapshots and cleans, and the one that takes the last snapshot waits for it: no segment becomes free while a
+//!   snapshot is being taken.
 //!
 //! # Decisions
 //!

@@ -4,7 +4,7 @@
 //! records, and what has a number that the snapshot does not cover is entered once more, in the order of the numbers. What it
 //! does cover counts only if it leads there: so nothing comes back that was replaced, removed or evicted before.
 //!
-//! Without a whole snapshot, in a disk that was never written round, all records count. In one that was, nobody knows what
+//! Without a whole snapshot, in a disk of which nothing has left, all records count. In another one, nobody knows what
 //! was replaced by records that are gone: it opens empty, and its first act is to say so in both snapshots. So that this needs a
 //! damaged disk, whatever is opened without a snapshot has one taken at once, and nothing is cleaned without one.
 
@@ -211,15 +211,13 @@ fn after_a_crash(
     let entries = || regions.iter().flatten().flat_map(|alone| &alone.entries);
     let next_number = entries().map(|entry| entry.number + 1).fold(before.next_number.max(up_to), u64::max);
     let went_round = layout.lap(newest) > 1;
-    for region in &mut regions {
-        region.take_if(|alone| alone.is_void);
-    }
+    let has_left = regions.iter().flatten().any(|alone| alone.is_void);
     // In the first lap the logs begin one segment after the other. Beyond the newest lie those that were begun and hold nothing
     // yet, one of each log at the most, and others that cannot be read; and then none.
     let found = (newest.0 - least.0) / layout.region_bytes;
     let begun_at_most = found as usize + policy.logs() + unreadable.len();
     let is_unreadable = unreadable.iter().any(|number| went_round || *number < begun_at_most);
-    if is_unreadable || (!had_snapshot && went_round) {
+    if is_unreadable || (!had_snapshot && (went_round || has_left)) {
         let newest = Place(newest.0 + layout.log_bytes());
         let next_number = next_number + NUMBERS_LEFT_OUT;
         let segments = vec![Default::default(); layout.regions as usize];
@@ -229,6 +227,9 @@ fn after_a_crash(
         return Ok(Found { index, segments, tally, ledger, damaged, is_void: true });
     }
     forget_bodiless(&scan, &mut regions);
+    for region in &mut regions {
+        region.take_if(|alone| alone.is_void);
+    }
     if !options.read_only {
         // A process that was killed may have left records unsynced that are found from now on, and that summaries are to
         // vouch for.
@@ -275,7 +276,7 @@ fn behind_what_was_on_its_way(newest: Place, number: u64, layout: LogLayout, pol
 fn found_anew(alone: &Alone, before: Option<Known>, policy: &Generations, now: u64) -> Known {
     let objects = alone.entries.iter().filter(|entry| entry.kind.is_indexed()).count() as u32;
     let log = match u64::from(objects) {
-        0 => policy.log_of_part(None, false),
+        0 => policy.log_of_large(None, false),
         objects => policy.log_of_new(alone.used / objects, false),
     };
     Known {
@@ -289,13 +290,20 @@ fn found_anew(alone: &Alone, before: Option<Known>, policy: &Generations, now: u
 }
 
 /// A large object's table may be there while parts of its body are not: then the object was not acknowledged, and it must not
-/// hide what it was to replace.
+/// hide what it was to replace. Parts that have left are another thing: their region says so, or was begun anew since. That object was
+/// there, and what it replaced must not come back.
 fn forget_bodiless(scan: &Scan<'_>, regions: &mut [Option<Alone>]) {
     let walked = regions.iter().flatten().filter_map(|alone| alone.walked.as_ref());
     let there: HashSet<Place> = walked.flat_map(|walked| walked.records.iter().copied()).collect();
     let sealed: HashSet<Place> =
         regions.iter().flatten().filter(|alone| alone.walked.is_none()).map(|alone| alone.region).collect();
-    let lost = |place: Place| !sealed.contains(&scan.layout.region_of(place)) && !there.contains(&place);
+    let begun: Vec<_> = regions.iter().map(|alone| alone.as_ref().map(|alone| alone.region)).collect();
+    let lost = |place: Place| {
+        let region = scan.layout.region_of(place);
+        let now = begun.get(scan.layout.region_number(region)).copied().flatten();
+        let has_left = now.is_some_and(|now| now > region);
+        !has_left && !sealed.contains(&region) && !there.contains(&place)
+    };
     for alone in regions.iter_mut().flatten() {
         if let Some(walked) = &mut alone.walked {
             walked.forget_bodiless(lost);

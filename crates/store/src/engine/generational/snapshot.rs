@@ -105,8 +105,10 @@ pub fn take(engine: &Inner, is_clean: bool) -> bool {
         }
         Err(error) => {
             if let Some(displaced) = engine.indexed.index.displaced() {
-                displaced.forget();
+                displaced.suspect_all();
             }
+            // The other area has the only one now: the next goes where this one was to go.
+            covered.next = number + 2;
             tracing::warn!("no snapshot of the index could be written, and without one no segment is cleaned: {error}");
             log.frontier.room_was_made();
             false

@@ -1,6 +1,6 @@
 //! Which large objects are being stored, or were just now.
 //!
-//! Their parts lie in the log of large objects before anything leads to them. An object may be larger than all that the log had
+//! Their parts lie in a log of large objects before anything leads to them. An object may be larger than all that the log had
 //! before: its first parts are then the oldest there, and would leave while the last are still to come, or with the next segment that
 //! is cleaned once it is whole, before anybody can ask for it.
 
@@ -50,9 +50,10 @@ impl Storing {
         self.0.lock().get(&id.0).filter(|parts| !parts.is_whole).map(|parts| parts.log)
     }
 
-    /// The object is whole.
-    pub fn stored(&self, id: &Digest, now: u64) {
-        if let Some(parts) = self.0.lock().get_mut(&id.0) {
+    /// An object is whole whose parts begin so. If it is another version than the one that is coming, that one goes on.
+    pub fn stored(&self, id: &Digest, first: Option<Place>, now: u64) {
+        if let Some(parts) = self.0.lock().get_mut(&id.0).filter(|parts| !parts.is_whole && Some(parts.first) == first)
+        {
             (parts.last, parts.is_whole) = (now, true);
         }
     }
@@ -65,12 +66,19 @@ impl Storing {
         }
     }
 
-    /// Where the oldest part of an object that is being stored lies, or was stored less than `grace` of the policy's time ago. One of
-    /// which no part came for `patience` was given up: nobody says so.
-    pub fn since(&self, now: u64, patience: u64, grace: u64) -> Option<Place> {
+    /// From where on the parts in each log are of objects that are being stored, or were less than `grace` of the policy's time ago.
+    /// One of which no part came for `patience` was given up: nobody says so.
+    pub fn since(&self, now: u64, patience: u64, grace: u64) -> BTreeMap<u8, Place> {
         let mut all = self.0.lock();
         all.retain(|_, parts| now.saturating_sub(parts.last) <= if parts.is_whole { grace } else { patience });
-        all.values().map(|parts| parts.first).min()
+        let mut since = BTreeMap::new();
+        for parts in all.values() {
+            since
+                .entry(parts.log)
+                .and_modify(|first: &mut Place| *first = parts.first.min(*first))
+                .or_insert(parts.first);
+        }
+        since
     }
 }
 
@@ -82,26 +90,30 @@ mod tests {
     fn what_is_being_stored_is_known_until_it_is_stored_or_given_up() {
         let storing = Storing::default();
         let id = |n: u8| Digest([n; 16]);
+        let since = |now, patience, grace| storing.since(now, patience, grace).into_iter().collect::<Vec<_>>();
         storing.part(&id(1), 8, Place(500), 0);
         storing.part(&id(2), 9, Place(300), 10);
         storing.part(&id(1), 8, Place(700), 90);
-        assert_eq!(storing.since(100, 100, 0), Some(Place(300)));
+        assert_eq!(since(100, 100, 0), [(8, Place(500)), (9, Place(300))]);
         assert_eq!([1, 2, 3].map(|n| storing.log_of(&id(n))), [Some(8), Some(9), None]);
         storing.removed(&id(3));
-        assert_eq!(storing.since(111, 100, 0), Some(Place(500)), "nothing came of the other for so long");
-        storing.stored(&id(1), 120);
-        assert_eq!(storing.since(130, 100, 10), Some(Place(500)), "just now");
+        assert_eq!(since(111, 100, 0), [(8, Place(500))], "nothing came of the other for so long");
+        storing.stored(&id(1), Some(Place(100)), 115);
+        assert_eq!(storing.log_of(&id(1)), Some(8), "the version before was told to be fresh");
+        storing.stored(&id(1), Some(Place(500)), 120);
+        storing.stored(&id(1), Some(Place(500)), 125);
+        assert_eq!(since(130, 100, 10), [(8, Place(500))], "just now");
         assert_eq!(storing.log_of(&id(1)), None, "the next version may go elsewhere");
-        assert_eq!(storing.since(131, 100, 10), None);
+        assert_eq!(since(131, 100, 10), [], "however often it is told to be fresh");
         storing.part(&id(1), 7, Place(600), 140);
-        assert_eq!((storing.since(140, 100, 100), storing.log_of(&id(1))), (Some(Place(600)), Some(7)));
+        assert_eq!((since(140, 100, 100), storing.log_of(&id(1))), (vec![(7, Place(600))], Some(7)));
         storing.removed(&id(1));
-        assert_eq!(storing.since(140, 100, 100), None);
+        assert_eq!(since(140, 100, 100), []);
         (0..200).for_each(|n| storing.part(&id(n), 8, Place(n.into()), 111));
         assert_eq!(storing.0.lock().len(), MOST);
-        assert_eq!(storing.since(111, 0, 0), Some(Place(0)));
-        (0..200).for_each(|n| storing.stored(&id(n), 111));
+        assert_eq!(since(111, 0, 0), [(8, Place(0))]);
+        (0..200).for_each(|n| storing.stored(&id(n), Some(Place(n.into())), 111));
         storing.part(&id(201), 8, Place(999), 111);
-        assert_eq!(storing.since(111, 0, 0), Some(Place(999)), "what is being stored goes before what was");
+        assert_eq!(since(111, 0, 0), [(8, Place(999))], "what is being stored goes before what was");
     }
 }

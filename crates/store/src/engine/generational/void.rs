@@ -1,12 +1,12 @@
 //! What a segment says of objects that are not there any more, said once more before the segment goes.
 //!
 //! A record voids all older ones of its object. When it goes before both snapshots know of that, an older one may be on the
-//! disk still, and would come back after a crash. It may lie in a segment that has left: each of those has a word at its end
-//! which says that nothing in it counts any more, until it is written over. Or it may lie in one that is there, if it was displaced:
+//! disk still, and would come back after a crash. It may lie in a segment that has left: each of those says at its
+//! end that nothing in it counts any more, until it is written over; one that cannot makes all sets suspect. Or it may lie in one that is there, if it was displaced:
 //! the index knows in which sets that happened since the older snapshot ([`crate::engine::segments::Index::may_displace`]). So for
 //! each entry in such a set, newer than what both snapshots cover, that the index has nothing of, a mark of removal is written, 64 bytes. Where
-//! the index has something, that is newer and voids by itself. All of it lasts before the segment is written over, and with it the
-//! words of the segments that left before: a newer record that a power cut takes voids nothing.
+//! the index has something, that is newer and voids by itself. All of it lasts before the segment is written over, and with it
+//! what segments that left before say at their ends: a newer record that a power cut takes voids nothing.
 //!
 //! The marks go into the log that the segment is of. So they are few among its objects, and when they leave young themselves, and
 //! have to be said once more, they are fewer each time; a log of marks alone would say all of them for ever. Where they would
@@ -19,7 +19,8 @@ use super::snapshot;
 use crate::engine::Record;
 use crate::engine::segments::cleaner;
 use crate::layout::SummaryEntry;
-use crate::terms::Digest;
+use crate::layout::scan::Scan;
+use crate::terms::{Digest, Place};
 
 /// Marks take less than this part of a segment.
 const MOST_OF_A_SEGMENT: u64 = 16;
@@ -34,6 +35,23 @@ pub fn say_again(engine: &Inner, log: u8, entries: &[SummaryEntry]) -> bool {
         return false;
     }
     entries.iter().filter(voids).all(|entry| say(engine, log, entry.id_low)) && snapshot::settle(engine).is_ok()
+}
+
+/// Say at the end of a segment that nothing in it counts; false if the disk takes it not. What was written again of it lasts before that,
+/// or a kill would take both.
+pub fn leave(engine: &Inner, scan: &Scan<'_>, region: Place, was_rewritten: bool) -> bool {
+    if was_rewritten && snapshot::settle(engine).is_err() {
+        return false;
+    }
+    let written = scan.void(region);
+    let bytes = engine.indexed.log.layout.summary_bytes(0);
+    engine.policy.pay(bytes);
+    engine.marks.fetch_add(bytes, Relaxed);
+    engine.indexed.log.frontier.wrote_beside(written.is_ok());
+    if let Err(error) = &written {
+        tracing::warn!("a segment could not say that what it held has left, and marks of removal will say so: {error}");
+    }
+    written.is_ok()
 }
 
 /// Write a mark, unless something newer is there; false if the disk takes none.

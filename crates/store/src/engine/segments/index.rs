@@ -5,7 +5,7 @@ mod displaced;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use self::displaced::Displaced;
+pub use self::displaced::Displaced;
 use super::format::{MOST_HITS, Set, Slot, WAYS, fingerprint};
 use crate::engine::{Kind, Place};
 use crate::index::Sets;

@@ -128,26 +128,24 @@ impl Generations {
     /// The log of a record that comes from a client; `returns` if it was there before and has left not long ago.
     pub fn log_of_new(&self, record_bytes: u64, returns: bool) -> Log {
         if self.is_large(record_bytes) {
-            return self.log_of_large(record_bytes, returns);
+            return self.log_of_large(Some(record_bytes), returns);
         }
         self.shape.log(record_bytes, usize::from(returns && self.parts.ghosts))
     }
 
-    /// The log of a large object, of so many bytes in all, which is stored.
-    pub fn log_of_large(&self, object_bytes: u64, returns: bool) -> Log {
-        let log = self.log_of_part(Some(object_bytes), returns);
+    /// The log of a large object of so many bytes in all. Where nobody knows how many that will be, they are many.
+    pub fn log_of_large(&self, object_bytes: Option<u64>, returns: bool) -> Log {
+        let generation = usize::from(returns && self.parts.ghosts);
+        self.shape.log_of_large(object_bytes.unwrap_or(u64::MAX), self.segment_bytes, generation)
+    }
+
+    /// An object of so many bytes in all was stored in a log. Of large ones the mean is known from it.
+    pub fn stored_in(&self, log: Log, object_bytes: u64) {
         let class = self.shape.class_of_large(log).and_then(|class| self.large.get(class));
         if let Some((objects, bytes)) = class {
             objects.fetch_add(1, Relaxed);
             bytes.fetch_add(object_bytes, Relaxed);
         }
-        log
-    }
-
-    /// The log of a part of a large object of so many bytes in all. Where nobody knows how many that will be, they are many.
-    pub fn log_of_part(&self, object_bytes: Option<u64>, returns: bool) -> Log {
-        let generation = usize::from(returns && self.parts.ghosts);
-        self.shape.log_of_large(object_bytes.unwrap_or(u64::MAX), self.segment_bytes, generation)
     }
 
     /// Time goes on from here: that of a policy before.
@@ -258,9 +256,13 @@ impl Generations {
 
     /// Objects in a segment: large ones by their bytes.
     fn objects(&self, segment: &Segment) -> f64 {
-        let class = self.shape.class_of_large(segment.log).and_then(|class| self.large.get(class));
-        let Some((objects, bytes)) = class else { return f64::from(segment.live) };
-        segment.live_bytes as f64 * objects.load(Relaxed) as f64 / bytes.load(Relaxed).max(1) as f64
+        let Some(class) = self.shape.class_of_large(segment.log) else { return f64::from(segment.live) };
+        let (objects, bytes) =
+            self.large.get(class).map_or((0, 0), |(objects, bytes)| (objects.load(Relaxed), bytes.load(Relaxed)));
+        // Before any was stored, as after a start, they are taken to be as large as the class begins.
+        let guess = self.shape.least_of_large(class, self.segment_bytes);
+        let mean = if objects > 0 { bytes as f64 / objects as f64 } else { guess as f64 };
+        segment.live_bytes as f64 / mean.max(1.0)
     }
 
     /// What a byte of a segment is worth.

@@ -22,6 +22,9 @@ pub struct Shape {
 const BOUNDS: [&[u64]; Shape::MOST_CLASSES] =
     [&[], &[8 << 10], &[4 << 10, 16 << 10], &[2 << 10, 6 << 10, 18 << 10], &[2 << 10, 8 << 10, 32 << 10, 128 << 10]];
 
+/// Segments that the objects of all classes of large ones but the last take at the most.
+const LARGE_SEGMENTS: [u64; Shape::MOST_LARGE - 1] = [1, 4, 16];
+
 impl Shape {
     /// More classes are not known.
     pub const MOST_CLASSES: usize = 5;
@@ -72,10 +75,16 @@ impl Shape {
         Some(number / self.large_generations.max(1)).filter(|class| *class < self.large)
     }
 
+    /// Bytes above which an object is of a class of large ones.
+    pub(super) fn least_of_large(self, class: usize, segment_bytes: u64) -> u64 {
+        let before = class.checked_sub(1).and_then(|before| LARGE_SEGMENTS.get(before));
+        before.map_or(segment_bytes / 4, |segments| segment_bytes.saturating_mul(*segments))
+    }
+
     /// The log of large objects of so many bytes in a generation, on a disk with such segments.
     pub(super) fn log_of_large(self, object_bytes: u64, segment_bytes: u64, generation: usize) -> Log {
         let segments = object_bytes.div_ceil(segment_bytes.max(1));
-        let class = [1, 4, 16].iter().filter(|most| segments > **most).count();
+        let class = LARGE_SEGMENTS.iter().filter(|most| segments > **most).count();
         let generation = generation.min(self.large_generations - 1);
         Log((self.small() + class.min(self.large - 1) * self.large_generations + generation) as u8)
     }

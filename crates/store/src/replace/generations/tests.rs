@@ -28,9 +28,9 @@ fn records_go_by_size_and_generation() {
         "large ones have two generations"
     );
     let large = [SEGMENT, SEGMENT + 1, 99 * SEGMENT];
-    assert_eq!(large.map(|bytes| policy.log_of_large(bytes, false)), [8, 10, 10].map(Log));
-    assert_eq!(large.map(|bytes| policy.log_of_part(Some(bytes), true)), [9, 11, 11].map(Log));
-    assert_eq!(policy.log_of_part(None, false), Log(10), "where nobody knows, they are many");
+    assert_eq!(large.map(|bytes| policy.log_of_large(Some(bytes), false)), [8, 10, 10].map(Log));
+    assert_eq!(large.map(|bytes| policy.log_of_large(Some(bytes), true)), [9, 11, 11].map(Log));
+    assert_eq!(policy.log_of_large(None, false), Log(10), "where nobody knows, they are many");
     assert_eq!([8, 9, 10, 11].map(|log| policy.shape().generation(Log(log))), [0, 1, 0, 1]);
     let wide = Shape { classes: 2, generations: 3, large: 4, large_generations: 2 };
     let sizes = [1, 2, 4, 5, 16, 17, 999].map(|segments| wide.log_of_large(segments * SEGMENT, SEGMENT, 0));
@@ -84,7 +84,7 @@ fn nothing_divides_by_zero() {
             let policy = Generations::new(disk, segment, value);
             let empty = Segment { log: Log(0), born: u64::MAX, live: 0, live_bytes: 0 };
             let odd = Segment { log: Log(255), born: 0, live: u32::MAX, live_bytes: u64::MAX };
-            let large = Segment { log: policy.log_of_part(None, false), born: 0, live: 0, live_bytes: 9000 };
+            let large = Segment { log: policy.log_of_large(None, false), born: 0, live: 0, live_bytes: 9000 };
             policy.learn([empty, odd, large].into_iter());
             assert!(policy.victim([empty, odd, large].into_iter()).is_some());
             policy.hit(Log(255), u64::MAX);
@@ -166,4 +166,21 @@ fn bytes_are_worth_more_where_bytes_count() {
         policy.victim([small, few].into_iter())
     };
     assert_eq!([Value::Objects, Value::Bytes].map(victim), [Some(Log(6)), Some(Log(0))]);
+}
+
+/// A class of which nothing was stored since the start was worth nothing, and left first whatever its hits were.
+#[test]
+fn large_objects_are_worth_something_before_their_mean_is_known() {
+    let policy = policy();
+    policy.stored(DISK / 2);
+    let log = policy.log_of_large(Some(3 * SEGMENT), false);
+    let large = Segment { log, born: 0, live: 0, live_bytes: SEGMENT };
+    let cold = Segment { log: Log(6), born: 0, live: 3, live_bytes: SEGMENT };
+    (0..1000).for_each(|_| policy.hit(log, DISK / 2));
+    policy.learn([large, cold].into_iter());
+    assert_eq!(policy.victim([large, cold].into_iter()), Some(Log(6)));
+    policy.stored_in(log, 3 * SEGMENT);
+    policy.stored_in(Log(6), SIZE);
+    policy.learn([large, cold].into_iter());
+    assert_eq!(policy.victim([large, cold].into_iter()), Some(Log(6)));
 }

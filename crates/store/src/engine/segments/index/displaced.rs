@@ -42,8 +42,8 @@ impl Displaced {
         }
     }
 
-    /// Nobody knows any more: the snapshot was not written, or what left with a segment was not said.
-    pub fn forget(&self) {
+    /// Nobody knows any more: the snapshot was not written, or a segment does not say that what it held has left.
+    pub fn suspect_all(&self) {
         self.since.iter().for_each(|word| word.store(u64::MAX, Relaxed));
     }
 
@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(there(&displaced), [3, 64, 129]);
         displaced.snapshot_begins();
         assert_eq!(there(&displaced), [3]);
-        displaced.forget();
+        displaced.suspect_all();
         assert_eq!(there(&displaced).len(), 130);
         assert_eq!(displaced.allocated_bytes(), 48);
         displaced.note(1 << 40);
