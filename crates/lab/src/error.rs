@@ -25,7 +25,7 @@ pub enum LabError {
     },
     /// The experiment replays one log and was given none or several.
     #[error(
-        "{name} replays one log, not {given}: tinaja lab {name} LOG (Squid, Common, Combined or JSON, .tsv or .csv, also packed by gzip or zstd)"
+        "{name} takes exactly one log, and {given} were given: tinaja lab {name} LOG (Squid, Common, Combined or JSON, .tsv or .csv, also compressed with gzip or zstd)"
     )]
     NeedsTrace {
         /// Which experiment.

@@ -406,7 +406,7 @@ pub struct Lab {
     #[arg(long, value_name = "N", requires = "name", value_parser = clap::value_parser!(u32).range(1000..=10_000_000))]
     pub requests: Option<u32>,
     /// A log to replay, for the experiments that replay logs; may be repeated. Squid, Common, Combined or JSON access logs,
-    /// or tables of requests as .tsv or .csv. Any of them may be packed by gzip or zstd.
+    /// or tables of requests as .tsv or .csv. Any of them may be compressed with gzip or zstd.
     #[arg(long, value_name = "FILE")]
     pub trace: Vec<PathBuf>,
     /// With replay: an engine to replay the log with, as of serve; may be repeated. Default: all that have a disk to themselves.

@@ -1,6 +1,6 @@
 //! `tinaja lab`: experiments, and where their reports go.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write, stdout};
 use std::path::{Path, PathBuf};
 
@@ -49,6 +49,15 @@ pub fn lab(flags: Lab) -> Result<()> {
     };
     let is_all = name == "all";
     let page = flags.report.clone().or_else(|| (is_all && flags.quick).then(|| PathBuf::from(REPORT)));
+    // A page that cannot be written is known before hours of work.
+    if let Some(file) = &page {
+        OpenOptions::new().create(true).append(true).open(file).with_context(|| {
+            format!(
+                "cannot write {}: name a file in a directory that you may write to with --report FILE",
+                file.display()
+            )
+        })?;
+    }
     let mut ran = Vec::new();
     for experiment in &chosen {
         let came = match experiment.needs.missing().filter(|_| is_all) {
@@ -110,8 +119,10 @@ fn only_replay_takes(flags: &Lab, chosen: &[Experiment]) -> Result<()> {
         ("--engine", !flags.engine.is_empty()),
         ("--disk", !flags.disk.is_empty()),
         ("--memory", flags.memory.is_some()),
-        ("a log behind the name", flags.access_log.is_some()),
     ];
+    if let Some(log) = &flags.access_log {
+        bail!("only replay takes a log without a flag: give {} its log with --trace {}", other.name, log.display());
+    }
     match given.iter().find(|(_, is_given)| *is_given) {
         Some((flag, _)) => bail!("{flag} works with replay only, not with {}", other.name),
         None => Ok(()),

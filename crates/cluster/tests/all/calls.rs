@@ -2,7 +2,7 @@
 //! here depends on how busy the machine is.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use h2::client::{Builder, ResponseFuture, SendRequest};
@@ -21,6 +21,11 @@ use tokio_rustls::TlsConnector;
 use crate::support::{files, joining};
 
 const SECOND: Duration = Duration::from_secs(1);
+/// What has not happened after so much real time will not happen.
+const IN_VAIN: Duration = Duration::from_secs(60);
+
+/// A call on its way: its status and what it brings.
+type Call = JoinHandle<(StatusCode, Vec<u8>)>;
 
 /// A connection to a node, by another that does nothing of its own accord.
 struct Neighbour {
@@ -47,14 +52,14 @@ impl Neighbour {
         requests.send_request(request, is_all).unwrap()
     }
 
-    /// A call, and how it ends: its status and what it brings.
-    async fn call(&mut self, said: &'static str) -> JoinHandle<(StatusCode, Vec<u8>)> {
+    async fn call(&mut self, said: &'static str) -> Call {
         let (answer, mut sending) = self.ask(Method::POST, "/call", false).await;
         sending.send_data(Bytes::from_static(said.as_bytes()), true).unwrap();
         tokio::spawn(ended(answer))
     }
 
-    /// Moves the node's clock, a second at a time. What was asked before is taken up before the clock moves: a later request has been answered.
+    /// Moves the node's clock, a second at a time. What was asked before is mostly taken up before the clock moves: a later request has been answered, by
+    /// another thread perhaps. What the node gave on it had taken up for certain.
     async fn wait(&mut self, seconds: u32) {
         for _ in 0..seconds {
             let (answer, _) = self.ask(Method::GET, "/memory?at=0&bytes=64", true).await;
@@ -62,6 +67,20 @@ impl Neighbour {
             self.hand.advance(SECOND);
         }
     }
+
+    /// Moves the node's clock until all of these have ended.
+    async fn wait_for(&mut self, calls: &[Call]) {
+        let began = Instant::now();
+        while !calls.iter().all(Call::is_finished) {
+            assert!(began.elapsed() < IN_VAIN, "calls do not end, however long they have taken by the node's clock");
+            self.wait(1).await;
+        }
+    }
+}
+
+/// How a call ends whose time is over.
+async fn end_of(call: Call) -> (StatusCode, Vec<u8>) {
+    tokio::time::timeout(IN_VAIN, call).await.expect("a call does not end, and its time is over").unwrap()
 }
 
 async fn ended(answer: ResponseFuture) -> (StatusCode, Vec<u8>) {
@@ -95,34 +114,36 @@ async fn calls_that_are_not_answered_end() {
         let one_more = neighbour.call("one too many").await;
         neighbour.wait(4).await;
         assert!(!one_more.is_finished() && silent.iter().all(|call| !call.is_finished()));
-        neighbour.wait(2).await;
-        assert_eq!(one_more.await.unwrap(), (StatusCode::SERVICE_UNAVAILABLE, Vec::new()));
-        neighbour.wait(3).await;
+        // Its five seconds may have begun a second late. The others' ten are not over, so it ends without a turn.
+        neighbour.wait(5).await;
+        assert_eq!(end_of(one_more).await, (StatusCode::SERVICE_UNAVAILABLE, Vec::new()));
         assert!(held.iter().all(|answer| !answer.is_closed()), "after nine seconds all are waited for");
         neighbour.wait(2).await;
         for (call, answer) in silent.into_iter().zip(&mut held) {
-            assert_eq!(call.await.unwrap(), (StatusCode::SERVICE_UNAVAILABLE, Vec::new()));
+            assert_eq!(end_of(call).await, (StatusCode::SERVICE_UNAVAILABLE, Vec::new()));
             answer.closed().await;
         }
         assert!(taken.try_recv().is_err(), "what had no turn does not come to the program");
     }
     // As many as there are turns begin to say something, and stop.
-    let mut begun = Vec::new();
+    let (mut begun, mut unsaid) = (Vec::new(), Vec::new());
     for _ in 0..MAX_CALLS_AT_ONCE {
         let (answer, sending) = neighbour.ask(Method::POST, "/call", false).await;
-        begun.push((tokio::spawn(ended(answer)), sending));
+        begun.push(tokio::spawn(ended(answer)));
+        unsaid.push(sending);
     }
     neighbour.wait(4).await;
-    assert!(begun.iter().all(|(call, _)| !call.is_finished()));
-    neighbour.wait(2).await;
-    for (call, _sending) in begun {
-        assert_eq!(call.await.unwrap().0, StatusCode::BAD_REQUEST);
+    assert!(begun.iter().all(|call| !call.is_finished()));
+    neighbour.wait_for(&begun).await;
+    for call in begun {
+        assert_eq!(end_of(call).await.0, StatusCode::BAD_REQUEST);
     }
+    drop(unsaid);
     let answered = neighbour.call("to somebody").await;
     let (said, answer) = taken.recv().await.unwrap();
     assert_eq!(said, "to somebody");
     answer.send(Bytes::from_static(b"heard")).unwrap();
-    assert_eq!(answered.await.unwrap(), (StatusCode::OK, b"heard".to_vec()));
+    assert_eq!(end_of(answered).await, (StatusCode::OK, b"heard".to_vec()));
     neighbour.connection.abort();
     drop(neighbour);
     tokio::task::spawn_blocking(move || drop(node)).await.unwrap();

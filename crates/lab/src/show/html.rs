@@ -54,8 +54,8 @@ pub fn html(ran: &[Ran]) -> Result<String, LabError> {
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
          <title>Tinaja's laboratory</title><style>{STYLE}</style></head><body>\n<h1>Tinaja's laboratory</h1>\n\
-         <p>Tables and figures of published papers, measured again by <code>tinaja lab</code> in {}. Where a paper has a figure, \
-         it stands beside ours; below each experiment is how it was measured and why it differs.</p>\n<div class=\"wide\"><table class=\"list\">\
+         <p>Experiments of <code>tinaja lab</code>, which took {}. Where an experiment repeats a table or a figure of a paper, the \
+         paper's numbers stand beside ours. Below each experiment is how it was measured.</p>\n<div class=\"wide\"><table class=\"list\">\
          <tr><th>experiment</th><th>shows</th><th class=\"number\">time</th></tr>\n",
         time(reports().map(|(_, took)| took).sum())
     );
@@ -165,7 +165,7 @@ mod tests {
         let ran = Ran { name: "n", shows: "what", came: Came::Report(report, Duration::from_secs(130)) };
         let page = html(&[ran, left_out, failed]).unwrap();
         for part in [
-            "in 3 min",
+            "which took 3 min",
             "<td class=\"number\">3 min</td>",
             "Left out: it needs root.",
             "It failed: no &lt;disk&gt;.",

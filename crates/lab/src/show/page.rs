@@ -37,10 +37,11 @@ pub fn page(report: &Report, picture: Option<&str>, experiment: &Experiment, set
     page
 }
 
-/// The name of a log's file, without what would end the command that it stands in.
-fn plain_name(log: &Path) -> String {
+/// The name of a log's file as reports have it: `_` for each letter that a page or a terminal would take for more than a letter.
+pub fn plain_name(log: &Path) -> String {
     let name = log.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    name.chars().map(|letter| if letter == '`' || letter.is_control() { '_' } else { letter }).collect()
+    let is_special = |letter: char| letter.is_control() || matches!(letter, '`' | '|' | '<');
+    name.chars().map(|letter| if is_special(letter) { '_' } else { letter }).collect()
 }
 
 /// The page that leads to those of the experiments that have one.
@@ -86,11 +87,11 @@ mod tests {
         assert!(made(&Setup::default()).contains("Made by `tinaja lab n --quick --seed 7`."));
         let many = Setup { requests: Some(9), ..Setup::default() };
         assert!(made(&many).contains("`tinaja lab n --quick --seed 7 --requests 9`."));
-        let logs = ["/var/log/site.tsv.gz", "b`ad\n.log"].map(PathBuf::from).to_vec();
+        let logs = ["/var/log/site.tsv.gz", "b`a|<d\n.log"].map(PathBuf::from).to_vec();
         let (engines, disks) = (vec![engines::SEGMENTED], vec![DiskPart::Percent(2.5), DiskPart::Bytes(4096)]);
         let of_logs =
             Setup { traces: logs, replay: ReplayOptions { engines, disks, memory_bytes: 9 }, ..Setup::default() };
-        let asked = " --trace site.tsv.gz --trace b_ad_.log --engine segmented --disk 2.5% --disk 4096 --memory 9";
+        let asked = " --trace site.tsv.gz --trace b_a__d_.log --engine segmented --disk 2.5% --disk 4096 --memory 9";
         assert!(made(&of_logs).contains(&format!("`tinaja lab n --quick --seed 7{asked}`.")), "{}", made(&of_logs));
         let another = page(&report, None, experiments::find("hashcache-index").unwrap(), &of_logs);
         assert!(another.contains("`tinaja lab n --quick --seed 7`."), "{another}");

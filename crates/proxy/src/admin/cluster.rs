@@ -15,13 +15,14 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Says how the cluster is; `None` where there is none at the moment.
 pub type Describe = Arc<dyn Fn() -> Pending<Option<serde_json::Value>> + Send + Sync>;
 
-/// The other nodes, as figures: none where there is no cluster, and nothing where the node does not answer within a second.
+/// The other nodes, as figures: zeros where this process is no node at the moment, so that an alert sees it. There are none where no cluster is
+/// configured, and where the node does not answer within a second: what is not known is not said.
 pub(crate) async fn families(describe: Option<&Describe>, clock: &Clock) -> Vec<MetricFamily> {
-    let status = match describe {
-        Some(describe) => clock.timeout(PATIENCE, describe()).await.ok().flatten(),
-        None => Some(serde_json::Value::Null),
-    };
-    status.as_ref().map_or_else(Vec::new, figures)
+    let Some(describe) = describe else { return Vec::new() };
+    match clock.timeout(PATIENCE, describe()).await {
+        Ok(status) => figures(&status.unwrap_or_default()),
+        Err(_) => Vec::new(),
+    }
 }
 
 fn figures(status: &serde_json::Value) -> Vec<MetricFamily> {
@@ -46,11 +47,24 @@ fn figures(status: &serde_json::Value) -> Vec<MetricFamily> {
 mod tests {
     use super::*;
 
+    fn values(families: &[MetricFamily]) -> Vec<f64> {
+        families.iter().map(|family| family.get_metric()[0].get_gauge().get_value()).collect()
+    }
+
+    /// A server that could not join its cluster, or has left it, has zeros; one without a cluster, and one whose node hangs, has none.
+    #[tokio::test(start_paused = true)]
+    async fn without_a_node_there_are_zeros() {
+        let clock = Clock::system();
+        let alone: Describe = Arc::new(|| Box::pin(async { None }));
+        assert_eq!(values(&families(Some(&alone), &clock).await), [0.0; 4]);
+        let hangs: Describe = Arc::new(|| Box::pin(std::future::pending()));
+        assert!(families(Some(&hangs), &clock).await.is_empty());
+        assert!(families(None, &clock).await.is_empty());
+    }
+
     #[test]
     fn other_nodes_are_counted() {
-        let said = |status: serde_json::Value| -> Vec<f64> {
-            figures(&status).iter().map(|family| family.get_metric()[0].get_gauge().get_value()).collect()
-        };
+        let said = |status: serde_json::Value| values(&figures(&status));
         let status = serde_json::json!({
             "peers": [{ "one_sided": true, "is_up": true }, { "one_sided": false, "is_up": true }, { "one_sided": false, "is_up": false }],
             "refused": [["box-9", "127.0.0.1:1", "another scheme"]],

@@ -181,3 +181,23 @@ impl FileCluster {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nodes whose rules for small objects differ are refused: each word is a scheme of its own.
+    #[test]
+    fn the_rule_for_small_objects_is_part_of_the_scheme() {
+        let scheme = |more: &str| {
+            let text = format!(
+                "node = \"n\"\nlisten = \"127.0.0.1:1\"\nca = \"a\"\ncertificate = \"b\"\nkey = \"c\"\nscheme = \"hybcc\"\n{more}"
+            );
+            toml::from_str::<FileCluster>(&text).unwrap().joining().unwrap().scheme
+        };
+        let hybcc = |small| Scheme::Hybcc { small_bytes: 8 << 10, small };
+        assert_eq!(scheme(""), hybcc(Small::AsBcc));
+        assert_eq!(scheme("small_scheme = \"bcc\""), hybcc(Small::AsBcc));
+        assert_eq!(scheme("small_scheme = \"ccwr\""), hybcc(Small::AsCcwr));
+    }
+}

@@ -79,15 +79,15 @@ fn a_node_goes_and_comes_back_twice() {
     for (what, settings) in [("with own disks", ""), ("with disks of homes", SETTINGS)] {
         let origin = Origin::of_patterns();
         let mut together = Together::start_with(4, &origin, settings);
-        let lives = |together: &Together| together.status(0)["own_homes"].as_u64().unwrap();
-        let share = lives(&together);
+        let homes = |together: &Together| together.status(0)["own_homes"].as_u64().unwrap();
+        let share = homes(&together);
         let servers = [0, 1, 2].map(|n: usize| together.nodes[n].listen);
         under_load(what, &servers, &paths(), |load| {
             for is_killed in [false, true] {
                 let signal = if is_killed { Signal::KILL } else { Signal::STOP };
                 together.nodes[3].process.signal(signal);
                 together.know(&[0, 1, 2], 2);
-                assert!(lives(&together) > share, "its share of the homes is the others'");
+                assert!(homes(&together) > share, "its share of the homes is the others'");
                 load.goes_on(200);
                 if is_killed {
                     together.restart(3);
@@ -104,6 +104,7 @@ fn a_node_goes_and_comes_back_twice() {
         if settings == SETTINGS {
             is_whole(&together, &origin);
         } else {
+            together.know(&[0, 1, 2, 3], 3);
             let url = format!("{}{}", crate::cluster::SITE, paths()[0]);
             assert_eq!(together.tinaja(3, &["purge", &url]).0, Some(0));
             assert!(!together.get(0, &paths()[0]).is_hit(), "a purge reaches all");

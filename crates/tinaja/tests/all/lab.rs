@@ -216,8 +216,8 @@ fn what_cannot_be_done_is_refused() {
         (&["all", "--plot", "a.svg"], "for all of them use --docs DIR"),
         (&["hashcache-index", "--disk", "10%"], "--disk works with replay only, not with hashcache-index"),
         (&["all", "--memory", "1MiB"], "--memory works with replay only, not with hashcache-table3"),
-        (&["hashcache-hits", "access.log"], "a log behind the name works with replay only, not with hashcache-hits"),
-        (&["replay"], "replay replays one log, not 0: tinaja lab replay LOG"),
+        (&["hashcache-hits", "access.log"], "give hashcache-hits its log with --trace access.log"),
+        (&["replay"], "replay takes exactly one log, and 0 were given: tinaja lab replay LOG"),
         (&["replay", "/no/such.log"], "cannot read the requests in /no/such.log: No such file"),
         (
             &["replay", "/etc/passwd"],
@@ -229,6 +229,11 @@ fn what_cannot_be_done_is_refused() {
         assert_eq!(output.status.code(), Some(1), "{says}");
         assert!(says.contains(why), "{says}");
     }
+    // Before anything runs: an experiment takes a second at least.
+    let output = lab(&["hashcache-index", "--quick", "--report", "/no/such/page.html"]);
+    let says = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(1) && output.stdout.is_empty(), "{says}");
+    assert!(says.contains("cannot write /no/such/page.html") && says.contains("--report FILE"), "{says}");
     assert_eq!(lab(&["--json"]).status.code(), Some(2), "of which experiment?");
     for wrong in [["--disk", "0%"], ["--disk", "ten"], ["--engine", "no-such"], ["--memory", "lots"]] {
         let output = lab(&["replay", "access.log", wrong[0], wrong[1]]);

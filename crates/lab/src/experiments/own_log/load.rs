@@ -10,6 +10,7 @@ use crate::experiment::{DiskPart, Setup};
 use crate::load::{Kept, MAX_REQUESTS, Request, read_trace_of};
 use crate::policies::Sequence;
 use crate::rig::beside_body;
+use crate::show::plain_name;
 
 /// Requests that are replayed where nobody says how many, and if it is to be quick.
 const REQUESTS: (usize, usize) = (1_000_000, 20_000);
@@ -67,7 +68,7 @@ impl Load {
         let sequence = Sequence::new(requests.iter().copied(), MOST_BODY_BYTES, beside_body(0));
         let mean = sequence.bytes / (sequence.objects as u64).max(1);
         Ok(Load {
-            name: path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+            name: plain_name(path),
             span: requests.last().map(|request| request.time).unwrap_or_default(),
             requests,
             unreadable: (trace.unreadable, trace.unreadable_lines),
@@ -83,10 +84,11 @@ impl Load {
             [] => DISKS.map(DiskPart::Percent).to_vec(),
             asked => asked.to_vec(),
         };
-        asked.into_iter().map(|disk| self.disk(disk, memory_bytes())).collect()
+        asked.into_iter().map(|disk| self.disk(disk, setup.replay.memory_bytes, memory_bytes())).collect()
     }
 
-    fn disk(&self, asked: DiskPart, memory_bytes: u64) -> Result<Disk, LabError> {
+    /// One disk, with so much memory for hot objects, on a machine with so much memory.
+    fn disk(&self, asked: DiskPart, hot_bytes: u64, memory_bytes: u64) -> Result<Disk, LabError> {
         let all = self.sequence.bytes.max(1);
         let bytes = match asked {
             DiskPart::Bytes(bytes) => bytes,
@@ -101,14 +103,15 @@ impl Load {
                 "all objects of the log take {all:.1} MB: give --disk ten times as much at most"
             )));
         }
-        let needed = bytes / DISK_IN_MEMORY
-            + bytes / self.mean_object_bytes * 8
-            + self.requests.len() as u64 * REQUEST_IN_MEMORY;
+        let needed = (bytes / DISK_IN_MEMORY)
+            .saturating_add(bytes / self.mean_object_bytes * 8)
+            .saturating_add(self.requests.len() as u64 * REQUEST_IN_MEMORY)
+            .saturating_add(hot_bytes);
         if needed > memory_bytes / 2 {
             let [needed, half] = [needed, memory_bytes / 2].map(|bytes| bytes as f64 / 1e9);
             return Err(refused(format!(
-                "this may take {needed:.1} GB of memory, and half of what there is are {half:.1} GB: give a smaller --disk, or \
-                 fewer --requests"
+                "this may take {needed:.1} GB of memory, and half of this machine's is {half:.1} GB: give a smaller --disk or \
+                 --memory, or fewer --requests"
             )));
         }
         Ok(disk)
@@ -166,7 +169,7 @@ mod tests {
         let load = load("1,1,999880,1\n2,2,999880,1\n3,1,999880,1\n");
         let all = load.sequence.bytes;
         assert_eq!((all, load.mean_object_bytes), (2 * (999_880 + beside_body(0)), 8192));
-        let disk = |asked| load.disk(asked, 8 << 30);
+        let disk = |asked| load.disk(asked, 0, 8 << 30);
         assert_eq!(disk(DiskPart::Percent(50.0)).unwrap().bytes, all / 2 / 4096 * 4096);
         assert_eq!(disk(DiskPart::Bytes(9000)).unwrap().title(), "0.01 MB, 0.45 % of the log's objects");
         let refused = |asked| disk(asked).unwrap_err().to_string();
@@ -174,7 +177,14 @@ mod tests {
             disk(DiskPart::Bytes(1 << 30)).is_ok() && refused(DiskPart::Bytes(1 << 40)).contains("ten times as much")
         );
         let large = super::tests::load("1,1,1099511627776,1\n2,2,18446744073709551615,1\n");
-        let refused = large.disk(DiskPart::Percent(35.0), 8 << 30).unwrap_err().to_string();
+        let refused = large.disk(DiskPart::Percent(35.0), 0, 8 << 30).unwrap_err().to_string();
         assert!(refused.contains("GB of memory") && refused.contains("smaller --disk"), "{refused}");
+        // Memory for hot objects counts as well.
+        let half = DiskPart::Percent(50.0);
+        assert!(load.disk(half, 1 << 30, 8 << 30).is_ok());
+        for hot_bytes in [5 << 30, u64::MAX] {
+            let refused = load.disk(half, hot_bytes, 8 << 30).unwrap_err().to_string();
+            assert!(refused.contains("--memory"), "{refused}");
+        }
     }
 }

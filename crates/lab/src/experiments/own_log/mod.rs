@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn one_log_is_replayed_and_not_two() {
         let why = |traces: Vec<std::path::PathBuf>| run(&Setup { traces, ..Setup::default() }).unwrap_err().to_string();
-        assert!(why(vec![]).starts_with("replay replays one log, not 0"));
-        assert!(why(vec!["a".into(), "b".into()]).starts_with("replay replays one log, not 2"));
+        assert!(why(vec![]).starts_with("replay takes exactly one log, and 0 were given"));
+        assert!(why(vec!["a".into(), "b".into()]).starts_with("replay takes exactly one log, and 2 were given"));
     }
 }

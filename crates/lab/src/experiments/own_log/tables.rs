@@ -78,7 +78,7 @@ fn measured(ran: &Engine) -> [Cell; 10] {
         ms(0.50),
         ms(0.99),
         Cell::percent(busy),
-        if busy > 1.0 { "asks for more than this disk can do: times have no end" } else { "" }.into(),
+        if busy > 1.0 { "more requests than this disk can serve: the times mean nothing" } else { "" }.into(),
     ]
 }
 

@@ -211,15 +211,21 @@ impl<'a> Crowd<'a> {
         Ok(all)
     }
 
-    /// What each node that runs says of its siblings that run, since it was started; nothing of other kinds.
-    ///
-    /// Errors: one does not say it.
-    pub fn told(&self) -> Result<HashMap<u8, Told>, LabError> {
+    /// What each node that runs says of its siblings that run, since it was started; nothing of other kinds. One that does not say it in
+    /// time is warned about and left out: these are counts beside what is measured.
+    pub fn told(&self) -> HashMap<u8, Told> {
         if !matches!(self.kind, Kind::Squid(_)) {
-            return Ok(HashMap::new());
+            return HashMap::new();
         }
         let running: HashSet<_> = self.running.keys().map(|n| self.places.of(*n)).collect();
-        self.running.keys().map(|n| Ok((*n, squid::told(self.places.of(*n), &running)?))).collect()
+        let told = |n: &u8| match squid::told(self.places.of(*n), &running) {
+            Ok(told) => Some((*n, told)),
+            Err(why) => {
+                tracing::warn!(node = n, %why, "left out of what the Squids say of their siblings");
+                None
+            }
+        };
+        self.running.keys().filter_map(told).collect()
     }
 
     fn begin(&mut self, n: u8) -> Result<(), LabError> {

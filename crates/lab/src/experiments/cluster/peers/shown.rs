@@ -89,7 +89,7 @@ pub fn tables(cases: &[Case]) -> Vec<Table> {
                 told.row([
                     kind.name().into(),
                     (*name).into(),
-                    (nodes * (nodes - 1)).into(),
+                    (nodes * nodes.saturating_sub(1)).into(),
                     sum(&|(_, end)| end.usable).into(),
                     sum(&|(_, end)| end.fetched).into(),
                     sum(&|(begin, end)| end.by_digest.saturating_sub(begin.by_digest)).into(),
@@ -144,7 +144,7 @@ pub fn notes(setup: &Setup, places: &Places, left_out: &[String]) -> Vec<String>
             "{apart}. {NODES} nodes with {} MiB of disk and {} MiB of memory for objects each; one thread or process serves on each. \
              {} objects of {:.0} kB in the mean, asked for by Zipf's law with alpha {ALPHA}; {} requests fill the caches, then there are {} in each phase, {RATE} a second, {AT_ONCE} \
              at once at most. All caches get the same requests. The origin answers {} ms after it is asked. Every byte of every answer is compared with what it should be; one wrong byte ends the experiment. All share this \
-             machine's processors, so times compare these caches with each other, not with ones on eight machines. Builds ran beside it when the repository's page was made.",
+             machine's processors, so times compare these caches with each other, not with ones on eight machines.",
             ROOM.disk_bytes >> 20,
             ROOM.memory_bytes >> 20,
             setup.choose(OBJECTS.0, OBJECTS.1),
@@ -165,15 +165,18 @@ pub fn notes(setup: &Setup, places: &Places, left_out: &[String]) -> Vec<String>
          one worker; HAProxy: `balance uri`, `hash-type consistent`, a check every 500 ms, a node that refuses a connection is passed by at once, and a request whose node broke off before it answered goes to another."
             .to_owned(),
         format!(
-            "Squid: `aufs`, each a sibling of all others. With digests: no ICP; digests are made anew every {REBUILT_MINUTES} minutes of its clock, which goes {FASTER} times faster (faketime), since Squid fetches no more than one digest a minute and the same one each five; it has {} s after \
-             the fill to exchange them. With ICP: no digests, its clock is the machine's, and what is not here is asked of all siblings; with `proxy-only` what a sibling has given is not stored a second time. Squid asks no sibling for what is on an origin that it takes for nearer than 400 ms or five hops, as this one is: \
-             `minimum_direct_rtt 0` and `minimum_direct_hops 0` change that. What each says of its siblings is from its cache manager (`peer_select`). **Squids of Debian 12 (5.7-2+deb12u6) take in only a part of a long digest**: of 60 objects whose digest has 70 bytes another Squid finds all, of 500 with 345 bytes 142 (`scripts/squid-digests`). Those here are longer, so this row shows what that package does, not what digests can do; ICP is its way to share.",
-            TELL.as_secs()
+            "Squid: `aufs`, each a sibling of all others. With digests: no ICP; digests are made anew every {REBUILT_MINUTES} minutes of its clock, which goes {FASTER} times faster (faketime), since Squid fetches no more than one digest a minute and the same one each five; {}. With ICP: no digests, its clock is the machine's, and what is not here is asked of all siblings; with `proxy-only` what a sibling has given is not stored a second time. Squid asks no sibling for what is on an origin that it takes for nearer than 400 ms or five hops, as this one is: \
+             `minimum_direct_rtt 0` and `minimum_direct_hops 0` change that. What each says of its siblings is from its cache manager (`peer_select`). Some packages of Squid take in only a part of a long digest (`scripts/squid-digests` shows it); then this row shows what the package does, not what digests can do.",
+            if setup.quick {
+                "in short they get no time to exchange them after the fill".to_owned()
+            } else {
+                format!("they have {} s after the fill to exchange them", TELL.as_secs())
+            }
         ),
     ];
     if setup.quick {
         notes.push(
-            "In short: nodes that are younger than ten seconds validate what they have whenever another joins, and Squids have no time for digests."
+            "In short: nodes that are younger than ten seconds validate what they have whenever another joins."
                 .to_owned(),
         );
     }
