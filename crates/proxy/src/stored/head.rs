@@ -307,6 +307,12 @@ impl StoredHead {
         &self.wire
     }
 
+    /// The same lines in a buffer of their own, which what keeps a field for long may share: HPACK's table keeps fields as long as a
+    /// connection lives, and would keep the whole record with each. At most 96 KiB.
+    pub fn own_wire(&self) -> Bytes {
+        Bytes::copy_from_slice(&self.wire)
+    }
+
     /// The status.
     pub fn status(&self) -> StatusCode {
         self.wire.get(9..12).and_then(|code| StatusCode::from_bytes(code).ok()).unwrap_or_default()
@@ -317,9 +323,9 @@ impl StoredHead {
         header_map(&self.wire, wanted)
     }
 
-    /// The header, to be changed and sent.
+    /// The header, to be changed and sent. It shares nothing with what is stored ([`StoredHead::own_wire`]).
     pub fn header(&self) -> Option<ResponseHead> {
-        let headers = Fields::of_lines(&self.wire).ok()?;
+        let headers = Fields::of_lines(&self.own_wire()).ok()?;
         Some(ResponseHead { headers, ..ResponseHead::new(self.status()) })
     }
 }

@@ -11,7 +11,8 @@
 //! # Decisions
 //!
 //! - A plain hit is one read, and one write of the stored head, the changed fields and the body: to take headers apart would
-//!   cost more than the store does. Over HTTP/2 the stored lines become the fields that `h2` takes, once, and share the stored bytes.
+//!   cost more than the store does. Over HTTP/2 the stored lines become the fields that `h2` takes, once, and share one copy
+//!   of these lines: `h2` keeps fields for the life of a connection, and would keep the stored record with them.
 //! - The exchange gets what was found here and could not be used, or each stale object and each false read would cost the disk
 //!   twice.
 
