@@ -13,6 +13,8 @@
 //!
 //! In a log whose records have numbers the magic is "TjS2", and an entry has its record's number behind it, in 8 bytes.
 //!
+//! A footer of no entries and no used bytes says that whatever its region holds has left.
+//!
 //! The summary is a hint: it speeds reopening, and every record is verified when it is read. It is written once the
 //! records it names last, or it would lead to some that a cut of the power took.
 

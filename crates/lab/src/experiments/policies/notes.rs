@@ -12,8 +12,8 @@ pub fn notes() -> Vec<String> {
         "Segments are a 64th of the disk, 256 KiB at the least. Below 16 MB a disk has fewer than 64 of them, and each log has one that \
          is half empty: at 2 MB this can cost 6 points. The second row of each table of parts has segments from 64 KiB on, \
          and shows what this is worth. On a disk of fewer than seven segments there is no engine, and such runs are left out of the row.",
-        "Objects of more than a quarter of a segment are parts in a log of their own, which nothing leaves but in the order of writing, \
-         and of more than three fifths of the disk are not stored. Log 4 has one of 57 MB that every second request is for: on a \
+        "Objects of more than a quarter of a segment are parts in logs of their own, by the objects' sizes and by whether they have \
+         returned. They are not written again, and those of more than three fifths of the disk are not stored. Log 4 has one of 57 MB that every second request is for: on a \
          disk of 65 MB only a cache without segments can keep it. S3-FIFO does not store what is larger than its small queue, a tenth.",
         "Without learned worth the oldest segment of all leaves, and what was hit is kept as far as tokens allow. Without tokens \
          nothing is written again. Without classes there are two generations, without generations four classes.",
@@ -25,11 +25,12 @@ pub fn notes() -> Vec<String> {
         "The table of engines has the engines themselves, over disks in memory, with nothing kept in memory and the default average \
          object size; each hit is read and compared. The one of this policy has places for four times as many objects as a disk of \
          that average holds; objects lost to full sets are of these places, and are those that are worth least in their set. Its ghosts \
-         are what empty places remember: who has left, until the place is taken. A segment that leaves before two snapshots know of it says \
-         again that older records of its objects do not count: such marks, and snapshots where they are many, take up to two thirds of its \
-         tokens on small disks, and the simulation has neither. On a busy machine it finds half a point less, for what cleans is a thread.",
+         are what empty places remember: who has left, until the place is taken. A segment that leaves says so in one block at its end, in \
+         the simulation too. Where it leaves young, and a newer version, a removal or a full set had displaced something, marks of \
+         removal say so again, which the simulation has not. On a busy machine it finds half a point less, for what cleans is a thread.",
         "The generators of the mix, Sites and Days stood before anything was tuned. The numbers of the policy were chosen on them with \
-         this seed, on Log 1 and on Log 3; Logs 2 and 4 were not tuned on.",
+         this seed, on Log 1 and on Log 3; Logs 2 and 4 were not tuned on. How many logs large objects have was chosen on Log 1 and the mix, \
+         with Log 2 in sight: of 1 to 4 classes and 1 or 2 generations, 2 and 2 were best on Log 1 by itself.",
         "Where objects count, bytes suffer: large objects leave for small ones, and byte hits are below S3-FIFO's wherever bodies are cut \
          off. `value` says what counts.",
     ]
