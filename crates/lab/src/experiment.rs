@@ -1,6 +1,6 @@
 //! What an experiment is.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tinaja_store::EngineRef;
 
@@ -126,4 +126,11 @@ impl Setup {
     pub fn choose<T>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
     }
+}
+
+/// The name of a log's file as reports have it: `_` for each letter that a page or a terminal would take for more than a letter.
+pub fn plain_name(log: &Path) -> String {
+    let name = log.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let is_special = |letter: char| letter.is_control() || matches!(letter, '`' | '|' | '<');
+    name.chars().map(|letter| if is_special(letter) { '_' } else { letter }).collect()
 }

@@ -6,6 +6,6 @@ mod picture;
 mod text;
 
 pub use html::{Came, Ran, html};
-pub use page::{contents, page, plain_name};
+pub use page::{contents, page};
 pub use picture::draw;
 pub use text::{list, text};

@@ -1,12 +1,11 @@
 //! A report as a page of documentation.
 
 use std::fmt::Write;
-use std::path::Path;
 
 use comfy_table::presets::ASCII_MARKDOWN;
 
 use super::text::grid;
-use crate::experiment::{Experiment, Needs, Setup};
+use crate::experiment::{Experiment, Needs, Setup, plain_name};
 use crate::report::Report;
 
 /// A report as Markdown, with the picture of this name if there is one. It says by which command it was made: the logs that
@@ -35,13 +34,6 @@ pub fn page(report: &Report, picture: Option<&str>, experiment: &Experiment, set
         let _ = writeln!(page, "- {note}");
     }
     page
-}
-
-/// The name of a log's file as reports have it: `_` for each letter that a page or a terminal would take for more than a letter.
-pub fn plain_name(log: &Path) -> String {
-    let name = log.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let is_special = |letter: char| letter.is_control() || matches!(letter, '`' | '|' | '<');
-    name.chars().map(|letter| if is_special(letter) { '_' } else { letter }).collect()
 }
 
 /// The page that leads to those of the experiments that have one.

@@ -6,11 +6,10 @@ use std::time::Duration;
 use tinaja_store::memory::machine::memory_bytes;
 
 use crate::error::LabError;
-use crate::experiment::{DiskPart, Setup};
+use crate::experiment::{DiskPart, Setup, plain_name};
 use crate::load::{Kept, MAX_REQUESTS, Request, read_trace_of};
 use crate::policies::Sequence;
 use crate::rig::beside_body;
-use crate::show::plain_name;
 
 /// Requests that are replayed where nobody says how many, and if it is to be quick.
 const REQUESTS: (usize, usize) = (1_000_000, 20_000);
