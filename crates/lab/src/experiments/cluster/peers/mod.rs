@@ -20,7 +20,7 @@ use crate::report::Report;
 pub const EXPERIMENT: Experiment = Experiment {
     takes_requests: false,
     name: "cluster-peers",
-    shows: "eight nodes as one cache beside Squids that are siblings and nginx behind HAProxy, while two die and one joins",
+    shows: "eight nodes as one cache beside Squids as siblings and nginx behind HAProxy, while two die and one joins",
     paper: "no paper: ours beside what is in use",
     replays_logs: false,
     needs: Needs::Time,
