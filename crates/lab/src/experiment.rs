@@ -1,6 +1,7 @@
 //! What an experiment is.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use tinaja_store::EngineRef;
 
@@ -125,6 +126,15 @@ impl Setup {
     /// `full`, or `quick` if this is to be quick.
     pub fn choose<T>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
+    }
+}
+
+impl Experiment {
+    /// Carry it out, and take its time. Errors: those of the experiment.
+    pub fn timed(&self, setup: &Setup) -> Result<(Report, Duration), LabError> {
+        let began = Instant::now();
+        let report = (self.run)(setup)?;
+        Ok((report, began.elapsed()))
     }
 }
 

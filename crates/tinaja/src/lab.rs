@@ -65,11 +65,8 @@ pub fn lab(flags: Lab) -> Result<()> {
                 tracing::warn!("skipping {}: {why}", experiment.name);
                 Came::LeftOut(why)
             }
-            None => match Ran::of(experiment, &setup).with_context(|| experiment.name.to_owned()) {
-                Ok((report, took)) => {
-                    show_one(&flags, &report, experiment, &setup)?;
-                    Came::Report(report, took)
-                }
+            None => match run_one(&flags, experiment, &setup).with_context(|| experiment.name.to_owned()) {
+                Ok(came) => came,
                 // The page says it, and what comes after it goes on.
                 Err(error) if page.is_some() && is_all => {
                     tracing::error!("{error:#}");
@@ -86,6 +83,13 @@ pub fn lab(flags: Lab) -> Result<()> {
     }
     let failed: Vec<_> = ran.iter().filter(|ran| matches!(ran.came, Came::Failed(_))).map(|ran| ran.name).collect();
     if failed.is_empty() { Ok(()) } else { bail!("these experiments failed: {}", failed.join(", ")) }
+}
+
+/// Carry an experiment out, and show its report. Errors: it failed, or its report cannot be shown.
+fn run_one(flags: &Lab, experiment: &Experiment, setup: &Setup) -> Result<Came> {
+    let (report, took) = experiment.timed(setup)?;
+    show_one(flags, &report, experiment, setup)?;
+    Ok(Came::Report(report, took))
 }
 
 /// Print a report, and write what was asked for of it.

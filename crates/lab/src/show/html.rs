@@ -1,11 +1,10 @@
 //! All reports as one page of HTML: pictures within it, and nothing from elsewhere.
 
 use std::fmt::Write;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::picture::svg;
 use crate::error::LabError;
-use crate::experiment::{Experiment, Setup};
 use crate::report::{Cell, Report, Table};
 
 /// An experiment, and what became of it.
@@ -28,22 +27,13 @@ pub enum Came {
     Failed(String),
 }
 
-impl Ran {
-    /// Carry an experiment out, and take its time. Errors: those of the experiment.
-    pub fn of(experiment: &Experiment, setup: &Setup) -> Result<(Report, Duration), LabError> {
-        let began = Instant::now();
-        let report = (experiment.run)(setup)?;
-        Ok((report, began.elapsed()))
-    }
-}
-
 const STYLE: &str = "body{font:16px/1.5 sans-serif;max-width:1200px;margin:0 auto;padding:0 16px;color:#111;background:#fff}\
 h2{margin-top:3em;border-top:1px solid #999;padding-top:1em}svg{max-width:100%;height:auto}\
 .wide{overflow-x:auto}table{border-collapse:collapse;font-size:14px;margin:.5em 0}caption{text-align:left;font-weight:bold;padding:.3em 0}\
 th,td{padding:2px 10px;border-bottom:1px solid #ddd;text-align:left;white-space:nowrap}th{vertical-align:bottom;white-space:normal}\
 .list td:nth-child(2){white-space:normal}.number{text-align:right;font-variant-numeric:tabular-nums}summary{cursor:pointer;margin:.5em 0}";
 
-/// The page. Memory: the page and one picture. Errors: a plot cannot be drawn.
+/// The page. Memory: the page and one picture, beside the reports. Errors: a plot cannot be drawn.
 pub fn html(ran: &[Ran]) -> Result<String, LabError> {
     let reports = || {
         ran.iter().filter_map(|ran| match &ran.came {

@@ -108,16 +108,19 @@ fn clean_one(engine: &Inner, region: Place) -> bool {
     let scan = Scan { device, layout, stamp, damaged: RefCell::default() };
     let number = layout.region_number(region);
     let entries = scan.summary(region).or_else(|| summary_of_young(engine, &scan, region));
-    let mut rewrites = false;
-    match &entries {
+    let was_rewritten = match &entries {
         Some(entries) => {
-            rewrites |= keep::keep(engine, region, &segment(engine, number), entries);
+            let any = keep::keep(engine, region, &segment(engine, number), entries);
             let evicted = entries.iter().filter(|entry| indexed.index.evict(entry.id_low, entry.place)).count();
             engine.evicted.fetch_add(evicted as u64, Relaxed);
+            any
         }
         // It was given up, or cannot be read. Nothing may lead to it all the same.
-        None => indexed.index.sweep(number),
-    }
+        None => {
+            indexed.index.sweep(number);
+            false
+        }
+    };
     let is_covered = || engine.tally.known(number).last_number < engine.covered.lock().by_both();
     let is_said =
         || entries.as_ref().is_some_and(|entries| void::say_again(engine, engine.tally.known(number).log, entries));
@@ -125,7 +128,7 @@ fn clean_one(engine: &Inner, region: Place) -> bool {
     let by_snapshots = || (0..2).all(|_| is_covered() || snapshot::take(engine, false)) && is_covered();
     let is_known_elsewhere = is_covered() || is_said() || by_snapshots();
     // What left with a segment that stays, or that does not say so, is to be taken for displaced.
-    if entries.is_none() || !is_known_elsewhere || !void::leave(engine, &scan, region, rewrites) {
+    if entries.is_none() || !is_known_elsewhere || !void::leave(engine, &scan, region, was_rewritten) {
         displaced.into_iter().for_each(Displaced::suspect_all);
     }
     if !is_known_elsewhere {
