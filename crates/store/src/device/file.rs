@@ -15,6 +15,7 @@ use tinaja_clock::Clock;
 
 use super::block::{self, is_block_device};
 use super::engine::{Carrier, Io, IoEngine};
+use super::fence::Fence;
 use super::tally::Tally;
 use super::{Counters, Device, Geometry, Kind, Op};
 use crate::memory::AlignedBuf;
@@ -34,6 +35,11 @@ pub enum OpenDiskError {
     /// Another process has it.
     #[error("{0} is in use by another process: stop that one, or choose another directory")]
     InUse(PathBuf),
+    /// Writes of a process that was killed have not arrived after half a minute.
+    #[error(
+        "writes to {0} are still on their way, of a process that has ended: look whether its disk hangs, and start again"
+    )]
+    OnTheirWay(PathBuf),
     /// The block device is claimed.
     #[error(
         "{0} is mounted, or in use by another process, RAID, LVM or swap: unmount or stop that, or name another device"
@@ -81,6 +87,8 @@ pub struct Disk {
     counters: Arc<Tally>,
     /// Closed when the disk is stopped or released: a block device is held by the open file itself.
     lock: Mutex<Option<File>>,
+    /// Around what is on its way to the file.
+    fence: Mutex<Option<Fence>>,
     /// Another process may have it, so nothing is written here.
     released: AtomicBool,
 }
@@ -114,6 +122,7 @@ impl Disk {
                 (open(OFlags::empty()).map_err(system("open"))?, 4096, false)
             }
         };
+        let fence = Mutex::new(Fence::put_up(&file, access, path, &io.clock)?);
         let flags = if is_direct { OFlags::DIRECT } else { OFlags::empty() };
         let reader = OpenOptions::new().read(true).custom_flags(bits(flags)).open(path).map_err(system("open"))?;
         let counters = Arc::new(Tally::by(io.clock.clone()));
@@ -123,7 +132,7 @@ impl Disk {
         }))?;
         let geometry = Geometry { bytes, block_bytes, direct: is_direct };
         let (reader, lock) = (Arc::new(reader), Mutex::new(Some(plain)));
-        Ok(Disk { carrier, geometry, reader, counters, lock, released: AtomicBool::new(false) })
+        Ok(Disk { carrier, geometry, reader, counters, lock, fence, released: AtomicBool::new(false) })
     }
 
     /// Who carries out the requests: [`IoEngine::Uring`] or [`IoEngine::Threads`].
@@ -247,6 +256,10 @@ impl Device for Disk {
     fn release(&self) {
         self.released.store(true, Ordering::Release);
         // Now, not when the last reference goes: whoever opens the file next need not wait for that.
+        // The fence first: once the lock is gone, somebody may be waiting for it.
+        if let Some(fence) = self.fence.lock().take() {
+            fence.take_down();
+        }
         if let Some(lock) = self.lock.lock().take() {
             let _ = lock.unlock();
         }

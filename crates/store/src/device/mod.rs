@@ -4,6 +4,7 @@ pub(crate) mod block;
 pub mod blocking;
 pub mod elevator;
 mod engine;
+mod fence;
 pub mod file;
 pub(crate) mod fused;
 pub mod lending;
