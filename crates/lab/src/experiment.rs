@@ -21,6 +21,8 @@ pub struct Experiment {
     pub replays_logs: bool,
     /// Whether it goes by [`Setup::requests`].
     pub takes_requests: bool,
+    /// Whether it keeps its rows in [`Setup::resume`] and goes on from there.
+    pub resumes: bool,
     /// What not every machine has for it.
     pub needs: Needs,
     /// Carry it out. Errors: [`LabError`].
@@ -68,6 +70,8 @@ pub struct Setup {
     pub traces: Vec<PathBuf>,
     /// On what `replay` replays a log.
     pub replay: ReplayOptions,
+    /// Where an experiment of hours keeps each row as soon as it is measured, and takes from what was measured before.
+    pub resume: Option<PathBuf>,
     /// Where files may be made for a while, by the experiments that need some. Default: the system's place for that.
     pub scratch: PathBuf,
 }
@@ -108,7 +112,7 @@ pub enum DiskPart {
 impl Default for Setup {
     fn default() -> Self {
         let (traces, replay, scratch) = (Vec::new(), ReplayOptions::default(), std::env::temp_dir());
-        Setup { quick: false, seed: 2009, requests: None, traces, replay, scratch }
+        Setup { quick: false, seed: 2009, requests: None, traces, replay, resume: None, scratch }
     }
 }
 

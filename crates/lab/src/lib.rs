@@ -12,6 +12,7 @@
 //! - [`browser`]: what a browser asks of its cache, as traces in the form of a paper, read, made and prepared;
 //! - [`replay`]: such traces put to any backend; [`rival`]: an in-place cache of block files to compare with;
 //! - [`peers`]: whole proxies, ours and others, on a disk that the kernel limits;
+//! - `resume`: rows of an experiment of hours, kept as soon as they are measured;
 //! - [`times`]: how long calls took; [`paper`]: the papers' own figures.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
@@ -28,6 +29,7 @@ mod progress;
 mod random;
 pub mod replay;
 pub mod report;
+mod resume;
 pub mod rig;
 pub mod rival;
 pub mod show;

@@ -419,6 +419,11 @@ pub struct Lab {
     /// With replay: memory of each engine for hot objects. Default: none.
     #[arg(long, value_name = "SIZE", requires = "name")]
     pub memory: Option<Size>,
+    /// Keep each row of the experiment's tables in this directory as soon as it is measured, and measure no row again that is
+    /// there: maltzahn-layouts and maltzahn-squid, which take hours, go on where they were ended. Use an empty directory after
+    /// a change to the program.
+    #[arg(long, value_name = "DIR", requires = "name")]
+    pub resume: Option<PathBuf>,
     /// Write a page with its plot for each experiment to this directory, and a page with links to all of them.
     #[arg(long, value_name = "DIR", requires = "name")]
     pub docs: Option<PathBuf>,

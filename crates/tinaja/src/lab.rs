@@ -33,6 +33,11 @@ pub fn lab(flags: Lab) -> Result<()> {
             other.name
         );
     }
+    if flags.resume.is_some()
+        && let Some(other) = chosen.iter().find(|experiment| !experiment.resumes)
+    {
+        bail!("--resume does not work with {}: it works with maltzahn-layouts and maltzahn-squid", other.name);
+    }
     only_replay_takes(&flags, &chosen)?;
     let standard = Setup::default();
     let setup = Setup {
@@ -45,6 +50,7 @@ pub fn lab(flags: Lab) -> Result<()> {
             disks: flags.disk.iter().map(|disk| disk.0).collect(),
             memory_bytes: flags.memory.map_or(standard.replay.memory_bytes, |memory| memory.0),
         },
+        resume: flags.resume.clone(),
         ..standard
     };
     let is_all = name == "all";

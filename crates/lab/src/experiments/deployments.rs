@@ -19,6 +19,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     paper: "HashCache, section 7",
     replays_logs: false,
     takes_requests: false,
+    resumes: false,
     needs: Needs::Nothing,
     run,
 };

@@ -18,6 +18,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     paper: "HashCache, Figure 6",
     replays_logs: true,
     takes_requests: false,
+    resumes: false,
     needs: Needs::Nothing,
     run,
 };

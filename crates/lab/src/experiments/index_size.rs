@@ -17,6 +17,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     paper: "HashCache, Figure 8",
     replays_logs: false,
     takes_requests: false,
+    resumes: false,
     needs: Needs::Nothing,
     run,
 };

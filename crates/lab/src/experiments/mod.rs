@@ -39,6 +39,7 @@ static ALL: &[Experiment] = &[
     cluster::SCHEMES,
     cluster::PEERS,
     policies::EXPERIMENT,
+    policies::changes::EXPERIMENT,
     own_log::EXPERIMENT,
 ];
 

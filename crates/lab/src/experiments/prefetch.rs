@@ -18,6 +18,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     paper: "HashCache, sections 3.5 and 4.3",
     replays_logs: true,
     takes_requests: false,
+    resumes: false,
     needs: Needs::Nothing,
     run,
 };

@@ -1,5 +1,6 @@
 //! Loads: requests from generators and from logs, and the driver that puts them to a rig.
 
+mod changes;
 mod days;
 mod drive;
 mod grouping;
@@ -11,6 +12,7 @@ mod trace;
 
 use std::time::Duration;
 
+pub use changes::{Changes, Phase, SCANNED};
 pub use days::{Days, DaysOptions};
 pub use drive::{Drive, Outcome, drive};
 pub use grouping::{Endings, Grouping};

@@ -3,8 +3,10 @@
 use std::fs;
 use std::ops::{Add, Sub};
 
+use serde::{Deserialize, Serialize};
+
 /// Requests of a disk, as /proc/diskstats counts them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskCount {
     /// Reads that were carried out.
     pub reads: u64,

@@ -93,9 +93,9 @@ mod tests {
     use tinaja_clock::ManualClock;
 
     use super::*;
+    use crate::device::Device;
     use crate::device::engine::{Io, IoEngine};
     use crate::device::file::Disk;
-    use crate::device::Device;
 
     /// A file, and an open file of it that a request holds whose process has ended.
     fn with_writes_on_their_way() -> (NamedTempFile, File) {

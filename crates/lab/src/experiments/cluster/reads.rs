@@ -23,6 +23,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     paper: "Cooperative caching, section 3",
     replays_logs: false,
     takes_requests: false,
+    resumes: false,
     needs: Needs::Ucx,
     run,
 };

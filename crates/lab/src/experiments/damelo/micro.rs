@@ -20,6 +20,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     paper: "Dámelo, sections 5.1 to 5.3, Figures 4 to 6",
     replays_logs: false,
     takes_requests: false,
+    resumes: false,
     needs: Needs::Time,
     run,
 };

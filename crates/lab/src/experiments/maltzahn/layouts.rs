@@ -26,6 +26,7 @@ use crate::paper::maltzahn as paper;
 use crate::peers::{DiskCount, major_faults};
 use crate::progress::Progress;
 use crate::report::{Cell, Plot, Report, Series, Table};
+use crate::resume::Rows;
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -34,6 +35,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     paper: "Maltzahn, Figures 3 and 4",
     replays_logs: true,
     takes_requests: true,
+    resumes: true,
     needs: Needs::Time,
     run,
 };
@@ -169,7 +171,15 @@ fn measure_all(
     memory_bytes: u64,
     layouts: impl Iterator<Item = Layout>,
 ) -> Result<Vec<(Layout, Measured)>, LabError> {
-    layouts.map(|layout| measure(setup, load, memory_bytes, &layout).map(|measured| (layout, measured))).collect()
+    let rows = Rows::of(EXPERIMENT.name, setup.resume.as_deref())?;
+    let mut measured = Vec::new();
+    for layout in layouts {
+        let memory = memory_bytes >> 20;
+        let of = format!("{}, {memory} MiB of memory: {}", load.identity(setup.seed), layout.name);
+        let row = rows.row(&of, || measure(setup, load, memory_bytes, &layout))?;
+        measured.push((layout, row));
+    }
+    Ok(measured)
 }
 
 fn measure(setup: &Setup, load: &Load, memory_bytes: u64, layout: &Layout) -> Result<Measured, LabError> {

@@ -45,6 +45,11 @@ pub struct Load {
 }
 
 impl Load {
+    /// What tells it from every other load, for rows that are kept.
+    pub fn identity(&self, seed: u64) -> String {
+        format!("{}, {} requests, {} bytes, seed {seed}", self.title, self.requests.len(), self.bytes)
+    }
+
     /// The first so many requests of the generated load, with so many views at once.
     pub fn generated(setup: &Setup, at_once: usize, requests: usize) -> Load {
         let load = Load::with_popularity(setup, at_once, requests, USUAL_ALPHA);

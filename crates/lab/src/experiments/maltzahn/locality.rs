@@ -21,6 +21,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     paper: "Maltzahn, Figures 1, 2 and 5, sections 2.4 and 5",
     replays_logs: true,
     takes_requests: true,
+    resumes: false,
     needs: Needs::Nothing,
     run,
 };

@@ -27,6 +27,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     paper: "Maltzahn, Figure 6, sections 3.3 to 3.6 and 7",
     replays_logs: true,
     takes_requests: true,
+    resumes: false,
     needs: Needs::Time,
     run,
 };

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
 use tinaja_store::engines;
 
 use super::ground::UNLIMITED;
@@ -18,6 +19,7 @@ use crate::peers::{
 };
 use crate::progress::Progress;
 use crate::report::{Cell, Plot, Report, Series, Table};
+use crate::resume::Rows;
 
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -26,6 +28,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     paper: "Maltzahn, sections 2.3.2 and 2.4.1",
     replays_logs: true,
     takes_requests: true,
+    resumes: true,
     needs: Needs::Root,
     run,
 };
@@ -43,8 +46,8 @@ const OURS: Peer = Peer::Tinaja { engine: engines::SQUID2, prefetch: false, is_n
 const THEIRS: [Peer; 2] = [Peer::Squid(SquidStore::Ufs), Peer::Squid(SquidStore::Aufs)];
 
 /// What was counted of one.
+#[derive(Serialize, Deserialize)]
 struct Measured {
-    peer: Peer,
     requests: u64,
     hits: u64,
     disk: DiskCount,
@@ -54,7 +57,7 @@ struct Measured {
 }
 
 /// What lies in a cache's directory.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Files {
     count: u64,
     bytes: u64,
@@ -71,6 +74,7 @@ impl Measured {
 fn run(setup: &Setup) -> Result<Report, LabError> {
     needs_root()?;
     allow_open_files()?;
+    let rows = Rows::of(EXPERIMENT.name, setup.resume.as_deref())?;
     let (mut tables, mut plots) = (Vec::new(), Vec::new());
     let (theirs, absent): (Vec<Peer>, Vec<Peer>) = THEIRS.into_iter().partition(|peer| peer.program().is_some());
     let left_out: Vec<_> = absent.iter().map(|peer| format!("{}: it is not installed", peer.name())).collect();
@@ -81,9 +85,10 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
     }
     tables.push(load::table(&loads));
     for load in &loads {
-        let mut measured = vec![measure(setup, load, OURS)?];
-        for &peer in &theirs {
-            measured.push(measure(setup, load, peer)?);
+        let mut measured = Vec::new();
+        for peer in [OURS].into_iter().chain(theirs.iter().copied()) {
+            let of = format!("{}: {} {}", load.identity(setup.seed), peer.name(), peer.version());
+            measured.push((peer, rows.row(&of, || measure(setup, load, peer))?));
         }
         tables.push(table(load, &measured));
         plots.push(plot(load, &measured));
@@ -137,7 +142,7 @@ fn measure(setup: &Setup, load: &Load, peer: Peer) -> Result<Measured, LabError>
     let mut files = Files::default();
     look(&bench.mounted().join("cache"), true, &mut files)
         .map_err(|why| LabError::failed("looking through a proxy's directory", why))?;
-    Ok(Measured { peer, requests: second.len() as u64, hits, disk, files, page_cache_bytes, took })
+    Ok(Measured { requests: second.len() as u64, hits, disk, files, page_cache_bytes, took })
 }
 
 fn look(dir: &Path, is_top: bool, files: &mut Files) -> std::io::Result<()> {
@@ -155,7 +160,7 @@ fn look(dir: &Path, is_top: bool, files: &mut Files) -> std::io::Result<()> {
     Ok(())
 }
 
-fn table(load: &Load, measured: &[Measured]) -> Table {
+fn table(load: &Load, measured: &[(Peer, Measured)]) -> Table {
     let columns = [
         "proxy",
         "hits %",
@@ -171,13 +176,13 @@ fn table(load: &Load, measured: &[Measured]) -> Table {
         "seconds",
     ];
     let mut table = Table::new(format!("{}: transactions of the second half", load.title), &columns);
-    let ours = measured.first().map(Measured::transactions).unwrap_or_default();
-    for run in measured {
-        let is_ours = run.peer == OURS;
+    let ours = measured.first().map(|(_, ours)| ours.transactions()).unwrap_or_default();
+    for (peer, run) in measured {
+        let is_ours = *peer == OURS;
         let bytes = (run.disk.read_bytes + run.disk.write_bytes) as f64;
         let beside = run.files.bytes as f64 - load.bytes as f64;
         table.row([
-            run.peer.name().into(),
+            peer.name().into(),
             Cell::percent(run.hits as f64 / run.requests.max(1) as f64),
             Cell::Count(run.disk.reads),
             Cell::Count(run.disk.writes),
@@ -194,14 +199,14 @@ fn table(load: &Load, measured: &[Measured]) -> Table {
     table
 }
 
-fn plot(load: &Load, measured: &[Measured]) -> Plot {
+fn plot(load: &Load, measured: &[(Peer, Measured)]) -> Plot {
     let bars = |name: &str, count: fn(&DiskCount) -> u64| {
-        Series::bars(name, measured.iter().map(|run| count(&run.disk) as f64 / 1000.0).collect::<Vec<_>>())
+        Series::bars(name, measured.iter().map(|(_, run)| count(&run.disk) as f64 / 1000.0).collect::<Vec<_>>())
     };
     Plot::Bars {
         title: format!("Transactions of a disk, {}", load.title),
         y: "thousands".to_owned(),
-        groups: measured.iter().map(|run| run.peer.name()).collect(),
+        groups: measured.iter().map(|(peer, _)| peer.name()).collect(),
         series: vec![bars("reads", |disk| disk.reads), bars("writes", |disk| disk.writes)],
     }
 }

@@ -19,6 +19,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     paper: "no paper: docs/replay.md",
     replays_logs: true,
     takes_requests: true,
+    resumes: false,
     needs: Needs::Log,
     run,
 };

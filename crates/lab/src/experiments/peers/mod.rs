@@ -21,6 +21,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     paper: "HashCache, Figures 3, 5, 7 and 9",
     replays_logs: false,
     takes_requests: false,
+    resumes: false,
     needs: Needs::Root,
     run,
 };

@@ -1,5 +1,6 @@
 //! What leaves a full cache: the engine's own policy beside published ones at equal bytes, part by part, and while the load drifts.
 
+pub mod changes;
 mod engines;
 mod loads;
 mod notes;
@@ -19,6 +20,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     paper: "no paper: ours beside published policies",
     replays_logs: true,
     takes_requests: false,
+    resumes: false,
     needs: Needs::Nothing,
     run,
 };

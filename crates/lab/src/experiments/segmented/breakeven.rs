@@ -20,6 +20,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     paper: "Log-Structured Cache, section 4.3",
     replays_logs: true,
     takes_requests: false,
+    resumes: false,
     needs: Needs::Nothing,
     run,
 };

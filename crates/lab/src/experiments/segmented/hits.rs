@@ -22,6 +22,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     paper: "Log-Structured Cache, Figure 10",
     replays_logs: true,
     takes_requests: false,
+    resumes: false,
     needs: Needs::Nothing,
     run,
 };

@@ -18,6 +18,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     paper: "Log-Structured Cache, Figures 8 and 9",
     replays_logs: true,
     takes_requests: false,
+    resumes: false,
     needs: Needs::Nothing,
     run,
 };

@@ -25,6 +25,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     paper: "HashCache, Table 3",
     replays_logs: false,
     takes_requests: false,
+    resumes: false,
     needs: Needs::Nothing,
     run,
 };

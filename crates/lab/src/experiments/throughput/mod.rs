@@ -25,6 +25,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     paper: "HashCache, Tables 4 and 7 to 9, Figures 3 and 4",
     replays_logs: false,
     takes_requests: false,
+    resumes: false,
     needs: Needs::Nothing,
     run,
 };

@@ -19,6 +19,7 @@ use crate::report::Report;
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
     takes_requests: false,
+    resumes: false,
     name: "cluster-peers",
     shows: "eight nodes as one cache beside Squids as siblings and nginx behind HAProxy, while two die and one joins",
     paper: "no paper: ours beside what is in use",

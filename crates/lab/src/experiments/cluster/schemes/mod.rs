@@ -27,6 +27,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     paper: "Cooperative caching, Figures 5 to 8, in counts",
     replays_logs: false,
     takes_requests: false,
+    resumes: false,
     needs: Needs::Ucx,
     run,
 };

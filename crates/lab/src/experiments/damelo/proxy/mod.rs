@@ -26,6 +26,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     paper: "Dámelo, section 5.4, Figure 7",
     replays_logs: false,
     takes_requests: true,
+    resumes: false,
     needs: Needs::Root,
     run,
 };
