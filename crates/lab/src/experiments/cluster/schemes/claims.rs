@@ -132,10 +132,11 @@ mod tests {
             Modelled { scheme, bytes, proxies: 2, by_cost: vec![at] }
         };
         let all = [one("A", 1, 90.0), one("B", 1, 100.0), one("A", 2, 50.0), one("B", 2, 40.0), one("C", 3, 999.0)];
-        let (behind, best) = All(&all).furthest_behind("A", 0).unwrap();
+        let all = All(&all);
+        let (behind, best) = all.furthest_behind("A", 0).unwrap();
         assert_eq!((behind.bytes, best.scheme, best.per_second(0)), (1, "B", 100.0));
-        assert!((All(&all).is_best("A", 0).unwrap() + 10.0).abs() < 1e-9);
-        assert!(All(&all).furthest_behind("none", 0).is_none());
+        assert!((all.is_best("A", 0).unwrap() + 10.0).abs() < 1e-9);
+        assert!(all.furthest_behind("none", 0).is_none());
     }
 
     impl Modelled {
