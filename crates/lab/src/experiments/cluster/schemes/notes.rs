@@ -72,7 +72,7 @@ fn swaps(setup: &Setup, cases: &[Case], pairs: &[Pair]) -> Option<String> {
         Some(format!("{swapped:.1} at {}", trace(pair.bcc.bytes)))
     });
     let smaller: Vec<String> = smaller.collect();
-    let level = pair.level_at().map_or("what it finds more pays for none of it".to_owned(), |at| {
+    let level = pair.level_at().map_or("no cost of a miss makes up for that".to_owned(), |at| {
         format!("that is as much as its hits save where a miss costs {at:.1} answers")
     });
     Some(format!(
