@@ -5,7 +5,6 @@
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Acquire;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -21,7 +20,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use crate::arena::Arena;
+use crate::arena::{Arena, copy};
 use crate::comers::Comers;
 use crate::inbox::{Came, Inbox};
 use crate::lent::Lending;
@@ -283,9 +282,7 @@ impl<A: Arena + 'static, C: Send + 'static> Answers<A, C> {
         }
         let from = usize::try_from(at / WORD).ok()?;
         let words = self.arena.words().get(from..from.checked_add((bytes / WORD) as usize)?)?;
-        let mut part = BytesMut::with_capacity(bytes as usize);
-        words.iter().for_each(|word| part.extend_from_slice(&word.load(Acquire).to_le_bytes()));
-        Some(part.freeze())
+        Some(copy(words).into())
     }
 
     /// Messages, until there are no more, or one that is none.

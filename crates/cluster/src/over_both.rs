@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use tinaja_clock::Clock;
 use tinaja_ucx::{Address, Context, Key, Worker};
 
+use crate::arena::WORD;
 use crate::error::JoinError;
 use crate::inbox::Inbox;
 use crate::lent::{Lending, STILL};
@@ -26,7 +27,6 @@ use crate::transport::{Brought, Transport};
 const TRIALS: u64 = 1 << 63;
 /// Reads by which a node that is still is tried.
 const TRIAL_STEPS: usize = 3;
-const WORD: usize = 8;
 /// How often a first read is begun: connections are made meanwhile.
 const FIRST_READS: u32 = 10;
 /// A node whose memory is not read without help is tried again after so long, and later each time, up to the second of these.

@@ -22,9 +22,8 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use parking_lot::Mutex;
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::arena::Arena;
+use crate::arena::{Arena, WORD, copy, word_of, write};
 
-const WORD: usize = size_of::<u64>();
 /// Words before the payload.
 const HEADER_WORDS: usize = 5;
 /// Bytes that a slot has beside its payload.
@@ -150,9 +149,7 @@ impl<A: Arena> Slots<A> {
         if payload.len() > body.len() * WORD {
             return None;
         }
-        for (word, bytes) in body.iter().zip(payload.chunks(WORD)) {
-            word.store(word_of(bytes), Ordering::Relaxed);
-        }
+        write(body, payload);
         let (first, second) = key.split_at(WORD);
         let sum = checksum(self.seed, generation, key, payload);
         for (word, value) in header.iter().skip(1).zip([word_of(first), word_of(second), payload.len() as u64, sum]) {
@@ -178,20 +175,20 @@ impl<A: Arena> Slots<A> {
 
     /// The payload of a slot, if it has so many bytes.
     pub fn payload(&self, slot: &Taken, bytes: u32) -> Vec<u8> {
-        let mut copy = self.copy(slot.0, bytes_for(bytes as usize).min(self.slot_bytes()));
-        copy.drain(..HEADER_BYTES.min(copy.len()));
-        copy.truncate(bytes as usize);
-        copy
+        self.part(slot.0, HEADER_WORDS, bytes as usize)
     }
 
     /// A copy of a slot's first bytes, as a peer reads it.
     pub fn copy(&self, slot: u32, bytes: usize) -> Vec<u8> {
+        self.part(slot, 0, bytes)
+    }
+
+    /// So many bytes of a slot from one of its words on, or as many as it has.
+    fn part(&self, slot: u32, from_word: usize, bytes: usize) -> Vec<u8> {
         let from = slot as usize * self.slot_words;
-        let words = self.arena.words().get(from..from + self.slot_words).unwrap_or_default();
-        let mut copy: Vec<u8> = Vec::with_capacity(bytes);
-        for word in words.iter().take(bytes.div_ceil(WORD)) {
-            copy.extend_from_slice(&word.load(Ordering::Acquire).to_le_bytes());
-        }
+        let words = self.arena.words().get(from..from + self.slot_words).and_then(|words| words.get(from_word..));
+        let words = words.unwrap_or_default();
+        let mut copy = copy(words.get(..bytes.div_ceil(WORD)).unwrap_or(words));
         copy.truncate(bytes);
         copy
     }
@@ -220,13 +217,6 @@ pub fn verified<'a>(copy: &'a [u8], key: &SlotKey, generation: u64, seed: u64) -
     }
     let payload = usize::try_from(bytes).ok().and_then(|bytes| body.get(..bytes)).ok_or(Rejected::Length)?;
     if checksum(seed, generation, key, payload) == sum { Ok(payload) } else { Err(Rejected::Checksum) }
-}
-
-/// Up to eight bytes as a word, filled up with zeros.
-fn word_of(bytes: &[u8]) -> u64 {
-    let mut whole = [0; WORD];
-    whole.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-    u64::from_le_bytes(whole)
 }
 
 fn checksum(seed: u64, generation: u64, key: &SlotKey, payload: &[u8]) -> u64 {

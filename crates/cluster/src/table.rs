@@ -16,12 +16,11 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
-use crate::arena::Arena;
+use crate::arena::{Arena, WORD, copy};
 use crate::limits::BUCKET_ENTRIES;
 use crate::members::NodeId;
 use crate::slots::{Rejected, SlotKey, Where};
 
-const WORD: usize = size_of::<u64>();
 const HEADER_WORDS: usize = 3;
 const ENTRY_WORDS: usize = 6;
 const BUCKET_WORDS: usize = HEADER_WORDS + BUCKET_ENTRIES * ENTRY_WORDS;
@@ -132,7 +131,7 @@ impl<A: Arena> Table<A> {
 
     /// A copy of a bucket, as a peer reads it.
     pub fn copy(&self, bucket: u32) -> Vec<u8> {
-        self.words(bucket).iter().flat_map(|word| word.load(Ordering::Acquire).to_le_bytes()).collect()
+        copy(self.words(bucket))
     }
 }
 

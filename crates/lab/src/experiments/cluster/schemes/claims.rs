@@ -1,12 +1,13 @@
 //! The paper's claims beside the model's figures.
 
-use super::model::Throughput;
+use super::spent::Throughput;
 use crate::report::{Cell, Table};
 
 /// What misses cost, as multiples of an answer from memory.
 pub const MISS_COSTS: [f64; 3] = [1.5, 3.0, 6.0];
 
 /// One scheme on one trace and so many proxies, by what misses cost.
+#[derive(Clone)]
 pub struct Modelled {
     pub scheme: &'static str,
     pub bytes: u32,
@@ -39,22 +40,28 @@ impl All<'_> {
     /// What CCWR's node, reads and messages take of a processor beyond BCC's, of all that a request takes.
     fn bookkeeping(&self, kib: u32, proxies: u64, cost: usize) -> Option<f64> {
         let (ccwr, bcc) = (self.of("CCWR", kib, proxies, cost)?, self.of("BCC", kib, proxies, cost)?);
-        Some(100.0 * (ccwr.own_us - bcc.own_us) / ccwr.cpu_us)
+        Some(100.0 * (ccwr.own_us() - bcc.own_us()) / ccwr.cpu_us())
     }
 
-    /// By how many percent a scheme has less throughput than the best one, where it is furthest behind; 0 or less.
-    fn is_best(&self, scheme: &str, cost: usize) -> Option<f64> {
+    /// Where a scheme is furthest behind the best one, and that one.
+    pub fn furthest_behind(&self, scheme: &str, cost: usize) -> Option<(&Modelled, &Modelled)> {
+        let rate = |one: &Modelled| one.by_cost.get(cost).map_or(0.0, |at| at.per_second);
         let cases = self.0.iter().filter(|one| one.scheme == scheme);
         let behind = cases.filter_map(|one| {
             let all = self.0.iter().filter(|other| (other.bytes, other.proxies) == (one.bytes, one.proxies));
-            let best = all.filter_map(|other| Some(other.by_cost.get(cost)?.per_second)).reduce(f64::max)?;
-            Some(100.0 * (one.by_cost.get(cost)?.per_second / best - 1.0))
+            Some((one, all.max_by(|a, b| rate(a).total_cmp(&rate(b)))?))
         });
-        behind.reduce(f64::min)
+        behind.min_by(|(a, best_a), (b, best_b)| (rate(a) / rate(best_a)).total_cmp(&(rate(b) / rate(best_b))))
+    }
+
+    /// By how many percent it has less throughput there; 0 or less.
+    fn is_best(&self, scheme: &str, cost: usize) -> Option<f64> {
+        let (one, best) = self.furthest_behind(scheme, cost)?;
+        Some(100.0 * (one.by_cost.get(cost)?.per_second / best.by_cost.get(cost)?.per_second - 1.0))
     }
 }
 
-const SMALL_AS_BCC: &str = "HYBCC, small as BCC";
+pub const SMALL_AS_BCC: &str = "HYBCC, small as BCC";
 const SMALL_AS_CCWR: &str = "HYBCC, small as CCWR";
 const LARGE: [u32; 3] = [16, 32, 64];
 const TRACES: [u32; 4] = [8, 16, 32, 64];
@@ -104,4 +111,37 @@ pub fn table(all: &All<'_>) -> Table {
         table.row([claim.into(), paper.into()].into_iter().chain(ours));
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scheme_is_compared_with_the_best_of_the_same_case() {
+        let one = |scheme, bytes, per_second| {
+            let at = Throughput {
+                per_second,
+                us: [0.0; 5],
+                messages_us: 0.0,
+                reads_us: 0.0,
+                busy_percent: 0.0,
+                found_percent: 0.0,
+                swapped_percent: 0.0,
+            };
+            Modelled { scheme, bytes, proxies: 2, by_cost: vec![at] }
+        };
+        let all = [one("A", 1, 90.0), one("B", 1, 100.0), one("A", 2, 50.0), one("B", 2, 40.0), one("C", 3, 999.0)];
+        let all = All(&all);
+        let (behind, best) = all.furthest_behind("A", 0).unwrap();
+        assert_eq!((behind.bytes, best.scheme, best.per_second(0)), (1, "B", 100.0));
+        assert!((all.is_best("A", 0).unwrap() + 10.0).abs() < 1e-9);
+        assert!(all.furthest_behind("none", 0).is_none());
+    }
+
+    impl Modelled {
+        fn per_second(&self, cost: usize) -> f64 {
+            self.by_cost[cost].per_second
+        }
+    }
 }

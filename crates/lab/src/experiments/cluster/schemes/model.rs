@@ -16,6 +16,7 @@ use tinaja_cluster::node::{Answer, Effect, Node, Options, Ticket};
 use super::super::other::processor_time;
 use super::super::reads::Costs;
 use super::member::{Part, content, key};
+use super::spent::{On, Spent, Sums, Throughput};
 use crate::random::Random;
 
 type Memory = Arc<Vec<AtomicU64>>;
@@ -42,6 +43,7 @@ pub struct Model {
     ended: u64,
     fetching: HashMap<(u64, u64), u64>,
     wrong: u64,
+    free: Free,
 }
 
 struct Station {
@@ -49,34 +51,29 @@ struct Station {
     memory: Memory,
     is_proxy: bool,
     free_at: u64,
-    busy: u64,
-    /// Of that, the node's own code, its reads and its messages.
-    own: u64,
+    spent: Spent,
     ticks_at: u64,
 }
 
 enum Work {
     Request,
     Message(Vec<u8>),
-    ReadEnded { call: u64, from: NodeId, at: u64, bytes: usize },
+    ReadEnded { call: u64, from: NodeId, at: u64, bytes: usize, on: On },
     Origin { object: u64, ticket: Ticket },
     Tick { at: u64 },
 }
 
-/// What so many requests took.
-#[derive(Clone, Copy, Debug)]
-pub struct Throughput {
-    pub per_second: f64,
-    /// Of the proxies' processors, a request, in microseconds: all of it, and what is not HTTP or a miss.
-    pub cpu_us: f64,
-    pub own_us: f64,
-    /// Found by a hundred of requests.
-    pub found_percent: f64,
+/// What is taken to cost nothing, to see what it changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Free {
+    pub messages: bool,
+    /// All of [`On::Others`].
+    pub others: bool,
 }
 
 impl Model {
     /// Nodes that begin with nothing.
-    pub fn new(parts: &[Part], seed: u64) -> Model {
+    pub fn new(parts: &[Part], seed: u64, free: Free) -> Model {
         let first = parts.first();
         let member = |part: &Part| {
             (NodeId(part.id), Member { name: format!("node {}", part.id), role: part.role, lends: part.lends().0 })
@@ -89,7 +86,7 @@ impl Model {
             let mut node = Node::new(NodeId(part.id), &memory, &lends, options, 2);
             node.set_members(members.clone());
             let is_proxy = part.role == Role::Proxy;
-            (part.id, Station { node, memory, is_proxy, free_at: 0, busy: 0, own: 0, ticks_at: u64::MAX })
+            (part.id, Station { node, memory, is_proxy, free_at: 0, spent: Spent::default(), ticks_at: u64::MAX })
         };
         let mut model = Model {
             stations: parts.iter().map(station).collect(),
@@ -104,6 +101,7 @@ impl Model {
             ended: 0,
             fetching: HashMap::new(),
             wrong: 0,
+            free,
         };
         for part in parts.iter().filter(|part| part.role == Role::Proxy) {
             (0..CLIENTS).for_each(|_| model.at(0, part.id, Work::Request));
@@ -121,14 +119,7 @@ impl Model {
     pub fn run(&mut self, requests: u64, miss_costs: f64, costs: &Costs) -> Throughput {
         self.miss_costs = miss_costs;
         let (began, until) = (self.now, self.ended + requests);
-        let sums = |model: &Model| {
-            let proxies = model.stations.values().filter(|station| station.is_proxy);
-            proxies.fold((0, 0), |(busy, own), station| (busy + station.busy, own + station.own))
-        };
-        let found = |model: &Model| -> u64 {
-            model.stations.values().map(|station| station.node.counts().local + station.node.counts().remote).sum()
-        };
-        let (before, found_before) = (sums(self), found(self));
+        let before = self.sums();
         while self.ended < until {
             let Some(Reverse((time, number, station))) = self.events.pop() else { break };
             // The processor does something else until then; of what waits, what was begun first is done first.
@@ -142,14 +133,20 @@ impl Model {
                 self.happens(station, work, costs);
             }
         }
-        let (after, found) = (sums(self), found(self) - found_before);
-        let each = |ns: u64| ns as f64 / 1e3 / requests as f64;
-        Throughput {
-            per_second: requests as f64 / (self.now - began) as f64 * 1e9,
-            cpu_us: each(after.0 - before.0),
-            own_us: each(after.1 - before.1),
-            found_percent: 100.0 * found as f64 / requests as f64,
+        let after = self.sums();
+        after.since(&before).throughput(requests, self.now - began)
+    }
+
+    /// What its proxies have done since it was made.
+    fn sums(&self) -> Sums {
+        let mut sums = Sums::default();
+        for Station { node, spent, .. } in self.stations.values().filter(|station| station.is_proxy) {
+            sums.proxies += 1;
+            sums.spent.add(spent);
+            sums.found += node.counts().local + node.counts().remote;
+            sums.swapped += node.counts().swapped;
         }
+        sums
     }
 
     /// Objects that had other bytes than they should.
@@ -168,7 +165,8 @@ impl Model {
             Work::ReadEnded { from, at, bytes, .. } => self.memory(*from, *at, *bytes),
             _ => None,
         };
-        let (mut own_us, mut other_us) = (0.0, 0.0);
+        let (mut messages_us, mut reads_us, mut miss_us, mut on) = (0.0, 0.0, 0.0, On::Requests);
+        let message_us = |us: f64| if self.free.messages { 0.0 } else { us };
         let Some(station) = self.stations.get_mut(&id) else { return };
         // An earlier one has taken its place.
         if matches!(work, Work::Tick { at } if at != station.ticks_at) {
@@ -182,21 +180,25 @@ impl Model {
                 self.fetching.insert((id, call), object);
             }
             Work::Message(message) => {
-                own_us += costs.receive_us;
+                messages_us += message_us(costs.receive_us);
                 match Message::from_bytes(&message, SEED) {
-                    Ok((from, message)) => station.node.received(from, message),
+                    Ok((from, message)) => {
+                        on = On::message(&message);
+                        station.node.received(from, message);
+                    }
                     Err(_) => station.node.count_garbage(),
                 }
             }
-            Work::ReadEnded { call, bytes, .. } => {
-                own_us += costs.read_us(bytes);
+            Work::ReadEnded { call, bytes, on: whose, .. } => {
+                on = whose;
+                reads_us += costs.read_us(bytes);
                 station.node.read_ended(call, read.as_deref());
             }
             Work::Origin { object, ticket } => {
-                other_us += self.miss_costs * costs.serve_us(self.bytes as usize);
+                miss_us += self.miss_costs * costs.serve_us(self.bytes as usize);
                 station.node.store(&key(object), &stored, ticket);
             }
-            Work::Tick { .. } => station.ticks_at = u64::MAX,
+            Work::Tick { .. } => (on, station.ticks_at) = (On::Tables, u64::MAX),
         }
         let effects: Vec<Effect> = std::iter::from_fn(|| station.node.effect()).collect();
         let messages = effects.iter().filter_map(|effect| match effect {
@@ -204,14 +206,19 @@ impl Model {
             _ => None,
         });
         let messages: Vec<(NodeId, Vec<u8>)> = messages.collect();
-        own_us += (processor_time() - began).as_secs_f64() * 1e6;
-        own_us += costs.send_us * messages.len() as f64;
+        let code_us = (processor_time() - began).as_secs_f64() * 1e6;
+        messages_us += message_us(costs.send_us * messages.len() as f64);
         let found = effects.iter().filter(|effect| matches!(effect, Effect::Answer(_, Answer::Found { .. }))).count();
-        other_us += costs.serve_us(self.bytes as usize) * found as f64;
+        let answers_us = costs.serve_us(self.bytes as usize) * found as f64;
+        if self.free.others && on == On::Others {
+            (messages_us, reads_us) = (0.0, 0.0);
+        }
+        let own_us = if self.free.others && on == On::Others { 0.0 } else { code_us + messages_us + reads_us };
         let took = |us: f64| (us * 1e3) as u64;
-        station.own += took(own_us);
-        station.busy += took(own_us + other_us);
-        station.free_at = self.now + took(own_us + other_us);
+        let work = [(On::Answers, took(answers_us)), (On::Misses, took(miss_us)), (on, took(own_us))];
+        let all: u64 = work.iter().map(|(_, ns)| ns).sum();
+        station.spent.add(&Spent::of(work, took(messages_us), took(reads_us)));
+        station.free_at = self.now + all;
         let (free_at, wakes_at) = (station.free_at, station.node.wakes_at().map(|at| at.as_nanos() as u64));
         if let Some(at) = wakes_at.filter(|at| *at < station.ticks_at) {
             station.ticks_at = at;
@@ -224,7 +231,7 @@ impl Model {
             match effect {
                 Effect::Send(..) => {}
                 Effect::Read { call, node, at, bytes } => {
-                    self.at(free_at, id, Work::ReadEnded { call, from: node, at, bytes });
+                    self.at(free_at, id, Work::ReadEnded { call, from: node, at, bytes, on });
                 }
                 Effect::Answer(call, answer) => self.answered(id, call, answer, free_at),
             }
