@@ -18,8 +18,8 @@ use tinaja_clock::Clock;
 
 use super::file::{Access, OpenDiskError};
 
-/// How long writes of a process that has ended may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long writes of a process that has ended may take: beside a file system that was busy with its journal, over half a minute.
+const PATIENCE: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// Held by an open file and by all requests that go to it.
@@ -27,7 +27,7 @@ pub(super) struct Fence(File);
 
 impl Fence {
     /// Put one up for an open file, once no writes of a process that has ended are on their way to the same file. Where the file system
-    /// has no such locks, or has one kind of lock only, there is no fence. Errors: they have not arrived after 30 s.
+    /// has no such locks, or has one kind of lock only, there is no fence. Errors: they have not arrived after two minutes.
     pub(super) fn put_up(
         file: &File,
         access: Access,

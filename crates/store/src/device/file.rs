@@ -35,7 +35,7 @@ pub enum OpenDiskError {
     /// Another process has it.
     #[error("{0} is in use by another process: stop that one, or choose another directory")]
     InUse(PathBuf),
-    /// Writes of a process that was killed have not arrived after half a minute.
+    /// Writes of a process that was killed have not arrived after two minutes.
     #[error(
         "writes to {0} are still on their way, of a process that has ended: look whether its disk hangs, and start again"
     )]
