@@ -144,6 +144,7 @@ fn the_example_says_the_defaults() {
         "#elevator",
         "#object_size",
         "#metrics",
+        "#purge_credentials",
         "#name",
         "#intercept_ca",
         "#public_url",
@@ -337,6 +338,7 @@ fn rules_and_routes_are_read() {
         methods: vec!["PURGE".into(), "M-SEARCH".into()],
         ports: vec![25.into(), "8000-8999".parse().unwrap()],
         destinations: vec!["::1".parse().unwrap()],
+        upgrades: Vec::new(),
     };
     assert_eq!(listeners[0].rules, Rules::from(vec![rule]));
     let Mode::Reverse(routes) = &listeners[1].mode else { panic!("not reverse") };
