@@ -139,7 +139,8 @@ fn without_the_origins_101_it_is_http_as_ever() {
 fn what_no_rule_opens_goes_on_with_http() {
     let origin = origin();
     let (upgrade, host) = ("Upgrade: websocket\r\n", origin.address);
-    let changes: [(&str, fn(&mut Config)); 2] = [
+    type Change = fn(&mut Config);
+    let changes: [(&str, Change); 2] = [
         ("no rule", |_| {}),
         ("another protocol", |config| {
             config.listeners[0].rules.push(Rule { upgrades: vec!["tcp".into()], ..Rule::new(Action::Allow) });
