@@ -122,6 +122,18 @@ pub fn interim(status: StatusCode, client_is_http10: bool, upgrading: bool, befo
     if client_is_http10 { Interim::Drop } else { Interim::Forward }
 }
 
+/// The protocols for which a request would leave HTTP (RFC 9110 7.8), or to which a 101 says that it does: the members of Upgrade, where
+/// Connection names it. HTTP in its other versions is none of them, nor TLS: what came then would be requests that nobody has judged.
+pub fn upgrades(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let is_said = headers.contains_key(UPGRADE)
+        && list_members(headers, &CONNECTION).any(|option| option.eq_ignore_ascii_case("upgrade"));
+    let is_http = |protocol: &str| {
+        let name = protocol.split('/').next().unwrap_or_default();
+        ["h2c", "h2", "h3", "http", "https", "tls"].iter().any(|known| name.eq_ignore_ascii_case(known))
+    };
+    list_members(headers, &UPGRADE).filter(move |protocol| is_said && !protocol.is_empty() && !is_http(protocol))
+}
+
 /// The fields of an interim response that are not passed on: those that end at this hop, and those that frame a body,
 /// which no interim response has (RFC 9110 8.6, RFC 9112 6.1).
 pub fn not_interim(response: &HeaderMap) -> Vec<HeaderName> {
@@ -225,6 +237,19 @@ mod tests {
         }
         let hints = headers(&[("link", "x"), ("connection", "y"), ("y", "1"), ("content-length", "0")]);
         assert_eq!(not_interim(&hints), ["connection", "y", "content-length"]);
+    }
+
+    #[test]
+    fn protocols_other_than_http() {
+        for (fields, expected) in [
+            (vec![("connection", "Upgrade"), ("upgrade", "websocket")], vec!["websocket"]),
+            (vec![("connection", "x, upgrade"), ("upgrade", "h2c, WebSocket, , tcp/1")], vec!["WebSocket", "tcp/1"]),
+            (vec![("connection", "upgrade"), ("upgrade", "HTTP/2.0"), ("upgrade", "TLS/1.0, h2c")], vec![]),
+            (vec![("connection", "x"), ("upgrade", "websocket")], vec![]),
+            (vec![("connection", "upgrade")], vec![]),
+        ] {
+            assert_eq!(upgrades(&headers(&fields)).collect::<Vec<_>>(), expected, "{fields:?}");
+        }
     }
 
     #[test]

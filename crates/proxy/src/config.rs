@@ -14,7 +14,7 @@ use crate::ids::RequestIds;
 use crate::intercept::Interception;
 use crate::key_rules::{KeyRule, KeyRules};
 use crate::limits::Limits;
-use crate::mirrors::Mirrors;
+use crate::mirrors::{Credentials, Mirrors};
 use crate::origin::{Behind, OriginUrl};
 use crate::routes::Routes;
 use crate::rules::{Cidr, Rules};
@@ -36,6 +36,8 @@ pub struct Config {
     pub control: Option<PathBuf>,
     /// Where `/metrics`, `/healthz` and `/readyz` are asked for, by plain HTTP. Nowhere by default.
     pub metrics: Option<SocketAddr>,
+    /// Who may purge by `POST /purge` at the address of the metrics. Nobody by default, and nobody without that address.
+    pub purge_credentials: Option<Credentials>,
     /// Whom ids of requests are told, and whose are taken over. Nobody by default.
     pub request_ids: RequestIds,
     /// Caps and time limits.
@@ -145,6 +147,7 @@ impl Default for Config {
             access_log_format: Format::default(),
             control: None,
             metrics: None,
+            purge_credentials: None,
             request_ids: RequestIds::default(),
             limits: Limits::default(),
             name: None,

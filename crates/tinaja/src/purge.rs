@@ -4,9 +4,9 @@ use std::io::{ErrorKind, Write, stdout};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow, bail};
-use tinaja_proxy::admin::words::{Answer, Ask};
-use tinaja_proxy::admin::{Selector, Url, ban_stopped, purge_stopped};
+use anyhow::{Context, Result, bail};
+use tinaja_proxy::admin::words::Answer;
+use tinaja_proxy::admin::{Named, Selector, What, ban_stopped, purge_stopped};
 use tinaja_store::engines::POSITIONS_IN_MEMORY;
 use tinaja_store::{Cache, CacheOptions, Clock, OpenError, Settings, Store, block_on};
 
@@ -14,37 +14,24 @@ use crate::control;
 use crate::flags::Purge;
 use crate::settings;
 
-/// One thing to purge.
-enum What {
-    /// This URL is forgotten.
-    Url(Url),
-    /// What fits is taken back.
-    By(Selector),
-}
-
 /// Purge all that `flags` name, and say of each what became of it. One that fails keeps nobody from purging the others.
 ///
 /// Errors: one of them makes no sense, and then none is purged; the cache cannot be reached; some of them are not purged, as each of their
 /// lines says.
 pub fn purge(flags: Purge) -> Result<()> {
-    let soft = flags.soft;
-    let all = everything(&flags)?;
-    let dirs = settings::cache_dirs(flags.cache, flags.config.as_deref())?;
-    let is_node = settings::is_node(flags.config.as_deref())?;
+    let Purge { url, prefix, host, suffix, regex, tag, all, soft, cache, config } = flags;
+    let all = Named { url, prefix, host, suffix, regex, tag, all, soft }.everything()?;
+    let dirs = settings::cache_dirs(cache, config.as_deref())?;
+    let is_node = settings::is_node(config.as_deref())?;
     let (mut stopped, mut failed) = (None::<Arc<dyn Store>>, 0);
     for (text, what) in &all {
         let in_stopped = |store: &Arc<dyn Store>| match what {
-            Url(url) => block_on(purge_stopped(store, url)).map_err(|why| why.to_string()),
-            By(selector) => by_stopped(&dirs, is_node, selector, soft).map(|()| 1),
-        };
-        use What::{By, Url};
-        let ask = match what {
-            Url(_) => Ask::Purge { url: text.clone() },
-            By(selector) => Ask::PurgeBy { what: vec![selector.clone()], soft },
+            What::Url(_, url) => block_on(purge_stopped(store, url)).map_err(|why| why.to_string()),
+            What::By(selector, soft) => by_stopped(&dirs, is_node, selector, *soft).map(|()| 1),
         };
         let purged = match &stopped {
             Some(store) => in_stopped(store),
-            None => match control::answer(&dirs, &ask)? {
+            None => match control::answer(&dirs, &what.ask())? {
                 Some(Answer::Purged { objects }) => Ok(objects),
                 Some(Answer::PurgedBy) => Ok(1),
                 Some(Answer::Failed { why }) => Err(why),
@@ -53,12 +40,7 @@ pub fn purge(flags: Purge) -> Result<()> {
             },
         };
         failed += usize::from(purged.is_err());
-        let said = match purged {
-            Ok(0) => "was not in the cache".to_owned(),
-            Ok(_) if soft => "purged softly".to_owned(),
-            Ok(_) => "purged".to_owned(),
-            Err(why) => format!("failed: {why}"),
-        };
+        let said = what.said(purged);
         match writeln!(stdout(), "{text}: {said}") {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
             result => result.context("cannot write to standard output")?,
@@ -69,58 +51,11 @@ pub fn purge(flags: Purge) -> Result<()> {
     }
     match failed {
         0 => Ok(()),
-        failed if all.iter().all(|(_, what)| matches!(what, What::Url(_))) => {
+        failed if all.iter().all(|(_, what)| matches!(what, What::Url(..))) => {
             bail!("{failed} of {} URLs were not purged", all.len())
         }
         failed => bail!("{failed} of {} purges failed", all.len()),
     }
-}
-
-/// What the flags name, each with the text for its line.
-///
-/// Errors: one of them makes no sense.
-fn everything(flags: &Purge) -> Result<Vec<(String, What)>> {
-    let is_scope = !flags.tag.is_empty() || !flags.suffix.is_empty();
-    let scope = match flags.host.as_slice() {
-        [host] if is_scope => Some(host.clone()),
-        [] => None,
-        _ if is_scope => bail!("a tag or suffix is purged at one host or all: give --host once, or not at all"),
-        _ => None,
-    };
-    let at = scope.as_ref().map_or(String::new(), |host| format!(" at {host}"));
-    let mut all = Vec::new();
-    for url in &flags.url {
-        let what = match flags.soft {
-            true => What::By(Selector::Url { url: url.clone() }),
-            false => What::Url(url.parse()?),
-        };
-        all.push((url.clone(), what));
-    }
-    let mut by = |text: String, selector| all.push((text, What::By(selector)));
-    for url in &flags.prefix {
-        by(format!("prefix {url}"), Selector::Prefix { url: url.clone() });
-    }
-    for host in flags.host.iter().filter(|_| !is_scope) {
-        by(format!("host {host}"), Selector::Host { host: host.clone() });
-    }
-    for suffix in &flags.suffix {
-        by(format!("suffix {suffix}{at}"), Selector::Suffix { suffix: suffix.clone(), host: scope.clone() });
-    }
-    for regex in &flags.regex {
-        by(format!("regex {regex}"), Selector::Regex { regex: regex.clone() });
-    }
-    for tag in &flags.tag {
-        by(format!("tag {tag}{at}"), Selector::Tag { tag: tag.clone(), host: scope.clone() });
-    }
-    if flags.all {
-        by("everything".to_owned(), Selector::All);
-    }
-    for (text, what) in &all {
-        if let What::By(selector) = what {
-            selector.check().map_err(|error| anyhow!("{text}: {error}"))?;
-        }
-    }
-    Ok(all)
 }
 
 /// Writes down what is to be taken back, beside a cache that this process has open.

@@ -6,6 +6,7 @@
 mod by;
 mod cluster;
 mod elsewhere;
+mod named;
 mod purge;
 pub mod socket;
 mod top;
@@ -17,6 +18,7 @@ pub use by::ban_stopped;
 pub(crate) use by::{asked_by, purge_by};
 pub use cluster::Describe;
 pub(crate) use cluster::families as of_cluster;
+pub use named::{BadNamed, Named, What};
 pub use purge::{BadUrl, PurgeError, Url, purge_stopped};
 pub(crate) use purge::{purge, purge_name};
 pub use top::{MOST_HOSTS, top_hosts};

@@ -12,8 +12,9 @@ use std::sync::Arc;
 
 use tinaja_http::authority::Authority;
 use tinaja_http::judge::{Target, judge};
-use tinaja_store::{Cursor, Removed, Store, StoreError};
+use tinaja_store::{Cursor, Key, Removed, Store, StoreError};
 
+use crate::bans::Bans;
 use crate::config::{Listener, Mode};
 use crate::mirrors::is_mirrors;
 use crate::origin::{Destination, default_port};
@@ -146,15 +147,20 @@ impl Url {
     }
 }
 
-/// Forgets what is stored under one name. Whether there was something.
+/// Forgets what is stored under one name, and what is on its way there. Whether there was something.
 ///
 /// Errors: [`PurgeError`].
-pub(crate) async fn purge_name(store: &Arc<dyn Store>, name: &Name) -> Result<bool, PurgeError> {
+pub(crate) async fn purge_name(store: &Arc<dyn Store>, bans: &Bans, name: &Name) -> Result<bool, PurgeError> {
     let place = name.place();
-    let found = store.find(&place).await;
+    bans.note_removal(&place);
+    remove(store, name, &place).await
+}
+
+async fn remove(store: &Arc<dyn Store>, name: &Name, place: &Key) -> Result<bool, PurgeError> {
+    let found = store.find(place).await;
     let head = found.and_then(|hit| StoredHead::decode(&hit.head)).filter(|head| head.belongs_to(name.primary()));
     let there = head.is_some();
-    let removed = store.remove(&place).await?;
+    let removed = store.remove(place).await?;
     if let Some(head) = head
         && let Some(forms) = Forms::of(&head)
     {
@@ -169,11 +175,16 @@ pub(crate) async fn purge_name(store: &Arc<dyn Store>, name: &Name) -> Result<bo
 /// Forgets a URL in a cache that these listeners fill. How many objects there were.
 ///
 /// Errors: [`PurgeError`].
-pub(crate) async fn purge(store: &Arc<dyn Store>, listeners: &[Arc<Listener>], url: &Url) -> Result<u64, PurgeError> {
+pub(crate) async fn purge(
+    store: &Arc<dyn Store>,
+    bans: &Bans,
+    listeners: &[Arc<Listener>],
+    url: &Url,
+) -> Result<u64, PurgeError> {
     let (mut objects, mut failed) = (0, None);
     for key in url.keys(listeners) {
         // One that fails keeps nobody from removing the others.
-        match purge_name(store, &key).await {
+        match purge_name(store, bans, &key).await {
             Ok(there) => objects += u64::from(there),
             Err(error) => failed = Some(error),
         }
@@ -198,7 +209,8 @@ pub async fn purge_stopped(store: &Arc<dyn Store>, url: &Url) -> Result<u64, Pur
     }
     let mut objects = 0;
     for key in keys {
-        objects += u64::from(purge_name(store, &Name::from_primary(&key)).await?);
+        let name = Name::from_primary(&key);
+        objects += u64::from(remove(store, &name, &name.place()).await?);
     }
     Ok(objects)
 }

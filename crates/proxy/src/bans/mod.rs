@@ -3,6 +3,7 @@
 //! - `stamp`: when an answer was asked for, counted in bans; `tags`: what its origin calls it
 //! - `selector`: what an operator names; `rule`: the same as it is looked up
 //! - `seen`: what stamps that other nodes of a cluster gave are worth here; `told`: bans as nodes tell them each other
+//! - `removed`: single URLs that were removed while their origin may have been answering
 //! - `marks`: bans, and the newest one of each rule; `table`: all bans, and whether one fits an object; `checked`: objects that none fits; `file`: where they are written down, as `record`s
 //!
 //! # Decisions
@@ -26,6 +27,7 @@ mod checked;
 mod file;
 mod marks;
 mod record;
+mod removed;
 mod rule;
 mod seen;
 mod selector;
@@ -49,6 +51,7 @@ use checked::Checked;
 use file::Book;
 pub use file::carry;
 use marks::Ban;
+use removed::Removed;
 pub(crate) use rule::{Rule, Subject};
 pub(crate) use selector::MOST_TEXT_BYTES;
 pub use selector::{BadSelector, Selector};
@@ -138,6 +141,7 @@ pub(crate) struct Bans {
     takes: AtomicU64,
     table: RwLock<Table>,
     checked: Checked,
+    removed: Removed,
     writer: Mutex<Writer>,
     dir: Option<PathBuf>,
     is_node: bool,
@@ -162,6 +166,7 @@ impl Bans {
             takes: AtomicU64::new(0),
             table: RwLock::default(),
             checked: Checked::default(),
+            removed: Removed::default(),
             writer: Mutex::new(Writer::Away),
             dir: dir.map(Path::to_owned),
             is_node,
@@ -252,6 +257,22 @@ impl Bans {
             self.checked.note(mark);
         }
         verdict
+    }
+
+    /// How many single URLs have been removed: [`Bans::was_removed`] goes by it.
+    pub fn removals(&self) -> u64 {
+        self.removed.count()
+    }
+
+    /// What stands here is about to be removed, and with it what is on its way there.
+    pub fn note_removal(&self, place: &Key) {
+        self.removed.note(place);
+    }
+
+    /// Whether what stands here was removed since there had been so many removals. Asked behind whatever is put there: a removal that comes later
+    /// finds that.
+    pub fn was_removed(&self, place: &Key, since: u64) -> bool {
+        self.removed.has(place, since)
     }
 
     /// Counts a stored object that was found, and was banned.

@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::StatusCode;
+use http::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
 use tinaja_http::body::Framing;
 use tinaja_http::hops::{self, Interim};
 use tinaja_http::message::{BadField, RequestHead, ResponseHead};
@@ -31,6 +32,8 @@ pub(super) enum With<'a> {
     Client(&'a mut Client),
     /// And sends the request's content.
     Content(&'a mut Client),
+    /// And leaves HTTP, if the origin switches to one of these protocols. The answer is a 101 then.
+    Switch(&'a mut Client, &'a str),
     /// Nobody: the proxy asks for more of an answer that clients have the beginning of.
     Rest,
     /// Nobody: the proxy asks of its own accord.
@@ -149,8 +152,8 @@ impl Asker {
             _ if request.ticket.neighbour => Ok(Taken::nothing()),
             With::Nobody => Ok(Taken::nothing()),
             With::Rest => Ok(quotas.fetch_on(client)),
-            With::Client(_) | With::Content(_) if entry.has_fetched => Ok(quotas.fetch_on(client)),
-            With::Client(_) | With::Content(_) => {
+            With::Client(_) | With::Content(_) | With::Switch(..) if entry.has_fetched => Ok(quotas.fetch_on(client)),
+            With::Client(_) | With::Content(_) | With::Switch(..) => {
                 let taken = quotas.fetch(client)?;
                 entry.has_fetched = true;
                 Ok(taken)
@@ -172,6 +175,10 @@ impl Asker {
         }
         let with_content = matches!(with, With::Content(_)) && request.ticket.framing != Framing::Length(0);
         frame(&mut head, request.ticket.framing, with_content)?;
+        if let With::Switch(_, protocols) = &with {
+            head.headers.insert(CONNECTION, "upgrade")?;
+            head.headers.insert(UPGRADE, *protocols)?;
+        }
         let mut asking = Asking { head, request, with_content, progress: Progress::default() };
         let ticket = &request.ticket;
         let Some(behind) = &ticket.behind else {
@@ -233,22 +240,30 @@ impl Asker {
         };
         entry.origin = addresses.first().copied();
         let idempotent = asking.request.method().is_idempotent() && !asking.with_content;
+        let switching = matches!(with, With::Switch(..)).then(|| target.over_http1());
         for attempt in 0.. {
-            let single = !idempotent || attempt == MOST_KEPT;
+            let single = switching.is_some() || !idempotent || attempt == MOST_KEPT;
+            let target = switching.as_ref().unwrap_or(target);
             let mut connection = self.origins.connect(destination, target, &addresses, single).await?;
             entry.origin = Some(connection.address);
             let (asked, stamp) = (self.shared.clock.wall(), self.shared.bans.now());
+            let removals = self.shared.bans.removals();
             let mut sending = asking.with_content;
             match self.ask_on(&mut connection, asking, with, &mut sending).await {
                 Ok(mut head) => {
                     let answered = self.shared.clock.wall();
-                    headers::from_origin(&mut head, answered)?;
+                    match (head.status, &*with) {
+                        (StatusCode::SWITCHING_PROTOCOLS, With::Switch(_, protocols)) => {
+                            headers::switched(&mut head, protocols)?;
+                        }
+                        _ => headers::from_origin(&mut head, answered)?,
+                    }
                     let tags = headers::tags(ticket, &mut head);
                     entry.fwd_status = Some(head.status.as_u16());
                     let from = connection.address.ip();
                     (entry.fetched_from, entry.by_neighbour) = (Some(from), false);
                     entry.note_asked(stamp, &tags);
-                    return Ok(Reply { head, connection, asked, answered, stamp, tags, from, sending });
+                    return Ok(Reply { head, connection, asked, answered, stamp, removals, tags, from, sending });
                 }
                 Err(failure) => {
                     let unprocessed = connection.is_unprocessed();
@@ -291,15 +306,19 @@ impl Asker {
             if !head.status.is_informational() {
                 return Ok(head);
             }
-            // Upgrades are not passed on, so nobody asked for one, and what follows would be judged by nobody.
-            let judged = hops::interim(head.status, request.is_http10(), false, interim);
+            // Where none was passed on, nobody asked for an upgrade, and what follows would be judged by nobody.
+            let switching = matches!(with, With::Switch(..));
+            let judged = hops::interim(head.status, request.is_http10(), switching, interim);
+            if head.status == StatusCode::SWITCHING_PROTOCOLS && judged == Interim::Forward {
+                return Ok(head);
+            }
             interim += 1;
             match (judged, &mut *with) {
                 (Interim::Refuse, _) => {
                     let text = "it upgrades without being asked, or sends interim answers without end";
                     return Err(Failure::Origin(text.into()));
                 }
-                (Interim::Forward, With::Client(client) | With::Content(client)) => {
+                (Interim::Forward, With::Client(client) | With::Content(client) | With::Switch(client, _)) => {
                     let mut head = head;
                     for name in hops::not_interim(&head.headers) {
                         head.headers.remove(&name);

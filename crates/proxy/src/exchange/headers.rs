@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use http::header::{
     ACCEPT_ENCODING, AGE, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, DATE, FORWARDED,
-    HeaderName, HeaderValue, TE, TRANSFER_ENCODING, VIA,
+    HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE, VIA,
 };
 use http::{StatusCode, Version};
 use tinaja_http::accept::settled;
@@ -22,6 +22,7 @@ use super::entry::Entry;
 use super::request::{Request, Ticket};
 use crate::bans::Tags;
 use crate::config::Forwarding;
+use crate::failure::Failure;
 use crate::neighbours::{ASKED_AT, CLIENT, FETCHED_FROM, HAS, INTERCEPTED, OBJECT, TRIED};
 use crate::shared::Shared;
 
@@ -154,6 +155,22 @@ pub(crate) fn from_origin(head: &mut ResponseHead, answered: SystemTime) -> Resu
     Ok(())
 }
 
+/// The origin's 101, as it goes to a client that has asked for one of these protocols.
+///
+/// Errors: [`Failure::Origin`]: it switches to something that nobody asked for.
+pub(super) fn switched(head: &mut ResponseHead, asked: &str) -> Result<(), Failure> {
+    let is_asked = |protocol: &str| asked.split(", ").any(|one| one.eq_ignore_ascii_case(protocol));
+    let protocols: Vec<_> = hops::upgrades(head.headers.as_map()).map(str::to_owned).collect();
+    if protocols.is_empty() || !protocols.iter().all(|protocol| is_asked(protocol)) {
+        return Err(Failure::Origin("it switches to a protocol that it was not asked for".into()));
+    }
+    for name in hops::not_interim(head.headers.as_map()) {
+        head.headers.remove(&name);
+    }
+    head.headers.insert(CONNECTION, "upgrade")?;
+    Ok(head.headers.insert(UPGRADE, protocols.join(", "))?)
+}
+
 /// What an origin calls its answer. Where this proxy speaks for the origin nobody else hears it, unless the operator says so.
 pub(super) fn tags(ticket: &Ticket, head: &mut ResponseHead) -> Tags {
     let speaks_for_it = ticket.is_reverse() || ticket.mirror.is_some();
@@ -188,6 +205,14 @@ pub(super) fn to_client(
         asked_at.map_or(Ok(()), |value| head.headers.insert(ASKED_AT, value))?;
     }
     head.headers.append(CACHE_STATUS, entry.cache_status().value())
+}
+
+/// A 101 as the client gets it.
+pub(super) fn switched_to_client(shared: &Shared, head: &mut ResponseHead, entry: &Entry) -> Result<(), BadField> {
+    let received = head.version;
+    head.version = Version::HTTP_11;
+    head.headers.append(VIA, hops::via_member(received, &shared.name))?;
+    entry.id.as_ref().map_or(Ok(()), |id| shared.tell(id, head))
 }
 
 /// A 304's head from that of the stored answer that it is about (RFC 9110 15.4.5).

@@ -36,6 +36,8 @@ pub(super) struct Received<'a> {
     pub answered: SystemTime,
     /// Which bans had been made when it was asked for.
     pub stamp: Stamp,
+    /// How many URLs had been removed when it was asked for.
+    pub removals: u64,
     /// What its origin calls it.
     pub tags: &'a Tags,
     pub from: IpAddr,
@@ -129,7 +131,7 @@ impl Keeper {
     }
 
     /// Begins to store an answer, whose body is still to be written. `None` where it is not to be stored after all:
-    /// its head is too large, or the store could not keep which variants there are.
+    /// its head is too large, the store could not keep which variants there are, or its URL was purged while it was on its way.
     pub async fn begin(
         &self,
         request: &Request,
@@ -149,7 +151,8 @@ impl Keeper {
         let group = self.groups.join(&member(request, answer.head), self.shared.clock.now());
         let hint = Hint { group: Some(group), expected_bytes: length, passes, ..hint(name, &facts, &header) };
         let writer = self.store.put(&name.at_its_url(&place), head, hint);
-        Some((place, writer))
+        // Given up, it is aborted.
+        (!self.shared.bans.was_removed(&name.place(), answer.removals)).then_some((place, writer))
     }
 
     /// Where an answer with these headers is to stand, and which variant it is. `None` where the store could not keep

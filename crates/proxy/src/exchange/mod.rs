@@ -55,6 +55,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use tinaja_http::encoding::Coding;
 use tinaja_http::message::ResponseHead;
+use tinaja_http::status::Outcome;
 use tinaja_logs::CacheResult;
 use tracing::Instrument as _;
 
@@ -88,7 +89,7 @@ use crate::failure::Failure;
 use crate::metrics::Source;
 use crate::mirrors::At;
 use crate::neighbours::Neighbours;
-use crate::origin::Origins;
+use crate::origin::{Connection, Origins};
 use crate::shared::Shared;
 use crate::storage::{Storage, Switch};
 use crate::stored::{Found, Looked, StoredHead};
@@ -101,6 +102,18 @@ const LEAVING: Duration = Duration::from_secs(6);
 
 /// What is left of a stored answer that was lost while it was sent.
 pub(crate) struct Rest(read::Source);
+
+/// What an origin has switched to another protocol than HTTP.
+pub(crate) struct Switched {
+    /// Its 101, as the client gets it.
+    pub head: ResponseHead,
+    pub connection: Connection,
+    /// For [`Exchange::note_switched`].
+    pub noted: Noted,
+}
+
+/// What is noted of a request that is not over.
+pub(crate) struct Noted(Entry);
 
 /// What carries requests out; one for a proxy.
 pub(crate) struct Exchange {
@@ -215,20 +228,53 @@ impl Exchange {
             None => pin!(self.carry_out(&mut transaction, looked)).instrument(span.clone()).await,
         };
         if let Err(ended) = carried_out {
-            transaction.client.close_after();
-            if let Ended::Failed(failure) = ended {
-                if failure.is_denial() {
-                    transaction.entry.result = CacheResult::Denied;
-                }
-                if !transaction.client.has_begun() {
-                    transaction.entry.source = Some(Source::Proxy);
-                }
-                Box::pin(give_up(&self.shared, transaction, &failure)).instrument(span).await;
-            }
+            Box::pin(self.give_up(transaction, ended)).instrument(span).await;
         }
-        self.shared.count(&entry.result, entry.source(), entry.status, client.sent_bytes(), request.ticket.began);
+        self.note(request, entry, client.sent_bytes());
+    }
+
+    /// Asks for a request that would leave HTTP for one of these protocols, past the cache. What the origin has switched to, if it has; else the client has
+    /// its answer, and the access log its line.
+    pub async fn switch(&self, request: &Request, client: &mut Client, protocols: &str) -> Option<Switched> {
+        let id = Some(request.ticket.id.clone());
+        let (offline, unproved) = (request.ticket.is_offline(), request.ticket.is_unproved());
+        let mut entry = Entry { id, offline, unproved, outcome: Outcome::Bypass, ..Entry::default() };
+        let span = tracing::error_span!("request", id = %request.ticket.id);
+        let mut transaction = Transaction { request, client, entry: &mut entry };
+        match self.passer.switch(&mut transaction, protocols).instrument(span.clone()).await {
+            Ok(Some((head, connection))) => return Some(Switched { head, connection, noted: Noted(entry) }),
+            Ok(None) => {}
+            Err(ended) => Box::pin(self.give_up(transaction, ended)).instrument(span).await,
+        }
+        self.note(request, entry, client.sent_bytes());
+        None
+    }
+
+    /// Counts and logs a request that has left HTTP, once all is over. Its client got so many bytes.
+    pub fn note_switched(&self, request: &Request, Noted(mut entry): Noted, bytes: u64) {
+        (entry.result, entry.source) = (CacheResult::Tunnel, Some(Source::Tunnel));
+        self.note(request, entry, bytes);
+    }
+
+    /// Says why a request got no answer, or not all of it.
+    async fn give_up(&self, transaction: Transaction<'_>, ended: Ended) {
+        transaction.client.close_after();
+        if let Ended::Failed(failure) = ended {
+            if failure.is_denial() {
+                transaction.entry.result = CacheResult::Denied;
+            }
+            if !transaction.client.has_begun() {
+                transaction.entry.source = Some(Source::Proxy);
+            }
+            give_up(&self.shared, transaction, &failure).await;
+        }
+    }
+
+    /// Counts a request that is over, and writes the access log's line.
+    fn note(&self, request: &Request, entry: Entry, bytes: u64) {
+        self.shared.count(&entry.result, entry.source(), entry.status, bytes, request.ticket.began);
         if self.shared.log.is_on() {
-            self.shared.log.write(entry.record(request, client.sent_bytes(), &self.shared.clock));
+            self.shared.log.write(entry.record(request, bytes, &self.shared.clock));
         }
     }
 

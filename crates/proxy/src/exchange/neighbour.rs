@@ -191,7 +191,7 @@ impl Neighbourhood {
         neighbour: SocketAddr,
         what: Asked,
     ) -> Result<Reply, Declined> {
-        let asked = self.shared.clock.wall();
+        let asked = (self.shared.clock.wall(), self.shared.bans.removals());
         let answered = match self.ask_neighbour(request, head, neighbour, what).await {
             Ok((head, connection)) => match self.reply(request, head, connection, asked) {
                 Ok(reply) => self.short_and_whole(reply, neighbour).await,
@@ -217,7 +217,7 @@ impl Neighbourhood {
         request: &Request,
         mut head: ResponseHead,
         connection: Connection,
-        asked: SystemTime,
+        (asked, removals): (SystemTime, u64),
     ) -> Result<Reply, Declined> {
         if head.headers.contains_key(&TRIED) {
             return Err(Declined::Tried);
@@ -234,7 +234,7 @@ impl Neighbourhood {
         if bans.judge(&name.place(), stamp, &tags, || name.subject()) != Verdict::Counts {
             return Err(Declined::Banned);
         }
-        Ok(Reply { head, connection, asked, answered, stamp, tags, from, sending: false })
+        Ok(Reply { head, connection, asked, answered, stamp, removals, tags, from, sending: false })
     }
 
     /// The same answer once all of it is here, if it is short: nobody is cut off then. What fails on the neighbour's way to the origin is left to whoever reads it.

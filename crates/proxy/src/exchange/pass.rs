@@ -61,6 +61,29 @@ impl Passer {
         self.hand_on(transaction, reply, cached).await
     }
 
+    /// Asks for a request that would leave HTTP for one of these protocols. The origin's 101, if that is what it answers; the client has got any other
+    /// answer.
+    pub async fn switch(
+        &self,
+        transaction: &mut Transaction<'_>,
+        protocols: &str,
+    ) -> Result<Option<(ResponseHead, Connection)>, Ended> {
+        let Transaction { request, client, entry } = transaction;
+        if request.is_loop {
+            return Err(Failure::Loop.into());
+        }
+        let head = request.head.clone();
+        let mut reply = self.asker.ask(request, head, false, With::Switch(client, protocols), entry).await?;
+        if reply.head.status == StatusCode::SWITCHING_PROTOCOLS {
+            headers::switched_to_client(&self.shared, &mut reply.head, entry)?;
+            entry.note(&reply.head);
+            return Ok(Some((reply.head, reply.connection)));
+        }
+        invalidate(&self.store, request, &reply).await;
+        self.hand_on(transaction, reply, false).await?;
+        Ok(None)
+    }
+
     /// The cache is another process's at this moment, which this one takes over from or hands over to.
     pub async fn pass_by(&self, transaction: &mut Transaction<'_>) -> Result<(), Ended> {
         if transaction.request.directives.only_if_cached {

@@ -113,6 +113,11 @@ impl Pieces {
                     complete: !if_range && !request.head.headers.contains_key(IF_RANGE),
                 };
                 let list = self.list_for(&object).await?;
+                if self.keeper.shared.bans.was_removed(&object.name.place(), reply.removals) {
+                    // The list may have come behind the removal, which then has to be made again.
+                    let _ = self.keeper.store.remove(&object.place).await;
+                    return None;
+                }
                 let id = random().to_le_bytes();
                 let mark = Piece { first, last: first, id }.mark();
                 let none = ResponseHead::new(StatusCode::PARTIAL_CONTENT);

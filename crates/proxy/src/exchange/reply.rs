@@ -17,6 +17,8 @@ pub(super) struct Reply {
     pub answered: SystemTime,
     /// Which bans had been made when it was asked for.
     pub stamp: Stamp,
+    /// How many URLs had been removed when it was asked for.
+    pub removals: u64,
     /// What its origin calls it.
     pub tags: Tags,
     /// The origin that it came from, though a neighbour brought it.
@@ -27,7 +29,7 @@ pub(super) struct Reply {
 
 impl Reply {
     pub fn received(&self) -> Received<'_> {
-        let Reply { head, asked, answered, stamp, tags, from, .. } = self;
-        Received { head, asked: *asked, answered: *answered, stamp: *stamp, tags, from: *from }
+        let Reply { head, asked, answered, stamp, removals, tags, from, .. } = self;
+        Received { head, asked: *asked, answered: *answered, stamp: *stamp, removals: *removals, tags, from: *from }
     }
 }

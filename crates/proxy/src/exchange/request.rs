@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::header::{HOST, IF_MATCH, IF_UNMODIFIED_SINCE, RANGE};
+use http::header::{HOST, IF_MATCH, IF_UNMODIFIED_SINCE, RANGE, UPGRADE};
 use http::{Method, Version};
 use tinaja_http::authority::Authority;
 use tinaja_http::body::Framing;
@@ -91,7 +91,7 @@ pub(crate) struct AskedFor {
 impl Ticket {
     /// What the rules can see of the request.
     pub fn asked<'a>(&self, method: &'a Method) -> Asked<'a> {
-        Asked { client: self.client, method: method.as_str(), port: self.destination.port }
+        Asked { client: self.client, method: method.as_str(), port: self.destination.port, upgrade: None }
     }
 
     /// The same for a request that goes to one of several destinations.
@@ -147,7 +147,7 @@ impl Ticket {
     /// Whether the rules refuse it, whatever its destination's address is. The source of a mirror is its operator's choice, as the origin of a
     /// route is; its other hosts are reached as a forward proxy reaches what its clients name.
     pub fn check_request(&self, method: &str) -> Result<(), Failure> {
-        let asked = Asked { client: self.client, method, port: self.destination.port };
+        let asked = Asked { client: self.client, method, port: self.destination.port, upgrade: None };
         if let Some(before) = self.keyed.as_ref().filter(|before| before.port != asked.port) {
             // What it asks for, and not only where a rule sends it.
             self.listener.check_request(Asked { port: before.port, ..asked })?;
@@ -302,6 +302,26 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    /// The protocols for which it may leave HTTP, as rules say: where it goes by another way than its client's, one must name them. `None` where it stays
+    /// with HTTP; so it does with content, whose end would be the origin's to say.
+    ///
+    /// Errors: a rule denies one of them.
+    pub fn may_switch_to(&self) -> Result<Option<String>, Failure> {
+        let ticket = &self.ticket;
+        if !self.head.headers.contains_key(UPGRADE) || self.is_http10() {
+            return Ok(None);
+        }
+        let mut open = Vec::new();
+        for protocol in hops::upgrades(self.head.headers.as_map()) {
+            if ticket.listener.rules.opens_upgrade(ticket.asked(self.method()), protocol)? {
+                open.push(protocol);
+            }
+        }
+        let may =
+            !open.is_empty() && ticket.framing == Framing::Length(0) && ticket.mirror.is_none() && !ticket.neighbour;
+        Ok(may.then(|| open.join(", ")))
+    }
+
     /// Reads a judged head that came over HTTP/1. `name` is this proxy's in Via.
     ///
     /// Errors: [`Failure::BadRequest`].

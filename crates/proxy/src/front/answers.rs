@@ -61,7 +61,7 @@ impl Front {
         let mut forgotten = Ok(false);
         for name in std::iter::once(ticket.name.clone()).chain(ticket.own_name_at(&ticket.path)) {
             // One that fails keeps nobody from removing the other.
-            forgotten = match (forgotten, purge_name(&self.exchange.store, &name).await) {
+            forgotten = match (forgotten, purge_name(&self.exchange.store, &self.shared.bans, &name).await) {
                 (Err(error), _) | (Ok(_), Err(error)) => Err(error),
                 (Ok(before), Ok(there)) => Ok(before || there),
             };

@@ -30,6 +30,6 @@ impl Connect<'_> {
     }
 
     pub fn asked(&self) -> Asked<'_> {
-        Asked { client: self.client(), method: &self.judged.method, port: self.destination.port }
+        Asked { client: self.client(), method: &self.judged.method, port: self.destination.port, upgrade: None }
     }
 }

@@ -135,7 +135,7 @@ impl Front {
         chosen: SocketAddr,
         judged: &'a Judged,
     ) -> Result<Way<'a>, Failure> {
-        let asked = Asked { client, method: &judged.method, port: chosen.port() };
+        let asked = Asked { client, method: &judged.method, port: chosen.port(), upgrade: None };
         self.check_chosen(listener, asked, chosen)?;
         let is_vouched = match &judged.authority {
             Some(host) if !listener.offline => Box::pin(vouched(&self.shared, chosen, host)).await,

@@ -275,11 +275,21 @@ impl Front {
                 return None;
             }
         };
+        let switching = match request.may_switch_to() {
+            Ok(switching) => switching,
+            Err(failure) => {
+                self.refuse(gate, caller, began, Some((&judged, &id)), &failure).await;
+                return None;
+            }
+        };
         if (caller.inside.is_some() || caller.diverted.is_some()) && Inside::leaves_http(&request) {
             Box::pin(self.upgrade(gate, caller, &request, (&judged, &id))).await;
             return None;
         }
         let keep = !*stopping.borrow() && !request.closes();
+        if let Some(protocols) = switching {
+            return Box::pin(self.switch((gate, keep), caller, &request, (&judged, &id), &protocols)).await;
+        }
         let (shared, exchange, via) = (&*self.shared, &*self.exchange, &self.via);
         let looked =
             match (MaybePlain { shared, exchange, via, request: &request, keep }).answer(To::H1(&mut gate)).await {
@@ -354,11 +364,11 @@ impl Front {
         let ticket = way.ticket(came, listener, self.shared.own.clone(), judged)?;
         ticket.check_request(&judged.method)?;
         if let Some(chosen) = chosen {
-            let asked = Asked { client, method: &judged.method, port: ticket.destination.port };
+            let asked = Asked { client, method: &judged.method, port: ticket.destination.port, upgrade: None };
             self.check_chosen(&ticket.listener, asked, chosen.address)?;
         }
         if judged.method == "PURGE" {
-            let asked = Asked { client, method: &judged.method, port: ticket.destination.port };
+            let asked = Asked { client, method: &judged.method, port: ticket.destination.port, upgrade: None };
             ticket.listener.rules.check_purge(asked)?;
         }
         Ok(ticket)

@@ -1,6 +1,10 @@
-//! A request that asks for another protocol, as WebSockets do (RFC 9110 7.8), of a client that takes this proxy for the origin: inside an
-//! intercepted tunnel, or on a connection that the kernel sent here.
+//! A request that asks for another protocol, as WebSockets do (RFC 9110 7.8).
 //!
+//! Where a client or an origin knows of this proxy, an access rule opens protocols by name, and the request goes past the cache like others, with
+//! no other protocols than those. Behind the origin's 101 all is passed on both ways. Behind any other answer the client still speaks HTTP, and its
+//! next request is judged as ever.
+//!
+//! A client that takes this proxy for the origin, inside an intercepted tunnel or on a connection that the kernel sent here, needs no rule.
 //! Its head goes to the origin as it came. If the origin says 101, all that follows is passed on both ways: the tunnel is one again, but
 //! for its TLS, which is checked as ever. If it does not, the client still speaks HTTP, and what it sends would be requests that nobody
 //! has judged: it gets that answer, and its connection ends. Nothing of either is stored.
@@ -17,16 +21,44 @@ use tokio::io::AsyncWriteExt;
 
 use super::tunnel::Reached;
 use super::{Caller, Front, tunnel};
-use crate::client::{Gate, H1};
+use crate::client::{Client, Connection as Speaking, Gate, H1};
 use crate::diverted::Outgoing;
-use crate::exchange::{Request, from_origin};
+use crate::exchange::{Request, Switched, from_origin};
 use crate::failure::Failure;
+use crate::held::{REQUEST_BYTES, TUNNEL_BYTES};
 use crate::ids::RequestId;
 use crate::metrics::Source;
 use crate::origin::{Connection, Destination, over, secure};
 
 impl Front {
-    /// Passes on a request that leaves HTTP, and whatever comes of it.
+    /// Passes on a request that may leave HTTP for one of these protocols, and whatever comes of it. The gate comes back if another request may
+    /// follow.
+    pub(super) async fn switch(
+        &self,
+        (gate, keep): (Gate, bool),
+        caller: &Caller,
+        request: &Request,
+        (judged, id): (&Judged, &RequestId),
+        protocols: &str,
+    ) -> Option<Gate> {
+        let (ticket, shared) = (&request.ticket, &self.shared);
+        let Some(_kept) = shared.held.keep(REQUEST_BYTES + TUNNEL_BYTES) else {
+            let failure = Failure::TooManyConnections;
+            self.refuse(gate, caller, ticket.began, Some((judged, id)), &failure).await;
+            return None;
+        };
+        let head_only = *request.method() == Method::HEAD;
+        let h1 = H1::new(gate, judged.http11, head_only, keep, shared.patience());
+        let mut client = Client::new(Speaking::H1(Box::new(h1)));
+        let switched = Box::pin(self.exchange.switch(request, &mut client, protocols)).await;
+        let Speaking::H1(h1) = client.into_connection() else { return None };
+        let Some(Switched { head, connection, noted }) = switched else { return h1.finish().await };
+        let bytes = self.switched(*h1, connection, &head).await;
+        self.exchange.note_switched(request, noted, bytes);
+        None
+    }
+
+    /// Passes on a request that leaves HTTP, and whatever comes of it, of a client that knows of no proxy.
     pub(super) async fn upgrade(
         &self,
         gate: Gate,

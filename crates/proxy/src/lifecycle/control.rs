@@ -179,12 +179,13 @@ impl ControlServer {
         wait.await.map_err(|_| stopping)?
     }
 
-    async fn answer(&self, ask: Ask) -> Answer {
+    /// Has done what is asked, and says what came of it.
+    pub(super) async fn answer(&self, ask: Ask) -> Answer {
         let failed = |why: String| Answer::Failed { why };
         let store = &self.storage;
         match ask {
             Ask::Purge { url } => match url.parse::<Url>() {
-                Ok(url) => match purge(store, &self.current.listeners(), &url).await {
+                Ok(url) => match purge(store, &self.bans, &self.current.listeners(), &url).await {
                     Ok(objects) => Answer::Purged { objects },
                     Err(error) => failed(error.to_string()),
                 },

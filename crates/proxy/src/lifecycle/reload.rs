@@ -106,6 +106,7 @@ impl Reloader {
             ("request_id", config.request_ids != began.request_ids),
             ("name", config.name != began.name),
             ("metrics", config.metrics != began.metrics),
+            ("purge_credentials", config.purge_credentials != began.purge_credentials),
         ] {
             if changed {
                 later.push(name.to_owned());

@@ -14,7 +14,7 @@ use super::server::{Proxy, Server};
 use crate::accepting::NO_FILES;
 use crate::errors::TakeOverError;
 use crate::front::visits;
-use crate::monitoring::MetricsServer;
+use crate::monitoring::{CarryOut, MetricsServer, Purger};
 use crate::nodes::{answer_nodes, keep_meeting};
 use crate::origin::check_all;
 use crate::storage::Opener;
@@ -150,7 +150,16 @@ impl Proxy {
                 let (shared, storage) = (self.exchange.shared.clone(), self.exchange.store.clone());
                 let (crowd, origins) = (self.crowd.clone(), self.exchange.origins.clone());
                 let cluster = self.control_server.cluster.clone();
-                let server = MetricsServer { shared, storage, crowd, origins, cluster, stopping: stopped.clone() };
+                let purger = self.purge_credentials.clone().map(|credentials| {
+                    let control = self.control_server.clone();
+                    let carry_out: CarryOut = Arc::new(move |ask| {
+                        let control = control.clone();
+                        Box::pin(async move { control.answer(ask).await })
+                    });
+                    Purger::new(credentials, carry_out)
+                });
+                let stopping = stopped.clone();
+                let server = MetricsServer { shared, storage, crowd, origins, cluster, purger, stopping };
                 answering.spawn(server.open(listener));
             }
             Some(Err(error)) => tracing::warn!(%error, "metrics are not available"),

@@ -33,6 +33,7 @@ use crate::intercept::Rejections;
 use crate::latest::Latest;
 use crate::limits::LEAST_CLIENT_MEMORY;
 use crate::metrics::Metrics;
+use crate::mirrors::Credentials;
 use crate::neighbours::Neighbours;
 use crate::nodes::Nodes;
 use crate::quotas::Quotas;
@@ -59,6 +60,8 @@ pub(crate) struct Proxy {
     pub(crate) current: Arc<Current>,
     pub(crate) switch: Arc<Switch>,
     pub(crate) control_server: Arc<ControlServer>,
+    /// Who may purge at the address of the metrics.
+    pub(crate) purge_credentials: Option<Credentials>,
     /// Where the time is written down, if there is a directory.
     pub(crate) latest: Option<Arc<Latest>>,
     pub(crate) control: Option<Socket>,
@@ -188,9 +191,21 @@ impl Proxy {
             cluster,
         });
         let origins = exchange.origins.clone();
+        let purge_credentials = began.purge_credentials.clone();
         let reloader = Reloader { shared, current: current.clone(), began, origins };
-        let proxy =
-            Proxy { sockets, addresses, crowd, exchange, current, switch, control_server, latest, control, heirs };
+        let proxy = Proxy {
+            sockets,
+            addresses,
+            crowd,
+            exchange,
+            current,
+            switch,
+            control_server,
+            purge_credentials,
+            latest,
+            control,
+            heirs,
+        };
         Ok((proxy, reloader))
     }
 

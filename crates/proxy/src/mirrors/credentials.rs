@@ -61,6 +61,20 @@ impl Credentials {
         &self.field
     }
 
+    /// Whether a value of Authorization is these. How long that takes does not depend on how much of it is right.
+    pub(crate) fn are(&self, field: &[u8]) -> bool {
+        let parts = |field: &[u8]| {
+            let at = field.iter().position(|byte| *byte == b' ')?;
+            let (scheme, rest) = field.split_at_checked(at)?;
+            Some((scheme.to_ascii_lowercase(), rest.trim_ascii().to_vec()))
+        };
+        let (Some((scheme, told)), Some((own_scheme, own))) = (parts(field), parts(self.field.as_bytes())) else {
+            return false;
+        };
+        let differ = told.iter().zip(&own).fold(0, |differ, (one, other)| differ | (one ^ other));
+        scheme == own_scheme && told.len() == own.len() && differ == 0
+    }
+
     /// What stands for them in names, with a word of our own before them: nobody reads the secret from it, as long as that is not one
     /// that can be guessed.
     pub(super) fn digest(&self) -> String {
@@ -142,6 +156,20 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         let read = Credentials::read(&path).unwrap();
         assert_eq!(read.field(), "Bearer secret");
+        for (field, expected) in [
+            ("Bearer secret", true),
+            ("bearer  secret", true),
+            ("Bearer secre", false),
+            ("Bearer secret2", false),
+            ("Bearer Secret", false),
+            ("Basic secret", false),
+            ("Bearer", false),
+            ("Bearer ", false),
+            ("secret", false),
+            ("", false),
+        ] {
+            assert_eq!(read.are(field.as_bytes()), expected, "{field}");
+        }
         assert!(!format!("{read:?} {}", read.digest()).contains("secret"));
         fs::write(&path, "secret\n").unwrap();
         let error = Credentials::read(&path).unwrap_err().to_string();

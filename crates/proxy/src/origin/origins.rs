@@ -47,6 +47,11 @@ impl Target {
     pub fn of(group: &Group, backend: &Backend) -> Target {
         Target { counts: backend.counts.clone(), reach: group.reach.clone() }
     }
+
+    /// The same by HTTP/1.1, for what leaves HTTP.
+    pub fn over_http1(&self) -> Target {
+        Target { counts: self.counts.clone(), reach: Reach::over_http1(&self.reach) }
+    }
 }
 
 impl Origins {

@@ -81,6 +81,20 @@ impl Reach {
         })
     }
 
+    /// The same by HTTP/1.1.
+    pub fn over_http1(reach: &Arc<Reach>) -> Arc<Reach> {
+        if !reach.http2 {
+            return reach.clone();
+        }
+        let tls = reach.tls.as_ref().map(|config| {
+            let mut config = ClientConfig::clone(config);
+            config.alpn_protocols.clear();
+            Arc::new(config)
+        });
+        let Reach { mark, connect, stall, keep, keep_for, is_neighbour, ref clock, .. } = **reach;
+        Arc::new(Reach { mark, connect, stall, keep, keep_for, http2: false, is_neighbour, clock: clock.clone(), tls })
+    }
+
     /// Who shakes hands; nobody where the library lacks what it takes, which no system does.
     pub fn tls(&self) -> Option<TlsConnector> {
         self.tls.clone().or_else(trusting_the_system).map(TlsConnector::from)

@@ -27,7 +27,7 @@ const TUNNEL_PORTS: [u16; 2] = [443, 563];
 /// The first rule that fits a request decides whether it is denied. What a forward proxy refuses by itself is opened
 /// only by `allow` rules that name it and stand before the first `deny` that fits: an address that is not public by a
 /// rule with a destination, a port by a rule with a port (and for a tunnel with the method CONNECT). PURGE, which no proxy lets through by itself, is opened
-/// by a rule with that method.
+/// by a rule with that method, and a protocol other than HTTP by one with that protocol.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules(Vec<Rule>);
 
@@ -38,6 +38,8 @@ pub(crate) struct Asked<'a> {
     pub method: &'a str,
     /// The destination's.
     pub port: u16,
+    /// The protocol for which it would leave HTTP, where that is what is asked.
+    pub upgrade: Option<&'a str>,
 }
 
 /// Why a request is refused.
@@ -81,6 +83,7 @@ struct Verdict {
     opens_port: bool,
     opens_tunnel: bool,
     opens_method: bool,
+    opens_upgrade: bool,
 }
 
 impl Rules {
@@ -117,6 +120,7 @@ impl Rules {
                 (Action::Allow, fit) => {
                     allowed = true;
                     verdict.opens_method |= fit == Fit::Yes && !rule.methods.is_empty();
+                    verdict.opens_upgrade |= fit == Fit::Yes && !rule.upgrades.is_empty();
                     verdict.opens_address |= !rule.destinations.is_empty();
                     verdict.opens_port |= !rule.ports.is_empty();
                     verdict.opens_tunnel |= !rule.ports.is_empty() && !rule.methods.is_empty();
@@ -158,6 +162,18 @@ impl Rules {
         }
     }
 
+    /// Whether a request may leave HTTP for this protocol: an `allow` rule names it. Where none does, a proxy that its clients know goes on with
+    /// HTTP (RFC 9110 7.8).
+    ///
+    /// Errors: a rule denies it.
+    pub(crate) fn opens_upgrade(&self, asked: Asked<'_>, protocol: &str) -> Result<bool, Denied> {
+        let verdict = self.verdict(Asked { upgrade: Some(protocol), ..asked }, None);
+        match verdict.denied_by {
+            Some(number) => Err(Denied::Rule(number)),
+            None => Ok(verdict.opens_upgrade),
+        }
+    }
+
     /// What the rules alone say, as for a reverse proxy; without an address what can be said before it is known.
     pub(crate) fn check_listed(&self, asked: Asked<'_>, address: Option<IpAddr>) -> Result<(), Denied> {
         self.verdict(asked, address).denied_by.map_or(Ok(()), |number| Err(Denied::Rule(number)))
@@ -167,7 +183,9 @@ impl Rules {
     pub(crate) fn serve_anybody(&self) -> bool {
         let clients = [IpAddr::from([203, 0, 113, 77]), IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x77])];
         let asked = clients.iter().flat_map(|client| [("GET", 80), ("CONNECT", 443)].map(|asked| (*client, asked)));
-        asked.into_iter().any(|(client, (method, port))| self.check_request(Asked { client, method, port }).is_ok())
+        asked
+            .into_iter()
+            .any(|(client, (method, port))| self.check_request(Asked { client, method, port, upgrade: None }).is_ok())
     }
 
     /// Whether the address matters to any rule.

@@ -19,6 +19,9 @@ pub struct Rule {
     pub ports: Vec<Ports>,
     /// Networks that the destination's address is in, once its name is resolved.
     pub destinations: Vec<Cidr>,
+    /// Protocols that a request asks for instead of HTTP, as in `websocket`, in small letters. A rule that names some is about such requests
+    /// and no others, and takes no destinations.
+    pub upgrades: Vec<String>,
 }
 
 /// What a rule does.
@@ -54,7 +57,14 @@ pub(super) enum Fit {
 impl Rule {
     /// Does `action` with everything, until its lists are filled.
     pub fn new(action: Action) -> Rule {
-        Rule { action, clients: Vec::new(), methods: Vec::new(), ports: Vec::new(), destinations: Vec::new() }
+        Rule {
+            action,
+            clients: Vec::new(),
+            methods: Vec::new(),
+            ports: Vec::new(),
+            destinations: Vec::new(),
+            upgrades: Vec::new(),
+        }
     }
 
     /// Opens addresses that are not public.
@@ -74,7 +84,8 @@ impl Rule {
         let to = |network: &Cidr| [destination, inner].into_iter().flatten().any(|address| network.contains(address));
         let known = (self.clients.is_empty() || self.clients.iter().any(from))
             && (self.methods.is_empty() || self.methods.iter().any(|method| method == asked.method))
-            && (self.ports.is_empty() || self.ports.iter().any(|ports| ports.contain(asked.port)));
+            && (self.ports.is_empty() || self.ports.iter().any(|ports| ports.contain(asked.port)))
+            && (self.upgrades.is_empty() || asked.upgrade.is_some_and(|upgrade| self.is_about(upgrade)));
         match destination {
             _ if !known => Fit::No,
             _ if self.destinations.is_empty() => Fit::Yes,
@@ -82,6 +93,12 @@ impl Rule {
             Some(_) if self.destinations.iter().any(to) => Fit::Yes,
             Some(_) => Fit::No,
         }
+    }
+}
+
+impl Rule {
+    fn is_about(&self, upgrade: &str) -> bool {
+        self.upgrades.iter().any(|protocol| protocol.eq_ignore_ascii_case(upgrade))
     }
 }
 

@@ -2,7 +2,7 @@ use super::own::tests::having;
 use super::*;
 
 fn asked(method: &str, port: u16) -> Asked<'_> {
-    Asked { client: "192.0.2.7".parse().unwrap(), method, port }
+    Asked { client: "192.0.2.7".parse().unwrap(), method, port, upgrade: None }
 }
 
 fn check(rules: &Rules, address: &str) -> bool {
@@ -153,7 +153,32 @@ fn rule(action: Action, clients: &str, methods: &str, ports: &str, destinations:
         methods: methods.split_whitespace().map(str::to_owned).collect(),
         ports: ports.split_whitespace().map(|ports| ports.parse().unwrap()).collect(),
         destinations: networks(destinations),
+        upgrades: Vec::new(),
     }
+}
+
+#[test]
+fn upgrades_are_opened_by_name() {
+    use Action::{Allow, Deny};
+    let about =
+        |action, clients: &str| Rule { upgrades: vec!["websocket".into()], ..rule(action, clients, "", "", "") };
+    let get = asked("GET", 80);
+    assert_eq!(Rules::default().opens_upgrade(get, "websocket"), Ok(false));
+    let broad = Rules::from(vec![rule(Allow, "", "", "", "")]);
+    assert_eq!(broad.opens_upgrade(get, "websocket"), Ok(false), "it does not name it");
+    let rules =
+        Rules::from(vec![about(Deny, "192.0.2.7"), about(Allow, ""), rule(Deny, "198.51.100.0/24", "", "", "")]);
+    let of = |client: &str| Asked { client: client.parse().unwrap(), ..get };
+    assert_eq!(rules.opens_upgrade(get, "WebSocket"), Err(Denied::Rule(1)));
+    assert_eq!(rules.opens_upgrade(of("192.0.2.8"), "WebSocket"), Ok(true));
+    assert_eq!(rules.opens_upgrade(of("192.0.2.8"), "tcp"), Ok(false), "another protocol");
+    // They are about nothing else.
+    assert_eq!(rules.check_request(get), Ok(()));
+    assert_eq!(rules.check_request(of("198.51.100.1")), Err(Denied::Rule(3)));
+    // What stands behind the first deny that fits opens nothing.
+    let late = Rules::from(vec![rule(Deny, "", "POST", "", ""), about(Allow, "")]);
+    assert_eq!(late.opens_upgrade(get, "websocket"), Ok(true));
+    assert_eq!(late.opens_upgrade(asked("POST", 80), "websocket"), Err(Denied::Rule(1)));
 }
 
 #[test]

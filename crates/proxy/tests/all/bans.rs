@@ -74,15 +74,15 @@ fn host() -> Selector {
 
 /// Something that is waited for.
 #[derive(Clone, Default)]
-struct Gate(Arc<(Mutex<bool>, Condvar)>);
+pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
 impl Gate {
-    fn open(&self) {
+    pub fn open(&self) {
         *self.0.0.lock().unwrap() = true;
         self.0.1.notify_all();
     }
 
-    fn wait(&self) {
+    pub fn wait(&self) {
         let open = self.0.0.lock().unwrap();
         let waited = self.0.1.wait_timeout_while(open, Duration::from_secs(60), |open| !*open).unwrap();
         assert!(!waited.1.timed_out(), "nobody opened it");

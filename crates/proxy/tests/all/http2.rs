@@ -228,7 +228,7 @@ async fn rules_routes_and_refusals_are_the_same() {
     let forward = Proxy::with(|config| {
         config.limits.connections = 100;
         let (clients, ports, destinations) = (vec![], vec![], vec![]);
-        let rule = Rule { action: Action::Allow, clients, methods: vec!["PURGE".into()], ports, destinations };
+        let rule = Rule { clients, methods: vec!["PURGE".into()], ports, destinations, ..Rule::new(Action::Allow) };
         config.listeners[0].rules.push(rule);
     });
     let streams = Streams::connect(forward.address).await;

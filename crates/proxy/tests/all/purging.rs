@@ -3,7 +3,11 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
+use crate::bans::Gate;
 use crate::support::{Log, Origin, Proxy, Response, eventually, reply};
 use tempfile::TempDir;
 use tinaja_proxy::admin::socket::{NAME, connect};
@@ -236,4 +240,45 @@ fn without_its_socket_the_proxy_serves_all_the_same() {
         assert_eq!(proxy.get(&origin.url("/a")).status, 200);
     }
     assert_eq!(std::fs::read(dir.path().join(NAME)).unwrap(), b"mine");
+}
+
+/// What the origin has been asked for when a URL is purged does not come back, though its head comes later: it is nobody's but of those who asked
+/// before. So it is for wholes, variants and parts, and for whoever waits for the same.
+#[test]
+fn what_is_on_its_way_when_its_url_is_purged_is_not_stored() {
+    for (fields, status) in [("", 200), ("Accept-Language: en\r\n", 200), ("Range: bytes=0-0\r\n", 206)] {
+        let (version, asked, go) = (Arc::new(AtomicU64::new(1)), Gate::default(), Gate::default());
+        let (now, heard, may) = (version.clone(), asked.clone(), go.clone());
+        let origin = Origin::start(move |request, stream| {
+            let body = now.load(Ordering::SeqCst).to_string();
+            heard.open();
+            may.wait();
+            let vary = if request.field("accept-language").is_some() { "Vary: Accept-Language\r\n" } else { "" };
+            let is_part = request.field("range").is_some();
+            let part = if is_part { "Content-Range: bytes 0-0/3\r\n" } else { "" };
+            let fields = format!("Cache-Control: max-age=60\r\nETag: \"{body}\"\r\n{vary}{part}");
+            let body = if is_part { body } else { body.repeat(3) };
+            reply(stream, request, if is_part { 206 } else { 200 }, &fields, body.as_bytes())
+        });
+        let proxy = Proxy::with(|config| {
+            config.listeners[0].rules.push(purging());
+            config.limits.fill_range_below = 0;
+        });
+        let url = origin.url("/x");
+        thread::scope(|scope| {
+            let first = scope.spawn(|| proxy.get_with(&url, fields));
+            asked.wait();
+            version.store(2, Ordering::SeqCst);
+            assert_eq!(proxy.request("PURGE", &url, "").status, 404, "nothing of it is there yet");
+            let second = scope.spawn(|| proxy.get_with(&url, fields));
+            go.open();
+            let (first, second) = (first.join().unwrap(), second.join().unwrap());
+            assert_eq!((first.status, &first.text()[..1]), (status, "1"), "{fields}");
+            assert_eq!((second.status, &second.text()[..1]), (status, "2"), "{fields}");
+        });
+        for _ in 0..3 {
+            assert_eq!(&proxy.get_with(&url, fields).text()[..1], "2", "{fields}");
+        }
+        eventually("the newer one is stored", || proxy.get_with(&url, fields).is_hit());
+    }
 }

@@ -31,12 +31,17 @@ impl Log {
         config.access_log_format = tinaja_proxy::LogFormat::Json;
     }
 
+    /// All of it so far.
+    pub fn text(&self) -> String {
+        std::fs::read_to_string(self.0.path().join("access.log")).unwrap()
+    }
+
     /// Why this page came in place of an answer, by the id that it gives.
     pub fn why(&self, page: &Response) -> String {
         let id = page.request_id();
         assert!(!id.is_empty(), "no id: {}", page.text());
         tinaja_testkit::wait::wait_for("its line in the log", std::time::Duration::from_secs(60), || {
-            let text = std::fs::read_to_string(self.0.path().join("access.log")).unwrap();
+            let text = self.text();
             let records = text.split_inclusive('\n').filter_map(|line| tinaja_logs::json::parse(line).ok());
             let record = records.into_iter().find(|record| record.id.as_ref() == Some(&id));
             record.map(|record| record.why.expect("a reason"))

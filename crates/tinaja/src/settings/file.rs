@@ -49,6 +49,7 @@ pub struct File {
     pub log_format: Option<Text<LogFormatName>>,
     pub request_id: FileRequestId,
     pub metrics: Option<Text<Address>>,
+    pub purge_credentials: Option<PathBuf>,
     /// The name in Via.
     pub name: Option<Text<Name>>,
     pub intercept_ca: Option<PathBuf>,
@@ -115,7 +116,7 @@ pub struct FileListener {
     #[serde(default)]
     pub route: Vec<Spanned<FileRoute>>,
     #[serde(default)]
-    pub rule: Vec<FileRule>,
+    pub rule: Vec<Spanned<FileRule>>,
 }
 
 /// What a listener is.
@@ -191,6 +192,34 @@ pub struct FileRule {
     pub port: OneOrMore<FilePorts>,
     #[serde(default)]
     pub destination: OneOrMore<Text<Cidr>>,
+    #[serde(default)]
+    pub upgrade: OneOrMore<Text<Protocol>>,
+}
+
+/// A protocol that clients ask for by Upgrade, in small letters. None is HTTP again: its requests would be judged by nobody.
+#[derive(Clone, Debug)]
+pub struct Protocol(pub String);
+
+impl std::str::FromStr for Protocol {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let protocol = text.to_ascii_lowercase();
+        let (name, version) = protocol.split_once('/').unwrap_or((&protocol, "1"));
+        let is_word = |word: &str| {
+            !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._+".contains(&byte))
+        };
+        if !is_word(name) || !is_word(version) {
+            return Err(format!("{text:?} is not a protocol; write it as clients do in Upgrade, as in websocket"));
+        }
+        match name {
+            "h2c" | "h2" | "h3" | "http" | "https" | "tls" => Err(format!(
+                "{text:?} is never passed on: what came then would be requests that this proxy has not judged; leave it out, as clients \
+                 then go on with HTTP"
+            )),
+            _ => Ok(Protocol(protocol)),
+        }
+    }
 }
 
 impl Words for Action {

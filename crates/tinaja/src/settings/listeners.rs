@@ -84,8 +84,8 @@ fn listener(file: FileListener, has_mirrors: bool, source: &Source<'_>) -> Resul
         }
     };
     // The rules as they are written come first: whoever writes them wants them to decide.
-    let written = file.rule.into_iter().map(rule);
-    let rules: Vec<Rule> = written.chain(rules).collect();
+    let written = file.rule.into_iter().map(|file| rule(file, source)).collect::<Result<Vec<_>>>()?;
+    let rules: Vec<Rule> = written.into_iter().chain(rules).collect();
     let certificates = file.certificate.into_iter();
     let certificates =
         certificates.map(|FileCertificate { file, key }| CertificateFiles { certificate: file, key }).collect();
@@ -174,15 +174,23 @@ fn all_of(origins: Vec<Text<OriginUrl>>) -> Vec<OriginUrl> {
     origins.into_iter().map(|Text(origin)| origin).collect()
 }
 
-fn rule(file: FileRule) -> Rule {
+fn rule(file: Spanned<FileRule>, source: &Source<'_>) -> Result<Rule> {
+    let (at, file) = (file.span(), file.into_inner());
+    if !file.upgrade.0.is_empty() && !file.destination.0.is_empty() {
+        bail!(source.error(
+            at,
+            "a rule about upgrades takes no destination, since it counts before the address is known: deny the destination by a rule of its own"
+        ));
+    }
     let networks = |OneOrMore(networks): OneOrMore<Text<Cidr>>| networks.into_iter().map(|Text(one)| one).collect();
-    Rule {
+    Ok(Rule {
         action: file.action.0.0,
         clients: networks(file.client),
         methods: file.method.0.into_iter().map(|Text(method)| method.0).collect(),
         ports: file.port.0.into_iter().map(|ports| ports.0).collect(),
         destinations: networks(file.destination),
-    }
+        upgrades: file.upgrade.0.into_iter().map(|Text(protocol)| protocol.0).collect(),
+    })
 }
 
 /// Adds the rules of flags to every forward and transparent proxy, in front: what is said last, on the command line, decides.

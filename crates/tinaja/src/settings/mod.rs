@@ -22,6 +22,7 @@ use std::thread::available_parallelism;
 
 use anyhow::{Context, Result, bail};
 use tinaja_cluster::Joining;
+use tinaja_proxy::mirrors::Credentials;
 use tinaja_proxy::{Config, Listener, Rule};
 use tinaja_store::{EngineRef, IoEngine};
 
@@ -131,6 +132,12 @@ impl Settings {
         let log_format = flags.log_format.or(file.log_format.map(|Text(format)| format));
         let log_to = LogTo { file: log_file.0, json: log_format == Some(LogFormatName::Json) };
         let log = log.or(file.log.map(|Text(filter)| filter));
+        let purge_credentials = file.purge_credentials.map(|path| Credentials::read(&path)).transpose()?;
+        if purge_credentials.is_some() && file.metrics.is_none() {
+            bail!(
+                "purge_credentials are for POST /purge at the address of the metrics: set metrics too, as in \"127.0.0.1:9180\""
+            );
+        }
         let proxy = Config {
             listeners,
             workers: workers.unwrap_or(cores),
@@ -140,6 +147,7 @@ impl Settings {
             control: None,
             request_ids: file.request_id.ids(),
             metrics: file.metrics.map(|Text(Address(address))| address),
+            purge_credentials,
             name: file.name.map(|Text(name)| name.0),
         };
         proxy.check()?;

@@ -31,7 +31,8 @@ fn all_of_the_example() -> String {
     // Credentials are read with the settings.
     let (credentials, hosts) = (credentials(), hosts());
     let there = |line: String| {
-        line.replace("/etc/tinaja/index.credentials", &credentials).replace("/etc/tinaja/mirrors.hosts", &hosts)
+        let line = line.replace("/etc/tinaja/index.credentials", &credentials);
+        line.replace("/etc/tinaja/purge.credentials", &credentials).replace("/etc/tinaja/mirrors.hosts", &hosts)
     };
     EXAMPLE.lines().map(line).map(there).collect::<Vec<_>>().join("\n")
 }
@@ -144,6 +145,7 @@ fn the_example_says_the_defaults() {
         "#elevator",
         "#object_size",
         "#metrics",
+        "#purge_credentials",
         "#name",
         "#intercept_ca",
         "#public_url",
@@ -156,7 +158,7 @@ fn the_example_says_the_defaults() {
 fn all_of_the_example_is_good() {
     let settings = read("", &all_of_the_example()).unwrap();
     let listeners = &settings.proxy.listeners;
-    assert_eq!((listeners.len(), listeners[0].rules.len()), (3, 4));
+    assert_eq!((listeners.len(), listeners[0].rules.len()), (3, 5));
     assert_eq!(listeners[2].mode, Mode::Transparent(Diversion::Redirect));
     assert!(listeners.iter().all(|listener| listener.cache_rules.len() == 3));
     let intercepted =
@@ -327,6 +329,7 @@ fn offline_is_for_all_listeners_and_the_flag_counts_before_the_file() {
 fn rules_and_routes_are_read() {
     let text = "[[listener]]\naddress = \"[::1]:1\"\n[[listener.rule]]\naction = \"deny\"\nclient = \"10.0.0.0/8\"\n\
                 method = [\"PURGE\", \"M-SEARCH\"]\nport = [25, \"8000-8999\"]\ndestination = [\"::1\"]\n\
+                [[listener.rule]]\naction = \"allow\"\nupgrade = [\"WebSocket\", \"tcp/1.0\"]\n\
                 [[listener]]\naddress = \"127.0.0.1:2\"\nmode = \"reverse\"\n\
                 [[listener.route]]\nhost = \"A.example\"\norigin = \"http://a\"\n\
                 [[listener.route]]\npath = \"/b/\"\norigin = \"http://b\"\n";
@@ -337,8 +340,11 @@ fn rules_and_routes_are_read() {
         methods: vec!["PURGE".into(), "M-SEARCH".into()],
         ports: vec![25.into(), "8000-8999".parse().unwrap()],
         destinations: vec!["::1".parse().unwrap()],
+        upgrades: Vec::new(),
     };
-    assert_eq!(listeners[0].rules, Rules::from(vec![rule]));
+    let upgrades = vec!["websocket".into(), "tcp/1.0".into()];
+    let about_upgrades = Rule { upgrades, ..Rule::new(Action::Allow) };
+    assert_eq!(listeners[0].rules, Rules::from(vec![rule, about_upgrades]));
     let Mode::Reverse(routes) = &listeners[1].mode else { panic!("not reverse") };
     let route = |host: Option<&str>, path: &str, origin: &str| Route {
         host: host.map(str::to_owned),
@@ -448,6 +454,21 @@ fn nonsense_is_named_with_its_line() {
     let up = "origin = \"http://a\"\n[listener.upstream]\n";
     for (text, line, words) in [
         ("memry = \"1GiB\"".to_owned(), 1, vec!["memry", "memory"]),
+        (
+            format!("{listener}[[listener.rule]]\naction = \"allow\"\nupgrade = \"h2c\"\n"),
+            5,
+            vec!["never passed on", "not judged"],
+        ),
+        (
+            format!("{listener}[[listener.rule]]\naction = \"allow\"\nupgrade = \"web socket\"\n"),
+            5,
+            vec!["as in websocket"],
+        ),
+        (
+            format!("{listener}[[listener.rule]]\naction = \"allow\"\nupgrade = \"x\"\ndestination = \"::1\"\n"),
+            3,
+            vec!["takes no destination"],
+        ),
         ("\nmemory = \"many\"".to_owned(), 2, vec!["4GiB"]),
         ("memory = 5".to_owned(), 1, vec!["string"]),
         ("memory = \"1MiB\"\nmemory = \"2MiB\"".to_owned(), 2, vec!["duplicate"]),

@@ -9,6 +9,7 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::apt::{package, update_and_download};
+use super::mirrors::{cargo_fetch, crate_package, npm_document, npm_install, npm_package};
 use super::tunnels::{PYTHON, WHEEL, wheel};
 use crate::support::home::Home;
 use crate::support::tinaja::binary;
@@ -25,6 +26,7 @@ fn mirror(root: TempDir) -> Origin {
     Origin::start(move |request, stream| {
         let (path, is_page) = match request.path.strip_suffix('/') {
             Some(dir) => (format!("{dir}/index.html"), true),
+            None if request.path == "/tinaja-e2e" => (format!("{}/index.html", request.path), false),
             None => (request.path.clone(), false),
         };
         let fields = if is_page { "Content-Type: text/html\r\n" } else { "" };
@@ -79,12 +81,13 @@ fn pip_download(index: &Origin, home: &Home) -> Vec<u8> {
 
 /// What the origin is asked for by a first and by a second machine, sorted.
 fn asked_twice<T: PartialEq + std::fmt::Debug>(origin: &Origin, fetch: impl Fn() -> T) -> [Vec<String>; 2] {
+    let start = origin.count();
     let first = fetch();
-    let before = origin.count();
+    let before = origin.count() - start;
     let second = fetch();
     assert!(first == second, "another file came the second time");
     let paths = origin.paths();
-    let (first, second) = paths.split_at(before);
+    let (first, second) = paths[start..].split_at(before);
     [first, second].map(|paths| {
         let mut paths = paths.to_vec();
         paths.sort();
@@ -127,6 +130,39 @@ fn pip_asks_an_index_without_validators_for_the_index_alone() {
         let [first, second] = asked_twice(&origin, || pip_download(&origin, &home));
         assert_eq!(first, [format!("/packages/ab/{WHEEL}"), "/simple/tinaja-e2e/".to_owned()]);
         assert_eq!(second, if kept { without(&first, ".whl") } else { first });
+    }
+}
+
+#[test]
+fn npm_and_cargo_ask_registries_without_validators_for_indexes_alone() {
+    for (rules, kept) in [("", false), (PACKAGES, true)] {
+        let root = TempDir::new().unwrap();
+        let (files, work) = (root.path().to_owned(), TempDir::new().unwrap());
+        let origin = mirror(root);
+        let mut home = Home::new();
+        home.listener = rules.to_owned();
+        let _tinaja = home.start(FORWARD);
+        let proxy = format!("http://{}", home.listen);
+        let put = |path: &str, content: &[u8]| {
+            let path = files.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        };
+        // A name of a package is a directory of its files, too.
+        put("tinaja-e2e/-/tinaja-e2e-1.2.3.tgz", &npm_package(work.path()));
+        let document = npm_document(&origin.url("/tinaja-e2e/-/tinaja-e2e-1.2.3.tgz"));
+        put("tinaja-e2e/index.html", document.as_bytes());
+        let [first, second] = asked_twice(&origin, || npm_install(&origin.url("/"), Some(&proxy)));
+        assert_eq!(first, ["/tinaja-e2e", "/tinaja-e2e/-/tinaja-e2e-1.2.3.tgz"]);
+        assert_eq!(second, if kept { without(&first, ".tgz") } else { first });
+
+        let (archive, line) = crate_package(work.path());
+        put("crates/tinaja-e2e/1.0.0/download", &archive);
+        put("index/config.json", format!(r#"{{"dl":"{}"}}"#, origin.url("/crates")).as_bytes());
+        put("index/ti/na/tinaja-e2e", line.as_bytes());
+        let [first, second] = asked_twice(&origin, || cargo_fetch(&origin.url("/index/"), Some(&proxy)));
+        assert_eq!(first, ["/crates/tinaja-e2e/1.0.0/download", "/index/config.json", "/index/ti/na/tinaja-e2e"]);
+        assert_eq!(second, if kept { without(&first, "/download") } else { first });
     }
 }
 

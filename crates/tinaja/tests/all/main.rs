@@ -69,4 +69,5 @@ mod transparent_lies;
 mod transparent_tls;
 mod tune;
 mod tunnels;
+mod upgrades;
 mod upgrading;

@@ -167,76 +167,99 @@ fn pip_from_an_index_in_html_and_in_json() {
     }
 }
 
-#[test]
-fn npm_installs_from_a_registry_whose_tarballs_lie_elsewhere() {
-    let mut lab = Lab::new();
-    let source = lab.home.path("package");
+fn npm(machine: &Path) -> Command {
+    let mut npm = client("npm", machine);
+    npm.args(["--no-update-notifier", "--no-audit", "--no-fund", "--fetch-retries=0"]);
+    npm
+}
+
+/// A package for npm, packed below this directory.
+pub fn npm_package(dir: &Path) -> Vec<u8> {
+    let source = dir.join("package");
     fs::create_dir(&source).unwrap();
     fs::write(source.join("package.json"), r#"{"name":"tinaja-e2e","version":"1.2.3","description":"water"}"#).unwrap();
     fs::write(source.join("index.js"), "module.exports = 'water'\n").unwrap();
-    let npm = |home: &Path| {
-        let mut npm = client("npm", home);
-        npm.args(["--no-update-notifier", "--no-audit", "--no-fund", "--fetch-retries=0"]);
-        npm
-    };
-    run(npm(lab.home.dir.path()).args(["pack", "--pack-destination"]).arg(lab.home.dir.path()).arg(&source));
-    lab.files.put("a/tinaja-e2e-1.2.3.tgz", fs::read(lab.home.path("tinaja-e2e-1.2.3.tgz")).unwrap());
-    let tarball = lab.files.url("/a/tinaja-e2e-1.2.3.tgz").replace('/', "\\/");
+    run(npm(dir).args(["pack", "--pack-destination"]).arg(dir).arg(&source));
+    fs::read(dir.join("tinaja-e2e-1.2.3.tgz")).unwrap()
+}
+
+/// What a registry says of it.
+pub fn npm_document(tarball: &str) -> String {
     let version = format!(r#"{{"name":"tinaja-e2e","version":"1.2.3","dist":{{"tarball":"{tarball}"}}}}"#);
-    let document = format!(
+    format!(
         r#"{{"_id":"tinaja-e2e","name":"tinaja-e2e","dist-tags":{{"latest":"1.2.3"}},"versions":{{"1.2.3":{version}}}}}"#
-    );
-    lab.index.put("tinaja-e2e", document);
+    )
+}
+
+/// npm on a machine of its own. Returns what it installed.
+pub fn npm_install(registry: &str, proxy: Option<&str>) -> Vec<u8> {
+    let machine = TempDir::new().unwrap();
+    let mut install = npm(machine.path());
+    install.arg(format!("--cache={}", machine.path().join("cache").display()));
+    install.args(proxy.map(|proxy| format!("--proxy={proxy}")));
+    run(install.arg(format!("--registry={registry}")).args(["install", "tinaja-e2e"]));
+    fs::read(machine.path().join("node_modules/tinaja-e2e/index.js")).unwrap()
+}
+
+#[test]
+fn npm_installs_from_a_registry_whose_tarballs_lie_elsewhere() {
+    let mut lab = Lab::new();
+    lab.files.put("a/tinaja-e2e-1.2.3.tgz", npm_package(lab.home.dir.path()));
+    let tarball = lab.files.url("/a/tinaja-e2e-1.2.3.tgz").replace('/', "\\/");
+    lab.index.put("tinaja-e2e", npm_document(&tarball));
     let _tinaja = lab.start("npm", "");
-    lab.twice(|| {
-        let machine = TempDir::new().unwrap();
-        let mut install = npm(machine.path());
-        install.arg(format!("--cache={}", machine.path().join("cache").display()));
-        run(install.arg(format!("--registry={}", lab.url(""))).args(["install", "tinaja-e2e"]));
-        fs::read(machine.path().join("node_modules/tinaja-e2e/index.js")).unwrap()
-    });
+    lab.twice(|| npm_install(&lab.url(""), None));
     assert_eq!(lab.files.count(), 1);
+}
+
+/// A crate, packed below this directory, and its line in an index.
+pub fn crate_package(dir: &Path) -> (Vec<u8>, String) {
+    let root = dir.join("tinaja-e2e-1.0.0");
+    fs::create_dir_all(root.join("src")).unwrap();
+    let manifest = "[package]\nname = \"tinaja-e2e\"\nversion = \"1.0.0\"\nedition = \"2021\"\n";
+    fs::write(root.join("Cargo.toml"), manifest).unwrap();
+    fs::write(root.join("src/lib.rs"), "pub const WATER: bool = true;\n").unwrap();
+    let archive = dir.join("tinaja-e2e-1.0.0.crate");
+    run(Command::new("tar").args(["-czf"]).arg(&archive).arg("tinaja-e2e-1.0.0").current_dir(dir));
+    let sum = run(Command::new("sha256sum").arg(&archive));
+    let line = r#"{"name":"tinaja-e2e","vers":"1.0.0","deps":[],"cksum":"SUM","features":{},"yanked":false}"#;
+    let line = format!("{}\n", line.replace("SUM", sum.split(' ').next().unwrap()));
+    (fs::read(&archive).unwrap(), line)
+}
+
+/// Cargo on a machine of its own, with this sparse registry. Returns the crate that it fetched.
+pub fn cargo_fetch(registry: &str, proxy: Option<&str>) -> Vec<u8> {
+    let machine = TempDir::new().unwrap();
+    let cargo_home = machine.path().join("cargo");
+    fs::create_dir_all(machine.path().join("src")).unwrap();
+    fs::create_dir_all(&cargo_home).unwrap();
+    fs::write(machine.path().join("src/main.rs"), "fn main() {}\n").unwrap();
+    let manifest =
+        "[package]\nname = \"user\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\ntinaja-e2e = \"1\"\n";
+    fs::write(machine.path().join("Cargo.toml"), manifest).unwrap();
+    let proxy = proxy.map_or(String::new(), |proxy| format!("[http]\nproxy = \"{proxy}\"\n"));
+    let config = format!(
+        "[source.crates-io]\nreplace-with = \"mirror\"\n[source.mirror]\nregistry = \"sparse+{registry}\"\n{proxy}"
+    );
+    fs::write(cargo_home.join("config.toml"), config).unwrap();
+    // The program itself: rustup's stands before it and would look for its own home.
+    let cargo = Path::new(env!("CARGO"));
+    let mut fetch = client(env!("CARGO"), machine.path());
+    fetch.env("CARGO_HOME", &cargo_home).env("RUSTC", cargo.with_file_name("rustc"));
+    run(fetch.args(["fetch", "--quiet"]));
+    let cached = output(Command::new("find").arg(&cargo_home).args(["-name", "*.crate"])).stdout;
+    fs::read(String::from_utf8(cached).unwrap().trim()).unwrap()
 }
 
 #[test]
 fn cargo_fetches_from_a_sparse_index() {
     let mut lab = Lab::new();
-    let root = lab.home.path("tinaja-e2e-1.0.0");
-    fs::create_dir_all(root.join("src")).unwrap();
-    let manifest = "[package]\nname = \"tinaja-e2e\"\nversion = \"1.0.0\"\nedition = \"2021\"\n";
-    fs::write(root.join("Cargo.toml"), manifest).unwrap();
-    fs::write(root.join("src/lib.rs"), "pub const WATER: bool = true;\n").unwrap();
-    let archive = lab.home.path("tinaja-e2e-1.0.0.crate");
-    run(Command::new("tar").args(["-czf"]).arg(&archive).arg("tinaja-e2e-1.0.0").current_dir(lab.home.dir.path()));
-    let sum = run(Command::new("sha256sum").arg(&archive));
-    let sum = sum.split(' ').next().unwrap();
-    lab.files.put("crates/tinaja-e2e/1.0.0/download", fs::read(&archive).unwrap());
+    let (archive, line) = crate_package(lab.home.dir.path());
+    lab.files.put("crates/tinaja-e2e/1.0.0/download", archive);
     lab.index.put("config.json", format!(r#"{{"dl":"{}"}}"#, lab.files.url("/crates")));
-    let line = r#"{"name":"tinaja-e2e","vers":"1.0.0","deps":[],"cksum":"SUM","features":{},"yanked":false}"#;
-    lab.index.put("ti/na/tinaja-e2e", format!("{}\n", line.replace("SUM", sum)));
+    lab.index.put("ti/na/tinaja-e2e", line);
     let _tinaja = lab.start("cargo", "");
-    lab.twice(|| {
-        let machine = TempDir::new().unwrap();
-        let cargo_home = machine.path().join("cargo");
-        fs::create_dir_all(machine.path().join("src")).unwrap();
-        fs::create_dir_all(&cargo_home).unwrap();
-        fs::write(machine.path().join("src/main.rs"), "fn main() {}\n").unwrap();
-        let manifest =
-            "[package]\nname = \"user\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\ntinaja-e2e = \"1\"\n";
-        fs::write(machine.path().join("Cargo.toml"), manifest).unwrap();
-        let config = format!(
-            "[source.crates-io]\nreplace-with = \"mirror\"\n[source.mirror]\nregistry = \"sparse+{}\"\n",
-            lab.url("")
-        );
-        fs::write(cargo_home.join("config.toml"), config).unwrap();
-        // The program itself: rustup's stands before it and would look for its own home.
-        let cargo = Path::new(env!("CARGO"));
-        let mut fetch = client(env!("CARGO"), machine.path());
-        fetch.env("CARGO_HOME", &cargo_home).env("RUSTC", cargo.with_file_name("rustc"));
-        run(fetch.args(["fetch", "--quiet"]));
-        let cached = output(Command::new("find").arg(&cargo_home).args(["-name", "*.crate"])).stdout;
-        fs::read(String::from_utf8(cached).unwrap().trim()).unwrap()
-    });
+    lab.twice(|| cargo_fetch(&lab.url(""), None));
     assert_eq!(lab.files.count(), 1);
 }
 

@@ -1,11 +1,13 @@
-//! The address where figures and health are asked for, by HTTP: `/metrics`, `/healthz`, `/readyz`.
+//! The address where figures and health are asked for, by HTTP: `/metrics`, `/healthz`, `/readyz`; and `/purge`, for whoever has credentials.
+
+mod purge;
 
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tinaja_http::judge::{Target, judge};
+use tinaja_http::judge::{Judged, Target, judge};
 use tinaja_store::Stats;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -21,6 +23,7 @@ use crate::metrics::{of_clients, of_origins};
 use crate::origin::Origins;
 use crate::shared::Shared;
 use crate::storage::Storage;
+pub(crate) use purge::{CarryOut, Purger};
 
 /// Connections at a time. One more takes the place of the one that has been there longest.
 const MOST_AT_ONCE: usize = 64;
@@ -28,6 +31,9 @@ const MOST_AT_ONCE: usize = 64;
 const MOST_REQUEST_BYTES: usize = 8 * 1024;
 /// Whoever has connected has this long to ask, and to take the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a text is.
+const TEXT: &str = "text/plain; charset=utf-8";
 
 /// Who answers.
 pub(crate) struct MetricsServer {
@@ -37,6 +43,8 @@ pub(crate) struct MetricsServer {
     pub origins: Arc<Origins>,
     /// Who knows of a cluster.
     pub cluster: Option<Describe>,
+    /// Who purges, if somebody may ask for that here.
+    pub purger: Option<Purger>,
     /// Whether the proxy stops.
     pub stopping: watch::Receiver<bool>,
 }
@@ -61,48 +69,61 @@ impl MetricsServer {
             let (server, mut guest) = (server.clone(), guests.enter());
             server.shared.clock.clone().start(async move {
                 // Who leaves early, or asks for nothing in time, gets nothing.
-                let _ = guest.unless_needed(server.shared.clock.timeout(PATIENCE, server.serve(stream))).await;
+                let serving = server.shared.clock.timeout(PATIENCE, server.serve(stream));
+                let Some(Ok(Ok(Some((form, stream))))) = guest.unless_needed(serving).await else { return };
+                // What was asked for is done, however many others come meanwhile.
+                drop(guest);
+                server.purge(&form, stream).await;
             });
             // Its question is heard before a burst of others takes its place.
             yield_now().await;
         }
     }
 
-    async fn serve(&self, mut stream: TcpStream) -> io::Result<()> {
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") && head.len() < MOST_REQUEST_BYTES {
-            let mut some = [0; 1024];
-            match stream.read(&mut some).await? {
-                0 => break,
-                read => head.extend_from_slice(some.get(..read).unwrap_or_default()),
+    /// Answers a question, but for a purge: its form comes back, and where to answer.
+    async fn serve(&self, mut stream: TcpStream) -> io::Result<Option<(Vec<u8>, TcpStream)>> {
+        let (mut head, mut end) = (Vec::new(), None);
+        while end.is_none() && head.len() < MOST_REQUEST_BYTES {
+            if read_some(&mut stream, &mut head).await? == 0 {
+                break;
             }
+            end = head.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4);
+        }
+        let mut form = end.map_or(Vec::new(), |end| head.split_off(end));
+        if let (Some(purger), Ok(judged)) = (&self.purger, judge(&head))
+            && path_of(&judged) == purge::PATH
+        {
+            let length = match purger.form_bytes(&head, &judged) {
+                Ok(length) => length,
+                Err((status, why)) => {
+                    say(&mut stream, status, TEXT, format!("{why}\n").as_bytes(), false).await?;
+                    return Ok(None);
+                }
+            };
+            while form.len() < length && read_some(&mut stream, &mut form).await? > 0 {}
+            form.truncate(length);
+            return Ok((form.len() == length).then_some((form, stream)));
         }
         let (status, kind, body) = self.answer(&head).await;
-        let no_body = head.starts_with(b"HEAD ");
-        let length = body.len();
-        let answer = format!(
-            "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nCache-Control: no-store\r\n\
-             Connection: close\r\n\r\n"
-        );
-        stream.write_all(answer.as_bytes()).await?;
-        if !no_body {
-            stream.write_all(&body).await?;
-        }
-        stream.shutdown().await
+        say(&mut stream, status, kind, &body, head.starts_with(b"HEAD ")).await?;
+        Ok(None)
+    }
+
+    /// Takes back what a form names, and answers.
+    async fn purge(&self, form: &[u8], mut stream: TcpStream) {
+        let Some(purger) = &self.purger else { return };
+        let (status, text) = purger.purge(form).await;
+        // Whoever has left has had its purge.
+        let _ = self.shared.clock.timeout(PATIENCE, say(&mut stream, status, TEXT, text.as_bytes(), false)).await;
     }
 
     async fn answer(&self, head: &[u8]) -> (&'static str, &'static str, Vec<u8>) {
-        const TEXT: &str = "text/plain; charset=utf-8";
         let text = |status, text: &str| (status, TEXT, format!("{text}\n").into_bytes());
         let Ok(judged) = judge(head) else { return text("400 Bad Request", "the request is malformed") };
         if !matches!(judged.method.as_str(), "GET" | "HEAD") {
             return text("405 Method Not Allowed", "there is nothing here but to read");
         }
-        let path = match &judged.target {
-            Target::Origin(path) | Target::Absolute { path, .. } => path.split('?').next().unwrap_or_default(),
-            _ => "",
-        };
-        match path {
+        match path_of(&judged) {
             "/metrics" => {
                 let stats = self.storage.stats();
                 let metrics = self.shared.metrics.as_ref();
@@ -125,6 +146,36 @@ impl MetricsServer {
             _ => text("404 Not Found", "there are /metrics, /healthz and /readyz"),
         }
     }
+}
+
+/// What is asked for, without its query.
+fn path_of(judged: &Judged) -> &str {
+    match &judged.target {
+        Target::Origin(path) | Target::Absolute { path, .. } => path.split('?').next().unwrap_or_default(),
+        _ => "",
+    }
+}
+
+async fn read_some(stream: &mut TcpStream, into: &mut Vec<u8>) -> io::Result<usize> {
+    let mut some = [0; 1024];
+    let read = stream.read(&mut some).await?;
+    into.extend_from_slice(some.get(..read).unwrap_or_default());
+    Ok(read)
+}
+
+/// Answers, and ends the connection.
+async fn say(stream: &mut TcpStream, status: &str, kind: &str, body: &[u8], no_body: bool) -> io::Result<()> {
+    let (length, unknown) = (body.len(), status.starts_with("401"));
+    let challenge = if unknown { "WWW-Authenticate: Bearer, Basic realm=\"tinaja\"\r\n" } else { "" };
+    let answer = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{challenge}Cache-Control: no-store\r\n\
+         Connection: close\r\n\r\n"
+    );
+    stream.write_all(answer.as_bytes()).await?;
+    if !no_body {
+        stream.write_all(body).await?;
+    }
+    stream.shutdown().await
 }
 
 /// Whether all of the store is in use, and the clock is right as far as anybody knows, in words.
