@@ -21,6 +21,7 @@ use crate::client::{Gate, H1};
 use crate::diverted::Outgoing;
 use crate::exchange::{Request, from_origin};
 use crate::failure::Failure;
+use crate::held::{Kept, TUNNEL_BYTES};
 use crate::ids::RequestId;
 use crate::metrics::Source;
 use crate::origin::{Connection, Destination, over, secure};
@@ -38,19 +39,22 @@ impl Front {
         let head_only = *request.method() == Method::HEAD;
         let mut client = H1::new(gate, judged.http11, head_only, false, shared.patience());
         let asked = async {
+            let kept = shared.held.keep(TUNNEL_BYTES).ok_or(Failure::TooManyConnections)?;
             let (mut origin, outgoing) = self.ask_to_switch(request, judged).await?;
             let head = answer_to(&mut origin, request, &mut client, &shared.name).await?;
-            Ok((origin, outgoing, head))
+            Ok((origin, outgoing, head, kept))
         };
-        let (origin, _outgoing, head) = match asked.await {
+        let (origin, _outgoing, head, kept) = match asked.await {
             Ok(asked) => asked,
             Err(failure) => {
                 return self.refuse(client.into_gate(), caller, ticket.began, Some((judged, id)), &failure).await;
             }
         };
         let address = origin.address;
+        let mut why = None;
         let (status, result, source, bytes) = if head.status == StatusCode::SWITCHING_PROTOCOLS {
-            let bytes = self.switched(client, origin, &head).await;
+            let (bytes, ended) = self.switched(client, origin, &head, kept).await;
+            why = ended;
             (200, CacheResult::Tunnel, Source::Tunnel, bytes)
         } else {
             let status = head.status.as_u16();
@@ -65,6 +69,7 @@ impl Front {
             bytes,
             result,
             origin: Some(address.ip().to_string()),
+            why,
             ..caller.record(ticket.began, &shared.clock)
         });
     }
@@ -95,12 +100,21 @@ impl Front {
         Ok((origin, outgoing))
     }
 
-    /// Copies both ways until it is over: the origin has switched. Bytes that the client got behind the answer's head.
-    async fn switched(&self, mut client: H1, origin: Connection, head: &ResponseHead) -> u64 {
-        let (Ok(()), Some((origin, come))) = (client.interim(head).await, origin.into_raw()) else { return 0 };
+    /// Copies both ways until it is over: the origin has switched. Bytes that the client got behind the answer's head, and why it ended
+    /// where that is worth a word.
+    async fn switched(
+        &self,
+        mut client: H1,
+        origin: Connection,
+        head: &ResponseHead,
+        kept: Kept,
+    ) -> (u64, Option<String>) {
+        let (Ok(()), Some((origin, come))) = (client.interim(head).await, origin.into_raw()) else {
+            return (0, None);
+        };
         let (stream, ahead): (_, BytesMut) = client.into_gate().into_parts();
-        let relayed = tunnel::run(&self.shared, stream, (&come, ahead), origin).await;
-        relayed.to_client + come.len() as u64
+        let relayed = tunnel::run(&self.shared, stream, (&come, ahead), origin, kept).await;
+        (relayed.to_client + come.len() as u64, relayed.why())
     }
 
     /// Passes the origin's answer on, which is this connection's last: it has not switched. Bytes of content that the client got.
