@@ -199,6 +199,13 @@ mod tests {
                 tokio::task::yield_now().await;
             }
         };
+        // All of them have begun.
+        for which in 0..3 {
+            move_in(&mut far, which).await;
+        }
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
         hand.advance(QUIET);
         quiet(3).await;
         // The second has been silent for longest then, and the third for the shortest time.

@@ -49,6 +49,7 @@ fn the_quietest_are_closed_for_others() {
     let echo = echo();
     let (proxy, hand) = Proxy::by_hand(|config| {
         config.limits.client_memory = 1 << 20;
+        config.listeners[0].rules.push(tinaja_proxy::Rule::allow_connect_port(echo.port()));
         config.metrics = Some(metrics);
         config.access_log = Some(log.clone());
         config.access_log_format = tinaja_proxy::LogFormat::Json;
