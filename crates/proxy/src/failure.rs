@@ -70,6 +70,8 @@ pub(crate) enum Failure {
     Origin(String),
     #[error("The origin did not answer in time.")]
     OriginTimeout,
+    #[error("The answer broke off at byte {at}: {why}. Its rest could not be had from the origin. {rest}")]
+    BrokeOff { at: u64, why: String, rest: String },
     #[error("Its client has as many connections as limits.client_connections allows.")]
     TooManyOfClient,
     #[error("Its client asks for more than limits.client_{} allows.", .0.excess.name())]
@@ -284,7 +286,7 @@ impl Failure {
             Failure::Connect { .. } | Failure::ConnectTimeout { .. } => Reason::Unreachable,
             Failure::Tls { .. } => Reason::Insecure,
             Failure::AllOut { .. } => Reason::NoneAvailable,
-            Failure::Origin(_) => Reason::OriginFailed,
+            Failure::Origin(_) | Failure::BrokeOff { .. } => Reason::OriginFailed,
             Failure::OriginTimeout => Reason::OriginLate,
             Failure::Mirror(_) => Reason::Mirror,
             Failure::ReadOnly => Reason::ReadOnly,
@@ -316,6 +318,7 @@ impl Failure {
             | Failure::Connect { .. }
             | Failure::Tls { .. }
             | Failure::Origin(_)
+            | Failure::BrokeOff { .. }
             | Failure::Mirror(_) => 502,
             Failure::NotCached
             | Failure::Offline(_)
@@ -356,7 +359,7 @@ impl Failure {
 
     /// Whether the origin's side failed, so that a stale answer may help.
     pub fn is_upstream(&self) -> bool {
-        self.is_unreachable() || matches!(self, Failure::Origin(_) | Failure::OriginTimeout)
+        self.is_unreachable() || matches!(self, Failure::Origin(_) | Failure::OriginTimeout | Failure::BrokeOff { .. })
     }
 }
 

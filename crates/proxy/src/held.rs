@@ -8,7 +8,8 @@
 //!
 //! - Only what waits is counted, from the moment that it waits. An answer that the client's connection takes at once, as nearly all do,
 //!   costs no more than one look at whether it did.
-//! - When the budget is spent, a connection that is idle goes first, since it loses nothing. Then the one goes whose bytes have waited
+//! - When the budget is spent, a connection that is idle goes first, since it loses nothing. Then a tunnel goes in which nothing has moved
+//!   for longest: nobody knows what it is for. Then the one goes whose bytes have waited
 //!   longest: a slow client takes its piece within a second, one that is stalled is the oldest before long.
 //! - What has gone counts no more from then on, though its task may need a moment to end.
 //! - Above half of the budget, pieces are small, so that eight times as many slow clients fit.
@@ -20,7 +21,7 @@ use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -46,6 +47,14 @@ pub(crate) const READ_PIECE_BYTES: usize = 128 * 1024;
 /// The same while much of the budget is spent.
 const SMALL_PIECE_BYTES: usize = 16 * 1024;
 
+/// What is worth the trouble of making the heap smaller.
+const FALLEN_BYTES: usize = 8 * 1024 * 1024;
+
+/// As little as the system may hold of what is sent on one connection: 64 KiB go at once over a link of 5 Mbit/s and a tenth of a second.
+const LEAST_SEND_BUFFER_BYTES: usize = 64 * 1024;
+/// The system holds no more by itself (the default of `net.ipv4.tcp_wmem`).
+pub(crate) const MOST_SEND_BUFFER_BYTES: usize = 4 * 1024 * 1024;
+
 /// It was to wait, and was let go: there is no room for what it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LetGo;
@@ -56,7 +65,10 @@ pub(crate) struct Held {
     most: usize,
     /// The same as `Inside::bytes`, to look at without the lock.
     bytes: AtomicUsize,
+    /// The most since it was last asked whether that has gone.
+    peak: AtomicUsize,
     let_go: AtomicU64,
+    tunnels_let_go: AtomicU64,
     refused: AtomicU64,
     inside: Mutex<Inside>,
 }
@@ -65,9 +77,18 @@ pub(crate) struct Held {
 struct Inside {
     bytes: usize,
     next: u64,
-    /// Those who wait, in the order in which they began to: connections without a request, and others.
+    /// Those who wait, in the order in which they began to: connections without a request, tunnels in which nothing moves, and others.
     idle: BTreeMap<u64, Waiter>,
+    quiet: BTreeMap<u64, Waiter>,
     amid: BTreeMap<u64, Waiter>,
+}
+
+/// Who goes before others. Each list goes before the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    Idle,
+    Quiet,
+    Amid,
 }
 
 /// What is free again when this one goes, and what tells it.
@@ -84,7 +105,9 @@ impl Held {
         Arc::new(Held {
             most,
             bytes: AtomicUsize::new(0),
+            peak: AtomicUsize::new(0),
             let_go: AtomicU64::new(0),
+            tunnels_let_go: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             inside: Mutex::default(),
         })
@@ -100,14 +123,40 @@ impl Held {
         self.bytes.load(Relaxed)
     }
 
+    /// Whether at least half of much has been given back since this last said so: then the heap can be made smaller.
+    pub fn has_fallen(&self) -> bool {
+        let (bytes, peak) = (self.bytes(), self.peak.load(Relaxed));
+        let has_fallen = peak >= bytes.saturating_add(FALLEN_BYTES) && peak / 2 >= bytes;
+        if has_fallen {
+            self.peak.store(bytes, Relaxed);
+        }
+        has_fallen
+    }
+
     /// How many were let go.
     pub fn let_go(&self) -> u64 {
         self.let_go.load(Relaxed)
     }
 
+    /// How many of them were tunnels.
+    pub fn tunnels_let_go(&self) -> u64 {
+        self.tunnels_let_go.load(Relaxed)
+    }
+
+    /// Tunnels in which nothing moves.
+    #[cfg(test)]
+    pub fn quiet_tunnels(&self) -> usize {
+        self.inside.lock().quiet.len()
+    }
+
     /// How many were refused, because what was held then could not be let go.
     pub fn refused(&self) -> u64 {
         self.refused.load(Relaxed)
+    }
+
+    /// How much the system may hold of what is sent on one connection, at its beginning: a part of the budget that leaves room for many.
+    pub fn send_buffer_bytes(&self) -> usize {
+        (self.most / 64).clamp(LEAST_SEND_BUFFER_BYTES, MOST_SEND_BUFFER_BYTES)
     }
 
     /// Whether much of the budget is spent.
@@ -136,22 +185,28 @@ impl Held {
         Some(Kept { held: self.clone(), bytes, head: 0 })
     }
 
-    /// Waits for `future`, and meanwhile holds so many bytes. What is ready at once holds nothing.
+    /// What waits for a client beside its requests: nothing yet.
+    pub fn pending(self: &Arc<Self>) -> Pending {
+        Pending { held: self.clone(), bytes: 0, waiter: None }
+    }
+
+    /// Waits for `future`, and meanwhile holds so many bytes, as they are once it has to be waited for. What is ready at once holds nothing.
     ///
     /// Errors: there is no room for them, or another needed it more.
-    pub async fn hold<T>(&self, bytes: usize, future: impl Future<Output = T>) -> Result<T, LetGo> {
+    pub async fn hold<T>(&self, bytes: impl FnOnce() -> usize, future: impl Future<Output = T>) -> Result<T, LetGo> {
         let mut future = pin!(future);
         if let Some(ready) = at_once(future.as_mut()).await {
             return Ok(ready);
         }
-        let (number, goes) = self.wait(bytes)?;
-        let _waiting = Waiting { held: self, number, idle: None };
+        let (number, goes) = self.wait(bytes())?;
+        let _waiting = Waiting { held: self, number, kept: None };
         unless(future, goes).await
     }
 
     fn add(&self, inside: &mut Inside, bytes: usize) {
         inside.bytes += bytes;
         self.bytes.store(inside.bytes, Relaxed);
+        self.peak.fetch_max(inside.bytes, Relaxed);
     }
 
     fn subtract(&self, inside: &mut Inside, bytes: usize) {
@@ -162,11 +217,22 @@ impl Held {
     /// Lets others go until so many bytes fit. Whether they do.
     fn make_room(&self, inside: &mut Inside, bytes: usize) -> bool {
         while inside.bytes.saturating_add(bytes) > self.most {
-            let Some((_, goes)) = inside.idle.pop_first().or_else(|| inside.amid.pop_first()) else { return false };
+            let first = [Order::Idle, Order::Quiet, Order::Amid]
+                .into_iter()
+                .find_map(|order| inside.list(order).pop_first().map(|(_, goes)| (order, goes)));
+            let Some((order, goes)) = first else { return false };
             self.subtract(inside, goes.bytes);
             self.let_go.fetch_add(1, Relaxed);
+            self.tunnels_let_go.fetch_add(u64::from(order == Order::Quiet), Relaxed);
         }
         true
+    }
+
+    /// Somebody waits no more amid a message.
+    fn left(&self, inside: &mut Inside, number: u64) {
+        if let Some(waiter) = inside.amid.remove(&number) {
+            self.subtract(inside, waiter.bytes);
+        }
     }
 
     /// Somebody waits amid a message.
@@ -177,17 +243,25 @@ impl Held {
             return Err(LetGo);
         }
         self.add(&mut inside, bytes);
-        Ok(inside.enter(bytes, false))
+        Ok(inside.enter(bytes, Order::Amid))
     }
 }
 
 impl Inside {
-    fn enter(&mut self, bytes: usize, is_idle: bool) -> (u64, oneshot::Receiver<()>) {
+    fn list(&mut self, order: Order) -> &mut BTreeMap<u64, Waiter> {
+        match order {
+            Order::Idle => &mut self.idle,
+            Order::Quiet => &mut self.quiet,
+            Order::Amid => &mut self.amid,
+        }
+    }
+
+    fn enter(&mut self, bytes: usize, order: Order) -> (u64, oneshot::Receiver<()>) {
         let (_goes, hears) = oneshot::channel();
         self.next += 1;
-        let list = if is_idle { &mut self.idle } else { &mut self.amid };
-        list.insert(self.next, Waiter { bytes, _goes });
-        (self.next, hears)
+        let number = self.next;
+        self.list(order).insert(number, Waiter { bytes, _goes });
+        (number, hears)
     }
 }
 
@@ -209,6 +283,13 @@ impl Kept {
         more.is_some()
     }
 
+    /// Holds so many fewer again, of those that [`Kept::more`] added.
+    pub fn less(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        self.held.subtract(&mut self.held.inside.lock(), bytes);
+    }
+
     /// Holds what a head takes, of which so many bytes have come: what is more than any before.
     #[must_use]
     pub fn head(&mut self, bytes: usize) -> bool {
@@ -224,6 +305,15 @@ impl Kept {
     ///
     /// Errors: it was let go, and must end now.
     pub async fn idle<T>(&mut self, future: impl Future<Output = T>) -> Result<T, LetGo> {
+        self.wait(Order::Idle, future).await
+    }
+
+    /// The same on a tunnel in which nothing moves. It goes when no connection is idle any more: whoever has it would miss it.
+    pub async fn quiet<T>(&mut self, future: impl Future<Output = T>) -> Result<T, LetGo> {
+        self.wait(Order::Quiet, future).await
+    }
+
+    async fn wait<T>(&mut self, order: Order, future: impl Future<Output = T>) -> Result<T, LetGo> {
         if self.bytes == 0 {
             return Ok(future.await);
         }
@@ -237,8 +327,8 @@ impl Kept {
             }
             // What is ready at once is not waited for.
             if let Some(kept) = kept.take() {
-                let (number, goes) = held.inside.lock().enter(*kept, true);
-                waiting = Some((Waiting { held: &held, number, idle: Some(kept) }, goes));
+                let (number, goes) = held.inside.lock().enter(*kept, order);
+                waiting = Some((Waiting { held: &held, number, kept: Some((order, kept)) }, goes));
             }
             match &mut waiting {
                 Some((_, goes)) => Pin::new(goes).poll(cx).map(|_| Err(LetGo)),
@@ -255,25 +345,66 @@ impl Drop for Kept {
     }
 }
 
+/// What waits for a client beside its requests, until this is dropped: more of it or less from one moment to the next.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    held: Arc<Held>,
+    bytes: usize,
+    waiter: Option<(u64, oneshot::Receiver<()>)>,
+}
+
+impl Pending {
+    /// So many bytes wait now. Those that the client has `moved` on with wait anew, behind all others.
+    ///
+    /// Errors: there is no room for them, or another needed it more.
+    pub fn poll(&mut self, bytes: usize, moved: bool, cx: &mut Context<'_>) -> Result<(), LetGo> {
+        if let Some((_, goes)) = &mut self.waiter
+            && Pin::new(goes).poll(cx).is_ready()
+        {
+            return Err(LetGo);
+        }
+        if bytes == self.bytes && !moved {
+            return Ok(());
+        }
+        self.leave();
+        if bytes > 0 {
+            let (number, mut goes) = self.held.wait(bytes)?;
+            // So that this task is woken.
+            let _ = Pin::new(&mut goes).poll(cx);
+            (self.waiter, self.bytes) = (Some((number, goes)), bytes);
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self) {
+        if let Some((number, _)) = self.waiter.take() {
+            self.held.left(&mut self.held.inside.lock(), number);
+        }
+        self.bytes = 0;
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
 /// One that waits, until this is dropped.
 struct Waiting<'a> {
     held: &'a Held,
     number: u64,
-    /// For an idle connection, what its [`Kept`] counts: nothing once it has been let go.
-    idle: Option<&'a mut usize>,
+    /// Where its [`Kept`] counts it, its list and what that counts: nothing once it has been let go.
+    kept: Option<(Order, &'a mut usize)>,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let mut inside = self.held.inside.lock();
-        match &mut self.idle {
-            None => {
-                if let Some(waiter) = inside.amid.remove(&self.number) {
-                    self.held.subtract(&mut inside, waiter.bytes);
-                }
-            }
-            Some(kept) => {
-                if inside.idle.remove(&self.number).is_none() {
+        match &mut self.kept {
+            None => self.held.left(&mut inside, self.number),
+            Some((order, kept)) => {
+                if inside.list(*order).remove(&self.number).is_none() {
                     **kept = 0;
                 }
             }

@@ -7,7 +7,7 @@ use super::*;
 /// Somebody who waits for ever with so many bytes.
 fn stalled(held: &Arc<Held>, bytes: usize) -> JoinHandle<Result<(), LetGo>> {
     let held = held.clone();
-    tokio::spawn(async move { held.hold(bytes, pending()).await })
+    tokio::spawn(async move { held.hold(move || bytes, pending()).await })
 }
 
 /// A connection without a request.
@@ -30,7 +30,7 @@ fn finished(tasks: &[JoinHandle<Result<(), LetGo>>]) -> Vec<bool> {
 #[tokio::test]
 async fn what_is_ready_at_once_holds_nothing() {
     let held = Held::new(10);
-    assert_eq!(held.hold(1000, async { 5 }).await, Ok(5));
+    assert_eq!(held.hold(|| 1000, async { 5 }).await, Ok(5));
     assert_eq!((held.bytes(), held.let_go()), (0, 0));
 }
 
@@ -119,4 +119,57 @@ async fn pieces_are_small_while_much_is_held() {
     assert_eq!(held.piece_bytes(), SMALL_PIECE_BYTES);
     drop(kept);
     assert_eq!(held.piece_bytes(), READ_PIECE_BYTES);
+}
+
+/// What waits beside requests counts as it changes, and goes in its turn: behind whoever has waited longer since.
+#[tokio::test]
+async fn what_waits_beside_requests_goes_in_its_turn() {
+    let held = Held::new(100);
+    let mut cx = Context::from_waker(std::task::Waker::noop());
+    let (mut one, mut other) = (held.pending(), held.pending());
+    assert_eq!(one.poll(40, false, &mut cx), Ok(()));
+    assert_eq!(other.poll(40, false, &mut cx), Ok(()));
+    assert_eq!(held.bytes(), 80);
+    // The first has moved on, and has waited less long than the other now.
+    assert_eq!(one.poll(30, true, &mut cx), Ok(()));
+    assert_eq!(held.bytes(), 70);
+    let third = held.keep(40).unwrap();
+    assert_eq!((one.poll(30, false, &mut cx), other.poll(40, false, &mut cx)), (Ok(()), Err(LetGo)));
+    assert_eq!((held.bytes(), held.let_go()), (70, 1));
+    assert_eq!(one.poll(0, true, &mut cx), Ok(()));
+    assert_eq!(held.bytes(), 40);
+    // There is no room for it at all.
+    assert_eq!(one.poll(61, true, &mut cx), Err(LetGo));
+    drop((one, other));
+    assert_eq!(held.bytes(), 40);
+    drop(third);
+    assert_eq!(held.bytes(), 0);
+}
+
+#[test]
+fn what_is_kept_may_become_less() {
+    let held = Held::new(100);
+    let mut kept = held.keep(10).unwrap();
+    assert!(kept.more(50));
+    kept.less(40);
+    assert_eq!(held.bytes(), 20);
+    drop(kept);
+    assert_eq!(held.bytes(), 0);
+}
+
+/// It is said once after each peak.
+#[test]
+fn a_peak_that_is_over_is_noticed_once() {
+    let held = Held::new(u64::MAX);
+    let few = held.keep(FALLEN_BYTES - 1).unwrap();
+    drop(few);
+    assert!(!held.has_fallen());
+    for _ in 0..2 {
+        let (some, many) = (held.keep(FALLEN_BYTES / 2).unwrap(), held.keep(FALLEN_BYTES).unwrap());
+        assert!(!held.has_fallen());
+        drop(many);
+        assert!(held.has_fallen() && !held.has_fallen());
+        drop(some);
+        assert!(!held.has_fallen());
+    }
 }

@@ -94,20 +94,35 @@ impl Shared {
         if *failure == Failure::ClientLeft || why == failure.reason().sentence() {
             return;
         }
-        let Some(left_out) = self.explained.one_more(self.clock.now()) else { return };
+        if !self.may_explain() {
+            return;
+        }
         let status = failure.status();
-        if left_out > 0 {
+        tracing::info!(status, "a request was not answered: {why}");
+    }
+
+    /// Says in the log why a tunnel was closed, as sparingly.
+    pub fn explain_tunnel(&self, why: &str) {
+        if !self.may_explain() {
+            return;
+        }
+        tracing::info!("{why}");
+    }
+
+    /// Whether one more line may be in the log that anybody can cause. Says how many were left out.
+    fn may_explain(&self) -> bool {
+        let left_out = self.explained.one_more(self.clock.now());
+        if let Some(left_out) = left_out.filter(|left_out| *left_out > 0) {
             tracing::info!("requests that were not answered either, and are not in this log: {left_out}");
         }
-        tracing::info!(status, "a request was not answered: {why}");
+        left_out.is_some()
     }
 
     /// Counts a connection that does not say who its client is, and says why in the log, as sparingly.
     pub fn explain_untold(&self, peer: IpAddr, why: &str) {
         self.metrics.as_ref().inspect(|metrics| metrics.untold.inc());
-        let Some(left_out) = self.explained.one_more(self.clock.now()) else { return };
-        if left_out > 0 {
-            tracing::info!("requests that were not answered either, and are not in this log: {left_out}");
+        if !self.may_explain() {
+            return;
         }
         let peer = peer.to_canonical();
         tracing::warn!(

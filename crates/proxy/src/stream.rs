@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::{Buf, BytesMut};
+use rustix::net::sockopt::{set_socket_send_buffer_size, socket_send_buffer_size};
 use tokio::io::{AsyncRead, AsyncWrite, BufReader, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
@@ -21,6 +22,19 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
+    /// Bytes that the system may hold of what is sent: as much as it does hold where it takes no more.
+    pub fn send_buffer_bytes(&self) -> usize {
+        socket_send_buffer_size(self.tcp()).unwrap_or_default()
+    }
+
+    fn tcp(&self) -> &TcpStream {
+        match self {
+            Stream::Plain(stream) => stream,
+            Stream::Tls(stream) => stream.get_ref().0.get_ref(),
+            Stream::Inside(stream) => stream.get_ref().0.get_ref().stream.tcp(),
+        }
+    }
+
     /// Encrypts bytes that are sent with the next flush, or the next write, as far as the session has room for them. How many; 0 where
     /// it has none, or there is no TLS.
     ///
@@ -87,6 +101,15 @@ impl AsyncWrite for Stream {
             Stream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
             Stream::Inside(stream) => Pin::new(stream).poll_shutdown(cx),
         }
+    }
+}
+
+/// Keeps the system from holding more than `most` bytes of what is sent on a connection. One that begins below is left alone: the system
+/// lets it grow with what its network takes, and what it holds of a client that takes no more is counted.
+pub(crate) fn bound_send_buffer(stream: &TcpStream, most: usize) {
+    if socket_send_buffer_size(stream).is_ok_and(|bytes| bytes > most) {
+        // The system doubles what it is told, for what it needs besides. Failing is harmless.
+        let _ = set_socket_send_buffer_size(stream, most / 2);
     }
 }
 

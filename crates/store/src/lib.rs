@@ -87,6 +87,7 @@ pub use engine::spread::MAX_DISKS;
 pub use engine::{EngineRef, Registry, Settings};
 pub use layout::SuperblockError;
 pub use memory::AlignedBuf;
+pub use memory::heap::trim_heap;
 pub use memory::machine::memory_bytes;
 pub use reference::Reference;
 pub use store::{

@@ -11,7 +11,6 @@ use tokio::io::AsyncWriteExt;
 
 use super::gate::Gate;
 use super::pace::Pace;
-use super::write::write_as_one;
 use super::{BadContent, Left, Patience};
 
 /// Content of a request that nobody wants is read up to so many bytes, so that the connection can be used again; more
@@ -187,12 +186,7 @@ impl H1 {
     }
 
     async fn write(&mut self, before: Vec<u8>, piece: Bytes, behind: &'static [u8]) -> Result<(), Left> {
-        let stream = self.gate.stream();
-        let written = self.patience.holding(before.len() + piece.len(), async {
-            write_as_one(stream, before, piece, behind).await?;
-            stream.flush().await
-        });
-        let written = matches!(written.await, Some(Ok(())));
+        let written = self.patience.send(self.gate.stream(), (before, piece, behind), true).await;
         self.keep &= written;
         if written { Ok(()) } else { Err(Left) }
     }

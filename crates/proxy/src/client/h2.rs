@@ -15,6 +15,7 @@ use tinaja_http::message::ResponseHead;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::content::Content;
+use super::queue::{Queue, Queued};
 use super::{BadContent, Left, Patience};
 
 /// Fields that HTTP/2 has not (RFC 9113 8.2.2).
@@ -31,9 +32,11 @@ pub(crate) struct H2 {
     /// The request's place in the crowd. It is free before the answer's end, or its reset, is on its way: whoever has that may
     /// ask again at once. So it stands first here, and is dropped first.
     place: Option<OwnedSemaphorePermit>,
-    respond: SendResponse<Bytes>,
+    respond: SendResponse<Queued>,
+    /// What `h2` has of the connection's answers.
+    queue: Queue,
     /// The answer's content, once its head has been sent.
-    sending: Option<SendStream<Bytes>>,
+    sending: Option<SendStream<Queued>>,
     content: Content,
     /// The request was HEAD: its answer has no content, whatever it says of its length.
     head_only: bool,
@@ -54,14 +57,14 @@ enum Progress {
 impl H2 {
     /// The client of a request that came on one stream.
     pub fn new(
-        respond: SendResponse<Bytes>,
+        (respond, queue): (SendResponse<Queued>, Queue),
         content: Content,
         head_only: bool,
         patience: Patience,
         place: Option<OwnedSemaphorePermit>,
     ) -> H2 {
         let (sending, progress, sent_bytes) = (None, Progress::Unsent, 0);
-        H2 { place, respond, sending, content, head_only, patience, progress, sent_bytes }
+        H2 { place, respond, queue, sending, content, head_only, patience, progress, sent_bytes }
     }
 
     pub fn has_begun(&self) -> bool {
@@ -182,12 +185,12 @@ impl H2 {
         if ends {
             self.place = None;
         }
-        self.sending.as_mut().ok_or(Left)?.send_data(part, ends).map_err(|_| Left)
+        self.sending.as_mut().ok_or(Left)?.send_data(self.queue.put(part), ends).map_err(|_| Left)
     }
 }
 
 /// Waits for room. What was assigned before and is spent already may be told of once more.
-fn poll_room(sending: &mut SendStream<Bytes>, cx: &mut Context<'_>) -> Poll<Option<Result<usize, ::h2::Error>>> {
+fn poll_room(sending: &mut SendStream<Queued>, cx: &mut Context<'_>) -> Poll<Option<Result<usize, ::h2::Error>>> {
     loop {
         match ready!(sending.poll_capacity(cx)) {
             Some(Ok(0)) => {}

@@ -7,10 +7,12 @@ mod gate;
 mod h1;
 mod h2;
 mod pace;
+mod queue;
 mod write;
 
 pub(crate) use self::h2::{CONNECTION_FIELDS, H2};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,13 +20,16 @@ pub(crate) use content::Content;
 pub(crate) use gate::Gate;
 pub(crate) use h1::H1;
 use http::HeaderMap;
+pub(crate) use queue::{Queue, Queued};
 use tinaja_clock::Clock;
 use tinaja_http::message::ResponseHead;
 use tinaja_http::refusal::Refusal;
-pub(crate) use write::write_as_one;
+use tokio::io::AsyncWriteExt;
+use write::{Filling, write_as_one};
 
 use crate::failure::Failure;
 use crate::held::Held;
+use crate::stream::Stream;
 
 /// How long a client may take nothing or send nothing, by which clock, and what is held for it meanwhile.
 #[derive(Clone)]
@@ -39,7 +44,24 @@ pub(crate) struct Patience {
 impl Patience {
     /// What comes of waiting for the client, which keeps so many bytes meanwhile; nothing where it takes too long, or is let go.
     pub async fn holding<T>(&self, bytes: usize, wait: impl Future<Output = T>) -> Option<T> {
-        self.held.hold(bytes, self.clock.timeout(self.stall, wait)).await.ok()?.ok()
+        self.held.hold(|| bytes, self.clock.timeout(self.stall, wait)).await.ok()?.ok()
+    }
+
+    /// Sends `before`, `piece` and `behind`, with a flush where that is asked for. Whether the client has taken them, but for what its
+    /// connection holds; that counts too where it takes no more.
+    pub async fn send(
+        &self,
+        stream: &mut Stream,
+        (before, piece, behind): (Vec<u8>, Bytes, &'static [u8]),
+        flushes: bool,
+    ) -> bool {
+        let (bytes, full) = (before.len() + piece.len(), AtomicUsize::new(0));
+        let sent = self.clock.timeout(self.stall, async {
+            let mut stream = Filling { stream, full: &full };
+            write_as_one(&mut stream, before, piece, behind).await?;
+            if flushes { stream.flush().await } else { Ok(()) }
+        });
+        matches!(self.held.hold(|| bytes + full.load(Relaxed), sent).await, Ok(Ok(Ok(()))))
     }
 }
 

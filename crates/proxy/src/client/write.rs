@@ -1,12 +1,62 @@
 //! Writing several buffers as one.
 
 use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
+use crate::stream::Stream;
+
+/// A client's connection while something is sent, which notes how much the system holds of it where it takes no more.
+pub(super) struct Filling<'a> {
+    pub stream: &'a mut Stream,
+    pub full: &'a AtomicUsize,
+}
+
+impl Filling<'_> {
+    fn noting<T>(&mut self, sent: Poll<T>) -> Poll<T> {
+        if sent.is_pending() {
+            self.full.store(self.stream.send_buffer_bytes(), Relaxed);
+        }
+        sent
+    }
+}
+
+impl AsyncWrite for Filling<'_> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let sent = Pin::new(&mut *self.stream).poll_write(cx, bytes);
+        self.noting(sent)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let sent = Pin::new(&mut *self.stream).poll_write_vectored(cx, parts);
+        self.noting(sent)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let sent = Pin::new(&mut *self.stream).poll_flush(cx);
+        self.noting(sent)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let sent = Pin::new(&mut *self.stream).poll_shutdown(cx);
+        self.noting(sent)
+    }
+}
+
 /// Writes `before`, `piece` and `behind` with as few calls as the stream allows, one where it takes all.
-pub(crate) async fn write_as_one(
+pub(super) async fn write_as_one(
     stream: &mut (impl AsyncWrite + Unpin),
     before: Vec<u8>,
     piece: Bytes,

@@ -335,7 +335,7 @@ impl Filler {
             return Err(GivenUp::Origin(failure));
         };
         tracing::debug!("an origin broke off at byte {arrived}, and is asked for the rest: {failure}");
-        fill.feed = Feed::Pieces(Box::new((*request, Source::rest(head, arrived, length))));
+        fill.feed = Feed::Pieces(Box::new((*request, Source::rest(head, arrived, Some(length), failure.to_string()))));
         Ok(())
     }
 }

@@ -250,9 +250,10 @@ impl Exchange {
         None
     }
 
-    /// Counts and logs a request that has left HTTP, once all is over. Its client got so many bytes.
-    pub fn note_switched(&self, request: &Request, Noted(mut entry): Noted, bytes: u64) {
-        (entry.result, entry.source) = (CacheResult::Tunnel, Some(Source::Tunnel));
+    /// Counts and logs a request that has left HTTP, once all is over, and why it ended where that is worth a word. Its client got so
+    /// many bytes.
+    pub fn note_switched(&self, request: &Request, Noted(mut entry): Noted, bytes: u64, why: Option<String>) {
+        (entry.result, entry.source, entry.why) = (CacheResult::Tunnel, Some(Source::Tunnel), why);
         self.note(request, entry, bytes);
     }
 
@@ -263,7 +264,9 @@ impl Exchange {
             if failure.is_denial() {
                 transaction.entry.result = CacheResult::Denied;
             }
-            if !transaction.client.has_begun() {
+            if transaction.client.has_begun() {
+                self.shared.metrics.as_ref().inspect(|metrics| metrics.broken_answers.inc());
+            } else {
                 transaction.entry.source = Some(Source::Proxy);
             }
             give_up(&self.shared, transaction, &failure).await;
@@ -288,12 +291,12 @@ impl Exchange {
         self.encoder.count(|encoded| encoded.sent(coding));
     }
 
-    /// The rest of a stored answer of `length` bytes, of which all before `at` has been sent, and the store has no more.
-    pub fn rest(&self, head: StoredHead, at: u64, length: u64) -> Rest {
-        Rest(read::Source::rest(head, at, length))
+    /// The rest of a stored answer of `length` bytes, of which all before `at` has been sent, and `why` the store has no more.
+    pub fn rest(&self, head: StoredHead, at: u64, length: Option<u64>, why: String) -> Rest {
+        Rest(read::Source::rest(head, at, length, why))
     }
 
-    /// The next piece of it, which comes from the origin; `None` at its end.
+    /// The next piece of it, which comes from the origin; `None` at its end. Nothing of it is stored: dropped, its fetch ends.
     ///
     /// Errors: nothing tells whether the origin still has the same bytes, or it has others, or it cannot be asked.
     pub async fn more(&self, request: &Request, rest: &mut Rest) -> Result<Option<Bytes>, Failure> {

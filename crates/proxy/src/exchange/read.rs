@@ -34,6 +34,9 @@ use crate::stored::{Found, Kind, Name, PieceList, StoredHead};
 /// every answer is not asked for ever.
 const MOST_RESUMES: u32 = 8;
 
+/// Why there is nothing more of an object, where nothing says it better.
+const NO_MORE: &str = "there was no more of it";
+
 /// Where the bytes of an answer come from.
 pub(super) struct Source {
     head: StoredHead,
@@ -58,8 +61,8 @@ enum From {
         connection: Box<Connection>,
         skip: u64,
     },
-    /// Nowhere any more.
-    Nowhere,
+    /// Nowhere any more, and why not.
+    Lost(String),
 }
 
 impl Source {
@@ -79,10 +82,10 @@ impl Source {
         Source { head, state, from, length, at: 0, end: length.unwrap_or(u64::MAX), resumes: 0, kept: None }
     }
 
-    /// The rest of an object, from a byte on, that only the origin has.
-    pub fn rest(head: StoredHead, at: u64, length: u64) -> Source {
-        let (state, from) = (State::Filling, From::Nowhere);
-        Source { head, state, from, length: Some(length), at, end: length, resumes: 0, kept: None }
+    /// The rest of an object, from a byte on, that only the origin has: `why` the store has it no more.
+    pub fn rest(head: StoredHead, at: u64, length: Option<u64>, why: String) -> Source {
+        let (state, from, end) = (State::Filling, From::Lost(why), length.unwrap_or(u64::MAX));
+        Source { head, state, from, length, at, end, resumes: 0, kept: None }
     }
 
     /// Goes on with these bytes.
@@ -97,7 +100,7 @@ impl Source {
             _ => false,
         };
         if !sought {
-            self.from = From::Nowhere;
+            self.from = From::Lost(NO_MORE.to_owned());
         }
     }
 
@@ -164,7 +167,7 @@ impl Reader {
                     Ok(None) => Err("the origin's answer ended early".to_owned()),
                     Err(failure) => Err(failure.to_string()),
                 },
-                From::Nowhere => Err("there was no more of it".to_owned()),
+                From::Lost(why) => Err(std::mem::take(why)),
             };
             match piece {
                 Ok(piece) => {
@@ -172,10 +175,13 @@ impl Reader {
                     return Ok(piece);
                 }
                 Err(why) => {
-                    source.from = From::Nowhere;
                     tracing::debug!("an answer broke off at byte {}, and is taken up at its origin: {why}", source.at);
+                    source.from = From::Lost(why.clone());
                     // Rare, and held by each answer otherwise.
-                    source.from = Box::pin(self.resume(request, source)).await?;
+                    source.from = Box::pin(self.resume(request, source)).await.map_err(|failure| match failure {
+                        Failure::ClientLeft => failure,
+                        _ => Failure::BrokeOff { at: source.at, why, rest: failure.to_string() },
+                    })?;
                 }
             }
         }

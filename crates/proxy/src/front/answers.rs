@@ -142,6 +142,10 @@ impl Front {
     pub(super) fn log_hit(&self, request: &Request, answer: &Answered) {
         let ticket = &request.ticket;
         self.shared.count(&CacheResult::Hit, answer.source, answer.status, answer.body_bytes, ticket.began);
+        if let Some(failure) = &answer.why {
+            self.shared.metrics.as_ref().inspect(|metrics| metrics.broken_answers.inc());
+            tracing::error_span!("request", id = %ticket.id).in_scope(|| self.shared.explain(failure));
+        }
         if !self.shared.log.is_on() {
             return;
         }
@@ -154,6 +158,7 @@ impl Front {
             bytes: answer.body_bytes,
             result: CacheResult::Hit,
             content_type: answer.content_type.as_deref().filter(|_| !ticket.intercepted).map(media_type),
+            why: answer.why.as_ref().map(ToString::to_string),
             ..record_of(request, &self.shared.clock)
         });
     }

@@ -4,11 +4,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use tinaja_http::authority::Authority;
 use tinaja_http::judge::Judged;
 
 use super::Caller;
 use crate::config::Listener;
+use crate::held::Kept;
 use crate::ids::RequestId;
 use crate::origin::Destination;
 use crate::rules::Asked;
@@ -22,6 +24,8 @@ pub(super) struct Connect<'a> {
     pub authority: &'a Authority,
     pub destination: Destination,
     pub listener: Arc<Listener>,
+    /// What the tunnel takes, until it is run.
+    pub kept: Mutex<Option<Kept>>,
 }
 
 impl Connect<'_> {

@@ -6,6 +6,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tinaja_http::authority::Authority;
 use tinaja_http::judge::{Judged, Target, judge};
 use tokio::net::TcpStream;
@@ -36,7 +37,7 @@ impl Front {
         self: &Arc<Self>,
         stream: TcpStream,
         mut caller: Caller,
-        mut kept: Kept,
+        kept: Kept,
         diversion: Diversion,
         stopping: &watch::Receiver<bool>,
     ) {
@@ -61,15 +62,15 @@ impl Front {
             return self.requests(Stream::Plain(stream), caller, kept, true, stopping).await;
         }
         self.count_diverted(|diverted| diverted.tls.inc());
-        if !kept.more(TUNNEL_BYTES) {
+        let Some(of_tunnel) = self.shared.held.keep(TUNNEL_BYTES) else {
             return self.log_failure(&caller, began, None, &Failure::TooManyConnections);
-        }
+        };
         let gate = Gate::new(Stream::Plain(stream));
-        Box::pin(self.diverted_tls(gate, &caller, stopping)).await;
+        Box::pin(self.diverted_tls(gate, &caller, of_tunnel, stopping)).await;
     }
 
     /// A connection to port 443.
-    async fn diverted_tls(self: &Arc<Self>, gate: Gate, caller: &Caller, stopping: &watch::Receiver<bool>) {
+    async fn diverted_tls(self: &Arc<Self>, gate: Gate, caller: &Caller, kept: Kept, stopping: &watch::Receiver<bool>) {
         let (began, Some(Ends { chosen, peer })) = (self.shared.clock.now(), caller.diverted) else { return };
         let Some(serving) = self.current.of(self.index) else { return };
         // All that goes by a CONNECT goes by this one.
@@ -79,7 +80,8 @@ impl Front {
         let (id, Some(authority)) = (self.shared.ids.make(), judged.authority.as_ref()) else { return };
         let destination = Destination::of(true, authority);
         let listener = serving.listener;
-        let connect = Connect { caller, began, judged: &judged, id: &id, authority, destination, listener };
+        let kept = Mutex::new(Some(kept));
+        let connect = Connect { caller, began, judged: &judged, id: &id, authority, destination, listener, kept };
         let allowed = match self.shared.dialled.has(peer, chosen) {
             true => Err(Failure::Loop),
             false => self.check_chosen(&connect.listener, connect.asked(), chosen),

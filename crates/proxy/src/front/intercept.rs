@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::BytesMut;
+use parking_lot::Mutex;
 use tinaja_http::judge::Judged;
 use tinaja_http::refusal::Refusal;
 use tinaja_logs::{CacheResult, Record};
@@ -20,6 +21,7 @@ use super::tunnel::Reached;
 use super::{Caller, Front, tunnel};
 use crate::client::Gate;
 use crate::failure::Failure;
+use crate::held::Kept;
 use crate::ids::RequestId;
 use crate::intercept::{Decision, First, Interceptor, MAX_HELLO_BYTES, OnReject, read_hello};
 use crate::metrics::{Source, Tunnels};
@@ -42,6 +44,7 @@ impl Front {
         caller: &Caller,
         began: Instant,
         (judged, id): (&Judged, &RequestId),
+        kept: Kept,
         stopping: &watch::Receiver<bool>,
     ) {
         let refused = match (&judged.authority, &caller.inside) {
@@ -52,7 +55,8 @@ impl Front {
                 let Some(serving) = self.current.of(self.index) else { return };
                 let destination = Destination::of(true, authority);
                 let listener = serving.listener;
-                let connect = Connect { caller, began, judged, id, authority, destination, listener };
+                let kept = Mutex::new(Some(kept));
+                let connect = Connect { caller, began, judged, id, authority, destination, listener, kept };
                 return match serving.interceptor {
                     None => self.plain(gate, &connect).await,
                     Some(interceptor) => self.perhaps(gate, connect, interceptor, stopping).await,
@@ -263,7 +267,8 @@ impl Front {
             // It was not known yet when it came.
             return self.log_connect(connect, &Failure::Loop);
         }
-        let relayed = tunnel::run(&self.shared, stream, (greeting, ahead), origin).await;
+        let Some(kept) = connect.kept.lock().take() else { return };
+        let relayed = tunnel::run(&self.shared, stream, (greeting, ahead), origin, kept).await;
         drop(outgoing);
         self.shared.count(&CacheResult::Tunnel, Source::Tunnel, 200, relayed.to_client, connect.began);
         self.shared.log.write(Record {
@@ -274,6 +279,7 @@ impl Front {
             bytes: relayed.to_client,
             result: CacheResult::Tunnel,
             origin: Some(address.ip().to_string()),
+            why: relayed.why(),
             ..connect.caller.record(connect.began, &self.shared.clock)
         });
     }

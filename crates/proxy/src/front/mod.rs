@@ -52,13 +52,15 @@ use crate::crowd::Crowd;
 use crate::current::Current;
 use crate::exchange::{Exchange, Request, Ticket};
 use crate::failure::Failure;
-use crate::held::{CONNECTION_BYTES, Kept, REQUEST_BYTES, SMALL_HEAD_BYTES, TLS_BYTES, TUNNEL_BYTES};
+use crate::held::{
+    CONNECTION_BYTES, Kept, MOST_SEND_BUFFER_BYTES, REQUEST_BYTES, SMALL_HEAD_BYTES, TLS_BYTES, TUNNEL_BYTES,
+};
 use crate::ids::RequestId;
 use crate::page::raw_answer;
 use crate::quotas::{Over, Taken};
 use crate::rules::Asked;
 use crate::shared::Shared;
-use crate::stream::Stream;
+use crate::stream::{Stream, bound_send_buffer};
 use crate::tls::Accepted;
 
 /// What answers the connections of one listener.
@@ -92,6 +94,10 @@ impl Front {
             };
             // Answers are written whole; waiting for more only delays them. Failing is harmless.
             let _ = stream.set_nodelay(true);
+            let send_buffer = self.shared.held.send_buffer_bytes();
+            if send_buffer < MOST_SEND_BUFFER_BYTES {
+                bound_send_buffer(&stream, send_buffer);
+            }
             let (front, stopping) = (self.clone(), stopping.clone());
             self.shared.clock.start(async move { front.connection(stream, address.ip(), &stopping).await });
         }
@@ -222,11 +228,11 @@ impl Front {
                 }
                 Arrival::Request { judged, began, head } if judged.target == Target::Tunnel => {
                     let id = self.id(&caller, &judged, &head);
-                    if !kept.more(TUNNEL_BYTES) {
+                    let Some(of_tunnel) = self.shared.held.keep(TUNNEL_BYTES) else {
                         let failure = Failure::TooManyConnections;
                         return Box::pin(self.refuse(gate, &caller, began, Some((&judged, &id)), &failure)).await;
-                    }
-                    return Box::pin(self.tunnel(gate, &caller, began, (&judged, &id), stopping)).await;
+                    };
+                    return Box::pin(self.tunnel(gate, &caller, began, (&judged, &id), of_tunnel, stopping)).await;
                 }
                 Arrival::Request { judged, head, began } => {
                     // A large head is there twice more while its request is carried out.

@@ -10,6 +10,7 @@ use super::relay::{Relayed, relay};
 use crate::config::Listener;
 use crate::diverted::Outgoing;
 use crate::failure::{Failure, Unanswered};
+use crate::held::Kept;
 use crate::origin::{Destination, dial, resolve};
 use crate::rules::Asked;
 use crate::shared::Shared;
@@ -48,12 +49,13 @@ pub(super) async fn reach(
 }
 
 /// Tells the client what it has not heard yet, and copies both ways until it is over. `ahead` is what the client sent
-/// before.
+/// before. `kept` is what the tunnel takes, and is let go with it for others where nothing moves.
 pub(super) async fn run(
     shared: &Shared,
     mut client: Stream,
     (greeting, ahead): (&[u8], BytesMut),
     mut origin: impl AsyncRead + AsyncWrite + Unpin,
+    mut kept: Kept,
 ) -> Relayed {
     let ahead_bytes = ahead.len() as u64;
     let greet = async {
@@ -65,7 +67,10 @@ pub(super) async fn run(
     };
     match shared.clock.timeout(shared.limits.client_stall, greet).await {
         Ok(Ok(())) => {
-            let relayed = relay(&shared.clock, client, origin, shared.limits.tunnel_idle).await;
+            let relayed = relay(&shared.clock, client, origin, shared.limits.tunnel_idle, &mut kept).await;
+            if let Some(why) = relayed.why() {
+                shared.explain_tunnel(&why);
+            }
             Relayed { to_origin: relayed.to_origin + ahead_bytes, ..relayed }
         }
         _ => Relayed::default(),

@@ -25,7 +25,7 @@ use crate::client::{Client, Connection as Speaking, Gate, H1};
 use crate::diverted::Outgoing;
 use crate::exchange::{Request, Switched, from_origin};
 use crate::failure::Failure;
-use crate::held::{REQUEST_BYTES, TUNNEL_BYTES};
+use crate::held::{Kept, REQUEST_BYTES, TUNNEL_BYTES};
 use crate::ids::RequestId;
 use crate::metrics::Source;
 use crate::origin::{Connection, Destination, over, secure};
@@ -42,7 +42,8 @@ impl Front {
         protocols: &str,
     ) -> Option<Gate> {
         let (ticket, shared) = (&request.ticket, &self.shared);
-        let Some(_kept) = shared.held.keep(REQUEST_BYTES + TUNNEL_BYTES) else {
+        // What the tunnel takes is let go with it where nothing moves.
+        let Some((_of_request, kept)) = shared.held.keep(REQUEST_BYTES).zip(shared.held.keep(TUNNEL_BYTES)) else {
             let failure = Failure::TooManyConnections;
             self.refuse(gate, caller, ticket.began, Some((judged, id)), &failure).await;
             return None;
@@ -53,8 +54,8 @@ impl Front {
         let switched = Box::pin(self.exchange.switch(request, &mut client, protocols)).await;
         let Speaking::H1(h1) = client.into_connection() else { return None };
         let Some(Switched { head, connection, noted }) = switched else { return h1.finish().await };
-        let bytes = self.switched(*h1, connection, &head).await;
-        self.exchange.note_switched(request, noted, bytes);
+        let (bytes, why) = self.switched(*h1, connection, &head, kept).await;
+        self.exchange.note_switched(request, noted, bytes, why);
         None
     }
 
@@ -70,19 +71,22 @@ impl Front {
         let head_only = *request.method() == Method::HEAD;
         let mut client = H1::new(gate, judged.http11, head_only, false, shared.patience());
         let asked = async {
+            let kept = shared.held.keep(TUNNEL_BYTES).ok_or(Failure::TooManyConnections)?;
             let (mut origin, outgoing) = self.ask_to_switch(request, judged).await?;
             let head = answer_to(&mut origin, request, &mut client, &shared.name).await?;
-            Ok((origin, outgoing, head))
+            Ok((origin, outgoing, head, kept))
         };
-        let (origin, _outgoing, head) = match asked.await {
+        let (origin, _outgoing, head, kept) = match asked.await {
             Ok(asked) => asked,
             Err(failure) => {
                 return self.refuse(client.into_gate(), caller, ticket.began, Some((judged, id)), &failure).await;
             }
         };
         let address = origin.address;
+        let mut why = None;
         let (status, result, source, bytes) = if head.status == StatusCode::SWITCHING_PROTOCOLS {
-            let bytes = self.switched(client, origin, &head).await;
+            let (bytes, ended) = self.switched(client, origin, &head, kept).await;
+            why = ended;
             (200, CacheResult::Tunnel, Source::Tunnel, bytes)
         } else {
             let status = head.status.as_u16();
@@ -97,6 +101,7 @@ impl Front {
             bytes,
             result,
             origin: Some(address.ip().to_string()),
+            why,
             ..caller.record(ticket.began, &shared.clock)
         });
     }
@@ -127,12 +132,21 @@ impl Front {
         Ok((origin, outgoing))
     }
 
-    /// Copies both ways until it is over: the origin has switched. Bytes that the client got behind the answer's head.
-    async fn switched(&self, mut client: H1, origin: Connection, head: &ResponseHead) -> u64 {
-        let (Ok(()), Some((origin, come))) = (client.interim(head).await, origin.into_raw()) else { return 0 };
+    /// Copies both ways until it is over: the origin has switched. Bytes that the client got behind the answer's head, and why it ended
+    /// where that is worth a word.
+    async fn switched(
+        &self,
+        mut client: H1,
+        origin: Connection,
+        head: &ResponseHead,
+        kept: Kept,
+    ) -> (u64, Option<String>) {
+        let (Ok(()), Some((origin, come))) = (client.interim(head).await, origin.into_raw()) else {
+            return (0, None);
+        };
         let (stream, ahead): (_, BytesMut) = client.into_gate().into_parts();
-        let relayed = tunnel::run(&self.shared, stream, (&come, ahead), origin).await;
-        relayed.to_client + come.len() as u64
+        let relayed = tunnel::run(&self.shared, stream, (&come, ahead), origin, kept).await;
+        (relayed.to_client + come.len() as u64, relayed.why())
     }
 
     /// Passes the origin's answer on, which is this connection's last: it has not switched. Bytes of content that the client got.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tinaja_store::OpenError;
+use tinaja_store::{Clock, OpenError, trim_heap};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -14,6 +14,7 @@ use super::server::{Proxy, Server};
 use crate::accepting::NO_FILES;
 use crate::errors::TakeOverError;
 use crate::front::visits;
+use crate::held::Held;
 use crate::monitoring::{CarryOut, MetricsServer, Purger};
 use crate::nodes::{answer_nodes, keep_meeting};
 use crate::origin::check_all;
@@ -165,6 +166,7 @@ impl Proxy {
             Some(Err(error)) => tracing::warn!(%error, "metrics are not available"),
             None => {}
         }
+        answering.spawn(give_back_heap(shared.held.clone(), shared.clock.clone()));
         if let Some(latest) = self.latest.clone() {
             let switch = self.switch.clone();
             answering.spawn(async move { latest.keep(&switch).await });
@@ -210,6 +212,20 @@ impl Proxy {
             } => {}
         }
         self.exchange.leave().await;
+    }
+}
+
+/// How often it is looked at whether clients have given back much.
+const LOOK_AT_HEAP_EVERY: Duration = Duration::from_secs(10);
+
+/// Makes the heap smaller after each peak of what clients hold, for ever.
+async fn give_back_heap(held: Arc<Held>, clock: Clock) {
+    loop {
+        clock.timer(LOOK_AT_HEAP_EVERY).await;
+        if held.has_fallen() {
+            // It takes a moment, and requests go on meanwhile.
+            let _ = tokio::task::spawn_blocking(trim_heap).await;
+        }
     }
 }
 

@@ -31,6 +31,11 @@ pub(crate) fn families(held: &Held, clients: &Clients, quotas: &Quotas) -> Vec<M
             held.let_go(),
         ),
         counter(
+            "tinaja_clients_let_go_tunnels_total",
+            "Tunnels among them: nothing had moved in them for longest.",
+            held.tunnels_let_go(),
+        ),
+        counter(
             "tinaja_clients_refused_connections_total",
             "Connections and requests that were refused because clients held too much.",
             held.refused(),

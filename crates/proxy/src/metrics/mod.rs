@@ -55,6 +55,8 @@ pub(crate) struct Metrics {
     pub handshakes_failed: IntCounter,
     /// Connections without the header of the PROXY protocol that they must have.
     pub untold: IntCounter,
+    /// Answers that broke off after their head.
+    pub broken_answers: IntCounter,
     reloads: [IntCounter; 2],
     waiting: IntGauge,
     pub hand_over: HandOver,
@@ -82,6 +84,8 @@ impl Metrics {
         let handshakes_failed = failed;
         let untold = "Connections that were closed without the PROXY protocol header that they must begin with.";
         let untold = register(&registry, IntCounter::new("tinaja_proxy_protocol_failures_total", untold)?)?;
+        let broken = "Requests whose answers broke off after their head was sent, by no doing of their clients.";
+        let broken_answers = register(&registry, IntCounter::new("tinaja_broken_requests_total", broken)?)?;
         Ok(Metrics {
             registry,
             requests,
@@ -92,6 +96,7 @@ impl Metrics {
             encoded,
             handshakes_failed,
             untold,
+            broken_answers,
             reloads,
             hand_over,
             waiting,

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use h2::Reason;
 use tinaja_logs::squid;
 
+use crate::frames::{DATA, END_HEADERS, END_STREAM, Frames, HEADERS, block, frame};
 use crate::streams::Streams;
 use crate::support::{Altered, Origin, Proxy, eventually, reply};
 
@@ -178,4 +179,64 @@ async fn a_panic_ends_one_stream() {
         assert!(streams.get(&url).await.is_hit());
     }
     assert_eq!(origin.count(), 1);
+}
+
+/// Whoever sends many requests at once leaves others their turn: with one thread, another client's hit comes before the last of them.
+#[test]
+fn others_have_their_turn() {
+    const STREAMS: u32 = 100;
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("access.log");
+    let origin = Origin::fixed("Cache-Control: max-age=60\r\n", "hello");
+    let origin_url = format!("http://{}", origin.address).parse().unwrap();
+    let (armed, held, gate) =
+        (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(true)));
+    let (arms, holds, opens) = (armed.clone(), held.clone(), gate.clone());
+    // The one thread stands still at the first lookup of many.
+    let store = Altered::looking(move |_| {
+        if arms.swap(false, SeqCst) {
+            holds.store(true, SeqCst);
+            eventually("the gate opens", || opens.load(SeqCst));
+        }
+        None
+    });
+    let proxy = Proxy::over(Arc::new(store), |config| {
+        config.listeners[0].mode = tinaja_proxy::Mode::Reverse(tinaja_proxy::Routes::to(origin_url));
+        config.access_log = Some(log.clone());
+        config.workers = 1;
+    });
+    let authority = proxy.address.to_string();
+    let mut other = proxy.client();
+    for path in ["/many", "/other"] {
+        other.send(format!("GET {path} HTTP/1.1\r\nHost: {authority}\r\n\r\n"));
+        other.read("GET").unwrap();
+    }
+    proxy.has_stored(2);
+    let mut frames = Frames::connect(proxy.address, &[]);
+    let fields: [(&str, &[u8]); 4] =
+        [(":method", b"GET"), (":scheme", b"http"), (":path", b"/many"), (":authority", authority.as_bytes())];
+    frames.get(1, &fields);
+    frames.find(&[DATA]).unwrap();
+    gate.store(false, SeqCst);
+    armed.store(true, SeqCst);
+    let requests =
+        (1..=STREAMS).flat_map(|number| frame(HEADERS, END_STREAM | END_HEADERS, 2 * number + 1, &block(&fields)));
+    assert!(frames.raw(&requests.collect::<Vec<_>>()));
+    eventually("the thread stands still", || held.load(SeqCst));
+    other.send(format!("GET /other HTTP/1.1\r\nHost: {authority}\r\n\r\n"));
+    gate.store(true, SeqCst);
+    assert_eq!(other.read("GET").unwrap().status, 200);
+    let mut ended = 0;
+    while ended < STREAMS {
+        let came = frames.read().unwrap();
+        ended += u32::from(came.kind == DATA && came.flags & END_STREAM != 0);
+    }
+    let lines = tinaja_testkit::wait::wait_for("all lines", std::time::Duration::from_secs(60), || {
+        let text = std::fs::read_to_string(&log).unwrap();
+        let lines: Vec<_> = text.lines().map(|line| line.contains("/other")).collect();
+        (lines.len() == 2 + 1 + STREAMS as usize + 1).then_some(lines)
+    });
+    let behind = lines.iter().rev().take_while(|is_other| !**is_other).count();
+    println!("{behind} of {STREAMS} came after it");
+    assert!(behind > 0, "it came last");
 }

@@ -55,12 +55,21 @@ impl Altered {
 
     /// Loses the bodies of encoded forms, as a disk that is overwritten does: so many bytes of each come, and no more.
     pub fn losing_forms(kept: usize) -> Altered {
+        Altered::losing(4, kept)
+    }
+
+    /// The same of bodies that are stored as they came, once they were found a first time.
+    pub fn losing_wholes(kept: usize) -> Altered {
+        Altered::losing(0, kept)
+    }
+
+    fn losing(kind: u8, kept: usize) -> Altered {
         Altered::finding(move |store, key| {
             let pending = store.find(key);
             Box::pin(async move {
                 let mut hit = pending.await?;
-                // The second byte of a head is the kind, and 4 is a form.
-                if hit.head[1] != 4 {
+                // The second byte of a head is the kind.
+                if hit.head[1] != kind {
                     return Some(hit);
                 }
                 let length = hit.body.len()?;

@@ -1,8 +1,9 @@
 //! Memory: how much there is, aligned buffers for the device, buffers of reads used again, one cut into locked parts, copies past the caches,
-//! shares of what may be held, and memory that the kernel may take back if that is wanted.
+//! shares of what may be held, the heap, given back after a peak, and memory that the kernel may take back if that is wanted.
 
 pub mod aligned;
 pub mod arena;
+pub mod heap;
 pub mod held;
 pub(crate) mod limits;
 pub mod machine;

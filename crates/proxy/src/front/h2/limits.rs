@@ -15,11 +15,25 @@ const HEADER_LIST_BYTES: u32 = tinaja_http::limits::MAX_HEAD_BYTES as u32;
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
 
 /// And on all streams of a connection: it is held in memory until the origins take it.
-const CONNECTION_WINDOW_BYTES: u32 = 512 * 1024;
+pub(super) const CONNECTION_WINDOW_BYTES: u32 = 512 * 1024;
+
+/// The same before a connection has brought any content, and as long as much of the budget of clients is spent: what the protocol begins
+/// with, and no setting can take back (RFC 9113 6.9.2).
+pub(super) const LEAST_WINDOW_BYTES: u32 = 65_535;
+
+/// Of answers that are over for their requests, so much may wait for a client before further requests of its connection are looked
+/// at. A page's hits on a slow link are a few hundred KiB.
+pub(super) const QUEUE_BYTES: usize = 1024 * 1024;
+
+/// The same while much of the budget of clients is spent.
+pub(super) const SHORT_QUEUE_BYTES: usize = 64 * 1024;
+
+/// So many streams are answered where they were accepted, one behind the other, before others have their turn on this thread.
+pub(super) const IN_A_ROW: u32 = 64;
 
 /// Of an answer's content, what `h2` takes before the client's connection does: two full frames, so that one is on its
 /// way while the next is fetched. More would be held for each stream of a client that reads slowly.
-const SEND_BUFFER_BYTES: usize = 32 * 1024;
+pub(super) const SEND_BUFFER_BYTES: usize = 32 * 1024;
 
 /// Streams that the client opened and reset before the proxy looked at them (rapid reset). They cost memory that the
 /// limit of streams at once does not count.
@@ -42,7 +56,7 @@ pub(super) fn builder(streams: u32, trusted: bool) -> Builder {
         .max_concurrent_streams(streams)
         .max_header_list_size(HEADER_LIST_BYTES)
         .initial_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .initial_connection_window_size(if trusted { CONNECTION_WINDOW_BYTES } else { LEAST_WINDOW_BYTES })
         .max_send_buffer_size(SEND_BUFFER_BYTES)
         .max_pending_accept_reset_streams(if trusted { UNSEEN_RESETS_OF_NODES } else { UNSEEN_RESETS })
         .max_local_error_reset_streams((!trusted).then_some(FORCED_RESETS));

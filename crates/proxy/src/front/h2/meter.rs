@@ -36,6 +36,8 @@ pub(super) struct Meter {
     ends_head: bool,
     /// Since when a header block has been on its way.
     pub head_since: Option<Instant>,
+    /// A request came that has content behind its head.
+    pub brings_content: bool,
     /// The first limit that was exceeded.
     pub flood: Option<Flood>,
     /// Frames are not too many, however many they are: another node of the cluster sends for all of its clients.
@@ -58,6 +60,7 @@ impl Meter {
             buckets,
             ends_head: false,
             head_since: None,
+            brings_content: false,
             flood: None,
             trusted: false,
             hides_pongs: false,
@@ -123,6 +126,7 @@ impl Meter {
             HEADERS | CONTINUATION => {
                 self.head_since.get_or_insert(now);
                 self.ends_head = flags & END_HEADERS != 0;
+                self.brings_content |= kind == HEADERS && flags & END_STREAM == 0;
                 return;
             }
             RST_STREAM => (&mut buckets.resets, Flood::Resets),

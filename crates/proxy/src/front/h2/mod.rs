@@ -2,6 +2,7 @@
 //!
 //! - `mod`: the connection's task: it moves frames, hands out streams, and ends the connection in time
 //! - `stream`: one stream's request, from its head to its end
+//! - `behind`: what waits for a slow client beside its requests
 //! - `wire`, `meter`: the bytes, and the frames counted as they come; `limits`: how many are too many
 //!
 //! # Decisions
@@ -12,10 +13,13 @@
 //!   has to wait for anything becomes a task, and holds no other stream up.
 //! - What is sent is encrypted at once and written when all that has come is dealt with, so that the answers of many streams go out in
 //!   one call. `h2` asks for a flush behind each DATA frame; the connection's task does it instead.
+//! - Answers that `h2` has taken are over for their requests. As long as a client takes them, its connection is not idle, whatever is
+//!   going on: what waits is in the budget of clients, and further requests wait too once it is much.
 //! - When the proxy hands over, GOAWAY names no last stream until nothing has come for two seconds, and `h2` does not see the
 //!   client's answer to its PING. Clients answer a PING before they send what they have begun, and `h2` would name the last
 //!   stream at that answer: one request in some ten thousand had to be sent again.
 
+mod behind;
 mod limits;
 mod meter;
 mod stream;
@@ -31,7 +35,7 @@ use std::time::{Duration, Instant};
 
 use ::h2::server::{Connection, SendResponse};
 use ::h2::{Reason, RecvStream};
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use http::Request;
 use tinaja_clock::Clock;
 use tokio::sync::watch;
@@ -40,17 +44,19 @@ use tokio::task::JoinSet;
 pub(super) use meter::PREFACE;
 
 use super::{Caller, Front, stopped};
+use crate::client::Queued;
 use crate::crowd::Crowd;
 use crate::held::{HTTP2_BYTES, Kept};
 use crate::limits::Limits;
 use crate::stream::Stream;
-use limits::builder;
+use behind::Behind;
+use limits::{IN_A_ROW, builder};
 use wire::{Watch, Wire};
 
 /// A connection without streams that was told to end has so long to say that it has heard, and to end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-type Accepted = Option<Result<(Request<RecvStream>, SendResponse<Bytes>), ::h2::Error>>;
+type Accepted = Option<Result<(Request<RecvStream>, SendResponse<Queued>), ::h2::Error>>;
 
 /// What happens next on a connection. It lives on the stack for one turn of the loop, so its size does not matter.
 #[allow(clippy::large_enum_variant)]
@@ -65,6 +71,12 @@ enum Event {
     Ended(bool),
     /// It has no streams, and others need what it holds.
     LetGo,
+    /// Answers that were over for their requests are with the client.
+    Sent,
+    /// Such answers wait, and the client takes nothing of them.
+    Stalled,
+    /// A request has content.
+    Content,
     /// Nothing more can be sent.
     Broken(io::Error),
     /// The proxy stops.
@@ -82,13 +94,14 @@ enum Phase {
 }
 
 struct Session {
-    connection: Connection<Wire, Bytes>,
+    connection: Connection<Wire, Queued>,
     watch: Watch,
     tasks: JoinSet<()>,
     phase: Phase,
     /// When something last happened.
     last: Instant,
     clock: Clock,
+    behind: Behind,
 }
 
 impl Front {
@@ -112,17 +125,24 @@ impl Front {
         let Ok(Ok(connection)) = clock.timeout(limits.head, handshake).await else { return };
         watch.hold_back();
         let (tasks, phase, last, clock) = (JoinSet::new(), Phase::Open, clock.now(), clock.clone());
-        let mut session = Session { connection, watch, tasks, phase, last, clock };
+        let behind = Behind::new(&self.shared.held, limits.client_stall, clock.now());
+        let mut session = Session { connection, watch, tasks, phase, last, clock, behind };
         let mut stop = pin!(stopped(stopping.clone()));
         // The connection's own place in the crowd is good for one stream.
         let own = Crowd::new(1);
         loop {
+            let sending = session.is_sending();
+            if session.tasks.is_empty() && !sending {
+                session.behind.give_back(&mut kept);
+            }
             let waiting = Waiting {
+                alone: sending.then_some(session.last),
+                streams: session.tasks.len(),
                 full: session.tasks.len() >= limits.streams as usize,
                 until: deadline(limits, &session),
                 head: (session.phase != Phase::Cut).then_some(limits.head),
             };
-            let idle = session.tasks.is_empty().then_some(&mut kept);
+            let idle = (session.tasks.is_empty() && !sending).then_some(&mut kept);
             let event = tokio::select! {
                 biased;
                 () = &mut stop, if session.phase == Phase::Open => Event::Stop,
@@ -131,15 +151,21 @@ impl Front {
                 }
                 event = unless_let_go(
                     idle,
-                    next(&mut session.connection, (&session.watch, &session.clock), waiting),
+                    next(&mut session.connection, (&session.watch, &session.clock), &mut session.behind, waiting),
                 ) => event,
             };
             match event {
                 Event::Accepted(Some(Ok((request, respond)))) => {
                     let place = own.enter().or_else(|| self.crowd.enter());
                     let (front, caller) = (self.clone(), caller.clone());
+                    let respond = (respond, session.behind.queue.clone());
                     session.carry_out(async move { front.stream(request, respond, caller, place).await });
                     session.last = session.clock.now();
+                    session.behind.in_a_row += 1;
+                    if session.behind.in_a_row >= IN_A_ROW {
+                        session.behind.in_a_row = 0;
+                        others_first().await;
+                    }
                 }
                 Event::Accepted(Some(Err(error))) => {
                     if error.is_library() && error.reason() == Some(Reason::ENHANCE_YOUR_CALM) {
@@ -166,6 +192,16 @@ impl Front {
                     break;
                 }
                 Event::LetGo => break,
+                Event::Sent => session.last = session.clock.now(),
+                Event::Stalled => {
+                    tracing::debug!("a client over HTTP/2 took nothing of its answers for too long");
+                    break;
+                }
+                Event::Content if caller.neighbour => {}
+                Event::Content => match session.behind.take_content(&mut kept) {
+                    Some(window) => session.connection.set_target_window_size(window),
+                    None => break,
+                },
                 Event::Late => match session.phase {
                     Phase::Open => session.leave(),
                     Phase::Leaving => session.cut(Reason::NO_ERROR),
@@ -181,6 +217,11 @@ impl Front {
 }
 
 impl Session {
+    /// Whether nothing is going on but that the client takes answers which are over for their requests.
+    fn is_sending(&self) -> bool {
+        self.phase != Phase::Cut && self.tasks.is_empty() && is_sending(&self.connection, &self.watch)
+    }
+
     /// Carries a stream's request out: at once, as far as it has to wait for nothing.
     fn carry_out(&mut self, request: impl Future<Output = ()> + Send + 'static) {
         let mut request = Box::pin(request);
@@ -214,6 +255,10 @@ impl Session {
 }
 
 struct Waiting {
+    /// Set where nothing but what the client has to take is waited for: since when something else happened.
+    alone: Option<Instant>,
+    /// So many requests are being carried out.
+    streams: usize,
     /// As many requests are being carried out as may be: no more are taken.
     full: bool,
     /// When the connection has been left alone for too long.
@@ -222,14 +267,36 @@ struct Waiting {
     head: Option<Duration>,
 }
 
+/// Whether `h2` or the wire has something that the client has not taken.
+fn is_sending(connection: &Connection<Wire, Queued>, watch: &Watch) -> bool {
+    connection.has_streams() || watch.waits().0
+}
+
 /// When the connection has been left alone for too long; never while it has streams.
 fn deadline(limits: &Limits, session: &Session) -> Option<Instant> {
     match session.phase {
         Phase::Cut => Some(session.last + FAREWELL),
-        _ if !session.tasks.is_empty() => None,
+        _ if !session.tasks.is_empty() || session.is_sending() => None,
         Phase::Leaving => Some(session.last + FAREWELL),
         Phase::Open => Some(session.last + limits.idle),
     }
+}
+
+/// Lets everybody else have a turn who can go on: first it is looked who can, and whoever yields comes before those who were found so.
+async fn others_first() {
+    // What `h2` has woken this task for meanwhile would make the first yield one to nobody.
+    tokio::task::yield_now().await;
+    tokio::task::yield_now().await;
+    let mut is_behind = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut is_behind, true) {
+            return Poll::Ready(());
+        }
+        // Woken amid its own turn, a task goes behind all others.
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// What happens next. While there is no stream, others may need what the connection holds.
@@ -241,16 +308,32 @@ async fn unless_let_go(idle: Option<&mut Kept>, next: impl Future<Output = Event
 }
 
 /// Moves frames until something happens.
-async fn next(connection: &mut Connection<Wire, Bytes>, (watch, clock): (&Watch, &Clock), waiting: Waiting) -> Event {
+async fn next(
+    connection: &mut Connection<Wire, Queued>,
+    (watch, clock): (&Watch, &Clock),
+    behind: &mut Behind,
+    waiting: Waiting,
+) -> Event {
     let mut timer = pin!(clock.timer(Duration::ZERO));
     poll_fn(|cx| {
-        let accepted = if waiting.full {
-            connection.poll_closed(cx).map(|closed| closed.err().map(Err))
-        } else {
-            connection.poll_accept(cx)
-        };
-        if let Poll::Ready(accepted) = accepted {
-            return Poll::Ready(Event::Accepted(accepted));
+        loop {
+            let is_full = behind.is_full();
+            let accepted = if waiting.full || is_full {
+                connection.poll_closed(cx).map(|closed| closed.err().map(Err))
+            } else {
+                connection.poll_accept(cx)
+            };
+            if let Poll::Ready(accepted) = accepted {
+                return Poll::Ready(Event::Accepted(accepted));
+            }
+            // What has been sent meanwhile may have made room for streams that wait, which nobody tells of again.
+            if !is_full || behind.is_full() {
+                break;
+            }
+        }
+        behind.in_a_row = 0;
+        if watch.brings_content() {
+            return Poll::Ready(Event::Content);
         }
         let slow_head = match waiting.head {
             Some(head) => {
@@ -264,12 +347,20 @@ async fn next(connection: &mut Connection<Wire, Bytes>, (watch, clock): (&Watch,
         if let Poll::Ready(Err(error)) = watch.poll_send(cx) {
             return Poll::Ready(Event::Broken(error));
         }
-        let Some(until) = [slow_head, waiting.until].into_iter().flatten().min() else {
+        if behind.look(watch.waits().1, waiting.streams, clock, cx).is_err() {
+            return Poll::Ready(Event::LetGo);
+        }
+        if waiting.alone.is_some() && !is_sending(connection, watch) {
+            return Poll::Ready(Event::Sent);
+        }
+        let stalled = waiting.alone.map(|since| behind.stalled(since));
+        let Some(until) = [slow_head, stalled, waiting.until].into_iter().flatten().min() else {
             return Poll::Pending;
         };
         timer.as_mut().reset(until);
         timer.as_mut().poll(cx).map(|()| match slow_head {
             Some(slow) if slow <= until => Event::Flood(limits::Flood::SlowHead),
+            _ if stalled.is_some_and(|stalled| stalled <= until) => Event::Stalled,
             _ => Event::Late,
         })
     })

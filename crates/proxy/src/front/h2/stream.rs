@@ -16,7 +16,7 @@ use tinaja_http::message::{BadField, ResponseHead};
 use tinaja_http::refusal::Refusal;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::client::{Client, Connection, Content, H2};
+use crate::client::{Client, Connection, Content, H2, Queue, Queued};
 use crate::exchange::{Request, Ticket};
 use crate::failure::Failure;
 use crate::front::lean::{Lean, MaybePlain, To};
@@ -31,7 +31,7 @@ impl Front {
     pub(super) async fn stream(
         self: Arc<Self>,
         request: http::Request<RecvStream>,
-        respond: SendResponse<Bytes>,
+        (respond, queue): (SendResponse<Queued>, Queue),
         mut caller: Caller,
         place: Option<OwnedSemaphorePermit>,
     ) {
@@ -45,7 +45,7 @@ impl Front {
         let crowded = place.is_none() || kept.is_none();
         let patience = self.shared.patience();
         let content = Content::new(content, &parts.headers);
-        let mut client = H2::new(respond, content, head_only, patience, place);
+        let mut client = H2::new((respond, queue), content, head_only, patience, place);
         let judged = head.and_then(|head| Ok((judge(&head)?, head)));
         let (judged, head) = match judged {
             Ok((judged, head)) => {
@@ -176,7 +176,8 @@ mod tests {
     /// Each stream's future is on the heap. What few requests need is boxed, or each hit would copy it.
     #[test]
     fn a_stream_is_small_enough_to_move() {
-        type All = (Arc<Front>, http::Request<RecvStream>, SendResponse<Bytes>, Caller, Option<OwnedSemaphorePermit>);
+        type Sending = (SendResponse<Queued>, Queue);
+        type All = (Arc<Front>, http::Request<RecvStream>, Sending, Caller, Option<OwnedSemaphorePermit>);
         let bytes = bytes_of_future(|(front, request, respond, caller, place): All| {
             front.stream(request, respond, caller, place)
         });

@@ -37,6 +37,42 @@ struct Passing {
     meter: Meter,
     /// What is sent waits for [`Watch::poll_send`]: so many bytes do.
     unsent: Option<usize>,
+    /// The client's connection takes nothing more for now: of what `h2` has, and of what is held back.
+    blocked: bool,
+    unflushed: bool,
+    /// What the system held of what was sent when that began.
+    full: usize,
+}
+
+impl Passing {
+    /// Sends some of these bytes, or holds them back.
+    fn poll_write(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let Passing { stream, meter, unsent, .. } = self;
+        let bytes = slices.iter().map(|slice| slice.len()).sum::<usize>();
+        if let Some(unsent) = unsent.as_mut().filter(|unsent| **unsent > 0 && **unsent + bytes > HELD_BACK_BYTES) {
+            ready!(Pin::new(&mut *stream).poll_flush(cx))?;
+            *unsent = 0;
+        }
+        let held = if unsent.is_some() { stream.hold_back(slices)? } else { 0 };
+        let written = match unsent {
+            Some(unsent) if held > 0 => {
+                *unsent += held;
+                held
+            }
+            _ => ready!(Pin::new(stream).poll_write_vectored(cx, slices))?,
+        };
+        meter.wrote(written);
+        Poll::Ready(Ok(written))
+    }
+
+    /// Notes how much the system holds, where it has just taken no more.
+    fn note(&mut self) {
+        self.full = match (self.blocked || self.unflushed, self.full) {
+            (false, _) => 0,
+            (true, 0) => self.stream.send_buffer_bytes(),
+            (true, full) => full,
+        };
+    }
 }
 
 impl Watch {
@@ -63,10 +99,27 @@ impl Watch {
 
     /// Sends what waits.
     pub fn poll_send(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Passing { stream, unsent, .. } = &mut *self.0.lock();
-        ready!(Pin::new(stream).poll_flush(cx))?;
-        *unsent = unsent.map(|_| 0);
+        let passing = &mut *self.0.lock();
+        let sent = Pin::new(&mut passing.stream).poll_flush(cx);
+        passing.unflushed = sent.is_pending();
+        passing.note();
+        ready!(sent)?;
+        passing.unsent = passing.unsent.map(|_| 0);
         Poll::Ready(Ok(()))
+    }
+
+    /// Whether something waits for the client's connection, and how many bytes are held here and by the system then.
+    pub fn waits(&self) -> (bool, usize) {
+        let passing = self.0.lock();
+        match passing.blocked || passing.unflushed {
+            true => (true, passing.unsent.unwrap_or_default() + passing.full),
+            false => (false, 0),
+        }
+    }
+
+    /// Whether a request with content has come since this was last asked.
+    pub fn brings_content(&self) -> bool {
+        std::mem::take(&mut self.0.lock().meter.brings_content)
     }
 }
 
@@ -85,7 +138,8 @@ impl Wire {
     pub fn new(stream: Stream, ahead: BytesMut, trusted: bool, clock: &Clock) -> (Wire, Watch) {
         let mut meter = Meter::new(clock.now());
         meter.trusted = trusted;
-        let passing = Arc::new(Mutex::new(Passing { stream, meter, unsent: None }));
+        let passing =
+            Arc::new(Mutex::new(Passing { stream, meter, unsent: None, blocked: false, unflushed: false, full: 0 }));
         (Wire { passing: passing.clone(), ahead, clock: clock.clone(), lingering: None }, Watch(passing))
     }
 }
@@ -127,22 +181,11 @@ impl AsyncWrite for Wire {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let Passing { stream, meter, unsent } = &mut *self.passing.lock();
-        let bytes = slices.iter().map(|slice| slice.len()).sum::<usize>();
-        if let Some(unsent) = unsent.as_mut().filter(|unsent| **unsent > 0 && **unsent + bytes > HELD_BACK_BYTES) {
-            ready!(Pin::new(&mut *stream).poll_flush(cx))?;
-            *unsent = 0;
-        }
-        let held = if unsent.is_some() { stream.hold_back(slices)? } else { 0 };
-        let written = match unsent {
-            Some(unsent) if held > 0 => {
-                *unsent += held;
-                held
-            }
-            _ => ready!(Pin::new(stream).poll_write_vectored(cx, slices))?,
-        };
-        meter.wrote(written);
-        Poll::Ready(Ok(written))
+        let passing = &mut *self.passing.lock();
+        let written = passing.poll_write(cx, slices);
+        passing.blocked = written.is_pending();
+        passing.note();
+        written
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -157,9 +200,11 @@ impl AsyncWrite for Wire {
     /// Says that nothing more will come, and then takes what the client still sends, for a moment.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        let Passing { stream, .. } = &mut *this.passing.lock();
+        let Passing { stream, blocked, .. } = &mut *this.passing.lock();
         if this.lingering.is_none() {
-            ready!(Pin::new(&mut *stream).poll_shutdown(cx))?;
+            let shut = Pin::new(&mut *stream).poll_shutdown(cx);
+            *blocked = shut.is_pending();
+            ready!(shut)?;
         }
         let until = this.lingering.get_or_insert_with(|| Box::pin(this.clock.timer(LINGER)));
         let mut space = [std::mem::MaybeUninit::uninit(); 4096];

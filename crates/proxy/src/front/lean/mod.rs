@@ -30,6 +30,7 @@ use tinaja_store::State;
 
 use crate::client::{Gate, H2};
 use crate::exchange::{BegunForm, Exchange, Request, Reuse, is_left_over, judge};
+use crate::failure::Failure;
 use crate::metrics::Source;
 use crate::shared::Shared;
 use crate::stored::{Forms, Found, Kind, Looked, find};
@@ -63,6 +64,8 @@ pub(super) struct Answered {
     pub content_type: Option<String>,
     /// Whether another request may follow on a connection over HTTP/1.
     pub keep: bool,
+    /// Why it broke off, where it did. Rare, so it is boxed.
+    pub why: Option<Box<Failure>>,
 }
 
 /// One request that may be a plain hit.

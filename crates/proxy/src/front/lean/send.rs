@@ -1,25 +1,24 @@
 //! A plain hit on its way.
 
-use tokio::io::AsyncWriteExt;
+use bytes::Bytes;
 
 use super::head::Head;
 use super::{Answered, MaybePlain, Plain, To};
-use crate::client::write_as_one;
+use crate::exchange::Rest;
+use crate::failure::Failure;
 
 impl MaybePlain<'_> {
     /// Sends what was found, or as much of it as can be had; nothing has been sent where that is nothing.
     pub(super) async fn send(&self, mut to: To<'_>, plain: Plain) -> Option<Answered> {
         let Plain { mut found, first, coding, now } = plain;
         let source = found.hit.source.into();
-        let mut answer = Answered { status: 0, source, body_bytes: 0, content_type: None, keep: self.keep };
+        let mut answer = Answered { status: 0, source, body_bytes: 0, content_type: None, keep: self.keep, why: None };
         let head = self.head(&to, &found, &mut answer, now)?;
         let patience = self.shared.patience();
         let mut sent = match (&mut to, head) {
             (To::H1(gate), Head::H1(head)) => {
                 answer.body_bytes = first.len() as u64;
-                let bytes = head.len() + first.len();
-                let written = patience.holding(bytes, write_as_one(gate.stream(), head, first, b""));
-                matches!(written.await, Some(Ok(())))
+                patience.send(gate.stream(), (head, first, b""), false).await
             }
             (To::H2(h2), Head::H2(head)) => h2.begin_with(head, first).await.is_ok(),
             _ => false,
@@ -29,26 +28,27 @@ impl MaybePlain<'_> {
         while sent && !self.is_head() {
             let piece = match &mut rest {
                 // Rare, so it is boxed: each hit would hold the room for it.
-                Some(rest) => Box::pin(self.exchange.more(self.request, rest)).await.map_err(|error| error.to_string()),
-                None => found.hit.body.next(self.shared.held.piece_bytes()).await.map_err(|error| error.to_string()),
+                Some(rest) => Box::pin(self.go_on(&mut to, rest)).await,
+                None => match found.hit.body.next(self.shared.held.piece_bytes()).await {
+                    Ok(piece) => Ok(piece),
+                    Err(error) => {
+                        let (head, at) = (found.head.clone(), to.sent_bytes(&answer));
+                        rest = Some(Box::new(self.exchange.rest(head, at, length, error.to_string())));
+                        continue;
+                    }
+                },
             };
             match piece {
                 Ok(Some(piece)) => match &mut to {
                     To::H1(gate) => {
-                        let bytes = piece.len();
-                        sent = matches!(patience.holding(bytes, gate.stream().write_all(&piece)).await, Some(Ok(())));
-                        answer.body_bytes += if sent { bytes as u64 } else { 0 };
+                        let bytes = piece.len() as u64;
+                        sent = patience.send(gate.stream(), (Vec::new(), piece, b""), false).await;
+                        answer.body_bytes += if sent { bytes } else { 0 };
                     }
                     To::H2(h2) => sent = h2.piece(piece).await.is_ok(),
                 },
                 Ok(None) => break,
-                Err(error) => {
-                    tracing::debug!(id = %self.request.ticket.id, "an object was lost while it was sent: {error}");
-                    let (head, at) = (&found.head, to.sent_bytes(&answer));
-                    let length = length.filter(|_| rest.is_none());
-                    rest = length.map(|length| Box::new(self.exchange.rest(head.clone(), at, length)));
-                    sent = rest.is_some();
-                }
+                Err(why) => (answer.why, sent) = (why, false),
             }
         }
         if let Some(coding) = coding.filter(|_| sent) {
@@ -57,16 +57,35 @@ impl MaybePlain<'_> {
         answer.body_bytes = to.sent_bytes(&answer);
         match to {
             To::H1(gate) => {
-                answer.keep &= sent && matches!(patience.holding(0, gate.stream().flush()).await, Some(Ok(())));
+                answer.keep &= sent && patience.send(gate.stream(), Default::default(), true).await;
             }
             // What is not whole is reset once nobody has the stream any more.
             To::H2(h2) => answer.keep &= sent && h2.end().await.is_ok(),
         }
         Some(answer)
     }
+
+    /// The next piece of the rest, which comes from the origin.
+    ///
+    /// Errors: why there is none; nothing where the client has left. Nobody else gets any of it, so its fetch ends then.
+    async fn go_on(&self, to: &mut To<'_>, rest: &mut Rest) -> Result<Option<Bytes>, Option<Box<Failure>>> {
+        tokio::select! {
+            biased;
+            piece = self.exchange.more(self.request, rest) => piece.map_err(|failure| Some(Box::new(failure))),
+            () = to.gone() => Err(None),
+        }
+    }
 }
 
 impl To<'_> {
+    /// Returns when the client has left.
+    async fn gone(&mut self) {
+        match self {
+            To::H1(gate) => gate.gone().await,
+            To::H2(h2) => h2.gone().await,
+        }
+    }
+
     /// Bytes of body that were sent so far.
     fn sent_bytes(&self, answer: &Answered) -> u64 {
         match self {
