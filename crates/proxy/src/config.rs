@@ -15,7 +15,7 @@ use crate::intercept::Interception;
 use crate::key_rules::{KeyRule, KeyRules};
 use crate::limits::Limits;
 use crate::mirrors::{Credentials, Mirrors};
-use crate::origin::{Behind, OriginUrl};
+use crate::origin::{Behind, OriginUrl, Trust};
 use crate::routes::Routes;
 use crate::rules::{Cidr, Rules};
 use crate::tls::CertificateFiles;
@@ -40,6 +40,9 @@ pub struct Config {
     pub purge_credentials: Option<Credentials>,
     /// Whom ids of requests are told, and whose are taken over. Nobody by default.
     pub request_ids: RequestIds,
+    /// Whose signature on an origin's certificate counts beside the system's authorities, and what has been revoked. Nobody's and nothing by
+    /// default.
+    pub trust: Arc<Trust>,
     /// Caps and time limits.
     pub limits: Limits,
     /// The name in Via. `None` (the default) makes one up that differs from every other proxy's.
@@ -149,6 +152,7 @@ impl Default for Config {
             metrics: None,
             purge_credentials: None,
             request_ids: RequestIds::default(),
+            trust: Arc::default(),
             limits: Limits::default(),
             name: None,
         }

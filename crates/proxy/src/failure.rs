@@ -95,6 +95,9 @@ pub(crate) enum Untrusted {
     Name,
     Expired,
     TooEarly,
+    Revoked,
+    /// What its authority has revoked is not known: the list has expired, or is not its authority's.
+    Unlisted,
     Otherwise,
 }
 
@@ -200,6 +203,13 @@ impl Untrusted {
             Untrusted::Name => "The origin's certificate is for another name, so nothing is fetched from it.",
             Untrusted::Expired => "The origin's certificate has expired, so nothing is fetched from it.",
             Untrusted::TooEarly => "The origin's certificate is not valid yet, so nothing is fetched from it.",
+            Untrusted::Revoked => {
+                "The origin's certificate has been revoked by its authority, so nothing is fetched from it."
+            }
+            Untrusted::Unlisted => {
+                "The proxy's list of what the authority of the origin's certificate has revoked is out of date or no use, so \
+                 nothing is fetched from the origin."
+            }
             Untrusted::Otherwise => "The origin's certificate cannot be trusted, so nothing is fetched from it.",
         }
     }

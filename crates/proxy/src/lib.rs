@@ -93,7 +93,7 @@ pub use limits::Limits;
 pub use metrics::{count_panics, panics};
 pub use neighbours::{Neighbours, Visitor, Way};
 pub use nodes::{Call, Nodes, OtherNode, Others};
-pub use origin::{BadOrigin, Balance, Check, OriginTls, OriginUrl, Upstream};
+pub use origin::{BadOrigin, Balance, Check, OriginTls, OriginUrl, Trust, Upstream};
 pub use routes::{BadRoutes, Route, Routes};
 pub use rules::{Action, BadCidr, BadPorts, Cidr, Ports, Rule, Rules};
 pub use storage::{Opener, Storage, Switch};

@@ -217,3 +217,32 @@ pub fn make_certificates_for(dir: &Path, alt_names: &str) -> Certificates {
     openssl(&[&["x509", "-req", "-in", &request, "-out", &certificate], &signed[..]].concat());
     Certificates { authority: ca.into(), certificate: certificate.into(), key: key.into() }
 }
+
+/// The list of what the authority of these certificates has revoked, in PEM: these certificates. `next` is when it expires, as openssl
+/// takes it (YYYYMMDDHHMMSSZ); in a day otherwise.
+pub fn revoke(made: &Certificates, certificates: &[&Path], next: Option<&str>) -> PathBuf {
+    let work = TempDir::new().unwrap();
+    let (dir, authority) = (work.path().display(), made.authority.display());
+    let key = made.authority.with_extension("key");
+    let config = format!(
+        "[ca]\ndefault_ca = it\n[it]\ndatabase = {dir}/index\ncrlnumber = {dir}/number\ncertificate = {authority}\n\
+         private_key = {}\ndefault_md = sha256\ncrl_extensions = more\n[more]\nauthorityKeyIdentifier = keyid:always\n",
+        key.display()
+    );
+    let file = work.path().join("config");
+    for (name, text) in [("config", config.as_str()), ("index", ""), ("number", "01\n")] {
+        fs::write(work.path().join(name), text).unwrap();
+    }
+    let openssl = |args: &[&str]| {
+        let mut command = Command::new("openssl");
+        crate::tools::run(command.args(["ca", "-config"]).arg(&file).args(args))
+    };
+    for certificate in certificates {
+        openssl(&["-revoke", certificate.to_str().unwrap()]);
+    }
+    let list = made.authority.with_file_name(format!("revoked-{}{}.pem", certificates.len(), next.unwrap_or_default()));
+    let until =
+        next.map_or(vec!["-crldays", "1"], |next| vec!["-crl_lastupdate", "20200101000000Z", "-crl_nextupdate", next]);
+    openssl(&[&["-gencrl", "-out", list.to_str().unwrap()], &until[..]].concat());
+    list
+}

@@ -83,6 +83,9 @@ pub fn check(settings: &Settings) -> Result<()> {
     for what in limits::missing(settings) {
         let _ = writeln!(text, "  would warn: {what}");
     }
+    for what in settings.proxy.trust.expired(Clock::system().wall()) {
+        let _ = writeln!(text, "  would warn: {what}");
+    }
     for listener in settings.proxy.listeners.iter().filter(|listener| listener.is_open_to_all()) {
         let _ = writeln!(text, "  would warn: {}", listener.warning());
     }

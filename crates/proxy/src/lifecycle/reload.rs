@@ -1,5 +1,5 @@
 //! Settings that can be exchanged while the proxy serves: what each listener is, its routes, rules, certificates
-//! and CA, and whether origins are asked.
+//! and CA, whom origins' certificates are believed by, and whether origins are asked.
 //!
 //! All of them are exchanged at once, and only if all of them are good. A request goes by what holds when its head has
 //! come; a connection keeps the certificate that it began with. So nothing is half new. Limits stay as they are: places and
@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::config::{Config, Listener, behind};
 use crate::current::Current;
 use crate::errors::ServeError;
-use crate::origin::{Behind, Origins, authorities};
+use crate::origin::{Behind, Origins, Trust, authorities};
 use crate::shared::Shared;
 
 /// What a running proxy is to go by from now on.
@@ -87,11 +87,11 @@ impl Reloader {
         }
         check(&config, &self.shared.clock)?;
         let fresh = Current::load(&config.listeners, self.shared.clock.wall())?;
-        let origins = self.origins.prepare(behind(&config.listeners))?;
+        let origins = self.origins.prepare(behind(&config.listeners), &config.trust)?;
         self.origins.exchange(origins);
         let was_offline = self.current.is_offline();
         self.current.exchange(fresh);
-        warn(&config.listeners);
+        warn(&config, &self.shared.clock);
         match (was_offline, self.current.is_offline()) {
             (false, true) => tracing::info!("offline: no origin is asked until the next reload"),
             (true, false) => tracing::info!("online: origins are asked again"),
@@ -167,13 +167,17 @@ fn shown(addresses: &[SocketAddr]) -> String {
 pub fn check(config: &Config, clock: &Clock) -> Result<(), ServeError> {
     config.check()?;
     Current::load(&config.listeners, clock.wall())?;
-    Origins::new(0, config.limits, clock.clone()).prepare(behind(&config.listeners))?;
-    check_authorities(&config.listeners)
+    Origins::new(0, config.limits, clock.clone()).prepare(behind(&config.listeners), &config.trust)?;
+    check_authorities(&config.listeners, &config.trust)
 }
 
 /// Says which listeners serve whoever finds them. It may be meant so, behind a firewall; an open proxy is found within hours. And which
-/// rules lead nowhere, or do nothing at a listener.
-pub(super) fn warn(listeners: &[Listener]) {
+/// rules lead nowhere, or do nothing at a listener; and which lists of revoked certificates have expired.
+pub(super) fn warn(config: &Config, clock: &Clock) {
+    let listeners = &config.listeners;
+    for what in config.trust.expired(clock.wall()) {
+        tracing::warn!("{what}");
+    }
     for listener in listeners.iter().filter(|listener| listener.is_open_to_all()) {
         tracing::warn!("{}", listener.warning());
     }
@@ -186,13 +190,13 @@ pub(super) fn warn(listeners: &[Listener]) {
 }
 
 /// Finds out now whether origins' certificates can be checked: what is bad in the system's is passed over once it serves.
-fn check_authorities(listeners: &[Listener]) -> Result<(), ServeError> {
+fn check_authorities(listeners: &[Listener], trust: &Trust) -> Result<(), ServeError> {
     let trusted = authorities().map_err(ServeError::Certificates)?;
     let needs = |behind: &Arc<Behind>| {
         let upstream = &behind.upstream;
         upstream.tls.authority.is_none() && upstream.origins.iter().any(|origin| origin.destination().tls)
     };
-    if trusted == 0 && behind(listeners).any(needs) {
+    if trusted + trust.authorities() == 0 && behind(listeners).any(needs) {
         return Err(ServeError::Certificates("there is none, and the origin's would be refused".into()));
     }
     Ok(())

@@ -115,7 +115,7 @@ impl Proxy {
         let Outside { mut given, reload, dirs, successor, cluster, neighbours, nodes } = outside;
         let clock = switch.clock();
         check(&config, &clock)?;
-        warn(&config.listeners);
+        warn(&config, &clock);
         let current = Arc::new(Current::load(&config.listeners, clock.wall())?);
         let began = config.clone();
         // What can fail comes before anybody can connect: their connections would end with the process.
@@ -175,7 +175,7 @@ impl Proxy {
         });
         let crowd = Crowd::new(config.limits.connections);
         let exchange = Arc::new(Exchange::new(shared.clone(), switch.clone(), workers));
-        exchange.origins.exchange(exchange.origins.prepare(behind(&began.listeners))?);
+        exchange.origins.exchange(exchange.origins.prepare(behind(&began.listeners), &began.trust)?);
         let (come, heirs) = mpsc::channel(1);
         let control_server = Arc::new(ControlServer {
             clock: clock.clone(),

@@ -79,7 +79,7 @@ mod tests {
         let reverse = Listener { mode: Mode::Reverse(routes), ..Listener::forward("127.0.0.1:1".parse().unwrap()) };
         // Two listeners with one route.
         let again = Listener { address: "127.0.0.1:2".parse().unwrap(), ..reverse.clone() };
-        origins.exchange(origins.prepare(behind(&[reverse, again])).unwrap());
+        origins.exchange(origins.prepare(behind(&[reverse, again]), &Default::default()).unwrap());
         let mut text = Vec::new();
         TextEncoder::new().encode(&families(&origins), &mut text).unwrap();
         let text = String::from_utf8(text).unwrap();

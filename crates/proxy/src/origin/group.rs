@@ -11,7 +11,7 @@ use tinaja_clock::Clock;
 use super::backend::{Attempt, Backend};
 use super::health::Rules;
 use super::reach::Reach;
-use super::{Balance, Behind, OriginTls, OriginUrl};
+use super::{Balance, Behind, OriginTls, OriginUrl, Trust};
 use crate::errors::ServeError;
 use crate::failure::Failure;
 use crate::limits::Limits;
@@ -121,11 +121,18 @@ impl Course {
 
 impl Groups {
     /// A route's origins, as they are known, or as they would begin: a request may have come before a reload.
-    pub fn of(&self, behind: &Arc<Behind>, limits: &Limits, clock: &Clock) -> Result<Arc<Group>, Failure> {
+    pub fn of(
+        &self,
+        behind: &Arc<Behind>,
+        trust: &Trust,
+        limits: &Limits,
+        clock: &Clock,
+    ) -> Result<Arc<Group>, Failure> {
         if let Some(group) = self.0.read().get(behind) {
             return Ok(group.clone());
         }
-        let reach = Reach::load(&behind.upstream, limits, clock).map_err(|bad| Failure::Internal(bad.to_string()))?;
+        let reach =
+            Reach::load(&behind.upstream, trust, limits, clock).map_err(|bad| Failure::Internal(bad.to_string()))?;
         Ok(Arc::new(Group::new(behind.clone(), &self.known(), Arc::new(reach))))
     }
 
@@ -135,6 +142,7 @@ impl Groups {
     pub fn prepare<'a>(
         &self,
         behinds: impl Iterator<Item = &'a Arc<Behind>>,
+        trust: &Trust,
         limits: &Limits,
         clock: &Clock,
     ) -> Result<Groups, ServeError> {
@@ -144,7 +152,7 @@ impl Groups {
             if made.contains_key(behind) {
                 continue;
             }
-            let reach = Reach::load(&behind.upstream, limits, clock);
+            let reach = Reach::load(&behind.upstream, trust, limits, clock);
             let reach = reach.map_err(|cause| ServeError::OriginTls { route: behind.route.clone(), cause })?;
             let group = Group::new(behind.clone(), &known, Arc::new(reach));
             known.extend(group.members.iter().map(|member| (identity(behind, &member.url), member.clone())));

@@ -8,7 +8,7 @@ use crate::origin::Upstream;
 fn group(origins: usize, balance: Balance, fails: u32) -> Arc<Group> {
     let origins = (0..origins).map(|n| format!("http://o{n}").parse().unwrap()).collect();
     let upstream = Upstream { origins, balance, fails, tries: 9, .."http://x".parse::<Upstream>().unwrap() };
-    let reach = Arc::new(Reach::anywhere(&Limits::default(), 1, Clock::system()));
+    let reach = Arc::new(Reach::anywhere(&Trust::default(), &Limits::default(), 1, Clock::system()));
     let behind = Arc::new(Behind { route: "*".into(), upstream });
     Arc::new(Group::new(behind, &HashMap::new(), reach))
 }
@@ -113,7 +113,11 @@ fn a_reload_keeps_what_is_known_of_origins_that_stay() {
     };
     let groups = Groups::default();
     let of = |listener: &Listener| {
-        groups.exchange(groups.prepare(behind(std::slice::from_ref(listener)), &limits, &Clock::system()).unwrap());
+        groups.exchange(
+            groups
+                .prepare(behind(std::slice::from_ref(listener)), &Trust::default(), &limits, &Clock::system())
+                .unwrap(),
+        );
         groups.all()[0].clone()
     };
     let before = of(&listener(&["http://a", "http://b"], Duration::from_secs(60)));
@@ -123,6 +127,6 @@ fn a_reload_keeps_what_is_known_of_origins_that_stay() {
     let gone = of(&listener(&["http://b"], Duration::from_secs(60)));
     assert_eq!(gone.members.len(), 1);
     // Requests from before the reload find their origins still.
-    assert_eq!(groups.of(&before.behind, &limits, &Clock::system()).unwrap().members.len(), 2);
+    assert_eq!(groups.of(&before.behind, &Trust::default(), &limits, &Clock::system()).unwrap().members.len(), 2);
     assert_eq!(groups.all().len(), 1);
 }

@@ -5,10 +5,10 @@ use std::io::Error;
 use crate::failure::Untrusted;
 
 /// How Rustls begins its reason, and what it means to people.
-const REASONS: [(&str, &str); 11] = [
+const REASONS: [(&str, &str); 14] = [
     (
         "invalid peer certificate: UnknownIssuer",
-        "its certificate comes from no authority that this proxy trusts (SSL_CERT_FILE can name a file of others)",
+        "its certificate comes from no authority that this proxy trusts (ca_file can name files of others)",
     ),
     (
         "invalid peer certificate: BadSignature",
@@ -20,6 +20,15 @@ const REASONS: [(&str, &str); 11] = [
     (
         "invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))",
         "its certificate is an authority's, not a server's; one that signs itself must say CA:FALSE to be trusted",
+    ),
+    ("invalid peer certificate: Revoked", "its certificate, or that of an authority between, has been revoked"),
+    (
+        "invalid peer certificate: certificate revocation list expired",
+        "its authority's list of revoked certificates has expired; put the new one into crl_file, and reload",
+    ),
+    (
+        "invalid certificate revocation list",
+        "the list of revoked certificates in crl_file that bears its authority's name is not from that authority",
     ),
     ("received corrupt message", "what it says is not TLS"),
     (
@@ -40,6 +49,9 @@ pub(crate) fn reason(error: &Error) -> String {
 /// What is wrong with the origin's certificate, if that is why.
 pub(crate) fn untrusted(error: &Error) -> Option<Untrusted> {
     let reason = error.to_string();
+    if reason.starts_with("invalid certificate revocation list") {
+        return Some(Untrusted::Unlisted);
+    }
     let rest = reason.strip_prefix("invalid peer certificate: ")?;
     let kinds = [
         ("UnknownIssuer", Untrusted::Issuer),
@@ -47,6 +59,8 @@ pub(crate) fn untrusted(error: &Error) -> Option<Untrusted> {
         ("certificate not valid for name", Untrusted::Name),
         ("certificate expired", Untrusted::Expired),
         ("certificate not valid yet", Untrusted::TooEarly),
+        ("Revoked", Untrusted::Revoked),
+        ("certificate revocation list expired", Untrusted::Unlisted),
     ];
     Some(kinds.into_iter().find(|(begin, _)| rest.starts_with(begin)).map_or(Untrusted::Otherwise, |(_, kind)| kind))
 }
@@ -66,7 +80,9 @@ mod tests {
         assert_eq!(in_words("tls handshake eof"), "tls handshake eof");
         for (reason, kind) in [
             ("invalid peer certificate: certificate not valid for name \"a\"; it is for b", Some(Untrusted::Name)),
-            ("invalid peer certificate: Revoked", Some(Untrusted::Otherwise)),
+            ("invalid peer certificate: Revoked", Some(Untrusted::Revoked)),
+            ("invalid peer certificate: BadEncoding", Some(Untrusted::Otherwise)),
+            ("invalid certificate revocation list: BadSignature", Some(Untrusted::Unlisted)),
             ("tls handshake eof", None),
         ] {
             assert_eq!(untrusted(&Error::other(reason)), kind, "{reason}");

@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use parking_lot::RwLock;
 use rustls::pki_types::ServerName;
 use tinaja_clock::Clock;
 use tokio::net::TcpStream;
@@ -18,7 +19,7 @@ use super::h2::H2;
 use super::reach::{ALPN_HTTP2, Reach};
 use super::session::{Session, Sessions};
 use super::wire::{Pool, PoolKey, Stream, Wire};
-use super::{Behind, Destination, handshake};
+use super::{Behind, Destination, Trust, handshake};
 use crate::errors::ServeError;
 use crate::failure::Failure;
 use crate::limits::Limits;
@@ -31,8 +32,14 @@ pub(crate) struct Origins {
     groups: Groups,
     limits: Limits,
     pub(super) clock: Clock,
-    /// For destinations that clients name.
-    anywhere: Target,
+    /// Whom certificates are believed by, and how destinations are reached that clients name.
+    open: RwLock<(Arc<Trust>, Target)>,
+}
+
+/// What origins are to go by from now on.
+pub(crate) struct Prepared {
+    groups: Groups,
+    trust: Arc<Trust>,
 }
 
 /// How a destination is connected to.
@@ -57,16 +64,17 @@ impl Target {
 impl Origins {
     /// Keeps at most `kept` connections for later.
     pub fn new(kept: usize, limits: Limits, clock: Clock) -> Origins {
-        let anywhere =
-            Target { counts: Arc::default(), reach: Arc::new(Reach::anywhere(&limits, kept, clock.clone())) };
+        let trust = Arc::<Trust>::default();
+        let reach = Arc::new(Reach::anywhere(&trust, &limits, kept, clock.clone()));
+        let open = RwLock::new((trust, Target { counts: Arc::default(), reach }));
         let pool = Arc::new(Pool::new(kept, clock.clone()));
         let sessions = Arc::new(Sessions::new(clock.clone()));
-        Origins { pool, sessions, groups: Groups::default(), limits, clock, anywhere }
+        Origins { pool, sessions, groups: Groups::default(), limits, clock, open }
     }
 
     /// For destinations that clients name.
     pub fn anywhere(&self) -> Target {
-        self.anywhere.clone()
+        self.open.read().1.clone()
     }
 
     /// How neighbours are connected to.
@@ -77,19 +85,32 @@ impl Origins {
 
     /// A route's origins.
     pub fn group(&self, behind: &Arc<Behind>) -> Result<Arc<Group>, Failure> {
-        self.groups.of(behind, &self.limits, &self.clock)
+        let trust = self.open.read().0.clone();
+        self.groups.of(behind, &trust, &self.limits, &self.clock)
     }
 
-    /// What these routes need, to be exchanged for what there is once all else is known to be good.
+    /// What these routes and this trust need, to be exchanged for what there is once all else is known to be good.
     ///
     /// Errors: [`ServeError::OriginTls`].
-    pub fn prepare<'a>(&self, behinds: impl Iterator<Item = &'a Arc<Behind>>) -> Result<Groups, ServeError> {
-        self.groups.prepare(behinds, &self.limits, &self.clock)
+    pub fn prepare<'a>(
+        &self,
+        behinds: impl Iterator<Item = &'a Arc<Behind>>,
+        trust: &Arc<Trust>,
+    ) -> Result<Prepared, ServeError> {
+        // What is the same keeps its TLS sessions.
+        let known = self.open.read().0.clone();
+        let trust = if known == *trust { known } else { trust.clone() };
+        Ok(Prepared { groups: self.groups.prepare(behinds, &trust, &self.limits, &self.clock)?, trust })
     }
 
     /// Goes by other origins from now on; of those that stay all that is known stays.
-    pub fn exchange(&self, groups: Groups) {
+    pub fn exchange(&self, prepared: Prepared) {
+        let Prepared { groups, trust } = prepared;
         self.groups.exchange(groups);
+        let mut open = self.open.write();
+        let Target { counts, reach } = &open.1;
+        let reach = Arc::new(Reach::anywhere(&trust, &self.limits, reach.keep, self.clock.clone()));
+        *open = (trust, Target { counts: counts.clone(), reach });
     }
 
     /// Connects to the first of `addresses` that accepts. `single` takes a new connection that is closed afterwards:

@@ -3,16 +3,14 @@
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
-use rustls_native_certs::load_native_certs;
 use tinaja_clock::Clock;
 use tokio_rustls::TlsConnector;
 
-use super::{OriginTls, Upstream};
+use super::{OriginTls, Trust, Upstream};
 use crate::limits::Limits;
 use crate::neighbours::Neighbours;
 use crate::tls::{BadCertificate, certificates_in, check_at, key_in};
@@ -49,10 +47,11 @@ impl fmt::Debug for Reach {
 
 impl Reach {
     /// How clients of a forward proxy get to wherever they want.
-    pub fn anywhere(limits: &Limits, keep: usize, clock: Clock) -> Reach {
+    pub fn anywhere(trust: &Trust, limits: &Limits, keep: usize, clock: Clock) -> Reach {
         let keep_for = Duration::from_secs(4);
         let (connect, stall) = (limits.connect, limits.origin_stall);
-        Reach { mark: 0, connect, stall, keep, keep_for, http2: false, is_neighbour: false, clock, tls: None }
+        let (mark, tls) = (trust.mark(), trust.config());
+        Reach { mark, connect, stall, keep, keep_for, http2: false, is_neighbour: false, clock, tls }
     }
 
     /// How other proxies of the same cache are reached.
@@ -64,12 +63,12 @@ impl Reach {
     /// Reads what a route's TLS needs.
     ///
     /// Errors: [`BadCertificate`].
-    pub fn load(upstream: &Upstream, limits: &Limits, clock: &Clock) -> Result<Reach, BadCertificate> {
+    pub fn load(upstream: &Upstream, trust: &Trust, limits: &Limits, clock: &Clock) -> Result<Reach, BadCertificate> {
         let tls = &upstream.tls;
         let plain = *tls == OriginTls::default() && !upstream.http2;
-        let own = (!plain).then(|| own(tls, upstream.http2, clock)).transpose()?;
+        let own = (!plain).then(|| own(tls, trust, upstream.http2, clock)).transpose()?;
         Ok(Reach {
-            mark: own.as_ref().map_or(0, |(mark, _)| *mark),
+            mark: own.as_ref().map_or_else(|| trust.mark(), |(mark, _)| *mark),
             connect: upstream.connect.unwrap_or(limits.connect),
             stall: upstream.stall.unwrap_or(limits.origin_stall),
             keep: upstream.keep,
@@ -77,7 +76,7 @@ impl Reach {
             http2: upstream.http2,
             is_neighbour: false,
             clock: clock.clone(),
-            tls: own.map(|(_, config)| config),
+            tls: own.map(|(_, config)| config).or_else(|| trust.config()),
         })
     }
 
@@ -97,26 +96,24 @@ impl Reach {
 
     /// Who shakes hands; nobody where the library lacks what it takes, which no system does.
     pub fn tls(&self) -> Option<TlsConnector> {
-        self.tls.clone().or_else(trusting_the_system).map(TlsConnector::from)
+        self.tls.clone().map(TlsConnector::from)
     }
 }
 
 /// TLS as one route says, and a mark of the files' content.
-fn own(tls: &OriginTls, http2: bool, clock: &Clock) -> Result<(u64, Arc<ClientConfig>), BadCertificate> {
+fn own(tls: &OriginTls, trust: &Trust, http2: bool, clock: &Clock) -> Result<(u64, Arc<ClientConfig>), BadCertificate> {
     let mut mark = DefaultHasher::new();
+    trust.mark().hash(&mut mark);
     let roots = match &tls.authority {
         Some(path) => Some(authorities_in(path, &mut mark)?),
         None => None,
     };
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let unfit = |path: &Path, error: rustls::Error| BadCertificate::Malformed {
         path: path.to_owned(),
         wanted: "certificate",
         cause: error.to_string(),
     };
-    let builder = builder.with_safe_default_protocol_versions().map_err(|error| unfit(Path::new("TLS"), error))?;
-    let roots = roots.map_or_else(system, Arc::new);
-    let builder = builder.with_root_certificates(roots);
+    let builder = trust.builder(roots).map_err(|error| unfit(Path::new("TLS"), error))?;
     let mut config = match &tls.certificate {
         None => builder.with_no_client_auth(),
         Some(files) => {
@@ -151,25 +148,4 @@ fn authorities_in(path: &Path, mark: &mut impl Hasher) -> Result<RootCertStore, 
         roots.add(certificate).map_err(malformed)?;
     }
     Ok(roots)
-}
-
-/// The system's authorities. They are checked before anything is served (`trust`); what is bad in them then is passed over.
-fn system() -> Arc<RootCertStore> {
-    static SYSTEM: OnceLock<Arc<RootCertStore>> = OnceLock::new();
-    let load = || {
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(load_native_certs().unwrap_or_default());
-        Arc::new(roots)
-    };
-    SYSTEM.get_or_init(load).clone()
-}
-
-fn trusting_the_system() -> Option<Arc<ClientConfig>> {
-    static CONFIG: OnceLock<Option<Arc<ClientConfig>>> = OnceLock::new();
-    let load = || {
-        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-        let builder = builder.with_safe_default_protocol_versions().ok()?;
-        Some(Arc::new(builder.with_root_certificates(system()).with_no_client_auth()))
-    };
-    CONFIG.get_or_init(load).clone()
 }

@@ -44,6 +44,14 @@ pub enum BadCertificate {
         /// What is wrong with it.
         cause: String,
     },
+    /// The file, or what is in all of its kind, is longer than anybody's.
+    #[error("{path} is too long: at most {} MiB are read of authorities or of revoked certificates", .most_bytes >> 20)]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// How much is read.
+        most_bytes: u64,
+    },
     /// Certificate and key do not belong together, or the key is of a kind that nobody can use.
     #[error("{key} is not the key of the certificate in {certificate}: {cause}")]
     Key {
@@ -188,7 +196,7 @@ fn malformed(path: &Path, cause: String) -> BadCertificate {
     BadCertificate::Malformed { path: path.to_owned(), wanted: "certificate", cause }
 }
 
-fn in_pem(path: &Path, wanted: &'static str, error: pem::Error) -> BadCertificate {
+pub(crate) fn in_pem(path: &Path, wanted: &'static str, error: pem::Error) -> BadCertificate {
     match error {
         pem::Error::Io(cause) => BadCertificate::Unreadable { path: path.to_owned(), cause: cause.to_string() },
         other => BadCertificate::Malformed { path: path.to_owned(), wanted, cause: other.to_string() },

@@ -7,4 +7,4 @@ mod certificates;
 
 pub(crate) use accept::{Accepted, READ_BYTES, Served, Tls};
 pub use certificates::{BadCertificate, CertificateFiles};
-pub(crate) use certificates::{certificates_in, check_at, key_in};
+pub(crate) use certificates::{certificates_in, check_at, in_pem, key_in};

@@ -53,6 +53,8 @@ pub struct File {
     /// The name in Via.
     pub name: Option<Text<Name>>,
     pub intercept_ca: Option<PathBuf>,
+    pub ca_file: Option<Spanned<OneOrMore<PathBuf>>>,
+    pub crl_file: Option<Spanned<OneOrMore<PathBuf>>>,
     pub public_url: Option<Text<PublicUrl>>,
     pub limits: FileLimits,
     pub cluster: Option<FileCluster>,

@@ -12,12 +12,14 @@ mod key_rules;
 mod listeners;
 mod mirrors;
 mod source;
+mod trust;
 mod upstream;
 mod words;
 
 use std::net::SocketAddr;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use anyhow::{Context, Result, bail};
@@ -102,6 +104,7 @@ impl Settings {
         let source = Source { name, text };
         let cache_rules = cache_rules::cache_rules(file.cache_rule, &source)?;
         let key_rules = key_rules::key_rules(file.key_rule, &source)?;
+        let trust = trust::trust(file.ca_file, file.crl_file, &source)?;
         let interception = intercept::interception(file.intercept, file.intercept_ca, &source)?;
         let has_mirrors = !(flags.mirror.is_empty() && file.mirror.is_empty());
         let mut listeners = listeners::listeners(file.listener, has_mirrors, &source)?;
@@ -144,6 +147,7 @@ impl Settings {
             access_log: access_log.0,
             access_log_format: format.unwrap_or_default(),
             limits: file.limits.limits(),
+            trust: Arc::new(trust),
             control: None,
             request_ids: file.request_id.ids(),
             metrics: file.metrics.map(|Text(Address(address))| address),

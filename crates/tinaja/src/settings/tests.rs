@@ -29,8 +29,9 @@ fn all_of_the_example() -> String {
         _ => line.to_owned(),
     };
     // Credentials are read with the settings.
-    let (credentials, hosts) = (credentials(), hosts());
+    let (credentials, hosts, trusted) = (credentials(), hosts(), trusted());
     let there = |line: String| {
+        let line = trusted.iter().fold(line, |line, (from, to)| line.replace(from, to));
         let line = line.replace("/etc/tinaja/index.credentials", &credentials);
         line.replace("/etc/tinaja/purge.credentials", &credentials).replace("/etc/tinaja/mirrors.hosts", &hosts)
     };
@@ -46,6 +47,19 @@ fn credentials() -> String {
         file
     });
     file.path().display().to_string()
+}
+
+/// Files of authorities and of what they have revoked, by what the example calls them; the same for all tests.
+fn trusted() -> &'static [(&'static str, String); 2] {
+    static FILES: std::sync::OnceLock<(tempfile::TempDir, [(&str, String); 2])> = std::sync::OnceLock::new();
+    let files = FILES.get_or_init(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let made = tinaja_testkit::nginx::make_certificates(dir.path());
+        let revoked = tinaja_testkit::nginx::revoke(&made, &[], None);
+        let [authorities, revoked] = [made.authority, revoked].map(|path| path.display().to_string());
+        (dir, [("/etc/tinaja/authorities.pem", authorities), ("/etc/tinaja/revoked.pem", revoked)])
+    });
+    &files.1
 }
 
 /// A list of hosts, the same for all tests.
@@ -147,6 +161,8 @@ fn the_example_says_the_defaults() {
         "#metrics",
         "#purge_credentials",
         "#name",
+        "#ca_file",
+        "#crl_file",
         "#intercept_ca",
         "#public_url",
     ];

@@ -36,6 +36,11 @@ pub fn package(root: &Path, to: &Path) {
 /// A machine that has never run apt: `apt-get update`, then a download. `source` is the repository's URL and what follows it in
 /// sources.list. Returns the package as apt saved it.
 pub fn update_and_download(source: &str, proxy: Option<&str>) -> Vec<u8> {
+    update_and_download_by(source, &format!("Acquire::http::Proxy \"{}\";", proxy.unwrap_or("DIRECT")))
+}
+
+/// The same, with more settings of apt's.
+pub fn update_and_download_by(source: &str, more: &str) -> Vec<u8> {
     let home = TempDir::new().unwrap();
     for dir in ["state/lists/partial", "cache/archives/partial", "etc"] {
         fs::create_dir_all(home.path().join(dir)).unwrap();
@@ -43,11 +48,10 @@ pub fn update_and_download(source: &str, proxy: Option<&str>) -> Vec<u8> {
     let path = |name: &str| home.path().join(name).display().to_string();
     fs::write(path("state/status"), "").unwrap();
     fs::write(path("sources.list"), format!("deb [trusted=yes] {source}\n")).unwrap();
-    let proxy = proxy.map_or("DIRECT".to_owned(), str::to_owned);
     let conf = format!(
         "Dir::State \"{}\"; Dir::State::status \"{}\"; Dir::Cache \"{}\"; Dir::Etc \"{}\";
          Dir::Etc::sourcelist \"{}\"; Dir::Etc::sourceparts \"/dev/null\";
-         Acquire::http::Proxy \"{proxy}\"; Acquire::Retries \"0\"; APT::Sandbox::User \"root\";\n",
+         {more} Acquire::Retries \"0\"; APT::Sandbox::User \"root\";\n",
         path("state"),
         path("state/status"),
         path("cache"),

@@ -160,7 +160,10 @@ fn npm_and_cargo_ask_registries_without_validators_for_indexes_alone() {
         put("crates/tinaja-e2e/1.0.0/download", &archive);
         put("index/config.json", format!(r#"{{"dl":"{}"}}"#, origin.url("/crates")).as_bytes());
         put("index/ti/na/tinaja-e2e", line.as_bytes());
-        let [first, second] = asked_twice(&origin, || cargo_fetch(&origin.url("/index/"), Some(&proxy)));
+        let through = |cargo: &mut Command| {
+            cargo.env("CARGO_HTTP_PROXY", &proxy);
+        };
+        let [first, second] = asked_twice(&origin, || cargo_fetch(&origin.url("/index/"), through));
         assert_eq!(first, ["/crates/tinaja-e2e/1.0.0/download", "/index/config.json", "/index/ti/na/tinaja-e2e"]);
         assert_eq!(second, if kept { without(&first, "/download") } else { first });
     }

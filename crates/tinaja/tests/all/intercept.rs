@@ -31,14 +31,14 @@ pub struct Home {
 
 /// What a client got.
 #[derive(Debug)]
-struct Got {
-    status: u16,
+pub struct Got {
+    pub status: u16,
     cache_status: String,
-    body: String,
+    pub body: String,
 }
 
 impl Got {
-    fn is_hit(&self) -> bool {
+    pub fn is_hit(&self) -> bool {
         says_hit(&self.cache_status)
     }
 }
@@ -92,7 +92,7 @@ impl Home {
         output(curl.arg("--cacert").arg(authority).args(more).arg(url))
     }
 
-    fn get(&self, url: &str, more: &[&str]) -> Got {
+    pub fn get(&self, url: &str, more: &[&str]) -> Got {
         let _ = fs::remove_file(self.path("got"));
         let Output { status, stdout, stderr } = self.curl(&self.ca(), url, more);
         assert!(status.success(), "{url} {more:?}: {}", String::from_utf8_lossy(&stderr));

@@ -3,6 +3,8 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
 
 use tempfile::TempDir;
 
@@ -119,6 +121,12 @@ fn npm_fetches_once_for_all() {
 /// What a page looks like is told by the page itself, to its site: asked to print it, the browser once printed nothing and ended well,
 /// before its first answer had come.
 fn chromium(home: &Home, url: &str) -> (Process, TempDir) {
+    let (mut chromium, fresh) = machine_with_chromium(home);
+    chromium.arg("--remote-debugging-port=0");
+    (Process::start("chromium", chromium.arg(url), &fresh.path().join("output")), fresh)
+}
+
+fn machine_with_chromium(home: &Home) -> (Command, TempDir) {
     let fresh = TempDir::new().unwrap();
     let hints = run(binary(&home.dir).args(["ca", "install-hints"]).arg(home.path("ca")));
     let is_for_it = |line: &&str| line.contains("$HOME/.pki/nssdb");
@@ -128,10 +136,22 @@ fn chromium(home: &Home, url: &str) -> (Process, TempDir) {
     let mut chromium = client("chromium", fresh.path());
     chromium.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]);
     chromium.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
-    chromium.args(["--disable-dev-shm-usage", "--disable-extensions", "--remote-debugging-port=0"]);
+    chromium.args(["--disable-dev-shm-usage", "--disable-extensions"]);
     chromium.arg(format!("--user-data-dir={}", fresh.path().join("profile").display()));
     chromium.arg(format!("--proxy-server=http://{}", home.listen)).arg("--proxy-bypass-list=<-loopback>");
-    (Process::start("chromium", chromium.arg(url), &fresh.path().join("output")), fresh)
+    (chromium, fresh)
+}
+
+/// Has a browser that was never used show a page, and takes its picture into `docs/interception`, if the run is told to write pictures.
+fn picture(home: &Home, url: &str, name: &str) {
+    if std::env::var_os("TINAJA_SCREENSHOTS").is_none_or(|what| what != "write") {
+        return;
+    }
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/interception").join(name);
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let (mut chromium, _fresh) = machine_with_chromium(home);
+    run(chromium.args([&format!("--screenshot={}", file.display()), "--window-size=760,300", url]));
+    assert!(fs::read(&file).unwrap().starts_with(b"\x89PNG"), "{}", file.display());
 }
 
 /// In a network of its own where one can be made. The browser watches the machine's: while other tests made bridges, and so addresses, it
@@ -145,8 +165,8 @@ fn chromium_trusts_the_ca_and_its_second_user_costs_no_body() {
     let dir = TempDir::new().unwrap();
     let certificates = make_certificates(dir.path());
     let site = Nginx::start_tls(&certificates, |root| {
-        let page =
-            "<!DOCTYPE html><title>loading</title><link rel=icon href=data:,><img src=a.svg><script src=b.js></script>
+        let page = "<!DOCTYPE html><title>loading</title><link rel=icon href=data:,><h1>A page by HTTPS</h1>
+            <p>It came through Tinaja, which has looked into it.</p><img src=a.svg><script src=b.js></script>
             <script>onload = () => new Image().src = `/told-${document.images[0].naturalWidth}-${window.ran}`</script>";
         fs::write(root.join("page.html"), page).unwrap();
         fs::write(root.join("a.svg"), "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"10\" height=\"10\"></svg>")
@@ -179,4 +199,6 @@ fn chromium_trusts_the_ca_and_its_second_user_costs_no_body() {
         fs::read_to_string(home.path("access.log")).unwrap_or_default().lines().any(is_page)
     });
     browser.terminate();
+    picture(&home, &url, "page.png");
+    picture(&home, &format!("https://localhost:{}/", ports[1]), "expired.png");
 }

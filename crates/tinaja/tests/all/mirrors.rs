@@ -29,8 +29,8 @@ pub struct Source {
 }
 
 impl Source {
-    pub fn new(home: &Home, certificates: &Certificates, name: &str) -> Source {
-        let files = home.path(name);
+    pub fn new(dir: &Path, certificates: &Certificates, name: &str) -> Source {
+        let files = dir.join(name);
         fs::create_dir_all(&files).unwrap();
         let root = files.clone();
         let plain = Origin::start(move |request, stream| file(&root, request, stream));
@@ -39,6 +39,10 @@ impl Source {
 
     pub fn url(&self, path: &str) -> String {
         self.tls.url(path)
+    }
+
+    pub fn port(&self) -> u16 {
+        self.tls.address().port()
     }
 
     pub fn put(&self, path: &str, content: impl AsRef<[u8]>) {
@@ -105,8 +109,8 @@ impl Lab {
     pub fn new() -> Lab {
         let home = Home::new();
         let certificates = make_certificates(home.dir.path());
-        let index = Source::new(&home, &certificates, "index");
-        let files = Source::new(&home, &certificates, "files");
+        let index = Source::new(home.dir.path(), &certificates, "index");
+        let files = Source::new(home.dir.path(), &certificates, "files");
         Lab { home, index, files, authority: certificates.authority }
     }
 
@@ -135,6 +139,95 @@ impl Lab {
         assert_eq!(self.index.bytes_after(index), 0, "{:?}", self.index.asked_after(index));
         assert_eq!(self.files.asked_after(files), [], "files are kept");
     }
+}
+
+/// A crate, packed below this directory, and its line in an index.
+pub fn crate_package(dir: &Path) -> (Vec<u8>, String) {
+    let root = dir.join("tinaja-e2e-1.0.0");
+    fs::create_dir_all(root.join("src")).unwrap();
+    let manifest = "[package]\nname = \"tinaja-e2e\"\nversion = \"1.0.0\"\nedition = \"2021\"\n";
+    fs::write(root.join("Cargo.toml"), manifest).unwrap();
+    fs::write(root.join("src/lib.rs"), "pub const WATER: bool = true;\n").unwrap();
+    let archive = dir.join("tinaja-e2e-1.0.0.crate");
+    run(Command::new("tar").args(["-czf"]).arg(&archive).arg("tinaja-e2e-1.0.0").current_dir(dir));
+    let sum = run(Command::new("sha256sum").arg(&archive));
+    let line = r#"{"name":"tinaja-e2e","vers":"1.0.0","deps":[],"cksum":"SUM","features":{},"yanked":false}"#;
+    let line = format!("{}\n", line.replace("SUM", sum.split(' ').next().unwrap()));
+    (fs::read(&archive).unwrap(), line)
+}
+
+/// A registry of one crate: its index, and what it names, which is at `dl`.
+pub fn put_crate(index: &Source, files: &Source, work: &Path, dl: &str) {
+    let (archive, line) = crate_package(work);
+    files.put("crates/tinaja-e2e/1.0.0/download", archive);
+    index.put("config.json", format!(r#"{{"dl":"{dl}"}}"#));
+    index.put("ti/na/tinaja-e2e", line);
+}
+
+/// cargo on a machine of its own, which has that registry in the place of its own. The crate, as it has stored it.
+pub fn cargo_fetch(registry: &str, more: impl Fn(&mut Command)) -> Vec<u8> {
+    let machine = TempDir::new().unwrap();
+    let cargo_home = machine.path().join("cargo");
+    fs::create_dir_all(machine.path().join("src")).unwrap();
+    fs::create_dir_all(&cargo_home).unwrap();
+    fs::write(machine.path().join("src/main.rs"), "fn main() {}\n").unwrap();
+    let manifest =
+        "[package]\nname = \"user\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\ntinaja-e2e = \"1\"\n";
+    fs::write(machine.path().join("Cargo.toml"), manifest).unwrap();
+    let config =
+        format!("[source.crates-io]\nreplace-with = \"mirror\"\n[source.mirror]\nregistry = \"sparse+{registry}\"\n");
+    fs::write(cargo_home.join("config.toml"), config).unwrap();
+    // The program itself: rustup's stands before it and would look for its own home.
+    let cargo = Path::new(env!("CARGO"));
+    let mut fetch = client(env!("CARGO"), machine.path());
+    fetch.env("CARGO_HOME", &cargo_home).env("RUSTC", cargo.with_file_name("rustc"));
+    more(&mut fetch);
+    run(fetch.args(["fetch", "--quiet"]));
+    let cached = output(Command::new("find").arg(&cargo_home).args(["-name", "*.crate"])).stdout;
+    fs::read(String::from_utf8(cached).unwrap().trim()).unwrap()
+}
+
+const MODULE: &str = "example.org/tinaja";
+const MODULE_VERSION: &str = "v1.0.0";
+
+/// A module, as a proxy of Go's has it.
+pub fn put_module(index: &Source, work: &Path) {
+    let (module, version, at) = (MODULE, MODULE_VERSION, |end: &str| format!("{MODULE}/@v/{end}"));
+    index.put(&at("list"), format!("{version}\n"));
+    index.put(&at("v1.0.0.info"), r#"{"Version":"v1.0.0","Time":"2026-01-01T00:00:00Z"}"#);
+    index.put(&at("v1.0.0.mod"), format!("module {module}\n\ngo 1.18\n"));
+    let make = format!(
+        "import zipfile
+zip = zipfile.ZipFile('v1.0.0.zip', 'w')
+zip.writestr('{module}@{version}/go.mod', 'module {module}\\n\\ngo 1.18\\n')
+zip.writestr('{module}@{version}/water.go', 'package tinaja\\n')
+zip.close()"
+    );
+    run(Command::new(PYTHON).args(["-c", &make]).current_dir(work));
+    index.put(&at("v1.0.0.zip"), fs::read(work.join("v1.0.0.zip")).unwrap());
+}
+
+/// Go on a machine of its own, with that proxy of Go's. The module, as it has stored it.
+pub fn go_download(proxy: &str, more: impl Fn(&mut Command)) -> Vec<u8> {
+    let machine = TempDir::new().unwrap();
+    let mut go = client("go", machine.path());
+    go.env("GOPROXY", proxy).env("GOSUMDB", "off").env("GOTOOLCHAIN", "local");
+    go.env("GOPATH", machine.path().join("go")).env("GOFLAGS", "-modcacherw");
+    more(&mut go);
+    run(go.args(["mod", "download", "-json", &format!("{MODULE}@{MODULE_VERSION}")]));
+    fs::read(machine.path().join("go/pkg/mod/cache/download").join(format!("{MODULE}/@v/{MODULE_VERSION}.zip")))
+        .unwrap()
+}
+
+/// A flat repository with one package in its pool.
+pub fn put_repository(index: &Source) {
+    let root = index.files.clone();
+    let pool = root.join("pool/main/t");
+    fs::create_dir_all(&pool).unwrap();
+    package(&root, &pool);
+    let archive = |what: &str| run(Command::new("apt-ftparchive").args([what, "."]).current_dir(&root));
+    fs::write(root.join("Packages"), archive("packages")).unwrap();
+    fs::write(root.join("Release"), archive("release")).unwrap();
 }
 
 fn pip(lab: &Lab) -> Vec<u8> {
@@ -212,54 +305,12 @@ fn npm_installs_from_a_registry_whose_tarballs_lie_elsewhere() {
     assert_eq!(lab.files.count(), 1);
 }
 
-/// A crate, packed below this directory, and its line in an index.
-pub fn crate_package(dir: &Path) -> (Vec<u8>, String) {
-    let root = dir.join("tinaja-e2e-1.0.0");
-    fs::create_dir_all(root.join("src")).unwrap();
-    let manifest = "[package]\nname = \"tinaja-e2e\"\nversion = \"1.0.0\"\nedition = \"2021\"\n";
-    fs::write(root.join("Cargo.toml"), manifest).unwrap();
-    fs::write(root.join("src/lib.rs"), "pub const WATER: bool = true;\n").unwrap();
-    let archive = dir.join("tinaja-e2e-1.0.0.crate");
-    run(Command::new("tar").args(["-czf"]).arg(&archive).arg("tinaja-e2e-1.0.0").current_dir(dir));
-    let sum = run(Command::new("sha256sum").arg(&archive));
-    let line = r#"{"name":"tinaja-e2e","vers":"1.0.0","deps":[],"cksum":"SUM","features":{},"yanked":false}"#;
-    let line = format!("{}\n", line.replace("SUM", sum.split(' ').next().unwrap()));
-    (fs::read(&archive).unwrap(), line)
-}
-
-/// Cargo on a machine of its own, with this sparse registry. Returns the crate that it fetched.
-pub fn cargo_fetch(registry: &str, proxy: Option<&str>) -> Vec<u8> {
-    let machine = TempDir::new().unwrap();
-    let cargo_home = machine.path().join("cargo");
-    fs::create_dir_all(machine.path().join("src")).unwrap();
-    fs::create_dir_all(&cargo_home).unwrap();
-    fs::write(machine.path().join("src/main.rs"), "fn main() {}\n").unwrap();
-    let manifest =
-        "[package]\nname = \"user\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\ntinaja-e2e = \"1\"\n";
-    fs::write(machine.path().join("Cargo.toml"), manifest).unwrap();
-    let proxy = proxy.map_or(String::new(), |proxy| format!("[http]\nproxy = \"{proxy}\"\n"));
-    let config = format!(
-        "[source.crates-io]\nreplace-with = \"mirror\"\n[source.mirror]\nregistry = \"sparse+{registry}\"\n{proxy}"
-    );
-    fs::write(cargo_home.join("config.toml"), config).unwrap();
-    // The program itself: rustup's stands before it and would look for its own home.
-    let cargo = Path::new(env!("CARGO"));
-    let mut fetch = client(env!("CARGO"), machine.path());
-    fetch.env("CARGO_HOME", &cargo_home).env("RUSTC", cargo.with_file_name("rustc"));
-    run(fetch.args(["fetch", "--quiet"]));
-    let cached = output(Command::new("find").arg(&cargo_home).args(["-name", "*.crate"])).stdout;
-    fs::read(String::from_utf8(cached).unwrap().trim()).unwrap()
-}
-
 #[test]
 fn cargo_fetches_from_a_sparse_index() {
     let mut lab = Lab::new();
-    let (archive, line) = crate_package(lab.home.dir.path());
-    lab.files.put("crates/tinaja-e2e/1.0.0/download", archive);
-    lab.index.put("config.json", format!(r#"{{"dl":"{}"}}"#, lab.files.url("/crates")));
-    lab.index.put("ti/na/tinaja-e2e", line);
+    put_crate(&lab.index, &lab.files, lab.home.dir.path(), &lab.files.url("/crates"));
     let _tinaja = lab.start("cargo", "");
-    lab.twice(|| cargo_fetch(&lab.url(""), None));
+    lab.twice(|| cargo_fetch(&lab.url(""), |_| ()));
     assert_eq!(lab.files.count(), 1);
 }
 
@@ -270,41 +321,15 @@ fn go_downloads_a_module() {
         return;
     }
     let mut lab = Lab::new();
-    let (module, version) = ("example.org/tinaja", "v1.0.0");
-    let at = |end: &str| format!("{module}/@v/{end}");
-    lab.index.put(&at("list"), format!("{version}\n"));
-    lab.index.put(&at("v1.0.0.info"), r#"{"Version":"v1.0.0","Time":"2026-01-01T00:00:00Z"}"#);
-    lab.index.put(&at("v1.0.0.mod"), format!("module {module}\n\ngo 1.18\n"));
-    let make = format!(
-        "import zipfile
-zip = zipfile.ZipFile('v1.0.0.zip', 'w')
-zip.writestr('{module}@{version}/go.mod', 'module {module}\\n\\ngo 1.18\\n')
-zip.writestr('{module}@{version}/water.go', 'package tinaja\\n')
-zip.close()"
-    );
-    run(Command::new(PYTHON).args(["-c", &make]).current_dir(lab.home.dir.path()));
-    lab.index.put(&at("v1.0.0.zip"), fs::read(lab.home.path("v1.0.0.zip")).unwrap());
+    put_module(&lab.index, lab.home.dir.path());
     let _tinaja = lab.start("go", "");
-    lab.twice(|| {
-        let machine = TempDir::new().unwrap();
-        let mut go = client("go", machine.path());
-        go.env("GOPROXY", lab.url("").trim_end_matches('/')).env("GOSUMDB", "off").env("GOTOOLCHAIN", "local");
-        go.env("GOPATH", machine.path().join("go")).env("GOFLAGS", "-modcacherw");
-        run(go.args(["mod", "download", "-json", &format!("{module}@{version}")]));
-        fs::read(machine.path().join("go/pkg/mod/cache/download").join(at("v1.0.0.zip"))).unwrap()
-    });
+    lab.twice(|| go_download(lab.url("").trim_end_matches('/'), |_| ()));
 }
 
 #[test]
 fn apt_updates_and_downloads() {
     let mut lab = Lab::new();
-    let root = lab.index.files.clone();
-    let pool = root.join("pool/main/t");
-    fs::create_dir_all(&pool).unwrap();
-    package(&root, &pool);
-    let archive = |what: &str| run(Command::new("apt-ftparchive").args([what, "."]).current_dir(&root));
-    fs::write(root.join("Packages"), archive("packages")).unwrap();
-    fs::write(root.join("Release"), archive("release")).unwrap();
+    put_repository(&lab.index);
     let _tinaja = lab.start("apt", "");
     let asked = || lab.index.asked_after(0).into_iter().filter(|(path, _)| path.ends_with(".deb")).count();
     let source = format!("{} ./", lab.url(""));
