@@ -67,7 +67,7 @@ fn is_of_network(file: &File) -> bool {
     const NFS: i64 = 0x6969;
     const CIFS: i64 = 0xFF53_4D42;
     const SMB2: i64 = 0xFE53_4D42;
-    fstatfs(file).is_ok_and(|system| [NFS, CIFS, SMB2].contains(&(system.f_type as i64)))
+    fstatfs(file).is_ok_and(|system| [NFS, CIFS, SMB2].contains(&system.f_type))
 }
 
 fn is_taken(error: &io::Error) -> bool {
