@@ -51,7 +51,7 @@ const SMALL_PIECE_BYTES: usize = 16 * 1024;
 const FALLEN_BYTES: usize = 8 * 1024 * 1024;
 
 /// As little as the system may hold of what is sent on one connection: 64 KiB go at once over a link of 5 Mbit/s and a tenth of a second.
-const LEAST_SEND_BUFFER_BYTES: usize = 64 * 1024;
+pub(crate) const LEAST_SEND_BUFFER_BYTES: usize = 64 * 1024;
 /// The system holds no more by itself (the default of `net.ipv4.tcp_wmem`).
 pub(crate) const MOST_SEND_BUFFER_BYTES: usize = 4 * 1024 * 1024;
 
@@ -247,6 +247,25 @@ impl Held {
     }
 }
 
+impl Held {
+    /// Somebody who waits amid a message has so many bytes now, and waits as long as before.
+    ///
+    /// Errors: there is no room for them, or others need it more: nobody goes for one who has waited longer.
+    fn wait_with(&self, number: u64, bytes: usize) -> Result<(), LetGo> {
+        let mut inside = self.inside.lock();
+        let before = inside.amid.get(&number).map(|waiter| waiter.bytes).ok_or(LetGo)?;
+        if bytes > before && !self.make_room(&mut inside, bytes - before) {
+            self.let_go.fetch_add(1, Relaxed);
+            return Err(LetGo);
+        }
+        // It may have been the first to go.
+        inside.amid.get_mut(&number).ok_or(LetGo)?.bytes = bytes;
+        self.subtract(&mut inside, before);
+        self.add(&mut inside, bytes);
+        Ok(())
+    }
+}
+
 impl Inside {
     fn list(&mut self, order: Order) -> &mut BTreeMap<u64, Waiter> {
         match order {
@@ -354,7 +373,7 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// So many bytes wait now. Those that the client has `moved` on with wait anew, behind all others.
+    /// So many bytes wait now. Where the client has `moved` on they wait anew, behind all others.
     ///
     /// Errors: there is no room for them, or another needed it more.
     pub fn poll(&mut self, bytes: usize, moved: bool, cx: &mut Context<'_>) -> Result<(), LetGo> {
@@ -364,6 +383,14 @@ impl Pending {
             return Err(LetGo);
         }
         if bytes == self.bytes && !moved {
+            return Ok(());
+        }
+        if bytes > 0
+            && !moved
+            && let Some((number, _)) = &self.waiter
+        {
+            self.held.wait_with(*number, bytes)?;
+            self.bytes = bytes;
             return Ok(());
         }
         self.leave();

@@ -146,6 +146,21 @@ async fn what_waits_beside_requests_goes_in_its_turn() {
     assert_eq!(held.bytes(), 0);
 }
 
+/// A client that takes nothing and asks for one small thing after the other was the youngest each time, and others went for it.
+#[test]
+fn whoever_takes_nothing_and_gathers_more_keeps_its_place() {
+    let held = Held::new(100);
+    let mut cx = Context::from_waker(std::task::Waker::noop());
+    let (mut old, mut young) = (held.pending(), held.pending());
+    assert_eq!((old.poll(40, true, &mut cx), young.poll(40, true, &mut cx)), (Ok(()), Ok(())));
+    assert_eq!((old.poll(50, false, &mut cx), held.bytes()), (Ok(()), 90));
+    assert_eq!((old.poll(45, false, &mut cx), held.bytes()), (Ok(()), 85));
+    assert_eq!(old.poll(61, false, &mut cx), Err(LetGo));
+    assert_eq!((young.poll(40, false, &mut cx), held.bytes()), (Ok(()), 40));
+    drop((old, young));
+    assert_eq!(held.bytes(), 0);
+}
+
 #[test]
 fn what_is_kept_may_become_less() {
     let held = Held::new(100);

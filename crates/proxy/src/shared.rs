@@ -29,6 +29,7 @@ use crate::nodes::Nodes;
 use crate::quotas::Quotas;
 use crate::rules::{Asked, Own, is_public};
 use crate::sparing::Sparing;
+use crate::stored::Families;
 
 /// One running proxy's settings and its access log.
 #[derive(Debug)]
@@ -62,6 +63,8 @@ pub(crate) struct Shared {
     pub dialled: Dialled,
     /// What was taken back.
     pub bans: Arc<Bans>,
+    /// Who changes what says how a URL's objects hang together, and who removes it.
+    pub families: Arc<Families>,
     /// With whom it has one cache on their disks.
     pub neighbours: Option<Arc<Neighbours>>,
     /// The other nodes of its cluster.

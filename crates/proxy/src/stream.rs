@@ -3,9 +3,10 @@
 use std::io::{self, IoSlice, Write as _};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use rustix::net::sockopt::{set_socket_send_buffer_size, socket_send_buffer_size};
+use rustix::net::sockopt::{set_socket_linger, set_socket_send_buffer_size, socket_send_buffer_size};
 use tokio::io::{AsyncRead, AsyncWrite, BufReader, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
@@ -25,6 +26,17 @@ impl Stream {
     /// Bytes that the system may hold of what is sent: as much as it does hold where it takes no more.
     pub fn send_buffer_bytes(&self) -> usize {
         socket_send_buffer_size(self.tcp()).unwrap_or_default()
+    }
+
+    /// See [`bound_send_buffer`].
+    pub fn bound_send_buffer(&self, most: usize) {
+        bound_send_buffer(self.tcp(), most);
+    }
+
+    /// What the client has not taken is dropped when this is closed, which resets the connection: else the system keeps it for minutes, for a
+    /// client that takes nothing.
+    pub fn abandon(&self) {
+        let _ = set_socket_linger(self.tcp(), Some(Duration::ZERO));
     }
 
     fn tcp(&self) -> &TcpStream {

@@ -28,7 +28,7 @@ use tokio::io::AsyncWriteExt;
 use write::{Filling, write_as_one};
 
 use crate::failure::Failure;
-use crate::held::Held;
+use crate::held::{Held, LEAST_SEND_BUFFER_BYTES};
 use crate::stream::Stream;
 
 /// How long a client may take nothing or send nothing, by which clock, and what is held for it meanwhile.
@@ -57,11 +57,19 @@ impl Patience {
     ) -> bool {
         let (bytes, full) = (before.len() + piece.len(), AtomicUsize::new(0));
         let sent = self.clock.timeout(self.stall, async {
-            let mut stream = Filling { stream, full: &full };
+            let most = self.held.is_tight().then_some(LEAST_SEND_BUFFER_BYTES);
+            let mut stream = Filling { stream: &mut *stream, full: &full, most };
             write_as_one(&mut stream, before, piece, behind).await?;
             if flushes { stream.flush().await } else { Ok(()) }
         });
-        matches!(self.held.hold(|| bytes + full.load(Relaxed), sent).await, Ok(Ok(Ok(()))))
+        match self.held.hold(|| bytes + full.load(Relaxed), sent).await {
+            Ok(Ok(sent)) => sent.is_ok(),
+            // Let go, or it took nothing for too long.
+            Err(_) | Ok(Err(_)) => {
+                stream.abandon();
+                false
+            }
+        }
     }
 }
 

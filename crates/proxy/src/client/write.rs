@@ -14,12 +14,16 @@ use crate::stream::Stream;
 pub(super) struct Filling<'a> {
     pub stream: &'a mut Stream,
     pub full: &'a AtomicUsize,
+    /// Where it takes no more, the system holds no more than this of what is sent from then on.
+    pub most: Option<usize>,
 }
 
 impl Filling<'_> {
     fn noting<T>(&mut self, sent: Poll<T>) -> Poll<T> {
         if sent.is_pending() {
-            self.full.store(self.stream.send_buffer_bytes(), Relaxed);
+            let full = self.stream.send_buffer_bytes();
+            self.full.fetch_max(full, Relaxed);
+            self.most.filter(|most| full > *most).inspect(|most| self.stream.bound_send_buffer(*most));
         }
         sent
     }

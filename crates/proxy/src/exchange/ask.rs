@@ -229,8 +229,12 @@ impl Asker {
     ) -> Result<Reply, Failure> {
         let ticket = &asking.request.ticket;
         let asked = ticket.asked_of(asking.request.method(), destination);
+        let leaves = matches!(with, With::Switch(..));
         let check = |address: SocketAddr| {
             self.shared.check_self(address)?;
+            if leaves {
+                asking.request.check_switch(asked, address.ip())?;
+            }
             ticket.check_fetched(&self.shared, asked, address.ip())
         };
         let limit = self.shared.limits.resolve;
@@ -240,7 +244,7 @@ impl Asker {
         };
         entry.origin = addresses.first().copied();
         let idempotent = asking.request.method().is_idempotent() && !asking.with_content;
-        let switching = matches!(with, With::Switch(..)).then(|| target.over_http1());
+        let switching = leaves.then(|| target.over_http1());
         for attempt in 0.. {
             let single = switching.is_some() || !idempotent || attempt == MOST_KEPT;
             let target = switching.as_ref().unwrap_or(target);

@@ -158,7 +158,7 @@ pub(crate) fn from_origin(head: &mut ResponseHead, answered: SystemTime) -> Resu
 /// The origin's 101, as it goes to a client that has asked for one of these protocols.
 ///
 /// Errors: [`Failure::Origin`]: it switches to something that nobody asked for.
-pub(super) fn switched(head: &mut ResponseHead, asked: &str) -> Result<(), Failure> {
+pub(crate) fn switched(head: &mut ResponseHead, asked: &str) -> Result<(), Failure> {
     let is_asked = |protocol: &str| asked.split(", ").any(|one| one.eq_ignore_ascii_case(protocol));
     let protocols: Vec<_> = hops::upgrades(head.headers.as_map()).map(str::to_owned).collect();
     if protocols.is_empty() || !protocols.iter().all(|protocol| is_asked(protocol)) {

@@ -121,13 +121,14 @@ pub(super) fn hint(name: &Name, facts: &Facts, header: &ResponseHead) -> Hint {
 pub(super) struct Keeper {
     pub shared: Arc<Shared>,
     pub store: Storage,
-    pub families: Families,
+    pub families: Arc<Families>,
     groups: Groups,
 }
 
 impl Keeper {
     pub fn new(shared: Arc<Shared>, store: Storage) -> Keeper {
-        Keeper { shared, store, families: Families::default(), groups: Groups::default() }
+        let families = shared.families.clone();
+        Keeper { shared, store, families, groups: Groups::default() }
     }
 
     /// Begins to store an answer, whose body is still to be written. `None` where it is not to be stored after all:
@@ -139,7 +140,7 @@ impl Keeper {
         answer: &Received<'_>,
         length: Option<u64>,
     ) -> Option<(Key, Writer)> {
-        let (place, variant) = self.place(request, &answer.head.headers).await?;
+        let (place, variant) = self.place(request, &answer.head.headers, answer.removals).await?;
         let facts = facts(keep, answer, variant, self.store.distrusted_before());
         let name = &request.ticket.name;
         let header = header(keep, answer.head);
@@ -156,8 +157,8 @@ impl Keeper {
     }
 
     /// Where an answer with these headers is to stand, and which variant it is. `None` where the store could not keep
-    /// which variants there are.
-    pub async fn place(&self, request: &Request, headers: &HeaderMap) -> Option<(Key, Option<Variant>)> {
+    /// which variants there are, or its URL was purged since there had been so many removals.
+    pub async fn place(&self, request: &Request, headers: &HeaderMap, removals: u64) -> Option<(Key, Option<Variant>)> {
         let name = &request.ticket.name;
         let unencoded = unencoded(&request.ticket, headers);
         let headers = unencoded.as_ref().unwrap_or(headers);
@@ -173,7 +174,8 @@ impl Keeper {
         if !request.ticket.is_kept(&self.shared) {
             return None;
         }
-        let variant = self.families.join(&self.store, name, headers, &request.head.headers).await?;
+        let was_removed = || self.shared.bans.was_removed(&name.place(), removals);
+        let variant = self.families.join(&self.store, name, (headers, &request.head.headers), was_removed).await?;
         Some((name.variant_place(&variant.1), Some(variant)))
     }
 }

@@ -70,7 +70,7 @@ use fill::Filler;
 use find::Finder;
 use flights::Flights;
 use give::Giver;
-pub(crate) use headers::from_origin;
+pub(crate) use headers::{from_origin, switched};
 use keep::Keeper;
 use mirrored::Steps;
 use pages::give_up;

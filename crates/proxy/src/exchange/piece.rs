@@ -102,7 +102,7 @@ impl Pieces {
         let keep = keep(request, &received).ok()?;
         self.clock
             .timeout(PATIENCE, async {
-                let (place, variant) = self.keeper.place(request, &head.headers).await?;
+                let (place, variant) = self.keeper.place(request, &head.headers, reply.removals).await?;
                 let object = Object {
                     name: request.ticket.name.clone(),
                     place,
@@ -112,7 +112,7 @@ impl Pieces {
                     length,
                     complete: !if_range && !request.head.headers.contains_key(IF_RANGE),
                 };
-                let list = self.list_for(&object).await?;
+                let list = self.list_for(&object, reply.removals).await?;
                 if self.keeper.shared.bans.was_removed(&object.name.place(), reply.removals) {
                     // The list may have come behind the removal, which then has to be made again.
                     let _ = self.keeper.store.remove(&object.place).await;
@@ -146,9 +146,12 @@ impl Pieces {
     }
 
     /// The list that pieces of an object are to be in: the one that there is, or a new one. What is stored already and
-    /// is whole, or newer, stays.
-    async fn list_for(&self, object: &Object) -> Option<[u8; 16]> {
+    /// is whole, or newer, stays. None is written for what was purged since there had been so many removals.
+    async fn list_for(&self, object: &Object, removals: u64) -> Option<[u8; 16]> {
         let _turn = self.keeper.families.turn(&object.name).await?;
+        if self.keeper.shared.bans.was_removed(&object.name.place(), removals) {
+            return None;
+        }
         let hit = self.keeper.store.find(&object.place).await;
         let whole = hit.as_ref().is_none_or(|hit| hit.state == State::Whole);
         let old = hit.map(|hit| hit.head);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::header::{HOST, IF_MATCH, IF_UNMODIFIED_SINCE, RANGE, UPGRADE};
+use http::header::{HOST, IF_MATCH, IF_UNMODIFIED_SINCE, MAX_FORWARDS, RANGE, UPGRADE};
 use http::{Method, Version};
 use tinaja_http::authority::Authority;
 use tinaja_http::body::Framing;
@@ -308,18 +308,36 @@ impl Request {
     /// Errors: a rule denies one of them.
     pub fn may_switch_to(&self) -> Result<Option<String>, Failure> {
         let ticket = &self.ticket;
-        if !self.head.headers.contains_key(UPGRADE) || self.is_http10() {
+        if !self.head.headers.contains_key(UPGRADE) {
             return Ok(None);
         }
         let mut open = Vec::new();
-        for protocol in hops::upgrades(self.head.headers.as_map()) {
+        for protocol in self.asked_protocols() {
             if ticket.listener.rules.opens_upgrade(ticket.asked(self.method()), protocol)? {
                 open.push(protocol);
             }
         }
         let may =
             !open.is_empty() && ticket.framing == Framing::Length(0) && ticket.mirror.is_none() && !ticket.neighbour;
-        Ok(may.then(|| open.join(", ")))
+        Ok((may && !self.counts_hops()).then(|| open.join(", ")))
+    }
+
+    /// The protocols other than HTTP for which it asks. In HTTP/1.0 that means nothing (RFC 9110 7.8).
+    pub fn asked_protocols(&self) -> impl Iterator<Item = &str> {
+        let is_http10 = self.is_http10();
+        hops::upgrades(self.head.headers.as_map()).filter(move |_| !is_http10)
+    }
+
+    /// Whether it says how many hops it may still go (RFC 9110 7.6.2). They are counted where requests stay with HTTP, and so does it.
+    pub fn counts_hops(&self) -> bool {
+        *self.method() == Method::OPTIONS && self.head.headers.contains_key(MAX_FORWARDS)
+    }
+
+    /// Whether it may leave HTTP at this address, for whatever it asks.
+    ///
+    /// Errors: a rule denies one of its protocols.
+    pub fn check_switch(&self, asked: Asked<'_>, address: IpAddr) -> Result<(), Failure> {
+        Ok(self.ticket.listener.rules.check_upgrades(asked, self.asked_protocols(), address)?)
     }
 
     /// Reads a judged head that came over HTTP/1. `name` is this proxy's in Via.

@@ -58,13 +58,14 @@ impl Front {
     }
 
     async fn forgotten(&self, ticket: &Ticket) -> (u16, String) {
-        let mut forgotten = Ok(false);
+        let (mut forgotten, shared) = (Ok(false), &self.shared);
         for name in std::iter::once(ticket.name.clone()).chain(ticket.own_name_at(&ticket.path)) {
             // One that fails keeps nobody from removing the other.
-            forgotten = match (forgotten, purge_name(&self.exchange.store, &self.shared.bans, &name).await) {
-                (Err(error), _) | (Ok(_), Err(error)) => Err(error),
-                (Ok(before), Ok(there)) => Ok(before || there),
-            };
+            forgotten =
+                match (forgotten, purge_name(&self.exchange.store, (&shared.bans, &shared.families), &name).await) {
+                    (Err(error), _) | (Ok(_), Err(error)) => Err(error),
+                    (Ok(before), Ok(there)) => Ok(before || there),
+                };
         }
         match forgotten {
             Ok(true) => (200, "Purged.\n".to_owned()),

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-use http::header::UPGRADE;
 use tinaja_http::authority::Authority;
 use tinaja_http::judge::{Judged, Target};
 
@@ -54,11 +53,9 @@ impl Inside {
         host.host() == self.name && host.port_or(default_port(true)) == self.port
     }
 
-    /// Whether a request asks for another protocol than HTTP. A proxy may ignore Upgrade, but a WebSocket would then fail. In HTTP/1.0 it
-    /// means nothing (RFC 9110 7.8).
+    /// Whether a request asks for another protocol than HTTP. A proxy may ignore Upgrade, but a WebSocket would then fail.
     pub fn leaves_http(request: &Request) -> bool {
-        let is_http = |value: &http::HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"h2c");
-        !request.is_http10() && !request.head.headers.get_all(UPGRADE).iter().all(is_http)
+        !request.counts_hops() && request.asked_protocols().next().is_some()
     }
 }
 

@@ -34,6 +34,17 @@ pub(super) async fn reach(
     asked: Asked<'_>,
     destination: &Destination,
 ) -> Result<Reached, Failure> {
+    reach_where(shared, listener, asked, destination, |_| Ok(())).await
+}
+
+/// The same, at an address that `may` lets pass, too.
+pub(super) async fn reach_where(
+    shared: &Shared,
+    listener: &Listener,
+    asked: Asked<'_>,
+    destination: &Destination,
+    may: impl Fn(SocketAddr) -> Result<(), Failure>,
+) -> Result<Reached, Failure> {
     if !listener.mode.is_for_clients() {
         return Err(Failure::NoTunnels);
     }
@@ -41,7 +52,7 @@ pub(super) async fn reach(
     if listener.offline {
         return Err(Failure::Offline(Unanswered::Tunnel));
     }
-    let check = |address| shared.check_address(listener, asked, address);
+    let check = |address| may(address).and_then(|()| shared.check_address(listener, asked, address));
     let addresses = resolve(&shared.clock, destination, shared.limits.resolve, check).await?;
     let (stream, address) = dial(&shared.clock, &addresses, shared.limits.connect).await?;
     let outgoing = shared.dialled.add(stream.local_addr(), address);

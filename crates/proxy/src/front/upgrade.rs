@@ -5,12 +5,14 @@
 //! next request is judged as ever.
 //!
 //! A client that takes this proxy for the origin, inside an intercepted tunnel or on a connection that the kernel sent here, needs no rule.
-//! Its head goes to the origin as it came. If the origin says 101, all that follows is passed on both ways: the tunnel is one again, but
+//! Its head goes to the origin, with what it asks for other than HTTP. If the origin says 101 to that, all that follows is passed on both ways: the tunnel is one again, but
 //! for its TLS, which is checked as ever. If it does not, the client still speaks HTTP, and what it sends would be requests that nobody
 //! has judged: it gets that answer, and its connection ends. Nothing of either is stored.
 
+use std::net::SocketAddr;
+
 use bytes::{Bytes, BytesMut};
-use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING, VIA};
+use http::header::{CONNECTION, UPGRADE, VIA};
 use http::{Method, StatusCode};
 use tinaja_http::body::Framing;
 use tinaja_http::hops::{self, Interim, via_member};
@@ -23,7 +25,7 @@ use super::tunnel::Reached;
 use super::{Caller, Front, tunnel};
 use crate::client::{Client, Connection as Speaking, Gate, H1};
 use crate::diverted::Outgoing;
-use crate::exchange::{Request, Switched, from_origin};
+use crate::exchange::{Request, Switched, from_origin, switched};
 use crate::failure::Failure;
 use crate::held::{Kept, REQUEST_BYTES, TUNNEL_BYTES};
 use crate::ids::RequestId;
@@ -72,8 +74,9 @@ impl Front {
         let mut client = H1::new(gate, judged.http11, head_only, false, shared.patience());
         let asked = async {
             let kept = shared.held.keep(TUNNEL_BYTES).ok_or(Failure::TooManyConnections)?;
-            let (mut origin, outgoing) = self.ask_to_switch(request, judged).await?;
-            let head = answer_to(&mut origin, request, &mut client, &shared.name).await?;
+            let protocols = request.asked_protocols().collect::<Vec<_>>().join(", ");
+            let (mut origin, outgoing) = self.ask_to_switch(request, judged, &protocols).await?;
+            let head = answer_to(&mut origin, (request, &protocols), &mut client, &shared.name).await?;
             Ok((origin, outgoing, head, kept))
         };
         let (origin, _outgoing, head, kept) = match asked.await {
@@ -106,8 +109,13 @@ impl Front {
         });
     }
 
-    /// Sends the request to its origin over a connection of its own.
-    async fn ask_to_switch(&self, request: &Request, judged: &Judged) -> Result<(Connection, Outgoing), Failure> {
+    /// Sends the request to its origin over a connection of its own, and asks for these protocols.
+    async fn ask_to_switch(
+        &self,
+        request: &Request,
+        judged: &Judged,
+        protocols: &str,
+    ) -> Result<(Connection, Outgoing), Failure> {
         let (ticket, shared) = (&request.ticket, &self.shared);
         // Where content ends would be the origin's to say, and not the judge's.
         if judged.framing != Framing::Length(0) {
@@ -120,13 +128,20 @@ impl Front {
         let there = ticket.chosen.map(|chosen| chosen.address.ip().to_string());
         let host = there.unwrap_or_else(|| ticket.destination.host.clone());
         let end = Destination { host, ..ticket.destination.clone() };
-        let Reached { stream, address, outgoing } = tunnel::reach(shared, &ticket.listener, asked, &end).await?;
+        let may = |address: SocketAddr| request.check_switch(asked, address.ip());
+        let reached = tunnel::reach_where(shared, &ticket.listener, asked, &end, may).await?;
+        let Reached { stream, address, outgoing } = reached;
         let target = self.exchange.origins.anywhere();
         let secured = secure(stream, &ticket.destination, &target, address);
         let late = Failure::ConnectTimeout { address };
         let (stream, _) = shared.clock.timeout(shared.limits.connect, secured).await.unwrap_or(Err(late))?;
         let mut origin = over(stream, &ticket.destination, &target, address);
         let mut head = request.head.clone();
+        for name in hops::hop_by_hop(&head.headers) {
+            head.headers.remove(&name);
+        }
+        head.headers.insert(CONNECTION, "Upgrade")?;
+        head.headers.insert(UPGRADE, protocols)?;
         head.headers.append(VIA, via_member(request.version, &shared.name))?;
         origin.send(&head).await?;
         Ok((origin, outgoing))
@@ -173,10 +188,10 @@ impl Front {
     }
 }
 
-/// The head of the origin's answer: of a 101, or of its final one. Interim ones are passed on before.
+/// The head of the origin's answer: of a 101 to one of these protocols, or of its final one. Interim ones are passed on before.
 async fn answer_to(
     origin: &mut Connection,
-    request: &Request,
+    (request, protocols): (&Request, &str),
     client: &mut H1,
     name: &str,
 ) -> Result<ResponseHead, Failure> {
@@ -193,7 +208,7 @@ async fn answer_to(
             return Err(Failure::Origin("it sends interim answers without end".into()));
         }
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
-            [CONTENT_LENGTH, TRANSFER_ENCODING].iter().for_each(|name| head.headers.remove(name));
+            switched(&mut head, protocols)?;
             head.headers.append(VIA, via_member(head.version, name))?;
             return Ok(head);
         }

@@ -26,6 +26,7 @@ use crate::current::Current;
 use crate::guests::{Guest, Guests};
 use crate::nodes::Nodes;
 use crate::storage::Storage;
+use crate::stored::Families;
 
 /// Connections that have not asked yet. One more takes the place of the one that has been there longest.
 const MOST_SILENT: usize = 64;
@@ -48,6 +49,7 @@ pub(crate) struct ControlServer {
     pub storage: Storage,
     /// What was taken back.
     pub bans: Arc<Bans>,
+    pub families: Arc<Families>,
     /// Who else hears of what is taken back.
     pub nodes: Option<Arc<Nodes>>,
     pub current: Arc<Current>,
@@ -185,7 +187,7 @@ impl ControlServer {
         let store = &self.storage;
         match ask {
             Ask::Purge { url } => match url.parse::<Url>() {
-                Ok(url) => match purge(store, &self.bans, &self.current.listeners(), &url).await {
+                Ok(url) => match purge(store, (&self.bans, &self.families), &self.current.listeners(), &url).await {
                     Ok(objects) => Answer::Purged { objects },
                     Err(error) => failed(error.to_string()),
                 },

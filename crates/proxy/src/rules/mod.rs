@@ -165,13 +165,24 @@ impl Rules {
     /// Whether a request may leave HTTP for this protocol: an `allow` rule names it. Where none does, a proxy that its clients know goes on with
     /// HTTP (RFC 9110 7.8).
     ///
-    /// Errors: a rule denies it.
+    /// Errors: a rule denies it, whatever the address is; [`Rules::check_upgrades`] tells of the others.
     pub(crate) fn opens_upgrade(&self, asked: Asked<'_>, protocol: &str) -> Result<bool, Denied> {
         let verdict = self.verdict(Asked { upgrade: Some(protocol), ..asked }, None);
         match verdict.denied_by {
             Some(number) => Err(Denied::Rule(number)),
             None => Ok(verdict.opens_upgrade),
         }
+    }
+
+    /// Whether a rule denies a request for one of these protocols, once the address is known: before, a rule for some addresses hides
+    /// all that stand behind it.
+    pub(crate) fn check_upgrades<'a>(
+        &self,
+        asked: Asked<'a>,
+        mut protocols: impl Iterator<Item = &'a str>,
+        address: IpAddr,
+    ) -> Result<(), Denied> {
+        protocols.try_for_each(|protocol| self.check_listed(Asked { upgrade: Some(protocol), ..asked }, Some(address)))
     }
 
     /// What the rules alone say, as for a reverse proxy; without an address what can be said before it is known.

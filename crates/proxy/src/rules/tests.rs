@@ -181,6 +181,34 @@ fn upgrades_are_opened_by_name() {
     assert_eq!(late.opens_upgrade(asked("POST", 80), "websocket"), Err(Denied::Rule(1)));
 }
 
+/// A rule for some addresses does not hide one about upgrades that stands behind it.
+#[test]
+fn upgrades_are_judged_again_by_address() {
+    use Action::{Allow, Deny};
+    let about = |action| Rule { upgrades: vec!["websocket".into()], ..rule(action, "", "", "", "") };
+    let rules = Rules::from(vec![rule(Allow, "", "", "", "10.0.0.0/8"), about(Deny)]);
+    let get = asked("GET", 80);
+    let check = |rules: &Rules, protocols: &[&str], address: &str| {
+        rules.check_upgrades(get, protocols.iter().copied(), address.parse().unwrap())
+    };
+    assert_eq!(rules.opens_upgrade(get, "websocket"), Ok(false), "it may be an address that is allowed");
+    for (protocols, address, verdict) in [
+        (&["websocket"][..], "1.1.1.1", Err(Denied::Rule(2))),
+        (&["tcp", "WebSocket"], "1.1.1.1", Err(Denied::Rule(2))),
+        (&["tcp"], "1.1.1.1", Ok(())),
+        (&[], "1.1.1.1", Ok(())),
+        // The rule before it allows all that goes there.
+        (&["websocket"], "10.0.0.1", Ok(())),
+    ] {
+        assert_eq!(check(&rules, protocols, address), verdict, "{protocols:?} {address}");
+    }
+    // One that opens it for some addresses only, before one that denies it.
+    let rules = Rules::from(vec![rule(Deny, "", "", "", "10.0.0.0/8"), about(Allow), rule(Deny, "", "", "", "")]);
+    assert_eq!(rules.opens_upgrade(get, "websocket"), Ok(true));
+    assert_eq!(check(&rules, &["websocket"], "1.1.1.1"), Ok(()));
+    assert_eq!(check(&rules, &["websocket"], "10.0.0.1"), Err(Denied::Rule(1)));
+}
+
 #[test]
 fn the_first_that_fits_decides() {
     use Action::{Allow, Deny};

@@ -133,19 +133,24 @@ impl Default for Families {
 impl Families {
     /// Notes that a variant of `name` is about to be stored, for requests that this one is like. The family's beginning
     /// and the variant; `None` where neither the response varies nor a rule adds anything to its name, or the family could not be kept, in time.
+    /// Where `was_removed` says that the URL was purged since it was asked for, nothing is noted: what is purged would come back. Purges have a
+    /// turn, too, so that none comes in between.
     ///
     /// Each variant writes its family anew. So a log that evicts in its order never evicts the family before it.
     pub async fn join(
         &self,
         store: &Storage,
         name: &Name,
-        response: &HeaderMap,
-        request: &HeaderMap,
+        (response, request): (&HeaderMap, &HeaderMap),
+        was_removed: impl Fn() -> bool,
     ) -> Option<(SystemTime, [u8; 16])> {
         let variant = variant(response, name.added(), request)?;
         let names = vary::fields(response)?;
-        let joined = store.clock().timeout(PATIENCE, self.join_as(store, name, variant, &names)).await;
-        joined.unwrap_or_else(|_| {
+        let joined = async {
+            let _turn = self.turn(name).await?;
+            if was_removed() { None } else { join_as(store, name, variant, &names).await }
+        };
+        store.clock().timeout(PATIENCE, joined).await.unwrap_or_else(|_| {
             tracing::debug!("the disk was too slow to note a variant, which passes without being stored");
             None
         })
@@ -156,42 +161,40 @@ impl Families {
         let [first, ..] = *name.place().digest();
         Some(self.0.get(usize::from(first) % LOCKS)?.lock().await)
     }
+}
 
-    async fn join_as(
-        &self,
-        store: &Storage,
-        name: &Name,
-        variant: [u8; 16],
-        names: &[HeaderName],
-    ) -> Option<(SystemTime, [u8; 16])> {
-        let _turn = self.turn(name).await?;
-        let before = store.find(&name.place()).await.and_then(|hit| StoredHead::decode(&hit.head));
-        let before = before.filter(|head| head.belongs_to(name.primary())).and_then(|head| Family::of(&head));
-        // An origin that varies by other fields now has other variants.
-        let added = name.added().is_some();
-        let same =
-            before.filter(|family| family.added == added && vary::fields(&family.vary).as_deref() == Some(names));
-        let mut family = same.unwrap_or_else(|| Family {
-            began: store.clock().wall(),
-            vary: names.iter().map(|name| (VARY, name.clone().into())).collect(),
-            added,
-            known: Vec::new(),
-        });
-        if let Some(gone) = family.add(variant)
-            && let Err(error) = store.remove(&name.variant_place(&gone)).await
-        {
-            tracing::warn!("a variant that had to make room was not removed: {error}");
-        }
-        let head = family.head(name)?;
-        let began = StoredHead::decode(&head)?.facts.received;
-        let hint = Hint { expected_bytes: Some(0), site: name.site(), ..Hint::default() };
-        let writer = store.put(&name.at_its_url(&name.place()), head, hint);
-        match writer.commit().await {
-            tinaja_store::Commit::Stored { .. } => Some((began, variant)),
-            tinaja_store::Commit::NotStored(why) => {
-                tracing::debug!("a URL's variants are not stored: {why}");
-                None
-            }
+/// Does it, in a turn.
+async fn join_as(
+    store: &Storage,
+    name: &Name,
+    variant: [u8; 16],
+    names: &[HeaderName],
+) -> Option<(SystemTime, [u8; 16])> {
+    let before = store.find(&name.place()).await.and_then(|hit| StoredHead::decode(&hit.head));
+    let before = before.filter(|head| head.belongs_to(name.primary())).and_then(|head| Family::of(&head));
+    // An origin that varies by other fields now has other variants.
+    let added = name.added().is_some();
+    let same = before.filter(|family| family.added == added && vary::fields(&family.vary).as_deref() == Some(names));
+    let mut family = same.unwrap_or_else(|| Family {
+        began: store.clock().wall(),
+        vary: names.iter().map(|name| (VARY, name.clone().into())).collect(),
+        added,
+        known: Vec::new(),
+    });
+    if let Some(gone) = family.add(variant)
+        && let Err(error) = store.remove(&name.variant_place(&gone)).await
+    {
+        tracing::warn!("a variant that had to make room was not removed: {error}");
+    }
+    let head = family.head(name)?;
+    let began = StoredHead::decode(&head)?.facts.received;
+    let hint = Hint { expected_bytes: Some(0), site: name.site(), ..Hint::default() };
+    let writer = store.put(&name.at_its_url(&name.place()), head, hint);
+    match writer.commit().await {
+        tinaja_store::Commit::Stored { .. } => Some((began, variant)),
+        tinaja_store::Commit::NotStored(why) => {
+            tracing::debug!("a URL's variants are not stored: {why}");
+            None
         }
     }
 }

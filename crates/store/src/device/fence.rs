@@ -120,14 +120,18 @@ mod tests {
             let hands = ManualClock::new();
             let (is_open, clock) = (Arc::new(AtomicBool::new(false)), hands.clock());
             let (path, opened) = (file.path().to_path_buf(), is_open.clone());
+            let (begins, has_begun) = std::sync::mpsc::channel();
             let opening = std::thread::spawn(move || {
+                begins.send(()).unwrap();
                 let disk = Disk::open(&path, access, &io(clock));
                 opened.store(true, Ordering::Release);
                 disk
             });
+            has_begun.recv().unwrap();
+            // Without a fence it is open within this.
             for _ in 0..100 {
                 hands.advance(PAUSE);
-                std::thread::yield_now();
+                std::thread::sleep(Duration::from_millis(1));
                 assert!(!is_open.load(Ordering::Acquire), "{access:?}: writes are on their way");
             }
             drop(held);

@@ -62,6 +62,48 @@ fn an_upgrade_is_passed_on() {
     assert!(logs.contains(&format!("\"{local}\"")) && !logs.contains("/secret"), "{logs}");
 }
 
+/// No 101 is taken that nobody has asked for by its name, and no request leaves HTTP that does not say so.
+#[test]
+fn an_upgrade_to_something_else_is_refused() {
+    let dir = TempDir::new().unwrap();
+    let certificates = make_certificates_for(dir.path(), "DNS:localhost");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let secured = Secured::before(listener.local_addr().unwrap(), &certificates);
+    let (come, heads) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, mut head, mut byte) = (stream.unwrap(), Vec::new(), [0]);
+            while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|read| read == 1) {
+                head.push(byte[0]);
+            }
+            let _ =
+                stream.write_all(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n");
+            let _ = come.send(String::from_utf8(head).unwrap().to_ascii_lowercase());
+        }
+    });
+    let port = secured.address.port();
+    let home = Home::new(&certificates.authority, &[port]);
+    let _process = home.start(&cache("localhost"));
+    let local = format!("localhost:{port}");
+    for (number, (fields, asked)) in [
+        ("Connection: Upgrade, X-Own\r\nX-Own: 1\r\nUpgrade: h2c, websocket\r\n", Some("upgrade: websocket\r\n")),
+        ("Connection: Upgrade, close\r\nUpgrade: h2c, h2c\r\n", None),
+        ("Connection: close\r\nUpgrade: websocket\r\n", None),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let request = format!("GET /{number} HTTP/1.1\r\nHost: {local}\r\n{fields}\r\n");
+        let got = home.openssl(&local, Some("localhost"), &request);
+        assert!(got.starts_with("HTTP/1.1 502 "), "{fields}: {got}");
+        let head = heads.recv().unwrap();
+        assert!(head.starts_with(&format!("get /{number} ")), "{head}");
+        let upgrade = head.lines().find(|line| line.starts_with("upgrade:"));
+        assert_eq!(upgrade, asked.map(str::trim_end), "{fields}: {head}");
+        assert!(!head.contains("x-own"), "{head}");
+    }
+}
+
 /// A simple index (PEP 503) with one wheel, from nginx, for pip on machines of their own.
 #[test]
 fn pip_fetches_once_for_all() {

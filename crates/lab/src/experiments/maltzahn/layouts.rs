@@ -187,7 +187,8 @@ fn measure(setup: &Setup, load: &Load, memory_bytes: u64, layout: &Layout) -> Re
     let disk_bytes = (load.bytes + load.objects * 8192 + (256 << 20)).next_multiple_of(1 << 20);
     let mapped_bytes = (load.segment_bytes + load.segment_bytes / 8 + (1 << 20)).next_multiple_of(8192);
     let files = Ground::make(setup, disk_bytes)?;
-    let apart = layout.packing.map(|_| Ground::make(setup, mapped_bytes + (128 << 20))).transpose()?;
+    // Inodes take a sixteenth of it, and a journal of its own.
+    let apart = layout.packing.map(|_| Ground::make(setup, mapped_bytes / 8 * 9 + (256 << 20))).transpose()?;
     // A process's counters do not tell one file from another.
     let apart_counted = apart.as_ref().filter(|apart| matches!(apart, Ground::Disk(_)));
     let mapped = layout.packing.map(|packing| Mapped {

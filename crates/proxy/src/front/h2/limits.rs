@@ -35,6 +35,9 @@ pub(super) const IN_A_ROW: u32 = 64;
 /// way while the next is fetched. More would be held for each stream of a client that reads slowly.
 pub(super) const SEND_BUFFER_BYTES: usize = 32 * 1024;
 
+/// Of an answer that is being carried out, what may be in memory for what `h2` has of it: that, and the rest of the part that it ends in.
+pub(super) const STREAM_BYTES: usize = SEND_BUFFER_BYTES + 16 * 1024;
+
 /// Streams that the client opened and reset before the proxy looked at them (rapid reset). They cost memory that the
 /// limit of streams at once does not count.
 const UNSEEN_RESETS: usize = 20;

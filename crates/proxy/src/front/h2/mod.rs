@@ -125,7 +125,7 @@ impl Front {
         let Ok(Ok(connection)) = clock.timeout(limits.head, handshake).await else { return };
         watch.hold_back();
         let (tasks, phase, last, clock) = (JoinSet::new(), Phase::Open, clock.now(), clock.clone());
-        let behind = Behind::new(&self.shared.held, limits.client_stall, clock.now());
+        let behind = Behind::new(&self.shared.held, caller.neighbour, limits.client_stall, clock.now());
         let mut session = Session { connection, watch, tasks, phase, last, clock, behind };
         let mut stop = pin!(stopped(stopping.clone()));
         // The connection's own place in the crowd is good for one stream.
@@ -136,7 +136,7 @@ impl Front {
                 session.behind.give_back(&mut kept);
             }
             let waiting = Waiting {
-                alone: sending.then_some(session.last),
+                alone: sending,
                 streams: session.tasks.len(),
                 full: session.tasks.len() >= limits.streams as usize,
                 until: deadline(limits, &session),
@@ -191,10 +191,14 @@ impl Front {
                     tracing::debug!(%error, "a connection over HTTP/2 failed");
                     break;
                 }
-                Event::LetGo => break,
+                Event::LetGo => {
+                    session.watch.abandon();
+                    break;
+                }
                 Event::Sent => session.last = session.clock.now(),
                 Event::Stalled => {
                     tracing::debug!("a client over HTTP/2 took nothing of its answers for too long");
+                    session.watch.abandon();
                     break;
                 }
                 Event::Content if caller.neighbour => {}
@@ -255,8 +259,8 @@ impl Session {
 }
 
 struct Waiting {
-    /// Set where nothing but what the client has to take is waited for: since when something else happened.
-    alone: Option<Instant>,
+    /// Nothing but what the client has to take is waited for.
+    alone: bool,
     /// So many requests are being carried out.
     streams: usize,
     /// As many requests are being carried out as may be: no more are taken.
@@ -317,7 +321,7 @@ async fn next(
     let mut timer = pin!(clock.timer(Duration::ZERO));
     poll_fn(|cx| {
         loop {
-            let is_full = behind.is_full();
+            let is_full = behind.is_full(waiting.streams);
             let accepted = if waiting.full || is_full {
                 connection.poll_closed(cx).map(|closed| closed.err().map(Err))
             } else {
@@ -327,7 +331,7 @@ async fn next(
                 return Poll::Ready(Event::Accepted(accepted));
             }
             // What has been sent meanwhile may have made room for streams that wait, which nobody tells of again.
-            if !is_full || behind.is_full() {
+            if !is_full || behind.is_full(waiting.streams) {
                 break;
             }
         }
@@ -347,13 +351,16 @@ async fn next(
         if let Poll::Ready(Err(error)) = watch.poll_send(cx) {
             return Poll::Ready(Event::Broken(error));
         }
+        if let Some(most) = behind.send_buffer() {
+            watch.bound_send_buffer(most);
+        }
         if behind.look(watch.waits().1, waiting.streams, clock, cx).is_err() {
             return Poll::Ready(Event::LetGo);
         }
-        if waiting.alone.is_some() && !is_sending(connection, watch) {
+        if waiting.alone && !is_sending(connection, watch) {
             return Poll::Ready(Event::Sent);
         }
-        let stalled = waiting.alone.map(|since| behind.stalled(since));
+        let stalled = waiting.alone.then(|| behind.stalled());
         let Some(until) = [slow_head, stalled, waiting.until].into_iter().flatten().min() else {
             return Poll::Pending;
         };

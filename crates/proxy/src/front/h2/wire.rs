@@ -108,6 +108,19 @@ impl Watch {
         Poll::Ready(Ok(()))
     }
 
+    /// Where the client's connection takes no more, the system holds no more than `most` bytes of what is sent from now on.
+    pub fn bound_send_buffer(&self, most: usize) {
+        let passing = self.0.lock();
+        if passing.blocked || passing.unflushed {
+            passing.stream.bound_send_buffer(most);
+        }
+    }
+
+    /// See [`Stream::abandon`].
+    pub fn abandon(&self) {
+        self.0.lock().stream.abandon();
+    }
+
     /// Whether something waits for the client's connection, and how many bytes are held here and by the system then.
     pub fn waits(&self) -> (bool, usize) {
         let passing = self.0.lock();
