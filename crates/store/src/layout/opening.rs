@@ -41,7 +41,7 @@ pub fn open_log(
     }
     let segments = entries.map(|entries| {
         let closed = (found.floor.0..found.next.0).step_by(layout.region_bytes as usize).map(Place);
-        Arc::new(Segments::new(device.clock().clone(), layout, entries, closed, Some(found.next)))
+        Arc::new(Segments::new(device.clock().clone(), layout, entries, closed, Some(found.next)).in_turn())
     });
     let frontier = Frontier::start(device.clone(), layout, stamp, found.next, flush_every, segments);
     let damaged = scan.damaged.borrow().len() as u64;

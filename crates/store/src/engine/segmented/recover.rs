@@ -15,6 +15,7 @@ use crate::engine::Place;
 use crate::engine::segments::{Index, SLOT_BITS};
 use crate::index::Sets;
 use crate::layout::opening::{OpenedLog, open_log};
+use crate::layout::segments::MOST_PASSED;
 use crate::layout::{Frontier, Segments, SnapshotHeader, Snapshots};
 
 /// What was found: an index ready for use, and the frontier it goes on at.
@@ -61,7 +62,7 @@ pub fn open(device: &Arc<dyn Device>, options: &SegmentedOptions) -> Result<Open
     Ok(opened)
 }
 
-/// The index and the segments as they were saved; `None` if they are damaged, or leave no segment to go on with.
+/// The index and the segments as they were saved; `None` if they are damaged.
 fn as_saved(
     device: &Arc<dyn Device>,
     options: &SegmentedOptions,
@@ -85,10 +86,13 @@ fn as_saved(
     let homes = decode_homes(&homes, options);
     // Not the newest of those saved: one that was given up is not among them, and its places were given out.
     let last = layout.region_of(Place(header.up_to.0 >> 1));
-    let new = |homes, current| Segments::new(device.clock().clone(), layout, options.entries(), homes, current);
-    let old = new(homes.iter().copied(), Some(last));
-    let next = old.next_after(last)?;
-    let segments = Arc::new(new(homes.iter().copied(), Some(next)));
+    let is_free = |place: &Place| homes.iter().all(|home| layout.region_number(*home) != layout.region_number(*place));
+    let behind = |step: u64| Place(last.0 + step * layout.region_bytes);
+    // Where none is free that the log may go on in, the next one is evicted.
+    let next = (1..=MOST_PASSED as u64 + 1).map(behind).find(is_free).unwrap_or(behind(1));
+    let homes = homes.iter().copied().filter(|home| layout.region_number(*home) != layout.region_number(next));
+    let segments = Segments::new(device.clock().clone(), layout, options.entries(), homes, Some(next));
+    let segments = Arc::new(segments.in_turn());
     let frontier = Frontier::start(device.clone(), layout, stamp, next, flush_every, Some(segments.clone()));
     let index = Index::over(sets, segments, layout);
     index.drop_homeless(|_| false);
