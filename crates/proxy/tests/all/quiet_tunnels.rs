@@ -81,6 +81,8 @@ fn the_quietest_are_closed_for_others() {
     let closed = tunnels.iter_mut().filter_map(|stream| (!echoes(stream)).then_some(())).count();
     assert_eq!(closed as f64, let_go);
     eventually("the log says why", || {
+        // What is logged is written out by the clock.
+        hand.advance(Duration::from_secs(1));
         let text = std::fs::read_to_string(&log).unwrap();
         let records = text.lines().filter_map(|line| tinaja_logs::json::parse(line).ok());
         records.filter(|record| record.why.as_ref().is_some_and(|why| why.contains("nothing moved in it"))).count()
