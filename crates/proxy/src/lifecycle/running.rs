@@ -224,7 +224,7 @@ async fn give_back_heap(held: Arc<Held>, clock: Clock) {
         clock.timer(LOOK_AT_HEAP_EVERY).await;
         if held.has_fallen() {
             // It takes a moment, and requests go on meanwhile.
-            let _ = tokio::task::spawn_blocking(trim_heap).await;
+            let _ = clock.block(trim_heap).await;
         }
     }
 }

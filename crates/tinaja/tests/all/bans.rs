@@ -83,7 +83,7 @@ fn each_way_to_name_objects() {
         (&["purge", "--all", "--regex", "("], "unclosed group"),
         (&["purge", "--all", "--regex", "((a{100}){100}){100}"], "256 KiB"),
         (&["purge", "--all", "--host", "a.example:80"], "without a port"),
-        (&["purge", "--tag", "x", "--host", "a", "--host", "b"], "--host once"),
+        (&["purge", "--tag", "x", "--host", "a", "--host", "b"], "give one host"),
     ] {
         let (code, said) = run(&setup, args);
         assert!(code != Some(0) && said.contains(why), "{args:?}: {said}");
