@@ -245,9 +245,7 @@ impl Held {
         self.add(&mut inside, bytes);
         Ok(inside.enter(bytes, Order::Amid))
     }
-}
 
-impl Held {
     /// Somebody who waits amid a message has so many bytes now, and waits as long as before.
     ///
     /// Errors: there is no room for them, or others need it more: nobody goes for one who has waited longer.

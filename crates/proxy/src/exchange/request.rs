@@ -328,7 +328,7 @@ impl Request {
         hops::upgrades(self.head.headers.as_map()).filter(move |_| !is_http10)
     }
 
-    /// Whether it says how many hops it may still go (RFC 9110 7.6.2). They are counted where requests stay with HTTP, and so does it.
+    /// Whether it says how many hops it may still go (RFC 9110 7.6.2). Such a request stays with HTTP, where hops are counted.
     pub fn counts_hops(&self) -> bool {
         *self.method() == Method::OPTIONS && self.head.headers.contains_key(MAX_FORWARDS)
     }

@@ -5,7 +5,8 @@
 //! next request is judged as ever.
 //!
 //! A client that takes this proxy for the origin, inside an intercepted tunnel or on a connection that the kernel sent here, needs no rule.
-//! Its head goes to the origin, with what it asks for other than HTTP. If the origin says 101 to that, all that follows is passed on both ways: the tunnel is one again, but
+//! Its head goes to the origin, with the protocols that it asks for and that are not HTTP. If the origin says 101 to one of them, all
+//! that follows is passed on both ways: the tunnel is one again, but
 //! for its TLS, which is checked as ever. If it does not, the client still speaks HTTP, and what it sends would be requests that nobody
 //! has judged: it gets that answer, and its connection ends. Nothing of either is stored.
 

@@ -388,7 +388,7 @@ mod tests {
 
     /// Where the cleaner was late and a segment that had been passed over was free again, the log once grew into that one, nearly a
     /// lap further on: after a crash nobody looked so far for what had been written last, and all that was skipped was given up. A
-    /// removal that had been acknowledged was undone, and so was a flush of whole segments (twice in 700 kills on a busy machine).
+    /// removal that had been acknowledged was undone, and so was a flush of whole segments (twice in 900 kills on a busy machine).
     #[test]
     fn a_log_in_turn_waits_for_what_is_to_be_cleaned() {
         let segments = segments().in_turn();
