@@ -13,6 +13,9 @@ use super::member::{MEMBER, Part};
 use crate::error::LabError;
 use crate::peers::needs_root;
 
+/// How long after the last request idle nodes are measured.
+const SETTLES: Duration = Duration::from_secs(1);
+
 /// See the module. Dropped, they end.
 pub struct Crew(Vec<Hand>);
 
@@ -74,8 +77,10 @@ impl Crew {
         Ok(Ran { counts: counted, took, proxies: after.0 - cpu.0, passive: after.1 - cpu.1 })
     }
 
-    /// Of one processor, what all of them take together while nobody asks for anything.
+    /// Of one processor, what all of them take together while nobody asks for anything, and what was on its way when the last request
+    /// ended has come: for half a second after it, nodes that got more messages than they could take have both processors busy.
     pub fn idle(&self, lasts: Duration) -> f64 {
+        std::thread::sleep(SETTLES);
         let (began, before) = (Instant::now(), self.cpu());
         std::thread::sleep(lasts);
         let after = self.cpu();
