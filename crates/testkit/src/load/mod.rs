@@ -6,6 +6,7 @@
 mod client;
 mod h1;
 mod h2;
+mod https;
 mod streams;
 
 use std::net::SocketAddr;
@@ -19,6 +20,7 @@ use tokio::task::JoinSet;
 
 use crate::body::Pattern;
 use crate::client::says_hit;
+pub use https::Https;
 pub use streams::Streams;
 
 /// A request and its answer must be over within this.

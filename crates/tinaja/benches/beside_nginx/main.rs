@@ -6,9 +6,14 @@
 //!
 //! `cargo bench -p tinaja -- --http2` measures memory hits over HTTP/2 by TLS beside nginx and H2O, and writes `docs/bench/http2.md`;
 //! `--before PROGRAM` adds another program of ours, in the same rounds.
+//!
+//! `cargo bench -p tinaja -- --intercepted` measures hits, handshakes and certificates of an intercepting proxy beside nginx, which ends TLS, and
+//! beside Squid, and writes `docs/bench/intercepted.md`. Squid with TLS is Debian's `squid-openssl`, which apt fetches and which is unpacked
+//! for the run alone.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 mod http2;
+mod intercepted;
 mod load;
 mod origin;
 mod report;
@@ -42,6 +47,9 @@ fn main() {
     load::pin(std::process::id(), LOADING);
     if flags.iter().any(|flag| flag == "--http2") {
         return report::write_http2(&http2::measure(value("--before").map(Path::new)));
+    }
+    if flags.iter().any(|flag| flag == "--intercepted") {
+        return report::write_intercepted(&intercepted::measure());
     }
     let origin = origin::start(BODY_BYTES);
     if let Some(only) = value("--only") {

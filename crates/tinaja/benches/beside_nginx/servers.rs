@@ -18,7 +18,7 @@ use tinaja_testkit::tools;
 use tinaja_testkit::wait::wait_for;
 
 /// Has nginx keep its files open.
-const OPEN_FILES: &str = "open_file_cache max=20000 inactive=10m; open_file_cache_valid 10m;";
+pub const OPEN_FILES: &str = "open_file_cache max=20000 inactive=10m; open_file_cache_valid 10m;";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -46,6 +46,10 @@ pub enum Kind {
     NginxByTls,
     /// [`Kind::NginxWithOpenFiles`], by TLS and HTTP/2.
     NginxByTlsWithOpenFiles,
+    /// A forward proxy that intercepts.
+    TinajaIntercepting,
+    /// The same, of Squid's (ssl-bump).
+    SquidBumping,
     /// Files in the page cache, by TLS and HTTP/2: it keeps no answers of other servers.
     H2o,
 }
@@ -53,7 +57,7 @@ pub enum Kind {
 impl Kind {
     pub fn name(self) -> &'static str {
         match self {
-            Kind::TinajaInMemory | Kind::TinajaOnDisk | Kind::TinajaByTls => "tinaja",
+            Kind::TinajaInMemory | Kind::TinajaOnDisk | Kind::TinajaByTls | Kind::TinajaIntercepting => "tinaja",
             Kind::Nginx | Kind::NginxByTls => "nginx",
             Kind::NginxWithOpenFiles | Kind::NginxByTlsWithOpenFiles => "nginx, open_file_cache",
             Kind::NginxInTmpfs => "nginx, files in tmpfs",
@@ -61,6 +65,7 @@ impl Kind {
             Kind::TrafficServer | Kind::TrafficServerOnDisk => "traffic server",
             Kind::OlderByTls => "tinaja, before",
             Kind::H2o => "h2o, files",
+            Kind::SquidBumping => "squid",
         }
     }
 }
@@ -92,6 +97,11 @@ pub enum Server {
         _dir: TempDir,
         address: SocketAddr,
     },
+    Squid {
+        process: Process,
+        _dir: TempDir,
+        address: SocketAddr,
+    },
     H2o {
         process: Process,
         _dir: TempDir,
@@ -118,7 +128,13 @@ impl Server {
             Kind::Varnish => varnish(origin),
             Kind::TrafficServer => traffic_server(origin, "256M"),
             Kind::TrafficServerOnDisk => traffic_server(origin, "0"),
-            Kind::TinajaByTls | Kind::OlderByTls | Kind::NginxByTls | Kind::NginxByTlsWithOpenFiles | Kind::H2o => {
+            Kind::TinajaByTls
+            | Kind::OlderByTls
+            | Kind::NginxByTls
+            | Kind::NginxByTlsWithOpenFiles
+            | Kind::TinajaIntercepting
+            | Kind::SquidBumping
+            | Kind::H2o => {
                 panic!("{kind:?} takes a certificate")
             }
         }
@@ -147,6 +163,7 @@ impl Server {
             | Server::TinajaByTls { address, .. }
             | Server::Varnish { address, .. }
             | Server::Ats { address, .. }
+            | Server::Squid { address, .. }
             | Server::H2o { address, .. } => *address,
         }
     }
@@ -157,6 +174,7 @@ impl Server {
             Server::Nginx { process, .. }
             | Server::TinajaByTls { process, .. }
             | Server::Ats { process, .. }
+            | Server::Squid { process, .. }
             | Server::H2o { process, .. } => process.pid(),
             Server::Varnish { child, .. } => *child,
         }
@@ -267,7 +285,8 @@ fn nginx(origin: SocketAddr, more: &str, dir: TempDir) -> Server {
     nginx_by(origin, more, dir, None)
 }
 
-fn nginx_by(origin: SocketAddr, more: &str, dir: TempDir, tls: Option<&Certificates>) -> Server {
+/// One that ends TLS, if it has a certificate; with these settings more.
+pub fn nginx_by(origin: SocketAddr, more: &str, dir: TempDir, tls: Option<&Certificates>) -> Server {
     let (by, tls) = tls.map_or_else(Default::default, |files| {
         let (certificate, key) = (files.certificate.display(), files.key.display());
         (" ssl http2", format!("ssl_certificate {certificate}; ssl_certificate_key {key};"))
