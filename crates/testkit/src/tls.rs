@@ -4,11 +4,12 @@ use std::fs::File;
 use std::io::BufReader;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{HandshakeKind, ServerConfig};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio_rustls::TlsAcceptor;
@@ -19,6 +20,7 @@ use crate::nginx::Certificates;
 pub struct Secured {
     /// Where it listens.
     pub address: SocketAddr,
+    resumed: Arc<AtomicUsize>,
     _runtime: Runtime,
 }
 
@@ -34,17 +36,27 @@ impl Secured {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
+        let counted = Arc::new(AtomicUsize::new(0));
+        let resumed = counted.clone();
         runtime.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let acceptor = acceptor.clone();
+                let (acceptor, resumed) = (acceptor.clone(), resumed.clone());
                 tokio::spawn(async move {
                     // Clients that do not take the certificate leave here.
                     let Ok(mut secured) = acceptor.accept(stream).await else { return };
+                    if secured.get_ref().1.handshake_kind() == Some(HandshakeKind::Resumed) {
+                        resumed.fetch_add(1, Relaxed);
+                    }
                     let Ok(mut plain) = TcpStream::connect(behind).await else { return };
                     let _ = tokio::io::copy_bidirectional(&mut secured, &mut plain).await;
                 });
             }
         });
-        Secured { address, _runtime: runtime }
+        Secured { address, resumed: counted, _runtime: runtime }
+    }
+
+    /// How many connections went on from a session before.
+    pub fn resumed(&self) -> usize {
+        self.resumed.load(Relaxed)
     }
 }

@@ -129,6 +129,7 @@ fn own(tls: &OriginTls, trust: &Trust, http2: bool, clock: &Clock) -> Result<(u6
             builder.with_client_auth_cert(chain, key).map_err(unfit)?
         }
     };
+    config.resumption = trust.resumption();
     if http2 {
         config.alpn_protocols = vec![ALPN_HTTP2.to_vec(), b"http/1.1".to_vec()];
     }

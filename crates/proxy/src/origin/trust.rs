@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustls::client::{WantsClientCert, WebPkiServerVerifier};
+use rustls::client::{Resumption, WantsClientCert, WebPkiServerVerifier};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, Der, TrustAnchor};
@@ -140,8 +140,18 @@ impl Trust {
     /// How origins are spoken to that have no settings of their own; nothing where the library lacks what it takes, which no system
     /// does.
     pub(super) fn config(&self) -> Option<Arc<ClientConfig>> {
-        let make = || Some(Arc::new(self.builder(None).ok()?.with_no_client_auth()));
+        let make = || {
+            let mut config = self.builder(None).ok()?.with_no_client_auth();
+            config.resumption = self.resumption();
+            Some(Arc::new(config))
+        };
         self.config.get_or_init(make).clone()
+    }
+
+    /// Whether TLS sessions go on from one before. Not where there are lists: whoever goes on shows no certificate, and a list that expired
+    /// since would not be looked at.
+    pub(super) fn resumption(&self) -> Resumption {
+        if self.lists.is_empty() { Resumption::default() } else { Resumption::disabled() }
     }
 
     /// The beginning of how origins are spoken to: with these authorities, or with the system's and the operator's.

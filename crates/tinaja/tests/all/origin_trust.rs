@@ -150,6 +150,26 @@ fn an_expired_list_is_said_and_its_authoritys_origins_are_refused() {
     assert_eq!(home.get(&url, &[]).status, 200);
 }
 
+/// Whoever goes on from a TLS session shows no certificate again: a list that had expired since was not looked at.
+#[test]
+fn with_a_list_no_session_goes_on_from_one_before() {
+    let two = Two::new();
+    let (origin, known) = answering("Connection: close\r\nCache-Control: no-store\r\n", &two.known);
+    let home = Home::new(&two.known.authority, &[known.address.port()]);
+    let _process = home.start(&cache("localhost"));
+    let ask = || {
+        for n in 0..4 {
+            assert_eq!(home.get(&format!("https://localhost:{}/{n}", known.address.port()), &[]).status, 200);
+        }
+    };
+    ask();
+    let before = known.resumed();
+    assert!(before > 0, "without a list they do");
+    reload(&home, &(setting("crl_file", &revoke(&two.known, &[], None)) + &cache("localhost")));
+    ask();
+    assert_eq!((known.resumed(), origin.count()), (before, 8));
+}
+
 #[test]
 fn files_of_no_use_are_refused_with_the_line_at_the_start_and_at_a_reload() {
     let two = Two::new();
