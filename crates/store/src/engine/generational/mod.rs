@@ -48,4 +48,4 @@ mod void;
 
 pub use engine::Generational;
 pub use options::GenerationalOptions;
-pub use record::GENERATIONAL;
+pub use record::{GENERATIONAL, TWO_SETS};
