@@ -37,8 +37,7 @@ const LEAST_OBJECT_BYTES: u64 = 256;
 impl GenerationalOptions {
     /// How a disk of `bytes`, of which the first `reserved` are taken, becomes segments for objects of such a mean size. There
     /// are four times as many slots as objects of that size have room, since small ones stay longest. A segment is a 64th of the
-    /// disk, 256 KiB to 8 MiB.
-    /// `None` if the disk is too small.
+    /// disk, 256 KiB to 8 MiB. `None` if the disk is too small.
     pub fn plan(bytes: u64, reserved: u64, mean_object_bytes: u64, stamp: Stamp, choices: Choices) -> Option<Self> {
         let most_segments = 128 + bytes / (8 << 20);
         let slots = bytes / (mean_object_bytes / 4).max(64);

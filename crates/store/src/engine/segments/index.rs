@@ -64,7 +64,8 @@ impl Index {
 
     /// Whether something may have been displaced where an object of this hash belongs.
     pub fn may_displace(&self, id_low: u64) -> bool {
-        self.displaced.as_ref().is_none_or(|displaced| displaced.is_in(self.sets.set_of(id_low)))
+        let pair = || self.pair(self.sets.set_of(id_low), fingerprint(id_low));
+        self.displaced.as_ref().is_none_or(|displaced| displaced.is_in(pair()))
     }
 
     /// Bytes of memory.
@@ -72,17 +73,21 @@ impl Index {
         self.sets.allocated_bytes() + self.displaced.as_ref().map_or(0, Displaced::allocated_bytes)
     }
 
-    /// What had this fingerprint in that set, or belongs into that set, is displaced. It is locked. Objects of that fingerprint that are of the
-    /// other set as well may have lain there.
+    /// What had this fingerprint and lay in that set, or belongs there, is displaced. Its shard is locked.
     fn note_displaced(&self, set: u64, fingerprint: u16) {
         if let Some(displaced) = &self.displaced {
-            displaced.note(set);
-            displaced.note(self.other(set, fingerprint));
+            displaced.note(self.pair(set, fingerprint));
         }
     }
 
     fn other(&self, set: u64, fingerprint: u16) -> u64 {
-        self.choices.other(set, fingerprint, self.sets.beside(set))
+        self.choices.other(set, fingerprint, || self.sets.beside(set))
+    }
+
+    /// The one of the two sets that stands for both. Which it is follows from the fingerprint, so that all sets stand for as many.
+    fn pair(&self, set: u64, fingerprint: u16) -> u64 {
+        let other = self.other(set, fingerprint);
+        if fingerprint & 1 == 0 { set.min(other) } else { set.max(other) }
     }
 
     /// The sets themselves.
@@ -157,7 +162,7 @@ impl Index {
     fn insert_low<W: Ord>(&self, id_low: u64, place: Place, worth: impl Fn(u8, Place) -> W) {
         let wanted = fingerprint(id_low);
         let lost = self.with(id_low, |set| {
-            let same = || set.slots().find(|(_, slot)| slot.position.is_some() && slot.fingerprint == wanted);
+            let same = || set.slots().find(|(_, slot)| slot.fingerprint == wanted && slot.position.is_some());
             let own = || set.slots().find(|(_, slot)| slot.remembers(wanted));
             let free = || self.free(set);
             let least = || set.slots().min_by_key(|(_, slot)| self.place(slot).map(|place| worth(slot.hits, place)));
@@ -182,10 +187,17 @@ impl Index {
 
     /// A free slot, of the set that has more of them: one that remembers nothing, or has long remembered what it does.
     fn free(&self, sets: &format::Sets<'_>) -> Option<(usize, Slot)> {
-        let free = || sets.slots().filter(|(_, slot)| self.place(slot).is_none());
-        let of_first = free().filter(|(way, _)| *way < WAYS).count();
-        let is_first = 2 * of_first >= free().count();
-        free().filter(|(way, _)| (*way < WAYS) == is_first).min_by_key(|(_, slot)| slot.hits)
+        let mut found: [(usize, Option<(usize, Slot)>); 2] = [(0, None); 2];
+        for (way, slot) in sets.slots().filter(|(_, slot)| self.place(slot).is_none()) {
+            let [first, other] = &mut found;
+            let (count, best) = if way < WAYS { first } else { other };
+            *count += 1;
+            if best.is_none_or(|(_, best)| slot.hits < best.hits) {
+                *best = Some((way, slot));
+            }
+        }
+        let [(of_first, first), (of_other, other)] = found;
+        if of_first >= of_other { first } else { other }
     }
 
     /// Change the slot of a fingerprint, if `which` says yes to it; what it was before if so.
