@@ -1,5 +1,7 @@
 //! Sets of slots in shards: a set is a few dozen bytes, copied out or changed under its shard's lock.
 
+use std::ops::Range;
+
 use crate::memory::Parts;
 
 /// Bytes of one shard at the most. Small enough that two threads seldom meet in one, large enough that locks cost
@@ -71,6 +73,27 @@ impl Sets {
         let mut shard = self.shards.lock((set / self.sets_per_shard) as usize)?;
         let at = (set % self.sets_per_shard) as usize * self.set_bytes;
         shard.get_mut(at..at + self.set_bytes).map(work)
+    }
+
+    /// Look at or change two sets of one shard, with it locked; the second is empty if it is the first, or not in that shard.
+    /// `None` if there is no first one. `work` must be short.
+    pub fn with_two<T>(&self, set: u64, other: u64, work: impl FnOnce(&mut [u8], &mut [u8]) -> T) -> Option<T> {
+        let mut shard = self.shards.lock((set / self.sets_per_shard) as usize)?;
+        let bytes = |set: u64| {
+            let at = (set % self.sets_per_shard) as usize * self.set_bytes;
+            at..at + self.set_bytes
+        };
+        if other == set || other / self.sets_per_shard != set / self.sets_per_shard {
+            return shard.get_mut(bytes(set)).map(|set| work(set, &mut []));
+        }
+        let [set, other] = shard.get_disjoint_mut([bytes(set), bytes(other)]).ok()?;
+        Some(work(set, other))
+    }
+
+    /// The sets that lie in one shard with this one.
+    pub fn beside(&self, set: u64) -> Range<u64> {
+        let first = set / self.sets_per_shard * self.sets_per_shard;
+        first..(first + self.sets_per_shard).min(self.sets)
     }
 
     /// Bytes allocated: the slots, and the shards' locks and pointers.

@@ -7,6 +7,7 @@ use std::path::Path;
 use bytes::Bytes;
 use tempfile::TempDir;
 use tinaja_store::contract::bytes_of;
+use tinaja_store::engine::generational::TWO_SETS;
 use tinaja_store::engine::hashcache::settings::POSITIONS_APART;
 use tinaja_store::engine::registry::{Ask, Identity};
 use tinaja_store::layout::{Stamp, Superblock};
@@ -185,6 +186,9 @@ fn every_geometry_is_made_or_refused() {
 fn superblocks_are_those_of_the_golden_file() {
     assert_eq!(superblocks(false), include_str!("../golden/superblocks-v2.txt"));
     assert_eq!(superblocks(true), include_str!("../golden/superblocks-ahead-v2.txt"));
+    // Whose objects may be in two sets of the index.
+    let two_sets = superblock(engines::GENERATIONAL, &Settings::new());
+    assert_eq!(two_sets, include_str!("../golden/superblock-generational-2.txt"));
     // Of version 3, whose sections are longer.
     let damelo = superblock(engines::DAMELO, &Settings::new());
     assert_eq!(damelo, include_str!("../golden/superblock-damelo-v3.txt"));
@@ -228,12 +232,33 @@ fn of_the_version_before_logs_are_opened_and_tables_refused() {
     }
 }
 
+/// A cache of `generational` from before an object could be in two sets is used on, with one, also when it is stopped and opened again.
+#[test]
+fn with_one_set_for_each_object_generational_is_used_as_it_was() {
+    let golden = include_str!("../golden/superblocks-v2.txt");
+    let line = golden.lines().find_map(|line| line.strip_prefix("generational ")).unwrap();
+    let mut block: Vec<_> = (0..144).map(|n| u8::from_str_radix(&line[2 * n..2 * n + 2], 16).unwrap()).collect();
+    block.resize(4096, 0);
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = dir.path().join("tinaja.cache");
+    fs::write(&path, &block).unwrap();
+    fs::File::options().write(true).open(&path).unwrap().set_len(64 << 20).unwrap();
+    for round in 0..3 {
+        let cache = Cache::open(CacheOptions::new(dir.path()).flush_every(None)).unwrap();
+        (0..round * 500).for_each(|n| assert_eq!(found(&cache, n), Some(bytes_of(n, 3000)), "{n} in round {round}"));
+        (round * 500..(round + 1) * 500).for_each(|n| put(&cache, n, 3000));
+        drop(cache);
+        assert_eq!(fs::read(&path).unwrap()[..144], block[..144]);
+    }
+}
+
 /// Those of engines that read related objects together, or those of all that need not.
 fn superblocks(prefetch: bool) -> String {
     let all = engines::on_devices();
     let some = all.iter().filter(|engine| engine.has(&engines::PREFETCH) || !prefetch);
     let some = some.filter(|engine| *engine != engines::DAMELO);
-    some.map(|engine| superblock(engine, &Settings::new().with(&engines::PREFETCH, prefetch.into()))).collect()
+    let settings = Settings::new().with(&engines::PREFETCH, prefetch.into()).with(&TWO_SETS, 0);
+    some.map(|engine| superblock(engine, &settings)).collect()
 }
 
 /// A superblock's first 144 bytes, or more if its section is longer, behind the engine's name.

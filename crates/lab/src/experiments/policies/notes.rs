@@ -24,7 +24,7 @@ pub fn notes() -> Vec<String> {
          however large. `scripts/policies-check` compares all of them with libCacheSim.",
         "The table of engines has the engines themselves, over disks in memory, with nothing kept in memory and the default average \
          object size; each hit is read and compared. The one of this policy has places for four times as many objects as a disk of \
-         that average holds; objects lost to full sets are of these places, and are those that are worth least in their set. Its ghosts \
+         that average holds; objects lost to full sets are of these places, and are those that are worth least in their two sets. Its ghosts \
          are what empty places remember: who has left, until the place is taken. A segment that leaves says so in one block at its end, in \
          the simulation too. Where it leaves young, and a newer version, a removal or a full set had displaced something, marks of \
          removal say so again, which the simulation has not. On a busy machine it finds half a point less, for what cleans is a thread.",

@@ -35,7 +35,7 @@ const FREE: u64 = 2;
 
 /// Logs by class of size and generation. Memory: its index, a batch for each log in use, the policy's tables (2.5 KiB a log),
 /// and one segment while one is cleaned.
-pub struct Generational(Arc<Inner>);
+pub struct Generational(pub(super) Arc<Inner>);
 
 pub(super) struct Inner {
     pub(super) options: GenerationalOptions,

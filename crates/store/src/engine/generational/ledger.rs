@@ -9,10 +9,12 @@
 //! 32  u32  objects                          36  u8   log      37  u8  1 if it is being written      38  u16  0
 //! ```
 //!
-//! What the pages have beyond that is padding.
+//! Behind that is what the policy has learned, as [`Generations::save`] has it, where the pages have room for it: in caches with one
+//! set for each object they may not. What they have beyond that is padding.
 
 use super::tally::Known;
 use crate::layout::take::{take, take_u32, take_u64};
+use crate::replace::Generations;
 use crate::terms::Place;
 
 const HEADER_BYTES: u64 = 32;
@@ -21,6 +23,11 @@ const SEGMENT_BYTES: u64 = 40;
 /// Bytes that a ledger of so many segments takes.
 pub fn bytes_for(segments: u64) -> u64 {
     HEADER_BYTES + segments * SEGMENT_BYTES
+}
+
+/// The same with what the policy has learned.
+pub fn bytes_with_learned_for(segments: u64) -> u64 {
+    bytes_for(segments) + Generations::saved_bytes(segments) as u64
 }
 
 /// See the module.
@@ -34,6 +41,8 @@ pub struct Ledger {
     pub now: u64,
     /// Of each segment what is known, and whether it was being written.
     pub segments: Vec<(Known, bool)>,
+    /// What the policy has learned, and padding. Nothing, or too little, if there was no room.
+    pub learned: Vec<u8>,
 }
 
 impl Ledger {
@@ -50,6 +59,7 @@ impl Ledger {
             bytes.extend_from_slice(&known.objects.to_le_bytes());
             bytes.extend_from_slice(&[known.log, u8::from(*is_current), 0, 0]);
         }
+        bytes.extend_from_slice(&self.learned);
         bytes
     }
 
@@ -67,7 +77,7 @@ impl Ledger {
             Some((Known { home, log, born, objects, bytes, last_number }, is_current != 0))
         };
         let segments = (0..segments).map(|_| segment()).collect::<Option<_>>()?;
-        Some(Ledger { next_number, newest, now, segments })
+        Some(Ledger { next_number, newest, now, segments, learned: rest.to_vec() })
     }
 
     /// Where the segment of this number began, unless it was free.
@@ -85,16 +95,18 @@ mod tests {
     fn a_ledger_is_read_as_it_was_written() {
         let known = Known { home: 0x0102_0304, log: 6, born: 77, objects: 9, bytes: 123_456, last_number: 0xABCD };
         let segments = vec![(known, false), (Known::default(), false), (Known { log: 1, ..known }, true)];
-        let ledger = Ledger { next_number: 0xABCE, newest: Place(1 << 30), now: 1_000_000, segments };
+        let learned = vec![1, 2, 3];
+        let ledger = Ledger { next_number: 0xABCE, newest: Place(1 << 30), now: 1_000_000, segments, learned };
         let bytes = ledger.encode();
-        assert_eq!(bytes.len() as u64, bytes_for(3));
+        assert_eq!(bytes.len() as u64, bytes_for(3) + 3);
         let hex: String = bytes.iter().take(72).map(|byte| format!("{byte:02x}")).collect();
         let golden = "ceab000000000000000000400000000040420f00000000000300000000000000\
                       0403020100000000cdab0000000000004d0000000000000040e2010000000000\
                       0900000006000000";
         assert_eq!(hex, golden);
-        assert_eq!(Ledger::decode(&[bytes.clone(), vec![0; 99]].concat(), 3), Some(ledger));
+        let learned = [vec![1, 2, 3], vec![0; 99]].concat();
+        assert_eq!(Ledger::decode(&[bytes.clone(), vec![0; 99]].concat(), 3), Some(Ledger { learned, ..ledger }));
         assert_eq!(Ledger::decode(&bytes, 4), None);
-        assert!((0..bytes.len()).all(|cut| Ledger::decode(&bytes[..cut], 3).is_none()));
+        assert!((0..bytes.len() - 3).all(|cut| Ledger::decode(&bytes[..cut], 3).is_none()));
     }
 }

@@ -46,6 +46,9 @@ mod storing;
 mod tally;
 mod void;
 
+#[cfg(test)]
+mod tests;
+
 pub use engine::Generational;
 pub use options::GenerationalOptions;
-pub use record::GENERATIONAL;
+pub use record::{GENERATIONAL, TWO_SETS};

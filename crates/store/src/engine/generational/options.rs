@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::ledger;
-use crate::engine::segments::{Index, SLOT_BITS};
+use crate::engine::segments::{Choices, Index, SLOT_BITS};
 use crate::index::Sets;
 use crate::index::limits::MAX_SLOTS;
 use crate::layout::{LogLayout, SnapshotLayout, Stamp};
@@ -15,6 +15,8 @@ pub struct GenerationalOptions {
     pub layout: LogLayout,
     /// Index entries; rounded up to whole sets of eight.
     pub slots: u64,
+    /// In how many of these sets an object may be.
+    pub choices: Choices,
     /// Where snapshots of the index lie.
     pub saved: SnapshotLayout,
     /// The likely size of an object.
@@ -36,23 +38,31 @@ impl GenerationalOptions {
     /// How a disk of `bytes`, of which the first `reserved` are taken, becomes segments for objects of such a mean size. There
     /// are four times as many slots as objects of that size have room, since small ones stay longest. A segment is a 64th of the
     /// disk, 256 KiB to 8 MiB. `None` if the disk is too small.
-    pub fn plan(bytes: u64, reserved: u64, mean_object_bytes: u64, stamp: Stamp) -> Option<Self> {
+    pub fn plan(bytes: u64, reserved: u64, mean_object_bytes: u64, stamp: Stamp, choices: Choices) -> Option<Self> {
         let most_segments = 128 + bytes / (8 << 20);
         let slots = bytes / (mean_object_bytes / 4).max(64);
         let slots = slots.max(most_segments * SLOTS_A_SEGMENT).min(MAX_SLOTS);
-        let base = reserved.checked_add(saved(slots, reserved).area_bytes().checked_mul(2)?)?;
+        let base = reserved.checked_add(saved(slots, reserved, choices).area_bytes().checked_mul(2)?)?;
         let layout = LogLayout::new(base, bytes.checked_sub(base)?, 4096)?;
-        Self::of(layout, slots, reserved, mean_object_bytes, stamp)
+        Self::of(layout, slots, reserved, mean_object_bytes, stamp, choices)
     }
 
     /// The same for a disk that was planned before. `None` if its numbers do not fit each other.
-    pub fn of(layout: LogLayout, slots: u64, reserved: u64, mean_object_bytes: u64, stamp: Stamp) -> Option<Self> {
-        let saved = saved(slots, reserved);
+    pub fn of(
+        layout: LogLayout,
+        slots: u64,
+        reserved: u64,
+        mean_object_bytes: u64,
+        stamp: Stamp,
+        choices: Choices,
+    ) -> Option<Self> {
+        let saved = saved(slots, reserved, choices);
         let fits = reserved.checked_add(saved.area_bytes().checked_mul(2)?)? == layout.base
             && slots / SLOTS_A_SEGMENT >= layout.regions;
         fits.then_some(GenerationalOptions {
             layout: LogLayout { is_numbered: true, ..layout },
             slots,
+            choices,
             saved,
             mean_object_bytes,
             stamp,
@@ -76,8 +86,12 @@ fn shards(slots: u64) -> (u64, u64) {
     Sets::shards_for(Index::sets_for(slots), SLOT_BITS)
 }
 
-fn saved(slots: u64, base: u64) -> SnapshotLayout {
+fn saved(slots: u64, base: u64, choices: Choices) -> SnapshotLayout {
     let (shards, page_content_bytes) = shards(slots);
-    let ledger = ledger::bytes_for(slots / SLOTS_A_SEGMENT).div_ceil(page_content_bytes);
-    SnapshotLayout { base, page_content_bytes, pages: shards + ledger }
+    let segments = slots / SLOTS_A_SEGMENT;
+    let behind = match choices {
+        Choices::One => ledger::bytes_for(segments),
+        Choices::Two => ledger::bytes_with_learned_for(segments),
+    };
+    SnapshotLayout { base, page_content_bytes, pages: shards + behind.div_ceil(page_content_bytes) }
 }

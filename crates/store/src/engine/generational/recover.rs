@@ -90,6 +90,7 @@ pub fn open(device: &Arc<dyn Device>, options: &GenerationalOptions) -> Result<O
         blocking::sync(&**device).map_err(|error| error.to_string())?;
     }
     policy.resume(found.ledger.now);
+    policy.recall(&found.ledger.learned);
     let lacks_snapshot = whole.is_none() && found.ledger.segments.iter().any(|(known, _)| known.home > 0);
     let next = match whole {
         Some(header) => header.number + if is_clean { 1 } else { STEP },
@@ -169,7 +170,8 @@ fn over(
         }
     }
     let segments = Arc::new(segments);
-    (Index::over(sets, segments.clone(), layout).knows_displaced(), segments, tally)
+    let index = Index::over(sets, segments.clone(), layout).with_choices(options.choices).knows_displaced();
+    (index, segments, tally)
 }
 
 fn as_saved(device: &Arc<dyn Device>, options: &GenerationalOptions, loaded: Loaded) -> Found {
@@ -221,7 +223,7 @@ fn after_a_crash(
         let newest = Place(newest.0 + layout.log_bytes());
         let next_number = next_number + NUMBERS_LEFT_OUT;
         let segments = vec![Default::default(); layout.regions as usize];
-        let ledger = Ledger { next_number, newest, now: before.now, segments };
+        let ledger = Ledger { next_number, newest, now: before.now, segments, learned: before.learned };
         let (index, segments, tally) = over(device, options, Index::room(options.slots), &ledger);
         let damaged = scan.damaged.borrow().len() as u64 + u64::from(is_unreadable);
         return Ok(Found { index, segments, tally, ledger, damaged, is_void: true });
@@ -250,7 +252,7 @@ fn after_a_crash(
         true => behind_what_was_on_its_way(newest, next_number, layout, policy),
         false => (newest, next_number),
     };
-    let ledger = Ledger { next_number, newest, now: before.now, segments };
+    let ledger = Ledger { next_number, newest, now: before.now, segments, learned: before.learned.clone() };
     let (index, segments, tally) = over(device, options, sets, &ledger);
     index.drop_homeless(|number| before.home(number) != ledger.home(number));
     let mut entries: Vec<SummaryEntry> = regions.into_iter().flatten().flat_map(|alone| alone.entries).collect();

@@ -129,7 +129,7 @@ fn ledger_of(engine: &Inner) -> Ledger {
         }
     };
     let segments = (0..engine.tally.len()).map(segment).collect();
-    Ledger { next_number, newest, now: engine.policy.now(), segments }
+    Ledger { next_number, newest, now: engine.policy.now(), segments, learned: engine.policy.save() }
 }
 
 /// Wait until every record appended so far is on the disk, and all that was written with it.

@@ -56,6 +56,37 @@ impl Slot {
 /// A set of packed slots.
 pub struct Set<'a>(pub &'a mut [u8]);
 
+/// The slots of the two sets that an object may be in; only those of the first if there is no other. Ways 8 to 15 are the other's.
+pub struct Sets<'a>(pub Set<'a>, pub Set<'a>);
+
+impl Sets<'_> {
+    /// How many ways there are: 8 or 16.
+    pub fn ways(&self) -> usize {
+        if self.1.0.is_empty() { WAYS } else { 2 * WAYS }
+    }
+
+    /// The slot in a way.
+    pub fn get(&self, way: usize) -> Slot {
+        if way < WAYS { self.0.get(way) } else { self.1.get(way - WAYS) }
+    }
+
+    /// Replace a slot.
+    pub fn put(&mut self, way: usize, slot: Slot) {
+        if way < WAYS { self.0.put(way, slot) } else { self.1.put(way - WAYS, slot) }
+    }
+
+    /// The slots with this fingerprint, those of the first set first.
+    #[inline]
+    pub fn of(&self, fingerprint: u16) -> impl Iterator<Item = Slot> + '_ {
+        self.0.of(fingerprint).chain(self.1.of(fingerprint))
+    }
+
+    /// Every way with its slot.
+    pub fn slots(&self) -> impl Iterator<Item = (usize, Slot)> + '_ {
+        (0..self.ways()).map(|way| (way, self.get(way)))
+    }
+}
+
 impl Set<'_> {
     /// An empty set.
     pub fn empty() -> Vec<u8> {

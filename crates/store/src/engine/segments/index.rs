@@ -1,12 +1,14 @@
 //! The index in memory: what hash lies where in the log (section 3.2.1), and how often it was asked for.
 
+mod choices;
 mod displaced;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
+pub use self::choices::Choices;
 pub use self::displaced::Displaced;
-use super::format::{MOST_HITS, Set, Slot, WAYS, fingerprint};
+use super::format::{self, MOST_HITS, Set, Slot, WAYS, fingerprint};
 use crate::engine::{Kind, Place};
 use crate::index::Sets;
 use crate::layout::{LogLayout, Segments};
@@ -15,6 +17,7 @@ use crate::layout::{LogLayout, Segments};
 /// displaced, a quarter of a byte a set.
 pub struct Index {
     sets: Sets,
+    choices: Choices,
     segments: Arc<Segments>,
     layout: LogLayout,
     /// Slots that lead somewhere: a segment becomes free only when none leads to it, so all of these lead to a record.
@@ -39,7 +42,13 @@ impl Index {
     /// An index over such sets. Of those that hold something [`Index::drop_homeless`] is to say first what counts.
     pub fn over(sets: Sets, segments: Arc<Segments>, layout: LogLayout) -> Self {
         let live_in = (0..layout.regions).map(|_| AtomicU32::new(0)).collect();
-        Index { sets, segments, layout, live: AtomicU64::new(0), live_in, lost: AtomicU64::new(0), displaced: None }
+        let (choices, live, lost) = (Choices::One, AtomicU64::new(0), AtomicU64::new(0));
+        Index { sets, choices, segments, layout, live, live_in, lost, displaced: None }
+    }
+
+    /// The same, in which an object may be in so many sets. What it holds already was entered with as many, or with one.
+    pub fn with_choices(self, choices: Choices) -> Self {
+        Index { choices, ..self }
     }
 
     /// The same, which knows what was displaced.
@@ -55,7 +64,8 @@ impl Index {
 
     /// Whether something may have been displaced where an object of this hash belongs.
     pub fn may_displace(&self, id_low: u64) -> bool {
-        self.displaced.as_ref().is_none_or(|displaced| displaced.is_in(self.sets.set_of(id_low)))
+        let pair = || self.pair(self.sets.set_of(id_low), fingerprint(id_low));
+        self.displaced.as_ref().is_none_or(|displaced| displaced.is_in(pair()))
     }
 
     /// Bytes of memory.
@@ -63,11 +73,21 @@ impl Index {
         self.sets.allocated_bytes() + self.displaced.as_ref().map_or(0, Displaced::allocated_bytes)
     }
 
-    /// Its set is locked.
-    fn note_displaced(&self, id_low: u64) {
+    /// What had this fingerprint and lay in that set, or belongs there, is displaced. Its shard is locked.
+    fn note_displaced(&self, set: u64, fingerprint: u16) {
         if let Some(displaced) = &self.displaced {
-            displaced.note(self.sets.set_of(id_low));
+            displaced.note(self.pair(set, fingerprint));
         }
+    }
+
+    fn other(&self, set: u64, fingerprint: u16) -> u64 {
+        self.choices.other(set, fingerprint, || self.sets.beside(set))
+    }
+
+    /// The one of the two sets that stands for both. Which it is follows from the fingerprint, so that all sets stand for as many.
+    fn pair(&self, set: u64, fingerprint: u16) -> u64 {
+        let other = self.other(set, fingerprint);
+        if fingerprint & 1 == 0 { set.min(other) } else { set.max(other) }
     }
 
     /// The sets themselves.
@@ -110,8 +130,10 @@ impl Index {
         Some(Place(home.0 + at % self.layout.region_bytes))
     }
 
-    fn with<T>(&self, id_low: u64, work: impl FnOnce(&mut Set<'_>) -> T) -> Option<T> {
-        self.sets.with(self.sets.set_of(id_low), |bytes| work(&mut Set(bytes)))
+    fn with<T>(&self, id_low: u64, work: impl FnOnce(&mut format::Sets<'_>) -> T) -> Option<T> {
+        let set = self.sets.set_of(id_low);
+        let other = self.other(set, fingerprint(id_low));
+        self.sets.with_two(set, other, |set, other| work(&mut format::Sets(Set(set), Set(other))))
     }
 
     /// Where the object of this hash may lie.
@@ -136,13 +158,13 @@ impl Index {
     }
 
     /// Enter an object by the low half of its digest. It takes the slot of its fingerprint, most likely an older version's, or
-    /// its own that it had left; else a free one; else that of what is worth least in the set.
+    /// its own that it had left; else a free one, where more are free; else that of what is worth least.
     fn insert_low<W: Ord>(&self, id_low: u64, place: Place, worth: impl Fn(u8, Place) -> W) {
         let wanted = fingerprint(id_low);
         let lost = self.with(id_low, |set| {
-            let same = || set.slots().find(|(_, slot)| slot.position.is_some() && slot.fingerprint == wanted);
+            let same = || set.slots().find(|(_, slot)| slot.fingerprint == wanted && slot.position.is_some());
             let own = || set.slots().find(|(_, slot)| slot.remembers(wanted));
-            let free = || set.slots().find(|(_, slot)| self.place(slot).is_none());
+            let free = || self.free(set);
             let least = || set.slots().min_by_key(|(_, slot)| self.place(slot).map(|place| worth(slot.hits, place)));
             let (victim, lost) = match same().or_else(own).or_else(free) {
                 Some(found) => (Some(found), false),
@@ -152,13 +174,30 @@ impl Index {
                 let position = self.position(place);
                 self.moved(before.position, position);
                 if before.position.is_some() {
-                    self.note_displaced(id_low);
+                    let home = self.sets.set_of(id_low);
+                    let of = if way < WAYS { home } else { self.other(home, wanted) };
+                    self.note_displaced(of, before.fingerprint);
                 }
                 set.put(way, Slot { fingerprint: wanted, hits: 0, position });
             }
             lost
         });
         self.lost.fetch_add(u64::from(lost == Some(true)), Relaxed);
+    }
+
+    /// A free slot, of the set that has more of them: one that remembers nothing, or has long remembered what it does.
+    fn free(&self, sets: &format::Sets<'_>) -> Option<(usize, Slot)> {
+        let mut found: [(usize, Option<(usize, Slot)>); 2] = [(0, None); 2];
+        for (way, slot) in sets.slots().filter(|(_, slot)| self.place(slot).is_none()) {
+            let [first, other] = &mut found;
+            let (count, best) = if way < WAYS { first } else { other };
+            *count += 1;
+            if best.is_none_or(|(_, best)| slot.hits < best.hits) {
+                *best = Some((way, slot));
+            }
+        }
+        let [(of_first, first), (of_other, other)] = found;
+        if of_first >= of_other { first } else { other }
     }
 
     /// Change the slot of a fingerprint, if `which` says yes to it; what it was before if so.
@@ -179,14 +218,14 @@ impl Index {
 
     /// Drop whatever has this fingerprint, and what an empty slot remembers of it.
     pub fn remove_low(&self, id_low: u64) {
+        let wanted = fingerprint(id_low);
         let removed = |slot: Slot| {
-            self.note_displaced(id_low);
+            self.note_displaced(self.sets.set_of(id_low), wanted);
             slot.removed()
         };
         self.change(id_low, |_| true, removed);
-        let wanted = fingerprint(id_low);
         self.with(id_low, |set| {
-            for way in 0..WAYS {
+            for way in 0..set.ways() {
                 let slot = set.get(way);
                 if slot.remembers(wanted) {
                     set.put(way, slot.removed());
@@ -219,7 +258,7 @@ impl Index {
     pub fn forget(&self, id_low: u64, place: Place) {
         let position = self.position(place);
         let left = |slot: Slot| {
-            self.note_displaced(id_low);
+            self.note_displaced(self.sets.set_of(id_low), slot.fingerprint);
             slot.left()
         };
         self.change(id_low, |slot| slot.position == position, left);

@@ -7,5 +7,5 @@ mod index;
 mod reading;
 
 pub use format::SLOT_BITS;
-pub use index::{Displaced, Index};
+pub use index::{Choices, Displaced, Index};
 pub use reading::Indexed;

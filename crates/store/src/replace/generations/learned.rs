@@ -125,6 +125,17 @@ impl Learned {
         }
     }
 
+    /// All that was seen, for each log hits by age and then exposure by age: what [`Learned::recall`] takes.
+    pub fn seen(&self) -> impl Iterator<Item = f64> + '_ {
+        self.seen.iter().flat_map(|seen| seen.hits.iter().chain(&seen.laps)).copied()
+    }
+
+    /// Go on from what was seen before.
+    pub fn recall(&mut self, mut seen: impl Iterator<Item = f64>) {
+        let all = self.seen.iter_mut().flat_map(|seen| seen.hits.iter_mut().chain(&mut seen.laps));
+        all.zip(&mut seen).for_each(|(value, before)| *value = before);
+    }
+
     /// Take in the hits that came, and forget some of what was before.
     pub fn take_in(&mut self, hits: &Hits, decay: f64) {
         for (log, seen) in self.seen.iter_mut().enumerate() {

@@ -21,11 +21,13 @@
 //! | `ages` | how ages are cut into buckets |
 //! | `learned` | hits and exposure by log and age, and the worth that follows |
 //! | `tokens` | what may be written again |
+//! | `saved` | what was learned, in bytes, for after a stop |
 //! | `policy` | the decisions |
 
 mod ages;
 mod learned;
 mod policy;
+mod saved;
 mod shape;
 mod tokens;
 

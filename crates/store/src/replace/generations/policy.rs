@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 
 use super::ages::bucket;
 use super::learned::{Hits, Learned, Worth};
+use super::saved::{self, Saved};
 use super::shape::{Log, Shape};
 use super::tokens::Tokens;
 
@@ -152,6 +153,31 @@ impl Generations {
     pub fn resume(&self, now: u64) {
         self.now.store(now, Relaxed);
         self.learned_at.store(now, Relaxed);
+    }
+
+    /// What was learned so far, for [`Generations::recall`] after a stop: as many bytes as [`Generations::saved_bytes`] says.
+    pub fn save(&self) -> Vec<u8> {
+        let large = self.large.each_ref().map(|(objects, bytes)| (objects.load(Relaxed), bytes.load(Relaxed)));
+        let seen = self.learned.lock().seen().map(|seen| seen as f32).collect();
+        Saved { shape: self.shape, large, seen }.encode()
+    }
+
+    /// Bytes of what is saved of a disk with so many segments.
+    pub fn saved_bytes(segments: u64) -> usize {
+        saved::bytes_for(Shape::of(segments).logs())
+    }
+
+    /// Go on from what a policy before had learned; whether these bytes are of one of the same shape. Nothing is changed else.
+    pub fn recall(&self, bytes: &[u8]) -> bool {
+        let Some(Saved { large, seen, .. }) = Saved::decode(bytes, self.shape) else { return false };
+        for ((objects, bytes), (objects_before, bytes_before)) in self.large.iter().zip(large) {
+            objects.store(objects_before, Relaxed);
+            bytes.store(bytes_before, Relaxed);
+        }
+        let mut learned = self.learned.lock();
+        learned.recall(seen.into_iter().map(f64::from));
+        learned.appraise(&self.worth);
+        true
     }
 
     /// The log of a record that is written again and was hit so many times since it was written.

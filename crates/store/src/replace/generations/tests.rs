@@ -184,3 +184,37 @@ fn large_objects_are_worth_something_before_their_mean_is_known() {
     policy.learn([large, cold].into_iter());
     assert_eq!(policy.victim([large, cold].into_iter()), Some(Log(6)));
 }
+
+/// A lap of a large disk takes weeks: a restart that forgot what was learned would cost hits for as long.
+#[test]
+fn what_was_learned_survives_a_stop() {
+    let policy = policy();
+    let segments = || (0..8).map(|log| full(Log(log), 0));
+    for round in 0..40 {
+        (0..300).for_each(|_| policy.hit(Log(round % 3), policy.now()));
+        (0..SEGMENT / SIZE).for_each(|_| _ = policy.stored(SIZE));
+        policy.learn(segments());
+    }
+    policy.stored_in(Log(8), 5 * SEGMENT);
+    let worths = |policy: &Generations| {
+        let large = Segment { live: 0, ..full(Log(8), policy.now()) };
+        let worths: Vec<_> = segments().chain([large]).map(|segment| policy.worth_of_one(&segment, 0)).collect();
+        (policy.victim(segments()), worths)
+    };
+    let saved = policy.save();
+    assert_eq!(saved.len(), Generations::saved_bytes(DISK / SEGMENT));
+    let after = super::tests::policy();
+    after.resume(policy.now());
+    let (victim, learned) = worths(&policy);
+    assert_ne!(worths(&after).0, victim);
+    assert!(after.recall(&[saved.clone(), vec![0; 4000]].concat()));
+    let (same, recalled) = worths(&after);
+    assert_eq!(same, victim);
+    assert!(
+        learned.iter().zip(&recalled).all(|(one, other)| (one / other - 1.0).abs() < 1e-4),
+        "{learned:?} {recalled:?}"
+    );
+    assert!(!after.recall(&saved[..saved.len() - 1]) && worths(&after).1 == recalled);
+    let smaller = Generations::new(DISK / 4, SEGMENT, Value::Objects);
+    assert!(!smaller.recall(&saved), "another shape");
+}
