@@ -1,4 +1,5 @@
 use super::*;
+use crate::rules::Purging;
 
 /// What stood on pages: where the proxy could not connect to, and the flag that opens an address. Whatever is put into a
 /// failure, its client is told the same.
@@ -13,7 +14,7 @@ fn clients_are_told_nothing_of_the_operators_side() {
         Failure::Denied(Denied::Address { address: address.ip(), kind: "a private address (RFC 1918)" }),
         Failure::Denied(Denied::TunnelPort(port)),
         Failure::Denied(Denied::PlainPort(port)),
-        Failure::Denied(Denied::Purge),
+        Failure::Denied(Denied::Purge(Purging::Ban)),
         Failure::Resolve { host: inside.clone(), error: inside.clone() },
         Failure::ResolveTimeout { host: inside.clone() },
         Failure::Connect { address, error: inside.clone() },

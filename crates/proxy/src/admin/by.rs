@@ -77,7 +77,10 @@ impl By {
 /// at its hosts alone: rules have let the client purge there.
 ///
 /// Errors: why they make no sense, for the client.
+///
+/// With `is_ban`, for which what is stored is not looked for, the URL itself is taken back like the others.
 pub(crate) fn asked_by<'a>(
+    is_ban: bool,
     fields: &[u8],
     subjects: impl FnOnce(bool) -> Vec<Subject<'a>>,
 ) -> Result<Option<By>, String> {
@@ -104,7 +107,7 @@ pub(crate) fn asked_by<'a>(
     if !tags.is_empty() && wide.is_some() {
         return Err("Purge by tags, or by a prefix or host, but not by both at once.".into());
     }
-    if tags.is_empty() && wide.is_none() && !soft {
+    if tags.is_empty() && wide.is_none() && !soft && !is_ban {
         return Ok(None);
     }
     let subjects = subjects(wide == Some(b"prefix"));
@@ -139,13 +142,18 @@ mod tests {
     #[test]
     fn what_a_purge_asks_for() {
         let subject = || Subject { scheme: "http", host: "a.example".into(), url: "a.example:81/x?y".into() };
-        let asked = |fields: &str| asked_by(fields.as_bytes(), |_| vec![subject()]);
+        let asked = |fields: &str| asked_by(false, fields.as_bytes(), |_| vec![subject()]);
         let by = |rules, soft| Ok(Some(By { rules, soft }));
         let tag = |tag: &str| Rule::Tag { host: Some("a.example".into()), tag: hash(tag.as_bytes()) };
         assert_eq!(asked("Accept: */*\r\n"), Ok(None));
         assert_eq!(asked("Fastly-Soft-Purge: 0\r\n"), Ok(None));
+        let banned = |fields: &[u8]| asked_by(true, fields, |_| vec![subject()]);
+        assert_eq!(banned(b""), by(vec![Rule::Url("a.example:81/x?y".into())], false));
+        assert_eq!(banned(b"Tinaja-Purge: host\r\n"), by(vec![Rule::Host("a.example".into())], false));
         let long = Subject { scheme: "http", host: "a.example".into(), url: "a".repeat(MOST_TEXT_BYTES + 1) };
-        assert!(asked_by(b"Tinaja-Purge: prefix\r\n", |_| vec![long]).unwrap_err().contains("4096 bytes at most"));
+        assert!(
+            asked_by(false, b"Tinaja-Purge: prefix\r\n", |_| vec![long]).unwrap_err().contains("4096 bytes at most")
+        );
         for fields in ["Fastly-Soft-Purge: 1\r\n", "tinaja-purge: soft\r\n"] {
             assert_eq!(asked(fields), by(vec![Rule::Url("a.example:81/x?y".into())], true));
         }
@@ -155,9 +163,9 @@ mod tests {
         assert_eq!(asked("Tinaja-Purge: host\r\n"), by(vec![Rule::Host("a.example".into())], false));
         assert_eq!(asked("Tinaja-Purge: prefix, soft\r\n"), by(vec![Rule::Prefix("a.example:81/x?y".into())], true));
         let other = Subject { scheme: "http", host: "b.example".into(), url: "b.example/x".into() };
-        let all = asked_by(b"Tinaja-Purge: host\r\n", |_| vec![subject(), other, subject()]);
+        let all = asked_by(false, b"Tinaja-Purge: host\r\n", |_| vec![subject(), other, subject()]);
         assert_eq!(all, by(vec![Rule::Host("a.example".into()), Rule::Host("b.example".into())], false));
-        assert!(asked_by(b"Tinaja-Purge: host\r\n", |_| Vec::new()).is_err());
+        assert!(asked_by(false, b"Tinaja-Purge: host\r\n", |_| Vec::new()).is_err());
         let many = format!("xkey: {}\r\n", "t ".repeat(MOST_TAGS + 1));
         let refused =
             ["Tinaja-Purge: all\r\n", "Tinaja-Purge: host prefix\r\n", "Tinaja-Purge: host\r\nxkey: a\r\n", &many];

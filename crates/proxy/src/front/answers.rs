@@ -19,6 +19,7 @@ use crate::failure::Failure;
 use crate::ids::RequestId;
 use crate::metrics::Source;
 use crate::page::{raw_answer_with, raw_text};
+use crate::rules::Purging;
 
 /// How long a client that was refused may still send, so that it can read the answer: closing a connection with
 /// bytes unread would take the answer back.
@@ -38,7 +39,8 @@ impl Front {
     /// The same, without telling the client: status and text.
     pub(super) async fn purged(&self, judged: &Judged, head: &Bytes, ticket: &Ticket) -> (u16, String) {
         let fields = head.get(judged.fields.clone()).unwrap_or_default();
-        match asked_by(fields, |is_prefix| ticket.subjects(is_prefix)) {
+        let is_ban = Purging::of(&judged.method) == Some(Purging::Ban);
+        match asked_by(is_ban, fields, |is_prefix| ticket.subjects(is_prefix)) {
             Ok(Some(by)) => match by.carry_out(&self.shared.bans, self.shared.nodes.as_ref(), &self.shared.clock).await
             {
                 Ok(()) => (200, "Purged.\n".to_owned()),

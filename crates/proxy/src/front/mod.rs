@@ -58,7 +58,7 @@ use crate::held::{
 use crate::ids::RequestId;
 use crate::page::raw_answer;
 use crate::quotas::{Over, Taken};
-use crate::rules::Asked;
+use crate::rules::{Asked, Purging};
 use crate::shared::Shared;
 use crate::stream::{Stream, bound_send_buffer};
 use crate::tls::Accepted;
@@ -268,7 +268,7 @@ impl Front {
                 return None;
             }
         };
-        if judged.method == "PURGE" {
+        if Purging::of(&judged.method).is_some() {
             self.purge(gate, &judged, &head, ticket).await;
             return None;
         }
@@ -373,7 +373,7 @@ impl Front {
             let asked = Asked { client, method: &judged.method, port: ticket.destination.port, upgrade: None };
             self.check_chosen(&ticket.listener, asked, chosen.address)?;
         }
-        if judged.method == "PURGE" {
+        if Purging::of(&judged.method).is_some() {
             let asked = Asked { client, method: &judged.method, port: ticket.destination.port, upgrade: None };
             ticket.listener.rules.check_purge(asked)?;
         }

@@ -11,6 +11,7 @@ mod cidr;
 mod own;
 mod rule;
 
+use std::fmt;
 use std::net::IpAddr;
 
 pub use cidr::{BadCidr, Cidr};
@@ -26,7 +27,7 @@ const TUNNEL_PORTS: [u16; 2] = [443, 563];
 ///
 /// The first rule that fits a request decides whether it is denied. What a forward proxy refuses by itself is opened
 /// only by `allow` rules that name it and stand before the first `deny` that fits: an address that is not public by a
-/// rule with a destination, a port by a rule with a port (and for a tunnel with the method CONNECT). PURGE, which no proxy lets through by itself, is opened
+/// rule with a destination, a port by a rule with a port (and for a tunnel with the method CONNECT). PURGE and BAN, which no proxy lets through by itself, are opened
 /// by a rule with that method, and a protocol other than HTTP by one with that protocol.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules(Vec<Rule>);
@@ -42,13 +43,37 @@ pub(crate) struct Asked<'a> {
     pub upgrade: Option<&'a str>,
 }
 
+/// The methods by which clients take back what is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purging {
+    /// A URL is forgotten, unless fields name more.
+    Purge,
+    /// The same by a ban, whatever is stored: as users of Varnish know it.
+    Ban,
+}
+
+impl Purging {
+    /// Which of them a method is, if it is one.
+    pub fn of(method: &str) -> Option<Purging> {
+        match method {
+            "PURGE" => Some(Purging::Purge),
+            "BAN" => Some(Purging::Ban),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Purging {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Purging::Purge { "PURGE" } else { "BAN" })
+    }
+}
+
 /// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Denied {
-    #[error(
-        "PURGE is not allowed. To allow it, add an allow rule with method PURGE to the configuration file (--config)."
-    )]
-    Purge,
+    #[error("{0} is not allowed. To allow it, add an allow rule with method {0} to the configuration file (--config).")]
+    Purge(Purging),
     #[error("Access rule {0} of this proxy denies the request.")]
     Rule(usize),
     #[error("Interception rule {0} of this proxy refuses tunnels to this host.")]
@@ -158,7 +183,8 @@ impl Rules {
         match verdict.denied_by {
             Some(number) => Err(Denied::Rule(number)),
             None if verdict.opens_method => Ok(()),
-            None => Err(Denied::Purge),
+            // Who asks this asks for one of them.
+            None => Err(Denied::Purge(Purging::of(asked.method).unwrap_or(Purging::Purge))),
         }
     }
 

@@ -271,11 +271,21 @@ fn only_what_is_named_is_opened() {
 fn purging_needs_a_rule_that_names_it() {
     use Action::{Allow, Deny};
     let purge = asked("PURGE", 80);
+    let refused = Err(Denied::Purge(Purging::Purge));
+    let banning = Rules::from(vec![rule(Allow, "", "PURGE", "", "")]).check_purge(asked("BAN", 80));
+    assert_eq!(banning, Err(Denied::Purge(Purging::Ban)), "each by its name");
+    assert!(
+        banning
+            .unwrap_err()
+            .to_string()
+            .starts_with("BAN is not allowed. To allow it, add an allow rule with method BAN")
+    );
+    assert_eq!(Rules::from(vec![rule(Allow, "", "BAN", "", "")]).check_purge(asked("BAN", 80)), Ok(()));
     for (rules, verdict) in [
-        (vec![], Err(Denied::Purge)),
-        (vec![rule(Allow, "192.0.2.7", "", "", "")], Err(Denied::Purge)),
-        (vec![rule(Allow, "", "GET", "", "")], Err(Denied::Purge)),
-        (vec![rule(Allow, "", "PURGE", "", "10.0.0.0/8")], Err(Denied::Purge)),
+        (vec![], refused.clone()),
+        (vec![rule(Allow, "192.0.2.7", "", "", "")], refused.clone()),
+        (vec![rule(Allow, "", "GET", "", "")], refused.clone()),
+        (vec![rule(Allow, "", "PURGE", "", "10.0.0.0/8")], refused.clone()),
         (vec![rule(Allow, "192.0.2.7", "GET PURGE", "", "")], Ok(())),
         (vec![rule(Allow, "192.0.2.8", "PURGE", "", ""), rule(Deny, "", "", "", "")], Err(Denied::Rule(2))),
         (vec![rule(Deny, "", "PURGE", "", ""), rule(Allow, "", "PURGE", "", "")], Err(Denied::Rule(1))),

@@ -153,6 +153,56 @@ fn by_tags_and_what_clients_and_operators_are_told() {
     }
 }
 
+/// BAN is PURGE that does not look for what is stored: by a rule of its own.
+#[test]
+fn by_the_method_ban() {
+    let origin = Origin::fixed("Cache-Control: max-age=60\r\nETag: \"1\"\r\nxkey: a\r\n", "x");
+    let front = front(&origin, |config| {
+        config.listeners[0].rules.push(Rule { methods: vec!["BAN".into()], ..Rule::new(Action::Allow) });
+        config.listeners.push(Listener::reverse("127.0.0.1:0".parse().unwrap(), origin.url("").parse().unwrap()));
+        let only_purge = Rule { methods: vec!["PURGE".into()], ..Rule::new(Action::Allow) };
+        config.listeners[1].rules.push(only_purge);
+    });
+    let paths = ["/a/1", "/a/2", "/b"];
+    let hits = || paths.map(|path| front.get(path).is_hit());
+    assert_eq!(hits(), [false; 3]);
+    for (path, fields, expected) in [
+        ("/a/1", "", [false, true, true]),
+        ("/a/", "Tinaja-Purge: prefix\r\n", [false, false, true]),
+        ("/", "Tinaja-Purge: host\r\n", [false; 3]),
+        ("/", "xkey: a\r\n", [false; 3]),
+        ("/no-such", "", [true; 3]),
+    ] {
+        assert_eq!(hits(), [true; 3], "{fields}");
+        let answer = front.ask("BAN", path, fields);
+        assert_eq!((answer.status, answer.text().as_str()), (200, "Purged.\n"), "{answer:?}");
+        assert_eq!(hits(), expected, "{path} {fields}");
+    }
+    assert_eq!(front.ask("BAN", "/b", "Tinaja-Purge: soft\r\n").status, 200);
+    assert!(front.get("/b").cache_status().contains("fwd=stale"), "softly");
+    assert_eq!(front.ask("BAN", "/b", "Tinaja-Purge: everything\r\n").status, 400);
+    // A rule for PURGE is none for BAN, and what is refused does not reach the origin.
+    let mut client = crate::support::Client::connect(front.proxy.addresses[1]);
+    client.send("BAN /b HTTP/1.1\r\nHost: a.example\r\n\r\n");
+    assert_eq!(client.read("BAN").unwrap().status, 403);
+    assert!(front.get("/b").is_hit());
+    assert!(origin.requests().iter().all(|request| request.method == "GET"));
+}
+
+#[tokio::test]
+async fn by_ban_over_http2() {
+    let origin = Origin::fixed("Cache-Control: max-age=60\r\n", "x");
+    let front = front(&origin, |config| {
+        config.listeners[0].rules.push(Rule { methods: vec!["BAN".into()], ..Rule::new(Action::Allow) });
+    });
+    let streams = Streams::connect(front.proxy.address).await;
+    let url = "http://a.example/x";
+    streams.get(url).await;
+    assert!(streams.get(url).await.is_hit());
+    assert_eq!(streams.ask("BAN", url, &[], &[]).await.unwrap().status, 200);
+    assert!(!streams.get(url).await.is_hit() && streams.get(url).await.is_hit());
+}
+
 #[tokio::test]
 async fn by_purge_over_http2() {
     let origin = Origin::fixed("Cache-Control: max-age=60\r\nSurrogate-Key: a\r\n", "x");

@@ -25,6 +25,7 @@ use crate::held::STREAM_BYTES;
 use crate::ids::RequestId;
 use crate::neighbours::{CLIENT, INTERCEPTED, OBJECT};
 use crate::page;
+use crate::rules::Purging;
 
 impl Front {
     /// Carries one stream's request out; without a place in the crowd it is refused.
@@ -81,10 +82,10 @@ impl Front {
         };
         let ticket = match ticket {
             // Neighbours ask for what may be stored.
-            Ok(ticket) if ticket.neighbour && judged.method == "PURGE" => {
+            Ok(ticket) if ticket.neighbour && Purging::of(&judged.method).is_some() => {
                 Err(Failure::Misdirected { host: ticket.host })
             }
-            Ok(ticket) if judged.method == "PURGE" => {
+            Ok(ticket) if Purging::of(&judged.method).is_some() => {
                 return Box::pin(self.purge_stream(client, &judged, &head, ticket)).await;
             }
             ticket => ticket,
