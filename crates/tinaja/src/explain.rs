@@ -37,7 +37,7 @@ pub fn explain(flags: Explain) -> Result<()> {
 }
 
 fn shown(way: &Explained) -> String {
-    let Explained { listener, name, key_rule, asked_as, rules, stored, variants, verdict, why } = way;
+    let Explained { listener, name, key_rule, asked_as, rules, stored, variants, cookies, verdict, why } = way;
     let rule = match (rules.as_slice(), stored) {
         ([], _) => "none fits: RFC 9111 decides".to_owned(),
         ([rule], Some(_)) => rule.clone(),
@@ -56,6 +56,9 @@ fn shown(way: &Explained) -> String {
     let _ = writeln!(text, "  stored    {stored}");
     if let Some(count) = variants {
         let _ = writeln!(text, "  variants  {count}");
+    }
+    if let Some(cookies) = cookies {
+        let _ = writeln!(text, "  cookies   {cookies}");
     }
     let verdict = match verdict {
         Verdict::Hit => "a hit",

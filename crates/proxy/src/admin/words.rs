@@ -117,6 +117,10 @@ pub struct Explained {
     pub stored: Option<Stored>,
     /// How many variants of it there are, if it varies.
     pub variants: Option<u64>,
+    /// Which cookies count where the response varies by Cookie, and what follows from it; nothing where the request has none and no key rule names
+    /// any. Older servers do not say it.
+    #[serde(default)]
+    pub cookies: Option<String>,
     /// What would become of it.
     pub verdict: Verdict,
     /// Why.

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Version;
-use http::header::{CONTENT_TYPE, ETAG, LAST_MODIFIED};
+use http::header::{CONTENT_TYPE, COOKIE, ETAG, LAST_MODIFIED};
 use tinaja_clock::Clock;
 use tinaja_http::judge::{Judged, Target, judge as judge_head};
 use tinaja_http::reuse;
+use tinaja_http::storable::Storing;
 use tinaja_store::State;
 
 use crate::admin::words::{self, Explained, Stored};
@@ -124,6 +125,7 @@ async fn explain_at((store, bans): (&Storage, &Bans), clock: &Clock, request: &R
         rules: may_fit().map(ToString::to_string).collect(),
         stored: None,
         variants: family.as_ref().map(|family| family.variants() as u64),
+        cookies: cookies(request, may_fit().any(|rule| rule.orders.store == Storing::Shared)),
         verdict: words::Verdict::Miss,
         why: String::new(),
     };
@@ -163,6 +165,25 @@ async fn explain_at((store, bans): (&Storage, &Bans), clock: &Clock, request: &R
 
 /// Why nothing is stored for a request with cookies, and what to do about it.
 const BY_COOKIE: &str = "the response varies by Cookie, the request has one, and no key rule names the cookies that count: set vary_cookies";
+
+/// Which cookies count where the response varies by Cookie, and whether it is stored then. `are_shared` is whether a cache rule that may fit has it stored all the
+/// same.
+fn cookies(request: &Request, are_shared: bool) -> Option<String> {
+    let named = request.ticket.keyed.as_ref().and_then(|asked| asked.rule.rule.cookies.as_ref());
+    if let Some(names) = named {
+        let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        return Some(format!(
+            "{names} (vary_cookies): the origin gets no others, and no others count where its response varies by Cookie"
+        ));
+    }
+    request.head.headers.contains_key(&COOKIE).then(|| {
+        match are_shared {
+            true => "all, each Cookie as a whole, where the response varies by it and the rule with store = \"shared\" fits; name those that count in vary_cookies",
+            false => "no key rule names those that count: a response to this request that varies by Cookie is not stored; set vary_cookies",
+        }
+        .to_owned()
+    })
+}
 
 /// The URL that the origin is asked for.
 fn asked_as(request: &Request) -> String {

@@ -109,10 +109,15 @@ fn explain_names_the_setting_that_is_missing_where_an_origin_varies_by_cookie() 
     };
     let missing = "a GET now a miss: the response varies by Cookie, the request has one, and no key rule names the cookies that count: \
                    set vary_cookies\n";
+    // Before anything is stored, and though nobody knows by what the origin varies.
+    let unnamed = "cookies   no key rule names those that count: a response to this request that varies by Cookie is not stored; set vary_cookies\n";
+    let said = explained(&home, "Cookie: lang=de; s=1");
+    assert!(said.contains(unnamed) && said.contains("nothing is stored under this name"), "{said}");
+    assert!(!explained(&home, "X: 1").contains("cookies"));
     assert!(!is_hit("") && is_hit(""));
     assert!(!is_hit("Cookie: lang=de; s=1\r\n") && !is_hit("Cookie: lang=de; s=1\r\n"));
     let said = explained(&home, "Cookie: lang=de; s=1");
-    assert!(said.ends_with(missing) && said.contains("variants  1\n"), "{said}");
+    assert!(said.ends_with(missing) && said.contains("variants  1\n") && said.contains(unnamed), "{said}");
     assert!(explained(&home, "X: 1").contains("a GET now a hit"));
     home.listener = "[[key_rule]]\nvary_cookies = \"lang\"\n".into();
     let _ = home.command(FORWARD);
@@ -120,8 +125,15 @@ fn explain_names_the_setting_that_is_missing_where_an_origin_varies_by_cookie() 
     assert!(done, "{said}");
     let said = explained(&home, "Cookie: lang=de; s=1");
     assert!(said.contains("variants are stored, but none for such a request"), "{said}");
+    let named = "cookies   lang (vary_cookies): the origin gets no others, and no others count where its response varies by Cookie\n";
+    assert!(said.contains(named) && explained(&home, "X: 1").contains(named), "{said}");
     assert!(!is_hit("Cookie: lang=de; s=1\r\n") && is_hit("Cookie: s=2; lang=de\r\n"));
     assert!(explained(&home, "Cookie: lang=de; s=3").contains("a GET now a hit"));
+    home.listener = "[[cache_rule]]\nstore = \"shared\"\n".into();
+    let _ = home.command(FORWARD);
+    assert!(tinaja(&home, &["reload"]).0);
+    let said = explained(&home, "Cookie: lang=de; s=1");
+    assert!(said.contains("cookies   all, each Cookie as a whole, where the response varies by it"), "{said}");
     drop(server);
 }
 
