@@ -29,6 +29,12 @@ use crate::shared::Shared;
 use crate::storage::{Storage, Switch};
 use crate::stored::Found;
 
+/// Whether git asks for a pack that its server makes for it (the "smart" protocol).
+fn is_of_git(request: &Request) -> bool {
+    let path = request.ticket.path.split('?').next().unwrap_or_default();
+    *request.method() == Method::POST && path.ends_with("/git-upload-pack")
+}
+
 /// What passes requests and answers on.
 pub(super) struct Passer {
     pub shared: Arc<Shared>,
@@ -54,6 +60,9 @@ impl Passer {
             None => {}
         }
         let reply = self.asker.ask(request, head, cached, With::Content(client), entry).await?;
+        if is_of_git(request) {
+            self.shared.metrics.as_ref().inspect(|metrics| metrics.fetches.of_git.inc());
+        }
         invalidate(&self.store, request, &reply).await;
         if let Some(found) = found {
             note_head(&self.store, &self.shared.bans, request, found, &reply).await?;

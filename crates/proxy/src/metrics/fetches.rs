@@ -23,6 +23,8 @@ pub(crate) struct Fetches {
     pub received: IntCounter,
     beginnings: IntCounter,
     beginning_bytes: IntCounter,
+    /// By which git fetched from a server that makes a pack for each client: nothing of that can be kept.
+    pub of_git: IntCounter,
 }
 
 /// Something that waits, counted until this is dropped.
@@ -61,11 +63,13 @@ impl Fetches {
         let beginnings = register(registry, IntCounter::new("tinaja_kept_fetches_total", beginnings)?)?;
         let kept = "Bytes of them that were kept.";
         let beginning_bytes = register(registry, IntCounter::new("tinaja_kept_fetch_bytes_total", kept)?)?;
+        let of_git = "Requests by which git fetched by its own protocol, which pass and are never kept.";
+        let of_git = register(registry, IntCounter::new("tinaja_git_fetches_total", of_git)?)?;
         let each = |vec: &IntCounterVec, names: &[&str]| -> prometheus::Result<Vec<IntCounter>> {
             names.iter().map(|name| vec.get_metric_with_label_values(&[name])).collect()
         };
         let (answered, failed) = (each(&answered, &CLASSES)?, each(&failed, &REASONS)?);
-        Ok(Fetches { answered, failed, seconds, waiting, received, beginnings, beginning_bytes })
+        Ok(Fetches { answered, failed, seconds, waiting, received, beginnings, beginning_bytes, of_git })
     }
 
     /// One is sent.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -12,7 +12,9 @@ use super::mirrors::Lab;
 use super::mirrors_ready::start_ready;
 use crate::support::home::Home;
 use tinaja_testkit::body::body;
+use tinaja_testkit::client::get;
 use tinaja_testkit::origin::{Origin, Request};
+use tinaja_testkit::port::free_port;
 use tinaja_testkit::tools::{client, env_of, run};
 
 /// git, with nothing of the machine's settings.
@@ -149,7 +151,9 @@ fn a_smart_fetch_passes_each_time() {
     let origin = smart(root);
     let named = "origin = \"https://git.example.org/\"";
     let plain = format!("origin = \"{}\"", origin.url("/"));
-    let _tinaja = start_ready(&home, "git", &[(named, &plain)]);
+    let metrics = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let with_metrics = format!("metrics = \"{metrics}\"\ndisk = ");
+    let _tinaja = start_ready(&home, "git", &[(named, &plain), ("disk = ", &with_metrics)]);
     let url = format!("http://{}/git/water.git", home.listen);
     let posts = || origin.requests().into_iter().filter(|request| request.method == "POST").count();
     let first = clone(&url, &[]);
@@ -157,5 +161,7 @@ fn a_smart_fetch_passes_each_time() {
     assert!(after_one > 0, "{:?}", origin.paths());
     assert!(first == clone(&url, &[]));
     assert_eq!(posts(), 2 * after_one, "none is answered from the cache");
+    let counted = get(metrics, "/metrics").unwrap().text();
+    assert!(counted.contains(&format!("\ntinaja_git_fetches_total {}\n", posts())), "{counted}");
     assert!(!origin.paths().iter().any(|path| path.contains("/objects/")), "it is no dumb one: {:?}", origin.paths());
 }
