@@ -51,10 +51,14 @@ impl Home {
     }
 
     pub fn command(&self, mode: &str) -> Command {
+        self.command_with_limits(mode, "")
+    }
+
+    fn command_with_limits(&self, mode: &str, limits: &str) -> Command {
         let (listen, listener, top, head) = (self.listen, &self.listener, &self.top, self.head);
         let text = format!(
             "cache = \"{0}/cache\"\ndisk = \"64MiB\"\nmemory = \"8MiB\"\naccess_log = \"{0}/access.log\"\n{top}\
-             [limits]\nhead = \"{head}\"\n[[listener]]\naddress = \"{listen}\"\n{mode}\n{listener}",
+             [limits]\nhead = \"{head}\"\n{limits}[[listener]]\naddress = \"{listen}\"\n{mode}\n{listener}",
             self.dir.path().display()
         );
         fs::write(self.path("tinaja.toml"), text).unwrap();
@@ -64,7 +68,16 @@ impl Home {
     }
 
     pub fn start(&self, mode: &str) -> Process {
-        let mut process = Process::start("tinaja", &mut self.command(mode), &self.path("output"));
+        self.start_as(&mut self.command(mode))
+    }
+
+    /// The same, with so long to stop.
+    pub fn start_with_stop(&self, mode: &str, stop: &str) -> Process {
+        self.start_as(&mut self.command_with_limits(mode, &format!("stop = \"{stop}\"\n")))
+    }
+
+    fn start_as(&self, command: &mut Command) -> Process {
+        let mut process = Process::start("tinaja", command, &self.path("output"));
         process.wait_until_listening(self.listen);
         process
     }
