@@ -85,20 +85,20 @@ impl Image {
     pub fn fail_reads(&self, fail: bool) {
         let below = self.below.as_ref().expect("it was made to fail");
         std::fs::write("/proc/sys/vm/drop_caches", "3").expect("this test needs root");
-        below.faults.reads.store(fail, SeqCst);
+        below.faults.reads(fail);
     }
 
     /// Requests that have failed.
     pub fn failed(&self) -> u64 {
-        self.below.as_ref().map_or(0, |below| below.faults.failed.load(SeqCst))
+        self.below.as_ref().map_or(0, |below| below.faults.failed())
     }
 
     fn end(&self, how: End) {
         match (how, &self.below) {
             (End::PowerCut, _) => run("xfs_io", &["-x", "-c", "shutdown", self.text()]),
             (_, Some(below)) => {
-                below.faults.writes.store(true, SeqCst);
-                below.faults.reads.store(how == End::FailedDisk, SeqCst);
+                below.faults.writes(true);
+                below.faults.reads(how == End::FailedDisk);
             }
             (_, None) => panic!("it was not made to fail"),
         }
@@ -115,9 +115,9 @@ impl Image {
     pub fn remount(&self) {
         self.unmount();
         if let Some(below) = &self.below {
-            println!("{} requests of the disk failed", below.faults.failed.load(SeqCst));
-            below.faults.reads.store(false, SeqCst);
-            below.faults.writes.store(false, SeqCst);
+            println!("{} requests of the disk failed", below.faults.failed());
+            below.faults.reads(false);
+            below.faults.writes(false);
         }
         self.mount();
     }
