@@ -63,7 +63,8 @@ impl Fetches {
         let beginnings = register(registry, IntCounter::new("tinaja_kept_fetches_total", beginnings)?)?;
         let kept = "Bytes of them that were kept.";
         let beginning_bytes = register(registry, IntCounter::new("tinaja_kept_fetch_bytes_total", kept)?)?;
-        let of_git = "Requests by which git fetched by its own protocol, which pass and are never kept.";
+        let of_git =
+            "POSTs by which git fetched packs that servers make for each client: they pass, and are never kept.";
         let of_git = register(registry, IntCounter::new("tinaja_git_fetches_total", of_git)?)?;
         let each = |vec: &IntCounterVec, names: &[&str]| -> prometheus::Result<Vec<IntCounter>> {
             names.iter().map(|name| vec.get_metric_with_label_values(&[name])).collect()

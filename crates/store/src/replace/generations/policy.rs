@@ -167,7 +167,7 @@ impl Generations {
         saved::bytes_for(Shape::of(segments).logs())
     }
 
-    /// Go on from what a policy before had learned; whether these bytes are of one of the same shape. Nothing is changed else.
+    /// Go on from what a policy before had learned. Whether it did: if these bytes are not of one of the same shape, nothing changes.
     pub fn recall(&self, bytes: &[u8]) -> bool {
         let Some(Saved { large, seen, .. }) = Saved::decode(bytes, self.shape) else { return false };
         for ((objects, bytes), (objects_before, bytes_before)) in self.large.iter().zip(large) {

@@ -203,7 +203,7 @@ fn what_was_learned_survives_a_stop() {
     };
     let saved = policy.save();
     assert_eq!(saved.len(), Generations::saved_bytes(DISK / SEGMENT));
-    let after = super::tests::policy();
+    let after = Generations::new(DISK, SEGMENT, Value::Objects);
     after.resume(policy.now());
     let (victim, learned) = worths(&policy);
     assert_ne!(worths(&after).0, victim);
