@@ -17,7 +17,7 @@ use crate::engine::answer::{limits, table_bytes};
 use crate::engine::segments::figures::{
     CLEANED_SEGMENTS, EVICTED_OBJECTS, KEPT_BYTES, PASSED_OVER_SEGMENTS, SNAPSHOT_BYTES,
 };
-use crate::engine::segments::{Indexed, cleaner};
+use crate::engine::segments::{Indexed, Recalled, cleaner};
 use crate::engine::{
     Capabilities, Engine, FetchDone, Hold, Holds, Kind, Limits, Place, Placement, Places, Probe, Record, SyncDone,
     closing, parts,
@@ -167,18 +167,21 @@ impl Inner {
 
     /// A newer version of an object has shown already how popular it is.
     fn log_of_whole(&self, id_low: u64, bytes: u64) -> LogNumber {
-        let index = &self.indexed.index;
-        let Some(before) = index.find(id_low) else { return self.policy.log_of_new(bytes, index.has_left(id_low)) };
-        let known = self.tally.known(self.indexed.log.layout.region_number(before));
-        let hits = self.indexed.index.hits(id_low, before).unwrap_or(0);
-        self.policy.log_of_kept(LogNumber(known.log), bytes, hits)
+        match self.indexed.index.recall(id_low) {
+            Recalled::There(before, hits) => {
+                let known = self.tally.known(self.indexed.log.layout.region_number(before));
+                self.policy.log_of_kept(LogNumber(known.log), bytes, hits)
+            }
+            recalled => self.policy.log_of_new(bytes, recalled == Recalled::HasLeft),
+        }
     }
 
     /// Whether an object was asked for before: it has left not long ago, or the version before it was found.
     fn is_wanted(&self, id_low: u64) -> bool {
-        let index = &self.indexed.index;
-        index.has_left(id_low)
-            || index.find(id_low).and_then(|before| index.hits(id_low, before)).is_some_and(|hits| hits > 0)
+        match self.indexed.index.recall(id_low) {
+            Recalled::There(_, hits) => hits > 0,
+            recalled => recalled == Recalled::HasLeft,
+        }
     }
 
     /// What an object at a place with so many hits is worth to the index, as a number that keeps the order.

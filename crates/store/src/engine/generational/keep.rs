@@ -7,34 +7,58 @@ use crate::device::blocking;
 use crate::engine::segments::cleaner;
 use crate::engine::{Kind, Place, Record};
 use crate::layout::SummaryEntry;
+use crate::memory::aligned::{round_down, round_up};
 use crate::replace::generations::Segment;
 
-/// Write again what of a segment is worth it, each record into the log of its next generation; whether anything was. Memory: the segment.
+/// Records with no more bytes between them are read together: a disk passes over these as fast as it reads them.
+const GAP: u64 = 32 << 10;
+
+/// Write again what of a segment is worth it, each record into the log of its next generation; whether anything was. Only that is
+/// read. Memory: the segment at the most.
 pub fn keep(engine: &Inner, region: Place, segment: &Segment, entries: &[SummaryEntry]) -> bool {
-    let index = &engine.indexed.index;
-    let hits = |entry: &SummaryEntry| index.hits(entry.id_low, entry.place).unwrap_or(0);
-    let may_stay = |entry: &&SummaryEntry| entry.kind == Kind::Whole && hits(entry) > 0;
-    if !entries.iter().any(|entry| may_stay(&entry)) {
-        return false;
-    }
-    let log = &engine.indexed.log;
-    let (at, bytes) = (log.layout.device_offset(region), log.layout.region_bytes as usize);
-    let Ok(bytes) = blocking::read(&*log.device, at, bytes) else { return false };
+    let (log, index) = (&engine.indexed.log, &engine.indexed.index);
+    let region_bytes = log.layout.region_bytes;
+    let ends = entries.iter().skip(1).map(|entry| entry.place.0).chain([region.0 + region_bytes]);
+    // A record is taken to be as long as it is to the next one. Where a batch ends between the two, that is up to a block more.
+    let chosen = |(entry, end): (&SummaryEntry, u64)| {
+        let bytes = end.saturating_sub(entry.place.0).min(log.layout.max_record_bytes() as u64);
+        let keeps = |hits| engine.policy.keeps(segment, bytes, hits);
+        let is_kept = entry.kind == Kind::Whole && index.hits(entry.id_low, entry.place).is_some_and(keeps);
+        is_kept.then_some(Chosen {
+            entry: *entry,
+            from: entry.place.0 - region.0,
+            to: entry.place.0 - region.0 + bytes,
+        })
+    };
+    let chosen: Vec<_> = entries.iter().zip(ends).filter_map(chosen).collect();
     let mut any = false;
-    for entry in entries.iter().filter(may_stay) {
-        let offset = (entry.place.0 - region.0) as usize;
-        let found = bytes.get(offset..).and_then(|rest| log.stamp.record(rest, entry.place));
-        let Some((header, payload)) = found else { continue };
-        let (record_bytes, hits) = (header.record_bytes() as u64, hits(entry));
-        if engine.policy.keeps(segment, record_bytes, hits) {
-            let to = engine.policy.log_of_kept(segment.log, record_bytes, hits);
-            if !append_again(engine, entry, to.0, &header.again(payload)) {
-                break;
+    for together in chosen.chunk_by(|one, next| next.from <= one.to + GAP) {
+        let (Some(first), Some(last)) = (together.first(), together.last()) else { continue };
+        let from = round_down(first.from, log.layout.align);
+        let to = round_up(last.to, log.layout.align).min(region_bytes);
+        let at = log.layout.device_offset(region) + from;
+        let Ok(bytes) = blocking::read(&*log.device, at, to.saturating_sub(from) as usize) else { continue };
+        for one in together {
+            let record = one.from.checked_sub(from).and_then(|at| bytes.get(at as usize..));
+            let Some((header, payload)) = record.and_then(|bytes| log.stamp.record(bytes, one.entry.place)) else {
+                continue;
+            };
+            let hits = index.hits(one.entry.id_low, one.entry.place).unwrap_or(0);
+            let to = engine.policy.log_of_kept(segment.log, header.record_bytes() as u64, hits);
+            if !append_again(engine, &one.entry, to.0, &header.again(payload)) {
+                return any;
             }
             any = true;
         }
     }
     any
+}
+
+/// A record that is worth it, and where in its segment it lies.
+struct Chosen {
+    entry: SummaryEntry,
+    from: u64,
+    to: u64,
 }
 
 /// Append a record once more, unless a newer version came meanwhile; false if there is no more room for any.

@@ -17,6 +17,8 @@ pub const MOST_HITS: u8 = 3;
 
 const SLOT: Field = Field { shift: 0, bits: SLOT_BITS };
 const FINGERPRINT: Field = Field { shift: 0, bits: 12 };
+const HITS: Field = Field { shift: 12, bits: 2 };
+const POSITION: Field = Field { shift: 14, bits: 32 };
 const EMPTY: u64 = u32::MAX as u64;
 
 /// The bits of a digest that a slot keeps: none of those that chose the set.
@@ -75,10 +77,18 @@ impl Sets<'_> {
         if way < WAYS { self.0.put(way, slot) } else { self.1.put(way - WAYS, slot) }
     }
 
-    /// The slots with this fingerprint, those of the first set first.
+    /// The ways with this fingerprint and their slots, those of the first set first.
     #[inline]
-    pub fn of(&self, fingerprint: u16) -> impl Iterator<Item = Slot> + '_ {
-        self.0.of(fingerprint).chain(self.1.of(fingerprint))
+    pub fn of(&self, fingerprint: u16) -> impl Iterator<Item = (usize, Slot)> + '_ {
+        let other = self.1.of(fingerprint).map(|(way, slot)| (WAYS + way, slot));
+        self.0.of(fingerprint).chain(other)
+    }
+
+    /// The empty ways and their slots, those of the first set first.
+    #[inline]
+    pub fn empties(&self) -> impl Iterator<Item = (usize, Slot)> + '_ {
+        let other = self.1.empties().map(|(way, slot)| (WAYS + way, slot));
+        self.0.empties().chain(other)
     }
 
     /// Every way with its slot.
@@ -114,22 +124,44 @@ impl Set<'_> {
         SLOT.set(self.0, SLOT_BITS, way, bits);
     }
 
-    /// The slots with this fingerprint.
-    ///
-    /// Nearly every lookup of what is absent ends here. All ways are compared without a branch, in an array of known size, so that
-    /// each costs a load, a shift and a comparison.
+    /// What empty slots remember is a round older.
+    pub fn age(&mut self) {
+        let Some(bytes) = self.0.first_chunk_mut::<SLOT_BITS>() else { return };
+        for way in 0..WAYS {
+            let slot = SLOT.get(bytes, SLOT_BITS, way);
+            if slot >> POSITION.shift == EMPTY && slot >> HITS.shift & u64::from(MOST_HITS) > 0 {
+                SLOT.set(bytes, SLOT_BITS, way, slot - (1 << HITS.shift));
+            }
+        }
+    }
+
+    /// The ways with this fingerprint and their slots. Nearly every lookup of what is absent ends here.
     #[inline]
-    pub fn of(&self, fingerprint: u16) -> impl Iterator<Item = Slot> + '_ {
+    pub fn of(&self, fingerprint: u16) -> impl Iterator<Item = (usize, Slot)> + '_ {
+        self.with(FINGERPRINT, fingerprint.into())
+    }
+
+    /// The empty ways and their slots.
+    #[inline]
+    pub fn empties(&self) -> impl Iterator<Item = (usize, Slot)> + '_ {
+        self.with(POSITION, EMPTY)
+    }
+
+    /// The ways of which a field has this value, and their slots.
+    ///
+    /// All ways are compared without a branch, in an array of known size, so that each costs a load, a shift and a comparison.
+    #[inline]
+    fn with(&self, field: Field, value: u64) -> impl Iterator<Item = (usize, Slot)> + '_ {
         let mut same = 0_u8;
         if let Some(bytes) = self.0.first_chunk::<SLOT_BITS>() {
             for way in 0..WAYS {
-                same |= u8::from(FINGERPRINT.get(bytes, SLOT_BITS, way) == u64::from(fingerprint)) << way;
+                same |= u8::from(field.get(bytes, SLOT_BITS, way) == value) << way;
             }
         }
         std::iter::from_fn(move || {
             let way = (same != 0).then(|| same.trailing_zeros() as usize)?;
             same &= same - 1;
-            Some(self.get(way))
+            Some((way, self.get(way)))
         })
     }
 

@@ -28,6 +28,32 @@ pub struct Index {
     displaced: Option<Displaced>,
 }
 
+/// What the index knows of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recalled {
+    /// It may lie there, and was asked for so often since it was written.
+    There(Place, u8),
+    /// It was evicted not long ago.
+    HasLeft,
+    /// Nothing.
+    Unknown,
+}
+
+/// A free slot, of the set that has more of them: one that remembers nothing, or has long remembered what it does.
+fn free(sets: &format::Sets<'_>) -> Option<(usize, Slot)> {
+    let mut found: [(usize, Option<(usize, Slot)>); 2] = [(0, None); 2];
+    for (way, slot) in sets.empties() {
+        let [first, other] = &mut found;
+        let (count, best) = if way < WAYS { first } else { other };
+        *count += 1;
+        if best.is_none_or(|(_, best)| slot.hits < best.hits) {
+            *best = Some((way, slot));
+        }
+    }
+    let [(of_first, first), (of_other, other)] = found;
+    if of_first >= of_other { first } else { other }
+}
+
 impl Index {
     /// Sets with room for so many entries, rounded up to whole sets. Allocates all of it now.
     pub fn room(slots: u64) -> Sets {
@@ -139,7 +165,20 @@ impl Index {
     /// Where the object of this hash may lie.
     pub fn find(&self, id_low: u64) -> Option<Place> {
         let wanted = fingerprint(id_low);
-        self.with(id_low, |set| set.of(wanted).find_map(|slot| self.place(&slot))).flatten()
+        self.with(id_low, |set| set.of(wanted).find_map(|(_, slot)| self.place(&slot))).flatten()
+    }
+
+    /// Where the object of this hash may lie and how often it was asked for there. Else whether one of this fingerprint was evicted,
+    /// no other one has taken its slot since, and less than three rounds of [`Index::age`] have passed. Of objects never seen, one in
+    /// 4,096 for each slot that remembers is taken for one that was.
+    pub fn recall(&self, id_low: u64) -> Recalled {
+        let wanted = fingerprint(id_low);
+        let recalled = self.with(id_low, |set| {
+            let there = set.of(wanted).find_map(|(_, slot)| Some(Recalled::There(self.place(&slot)?, slot.hits)));
+            let has_left = || set.of(wanted).any(|(_, slot)| slot.remembers(wanted));
+            there.unwrap_or_else(|| if has_left() { Recalled::HasLeft } else { Recalled::Unknown })
+        });
+        recalled.unwrap_or(Recalled::Unknown)
     }
 
     /// What a record says: an object is entered, a removal removes what has its fingerprint, a part of an object is found by its
@@ -162,9 +201,9 @@ impl Index {
     fn insert_low<W: Ord>(&self, id_low: u64, place: Place, worth: impl Fn(u8, Place) -> W) {
         let wanted = fingerprint(id_low);
         let lost = self.with(id_low, |set| {
-            let same = || set.slots().find(|(_, slot)| slot.fingerprint == wanted && slot.position.is_some());
-            let own = || set.slots().find(|(_, slot)| slot.remembers(wanted));
-            let free = || self.free(set);
+            let same = || set.of(wanted).find(|(_, slot)| slot.position.is_some());
+            let own = || set.of(wanted).find(|(_, slot)| slot.remembers(wanted));
+            let free = || free(set);
             let least = || set.slots().min_by_key(|(_, slot)| self.place(slot).map(|place| worth(slot.hits, place)));
             let (victim, lost) = match same().or_else(own).or_else(free) {
                 Some(found) => (Some(found), false),
@@ -185,27 +224,11 @@ impl Index {
         self.lost.fetch_add(u64::from(lost == Some(true)), Relaxed);
     }
 
-    /// A free slot, of the set that has more of them: one that remembers nothing, or has long remembered what it does.
-    fn free(&self, sets: &format::Sets<'_>) -> Option<(usize, Slot)> {
-        let mut found: [(usize, Option<(usize, Slot)>); 2] = [(0, None); 2];
-        for (way, slot) in sets.slots().filter(|(_, slot)| self.place(slot).is_none()) {
-            let [first, other] = &mut found;
-            let (count, best) = if way < WAYS { first } else { other };
-            *count += 1;
-            if best.is_none_or(|(_, best)| slot.hits < best.hits) {
-                *best = Some((way, slot));
-            }
-        }
-        let [(of_first, first), (of_other, other)] = found;
-        if of_first >= of_other { first } else { other }
-    }
-
     /// Change the slot of a fingerprint, if `which` says yes to it; what it was before if so.
     fn change(&self, id_low: u64, which: impl Fn(&Slot) -> bool, into: impl Fn(Slot) -> Slot) -> Option<Slot> {
         let wanted = fingerprint(id_low);
         self.with(id_low, |set| {
-            let ours = |slot: &Slot| slot.position.is_some() && slot.fingerprint == wanted && which(slot);
-            let found = set.slots().find(|(_, slot)| ours(slot));
+            let found = set.of(wanted).find(|(_, slot)| slot.position.is_some() && which(slot));
             if let Some((way, slot)) = found {
                 let into = into(slot);
                 self.moved(slot.position, into.position);
@@ -225,33 +248,15 @@ impl Index {
         };
         self.change(id_low, |_| true, removed);
         self.with(id_low, |set| {
-            for way in 0..set.ways() {
-                let slot = set.get(way);
-                if slot.remembers(wanted) {
-                    set.put(way, slot.removed());
-                }
+            while let Some((way, slot)) = { set.of(wanted).find(|(_, slot)| slot.remembers(wanted)) } {
+                set.put(way, slot.removed());
             }
         });
-    }
-
-    /// Whether an object of this fingerprint was evicted, no other one has taken its slot since, and less than three rounds of
-    /// [`Index::age`] have passed. Of objects never seen, one in 4,096 for each slot that remembers is taken for one that was.
-    pub fn has_left(&self, id_low: u64) -> bool {
-        let wanted = fingerprint(id_low);
-        self.with(id_low, |set| set.slots().any(|(_, slot)| slot.remembers(wanted))) == Some(true)
     }
 
     /// What empty slots of a set remember is a round older: after three it is forgotten.
     pub fn age(&self, set: u64) {
-        self.sets.with(set, |bytes| {
-            let mut set = Set(bytes);
-            for way in 0..WAYS {
-                let slot = set.get(way);
-                if slot.position.is_none() && slot.hits > 0 {
-                    set.put(way, Slot { hits: slot.hits - 1, ..slot });
-                }
-            }
-        });
+        self.sets.with(set, |bytes| Set(bytes).age());
     }
 
     /// Drop the slot that leads to exactly this place, whose segment stays.
@@ -292,8 +297,8 @@ impl Index {
     /// How often the record at a place was asked for; `None` if the index does not lead to it.
     pub fn hits(&self, id_low: u64, place: Place) -> Option<u8> {
         let (wanted, position) = (fingerprint(id_low), self.position(place));
-        let ours = |slot: &Slot| slot.fingerprint == wanted && slot.position == position;
-        self.with(id_low, |set| set.slots().find(|(_, slot)| ours(slot)).map(|(_, slot)| slot.hits)).flatten()
+        let ours = |set: &mut format::Sets<'_>| set.of(wanted).find(|(_, slot)| slot.position == position);
+        self.with(id_low, |set| ours(set).map(|(_, slot)| slot.hits)).flatten()
     }
 
     /// Drop every slot that leads into one segment: where its summary cannot be read. Walks the whole index: milliseconds a

@@ -6,6 +6,6 @@ mod format;
 mod index;
 mod reading;
 
-pub use format::SLOT_BITS;
-pub use index::{Choices, Displaced, Index};
+pub use format::{SLOT_BITS, WAYS};
+pub use index::{Choices, Displaced, Index, Recalled};
 pub use reading::Indexed;
