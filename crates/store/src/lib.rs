@@ -80,7 +80,7 @@ pub mod damelo {
     pub use crate::engine::damelo::files::{FileSystem, FileSystemError, FileSystemOptions, Object};
 }
 
-pub use cache::{Cache, CacheOptions, DEFAULT_DISK_BYTES, OpenError, Remade};
+pub use cache::{Cache, CacheOptions, DEFAULT_DISK_BYTES, DEFAULT_MEAN_BYTES, OpenError, Remade};
 pub use device::file::existing;
 pub use device::{IoEngine, OpenDiskError, TIME_BOUNDS_US, Times, is_block_device};
 pub use engine::spread::MAX_DISKS;

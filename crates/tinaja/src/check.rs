@@ -13,6 +13,7 @@ use rustix::fs::{Access, access};
 use tinaja_proxy::intercept::Interception;
 use tinaja_proxy::mirrors::Kind;
 use tinaja_proxy::{ChainField, Listener, Mode};
+use tinaja_store::engines::INDEX_ENTRIES;
 use tinaja_store::{Cache, Clock, OpenDiskError, OpenError, existing, is_block_device};
 
 use crate::limits;
@@ -29,6 +30,7 @@ use crate::tune;
 pub fn check(settings: &Settings) -> Result<()> {
     tinaja_proxy::check(&settings.proxy, &Clock::system())?;
     settings.cluster.as_ref().map_or(Ok(()), |joining| joining.check(&Clock::system()))?;
+    limits::fits(settings)?;
     let cache = cache(settings)?;
     if let Some(log) = &settings.proxy.access_log {
         writable_file(log).with_context(|| format!("cannot write the access log {}", log.display()))?;
@@ -65,7 +67,12 @@ pub fn check(settings: &Settings) -> Result<()> {
         let _ = writeln!(text, "  {intercepting}");
     }
     let _ = writeln!(text, "  keeps its cache in {}: {cache}", shown(&settings.cache));
-    let _ = writeln!(text, "  uses {} of memory for hot objects", ByteSize::b(settings.memory_bytes).display().iec());
+    let _ = writeln!(
+        text,
+        "  uses {} of memory: {}",
+        ByteSize::b(settings.memory_bytes).display().iec(),
+        memory(settings)?
+    );
     if let Some(joining) = &settings.cluster {
         let memory = ByteSize::b(joining.memory_bytes).display().iec();
         let (node, cluster, listen) = (&joining.node, &joining.cluster, joining.listen);
@@ -175,6 +182,16 @@ fn cache(settings: &Settings) -> Result<String> {
         ""
     };
     Ok(if new { format!("a new one{size} ({why}){cut}") } else { "the existing one".to_owned() })
+}
+
+/// What the memory is for.
+fn memory(settings: &Settings) -> Result<String> {
+    let (asked, _) = disk_bytes(settings)?;
+    Ok(match (tune::by_memory(settings, asked), settings.engine) {
+        (Some(chosen), _) => format!("the engine is {chosen}"),
+        (None, Some(engine)) if !engine.has(&INDEX_ENTRIES) => "for hot objects, beside the index".to_owned(),
+        (None, _) => "for hot objects, and for the index where the engine is generational".to_owned(),
+    })
 }
 
 /// Whether a log could be written there, as far as permissions tell.

@@ -1,10 +1,12 @@
 //! What the system lets one process have, against what the settings need; with what to do.
 
+use anyhow::{Result, bail};
+use bytesize::ByteSize;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::system::uname;
 use rustix::thread::{CapabilitySet, capabilities};
 use tinaja_proxy::{Diversion, Listener};
-use tinaja_store::IoEngine;
+use tinaja_store::{IoEngine, memory_bytes};
 
 use crate::settings::Settings;
 
@@ -60,6 +62,28 @@ impl Needs {
         }
         missing
     }
+}
+
+/// Whether the memory that is set is there: for index and hot objects, and for clients.
+///
+/// Errors: it is not, with what to do.
+pub fn fits(settings: &Settings) -> Result<()> {
+    fit(settings, memory_bytes())
+}
+
+fn fit(settings: &Settings, there: u64) -> Result<()> {
+    let (memory, clients) = (settings.memory_bytes, settings.proxy.limits.client_memory);
+    if settings.memory_yields || memory.saturating_add(clients) <= there {
+        return Ok(());
+    }
+    let size = |bytes| ByteSize::b(bytes).display().iec();
+    bail!(
+        "memory = {} for the cache and limits.client_memory = {} are more than the {} that this machine or control group has: lower one \
+         of them, or set memory_yields = true",
+        size(memory),
+        size(clients),
+        size(there)
+    )
 }
 
 /// What settings would miss that are not in force yet: limits that a start would raise are taken as raised.

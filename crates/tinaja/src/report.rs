@@ -8,6 +8,9 @@ use serde::Serialize;
 use tinaja_proxy::admin::words::{Figures, Top};
 use tinaja_store::{EngineFigures, EngineRef, Stats, engines};
 
+/// What engines call objects for which the disk was a little too small.
+const RETURNED_OBJECTS: &str = "returned_objects";
+
 /// The figures of a cache. Sizes are bytes; the names are stable, scripts read them.
 #[derive(Debug, Serialize)]
 pub struct Report {
@@ -62,16 +65,24 @@ impl Report {
 
     /// How the slots are cut, where the engine has something to say of that.
     fn cut(&self) -> String {
-        let Figures { mean_object_bytes, slots, .. } = self.figures;
+        let Figures { mean_object_bytes, slots, capacity_bytes, .. } = self.figures;
         let Some(engine) = self.engine() else { return String::new() };
         let of_engine = engine
             .figures
             .iter()
             .fold(EngineFigures::default(), |all, figure| all.with(figure, self.of_engine(figure.name)));
-        (engine.inspect)(&Stats { mean_object_bytes, slots, of_engine, ..Stats::default() })
+        (engine.inspect)(&Stats { mean_object_bytes, slots, capacity_bytes, of_engine, ..Stats::default() })
     }
 
-    fn rows(&self) -> [(&'static str, String); 14] {
+    /// What of the memory is hot objects'. Only a server has any, and servers before did not say.
+    fn hot(&self) -> String {
+        match (self.figures.hot_bytes, self.figures.hot_budget_bytes) {
+            (_, 0) => "none".to_owned(),
+            (bytes, most) => format!("{} of at most {}", size(bytes), size(most)),
+        }
+    }
+
+    fn rows(&self) -> [(&'static str, String); 15] {
         let figures = &self.figures;
         [
             ("cache", self.cache.clone()),
@@ -91,6 +102,7 @@ impl Report {
             ("lost to full sets", figures.lost_to_full_sets.to_string()),
             ("fill", self.counted(format!("{:.1} %", figures.fill * 100.0))),
             ("index in memory", size(figures.index_bytes)),
+            ("hot objects in memory", self.hot()),
             ("bits per slot", format!("{:.2}", figures.bits_per_slot)),
             ("bits per live object", self.counted(self.bits_per_live_object_text())),
             ("lap", format!("{}, {} written so far", figures.lap, size(figures.frontier_bytes))),
@@ -104,6 +116,10 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, value) in self.rows() {
             writeln!(f, "{name:<22}{value}")?;
+        }
+        if let Some(returned) = self.figures.of_engine.get(RETURNED_OBJECTS) {
+            let what = "objects stored again that had just left: hits, if the disk were half as large again";
+            writeln!(f, "{:<22}{returned} {what}", "a larger disk")?;
         }
         self.top.as_ref().map_or(Ok(()), |top| hosts(f, top))
     }

@@ -33,6 +33,7 @@ pub fn serve(
     read: impl Fn() -> Result<Settings> + Send + 'static,
 ) -> Result<()> {
     limits::raise(&settings);
+    limits::fits(&settings)?;
     if !take_over {
         // Before anybody asks how large it is.
         Cache::settle(&cache_options(&settings, None)).map_err(place::with_flags)?;
@@ -71,7 +72,7 @@ pub fn serve(
         Some(_) => Switch::waiting(clock),
         None => {
             let cache: Arc<dyn Store> =
-                Arc::new(Cache::open(tune::of_new_cache(options, &settings)).map_err(place::with_flags)?);
+                Arc::new(Cache::open(tune::of_new_cache(options, &settings, disk_bytes)).map_err(place::with_flags)?);
             Switch::holding(match settings.cluster.clone() {
                 Some(joining) => node.join(cache, joining)?,
                 None => cache,
@@ -81,9 +82,8 @@ pub fn serve(
     let mut welcome = Welcome {
         listeners: settings.proxy.listeners.clone(),
         cache: shown(&settings.cache),
-        disk_bytes: (!take_over).then(|| cache.stats().capacity_bytes),
+        stats: (!take_over).then(|| cache.stats()),
         disk_why,
-        memory_bytes: settings.memory_bytes,
     };
     // Where there is a directory: a cache can also be a whole device.
     let control = settings.cache.first().filter(|dir| dir.is_dir()).cloned();
@@ -158,6 +158,7 @@ pub fn cache_options(settings: &Settings, disk_bytes: Option<u64>) -> CacheOptio
         .memory_bytes(settings.memory_bytes)
         .memory_yields(settings.memory_yields)
         .when(settings.engine, CacheOptions::engine)
+        .engine_by_memory(true)
         .settings(settings.knobs.clone())
         .when(settings.object_bytes, CacheOptions::mean_object_bytes)
         .io(settings.io)

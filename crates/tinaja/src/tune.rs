@@ -8,9 +8,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use tinaja_lab::load::read_trace;
 use tinaja_store::Clock;
-use tinaja_store::engines::{BIN_SIZE, HASHCACHE_BASIC, WAYS};
-use tinaja_store::tune::{Choice, DiskSpeed, Sizes, TuneError, choose, choose_for};
-use tinaja_store::{Cache, CacheOptions, is_block_device};
+use tinaja_store::engines::{self, BIN_SIZE, HASHCACHE_BASIC, WAYS};
+use tinaja_store::tune::{Choice, DiskSpeed, Sizes, TuneError, Within, choose, choose_for, within};
+use tinaja_store::{Cache, CacheOptions, DEFAULT_MEAN_BYTES, is_block_device};
 
 use crate::flags::Tune;
 use crate::settings::Settings;
@@ -118,8 +118,25 @@ pub fn is_due(settings: &Settings) -> bool {
     is_new && !said && settings.engine.is_some_and(|engine| engine.has(&BIN_SIZE))
 }
 
+/// The engine that the memory and the disk choose, where a cache is about to be made and nobody has said an engine or how its disk is to
+/// be cut.
+pub fn by_memory(settings: &Settings, disk_bytes: Option<u64>) -> Option<Within> {
+    let is_new = !settings.cache.iter().any(|dir| Cache::exists(dir));
+    let chosen = within(
+        settings.memory_bytes,
+        disk_bytes?.saturating_mul(settings.cache.len() as u64),
+        settings.object_bytes.unwrap_or(DEFAULT_MEAN_BYTES),
+    );
+    let is_open = settings.engine.is_none() && settings.positions_dir.is_none();
+    let wrong = engines::built_in().wrong(chosen.engine, &settings.knobs, disk_bytes?);
+    (is_new && is_open && wrong.is_none()).then_some(chosen)
+}
+
 /// The options of these settings, with bins that suit the disk where that is due; what was chosen, and why, is logged.
-pub fn of_new_cache(options: CacheOptions, settings: &Settings) -> CacheOptions {
+pub fn of_new_cache(options: CacheOptions, settings: &Settings, disk_bytes: Option<u64>) -> CacheOptions {
+    if let Some(chosen) = by_memory(settings, disk_bytes) {
+        tracing::info!("the engine of the new cache is {chosen}");
+    }
     let Some(dir) = settings.cache.first().filter(|_| is_due(settings)) else { return options };
     // Where it cannot be made, opening the cache says why.
     let _ = std::fs::create_dir_all(dir);

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use bytesize::ByteSize;
 use tinaja_proxy::mirrors::Mirror;
 use tinaja_proxy::{Listener, Mode};
+use tinaja_store::Stats;
 
 /// What there is to say.
 #[derive(Debug)]
@@ -14,12 +15,10 @@ pub struct Welcome {
     pub listeners: Vec<Listener>,
     /// The cache's directory.
     pub cache: String,
-    /// The cache's size in bytes; none where it is still another process's.
-    pub disk_bytes: Option<u64>,
+    /// What is known of the cache; none where it is still another process's.
+    pub stats: Option<Stats>,
     /// Where that size comes from.
     pub disk_why: &'static str,
-    /// The budget for hot objects in bytes.
-    pub memory_bytes: u64,
 }
 
 impl Welcome {
@@ -60,16 +59,20 @@ impl Welcome {
         if self.listeners.iter().any(|listener| listener.offline) {
             text.push_str("  offline    no origin is asked; clients get what is in the cache, fresh or stale\n");
         }
-        let _ = writeln!(
-            text,
-            "  cache      {}: {}, {} of memory for hot objects",
-            self.cache,
-            match self.disk_bytes {
-                Some(bytes) => format!("{} on disk ({})", size(bytes), self.disk_why),
-                None => "taken over from the running server".to_owned(),
-            },
-            size(self.memory_bytes),
-        );
+        // Writing to a String cannot fail.
+        let _ = match &self.stats {
+            Some(stats) => writeln!(
+                text,
+                "  cache      {}: {} on disk ({}), by {}\n  memory     {} for the index, {} for hot objects",
+                self.cache,
+                size(stats.capacity_bytes),
+                self.disk_why,
+                stats.engine,
+                size(stats.index_bytes),
+                size(stats.hot_budget_bytes),
+            ),
+            None => writeln!(text, "  cache      {}: taken over from the running server", self.cache),
+        };
         text.push_str("  stop       Ctrl-C; the cache is kept\n");
         text
     }
@@ -140,9 +143,14 @@ mod tests {
         Welcome {
             listeners: vec![reverse.unwrap_or(Listener::forward(address))],
             cache: "/var/cache/tinaja".into(),
-            disk_bytes: Some(10 << 30),
+            stats: Some(Stats {
+                engine: "generational",
+                capacity_bytes: 10 << 30,
+                index_bytes: 3 << 20,
+                hot_budget_bytes: 61 << 20,
+                ..Stats::default()
+            }),
             disk_why: "as set",
-            memory_bytes: 64 << 20,
         }
         .text()
     }
@@ -154,7 +162,8 @@ mod tests {
             "curl --proxy http://127.0.0.1:8080 ",
             "Acquire::http::Proxy \"http://127.0.0.1:8080\";",
             "export http_proxy=http://127.0.0.1:8080 https_proxy=http://127.0.0.1:8080",
-            "/var/cache/tinaja: 10.0 GiB on disk (as set), 64.0 MiB of memory",
+            "/var/cache/tinaja: 10.0 GiB on disk (as set), by generational",
+            "memory     3.0 MiB for the index, 61.0 MiB for hot objects",
         ] {
             assert!(text.contains(line), "{line:?} in {text}");
         }

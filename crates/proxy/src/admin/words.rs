@@ -185,6 +185,12 @@ pub struct Figures {
     pub fill: f64,
     /// See [`Stats::index_bytes`].
     pub index_bytes: u64,
+    /// See [`Stats::hot_bytes`]. Older servers do not say it.
+    #[serde(default)]
+    pub hot_bytes: u64,
+    /// See [`Stats::hot_budget_bytes`]. Older servers do not say it.
+    #[serde(default)]
+    pub hot_budget_bytes: u64,
     /// See [`Stats::bits_per_slot`].
     pub bits_per_slot: f64,
     /// See [`Stats::bits_per_live_object`].
@@ -240,6 +246,8 @@ impl From<&Stats> for Figures {
             lost_to_full_sets: stats.lost_to_full_sets,
             fill: stats.fill(),
             index_bytes: stats.index_bytes,
+            hot_bytes: stats.hot_bytes,
+            hot_budget_bytes: stats.hot_budget_bytes,
             bits_per_slot: stats.bits_per_slot(),
             bits_per_live_object: stats.bits_per_live_object(),
             capacity_bytes: stats.capacity_bytes,

@@ -1,6 +1,7 @@
 //! [`Cache`]: the contract, implemented once over any engine.
 
 mod asked;
+mod by_memory;
 mod change;
 mod find;
 pub(crate) mod limits;
@@ -20,7 +21,8 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tinaja_clock::Clock;
 
-pub use options::{CacheOptions, DEFAULT_DISK_BYTES, OpenError};
+pub use by_memory::{Within, within};
+pub use options::{CacheOptions, DEFAULT_DISK_BYTES, DEFAULT_MEAN_BYTES, OpenError};
 pub use remake::Remade;
 
 use crate::cache::limits::UNTOLD_EXTENTS;

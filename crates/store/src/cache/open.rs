@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::asked::{in_its_place, made_so, other, wrong_mean};
+use super::by_memory::{beside_index, by_its_memory, by_memory};
 use super::options::{CacheOptions, DEFAULT_DISK_BYTES, OpenError};
 use super::remake::place;
 use super::{Cache, positions, raw};
@@ -13,6 +14,7 @@ use crate::cache::limits::MIN_DISK_BYTES;
 use crate::device::file::{existing, free_bytes};
 use crate::device::lending::Lending;
 use crate::device::{Access, Device, Disk, blocking, is_block_device};
+use crate::engine::generational::INDEX_ENTRIES;
 use crate::engine::hashcache::settings::POSITIONS_APART;
 use crate::engine::registry::{Ask, Cut, Ground, Identity, InDirectory, LockedDirectory, Opening, OpeningFiles};
 use crate::engine::spread::{MAX_DISKS, Spread};
@@ -207,6 +209,7 @@ pub(super) fn open_all(
         disks.push((number, disk));
     }
     disks.sort_by_key(|(number, _)| *number);
+    let shares = disks.iter().all(|(_, disk)| disk.about().0.has(&INDEX_ENTRIES));
     let engines = disks.into_iter().map(|(number, disk)| open_engine(number, disk, options, access));
     let mut engines = engines.collect::<Result<Vec<_>, _>>()?;
     let one = if engines.len() == 1 { engines.pop() } else { None };
@@ -220,7 +223,8 @@ pub(super) fn open_all(
     }
     let failed = |error: std::io::Error| OpenError::Device { path: options.dir.clone(), error: error.to_string() };
     let make = if options.memory_yields { HotObjects::yielding } else { HotObjects::new };
-    let hot = (make(options.memory_bytes), options.memory_bytes);
+    let hot_bytes = if shares { beside_index(options.memory_bytes, &*engine) } else { options.memory_bytes };
+    let hot = (make(hot_bytes), hot_bytes);
     Cache::over_hot(options.clock.clone(), engine, secret, hot).map_err(failed)
 }
 
@@ -267,16 +271,18 @@ enum How {
 
 /// How a new cache becomes, if there is room for it.
 fn plan_new(path: &Path, options: &CacheOptions, stamp: Stamp) -> Result<New, OpenError> {
-    let engine = options.engine.or(options.engines.default_engine()).ok_or(OpenError::NoEngine)?;
     let device_bytes = raw::device_bytes(path)?;
     let asked = options.disk_bytes.or(device_bytes).unwrap_or(DEFAULT_DISK_BYTES);
+    let settings = asked_of(options);
+    let by_memory = || options.engine_by_memory.then(|| by_memory(options, &settings, asked)).flatten();
+    let engine = options.engine.or_else(by_memory).or(options.engines.default_engine()).ok_or(OpenError::NoEngine)?;
     let existing = existing(path.parent().unwrap_or(path));
     let free = device_bytes.or_else(|| free_bytes(existing));
     let limit = free.map_or(String::new(), |free| format!(" to {free} bytes, which are free there"));
-    let settings = asked_of(options);
     if let Some(why) = options.engines.wrong(engine, &settings, asked) {
         return Err(OpenError::Setting(why));
     }
+    let settings = by_its_memory(engine, settings, options, asked);
     if asked < MIN_DISK_BYTES {
         return Err(OpenError::Size { asked, how: "small", limit });
     }

@@ -16,7 +16,7 @@ use crate::layout::SuperblockError;
 pub const DEFAULT_DISK_BYTES: u64 = 1 << 30;
 
 /// The mean object size of a new cache where nothing else is said (HashCache, section 2).
-const DEFAULT_MEAN_BYTES: u64 = 8192;
+pub const DEFAULT_MEAN_BYTES: u64 = 8192;
 
 /// How to open a cache: a directory, and what else is to be other than the default.
 ///
@@ -36,6 +36,7 @@ pub struct CacheOptions {
     pub(crate) memory_bytes: u64,
     pub(crate) memory_yields: bool,
     pub(crate) engine: Option<EngineRef>,
+    pub(crate) engine_by_memory: bool,
     pub(crate) settings: Settings,
     pub(crate) engines: Registry,
     pub(crate) mean_object_bytes: Option<u64>,
@@ -57,6 +58,7 @@ impl CacheOptions {
             memory_bytes: 64 << 20,
             memory_yields: false,
             engine: None,
+            engine_by_memory: false,
             settings: Settings::new(),
             engines: engines::built_in(),
             mean_object_bytes: None,
@@ -114,7 +116,9 @@ impl CacheOptions {
         self
     }
 
-    /// The whole budget for hot objects in memory, in bytes. Default 64 MiB; 0 keeps none.
+    /// The whole budget for hot objects in memory, in bytes. Default 64 MiB; 0 keeps none. With the engine `generational` it is for its
+    /// index as well: a new cache has as many index entries as three quarters of it have room for, from one to four for each object
+    /// of the mean size, and hot objects have what the index leaves.
     #[must_use]
     pub fn memory_bytes(mut self, bytes: u64) -> Self {
         self.memory_bytes = bytes;
@@ -134,6 +138,14 @@ impl CacheOptions {
     #[must_use]
     pub fn engine(mut self, engine: EngineRef) -> Self {
         self.engine = Some(engine);
+        self
+    }
+
+    /// Whether the memory and the disk choose the engine of a new cache, where none is said: see [`crate::tune::within`]. Default false: then
+    /// it is the default of [`CacheOptions::engines`].
+    #[must_use]
+    pub fn engine_by_memory(mut self, by_memory: bool) -> Self {
+        self.engine_by_memory = by_memory;
         self
     }
 

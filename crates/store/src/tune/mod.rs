@@ -8,6 +8,8 @@
 //! - [`Sizes`], its Table 5: how many objects are smaller than what. Of the bins that let a set have enough ways, the
 //!   smallest that holds most objects whole wastes least.
 //!
+//! Which engine suits a budget of memory is another question: [`within`].
+//!
 //! [`choose`] does that and no more: it is a function of the two tables, and says why. [`DiskSpeed::measure`] and
 //! [`Sizes::of_cache`] find out the tables.
 //!
@@ -25,6 +27,7 @@ mod paper;
 mod scratch;
 pub(crate) mod sizes;
 
+pub use crate::cache::{Within, within};
 pub use choose::{Choice, choose, choose_for};
 pub use disk::{DiskSpeed, ReadSpeed, TuneError};
 pub use sizes::{BESIDE_BODY_BYTES, Sizes};

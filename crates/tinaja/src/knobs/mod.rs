@@ -34,10 +34,9 @@ pub fn defaults() -> Settings {
 /// What `--engine` is for, with a line for each engine.
 pub fn engines_help() -> String {
     let all = engines::built_in();
-    let default = all.default_engine().map_or("", |engine| engine.name);
-    let mut help = format!(
-        "Storage engine. Default: the engine that the cache was created with, or {default} for a new one. The engines are:"
-    );
+    let mut help = "Storage engine. Default: the engine that the cache was created with, or for a new one what finds the most with \
+                    --memory: generational if its index fits. The engines are:"
+        .to_owned();
     for engine in all.iter() {
         help.push_str(&format!("\n- {engine}: {}", engine.about));
     }
@@ -121,6 +120,6 @@ mod tests {
             let line = format!("- {engine}: {}", engine.about);
             assert!(help.lines().any(|other| other == line), "{line} in {help}");
         }
-        assert!(help.contains("hashcache-log for a new one"), "{help}");
+        assert!(help.contains("generational if its index fits"), "{help}");
     }
 }

@@ -35,7 +35,7 @@ use crate::values::{Address, FileOrOff, Filter, LogFormatName, Number, OneOrMore
 use file::File;
 use source::Source;
 
-/// The budget for hot objects where nothing else is said.
+/// The memory for hot objects, and for an index that shares it, where nothing else is said: that, or a quarter of what there is.
 pub const DEFAULT_MEMORY_BYTES: u64 = 64 << 20;
 /// What is said on stderr where nothing else is asked for.
 pub const DEFAULT_LOG: &str = "info";
@@ -47,7 +47,7 @@ pub struct Settings {
     pub cache: Vec<PathBuf>,
     /// The size of each, if it was said.
     pub disk_bytes: Option<u64>,
-    /// The budget for hot objects.
+    /// The budget for hot objects, and for an index that shares it.
     pub memory_bytes: u64,
     /// Whether the kernel may take it back.
     pub memory_yields: bool,
@@ -158,7 +158,8 @@ impl Settings {
         Ok(Settings {
             cache: place::cache_dirs(named).context("there is no directory for the cache")?,
             disk_bytes: size(of_cache.disk, disk).map(|Size(bytes)| bytes),
-            memory_bytes: size(flags.memory, memory).map_or(DEFAULT_MEMORY_BYTES, |Size(bytes)| bytes),
+            memory_bytes: size(flags.memory, memory)
+                .map_or(DEFAULT_MEMORY_BYTES.min(tinaja_store::memory_bytes() / 4), |Size(bytes)| bytes),
             memory_yields: flags.memory_yields.or(file.memory_yields).unwrap_or(false),
             engine: of_cache.engine.or(engine.map(|Text(engine)| engine)),
             knobs: of_cache.knobs.0.over(&file.knobs).over(&knobs::defaults()),

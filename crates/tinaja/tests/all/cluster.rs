@@ -88,7 +88,7 @@ impl Together {
             let origin = &together.origin;
             let patience = if more.contains("patience") { "" } else { "patience = \"300ms\"\n" };
             let text = format!(
-                "metrics = \"{metrics}\"\ncache = \"{own}/cache\"\ndisk = \"64MiB\"\nmemory = \"0\"\nlog_file = \"{own}/log\"\n\
+                "metrics = \"{metrics}\"\ncache = \"{own}/cache\"\ndisk = \"64MiB\"\nengine = \"hashcache-log\"\nmemory = \"0\"\nlog_file = \"{own}/log\"\n\
                  [cluster]\nname = \"test\"\nnode = \"box-{n}\"\nlisten = \"{address}\"\nseeds = [{}]\n\
                  ca = \"{certificates}/ca.pem\"\ncertificate = \"{certificates}/server.pem\"\nkey = \"{certificates}/server.key\"\n\
                  memory = \"8MiB\"\n{patience}{more}\n\

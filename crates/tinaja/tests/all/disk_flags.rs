@@ -44,7 +44,7 @@ fn io_is_carried_out_as_asked() {
     }
     assert_eq!(origin.paths().len(), 1, "the others were hits");
     let figures = inspected(&setup.unwrap());
-    assert_eq!((&figures["engine"], &figures["mean_object_bytes"]), (&"hashcache-log".into(), &8192.into()));
+    assert_eq!((&figures["engine"], &figures["mean_object_bytes"]), (&"generational".into(), &8192.into()));
     assert_eq!((&figures["live_objects"], &figures["damaged_at_open"]), (&1.into(), &0.into()));
 }
 

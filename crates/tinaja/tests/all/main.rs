@@ -45,6 +45,7 @@ mod kills;
 mod lab;
 mod logins;
 mod logs;
+mod memory;
 mod metrics;
 mod mirrors;
 mod mirrors_containers;

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use self::place::Beside;
 use super::Cache;
+use super::by_memory::by_its_memory;
 use super::open::{Checked, Site, There, asked_of, check_disk, open_all, open_engine, site, sites};
 use super::options::{CacheOptions, OpenError};
 use crate::device::{Access, is_block_device};
@@ -249,13 +250,12 @@ fn as_before(options: &CacheOptions, sources: &[Source]) -> CacheOptions {
     let lasts = |setting: &Setting| setting.lasts && engine.has(setting) && !setting.help.is_empty();
     let made = first.made.iter().filter(|(setting, _)| lasts(setting));
     let made = made.fold(Settings::new(), |made, (setting, value)| made.with(setting, value));
-    CacheOptions {
-        engine: Some(engine),
-        settings: asked_of(options).over(&made),
-        disk_bytes: options.disk_bytes.or(Some(first.bytes)),
-        mean_object_bytes: options.mean_object_bytes.or(Some(first.mean_object_bytes)),
-        ..options.clone()
-    }
+    let disk_bytes = options.disk_bytes.unwrap_or(first.bytes);
+    let mean_object_bytes = options.mean_object_bytes.or(Some(first.mean_object_bytes));
+    let options =
+        CacheOptions { engine: Some(engine), disk_bytes: Some(disk_bytes), mean_object_bytes, ..options.clone() };
+    let settings = by_its_memory(engine, asked_of(&options).over(&made), &options, disk_bytes);
+    CacheOptions { settings, ..options }
 }
 
 #[cfg(test)]

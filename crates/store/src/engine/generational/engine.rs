@@ -15,7 +15,7 @@ use super::tally::{Appended, Tally};
 use crate::device::Device;
 use crate::engine::answer::{limits, table_bytes};
 use crate::engine::segments::figures::{
-    CLEANED_SEGMENTS, EVICTED_OBJECTS, KEPT_BYTES, PASSED_OVER_SEGMENTS, SNAPSHOT_BYTES,
+    CLEANED_SEGMENTS, EVICTED_OBJECTS, KEPT_BYTES, PASSED_OVER_SEGMENTS, RETURNED_OBJECTS, SNAPSHOT_BYTES,
 };
 use crate::engine::segments::{Indexed, Recalled, cleaner};
 use crate::engine::{
@@ -58,6 +58,7 @@ pub(super) struct Inner {
     pub(super) snapshot_bytes: AtomicU64,
     pub(super) cleaned: AtomicU64,
     pub(super) evicted: AtomicU64,
+    returned: AtomicU64,
     /// Read while a record is appended and entered; written where nothing else may be.
     pub(super) publishing: RwLock<()>,
 }
@@ -88,6 +89,7 @@ impl Generational {
             snapshot_bytes: AtomicU64::new(0),
             cleaned: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
+            returned: AtomicU64::new(0),
             publishing: RwLock::new(()),
         });
         cleaner::reserve(&inner.indexed.segments);
@@ -172,7 +174,11 @@ impl Inner {
                 let known = self.tally.known(self.indexed.log.layout.region_number(before));
                 self.policy.log_of_kept(LogNumber(known.log), bytes, hits)
             }
-            recalled => self.policy.log_of_new(bytes, recalled == Recalled::HasLeft),
+            Recalled::HasLeft => {
+                self.returned.fetch_add(1, Relaxed);
+                self.policy.log_of_new(bytes, true)
+            }
+            Recalled::Unknown => self.policy.log_of_new(bytes, false),
         }
     }
 
@@ -296,6 +302,7 @@ impl Engine for Generational {
                 .with(&CLEANED_SEGMENTS, inner.cleaned.load(Relaxed))
                 .with(&PASSED_OVER_SEGMENTS, inner.indexed.segments.passed_over())
                 .with(&EVICTED_OBJECTS, inner.evicted.load(Relaxed))
+                .with(&RETURNED_OBJECTS, inner.returned.load(Relaxed))
                 .with(&KEPT_BYTES, inner.rewritten.load(Relaxed))
                 .with(&SNAPSHOT_BYTES, inner.snapshot_bytes.load(Relaxed)),
             ..inner.indexed.stats()

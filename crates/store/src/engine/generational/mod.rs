@@ -50,5 +50,5 @@ mod void;
 mod tests;
 
 pub use engine::Generational;
-pub use options::GenerationalOptions;
-pub use record::{GENERATIONAL, TWO_SETS};
+pub use options::{GenerationalOptions, entries_within, index_bytes};
+pub use record::{GENERATIONAL, INDEX_ENTRIES, TWO_SETS};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::ledger;
-use crate::engine::segments::{Choices, Index, SLOT_BITS};
+use crate::engine::segments::{Choices, Index, SLOT_BITS, WAYS};
 use crate::index::Sets;
 use crate::index::limits::MAX_SLOTS;
 use crate::layout::{LogLayout, SnapshotLayout, Stamp};
@@ -34,28 +34,58 @@ const SLOTS_A_SEGMENT: u64 = 64;
 /// A segment holds no more objects than if they had so many bytes each.
 const LEAST_OBJECT_BYTES: u64 = 256;
 
+/// Bytes of memory of a set of slots, with what is known of it: whether something was displaced from it, and its share of a lock.
+const SET_MEMORY_BYTES: u64 = 47;
+
+/// Index entries for a disk of so many bytes and objects of such a mean size, where the index may take `memory_bytes`; 0 stands for
+/// as much as it likes. At the most four times as many as objects of that size have room, since small ones stay longest; at the
+/// least as many: with fewer, other engines find more.
+pub fn entries_within(memory_bytes: u64, bytes: u64, mean_object_bytes: u64) -> u64 {
+    let (least, most) = (bytes / mean_object_bytes.max(1), bytes / (mean_object_bytes / 4).max(64));
+    match memory_bytes {
+        0 => most,
+        bytes => (bytes / SET_MEMORY_BYTES * WAYS as u64).clamp(least.min(most), most),
+    }
+}
+
+/// Bytes of memory that an index with so many entries takes.
+pub fn index_bytes(entries: u64) -> u64 {
+    Index::sets_for(entries) * SET_MEMORY_BYTES
+}
+
+/// What is told of a disk that is to be cut, or was.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Bytes of the disk.
+    pub bytes: u64,
+    /// Bytes at its beginning that are taken.
+    pub reserved: u64,
+    /// The likely size of an object.
+    pub mean_object_bytes: u64,
+    /// Seeds the checksums.
+    pub stamp: Stamp,
+    /// In how many sets an object may be.
+    pub choices: Choices,
+    /// Index entries, if that was said.
+    pub entries: Option<u64>,
+}
+
 impl GenerationalOptions {
-    /// How a disk of `bytes`, of which the first `reserved` are taken, becomes segments for objects of such a mean size. There
-    /// are four times as many slots as objects of that size have room, since small ones stay longest. A segment is a 64th of the
-    /// disk, 256 KiB to 8 MiB. `None` if the disk is too small.
-    pub fn plan(bytes: u64, reserved: u64, mean_object_bytes: u64, stamp: Stamp, choices: Choices) -> Option<Self> {
+    /// How a disk becomes segments, and its index. A segment is a 64th of the disk, 256 KiB to 8 MiB. `None` if the disk is too
+    /// small.
+    pub fn plan(plan: &Plan) -> Option<Self> {
+        let Plan { bytes, reserved, mean_object_bytes, choices, .. } = *plan;
         let most_segments = 128 + bytes / (8 << 20);
-        let slots = bytes / (mean_object_bytes / 4).max(64);
+        let slots = plan.entries.unwrap_or_else(|| entries_within(0, bytes, mean_object_bytes));
         let slots = slots.max(most_segments * SLOTS_A_SEGMENT).min(MAX_SLOTS);
         let base = reserved.checked_add(saved(slots, reserved, choices).area_bytes().checked_mul(2)?)?;
         let layout = LogLayout::new(base, bytes.checked_sub(base)?, 4096)?;
-        Self::of(layout, slots, reserved, mean_object_bytes, stamp, choices)
+        Self::of(layout, slots, plan)
     }
 
     /// The same for a disk that was planned before. `None` if its numbers do not fit each other.
-    pub fn of(
-        layout: LogLayout,
-        slots: u64,
-        reserved: u64,
-        mean_object_bytes: u64,
-        stamp: Stamp,
-        choices: Choices,
-    ) -> Option<Self> {
+    pub fn of(layout: LogLayout, slots: u64, plan: &Plan) -> Option<Self> {
+        let Plan { reserved, mean_object_bytes, stamp, choices, .. } = *plan;
         let saved = saved(slots, reserved, choices);
         let fits = reserved.checked_add(saved.area_bytes().checked_mul(2)?)? == layout.base
             && slots / SLOTS_A_SEGMENT >= layout.regions;

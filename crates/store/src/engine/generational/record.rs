@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use super::engine::Generational;
-use super::options::GenerationalOptions;
+use super::options::{GenerationalOptions, Plan, entries_within, index_bytes};
 use crate::engine::registry::{Ask, Cut, EngineRecord, Ground, OnDevice, Opening};
 use crate::engine::segments::Choices;
 use crate::engine::segments::figures::{
-    CLEANED_SEGMENTS, EVICTED_OBJECTS, KEPT_BYTES, PASSED_OVER_SEGMENTS, SNAPSHOT_BYTES,
+    CLEANED_SEGMENTS, EVICTED_OBJECTS, KEPT_BYTES, PASSED_OVER_SEGMENTS, RETURNED_OBJECTS, SNAPSHOT_BYTES,
 };
-use crate::engine::{Engine, Setting, Settings, Takes, no_cut_to_tell, none_wrong};
+use crate::engine::{Engine, Setting, Settings, Takes, none_wrong};
+use crate::index::limits::MAX_SLOTS;
 use crate::layout::LogSection;
+use crate::terms::Stats;
 
 /// Whether an object may be in two sets of the index: in all caches but those of before it was so. No flag: a new cache has it.
 pub static TWO_SETS: Setting = Setting {
@@ -26,33 +28,68 @@ pub static TWO_SETS: Setting = Setting {
     nothing: Some(1),
 };
 
+/// Index entries, for which memory was chosen: the memory of hot objects is the index's as well. No flag: the store sets it by that memory.
+pub static INDEX_ENTRIES: Setting = Setting {
+    name: "index-entries",
+    takes: Takes::Number { least: 1, most: MAX_SLOTS },
+    value_name: "",
+    help: "",
+    lasts: true,
+    made_with: "an index for",
+    unit: "objects",
+    missing: "has no index that shares the memory of hot objects",
+    out_of_range: "",
+    nothing: None,
+};
+
 /// Logs by size and generation: what leaves is what is worth least.
 pub static GENERATIONAL: EngineRecord = EngineRecord {
     name: "generational",
     about: "46 bits of memory per object; evicts what is worth least by size, age and popularity, for the most hits",
-    settings: &[&TWO_SETS],
+    settings: &[&TWO_SETS, &INDEX_ENTRIES],
     counts_objects: true,
     wrong: none_wrong,
-    figures: &[&CLEANED_SEGMENTS, &PASSED_OVER_SEGMENTS, &EVICTED_OBJECTS, &KEPT_BYTES, &SNAPSHOT_BYTES],
-    inspect: no_cut_to_tell,
+    figures: &[
+        &CLEANED_SEGMENTS,
+        &PASSED_OVER_SEGMENTS,
+        &EVICTED_OBJECTS,
+        &RETURNED_OBJECTS,
+        &KEPT_BYTES,
+        &SNAPSHOT_BYTES,
+    ],
+    inspect,
     ground: Ground::Device(OnDevice {
         names: &[("generational", &[(&TWO_SETS, 0)]), ("generational-2", &[(&TWO_SETS, 1)])],
-        made_with: |_| Settings::new(),
-        cut: |ask| {
-            let Ask { bytes, reserved, mean_object_bytes, stamp, .. } = *ask;
-            boxed(GenerationalOptions::plan(bytes, reserved, mean_object_bytes, stamp, choices(ask.settings)))
+        made_with: |section| match LogSection::read(section) {
+            Some(section) => Settings::new().with(&INDEX_ENTRIES, section.slots),
+            None => Settings::new(),
         },
+        cut: |ask| boxed(GenerationalOptions::plan(&plan(ask))),
         cut_before: |section, ask| {
-            let Ask { bytes, reserved, stamp, .. } = *ask;
-            let LogSection { log, slots, mean_object_bytes, .. } = LogSection::decode(section, bytes)?;
-            let choices = choices(ask.settings);
-            boxed(GenerationalOptions::of(log, slots, reserved, mean_object_bytes, stamp, choices))
+            let LogSection { log, slots, mean_object_bytes, .. } = LogSection::decode(section, ask.bytes)?;
+            boxed(GenerationalOptions::of(log, slots, &Plan { mean_object_bytes, ..plan(ask) }))
         },
     }),
 };
 
-fn choices(settings: &Settings) -> Choices {
-    if settings.get(&TWO_SETS) == Some(0) { Choices::One } else { Choices::Two }
+/// How many slots there are for each object that has room, and what would give more.
+fn inspect(stats: &Stats) -> String {
+    let Stats { mean_object_bytes, slots, capacity_bytes, .. } = *stats;
+    let each = slots as f64 * mean_object_bytes as f64 / capacity_bytes.max(1) as f64;
+    let most = entries_within(0, capacity_bytes, mean_object_bytes);
+    let more = if slots < most / 10 * 9 {
+        let mib = index_bytes(most) as f64 * 4.0 / 3.0 / f64::from(1 << 20);
+        format!(" (4 would keep small objects longer: set memory to {mib:.0}MiB, then `tinaja resize`)")
+    } else {
+        String::new()
+    };
+    format!(": {each:.1} for each that there is room for{more}")
+}
+
+fn plan(ask: &Ask<'_>) -> Plan {
+    let Ask { bytes, reserved, mean_object_bytes, stamp, settings } = *ask;
+    let choices = if settings.get(&TWO_SETS) == Some(0) { Choices::One } else { Choices::Two };
+    Plan { bytes, reserved, mean_object_bytes, stamp, choices, entries: settings.get(&INDEX_ENTRIES) }
 }
 
 fn boxed(plan: Option<GenerationalOptions>) -> Option<Box<dyn Cut>> {
@@ -69,7 +106,8 @@ impl Cut for GenerationalOptions {
     }
 
     fn made_with(&self) -> Settings {
-        Settings::new().with(&TWO_SETS, (self.choices == Choices::Two).into())
+        let two_sets = (self.choices == Choices::Two).into();
+        Settings::new().with(&TWO_SETS, two_sets).with(&INDEX_ENTRIES, self.slots)
     }
 
     fn section(&self) -> Vec<u8> {

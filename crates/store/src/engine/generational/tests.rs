@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
+use super::options::Plan;
 use super::{Generational, GenerationalOptions, snapshot};
 use crate::device::{Medium, Memory};
 use crate::engine::Engine;
@@ -13,7 +14,15 @@ use crate::replace::generations::Log;
 const DISK: u64 = 16 << 20;
 
 fn open(medium: &Medium, choices: Choices) -> Generational {
-    let options = GenerationalOptions::plan(DISK, 4096, 4096, Stamp { seed: 7 }, choices).unwrap();
+    let options = GenerationalOptions::plan(&Plan {
+        bytes: DISK,
+        reserved: 4096,
+        mean_object_bytes: 4096,
+        stamp: Stamp { seed: 7 },
+        choices,
+        entries: None,
+    })
+    .unwrap();
     Generational::open(Arc::new(Memory::over(medium)), &options).unwrap()
 }
 

@@ -20,6 +20,13 @@ pub static PASSED_OVER_SEGMENTS: Figure = Figure {
 pub static EVICTED_OBJECTS: Figure =
     Figure { name: "evicted_objects", help: "Objects evicted with their segments.", kind: FigureKind::Counter };
 
+/// Objects for which the disk was a little too small.
+pub static RETURNED_OBJECTS: Figure = Figure {
+    name: "returned_objects",
+    help: "Objects stored again that had been evicted less than half a lap before: hits, if the disk were half as large again.",
+    kind: FigureKind::Counter,
+};
+
 /// What keeping objects cost.
 pub static KEPT_BYTES: Figure = Figure {
     name: "kept_bytes",

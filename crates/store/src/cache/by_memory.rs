@@ -1,0 +1,154 @@
+//! What is made of the memory: the engine of a new cache that finds the most with it, and how much is for its index.
+//!
+//! A budget of memory is for the index and for hot objects. What an index takes follows from the disk and from how large objects
+//! are; what it is worth was measured ([docs/lab/policies.md], [docs/replay.md]): the engine `generational` finds 7 to 10 of 100
+//! requests more than those that evict in the order of writing, as long as it has an entry for each object of the mean size. Below that, the
+//! engines of the paper HashCache need less and less memory for each object, down to none (its section 3).
+//!
+//! [docs/lab/policies.md]: https://github.com/tinaja/tinaja/blob/main/docs/lab/policies.md
+//! [docs/replay.md]: https://github.com/tinaja/tinaja/blob/main/docs/replay.md
+
+use std::fmt;
+
+use super::options::CacheOptions;
+use crate::engine::generational::{INDEX_ENTRIES, entries_within, index_bytes};
+use crate::engine::{Engine, EngineRef, Settings};
+use crate::engines::{GENERATIONAL, HASHCACHE_LOG, HASHCACHE_LOGLRU, HASHCACHE_SET, HASHCACHE_SETMEM};
+
+/// On a smaller disk the segments of `generational` are too few for its logs: on 2 to 20 MB it finds up to 20 of 100 requests less
+/// than S3-FIFO.
+const LEAST_DISK_BYTES: u64 = 32 << 20;
+/// Of the memory, so much is for hot objects at the least.
+const LEAST_HOT: u64 = 4;
+/// Bits of memory an object, of the engines that need less: by count of allocations, [docs/lab/hashcache-index.md].
+///
+/// [docs/lab/hashcache-index.md]: https://github.com/tinaja/tinaja/blob/main/docs/lab/hashcache-index.md
+const BITS: [(EngineRef, u64); 3] = [(HASHCACHE_LOGLRU, 38), (HASHCACHE_SETMEM, 12), (HASHCACHE_SET, 0)];
+
+/// What is made of a budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Within {
+    /// The engine of a new cache.
+    pub engine: EngineRef,
+    /// Bytes of memory that its index takes.
+    pub index_bytes: u64,
+    /// Objects of the mean size that the disk has room for.
+    pub objects: u64,
+    /// The budget.
+    pub memory_bytes: u64,
+}
+
+/// Of the budget for index and hot objects, what the index may take.
+fn for_index(memory_bytes: u64) -> u64 {
+    memory_bytes - memory_bytes / LEAST_HOT
+}
+
+/// The engine for disks of so many bytes in all, objects of such a mean size, and so much memory for index and hot objects.
+pub fn within(memory_bytes: u64, disk_bytes: u64, mean_object_bytes: u64) -> Within {
+    let objects = disk_bytes / mean_object_bytes.max(1);
+    let of = |engine, index_bytes| Within { engine, index_bytes, objects, memory_bytes };
+    if disk_bytes < LEAST_DISK_BYTES {
+        return of(HASHCACHE_LOG, index_bytes(objects));
+    }
+    let most = for_index(memory_bytes);
+    let entries = index_bytes(entries_within(most.max(1), disk_bytes, mean_object_bytes));
+    if entries <= most {
+        return of(GENERATIONAL, entries);
+    }
+    let bytes = |bits: u64| (u128::from(objects) * u128::from(bits) / 8) as u64;
+    let less = BITS.into_iter().find(|(_, bits)| bytes(*bits) <= most);
+    less.map_or(of(HASHCACHE_SET, 0), |(engine, bits)| of(engine, bytes(bits)))
+}
+
+impl fmt::Display for Within {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Within { engine, index_bytes, objects, memory_bytes } = self;
+        let bits = (*index_bytes as f64 * 8.0) / (*objects).max(1) as f64;
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        write!(
+            f,
+            "{engine}, whose index takes {:.1} of {:.1} MiB of memory, {bits:.0} bits for each of {objects} objects",
+            mib(*index_bytes),
+            mib(*memory_bytes)
+        )
+    }
+}
+
+/// The engine that finds the most with this memory; `None` if it is not among those that there are, or settings are said that it does not
+/// have.
+pub(super) fn by_memory(options: &CacheOptions, asked: &Settings, disk_bytes: u64) -> Option<EngineRef> {
+    let disks = 1 + options.more_dirs.len() as u64;
+    let chosen = within(options.memory_bytes, disk_bytes.saturating_mul(disks), options.mean_bytes());
+    let engine = options.engines.find(chosen.engine.name).ok()?;
+    options.engines.wrong(engine, asked, disk_bytes).is_none().then_some(engine)
+}
+
+/// Settings for a disk of so many bytes, with as many index entries as the memory is for, where an index shares it.
+pub(super) fn by_its_memory(
+    engine: EngineRef,
+    settings: Settings,
+    options: &CacheOptions,
+    disk_bytes: u64,
+) -> Settings {
+    if !engine.has(&INDEX_ENTRIES) || settings.get(&INDEX_ENTRIES).is_some() {
+        return settings;
+    }
+    let disks = 1 + options.more_dirs.len() as u64;
+    let entries = entries_within(for_index(options.memory_bytes) / disks, disk_bytes, options.mean_bytes());
+    settings.with(&INDEX_ENTRIES, entries)
+}
+
+/// What of the memory the index leaves for hot objects.
+pub(super) fn beside_index(memory_bytes: u64, engine: &dyn Engine) -> u64 {
+    let index_bytes = engine.stats().index_bytes;
+    let left = memory_bytes.saturating_sub(index_bytes);
+    // Who looks at a cache, or copies it, gives it no memory at all.
+    if memory_bytes > 0 && left < memory_bytes / 8 {
+        tracing::warn!(
+            "the index takes {index_bytes} bytes, and memory = {memory_bytes} leaves {left} for hot objects: give it more memory, or \
+             make the cache anew for less (`tinaja resize`)"
+        );
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    #[test]
+    fn the_more_memory_the_more_bits() {
+        let chosen = |memory: u64, disk: u64| within(memory, disk, 8192).engine;
+        assert_eq!(chosen(64 << 20, GIB), GENERATIONAL);
+        assert_eq!(chosen(64 << 20, 60 * GIB), GENERATIONAL, "an entry an object");
+        assert_eq!(chosen(64 << 20, 80 * GIB), HASHCACHE_LOGLRU);
+        assert_eq!(chosen(64 << 20, 200 * GIB), HASHCACHE_SETMEM);
+        assert_eq!(chosen(64 << 20, 1024 * GIB), HASHCACHE_SET);
+        assert_eq!(chosen(GIB, 1024 * GIB), GENERATIONAL);
+        assert_eq!(chosen(0, GIB), HASHCACHE_SET, "no memory is no index");
+        assert_eq!(chosen(64 << 20, 20 << 20), HASHCACHE_LOG, "few segments");
+    }
+
+    #[test]
+    fn an_index_has_its_part_and_no_more() {
+        for memory in (0..40).map(|log| 1_u64 << log) {
+            for disk in (20..50).map(|log| 1_u64 << log) {
+                let chosen = within(memory, disk, 8192);
+                let is_least = disk < LEAST_DISK_BYTES || chosen.engine == HASHCACHE_SET;
+                assert!(is_least || chosen.index_bytes <= for_index(memory), "{chosen:?}");
+            }
+        }
+        assert!(within(u64::MAX, u64::MAX, 0).index_bytes > 0);
+    }
+
+    #[test]
+    fn it_says_what_was_chosen() {
+        let text = within(64 << 20, GIB, 8192).to_string();
+        assert_eq!(
+            text,
+            "generational, whose index takes 2.9 of 64.0 MiB of memory, 188 bits for each of 131072 objects"
+        );
+    }
+}
