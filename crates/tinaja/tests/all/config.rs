@@ -171,9 +171,9 @@ fn a_check_says_what_would_be_done_and_does_nothing() {
         // Found where --check took it: beside a name without a directory nothing was asked how much is free.
         (&["--disk", "900TB", "--cache", "fresh"], ["too large", "which are free there"]),
         // Found where these were taken and did nothing, or were called a cache that is too small.
-        (&["--sets-in-memory", "30"], ["hashcache-log cannot limit", "choose hashcache-setmemlru"]),
+        (&["--sets-in-memory", "30"], ["generational cannot limit", "choose hashcache-setmemlru"]),
         (&["--sets-in-memory", "30", "--cache", "other"], ["hashcache-log cannot limit", "choose hashcache-setmemlru"]),
-        (&["--positions-in-memory", "4"], ["hashcache-log cannot limit", "choose hashcache-loglru"]),
+        (&["--positions-in-memory", "4"], ["generational cannot limit", "choose hashcache-loglru"]),
         (
             &["--positions-in-memory", "2", "--engine", "hashcache-set", "--cache", "other"],
             ["hashcache-set cannot limit", "choose hashcache-loglru"],
