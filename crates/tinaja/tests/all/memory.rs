@@ -56,7 +56,7 @@ fn index_and_hot_objects_share_the_memory() {
     let figures = inspected(&setup);
     let index = number(&figures, "index_bytes");
     // Four entries for each object, of 47 bits and a little.
-    assert!((760 << 10..800 << 10).contains(&index), "{index}");
+    assert!((735 << 10..755 << 10).contains(&index), "{index}");
     assert_eq!(number(&figures, "hot_budget_bytes"), (1 << 20) - index);
     assert_eq!(proxy.process.terminate().code(), Some(0));
 

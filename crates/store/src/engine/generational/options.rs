@@ -42,10 +42,17 @@ const SET_MEMORY_BYTES: u64 = 47;
 /// least as many: with fewer, other engines find more.
 pub fn entries_within(memory_bytes: u64, bytes: u64, mean_object_bytes: u64) -> u64 {
     let (least, most) = (bytes / mean_object_bytes.max(1), bytes / (mean_object_bytes / 4).max(64));
-    match memory_bytes {
+    let entries = match memory_bytes {
         0 => most,
         bytes => (bytes / SET_MEMORY_BYTES * WAYS as u64).clamp(least.min(most), most),
-    }
+    };
+    enough(entries, bytes)
+}
+
+/// So many entries, or as many as the segments of such a disk ask for.
+fn enough(entries: u64, bytes: u64) -> u64 {
+    let most_segments = 128 + bytes / (8 << 20);
+    entries.max(most_segments * SLOTS_A_SEGMENT).min(MAX_SLOTS)
 }
 
 /// Bytes of memory that an index with so many entries takes.
@@ -75,9 +82,8 @@ impl GenerationalOptions {
     /// small.
     pub fn plan(plan: &Plan) -> Option<Self> {
         let Plan { bytes, reserved, mean_object_bytes, choices, .. } = *plan;
-        let most_segments = 128 + bytes / (8 << 20);
         let slots = plan.entries.unwrap_or_else(|| entries_within(0, bytes, mean_object_bytes));
-        let slots = slots.max(most_segments * SLOTS_A_SEGMENT).min(MAX_SLOTS);
+        let slots = enough(slots, bytes);
         let base = reserved.checked_add(saved(slots, reserved, choices).area_bytes().checked_mul(2)?)?;
         let layout = LogLayout::new(base, bytes.checked_sub(base)?, 4096)?;
         Self::of(layout, slots, plan)

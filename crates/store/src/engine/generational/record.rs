@@ -28,13 +28,14 @@ pub static TWO_SETS: Setting = Setting {
     nothing: Some(1),
 };
 
-/// Index entries, for which memory was chosen: the memory of hot objects is the index's as well. No flag: the store sets it by that memory.
+/// Index entries: the memory of hot objects is the index's as well. No flag: the store sets it by that memory. Where there is a cache
+/// already, it has as many as it was made with, whatever is said.
 pub static INDEX_ENTRIES: Setting = Setting {
     name: "index-entries",
     takes: Takes::Number { least: 1, most: MAX_SLOTS },
     value_name: "",
     help: "",
-    lasts: true,
+    lasts: false,
     made_with: "an index for",
     unit: "objects",
     missing: "has no index that shares the memory of hot objects",
