@@ -1,0 +1,295 @@
+//! Rows of what is on the disks: after kills and orderly ends, cold hits, a slow disk, a full one.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use super::contest::{BODY_BYTES, CONNECTIONS, Contest, Entrant, ROUNDS, fresh, scattered, settle, take};
+use super::lines::{Columns, Line, Sample, table};
+use super::warm::{disks, missed, written_table};
+use crate::error::LabError;
+use crate::peers::DiskCount;
+use crate::peers::field::{Pace, Product, Room, Side, Wanted};
+use crate::report::{Cell, Table};
+
+/// Reads a second of a slow disk, and writes a second: the HashCache paper's.
+const SLOW: u64 = 70;
+const IN_MEMORY: &str = "it keeps objects in memory alone: after a restart there is nothing";
+
+/// What was measured.
+pub struct Kept {
+    pub tables: Vec<Table>,
+    pub cold: Line,
+    pub full: Line,
+}
+
+/// What became of a server that was ended, twice.
+struct Restarted {
+    /// The share of what it had that was still a hit after it was killed, and once it had ended in order.
+    after_kill: f64,
+    after_end: Option<f64>,
+    ended: Duration,
+    begun: Duration,
+}
+
+/// All rows, on servers that were started for them.
+pub fn measure(contest: &Contest<'_>) -> Kept {
+    let choose = |full: u64, quick: u64| contest.setup.choose(full, quick);
+    let room = Room { disk_bytes: choose(256, 128) << 20, memory_bytes: 16 << 20 };
+    // Who knows no limit must not meet the end of the file system first.
+    let mut entrants = contest.all(room, room.disk_bytes * 5);
+    let entrants = &mut entrants;
+    let all: Vec<Wanted> = fresh(choose(9000, 1500), BODY_BYTES).collect();
+
+    let mut restarted: Vec<_> =
+        entrants.iter_mut().map(|entrant| entrant.work(|side| killed(contest, side, &all))).collect();
+    settle(entrants);
+    for (entrant, restarted) in entrants.iter_mut().zip(&mut restarted) {
+        if let Ok(found) = restarted
+            && entrant.product.keeps_on_disk()
+            && let Err(why) = entrant.work(|side| {
+                (found.ended, found.begun) = reopened(contest, side)?;
+                Ok(())
+            })
+        {
+            *restarted = Err(why);
+        }
+    }
+    let cold = cold_hits(contest, entrants, &all);
+    for (entrant, restarted) in entrants.iter().zip(&mut restarted) {
+        if let Ok(found) = restarted {
+            found.after_end = cold.median(entrant.product, |sample| sample.hits);
+        }
+    }
+    let says = cold.sentence("A hit that is read from a cold disk");
+    let mut tables = vec![
+        table("Cold disk hits of 8 KiB", None, &[(String::new(), &cold)], Columns::Disk).says(says),
+        restarts(entrants, &restarted),
+    ];
+    tables.push(slow(contest, entrants, &all));
+    let (full, overrun, written) = filled(contest, entrants, room);
+    let says = full.sentence("A miss that pushes another object out");
+    tables.push(
+        table("Full cache: misses of 8 KiB", None, &[(String::new(), &full)], Columns::Plain)
+            .says(format!("{says} What is compared are servers that have a limit of their own; Apache has none.")),
+    );
+    tables.extend([written, overrun]);
+    Kept { tables, cold, full }
+}
+
+/// Fill it, kill it at once, start it again, and ask for all of it, after which it has all again.
+fn killed(contest: &Contest<'_>, side: &mut Side, all: &[Wanted]) -> Result<Restarted, LabError> {
+    side.connections(CONNECTIONS)?.run(all.iter().copied(), Pace::Closed)?;
+    side.end(false)?;
+    side.begin(&contest.cores)?;
+    let tally = side.connections(CONNECTIONS)?.run(scattered(all, all.len()), Pace::Closed)?;
+    let (after_kill, none) = (tally.hit_ratio(), Duration::ZERO);
+    Ok(Restarted { after_kill, after_end: None, ended: none, begun: none })
+}
+
+/// End it in order, have the kernel forget its files, and start it again; how long the end and the start took.
+fn reopened(contest: &Contest<'_>, side: &mut Side) -> Result<(Duration, Duration), LabError> {
+    let ended = side.end(true)?;
+    side.stand().forget()?;
+    Ok((ended, side.begin(&contest.cores)?))
+}
+
+/// Each object once, a third of them a round: nothing of them is in memory.
+fn cold_hits(contest: &Contest<'_>, entrants: &mut [Entrant], all: &[Wanted]) -> Line {
+    let scattered = scattered(all, all.len());
+    let third = all.len() / ROUNDS;
+    contest.rounds(entrants, in_memory, |side, round| {
+        let part = scattered.iter().copied().skip(round * third).take(third);
+        take(side, CONNECTIONS, part, Pace::Closed)
+    })
+}
+
+fn in_memory(product: Product) -> Option<&'static str> {
+    (!product.keeps_on_disk()).then_some(IN_MEMORY)
+}
+
+fn restarts(entrants: &[Entrant], restarted: &[Result<Restarted, String>]) -> Table {
+    let columns = [
+        "server",
+        "hits after SIGKILL %",
+        "hits after SIGTERM %",
+        "ms to end",
+        "ms until it answers again",
+        "what kept it",
+    ];
+    let mut table = Table::new("What is still a hit after a restart", &columns);
+    let mut ours = None;
+    for (entrant, restarted) in entrants.iter().zip(restarted) {
+        let product = entrant.product;
+        let ms = |time: Duration| Cell::number(time.as_secs_f64() * 1e3, 0);
+        let mut row = vec![product.name().into()];
+        match restarted {
+            _ if !product.keeps_on_disk() => {
+                row.extend([Cell::percent(0.0), Cell::percent(0.0), Cell::Nothing, Cell::Nothing, IN_MEMORY.into()]);
+            }
+            Ok(Restarted { after_kill, after_end, ended, begun }) => {
+                ours = ours.or((product == Product::Tinaja).then_some((*after_kill, *after_end)));
+                let after_end = after_end.map_or(Cell::Nothing, Cell::percent);
+                row.extend([Cell::percent(*after_kill), after_end, ms(*ended), ms(*begun)]);
+            }
+            Err(why) => {
+                row.extend(std::iter::repeat_n(Cell::Nothing, 4));
+                row.push(why.as_str().into());
+            }
+        }
+        table.row(row);
+    }
+    let says = match ours {
+        Some((killed, Some(ended))) => format!(
+            "Killed right after the last answer Tinaja has {:.1} % of what it was given, and all that it had written {:.1} % once it ended in order.",
+            killed * 100.0,
+            ended * 100.0
+        ),
+        _ => "Tinaja was not measured.".to_owned(),
+    };
+    table.says(says)
+}
+
+/// Hits of a disk that takes so few requests, cold.
+fn slow(contest: &Contest<'_>, entrants: &mut [Entrant], all: &[Wanted]) -> Table {
+    let columns = ["server", "rate, ours / its", "hits/s", "reads a hit", "p50 ms", "p99 ms", "hits %", "what kept it"];
+    let mut table = Table::new(format!("Cold hits on a disk of {SLOW} requests a second"), &columns);
+    let time = Duration::from_secs(contest.setup.choose(20, 3));
+    let mut samples: Vec<(Product, Result<Sample, String>)> = Vec::new();
+    for entrant in entrants.iter_mut() {
+        let product = entrant.product;
+        if let Some(why) = in_memory(product) {
+            samples.push((product, Err(why.to_owned())));
+            continue;
+        }
+        let sample = entrant.work(|side| {
+            let no_disk = "only root has disks that can be slowed down";
+            side.stand().bench().ok_or_else(|| LabError::failed("slowing down a disk", no_disk))?;
+            reopened(contest, side)?;
+            let limit = |side: &Side, to: Option<u64>| match (side.stand().bench(), to) {
+                (Some(bench), Some(requests)) => bench.limit(requests),
+                (Some(bench), None) => bench.lift_limits(),
+                (None, _) => Ok(()),
+            };
+            limit(side, Some(SLOW))?;
+            let end = Instant::now() + time;
+            let wanted = scattered(all, all.len()).into_iter().take_while(|_| Instant::now() < end);
+            let sample = take(side, CONNECTIONS, wanted, Pace::Closed);
+            limit(side, None)?;
+            sample
+        });
+        samples.push((product, sample));
+    }
+    let rate = |of: &Result<Sample, String>| of.as_ref().ok().map(|sample| sample.rate);
+    let ours = samples.first().and_then(|(_, sample)| rate(sample));
+    let mut best: Option<(Product, f64)> = None;
+    for (product, sample) in &samples {
+        let mut row = vec![product.name().into()];
+        match sample {
+            Ok(sample) => {
+                let other = (*product != Product::Tinaja).then_some(sample.rate);
+                if let Some(rate) = other.filter(|rate| best.is_none_or(|(_, best)| *rate > best)) {
+                    best = Some((*product, rate));
+                }
+                row.extend([
+                    ours.zip(other).map_or(Cell::Nothing, |(ours, its)| Cell::number(ours / its, 2)),
+                    Cell::number(sample.rate, 0),
+                    Cell::number(sample.reads, 2),
+                    Cell::number(sample.p50_ms, 1),
+                    Cell::number(sample.p99_ms, 1),
+                    Cell::percent(sample.hits),
+                ]);
+            }
+            Err(why) => {
+                row.extend(std::iter::repeat_n(Cell::Nothing, 6));
+                row.push(why.as_str().into());
+            }
+        }
+        table.row(row);
+    }
+    table.says(match (ours, best) {
+        (Some(ours), Some((product, its))) => {
+            format!("Tinaja gives {ours:.0} hits a second, and {} {its:.0}, the most of the others.", product.name())
+        }
+        _ => "There is nothing to compare: only root has disks that can be slowed down.".to_owned(),
+    })
+}
+
+/// Fill each to twice its limit, and go on: what that costs, what it overran its limit by, what was written.
+fn filled(contest: &Contest<'_>, entrants: &mut [Entrant], room: Room) -> (Line, Table, Table) {
+    let columns = ["server", "limit MiB", "most MiB", "most / limit", "at the end / limit", "what kept it"];
+    let mut table = Table::new("What is taken of the disk beyond its limit", &columns);
+    let bytes = contest.setup.choose(BODY_BYTES, 64 << 10);
+    let mut ours = None;
+    let mut over = Vec::new();
+    for entrant in entrants.iter_mut() {
+        let product = entrant.product;
+        let most = entrant.work(|side| filled_one(side, fresh(room.disk_bytes * 2 / bytes, bytes)));
+        over.push(most);
+        ours = ours.or(over.last().and_then(|most| most.clone().ok().flatten()).filter(|_| product == Product::Tinaja));
+    }
+    settle(entrants);
+    for (entrant, most) in entrants.iter_mut().zip(over) {
+        let product = entrant.product;
+        let mib = |bytes: u64| Cell::number(bytes as f64 / f64::from(1 << 20), 0);
+        let of_limit = |bytes: u64| Cell::number(bytes as f64 / room.disk_bytes as f64, 2);
+        let at_the_end = entrant.work(|side| Ok(side.used_bytes())).ok().flatten();
+        let mut row = vec![product.name().into(), mib(room.disk_bytes)];
+        match most {
+            _ if !product.keeps_on_disk() => {
+                row.extend([Cell::Nothing, Cell::Nothing, Cell::Nothing, "it keeps objects in memory alone".into()]);
+            }
+            Ok(Some(most)) => {
+                row.extend([mib(most), of_limit(most), at_the_end.map_or(Cell::Nothing, of_limit)]);
+                row.push(if product == Product::Apache { NO_LIMIT.into() } else { Cell::Nothing });
+            }
+            Ok(None) => {
+                row.extend([
+                    Cell::Nothing,
+                    Cell::Nothing,
+                    Cell::Nothing,
+                    "without root its disk is everybody's".into(),
+                ]);
+            }
+            Err(why) => row.extend([Cell::Nothing, Cell::Nothing, Cell::Nothing, why.into()]),
+        }
+        table.row(row);
+    }
+    let says = ours.map_or("Without root the disk is everybody's.".to_owned(), |most| {
+        format!(
+            "Filled to twice its limit, Tinaja takes {:.2} of it at the most.",
+            most as f64 / room.disk_bytes as f64
+        )
+    });
+    let (before, count) = (disks(entrants), contest.setup.choose(3000, 400));
+    let no_limit = |product| (product == Product::Apache).then_some(NO_LIMIT);
+    let miss = |side: &mut Side, _| missed(take(side, CONNECTIONS, fresh(count, BODY_BYTES), Pace::Closed)?);
+    let line = contest.rounds(entrants, no_limit, miss);
+    settle(entrants);
+    let counts: Vec<Option<DiskCount>> =
+        disks(entrants).into_iter().zip(before).map(|(now, before)| Some(now? - before?)).collect();
+    let written =
+        written_table("What a miss of 8 KiB writes when the cache is full", entrants, &counts, count * ROUNDS as u64);
+    (line, table.says(says), written)
+}
+
+const NO_LIMIT: &str = "it has no limit: htcacheclean, a program of its own, removes files every so many minutes";
+
+/// Put all of these into it; the most bytes of its disk that it took meanwhile, if the disk is its own.
+fn filled_one(side: &Side, wanted: impl Iterator<Item = Wanted>) -> Result<Option<u64>, LabError> {
+    let (most, is_done) = (AtomicU64::new(0), AtomicBool::new(false));
+    let look = || most.fetch_max(side.used_bytes().unwrap_or_default(), Relaxed);
+    let mut connections = side.connections(CONNECTIONS)?;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Relaxed) {
+                look();
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let ran = connections.run(wanted, Pace::Closed);
+        is_done.store(true, Relaxed);
+        ran
+    })?;
+    look();
+    Ok(side.stand().is_own().then(|| most.load(Relaxed)))
+}
