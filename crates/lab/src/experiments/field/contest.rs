@@ -142,7 +142,6 @@ pub fn take_by(side: &Side, put: impl FnOnce() -> Result<Tally, LabError>) -> Re
     let requests = tally.requests().max(1) as f64;
     let all = || tally.hit_times.iter().chain(&tally.miss_times);
     Ok(Sample {
-        requests: tally.requests(),
         cpu_us: cpu.as_secs_f64() * 1e6 / requests,
         rate: requests / seconds,
         p50_ms: percentile(all(), 50.0).unwrap_or_default(),

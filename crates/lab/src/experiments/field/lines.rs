@@ -6,7 +6,6 @@ use crate::report::{Cell, Table};
 /// What one round took.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sample {
-    pub requests: u64,
     /// Processor time of a request, in microseconds.
     pub cpu_us: f64,
     /// Requests a second.
