@@ -73,32 +73,38 @@ impl Line {
         Some(self.median(Product::Tinaja, of)? / its)
     }
 
-    /// The other server that has the least of something.
-    pub fn best_other(&self, of: fn(&Sample) -> f64) -> Option<(Product, f64)> {
+    /// The other server of these that has the least of something.
+    fn best_other(&self, among: fn(Product) -> bool, of: fn(&Sample) -> f64) -> Option<(Product, f64)> {
         let others = self.rows.iter().map(|row| row.product).filter(|product| *product != Product::Tinaja);
-        let all = others.filter_map(|product| Some((product, self.median(product, of)?)));
+        let all =
+            others.filter(|product| among(*product)).filter_map(|product| Some((product, self.median(product, of)?)));
         all.min_by(|(_, one), (_, other)| one.total_cmp(other))
     }
 
     /// Ours beside the best of the others, in words: `what` costs so much.
     pub fn sentence(&self, what: &str) -> String {
-        let cpu = |sample: &Sample| sample.cpu_us;
+        self.sentence_among(what, "the others", |_| true)
+    }
+
+    /// The same beside the best of those that keep objects on a disk, as ours does.
+    pub fn sentence_of_disks(&self, what: &str) -> String {
+        self.sentence_among(what, "the others that keep objects on a disk", Product::keeps_on_disk)
+    }
+
+    fn sentence_among(&self, what: &str, whom: &str, among: fn(Product) -> bool) -> String {
+        let cpu: fn(&Sample) -> f64 = |sample| sample.cpu_us;
+        let p99: fn(&Sample) -> f64 = |sample| sample.p99_ms;
         let Some(ours) = self.median(Product::Tinaja, cpu) else {
             return format!("{what} was not measured of Tinaja.");
         };
-        let Some((best, its)) = self.best_other(cpu) else {
+        let Some((best, its)) = self.best_other(among, cpu) else {
             return format!("{what} takes Tinaja {ours:.1} µs of processor time; there was no other server.");
         };
-        let p99 = |sample: &Sample| sample.p99_ms;
-        let (own_p99, its_p99) = (self.median(Product::Tinaja, p99), self.median(best, p99));
-        let times = match (own_p99, its_p99) {
-            (Some(own), Some(other)) => format!(", p99 {own:.2} ms beside {other:.2}"),
-            _ => String::new(),
-        };
+        let times = self.median(Product::Tinaja, p99).zip(self.median(best, p99));
+        let times = times.map_or(String::new(), |(own, other)| format!("; p99 {own:.2} ms beside {other:.2}"));
+        let (ratio, name) = (ours / its.max(1e-9), best.name());
         format!(
-            "{what} takes Tinaja {ours:.1} µs of processor time: {:.2} of what it takes {}, the least of the others ({its:.1}){times}.",
-            ours / its.max(1e-9),
-            best.name()
+            "{what} takes Tinaja {ours:.1} µs of processor time, and {name} {its:.1}, the least of {whom}: {ratio:.2}{times}."
         )
     }
 }
@@ -191,5 +197,12 @@ mod tests {
         );
         let line = Line::of(products.into_iter());
         assert_eq!(line.sentence("A hit"), "A hit was not measured of Tinaja.");
+        let mut line = Line::of([Product::Tinaja, Product::HaProxy].into_iter());
+        line.add(0, Ok(sample(10.0)));
+        line.add(1, Ok(sample(5.0)));
+        assert!(
+            line.sentence("A hit").contains("HAProxy")
+                && line.sentence_of_disks("A miss").ends_with("no other server.")
+        );
     }
 }

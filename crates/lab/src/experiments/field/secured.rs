@@ -23,7 +23,7 @@ pub fn measure(contest: &Contest<'_>) -> Table {
     let mut entrants: Vec<_> =
         servers.map(|product| contest.one(product, room, room.disk_bytes * 2, Some(&tls))).collect();
     let few: Vec<Wanted> = fresh(FEW, BODY_BYTES).collect();
-    let requests = contest.setup.choose(20_000, 2000);
+    let requests = contest.setup.choose(10_000, 1500);
 
     let http1 = contest.rounds(
         &mut entrants,

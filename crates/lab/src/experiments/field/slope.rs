@@ -17,7 +17,7 @@ struct Grown {
 /// Each in its turn, on a stand of its own.
 pub fn measure(contest: &Contest<'_>) -> Table {
     let choose = |full: u64, quick: u64| contest.setup.choose(full, quick);
-    let (few, many) = (choose(20_000, 4000), choose(80_000, 8000));
+    let (few, many) = (choose(15_000, 3000), choose(45_000, 6000));
     // Memory for hot objects is full with the fewer, so that it does not grow with the more.
     let room = Room { disk_bytes: choose(1024, 256) << 20, memory_bytes: choose(8, 2) << 20 };
     let columns = ["server", "bytes an object", "MB with the fewer", "MB with the more", "what kept it"];

@@ -42,24 +42,24 @@ pub fn measure(contest: &Contest<'_>) -> Warm {
     let misses = contest.rounds(entrants, |_| None, miss);
     tables.push(
         table("Misses of 8 KiB that are stored", None, &[(String::new(), &misses)], Columns::Plain)
-            .says(misses.sentence("A miss")),
+            .says(misses.sentence_of_disks("A miss")),
     );
     settle(entrants);
     tables.push(written(entrants, &before, count * ROUNDS as u64));
 
-    let sizes = [(300, choose(20_000, 2000)), (64 << 10, choose(4000, 400)), (1 << 20, choose(400, 40))];
+    let sizes = [(300, choose(10_000, 1500)), (64 << 10, choose(3000, 200)), (1 << 20, choose(300, 30))];
     let sizes = sizes
         .map(|(bytes, requests)| (size(bytes), hits(contest, entrants, bytes, CONNECTIONS, requests, Pace::Closed)));
     tables.push(several("Memory hits by size of the body", "body", &sizes));
-    let crowds = [(1, choose(5000, 500)), (128, choose(20_000, 2000)), (1000, choose(20_000, 2000))];
+    let crowds = [(1, choose(5000, 500)), (128, choose(10_000, 1500)), (1000, choose(10_000, 1500))];
     let crowds = crowds.map(|(connections, requests)| {
         (connections.to_string(), hits(contest, entrants, BODY_BYTES, connections, requests, Pace::Closed))
     });
     tables.push(several("Memory hits by connections", "connections", &crowds));
-    let rates = [choose(2000, 1000), choose(8000, 3000)];
-    let rates = rates.map(|rate| {
+    // A second of each; in short a fifth of one.
+    let rates = [2000, 8000].map(|rate| {
         let pace = Pace::Open(rate as f64);
-        (rate.to_string(), hits(contest, entrants, BODY_BYTES, 64, rate * choose(3, 1), pace))
+        (rate.to_string(), hits(contest, entrants, BODY_BYTES, 64, rate / choose(1, 5), pace))
     });
     tables.push(several("Memory hits at a rate, answered in time or not", "asked/s", &rates));
     tables.push(collapsed(contest, entrants));
@@ -129,11 +129,17 @@ pub fn disks(entrants: &mut [Entrant]) -> Vec<Option<DiskCount>> {
 /// What so many misses have written since `before`.
 fn written(entrants: &mut [Entrant], before: &[Option<DiskCount>], misses: u64) -> Table {
     let counts: Vec<_> = disks(entrants).into_iter().zip(before).map(|(now, before)| Some(now? - (*before)?)).collect();
-    written_table("What a miss of 8 KiB writes", entrants, &counts, misses)
+    written_table("What a miss of 8 KiB writes", entrants, |_| None, &counts, misses)
 }
 
-/// A table of what was written for so many misses.
-pub fn written_table(title: &str, entrants: &[Entrant], counts: &[Option<DiskCount>], misses: u64) -> Table {
+/// A table of what was written for so many misses, but for those that `cannot` says why it is not theirs.
+pub fn written_table(
+    title: &str,
+    entrants: &[Entrant],
+    cannot: impl Fn(Product) -> Option<&'static str>,
+    counts: &[Option<DiskCount>],
+    misses: u64,
+) -> Table {
     let columns = [
         "server",
         "bytes, ours / its",
@@ -148,16 +154,16 @@ pub fn written_table(title: &str, entrants: &[Entrant], counts: &[Option<DiskCou
     let ours = counts.first().copied().flatten();
     for (entrant, count) in entrants.iter().zip(counts) {
         let mut row = vec![entrant.product.name().into()];
-        match (count, entrant.product.keeps_on_disk()) {
-            (_, false) => {
+        let in_memory = (!entrant.product.keeps_on_disk()).then_some("it keeps objects in memory alone");
+        let failed = || entrant.side.as_ref().err().map_or("it was not measured", String::as_str);
+        let why = in_memory.or_else(|| cannot(entrant.product)).or_else(|| count.is_none().then(failed));
+        match (why, count) {
+            (Some(why), _) => {
                 row.extend(std::iter::repeat_n(Cell::Nothing, 5));
-                row.push("it keeps objects in memory alone".into());
+                row.push(why.into());
             }
-            (None, _) => {
-                row.extend(std::iter::repeat_n(Cell::Nothing, 5));
-                row.push(entrant.side.as_ref().err().map_or("it was not measured", String::as_str).into());
-            }
-            (Some(count), true) => {
+            (None, None) => {}
+            (None, Some(count)) => {
                 let ratio = |of: fn(&DiskCount) -> u64| {
                     let ours = ours.filter(|_| entrant.product != Product::Tinaja)?;
                     Some(of(&ours) as f64 / of(count) as f64)
@@ -239,7 +245,7 @@ mod tests {
         let entrants = [Product::Tinaja, Product::Nginx, Product::Varnish, Product::Squid].map(entrant);
         let count = |writes, write_bytes| Some(DiskCount { writes, write_bytes, ..DiskCount::default() });
         let counts = [count(10, 2 * 81_920), count(40, 4 * 81_920), count(0, 0), None];
-        let table = written_table("t", &entrants, &counts, 10);
+        let table = written_table("t", &entrants, |_| None, &counts, 10);
         assert_eq!(table.column("bytes, ours / its")[1], &Cell::Number(0.5, 2));
         assert_eq!(table.column("bytes written a body byte")[..2], [&Cell::Number(2.0, 3), &Cell::Number(4.0, 3)]);
         assert_eq!(

@@ -166,9 +166,11 @@ fn by_tls(product: Product, pair: &Pair) -> String {
     let (certificate, key) = (pair.certificate.display(), pair.key.display());
     match product {
         Product::Tinaja => format!("[[listener.certificate]]\nfile = \"{certificate}\"\nkey = \"{key}\"\n"),
-        Product::Nginx => {
-            format!(" ssl http2;\n        ssl_certificate {certificate};\n        ssl_certificate_key {key}")
-        }
+        // Until 1.23.4 TLS 1.3 has to be asked for.
+        Product::Nginx => format!(
+            " ssl http2;\n        ssl_protocols TLSv1.2 TLSv1.3;\n        ssl_certificate {certificate};\n        \
+             ssl_certificate_key {key}"
+        ),
         Product::TrafficServer => ":ssl".to_owned(),
         Product::Apache => format!(
             "LoadModule ssl_module {MODULES}/mod_ssl.so\nLoadModule http2_module {MODULES}/mod_http2.so\nProtocols h2 http/1.1\n\
