@@ -43,6 +43,10 @@ pub fn measure(contest: &Contest<'_>) -> Kept {
     let mut restarted: Vec<_> =
         entrants.iter_mut().map(|entrant| entrant.work(|side| killed(contest, side, &all))).collect();
     settle(entrants);
+    // Traffic Server's directory goes to its disk once a minute, and not at its end. In short nobody waits for that.
+    if !contest.setup.quick && entrants.iter().any(|entrant| entrant.product == Product::TrafficServer) {
+        std::thread::sleep(Duration::from_secs(60));
+    }
     for (entrant, restarted) in entrants.iter_mut().zip(&mut restarted) {
         if let Ok(found) = restarted
             && entrant.product.keeps_on_disk()

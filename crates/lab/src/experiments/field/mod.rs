@@ -40,10 +40,14 @@ fn run(setup: &Setup) -> Result<Report, LabError> {
     let contest = Contest { setup, cores, origin, found };
 
     let mut tables = vec![who(&contest)];
+    let names: Vec<_> = contest.found.iter().map(|(product, _)| product.name()).collect();
+    tracing::info!("hits and misses of {}", names.join(", "));
     let warm = warm::measure(&contest);
+    tracing::info!("what is on disks: restarts, cold hits, slow and full ones");
     let kept = kept::measure(&contest);
     tables.extend(warm.tables);
     tables.extend(kept.tables);
+    tracing::info!("memory of many objects, and TLS");
     tables.push(slope::measure(&contest));
     tables.push(secured::measure(&contest));
     let plots = plots::all(&[

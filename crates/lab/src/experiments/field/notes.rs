@@ -38,6 +38,10 @@ pub fn notes(contest: &Contest<'_>, busy_s: f64) -> Vec<String> {
          others have disk. Cold hits: the server was ended in order, the file system mounted anew, and the server started: neither objects nor \
          inodes were in memory, each object is asked for once. Without root the pages are dropped by file, and inodes stay."
             .to_owned(),
+        "Restarts: killed right after the last answer, with all of its processes; the kernel lives on, so what was in the page cache stays. Ended in \
+         order seven seconds after the last store, and a minute later where the run is a full one: Traffic Server writes its directory once a minute, and \
+         what is not in it is lost, also at an end in order."
+            .to_owned(),
         format!(
             "*Others' cores* is how many processors anything else kept busy during the rounds: the kernel's count of all, in hundredths of a \
              second, without the server and this program. In the whole run all processors together were busy for {busy_s:.0} s."
