@@ -1,6 +1,7 @@
 //! `tinaja lab peers`: every other server that is installed beside ours, in one command.
 
 mod contest;
+mod full;
 mod kept;
 mod lines;
 mod notes;
@@ -20,7 +21,7 @@ use crate::report::{Cell, Report, Table};
 /// See the module.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "peers",
-    shows: "Tinaja beside nginx, Squid, Varnish, Traffic Server, Apache and HAProxy: hits, misses, disks, memory, restarts",
+    shows: "Tinaja beside nginx, Squid, Varnish, Traffic Server, Apache and HAProxy: hits, misses, disks, restarts",
     paper: "no paper: ours beside what is in use",
     replays_logs: false,
     takes_requests: false,
