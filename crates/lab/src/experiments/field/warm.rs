@@ -76,7 +76,7 @@ fn several(title: &str, told_by: &str, lines: &[(String, Line)]) -> Table {
 fn size(bytes: u64) -> String {
     match bytes {
         ..1024 => format!("{bytes} B"),
-        ..0x10_0000 => format!("{} KiB", bytes >> 10),
+        1024..0x10_0000 => format!("{} KiB", bytes >> 10),
         _ => format!("{} MiB", bytes >> 20),
     }
 }
