@@ -72,6 +72,8 @@ pub struct Setup {
     pub replay: ReplayOptions,
     /// Where an experiment of hours keeps each row as soon as it is measured, and takes from what was measured before.
     pub resume: Option<PathBuf>,
+    /// Where the servers that `peers` runs are looked for, instead of where they lie on most machines.
+    pub servers: Vec<PathBuf>,
     /// Where files may be made for a while, by the experiments that need some. Default: the system's place for that.
     pub scratch: PathBuf,
 }
@@ -112,7 +114,8 @@ pub enum DiskPart {
 impl Default for Setup {
     fn default() -> Self {
         let (traces, replay, scratch) = (Vec::new(), ReplayOptions::default(), std::env::temp_dir());
-        Setup { quick: false, seed: 2009, requests: None, traces, replay, resume: None, scratch }
+        let (servers, resume) = (Vec::new(), None);
+        Setup { quick: false, seed: 2009, requests: None, traces, replay, resume, servers, scratch }
     }
 }
 

@@ -32,6 +32,9 @@ pub struct Table {
     pub columns: Vec<String>,
     /// As many cells each as there are columns.
     pub rows: Vec<Vec<Cell>>,
+    /// What it shows, in a sentence or two; empty where the notes say it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub sentence: String,
 }
 
 /// What stands in one place of a table. In JSON a number is a number.
@@ -99,7 +102,13 @@ impl Series {
 impl Table {
     /// A table without rows yet.
     pub fn new(title: impl Into<String>, columns: &[&str]) -> Self {
-        Table { title: title.into(), columns: columns.iter().map(|name| (*name).into()).collect(), rows: Vec::new() }
+        let columns = columns.iter().map(|name| (*name).into()).collect();
+        Table { title: title.into(), columns, ..Table::default() }
+    }
+
+    /// The same with a sentence that says what it shows.
+    pub fn says(self, sentence: impl Into<String>) -> Self {
+        Table { sentence: sentence.into(), ..self }
     }
 
     /// Add a row; it is filled up or cut to as many cells as there are columns.

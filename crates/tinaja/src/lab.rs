@@ -38,6 +38,11 @@ pub fn lab(flags: Lab) -> Result<()> {
     {
         bail!("--resume does not work with {}: it works with maltzahn-layouts and maltzahn-squid", other.name);
     }
+    if !flags.servers.is_empty()
+        && let Some(other) = chosen.iter().find(|experiment| experiment.name != "peers")
+    {
+        bail!("--servers works with peers only, not with {}", other.name);
+    }
     only_replay_takes(&flags, &chosen)?;
     let standard = Setup::default();
     let setup = Setup {
@@ -51,6 +56,7 @@ pub fn lab(flags: Lab) -> Result<()> {
             memory_bytes: flags.memory.map_or(standard.replay.memory_bytes, |memory| memory.0),
         },
         resume: flags.resume.clone(),
+        servers: flags.servers.clone(),
         ..standard
     };
     let is_all = name == "all";

@@ -3,6 +3,7 @@
 mod cluster;
 mod damelo;
 mod deployments;
+mod field;
 mod hits;
 mod index_size;
 mod maltzahn;
@@ -38,6 +39,7 @@ static ALL: &[Experiment] = &[
     cluster::RACE,
     cluster::SCHEMES,
     cluster::PEERS,
+    field::EXPERIMENT,
     policies::EXPERIMENT,
     policies::changes::EXPERIMENT,
     own_log::EXPERIMENT,

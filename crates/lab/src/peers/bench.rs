@@ -206,6 +206,11 @@ impl Bench {
         self.group.count()
     }
 
+    /// The numbers of the group's processes.
+    pub fn process_ids(&self) -> Vec<u32> {
+        self.group.process_ids()
+    }
+
     /// Processes of the group that the kernel has ended so far because there was no more memory for them. Others may go on:
     /// a proxy of several processes begins such a one anew.
     pub fn ended_for_memory(&self) -> u64 {

@@ -38,12 +38,21 @@ pub struct Answer {
     pub is_hit: bool,
 }
 
+/// A turn that no other request of this process has.
+pub fn next_turn() -> u64 {
+    TURNS.fetch_add(1, Relaxed)
+}
+
 /// What a head says.
-struct Head {
-    length: u64,
-    turn: u64,
-    object: u64,
-    closes: bool,
+pub struct Head {
+    /// Bytes of the body.
+    pub length: u64,
+    /// The turn of the request that the origin was asked with.
+    pub turn: u64,
+    /// Whose body it is.
+    pub object: u64,
+    /// Whether the connection ends with it.
+    pub closes: bool,
 }
 
 impl Clients {
@@ -60,7 +69,7 @@ impl Clients {
 
     /// Ask, read the answer and check every byte. Errors: no answer, or a wrong one; it says which.
     pub fn ask(&self, request: &Request) -> Result<Answer, Error> {
-        let turn = TURNS.fetch_add(1, Relaxed);
+        let turn = next_turn();
         let number = request.client as usize % self.idle.len();
         let idle = self.idle.get(number).ok_or(ErrorKind::NotFound)?;
         // A proxy may close a connection that it has kept, at the moment when it is used again.
@@ -137,16 +146,18 @@ impl Clients {
     }
 }
 
-fn wrong(why: String) -> Error {
+/// An answer that no proxy should give.
+pub fn wrong(why: String) -> Error {
     Error::new(ErrorKind::InvalidData, why)
 }
 
 /// Whether a connection was closed before anything of an answer came.
-fn is_stale(error: &Error) -> bool {
+pub fn is_stale(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted)
 }
 
-fn read_head(connection: &mut impl BufRead) -> Result<Head, Error> {
+/// Read a head. Errors: the connection is closed before it, its status is not 200, or it lacks what the origin said.
+pub fn read_head(connection: &mut impl BufRead) -> Result<Head, Error> {
     let mut text = Vec::new();
     let mut limited = connection.take(MAX_HEAD_BYTES);
     while limited.read_until(b'\n', &mut text)? > 2 {}

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::ops::{Add, Sub};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -111,6 +112,29 @@ fn parse_disk(text: &str, name: &str) -> Option<DiskCount> {
 pub fn process(pid: &str) -> Option<ProcessCount> {
     let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
     parse_process(&read("stat")?, &read("status")?)
+}
+
+/// The processes of a process group, by number: the program that began it, and what that has started.
+pub fn of_process_group(group: u32) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_of_it = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let after_name = stat.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default();
+        after_name.split_ascii_whitespace().nth(2).and_then(|own| own.parse().ok()) == Some(group)
+    };
+    pids.filter(is_of_it).collect()
+}
+
+/// Processor time of all threads of these processes so far, to the microsecond where `process` counts hundredths of a second. What
+/// threads took that have ended is not in it.
+pub fn of_threads(processes: &[u32]) -> Duration {
+    let tasks = processes.iter().filter_map(|pid| fs::read_dir(format!("/proc/{pid}/task")).ok()).flatten();
+    let time = |task: fs::DirEntry| {
+        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+    };
+    tasks.filter_map(Result::ok).filter_map(time).sum()
 }
 
 /// Seconds in which the machine's processors did anything so far, those of all of them added up.
@@ -280,6 +304,19 @@ mod tests {
         assert!(parse_process("42 (a) S 1", status).is_none());
         assert!(process("0").is_none());
         assert!(process(&std::process::id().to_string()).is_some_and(|own| own.peak_bytes > 1 << 20));
+    }
+
+    #[test]
+    fn a_process_is_found_by_its_group_and_its_threads_have_taken_time() {
+        let own = std::process::id();
+        let group = rustix::process::getpgrp().as_raw_nonzero().get() as u32;
+        assert!(of_process_group(group).contains(&own) && of_process_group(u32::MAX).is_empty());
+        let before = of_threads(&[own]);
+        // Threads of other tests end meanwhile, and take their time with them.
+        while of_threads(&[own]).saturating_sub(before) < Duration::from_millis(2) {
+            std::hint::black_box(before);
+        }
+        assert_eq!(of_threads(&[u32::MAX]), Duration::ZERO);
     }
 
     #[test]

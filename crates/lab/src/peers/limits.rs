@@ -115,10 +115,16 @@ impl Group {
         throttle(&self.path.join("io.max"), format!("{numbers} rbps={most} wbps={most}"))
     }
 
+    /// The numbers of the group's processes.
+    pub fn process_ids(&self) -> Vec<u32> {
+        let text = fs::read_to_string(self.processes()).unwrap_or_default();
+        text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+    }
+
     /// What all processes of the group have taken so far.
     pub fn count(&self) -> ProcessCount {
-        let pids = fs::read_to_string(self.processes()).unwrap_or_default();
-        ProcessCount::together(pids.split_ascii_whitespace().filter_map(counters::process), self.memory("shmem"))
+        let counts = self.process_ids().into_iter().filter_map(|pid| counters::process(&pid.to_string()));
+        ProcessCount::together(counts, self.memory("shmem"))
     }
 
     /// Bytes of files that the kernel keeps in memory on the group's account; memory that processes share is none.

@@ -11,6 +11,8 @@
 //! - [`Crowd`] is several proxies as one cache, in [`Places`]: machines of their own, as far as one machine can have such;
 //! - [`DiskCount`], [`ProcessCount`] and, of both with the answers, [`Phase`] are what the kernel says that it cost.
 //!
+//! [`field`] is the whole field side by side, as reverse proxies with settings in files, also without root.
+//!
 //! The disk is a loop device with a file system on it, by default ext4, and the group of processes a control group. To make them takes root, so these
 //! experiments are left out of `tinaja lab all`.
 
@@ -20,6 +22,7 @@ mod cleaner;
 mod client;
 mod counters;
 mod crowd;
+pub mod field;
 mod limits;
 mod load;
 mod origin;
@@ -29,7 +32,7 @@ mod servers;
 
 pub use bench::{Bench, BenchOptions, FileSystem, allow_open_files, needs_root};
 pub use client::{Answer, Clients};
-pub use counters::{DiskCount, ProcessCount, Reclaimed, major_faults, of_process};
+pub use counters::{DiskCount, ProcessCount, Reclaimed, busy_s, major_faults, of_process, of_threads};
 pub use crowd::{Crowd, FASTER, Kind, REBUILT_MINUTES, Room, Sharing, Told};
 pub use load::{Tally, fill, flat_out, listed, percentile, timed};
 pub use origin::Origin;

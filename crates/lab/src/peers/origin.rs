@@ -28,6 +28,7 @@ pub const LIKE: &str = "X-Like";
 pub struct Origin {
     address: SocketAddrV4,
     given: Arc<Given>,
+    delay_us: Arc<AtomicU64>,
     stopping: Arc<AtomicBool>,
     accepting: Option<JoinHandle<()>>,
 }
@@ -56,19 +57,21 @@ impl Origin {
         let stopping = Arc::new(AtomicBool::new(false));
         let given = Arc::<Given>::default();
         let (stop, giving) = (stopping.clone(), given.clone());
+        let delay_us = Arc::new(AtomicU64::new(micros(delay)));
+        let waits = delay_us.clone();
         let accepting = thread::spawn(move || {
             for stream in listener.incoming() {
                 if stop.load(Relaxed) {
                     return;
                 }
                 if let Ok(stream) = stream {
-                    let giving = giving.clone();
+                    let (giving, waits) = (giving.clone(), waits.clone());
                     // Whoever breaks off gets no answer.
-                    thread::spawn(move || drop(converse(stream, &giving, delay)));
+                    thread::spawn(move || drop(converse(stream, &giving, &waits)));
                 }
             }
         });
-        Ok(Origin { address, given, stopping, accepting: Some(accepting) })
+        Ok(Origin { address, given, delay_us, stopping, accepting: Some(accepting) })
     }
 
     /// How many answers it has given so far, and how many bytes of bodies.
@@ -76,10 +79,19 @@ impl Origin {
         (self.given.answers.load(Relaxed), self.given.bytes.load(Relaxed))
     }
 
+    /// From now on let each answer come so much later than it was asked for.
+    pub fn delay(&self, delay: Duration) {
+        self.delay_us.store(micros(delay), Relaxed);
+    }
+
     /// Where it listens.
     pub fn address(&self) -> SocketAddrV4 {
         self.address
     }
+}
+
+fn micros(delay: Duration) -> u64 {
+    delay.as_micros().try_into().unwrap_or(u64::MAX)
 }
 
 impl Drop for Origin {
@@ -116,7 +128,7 @@ fn parse(path: &str, like: &str) -> Option<Request> {
 }
 
 /// Answer the requests of one connection until it ends.
-fn converse(stream: TcpStream, given: &Given, delay: Duration) -> std::io::Result<()> {
+fn converse(stream: TcpStream, given: &Given, delay_us: &AtomicU64) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut writer = stream.try_clone()?;
     let mut reader = BufReader::new(stream);
@@ -131,7 +143,10 @@ fn converse(stream: TcpStream, given: &Given, delay: Duration) -> std::io::Resul
         let field = |wanted| find(wanted).map_or("", |(_, value)| value.trim());
         match parse(path, field(LIKE)) {
             Some(request) => {
-                thread::sleep(delay);
+                match delay_us.load(Relaxed) {
+                    0 => {}
+                    delay_us => thread::sleep(Duration::from_micros(delay_us)),
+                }
                 given.answers.fetch_add(1, Relaxed);
                 given.bytes.fetch_add(request.bytes, Relaxed);
                 answer(&mut writer, &request, field(TURN))?;

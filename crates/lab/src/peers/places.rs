@@ -159,6 +159,13 @@ impl ProcessGroup {
         self.0.id()
     }
 
+    /// Send the first process a signal; nothing happens if it has ended.
+    pub fn tell(&self, signal: rustix::process::Signal) {
+        if let Some(pid) = i32::try_from(self.0.id()).ok().and_then(rustix::process::Pid::from_raw) {
+            let _ = rustix::process::kill_process(pid, signal);
+        }
+    }
+
     /// Its end, if it has come to that by itself.
     pub fn ended(&mut self) -> Option<std::process::ExitStatus> {
         self.0.try_wait().ok().flatten()

@@ -116,6 +116,9 @@ fn table(page: &mut String, table: &Table) {
         page.push_str("</tr>\n");
     }
     page.push_str("</table></div>\n");
+    if !table.sentence.is_empty() {
+        let _ = writeln!(page, "<p>{}</p>", escaped(&table.sentence));
+    }
 }
 
 /// With a capital letter.

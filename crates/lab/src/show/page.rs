@@ -25,7 +25,11 @@ pub fn page(report: &Report, picture: Option<&str>, experiment: &Experiment, set
         let _ = write!(page, "\n![{name}]({picture})\n");
     }
     for table in &report.tables {
-        let _ = write!(page, "\n## {}\n\n{}\n", table.title, grid(table, ASCII_MARKDOWN));
+        let _ = write!(page, "\n## {}\n\n", table.title);
+        if !table.sentence.is_empty() {
+            let _ = write!(page, "{}\n\n", table.sentence);
+        }
+        let _ = writeln!(page, "{}", grid(table, ASCII_MARKDOWN));
     }
     if !report.notes.is_empty() {
         page.push_str("\n## How it was measured, and why it differs\n\n");

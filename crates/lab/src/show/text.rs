@@ -14,6 +14,9 @@ pub fn text(report: &Report) -> String {
     for table in &report.tables {
         // Writing into a String cannot fail.
         let _ = write!(text, "\n{}\n{}\n", table.title, grid(table, presets::UTF8_BORDERS_ONLY));
+        if !table.sentence.is_empty() {
+            let _ = writeln!(text, "{}", table.sentence);
+        }
     }
     for note in &report.notes {
         let _ = write!(text, "\n- {note}");

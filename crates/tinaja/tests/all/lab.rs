@@ -1,5 +1,6 @@
 //! `tinaja lab`: experiments are listed, run and shown, and what cannot be is refused with what to do.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io::Read;
 use std::path::Path;
@@ -204,6 +205,85 @@ fn damelo_is_modelled_without_root_too() {
     assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0, "nothing is left behind");
 }
 
+/// A table of a report by the beginning of its title: its columns' names and its rows.
+fn titled<'a>(report: &'a serde_json::Value, title: &str) -> Vec<HashMap<&'a str, &'a serde_json::Value>> {
+    let mut tables = report["tables"].as_array().unwrap().iter();
+    let table = tables.find(|table| table["title"].as_str().unwrap().starts_with(title));
+    let table = table.unwrap_or_else(|| panic!("no table {title}"));
+    let columns = table["columns"].as_array().unwrap().iter().map(|name| name.as_str().unwrap());
+    let row = |row: &'a serde_json::Value| columns.clone().zip(row.as_array().unwrap()).collect();
+    table["rows"].as_array().unwrap().iter().map(row).collect()
+}
+
+/// The other servers, and the programs by which they are found where scripts/test installs them.
+const OTHERS: [(&str, &str); 6] = [
+    ("nginx", "/usr/sbin/nginx"),
+    ("Squid", "/usr/sbin/squid"),
+    ("Varnish", "/usr/sbin/varnishd"),
+    ("Traffic Server", "/usr/bin/traffic_server"),
+    ("Apache httpd", "/usr/sbin/apache2"),
+    ("HAProxy", "/usr/sbin/haproxy"),
+];
+
+/// Every server that is installed, in short: each is measured at what it can do, each body is compared, and who cannot says why.
+#[test]
+fn all_peers_that_are_installed_stand_beside_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tinaja"));
+    let output = command.args(["lab", "peers", "--quick", "--json"]).env("TMPDIR", dir.path()).output().unwrap();
+    let report: serde_json::Value = serde_json::from_str(&said(&output)).unwrap();
+    assert_eq!(in_use_below(dir.path()), Vec::<String>::new());
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left behind");
+
+    let installed = OTHERS.iter().filter(|(_, program)| Path::new(program).exists()).map(|(name, _)| *name);
+    let found: Vec<_> = std::iter::once("Tinaja").chain(installed).collect();
+    let servers = titled(&report, "Servers");
+    let told: Vec<_> = servers.iter().filter(|row| row["version"].is_string()).map(|row| row["server"]).collect();
+    assert_eq!(told, found);
+    let missing = servers.iter().filter(|row| row["version"].is_null());
+    assert!(missing.clone().all(|row| row["what is missing"].as_str().unwrap().contains("apt install")), "{servers:?}");
+
+    for (title, hits) in [("Memory hits of 8 KiB", 100.0), ("Misses of 8 KiB", 0.0)] {
+        let rows = titled(&report, title);
+        assert_eq!(rows.iter().map(|row| row["server"]).collect::<Vec<_>>(), found, "{title}");
+        for row in rows {
+            assert!(row["CPU µs"].as_f64().is_some_and(|us| us > 0.0), "{title}: {row:?}");
+            assert!(row["hits %"].as_f64().is_some_and(|own| (own - hits).abs() <= 1.0), "{title}: {row:?}");
+            assert_eq!(row["CPU, ours / its"].is_null(), row["server"] == "Tinaja");
+        }
+    }
+    let ours = |title| titled(&report, title).swap_remove(0);
+    assert_eq!(ours("64 clients")["requests at the origin for 64 clients"], 1.0);
+    let restarted = ours("What is still a hit after a restart");
+    assert_eq!(restarted["hits after SIGTERM %"], 100.0, "{restarted:?}");
+    assert!(ours("What a miss of 8 KiB writes")["bytes written a body byte"].as_f64().is_some_and(|own| own > 0.9));
+    assert!(ours("Cold disk hits")["reads a request"].as_f64().is_some_and(|reads| reads > 0.5));
+    // What keeps its objects in memory has none after a restart, and the table says so.
+    for row in titled(&report, "Cold disk hits").iter().filter(|row| row["server"] == "Varnish") {
+        assert!(row["what kept it"].as_str().unwrap().contains("in memory alone"), "{row:?}");
+    }
+}
+
+/// Who has no other server installed, and is not root, has our own figures and is told what to install.
+#[test]
+fn without_other_servers_and_root_ours_is_measured_alone() {
+    let (scratch, empty) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut command = Command::new("unshare");
+    command.args(["--user", env!("CARGO_BIN_EXE_tinaja"), "lab", "peers", "--quick", "--json", "--servers"]);
+    let output = command.arg(empty.path()).env("TMPDIR", scratch.path()).output().unwrap();
+    let report: serde_json::Value = serde_json::from_str(&said(&output)).unwrap();
+    assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0, "nothing is left behind");
+    for row in &titled(&report, "Servers")[1..] {
+        assert!(row["what is missing"].as_str().unwrap().starts_with("it is not installed: apt install "), "{row:?}");
+    }
+    let hits = titled(&report, "Memory hits of 8 KiB");
+    assert!(hits.len() == 1 && hits[0]["CPU µs"].as_f64().is_some_and(|us| us > 0.0), "{hits:?}");
+    let notes = report["notes"].to_string();
+    assert!(notes.contains("Without root the servers share a file system"), "{notes}");
+    let slow = titled(&report, "Cold hits on a disk of 70");
+    assert!(slow[0]["what kept it"].as_str().unwrap().contains("only root"), "{slow:?}");
+}
+
 #[test]
 fn what_cannot_be_done_is_refused() {
     for (arguments, why) in [
@@ -217,6 +297,10 @@ fn what_cannot_be_done_is_refused() {
         (&["hashcache-index", "--disk", "10%"], "--disk works with replay only, not with hashcache-index"),
         (&["all", "--memory", "1MiB"], "--memory works with replay only, not with hashcache-table3"),
         (&["hashcache-hits", "access.log"], "give hashcache-hits its log with --trace access.log"),
+        (
+            &["hashcache-index", "--servers", "/opt/nginx/sbin"],
+            "--servers works with peers only, not with hashcache-index",
+        ),
         (&["replay"], "replay takes exactly one log, and 0 were given: tinaja lab replay LOG"),
         (&["replay", "/no/such.log"], "cannot read the requests in /no/such.log: No such file"),
         (

@@ -222,7 +222,7 @@ struct Setting<'a> {
 }
 
 /// An address that nobody listens on at the moment.
-fn free_address() -> std::io::Result<SocketAddrV4> {
+pub fn free_address() -> std::io::Result<SocketAddrV4> {
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
     Ok(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))
 }
