@@ -1,0 +1,46 @@
+//! All that happens, in one number.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::random::mixed;
+
+/// What has happened so far. A clone is the same record.
+#[derive(Clone, Debug)]
+pub struct Events(Arc<Mutex<Record>>);
+
+#[derive(Debug)]
+struct Record {
+    began: Instant,
+    hash: u64,
+    count: u64,
+    /// Whether each is also printed, so that two runs can be compared line by line.
+    aloud: bool,
+}
+
+impl Events {
+    /// Nothing yet, at the present time.
+    pub fn new(aloud: bool) -> Events {
+        Events(Arc::new(Mutex::new(Record { began: Instant::now(), hash: 0, count: 0, aloud })))
+    }
+
+    /// Something has happened now, which these numbers tell from all else.
+    pub fn note(&self, what: &str, numbers: &[u64]) {
+        let mut record = self.0.lock();
+        let at = record.began.elapsed().as_micros() as u64;
+        let name = what.bytes().fold(0, |hash, byte| mixed(hash ^ u64::from(byte)));
+        record.hash = [at, name].iter().chain(numbers).fold(record.hash, |hash, number| mixed(hash ^ number));
+        record.count += 1;
+        if record.aloud {
+            println!("{:>12.3} {what} {numbers:?}", at as f64 / 1e6);
+        }
+    }
+
+    /// What all of it comes to, and how much it was.
+    pub fn hash(&self) -> (u64, u64) {
+        let record = self.0.lock();
+        (record.hash, record.count)
+    }
+}
