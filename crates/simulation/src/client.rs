@@ -57,6 +57,11 @@ impl Client {
         Client { end, waiting: Vec::new(), random }
     }
 
+    /// Whether its connection is dead without a word.
+    pub fn has_vanished(&self) -> bool {
+        self.end.has_vanished()
+    }
+
     /// Asks, and reads what comes; `None` if that is no whole head. An answer that is not whole leaves the connection useless.
     pub async fn ask(&mut self, request: &Request, reads: Reads) -> Option<Answer> {
         let Request { method, path, fields, body } = request;

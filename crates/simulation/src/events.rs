@@ -1,11 +1,15 @@
 //! All that happens, in one number.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::random::mixed;
+
+/// What goes on though nobody asks for anything.
+const BEHIND: [&str; 3] = ["turn", "disk", "disk done"];
 
 /// What has happened so far. A clone is the same record.
 #[derive(Clone, Debug)]
@@ -16,6 +20,8 @@ struct Record {
     began: Instant,
     hash: u64,
     count: u64,
+    /// When the last was that is neither a thread's turn nor the disk's.
+    busy: Instant,
     /// Whether each is also printed, so that two runs can be compared line by line.
     aloud: bool,
 }
@@ -23,7 +29,13 @@ struct Record {
 impl Events {
     /// Nothing yet, at the present time.
     pub fn new(aloud: bool) -> Events {
-        Events(Arc::new(Mutex::new(Record { began: Instant::now(), hash: 0, count: 0, aloud })))
+        let now = Instant::now();
+        Events(Arc::new(Mutex::new(Record { began: now, hash: 0, count: 0, busy: now, aloud })))
+    }
+
+    /// How long nothing has happened but turns of threads, and what these ask of the disk.
+    pub fn quiet(&self) -> Duration {
+        self.0.lock().busy.elapsed()
     }
 
     /// Something has happened now, which these numbers tell from all else.
@@ -33,6 +45,9 @@ impl Events {
         let name = what.bytes().fold(0, |hash, byte| mixed(hash ^ u64::from(byte)));
         record.hash = [at, name].iter().chain(numbers).fold(record.hash, |hash, number| mixed(hash ^ number));
         record.count += 1;
+        if !BEHIND.contains(&what) {
+            record.busy = Instant::now();
+        }
         if record.aloud {
             println!("{:>12.3} {what} {numbers:?}", at as f64 / 1e6);
         }

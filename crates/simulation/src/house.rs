@@ -28,8 +28,11 @@ use crate::random::Random;
 const BEGINS: Duration = Duration::from_secs(1_780_272_000);
 /// A thread whose turn takes so long, by the system's clock, waits for something that is not simulated.
 const STUCK: Duration = Duration::from_secs(60);
-/// How long a thread may be left waiting that could go on, in milliseconds.
-const LOOKS: std::ops::Range<u64> = 1..40;
+/// How long a thread is left waiting that could go on, in milliseconds: mostly less, and now and then much more.
+const LOOKS: [u64; 3] = [10, 50, 200];
+/// A thread that sleeps or waits while nothing has happened for so long does that so many times as long, as on a machine that saves
+/// power.
+const SLOTH: [(Duration, u32); 2] = [(Duration::from_secs(30), 100), (Duration::from_millis(300), 20)];
 
 /// What a thread says when it gives way.
 enum Said {
@@ -54,6 +57,7 @@ pub struct House {
     began: Instant,
     random: Mutex<Random>,
     panics: Panics,
+    look_ms: u64,
     /// Threads that there are.
     threads: Arc<AtomicUsize>,
     started: AtomicUsize,
@@ -61,8 +65,10 @@ pub struct House {
 
 impl House {
     /// On the runtime of the caller, whose time is paused.
-    pub fn new(events: Events, random: Random, panics: Panics) -> Arc<House> {
+    pub fn new(events: Events, mut random: Random, panics: Panics) -> Arc<House> {
         Arc::new(House {
+            look_ms: *random.one(&LOOKS),
+
             runtime: Handle::current(),
             events,
             began: tokio::time::Instant::now().into_std(),
@@ -76,6 +82,12 @@ impl House {
     /// The clock that everybody goes by.
     pub fn clock(self: &Arc<Self>) -> Clock {
         Clock::of(self.clone())
+    }
+
+    /// How many times as long threads sleep now.
+    fn sloth(&self) -> u32 {
+        let quiet = self.events.quiet();
+        SLOTH.iter().find(|(after, _)| quiet >= *after).map_or(1, |(_, times)| *times)
     }
 
     /// Threads that have not ended.
@@ -146,7 +158,7 @@ impl Source for House {
     }
 
     fn sleep(&self, time: Duration) {
-        let until = self.now() + time;
+        let until = self.now() + time * self.sloth();
         while self.now() < until {
             give_way(until);
         }
@@ -157,8 +169,11 @@ impl Source for House {
     }
 
     fn give_way(&self, until: Instant) {
-        let look = self.now() + self.random.lock().millis(LOOKS);
-        give_way(until.min(look));
+        let (now, sloth) = (self.now(), self.sloth());
+        let look = now + self.random.lock().around(self.look_ms).max(Duration::from_millis(1)) * sloth;
+        // As a thread that slept too long, it may also come later than it wanted to.
+        let late = if sloth > 1 { Duration::from_secs(1) } else { Duration::ZERO };
+        give_way(until.max(now + late).min(look));
     }
 
     fn spawn(&self, name: &str, work: Work) -> io::Result<JoinHandle<()>> {

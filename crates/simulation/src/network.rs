@@ -40,6 +40,8 @@ struct Way {
     last: Instant,
     fin: Option<Instant>,
     reset: bool,
+    /// What is written from now on never arrives.
+    vanished: bool,
     reader_gone: bool,
     written: u64,
     fault: Option<(u64, Fault)>,
@@ -143,10 +145,12 @@ impl Net {
             last: Instant::now(),
             fin: None,
             reset: false,
+            vanished: false,
             reader_gone: false,
             written: 0,
             fault: random.per_mille(broken).then(|| {
-                let after = random.below(if random.per_mille(500) { 2000 } else { 300_000 });
+                let soon = random.per_mille(500);
+                let after = random.below(if soon { 2000 } else { 300_000 });
                 let stands = random.millis(1000..90_000);
                 (after, *random.one(&[Fault::Reset, Fault::Reset, Fault::Vanish, Fault::Stand(stands)]))
             }),
@@ -219,10 +223,12 @@ impl End {
     pub fn tag(&mut self, tag: u64) {
         self.tag = Some(tag);
     }
+}
 
-    /// Resets the connection.
-    pub fn reset(&self) {
-        self.ways.lock().iter_mut().for_each(Way::reset);
+impl End {
+    /// Whether what either end says is lost, which nobody can tell from the other's silence.
+    pub fn has_vanished(&self) -> bool {
+        self.ways.lock().iter().any(|way| way.vanished)
     }
 }
 
@@ -305,7 +311,10 @@ impl AsyncWrite for End {
                     return Poll::Ready(Err(ErrorKind::ConnectionReset.into()));
                 }
                 Fault::Stand(time) => (arrives, way.fault) = (arrives + time, None),
-                Fault::Vanish => arrives += Duration::from_secs(365 * 86_400),
+                Fault::Vanish => {
+                    way.vanished = true;
+                    arrives += Duration::from_secs(365 * 86_400);
+                }
             }
         }
         way.last = arrives;

@@ -102,10 +102,11 @@ impl Origin {
         let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
         let fields = lines.filter_map(|line| line.split_once(':'));
         let fields: Vec<_> = fields.map(|(name, value)| (name.to_lowercase(), value.trim().to_owned())).collect();
-        let oracle = self.oracle.lock();
-        let resource = oracle.resources.iter().position(|resource| resource.path == target);
-        let variants = resource.map_or(1, |resource| oracle.resources[resource].variants);
-        drop(oracle);
+        let (resource, variants) = {
+            let oracle = self.oracle.lock();
+            let resource = oracle.resources.iter().position(|resource| resource.path == target);
+            (resource, resource.map_or(1, |resource| oracle.resources[resource].variants))
+        };
         let mut asked = Asked { method, resource, variant: 0, fields, closes: false };
         asked.variant = asked.field("x-kind").and_then(|kind| kind.parse().ok()).unwrap_or(0) % variants;
         asked.closes = asked.field("connection").is_some_and(|said| said.contains("close"));

@@ -66,7 +66,7 @@ impl Plan {
         Plan {
             seed,
             canary: None,
-            engine: random.one(&ENGINES),
+            engine: *random.one(&ENGINES),
             disk_bytes: random.within(4..10) as usize * (1 << 20),
             hot_bytes: *random.one(&[0, 256 << 10, 4 << 20]),
             flush_every: *random.one(&[None, Some(Duration::from_secs(5))]),
