@@ -48,13 +48,15 @@ impl Answer {
 /// A connection to the proxy.
 pub struct Client {
     end: End,
+    /// Which of the proxies it is to, one after the other.
+    pub epoch: u64,
     waiting: Vec<u8>,
     random: Random,
 }
 
 impl Client {
-    pub fn on(end: End, random: Random) -> Client {
-        Client { end, waiting: Vec::new(), random }
+    pub fn on(end: End, epoch: u64, random: Random) -> Client {
+        Client { end, epoch, waiting: Vec::new(), random }
     }
 
     /// Whether its connection is dead without a word.

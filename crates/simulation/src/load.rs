@@ -80,7 +80,7 @@ impl World {
         let (near, far) = self.net.pair();
         let from = IpAddr::V4(Ipv4Addr::new(10, 0, 0, random.within(1..6) as u8));
         tokio::spawn(proxy.answer(Box::new(far), from));
-        Some(Client::on(near, random.fork()))
+        Some(Client::on(near, self.epoch.load(SeqCst), random.fork()))
     }
 
     /// A GET of all of a resource.
@@ -134,10 +134,10 @@ impl World {
     }
 
     async fn ask(&self, client: &mut Client, asks: Asks) -> Option<Answer> {
-        let (asked, epoch) = (Instant::now(), self.epoch.load(SeqCst));
+        let asked = Instant::now();
         self.requests.fetch_add(1, SeqCst);
         let answered = timeout(ENDS, client.ask(&asks.request, asks.reads)).await;
-        let excused = self.excuses || self.epoch.load(SeqCst) != epoch || matches!(asks.reads, Reads::Until(_));
+        let excused = self.excuses || self.epoch.load(SeqCst) != client.epoch || matches!(asks.reads, Reads::Until(_));
         let Ok(answer) = answered else {
             if client.has_vanished() {
                 self.failed.fetch_add(1, SeqCst);

@@ -88,10 +88,11 @@ impl<'a> Server<'a> {
         let Some(Running { proxy, cache, disk }) = self.running.take() else { return };
         self.world.events.note("ends", &[u64::from(end == End::PowerCut)]);
         self.world.door.lock().take();
+        // Whoever is connected may be cut off from now on.
+        self.world.epoch.fetch_add(1, SeqCst);
         if end == End::Stop {
             proxy.stop(Duration::from_secs(5)).await;
         }
-        self.world.epoch.fetch_add(1, SeqCst);
         self.world.net.reset_all();
         drop(proxy);
         // A thread of the store's that waits for the disk may hold what its end needs.

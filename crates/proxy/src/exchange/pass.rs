@@ -63,7 +63,7 @@ impl Passer {
         if is_of_git(request) {
             self.shared.metrics.as_ref().inspect(|metrics| metrics.fetches.of_git.inc());
         }
-        invalidate(&self.store, request, &reply).await;
+        invalidate(&self.shared, &self.store, request, &reply).await;
         if let Some(found) = found {
             note_head(&self.store, &self.shared.bans, request, found, &reply).await?;
         }
@@ -88,7 +88,7 @@ impl Passer {
             entry.note(&reply.head);
             return Ok(Some((reply.head, reply.connection)));
         }
-        invalidate(&self.store, request, &reply).await;
+        invalidate(&self.shared, &self.store, request, &reply).await;
         self.hand_on(transaction, reply, false).await?;
         Ok(None)
     }
