@@ -20,6 +20,9 @@ use crate::random::Random;
 /// Every request must have ended after so long, whatever fails.
 const ENDS: Duration = Duration::from_secs(1800);
 
+/// A connection is used again if its answer took no longer.
+const REUSED: Duration = Duration::from_secs(30);
+
 /// All that clients share.
 pub struct World {
     pub events: Events,
@@ -67,9 +70,14 @@ impl World {
             let other = random.below(self.oracle().resources.len() as u64) as usize;
             let resource = if random.per_mille(600) { resource } else { other };
             let asks = self.asks(resource, &mut random);
+            let asked = Instant::now();
             match self.ask(&mut client, asks).await {
                 Some(answer) if answer.is_whole && answer.field("connection") != Some("close") => {}
                 _ => return,
+            }
+            if asked.elapsed() > REUSED {
+                // Whoever reads for so long comes too late for the next request: all was sent long ago.
+                return;
             }
         }
     }
@@ -125,7 +133,7 @@ impl World {
             _ => fields.push_str("Cache-Control: max-age=3\r\n"),
         }
         let reads = match random.below(12) {
-            0 => Reads::Slowly(random.millis(1..3000)),
+            0 => Reads::Slowly(random.millis(1..2000)),
             1 => Reads::Until(random.below(length + 1) as usize),
             _ => Reads::Well,
         };

@@ -30,6 +30,9 @@ pub struct Manner {
     pub broken: u64,
 }
 
+/// Less than this is sent only where there is no more.
+const SEGMENT_BYTES: usize = 1460;
+
 /// One direction of a connection.
 #[derive(Debug)]
 struct Way {
@@ -296,8 +299,10 @@ impl AsyncWrite for End {
         if way.reset || way.reader_gone || way.fin.is_some() {
             return Poll::Ready(Err(ErrorKind::BrokenPipe.into()));
         }
-        let count = bytes.len().min(way.window.saturating_sub(way.queued));
-        if count == 0 && !bytes.is_empty() {
+        let free = way.window.saturating_sub(way.queued);
+        let count = bytes.len().min(free);
+        // As senders do, so that a slow reader is not sent a few bytes at a time.
+        if free < bytes.len().min(SEGMENT_BYTES) {
             way.writer = Some(cx.waker().clone());
             return Poll::Pending;
         }

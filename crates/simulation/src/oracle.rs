@@ -104,6 +104,11 @@ impl Oracle {
         self.taken[resource].push(Taken { from: Instant::now(), what: What::Versions(number) });
     }
 
+    /// The machine ends, and its disk may have failed to note what changed: what unsafe requests took back may be there again.
+    pub fn forget_changes(&mut self) {
+        self.taken.iter_mut().for_each(|taken| taken.retain(|taken| matches!(taken.what, What::Said(_))));
+    }
+
     /// A purge that began then was answered now.
     pub fn purged(&mut self, resource: usize, began: Instant) {
         self.taken[resource].push(Taken { from: Instant::now(), what: What::Said(began) });

@@ -93,6 +93,9 @@ impl<'a> Server<'a> {
         if end == End::Stop {
             proxy.stop(Duration::from_secs(5)).await;
         }
+        if self.world.disk_fails {
+            self.world.origin.oracle.lock().forget_changes();
+        }
         self.world.net.reset_all();
         drop(proxy);
         // A thread of the store's that waits for the disk may hold what its end needs.
