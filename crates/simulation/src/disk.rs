@@ -27,6 +27,13 @@ pub struct Manner {
     pub forgets: bool,
 }
 
+impl Manner {
+    /// Whether anything may fail that is asked of it.
+    pub fn fails(&self) -> bool {
+        self.errors != [0; 3] || self.flips > 0 || self.stalls > 0
+    }
+}
+
 /// A device over a medium, which outlives it.
 pub struct Disk {
     below: Arc<Faulty>,

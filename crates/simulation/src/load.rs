@@ -34,7 +34,7 @@ pub struct World {
     pub epoch: AtomicU64,
     /// Whether network and origins may keep clients from an answer.
     pub excuses: bool,
-    /// Whether a removal may fail.
+    /// Whether the disk may fail to read or write.
     pub disk_fails: bool,
     pub faults: Mutex<Vec<String>>,
     pub requests: AtomicU64,
@@ -210,15 +210,17 @@ impl World {
             ("GET" | "HEAD", 200) => {}
             _ => return Some("that is no answer to this".into()),
         }
-        if !answer.is_whole && !excused {
-            return Some("it broke off, though nothing failed".into());
-        }
         let Some(version) = tag else { return Some("it does not say its version".into()) };
         if (version.resource, version.variant) != (asks.resource, asks.variant) {
             return Some(format!("that is {version:?}, another one"));
         }
         let oracle = self.oracle();
         let about = &oracle.resources[asks.resource];
+        // What cannot be read comes from the origin, unless that has another version by now.
+        let is_gone = self.disk_fails && oracle.present(asks.resource, asks.variant) != version;
+        if !answer.is_whole && !excused && !is_gone {
+            return Some("it broke off, though nothing failed".into());
+        }
         // Whoever cannot reach the origin may use what is stale, where that is not forbidden.
         let may_be_stale = self.excuses && !about.meanwhile.is_zero();
         let length = about.bytes(asks.variant, version.number);

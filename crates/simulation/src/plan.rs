@@ -39,7 +39,7 @@ impl Plan {
     /// What this seed decides.
     pub fn of(seed: u64) -> Plan {
         let mut random = Random::new(seed);
-        let visits = random.within(20..90) as usize;
+        let visits = random.within(15..55) as usize;
         let pause_ms = *random.one(&[300, 3_000, 20_000, 60_000]);
         let ends = random.below(4);
         let mut ends: Vec<_> =

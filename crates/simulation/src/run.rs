@@ -81,7 +81,7 @@ async fn simulate(plan: &Plan, aloud: bool, panics: Panics) -> Report {
         door: Mutex::default(),
         epoch: AtomicU64::new(0),
         excuses: plan.excuses(),
-        disk_fails: plan.disk.errors != [0; 3] || plan.disk.stalls > 0,
+        disk_fails: plan.disk.fails(),
         faults: Mutex::default(),
         requests: AtomicU64::new(0),
         failed: AtomicU64::new(0),
