@@ -95,6 +95,11 @@ impl Plan {
         plan
     }
 
+    /// The same without its planted bug, in a world that does not fail either.
+    pub fn without_canary(seed: u64) -> Plan {
+        Plan { canary: None, ..Plan::with_canary(seed, Canary::SlowTime) }
+    }
+
     /// Whether clients may go without an answer.
     pub(crate) fn excuses(&self) -> bool {
         let network::Manner { refused, unanswered, broken } = self.net;
