@@ -100,6 +100,16 @@ impl Source for Behind {
         self.clock.patience(until)
     }
 
+    fn takes_turns(&self) -> bool {
+        self.clock.takes_turns()
+    }
+
+    fn give_way(&self, until: Instant) {
+        if let Some(source) = &self.clock.source {
+            source.give_way(until);
+        }
+    }
+
     fn spawn(&self, name: &str, work: Work) -> io::Result<JoinHandle<()>> {
         self.clock.spawn(name, work)
     }

@@ -3,12 +3,16 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, RecvError, TryRecvError};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::{Condvar, MutexGuard};
 
 use crate::source::{Source, System};
+
+/// What stands for no limit.
+const FAR: Duration = Duration::from_secs(3600);
 
 /// Time and threads. Two words; a clone is the same clock.
 #[derive(Clone, Default)]
@@ -63,6 +67,9 @@ impl Clock {
     /// Wait on a condition until `until` at the most. It may return early, for no reason.
     pub fn wait_until<T>(&self, changed: &Condvar, guard: &mut MutexGuard<'_, T>, until: Instant) {
         while self.now() < until {
+            if let Some(source) = self.turns() {
+                return MutexGuard::unlocked(guard, || source.give_way(until));
+            }
             if !changed.wait_for(guard, self.patience(until)).timed_out() {
                 return;
             }
@@ -73,6 +80,35 @@ impl Clock {
     /// it is `until`.
     pub fn patience(&self, until: Instant) -> Duration {
         self.source().patience(until)
+    }
+
+    /// Wait for what another thread sends, as [`Receiver::recv`] does. Errors: nobody can send any more.
+    pub fn receive<T>(&self, told: &Receiver<T>) -> Result<T, RecvError> {
+        let Some(source) = self.turns() else { return told.recv() };
+        loop {
+            match told.try_recv() {
+                Ok(value) => return Ok(value),
+                Err(TryRecvError::Disconnected) => return Err(RecvError),
+                Err(TryRecvError::Empty) => source.give_way(source.now() + FAR),
+            }
+        }
+    }
+
+    /// Wait to be unparked, as [`thread::park`] does. It may return early, for no reason.
+    pub fn park(&self) {
+        match self.turns() {
+            None => thread::park(),
+            Some(source) => source.give_way(source.now() + FAR),
+        }
+    }
+
+    /// The source, if the calling thread must give way in place of waiting.
+    fn turns(&self) -> Option<&dyn Source> {
+        self.source.as_deref().filter(|source| source.takes_turns())
+    }
+
+    pub(crate) fn takes_turns(&self) -> bool {
+        self.turns().is_some()
     }
 
     /// Start a thread. Errors: the system has no more.

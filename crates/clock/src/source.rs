@@ -39,6 +39,18 @@ pub trait Source: Send + Sync {
         until.saturating_duration_since(self.now())
     }
 
+    /// Whether the calling thread runs by itself until it gives way, as in a simulation, where one thread runs at a time. Such a
+    /// thread must not wait by the system's means: nobody else runs meanwhile.
+    fn takes_turns(&self) -> bool {
+        false
+    }
+
+    /// Let other threads have their turns. It returns at `until`, or earlier, for no reason. Only for threads that
+    /// [`Source::takes_turns`] says yes to.
+    fn give_way(&self, _until: Instant) {
+        thread::yield_now();
+    }
+
     /// Start a thread. Errors: the system has no more.
     fn spawn(&self, name: &str, work: Work) -> io::Result<JoinHandle<()>> {
         thread::Builder::new().name(name.into()).spawn(work)

@@ -68,6 +68,8 @@ mod metrics;
 pub mod mirrors;
 mod monitoring;
 mod neighbours;
+#[cfg(feature = "simulated")]
+mod network;
 mod nodes;
 mod origin;
 mod page;
@@ -88,10 +90,14 @@ pub use diverted::Diversion;
 pub use errors::{ServeError, TakeOverError};
 pub use ids::RequestIds;
 pub use latest::known_clock;
+#[cfg(feature = "simulated")]
+pub use lifecycle::Simulated;
 pub use lifecycle::{Predecessor, Reload, ReloadError, Server, Service, can_listen, check, serve};
 pub use limits::Limits;
 pub use metrics::{count_panics, panics};
 pub use neighbours::{Neighbours, Visitor, Way};
+#[cfg(feature = "simulated")]
+pub use network::{Connecting, Link, Network};
 pub use nodes::{Call, Nodes, OtherNode, Others};
 pub use origin::{BadOrigin, Balance, Check, OriginTls, OriginUrl, Trust, Upstream};
 pub use routes::{BadRoutes, Route, Routes};

@@ -20,30 +20,36 @@ pub(crate) enum Stream {
     Tls(Box<TlsStream<BufReader<TcpStream>>>),
     /// TLS in a tunnel that is intercepted.
     Inside(Box<TlsStream<BufReader<Ahead>>>),
+    /// No socket at all.
+    #[cfg(feature = "simulated")]
+    Simulated(Box<dyn crate::network::Link>),
 }
 
 impl Stream {
     /// Bytes that the system may hold of what is sent: as much as it does hold where it takes no more.
     pub fn send_buffer_bytes(&self) -> usize {
-        socket_send_buffer_size(self.tcp()).unwrap_or_default()
+        self.tcp().and_then(|tcp| socket_send_buffer_size(tcp).ok()).unwrap_or_default()
     }
 
     /// See [`bound_send_buffer`].
     pub fn bound_send_buffer(&self, most: usize) {
-        bound_send_buffer(self.tcp(), most);
+        self.tcp().inspect(|tcp| bound_send_buffer(tcp, most));
     }
 
     /// What the client has not taken is dropped when this is closed, which resets the connection: else the system keeps it for minutes, for a
     /// client that takes nothing.
     pub fn abandon(&self) {
-        let _ = set_socket_linger(self.tcp(), Some(Duration::ZERO));
+        let _ = self.tcp().map(|tcp| set_socket_linger(tcp, Some(Duration::ZERO)));
     }
 
-    fn tcp(&self) -> &TcpStream {
+    /// The socket below; of a simulated connection there is none.
+    fn tcp(&self) -> Option<&TcpStream> {
         match self {
-            Stream::Plain(stream) => stream,
-            Stream::Tls(stream) => stream.get_ref().0.get_ref(),
+            Stream::Plain(stream) => Some(stream),
+            Stream::Tls(stream) => Some(stream.get_ref().0.get_ref()),
             Stream::Inside(stream) => stream.get_ref().0.get_ref().stream.tcp(),
+            #[cfg(feature = "simulated")]
+            Stream::Simulated(_) => None,
         }
     }
 
@@ -56,6 +62,8 @@ impl Stream {
             Stream::Plain(_) => Ok(0),
             Stream::Tls(stream) => stream.get_mut().1.writer().write_vectored(parts),
             Stream::Inside(stream) => stream.get_mut().1.writer().write_vectored(parts),
+            #[cfg(feature = "simulated")]
+            Stream::Simulated(_) => Ok(0),
         }
     }
 }
@@ -66,6 +74,8 @@ impl AsyncRead for Stream {
             Stream::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
             Stream::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
             Stream::Inside(stream) => Pin::new(stream).poll_read(cx, buffer),
+            #[cfg(feature = "simulated")]
+            Stream::Simulated(stream) => Pin::new(stream).poll_read(cx, buffer),
         }
     }
 }
@@ -76,6 +86,8 @@ impl AsyncWrite for Stream {
             Stream::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
             Stream::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
             Stream::Inside(stream) => Pin::new(stream).poll_write(cx, bytes),
+            #[cfg(feature = "simulated")]
+            Stream::Simulated(stream) => Pin::new(stream).poll_write(cx, bytes),
         }
     }
 
@@ -88,6 +100,8 @@ impl AsyncWrite for Stream {
             Stream::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
             Stream::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
             Stream::Inside(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
+            #[cfg(feature = "simulated")]
+            Stream::Simulated(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
         }
     }
 
@@ -96,6 +110,8 @@ impl AsyncWrite for Stream {
             Stream::Plain(stream) => stream.is_write_vectored(),
             Stream::Tls(stream) => stream.is_write_vectored(),
             Stream::Inside(stream) => stream.is_write_vectored(),
+            #[cfg(feature = "simulated")]
+            Stream::Simulated(stream) => stream.is_write_vectored(),
         }
     }
 
@@ -104,6 +120,8 @@ impl AsyncWrite for Stream {
             Stream::Plain(stream) => Pin::new(stream).poll_flush(cx),
             Stream::Tls(stream) => Pin::new(stream).poll_flush(cx),
             Stream::Inside(stream) => Pin::new(stream).poll_flush(cx),
+            #[cfg(feature = "simulated")]
+            Stream::Simulated(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
@@ -112,6 +130,8 @@ impl AsyncWrite for Stream {
             Stream::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
             Stream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
             Stream::Inside(stream) => Pin::new(stream).poll_shutdown(cx),
+            #[cfg(feature = "simulated")]
+            Stream::Simulated(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }

@@ -10,12 +10,14 @@ use super::refresh::{make_stale, refresh};
 use super::reply::Reply;
 use super::request::Request;
 use crate::bans::Bans;
+use crate::shared::Shared;
 use crate::storage::Storage;
 use crate::stored::Found;
 
-/// Forgets what is stored under the URLs that a request has just changed. The request goes on whatever becomes of
-/// it; a store that cannot forget says so in the program's log.
-pub(super) async fn invalidate(store: &Storage, request: &Request, reply: &Reply) {
+/// Forgets what is stored under the URLs that a request has just changed, and what their origin was asked for before: it may have
+/// answered that before the change, though it comes later. The request goes on whatever becomes of it; a store that cannot forget
+/// says so in the program's log.
+pub(super) async fn invalidate(shared: &Shared, store: &Storage, request: &Request, reply: &Reply) {
     let ticket = &request.ticket;
     // Whoever is at the address that a client chose changes nothing of the host that it names, nor of the address's own.
     if ticket.is_unproved() {
@@ -27,6 +29,9 @@ pub(super) async fn invalidate(store: &Storage, request: &Request, reply: &Reply
     let url = Url { tls, authority: &authority, path: &ticket.path };
     for path in invalidated(request.method(), reply.head.status, url, &reply.head.headers) {
         for name in ticket.name_at(&path).into_iter().chain(ticket.own_name_at(&path)) {
+            // As a purge: who changes a list has read it before.
+            let _turn = shared.families.turn(&name).await;
+            shared.bans.note_removal(&name.place());
             if let Err(error) = store.remove(&name.place()).await {
                 tracing::warn!(%error, "an object that was changed at its origin could not be removed from the cache");
             }

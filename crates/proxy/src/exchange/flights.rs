@@ -2,13 +2,13 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tinaja_clock::Clock;
 use tinaja_store::Key;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 use crate::failure::Failure;
 
@@ -37,7 +37,7 @@ pub(super) struct Flights {
 
 #[derive(Debug, Default)]
 struct Board {
-    under_way: HashMap<Key, watch::Receiver<Option<Landed>>>,
+    under_way: HashMap<Key, Arc<Flight>>,
     /// What has been stored, or is on its way to be, oldest first: its place, hashed, and when.
     landed: VecDeque<(u64, Instant)>,
     hasher: RandomState,
@@ -68,11 +68,35 @@ pub(super) enum Grounded {
     LookAgain,
 }
 
+/// A request under way, and those that wait for it: they are told in the order in which they came.
+#[derive(Debug, Default)]
+struct Flight {
+    landed: OnceLock<Landed>,
+    told: Notify,
+}
+
+impl Flight {
+    /// Tells those who wait, unless they were told something before.
+    fn tell(&self, landed: Landed) {
+        if self.landed.set(landed).is_ok() {
+            self.told.notify_waiters();
+        }
+    }
+
+    async fn heard(&self) -> Landed {
+        let told = self.told.notified();
+        if self.landed.get().is_none() {
+            told.await;
+        }
+        self.landed.get().cloned().unwrap_or(Landed::NotShared)
+    }
+}
+
 /// The one that goes. Dropped without a word, it has brought nothing for others.
 #[derive(Debug)]
 pub(super) struct Pilot {
     place: Key,
-    landed: watch::Sender<Option<Landed>>,
+    flight: Arc<Flight>,
     flights: Arc<Mutex<Board>>,
     clock: Clock,
 }
@@ -81,7 +105,7 @@ pub(super) struct Pilot {
 #[derive(Debug)]
 pub(super) struct Passenger {
     clock: Clock,
-    landed: watch::Receiver<Option<Landed>>,
+    flight: Arc<Flight>,
 }
 
 impl Flights {
@@ -94,21 +118,21 @@ impl Flights {
     pub fn board(&self, place: &Key, looked: Instant) -> Result<Pilot, Grounded> {
         let mut flights = self.board.lock();
         if let Some(flight) = flights.under_way.get(place) {
-            return Err(Grounded::Wait(Passenger { clock: self.clock.clone(), landed: flight.clone() }));
+            return Err(Grounded::Wait(Passenger { clock: self.clock.clone(), flight: flight.clone() }));
         }
         if flights.has_landed(place, looked) {
             return Err(Grounded::LookAgain);
         }
-        let (landed, waiting) = watch::channel(None);
-        flights.under_way.insert(place.clone(), waiting);
-        Ok(Pilot { place: place.clone(), landed, flights: self.board.clone(), clock: self.clock.clone() })
+        let flight = Arc::new(Flight::default());
+        flights.under_way.insert(place.clone(), flight.clone());
+        Ok(Pilot { place: place.clone(), flight, flights: self.board.clone(), clock: self.clock.clone() })
     }
 }
 
 impl Pilot {
     /// Tells those who wait. From now on others may go.
     pub fn land(self, landed: Landed) {
-        self.landed.send_replace(Some(landed));
+        self.flight.tell(landed);
     }
 }
 
@@ -124,26 +148,18 @@ impl Drop for Pilot {
         // Those who look from now on find what there is; those who wait are told, here at the latest.
         let mut flights = self.flights.lock();
         flights.under_way.remove(&self.place);
-        if matches!(*self.landed.borrow(), Some(Landed::Stored)) {
+        if matches!(self.flight.landed.get(), Some(Landed::Stored)) {
             flights.note(&self.place, self.clock.now());
         }
         drop(flights);
-        self.landed.send_if_modified(|landed| {
-            let silent = landed.is_none();
-            landed.get_or_insert(Landed::NotShared);
-            silent
-        });
+        self.flight.tell(Landed::NotShared);
     }
 }
 
 impl Passenger {
     /// Waits for the one that goes, at most for `limit`.
-    pub async fn wait(mut self, limit: Duration) -> Landed {
-        let landed = self.clock.timeout(limit, self.landed.wait_for(Option::is_some)).await;
-        match landed {
-            Ok(Ok(landed)) => landed.clone().unwrap_or(Landed::NotShared),
-            _ => Landed::NotShared,
-        }
+    pub async fn wait(self, limit: Duration) -> Landed {
+        self.clock.timeout(limit, self.flight.heard()).await.unwrap_or(Landed::NotShared)
     }
 }
 

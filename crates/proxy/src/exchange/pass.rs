@@ -21,7 +21,7 @@ use super::read::Reader;
 use super::reply::Reply;
 use super::request::Request;
 use super::transaction::{Ended, Transaction};
-use crate::client::{BadContent, Client};
+use crate::client::Client;
 use crate::failure::Failure;
 use crate::origin::Connection;
 use crate::page;
@@ -63,7 +63,7 @@ impl Passer {
         if is_of_git(request) {
             self.shared.metrics.as_ref().inspect(|metrics| metrics.fetches.of_git.inc());
         }
-        invalidate(&self.store, request, &reply).await;
+        invalidate(&self.shared, &self.store, request, &reply).await;
         if let Some(found) = found {
             note_head(&self.store, &self.shared.bans, request, found, &reply).await?;
         }
@@ -88,7 +88,7 @@ impl Passer {
             entry.note(&reply.head);
             return Ok(Some((reply.head, reply.connection)));
         }
-        invalidate(&self.store, request, &reply).await;
+        invalidate(&self.shared, &self.store, request, &reply).await;
         self.hand_on(transaction, reply, false).await?;
         Ok(None)
     }
@@ -241,9 +241,18 @@ impl Passer {
 /// The answer's next piece. Meanwhile more of the request is sent, or the client is seen to leave.
 async fn next_piece(client: &mut Client, reply: &mut Reply) -> Result<Option<Bytes>, Ended> {
     loop {
+        if !reply.sending {
+            // What is there counts for more than that the client may have left, which its next piece tells as well.
+            return tokio::select! {
+                biased;
+                piece = reply.connection.read() => piece.map_err(Ended::from),
+                () = client.gone() => Err(Ended::Left),
+            };
+        }
+        // Neither may keep the other from its turn.
         tokio::select! {
             piece = reply.connection.read() => return piece.map_err(Ended::from),
-            piece = hear(client, reply.sending) => {
+            piece = client.read_content() => {
                 reply.sending = send_on(&mut reply.connection, piece).await?;
             }
         }
@@ -254,13 +263,4 @@ async fn next_piece(client: &mut Client, reply: &mut Reply) -> Result<Option<Byt
 fn max_forwards(request: &Request) -> Option<u64> {
     let field = request.head.headers.get(MAX_FORWARDS).filter(|_| *request.method() == Method::OPTIONS)?;
     field.to_str().ok()?.trim().parse().ok()
-}
-
-/// What the client does next: it sends more of its request, or, once that is whole, leaves.
-async fn hear(client: &mut Client, sending: bool) -> Result<Option<Bytes>, BadContent> {
-    if sending {
-        return client.read_content().await;
-    }
-    client.gone().await;
-    Err(BadContent::Left)
 }

@@ -18,6 +18,8 @@ mod lean;
 mod open;
 mod proxied;
 mod relay;
+#[cfg(feature = "simulated")]
+mod simulated;
 mod tunnel;
 mod upgrade;
 mod visits;

@@ -34,6 +34,9 @@ pub(crate) struct Origins {
     pub(super) clock: Clock,
     /// Whom certificates are believed by, and how destinations are reached that clients name.
     open: RwLock<(Arc<Trust>, Target)>,
+    /// What connections are made by, in place of the system's sockets.
+    #[cfg(feature = "simulated")]
+    pub network: std::sync::OnceLock<Arc<dyn crate::network::Network>>,
 }
 
 /// What origins are to go by from now on.
@@ -69,7 +72,16 @@ impl Origins {
         let open = RwLock::new((trust, Target { counts: Arc::default(), reach }));
         let pool = Arc::new(Pool::new(kept, clock.clone()));
         let sessions = Arc::new(Sessions::new(clock.clone()));
-        Origins { pool, sessions, groups: Groups::default(), limits, clock, open }
+        Origins {
+            pool,
+            sessions,
+            groups: Groups::default(),
+            limits,
+            clock,
+            open,
+            #[cfg(feature = "simulated")]
+            network: Default::default(),
+        }
     }
 
     /// For destinations that clients name.
@@ -155,7 +167,7 @@ impl Origins {
                 return Ok(Connection::h1(H1::new(wire, place, reach.clone(), true), address, true));
             }
         }
-        let (wire, http2) = open(destination, target, address).await?;
+        let (wire, http2) = self.open(destination, target, address).await?;
         if !http2 {
             return Ok(Connection::h1(H1::new(wire, place, reach.clone(), !single), address, false));
         }
@@ -165,6 +177,28 @@ impl Origins {
             self.sessions.put(place, session, reach.keep_for);
         }
         Ok(Connection::h2(H2::new(seat, reach.clone(), tls), address, false))
+    }
+
+    /// A new connection, with TLS if the destination wants it, and whether HTTP/2 is to be spoken on it.
+    async fn open(
+        &self,
+        destination: &Destination,
+        target: &Target,
+        address: SocketAddr,
+    ) -> Result<(Wire, bool), Failure> {
+        let opened = target.reach.clock.timeout(target.reach.connect, async {
+            #[cfg(feature = "simulated")]
+            if let Some(network) = self.network.get() {
+                let stream = network.connect(address).await.map_err(|error| refused(address, &error))?;
+                return secure(stream, destination, target, address).await;
+            }
+            let stream = TcpStream::connect(address).await.map_err(|error| refused(address, &error))?;
+            // Heads and their content are written as one; waiting for more only delays them. Failing is harmless.
+            let _ = stream.set_nodelay(true);
+            secure(stream, destination, target, address).await
+        });
+        let (stream, http2) = opened.await.unwrap_or(Err(Failure::ConnectTimeout { address }))?;
+        Ok((Wire::new(stream, &target.counts), http2))
     }
 
     /// Gives a connection back, to be used again if its answer was whole and nothing else came.
@@ -178,18 +212,6 @@ impl Origins {
     pub fn groups(&self) -> Vec<Arc<Group>> {
         self.groups.all()
     }
-}
-
-/// A new connection, with TLS if the destination wants it, and whether HTTP/2 is to be spoken on it.
-async fn open(destination: &Destination, target: &Target, address: SocketAddr) -> Result<(Wire, bool), Failure> {
-    let opened = target.reach.clock.timeout(target.reach.connect, async {
-        let stream = TcpStream::connect(address).await.map_err(|error| refused(address, &error))?;
-        // Heads and their content are written as one; waiting for more only delays them. Failing is harmless.
-        let _ = stream.set_nodelay(true);
-        secure(stream, destination, target, address).await
-    });
-    let (stream, http2) = opened.await.unwrap_or(Err(Failure::ConnectTimeout { address }))?;
-    Ok((Wire::new(stream, &target.counts), http2))
 }
 
 /// A connection over what is open to a destination already, for one request by HTTP/1.1.
@@ -206,7 +228,7 @@ pub(crate) fn over(
 
 /// TLS with a destination that wants it, and whether HTTP/2 is to be spoken then.
 pub(crate) async fn secure(
-    stream: TcpStream,
+    stream: impl Stream + 'static,
     destination: &Destination,
     target: &Target,
     address: SocketAddr,

@@ -2,13 +2,14 @@
 
 use std::io::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use tinaja_clock::ManualClock;
 use tinaja_store::Reference;
 
-use crate::support::{Origin, Proxy, reply};
+use crate::bans::Gate;
+use crate::support::{Origin, Proxy, eventually, reply};
 
 #[test]
 fn the_second_request_is_a_hit() {
@@ -247,5 +248,38 @@ fn stale_if_error_only_where_the_origin_allows_it() {
         let response = proxy.get(&origin.url("/"));
         assert_eq!(response.status, status, "{control}: {response:?}");
         assert_eq!(response.text() == "old", status == 200, "{control}");
+    }
+}
+
+/// What the origin was asked for before an unsafe request changed it was stored when it came later, and served as long as it was fresh: the
+/// simulation found that. Whoever has changed something sees the change.
+#[test]
+fn what_is_on_its_way_when_its_url_is_changed_is_not_stored() {
+    for fields in ["", "Accept-Language: en\r\n"] {
+        let (version, asked, go) = (Arc::new(AtomicU64::new(1)), Gate::default(), Gate::default());
+        let (now, heard, may) = (version.clone(), asked.clone(), go.clone());
+        let origin = Origin::start(move |request, stream| {
+            if request.method == "POST" {
+                now.store(2, Ordering::SeqCst);
+                return reply(stream, request, 200, "", b"changed");
+            }
+            let body = now.load(Ordering::SeqCst).to_string();
+            heard.open();
+            may.wait();
+            let vary = if request.field("accept-language").is_some() { "Vary: Accept-Language\r\n" } else { "" };
+            reply(stream, request, 200, &format!("Cache-Control: max-age=60\r\n{vary}"), body.as_bytes())
+        });
+        let (proxy, url) = (Proxy::forward(), origin.url("/x"));
+        std::thread::scope(|scope| {
+            let before = scope.spawn(|| proxy.get_with(&url, fields).text());
+            asked.wait();
+            assert_eq!(proxy.request("POST", &url, "Content-Length: 0\r\n").status, 200);
+            go.open();
+            assert_eq!(before.join().unwrap(), "1", "{fields}");
+        });
+        for _ in 0..3 {
+            assert_eq!(proxy.get_with(&url, fields).text(), "2", "{fields}");
+        }
+        eventually("the newer one is stored", || proxy.get_with(&url, fields).is_hit());
     }
 }

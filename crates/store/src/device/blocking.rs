@@ -10,7 +10,7 @@ use crate::memory::AlignedBuf;
 fn wait(device: &dyn Device, request: Request) -> io::Result<Option<AlignedBuf>> {
     let (tell, told) = sync_channel(1);
     device.submit(Op { request, done: Box::new(move |outcome: Outcome| drop(tell.send(outcome))) });
-    let outcome = told.recv().map_err(|_| io::Error::other("the device was stopped"))?;
+    let outcome = device.clock().receive(&told).map_err(|_| io::Error::other("the device was stopped"))?;
     outcome.result.map(|()| outcome.buffer)
 }
 

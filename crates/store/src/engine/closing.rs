@@ -23,8 +23,8 @@ pub(super) fn close(
     begin(Box::new(move |result| drop(tell.send(result))));
     let done = Arc::new(Mutex::new(Some(done)));
     let (end, owner) = (done.clone(), device.clone());
-    let finish = move |_: &Clock| {
-        let result = told.recv().unwrap_or_else(|error| Err(error.to_string()));
+    let finish = move |clock: &Clock| {
+        let result = clock.receive(&told).unwrap_or_else(|error| Err(error.to_string()));
         if result.is_ok() {
             last();
         }

@@ -92,10 +92,12 @@ fn ring(clock: &Clock, alarm: &Weak<Alarm>, each_tick: &dyn Fn()) {
     while let Some(alarm) = alarm.upgrade() {
         let now = clock.now();
         let mut state = alarm.state.lock();
-        let due: Vec<_> = state.waiting.extract_if(|_, (when, _)| *when <= now).map(|(_, (_, waker))| waker).collect();
+        let mut due: Vec<_> = state.waiting.extract_if(|_, (when, _)| *when <= now).collect();
         drop(state);
         drop(alarm);
-        due.into_iter().for_each(Waker::wake);
+        // In the order in which they asked, whatever a map's order is.
+        due.sort_unstable_by_key(|(number, _)| *number);
+        due.into_iter().for_each(|(_, (_, waker))| waker.wake());
         each_tick();
         clock.sleep(TICK);
     }

@@ -12,7 +12,7 @@ use super::objects::Objects;
 use crate::engine::{Engine, Kind, Record};
 use crate::store::{Body, HeadEdit, Hint, Hit, Source, State, Updated};
 use crate::terms::{Digest, Key, WhyNot};
-use crate::wait::block_on;
+use crate::wait::block_on_by;
 use crate::write::limits::{MAX_GATHERED_OBJECT, MAX_HEAD_BYTES};
 
 fn record<'a>(object: &'a Gathered, related_bytes: usize) -> Record<'a> {
@@ -44,7 +44,7 @@ pub(super) fn start(store: &Arc<Objects>) -> std::io::Result<()> {
 fn write_out(gather: &Gather, store: &Weak<Objects>) {
     while let Some(due) = gather.wait() {
         let Some(store) = store.upgrade() else { return };
-        due.iter().for_each(|group| block_on(store.write_group(gather, group)));
+        due.iter().for_each(|group| block_on_by(&store.clock, store.write_group(gather, group)));
     }
 }
 

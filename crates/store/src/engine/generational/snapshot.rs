@@ -136,5 +136,5 @@ fn ledger_of(engine: &Inner) -> Ledger {
 pub fn settle(engine: &Inner) -> io::Result<()> {
     let (tell, told) = sync_channel(1);
     engine.indexed.log.frontier.settle(Box::new(move |result| drop(tell.send(result))));
-    told.recv().map_err(io::Error::other)?.map_err(io::Error::other)
+    engine.indexed.log.device.clock().receive(&told).map_err(io::Error::other)?.map_err(io::Error::other)
 }

@@ -12,7 +12,7 @@ use super::reading::Indexed;
 use crate::device::worker;
 use crate::layout::Segments;
 use crate::terms::WhyNot;
-use crate::wait::block_on;
+use crate::wait::block_on_by;
 
 /// How often it is looked whether the engine is still there.
 const TICK: Duration = Duration::from_millis(250);
@@ -79,23 +79,26 @@ pub fn write<T>(
     enter: impl Fn(T),
 ) -> bool {
     let segments = &engine.indexed().segments;
-    block_on(poll_fn(|cx| {
-        let _alone = engine.publishing().write();
-        if !is_needed() {
-            return Poll::Ready(true);
-        }
-        segments.reserve(0);
-        let appended = append(cx);
-        reserve(segments);
-        match appended {
-            Poll::Ready(Ok(appended)) => {
-                enter(appended);
-                Poll::Ready(true)
+    block_on_by(
+        engine.indexed().log.device.clock(),
+        poll_fn(|cx| {
+            let _alone = engine.publishing().write();
+            if !is_needed() {
+                return Poll::Ready(true);
             }
-            Poll::Ready(Err(_)) => Poll::Ready(false),
-            // This thread alone frees segments, so it does not wait for one.
-            Poll::Pending if segments.free() == 0 => Poll::Ready(false),
-            Poll::Pending => Poll::Pending,
-        }
-    }))
+            segments.reserve(0);
+            let appended = append(cx);
+            reserve(segments);
+            match appended {
+                Poll::Ready(Ok(appended)) => {
+                    enter(appended);
+                    Poll::Ready(true)
+                }
+                Poll::Ready(Err(_)) => Poll::Ready(false),
+                // This thread alone frees segments, so it does not wait for one.
+                Poll::Pending if segments.free() == 0 => Poll::Ready(false),
+                Poll::Pending => Poll::Pending,
+            }
+        }),
+    )
 }

@@ -66,5 +66,5 @@ pub fn take(engine: &Inner) {
 fn settle(engine: &Inner) -> io::Result<()> {
     let (tell, told) = sync_channel(1);
     engine.log.frontier.settle(Box::new(move |result| drop(tell.send(result))));
-    told.recv().map_err(io::Error::other)?.map_err(io::Error::other)
+    engine.log.device.clock().receive(&told).map_err(io::Error::other)?.map_err(io::Error::other)
 }

@@ -1,0 +1,146 @@
+//! What an answer may be: which version of what was true when, and what was said of it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::objects::Version;
+use crate::site::Resource;
+
+/// Ages are in whole seconds, as are dates, and each is rounded.
+const ROUNDED: Duration = Duration::from_secs(2);
+
+/// The origin has said that a version is the present one.
+#[derive(Clone, Copy, Debug)]
+struct Said {
+    at: Instant,
+    /// When the proxy had read that.
+    read: Option<Instant>,
+    /// Until when it may be used.
+    until: Instant,
+    version: Version,
+}
+
+/// What of a resource may not be answered any more.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    /// To requests that begin after this.
+    from: Instant,
+    what: What,
+}
+
+/// What was taken back.
+#[derive(Clone, Copy, Debug)]
+enum What {
+    /// By an unsafe request: versions before this one.
+    Versions(u64),
+    /// By a purge: all that was said before it began.
+    Said(Instant),
+}
+
+impl Taken {
+    fn takes(&self, said: &Said, asked: Instant) -> bool {
+        asked > self.from
+            && match self.what {
+                What::Versions(before) => said.version.number < before,
+                What::Said(before) => said.at < before,
+            }
+    }
+}
+
+/// The truth.
+#[derive(Debug)]
+pub struct Oracle {
+    pub resources: Vec<Resource>,
+    present: Vec<u64>,
+    said: Vec<Said>,
+    of: BTreeMap<Version, Vec<usize>>,
+    taken: Vec<Vec<Taken>>,
+}
+
+impl Oracle {
+    pub fn new(resources: Vec<Resource>) -> Oracle {
+        let count = resources.len();
+        Oracle {
+            resources,
+            present: vec![1; count],
+            said: Vec::new(),
+            of: BTreeMap::new(),
+            taken: vec![Vec::new(); count],
+        }
+    }
+
+    /// The present version of a resource's variant.
+    pub fn present(&self, resource: usize, variant: usize) -> Version {
+        Version { resource, variant, number: self.present[resource] }
+    }
+
+    /// A resource has changed, all of its variants. Its new version.
+    pub fn change(&mut self, resource: usize) -> u64 {
+        self.present[resource] += 1;
+        self.present[resource]
+    }
+
+    /// The origin says now that this is the present version. What the network is to give back once that was read.
+    pub fn say(&mut self, version: Version) -> u64 {
+        let resource = &self.resources[version.resource];
+        let at = Instant::now();
+        let until = at + resource.lifetime.unwrap_or_default() + resource.meanwhile + ROUNDED;
+        self.of.entry(version).or_default().push(self.said.len());
+        self.said.push(Said { at, read: None, until, version });
+        self.said.len() as u64 - 1
+    }
+
+    /// The proxy has read what was said.
+    pub fn was_read(&mut self, tag: u64) {
+        if let Some(said) = self.said.get_mut(tag as usize) {
+            said.read = Some(Instant::now());
+        }
+    }
+
+    /// An unsafe request was answered now, after which the resource had at least this version.
+    pub fn changed(&mut self, resource: usize, number: u64) {
+        self.taken[resource].push(Taken { from: Instant::now(), what: What::Versions(number) });
+    }
+
+    /// The machine ends, and its disk may have failed to note what changed: what unsafe requests took back may be there again.
+    pub fn forget_changes(&mut self) {
+        self.taken.iter_mut().for_each(|taken| taken.retain(|taken| matches!(taken.what, What::Said(_))));
+    }
+
+    /// A purge that began then was answered now.
+    pub fn purged(&mut self, resource: usize, began: Instant) {
+        self.taken[resource].push(Taken { from: Instant::now(), what: What::Said(began) });
+    }
+
+    /// Why a request that began at `asked` may not have been answered by this version; `None` if it may. `may_be_stale` says that it
+    /// may be so for any time.
+    pub fn fault(&self, version: Version, asked: Instant, may_be_stale: bool) -> Option<String> {
+        let Some(said) = self.of.get(&version) else {
+            return Some(format!("{version:?} was never sent"));
+        };
+        let all = || said.iter().map(|at| &self.said[*at]);
+        let may_be = |said: &&Said| may_be_stale || said.until >= asked || said.read.is_none_or(|read| read >= asked);
+        let mut fresh = all().filter(may_be).peekable();
+        if fresh.peek().is_none() {
+            let last = all().map(|said| said.until).max()?;
+            let late = asked.saturating_duration_since(last);
+            return Some(format!("{version:?} is stale since {late:?}; {:?} is there", self.present[version.resource]));
+        }
+        let taken = &self.taken[version.resource];
+        let mut why = None;
+        for said in fresh {
+            why = taken.iter().find(|taken| taken.takes(said, asked));
+            why?;
+        }
+        let taken = why?;
+        let ago = asked.saturating_duration_since(taken.from);
+        Some(format!("{version:?} was taken back, {:?}, which was answered {ago:?} before", taken.what))
+    }
+
+    /// How many answers of the origin there were.
+    pub fn answers(&self) -> usize {
+        self.said.len()
+    }
+}

@@ -1,0 +1,128 @@
+//! The proxy over its store, as a machine that is switched on and off.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use tinaja_proxy::{Action, Config, Limits, Listener, Rule, Simulated};
+use tinaja_store::device::{Device, Medium};
+use tinaja_store::engine::registry::{Ask, Opening};
+use tinaja_store::layout::Stamp;
+use tinaja_store::{Cache, Secret, Settings, Store};
+use tokio::time::{sleep, timeout};
+
+use crate::disk::{self, Disk};
+use crate::house::House;
+use crate::load::World;
+use crate::network::Network;
+use crate::plan::Plan;
+use crate::random::Random;
+
+/// Where records begin on the disk.
+const RESERVED: u64 = 4096;
+/// How long a cache may take to close.
+const CLOSES: Duration = Duration::from_secs(600);
+
+/// How it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// As on a signal.
+    Stop,
+    /// At once.
+    PowerCut,
+}
+
+/// One machine, and what runs on it.
+pub struct Server<'a> {
+    plan: &'a Plan,
+    house: &'a Arc<House>,
+    world: &'a Arc<World>,
+    medium: Medium,
+    random: Random,
+    running: Option<Running>,
+}
+
+struct Running {
+    proxy: Arc<Simulated>,
+    cache: Arc<dyn Store>,
+    disk: Arc<Disk>,
+}
+
+impl<'a> Server<'a> {
+    pub fn new(plan: &'a Plan, house: &'a Arc<House>, world: &'a Arc<World>, random: Random) -> Server<'a> {
+        let medium = Medium::zeroed(plan.disk_bytes);
+        Server { plan, house, world, medium, random, running: None }
+    }
+
+    /// Switches it on: the cache opens with what is on the disk, which does not fail where it is `well`.
+    pub fn open(&mut self, well: bool) {
+        let manner = if well { disk::Manner::default() } else { self.plan.disk };
+        let clock = self.house.clock();
+        let disk = Disk::over(&self.medium, &clock, manner, &self.world.events, self.random.fork());
+        let secret = Secret::from_bytes([7; 32]);
+        let ask = Ask {
+            bytes: self.plan.disk_bytes as u64,
+            reserved: RESERVED,
+            mean_object_bytes: 4096,
+            stamp: Stamp { seed: secret.seed() },
+            settings: &Settings::new(),
+        };
+        let cut = self.plan.engine.cut(&ask).expect("the disk is large enough");
+        let opening = Opening { flush_every: self.plan.flush_every, ..Opening::of(disk.clone()) };
+        let engine = cut.open(opening).expect("the disk does not fail while the cache opens");
+        let cache = Cache::over_by(clock, engine, secret, self.plan.hot_bytes).expect("threads");
+        let cache: Arc<dyn Store> = Arc::new(cache);
+        let store = self.plan.canary.map_or_else(|| cache.clone(), |canary| canary.over(cache.clone()));
+        let network = Arc::new(Network(self.world.net.clone()));
+        let proxy = Simulated::new(config(), store, network).expect("a proxy");
+        let proxy = Arc::new(proxy);
+        *self.world.door.lock() = Some(proxy.clone());
+        disk.be_prompt(well);
+        self.world.events.note("open", &[]);
+        self.running = Some(Running { proxy, cache, disk });
+    }
+
+    /// Switches it off.
+    pub async fn end(&mut self, end: End) {
+        let Some(Running { proxy, cache, disk }) = self.running.take() else { return };
+        self.world.events.note("ends", &[u64::from(end == End::PowerCut)]);
+        self.world.door.lock().take();
+        // Whoever is connected may be cut off from now on.
+        self.world.epoch.fetch_add(1, SeqCst);
+        if end == End::Stop {
+            proxy.stop(Duration::from_secs(5)).await;
+        }
+        if self.world.disk_fails {
+            self.world.origin.oracle.lock().forget_changes();
+        }
+        self.world.net.reset_all();
+        drop(proxy);
+        // A thread of the store's that waits for the disk may hold what its end needs.
+        if end == End::PowerCut {
+            disk.cut();
+        } else {
+            disk.be_prompt(true);
+        }
+        sleep(Duration::from_secs(1)).await;
+        match timeout(CLOSES, cache.close()).await {
+            Err(_) => {
+                self.world.fault(format!("the cache has not closed after {CLOSES:?}"));
+                std::mem::forget(cache);
+            }
+            Ok(Err(error)) if end == End::Stop && disk.failed() == 0 => {
+                self.world.fault(format!("the cache has not closed well, though nothing failed: {error}"));
+            }
+            Ok(_) => {}
+        }
+        disk.stop();
+    }
+}
+
+fn config() -> Config {
+    let here: SocketAddr = "127.0.0.1:0".parse().expect("an address");
+    let mut listener = Listener::reverse(here, "http://192.0.2.1:80".parse().expect("a URL"));
+    listener.rules.push(Rule { methods: vec!["PURGE".into()], ..Rule::new(Action::Allow) });
+    let limits = Limits { client_memory: 64 << 20, ..Limits::default() };
+    Config { listeners: vec![listener], name: Some("simulated".into()), limits, workers: 1, ..Config::default() }
+}
