@@ -109,6 +109,8 @@ struct FrontierState {
     unsynced: BTreeMap<Place, u64>,
     /// What failed since then, told to the next sync.
     failed: Option<String>,
+    /// The same for purposes of the store's own, which are told once too: what comes after does not lead to what was lost.
+    failed_inside: Option<String>,
     health: Health,
     closed: bool,
 }
@@ -164,6 +166,7 @@ impl Frontier {
             said_stalled: false,
             unsynced: BTreeMap::new(),
             failed: None,
+            failed_inside: None,
             health: Health::default(),
             closed: false,
         };

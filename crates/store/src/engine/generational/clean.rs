@@ -35,7 +35,9 @@ impl Cleans for Inner {
 
     fn clean_next(&self) -> bool {
         let _alone = self.cleaning.lock();
-        if self.indexed.log.frontier.is_closed() {
+        let frontier = &self.indexed.log.frontier;
+        // A disk that was given up takes nothing any more.
+        if frontier.is_closed() || frontier.is_retired() {
             return false;
         }
         next(self).is_some_and(|region| clean_one(self, region))

@@ -153,6 +153,7 @@ impl Frontier {
                 self.poison(self.layout.region_of(at));
                 tracing::error!("a region of the cache is given up: {error}");
                 state.failed = Some(error.to_string());
+                state.failed_inside = state.failed.clone();
             }
         }
         let mut ops = Vec::new();

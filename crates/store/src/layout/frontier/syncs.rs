@@ -30,7 +30,7 @@ impl Frontier {
     }
 
     /// Make all of it last, and whatever else was written to the device, for a purpose of the store's own: a failure is
-    /// still told to the next who calls [`Frontier::sync`].
+    /// still told to the next who calls [`Frontier::sync`], and each is told here once.
     pub fn settle(self: &Arc<Self>, done: SyncDone) {
         self.begin_sync(Some(done), false, true);
     }
@@ -89,12 +89,15 @@ impl Frontier {
             self.sync_errors.fetch_add(1, Ordering::Relaxed);
             tracing::error!("what was written since the last sync is given up: {error}");
             state.failed = Some(error);
+            state.failed_inside = state.failed.clone();
         }
         state.unsynced.retain(|_, turn| *turn > up_to);
         state.synced = state.synced.max(up_to);
-        let told = due.iter().any(|sync| sync.tells);
-        let failed = if told { state.failed.take() } else { state.failed.clone() };
-        let outcome = failed.map_or(Ok(()), Err);
+        let mut told = |tells: bool, failed: fn(&mut FrontierState) -> &mut Option<String>| {
+            let hears = due.iter().any(|sync| sync.tells == tells && sync.done.is_some());
+            hears.then(|| failed(&mut state).take()).flatten().map_or(Ok(()), Err)
+        };
+        let (outside, inside) = (told(true, |state| &mut state.failed), told(false, |state| &mut state.failed_inside));
         let mut ops = Vec::new();
         self.write_summaries(&mut state, &mut ops, up_to);
         ops.extend(self.due_syncs(&mut state));
@@ -103,6 +106,9 @@ impl Frontier {
         drop(state);
         self.submit(ops);
         waiting.into_iter().for_each(Waker::wake);
-        due.into_iter().filter_map(|sync| sync.done).for_each(|done| done(outcome.clone()));
+        for Sync { done, tells, .. } in due {
+            let outcome = if tells { &outside } else { &inside };
+            done.into_iter().for_each(|done| done(outcome.clone()));
+        }
     }
 }
