@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvError, TryRecvError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
-use parking_lot::{Condvar, MutexGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::source::{Source, System};
 
@@ -99,6 +99,17 @@ impl Clock {
         match self.turns() {
             None => thread::park(),
             Some(source) => source.give_way(source.now() + FAR),
+        }
+    }
+
+    /// Lock what another thread may hold while it waits for something, as [`Mutex::lock`] does.
+    pub fn lock<'a, T: ?Sized>(&self, mutex: &'a Mutex<T>) -> MutexGuard<'a, T> {
+        let Some(source) = self.turns() else { return mutex.lock() };
+        loop {
+            match mutex.try_lock() {
+                Some(guard) => return guard,
+                None => source.give_way(source.now() + FAR),
+            }
         }
     }
 

@@ -57,6 +57,7 @@ use tinaja_http::encoding::Coding;
 use tinaja_http::message::ResponseHead;
 use tinaja_http::status::Outcome;
 use tinaja_logs::CacheResult;
+use tinaja_store::ReadError;
 use tracing::Instrument as _;
 
 use ask::Asker;
@@ -92,7 +93,7 @@ use crate::neighbours::Neighbours;
 use crate::origin::{Connection, Origins};
 use crate::shared::Shared;
 use crate::storage::{Storage, Switch};
-use crate::stored::{Found, Looked, StoredHead};
+use crate::stored::{Found, Looked};
 
 /// Connections to origins that are kept for later, for each worker.
 const KEPT_CONNECTIONS: usize = 128;
@@ -291,9 +292,9 @@ impl Exchange {
         self.encoder.count(|encoded| encoded.sent(coding));
     }
 
-    /// The rest of a stored answer of `length` bytes, of which all before `at` has been sent, and `why` the store has no more.
-    pub fn rest(&self, head: StoredHead, at: u64, length: Option<u64>, why: String) -> Rest {
-        Rest(read::Source::rest(head, at, length, why))
+    /// The rest of a stored answer of `length` bytes, of which all before `at` has been sent, and why the store has no more.
+    pub fn rest(&self, found: &Found, at: u64, length: Option<u64>, error: ReadError) -> Rest {
+        Rest(read::Source::broken(found, at, length, error))
     }
 
     /// The next piece of it, which comes from the origin; `None` at its end. Nothing of it is stored: dropped, its fetch ends.

@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use tinaja_http::conditional::{strong_date, strong_etag};
 use tinaja_http::partial::left_out;
 use tinaja_http::range::ContentRange;
-use tinaja_store::{Body, State};
+use tinaja_store::{Body, Key, ReadError, State};
 
 use super::ask::{Asker, With};
 use super::entry::Entry;
@@ -48,6 +48,8 @@ pub(super) struct Source {
     at: u64,
     end: u64,
     resumes: u32,
+    /// Where it stands in the store, to be forgotten if it cannot be read to its end: then it stands there whole.
+    place: Option<Key>,
     /// What keeps the bytes that come from the origin.
     pub kept: Option<Keeping>,
 }
@@ -79,13 +81,22 @@ impl Source {
             From::Store(body) => body.len(),
             _ => length,
         };
-        Source { head, state, from, length, at: 0, end: length.unwrap_or(u64::MAX), resumes: 0, kept: None }
+        let end = length.unwrap_or(u64::MAX);
+        let is_whole = state == State::Whole && matches!(from, From::Store(_));
+        let place = is_whole.then_some(found.place);
+        Source { head, state, from, length, at: 0, end, resumes: 0, place, kept: None }
     }
 
     /// The rest of an object, from a byte on, that only the origin has: `why` the store has it no more.
     pub fn rest(head: StoredHead, at: u64, length: Option<u64>, why: String) -> Source {
         let (state, from, end) = (State::Filling, From::Lost(why), length.unwrap_or(u64::MAX));
-        Source { head, state, from, length, at, end, resumes: 0, kept: None }
+        Source { head, state, from, length, at, end, resumes: 0, place: None, kept: None }
+    }
+
+    /// The rest of a stored object that could not be read from a byte on.
+    pub fn broken(found: &Found, at: u64, length: Option<u64>, error: ReadError) -> Source {
+        let place = is_damage(error).then(|| found.place.clone());
+        Source { place, ..Source::rest(found.head.clone(), at, length, error.to_string()) }
     }
 
     /// Goes on with these bytes.
@@ -100,6 +111,7 @@ impl Source {
             _ => false,
         };
         if !sought {
+            self.place = None;
             self.from = From::Lost(NO_MORE.to_owned());
         }
     }
@@ -143,7 +155,10 @@ impl Reader {
     pub async fn next(&self, request: &Request, source: &mut Source) -> Result<Option<Bytes>, Failure> {
         loop {
             let piece = match &mut source.from {
-                From::Store(body) => body.next(self.shared.held.piece_bytes()).await.map_err(|error| error.to_string()),
+                From::Store(body) => body.next(self.shared.held.piece_bytes()).await.map_err(|error| {
+                    source.place.take_if(|_| !is_damage(error));
+                    error.to_string()
+                }),
                 From::Pieces(pieced) => {
                     let (stored, piece_bytes) = ((&self.store, &*self.shared.bans), self.shared.held.piece_bytes());
                     let piece = pieced.next(stored, piece_bytes, source.at..source.end, &mut source.kept).await;
@@ -176,6 +191,7 @@ impl Reader {
                 }
                 Err(why) => {
                     tracing::debug!("an answer broke off at byte {}, and is taken up at its origin: {why}", source.at);
+                    self.forget(&mut source.place).await;
                     source.from = From::Lost(why.clone());
                     // Rare, and held by each answer otherwise.
                     source.from = Box::pin(self.resume(request, source)).await.map_err(|failure| match failure {
@@ -184,6 +200,17 @@ impl Reader {
                     })?;
                 }
             }
+        }
+    }
+
+    /// Forgets an object that cannot be read to its end. Where the origin has another by now, each answer from it would break off as
+    /// long as it is fresh.
+    async fn forget(&self, place: &mut Option<Key>) {
+        if let Some(damaged) = &*place {
+            if let Err(error) = self.store.remove(damaged).await {
+                tracing::warn!(%error, "an object that cannot be read could not be removed from the cache");
+            }
+            *place = None;
         }
     }
 
@@ -228,6 +255,11 @@ impl Reader {
             None => Err(lost("the origin has another by now")),
         }
     }
+}
+
+/// Whether the next answer from the same object would break off there too.
+fn is_damage(error: ReadError) -> bool {
+    matches!(error, ReadError::Corrupt | ReadError::Device)
 }
 
 /// What can be sent back to ask whether the origin has the same bytes.

@@ -112,3 +112,35 @@ fn the_fetch_of_the_rest_ends_with_its_client() {
     frames.send(RST_STREAM, 0, 1, &CANCEL.to_be_bytes());
     eventually("the fetch ends with a stream", || ended.load(SeqCst) == 2);
 }
+
+/// A stored object is damaged, and the origin has another by now. Each answer from it broke off where the damage is, for as long as it was
+/// fresh: the simulation found that. The first one finds out, and has it forgotten.
+#[test]
+fn what_is_damaged_breaks_off_once() {
+    let version = Arc::new(AtomicUsize::new(1));
+    let now = version.clone();
+    let origin = Origin::start(move |request, stream| {
+        let version = now.load(SeqCst);
+        let fields = format!("Cache-Control: max-age=60\r\nETag: \"{version}\"\r\n");
+        reply(stream, request, 200, &fields, &vec![b'0' + version as u8; LENGTH])
+    });
+    let route = format!("http://{}", origin.address).parse().unwrap();
+    let proxy = Proxy::over(Arc::new(Altered::damaging_wholes(KEPT)), |config| {
+        config.listeners[0].mode = tinaja_proxy::Mode::Reverse(tinaja_proxy::Routes::to(route));
+    });
+    let mut first = proxy.client();
+    let request = format!("GET /x HTTP/1.1\r\nHost: {}\r\n\r\n", proxy.address);
+    first.send(&request);
+    assert_eq!(first.read("GET").unwrap().body, [b'1'; LENGTH]);
+    proxy.has_stored(1);
+    version.store(2, SeqCst);
+    let mut broken = proxy.client();
+    broken.send(&request);
+    let mut all = Vec::new();
+    broken.stream().read_to_end(&mut all).unwrap();
+    assert!(all.ends_with(&[b'1'; KEPT]) && all.len() < LENGTH);
+    let mut next = proxy.client();
+    next.send(&request);
+    let answer = next.read("GET").unwrap();
+    assert!(!answer.is_hit() && answer.body == [b'2'; LENGTH], "{answer:?}");
+}

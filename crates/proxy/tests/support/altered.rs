@@ -55,15 +55,20 @@ impl Altered {
 
     /// Loses the bodies of encoded forms, as a disk that is overwritten does: so many bytes of each come, and no more.
     pub fn losing_forms(kept: usize) -> Altered {
-        Altered::losing(4, kept)
+        Altered::losing(4, kept, ReadError::Gone)
     }
 
     /// The same of bodies that are stored as they came, once they were found a first time.
     pub fn losing_wholes(kept: usize) -> Altered {
-        Altered::losing(0, kept)
+        Altered::losing(0, kept, ReadError::Gone)
     }
 
-    fn losing(kind: u8, kept: usize) -> Altered {
+    /// The same as on a disk that is damaged: such bytes of a body can be read, as often as it is tried.
+    pub fn damaging_wholes(kept: usize) -> Altered {
+        Altered::losing(0, kept, ReadError::Corrupt)
+    }
+
+    fn losing(kind: u8, kept: usize, error: ReadError) -> Altered {
         Altered::finding(move |store, key| {
             let pending = store.find(key);
             Box::pin(async move {
@@ -75,7 +80,7 @@ impl Altered {
                 let length = hit.body.len()?;
                 let all = hit.body.collect(1 << 20).await.ok()?;
                 let left = (kept > 0).then(|| all.slice(..kept));
-                Some(Hit { body: Body::from_source(Box::new(Lost { left, length })), ..hit })
+                Some(Hit { body: Body::from_source(Box::new(Lost { left, length, error })), ..hit })
             })
         })
     }
@@ -111,6 +116,7 @@ impl Altered {
 struct Lost {
     left: Option<Bytes>,
     length: u64,
+    error: ReadError,
 }
 
 impl BodySource for Lost {
@@ -123,7 +129,7 @@ impl BodySource for Lost {
     }
 
     fn poll_next(&mut self, _: &mut Context<'_>, _: usize) -> Poll<Result<Option<Bytes>, ReadError>> {
-        Poll::Ready(self.left.take().map(Some).ok_or(ReadError::Gone))
+        Poll::Ready(self.left.take().map(Some).ok_or(self.error))
     }
 }
 

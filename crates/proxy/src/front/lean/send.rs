@@ -32,8 +32,8 @@ impl MaybePlain<'_> {
                 None => match found.hit.body.next(self.shared.held.piece_bytes()).await {
                     Ok(piece) => Ok(piece),
                     Err(error) => {
-                        let (head, at) = (found.head.clone(), to.sent_bytes(&answer));
-                        rest = Some(Box::new(self.exchange.rest(head, at, length, error.to_string())));
+                        let at = to.sent_bytes(&answer);
+                        rest = Some(Box::new(self.exchange.rest(&found, at, length, error)));
                         continue;
                     }
                 },

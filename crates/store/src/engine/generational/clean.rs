@@ -34,7 +34,7 @@ impl Cleans for Inner {
     }
 
     fn clean_next(&self) -> bool {
-        let _alone = self.cleaning.lock();
+        let _alone = self.indexed.log.device.clock().lock(&self.cleaning);
         let frontier = &self.indexed.log.frontier;
         // A disk that was given up takes nothing any more.
         if frontier.is_closed() || frontier.is_retired() {

@@ -317,7 +317,7 @@ impl Engine for Generational {
         let (inner, device) = (self.0.clone(), self.0.indexed.log.device.clone());
         let begin = |told| self.0.indexed.log.frontier.close(told);
         let save = move || {
-            let _alone = inner.cleaning.lock();
+            let _alone = inner.indexed.log.device.clock().lock(&inner.cleaning);
             snapshot::take(&inner, true);
         };
         closing::close(device, None, begin, save, done);
